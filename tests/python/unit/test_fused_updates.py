@@ -301,20 +301,6 @@ def test_a_module_updates_all_parameters_by_one_call() -> None:
         np.testing.assert_array_equal(got, want)
 
 
-def test_states_are_saved_and_loaded_between_updates_of_lists() -> None:
-    weights, updater = trained("adam", {}, ["float32"] * len(SHAPES), True)
-    other = opt.get_updater(opt.create("adam", wd=0.01, rescale_grad=0.5, param_dict=Params(5)))
-    other.optimizer.lr_scheduler = mx.lr_scheduler.FactorScheduler(2, 0.5, base_lr=0.1)
-    copies = [weight.copy() for weight in weights]
-    other.set_states(updater.get_states(dump_optimizer=True))
-    other.optimizer.param_dict = Params(5)
-    grads = [nd.ones(weight.shape) for weight in weights]
-    for each, arrays in ((updater, weights), (other, copies)):
-        each(list(range(5)), grads, arrays)
-    for got, want in pairs(copies, weights):
-        np.testing.assert_array_equal(got.asnumpy(), want.asnumpy())
-
-
 def test_loaded_states_follow_the_weights_context() -> None:
     updater = opt.get_updater(opt.create("sgd", momentum=0.9))
     weights = [nd.ones((2,)), nd.ones((3,))]
