@@ -26,6 +26,10 @@ def no_deprecation() -> Any:
         yield
 
 
+def dense(x: mx.sym.Symbol) -> mx.sym.Symbol:
+    return mx.sym.FullyConnected(x, num_hidden=2, name="fc")
+
+
 def mlp() -> mx.sym.Symbol:
     x = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=8, name="fc1")
     x = mx.sym.BatchNorm(mx.sym.Activation(x, act_type="tanh"), name="bn")
@@ -162,6 +166,12 @@ def test_buckets() -> None:
         (lambda: model().fit([1, 2], Y), TypeError, "X must be DataIter"),
         (lambda: model().fit(X, Y, eval_data=3), TypeError, "Eval data must be DataIter"),
         (lambda: model(num_epoch=None).fit(X, Y), ValueError, "num_epoch is None"),
+        (lambda: model().predict(X), mx.MXNetError, "FeedForward: there are no parameters; call f"),
+        (
+            lambda: mx.model.FeedForward(dense(dense(mx.sym.var("data")))),
+            *(ValueError, 'duplicated argument name "fc_weight"'),
+        ),
+        (lambda: _split_input_slice(2, [1, 1, 1]), ValueError, "Too many slices"),
     ],
 )
 def test_errors(call: Any, error: type[Exception], message: str) -> None:
@@ -180,9 +190,7 @@ def test_slices(size: int, loads: list[float], ends: list[int]) -> None:
     assert [part.stop for part in _split_input_slice(size, loads)] == ends
 
 
-def test_empty_slices_and_wrong_loads() -> None:
-    with pytest.raises(ValueError, match="Too many slices"):
-        _split_input_slice(2, [1, 1, 1])
+def test_wrong_loads_are_refused() -> None:
     data = mx.io.NDArrayIter(X, Y, 20)
     with pytest.raises(AssertionError, match="work load"):
         DataParallelExecutorManager(mlp(), [mx.cpu()], data, [], [], [], work_load_list=[1, 2])
@@ -215,13 +223,6 @@ def test_the_manager_splits_batches() -> None:
     copies = {n: nd.zeros(v.shape) for n, v in values.items()}
     manager.copy_to(copies, {n: nd.zeros(v.shape) for n, v in aux.items()})
     np.testing.assert_allclose(copies["fc1_weight"].asnumpy(), values["fc1_weight"].asnumpy())
-
-
-def test_names_that_come_twice_are_refused() -> None:
-    x = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, name="fc")
-    twice = mx.sym.FullyConnected(x, num_hidden=2, name="fc")
-    with pytest.raises(ValueError, match='duplicated argument name "fc_weight"'):
-        mx.model.FeedForward(twice)
 
 
 # -- old contributions ---------------------------------------------------------------------------
@@ -305,11 +306,6 @@ def test_old_schedulers(caplog: pytest.LogCaptureFixture) -> None:
             misc.FactorScheduler(**options)
 
 
-def test_a_model_without_parameters_says_so() -> None:
-    with pytest.raises(mx.MXNetError, match="FeedForward: there are no parameters; call fit"):
-        model().predict(X)
-
-
 def test_descriptions_of_data_are_those_of_modules() -> None:
     class Pairs:
         provide_data = (("data", [4, 3]),)  # a list as shape, as some iterators give it
@@ -319,9 +315,7 @@ def test_descriptions_of_data_are_those_of_modules() -> None:
         provide_data = ("data",)
         provide_label = ()
 
-    net = mx.sym.SoftmaxOutput(
-        mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2), name="softmax"
-    )
+    net = mx.sym.SoftmaxOutput(dense(mx.sym.var("data")), name="softmax")
     model = mx.model.FeedForward(net, ctx=mx.cpu(), arg_params={}, aux_params={})
     names, _, _ = model._init_params([*Pairs.provide_data, *Pairs.provide_label])
     assert names[0] == "data"
