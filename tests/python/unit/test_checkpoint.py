@@ -161,29 +161,22 @@ def limited(code: str, path: Path, limit: int) -> subprocess.CompletedProcess[st
     )  # fmt: skip
 
 
-SAVE_LARGE = """
-import sys, mxlite as mx
-mx.checkpoint.save(sys.argv[1], w=mx.nd.ones((200, 1000)))
-"""
-SAVE_PARAMS = """
-import sys, mxlite as mx
-mx.nd.save(sys.argv[1], {"w": mx.nd.ones((200, 1000))})
-"""
-SAVE_MODEL = """
-import sys, mxlite as mx
-mx.model.save_checkpoint(sys.argv[1][:-12], 7, None, {"w": mx.nd.ones((200, 1000))}, {})
-"""
+SAVERS = {
+    "checkpoint": "mx.checkpoint.save(sys.argv[1], **arrays)",
+    "model": "mx.model.save_checkpoint(sys.argv[1][:-12], 7, None, arrays, {})",
+}
 
 
-@pytest.mark.parametrize("code", [SAVE_LARGE, SAVE_PARAMS, SAVE_MODEL])
-def test_a_full_disk_leaves_the_old_file(tmp_path: Path, code: str) -> None:
+@pytest.mark.parametrize("saver", SAVERS)
+def test_a_full_disk_leaves_the_old_file(tmp_path: Path, saver: str) -> None:
     path = tmp_path / "old-0007.params"
-    if code == SAVE_LARGE:
+    if saver == "checkpoint":
         checkpoint.save(path, w=nd.zeros((2,)))
     else:
         nd.save(path, {"w": nd.zeros((2,))})
     before = path.read_bytes()
-    result = limited("import mxlite.checkpoint\n" + code, path, 100_000)
+    text = "import sys, mxlite as mx, mxlite.checkpoint\narrays = {'w': mx.nd.ones((200, 1000))}\n"
+    result = limited(text + SAVERS[saver], path, 100_000)
     assert result.returncode == 1
     assert "File too large" in result.stderr
     assert "the old file is unchanged" in result.stderr
@@ -235,17 +228,22 @@ def test_nothing_changes_when_something_does_not_fit(tmp_path: Path) -> None:
     for net in (fits, wide, deep):
         net.initialize(mx.init.Zero())
     before = nd.random.uniform(shape=(1,)).asscalar()
-    with pytest.raises(ValueError, match=r"'weight' was saved with shape \(3, 2\), .*\(3, 4\)"):
-        checkpoint.load(path, net=fits, other=wide)
-    with pytest.raises(FileFormatError, match="the network differs.*0.weight"):
-        checkpoint.load(path, net=fits, other=deep)
-    with pytest.raises(FileFormatError, match="has no 'nett', it has 'net'.*did you mean 'net'"):
-        checkpoint.load(path, nett=fits)
     trainer = gluon.Trainer(fits.collect_params(), "sgd")
-    with pytest.raises(FileFormatError, match="saved as a block, a Trainer"):
-        checkpoint.load(path, net=trainer)
-    with pytest.raises(ValueError, match="plain values are returned"):
-        checkpoint.load(path, net=3)
+    for objects, error, words in [
+        (
+            {"net": fits, "other": wide},
+            *(ValueError, r"'weight' was saved with shape \(3, 2\), .*\(3, 4\)"),
+        ),
+        ({"net": fits, "other": deep}, FileFormatError, "the network differs.*0.weight"),
+        (
+            {"nett": fits},
+            *(FileFormatError, "has no 'nett', it has 'net'.*did you mean 'net'"),
+        ),
+        ({"net": trainer}, FileFormatError, "saved as a block, a Trainer"),
+        ({"net": 3}, ValueError, "plain values are returned"),
+    ]:
+        with pytest.raises(error, match=words):
+            checkpoint.load(path, **objects)
     assert fits.weight.data().asnumpy().sum() == 0
     assert nd.random.uniform(shape=(1,)).asscalar() != before
     checkpoint.load(path, net=fits)

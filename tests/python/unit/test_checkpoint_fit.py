@@ -99,17 +99,14 @@ def test_a_position_saved_after_the_loop_was_left_is_kept(
     order = numbers(DataLoader(samples(), 10, shuffle=True, num_workers=workers))
     np.random.seed(3)
     loader = DataLoader(samples(), 10, shuffle=True, num_workers=workers)
-    if way == "break":
+    try:
         for i, _ in enumerate(loader):
-            if i == 2:
+            if i == 2 and way == "break":
                 break
-    else:
-        try:
-            for i, _ in enumerate(loader):
-                if i == 2:
-                    raise KeyboardInterrupt
-        except KeyboardInterrupt:
-            checkpoint.save(path, data=loader)
+            if i == 2:
+                raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        checkpoint.save(path, data=loader)
     checkpoint.save(path, data=loader)
     other = DataLoader(samples(), 10, shuffle=True, num_workers=workers)
     checkpoint.load(path, data=other)
