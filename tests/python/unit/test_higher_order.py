@@ -24,6 +24,7 @@ from op_table import (
     weighted_sum,
 )
 from pairing import pairs
+from recording import variable
 from test_ops import DIFFERENTIABLE
 
 # Must work: the list of MXNet 1.9.1 and the layers that gradient penalties go through.
@@ -61,8 +62,8 @@ def _second(case: Case, runner: Callable[..., Any]) -> list[np.ndarray]:
     """Return the gradients of the first gradient's product with fixed directions."""
     arrays = [to_device(a, "float64", strided=False) for a in case.inputs]
     variables = [arrays[i] for i in grad_inputs(case)]
-    for variable in variables:
-        variable.attach_grad()
+    for x in variables:
+        x.attach_grad()
     with autograd.record(train_mode=case.training):
         head = _head(case, arrays, runner)
         grads = autograd.grad([head], variables, create_graph=True, train_mode=case.training)
@@ -77,8 +78,8 @@ def _first(case: Case, inputs: list[np.ndarray]) -> float:
     """Return the first gradient's product with the directions."""
     arrays = [to_device(a, "float64", strided=False) for a in inputs]
     variables = [arrays[i] for i in grad_inputs(case)]
-    for variable in variables:
-        variable.attach_grad()
+    for x in variables:
+        x.attach_grad()
     with autograd.record(train_mode=case.training):
         head = _head(case, arrays, call)
     head.backward(train_mode=case.training)
@@ -129,40 +130,8 @@ def test_second_order_of_hybridized_blocks(name: str) -> None:
     _check(_HYBRID[name], call_hybrid)
 
 
-@pytest.mark.parametrize(
-    "function, derivatives",
-    [
-        (nd.sin, [np.sin, np.cos, lambda x: -np.sin(x), lambda x: -np.cos(x), np.sin]),
-        (nd.exp, [np.exp] * 5),
-        (
-            lambda x: x**4,
-            [lambda x: x**4, lambda x: 4 * x**3, lambda x: 12 * x**2, lambda x: 24 * x],
-        ),
-        (
-            nd.tanh,
-            [
-                np.tanh,
-                lambda x: 1 - np.tanh(x) ** 2,
-                lambda x: -2 * np.tanh(x) * (1 - np.tanh(x) ** 2),
-                lambda x: (1 - np.tanh(x) ** 2) * (6 * np.tanh(x) ** 2 - 2),
-            ],
-        ),
-    ],
-    ids=["sin", "exp", "power", "tanh"],
-)
-def test_derivatives_of_any_order(function, derivatives):
-    x = nd.array([0.3, -1.2, 2.0], dtype="float64")
-    x.attach_grad()
-    with autograd.record():
-        y = function(x)
-        for derivative in derivatives:
-            np.testing.assert_allclose(y.asnumpy(), derivative(x.asnumpy()), rtol=1e-9)
-            y = autograd.grad(y, x, create_graph=True)[0]
-
-
 def test_dropout_keeps_its_mask_in_the_second_gradient():
-    x = nd.array(np.linspace(0.5, 2, 40))
-    x.attach_grad()
+    x = variable(nd.array(np.linspace(0.5, 2, 40)))
     with autograd.record():
         y = nd.Dropout(x, p=0.5)
         grad = autograd.grad((y**3).sum(), x, create_graph=True)[0]
@@ -185,8 +154,7 @@ def test_gradient_penalty_reaches_the_parameters():
     mx.random.seed(2)
     net.initialize(mx.init.Xavier())
     net.cast("float64")
-    x = nd.random.normal(shape=(2, 2, 6, 6), dtype="float64")
-    x.attach_grad()
+    x = variable(nd.random.normal(shape=(2, 2, 6, 6), dtype="float64"))
 
     def penalty():
         with autograd.record():
@@ -210,8 +178,7 @@ def test_gradient_penalty_reaches_the_parameters():
 
 
 def test_without_create_graph_the_first_gradient_is_a_constant():
-    x = nd.array([2.0])
-    x.attach_grad()
+    x = variable(nd.array([2.0]))
     with autograd.record():
         y = x**3
         grad = autograd.grad(y, x, retain_graph=True)[0]
