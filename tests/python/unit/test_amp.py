@@ -14,7 +14,7 @@ from mxlite import autograd, gluon, nd
 from mxlite.contrib import amp
 from mxlite.gluon import nn
 from mxlite.ndarray.serialization import dtype_name
-from recording import differentiated
+from recording import differentiated, variable
 
 
 @pytest.fixture(autouse=True)
@@ -71,8 +71,7 @@ def test_integers_and_doubles_stay(bf16: None) -> None:
 
 
 def test_gradients_have_the_type_of_their_arrays(target: str) -> None:
-    w = nd.array(np.eye(3, dtype=np.float32))
-    w.attach_grad()
+    w = variable(nd.array(np.eye(3, dtype=np.float32)))
     x = nd.array([[1.0, 2.0, 3.0]])
     with autograd.record():
         y = nd.FullyConnected(x, w, num_hidden=3, no_bias=True)

@@ -9,29 +9,21 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
-from mxlite import gluon, nd
+from custom_ops import custom
+from mxlite import nd
 from mxlite.contrib import amp
-from mxlite.gluon import nn
-from mxlite.ndarray.serialization import dtype_name
+from test_amp import kind, small_net
 
 
-@pytest.fixture
-def bf16() -> Iterator[None]:
-    amp.init("bfloat16")
+@pytest.fixture(autouse=True)
+def _amp_is_off_again() -> Iterator[None]:
     yield
     amp.switch_off()
 
 
-def kind(array: Any) -> str:
-    return dtype_name(array.dtype)
-
-
-def small_net() -> gluon.HybridBlock:
-    net = nn.HybridSequential()
-    net.add(nn.Conv2D(8, 3, activation="relu"), nn.BatchNorm(), nn.MaxPool2D(), nn.Dense(10))
-    net.initialize(mx.init.Xavier())
-    net.hybridize()
-    return net
+@pytest.fixture
+def bf16() -> None:
+    amp.init("bfloat16")
 
 
 def mlp() -> mx.sym.Symbol:
@@ -142,7 +134,7 @@ def test_a_value_is_cast_once() -> None:
 
 @pytest.mark.parametrize("optional", [False, True])
 def test_convert_hybrid_block(optional: bool) -> None:
-    net = small_net()
+    net = small_net(hybrid=True)
     x = nd.random.uniform(shape=(4, 1, 8, 8))
     plain = net(x).asnumpy()
     converted = amp.convert_hybrid_block(
@@ -156,7 +148,7 @@ def test_convert_hybrid_block(optional: bool) -> None:
     )
     assert kind(weight.data()) == ("bfloat16" if optional else "float32")
     with pytest.raises(mx.MXNetError, match="hybridize"):
-        amp.convert_hybrid_block(small_net())
+        amp.convert_hybrid_block(small_net(hybrid=True))
 
 
 def test_convert_bucketing_module() -> None:
@@ -214,20 +206,12 @@ def test_converted_casts_are_named_after_the_output_they_read() -> None:
 
 
 def test_loops_and_operators_in_python_run_in_float32() -> None:
-    class Double(mx.operator.CustomOp):
-        def forward(self, is_train: Any, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
-            self.assign(out_data[0], req[0], in_data[0] * 2)
+    def forward(self, is_train, req, in_data, out_data, aux):  # type: ignore[no-untyped-def]
+        self.assign(out_data[0], req[0], in_data[0] * 2)
 
-    @mx.operator.register("amp_symbol_double")
-    class DoubleProp(mx.operator.CustomOpProp):
-        def list_auxiliary_states(self) -> list[str]:
-            return ["count"]
-
-        def infer_shape(self, in_shape: Any) -> Any:
-            return in_shape, [in_shape[0]], [(1,)]
-
-        def create_operator(self, ctx: Any, shapes: Any, dtypes: Any) -> Any:
-            return Double()
+    states = {"list_auxiliary_states": lambda self: ["count"]}
+    states["infer_shape"] = lambda self, in_shape: (in_shape, [in_shape[0]], [(1,)])
+    custom("amp_symbol_double", forward, **states)
 
     def network() -> mx.sym.Symbol:
         dense = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, no_bias=True, name="f")
@@ -242,9 +226,9 @@ def test_loops_and_operators_in_python_run_in_float32() -> None:
     assert names.count("f_output_amp_cast_float32") == 1
     assert "c_count_amp_cast_float32" not in names
     executor = converted.bind(mx.cpu(), arrays, aux_states={"c_count": nd.zeros(1)})
-    custom, total = executor.forward()
-    assert kind(custom) == kind(total) == "float32"
-    np.testing.assert_array_equal(custom.asnumpy(), [[12, 12], [30, 30]])
+    doubled, total = executor.forward()
+    assert kind(doubled) == kind(total) == "float32"
+    np.testing.assert_array_equal(doubled.asnumpy(), [[12, 12], [30, 30]])
     np.testing.assert_array_equal(total.asnumpy(), [[7, 7], [16, 16]])
 
 
@@ -252,31 +236,21 @@ def test_loops_and_operators_in_python_run_in_float32() -> None:
     ("op_type", "dtype"), [("amp_exact", "float32"), ("amp_rough", "bfloat16")]
 )
 def test_conditions_on_custom_operators_hold(op_type: str, dtype: str) -> None:
-    class Same(mx.operator.CustomOp):
-        def forward(self, is_train: Any, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
-            self.assign(out_data[0], req[0], in_data[0])
+    def forward(self, is_train, req, in_data, out_data, aux):  # type: ignore[no-untyped-def]
+        self.assign(out_data[0], req[0], in_data[0])
 
-    class SameProp(mx.operator.CustomOpProp):
-        def create_operator(self, ctx: Any, shapes: Any, dtypes: Any) -> Any:
-            return Same()
-
-    mx.operator.register(op_type)(SameProp)
+    custom(op_type, forward)
     conditions, fp32 = [("Custom", "op_type", ["amp_exact"])], ["softmax"]
     dense = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, no_bias=True, name="f")
-    custom = mx.sym.Custom(dense, op_type=op_type)
-    converted = amp.convert_symbol(
-        custom, "bfloat16", fp32_ops=fp32, conditional_fp32_ops=conditions
-    )
+    same = mx.sym.Custom(dense, op_type=op_type)
+    converted = amp.convert_symbol(same, "bfloat16", fp32_ops=fp32, conditional_fp32_ops=conditions)
     arrays = {"data": nd.ones((2, 3)), "f_weight": nd.ones((2, 3))}
     assert kind(converted.bind(mx.cpu(), arrays).forward()[0]) == dtype
     amp.init("bfloat16", fp32_ops=fp32, conditional_fp32_ops=conditions)
-    try:
-        assert kind(nd.Custom(nd.ones((2,)).astype("bfloat16"), op_type=op_type)) == dtype
-        composed = mx.sym.Custom(mx.sym.var("x", dtype="bfloat16"), op_type=op_type)
-        x = nd.ones((2,)).astype("bfloat16")
-        assert kind(composed.bind(mx.cpu(), {"x": x}).forward()[0]) == dtype
-    finally:
-        amp.switch_off()
+    assert kind(nd.Custom(nd.ones((2,)).astype("bfloat16"), op_type=op_type)) == dtype
+    composed = mx.sym.Custom(mx.sym.var("x", dtype="bfloat16"), op_type=op_type)
+    x = nd.ones((2,)).astype("bfloat16")
+    assert kind(composed.bind(mx.cpu(), {"x": x}).forward()[0]) == dtype
 
 
 def test_casts_in_a_loop_belong_to_its_body(bf16: None) -> None:
