@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import mxlite as mx
 import numpy as np
 import pytest
@@ -34,11 +36,33 @@ def test_states_are_written_and_several_outputs_are_a_list() -> None:
     assert abs(normalized.asnumpy().mean()) < 1e-6
 
 
-def test_wrong_calls_are_named() -> None:
-    with pytest.raises(TypeError, match="CachedOp: a int given, a Symbol expected"):
-        mx.nd.CachedOp(3)
-    with pytest.raises(ValueError, match=r"1 arrays given, 3 expected \(fc_"):
-        mx.nd.CachedOp(sym.FullyConnected(num_hidden=2, name="fc"))(nd.ones((1,)))
+DENSE = sym.FullyConnected(num_hidden=2, name="fc")
+TWICE = (sym.var("a") * 2).tojson()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: nd.CachedOp(3), TypeError, "CachedOp: a int given, a Symbol expected"),
+        (lambda: nd.CachedOp(DENSE)(nd.ones(1)), ValueError, r"1 arrays given, 3 expected \(fc_"),
+        (
+            lambda: sym._internal._CachedOp(sym.var("x")),
+            *(TypeError, "subgraph None given, a symbol's JSON text expected"),
+        ),
+        (
+            lambda: sym._internal._CachedOp(sym.var("x"), sym.var("y"), subgraph=TWICE),
+            *(TypeError, r"2 inputs given, 1 expected: \['a'\]"),
+        ),
+        (
+            lambda: sym._internal._CachedOp(3, subgraph=TWICE),
+            *(TypeError, "a: 3 given, a Symbol of one output expected"),
+        ),
+        (lambda: sym.var("x")._gen_atomic_symbol(), ValueError, "x is a variable"),
+    ],
+)
+def test_wrong_calls_are_named(call: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        call()
 
 
 def test_an_executor_shows_its_symbol() -> None:
@@ -69,20 +93,8 @@ def test_a_symbol_in_json_is_called_like_an_operator() -> None:
     np.testing.assert_array_equal(zeros.asnumpy(), np.zeros((3, 2)))
 
 
-def test_wrong_calls_of_symbols_in_json_are_named() -> None:
-    text = (sym.var("a") * 2).tojson()
-    with pytest.raises(TypeError, match="subgraph None given, a symbol's JSON text expected"):
-        sym._internal._CachedOp(sym.var("x"))
-    with pytest.raises(TypeError, match=r"2 inputs given, 1 expected: \['a'\]"):
-        sym._internal._CachedOp(sym.var("x"), sym.var("y"), subgraph=text)
-    with pytest.raises(TypeError, match="a: 3 given, a Symbol of one output expected"):
-        sym._internal._CachedOp(3, subgraph=text)
-
-
 def test_an_operator_of_a_symbol_on_new_variables() -> None:
     inner = sym.FullyConnected(sym.relu(sym.var("x")), num_hidden=3, name="fc")
     atomic = inner._gen_atomic_symbol()
     assert atomic.list_arguments() == ["fc_data", "fc_weight", "fc_bias"]
     assert atomic.infer_shape(fc_data=(2, 4))[1] == [(2, 3)]
-    with pytest.raises(ValueError, match="x is a variable"):
-        sym.var("x")._gen_atomic_symbol()

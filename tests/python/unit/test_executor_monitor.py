@@ -7,7 +7,7 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
-from pairing import pairs
+from pairing import assert_all_close
 
 sym, nd = mx.sym, mx.nd
 
@@ -51,8 +51,7 @@ def check_against_compiled(net: Any, heads: Any = None, **values: np.ndarray) ->
         seen = step(monitored, heads)
         compiled.forward(is_train=True)
         compiled.backward(heads)
-        for one, other in pairs(results(monitored), results(compiled)):
-            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+        assert_all_close(results(monitored), results(compiled), rtol=1e-5, atol=1e-6)
     return seen
 
 
