@@ -33,14 +33,9 @@ def content(device: str = "cpu") -> dict[str, Any]:
     for ranks in (1, 2):
         for data, rate in (("resident", 400.0), ("real", 300.0)):
             case = cases.Case("resnet50", "float32", 128, ranks, data, 224)
-            found = {
-                "name": case.name,
-                "case": vars(case),
-                "math": "fp32",
-                "systems": {"mxlite:hybrid": figures(rate * ranks * (0.8 if ranks == 2 else 1))},
-                "ratios": {},
-                "reasons": {},
-            }
+            rate *= ranks * (0.8 if ranks == 2 else 1)
+            found = {"name": case.name, "case": vars(case), "math": "fp32", "ratios": {}}
+            found.update(systems={"mxlite:hybrid": figures(rate)}, reasons={})
             if ranks == 1:
                 found["systems"]["torch:eager"] = figures(rate / 2)
                 found["ratios"]["torch:eager"] = {"median": 2.0, "q1": 1.9, "q3": 2.1}
@@ -78,25 +73,16 @@ def test_the_table_of_cases_has_figures_or_reasons() -> None:
     assert text.splitlines()[-1] == "gpt: not yet supported: no script"
 
 
-def test_other_work_than_the_published_has_no_published_figure() -> None:
-    given = content()
-    given["cells"] = given["cells"][:1]
-    given["cells"][0]["case"] = {**given["cells"][0]["case"], "size": 112}
-    assert "MXNet" not in tables.case_table(given)
-
-
 def test_the_main_table_has_published_rows_beside_and_no_predictions_on_a_cpu() -> None:
     text = tables.main_table(content(), "resnet50")
     assert "A CPU, 2 cores; published: V100-SXM2-16GB" in text
     assert rows(text, "mxlite:hybrid real") == [
         "mxlite:hybrid real fp32 here, size 224 b128 300.00 (1.00) 480.00 (1.60)"
     ]
-    assert rows(text, "MXNet (gluon-cv)") == [
+    assert rows(text, "MXNet (gluon-cv)")[0] == (
         "MXNet (gluon-cv) published b128 384.19 (1.00) 749.04 (1.95) 2556.03 (6.65) "
-        "4855.34 (12.64) 9579.74 (24.93)",
-        "MXNet (gluon-cv) published b256 833.65 (1.00) 1373.55 (1.65) 2908.88 (3.49) "
-        "5451.27 (6.54) 10565.55 (12.67)",
-    ]
+        "4855.34 (12.64) 9579.74 (24.93)"
+    )
     assert len(rows(text, "NGC PyTorch 1.5")) == 2
     assert "predicted" not in text
 
@@ -137,21 +123,12 @@ def test_a_smaller_network_stands_under_its_name_without_published_figures() -> 
     assert "MXNet 150" not in tables.case_table(bert_content("bert_12_768_12", "tf32"))
 
 
-def test_devices_of_a_part_of_a_node_count_as_a_node() -> None:
+def test_devices_of_a_part_of_a_node_count_as_a_node_and_speed_ups_need_one_device() -> None:
     row = {"framework": "x", "batch": 1, "rates": {"1": 1.0, "8": 8.0, "12": 12.0}}
     lines = tables.framework_table(row).splitlines()[3:]
     assert [line.split()[:2] for line in lines] == [["1", "1"], ["1", "8"], ["2", "12"]]
-
-
-def test_a_rate_without_its_single_device_has_no_speed_up() -> None:
-    row = {"framework": "x", "batch": 1, "rates": {"8": 100.0}}
+    row["rates"] = {"8": 100.0}
     assert tables.framework_table(row).splitlines()[-1].split() == "1 8 100.00 no 1n1g".split()
-
-
-def test_the_table_of_inputs_has_the_share_that_reading_costs() -> None:
-    text = tables.input_table(content())
-    name = "resnet50 fp32 b128 size 224 1 rank"
-    assert f"{name} mxlite:hybrid 300.00 400.00 25.0%" in rows(text, name + " ")
 
 
 def test_the_tables_of_a_file_are_printed(
@@ -162,6 +139,8 @@ def test_the_tables_of_a_file_are_printed(
     assert tables.main([str(path)]) == 0
     output = capsys.readouterr().out
     assert "lost to input" in output
+    name = "resnet50 fp32 b128 size 224 1 rank"
+    assert f"{name} mxlite:hybrid 300.00 400.00 25.0%" in rows(output, name + " ")
     assert "peak of float32: 0.500 TFLOP/s (measured)" in output
     path.write_text(json.dumps({"benchmark": "peers", "results": []}))
     with pytest.raises(SystemExit, match=r"results.json is no result file of dlperf/run.py"):
@@ -181,30 +160,17 @@ def test_plots_are_drawn(tmp_path: Path) -> None:
     assert len(plots.plot(alone, tmp_path, "alone")) == 2
 
 
-def test_results_of_another_configuration_are_not_continued(tmp_path: Path) -> None:
+def test_saved_results_are_continued(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     wanted = results.configuration({"preset": "smoke", "ranks": [1]})
     assert results.load(path, wanted) is None
-    given = content()
-    cell = given["cells"][0]
+    cell = content()["cells"][0]
     saved = {"configuration": wanted, "cells": [cell], "peaks": {}, "missing": {}, "command": "x"}
     results.save(path, {"preset": "smoke"}, saved)
     found = results.load(path, wanted)
     assert found is not None
     assert found["cells"] == [cell]
     assert [entry["system"] for entry in found["results"]] == ["mxlite:hybrid", "torch:eager"]
-    other = results.configuration({"preset": "full", "ranks": [1]})
-    with pytest.raises(SystemExit) as end:
-        results.load(path, other)
-    assert str(path) in str(end.value)
-    assert "preset: 'smoke' there, 'full' here" in str(end.value)
-    assert "ranks" not in str(end.value)
-    path.write_text("{")
-    with pytest.raises(SystemExit, match=r"results.json is not JSON"):
-        results.load(path, wanted)
-    path.write_text("[]")
-    with pytest.raises(SystemExit, match=r"results.json is no result file of dlperf/run.py"):
-        results.load(path, wanted)
 
 
 def test_published_rows_are_complete() -> None:
