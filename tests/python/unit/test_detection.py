@@ -1,4 +1,4 @@
-"""The detection operators together: a single-shot detector and a region proposal network."""
+"""The detection operators: values of MXNet 1.9.1, gradients, a single-shot detector."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from mxlite import autograd, gluon, nd
 from mxlite.gluon import nn
-from pairing import pairs
+from pairing import assert_all_close
 from recording import differentiated
 
 GOLDEN = np.load(Path(__file__).parents[2] / "data" / "mxnet_1_9_1" / "detection.npz")
@@ -43,8 +43,7 @@ def test_ties_and_crowds_are_resolved_as_in_mxnet_1_9_1(case: int) -> None:
     result = result if isinstance(result, list) else [result]
     expected = golden(case, "output")
     assert len(result) == len(expected)
-    for got, want in pairs(result, expected):
-        np.testing.assert_allclose(got.asnumpy(), want, rtol=1e-5, atol=1e-6)
+    assert_all_close(result, expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(("name", "shapes", "params"), ZERO_GRADIENT, ids=lambda v: str(v)[:20])
@@ -153,64 +152,3 @@ def test_a_single_shot_detector_learns_to_find_a_square() -> None:
     assert (best[:, 0] == 0).all()
     ious = nd.contrib.box_iou(nd.array(best[:, 2:]), nd.array(labels[:, 0, 1:])).asnumpy()
     assert np.diag(ious).mean() > 0.6
-
-
-def test_a_hybridized_detector_gives_what_the_eager_one_gives() -> None:
-    mx.random.seed(3)
-    net, detections = SingleShotDetector(3), Detections()
-    net.initialize(mx.init.Normal(0.5))
-    x = nd.random.uniform(shape=(2, 1, 16, 16))
-    eager = detections(*net(x)).asnumpy()
-    net.hybridize()
-    detections.hybridize()
-    for _ in range(2):
-        np.testing.assert_allclose(detections(*net(x)).asnumpy(), eager, rtol=2e-4, atol=2e-5)
-    assert eager.shape == (2, 3 * (8 * 8 + 4 * 4), 6)
-    assert (eager[:, 0, 0] >= 0).all()
-
-
-class RegionProposals(gluon.HybridBlock):
-    """A region proposal network's head and the regions it proposes."""
-
-    def __init__(self, anchors: int) -> None:
-        super().__init__()
-        self.anchors = anchors
-        with self.name_scope():
-            self.scores = nn.Conv2D(2 * anchors, 1)
-            self.offsets = nn.Conv2D(4 * anchors, 1)
-
-    def hybrid_forward(self, F: Any, x: Any, im_info: Any) -> Any:
-        scores = F.reshape(self.scores(x), shape=(0, 2, -1, 0))
-        probabilities = F.reshape_like(F.softmax(scores, axis=1), self.scores(x))
-        return F.contrib.MultiProposal(
-            probabilities,
-            self.offsets(x),
-            im_info,
-            rpn_post_nms_top_n=20,
-            rpn_min_size=4,
-            scales=(1, 2),
-            ratios=(0.5, 1, 2),
-            feature_stride=8,
-            output_score=True,
-        )
-
-
-def test_region_proposals_lie_in_their_images_by_falling_score_and_hybrid_equals_eager() -> None:
-    mx.random.seed(5)
-    net = RegionProposals(6)
-    net.initialize(mx.init.Normal(0.3))
-    x = nd.random.normal(shape=(2, 5, 6, 7))
-    im_info = nd.array([[48, 56, 1], [40, 44, 1]])
-    eager = [a.asnumpy() for a in net(x, im_info)]
-    net.hybridize()
-    for _ in range(2):
-        for got, want in pairs(net(x, im_info), eager):
-            np.testing.assert_allclose(got.asnumpy(), want, rtol=1e-4, atol=1e-4)
-    regions, scores = eager
-    np.testing.assert_array_equal(regions[:, 0], np.repeat([0, 1], 20))
-    for image, (height, width) in enumerate([(48, 56), (40, 44)]):
-        boxes = regions[image * 20 : image * 20 + 20, 1:]
-        assert (boxes >= 0).all()
-        assert (boxes[:, [0, 2]] < width).all()
-        assert (boxes[:, [1, 3]] < height).all()
-        assert (np.diff(scores[image * 20 : image * 20 + 20, 0]) <= 0).all()
