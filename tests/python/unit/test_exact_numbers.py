@@ -1,10 +1,14 @@
-"""Integers that no double holds stay exact; numbers meet dtypes as in 1.x."""
+"""Integers that no double holds stay exact; numbers meet dtypes as in 1.x, NaN and infinity too."""
+
+from __future__ import annotations
+
+from typing import Any
 
 import mxlite as mx
 import numpy as np
 import pytest
 from mxlite import nd
-from recording import differentiated
+from recording import differentiated, variable
 
 BIG = 2**53 + 1  # the first integer that a double rounds
 OPERATIONS = {
@@ -40,14 +44,11 @@ def test_arithmetic_with_large_integers(name, number):
     np.testing.assert_array_equal(operation(strided, number).asnumpy(), expected[0].astype("int64"))
 
 
-def test_division_by_large_integers():
+def test_in_place_functions_and_symbols():
     array = longs([3 * BIG, BIG, BIG - 1])
     assert (array / BIG).asnumpy().tolist() == [3, 1, 0]
     array /= BIG
     assert array.asnumpy().tolist() == [3, 1, 0]
-
-
-def test_in_place_functions_and_symbols():
     array = longs([1, 2])
     array += BIG
     assert array.asnumpy().tolist() == [BIG + 1, BIG + 2]
@@ -61,11 +62,9 @@ def test_in_place_functions_and_symbols():
 
 
 def test_hybridized_blocks():
-    class Net(mx.gluon.HybridBlock):
-        def hybrid_forward(self, F, x):
-            return F.clip((x - BIG) * 3 + BIG, a_min=BIG, a_max=BIG + 4)
-
-    net = Net()
+    net = mx.gluon.nn.HybridLambda(
+        lambda F, x: F.clip((x - BIG) * 3 + BIG, a_min=BIG, a_max=BIG + 4)
+    )
     for _ in range(2):
         assert net(longs([BIG, BIG + 1, BIG + 2])).asnumpy().tolist() == [BIG, BIG + 3, BIG + 4]
         net.hybridize()
@@ -171,3 +170,169 @@ def test_lists_beside_arrays_are_errors(name, other):
     """`==` must not compare identities and say False."""
     with pytest.raises(TypeError, match="mx.nd.array"):
         OPERATIONS[name](nd.array([1, 2]), other)
+
+
+@pytest.mark.parametrize("value", [2**63, 2**63 + 1, 2**64 - 1])
+def test_scalars_of_uint64_are_exact(value: int) -> None:
+    expected = np.full(3, value, "uint64")
+    assert nd.full((3,), value, dtype="uint64").asnumpy().tolist() == expected.tolist()
+    x = nd.array(np.array([1, value, 7], "uint64"), dtype="uint64")
+    assert (x == value).asnumpy().tolist() == [0, 1, 0]
+    assert nd.maximum(x, value).asnumpy().tolist() == expected.tolist()
+    zeros = nd.zeros((3,), dtype="uint64")
+    assert (zeros + value).asnumpy().tolist() == expected.tolist()
+    assert (zeros + np.uint64(value)).asnumpy().tolist() == expected.tolist()
+    assert nd.clip(x, a_min=value, a_max=value).asnumpy().tolist() == expected.tolist()
+    assert nd.clip(x, a_min=0, a_max=1e30).asnumpy().tolist() == x.asnumpy().tolist()
+    assert nd.clip(nd.array([-5, 7], dtype="int64"), -9, value).asnumpy().tolist() == [-5, 7]
+
+
+def test_ranges_of_uint64_are_exact() -> None:
+    first = 2**64 - 4
+    got = nd.arange(first, 2**64 - 1, dtype="uint64").asnumpy()
+    assert got.tolist() == [first, first + 1, first + 2]
+
+
+def test_large_scalars_survive_graphs_and_files(tmp_path: Any) -> None:
+    value = 2**64 - 3
+    symbol = mx.sym.maximum(mx.sym.var("x"), value)
+    symbol = mx.sym.load_json(symbol.tojson())
+    x = nd.zeros((2,), dtype="uint64")
+    out = symbol.bind(mx.cpu(), {"x": x}).forward()[0]
+    assert out.asnumpy().tolist() == [value, value]
+
+
+def test_integers_of_more_than_64_bits_are_refused_where_sizes_are_expected() -> None:
+    with pytest.raises(ValueError, match="parameter repeats: 18446744073709551615 given, an int"):
+        nd.repeat(nd.ones(2), repeats=2**64 - 1)
+
+
+class Index:
+    """An integer of another library."""
+
+    def __index__(self) -> int:
+        return 3
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "uint8"])
+@pytest.mark.parametrize(
+    "number", [3, 3.0, True, np.int8(3), np.uint64(3), np.float16(3), np.float64(3), Index()]
+)
+def test_operands_of_all_number_types_count_alike(number: Any, dtype: str) -> None:
+    values = np.array([[1, 2, 4], [5, 7, 9]], dtype)
+    plain = values.dtype.type(1 if number is True else 3)
+    x = nd.array(values, dtype=dtype)
+    assert (x + number).asnumpy().tolist() == (values + plain).tolist()
+    assert (x * number).asnumpy().tolist() == (values * plain).tolist()
+    assert (x > number).asnumpy().tolist() == (values > plain).tolist()
+    same = x
+    x += number
+    assert x is same
+    assert x.asnumpy().tolist() == (values + plain).tolist()
+    assert x.dtype == values.dtype
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int32", "int64"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 1e30])
+def test_integers_take_no_number_that_is_none(dtype, value):
+    x = nd.zeros((2,), dtype=dtype)
+    for act in (
+        lambda: x.__setitem__(0, value),
+        lambda: x.__setitem__(slice(None), np.float64(value)),
+        lambda: nd.full((2,), value, dtype=dtype),
+        lambda: mx.sym.full((2,), value, dtype=dtype).eval(),
+    ):
+        with pytest.raises(ValueError, match=f"_full: parameter value: .* that {dtype} holds"):
+            act()
+    if abs(value) != 1e30:  # NumPy casts it with a warning
+        for act in (
+            lambda: x.__setitem__(slice(None), [value, 1]),
+            lambda: nd.array([value], dtype=dtype),
+        ):
+            with pytest.raises(ValueError, match="NaN or infinity given"):
+                act()
+    assert x.asnumpy().tolist() == [0, 0]
+    x[:] = 3.5  # a fraction is cut, as in 1.x
+    assert x.asnumpy().tolist() == [3, 3]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int32", "int64"])
+def test_integers_compared_with_infinity(dtype):
+    values = np.array([0, 1, 100], dtype)
+    x = nd.array(values, dtype=dtype)
+    for infinity in (float("inf"), 1e30):
+        assert (x < infinity).asnumpy().tolist() == [1, 1, 1]
+        assert (x >= infinity).asnumpy().tolist() == [0, 0, 0]
+        assert nd.minimum(x, infinity).asnumpy().tolist() == values.tolist()
+        if dtype != "uint8":
+            negative = nd.array(-values, dtype=dtype)
+            assert (negative > -infinity).asnumpy().tolist() == [1, 1, 1]
+            assert (negative <= -infinity).asnumpy().tolist() == [0, 0, 0]
+            assert nd.maximum(negative, -infinity).asnumpy().tolist() == (-values).tolist()
+
+
+ARITHMETIC = {
+    "_plus_scalar": lambda x, s: x + s,
+    "_minus_scalar": lambda x, s: x - s,
+    "_rminus_scalar": lambda x, s: s - x,
+    "_mul_scalar": lambda x, s: s * x,
+    "_div_scalar": lambda x, s: x / s,
+    "_rdiv_scalar": lambda x, s: s / x,
+    "_mod_scalar": lambda x, s: x % s,
+    "_rmod_scalar": lambda x, s: s % x,
+    "_power_scalar": lambda x, s: x**s,
+    "_rpower_scalar": lambda x, s: s**x,
+}
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "int32", "int64"])
+@pytest.mark.parametrize("name", ARITHMETIC)
+def test_integers_and_numbers_that_no_integer_holds_have_no_result(name, dtype):
+    x = nd.array([1, 1], dtype=dtype)
+    for value in (float("nan"), float("inf"), -float("inf"), 1e30):
+        with pytest.raises(ValueError, match=rf"{name}: scalar .* beside data of dtype {dtype}"):
+            ARITHMETIC[name](x, value)
+        with pytest.raises(ValueError, match=name):
+            ARITHMETIC[name](mx.sym.var("x"), value).eval(x=x)
+        assert np.isnan(ARITHMETIC["_plus_scalar"](x.astype("float32"), np.nan).asnumpy()).all()
+    if dtype != "bool":
+        with pytest.raises(ValueError, match="_plus_scalar: scalar nan"):
+            x += float("nan")
+    assert x.asnumpy().tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int32", "int64", "float32"])
+def test_every_comparison_with_nan_is_false(dtype):
+    values = np.array([0, 1, 1], dtype)
+    x, nan = nd.array(values, dtype=dtype), float("nan")
+    for compare in ("equal", "greater", "greater_equal", "lesser", "lesser_equal"):
+        got = getattr(nd, compare)(x, nan)
+        assert got.asnumpy().tolist() == [0, 0, 0], compare
+    assert (x != nan).asnumpy().tolist() == [1, 1, 1]
+    assert nd.logical_and(x, nan).asnumpy().tolist() == [0, 1, 1]
+    assert nd.logical_or(x, nan).asnumpy().tolist() == [1, 1, 1]
+    assert nd.logical_xor(x, nan).asnumpy().tolist() == [1, 0, 0]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "int64"])
+def test_integers_have_no_bound_nan(dtype):
+    x = nd.array([1, 2], dtype=dtype)
+    for act in (
+        lambda: nd.maximum(x, float("nan")),
+        lambda: nd.minimum(x, float("nan")),
+        lambda: nd.clip(x, 0, float("nan")),
+        lambda: nd.clip(x, float("nan"), 9),
+    ):
+        with pytest.raises(ValueError, match="nan.* given beside data of dtype"):
+            act()
+    assert nd.clip(x, -float("inf"), 1).asnumpy().tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint8"])
+def test_powers_of_numbers_without_logarithm_have_no_gradient_in_integers(dtype):
+    for base in (0, -1):
+        x = variable(nd.array([1, 2, 3], dtype=dtype))
+        with mx.autograd.record():
+            y = base**x
+        y.backward()
+        assert x.grad.asnumpy().tolist() == [0, 0, 0]
