@@ -44,7 +44,7 @@ THREADS = 2
 # The tests that check values; the others execute kernels, too, but look elsewhere.
 KERNEL_TESTS = (
     "test_ops test_pointwise test_linalg test_layer_ops test_update_ops test_fused_updates"
-    " test_detection test_image_values test_sampling_ops test_indexing test_sparse_array"
+    " test_detection test_image test_sampling_ops test_indexing test_sparse_array"
     " test_sparse_training test_rnn_gradients test_nan test_contrib test_exact_numbers test_ndarray"
     " test_optimizer test_higher_order test_graph test_graph_training"
     " test_random_values"
