@@ -1,13 +1,17 @@
-"""Graphs that are cut at collective operators, in a process that has joined no job."""
+"""Collective operators and names of exchanges in a process that has joined no job."""
 
 from __future__ import annotations
+
+from types import SimpleNamespace
 
 import mxlite as mx
 import numpy as np
 import pytest
 from mxlite import autograd
+from mxlite.comm import groups
 from mxlite.gluon import HybridBlock, nn
-from pairing import pairs
+from pairing import assert_all_close
+from recording import variable
 
 
 class Net(HybridBlock):
@@ -50,8 +54,7 @@ def test_hybridized_blocks_compute_what_eager_ones_do(training: bool) -> None:
         arrays = [z, apart, x.grad, net.first.weight.grad(), *running.values()]
         results.append([a.asnumpy() for a in arrays])
     for others in results[1:]:
-        for mine, other in pairs(results[0], others):
-            np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-6)
+        assert_all_close(results[0], others, rtol=1e-5, atol=1e-6)
     assert np.abs(results[0][2]).max() > 0
 
 
@@ -70,8 +73,7 @@ def test_a_while_loop_may_call_collectives() -> None:
 
 
 def test_min_has_no_gradient() -> None:
-    x = mx.nd.ones((2,))
-    x.attach_grad()
+    x = variable(mx.nd.ones((2,)))
     with autograd.record():
         y = mx.nd.contrib.reduce_scatter(x, op="min")
     with pytest.raises(mx.MXNetError, match="op 'min' is not differentiable"):
@@ -81,3 +83,22 @@ def test_min_has_no_gradient() -> None:
 def test_an_unfit_out_is_refused() -> None:
     with pytest.raises(ValueError, match="out has shape"):
         mx.nd.contrib.all_reduce(mx.nd.ones((2,)), out=mx.nd.ones((3,)))
+
+
+def test_an_exchange_is_named_by_its_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = []
+
+    def submit(kind: str, given: list[str], rows: list[mx.nd.NDArray], *args, **options):
+        names.extend(given)
+        return rows
+
+    monkeypatch.setattr(groups, "submit", submit)
+    monkeypatch.setattr(groups, "waited", lambda pending, rows, ctx: rows)
+    group = SimpleNamespace(number=77, ranks=[0, 2], size=2, index=0)
+    for _ in range(2):
+        assert groups.exchange_texts(group, "lr", "Trainer.step") == ["lr"]
+    assert [name.rsplit(" ", 1)[0] for name in names] == [
+        "exchange of settings between ranks 0, 2, number"
+    ] * 2
+    assert len(set(names)) == 2
+    assert groups.ranks_text([4]) == "rank 4"
