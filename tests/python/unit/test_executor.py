@@ -149,13 +149,6 @@ def test_results_made_of_an_earlier_output_keep_their_values() -> None:
     assert output.asnumpy().tolist() == [15, 24]
 
 
-def test_outputs_before_forward_have_the_inferred_shapes() -> None:
-    net = sym.FullyConnected(sym.var("x"), num_hidden=3, name="fc")
-    executor = net.simple_bind(mx.cpu(), x=(4, 2))
-    assert executor.outputs[0].shape == (4, 3)
-    assert list(executor.output_dict) == ["fc_output"]
-
-
 def test_a_network_learns_and_its_statistics_move() -> None:
     net = sym.FullyConnected(sym.var("data"), num_hidden=16, name="fc1")
     net = sym.Activation(sym.BatchNorm(net, fix_gamma=False, name="bn"), act_type="relu")
@@ -190,10 +183,12 @@ def test_backward_without_a_training_forward_runs_one() -> None:
     assert (executor.grad_dict["a"].asnumpy() == 7).all()
 
 
-def test_simple_bind_takes_types() -> None:
+def test_simple_bind_takes_types_and_infers_outputs() -> None:
     net = sym.FullyConnected(sym.var("x"), num_hidden=3, name="fc")
-    executor = net.simple_bind(mx.cpu(), type_dict={"x": "float64"}, x=(2, 5))
+    executor = net.simple_bind(mx.cpu(), type_dict={"x": "float64"}, x=(4, 2))
     assert executor.arg_dict["fc_weight"].dtype == np.float64
+    assert executor.outputs[0].shape == (4, 3)
+    assert list(executor.output_dict) == ["fc_output"]
     assert executor.forward()[0].dtype == np.float64
 
 
