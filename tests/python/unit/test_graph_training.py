@@ -133,17 +133,6 @@ def batch_norm(x: Any, gamma: Any, beta: Any, mean: Any, var: Any) -> Any:
     return nd.BatchNorm(x, gamma, beta, mean, var, fix_gamma=False, momentum=0.9)
 
 
-def test_second_backward_and_retain_graph() -> None:
-    x = variable(normal(3))
-    graph = compiled(lambda x: x * x)
-    with autograd.record():
-        y = graph(x)
-    y.backward(retain_graph=True)
-    y.backward()
-    with pytest.raises(MXNetError, match="Net was freed by an earlier backward"):
-        y.backward()
-
-
 def test_writing_saved_values_is_an_anomaly() -> None:
     def fails(value: str, y: Any) -> None:
         with (
