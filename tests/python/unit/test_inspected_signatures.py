@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -11,20 +12,14 @@ import mxlite as mx
 import pytest
 from mxlite import _core
 
-MODULES = {
-    "mx": mx, "nd": mx.nd, "sym": mx.sym, "gluon": mx.gluon, "gluon.nn": mx.gluon.nn,
-    "gluon.rnn": mx.gluon.rnn, "gluon.loss": mx.gluon.loss, "gluon.data": mx.gluon.data,
-    "gluon.data.vision": mx.gluon.data.vision, "gluon.utils": mx.gluon.utils,
-    "gluon.contrib.nn": mx.gluon.contrib.nn, "gluon.contrib.rnn": mx.gluon.contrib.rnn,
-    "autograd": mx.autograd, "io": mx.io, "kv": mx.kv,
-    "image": mx.image, "recordio": mx.recordio, "metric": mx.metric, "optimizer": mx.optimizer,
-    "init": mx.init, "random": mx.random, "lr_scheduler": mx.lr_scheduler, "context": mx.context,
-    "module": mx.module, "callback": mx.callback, "monitor": mx.monitor, "profiler": mx.profiler,
-    "test_utils": mx.test_utils, "viz": mx.viz, "model": mx.model, "rnn": mx.rnn,
-    "executor": mx.executor, "operator": mx.operator, "nd.random": mx.nd.random,
-    "nd.linalg": mx.nd.linalg, "nd.contrib": mx.nd.contrib, "nd.sparse": mx.nd.sparse,
-    "sym.random": mx.sym.random,
-}  # fmt: skip
+NAMES = [
+    *("nd", "nd.random", "nd.linalg", "nd.contrib", "nd.sparse", "sym", "sym.random", "gluon"),
+    *("gluon.nn", "gluon.rnn", "gluon.loss", "gluon.data", "gluon.data.vision", "gluon.utils"),
+    *("gluon.contrib.nn", "gluon.contrib.rnn", "autograd", "io", "kv", "image", "recordio"),
+    *("metric", "optimizer", "init", "random", "lr_scheduler", "context", "module", "callback"),
+    *("monitor", "profiler", "test_utils", "viz", "model", "rnn", "executor", "operator"),
+]
+MODULES = {"mx": mx, **{name: operator.attrgetter(name)(mx) for name in NAMES}}
 SPECIAL = (
     "__init__ __call__ __getitem__ __setitem__ __len__ __iter__ __next__ __enter__ __exit__ "
     "__add__ __radd__ __iadd__ __pow__ __eq__ __lt__ __array__ __bool__ __float__ __repr__"
