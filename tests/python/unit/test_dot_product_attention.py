@@ -11,8 +11,9 @@ import pytest
 from mxlite import autograd, nd
 from op_cases.attention import attention
 from op_table import STEP
+from pairing import assert_all_close, assert_all_equal
 from programs import run_program
-from recording import differentiated
+from recording import differentiated, variable
 
 fused = nd.contrib.dot_product_attention
 
@@ -106,17 +107,6 @@ def test_many_blocks_equal_numpy(shape: tuple[int, ...], dtype: str) -> None:
             assert error <= _bound(w, dtype, max(q_length, k_length)), (flags, error)
 
 
-def test_causal_aligns_the_ends() -> None:
-    """The last query attends to all keys, and queries before the first key to none."""
-    value = nd.array(np.eye(3).reshape(1, 1, 3, 3))
-    zeros = nd.zeros((1, 1, 3, 2))
-    short = fused(nd.zeros((1, 1, 2, 2)), zeros, value, causal=True).asnumpy()[0, 0]
-    np.testing.assert_allclose(short, [[1 / 2, 1 / 2, 0], [1 / 3] * 3], rtol=1e-6)
-    long = fused(nd.zeros((1, 1, 4, 2)), zeros, value, causal=True).asnumpy()[0, 0]
-    want = [[0, 0, 0], [1, 0, 0], [1 / 2, 1 / 2, 0], [1 / 3] * 3]
-    np.testing.assert_allclose(long, want, rtol=1e-6)
-
-
 @pytest.mark.parametrize("lowest", [-np.inf, -1e30, -3e38])
 def test_masked_rows_are_zero_with_zero_gradients(lowest: float) -> None:
     arrays = _arrays((2, 2, 2, 5, 7, 4, 4), "float32")
@@ -137,8 +127,7 @@ def test_what_lies_behind_a_length_is_not_read(dtype: str) -> None:
         a[0, :, 4:] = np.nan
         a[1, :, 2:] = np.nan
     got = _run(arrays, [length], use_length=True)
-    for g, w in zip(got, want):
-        np.testing.assert_array_equal(g, w)
+    assert_all_equal(got, want)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -162,12 +151,10 @@ def test_empty_arrays(shape: tuple[int, ...]) -> None:
 def test_mask_has_a_gradient() -> None:
     """A learned bias of positions is a mask with fewer axes than scores."""
     arrays = _arrays((2, 4, 2, 3, 5, 4, 4), "float64")
-    mask = nd.array(np.random.RandomState(2).randn(4, 1, 5), dtype="float64")
-    mask.attach_grad()
+    mask = variable(nd.array(np.random.RandomState(2).randn(4, 1, 5), dtype="float64"))
     got = _run(arrays, [mask], use_mask=True, causal=True)
     want = _reference(arrays, _host(mask), None, causal=True)
-    for g, w in zip(got, want):
-        np.testing.assert_allclose(g, w, atol=1e-12)
+    assert_all_close(got, want, atol=1e-12)
     q, k, v, dy = (_host(a) for a in arrays)
     step = 1e-6
     for at in [(0, 0, 0), (3, 0, 4), (1, 0, 2)]:
@@ -294,8 +281,7 @@ def test_composite_gradient_with_dropout_equals_the_fused_one() -> None:
     with autograd.record():
         y = fused(*arrays[:3], length, **params)
         grads = autograd.grad([y], arrays[:3], head_grads=[arrays[3]], create_graph=True)
-    for g, w in zip(grads, want[1:]):
-        np.testing.assert_allclose(g.asnumpy(), w, rtol=1e-10, atol=1e-12)
+    assert_all_close(grads, want[1:], rtol=1e-10, atol=1e-12)
 
 
 # ---- graphs and symbols ------------------------------------------------------------------------
@@ -303,15 +289,14 @@ def test_composite_gradient_with_dropout_equals_the_fused_one() -> None:
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 def test_hybrid_training_equals_eager(dropout: float) -> None:
-    class Net(mx.gluon.HybridBlock):
-        def forward(self, *inputs: Any) -> Any:
-            return fused(*inputs, use_length=True, causal=True, dropout=dropout)
-
+    params = {"use_length": True, "causal": True, "dropout": dropout}
     arrays = _arrays((2, 4, 2, 9, 70, 8, 8), "float32")
     length = nd.array([50, 70], dtype="int32")
     results = []
     for hybrid in (False, True):
-        net = Net()
+        net = mx.gluon.nn.HybridLambda(
+            lambda F, *inputs: F.contrib.dot_product_attention(*inputs, **params)
+        )
         net.hybridize(hybrid)
         for a in arrays[:3]:
             a.attach_grad()
@@ -319,8 +304,7 @@ def test_hybrid_training_equals_eager(dropout: float) -> None:
         for _ in range(3):
             y = differentiated(lambda net=net: net(*arrays[:3], length), head=arrays[3])
         results.append([y.asnumpy(), *(a.grad.asnumpy() for a in arrays[:3])])
-    for eager, hybrid in zip(*results):
-        np.testing.assert_array_equal(eager, hybrid)
+    assert_all_equal(*results)
 
 
 def test_symbol_with_length_alone() -> None:
@@ -348,7 +332,7 @@ def test_memory_is_linear_in_the_length() -> None:
     program = """
         from mxlite import nd
         from programs import peak_mib
-        from recording import differentiated
+        from recording import differentiated, variable
 
         def step(length):
             *inputs, head = [nd.ones((1, 12, length, 64)) for _ in range(4)]
