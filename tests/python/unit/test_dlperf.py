@@ -55,10 +55,7 @@ SMALL = cases.Case("resnet50", "float32", 4, 1, "resident", 64, warm_up=1, steps
         (["resnet50", "--record", __file__], r"test_dlperf.idx does not exist; make it with"),
         (["resnet50", "--deadline", "nan"], r"--deadline nan, expected seconds above 0"),
         (["bert", "--cells", "tf32:4x64"], r"--cells tf32 on a CPU, expected --device gpu"),
-        (
-            ["bert", "--cells", "float32:1x64", "float32:4x513"],
-            r"of 64 to 513 tokens, expected 8 t",
-        ),
+        (["bert", "--cells", "float32:1x64", "float32:4x513"], "of 64 to 513 tokens, expected 8"),
         (["bert", "--cells", "float32:4x7"], r"--cells of 7 to 7 tokens, expected 8 to 512"),
         (["bert", "--json", str(BENCHMARKS)], r"benchmarks is a folder, expected a file"),
         (["bert", "--steps", "0", "5"], "--steps 0, expected at least 1"),

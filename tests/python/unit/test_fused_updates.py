@@ -71,10 +71,8 @@ def trained(
     )
     optimizer.lr_scheduler = mx.lr_scheduler.FactorScheduler(2, 0.5, base_lr=0.1)
     updater = opt.get_updater(optimizer)
-    weights = [
-        nd.array(generator.normal(size=shape)).astype(dtype)
-        for shape, dtype in pairs(SHAPES, dtypes)
-    ]
+    weights = [nd.array(generator.normal(size=shape)) for shape in SHAPES]
+    weights = [weight.astype(dtype) for weight, dtype in pairs(weights, dtypes)]
     for turn in range(steps):
         grads = [nd.array(generator.normal(size=w.shape)).astype(w.dtype) for w in weights]
         chosen = list(range(len(weights)))[: 3 if turn == 1 else None]  # counts become unequal
