@@ -8,23 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 import mxlite as mx
 import numpy as np
 import pytest
-from custom_ops import custom
+from custom_ops import custom, quiet_engine  # noqa: F401
 from mxlite import autograd, gluon, nd
 from mxlite.operator import CustomOp, CustomOpProp, register
 from numpy.testing import assert_allclose, assert_array_equal
-from pairing import pairs
+from pairing import assert_all_close
 from programs import run_program
-from recording import differentiated
-
-
-@pytest.fixture(autouse=True)
-def quiet_engine():
-    """Leave no error of one test to the waitall of the next."""
-    yield
-    try:
-        nd.waitall()
-    except mx.MXNetError:
-        nd.waitall()
+from recording import differentiated, variable
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -151,8 +141,7 @@ def test_inside_a_hybridized_block_as_eagerly():
             trainer.step(1)
         result = net(x).asnumpy()
         results.append([result, *(p.data().asnumpy() for p in net.collect_params().values())])
-    for eager, hybridized in pairs(*results):
-        assert_allclose(hybridized, eager, rtol=1e-5)
+    assert_all_close(*results, rtol=1e-5)
     assert net.calls.data().asscalar() == 2 * 11 + 1
 
 
@@ -212,8 +201,7 @@ def test_backward_gets_what_was_declared():
 
 
 def test_an_input_overwritten_before_backward_is_an_anomaly():
-    x = nd.ones((2,))
-    x.attach_grad()
+    x = variable(nd.ones((2,)))
     with autograd.record():
         y = nd.Custom(x, op_type="t_sigmoid")
     x[:] = 2
@@ -255,8 +243,7 @@ def test_modes_inside_the_callbacks():
         out_data[0][:] = 1
 
     custom("t_modes", forward, lambda self, **_: seen.append(autograd.is_recording()))
-    x = nd.ones((1,))
-    x.attach_grad()
+    x = variable(nd.ones((1,)))
     nd.Custom(x, op_type="t_modes").wait_to_read()
     with autograd.record(train_mode=False):
         nd.Custom(x, op_type="t_modes").wait_to_read()
@@ -266,8 +253,7 @@ def test_modes_inside_the_callbacks():
 
 
 def nested_forward(self, is_train, req, in_data, out_data, aux):
-    x = in_data[0].copy()
-    x.attach_grad()
+    x = variable(in_data[0].copy())
     with autograd.record():
         y = nd.Custom(x, op_type="t_sigmoid")
         y = nd.Custom(y, op_type="t_sigmoid")

@@ -5,21 +5,11 @@ from __future__ import annotations
 import mxlite as mx
 import numpy as np
 import pytest
-from custom_ops import custom, sigmoid_forward
+from custom_ops import custom, quiet_engine, sigmoid_forward  # noqa: F401
 from mxlite import autograd, gluon, nd
 from mxlite.operator import CustomOp, register
 from numpy.testing import assert_allclose, assert_array_equal
-from recording import differentiated
-
-
-@pytest.fixture(autouse=True)
-def quiet_engine():
-    """Leave no error of one test to the waitall of the next."""
-    yield
-    try:
-        nd.waitall()
-    except mx.MXNetError:
-        nd.waitall()
+from recording import differentiated, variable
 
 
 def failing_forward(self, is_train, req, in_data, out_data, aux):
@@ -84,11 +74,7 @@ def test_an_error_of_an_input_skips_the_callback():
 
 
 def test_an_error_in_a_hybridized_block():
-    class Net(gluon.HybridBlock):
-        def hybrid_forward(self, F, x):  # noqa: N803
-            return F.Custom(x * 2, op_type="t_fail") + 1
-
-    net = Net()
+    net = gluon.nn.HybridLambda(lambda F, x: F.Custom(x * 2, op_type="t_fail") + 1)
     net.hybridize()
     with pytest.raises(mx.MXNetError, match="no luck today"):
         net(nd.ones((2,))).asnumpy()
@@ -135,8 +121,7 @@ def test_register_takes_classes_of_the_right_kind():
 
 
 def test_second_derivatives_are_refused_not_wrong():
-    x = nd.ones((2,))
-    x.attach_grad()
+    x = variable(nd.ones((2,)))
     with autograd.record():
         y = nd.Custom(x, op_type="t_sigmoid")
         (first,) = autograd.grad(y, [x], create_graph=True)
