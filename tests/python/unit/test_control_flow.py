@@ -7,20 +7,15 @@ import numpy as np
 import pytest
 from mxlite import autograd, gluon, nd
 from mxlite.gluon import nn
-from numpy.testing import assert_allclose, assert_array_equal
-from pairing import pairs
-from recording import differentiated
+from numpy.testing import assert_array_equal
+from pairing import assert_all_close, pairs
+from recording import differentiated, variable
 
 
-class Lambda(gluon.HybridBlock):
-    """A block around a function, so that every case runs eagerly and hybridized."""
-
-    def __init__(self, function):
-        super().__init__()
-        self._function = function
-
-    def hybrid_forward(self, F, *args):  # noqa: N803
-        return self._function(F, *args)
+def hybridized(function):
+    block = nn.HybridLambda(function)
+    block.hybridize()
+    return block
 
 
 def flat(outputs):
@@ -33,24 +28,21 @@ def run_both(function, *inputs, grad=True):
     """Values and input gradients of a function, eagerly; hybridized must give the same."""
     results = []
     for hybrid in (False, True):
-        block = Lambda(function)
-        if hybrid:
-            block.hybridize()
+        block = nn.HybridLambda(function)
+        block.hybridize(hybrid)
         arrays = [nd.array(value, dtype=value.dtype) for value in inputs]
         plain = [out.asnumpy() for out in flat(block(*arrays))]
         for array in arrays:
             array.attach_grad()
         with autograd.record():
             outputs = flat(block(*arrays))
-        for out, expected in pairs(outputs, plain):
-            assert_allclose(out.asnumpy(), expected, rtol=1e-6)
+        assert_all_close(outputs, plain, rtol=1e-6)
         if grad:
             autograd.backward([out for out in outputs if out._recorded])
         results.append((plain, [array.grad.asnumpy() for array in arrays]))
     eager, hybridized = results
     for eager_values, values in zip(eager, hybridized):
-        for a, b in zip(eager_values, values):
-            assert_allclose(b, a, rtol=1e-6, atol=1e-6)
+        assert_all_close(values, eager_values, rtol=1e-6, atol=1e-6)
     return eager
 
 
@@ -90,20 +82,17 @@ def test_foreach_keeps_a_single_state_an_array():
     assert_array_equal(outputs.asnumpy(), X * np.array([[1], [2], [3]]))
 
 
-@pytest.mark.parametrize("shape", [(0, 2)])
-def test_foreach_over_nothing_is_an_error(shape):
-    with pytest.raises(ValueError, match=r"foreach: data of shapes \(0, 2\)"):
-        nd.contrib.foreach(lambda d, s: (d, s), nd.zeros(shape), [])
-
-
-def test_foreach_of_different_lengths_is_an_error():
-    with pytest.raises(ValueError, match="one size"):
-        nd.contrib.foreach(lambda d, s: (d[0], s), [nd.zeros((2, 1)), nd.zeros((3, 1))], [])
-
-
-def test_foreach_of_something_else_names_it():
-    with pytest.raises(TypeError, match="foreach: data must be NDArrays"):
-        nd.contrib.foreach(lambda d, s: (d, s), np.zeros((2, 2)), [])
+@pytest.mark.parametrize(
+    ("data", "error", "words"),
+    [
+        (nd.zeros((0, 2)), ValueError, r"foreach: data of shapes \(0, 2\)"),
+        ([nd.zeros((2, 1)), nd.zeros((3, 1))], ValueError, "one size"),
+        (np.zeros((2, 2)), TypeError, "foreach: data must be NDArrays"),
+    ],
+)
+def test_foreach_over_wrong_data_is_an_error(data, error, words):
+    with pytest.raises(error, match=words):
+        nd.contrib.foreach(lambda d, s: (d, s), data, [])
 
 
 def count_up(F, limit, step, start, iterations=5):  # noqa: N803
@@ -131,8 +120,7 @@ def test_while_loop_stops_when_the_condition_fails_and_pads_with_zeros():
 
 
 def test_one_graph_serves_loops_of_different_lengths():
-    block = Lambda(count_up)
-    block.hybridize()
+    block = hybridized(count_up)
     for limit in (3, 1, 5, 9):
         outputs, (count, total) = block(nd.array([limit]), nd.array(S), nd.array(X[0]))
         steps = min(limit, 5)
@@ -147,8 +135,7 @@ def test_while_loop_without_a_step():
     outputs, (count, total) = count_up(nd, nd.array([0]), nd.array(S), nd.array(X[0]))
     assert outputs == []
     assert_array_equal(total.asnumpy(), X[0])
-    block = Lambda(count_up)
-    block.hybridize()
+    block = hybridized(count_up)
     start = nd.array(X[0])
     outputs, (count, total) = block(nd.array([0]), nd.array(S), start)
     assert_array_equal(outputs.asnumpy(), np.zeros((5, 2)))
@@ -157,8 +144,7 @@ def test_while_loop_without_a_step():
 
 
 def test_gradients_of_a_loop_without_a_step_are_zeros():
-    block = Lambda(count_up)
-    block.hybridize()
+    block = hybridized(count_up)
     arrays = [nd.array([0]), nd.array(S), nd.array(X[0])]
     for array in arrays:
         array.attach_grad()
@@ -219,12 +205,11 @@ def test_outputs_of_changing_shape_are_named():
 
 
 def test_a_loop_variable_of_changing_type_is_named_when_hybridized():
-    block = Lambda(
+    block = hybridized(
         lambda F, x: F.contrib.while_loop(  # noqa: N803
             lambda x: x < 3, lambda x: (x, x.astype("float64")), x, 4
         )
     )
-    block.hybridize()
     with pytest.raises(ValueError, match=r"loop variable 0 is float32\(1,\).* float64"):
         block(nd.zeros((1,)))
 
@@ -246,10 +231,9 @@ def test_cond_takes_numbers():
 
 
 def test_branches_must_agree_when_hybridized():
-    block = Lambda(
+    block = hybridized(
         lambda F, x: F.contrib.cond(x.sum() > 0, lambda: x, lambda: x.reshape((-1,)))  # noqa: N803
     )
-    block.hybridize()
     with pytest.raises(ValueError, match=r"output 0 of then_func is float32\(2, 3\)"):
         block(nd.ones((2, 3)))
 
@@ -285,8 +269,7 @@ def test_a_loop_around_layers_trains_as_eagerly(layers):
         mx.random.seed(7)
         net = Refine(layers)
         net.initialize(mx.init.Xavier())
-        if hybrid:
-            net.hybridize()
+        net.hybridize(hybrid)
         trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 1e-5})
         losses = []
         for _ in range(3):
@@ -297,8 +280,7 @@ def test_a_loop_around_layers_trains_as_eagerly(layers):
         results.append((losses, params, net(nd.array(x)).asnumpy()))
     assert losses[2] < losses[0]
     for eager, hybridized in pairs(*results):
-        for a, b in zip(eager, hybridized):
-            assert_allclose(b, a, rtol=1e-4, atol=1e-6)
+        assert_all_close(hybridized, eager, rtol=1e-4, atol=1e-6)
 
 
 def test_loops_and_branches_nest():
@@ -319,22 +301,20 @@ def test_loops_and_branches_nest():
 
 
 def test_a_block_with_a_loop_inside_a_hybridized_block():
-    inner = Lambda(count_up)
-    outer = Lambda(lambda F, *xs: inner(*[x * 1 for x in xs])[1][1] + 1)  # noqa: N803
+    inner = nn.HybridLambda(count_up)
+    outer = nn.HybridLambda(lambda F, *xs: inner(*[x * 1 for x in xs])[1][1] + 1)  # noqa: N803
     outer.hybridize()
     result = outer(nd.array([2]), nd.array(S), nd.array(X[0]))
     assert_array_equal(result.asnumpy(), X[0] + 2 * S + 1)
 
 
 def test_second_derivatives_go_through_a_loop():
-    block = Lambda(
+    block = hybridized(
         lambda F, x: F.contrib.while_loop(  # noqa: N803
             lambda i, y: i < 3, lambda i, y: (None, [i + 1, y * x]), [F.zeros((1,)), x], 3
         )[1][1]
     )
-    block.hybridize()
-    x = nd.array([2.0, 3.0])
-    x.attach_grad()
+    x = variable(nd.array([2.0, 3.0]))
     with autograd.record():
         (first,) = autograd.grad(block(x), [x], create_graph=True)
     first.backward()
@@ -343,12 +323,11 @@ def test_second_derivatives_go_through_a_loop():
 
 
 def test_an_error_in_a_loop_names_the_node():
-    block = Lambda(
+    block = hybridized(
         lambda F, x: F.contrib.while_loop(  # noqa: N803
             lambda x: F._internal._raise_async(x), lambda x: (x, x), x, 4
         )
     )
-    block.hybridize()
     with pytest.raises(mx.MXNetError, match="while running node .*_while_loop"):
         block(nd.zeros((1,)))
 
