@@ -20,6 +20,11 @@ from recording import differentiated
 FUZZER = Path(__file__).parents[2] / "fuzz" / "checkpoint_states.py"
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "a.ckpt"
+
+
 def test_changed_tables_change_no_object() -> None:
     command = [sys.executable, str(FUZZER), "--count", "250", "--seed", "3"]
     result = subprocess.run(command, capture_output=True, text=True, timeout=300)
@@ -64,9 +69,8 @@ def saved_in_the_middle(path: Path, **options: Any) -> list[list[int]]:
     ],
 )
 def test_the_position_of_another_loader_is_refused(
-    tmp_path: Path, count: int, options: dict[str, Any], words: str
+    path: Path, count: int, options: dict[str, Any], words: str
 ) -> None:
-    path = tmp_path / "a.ckpt"
     rest = saved_in_the_middle(path, shuffle=True)
     with pytest.raises(ValueError, match=rf"a\.ckpt', 'data': .*has {words}"):
         checkpoint.load(path, data=DataLoader(samples(count), **options))
@@ -88,9 +92,8 @@ def test_a_position_without_settings_is_that_of_an_older_version() -> None:
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("way", ["break", "interrupt"])
 def test_a_position_saved_after_the_loop_was_left_is_kept(
-    tmp_path: Path, way: str, workers: int
+    path: Path, way: str, workers: int
 ) -> None:
-    path = tmp_path / "a.ckpt"
     np.random.seed(3)
     order = numbers(DataLoader(samples(), 10, shuffle=True, num_workers=workers))
     np.random.seed(3)
@@ -151,8 +154,7 @@ def trained(optimizer: str, **options: Any) -> tuple[Any, Any]:
     return net, trainer
 
 
-def test_another_class_of_optimizer_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.ckpt"
+def test_another_class_of_optimizer_is_refused(path: Path) -> None:
     net, trainer = trained("adam", learning_rate=0.1)
     checkpoint.save(path, net=net, trainer=trainer)
     net, trainer = trained("sgd", learning_rate=0.3)
@@ -166,8 +168,7 @@ def test_another_class_of_optimizer_is_refused(tmp_path: Path) -> None:
     np.testing.assert_array_equal(net.weight.data().asnumpy(), before)
 
 
-def test_the_checkpoint_s_options_are_restored_with_a_warning(tmp_path: Path) -> None:
-    path = tmp_path / "a.ckpt"
+def test_the_checkpoint_s_options_are_restored_with_a_warning(path: Path) -> None:
     net, trainer = trained("sgd", learning_rate=0.1, wd=0.01)
     trainer.set_learning_rate(0.05)
     checkpoint.save(path, net=net, trainer=trainer)
@@ -186,8 +187,7 @@ def test_the_checkpoint_s_options_are_restored_with_a_warning(tmp_path: Path) ->
     assert (trainer.learning_rate, trainer.optimizer.momentum) == (0.05, 0.0)
 
 
-def test_another_scheduler_of_a_trainer_is_replaced_with_a_warning(tmp_path: Path) -> None:
-    path = tmp_path / "a.ckpt"
+def test_another_scheduler_of_a_trainer_is_replaced_with_a_warning(path: Path) -> None:
     schedule = mx.lr_scheduler.FactorScheduler(3, 0.5, base_lr=0.4)
     net, trainer = trained("adam", lr_scheduler=schedule)
     checkpoint.save(path, net=net, trainer=trainer)
@@ -202,8 +202,7 @@ def test_another_scheduler_of_a_trainer_is_replaced_with_a_warning(tmp_path: Pat
     assert trainer.optimizer.lr_scheduler(4) == 0.2
 
 
-def test_another_class_of_metric_or_scheduler_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.ckpt"
+def test_another_class_of_metric_or_scheduler_is_refused(path: Path) -> None:
     schedule = mx.lr_scheduler.PolyScheduler(10)
     both = mx.metric.CompositeEvalMetric([mx.metric.MAE(), mx.metric.MSE()])
     checkpoint.save(path, metric=mx.metric.Accuracy(), both=both, schedule=schedule)
@@ -217,8 +216,7 @@ def test_another_class_of_metric_or_scheduler_is_refused(tmp_path: Path) -> None
         checkpoint.load(path, schedule=mx.lr_scheduler.CosineScheduler(10))
 
 
-def test_options_of_a_metric_are_restored_with_a_warning(tmp_path: Path) -> None:
-    path = tmp_path / "a.ckpt"
+def test_options_of_a_metric_are_restored_with_a_warning(path: Path) -> None:
     checkpoint.save(path, metric=mx.metric.TopKAccuracy(3))
     metric = mx.metric.TopKAccuracy(5)
     with pytest.warns(UserWarning, match=r"top_k 5 \(saved: 3\)"):
@@ -227,8 +225,7 @@ def test_options_of_a_metric_are_restored_with_a_warning(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("kind", [mx.metric.F1, mx.metric.MCC])
-def test_counts_of_a_metric_go_on(tmp_path: Path, kind: Any) -> None:
-    path = tmp_path / "a.ckpt"
+def test_counts_of_a_metric_go_on(path: Path, kind: Any) -> None:
     labels, scores = nd.array([1, 0, 1, 1]), nd.array([[0, 1], [1, 0], [1, 0], [0, 1]])
     first, second = kind(average="micro"), kind(average="micro")
     first.update([labels], [scores])
@@ -240,8 +237,7 @@ def test_counts_of_a_metric_go_on(tmp_path: Path, kind: Any) -> None:
     assert second.num_inst == 8
 
 
-def test_a_module_keeps_its_optimizer_class(tmp_path: Path) -> None:
-    path = tmp_path / "a.ckpt"
+def test_a_module_keeps_its_optimizer_class(path: Path) -> None:
     net = mx.sym.LinearRegressionOutput(
         mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=1), mx.sym.var("y"), name="y"
     )
@@ -289,8 +285,7 @@ class Counter:
             raise ValueError("too much")
 
 
-def test_objects_get_back_their_states_when_a_later_one_raises(tmp_path: Path) -> None:
-    path = tmp_path / "a.ckpt"
+def test_objects_get_back_their_states_when_a_later_one_raises(path: Path) -> None:
     checkpoint.save(path, first=Counter(3), second=Counter(9), net=trained("sgd")[0])
     first, second, net = Counter(0), Counter(1), trained("sgd")[0]
     before = net.weight.data().asnumpy()
