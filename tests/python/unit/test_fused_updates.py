@@ -10,7 +10,7 @@ import pytest
 from mxlite import autograd, gluon, nd
 from mxlite import optimizer as opt
 from mxlite.optimizer.fused import FusedOptimizer
-from pairing import pairs
+from pairing import assert_all_equal, pairs
 from recording import differentiated
 
 SHAPES = [(3, 4), (700,), (1,), (2, 3, 5), (40, 1000)]
@@ -96,12 +96,10 @@ def test_many_weights_in_one_call_get_the_numbers_of_single_calls(
     many, batch = trained(name, options, dtypes, True)
     start, _ = trained(name, options, dtypes, True, steps=0)
     assert any((got.asnumpy() != old.asnumpy()).any() for got, old in pairs(many, start))
-    for got, want in pairs(many, one):
-        np.testing.assert_array_equal(got.asnumpy(), want.asnumpy())
+    assert_all_equal(many, one)
     assert list(batch.states) == list(alone.states)
     for index in alone.states:
-        for got, want in pairs(flat(batch.states[index]), flat(alone.states[index])):
-            np.testing.assert_array_equal(got.asnumpy(), want.asnumpy())
+        assert_all_equal(flat(batch.states[index]), flat(alone.states[index]))
     for key in ("num_update", "_all_index_update_counts", "last_lr", "m_schedule"):
         assert getattr(batch.optimizer, key, None) == getattr(alone.optimizer, key, None)
 
@@ -111,8 +109,7 @@ def test_dtypes_are_updated_by_calls_of_their_own() -> None:
     options = {"momentum": 0.9, "multi_precision": True}
     one, _ = trained("sgd", options, dtypes, False)
     many, _ = trained("sgd", options, dtypes, True)
-    for got, want in pairs(many, one):
-        np.testing.assert_array_equal(got.asnumpy(), want.asnumpy())
+    assert_all_equal(many, one)
 
 
 def operators_of(act: Any) -> list[str]:
@@ -198,8 +195,7 @@ def test_a_sparse_gradient_is_updated_alone_and_touches_its_rows() -> None:
         assert (weights[1].asnumpy()[:2] == 1).all()
         assert (weights[1].asnumpy()[2] != 1).all()
         results.append(weights)
-    for got, want in pairs(*results):
-        np.testing.assert_array_equal(got.asnumpy(), want.asnumpy())
+    assert_all_equal(*results)
 
 
 @pytest.mark.parametrize("name", ["adam", "adagrad", "adamw", "lamb", "rmsprop", "ftrl"])
@@ -232,8 +228,7 @@ def test_a_subclass_that_defines_update_gets_single_weights() -> None:
     opt.get_updater(Recorder())([0, 1], [nd.ones((3,)), nd.ones((2,))], weights)
     opt.get_updater(opt.create("adam"))([0, 1], [nd.ones((3,)), nd.ones((2,))], plain)
     assert seen == [0, 1]
-    for got, want in pairs(weights, plain):
-        np.testing.assert_array_equal(got.asnumpy(), want.asnumpy())
+    assert_all_equal(weights, plain)
 
 
 def test_an_optimizer_of_its_own_gets_lists_if_it_asks_for_them() -> None:
@@ -295,8 +290,7 @@ def test_a_module_updates_all_parameters_by_one_call() -> None:
             ran = operators_of(module.update)
         assert ran == (["multi_sgd_mom_update"] if size == 64 else ["sgd_mom_update"] * 6)
         outcomes.append([value.asnumpy() for _, value in sorted(module.get_params()[0].items())])
-    for got, want in pairs(*outcomes):
-        np.testing.assert_array_equal(got, want)
+    assert_all_equal(*outcomes)
 
 
 def test_loaded_states_follow_the_weights_context() -> None:
@@ -342,8 +336,7 @@ def test_gradients_below_the_limit_stay_as_they_are(name: str) -> None:
         backward(params)
         trainer.step(2)
         outcomes.append([param.data().asnumpy() for param in params])
-    for got, want in pairs(*outcomes):
-        np.testing.assert_array_equal(got, want)
+    assert_all_equal(*outcomes)
 
 
 @pytest.mark.parametrize("bad", [np.inf, np.nan])
