@@ -358,11 +358,8 @@ def test_lists_come_from_the_schemas() -> None:
 
 
 def test_the_inner_module_has_the_conversions_too() -> None:
-    inner = amp.amp
-    assert inner.convert_model is amp.convert_model
-    assert inner.convert_symbol is amp.convert_symbol
-    assert inner.convert_hybrid_block is amp.convert_hybrid_block
-    assert inner.lists is amp.lists
+    for name in ("convert_model", "convert_symbol", "convert_hybrid_block", "lists"):
+        assert getattr(amp.amp, name) is getattr(amp, name)
 
 
 def test_bfloat16_is_named_as_in_1x() -> None:

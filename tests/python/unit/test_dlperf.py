@@ -187,6 +187,9 @@ def test_logs_of_turns_have_the_lines_that_extract_reads(
     assert (found.job.model, found.job.batch, found.job.ranks, found.job.run) == job
 
 
+PREPARE_AND_TIME = {"do": "prepare"}, {"do": "time", "warm_up": 1, "count": 3}
+
+
 def worker_command(spec: Path, exchange: Path, system: str = "mxlite") -> list[str]:
     script = str(BENCHMARKS / "dlperf" / "worker.py")
     command = [sys.executable, script, "--system", system, "--spec", str(spec)]
@@ -250,11 +253,8 @@ def test_every_step_has_its_time(synchronous: bool) -> None:
 
 
 def test_a_worker_learns_and_answers_with_times_losses_and_memory(tmp_path: Path) -> None:
-    prepared, timed = ask(
-        worker_command(write_case(tmp_path, SMALL), tmp_path),
-        {"do": "prepare"},
-        {"do": "time", "warm_up": 1, "count": 3},
-    )
+    command = worker_command(write_case(tmp_path, SMALL), tmp_path)
+    prepared, timed = ask(command, *PREPARE_AND_TIME)
     first, fifth = prepared["losses"]
     assert fifth < first - 0.01
     assert timed["loss"] < fifth
@@ -274,11 +274,7 @@ def test_a_worker_pretrains_bert(
     assert (samples is None) == (data == "resident")
     assert samples is None or samples.parent == tmp_path
     spec = run.write_case(case, options, samples, tmp_path)
-    prepared, timed = ask(
-        worker_command(spec, tmp_path),
-        {"do": "prepare"},
-        {"do": "time", "warm_up": 1, "count": 3},
-    )
+    prepared, timed = ask(worker_command(spec, tmp_path), *PREPARE_AND_TIME)
     first, fifth = prepared["losses"]
     assert first == pytest.approx(np.log(30522) + np.log(2), rel=0.03)
     assert fifth < first - 0.01  # the same batch, no dropout
