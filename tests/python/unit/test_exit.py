@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import mxlite as mx
 import pytest
+from programs import run_program
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -31,17 +32,8 @@ HARMLESS = re.compile(
 )
 
 
-def run(text: str, *, code: int = 0, seconds: float = 120, **variables: str) -> str:
-    """Run a program and return its output."""
-    result = subprocess.run(
-        [sys.executable, "-c", text],
-        capture_output=True,
-        text=True,
-        timeout=seconds,
-        env={**os.environ, "PYTHONFAULTHANDLER": "1", **variables},
-    )
-    assert result.returncode == code, result.stdout + result.stderr
-    return result.stdout
+def run(text: str, **options: Any) -> str:
+    return run_program(text, PYTHONFAULTHANDLER="1", **options).stdout
 
 
 def test_programs_that_end_in_the_middle() -> None:
