@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from mxlite import autograd, nd
 from mxlite.base import MXNetError
-from pairing import assert_all_close, assert_all_equal
+from pairing import assert_all_close, assert_all_equal, pairs
 from recording import differentiated, variable
 from test_graph import compiled, dense_params, dense_relu
 
@@ -134,31 +134,20 @@ def batch_norm(x: Any, gamma: Any, beta: Any, mean: Any, var: Any) -> Any:
 
 
 def test_writing_saved_values_is_an_anomaly() -> None:
-    def fails(value: str, y: Any) -> None:
+    x, w = variable(normal(2, 3)), variable(normal(3, 4))
+    for value, graph in [
+        ("parameter 0", compiled(lambda x, w: nd.dot(nd.tanh(x), w), (w,))),
+        ("input 0", compiled(lambda x: x * x)),
+        ("output 0", compiled(lambda x: nd.exp(x))),
+    ]:
+        with autograd.record():
+            y = graph(x)
+        {"parameter 0": w, "input 0": x, "output 0": y}[value][:] = 0
         with (
-            mx.autograd.detect_anomaly(),
+            autograd.detect_anomaly(),
             pytest.raises(MXNetError, match=f"{value} of Net.*changed in place"),
         ):
             y.backward()
-
-    x, w = normal(2, 3), normal(3, 4)
-    w.attach_grad()
-    graph = compiled(lambda x, w: nd.dot(nd.tanh(x), w), (w,))
-    x.attach_grad()
-    with autograd.record():
-        y = graph(x)
-    w[:] = 0
-    fails("parameter 0", y)
-    square = compiled(lambda x: x * x)
-    with autograd.record():
-        y = square(x)
-    x[:] = 0
-    fails("input 0", y)
-    root = compiled(lambda x: nd.exp(x))
-    with autograd.record():
-        y = root(x)
-    y[:] = 0
-    fails("output 0", y)
 
 
 def test_an_operator_without_gradient_raises_at_backward() -> None:
@@ -279,25 +268,19 @@ def test_residual_block_with_batch_norm(size: int) -> None:
     mx.random.seed(4)
     arrays = residual_arrays(size)
 
-    def run(f: Forward) -> tuple[list[Any], list[Any]]:
-        own = [a.copy() for a in arrays]
-        learned = [own[i] for i in (0, 1, 2, 3, 4, 7, 8)]
-        call = f if f is residual_net else compiled(f, tuple(own[1:]))
-        for a in learned:
-            a.attach_grad()
+    def run(hybrid: bool) -> list[Any]:
+        x, *params = own = [a.copy() for a in arrays]
+        graph = compiled(residual_net, tuple(params))
+        learned = [variable(own[i]) for i in (0, 1, 2, 3, 4, 7, 8)]
         for _ in range(2):
             with autograd.record():
-                y = call(*own) if f is residual_net else call(own[0])
+                y = graph(x) if hybrid else residual_net(*own)
                 loss = (y * nd.arange(y.size).reshape(y.shape)).sum()
             loss.backward()
-        moving = [own[i].asnumpy() for i in (5, 6, 9, 10)]
-        return [y.asnumpy(), *[a.grad.asnumpy() for a in learned]], moving
+        moving = [own[i] for i in (5, 6, 9, 10)]
+        return [a.asnumpy() for a in (y, *[a.grad for a in learned], *moving)]
 
-    def traced(*operands: Any) -> Any:
-        return residual_net(*operands)
-
-    eager, hybrid = run(residual_net), run(traced)
-    for e, h in zip(eager[0] + eager[1], hybrid[0] + hybrid[1]):
+    for e, h in pairs(run(False), run(True)):
         np.testing.assert_allclose(h, e, rtol=2e-3, atol=5e-4 * max(1e-3, np.abs(e).max()))
 
 
