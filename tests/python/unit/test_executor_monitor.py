@@ -84,19 +84,18 @@ def test_one_array_as_two_inputs_of_a_node() -> None:
 def test_heads_that_depend_on_each_other() -> None:
     hidden = sym.square(sym.var("x"), name="hidden")
     net = sym.Group([hidden, hidden * 2])
-    given = [nd.array(X), nd.ones((2, 3))]
-    gradients = dict(check_against_compiled(net, given, x=X))
-    np.testing.assert_allclose(gradients["hidden_backward_output"], (X + 2) * 2 * X, rtol=1e-6)
-    # No gradients given: ones for both heads, also for the one that another head reads.
-    gradients = dict(check_against_compiled(net, None, x=X))
-    np.testing.assert_allclose(gradients["hidden_backward_output"], 3 * 2 * X, rtol=1e-6)
-    # Heads without a gradient in a list that is too short get none.
-    gradients = dict(check_against_compiled(net, [nd.array(X)], x=X))
-    np.testing.assert_allclose(gradients["hidden_backward_output"], X * 2 * X, rtol=1e-6)
-    # Gradients of another shape and as many values are allowed.
-    given = [nd.array(X.reshape(3, 2)), nd.ones((6, 1))]
-    gradients = dict(check_against_compiled(net, given, x=X))
-    np.testing.assert_allclose(gradients["hidden_backward_output"], (X + 2) * 2 * X, rtol=1e-6)
+    for heads, expected in [
+        ([nd.array(X), nd.ones((2, 3))], X + 2),
+        # No gradients given: ones for both heads, also for the one that another head reads.
+        (None, 3),
+        # Heads without a gradient in a list that is too short get none.
+        ([nd.array(X)], X),
+        # Gradients of another shape and as many values are allowed.
+        ([nd.array(X.reshape(3, 2)), nd.ones((6, 1))], X + 2),
+    ]:
+        gradients = dict(check_against_compiled(net, heads, x=X))
+        found = gradients["hidden_backward_output"]
+        np.testing.assert_allclose(found, expected * 2 * X, rtol=1e-6)
 
 
 def test_a_monitor_may_be_taken_away_between_forward_and_backward() -> None:
