@@ -85,38 +85,6 @@ def convert(box: np.ndarray, fmt: str) -> np.ndarray:
     return np.concatenate([(box[:2] + box[2:]) / 2, box[2:] - box[:2]])
 
 
-def nms_rows(
-    rows: np.ndarray,
-    overlap_thresh: float,
-    valid_thresh: float,
-    topk: int,
-    columns: tuple[int, int, int],  # coord_start, score_index, id_index
-    background_id: int,
-    force_suppress: bool,
-    fmt: str,
-) -> list[int]:
-    """Return which rows of one image are kept, best first."""
-    start, score, class_id = columns
-    valid = [
-        i
-        for i, row in enumerate(rows)
-        if row[score] > valid_thresh and not (class_id >= 0 and row[class_id] == background_id)
-    ]
-    valid.sort(key=lambda i: -rows[i, score])
-    kept: list[int] = []
-    for i in valid[: topk if topk >= 0 else None]:
-        for j in kept:
-            same = (
-                class_id < 0 or force_suppress or int(rows[i, class_id]) == int(rows[j, class_id])
-            )
-            common, union = overlap(rows[j, start : start + 4], rows[i, start : start + 4], fmt)
-            if same and common > 0 and common / union > overlap_thresh:
-                break
-        else:
-            kept.append(i)
-    return kept
-
-
 def box_nms(
     data: np.ndarray,
     overlap_thresh: float = 0.5,
@@ -130,23 +98,25 @@ def box_nms(
     in_format: str = "corner",
     out_format: str = "corner",
 ) -> np.ndarray:
-    """Return the kept rows of every image, then rows of -1."""
+    """Return the kept rows of every image, best first, then rows of -1."""
     images = data.reshape(-1, *data.shape[-2:])
     result = np.full(images.shape, -1.0)
-    columns = (coord_start, score_index, id_index)
     box = slice(coord_start, coord_start + 4)
+
+    def suppresses(kept: np.ndarray, row: np.ndarray) -> bool:
+        common, union = overlap(kept[box], row[box], in_format)
+        same = id_index < 0 or force_suppress or int(kept[id_index]) == int(row[id_index])
+        return bool(same and common > 0 and common / union > overlap_thresh)
+
     for image, out in zip(images, result):
-        kept = nms_rows(
-            image,
-            overlap_thresh,
-            valid_thresh,
-            topk,
-            columns,
-            background_id,
-            force_suppress,
-            in_format,
-        )
-        out[: len(kept)] = image[kept]
+        rows = [row for row in image if row[score_index] > valid_thresh]
+        rows = [row for row in rows if id_index < 0 or row[id_index] != background_id]
+        rows.sort(key=lambda row: -row[score_index])
+        kept: list[np.ndarray] = []
+        for row in rows[: topk if topk >= 0 else None]:
+            if not any(suppresses(other, row) for other in kept):
+                kept.append(row)
+        out[: len(kept)] = np.reshape(kept, (-1, image.shape[1]))
         if in_format != out_format:
             for row in out:
                 row[box] = convert(row[box], out_format)
@@ -223,14 +193,9 @@ def multibox_target(
         classes[b, negative] = 0
         classes[b, positive] = labels[match[positive], 0] + 1
         mask[b, positive] = 1
-        location[b] = box_encode(
-            positive[None].astype(float),
-            match[None],
-            anchor,
-            labels[None, :, 1:5],
-            np.zeros(4),
-            np.array(variances),
-        )[0]
+        boxes, scales = labels[None, :, 1:5], np.array(variances)
+        samples = positive[None].astype(float)
+        location[b] = box_encode(samples, match[None], anchor, boxes, np.zeros(4), scales)[0]
     return [location.reshape(images, -1), mask.reshape(images, -1), classes]
 
 
@@ -259,9 +224,7 @@ def multibox_detection(
         if 0 < nms_threshold <= 1:
             order = np.argsort(-rows[:, 1], kind="stable")
             compared = min(nms_topk, len(rows)) if nms_topk > 0 else len(rows)
-            rest = rows[
-                compared:
-            ].copy()  # boxes that are not compared lose their class, not their position
+            rest = rows[compared:].copy()  # boxes that are not compared lose their class only
             rest[:, 0] = -1
             rows = np.concatenate([rows[order[:compared]], rest])
             for i in range(compared):

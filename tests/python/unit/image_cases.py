@@ -14,6 +14,20 @@ import numpy as np
 
 FILE = Path(__file__).with_name("image_1_9_1.npz")
 
+CHANGES = dict.fromkeys(["rand_crop", "rand_mirror", "mean", "std"], True)
+CHANGES.update(dict.fromkeys(["brightness", "contrast", "saturation"], 0.2))
+CHANGES.update(resize=20, hue=0.1, pca_noise=0.1, rand_gray=0.5)
+# Augmenters of pictures with boxes.
+AREAS = {"area_range": (0.3, 0.9)}
+BOXES = {
+    "flipped": lambda image: image.DetHorizontalFlipAug(1.0),
+    "cropped": lambda image: image.DetRandomCropAug(),
+    "cut": lambda image: image.DetRandomCropAug(0.5, (0.5, 2.0), (0.2, 0.6)),
+    "lost": lambda image: image.DetRandomCropAug(0.0, 1.0, (0.1, 0.3), 0.6),
+    "padded": lambda image: image.DetRandomPadAug(),
+    "far": lambda image: image.DetRandomPadAug(1.0, (2.0, 5.0), 9, (1, 2, 3)),
+    "selected": lambda image: image.det.CreateMultiRandCropAugmenter([0.1, 0.5, 0.9], **AREAS),
+}
 # Each gets the package, the picture (uint8, 26 x 34 x 3) and the picture as float32.
 CASES = {
     "resize_short_0": lambda mx, u, f: mx.image.resize_short(u, 20, 0),
@@ -49,53 +63,9 @@ CASES = {
     "jitter": lambda mx, u, f: mx.image.ColorJitterAug(0.3, 0.4, 0.5)(f.copy()),
     "gray": lambda mx, u, f: mx.image.RandomGrayAug(1.0)(f.copy()),
     "lighting": lambda mx, u, f: mx.image.LightingAug(0.5, np.array([3.0, 2, 1]), np.eye(3) + 1)(f),
-    "pipeline": lambda mx, u, f: apply(
-        mx.image.CreateAugmenter(
-            (3, 12, 14),
-            resize=20,
-            rand_crop=True,
-            rand_mirror=True,
-            mean=True,
-            std=True,
-            brightness=0.2,
-            contrast=0.2,
-            saturation=0.2,
-            hue=0.1,
-            pca_noise=0.1,
-            rand_gray=0.5,
-        ),
-        u,
-    ),
+    "pipeline": lambda mx, u, f: apply(mx.image.CreateAugmenter((3, 12, 14), **CHANGES), u),
     "pipeline_resize": lambda mx, u, f: apply(
         mx.image.CreateAugmenter((3, 12, 14), rand_crop=True, rand_resize=True), u
-    ),
-    "boxes_flipped": lambda mx, u, f: boxes(mx, mx.image.DetHorizontalFlipAug(1.0), u),
-    "boxes_cropped": lambda mx, u, f: boxes(mx, mx.image.DetRandomCropAug(), u),
-    "boxes_cut": lambda mx, u, f: boxes(
-        mx, mx.image.DetRandomCropAug(0.5, (0.5, 2.0), (0.2, 0.6)), u
-    ),
-    "boxes_lost": lambda mx, u, f: boxes(
-        mx, mx.image.DetRandomCropAug(0.0, 1.0, (0.1, 0.3), 0.6), u
-    ),
-    "boxes_padded": lambda mx, u, f: boxes(mx, mx.image.DetRandomPadAug(), u),
-    "boxes_far": lambda mx, u, f: boxes(
-        mx, mx.image.DetRandomPadAug(1.0, (2.0, 5.0), 9, (1, 2, 3)), u
-    ),
-    "boxes_selected": lambda mx, u, f: boxes(
-        mx,
-        mx.image.det.CreateMultiRandCropAugmenter([0.1, 0.5, 0.9], area_range=(0.3, 0.9)),
-        u,
-    ),
-    "boxes_pipeline": lambda mx, u, f: boxes(
-        mx,
-        lambda u, label: apply_both(
-            mx.image.CreateDetAugmenter(
-                (3, 20, 20), rand_crop=0.9, rand_pad=0.9, rand_mirror=True, mean=True, hue=0.1
-            ),
-            u,
-            label,
-        ),
-        u,
     ),
     "to_tensor": lambda mx, u, f: transforms(mx).ToTensor()(u),
     "to_tensor_batch": lambda mx, u, f: transforms(mx).ToTensor()(mx.nd.stack(u, 255 - u)),
@@ -123,6 +93,21 @@ CASES = {
         ]
     )(u),
 }
+CASES.update(
+    (f"boxes_{name}", lambda mx, u, f, make=make: boxes(mx, make(mx.image), u))
+    for name, make in BOXES.items()
+)
+CASES["boxes_pipeline"] = lambda mx, u, f: boxes(
+    mx,
+    lambda u, label: apply_both(
+        mx.image.CreateDetAugmenter(
+            (3, 20, 20), rand_crop=0.9, rand_pad=0.9, rand_mirror=True, mean=True, hue=0.1
+        ),
+        u,
+        label,
+    ),
+    u,
+)
 
 
 def apply(steps, picture):

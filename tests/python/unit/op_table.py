@@ -1,13 +1,14 @@
 """The op table: rows that say what an operator computes, and how they are checked.
 
     CASES = [
-        op("softmax", rand(4, 7), ref=lambda x: np_softmax(x, -1)),
-        op("take", rand(5, 3), ints([4, 0]), ref=lambda a, i: a[i], grad=[0]),
-        fails("softmax", rand(2, 3), axis=2, error=IndexError, match="axis 2 .* 2 dimensions"),
+        op("softmax", (4, 7), ref=lambda x: np_softmax(x, -1)),
+        op("take", (5, 3), ints([4, 0]), ref=lambda a, i: a[i], grad=[0]),
+        fails("softmax", (2, 3), axis=2, error=IndexError, match="axis 2 .* 2 dimensions"),
         draws("_random_uniform", check=lambda x: abs(x.mean() - 0.5) < 0.02, shape=(2000,)),
     ]
 
-Inputs are NumPy arrays: floating ones are cast to every dtype of the row, others stay unchanged.
+Inputs are NumPy arrays, or shapes of random values. Floating ones are cast to every dtype of the
+row, others stay unchanged.
 ``ref`` gets float64 (or the integer) inputs and returns one array or a list; an array in its
 place is the expected value. Every row runs eagerly and hybridized, with contiguous and with strided
 inputs; gradients are compared with finite differences in float64.
@@ -66,30 +67,36 @@ class Case:
         return f"{self.name}({shapes}{params})".replace(" ", "")[:90]
 
 
-_OPTIONS = {"ref", "dtypes", "grad", "training", "out_dtype", "mutates", "hybrid"} | {
-    "terms",
-    "magnitude",
-    "rounded",
-    "tol",
-    "grad_tol",
-    "why",
-}
+_OPTIONS = {"ref", "dtypes", "grad", "training", "out_dtype", "mutates", "hybrid", "terms"}
+_OPTIONS |= {"magnitude", "rounded", "tol", "grad_tol", "why"}
+
+
+def _arrays(inputs: Sequence[Any]) -> tuple[np.ndarray, ...]:
+    """Return inputs of a row; a tuple is the shape of random values."""
+    return tuple(rand(*a) if isinstance(a, tuple) else np.asarray(a) for a in inputs)
 
 
 def op(name: str, *inputs: Any, **options: Any) -> Case:
     """Return a row; keywords that are not options of Case are parameters of the operator."""
     chosen = {k: options.pop(k) for k in list(options) if k in _OPTIONS}
-    return Case(name, tuple(np.asarray(a) for a in inputs), options, **chosen)
+    return Case(name, _arrays(inputs), options, **chosen)
 
 
-def fails(name: str, *inputs: Any, error: type[Exception], match: str, **params: Any) -> Case:
+def no_grad(name: str, *inputs: Any, **options: Any) -> Case:
+    """Return a row whose gradients are not compared."""
+    return op(name, *inputs, grad=False, **options)
+
+
+def fails(
+    name: str, *inputs: Any, match: str, error: type[Exception] = ValueError, **params: Any
+) -> Case:
     """Return a row that must raise; match is a regular expression for the message."""
-    return Case(name, tuple(np.asarray(a) for a in inputs), params, error=error, match=match)
+    return Case(name, _arrays(inputs), params, error=error, match=match)
 
 
 def draws(name: str, *inputs: Any, check: Callable[..., Any], **params: Any) -> Case:
     """Return a row of a random operator; check(values) says whether its sample is plausible."""
-    return Case(name, tuple(np.asarray(a) for a in inputs), params, check=check, grad=False)
+    return Case(name, _arrays(inputs), params, check=check, grad=False)
 
 
 def _generator(*key: Any) -> np.random.RandomState:
@@ -220,11 +227,7 @@ def assert_close(
     """Compare shapes and values; NaN equals NaN, and infinities must be equal."""
     assert got.shape == want.shape, f"{what}: shape {got.shape}, expected {want.shape}"
     np.testing.assert_allclose(
-        got.astype(np.float64),
-        want.astype(np.float64),
-        *tolerances,
-        equal_nan=True,
-        err_msg=what,
+        got.astype(np.float64), want.astype(np.float64), *tolerances, equal_nan=True, err_msg=what
     )
 
 

@@ -135,70 +135,44 @@ def _dcasgd_mom(w, g, m, previous, lr, momentum=0.0, **kw):
     return w + m, m, w
 
 
-FORMULAS: dict[str, Callable[..., Arrays]] = {
-    "sgd_update": _sgd,
-    "sgd_mom_update": _sgd_mom,
-    "nag_mom_update": _nag,
-    "adam_update": _adam,
-    "_adamw_update": _adamw,
-    "_sparse_adagrad_update": _adagrad,
-    "rmsprop_update": _rmsprop,
-    "rmspropalex_update": _rmspropalex,
-    "ftrl_update": _ftrl,
-    "ftml_update": _ftml,
-    "signsgd_update": _signsgd,
-    "signum_update": _signum,
-    "lamb_update_phase1": _lamb,
-    "_adamax_update": _adamax,
-    "_nadam_update": _nadam,
-    "_adadelta_update": _adadelta,
-    "_dcasgd_update": _dcasgd,
-    "_dcasgd_mom_update": _dcasgd_mom,
-}
-
 _COMMON: dict[str, Any] = {"wd": 0.1, "rescale_grad": 0.7, "clip_gradient": 0.4}
 _LR: dict[str, Any] = {"lr": 0.1, **_COMMON}
-HYPER: dict[str, dict[str, Any]] = {
-    "sgd_update": _LR,
-    "sgd_mom_update": {**_LR, "momentum": 0.9},
-    "nag_mom_update": {**_LR, "momentum": 0.9},
-    "adam_update": {**_LR, "beta1": 0.8},
-    "_adamw_update": {"lr": 0.1, "eta": 0.5, "wd": 0.1, "clip_gradient": 0.4},
-    "_sparse_adagrad_update": _LR,
-    "rmsprop_update": {**_LR, "clip_weights": 0.5},
-    "rmspropalex_update": {**_LR, "clip_weights": 0.5},
-    "ftrl_update": {**_LR, "lamda1": 0.3},
-    "ftml_update": {"lr": 0.1, "t": 3, "wd": 0.1, "rescale_grad": 0.7, "clip_grad": 0.4},
-    "signsgd_update": _LR,
-    "signum_update": {**_LR, "momentum": 0.9, "wd_lh": 0.05},
-    "lamb_update_phase1": {"t": 2, **_COMMON},
-    "_adamax_update": {**_LR, "beta1": 0.8},
-    "_nadam_update": {**_LR, "t": 3, "momentum": 0.8, "next_momentum": 0.85, "schedule": 0.6},
-    "_adadelta_update": _COMMON,
-    "_dcasgd_update": {**_LR, "lamda": 0.3},
-    "_dcasgd_mom_update": {**_LR, "momentum": 0.9, "lamda": 0.3},
+_FTML: dict[str, Any] = {"lr": 0.1, "t": 3, "wd": 0.1, "rescale_grad": 0.7, "clip_grad": 0.4}
+_ADAMW: dict[str, Any] = {"lr": 0.1, "eta": 0.5, "wd": 0.1, "clip_gradient": 0.4}
+_NADAM: dict[str, Any] = {"t": 3, "momentum": 0.8, "next_momentum": 0.85, "schedule": 0.6}
+
+# Formula, parameters and states: (p)ositive, (s)mall or (r)andom values, or a number as (g)iven.
+# Variances are above zero, centred ones above their mean.
+_UPDATES: dict[str, tuple[Callable[..., Arrays], dict[str, Any], str]] = {
+    "sgd_update": (_sgd, _LR, ""),
+    "sgd_mom_update": (_sgd_mom, {**_LR, "momentum": 0.9}, "s"),
+    "nag_mom_update": (_nag, {**_LR, "momentum": 0.9}, "s"),
+    "adam_update": (_adam, {**_LR, "beta1": 0.8}, "sp"),
+    "_adamw_update": (_adamw, _ADAMW, "spg"),
+    "_sparse_adagrad_update": (_adagrad, _LR, "p"),
+    "rmsprop_update": (_rmsprop, {**_LR, "clip_weights": 0.5}, "p"),
+    "rmspropalex_update": (_rmspropalex, {**_LR, "clip_weights": 0.5}, "psr"),
+    "ftrl_update": (_ftrl, {**_LR, "lamda1": 0.3}, "rp"),
+    "ftml_update": (_ftml, _FTML, "ppr"),
+    "signsgd_update": (_signsgd, _LR, ""),
+    "signum_update": (_signum, {**_LR, "momentum": 0.9, "wd_lh": 0.05}, "s"),
+    "lamb_update_phase1": (_lamb, {"t": 2, **_COMMON}, "sp"),
+    "_adamax_update": (_adamax, {**_LR, "beta1": 0.8}, "sp"),
+    "_nadam_update": (_nadam, {**_LR, **_NADAM}, "sp"),
+    "_adadelta_update": (_adadelta, _COMMON, "pp"),
+    "_dcasgd_update": (_dcasgd, {**_LR, "lamda": 0.3}, "r"),
+    "_dcasgd_mom_update": (_dcasgd_mom, {**_LR, "momentum": 0.9, "lamda": 0.3}, "sr"),
 }
+FORMULAS = {name: formula for name, (formula, _, _) in _UPDATES.items()}
+HYPER = {name: parameters for name, (_, parameters, _) in _UPDATES.items()}
 
 
 def states_of(name: str, shape: tuple[int, ...]) -> list[np.ndarray]:
-    """Return states with legal values: variances above zero, centred ones above their mean."""
-    small = rand(*shape, low=-0.1, high=0.1)
-    states = {
-        "sgd_mom_update": [small],
-        "nag_mom_update": [small],
-        "signum_update": [small],
-        "adam_update": [small, positive(*shape)],
-        "_adamw_update": [small, positive(*shape), np.array([0.7])],
-        "lamb_update_phase1": [small, positive(*shape)],
-        "_sparse_adagrad_update": [positive(*shape)],
-        "rmsprop_update": [positive(*shape)],
-        "rmspropalex_update": [positive(*shape), small, rand(*shape)],
-        "ftrl_update": [rand(*shape), positive(*shape)],
-        "ftml_update": [positive(*shape), positive(*shape), rand(*shape)],
-        "_adamax_update": [small, positive(*shape)],
-        "_nadam_update": [small, positive(*shape)],
-        "_adadelta_update": [positive(*shape), positive(*shape)],
-        "_dcasgd_update": [rand(*shape)],
-        "_dcasgd_mom_update": [small, rand(*shape)],
+    """Return states with legal values."""
+    kinds: dict[str, Callable[..., np.ndarray]] = {
+        "p": positive,
+        "r": rand,
+        "s": lambda *shape: rand(*shape, low=-0.1, high=0.1),
+        "g": lambda *shape: np.array([0.7]),
     }
-    return states.get(name, [])
+    return [kinds[kind](*shape) for kind in _UPDATES[name][2]]

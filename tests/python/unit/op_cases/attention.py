@@ -83,6 +83,9 @@ def _row(
 
 _HOLES = np.where(np.arange(15).reshape(3, 5) % 4 == 1, -np.inf, rand(3, 5))
 
+_EQUAL = (2, 3, 4, 5)
+
+
 CASES = [
     _row((2, 3, 3, 4, 5, 6, 6)),
     _row((2, 4, 2, 3, 5, 4, 7), causal=True),
@@ -96,66 +99,26 @@ CASES = [
     _row((2, 2, 1, 3, 5, 4, 4), mask=rand(2, 2, 1, 5), length=ints([5, 1]), causal=True),
     _row((1, 2, 2, 0, 5, 4, 4)),
     _row((0, 2, 2, 3, 5, 4, 4), length=ints(np.zeros(0))),
-    fails(
-        _NAME,
-        rand(2, 3, 4),
-        rand(2, 3, 4, 5),
-        rand(2, 3, 4, 5),
-        error=ValueError,
-        match=r"query of shape \(2, 3, 4\) given, 4 dimensions",
+    *(
+        fails(_NAME, *inputs, match=match)
+        for match, *inputs in [
+            (r"query of shape \(2, 3, 4\) given, 4 dimensions", (2, 3, 4), _EQUAL, _EQUAL),
+            ("2 heads, a divisor of the 3 heads of query expected", _EQUAL, *[(2, 2, 4, 5)] * 2),
+            (r"key of shape \(2, 3, 4, 6\) given, .* of size 5", _EQUAL, (2, 3, 4, 6), _EQUAL),
+            ("value of shape .* needs 3 heads of length 4", _EQUAL, _EQUAL, (2, 3, 6, 5)),
+        ]
     ),
-    fails(
-        _NAME,
-        rand(2, 3, 4, 5),
-        rand(2, 2, 4, 5),
-        rand(2, 2, 4, 5),
-        error=ValueError,
-        match="2 heads, a divisor of the 3 heads of query expected",
-    ),
-    fails(
-        _NAME,
-        rand(2, 3, 4, 5),
-        rand(2, 3, 4, 6),
-        rand(2, 3, 4, 5),
-        error=ValueError,
-        match=r"key of shape \(2, 3, 4, 6\) given, query of shape .* needs heads of size 5",
-    ),
-    fails(
-        _NAME,
-        rand(2, 3, 4, 5),
-        rand(2, 3, 4, 5),
-        rand(2, 3, 6, 5),
-        error=ValueError,
-        match=r"value of shape .* needs 3 heads of length 4",
-    ),
-    fails(
-        _NAME,
-        rand(2, 3, 4, 5),
-        rand(2, 3, 4, 5),
-        rand(2, 3, 4, 5),
-        rand(2, 2, 4, 4),
-        use_mask=True,
-        error=ValueError,
-        match=r"attention_mask of shape \(2, 2, 4, 4\) given, .* broadcasts to .*\(2, 3, 4, 4\)",
-    ),
-    fails(
-        _NAME,
-        rand(2, 3, 4, 5),
-        rand(2, 3, 4, 5),
-        rand(2, 3, 4, 5),
-        rand(2),
-        use_length=True,
-        error=TypeError,
-        match="length of dtype float32 given, int32 or int64 expected",
-    ),
-    fails(
-        _NAME,
-        rand(2, 3, 4, 5),
-        rand(2, 3, 4, 5),
-        rand(2, 3, 4, 5),
-        ints([1, 2, 3]),
-        use_length=True,
-        error=ValueError,
-        match=r"length of shape \(3,\) given, .* needs \(2,\)",
+    *(
+        fails(_NAME, *[_EQUAL] * 3, given, match=match, error=error, **{flag: True})
+        for flag, given, error, match in [
+            (
+                "use_mask",
+                (2, 2, 4, 4),
+                ValueError,
+                r"mask of shape \(2, 2, 4, 4\) .* broadcasts to",
+            ),
+            ("use_length", (2,), TypeError, "length of dtype float32 given, int32 or int64 exp"),
+            ("use_length", ints([1, 2, 3]), ValueError, r"length of shape \(3,\) .* needs \(2,\)"),
+        ]
     ),
 ]

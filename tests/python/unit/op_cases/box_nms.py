@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from detection_formulas import box_nms
-from op_table import Case, fails, op, rand, randint
+from op_table import FLOATS, Case, fails, no_grad, op, rand, randint
 
 NMS = "_contrib_box_nms"
 
@@ -20,12 +21,13 @@ def rows(*shape: int, classes: int = 3) -> np.ndarray:
     return np.concatenate([ids, scores, box], -1)
 
 
-def nms(data: np.ndarray, grad: bool = False, **params: Any) -> Case:
+def nms(data: np.ndarray, grad: bool = False, dtypes: Any = FLOATS, **params: Any) -> Case:
     """Return a row whose reference gets the same parameters.
 
     Finite differences see a gradient only where no class and no tie decides.
     """
-    return op(NMS, data, ref=lambda x: box_nms(x, **params), grad=grad, **params)
+    ref = partial(box_nms, **params)
+    return op(NMS, data, ref=ref, grad=grad, dtypes=dtypes, **params)
 
 
 EXACT = np.array(  # scores with ties, overlaps of exactly 1/3 and 1/2, a row dropped before
@@ -41,6 +43,9 @@ EXACT = np.array(  # scores with ties, overlaps of exactly 1/3 and 1/2, a row dr
 NANS = EXACT.copy()
 NANS[[1, 3], 1] = np.nan
 CENTER = np.array([[0.875, 0.5, 0.5, 1, 1], [0.75, 0.5, 0.75, 1, 1], [0.5, -0.5, 2, 1, 1]])
+MOVED = np.array([[0.875, 0, 0, 1, 1], [0.75, 0, 0.25, 1, 1.25], [0.5, -0.5, 2, 1, 1]])
+TWO = np.array([[0.75, 0.5, 1, 1.5, 4], [0.5, 0, 1, 1.5, 4]])
+SCORED = {"coord_start": 1, "score_index": 0}
 CROWD = {"overlap_thresh": 0.3, "id_index": 0}
 
 CASES = [
@@ -53,47 +58,24 @@ CASES = [
     nms(EXACT, overlap_thresh=0.5),
     nms(EXACT, overlap_thresh=0.25, id_index=0),
     nms(EXACT, overlap_thresh=0.25, id_index=0, force_suppress=True, valid_thresh=0.5),
-    op(NMS, NANS, overlap_thresh=0.25, ref=EXACT[[5, 0, 2, 2, 2, 2]], grad=False),
+    no_grad(NMS, NANS, overlap_thresh=0.25, ref=EXACT[[5, 0, 2, 2, 2, 2]]),
     nms(EXACT, valid_thresh=0.75),  # nothing is left
     nms(EXACT, topk=1, overlap_thresh=0.9),
     op(NMS, EXACT, topk=0, id_index=0, ref=EXACT),
-    op(
-        NMS,
-        CENTER,
-        coord_start=1,
-        score_index=0,
-        in_format="center",
-        overlap_thresh=0.7,
-        grad=False,
-        ref=np.array([[0.875, 0, 0, 1, 1], [0.75, 0, 0.25, 1, 1.25], [0.5, -0.5, 2, 1, 1]]),
+    no_grad(NMS, CENTER, **SCORED, in_format="center", overlap_thresh=0.7, ref=MOVED),
+    no_grad(
+        NMS, TWO, **SCORED, out_format="center", ref=np.array([[0.75, 1, 2.5, 1, 3], [-1] * 5])
     ),
-    op(
-        NMS,
-        np.array([[0.75, 0.5, 1, 1.5, 4], [0.5, 0, 1, 1.5, 4]]),
-        coord_start=1,
-        score_index=0,
-        out_format="center",
-        ref=np.array([[0.75, 1, 2.5, 1, 3], [-1] * 5]),
-        grad=False,
-    ),
-    op(
-        NMS,
-        rows(5000, classes=20),
-        ref=lambda x: box_nms(x, topk=200, **CROWD),
-        topk=200,
-        grad=False,
-        dtypes=("float32", "float64"),
-        **CROWD,
-    ),
-    op(NMS, np.zeros((0, 5, 6)), ref=np.zeros((0, 5, 6)), grad=False),
-    op(NMS, np.zeros((2, 0, 6)), ref=np.zeros((2, 0, 6)), grad=False),
-    op("_contrib_box_non_maximum_suppression", EXACT, ref=box_nms, grad=False),
-    fails(NMS, rand(6), error=ValueError, match=r"data of shape \(6,\)"),
-    fails(NMS, rand(2, 4), error=ValueError, match="boxes, 5 or more"),
-    fails(NMS, rand(2, 5), id_index=0, error=ValueError, match="boxes, 6 or more"),
-    fails(NMS, rand(2, 6), coord_start=3, error=ValueError, match="coord_start 3"),
-    fails(NMS, rand(2, 6), score_index=4, error=ValueError, match="score_index 4 is one of"),
-    fails(NMS, rand(2, 6), id_index=6, error=ValueError, match="id_index 6 is out of range"),
-    fails(NMS, rand(2, 6), id_index=1, error=ValueError, match="both 1"),
+    nms(rows(5000, classes=20), dtypes=("float32", "float64"), topk=200, **CROWD),
+    no_grad(NMS, np.zeros((0, 5, 6)), ref=np.zeros((0, 5, 6))),
+    no_grad(NMS, np.zeros((2, 0, 6)), ref=np.zeros((2, 0, 6))),
+    no_grad("_contrib_box_non_maximum_suppression", EXACT, ref=box_nms),
+    fails(NMS, (6,), match=r"data of shape \(6,\)"),
+    fails(NMS, (2, 4), match="boxes, 5 or more"),
+    fails(NMS, (2, 5), id_index=0, match="boxes, 6 or more"),
+    fails(NMS, (2, 6), coord_start=3, match="coord_start 3"),
+    fails(NMS, (2, 6), score_index=4, match="score_index 4 is one of"),
+    fails(NMS, (2, 6), id_index=6, match="id_index 6 is out of range"),
+    fails(NMS, (2, 6), id_index=1, match="both 1"),
     fails(NMS, randint(0, 9, 2, 6), error=TypeError, match="data of dtype int32"),
 ]

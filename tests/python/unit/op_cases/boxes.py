@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from detection_formulas import box_decode, box_encode, box_iou
-from op_table import fails, op, positive, rand
+from op_table import fails, no_grad, positive, rand
 
 IOU = "_contrib_box_iou"
 ENCODE = "_contrib_box_encode"
@@ -28,94 +30,61 @@ SPECIAL = np.array(
 )
 SAMPLES = np.array([[1.0, -1, 0], [1, 1, -1]])
 MATCHES = np.array([[1.0, -1, 0], [0, 1, 7]])
-MEANS, STDS = np.array([0.1, 0, -0.1, 0.2]), np.array([0.1, 0.2, 0.3, 0.4])
-ENCODE_INPUTS = (SAMPLES, MATCHES, boxes(2, 3), boxes(2, 2), MEANS, STDS)
+SCALES = (np.array([0.1, 0, -0.1, 0.2]), np.array([0.1, 0.2, 0.3, 0.4]))  # means, deviations
+ENCODE_INPUTS = (SAMPLES, MATCHES, boxes(2, 3), boxes(2, 2), *SCALES)
+NO_IMAGES = [np.zeros((0, *shape)) for shape in ((3,), (3,), (3, 4), (2, 4))]
+center_iou = partial(box_iou, fmt="center")
+DECODE_STDS = (0.5, 0.25, 2, 0.125)
 
 CASES = [
-    op(IOU, boxes(3), boxes(2), ref=box_iou, grad=False),
-    op(IOU, boxes(2, 3), boxes(5), ref=box_iou, grad=False),
-    op(IOU, boxes(1), boxes(2, 2, 3), ref=box_iou, grad=False),
-    op(
-        IOU,
-        positive(4, 4),
-        positive(3, 4),
-        format="center",
-        grad=False,
-        ref=lambda a, b: box_iou(a, b, "center"),
-    ),
-    op(IOU, SPECIAL, SPECIAL, ref=box_iou, grad=False),
-    op(IOU, boxes(2), boxes(70000), ref=lambda a, b: many(a, b), dtypes=("float32",), grad=False),
-    op(IOU, np.zeros((0, 4)), boxes(3), ref=np.zeros((0, 3)), grad=False),
-    fails(IOU, rand(2, 3), boxes(2), error=ValueError, match=r"lhs of shape \(2, 3\)"),
-    fails(IOU, boxes(2), rand(4), error=ValueError, match=r"rhs of shape \(4,\)"),
+    no_grad(IOU, boxes(3), boxes(2), ref=box_iou),
+    no_grad(IOU, boxes(2, 3), boxes(5), ref=box_iou),
+    no_grad(IOU, boxes(1), boxes(2, 2, 3), ref=box_iou),
+    no_grad(IOU, positive(4, 4), positive(3, 4), format="center", ref=center_iou),
+    no_grad(IOU, SPECIAL, SPECIAL, ref=box_iou),
+    no_grad(IOU, boxes(2), boxes(70000), ref=lambda a, b: many(a, b), dtypes=("float32",)),
+    no_grad(IOU, np.zeros((0, 4)), boxes(3), ref=np.zeros((0, 3))),
+    fails(IOU, (2, 3), boxes(2), match=r"lhs of shape \(2, 3\)"),
+    fails(IOU, boxes(2), (4,), match=r"rhs of shape \(4,\)"),
     fails(IOU, boxes(2).astype("int32"), boxes(2), error=TypeError, match="lhs .*int32"),
-    fails(IOU, boxes(2), boxes(2), format="corners", error=ValueError, match="'corner', 'center'"),
-    op(ENCODE, *ENCODE_INPUTS, ref=box_encode, grad=False),
-    op(
+    fails(IOU, boxes(2), boxes(2), format="corners", match="'corner', 'center'"),
+    no_grad(ENCODE, *ENCODE_INPUTS, ref=box_encode),
+    # Nothing to match with, and no boxes.
+    no_grad(
         ENCODE,
         np.ones((1, 2)),
         np.zeros((1, 2)),
         boxes(1, 2),
         np.zeros((1, 0, 4)),
-        MEANS,
-        STDS,
-        ref=[np.zeros((1, 2, 4)), np.ones((1, 2, 4))],  # nothing to match with
-        grad=False,
+        *SCALES,
+        ref=[np.zeros((1, 2, 4)), np.ones((1, 2, 4))],
     ),
-    op(
-        ENCODE,
-        np.zeros((0, 3)),
-        np.zeros((0, 3)),
-        np.zeros((0, 3, 4)),
-        np.zeros((0, 2, 4)),
-        MEANS,
-        STDS,
-        ref=[np.zeros((0, 3, 4)), np.zeros((0, 3, 4))],
-        grad=False,
-    ),
+    no_grad(ENCODE, *NO_IMAGES, *SCALES, ref=[np.zeros((0, 3, 4))] * 2),
     fails(
         ENCODE,
         SAMPLES,
         MATCHES,
         boxes(2, 4),
         boxes(2, 2),
-        MEANS,
-        STDS,
-        error=ValueError,
-        match=r"samples of shape \(2, 3\) given, \(2, 4\) expected",
+        *SCALES,
+        match=r"samples of shape \(2, 3\) given",
     ),
     fails(
-        ENCODE,
-        *ENCODE_INPUTS[:3],
-        boxes(3, 2),
-        MEANS,
-        STDS,
-        error=ValueError,
-        match=r"refs of shape \(3, 2, 4\) given, \(2, boxes, 4\)",
+        ENCODE, *ENCODE_INPUTS[:3], boxes(3, 2), *SCALES, match=r"refs of shape \(3, 2, 4\) given"
     ),
-    op(DECODE, rand(2, 3, 4), positive(1, 3, 4), ref=box_decode, grad=False),
-    op(
+    no_grad(DECODE, (2, 3, 4), positive(1, 3, 4), ref=box_decode),
+    no_grad(
         DECODE,
-        rand(2, 3, 4),
+        (2, 3, 4),
         boxes(1, 3),
-        std0=0.5,
-        std1=0.25,
-        std2=2,
-        std3=0.125,
+        **{f"std{i}": std for i, std in enumerate(DECODE_STDS)},
         clip=0.5,
         format="corner",
-        grad=False,
-        ref=lambda x, a: box_decode(x, a, (0.5, 0.25, 2, 0.125), 0.5, "corner"),
+        ref=lambda x, a: box_decode(x, a, DECODE_STDS, 0.5, "corner"),
     ),
-    op(DECODE, np.zeros((2, 0, 4)), np.zeros((1, 0, 4)), ref=np.zeros((2, 0, 4)), grad=False),
-    fails(
-        DECODE,
-        rand(2, 3, 4),
-        boxes(2, 3),
-        error=ValueError,
-        match=r"anchors of shape \(2, 3, 4\) given, \(1, 3, 4\) expected",
-    ),
-    fails(DECODE, rand(2, 3), boxes(1, 3), error=ValueError, match=r"data of shape \(2, 3\)"),
+    no_grad(DECODE, np.zeros((2, 0, 4)), np.zeros((1, 0, 4)), ref=np.zeros((2, 0, 4))),
+    fails(DECODE, (2, 3, 4), boxes(2, 3), match=r"anchors of shape \(2, 3, 4\) given, \(1, 3, 4\)"),
+    fails(DECODE, (2, 3), boxes(1, 3), match=r"data of shape \(2, 3\)"),
 ]
 
 

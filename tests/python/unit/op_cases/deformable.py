@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 import numpy as np
-from op_table import fails, op, rand
+from op_table import fails, no_grad, op, rand
 
 PLAIN = "_contrib_DeformableConvolution"
 MODULATED = "_contrib_ModulatedDeformableConvolution"
@@ -75,10 +75,7 @@ def _case(name: str, spread: float, **p: Any) -> Any:
     if not p.get("no_bias"):
         inputs.append(rand(filters))
     return op(
-        name,
-        *inputs,
-        **p,
-        ref=lambda *a: np_deformable(*a, modulated=name == MODULATED, **p),
+        name, *inputs, **p, ref=lambda *a: np_deformable(*a, modulated=name == MODULATED, **p)
     )
 
 
@@ -95,6 +92,9 @@ SHAPES = [
     },
     {"kernel": (1, 1), "num_filter": 2, "num_deformable_group": 4, "no_bias": True},
 ]
+DATA, SQUARE = (2, 4, 5, 6), {"kernel": (2, 2), "num_filter": 2}
+FOUR = np.array([[[[1.0, 2], [3, 4]]]])
+POINT = {"kernel": (1, 1), "num_filter": 1, "no_bias": True}
 NAN_OFFSET = np.zeros((1, 2, 2, 2))
 NAN_OFFSET[0, 1, 1, 0] = np.nan
 
@@ -103,85 +103,51 @@ CASES = [
     # Far outside, and exactly on pixels.
     _case(PLAIN, 20.0, kernel=(2, 2), num_filter=2),
     _case(MODULATED, 20.0, kernel=(2, 2), num_filter=2),
-    op(
-        PLAIN,
-        np.arange(1.0, 5.0).reshape(1, 1, 2, 2),
-        np.zeros((1, 2, 2, 2)),
-        np.ones((1, 1, 1, 1)),
-        kernel=(1, 1),
-        num_filter=1,
-        no_bias=True,
-        ref=lambda x, *_: x,
-        grad=[0, 2],
-    ),
-    op(
-        PLAIN,
-        np.arange(1.0, 5.0).reshape(1, 1, 2, 2),
-        NAN_OFFSET,
-        np.ones((1, 1, 1, 1)),
-        kernel=(1, 1),
-        num_filter=1,
-        no_bias=True,
-        ref=np.array([[[[1, 2], [np.nan, 4]]]]),
-        grad=False,
-    ),
-    op(
+    *[
+        op(PLAIN, FOUR, offset, np.ones((1, 1, 1, 1)), **POINT, ref=want, grad=grad)
+        for offset, want, grad in [
+            (np.zeros((1, 2, 2, 2)), lambda x, *_: x, [0, 2]),
+            (NAN_OFFSET, np.array([[[[1, 2], [np.nan, 4]]]]), False),
+        ]
+    ],
+    no_grad(
         MODULATED,
-        rand(0, 4, 5, 6),
-        rand(0, 8, 4, 5),
-        rand(0, 4, 4, 5),
-        rand(2, 4, 2, 2),
-        rand(2),
-        kernel=(2, 2),
-        num_filter=2,
+        *[(0, 4, 5, 6), (0, 8, 4, 5), (0, 4, 4, 5), (2, 4, 2, 2), (2,)],
+        **SQUARE,
         im2col_step=8,
         ref=np.zeros((0, 2, 4, 5)),
-        grad=False,
     ),
+    *[
+        fails(name, *shapes, (2, 4, 2, 2), (2,), match=match, **SQUARE, **params)
+        for name, match, shapes, params in [
+            (
+                PLAIN,
+                r"offset of shape \(2, 8, 4, 4\) given, .* needs \(2, 8, 4, 5\)",
+                [DATA, (2, 8, 4, 4)],
+                {},
+            ),
+            (
+                MODULATED,
+                r"mask of shape \(2, 8, 4, 5\) given, .* needs \(2, 4, 4, 5\)",
+                [DATA, (2, 8, 4, 5), (2, 8, 4, 5)],
+                {},
+            ),
+            (
+                PLAIN,
+                "num_deformable_group 3 groups",
+                [DATA, (2, 24, 4, 5)],
+                {"num_deformable_group": 3},
+            ),
+        ]
+    ],
     fails(
         PLAIN,
-        rand(2, 4, 5, 6),
-        rand(2, 8, 4, 4),
-        rand(2, 4, 2, 2),
-        rand(2),
-        kernel=(2, 2),
-        num_filter=2,
-        error=ValueError,
-        match=r"offset of shape \(2, 8, 4, 4\) given, .* needs \(2, 8, 4, 5\)",
-    ),
-    fails(
-        MODULATED,
-        rand(2, 4, 5, 6),
-        rand(2, 8, 4, 5),
-        rand(2, 8, 4, 5),
-        rand(2, 4, 2, 2),
-        rand(2),
-        kernel=(2, 2),
-        num_filter=2,
-        error=ValueError,
-        match=r"mask of shape \(2, 8, 4, 5\) given, .* needs \(2, 4, 4, 5\)",
-    ),
-    fails(
-        PLAIN,
-        rand(2, 4, 5),
-        rand(2, 8, 4),
-        rand(2, 4, 2),
-        rand(2),
+        (2, 4, 5),
+        (2, 8, 4),
+        (2, 4, 2),
+        (2,),
         kernel=(2,),
         num_filter=2,
-        error=ValueError,
         match=r"kernel \(2,\) given, height and width expected",
-    ),
-    fails(
-        PLAIN,
-        rand(2, 4, 5, 6),
-        rand(2, 24, 4, 5),
-        rand(2, 4, 2, 2),
-        rand(2),
-        kernel=(2, 2),
-        num_filter=2,
-        num_deformable_group=3,
-        error=ValueError,
-        match="num_deformable_group 3 groups",
     ),
 ]

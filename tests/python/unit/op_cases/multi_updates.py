@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import mxlite as mx
@@ -64,62 +65,55 @@ def _multi_lamb(*arrays: np.ndarray, mixed: bool, upper: float = 0) -> list[np.n
     return new
 
 
+_ADAM: dict[str, Any] = {"lrs": (0.1, 0.1), "wds": (0, 0), "num_weights": 2}
 _CLIPPED: dict[str, Any] = {"rescale_grad": 0.7, "clip_gradient": 0.4}
 for _mixed in (False, True):
     _mp = "mp_" if _mixed else ""
     _changed = (2, 3, 4, 7, 8, 9) if _mixed else (2, 3, 6, 7)
     CASES += [
-        op(
-            f"_multi_{_mp}adamw_update",
-            *_quads(_mixed),
-            np.array([0.7]),
-            clip_gradient=0.4,
-            mutates=_changed,
-            ref=lambda *a, m=_mixed: _multi_adamw(*a, mixed=m),
-            **_ADAMW,
-            **_F,
-        ),
-        op(
-            f"_multi_{_mp}adamw_update",
-            *_quads(_mixed),
-            np.array([np.nan]),
-            mutates=_changed,
-            ref=lambda *a, m=_mixed: [a[0], a[5 if m else 4]],
-            **_ADAMW,
-            **_F,
-        ),
-        op(
-            f"_multi_{_mp}lamb_update",
-            *_quads(_mixed),
-            mutates=_changed,
-            ref=lambda *a, m=_mixed: _multi_lamb(*a, mixed=m),
-            **_LAMB,
-            **_CLIPPED,
-            **_F,
-        ),
-        op(
-            f"_multi_{_mp}lamb_update",
-            *_quads(_mixed),
-            mutates=_changed,
-            upper_bound=0.5,
-            ref=lambda *a, m=_mixed: _multi_lamb(*a, mixed=m, upper=0.5),
-            **_LAMB,
-            **_CLIPPED,
-            **_F,
+        *(
+            op(
+                f"_multi_{_mp}{name}_update",
+                *_quads(_mixed),
+                *scale,
+                mutates=_changed,
+                ref=ref,
+                **options,
+                **_F,
+            )
+            for name, scale, options, ref in [
+                (
+                    "adamw",
+                    [np.array([0.7])],
+                    {**_ADAMW, "clip_gradient": 0.4},
+                    partial(_multi_adamw, mixed=_mixed),
+                ),
+                (
+                    "adamw",
+                    [np.array([np.nan])],
+                    _ADAMW,
+                    lambda *a, m=_mixed: [a[0], a[5 if m else 4]],
+                ),
+                ("lamb", [], {**_LAMB, **_CLIPPED}, partial(_multi_lamb, mixed=_mixed)),
+                (
+                    "lamb",
+                    [],
+                    {**_LAMB, **_CLIPPED, "upper_bound": 0.5},
+                    partial(_multi_lamb, mixed=_mixed, upper=0.5),
+                ),
+            ]
         ),
         fails(
             f"_multi_{_mp}lamb_update",
             *_quads(_mixed)[:-1],
-            error=ValueError,
-            match=rf"_multi_{_mp}lamb_update: .* arrays given",
+            match=f"_multi_{_mp}lamb_update: .* arrays given",
             **_LAMB,
         ),
         fails(
             f"_multi_{_mp}adamw_update",
             *_quads(_mixed),
             np.array([1.0]),
-            error=ValueError,
-            match=rf"_multi_{_mp}adamw_update: 1 etas given, 2 expected",
+            match=f"_multi_{_mp}adamw_update: 1 etas given, 2 expected",
             **{**_ADAMW, "etas": (1,)},
         ),
     ]
@@ -184,12 +178,9 @@ CASES += [
     fails(
         "_multi_adam_update",
         *_quads(False),
-        error=ValueError,
-        match="_multi_adam_update: 3 beta1 given, 2 expected, one for each weight",
-        lrs=(0.1, 0.1),
-        wds=(0, 0),
+        match="3 beta1 given, 2 expected, one for each weight",
+        **_ADAM,
         beta1=(0.9, 0.8, 0.7),
-        num_weights=2,
     ),
     fails(
         "_multi_adam_update",
@@ -197,18 +188,10 @@ CASES += [
         np.array([1.0, 1.0]),
         error=mx.base.ShapeError,
         match="1 numbers expected",
-        lrs=(0.1, 0.1),
-        wds=(0, 0),
-        num_weights=2,
+        **_ADAM,
     ),
     fails("_multi_adam_update", *4 * [rand(2)], error=TypeError, match="lrs", num_weights=1),
     fails(
-        "_multi_adam_update",
-        rand(2),
-        error=ValueError,
-        match="num_weights",
-        lrs=(0.1,),
-        wds=(0,),
-        num_weights=1 << 40,
+        "_multi_adam_update", (2,), match="num_weights", lrs=(0.1,), wds=(0,), num_weights=1 << 40
     ),
 ]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from detection_formulas import bipartite_matching, multi_proposal
-from op_table import Case, fails, op, positive, rand
+from op_table import Case, fails, no_grad, positive, rand
 
 MATCH = "_contrib_bipartite_matching"
 SINGLE = "_contrib_Proposal"
@@ -19,7 +19,7 @@ def match(data: np.ndarray, threshold: float, **params: Any) -> Case:
     def ref(x: np.ndarray) -> list[np.ndarray]:
         return bipartite_matching(x, threshold, **params)
 
-    return op(MATCH, data, ref=ref, threshold=threshold, grad=False, **params)
+    return no_grad(MATCH, data, ref=ref, threshold=threshold, **params)
 
 
 def propose(name: str, *inputs: np.ndarray, **params: Any) -> Case:
@@ -29,7 +29,7 @@ def propose(name: str, *inputs: np.ndarray, **params: Any) -> Case:
         return multi_proposal(*arrays, **params)
 
     dtypes = ("float32", "float64")
-    return op(name, *inputs, ref=ref, grad=False, dtypes=dtypes, **params)
+    return no_grad(name, *inputs, ref=ref, dtypes=dtypes, **params)
 
 
 def network(batch: int, anchors: int, height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
@@ -44,6 +44,7 @@ FEW = {"scales": (2, 4), "ratios": (0.5, 1, 2), "rpn_min_size": 8}
 ONE = {"scales": (1,), "ratios": (1,), "rpn_min_size": 0, "feature_stride": 4}
 EQUAL = (np.full((1, 2, 2, 3), 0.5), np.zeros((1, 4, 2, 3)), np.array([[8.0, 12, 1]]))
 PADDED = (*EQUAL[:2], np.array([[4.0, 8, 1]]))
+NOTHING = [np.zeros((0, 2, 2, 3)), np.zeros((0, 4, 2, 3)), np.zeros((0, 3))]
 
 CASES = [
     match(rand(4, 6), 0.1),
@@ -54,29 +55,16 @@ CASES = [
     match(TIES, 1.0),  # nothing matches
     match(LIMIT, 0.125),  # a score exactly at the threshold does not match
     match(1 - LIMIT, 0.875, is_ascend=True),
-    op(
-        MATCH,
-        np.array([[0.5, np.nan], [np.nan, 0.25]]),
-        threshold=0.1,
-        ref=[[0.0, 1.0], [0.0, 1.0]],
-        grad=False,
+    *(
+        no_grad(MATCH, np.array(data), threshold=0.1, ref=ref)
+        for data, ref in [
+            ([[0.5, np.nan], [np.nan, 0.25]], [[0.0, 1.0], [0.0, 1.0]]),
+            (np.zeros((2, 0, 3)), [np.zeros((2, 0)), -np.ones((2, 3))]),
+            (np.zeros((0, 2, 3)), [np.zeros((0, 2)), np.zeros((0, 3))]),
+        ]
     ),
-    op(
-        MATCH,
-        np.zeros((2, 0, 3)),
-        threshold=0.1,
-        ref=[np.zeros((2, 0)), -np.ones((2, 3))],
-        grad=False,
-    ),
-    op(
-        MATCH,
-        np.zeros((0, 2, 3)),
-        threshold=0.1,
-        ref=[np.zeros((0, 2)), np.zeros((0, 3))],
-        grad=False,
-    ),
-    fails(MATCH, rand(4), threshold=0.1, error=ValueError, match=r"shape \(4,\)"),
-    fails(MATCH, rand(2, 3), error=TypeError, match="threshold"),
+    fails(MATCH, (4,), threshold=0.1, match=r"shape \(4,\)"),
+    fails(MATCH, (2, 3), error=TypeError, match="threshold"),
     propose(SINGLE, *network(1, 12, 4, 5), np.array([[64.0, 80, 1]])),
     propose(
         SINGLE,
@@ -107,34 +95,21 @@ CASES = [
     ),
     propose(SINGLE, *EQUAL, rpn_post_nms_top_n=8, output_score=True, **ONE),
     propose(SINGLE, *PADDED, rpn_post_nms_top_n=6, output_score=True, **ONE),
-    op(
+    no_grad(
         MULTI,
         np.where(np.arange(3) == 0, np.nan, EQUAL[0]),  # a box without a score comes last
         *EQUAL[1:],
         rpn_post_nms_top_n=5,
-        grad=False,
         dtypes=("float32", "float64", "float16"),
         ref=np.array(
             [[0, 4, 0, 7, 3], [0, 8, 0, 11, 3], [0, 4, 4, 7, 7], [0, 8, 4, 11, 7], [0, 0, 0, 3, 3]]
         ),
         **ONE,
     ),
-    op(
-        MULTI,
-        np.zeros((0, 2, 2, 3)),
-        np.zeros((0, 4, 2, 3)),
-        np.zeros((0, 3)),
-        ref=np.zeros((0, 5)),
-        grad=False,
-        **ONE,
-    ),
-    fails(SINGLE, *network(2, 1, 2, 3), np.ones((2, 3)), error=ValueError, match="2 images", **ONE),
-    fails(
-        SINGLE, *network(1, 2, 2, 3), np.ones((1, 3)), error=ValueError, match=r"\(batch, 2,", **ONE
-    ),
-    fails(MULTI, EQUAL[0], EQUAL[1][:, 1:], EQUAL[2], error=ValueError, match="bbox_pred", **ONE),
-    fails(MULTI, *EQUAL[:2], np.ones((1, 2)), error=ValueError, match="im_info", **ONE),
-    fails(
-        MULTI, *EQUAL[:2], np.array([[9.0, 16, 1]]), error=ValueError, match="9 x 16 pixels", **ONE
-    ),
+    no_grad(MULTI, *NOTHING, ref=np.zeros((0, 5)), **ONE),
+    fails(SINGLE, *network(2, 1, 2, 3), np.ones((2, 3)), match="2 images", **ONE),
+    fails(SINGLE, *network(1, 2, 2, 3), np.ones((1, 3)), match=r"\(batch, 2,", **ONE),
+    fails(MULTI, EQUAL[0], EQUAL[1][:, 1:], EQUAL[2], match="bbox_pred", **ONE),
+    fails(MULTI, *EQUAL[:2], np.ones((1, 2)), match="im_info", **ONE),
+    fails(MULTI, *EQUAL[:2], np.array([[9.0, 16, 1]]), match="9 x 16 pixels", **ONE),
 ]

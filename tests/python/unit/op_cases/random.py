@@ -6,7 +6,7 @@ from typing import Callable
 
 import mxlite as mx
 import numpy as np
-from op_table import Case, draws, fails, ints, op, rand
+from op_table import Case, draws, fails, ints, no_grad, op
 
 N = 20000
 
@@ -78,8 +78,7 @@ for _name, (_params, _mean, _variance) in DISTRIBUTIONS.items():
         fails(
             "random_" + _name,
             shape=(2, -1),
-            error=ValueError,
-            match=rf"random_{_name}: parameter shape: \(2, -1\) given, at least 0",
+            match=rf"{_name}: parameter shape: \(2, -1\) given",
             **_params,
         ),
     ]
@@ -93,30 +92,30 @@ for _name, _params, _mean, _variance in OTHERS:
 CASES += [
     draws(
         "random_uniform",
-        check=lambda x: bool((x >= 0).all() and (x < 1).all()),
+        check=lambda x: (x >= 0).all() and (x < 1).all(),
         shape=(N,),
         dtype="float16",
     ),
-    fails("random_uniform", low=2, high=1, error=ValueError, match="low 2 and high 1"),
-    fails("random_normal", scale=-1, error=ValueError, match="scale -1 .*scale >= 0"),
-    fails("random_gamma", alpha=0, error=ValueError, match="alpha 0"),
-    fails("random_exponential", lam=0, error=ValueError, match="lam 0"),
-    fails("random_poisson", lam=-1, error=ValueError, match="lam -1"),
-    fails("random_negative_binomial", k=1, p=1.5, error=ValueError, match="p 1.5"),
-    fails("random_generalized_negative_binomial", mu=-1, error=ValueError, match="mu -1"),
-    fails("sample_normal", rand(2), rand(3), error=mx.base.ShapeError, match="sample_normal: "),
-    op(
+    fails("random_uniform", low=2, high=1, match="low 2 and high 1"),
+    fails("random_normal", scale=-1, match="scale -1 .*scale >= 0"),
+    fails("random_gamma", alpha=0, match="alpha 0"),
+    fails("random_exponential", lam=0, match="lam 0"),
+    fails("random_poisson", lam=-1, match="lam -1"),
+    fails("random_negative_binomial", k=1, p=1.5, match="p 1.5"),
+    fails("random_generalized_negative_binomial", mu=-1, match="mu -1"),
+    fails("sample_normal", (2,), (3,), error=mx.base.ShapeError, match="sample_normal: "),
+    no_grad(
         "sample_gamma",
         np.array([-1.0, np.nan]),
-        np.array([1.0, 1.0]),
+        np.ones(2),
         ref=np.full(2, np.nan),
         dtypes=("float32",),
-        grad=False,
     ),
-    draws(  # bounds that cross
+    # Bounds that cross.
+    draws(
         "sample_uniform",
-        np.array([3.0, -1.0]),
-        np.array([-1.0, 3.0]),
+        np.array([3.0, -1]),
+        np.array([-1.0, 3]),
         check=_rows([1] * 2, [16 / 12] * 2),
         shape=N,
     ),
@@ -125,7 +124,7 @@ CASES += [
         low=-2,
         high=3,
         shape=(N,),
-        check=lambda x: set(np.unique(x)) == {-2, -1, 0, 1, 2} and _moments(0, 2)(x),
+        check=lambda x: set(np.unique(x)) == {*range(-2, 3)} and _moments(0, 2)(x),
     ),
     draws(
         "random_randint",
@@ -135,7 +134,7 @@ CASES += [
         dtype="int64",
         check=lambda x: x.min() < -(2**60) and x.max() > 2**60,
     ),
-    fails("random_randint", low=3, high=3, error=ValueError, match="low 3 and high 3"),
+    fails("random_randint", low=3, high=3, match="low 3 and high 3"),
     fails(
         "random_randint",
         low=0,
@@ -166,7 +165,7 @@ CASES += [
             and np.allclose(p, np.log([0.1, 0.2, 0.7])[x], rtol=1e-5)
         ),
     ),
-    fails("sample_multinomial", rand(2, 0), error=mx.base.ShapeError, match="sample_multinomial"),
+    fails("sample_multinomial", (2, 0), error=mx.base.ShapeError, match="sample_multinomial"),
     fails("sample_multinomial", ints([1, 2]), error=mx.base.DTypeError, match="dtype int32"),
     draws("sample_multinomial", np.ones(256), dtype="uint8", check=lambda x: x.shape == (1,)),
     *(
@@ -174,7 +173,6 @@ CASES += [
             "sample_multinomial",
             np.ones(count),
             dtype=dtype,
-            error=ValueError,
             match=f"dtype {dtype} given, one that holds all of {count} classes",
         )
         for dtype, count in [("uint8", 257), ("int8", 129), ("float16", 2049), ("bfloat16", 257)]
@@ -188,6 +186,6 @@ CASES += [
             and (x[:, 0] != np.arange(0, 40, 2)).any()
         ),
     ),
-    op("shuffle", rand(0, 3), ref=lambda x: x, grad=False),
+    no_grad("shuffle", (0, 3), ref=lambda x: x),
     fails("shuffle", np.array(1.0), error=mx.base.ShapeError, match="shuffle: "),
 ]

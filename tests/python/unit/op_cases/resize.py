@@ -5,9 +5,15 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from op_table import op, rand
+from op_table import op
 
 from .conv import np_deconv, np_unfold
+
+ADAPTIVE, RESIZE = "_contrib_AdaptiveAvgPooling2D", "_contrib_BilinearResize2D"
+
+
+def larger(x: np.ndarray, scale: int) -> np.ndarray:
+    return x.repeat(scale, 2).repeat(scale, 3)
 
 
 def np_col2im(x: np.ndarray) -> np.ndarray:
@@ -50,101 +56,66 @@ CASES = [
     # im2col, col2im
     op(
         "im2col",
-        rand(2, 3, 6, 5),
+        (2, 3, 6, 5),
         kernel=(2, 3),
         stride=(2, 1),
         pad=(1, 0),
         dilate=(2, 1),
         ref=lambda x: np_unfold(x, (2, 3), (2, 1), (2, 1), (1, 0)).reshape(2, 18, -1),
     ),
-    op(
-        "col2im",
-        rand(2, 3 * 4, 12),
-        output_size=(4, 5),
-        kernel=(2, 2),
-        ref=np_col2im,
-    ),
+    op("col2im", (2, 3 * 4, 12), output_size=(4, 5), kernel=(2, 2), ref=np_col2im),
     # resizing
-    op("_contrib_AdaptiveAvgPooling2D", rand(2, 3, 5, 7), ref=lambda x: np_adaptive(x, 1, 1)),
+    op("_contrib_AdaptiveAvgPooling2D", (2, 3, 5, 7), ref=lambda x: np_adaptive(x, 1, 1)),
+    op(ADAPTIVE, (2, 3, 5, 7), output_size=(3, 4), ref=lambda x: np_adaptive(x, 3, 4)),
+    op(ADAPTIVE, (2, 3, 2, 3), output_size=5, ref=lambda x: np_adaptive(x, 5, 5)),
+    op(RESIZE, (2, 3, 4, 5), height=7, width=3, ref=lambda x: np_resize(x, 7, 3)),
     op(
-        "_contrib_AdaptiveAvgPooling2D",
-        rand(2, 3, 5, 7),
-        output_size=(3, 4),
-        ref=lambda x: np_adaptive(x, 3, 4),
-    ),
-    op(
-        "_contrib_AdaptiveAvgPooling2D",
-        rand(2, 3, 2, 3),
-        output_size=5,
-        ref=lambda x: np_adaptive(x, 5, 5),
-    ),
-    op(
-        "_contrib_BilinearResize2D",
-        rand(2, 3, 4, 5),
-        height=7,
-        width=3,
-        ref=lambda x: np_resize(x, 7, 3),
-    ),
-    op(
-        "_contrib_BilinearResize2D",
-        rand(2, 3, 4, 5),
+        RESIZE,
+        (2, 3, 4, 5),
         height=8,
         width=10,
         align_corners=False,
         ref=lambda x: np_resize(x, 8, 10, align=False),
     ),
     op(
-        "_contrib_BilinearResize2D",
-        rand(1, 2, 5, 4),
+        RESIZE,
+        (1, 2, 5, 4),
         scale_height=2.0,
         scale_width=2.0,
         mode="odd_scale",
         ref=lambda x: np_resize(x, 9, 8),
     ),
     op(
-        "_contrib_BilinearResize2D",
-        rand(1, 2, 5, 4),
-        rand(1, 1, 3, 6),
+        RESIZE,
+        (1, 2, 5, 4),
+        (1, 1, 3, 6),
         mode="like",
         grad=[0],
-        ref=lambda x, like: np_resize(x, 3, 6),
+        ref=lambda x, _: np_resize(x, 3, 6),
     ),
-    op(
-        "_contrib_BilinearResize2D",
-        rand(1, 2, 5, 4),
-        mode="to_even_up",
-        ref=lambda x: np_resize(x, 6, 4),
-    ),
+    op(RESIZE, (1, 2, 5, 4), mode="to_even_up", ref=lambda x: np_resize(x, 6, 4)),
+    op("UpSampling", (2, 3, 4, 5), scale=2, sample_type="nearest", ref=lambda x: larger(x, 2)),
     op(
         "UpSampling",
-        rand(2, 3, 4, 5),
-        scale=2,
-        sample_type="nearest",
-        ref=lambda x: x.repeat(2, 2).repeat(2, 3),
-    ),
-    op(
-        "UpSampling",
-        rand(1, 2, 2, 3),
-        rand(1, 1, 4, 6),
+        (1, 2, 2, 3),
+        (1, 1, 4, 6),
         scale=4,
         sample_type="nearest",
-        ref=lambda x, y: np.concatenate(
-            [x.repeat(4, 2).repeat(4, 3), y.repeat(2, 2).repeat(2, 3)], 1
-        ),
+        ref=lambda x, y: np.concatenate([larger(x, 4), larger(y, 2)], 1),
     ),
     op(
         "UpSampling",
-        rand(1, 2, 2, 3),
-        rand(1, 2, 4, 6),
+        (1, 2, 2, 3),
+        (1, 2, 4, 6),
         scale=4,
         sample_type="nearest",
         multi_input_mode="sum",
-        ref=lambda x, y: x.repeat(4, 2).repeat(4, 3) + y.repeat(2, 2).repeat(2, 3),
+        ref=lambda x, y: larger(x, 4) + larger(y, 2),
     ),
     op(
         "UpSampling",
-        rand(1, 2, 3, 4),
-        rand(2, 1, 4, 4),
+        (1, 2, 3, 4),
+        (2, 1, 4, 4),
         scale=2,
         sample_type="bilinear",
         num_filter=2,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
-from op_table import fails, op, rand
+from op_table import fails, no_grad, op, rand
 
 
 def each_bin(
@@ -179,11 +180,7 @@ def np_deformable_psroi(
 
 # Inside, across the border, ignored, outside, a point. Numbers are exact in every dtype.
 ROIS = boxes(
-    [0, 1, 2, 9, 7],
-    [1, -4, -3, 17, 19.5],
-    [-1, 0, 0, 4, 4],
-    [1, 40, 40, 50, 60],
-    [0, 5, 6, 5, 6],
+    [0, 1, 2, 9, 7], [1, -4, -3, 17, 19.5], [-1, 0, 0, 4, 4], [1, 40, 40, 50, 60], [0, 5, 6, 5, 6]
 )
 TURNED = boxes(
     [0, 4, 4, 6, 3, 30], [1, 6, 3, 9, 5.5, -100], [-1, 1, 1, 1, 1, 0], [1, 40, 40, 5, 5, 45]
@@ -234,62 +231,54 @@ def _deformable(classes: int, parts: int, **p: Any) -> Any:
     )
 
 
+ALIGN, DEFORMABLE = "_contrib_ROIAlign", "_contrib_DeformablePSROIPooling"
 FLAT = {"pooled_size": (2, 3), "spatial_scale": 0.5}
 
 CASES = [
     # ROIPooling
     op(
         "ROIPooling",
-        rand(2, 3, 5, 6),
+        (2, 3, 5, 6),
         ROIS,
         **FLAT,
         ref=lambda x, b: np_roi_pooling(x, b, (2, 3), 0.5),
         grad=[0],
     ),
-    op(
+    no_grad(
         "ROIPooling",
-        WITH_NAN,
-        boxes([0, 0, 0, 3, 3]),
-        pooled_size=(2, 2),
-        spatial_scale=1,
-        ref=lambda x, b: np_roi_pooling(x, b, (2, 2), 1),
-        grad=False,
-    ),
-    op(
-        "ROIPooling",
-        np.full((1, 1, 2, 2), -np.inf),
-        boxes([0, 0, 0, 1, 1]),
-        pooled_size=(1, 1),
-        spatial_scale=1,
-        ref=np.full((1, 1, 1, 1), -np.inf),
-        grad=False,
-    ),
-    op(
-        "ROIPooling",
-        rand(1, 2, 5, 6),
+        (1, 2, 5, 6),
         NAN_BOX,
         **FLAT,
         ref=lambda x, b: np_roi_pooling(x, b, (2, 3), 0.5),
-        grad=False,
     ),
-    op("ROIPooling", rand(2, 3, 5, 6), NONE, **FLAT, ref=np.zeros((0, 3, 2, 3)), grad=False),
+    *(
+        no_grad(
+            "ROIPooling",
+            x,
+            boxes([0, 0, 0, 3, 3]),
+            pooled_size=(2, 2),
+            spatial_scale=1,
+            ref=lambda x, b: np_roi_pooling(x, b, (2, 2), 1),
+        )
+        for x in (WITH_NAN, np.full((1, 1, 4, 4), -np.inf))
+    ),
+    no_grad("ROIPooling", (2, 3, 5, 6), NONE, **FLAT, ref=np.zeros((0, 3, 2, 3))),
     fails(
         "ROIPooling",
-        rand(2, 3, 5, 6),
+        (2, 3, 5, 6),
         boxes([0, 0, 0, 1, 1], [2, 0, 0, 1, 1]),
         **FLAT,
         error=IndexError,
         match=r"rois\[1\] is of image 2, data has 2",
     ),
-    fails("ROIPooling", rand(2, 3, 5, 6), rand(4, 4), **FLAT, error=ValueError, match=r"\(regions"),
-    fails("ROIPooling", rand(2, 3, 5), ROIS, **FLAT, error=ValueError, match="4 dimensions"),
+    fails("ROIPooling", (2, 3, 5, 6), (4, 4), **FLAT, match=r"\(regions"),
+    fails("ROIPooling", (2, 3, 5), ROIS, **FLAT, match="4 dimensions"),
     fails(
         "ROIPooling",
-        rand(2, 3, 5, 6),
+        (2, 3, 5, 6),
         ROIS,
         pooled_size=(2, 0),
         spatial_scale=1,
-        error=ValueError,
         match=r"pooled_size: \(2, 0\)",
     ),
     # ROIAlign
@@ -300,45 +289,38 @@ CASES = [
     _align((2, 3, 5, 6), ROIS, **FLAT, aligned=True),
     _align((2, 3, 5, 6), ROIS, **FLAT, aligned=True, sample_ratio=2),
     _align((2, 20, 1, 1), ROIS, pooled_size=(1, 1), spatial_scale=0.125),
-    op(
-        "_contrib_ROIAlign",
-        rand(1, 2, 5, 6),
-        NAN_BOX,
-        **FLAT,
-        ref=lambda x, b: np_roi_align(x, b, (2, 3), 0.5),
-        grad=False,
-    ),
-    op("_contrib_ROIAlign", rand(2, 3, 5, 6), NONE, **FLAT, ref=np.zeros((0, 3, 2, 3)), grad=False),
-    fails(
-        "_contrib_ROIAlign",
-        rand(1, 3, 5, 6),
-        boxes([0, 5, 5, 2, 8]),
-        **FLAT,
-        aligned=True,
-        error=ValueError,
-        match=r"rois\[0\] has width -3 and height 3",
-    ),
-    fails(
-        "_contrib_ROIAlign",
-        rand(2, 8, 5, 6),
-        ROIS,
-        **FLAT,
-        position_sensitive=True,
-        error=ValueError,
-        match="8 channels, a multiple of 6",
-    ),
-    fails(
-        "_contrib_ROIAlign",
-        rand(2, 3, 5, 6),
-        boxes([7, 0, 0, 1, 1]),
-        **FLAT,
-        error=IndexError,
-        match=r"rois\[0\] is of image 7, data has 2",
+    no_grad(ALIGN, (1, 2, 5, 6), NAN_BOX, **FLAT, ref=lambda x, b: np_roi_align(x, b, (2, 3), 0.5)),
+    no_grad("_contrib_ROIAlign", (2, 3, 5, 6), NONE, **FLAT, ref=np.zeros((0, 3, 2, 3))),
+    *(
+        fails(ALIGN, shape, rois, **FLAT, **options, error=error, match=match)
+        for shape, rois, options, error, match in [
+            (
+                (1, 3, 5, 6),
+                boxes([0, 5, 5, 2, 8]),
+                {"aligned": True},
+                ValueError,
+                r"rois\[0\] has width -3 and height 3",
+            ),
+            (
+                (2, 8, 5, 6),
+                ROIS,
+                {"position_sensitive": True},
+                ValueError,
+                "8 channels, a multiple of 6",
+            ),
+            (
+                (2, 3, 5, 6),
+                boxes([7, 0, 0, 1, 1]),
+                {},
+                IndexError,
+                r"rois\[0\] is of image 7, data has 2",
+            ),
+        ]
     ),
     # RROIAlign
     op(
         "_contrib_RROIAlign",
-        rand(2, 3, 5, 6),
+        (2, 3, 5, 6),
         TURNED,
         **FLAT,
         ref=lambda x, b: np_rotated_align(x, b, (2, 3), 0.5),
@@ -346,7 +328,7 @@ CASES = [
     ),
     op(
         "_contrib_RROIAlign",
-        rand(2, 18, 5, 6),
+        (2, 18, 5, 6),
         TURNED,
         pooled_size=(1, 2),
         spatial_scale=1,
@@ -354,48 +336,33 @@ CASES = [
         ref=lambda x, b: np_rotated_align(x, b, (1, 2), 1, 2),
         grad=[0],
     ),
-    fails("_contrib_RROIAlign", rand(2, 3, 5, 6), ROIS, **FLAT, error=ValueError, match=", 6"),
+    fails("_contrib_RROIAlign", (2, 3, 5, 6), ROIS, **FLAT, match=", 6"),
     # PSROIPooling
-    op(
-        "_contrib_PSROIPooling",
-        rand(2, 8, 5, 6),
-        ROIS,
-        spatial_scale=0.5,
-        output_dim=2,
-        pooled_size=2,
-        ref=lambda x, b: np_psroi(x, b, 0.5, 2, 2, 2),
-        grad=[0],
-    ),
-    op(
-        "_contrib_PSROIPooling",
-        rand(2, 12, 5, 6),
-        ROIS,
-        spatial_scale=0.25,
-        output_dim=3,
-        pooled_size=5,
-        group_size=2,
-        ref=lambda x, b: np_psroi(x, b, 0.25, 3, 5, 2),
-        grad=[0],
-    ),
-    op(
-        "_contrib_PSROIPooling",
-        rand(2, 2, 5, 6),
-        ROIS,
-        spatial_scale=1,
-        output_dim=2,
-        pooled_size=3,
-        group_size=1,
-        ref=lambda x, b: np_psroi(x, b, 1, 2, 3, 1),
-        grad=[0],
+    *(
+        op(
+            "_contrib_PSROIPooling",
+            (2, channels, 5, 6),
+            ROIS,
+            spatial_scale=scale,
+            output_dim=dim,
+            pooled_size=bins,
+            group_size=groups,
+            ref=partial(np_psroi, scale=scale, channels=dim, bins=bins, groups=groups or bins),
+            grad=[0],
+        )
+        for channels, scale, dim, bins, groups in [
+            (8, 0.5, 2, 2, 0),
+            (12, 0.25, 3, 5, 2),
+            (2, 1, 2, 3, 1),
+        ]
     ),
     fails(
         "_contrib_PSROIPooling",
-        rand(2, 9, 5, 6),
+        (2, 9, 5, 6),
         ROIS,
         spatial_scale=1,
         output_dim=2,
         pooled_size=2,
-        error=ValueError,
         match="9 channels, output_dim 2 and group_size 2 need 8",
     ),
     # DeformablePSROIPooling
@@ -403,15 +370,14 @@ CASES = [
     _deformable(classes=2, parts=2),
     _deformable(classes=0, parts=0),
     fails(
-        "_contrib_DeformablePSROIPooling",
-        rand(2, 8, 5, 6),
+        DEFORMABLE,
+        (2, 8, 5, 6),
         ROIS,
-        rand(5, 2, 3, 4),
+        (5, 2, 3, 4),
         spatial_scale=1,
         output_dim=2,
         group_size=2,
         pooled_size=3,
-        error=ValueError,
-        match=r"trans of shape \(5, 2, 3, 4\) given, \(5, 2 \* classes, 3, 3\) expected",
+        match=r"trans of shape \(5, 2, 3, 4\) given, \(5, 2 \* classes, 3, 3\)",
     ),
 ]

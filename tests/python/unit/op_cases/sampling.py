@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 import numpy as np
-from op_table import fails, op, rand
+from op_table import FLOATS, fails, no_grad, op, rand
 
 
 def np_sampler(x: np.ndarray, grid: np.ndarray) -> np.ndarray:
@@ -85,95 +85,76 @@ PIXELS = np.arange(1.0, 7.0).reshape(1, 1, 2, 3)
 
 CASES = [
     # BilinearSampler
-    op("BilinearSampler", rand(2, 3, 5, 6), rand(2, 2, 3, 4, low=-1.5, high=1.5), ref=np_sampler),
-    op("BilinearSampler", rand(2, 20, 4, 3), rand(2, 2, 9, 8), ref=np_sampler),
-    op("BilinearSampler", rand(2, 3, 1, 6), rand(2, 2, 3, 4, low=-1.5, high=1.5), ref=np_sampler),
-    op(
+    op("BilinearSampler", (2, 3, 5, 6), rand(2, 2, 3, 4, low=-1.5, high=1.5), ref=np_sampler),
+    op("BilinearSampler", (2, 20, 4, 3), (2, 2, 9, 8), ref=np_sampler),
+    op("BilinearSampler", (2, 3, 1, 6), rand(2, 2, 3, 4, low=-1.5, high=1.5), ref=np_sampler),
+    no_grad(
         "BilinearSampler",
         PIXELS,
         NAN_GRID,
         ref=lambda x, g: np.where(np.isnan(g).any(1), np.nan, np_sampler(x, g * [1, 0])),
-        grad=False,
         dtypes=("float64",),
     ),
-    op("BilinearSampler", PIXELS, FAR_GRID, ref=np.zeros((1, 1, 1, 2)), grad=False),
-    op(
+    no_grad("BilinearSampler", PIXELS, FAR_GRID, ref=np.zeros((1, 1, 1, 2))),
+    no_grad("BilinearSampler", (0, 3, 5, 6), (0, 2, 3, 4), ref=np.zeros((0, 3, 3, 4))),
+    fails(
         "BilinearSampler",
-        rand(0, 3, 5, 6),
-        rand(0, 2, 3, 4),
-        ref=np.zeros((0, 3, 3, 4)),
-        grad=False,
+        (2, 3, 5, 6),
+        (1, 2, 3, 4),
+        match=r"grid of shape \(1, 2, 3, 4\) given, \(2, 2, he",
     ),
     fails(
         "BilinearSampler",
-        rand(2, 3, 5, 6),
-        rand(1, 2, 3, 4),
-        error=ValueError,
-        match=r"grid of shape \(1, 2, 3, 4\) given, \(2, 2, height, width\) expected",
-    ),
-    fails(
-        "BilinearSampler",
-        rand(2, 3, 5, 6),
+        (2, 3, 5, 6),
         np.zeros((2, 2, 3, 4), "int32"),
         error=TypeError,
-        match="grid of dtype int32 given, float32 as data expected",
+        match="grid of dtype int32 given, float32 as",
     ),
     # GridGenerator
-    op("GridGenerator", rand(2, 6), **AFFINE, ref=lambda m: np_affine(m, 3, 4)),
+    op("GridGenerator", (2, 6), **AFFINE, ref=lambda m: np_affine(m, 3, 4)),
     op(
         "GridGenerator",
-        rand(2, 6),
+        (2, 6),
         transform_type="affine",
         target_shape=(1, 5),
         ref=lambda m: np_affine(m, 1, 5),
     ),
-    op("GridGenerator", rand(2, 2, 3, 5), transform_type="warp", ref=np_warp),
-    op(
-        "GridGenerator",
-        rand(2, 2, 1, 1),
-        transform_type="warp",
-        ref=np.zeros((2, 2, 1, 1)),
-    ),
-    fails("GridGenerator", rand(2, 5), **AFFINE, error=ValueError, match=r"\(batch, 6\) expected"),
+    op("GridGenerator", (2, 2, 3, 5), transform_type="warp", ref=np_warp),
+    op("GridGenerator", (2, 2, 1, 1), transform_type="warp", ref=np.zeros((2, 2, 1, 1))),
+    fails("GridGenerator", (2, 5), **AFFINE, match=r"\(batch, 6\) expected"),
     fails(
         "GridGenerator",
-        rand(2, 6),
+        (2, 6),
         transform_type="affine",
-        error=ValueError,
-        match=r"target_shape \(0, 0\) given, two positive",
+        match=r"target_shape \(0, 0\) given, two pos",
     ),
     fails(
-        "GridGenerator",
-        rand(2, 3, 4, 4),
-        transform_type="warp",
-        error=ValueError,
-        match=r"\(batch, 2, height, width\) expected",
+        "GridGenerator", (2, 3, 4, 4), transform_type="warp", match=r"\(batch, 2, height, width\)"
     ),
-    fails("GridGenerator", rand(2, 6), transform_type="bend", error=ValueError, match="transform"),
+    fails("GridGenerator", (2, 6), transform_type="bend", match="transform"),
     # SpatialTransformer
     op(
         "SpatialTransformer",
-        rand(2, 3, 5, 6),
-        rand(2, 6),
+        (2, 3, 5, 6),
+        (2, 6),
         **TRANSFORMER,
         ref=lambda x, m: np_sampler(x, np_affine(m, 3, 4)),
     ),
     op(
         "SpatialTransformer",
-        rand(2, 3, 3, 4),
+        (2, 3, 3, 4),
         np.tile([1.0, 0, 0, 0, 1, 0], (2, 1)),
         **TRANSFORMER,
         ref=lambda x, m: x,
         grad=[0],
-        dtypes=("float32", "float64", "float16"),
+        dtypes=FLOATS[:3],
     ),
     fails(
         "SpatialTransformer",
-        rand(2, 3, 5, 6),
-        rand(1, 6),
+        (2, 3, 5, 6),
+        (1, 6),
         **TRANSFORMER,
-        error=ValueError,
-        match=r"loc of shape \(1, 6\) given, data of shape \(2, 3, 5, 6\) needs \(2, 6\)",
+        match=r"loc of shape \(1, 6\) given, .* needs \(2, 6\)",
     ),
     # Correlation
     _correlation((2, 3, 5, 6)),
@@ -182,39 +163,31 @@ CASES = [
     _correlation((1, 2, 7, 6), 3, 2, 3, 2, 2, False),
     _correlation((2, 3, 5, 6), 1, 0),
     _correlation((1, 16, 24, 24), 3, 1),  # large enough for several threads
-    op("Correlation", rand(0, 3, 5, 6), rand(0, 3, 5, 6), ref=np.zeros((0, 9, 3, 4)), grad=False),
+    no_grad("Correlation", (0, 3, 5, 6), (0, 3, 5, 6), ref=np.zeros((0, 9, 3, 4))),
     fails(
         "Correlation",
-        rand(2, 3, 5, 6),
-        rand(2, 3, 5, 6),
+        (2, 3, 5, 6),
+        (2, 3, 5, 6),
         kernel_size=2,
-        error=ValueError,
-        match="kernel_size 2 given, an odd number expected",
+        match="2 given, an odd number expected",
     ),
-    fails(
-        "Correlation",
-        rand(2, 3, 5, 6),
-        rand(2, 3, 5, 6),
-        max_displacement=3,
-        error=ValueError,
-        match="too small",
-    ),
-    fails("Correlation", rand(2, 3, 5, 6), rand(2, 3, 5, 5), error=ValueError, match="data2 of sh"),
+    fails("Correlation", (2, 3, 5, 6), (2, 3, 5, 6), max_displacement=3, match="too small"),
+    fails("Correlation", (2, 3, 5, 6), (2, 3, 5, 5), match="data2 of sh"),
     # Crop
-    op("Crop", rand(2, 3, 5, 6), h_w=(3, 2), offset=(1, 3), ref=lambda x: x[:, :, 1:4, 3:5]),
-    op("Crop", rand(2, 3, 5, 6), h_w=(3, 3), center_crop=True, ref=lambda x: x[:, :, 1:4, 1:4]),
+    op("Crop", (2, 3, 5, 6), h_w=(3, 2), offset=(1, 3), ref=lambda x: x[:, :, 1:4, 3:5]),
+    op("Crop", (2, 3, 5, 6), h_w=(3, 3), center_crop=True, ref=lambda x: x[:, :, 1:4, 1:4]),
     op(
         "Crop",
-        rand(2, 3, 5, 6),
-        rand(1, 7, 2, 6),
+        (2, 3, 5, 6),
+        (1, 7, 2, 6),
         num_args=2,
         offset=(2, 0),
         ref=lambda x, _: x[:, :, 2:4],
         grad=[0],
     ),
-    op("Crop", np.zeros((0, 3, 5, 6)), h_w=(3, 2), ref=np.zeros((0, 3, 3, 2)), grad=False),
-    fails("Crop", rand(2, 3, 5, 6), h_w=(3, 20), error=ValueError, match=r"\(3, 20\) at offset"),
-    fails("Crop", rand(2, 3, 5, 6), h_w=(3, 2), offset=(4, 0), error=ValueError, match="not fit"),
-    fails("Crop", rand(2, 3, 5, 6), error=ValueError, match="h_w .* two positive numbers"),
-    fails("Crop", rand(3, 5, 6), h_w=(3, 2), error=ValueError, match="4 dimensions"),
+    no_grad("Crop", np.zeros((0, 3, 5, 6)), h_w=(3, 2), ref=np.zeros((0, 3, 3, 2))),
+    fails("Crop", (2, 3, 5, 6), h_w=(3, 20), match=r"\(3, 20\) at offset"),
+    fails("Crop", (2, 3, 5, 6), h_w=(3, 2), offset=(4, 0), match="not fit"),
+    fails("Crop", (2, 3, 5, 6), match="h_w .* two positive numbers"),
+    fails("Crop", (3, 5, 6), h_w=(3, 2), match="4 dimensions"),
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from op_table import fails, ints, op, rand, randint
+from op_table import FLOATS, fails, ints, no_grad, op, randint
 
 NAN = np.array([[2.0, np.nan, -1.0, 0.5]])
 TIES = np.array([[1.0, 0.0, 1.0, -0.0, 1.0]])
@@ -48,14 +48,17 @@ LONG = [
     ((530000,), 0),
 ]
 WIDE = {"grad": False, "dtypes": ("float32", "float64"), "hybrid": False}
+INT32 = {"dtype": "int32", "out_dtype": "int32", "grad": False}
+INT64 = {"dtype": "int64", "out_dtype": "int64", "grad": False}
+COLUMNS = ints([[0, 1], [3, 2], [2, 0]])
 F32 = {"out_dtype": "float32", "grad": False}
 
 CASES = [
     op("sort", distinct(3, 5), ref=lambda x: np.sort(x, -1)),
     op("sort", distinct(3, 5, 2), axis=1, is_ascend=False, ref=lambda x: -np.sort(-x, 1)),
     op("sort", distinct(3, 4), axis=None, ref=lambda x: np.sort(x, None)),
-    op("sort", NAN, ref=np.array([[-1, 0.5, 2, np.nan]]), grad=False),
-    op("sort", np.zeros((0, 3)), ref=np.zeros((0, 3)), grad=False),
+    no_grad("sort", NAN, ref=np.array([[-1, 0.5, 2, np.nan]])),
+    no_grad("sort", np.zeros((0, 3)), ref=np.zeros((0, 3))),
     op("sort", randint(-128, 127, 4, 30, dtype="int8"), ref=lambda x: np.sort(x, -1)),
     op("sort", randint(0, 255, 4, 30, dtype="uint8"), axis=0, ref=lambda x: np.sort(x, 0)),
     op("sort", ints([2**40, -(2**41), 7, -1], "int64"), ref=lambda x: np.sort(x)),
@@ -92,27 +95,11 @@ CASES = [
         for shape, axis in LONG
         for k in (1, 20, 90)
     ],
-    fails("sort", rand(2, 3), axis=2, error=IndexError, match="axis 2 .* 2 dimensions"),
+    fails("sort", (2, 3), axis=2, error=IndexError, match="axis 2 .* 2 dimensions"),
     op("argsort", distinct(3, 5), ref=lambda x: np.argsort(x, -1), **F32),
     op("argsort", TIES, ref=np.array([[1, 3, 0, 2, 4]]), **F32),
-    op(
-        "argsort",
-        TIES,
-        is_ascend=False,
-        dtype="int64",
-        out_dtype="int64",
-        grad=False,
-        ref=np.array([[0, 2, 4, 1, 3]]),
-    ),
-    op(
-        "argsort",
-        distinct(3, 5),
-        axis=0,
-        dtype="int32",
-        out_dtype="int32",
-        grad=False,
-        ref=lambda x: np.argsort(x, 0),
-    ),
+    op("argsort", TIES, is_ascend=False, **INT64, ref=np.array([[0, 2, 4, 1, 3]])),
+    op("argsort", distinct(3, 5), axis=0, **INT32, ref=lambda x: np.argsort(x, 0)),
     op("argsort", distinct(2, 3), axis=None, ref=lambda x: np.argsort(x, None), **F32),
     op("topk", distinct(3, 5), ref=lambda x: top(x, 1), **F32),
     op(
@@ -121,9 +108,7 @@ CASES = [
         k=2,
         axis=0,
         is_ascend=True,
-        dtype="int32",
-        out_dtype="int32",
-        grad=False,
+        **INT32,
         ref=lambda x: top(x, 2, 0, True),
     ),
     op("topk", distinct(3, 5), k=3, ret_typ="value", ref=lambda x: values(x, 3)),
@@ -137,9 +122,7 @@ CASES = [
         dtype="int64",
         ref=lambda x: [values(x, 2, 1), top(x, 2, 1)],
     ),
-    op(
-        "topk", distinct(3, 5), k=2, axis=0, ret_typ="mask", grad=False, ref=lambda x: mask(x, 2, 0)
-    ),
+    no_grad("topk", distinct(3, 5), k=2, axis=0, ret_typ="mask", ref=lambda x: mask(x, 2, 0)),
     op(
         "topk",
         distinct(3, 4),
@@ -149,34 +132,18 @@ CASES = [
         ref=lambda x: -np.sort(-x, None)[:5],
     ),
     op("topk", TIES, k=2, ref=np.array([[0, 2]]), **F32),
-    op(
+    no_grad(
         "topk",
         distinct(2, 3000),
         k=7,
         ret_typ="value",
         ref=lambda x: values(x, 7),
-        grad=False,
-        dtypes=("float32", "float64"),
+        dtypes=FLOATS[:2],
     ),
-    fails("topk", rand(2, 3), k=4, error=ValueError, match="k 4 .* 3 elements"),
-    fails("topk", rand(2, 3), axis=-3, error=IndexError, match="axis -3"),
-    op(
-        "_take_along_axis",
-        rand(3, 4),
-        ints([[0, 1], [3, 2], [2, 0]]),
-        axis=1,
-        grad=[0],
-        ref=lambda x, i: np.take_along_axis(x, i, 1),
-    ),
-    op(
-        "_put_along_axis",
-        rand(3, 2),
-        ints([[0, 1], [3, 2], [2, 0]]),
-        shape=(3, 4),
-        axis=1,
-        grad=[0],
-        ref=lambda x, i: scattered(x, i),
-    ),
+    fails("topk", (2, 3), k=4, match="k 4 .* 3 elements"),
+    fails("topk", (2, 3), axis=-3, error=IndexError, match="axis -3"),
+    op("_take_along_axis", (3, 4), COLUMNS, axis=1, ref=lambda x, i: np.take_along_axis(x, i, 1)),
+    op("_put_along_axis", (3, 2), COLUMNS, shape=(3, 4), axis=1, ref=lambda x, i: scattered(x, i)),
 ]
 
 
