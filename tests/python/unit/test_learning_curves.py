@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
+from processes import run_python
 
 FOLDER = Path(__file__).resolve().parents[3] / "benchmarks" / "learning"
 sys.path.insert(0, str(FOLDER))
@@ -76,20 +75,12 @@ def test_the_network_for_mxnet_is_that_of_the_model_zoo(tmp_path: Path) -> None:
 
 def test_a_plain_run_notes_losses_and_batches(records: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.json"
-    command = [sys.executable, str(FOLDER / "start.py"), str(out), "mxlite", "plain", "--use-rec"]
+    command = [str(FOLDER / "start.py"), str(out), "mxlite", "plain", "--use-rec"]
     command += ["--rec-train", str(records / "train.rec"), "--rec-val", "", "--batch-size", "4"]
     command += ["--model", "resnet18_v1b", "--num-classes", "10", "--input-size", "32"]
     command += ["--num-training-samples", "20", "--num-epochs", "1", "--max-batches", "2"]
     command += ["--save-dir", "", "--logging-file", "", "--lr", "0.01"]
-    package = str(Path(mx.__file__).resolve().parents[1])
-    done = subprocess.run(
-        command,
-        env={**os.environ, "PYTHONPATH": package, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
+    run_python(*command, timeout=300, OMP_NUM_THREADS=1)
     notes = json.loads(out.read_text())
     assert notes["runtime"] == f"mxlite {mx.__version__}"
     assert len(notes["losses"]) == 2

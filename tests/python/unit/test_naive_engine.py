@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from typing import Any
 
 import pytest
+from processes import run_python
 
 PROGRAM = """
 import json
@@ -43,42 +40,9 @@ print(json.dumps({"pending": pending, "values": values}))
 """
 
 
-THREADS = """
-import json, os, threading
-import mxlite as mx
-
-net = mx.gluon.nn.Conv2D(16, 3, padding=1)
-net.initialize()
-net.hybridize(static_alloc=True)
-x = mx.nd.ones((1, 16, 16, 16))
-net(x)
-
-def update_and_call():
-    for _ in range(100):
-        net.weight.data()[:] = net.weight.data() * 1
-        net(x).wait_to_read()
-
-threads = [threading.Thread(target=update_and_call, daemon=True) for _ in range(4)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join(60)
-print(json.dumps(sum(thread.is_alive() for thread in threads)), flush=True)
-os._exit(0)
-"""
-
-
-def run(program: str = PROGRAM, **env: str) -> Any:
-    clean = {k: v for k, v in os.environ.items() if k not in ("MXLITE_ENGINE", "MXNET_ENGINE_TYPE")}
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**clean, **env},
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+def run(**env: str) -> dict:
+    clean = {"MXLITE_ENGINE": None, "MXNET_ENGINE_TYPE": None}
+    return json.loads(run_python("-c", PROGRAM, **{**clean, **env}).stdout)
 
 
 @pytest.fixture(scope="module")
@@ -100,13 +64,7 @@ def test_threads_call_a_block_whose_weights_change():
 
 
 def test_an_unknown_engine_is_named():
-    done = subprocess.run(
-        [sys.executable, "-c", "import mxlite as mx; mx.nd.ones((2,)).asnumpy()"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "MXLITE_ENGINE": "turbo"},
-    )
+    program = "import mxlite as mx; mx.nd.ones((2,)).asnumpy()"
+    done = run_python("-c", program, ok=False, MXLITE_ENGINE="turbo")
     assert done.returncode != 0
-    assert "turbo" in done.stderr
-    assert "naive" in done.stderr
+    assert "turbo" in done.stderr and "naive" in done.stderr

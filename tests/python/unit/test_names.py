@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import subprocess
 import sys
 
 import mxlite as mx
 import pytest
 from mxlite import _core
+from processes import run_python
 
 OPERATORS = sorted(op["name"] for op in _core.list_ops())
 
@@ -78,4 +78,4 @@ def test_star_import_gives_what_dir_shows():
         "assert names <= set(globals()), names - set(globals())\n"
         "assert 'annotations' not in globals()\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    run_python("-c", code)

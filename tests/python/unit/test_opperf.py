@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ import opperf
 from cases import ALL
 from cases.case import case, index
 from performance import run_performance_test
+from processes import run_python
 
 # Every operator of the table once, on arrays of a size that takes no time.
 _SMALL = [
@@ -91,19 +90,8 @@ def test_worker_answers(tmp_path: Path) -> None:
         {"do": "time", "which": 0, "count": 2},
         {"do": "prepare", "case": 10**6, "dtype": "float32"},
     ]
-    done = subprocess.run(
-        [sys.executable, str(BENCHMARKS / "opperf" / "worker.py"), "mxlite"],
-        input="\n".join(map(json.dumps, requests)),
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-        env={
-            **os.environ,
-            "PYTHONPATH": str(Path(mx.__file__).parents[1]),
-            "OMP_NUM_THREADS": "1",
-        },
-    )
+    text = "\n".join(map(json.dumps, requests))
+    done = run_python(BENCHMARKS / "opperf" / "worker.py", "mxlite", input=text, OMP_NUM_THREADS=1)
     version, ready, timed, failed = map(json.loads, done.stdout.splitlines())
     assert version == {"version": mx.__version__}
     assert ready["seconds"][1] is None and ready["seconds"][0] > 0

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from processes import run_python
 
 FAULTS = Path(__file__).resolve().parents[3] / "tests" / "faults"
 sys.path.insert(0, str(FAULTS))
@@ -23,11 +23,5 @@ import out_of_memory  # noqa: E402
 def test_failing_allocations(program: str, step: int) -> None:
     """A sample of what tests/faults/out_of_memory.py does for every allocation."""
     words = [f"--program={program}", f"--first={step // 2 + 1}", f"--step={step}", "--last=1500"]
-    result = subprocess.run(
-        [sys.executable, FAULTS / "out_of_memory.py", *words],
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
+    result = run_python(FAULTS / "out_of_memory.py", *words, timeout=600)
     assert "MemoryError': 0" not in result.stdout, "no allocation was refused"

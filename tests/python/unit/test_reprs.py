@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import mxlite as mx
 from mxlite import gluon, nd
+from processes import run_python
 
 
 def test_objects_of_a_training_say_what_they_are() -> None:
@@ -74,9 +73,7 @@ def test_arrays_of_bfloat16_say_so() -> None:
 
 
 def test_the_package_as_a_program_says_what_is_installed() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "mxlite"], capture_output=True, text=True, timeout=60, check=True
-    )
+    done = run_python("-m", "mxlite")
     assert done.stdout.startswith(f"mxlite {mx.__version__} in ")
     folder = Path(mx.__file__).parent / "tools"
     programs = [p.stem for p in folder.glob("*.py") if "\nif __name__ ==" in p.read_text()]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import pytest
+from processes import run_python
 
 LOOPS = Path(__file__).resolve().parents[3] / "benchmarks" / "overhead" / "run_ahead_loops.py"
 
@@ -17,10 +15,7 @@ LOOPS = Path(__file__).resolve().parents[3] / "benchmarks" / "overhead" / "run_a
     ("loop", "most"), [("chain", 60), ("unread", 30), ("training", 60), ("recurrent", 60)]
 )
 def test_loops_that_never_wait_stay_small(loop: str, most: float) -> None:
-    result = subprocess.run(
-        [sys.executable, LOOPS, "mxlite", loop], capture_output=True, text=True, timeout=300
-    )
-    assert result.returncode == 0, result.stderr
+    result = run_python(LOOPS, "mxlite", loop, timeout=300)
     assert float(result.stdout) < most  # MiB; MXNet 1.9.1: 1 to 14
 
 
@@ -48,12 +43,4 @@ def test_memory_that_runs_out_later_names_the_operator() -> None:
                 assert "called at <string>:7" in text, text
         assert (x + 1).asnumpy().sum() == 2e6  # the process continues
     """
-    environment = {**os.environ, "MXLITE_CPU_MEMORY_LIMIT": "20000000"}
-    result = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=120,
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
+    run_python("-c", textwrap.dedent(program), MXLITE_CPU_MEMORY_LIMIT=20000000)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
+from processes import run_python
 
 SCRIPT = """
 import os
@@ -30,16 +27,8 @@ print(threads() - before)
 
 def test_only_the_engine_starts_compute_threads():
     # A second OpenMP pool would put the first one's threads to sleep after every region.
-    environment = {**os.environ, "MXLITE_CPU_THREADS": "3", "MXLITE_ENGINE": ""}
-    environment.pop("MXNET_ENGINE_TYPE", None)
-    ended = subprocess.run(
-        [sys.executable, "-c", SCRIPT],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert ended.returncode == 0, ended.stderr
+    options = {"MXLITE_CPU_THREADS": 3, "MXLITE_ENGINE": "", "MXNET_ENGINE_TYPE": None}
+    ended = run_python("-c", SCRIPT, **options)
     # Two helpers of the engine's worker; the worker itself may start with the first operator.
     assert int(ended.stdout) in (2, 3), ended.stdout
 
@@ -56,24 +45,11 @@ def test_only_the_engine_starts_compute_threads():
 def test_threads_poll_briefly_unless_the_environment_says_otherwise(
     given: dict[str, str], polls: str
 ) -> None:
-    environment = {**os.environ, "OMP_DISPLAY_ENV": "verbose"}
-    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
-        environment.pop(name, None)
-    environment.update(given)
-    script = (
-        "import os, mxlite; print(*(f'{name}={os.environ.get(name)}' for name in "
-        "('GOMP_SPINCOUNT', 'OMP_WAIT_POLICY')))"
-    )
-    ended = subprocess.run(
-        [sys.executable, "-c", script],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert ended.returncode == 0, ended.stderr
+    names = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+    script = f"import os, mxlite; print(*(f'{{n}}={{os.environ.get(n)}}' for n in {names}))"
+    variables = {"OMP_DISPLAY_ENV": "verbose", **dict.fromkeys(names), **given}
+    ended = run_python("-c", script, **variables)
     # libgomp prints what it read when it was loaded.
     assert f"GOMP_SPINCOUNT = '{polls}'" in ended.stderr
     # Processes that the program starts see the original environment.
-    left = [f"{name}={given.get(name)}" for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")]
-    assert ended.stdout.split() == left
+    assert ended.stdout.split() == [f"{name}={given.get(name)}" for name in names]
