@@ -37,16 +37,12 @@ def foreach_symbol():
 def test_foreach_runs_and_differentiates():
     symbol = foreach_symbol()
     assert symbol.list_arguments() == ["x", "s", "w"]
+    assert symbol.infer_shape(x=(7, 2), s=(2,), w=(2,))[1] == [(7, 2), (2,)]
     (outputs, state), grads = run(symbol, x=X, s=S, w=np.array([1, 2], np.float32))
     assert_array_equal(outputs, X * [1, 2] + S * np.array([[1], [2], [4]]))
     assert_array_equal(state, S * 8)
     assert_array_equal(grads["s"], [1 + 2 + 4 + 8] * 2)
     assert_array_equal(grads["w"], X.sum(axis=0))
-
-
-def test_shapes_of_foreach_are_inferred():
-    _, outputs, _ = foreach_symbol().infer_shape(x=(7, 2), s=(2,), w=(2,))
-    assert outputs == [(7, 2), (2,)]
 
 
 def test_weights_of_a_layer_inside_a_loop_get_their_shapes():
@@ -79,21 +75,16 @@ def while_symbol():
 
 @pytest.mark.parametrize("limit", [0, 3, 9])
 def test_while_loop_runs_pads_and_differentiates(limit):
-    steps = min(limit, 5)
-    (outputs, count, total), grads = run(
-        while_symbol(), limit=np.array([limit], np.float32), step=S, start=X[0]
-    )
+    steps, symbol = min(limit, 5), while_symbol()
+    assert symbol.infer_shape(limit=(1,), step=(2,), start=(2,))[1] == [(5, 2), (1,), (2,)]
+    values = {"limit": np.array([limit], np.float32), "step": S, "start": X[0]}
+    (outputs, count, total), grads = run(symbol, **values)
     assert outputs.shape == (5, 2)
     for i in range(5):
         assert_array_equal(outputs[i], 2 * (X[0] + i * S) if i < steps else [0, 0])
     assert count == steps
     assert_array_equal(total, X[0] + steps * S)
     assert_array_equal(grads["start"], [2 * steps + 1] * 2)
-
-
-def test_shapes_of_while_loop_are_inferred():
-    _, outputs, _ = while_symbol().infer_shape(limit=(1,), step=(2,), start=(2,))
-    assert outputs == [(5, 2), (1,), (2,)]
 
 
 @pytest.mark.parametrize("a", [1, 5])
@@ -232,10 +223,9 @@ def test_variables_of_one_name_in_a_subgraph_are_told_apart_by_position():
 
 @pytest.mark.parametrize("is_train", [False, True])
 def test_loops_run_node_by_node_as_in_compiled_graphs(is_train):
-    symbol = sym.Group([foreach_symbol(), while_symbol()])
     x, y = sym.var("a"), sym.var("b")
     chosen = sym.contrib.cond(x < y, lambda: x * y, lambda: x - y)
-    symbol = sym.Group([symbol, chosen])
+    symbol = sym.Group([foreach_symbol(), while_symbol(), chosen])
     values = {"x": X, "s": S, "w": X[1], "step": S, "start": X[0], "limit": [3.0], "a": [2.0],
               "b": [5.0]}  # fmt: skip
     arrays = {name: nd.array(value) for name, value in values.items()}
@@ -285,9 +275,3 @@ def test_a_hybridized_block_with_a_loop_is_exported(tmp_path):
     block = gluon.SymbolBlock.imports(str(tmp_path / "scan-symbol.json"), ["data"])
     assert_array_equal(block(nd.array(X)).asnumpy(), expected)
     assert_array_equal(expected, X.cumsum(axis=0))
-
-
-def test_a_damaged_loop_names_node_and_file():
-    text = loops_of_1_9_1().tojson().replace('"in_data_locs": "[0]"', '"in_data_locs": "[7]"')
-    with pytest.raises(ValueError, match="_foreach0.* subgraphs of _foreach are damaged"):
-        sym.load_json(text)
