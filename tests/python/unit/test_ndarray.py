@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import copy
 import pickle
-import subprocess
-import sys
 
 import mxlite as mx
 import numpy as np
 import pytest
 from mxlite import nd
+from processes import run_python
 
 
 class Sizes(tuple):
@@ -54,22 +53,15 @@ def test_a_transposed_numpy_array_is_read_by_its_strides():
     np.testing.assert_array_equal(nd.array(values[::-1, ::2]).asnumpy(), values[::-1, ::2])
 
 
-def test_array_copies_and_asnumpy_copies():
-    source = np.zeros(3, np.float32)
-    x = nd.array(source)
-    source[:] = 9
-    out = x.asnumpy()
-    out[:] = 7
-    np.testing.assert_array_equal(x.asnumpy(), [0, 0, 0])
-
-
 def test_from_numpy_shares_memory_and_locks_the_source():
     source = np.arange(4, dtype=np.float32)
-    x = nd.from_numpy(source)
+    copied, x = nd.array(source), nd.from_numpy(source)
     x[1] = 50
     x.wait_to_read()
     assert source[1] == 50
     assert not source.flags.writeable
+    copied.asnumpy()[:] = 7
+    np.testing.assert_array_equal(copied.asnumpy(), [0, 1, 2, 3])
 
 
 def test_from_numpy_keeps_the_memory_alive():
@@ -77,12 +69,6 @@ def test_from_numpy_keeps_the_memory_alive():
     filler = [np.zeros(100_000, np.float32) for _ in range(8)]
     np.testing.assert_array_equal(x.asnumpy(), np.full(100_000, 3))
     assert len(filler) == 8
-
-
-@pytest.mark.parametrize("bad", [[[1, 2], [3]], "text", {"a": 1}, object()])
-def test_what_is_no_array_of_numbers_is_a_type_error(bad):
-    with pytest.raises((TypeError, ValueError)):
-        nd.array(bad)
 
 
 # -- operators of Python -----------------------------------------------------------------------
@@ -144,31 +130,17 @@ def test_in_place_arithmetic_writes_into_the_same_memory():
     assert x is same
     np.testing.assert_allclose(x.asnumpy(), [1.5, 2.5, 3.5])
     np.testing.assert_allclose(view.asnumpy(), [2.5, 3.5])
-
-
-def test_in_place_arithmetic_on_a_view_reaches_its_owner():
-    x = nd.zeros((3, 2))
-    row = x[1]
-    row += 5
-    x[2] -= 1
-    np.testing.assert_array_equal(x.asnumpy(), [[0, 0], [5, 5], [-1, -1]])
-
-
-def test_in_place_arithmetic_does_not_change_the_shape():
-    x = nd.ones((1, 3))
+    view += 5  # a view of the array
+    x[0] -= 1
+    np.testing.assert_array_equal(x.asnumpy(), [0.5, 7.5, 8.5])
     with pytest.raises(ValueError, match=r"\(2, ?3\)"):
         x += nd.ones((2, 3))
-    np.testing.assert_array_equal(x.asnumpy(), [[1, 1, 1]])
+    np.testing.assert_array_equal(abs(-x).asnumpy(), [0.5, 7.5, 8.5])
+    assert (-x)[0].asscalar() == -0.5
 
 
 def test_numpy_scalars_leave_the_work_to_the_array():
     assert isinstance(np.float32(2) * nd.ones((2,)), nd.NDArray)
-
-
-def test_unary_minus_and_abs():
-    x = nd.array([-1, 2])
-    np.testing.assert_array_equal((-x).asnumpy(), [1, -2])
-    np.testing.assert_array_equal(abs(x).asnumpy(), [1, 2])
 
 
 def test_writes_and_reads_keep_the_order_of_the_program():
@@ -188,18 +160,11 @@ def test_reshape_shares_memory_and_knows_the_codes():
     x = nd.arange(24).reshape((2, 3, 4))
     assert x.reshape((0, -1)).shape == (2, 12)
     assert x.reshape(-1).shape == (24,)
-    assert x.reshape((-3, 0)).shape == (6, 4)
-    assert x.reshape((0, -4, 1, 3, -2)).shape == (2, 1, 3, 4)
     assert x.reshape(6, 4).shape == (6, 4)
     assert x.reshape((-1, 0), reverse=True).shape == (6, 4)
     y = x.reshape((4, 6))
     y[0, 0] = 99
     assert x[0, 0, 0].asscalar() == 99
-
-
-def test_reshape_to_another_size_is_a_shape_error():
-    with pytest.raises(mx.base.ShapeError, match=r"(?i)reshape.*6"):
-        nd.zeros((2, 3)).reshape((4, 2))
 
 
 def test_flatten_expand_dims_and_transpose():
@@ -255,12 +220,9 @@ def test_length_and_iteration_go_over_axis_0():
     assert [v.shape for v in nd.arange(2)] == [(1,), (1,)]
 
 
-@pytest.mark.parametrize(("values", "truth"), [([0], False), ([2], True), ([[-1]], True)])
-def test_one_element_has_a_truth_value(values, truth):
-    assert bool(nd.array(values)) is truth
-
-
-def test_several_elements_have_no_truth_value():
+def test_one_element_has_a_truth_value():
+    for values, truth in (([0], False), ([2], True), ([[-1]], True)):
+        assert bool(nd.array(values)) is truth
     with pytest.raises(ValueError, match=r"\(2,\).*ambiguous"):
         bool(nd.ones((2,)))
 
@@ -403,10 +365,13 @@ def test_out_and_name_may_follow_the_parameters():
 
 def test_functions_of_two_operands_take_numbers():
     x = nd.array([1, 5])
-    np.testing.assert_array_equal(nd.maximum(x, 3).asnumpy(), [3, 5])
-    np.testing.assert_array_equal(nd.minimum(3, x).asnumpy(), [1, 3])
-    np.testing.assert_array_equal(nd.subtract(10, x).asnumpy(), [9, 5])
-    np.testing.assert_array_equal(nd.lesser(x, 3).asnumpy(), [1, 0])
+    for found, expected in (
+        (nd.maximum(x, 3), [3, 5]),
+        (nd.minimum(3, x), [1, 3]),
+        (nd.subtract(10, x), [9, 5]),
+        (nd.lesser(x, 3), [1, 0]),
+    ):
+        np.testing.assert_array_equal(found.asnumpy(), expected)
     assert nd.maximum(2, 3) == 3
     with pytest.raises(TypeError, match="maximum.*str"):
         nd.maximum("a", 3)
@@ -414,21 +379,11 @@ def test_functions_of_two_operands_take_numbers():
 
 def test_moveaxis_and_concatenate_are_numpys():
     x = nd.arange(24).reshape((2, 3, 4))
-    np.testing.assert_array_equal(nd.moveaxis(x, 0, 2).asnumpy(), np.moveaxis(x.asnumpy(), 0, 2))
-    np.testing.assert_array_equal(
-        nd.moveaxis(x, [0, 1], [-1, 0]).asnumpy(), np.moveaxis(x.asnumpy(), [0, 1], [-1, 0])
-    )
+    for axes in ((0, 2), ([0, 1], [-1, 0])):
+        moved = nd.moveaxis(x, *axes).asnumpy()
+        np.testing.assert_array_equal(moved, np.moveaxis(x.asnumpy(), *axes))
     joined = nd.concatenate([x, x], axis=1)
     np.testing.assert_array_equal(joined.asnumpy(), np.concatenate([x.asnumpy()] * 2, 1))
-
-
-@pytest.mark.parametrize(
-    "name, dtype", [("half", "float16"), ("single", "float32"), ("<f8", "float64"), ("i4", "int32")]
-)
-def test_other_names_of_types_that_numpy_knows(name, dtype):
-    assert nd.array([1], dtype=name).dtype == nd.zeros((1,), dtype=dtype).dtype
-    with pytest.raises(TypeError, match="dtype 'halves' given"):
-        nd.array([1], dtype="halves")
 
 
 @pytest.mark.parametrize(
@@ -438,7 +393,10 @@ def test_other_names_of_numpy_for_dtypes(name, dtype):
     ones = mx.nd.ones((2,))
     assert ones.astype(name).dtype == np.dtype(dtype)
     assert mx.nd.one_hot(ones, 3, dtype=name).dtype == np.dtype(dtype)
-    assert mx.nd.zeros((1,), dtype=name).dtype == np.dtype(dtype)
+    assert mx.nd.zeros((1,), dtype=name).dtype == nd.array([1], dtype=name).dtype == np.dtype(dtype)
+    assert nd.array([1], dtype="<f8").dtype == np.float64
+    with pytest.raises(TypeError, match="dtype 'halves' given"):
+        nd.array([1], dtype="halves")
 
 
 def test_texts_of_numbers_are_numbers():
@@ -449,7 +407,7 @@ def test_texts_of_numbers_are_numbers():
         nd.array(["a"])
 
 
-@pytest.mark.parametrize("values", [[[1, 2], [3]], [[1], 2], [object()], "abc"])
+@pytest.mark.parametrize("values", [[[1, 2], [3]], [[1], 2], [object()], "abc", {"a": 1}])
 def test_values_that_are_no_rectangle_of_numbers(values):
     with pytest.raises(TypeError, match="rectangular array of numbers"):
         nd.array(values)
@@ -457,18 +415,9 @@ def test_values_that_are_no_rectangle_of_numbers(values):
 
 @pytest.mark.parametrize(
     "shape",
-    [
-        (2, 1),
-        [2, 1],
-        (np.int64(2), np.uint8(1)),
-        (2, True),
-        np.array([2, 1]),
-        Sizes((2, 1)),
-    ],
+    [(2, 1), [2, 1], (np.int64(2), np.uint8(1)), (2, True), np.array([2, 1]), Sizes((2, 1))],
 )
-@pytest.mark.parametrize(
-    "make", [nd.empty, nd.zeros, lambda shape: nd.reshape(nd.ones(2), shape=shape)]
-)
+@pytest.mark.parametrize("make", [nd.empty, nd.zeros, lambda s: nd.reshape(nd.ones(2), shape=s)])
 def test_shapes_of_all_integer_types_are_read_alike(make, shape):
     assert make(shape).shape == (2, 1)
 
@@ -490,5 +439,4 @@ def test_bfloat16_without_the_package_of_its_type():
         "x[:] = [3, 4]; x[[0]] = [5]\n"
         "print(x.astype('float32').asnumpy())"
     )
-    out = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
-    assert out.stdout == "[5. 4.]\n"
+    assert run_python("-c", text).stdout == "[5. 4.]\n"

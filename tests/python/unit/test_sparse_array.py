@@ -88,6 +88,9 @@ def test_definitions():
         (lambda: nd.sparse.row_sparse_array(([[1, 2]], [0]), shape=(3, 4)), r"shape \(3, 4\)"),
         (lambda: nd.sparse.row_sparse_array((5, 7), shape=(6, 7)), r"invalid shape: \(6, 7\)"),
         (lambda: nd.sparse.csr_matrix((2, 2), shape=(3, 2)), r"invalid shape: \(3, 2\)"),
+        (lambda: two_rows([-1, 2]), "-1 given"),
+        (lambda: two_rows([0, 4]), "4 given, numbers from 0 to 3"),
+        (lambda: two_rows([2, 2]), "2 given twice"),
         (lambda: nd.sparse.zeros("coo", (2, 2)), "unknown storage type 'coo'"),
         (lambda: nd.sparse.array(np.eye(2)), "mx.nd.array"),
         (lambda: nd.zeros((2, 2), stype="csr").tostype("row_sparse"), "not supported"),
@@ -99,6 +102,10 @@ def test_definitions():
 def test_wrong_definitions(make, match):
     with pytest.raises(ValueError, match=match):
         make()
+
+
+def two_rows(indices):
+    return nd.sparse.row_sparse_array(([[1, 2], [3, 4]], indices), shape=(4, 2))
 
 
 def parts_as_given(kind, values, *places, shape):
@@ -115,7 +122,7 @@ def parts_as_given(kind, values, *places, shape):
         lambda: parts_as_given("csr", [1, 2, 3], [1, 3, 0], [0, 2, 1, 3], shape=(3, 4)),
         lambda: parts_as_given("row_sparse", [[1, 2], [3, 4]], [2, 7], shape=(4, 2)),
         lambda: parts_as_given("row_sparse", [[1, 2], [3, 4]], [2, 2], shape=(4, 2)),
-        lambda: nd.sparse.row_sparse_array(([[1, 2], [3, 4]], [2, 1]), shape=(4, 2)),
+        lambda: two_rows([2, 1]),
     ],
 )
 def test_damaged_arrays_are_found_and_touch_no_foreign_memory(data):
@@ -150,19 +157,10 @@ def test_bad_csr_indices_are_errors(indices, indptr, message):
             nd.sparse.csr_matrix(([1, 2, 3], kind(indices), kind(indptr)), shape=(3, 4))
 
 
-@pytest.mark.parametrize(
-    ("indices", "message"),
-    [([-1, 2], "-1 given"), ([0, 4], "4 given, numbers from 0 to 3"), ([2, 2], "2 given twice")],
-)
-def test_bad_rows_are_errors(indices, message):
-    with pytest.raises(ValueError, match=message):
-        nd.sparse.row_sparse_array(([[1, 2], [3, 4]], indices), shape=(4, 2))
-
-
 def test_unordered_indices_keep_their_values():
     array = nd.sparse.csr_matrix(([1, 2, 3], [3, 1, 0], [0, 2, 2, 3]), shape=(3, 4))
     assert array.asnumpy().tolist() == [[0, 2, 0, 1], [0, 0, 0, 0], [3, 0, 0, 0]]
-    rows = nd.sparse.row_sparse_array(([[1, 2], [3, 4]], [2, 1]), shape=(4, 2))
+    rows = two_rows([2, 1])
     assert rows.asnumpy().tolist() == [[0, 0], [3, 4], [1, 2], [0, 0]]
 
 
@@ -266,6 +264,7 @@ def test_functions_that_keep_zero_keep_the_storage(name):
         (lambda x: nd.clip(x, -1, 2), True),
         (lambda x: nd.clip(x, 1, 2), False),
         (lambda x: nd.cos(x), False),
+        (lambda x: nd.contrib.quadratic(x, a=2, b=3), True),
         (lambda x: nd.contrib.quadratic(x, a=2, b=3, c=1), False),
         (lambda x: x.astype("float64"), True),
     ],
@@ -404,17 +403,17 @@ def test_square_sum_norm_counts_and_edges():
     edges = nd.sparse.csr_matrix(([5.0, 7, 9], [1, 3, 0], [0, 2, 2, 3]), shape=(3, 4))
     found = nd.contrib.edge_id(edges, nd.array([0, 1, 2, 0]), nd.array([3, 1, 0, 1]))
     assert found.asnumpy().tolist() == [7, -1, 9, 5]
-
-
-def test_labels_may_be_csr():
-    label = nd.sparse.csr_matrix(random_csr())
+    assert nd.contrib.quadratic(rows, a=np.inf).stype == "default"
     data = nd.ones((5, 7))
     data.attach_grad()
     with mx.autograd.record():
-        output = nd.LinearRegressionOutput(data, label)
+        output = nd.LinearRegressionOutput(data, array)  # labels may be csr
     output.backward()
-    expected = (1 - label.asnumpy()) / 7
-    np.testing.assert_allclose(data.grad.asnumpy(), expected, rtol=1e-6)
+    np.testing.assert_allclose(data.grad.asnumpy(), (1 - matrix.toarray()) / 7, rtol=1e-6)
+    with pytest.raises(TypeError, match="'rows'"):
+        nd.sparse.retain(rows, nd.array([1]), rows=3)
+    with pytest.raises(mx.MXNetError, match="no indices"):
+        nd.sparse.retain(rows)
 
 
 def test_fallback_is_logged_once_and_can_be_silenced(caplog, monkeypatch):
@@ -431,17 +430,6 @@ def test_fallback_is_logged_once_and_can_be_silenced(caplog, monkeypatch):
         nd.exp(array)
     assert [r.getMessage() for r in caplog.records][0].startswith("Storage type fallback detected")
     assert len(caplog.records) == 1 and "exp" in caplog.records[0].getMessage()
-
-
-def test_quadratic_functions_of_a_csr_array():
-    matrix = random_csr()
-    result = nd.contrib.quadratic(nd.sparse.csr_matrix(matrix), a=2, b=3)
-    assert result.stype == "csr"
-    expected = 2 * matrix.toarray() ** 2 + 3 * matrix.toarray()
-    np.testing.assert_allclose(result.asnumpy(), expected, rtol=1e-6)
-    rows = nd.array(random_rows()).tostype("row_sparse")
-    assert nd.contrib.quadratic(rows, a=2).stype == "row_sparse"
-    assert nd.contrib.quadratic(rows, a=np.inf).stype == "default"
 
 
 @pytest.mark.parametrize("mode", ["clip", "wrap"])
@@ -466,14 +454,6 @@ def test_layer_with_a_bias_by_rows():
     arrays = nd.array(data), nd.array(weight), nd.array(bias).tostype("row_sparse")
     result = nd.FullyConnected(*arrays, num_hidden=3)
     np.testing.assert_allclose(result.asnumpy(), data @ weight.T + bias[:, 0], rtol=1e-5, atol=1e-6)
-
-
-def test_retain_names_wrong_arguments():
-    rows = nd.array(random_rows()).tostype("row_sparse")
-    with pytest.raises(TypeError, match="'rows'"):
-        nd.sparse.retain(rows, nd.array([1]), rows=3)
-    with pytest.raises(mx.MXNetError, match="no indices"):
-        nd.sparse.retain(rows)
 
 
 @pytest.mark.parametrize("stype", ["csr", "row_sparse"])
