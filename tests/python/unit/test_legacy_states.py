@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import base64
+import datetime
+import decimal
+import fractions
 import gzip
 import hashlib
 import json
@@ -10,6 +13,8 @@ import pickle
 import random
 import struct
 import tracemalloc
+import uuid
+from collections import Counter, OrderedDict, deque
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +27,8 @@ from mxlite.horovod.functions import ObjectError, _from_bytes, _to_bytes
 from mxlite.ndarray.serialization import save_tobuffer
 from mxlite.optimizer.legacy_states import read_legacy_states
 
-CASES = json.loads(
-    gzip.decompress(
-        (Path(__file__).parents[2] / "data" / "states_1.9.1.json.gz").read_bytes()
-    ).decode()
-)
+DATA = Path(__file__).parents[2] / "data"
+CASES = json.loads(gzip.decompress((DATA / "states_1.9.1.json.gz").read_bytes()).decode())
 
 
 def plain(state: Any) -> Any:
@@ -61,13 +63,6 @@ def test_the_states_of_every_optimizer_are_read(case: dict[str, Any]) -> None:
             assert np.isfinite(weight.asnumpy()).all()
 
 
-def damaged_or_loaded(content: bytes) -> None:
-    try:
-        loaded(content)
-    except FileFormatError as error:
-        assert "load" in str(error)
-
-
 def test_damaged_pickles_raise_one_kind_of_error() -> None:
     numbers = random.Random(0)
     for case in CASES[:8]:
@@ -79,7 +74,10 @@ def test_damaged_pickles_raise_one_kind_of_error() -> None:
                 changed = bytearray(content)
                 for _ in range(numbers.randint(1, 4)):
                     changed[numbers.randrange(len(changed))] = numbers.randrange(256)
-                damaged_or_loaded(bytes(changed))
+                try:
+                    loaded(bytes(changed))
+                except FileFormatError as error:
+                    assert "load" in str(error)
 
 
 class Call:
@@ -136,42 +134,40 @@ def legacy_array(blob: bytes) -> bytes:
     return head + b"B" + len(blob).to_bytes(4, "little") + blob + b"sb"
 
 
+def array_state(values: Any, dtype: str = "float32") -> bytes:
+    return legacy_array(save_tobuffer([mx.nd.array(values, dtype=dtype)])[24:-8])
+
+
 def test_an_array_of_a_closed_list_of_types_is_read() -> None:
-    array = mx.nd.array([[1, 2]], dtype="float16")
-    (read,) = read_legacy_states(
-        b"]" + legacy_array(save_tobuffer([array])[24:-8]) + b"a.", "a file"
-    )
+    (read,) = read_legacy_states(b"]" + array_state([[1, 2]], "float16") + b"a.", "a file")
     assert read.dtype == np.float16 and read.asnumpy().tolist() == [[1, 2]]
-    wrong = save_tobuffer([array])[24:-8][:-3]
+    wrong = save_tobuffer([read])[24:-11]
     with pytest.raises(FileFormatError, match="needs 4 bytes, 1 are left"):
         read_legacy_states(b"]" + legacy_array(wrong) + b"a.", "a file")
+
+
+WRONG_SHAPE = r"state of parameter 1 has shape \(1, 2\), Parameter 'b' .* \(2, 1\)"
+OTHER = "state of parameter {}, this trainer has 2 parameters"
 
 
 @pytest.mark.parametrize(
     ("key", "error", "words"),
     [
         (b"K\x00", None, ""),
-        (
-            b"K\x01",
-            ShapeError,
-            r"state of parameter 1 has shape \(1, 2\), Parameter 'b' .* \(2, 1\)",
-        ),
-        (b"K\x02", FileFormatError, "state of parameter 2, this trainer has 2 parameters"),
-        (b"X\x01\x00\x00\x00b", FileFormatError, "state of parameter b, this trainer has 2"),
-        (b"\x88", FileFormatError, "state of parameter True, this trainer has 2 parameters"),
-        (b"N", FileFormatError, "state of parameter None, this trainer has 2 parameters"),
+        (b"K\x01", ShapeError, WRONG_SHAPE),
+        (b"K\x02", FileFormatError, OTHER.format(2)),
+        (b"X\x01\x00\x00\x00b", FileFormatError, OTHER.format("b")),
+        (b"\x88", FileFormatError, OTHER.format(True)),
+        (b"N", FileFormatError, OTHER.format(None)),
     ],
 )
 def test_states_are_compared_with_the_parameters(
     tmp_path: Path, key: bytes, error: type[Exception] | None, words: str
 ) -> None:
     """1.x pickles states by position: a trainer of another network must not take them."""
-    state = legacy_array(save_tobuffer([mx.nd.array([[1, 2]])])[24:-8])
     path = tmp_path / "states"
-    path.write_bytes(b"(" + key + state + b"d.")
-    params = [
-        mx.gluon.Parameter(name, shape=shape) for name, shape in (("a", (1, 2)), ("b", (2, 1)))
-    ]
+    path.write_bytes(b"(" + key + array_state([[1, 2]]) + b"d.")
+    params = [mx.gluon.Parameter("a", shape=(1, 2)), mx.gluon.Parameter("b", shape=(2, 1))]
     for param in params:
         param.initialize()
     trainer = mx.gluon.Trainer(params, "sgd", {"momentum": 0.5})
@@ -259,8 +255,8 @@ class OutsideAdam(mx.optimizer.Optimizer):
 
 def _outside(module: bytes, name: bytes) -> bytes:
     """Return states whose optimizer was made by a class of that module."""
-    blob = legacy_array(save_tobuffer([mx.nd.array([0.25])])[24:-8])
-    attributes = b"}(Vlr\nG" + struct.pack(">d", 0.5) + b"Vrescale_grad\n" + blob + b"u"
+    scale = array_state([0.25])
+    attributes = b"}(Vlr\nG" + struct.pack(">d", 0.5) + b"Vrescale_grad\n" + scale + b"u"
     return b"}c" + module + b"\n" + name + b"\n)\x81" + attributes + b"b\x86."
 
 
@@ -279,39 +275,21 @@ def test_other_names_of_such_a_package_are_refused(name: bytes) -> None:
         updater.set_states(_outside(__name__.encode(), name))
 
 
-def test_objects_between_processes_keep_their_types() -> None:
-    import collections
-    import datetime
-    import decimal
-    import fractions
-    import pathlib
-    import uuid
+ZONE = datetime.timezone(datetime.timedelta(hours=2), "x")
+VALUES = [
+    [1, 2.5, None, True, -7, 2**70, complex(1, 2), range(3, 9, 2), slice(1, None)],
+    ({1, 2}, frozenset([3, (4, 5)]), {(1, 2): 3}),
+    (b"abc", bytearray(b"xyz"), "é"),
+    [OrderedDict([(1, 2), ("a", [3])]), deque([1, [2]], 5), Counter("aab")],
+    [datetime.date(2024, 2, 29), datetime.time(1, 2, 3, 4, fold=1), datetime.timezone.utc],
+    [datetime.datetime(2024, 2, 29, 23, 59, 58, 999999, ZONE, fold=1)],
+    [datetime.timedelta(-3, 4, 5), decimal.Decimal("-1.50"), fractions.Fraction(-3, 7)],
+    [uuid.UUID(int=5), Path("/a/b")],
+]
 
-    zone = datetime.timezone(datetime.timedelta(hours=2), "x")
-    value = {
-        "numbers": [1, 2.5, None, True, -7, 2**70, complex(1, 2), range(3, 9, 2), slice(1, None)],
-        "sets": ({1, 2}, frozenset([3, (4, 5)]), {(1, 2): 3}),
-        "bytes": (b"abc", bytearray(b"xyz"), "é"),
-        "containers": [
-            collections.OrderedDict([(1, 2), ("a", [3])]),
-            collections.deque([1, [2]], 5),
-            collections.Counter("aab"),
-        ],
-        "times": [
-            datetime.date(2024, 2, 29),
-            datetime.datetime(2024, 2, 29, 23, 59, 58, 999999, zone, fold=1),
-            datetime.time(1, 2, 3, 4, fold=1),
-            datetime.timedelta(-3, 4, 5),
-            datetime.timezone.utc,
-        ],
-        "others": [
-            decimal.Decimal("-1.50"),
-            fractions.Fraction(-3, 7),
-            uuid.UUID(int=5),
-            pathlib.Path("/a/b"),
-        ],
-    }
-    assert _from_bytes(_to_bytes("test", value)) == value
+
+def test_objects_between_processes_keep_their_types() -> None:
+    assert _from_bytes(_to_bytes("test", VALUES)) == VALUES
     arrays = [
         np.arange(6).reshape(2, 3).T,
         np.float32(3.5),

@@ -104,43 +104,36 @@ def test_numbers_of_a_training_do_not_depend_on_those_in_names(optimizer: str) -
         assert np.abs(a - 1).max() > 1e-3
 
 
-@pytest.mark.parametrize("stop_at", [1, 5, 9, 17])
-def test_a_training_goes_on_bit_for_bit(tmp_path: Path, stop_at: int) -> None:
-    expected = start().run(3)
-    path = tmp_path / "run.ckpt"
-    start().run(3, stop_at, path)
-    # Another process would have other seeds, draws and names.
+def forget() -> None:
+    """Draw as another process, which has other seeds, draws and names."""
     mx.random.seed(99)
     np.random.seed(99)
     nd.random.normal(shape=(100,))
-    resumed = Training()
-    resumed.load(path)
-    assert resumed.step == stop_at
-    assert resumed.run(3) == expected
 
 
-@pytest.mark.parametrize("options", [{"workers": 2}, {"contexts": 2}])
-def test_also_with_workers_and_several_contexts(tmp_path: Path, options: dict[str, int]) -> None:
-    expected = start(**options).run(2)
-    path = tmp_path / "run.ckpt"
-    start(**options).run(2, 6, path)
-    mx.random.seed(99)
-    np.random.seed(99)
-    resumed = Training(**options)
-    resumed.load(path)
-    assert resumed.run(2) == expected
-
-
-def test_resuming_twice(tmp_path: Path) -> None:
-    expected = start().run(2)
-    first, second = tmp_path / "1.ckpt", tmp_path / "2.ckpt"
-    start().run(2, 3, first)
-    middle = Training()
-    middle.load(first)
-    middle.run(2, 7, second)
-    last = Training()
-    last.load(second)
-    assert last.run(2) == expected
+@pytest.mark.parametrize(
+    ("stops", "options"),
+    [
+        ([1], {}),
+        ([5], {}),
+        ([9], {}),
+        ([17], {}),
+        ([3, 7], {}),  # resumed twice
+        ([6], {"workers": 2}),
+        ([6], {"contexts": 2}),
+    ],
+)
+def test_a_training_goes_on_bit_for_bit(tmp_path: Path, stops: list[int], options: Any) -> None:
+    epochs = 2 if options else 3
+    expected = start(**options).run(epochs)
+    path, training = tmp_path / "run.ckpt", start(**options)
+    for stop_at in stops:
+        training.run(epochs, stop_at, path)
+        forget()
+        training = Training(**options)
+        training.load(path)
+        assert training.step == stop_at
+    assert training.run(epochs) == expected
 
 
 def module_run(path: Path | None, stop_at: int = -1, resume: bool = False) -> Any:
@@ -174,16 +167,13 @@ def module_run(path: Path | None, stop_at: int = -1, resume: bool = False) -> An
 
 @pytest.mark.parametrize("stop_at", [1, 6, 8, 14])
 def test_a_module_goes_on_bit_for_bit(tmp_path: Path, stop_at: int) -> None:
-    path = tmp_path / "module.ckpt"
-    mx.random.seed(3)
-    np.random.seed(3)
-    expected = module_run(None)
-    mx.random.seed(3)
-    np.random.seed(3)
-    module_run(path, stop_at)
-    mx.random.seed(99)
-    np.random.seed(99)
-    assert module_run(path, resume=True) == expected
+    path, results = tmp_path / "module.ckpt", []
+    for stop in (-1, stop_at):
+        mx.random.seed(3)
+        np.random.seed(3)
+        results.append(module_run(path, stop))
+    forget()
+    assert module_run(path, resume=True) == results[0]
 
 
 # -- positions of iterators ----------------------------------------------------------------------
@@ -241,11 +231,13 @@ def makers(folder: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["ndarray", "roll_over", "records", "records_without_round", "records_skip", "resize",
-     "prefetch", "image", "image_in_order"],
-)  # fmt: skip
+ITERATORS = (
+    "ndarray roll_over records records_without_round records_skip resize prefetch image "
+    "image_in_order"
+).split()
+
+
+@pytest.mark.parametrize("name", ITERATORS)
 @pytest.mark.parametrize("stop_at", [1, 4, 5, 7])
 def test_iterators_go_on(tmp_path: Path, name: str, stop_at: int) -> None:
     import random

@@ -47,22 +47,16 @@ def test_a_single_process_has_the_whole_array(hybridize: bool, tmp_path: Path) -
     np.testing.assert_array_equal(other.weight.full_data().asnumpy(), net.weight.data().asnumpy())
 
 
-def test_other_process_sets_need_a_job() -> None:
+def test_process_sets_need_a_job_and_shards_stay() -> None:
     param = Parameter("a_weight", shape=(4, 3), shard=(0, 1))
     with pytest.raises(ValueError, match="'a_weight': 1 given, this process has joined no job"):
         param.initialize()
-
-
-def test_a_shared_parameter_keeps_its_shard() -> None:
     net = Net()
     assert net.params.get("weight") is net.weight
     assert net.params.get("weight", shard=(0, hvd.global_process_set)) is net.weight
     with pytest.raises(ValueError, match="does not match with stored for attribute 'shard'"):
         net.params.get("weight", shard=(1, None))
-
-
-def test_the_shard_of_a_layer_may_be_set_before_initialization() -> None:
-    layer = nn.Dense(4, in_units=3)
+    layer = nn.Dense(4, in_units=3)  # a shard may be set before the layer is initialized
     layer.collect_params(".*weight").setattr("shard", (-1, None))
     assert layer.weight.shard == (-1, None) and layer.bias.shard is None
     layer.initialize()
@@ -111,11 +105,7 @@ def test_a_single_process_keeps_all_states(kvstore, tmp_path: Path) -> None:
         ({"zero": 2}, ValueError, "zero is 2, expected 0"),
         ({"zero": True}, TypeError, "zero is True"),
         ({"zero": 1, "update_on_kvstore": True}, ValueError, "use update_on_kvstore=False"),
-        (
-            {"zero": 1, "optimizer": "nadam"},
-            NotImplementedError,
-            "divide the states of Nadam",
-        ),
+        ({"zero": 1, "optimizer": "nadam"}, NotImplementedError, "divide the states of Nadam"),
     ],
 )
 def test_trainers_refuse_what_cannot_be_divided(options, kind, message) -> None:
@@ -217,20 +207,15 @@ def test_subclasses_with_norms_of_their_own_take_no_shards() -> None:
     class Own(mx.optimizer.LARS):
         pass
 
-    class Other(mx.optimizer.LAMB):
-        _sums_shards = True
+    def update(self, index, weight, grad, state):
+        """Do nothing."""
 
-        def update(self, index, weight, grad, state):
-            """Do nothing."""
-
-    class Rows(mx.optimizer.contrib.GroupAdaGrad):
-        def update(self, index, weight, grad, state):
-            """Do nothing."""
-
-    for optimizer in (Own(), Other(), Rows()):
-        assert not optimizer._takes_shards()
-    for optimizer in (mx.optimizer.Adam(), mx.optimizer.contrib.GroupAdaGrad()):
-        assert optimizer._takes_shards()
+    group = mx.optimizer.contrib.GroupAdaGrad
+    other = type("Other", (mx.optimizer.LAMB,), {"_sums_shards": True, "update": update})
+    for kind in (Own, other, type("Rows", (group,), {"update": update})):
+        assert not kind()._takes_shards()
+    for kind in (mx.optimizer.Adam, group):
+        assert kind()._takes_shards()
 
 
 def test_updates_are_divided_only_where_ranks_have_one_order() -> None:

@@ -99,16 +99,6 @@ def test_without_a_block_names_are_ordered_by_number(
     assert second.states() == first.states()
 
 
-def test_names_that_are_the_same_are_found_by_name(tmp_path: Path) -> None:
-    first, second = Training((8, 9)), Training((8, 9))
-    first.run(0, 2)
-    params = list(second.net.collect_params().values())
-    second.trainer = gluon.Trainer(params[::-1], "adam")
-    first.trainer.save_states(tmp_path / "states")
-    second.trainer.load_states(tmp_path / "states")
-    assert second.states() == first.states()
-
-
 def test_counts_move_with_their_states(tmp_path: Path) -> None:
     """Adam's correction depends on how often each parameter has been updated."""
     first, second = Training((8, 9)), Training((9, 10))
@@ -248,9 +238,12 @@ def test_own_optimizers_may_have_states_of_any_shape(tmp_path: Path) -> None:
     expected = momenta(trainer)
     assert np.shape(expected[0]) == (2, 2, 4)
     trainer.save_states(tmp_path / "states")
-    second = gluon.Trainer(net.collect_params(), "window")
-    second.load_states(tmp_path / "states")
-    assert momenta(second) == expected
+    params = list(net.collect_params().values())
+    for order in (params, params[::-1]):  # equal names are found in any order
+        second = gluon.Trainer(order, "window")
+        second.load_states(tmp_path / "states")
+        found = momenta(second)
+        assert [found[0], found[1]] == [expected[0], expected[1]][:: 1 if order is params else -1]
 
 
 @pytest.mark.parametrize("optimizer", ["groupadagrad", "rmsprop", "sgd"])
@@ -272,16 +265,11 @@ def test_states_of_every_kind_fit(tmp_path: Path, optimizer: str, dtype: str) ->
     assert len(trainers[1]._updaters[0].states) == 1
 
 
+UNNAMED, UNSHAPED = {"name": 3, "shape": None}, {"name": "x", "shape": 3}
+
+
 @pytest.mark.parametrize(
-    "parameters",
-    [
-        3,
-        ["x"],
-        [{"name": 3, "shape": None}],
-        [{"name": "x", "shape": 3}],
-        [{"shape": (3, 2)}],
-        [[]],
-    ],
+    "parameters", [3, ["x"], [UNNAMED], [UNSHAPED], [{"shape": (3, 2)}], [[]]], ids=str
 )
 def test_lists_of_parameters_that_mean_nothing(tmp_path: Path, parameters: Any) -> None:
     param = gluon.Parameter("x", shape=(3, 2))
