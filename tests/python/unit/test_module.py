@@ -65,6 +65,9 @@ def test_fit_logs_the_lines_of_1x(caplog: pytest.LogCaptureFixture) -> None:
     assert module._kvstore is None
 
 
+TWO_BITS = {"kvstore": "device", "compression_params": {"type": "2bit", "threshold": 0.5}}
+
+
 @pytest.mark.parametrize(
     ("options", "expected", "on_store"),
     [
@@ -72,11 +75,7 @@ def test_fit_logs_the_lines_of_1x(caplog: pytest.LogCaptureFixture) -> None:
         ({"kvstore": "device"}, AFTER, True),
         ({"kvstore": "teststore"}, AFTER, False),
         ({"kvstore": None}, ALONE, False),
-        (
-            {"kvstore": "device", "compression_params": {"type": "2bit", "threshold": 0.5}},
-            COMPRESSED,
-            True,
-        ),
+        (TWO_BITS, COMPRESSED, True),
     ],
 )
 def test_two_contexts_train_as_in_1x(options: Any, expected: Any, on_store: bool) -> None:
@@ -217,12 +216,7 @@ def test_gradients_of_the_data() -> None:
 def test_states_are_set_and_read() -> None:
     total = mx.sym.Variable("data") + mx.sym.Variable("state")
     module = mx.mod.Module(total, label_names=None, state_names=["state"], context=TWO)
-    module.bind(
-        [
-            ("data", (4, 5)),
-        ],
-        for_training=False,
-    )
+    module.bind([("data", (4, 5))], for_training=False)
     module.init_params()
     module.set_states(value=3)
     module.forward(mx.io.DataBatch([mx.nd.ones((4, 5))]))
@@ -324,56 +318,51 @@ def test_buckets_are_saved_and_loaded(tmp_path: Path) -> None:
     module.init_params(arg_params=params())
     prefix = str(tmp_path / "b")
     module.save_checkpoint(prefix, 1)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "b-0001.params",
-        "b-4-symbol.json",
-        "b-symbol.json",
-    ]
+    saved = ["b-0001.params", "b-4-symbol.json", "b-symbol.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == saved
     other = mx.mod.BucketingModule.load(prefix, 1, sym_gen, default_bucket_key=4)
     other.bind([("data", (4, 5))], [("softmax_label", (4,))])
     np.testing.assert_array_equal(weight(other), weight(module))
 
 
-def test_modules_in_a_chain_train_as_one() -> None:
-    hidden = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=4, name="fc1")
-    hidden = mx.sym.Activation(hidden, act_type="relu")
-    top = mx.sym.FullyConnected(mx.sym.Variable("hidden"), num_hidden=3, name="fc2")
-    top = mx.sym.SoftmaxOutput(top, name="softmax")
-    chain = mx.mod.SequentialModule()
-    chain.add(mx.mod.Module(hidden, label_names=None))
-    chain.add(mx.mod.Module(top, ["hidden"]), take_labels=True, auto_wiring=True)
-    for module in (chain, mx.mod.Module(net())):
-        module.fit(
-            batches(),
-            num_epoch=2,
-            arg_params=params(),
-            allow_missing=True,
-            optimizer_params={"learning_rate": 0.5, "momentum": 0.9},
-        )
-        np.testing.assert_allclose(weight(module), AFTER, atol=2e-4)
-    assert chain.output_shapes == [("softmax_output", (4, 3))]
-    with pytest.raises(ValueError, match='Unknown meta "take_label", a typo'):
-        chain.add(mx.mod.Module(net()), take_label=True)
-
-
-def test_a_loss_in_python() -> None:
+def hidden_layer() -> Any:
     layer = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=4, name="fc1")
-    layer = mx.sym.Activation(layer, act_type="relu")
-    layer = mx.sym.FullyConnected(layer, num_hidden=3, name="fc2")
-    loss = mx.mod.PythonLossModule(
-        grad_func=lambda scores, labels: mx.nd.softmax(scores) - mx.nd.one_hot(labels, 3)
-    )
-    chain = mx.mod.SequentialModule()
-    chain.add(mx.mod.Module(layer, label_names=None))
-    chain.add(loss, take_labels=True, auto_wiring=True)
-    chain.fit(
+    return mx.sym.Activation(layer, act_type="relu")
+
+
+def trained(module: Any) -> Any:
+    module.fit(
         batches(),
         num_epoch=2,
         arg_params=params(),
         allow_missing=True,
         optimizer_params={"learning_rate": 0.5, "momentum": 0.9},
     )
-    np.testing.assert_allclose(weight(chain), AFTER, atol=2e-4)
+    return weight(module)
+
+
+def test_modules_in_a_chain_train_as_one() -> None:
+    top = mx.sym.FullyConnected(mx.sym.Variable("hidden"), num_hidden=3, name="fc2")
+    top = mx.sym.SoftmaxOutput(top, name="softmax")
+    chain = mx.mod.SequentialModule()
+    chain.add(mx.mod.Module(hidden_layer(), label_names=None))
+    chain.add(mx.mod.Module(top, ["hidden"]), take_labels=True, auto_wiring=True)
+    for module in (chain, mx.mod.Module(net())):
+        np.testing.assert_allclose(trained(module), AFTER, atol=2e-4)
+    assert chain.output_shapes == [("softmax_output", (4, 3))]
+    with pytest.raises(ValueError, match='Unknown meta "take_label", a typo'):
+        chain.add(mx.mod.Module(net()), take_label=True)
+
+
+def test_a_loss_in_python() -> None:
+    layer = mx.sym.FullyConnected(hidden_layer(), num_hidden=3, name="fc2")
+    loss = mx.mod.PythonLossModule(
+        grad_func=lambda scores, labels: mx.nd.softmax(scores) - mx.nd.one_hot(labels, 3)
+    )
+    chain = mx.mod.SequentialModule()
+    chain.add(mx.mod.Module(layer, label_names=None))
+    chain.add(loss, take_labels=True, auto_wiring=True)
+    np.testing.assert_allclose(trained(chain), AFTER, atol=2e-4)
 
 
 def test_the_monitor_watches_fit(caplog: pytest.LogCaptureFixture) -> None:
@@ -404,31 +393,31 @@ def test_callbacks_of_fit() -> None:
     ]
 
 
+def unbound(*args: Any, **options: Any) -> Any:
+    return mx.mod.Module(net(), *args, **options)
+
+
+LABEL3 = [("softmax_label", (3,))]
+SMALL = {"fc1_weight": mx.nd.ones((2, 2))}
+
+
 @pytest.mark.filterwarnings("ignore:Data provided by label_shapes")
 @pytest.mark.parametrize(
     ("act", "kind", "words"),
     [
-        (lambda: mx.mod.Module(net()).data_shapes, AssertionError, "call bind before"),
-        (lambda: mx.mod.Module(net()).init_params(), AssertionError, "call bind before init"),
-        (lambda: mx.mod.Module(net()).get_params(), AssertionError, "call init_params"),
+        (lambda: unbound().data_shapes, AssertionError, "call bind before"),
+        (lambda: unbound().init_params(), AssertionError, "call bind before init"),
+        (lambda: unbound().get_params(), AssertionError, "call init_params"),
         (lambda: bound().update(), AssertionError, "call init_optimizer"),
         (lambda: bound().get_input_grads(), AssertionError, "inputs_need_grad=True"),
         (lambda: bound().fit(batches()), AssertionError, "specify number of epochs"),
-        (lambda: mx.mod.Module(net(), ["dat"]), ValueError, r"'dat' is not found.*\n\tdata"),
-        (
-            lambda: mx.mod.Module(net(), fixed_param_names=["fc3"]),
-            ValueError,
-            r"fixed_param_names=\['fc3'\]",
-        ),
-        (lambda: mx.mod.Module(net(), work_load_list=[1, 2]), ValueError, "1 contexts"),
-        (
-            lambda: mx.mod.Module(net()).bind([("dat", (4, 5))]),
-            ValueError,
-            r"don't match names specified by data_names \(\[DataDesc\[dat",
-        ),
+        (lambda: unbound(["dat"]), ValueError, r"'dat' is not found.*\n\tdata"),
+        (lambda: unbound(fixed_param_names=["fc3"]), ValueError, r"param_names=\['fc3'\]"),
+        (lambda: unbound(work_load_list=[1, 2]), ValueError, "1 contexts"),
+        (lambda: unbound().bind([("dat", (4, 5))]), ValueError, r"data_names \(\[DataDesc\[dat"),
         (lambda: bound(size=1, context=TWO), ValueError, "Too many slices"),
         (
-            lambda: mx.mod.Module(net()).bind([("data", (4, 5))], [("softmax_label", (3,))]),
+            lambda: unbound().bind([("data", (4, 5))], LABEL3),
             ValueError,
             "same batch size.*'data': 4, 'softmax_label': 3",
         ),
@@ -438,9 +427,7 @@ def test_callbacks_of_fit() -> None:
             "2 data arrays given, 1 expected",
         ),
         (
-            lambda: bound().init_params(
-                arg_params={"fc1_weight": mx.nd.ones((2, 2))}, force_init=True
-            ),
+            lambda: bound().init_params(arg_params=SMALL, force_init=True),
             ValueError,
             r"fc1_bias is not presented|\(2, 2\) given, \(4, 5\) expected",
         ),

@@ -98,10 +98,8 @@ def test_names_are_those_of_1x() -> None:
     cell = rnn.FusedRNNCell(HIDDEN, get_next_state=True)
     output, states = cell.unroll(2, mx.sym.Variable("x"), layout="TNC")
     assert output.list_outputs() == ["lstm_rnn_output"]
-    assert [s.list_outputs() for s in states] == [
-        ["lstm_rnn_state_output"],
-        ["lstm_rnn_statecell_output"],
-    ]
+    outputs = [s.list_outputs() for s in states]
+    assert outputs == [["lstm_rnn_state_output"], ["lstm_rnn_statecell_output"]]
     assert output.attr_dict()["lstm_rnn"]["__layout__"] == "LNC"
 
 
@@ -150,6 +148,15 @@ def test_a_modified_cell_is_not_called_directly() -> None:
     assert [s.name for s in modified.begin_state()] == ["gru_begin_state_0"]
     with pytest.raises(ValueError, match="has no steps"):
         rnn.ZoneoutCell(rnn.FusedRNNCell(3))
+    stack = rnn.SequentialRNNCell()
+    stack.add(rnn.LSTMCell(3, prefix="first_"))
+    stack.add(rnn.ResidualCell(rnn.GRUCell(3, prefix="second_")))
+    with pytest.warns(DeprecationWarning, match="use cell.unroll"):
+        outputs, _ = rnn.rnn_unroll(stack, 2, input_prefix="in_")
+    assert {"in_t0_data", "in_t1_data"} <= set(mx.sym.Group(outputs).list_arguments())
+    kinds = ("h2h_bias", "h2h_weight", "i2h_bias", "i2h_weight")
+    names = [cell + kind for cell in ("first_", "second_") for kind in kinds]
+    assert sorted(stack.params._params) == names
 
 
 @pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
@@ -161,12 +168,8 @@ def test_convolutional_cells_keep_the_spatial_shape(kind: str) -> None:
     args = random_args(mx.sym.Group(outputs), **shapes)
     data = {name: values(*shape, seed=3) for name, shape in shapes.items()}
     assert np.isfinite(evaluate(outputs, args, **data)).all()
-    assert args[f"Conv{kind}_i2h_weight"].shape == (
-        {"RNN": 1, "LSTM": 4, "GRU": 3}[kind] * 4,
-        3,
-        3,
-        3,
-    )
+    gates = {"RNN": 1, "LSTM": 4, "GRU": 3}[kind]
+    assert args[f"Conv{kind}_i2h_weight"].shape == (gates * 4, 3, 3, 3)
 
 
 def test_checkpoints_move_between_fused_and_unfused_cells(tmp_path: Path) -> None:
@@ -186,13 +189,6 @@ def test_checkpoints_move_between_fused_and_unfused_cells(tmp_path: Path) -> Non
     np.testing.assert_allclose(evaluate(stacked, loaded, data=x), want, atol=1e-6)
     symbol, again, _ = rnn.load_rnn_checkpoint([fused], prefix, 2)
     np.testing.assert_allclose(evaluate(symbol, again, data=x), want, atol=1e-6)
-
-
-def test_old_unrolling_makes_its_variables() -> None:
-    with pytest.warns(DeprecationWarning, match="use cell.unroll"):
-        outputs, _ = rnn.rnn_unroll(rnn.RNNCell(HIDDEN), 2, input_prefix="in_")
-    arguments = mx.sym.Group(outputs).list_arguments()
-    assert "in_t0_data" in arguments and "in_t1_data" in arguments
 
 
 def test_sentences_become_numbers() -> None:
@@ -253,30 +249,9 @@ def test_descriptions_and_batches() -> None:
         mx.io.DataBatch(values(2, 3))
 
 
-def test_parameter_files_with_other_names_are_refused(tmp_path: Path) -> None:
-    mx.nd.save(str(tmp_path / "m-0001.params"), {"weight": values(2)})
-    with pytest.raises(mx.base.MXNetError, match="name 'weight' found"):
-        mx.model.load_params(str(tmp_path / "m"), 1)
-
-
-def test_a_stack_lists_the_weights_of_a_wrapped_cell():
-    stack = mx.rnn.SequentialRNNCell()
-    stack.add(mx.rnn.LSTMCell(3, prefix="first_"))
-    stack.add(mx.rnn.ResidualCell(mx.rnn.GRUCell(3, prefix="second_")))
-    stack.unroll(2, [mx.sym.Variable("a"), mx.sym.Variable("b")])
-    kinds = ("h2h_bias", "h2h_weight", "i2h_bias", "i2h_weight")
-    names = [cell + kind for cell in ("first_", "second_") for kind in kinds]
-    assert sorted(stack.params._params) == names
-
-
 @pytest.mark.parametrize(
     "cell",
-    [
-        mx.rnn.RNNCell(4),
-        mx.rnn.LSTMCell(4),
-        mx.rnn.GRUCell(4),
-        mx.rnn.ConvLSTMCell((1, 3, 8, 8), 4),
-    ],
+    [rnn.RNNCell(4), rnn.LSTMCell(4), rnn.GRUCell(4), rnn.ConvLSTMCell((1, 3, 8, 8), 4)],
     ids=lambda cell: type(cell).__name__,
 )
 def test_subclasses_find_and_replace_the_weights(cell) -> None:
@@ -295,10 +270,8 @@ def test_steps_are_named_as_in_1_9_1(merged):
         outputs, _ = mx.rnn.GRUCell(4, prefix="l_").unroll(2, mx.sym.var("x"), merge_outputs=merged)
         symbol = outputs if merged else mx.sym.Group(outputs)
         names = symbol.get_internals().list_outputs()
-    assert {"split0_output0", "split0_output1", "l_t0__i2h_output", "l_t0__z_act_output"} <= {
-        *names
-    }
-    assert {"l_t0_out_output", "l_t1__h2h_slice_output2"} <= {*names}
+    assert {"split0_output0", "split0_output1", "l_t0__i2h_output"} <= {*names}
+    assert {"l_t0__z_act_output", "l_t0_out_output", "l_t1__h2h_slice_output2"} <= {*names}
     expected = ["concat0_output"] if merged else ["l_t0_out_output", "l_t1_out_output"]
     assert symbol.list_outputs() == expected
     with mx.name.NameManager():
