@@ -111,6 +111,13 @@ def initialized(layer: Any) -> Any:
     return layer
 
 
+def called(layer: Any, shape: tuple[int, ...]) -> Any:
+    return initialized(layer)(nd.ones(shape))
+
+
+ALONG_3 = "4 channels along axis 1 .* 4 along axis 3"
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -118,29 +125,24 @@ def initialized(layer: Any) -> Any:
         (lambda: network().initialize(ctx=1, force_reinit=True), "ctx must be .*, got 1"),
         (lambda: network().hybridize(staticalloc=True), "'staticalloc'.*mean 'static_alloc'"),
         (lambda: nn.Dense(2)(nd.ones((1, 2))), r"Call net\.initialize\(\)"),
-        (
-            lambda: gluon.Trainer(nn.Dense(2).collect_params(), "sgd").step(1),
-            r"Call net\.initialize\(\)",
-        ),
+        (lambda: gluon.Trainer(nn.Dense(2).collect_params(), "sgd").step(1), r"net\.initial"),
         (lambda: network()(nd.ones((1, 5))), "in_units=2, but a row of the data has 5 values"),
         (
-            lambda: initialized(nn.Conv2D(8, 3, in_channels=3))(nd.ones((2, 9, 9, 3))),
+            lambda: called(nn.Conv2D(8, 3, in_channels=3), (2, 9, 9, 3)),
             r"3 channels along axis 1 \(layout='NCHW'\).*data.transpose\(\(0, 3, 1, 2\)\)",
         ),
         (
-            lambda: initialized(nn.Conv2D(8, 3, in_channels=3, layout="NHWC"))(
-                nd.ones((2, 3, 9, 9))
-            ),
+            lambda: called(nn.Conv2D(8, 3, in_channels=3, layout="NHWC"), (2, 3, 9, 9)),
             r"3 channels along axis 3 \(layout='NHWC'\).*data.transpose\(\(0, 2, 3, 1\)\)",
         ),
         (
-            lambda: initialized(nn.BatchNorm(in_channels=3))(nd.ones((2, 9, 9, 3))),
+            lambda: called(nn.BatchNorm(in_channels=3), (2, 9, 9, 3)),
             r"3 channels along axis 1 \(axis=1\), but the data has 9 there and 3 along axis 3",
         ),
-        (
-            lambda: initialized(gluon.rnn.LSTM(4, input_size=3))(nd.ones((2, 5, 7))),
-            "input_size=3, but a step of the data has 7 values",
-        ),
+        (lambda: called(gluon.rnn.LSTM(4, input_size=3), (2, 5, 7)), "input_size=3, .* 7 values"),
+        (lambda: called(nn.Conv2DTranspose(6, 3, in_channels=4), (2, 9, 9, 4)), ALONG_3),
+        (lambda: called(nn.Conv2D(6, 3, groups=2, in_channels=4), (2, 9, 9, 4)), ALONG_3),
+        (lambda: nd.ones((5, 2, 3)) @ nd.ones((3, 4)), r"@: .* got \(5, 2, 3\) and \(3, 4\)"),
         (lambda: nn.Dense(2, activation="rellu"), "'rellu' is unknown; did you mean 'relu'"),
         (lambda: nn.Conv2D(2, 3, activation="rellu"), "'rellu' is unknown; did you mean 'relu'"),
         (lambda: gluon.rnn.RNNCell(2, activation="thanh"), "'thanh' is unknown; did you.* 'tanh'"),
@@ -157,18 +159,11 @@ def test_an_lstm_names_the_layout_of_batches_first() -> None:
         lstm(nd.ones((2, 5, 3)), lstm.begin_state(2))
 
 
-def test_hints_of_layers_understand_every_way_to_give_channels() -> None:
-    x = nd.ones((2, 9, 9, 4))
-    for layer in (
-        nn.Conv2DTranspose(6, 3, in_channels=4),
-        nn.Conv2D(6, 3, groups=2, in_channels=4),
-    ):
-        with pytest.raises(ValueError, match="4 channels along axis 1 .* 4 along axis 3"):
-            initialized(layer)(x)
+def test_hints_of_layers_know_channels_that_the_first_data_gave() -> None:
     layer = initialized(nn.Conv2D(6, 3))
-    layer(x.transpose((0, 3, 1, 2)))
+    layer(nd.ones((2, 4, 9, 9)))
     with pytest.raises(ValueError, match="4 channels along axis 1"):
-        layer(x)
+        layer(nd.ones((2, 9, 9, 4)))
 
 
 # -- names of PyTorch and NumPy ------------------------------------------------------------------
@@ -241,13 +236,8 @@ def test_matrix_products_by_operator(shapes: tuple[Any, Any]) -> None:
     expected = np.asarray(a @ b)
     np.testing.assert_allclose(product.asnumpy().reshape(expected.shape), expected, rtol=1e-5)
     assert x.grad.asnumpy().any()
-
-
-def test_stacks_of_matrices_that_differ_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"@: shapes must be .*, got \(5, 2, 3\) and \(3, 4\)"):
-        nd.ones((5, 2, 3)) @ nd.ones((3, 4))
     with pytest.raises(TypeError):
-        nd.ones((2, 3)) @ "x"
+        x @ "x"
 
 
 def test_numpy_s_mean_of_an_array() -> None:

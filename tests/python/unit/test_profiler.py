@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +13,7 @@ import numpy as np
 import pytest
 from mxlite import nd, profiler
 from mxlite.gluon import nn
+from processes import run_python
 
 
 @pytest.fixture(autouse=True)
@@ -26,6 +24,12 @@ def _quiet() -> Iterator[None]:
     profiler.record.record.clear()  # type: ignore[attr-defined]
 
 
+def read(path: Path) -> list[dict[str, Any]]:
+    content = json.loads(path.read_text())
+    assert content["displayTimeUnit"] == "ms"
+    return content["traceEvents"]  # type: ignore[no-any-return]
+
+
 def trace(tmp_path: Path, work: Any, **config: Any) -> list[dict[str, Any]]:
     path = tmp_path / "profile.json"
     profiler.record.record.clear()  # type: ignore[attr-defined]  # events of other files' tests
@@ -33,9 +37,7 @@ def trace(tmp_path: Path, work: Any, **config: Any) -> list[dict[str, Any]]:
     profiler.set_state("run")
     work()
     profiler.dump()
-    content = json.loads(path.read_text())
-    assert content["displayTimeUnit"] == "ms"
-    return content["traceEvents"]  # type: ignore[no-any-return]
+    return read(path)
 
 
 def named(events: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
@@ -71,27 +73,22 @@ def test_steps_and_passes_of_hybridized_blocks(tmp_path: Path) -> None:
     assert sum(e["ph"] == "B" for e in events) == sum(e["ph"] == "E" for e in events)
 
 
-def test_second_dump_is_valid_and_fresh(tmp_path: Path) -> None:
-    trace(tmp_path, lambda: nd.ones((3,)).wait_to_read())
-    events = trace(tmp_path, lambda: nd.exp(nd.zeros((3,))).wait_to_read())
-    assert named(events, "exp") and not named(events, "_ones")
-    nd.sin(nd.zeros((3,))).wait_to_read()  # off since the finished dump
-    profiler.resume()
-    profiler.dump()
-    assert not named(json.loads((tmp_path / "profile.json").read_text())["traceEvents"], "sin")
-
-
-def test_unfinished_dump_goes_on(tmp_path: Path) -> None:
-    path = tmp_path / "p.json"
+def test_unfinished_dump_goes_on_and_a_second_recording_is_fresh(tmp_path: Path) -> None:
+    path = tmp_path / "profile.json"
     profiler.set_config(filename=path)
     profiler.set_state("run")
     nd.exp(nd.zeros((3,))).wait_to_read()
     profiler.dump(finished=False)
-    assert named(json.loads(path.read_text())["traceEvents"], "exp")
+    assert named(read(path), "exp")
     nd.sin(nd.zeros((3,))).wait_to_read()
     profiler.dump()
-    events = json.loads(path.read_text())["traceEvents"]
-    assert named(events, "exp") and named(events, "sin")
+    assert named(read(path), "exp") and named(read(path), "sin")
+    events = trace(tmp_path, lambda: nd.cos(nd.zeros((3,))).wait_to_read())
+    assert named(events, "cos") and not named(events, "exp")
+    nd.sin(nd.zeros((3,))).wait_to_read()  # off since the finished dump
+    profiler.resume()
+    profiler.dump()
+    assert not named(read(path), "sin")
 
 
 def test_pause_and_kinds(tmp_path: Path) -> None:
@@ -131,20 +128,6 @@ def test_resume_starts_only_what_was_paused() -> None:
     profiler.set_state("stop")
     profiler.resume()
     assert not recorded()
-
-
-def test_resume_does_not_write_the_trace(tmp_path: Path) -> None:
-    """A loop that leaves a part of each step out would write a growing file in every step."""
-    path = tmp_path / "p.json"
-    profiler.set_config(filename=str(path))
-    profiler.set_state("run")
-    path.unlink()
-    nd.sin(nd.zeros((3,))).wait_to_read()
-    profiler.pause()
-    profiler.resume()
-    assert not path.exists()
-    profiler.set_state("stop")
-    assert named(json.loads(path.read_text())["traceEvents"], "sin")
 
 
 def test_lost_events_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,51 +266,51 @@ def test_user_objects_of_several_threads(tmp_path: Path) -> None:
     assert scopes == {"global": "g", "thread": "t", "task": "p"}
 
 
-def test_bad_arguments(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="'file_name'.*filename"):
-        profiler.set_config(file_name="x")
-    with pytest.raises(ValueError, match="'go' given, 'run' or 'stop'"):
-        profiler.set_state("go")
-    with pytest.raises(ValueError, match="format='xml'"):
-        profiler.dumps(format="xml")
-    with pytest.raises(ValueError, match="sort_by='name'"):
-        profiler.dumps(sort_by="name")
-    with pytest.raises(NotImplementedError, match="server"):
-        profiler.set_state("run", profile_process="server")
-    with pytest.raises(ValueError, match="scope='all'"):
-        profiler.Marker(profiler.Domain("d"), "m").mark("all")
+@pytest.mark.parametrize(
+    ("act", "kind", "words"),
+    [
+        (lambda: profiler.set_config(file_name="x"), TypeError, "'file_name'.*filename"),
+        (lambda: profiler.set_state("go"), ValueError, "'go' given, 'run' or 'stop'"),
+        (lambda: profiler.dumps(format="xml"), ValueError, "format='xml'"),
+        (lambda: profiler.dumps(sort_by="name"), ValueError, "sort_by='name'"),
+        (lambda: profiler.set_state("run", profile_process="server"), NotImplementedError, "serv"),
+        (lambda: profiler.Marker(profiler.Domain("d"), "m").mark("all"), ValueError, "scope='all'"),
+    ],
+)
+def test_bad_arguments(act: Any, kind: type[Exception], words: str) -> None:
+    with pytest.raises(kind, match=words):
+        act()
+
+
+def test_a_trace_that_cannot_be_written_warns_before_dump_raises(tmp_path: Path) -> None:
     profiler.set_config(filename=str(tmp_path / "none" / "p.json"))
-    profiler.set_state("run")
+    with pytest.warns(UserWarning, match=r"trace cannot be written.*p\.json"):
+        profiler.set_state("run")
     with pytest.raises(OSError, match=r"p\.json"):
         profiler.dump()
 
 
 def test_a_named_file_is_there_when_recording_starts_and_stops(tmp_path: Path) -> None:
     path = tmp_path / "p.json"
-    profiler.set_config(filename=path)
+    profiler.set_config(filename=tmp_path / "q.json", aggregate_stats=True, profile_all=True)
+    profiler.set_config(filename=path)  # resets what it does not name
     profiler.set_state("run")
-    assert not named(json.loads(path.read_text())["traceEvents"], "cos")
+    assert not named(read(path), "cos")
+    path.unlink()
+    profiler.pause()
+    profiler.resume()
+    assert not path.exists()  # a loop that pauses in each step would write a growing file
     nd.cos(nd.zeros((3,))).wait_to_read()
     profiler.set_state("stop")
-    assert named(json.loads(path.read_text())["traceEvents"], "cos")
+    assert named(read(path), "cos")
+    assert profiler.dumps() == "" and not (tmp_path / "q.json").exists()
     profiler.dump()
-    assert named(json.loads(path.read_text())["traceEvents"], "cos")
+    assert named(read(path), "cos")
     path.unlink()
     profiler.set_config(filename=path, continuous_dump=False)
     profiler.set_state("run")
     profiler.set_state("stop")
     assert not path.exists()
-
-
-def test_set_config_resets_what_it_does_not_name(tmp_path: Path) -> None:
-    profiler.set_config(filename=tmp_path / "p.json", aggregate_stats=True, profile_all=True)
-    profiler.set_config(filename=tmp_path / "q.json")
-    profiler.set_state("run")
-    nd.cos(nd.zeros((3,))).wait_to_read()
-    profiler.set_state("stop")
-    assert profiler.dumps() == ""
-    profiler.dump()
-    assert (tmp_path / "q.json").exists() and not (tmp_path / "p.json").exists()
 
 
 def test_a_program_that_ends_while_it_records_leaves_a_trace(tmp_path: Path) -> None:
@@ -337,22 +320,8 @@ mx.profiler.set_config(filename="p.json")
 mx.profiler.set_state("run")
 mx.nd.cos(mx.nd.zeros((3,))).wait_to_read()
 """
-    package = str(Path(mx.__file__).parents[1])
-    subprocess.run(
-        [sys.executable, "-c", code],
-        check=True,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": package},
-    )
-    assert named(json.loads((tmp_path / "p.json").read_text())["traceEvents"], "cos")
-
-
-def test_a_trace_that_cannot_be_written_warns_before_dump_raises(tmp_path: Path) -> None:
-    profiler.set_config(filename=str(tmp_path / "none" / "p.json"))
-    with pytest.warns(UserWarning, match=r"trace cannot be written.*p\.json"):
-        profiler.set_state("run")
-    with pytest.raises(OSError, match=r"p\.json"):
-        profiler.dump()
+    run_python("-c", code, cwd=tmp_path)
+    assert named(read(tmp_path / "p.json"), "cos")
 
 
 def test_servers_are_profiled_through_a_store() -> None:
@@ -385,13 +354,15 @@ def test_servers_are_profiled_through_a_store() -> None:
 
 
 def test_old_names_warn(tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="deprecated"):
-        profiler.profiler_set_config(mode="all", filename=str(tmp_path / "p.json"))
-    with pytest.warns(UserWarning, match="deprecated"):
-        profiler.profiler_set_state("run")
-    with pytest.warns(UserWarning, match="deprecated"):
-        profiler.dump_profile()
-    assert (tmp_path / "p.json").exists()
+    path = tmp_path / "p.json"
+    for act in (
+        lambda: profiler.profiler_set_config(mode="all", filename=str(path)),
+        lambda: profiler.profiler_set_state("run"),
+        lambda: profiler.dump_profile(),
+    ):
+        with pytest.warns(UserWarning, match="deprecated"):
+            act()
+    assert path.exists()
 
 
 def test_autostart_and_a_forked_child(tmp_path: Path) -> None:
@@ -404,12 +375,8 @@ def test_autostart_and_a_forked_child(tmp_path: Path) -> None:
         "    os._exit(0)\n"
         "assert os.waitpid(pid, 0)[1] == 0\n"
     )
-    environment = {**os.environ, "MXNET_PROFILER_AUTOSTART": "1"}
-    environment["PYTHONPATH"] = str(Path(mx.__file__).parents[1])
-    subprocess.run(
-        [sys.executable, "-c", script], check=True, cwd=tmp_path, env=environment, timeout=60
-    )
-    events = json.loads((tmp_path / "profile.json").read_text())["traceEvents"]
+    run_python("-c", script, cwd=tmp_path, MXNET_PROFILER_AUTOSTART=1)
+    events = read(tmp_path / "profile.json")
     assert named(events, "exp") and not named(events, "sin")
 
 

@@ -72,11 +72,15 @@ def known_state(fixed_seed: None) -> None:
     mx.random.seed(SEED, ctx=mx.cpu(0))
 
 
+MODELS = {"float32": (uniform_floats, 128, 1e-6), "float64": (uniform_doubles, 256, 1e-15)}
+
+
+@pytest.mark.parametrize("dtype", MODELS)
 @pytest.mark.parametrize("count", [1, 511, 512, 1300])
-def test_uniform_numbers(count: int) -> None:
-    want = uniform_floats(count)
-    got = mx.nd.random.uniform(-1, 3, shape=(count,)).asnumpy()
-    np.testing.assert_allclose(got, -1 + 4 * want, rtol=1e-6, atol=1e-6)
+def test_uniform_numbers(count: int, dtype: str) -> None:
+    uniform, _, limit = MODELS[dtype]
+    got = mx.nd.random.uniform(-1, 3, shape=(count,), dtype=dtype).asnumpy()
+    np.testing.assert_allclose(got, -1 + 4 * uniform(count), rtol=limit, atol=limit)
 
 
 @pytest.mark.parametrize(("dtype", "steps"), [("float16", 2**11), ("bfloat16", 2**8)])
@@ -132,22 +136,12 @@ def test_logarithms_of_uniform_numbers_are_finite_and_not_0(dtype: str) -> None:
     assert (logarithms.asnumpy() < 0).all()
 
 
-@pytest.mark.parametrize("count", [1, 511, 512, 1300])
-def test_uniform_doubles(count: int) -> None:
-    got = mx.nd.random.uniform(-1, 3, shape=(count,), dtype="float64").asnumpy()
-    np.testing.assert_allclose(got, -1 + 4 * uniform_doubles(count), rtol=1e-15, atol=1e-15)
-
-
-def test_normal_numbers() -> None:
-    want = 5 + 2 * box_muller(uniform_floats(3 * BLOCK), 128)
-    got = mx.nd.random.normal(5, 2, shape=(1300,)).asnumpy()
-    np.testing.assert_allclose(got, want[:1300], rtol=1e-5, atol=1e-5)
-
-
-def test_normal_doubles() -> None:
-    want = 5 + 2 * box_muller(uniform_doubles(3 * BLOCK), 256)
-    got = mx.nd.random.normal(5, 2, shape=(1300,), dtype="float64").asnumpy()
-    np.testing.assert_allclose(got, want[:1300], rtol=1e-13, atol=1e-13)
+@pytest.mark.parametrize("dtype", MODELS)
+def test_normal_numbers(dtype: str) -> None:
+    uniform, half, limit = MODELS[dtype]
+    want = 5 + 2 * box_muller(uniform(3 * BLOCK), half)
+    got = mx.nd.random.normal(5, 2, shape=(1300,), dtype=dtype).asnumpy()
+    np.testing.assert_allclose(got, want[:1300], rtol=100 * limit, atol=100 * limit)
 
 
 def test_exponential_numbers() -> None:
