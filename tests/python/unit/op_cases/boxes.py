@@ -60,15 +60,7 @@ CASES = [
         ref=[np.zeros((1, 2, 4)), np.ones((1, 2, 4))],
     ),
     no_grad(ENCODE, *NO_IMAGES, *SCALES, ref=[np.zeros((0, 3, 4))] * 2),
-    fails(
-        ENCODE,
-        SAMPLES,
-        MATCHES,
-        boxes(2, 4),
-        boxes(2, 2),
-        *SCALES,
-        match=r"samples of shape \(2, 3\) given",
-    ),
+    fails(ENCODE, SAMPLES, MATCHES, boxes(2, 4), boxes(2, 2), *SCALES, match=r"samples .* .2, 3."),
     fails(
         ENCODE, *ENCODE_INPUTS[:3], boxes(3, 2), *SCALES, match=r"refs of shape \(3, 2, 4\) given"
     ),

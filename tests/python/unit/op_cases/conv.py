@@ -194,6 +194,8 @@ _DATA, _WEIGHT, _SQUARE = (2, 3, 7, 6), (4, 3, 3, 3), {"kernel": (2, 2)}
 _NAN = rand(1, 1, 4, 4)
 _NAN[0, 0, 1, 1] = np.nan
 
+_HUNDREDS = ints([[[100] * 4]], "int8")
+_C, _FOUR = "Convolution", {"num_filter": 4, "no_bias": True}
 CASES = [
     # Convolution
     _conv(rand(2, 3, 9), rand(4, 3, 3), rand(4)),
@@ -211,15 +213,7 @@ CASES = [
     _conv(rand(0, 3, 5, 5), rand(4, 3, 3, 3), rand(4), grad=False),
     op("Convolution", ints([[[1, 2, 3, 4]]]), ints([[[1, -1]]]), ref=_DIFFERENCE, **_TWO),
     *(
-        fails(
-            "Convolution",
-            data,
-            weight,
-            num_filter=4,
-            no_bias=True,
-            match=match,
-            **{"kernel": (3, 3), **params},
-        )
+        fails(_C, data, weight, **_FOUR, match=match, **{"kernel": (3, 3), **params})
         for match, data, weight, params in [
             (
                 r"kernel \(3,\) has 1 entries, data has shape .* expected \(N, C, W\)",
@@ -309,13 +303,7 @@ CASES = [
     no_grad("Pooling", _NAN, **_SQUARE, ref=lambda x: np_pool(x, (2, 2), "max")),
     op("Pooling", ints([[[5, -3, 7, 1]]]), kernel=(2,), stride=(2,), ref=np.array([[[5, 7]]])),
     op("Pooling", ints([[[5, -3, 7]]]), kernel=(2,), pad=(1, 9), ref=np.array([[[5, 5, 7, 7]]])),
-    op(
-        "Pooling",
-        ints([[[100] * 4]], "int8"),
-        kernel=(4,),
-        pool_type="avg",
-        ref=np.array([[[100]]]),
-    ),
+    op("Pooling", _HUNDREDS, kernel=(4,), pool_type="avg", ref=np.array([[[100]]])),
     fails(
         "Pooling", (2, 3, 4, 5), **_SQUARE, pad=(2, 0), match=r"pad \(2, 0\) given, .* below kernel"
     ),

@@ -31,6 +31,10 @@ def rounded(x: np.ndarray) -> np.ndarray:
     return np.clip(np.rint(x), 0, 255)
 
 
+def half(x: np.ndarray) -> bool:
+    return 0.35 < x.mean() < 0.65
+
+
 def fixed(x: np.ndarray, height: int, width: int) -> np.ndarray:
     """Bilinear in 2048ths, as OpenCV resizes images of uint8."""
 
@@ -68,21 +72,18 @@ PAIRS = np.tile(np.arange(2.0), 200)
 ALPHA = (0.1, -0.2, 0.3)
 EXACT = {"dtypes": ("float32", "float64"), "grad": False}
 COLOUR = {"dtypes": ("float32",), "grad": False}
-FLOAT_PHOTO = rand(4, 5, 3, low=1, high=250)
+PHOTO_F = rand(4, 5, 3, low=1, high=250)
 EIGEN = np.array(
     [[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]]
 ) * np.array([55.46, 4.794, 1.148])
 
+AS_SINGLE = {**EXACT, "out_dtype": "float32"}
+BYTES, WIDE = randint(0, 256, 4, 6, 3, dtype="uint8"), rand(4, 6, 3, low=1, high=250)
+RESIZE = "_image_resize"
 CASES = [
     op("_image_to_tensor", PHOTO, ref=lambda x: (x.transpose(2, 0, 1) / 255.0).astype("f4")),
     op("_image_to_tensor", BATCH, ref=lambda x: (x.transpose(0, 3, 1, 2) / 255.0).astype("f4")),
-    op(
-        "_image_to_tensor",
-        FLOAT_PHOTO,
-        out_dtype="float32",
-        **EXACT,
-        ref=lambda x: x.transpose(2, 0, 1) / 255.0,
-    ),
+    op("_image_to_tensor", PHOTO_F, **AS_SINGLE, ref=lambda x: x.transpose(2, 0, 1) / 255),
     fails("_image_to_tensor", (3, 4), match="height, width, channels"),
     fails("_image_to_tensor", PHOTO.astype("int32"), error=TypeError, match="int32"),
     op(
@@ -102,54 +103,35 @@ CASES = [
     op("_image_flip_left_right", (2, 4, 5, 3), ref=lambda x: x[:, :, ::-1]),
     op("_image_flip_top_bottom", BATCH, ref=lambda x: x[:, ::-1]),
     op("_image_flip_top_bottom", (4, 5, 1), ref=lambda x: x[::-1]),
-    op("_image_resize", FLOAT_PHOTO, size=(7, 3), ref=lambda x: bilinear(x, 3, 7), **COLOUR),
-    op("_image_resize", PHOTO, size=(12, 5), ref=lambda x: fixed(x, 5, 12)),
-    op("_image_resize", BATCH, size=(6, 8), ref=lambda x: fixed(x, 8, 6)),
-    op("_image_resize", PHOTO, size=10, keep_ratio=True, ref=lambda x: fixed(x, 10, 12)),
-    op("_image_resize", PHOTO, size=(12, 10), interp=0, ref=lambda x: x.repeat(2, 0).repeat(2, 1)),
+    op(RESIZE, PHOTO_F, size=(7, 3), ref=lambda x: bilinear(x, 3, 7), **COLOUR),
+    op(RESIZE, PHOTO, size=(12, 5), ref=lambda x: fixed(x, 5, 12)),
+    op(RESIZE, BATCH, size=(6, 8), ref=lambda x: fixed(x, 8, 6)),
+    op(RESIZE, PHOTO, size=10, keep_ratio=True, ref=lambda x: fixed(x, 10, 12)),
+    op(RESIZE, PHOTO, size=(12, 10), interp=0, ref=lambda x: x.repeat(2, 0).repeat(2, 1)),
+    op(RESIZE, WIDE, size=(3, 2), interp=3, ref=lambda x: quarters(x).mean((1, 3)), **COLOUR),
+    op(RESIZE, BYTES, size=(3, 2), ref=lambda x: (quarters(x).sum((1, 3), dtype=int) + 2) >> 2),
+    op(RESIZE, PHOTO, size=(12, 10), interp=3, ref=lambda x: x.repeat(2, 0).repeat(2, 1)),
     op(
-        "_image_resize",
-        rand(4, 6, 3, low=1, high=250),
-        size=(3, 2),
-        interp=3,
-        ref=lambda x: quarters(x).mean((1, 3)),
-        **COLOUR,
-    ),
-    op(
-        "_image_resize",
-        randint(0, 256, 4, 6, 3, dtype="uint8"),
-        size=(3, 2),
-        ref=lambda x: (quarters(x).sum((1, 3), dtype=int) + 2) >> 2,
-    ),
-    op("_image_resize", PHOTO, size=(12, 10), interp=3, ref=lambda x: x.repeat(2, 0).repeat(2, 1)),
-    op(
-        "_image_resize",
-        FLOAT_PHOTO,
+        RESIZE,
+        PHOTO_F,
         size=(10, 2),
         interp=3,
         ref=lambda x: x.reshape(2, 2, 5, 3).mean(1).repeat(2, 1),
         **COLOUR,
     ),
-    op("_image_resize", FLAT, size=(9, 3), interp=2, ref=np.full((3, 9, 3), 100)),
-    op("_image_resize", FLAT, size=(9, 3), interp=4, ref=np.full((3, 9, 3), 100)),
-    fails("_image_resize", PHOTO, size=(3, 0), match=r"size: \(3, 0\) given, from 1"),
-    fails("_image_resize", PHOTO, size=3, interp=7, match="interp: 7 given, from 0 to 4"),
+    op(RESIZE, FLAT, size=(9, 3), interp=2, ref=np.full((3, 9, 3), 100)),
+    op(RESIZE, FLAT, size=(9, 3), interp=4, ref=np.full((3, 9, 3), 100)),
+    fails(RESIZE, PHOTO, size=(3, 0), match=r"size: \(3, 0\) given, from 1"),
+    fails(RESIZE, PHOTO, size=3, interp=7, match="interp: 7 given, from 0 to 4"),
     *(
-        op(
-            f"_image_random_{change}",
-            photo,
-            min_factor=factor,
-            max_factor=factor,
-            ref=ref,
-            **options,
-        )
-        for change, photo, factor, options, ref in [
-            ("brightness", FLOAT_PHOTO, 0.5, COLOUR, lambda x: x * 0.5),
+        op(f"_image_random_{change}", photo, min_factor=n, max_factor=n, ref=ref, **options)
+        for change, photo, n, options, ref in [
+            ("brightness", PHOTO_F, 0.5, COLOUR, lambda x: x * 0.5),
             ("brightness", PHOTO, 2, {}, lambda x: rounded(x * 2.0)),
-            ("contrast", FLOAT_PHOTO, 0.25, COLOUR, lambda x: 0.25 * x + 0.75 * (x @ GRAY).mean()),
+            ("contrast", PHOTO_F, 0.25, COLOUR, lambda x: 0.25 * x + 0.75 * (x @ GRAY).mean()),
             (
                 "saturation",
-                FLOAT_PHOTO,
+                PHOTO_F,
                 0.25,
                 COLOUR,
                 lambda x: 0.25 * x + 0.75 * (x @ GRAY)[..., None],
@@ -158,7 +140,7 @@ CASES = [
     ),
     op(
         "_image_random_hue",
-        FLOAT_PHOTO,
+        PHOTO_F,
         min_factor=0.3,
         max_factor=0.3,
         ref=lambda x: turned(x, 0.3),
@@ -166,23 +148,11 @@ CASES = [
         why="values of up to 255 cancel in the lightness and the chroma of a pixel",
         **COLOUR,
     ),
-    op("_image_random_hue", FLOAT_PHOTO, min_factor=1, max_factor=1, ref=lambda x: x, **COLOUR),
-    op(
-        "_image_adjust_lighting",
-        FLOAT_PHOTO,
-        alpha=ALPHA,
-        ref=lambda x: x + EIGEN @ ALPHA,
-        **COLOUR,
-    ),
+    op("_image_random_hue", PHOTO_F, min_factor=1, max_factor=1, ref=lambda x: x, **COLOUR),
+    op("_image_adjust_lighting", PHOTO_F, alpha=ALPHA, ref=lambda x: x + EIGEN @ ALPHA, **COLOUR),
     fails("_image_adjust_lighting", PHOTO, alpha=(1, 2), match="3 expected"),
     fails("_image_random_hue", (4, 5, 2), min_factor=0, max_factor=1, match="2 channels"),
-    fails(
-        "_image_random_brightness",
-        PHOTO,
-        min_factor=2,
-        max_factor=1,
-        match="larger than max_factor",
-    ),
+    fails("_image_random_brightness", PHOTO, min_factor=2, max_factor=1, match="larger than max_"),
     draws(
         "_image_random_brightness",
         np.ones((200, 1, 1, 3)),
@@ -191,16 +161,12 @@ CASES = [
         check=lambda x: abs(x.mean() - 1) < 0.2 and x.min() >= 0 and x.max() <= 2,
     ),
     *(
-        draws(
-            f"_image_random_flip_{way}",
-            PAIRS.reshape(shape),
-            check=lambda x: 0.35 < x[:, 0, 0, 0].mean() < 0.65,
-        )
+        draws(f"_image_random_flip_{way}", PAIRS.reshape(shape), check=lambda x: half(x[:, 0]))
         for way, shape in [("left_right", (200, 1, 2, 1)), ("top_bottom", (200, 2, 1, 1))]
     ),
     draws(
         "_image_random_color_jitter",
-        np.tile(FLOAT_PHOTO, (8, 1, 1, 1)),
+        np.tile(PHOTO_F, (8, 1, 1, 1)),
         brightness=0.3,
         contrast=0.3,
         saturation=0.3,

@@ -19,10 +19,26 @@ def one_hot(indices: np.ndarray, depth: int, on: float = 1, off: float = 0) -> n
     return np.where(indices[..., None] == np.arange(depth), on, off)
 
 
+def along(x: np.ndarray, index: np.ndarray) -> np.ndarray:
+    return np.take_along_axis(x, index, 1)
+
+
+def set_rows(x: np.ndarray, value: np.ndarray, column: np.ndarray) -> np.ndarray:
+    return put(x, (np.arange(len(x)), column), value)
+
+
+def set_nd(x: np.ndarray, value: np.ndarray, index: np.ndarray) -> np.ndarray:
+    return put(x, tuple(index), value)
+
+
 OUT = ints([2, 9, -1, 0])
 INT64 = {"out_dtype": "int64", "grad": False}
 I23 = ints([[0, 2, 1], [2, 2, 0]])
 
+ON_OFF = {"on_value": 5, "off_value": -1}
+ZEROS = np.zeros((3, 4))
+
+GATHER = "_gather_nd_backward"
 CASES = [
     op("take", (3, 4), I23, ref=lambda a, i: a[i]),
     op("take", (2, 3, 4), I23, axis=1, ref=lambda a, i: a[:, i]),
@@ -44,14 +60,7 @@ CASES = [
     op("pick", (3, 4), ints([1, 0, 3]), ref=lambda a, i: a[np.arange(3), i]),
     op("pick", (3, 4), OUT, axis=0, ref=lambda a, i: a[np.clip(i, 0, 2), np.arange(4)]),
     op("pick", (3, 4), OUT, axis=0, mode="wrap", ref=lambda a, i: a[i % 3, np.arange(4)]),
-    op(
-        "pick",
-        (2, 3, 4),
-        ints([[[1, 0, 0, 2]]] * 2),
-        axis=1,
-        keepdims=True,
-        ref=lambda a, i: np.take_along_axis(a, i, 1),
-    ),
+    op("pick", (2, 3, 2), ints([[[0, 1]], [[2, 1]]]), axis=1, keepdims=True, ref=along),
     op("choose_element_0index", (4,), ints([2]), ref=lambda a, i: a[i]),
     fails("pick", (3, 4), ints([0, 1]), match=r"expected \(3,\)"),
     op("gather_nd", (3, 4), ints([[0, 2, 2], [1, 3, 3]]), ref=lambda a, i: a[i[0], i[1]]),
@@ -60,42 +69,14 @@ CASES = [
     fails("gather_nd", (3, 4), ints([[0], [4]]), error=IndexError, match="index 4 .* axis 1"),
     fails("gather_nd", (3,), ints([[0], [0]]), match="2 coordinates"),
     *(
-        op(
-            "scatter_nd",
-            shape,
-            index,
-            shape=(3, 4),
-            grad=[0],
-            ref=lambda d, i: put(np.zeros((3, 4)), tuple(i), d),
-        )
-        for shape, index in [((3,), ints([[0, 2, 1], [1, 3, 0]])), ((2, 4), ints([[2, 0]]))]
+        op("scatter_nd", s, index, shape=(3, 4), grad=[0], ref=lambda d, i: put(ZEROS, tuple(i), d))
+        for s, index in [((3,), ints([[0, 2, 1], [1, 3, 0]])), ((2, 4), ints([[2, 0]]))]
     ),
     fails("scatter_nd", (2,), ints([[0, 1, 2]]), shape=(3,), match="need"),
-    op(
-        "_gather_nd_backward",
-        (3,),
-        ints([[0, 2, 0]]),
-        shape=(4,),
-        ref=lambda d, i: put(np.zeros(4), tuple(i), d, add=True),
-    ),
-    op(
-        "_scatter_set_nd",
-        (3, 4),
-        (2,),
-        ints([[0, 2], [1, 3]]),
-        shape=(3, 4),
-        ref=lambda a, d, i: put(a, tuple(i), d),
-    ),
+    op(GATHER, (3,), ints([[0, 2, 0]]), shape=(4,), ref=lambda d, i: put(ZEROS[0], i[0], d, True)),
+    op("_scatter_set_nd", (3, 4), (2,), ints([[0, 2], [1, 3]]), shape=(3, 4), ref=set_nd),
     op("one_hot", ints([1, 0, 3, -1]), depth=3, ref=lambda i: one_hot(i, 3)),
-    op(
-        "one_hot",
-        ints([[1, 0]]),
-        depth=2,
-        on_value=5,
-        off_value=-1,
-        dtype="int32",
-        ref=lambda i: one_hot(i, 2, 5, -1),
-    ),
+    op("one_hot", ints([[1, 0]]), depth=2, **ON_OFF, dtype="int32", ref=ints([[[-1, 5], [5, -1]]])),
     no_grad(
         "one_hot", np.array([2.0, 1.0]), depth=3, out_dtype="float32", ref=lambda i: one_hot(i, 3)
     ),
@@ -106,20 +87,9 @@ CASES = [
     ),
     fails("ravel_multi_index", ints([[1]]), shape=(2, 3), match="2 dimensions"),
     op("unravel_index", ints([22, 41, 37]), shape=(7, 6), ref=np.array([[3, 6, 6], [4, 5, 1]])),
-    op(
-        "unravel_index",
-        ints([[22, 41]]),
-        shape=(-1, 3, 2),
-        ref=np.array([[[3, 6]], [[2, 2]], [[0, 1]]]),
-    ),
+    op("unravel_index", ints([[22]]), shape=(-1, 3, 2), ref=np.array([[[3]], [[2]], [[0]]])),
     fails("unravel_index", ints([1]), shape=(0, 3), match="dimension 0"),
-    no_grad(
-        "fill_element_0index",
-        (3, 4),
-        (3,),
-        ints([1, 0, 3]),
-        ref=lambda a, v, i: put(a, (np.arange(3), i), v),
-    ),
+    no_grad("fill_element_0index", (3, 4), (3,), ints([1, 0, 3]), ref=set_rows),
     fails("fill_element_0index", (3, 4), (2,), ints([1, 0]), match="one value and index per row"),
     op("_contrib_index_copy", (5, 3), ints([0, 4]), (2, 3), ref=lambda a, i, b: put(a, (i,), b)),
     fails("_contrib_index_copy", (5, 3), ints([5]), (1, 3), error=IndexError, match="index 5"),

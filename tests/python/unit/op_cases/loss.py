@@ -31,6 +31,8 @@ def _cross_entropy(x: np.ndarray, label: np.ndarray) -> np.ndarray:
 
 _LABEL = np.array([0.0, 2.0, 1.0, 2.0])
 
+FULL = [4, 4]
+CTC = "CTCLoss"
 CASES = [
     no_grad("SoftmaxOutput", (4, 3), _LABEL, ref=lambda x, y: np_softmax(x)),
     no_grad(
@@ -51,12 +53,7 @@ CASES = [
     no_grad("SVMOutput", (4, 3), _LABEL, ref=lambda x, y: x),
     no_grad("MakeLoss", (4, 3), ref=lambda x: x),
     op("softmax_cross_entropy", (4, 3), _LABEL, grad=[0], ref=_cross_entropy),
-    op(
-        "CTCLoss",
-        (4, 2, 3),
-        ints([[1, 2], [2, 0]]),
-        ref=lambda x, y: np_ctc(x, [[1, 2], [2]], 0, [4, 4]),
-    ),
+    op(CTC, (4, 2, 3), ints([[1, 2], [2, 0]]), ref=lambda x, _: np_ctc(x, [[1, 2], [2]], 0, FULL)),
     op(
         "CTCLoss",
         (4, 2, 3),
@@ -80,10 +77,5 @@ CASES = [
             ([[1, 2], [2, 1], [1, 2]], [1, 1, 3], [[1], [], [1]]),  # a single frame
         ]
     ),
-    fails(
-        "CTCLoss",
-        (4, 2, 3),
-        ints([[1, 2]]),
-        match=r"label of shape \(1, 2\) .* needs \(2, labels\)",
-    ),
+    fails("CTCLoss", (4, 2, 3), ints([[1, 2]]), match=r"label of shape .1, 2. .* .2, labels."),
 ]

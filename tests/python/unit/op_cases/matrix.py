@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
+from numpy.linalg import cholesky, inv
 from op_table import fails, ints, no_grad, op, rand, randint
 
-DOUBLE = ("float32", "float64")
+_D: dict[str, Any] = {"dtypes": ("float32", "float64")}
+GEMM, GEMM2, TRMM = "linalg_gemm", "linalg_gemm2", "linalg_trmm"
 BOTH = {"transpose_a": True, "transpose_b": True}
 
 
@@ -64,6 +67,7 @@ def lq(a: np.ndarray) -> list[np.ndarray]:
 # Elimination has to exchange rows: once in the first matrix, twice in the second.
 SWAPPED = np.array([[[0.0, 2, 1], [4, 1, -1], [1, 3, 2]], [[0.25, 1, 2], [0.5, 2, -1], [2, -1, 1]]])
 
+_I = range(3)
 CASES = [
     op("dot", (3, 4), (4, 5), ref=lambda a, b: a @ b),
     op("dot", (4, 3), (4, 5), transpose_a=True, ref=lambda a, b: a.T @ b),
@@ -97,45 +101,23 @@ CASES = [
     op("khatri_rao", (2, 3), (4, 3), ref=kron_columns),
     op("khatri_rao", (2, 3), (4, 3), (3, 3), ref=kron_columns),
     fails("khatri_rao", (2, 3), (4, 2), match="matrix 1"),
-    op(
-        "linalg_gemm",
-        (2, 3),
-        (3, 4),
-        (2, 4),
-        alpha=2,
-        beta=0.5,
-        ref=lambda a, b, c: 2 * a @ b + 0.5 * c,
-    ),
+    op(GEMM, (2, 3), (3, 4), (2, 4), alpha=2, beta=0.5, ref=lambda a, b, c: 2 * a @ b + 0.5 * c),
     op("linalg_gemm", (5, 3, 2), (5, 4, 3), (5, 2, 4), **BOTH, ref=lambda a, b, c: t(a) @ t(b) + c),
     fails("linalg_gemm", (2, 3), (3, 4), (2, 3), match="C of shape"),
+    op(GEMM2, (2, 2, 3), (2, 4, 3), transpose_b=True, alpha=3, ref=lambda a, b: 3 * a @ t(b)),
+    op(GEMM2, (2, 5, 3), (3, 5, 4), axis=0, ref=rows_to_columns),
     op(
-        "linalg_gemm2",
-        (2, 2, 3),
-        (2, 4, 3),
-        transpose_b=True,
-        alpha=3,
-        ref=lambda a, b: 3 * a @ t(b),
-    ),
-    op("linalg_gemm2", (2, 5, 3), (3, 5, 4), axis=0, ref=rows_to_columns),
-    op(
-        "linalg_gemm2",
+        GEMM2,
         (2, 2, 5, 3),
         (2, 3, 5, 4),
         axis=-3,
         ref=lambda a, b: np.einsum("zibk,zkbj->zibj", a, b),
     ),
-    fails("linalg_gemm2", (2, 3), (4, 3), match="3 and 4 elements"),
-    fails("linalg_gemm2", (3,), (3,), match="at least 2 dimensions"),
+    fails(GEMM2, (2, 3), (4, 3), match="3 and 4 elements"),
+    fails(GEMM2, (3,), (3,), match="at least 2 dimensions"),
     op("linalg_syrk", (2, 3, 4), alpha=2, ref=lambda a: 2 * a @ t(a)),
     op("linalg_syrk", (3, 4), transpose=True, ref=lambda a: a.T @ a),
-    op(
-        "linalg_trmm",
-        triangle(2, 3),
-        (2, 3, 4),
-        alpha=2,
-        dtypes=DOUBLE,
-        ref=lambda a, b: 2 * np.tril(a) @ b,
-    ),
+    op(TRMM, triangle(2, 3), (2, 3, 4), alpha=2, **_D, ref=lambda a, b: 2 * np.tril(a) @ b),
     fails("linalg_trmm", (3, 3), (2, 4), match="from the left"),
 ]
 for lower, transpose, rightside in itertools.product((True, False), repeat=3):
@@ -147,83 +129,48 @@ for lower, transpose, rightside in itertools.product((True, False), repeat=3):
         return b @ a if r else a @ b
 
     inputs = [triangle(2, 3, upper=not lower), rand(2, 4, 3) if rightside else rand(2, 3, 4)]
-    options = {"lower": lower, "transpose": transpose, "rightside": rightside, "dtypes": DOUBLE}
+    o = {"lower": lower, "transpose": transpose, "rightside": rightside, **_D}
     CASES += [
-        op("linalg_trmm", *inputs, ref=product, **options),
-        op(
-            "linalg_trsm",
-            *inputs,
-            alpha=2,
-            ref=lambda a, b, f=product: 2 * f(np.linalg.inv(a), b),
-            **options,
-        ),
+        op("linalg_trmm", *inputs, ref=product, **o),
+        op("linalg_trsm", *inputs, alpha=2, ref=lambda a, b, f=product: 2 * f(inv(a), b), **o),
     ]
 CASES += [
     fails("linalg_trsm", (3, 2), (3, 2), match="square"),
-    op("_linalg_triangle", (2, 3, 3), lower=False, dtypes=DOUBLE, ref=np.triu),
-    op(
-        "linalg_extractdiag",
-        (2, 4, 4),
-        offset=-1,
-        dtypes=DOUBLE,
-        ref=lambda a: np.diagonal(a, -1, -2, -1),
-    ),
+    op("_linalg_triangle", (2, 3, 3), lower=False, **_D, ref=np.triu),
+    op("linalg_extractdiag", (2, 4, 4), offset=-1, **_D, ref=lambda a: np.diagonal(a, -1, -2, -1)),
     fails("linalg_extractdiag", (3, 3), offset=3, match="offset 3"),
     op("linalg_makediag", (2, 3), offset=1, ref=lambda a: np.stack([np.diag(r, 1) for r in a])),
     op("linalg_makediag", (3,), ref=np.diag),
-    op("linalg_extracttrian", (2, 3, 3), dtypes=DOUBLE, ref=lambda a: packed(a, True, 0)),
-    op("linalg_extracttrian", (4, 4), offset=1, dtypes=DOUBLE, ref=lambda a: packed(a, False, 1)),
-    op(
-        "linalg_extracttrian",
-        (4, 4),
-        offset=-2,
-        lower=False,
-        dtypes=DOUBLE,
-        ref=lambda a: packed(a, True, -2),
-    ),
+    op("linalg_extracttrian", (2, 3, 3), **_D, ref=lambda a: packed(a, True, 0)),
+    op("linalg_extracttrian", (4, 4), offset=1, **_D, ref=lambda a: packed(a, False, 1)),
+    op("linalg_extracttrian", (4, 4), lower=False, offset=-2, **_D, ref=lambda a: packed(a, 1, -2)),
     op("linalg_maketrian", (2, 6), ref=lambda a: unpacked(a, 3, True, 0)),
     op("linalg_maketrian", (6,), lower=False, ref=lambda a: unpacked(a, 3, False, 0)),
     op("linalg_maketrian", (3,), offset=-1, ref=lambda a: unpacked(a, 3, True, -1)),
     fails("linalg_maketrian", (5,), match="5 elements"),
-    op(
-        "linalg_sumlogdiag",
-        definite(2, 3),
-        dtypes=DOUBLE,
-        ref=lambda a: np.log(np.diagonal(a, 0, -2, -1)).sum(-1),
-    ),
-    op(
-        "linalg_sumlogdiag",
-        definite(3),
-        dtypes=DOUBLE,
-        ref=lambda a: np.log(np.diag(a)).sum(keepdims=True),
-    ),
-    no_grad("linalg_potrf", definite(2, 4), dtypes=DOUBLE, ref=np.linalg.cholesky),
-    no_grad(
-        "linalg_potrf",
-        definite(2, 4),
-        lower=False,
-        dtypes=DOUBLE,
-        ref=lambda a: t(np.linalg.cholesky(a)),
-    ),
+    op("linalg_sumlogdiag", definite(2, 3), **_D, ref=lambda a: np.log(a[:, _I, _I]).sum(-1)),
+    op("linalg_sumlogdiag", definite(3), **_D, ref=lambda a: np.log(np.diag(a)).sum(keepdims=True)),
+    no_grad("linalg_potrf", definite(2, 4), **_D, ref=cholesky),
+    no_grad("linalg_potrf", definite(2, 4), lower=False, **_D, ref=lambda a: t(cholesky(a))),
     fails("linalg_potrf", -np.eye(3), match="not positive definite"),
     fails("linalg_potrf", (2, 3), match="square"),
-    op("linalg_potri", triangle(2, 3), dtypes=DOUBLE, ref=lambda a: np.linalg.inv(a @ t(a))),
-    op("linalg_inverse", definite(2, 4), dtypes=DOUBLE, ref=np.linalg.inv),
+    op("linalg_potri", triangle(2, 3), **_D, ref=lambda a: inv(a @ t(a))),
+    op("linalg_inverse", definite(2, 4), **_D, ref=inv),
     fails("linalg_inverse", np.ones((2, 2)), match="singular"),
-    op("linalg_det", definite(2, 3), dtypes=DOUBLE, ref=np.linalg.det),
-    op("linalg_det", -definite(3), dtypes=DOUBLE, ref=lambda a: np.linalg.det(a)[None]),
-    no_grad("linalg_det", np.ones((2, 2)), dtypes=DOUBLE, ref=np.zeros(1)),
+    op("linalg_det", definite(2, 3), **_D, ref=np.linalg.det),
+    op("linalg_det", -definite(3), **_D, ref=lambda a: np.linalg.det(a)[None]),
+    no_grad("linalg_det", np.ones((2, 2)), **_D, ref=np.zeros(1)),
     fails("dot", (2, 2), (2, 2), forward_stype="NHWC", match="dot: parameter forward_stype"),
-    op("linalg_slogdet", -definite(2, 3), dtypes=DOUBLE, ref=np.linalg.slogdet),
-    op("linalg_inverse", SWAPPED, dtypes=DOUBLE, ref=np.linalg.inv),
-    op("linalg_det", SWAPPED, dtypes=DOUBLE, ref=np.linalg.det),
-    op("linalg_slogdet", SWAPPED, dtypes=DOUBLE, ref=np.linalg.slogdet),
-    op("linalg_gelqf", (2, 2, 4), dtypes=DOUBLE, ref=lq),
+    op("linalg_slogdet", -definite(2, 3), **_D, ref=np.linalg.slogdet),
+    op("linalg_inverse", SWAPPED, **_D, ref=inv),
+    op("linalg_det", SWAPPED, **_D, ref=np.linalg.det),
+    op("linalg_slogdet", SWAPPED, **_D, ref=np.linalg.slogdet),
+    op("linalg_gelqf", (2, 2, 4), **_D, ref=lq),
     fails("linalg_gelqf", (4, 2), match="at most as many rows"),
     no_grad(
         "linalg_syevd",
         np.diag([3.0, 1.0, 2.0]),
-        dtypes=DOUBLE,
+        **_D,
         # tested for symmetric input only: test_linalg.py
         ref=[np.array([[0, 1, 0], [0, 0, 1], [1, 0, 0]]), np.array([1, 2, 3])],
     ),

@@ -109,13 +109,7 @@ CASES = [
     fails(TARGET, GRID, FAR, TIES[..., 1:], match=r"\(1, classes, 48\) expected"),
     fails(TARGET, GRID, FAR, TIES, variances=(1,), match="1 variances given"),
     fails(
-        TARGET,
-        GRID,
-        FAR,
-        TIES,
-        negative_mining_ratio=3,
-        negative_mining_thresh=0,
-        match="mining_thresh 0 given",
+        TARGET, GRID, FAR, TIES, negative_mining_ratio=3, negative_mining_thresh=0, match="thresh 0"
     ),
     detection(positive(2, 3, 8), rand(2, 32), boxes(1, 8)),
     detection(positive(2, 4, 30), rand(2, 120), boxes(1, 30), threshold=0.9, force_suppress=True),

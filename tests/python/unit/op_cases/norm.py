@@ -136,6 +136,7 @@ def np_lrn(x: np.ndarray, nsize: int, alpha: float, beta: float, knorm: float) -
     return y
 
 
+LN = "LayerNorm"
 CASES = [
     # SyncBatchNorm
     _sync(training=True, fix_gamma=False),
@@ -167,12 +168,7 @@ CASES = [
         training=True,
         mutates=(1,),
     ),
-    fails(
-        "IdentityAttachKLSparseReg",
-        positive(4, 3),
-        positive(4),
-        match=r"moving_avg of shape \(4,\)",
-    ),
+    fails("IdentityAttachKLSparseReg", positive(4, 3), positive(4), match=r"moving_avg .* .4,."),
     _batch_norm((4, 3, 5), training=False),
     _batch_norm((4, 3, 5), training=True),
     _batch_norm((4, 3, 2, 3), training=True, fix_gamma=False, eps=1e-5),
@@ -206,43 +202,14 @@ CASES = [
         for fix_gamma in (False, True)
     ],
     _batch_norm((3, 2, 4), training=True, name="_batch_norm_add_relu_bits", axis=-1),
-    fails(
-        "_batch_norm_add_relu",
-        (2, 3, 4),
-        *[(3,)] * 4,
-        (2, 3, 1),
-        match=r"added of shape \(2, 3, 1\)",
-    ),
-    fails(
-        "BatchNorm",
-        (2, 3, 4),
-        (4,),
-        *[(3,)] * 3,
-        match=r"BatchNorm: gamma of shape \(4,\) given, .* needs \(3,\)",
-    ),
-    fails(
-        "BatchNorm",
-        (2, 3),
-        *[(3,)] * 4,
-        axis=2,
-        error=IndexError,
-        match="BatchNorm: axis 2 .* 2 dim",
-    ),
-    op("LayerNorm", (4, 7), (7,), (7,), ref=lambda *a: np_layer_norm(*a)[0]),
-    op(
-        "LayerNorm",
-        (2, 5, 3),
-        (5,),
-        (5,),
-        axis=1,
-        eps=1e-3,
-        ref=lambda *a: np_layer_norm(*a, 1, 1e-3)[0],
-    ),
-    no_grad("LayerNorm", (2, 5, 3), (3,), (3,), output_mean_var=True, ref=np_layer_norm),
-    no_grad("LayerNorm", (0, 3), (3,), (3,), ref=lambda x, g, b: np.zeros((0, 3))),
-    fails(
-        "LayerNorm", (2, 3), (2,), (3,), match=r"LayerNorm: gamma of shape \(2,\) .* needs \(3,\)"
-    ),
+    fails("_batch_norm_add_relu", (2, 3, 4), *[(3,)] * 4, (2, 3, 1), match=r"added .* .2, 3, 1."),
+    fails("BatchNorm", (2, 3, 4), (4,), *[(3,)] * 3, match=r"BatchNorm: gamma .* .4,. .* .3,."),
+    fails("BatchNorm", (2, 3), *[(3,)] * 4, axis=2, error=IndexError, match="axis 2 .* 2 dim"),
+    op(LN, (4, 7), (7,), (7,), ref=lambda *a: np_layer_norm(*a)[0]),
+    op(LN, (2, 5, 3), (5,), (5,), axis=1, eps=1e-3, ref=lambda *a: np_layer_norm(*a, 1, 1e-3)[0]),
+    no_grad(LN, (2, 5, 3), (3,), (3,), output_mean_var=True, ref=np_layer_norm),
+    no_grad(LN, (0, 3), (3,), (3,), ref=lambda x, g, b: np.zeros((0, 3))),
+    fails(LN, (2, 3), (2,), (3,), match=r"LayerNorm: gamma of shape \(2,\) .* needs \(3,\)"),
     op("GroupNorm", (2, 6, 3, 2), (3,), (3,), num_groups=3, ref=lambda *a: np_group_norm(*a, 3)[0]),
     op("GroupNorm", (2, 6, 5), (6,), (6,), num_groups=2, ref=lambda *a: np_group_norm(*a, 2)[0]),
     no_grad(
@@ -254,14 +221,7 @@ CASES = [
         output_mean_var=True,
         ref=lambda *a: np_group_norm(*a, 2),
     ),
-    fails(
-        "GroupNorm",
-        (2, 5, 4),
-        (2,),
-        (2,),
-        num_groups=2,
-        match="5 channels .* cannot be divided into num_groups 2",
-    ),
+    fails("GroupNorm", (2, 5, 4), (2,), (2,), num_groups=2, match="5 channels .* num_groups 2"),
     op("InstanceNorm", (2, 3, 5), (3,), (3,), ref=np_instance_norm),
     op("InstanceNorm", (2, 3, 4, 5), (3,), (3,), ref=np_instance_norm),
     op("L2Normalization", (3, 4, 5), ref=lambda x: np_l2(x, (1, 2))),
@@ -281,10 +241,8 @@ CASES = [
     ),
     fails("LRN", (2, 5, 3, 2), nsize=4, match="nsize 4 given, .* odd"),
     # LayerNorm in vectors: rows with a rest, several rows together, parts of the rows, long rows.
-    op("LayerNorm", (9, 37), (37,), (37,), ref=lambda *a: np_layer_norm(*a)[0], terms=37),
-    op("LayerNorm", (70, 16), (16,), (16,), ref=lambda *a: np_layer_norm(*a)[0], terms=70),
-    no_grad(
-        "LayerNorm", (150, 16), (16,), (16,), output_mean_var=True, ref=np_layer_norm, terms=16
-    ),
-    op("LayerNorm", (2, 4500), (4500,), (4500,), ref=lambda *a: np_layer_norm(*a)[0], terms=4500),
+    op(LN, (9, 37), (37,), (37,), ref=lambda *a: np_layer_norm(*a)[0], terms=37),
+    op(LN, (70, 16), (16,), (16,), ref=lambda *a: np_layer_norm(*a)[0], terms=70),
+    no_grad(LN, (150, 16), (16,), (16,), output_mean_var=True, ref=np_layer_norm, terms=16),
+    op(LN, (2, 4500), (4500,), (4500,), ref=lambda *a: np_layer_norm(*a)[0], terms=4500),
 ]

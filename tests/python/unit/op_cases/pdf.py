@@ -73,6 +73,9 @@ CASES += [
 ]
 
 
+_PDF = "random_pdf_dirichlet"
+
+
 def _dirichlet(x: np.ndarray, alpha: np.ndarray) -> np.ndarray:
     a = alpha.reshape(alpha.shape[:-1] + (1,) * (x.ndim - alpha.ndim) + alpha.shape[-1:])
     a = np.broadcast_to(a, x.shape)
@@ -86,17 +89,9 @@ def _dirichlet(x: np.ndarray, alpha: np.ndarray) -> np.ndarray:
 _SAMPLES = positive(2, 3, 4)
 _SAMPLES /= _SAMPLES.sum(-1, keepdims=True)
 CASES += [
-    op("random_pdf_dirichlet", _SAMPLES, positive(2, 4), ref=_dirichlet),
-    op("random_pdf_dirichlet", _SAMPLES[0], positive(4), ref=_dirichlet),
-    op("random_pdf_dirichlet", _SAMPLES[0, 0], positive(4), ref=_dirichlet),
-    op(
-        "random_pdf_dirichlet",
-        _SAMPLES,
-        positive(2, 3, 4),
-        is_log=True,
-        ref=lambda x, a: np.log(_dirichlet(x, a)),
-    ),
-    fails(
-        "random_pdf_dirichlet", (2, 3), (2, 4), match=r"random_pdf_dirichlet.*\(2, 3\).*\(2, 4\)"
-    ),
+    op(_PDF, _SAMPLES, positive(2, 4), ref=_dirichlet),
+    op(_PDF, _SAMPLES[0], positive(4), ref=_dirichlet),
+    op(_PDF, _SAMPLES[0, 0], positive(4), ref=_dirichlet),
+    op(_PDF, _SAMPLES, positive(2, 3, 4), is_log=True, ref=lambda x, a: np.log(_dirichlet(x, a))),
+    fails(_PDF, (2, 3), (2, 4), match=r"random_pdf_dirichlet.*\(2, 3\).*\(2, 4\)"),
 ]

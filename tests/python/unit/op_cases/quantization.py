@@ -39,6 +39,7 @@ def _quantized(x: np.ndarray, low: Any, high: Any, dtype: str, top: float) -> Ar
 
 
 _CALIBRATED = {"min_calib_range": -0.5, "max_calib_range": 1.25}
+QUANTIZE = "_contrib_quantize_v2"
 CASES: list[Case] = []
 for _dtype in ("int8", "uint8"):
     CASES += [
@@ -110,7 +111,7 @@ def _asymmetric(x: np.ndarray) -> Arrays:
 
 CASES += [
     op(
-        "_contrib_quantize_v2",
+        QUANTIZE,
         (9,),
         out_type="auto",
         min_calib_range=0,
@@ -119,13 +120,7 @@ CASES += [
         ref=lambda x: _quantized(x, 0, 1, "uint8", 255.5),
         **_F,
     ),
-    op(
-        "_contrib_quantize_v2",
-        np.zeros(3),
-        out_dtype="int8",
-        ref=[np.zeros(3), _one(0), _one(0)],
-        **_F,
-    ),
+    op(QUANTIZE, np.zeros(3), out_dtype="int8", ref=[np.zeros(3), _one(0), _one(0)], **_F),
     op("_contrib_quantize_asym", rand(60) * 3, out_dtype="uint8", ref=_asymmetric, **_F),
     op(
         "_contrib_requantize",
@@ -136,21 +131,9 @@ CASES += [
         ref=[ints([-6, 0, 0, 5, 127], "int8"), _one(-0.09313226), _one(0.09313226)],
         **_F,
     ),
-    fails("_contrib_quantize_v2", ints([1], "int8"), match="quantized already"),
-    fails(
-        "_contrib_quantize_v2",
-        (2,),
-        min_calib_range=1,
-        match="one of min_calib_range and max_calib_",
-    ),
-    fails(
-        "_contrib_dequantize",
-        (2,),
-        _one(0),
-        _one(1),
-        error=TypeError,
-        match="data of dtype float32 given, int8 or",
-    ),
+    fails(QUANTIZE, ints([1], "int8"), match="quantized already"),
+    fails(QUANTIZE, (2,), min_calib_range=1, match="one of min_calib_range and max_calib_"),
+    fails("_contrib_dequantize", (2,), _one(0), _one(1), error=TypeError, match="float32 given"),
 ]
 
 # A histogram; threshold and divergence as MXNet 1.9.1 gives them.

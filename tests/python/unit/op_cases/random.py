@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Callable
 
-import mxlite as mx
 import numpy as np
+from mxlite.base import DTypeError, ShapeError
 from op_table import Case, draws, fails, ints, no_grad, op
 
 N = 20000
@@ -47,55 +47,38 @@ OTHERS: list[tuple[str, dict[str, float], float, float]] = [
     ("generalized_negative_binomial", {"mu": 2, "alpha": 0}, 2, 2),
 ]
 
+_F = {"dtypes": ("float32",)}
 CASES: list[Case] = []
-for _name, (_params, _mean, _variance) in DISTRIBUTIONS.items():
-    for _dtype in ("float32", "float64", "float16"):
+for _name, (_params, _mean, _var) in DISTRIBUTIONS.items():
+    for _as in ("float32", "float64", "float16"):
         CASES.append(
-            draws(
-                "random_" + _name,
-                check=_moments(_mean, _variance),
-                shape=(N,),
-                dtype=_dtype,
-                **_params,
-            )
+            draws("random_" + _name, check=_moments(_mean, _var), shape=(N,), dtype=_as, **_params)
         )
     _values = [np.array([v, v], "float64") for v in _params.values()]
     CASES += [
-        draws(
-            f"_random_{_name}_like", np.zeros((N, 1)), check=_moments(_mean, _variance), **_params
-        ),
-        draws("sample_" + _name, *_values, check=_rows([_mean] * 2, [_variance] * 2), shape=N),
+        draws(f"_random_{_name}_like", np.zeros((N, 1)), check=_moments(_mean, _var), **_params),
+        draws("sample_" + _name, *_values, check=_rows([_mean] * 2, [_var] * 2), shape=N),
         draws("random_" + _name, check=lambda x: x.shape == (0, 3), shape=(0, 3), **_params),
         draws("random_" + _name, check=lambda x: x.shape == (1,), **_params),
         fails(
             "random_" + _name,
             shape=(2,),
             dtype="int32",
-            error=mx.base.DTypeError,
+            error=DTypeError,
             match=f"random_{_name}: dtype int32",
             **_params,
         ),
-        fails(
-            "random_" + _name,
-            shape=(2, -1),
-            match=rf"{_name}: parameter shape: \(2, -1\) given",
-            **_params,
-        ),
+        fails("random_" + _name, shape=(2, -1), match=r"shape: \(2, -1\) given", **_params),
     ]
-for _name, _params, _mean, _variance in OTHERS:
+for _name, _params, _mean, _var in OTHERS:
     CASES.append(
-        draws("random_" + _name, check=_moments(_mean, _variance), shape=(N,), **_params)
-        if _variance
+        draws("random_" + _name, check=_moments(_mean, _var), shape=(N,), **_params)
+        if _var
         else op("random_" + _name, shape=(3,), ref=np.zeros(3), **_params)
     )
 
 CASES += [
-    draws(
-        "random_uniform",
-        check=lambda x: (x >= 0).all() and (x < 1).all(),
-        shape=(N,),
-        dtype="float16",
-    ),
+    draws("random_uniform", check=lambda x: x.min() >= 0 and x.max() < 1, shape=N, dtype="float16"),
     fails("random_uniform", low=2, high=1, match="low 2 and high 1"),
     fails("random_normal", scale=-1, match="scale -1 .*scale >= 0"),
     fails("random_gamma", alpha=0, match="alpha 0"),
@@ -103,14 +86,8 @@ CASES += [
     fails("random_poisson", lam=-1, match="lam -1"),
     fails("random_negative_binomial", k=1, p=1.5, match="p 1.5"),
     fails("random_generalized_negative_binomial", mu=-1, match="mu -1"),
-    fails("sample_normal", (2,), (3,), error=mx.base.ShapeError, match="sample_normal: "),
-    no_grad(
-        "sample_gamma",
-        np.array([-1.0, np.nan]),
-        np.ones(2),
-        ref=np.full(2, np.nan),
-        dtypes=("float32",),
-    ),
+    fails("sample_normal", (2,), (3,), error=ShapeError, match="sample_normal: "),
+    no_grad("sample_gamma", np.array([-1, np.nan]), np.ones(2), ref=np.full(2, np.nan), **_F),
     # Bounds that cross.
     draws(
         "sample_uniform",
@@ -135,14 +112,7 @@ CASES += [
         check=lambda x: x.min() < -(2**60) and x.max() > 2**60,
     ),
     fails("random_randint", low=3, high=3, match="low 3 and high 3"),
-    fails(
-        "random_randint",
-        low=0,
-        high=3,
-        dtype="float32",
-        error=mx.base.DTypeError,
-        match="int32 or int64",
-    ),
+    fails("random_randint", low=0, high=3, dtype="float16", error=DTypeError, match="int32 or"),
 ]
 
 
@@ -165,16 +135,11 @@ CASES += [
             and np.allclose(p, np.log([0.1, 0.2, 0.7])[x], rtol=1e-5)
         ),
     ),
-    fails("sample_multinomial", (2, 0), error=mx.base.ShapeError, match="sample_multinomial"),
-    fails("sample_multinomial", ints([1, 2]), error=mx.base.DTypeError, match="dtype int32"),
+    fails("sample_multinomial", (2, 0), error=ShapeError, match="sample_multinomial"),
+    fails("sample_multinomial", ints([1, 2]), error=DTypeError, match="dtype int32"),
     draws("sample_multinomial", np.ones(256), dtype="uint8", check=lambda x: x.shape == (1,)),
     *(
-        fails(
-            "sample_multinomial",
-            np.ones(count),
-            dtype=dtype,
-            match=f"dtype {dtype} given, one that holds all of {count} classes",
-        )
+        fails("sample_multinomial", np.ones(count), dtype=dtype, match=f"dtype {dtype} given")
         for dtype, count in [("uint8", 257), ("int8", 129), ("float16", 2049), ("bfloat16", 257)]
     ),
     draws(
@@ -187,5 +152,5 @@ CASES += [
         ),
     ),
     no_grad("shuffle", (0, 3), ref=lambda x: x),
-    fails("shuffle", np.array(1.0), error=mx.base.ShapeError, match="shuffle: "),
+    fails("shuffle", np.array(1.0), error=ShapeError, match="shuffle: "),
 ]

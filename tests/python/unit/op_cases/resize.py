@@ -9,7 +9,7 @@ from op_table import op
 
 from .conv import np_deconv, np_unfold
 
-ADAPTIVE, RESIZE = "_contrib_AdaptiveAvgPooling2D", "_contrib_BilinearResize2D"
+ADAPTIVE, SIZE = "_contrib_AdaptiveAvgPooling2D", "_contrib_BilinearResize2D"
 
 
 def larger(x: np.ndarray, scale: int) -> np.ndarray:
@@ -46,12 +46,13 @@ def _lines(size: int, out: int, align: bool) -> np.ndarray:
     return matrix
 
 
-def np_resize(x: np.ndarray, height: int, width: int, align: bool = True) -> np.ndarray:
+def np_sized(x: np.ndarray, height: int, width: int, align: int = 1) -> np.ndarray:
     """Return bilinear interpolation as two matrix products."""
     rows, columns = _lines(x.shape[2], height, align), _lines(x.shape[3], width, align)
     return np.einsum("hi,ncij,wj->nchw", rows, x, columns)
 
 
+TWICE = {"scale_height": 2.0, "scale_width": 2.0, "mode": "odd_scale"}
 CASES = [
     # im2col, col2im
     op(
@@ -68,32 +69,11 @@ CASES = [
     op("_contrib_AdaptiveAvgPooling2D", (2, 3, 5, 7), ref=lambda x: np_adaptive(x, 1, 1)),
     op(ADAPTIVE, (2, 3, 5, 7), output_size=(3, 4), ref=lambda x: np_adaptive(x, 3, 4)),
     op(ADAPTIVE, (2, 3, 2, 3), output_size=5, ref=lambda x: np_adaptive(x, 5, 5)),
-    op(RESIZE, (2, 3, 4, 5), height=7, width=3, ref=lambda x: np_resize(x, 7, 3)),
-    op(
-        RESIZE,
-        (2, 3, 4, 5),
-        height=8,
-        width=10,
-        align_corners=False,
-        ref=lambda x: np_resize(x, 8, 10, align=False),
-    ),
-    op(
-        RESIZE,
-        (1, 2, 5, 4),
-        scale_height=2.0,
-        scale_width=2.0,
-        mode="odd_scale",
-        ref=lambda x: np_resize(x, 9, 8),
-    ),
-    op(
-        RESIZE,
-        (1, 2, 5, 4),
-        (1, 1, 3, 6),
-        mode="like",
-        grad=[0],
-        ref=lambda x, _: np_resize(x, 3, 6),
-    ),
-    op(RESIZE, (1, 2, 5, 4), mode="to_even_up", ref=lambda x: np_resize(x, 6, 4)),
+    op(SIZE, (2, 3, 4, 5), height=7, width=3, ref=lambda x: np_sized(x, 7, 3)),
+    op(SIZE, (2, 3, 4, 5), height=8, width=9, align_corners=0, ref=lambda x: np_sized(x, 8, 9, 0)),
+    op(SIZE, (1, 2, 5, 4), **TWICE, ref=lambda x: np_sized(x, 9, 8)),
+    op(SIZE, (1, 2, 5, 4), (1, 1, 3, 6), mode="like", grad=[0], ref=lambda x, _: np_sized(x, 3, 6)),
+    op(SIZE, (1, 2, 5, 4), mode="to_even_up", ref=lambda x: np_sized(x, 6, 4)),
     op("UpSampling", (2, 3, 4, 5), scale=2, sample_type="nearest", ref=lambda x: larger(x, 2)),
     op(
         "UpSampling",

@@ -231,29 +231,21 @@ def _deformable(classes: int, parts: int, **p: Any) -> Any:
     )
 
 
+def pooled(x: np.ndarray, rois: np.ndarray) -> Any:
+    return np_roi_pooling(x, rois, (2, 3), 0.5)
+
+
+POOL = "ROIPooling"
 ALIGN, DEFORMABLE = "_contrib_ROIAlign", "_contrib_DeformablePSROIPooling"
 FLAT = {"pooled_size": (2, 3), "spatial_scale": 0.5}
 
 CASES = [
     # ROIPooling
-    op(
-        "ROIPooling",
-        (2, 3, 5, 6),
-        ROIS,
-        **FLAT,
-        ref=lambda x, b: np_roi_pooling(x, b, (2, 3), 0.5),
-        grad=[0],
-    ),
-    no_grad(
-        "ROIPooling",
-        (1, 2, 5, 6),
-        NAN_BOX,
-        **FLAT,
-        ref=lambda x, b: np_roi_pooling(x, b, (2, 3), 0.5),
-    ),
+    op(POOL, (2, 3, 5, 6), ROIS, **FLAT, ref=pooled, grad=[0]),
+    no_grad(POOL, (1, 2, 5, 6), NAN_BOX, **FLAT, ref=pooled),
     *(
         no_grad(
-            "ROIPooling",
+            POOL,
             x,
             boxes([0, 0, 0, 3, 3]),
             pooled_size=(2, 2),
@@ -262,25 +254,18 @@ CASES = [
         )
         for x in (WITH_NAN, np.full((1, 1, 4, 4), -np.inf))
     ),
-    no_grad("ROIPooling", (2, 3, 5, 6), NONE, **FLAT, ref=np.zeros((0, 3, 2, 3))),
+    no_grad(POOL, (2, 3, 5, 6), NONE, **FLAT, ref=np.zeros((0, 3, 2, 3))),
     fails(
-        "ROIPooling",
+        POOL,
         (2, 3, 5, 6),
         boxes([0, 0, 0, 1, 1], [2, 0, 0, 1, 1]),
         **FLAT,
         error=IndexError,
         match=r"rois\[1\] is of image 2, data has 2",
     ),
-    fails("ROIPooling", (2, 3, 5, 6), (4, 4), **FLAT, match=r"\(regions"),
-    fails("ROIPooling", (2, 3, 5), ROIS, **FLAT, match="4 dimensions"),
-    fails(
-        "ROIPooling",
-        (2, 3, 5, 6),
-        ROIS,
-        pooled_size=(2, 0),
-        spatial_scale=1,
-        match=r"pooled_size: \(2, 0\)",
-    ),
+    fails(POOL, (2, 3, 5, 6), (4, 4), **FLAT, match=r"\(regions"),
+    fails(POOL, (2, 3, 5), ROIS, **FLAT, match="4 dimensions"),
+    fails(POOL, (2, 3, 5, 6), ROIS, pooled_size=(2, 0), spatial_scale=1, match="size: .2, 0."),
     # ROIAlign
     _align((2, 3, 5, 6), ROIS, **FLAT),
     _align((2, 3, 5, 6), ROIS, pooled_size=(3, 2), spatial_scale=0.25, sample_ratio=2),

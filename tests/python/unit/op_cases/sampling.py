@@ -76,13 +76,15 @@ def _correlation(shape: tuple[int, ...], *options: Any) -> Any:
     )
 
 
-AFFINE = {"transform_type": "affine", "target_shape": (3, 4)}
+KIND = {"transform_type": "affine"}
+AFFINE = {**KIND, "target_shape": (3, 4)}
 TRANSFORMER = {**AFFINE, "sampler_type": "bilinear"}
 NAN_GRID = np.full((1, 2, 1, 2), 0.25)
 NAN_GRID[0, 1, 0, 1] = np.nan
 FAR_GRID = np.array([-1e30, np.inf, 1.0, -1.0]).reshape(1, 2, 1, 2)
 PIXELS = np.arange(1.0, 7.0).reshape(1, 1, 2, 3)
 
+ST = "SpatialTransformer"
 CASES = [
     # BilinearSampler
     op("BilinearSampler", (2, 3, 5, 6), rand(2, 2, 3, 4, low=-1.5, high=1.5), ref=np_sampler),
@@ -97,12 +99,7 @@ CASES = [
     ),
     no_grad("BilinearSampler", PIXELS, FAR_GRID, ref=np.zeros((1, 1, 1, 2))),
     no_grad("BilinearSampler", (0, 3, 5, 6), (0, 2, 3, 4), ref=np.zeros((0, 3, 3, 4))),
-    fails(
-        "BilinearSampler",
-        (2, 3, 5, 6),
-        (1, 2, 3, 4),
-        match=r"grid of shape \(1, 2, 3, 4\) given, \(2, 2, he",
-    ),
+    fails("BilinearSampler", (2, 3, 5, 6), (1, 2, 3, 4), match=r"grid .* .1, 2, 3, 4. .* .2, 2, "),
     fails(
         "BilinearSampler",
         (2, 3, 5, 6),
@@ -112,36 +109,19 @@ CASES = [
     ),
     # GridGenerator
     op("GridGenerator", (2, 6), **AFFINE, ref=lambda m: np_affine(m, 3, 4)),
-    op(
-        "GridGenerator",
-        (2, 6),
-        transform_type="affine",
-        target_shape=(1, 5),
-        ref=lambda m: np_affine(m, 1, 5),
-    ),
+    op("GridGenerator", (2, 6), **KIND, target_shape=(1, 5), ref=lambda m: np_affine(m, 1, 5)),
     op("GridGenerator", (2, 2, 3, 5), transform_type="warp", ref=np_warp),
     op("GridGenerator", (2, 2, 1, 1), transform_type="warp", ref=np.zeros((2, 2, 1, 1))),
     fails("GridGenerator", (2, 5), **AFFINE, match=r"\(batch, 6\) expected"),
-    fails(
-        "GridGenerator",
-        (2, 6),
-        transform_type="affine",
-        match=r"target_shape \(0, 0\) given, two pos",
-    ),
+    fails("GridGenerator", (2, 6), **KIND, match=r"target_shape \(0, 0\) given, two pos"),
     fails(
         "GridGenerator", (2, 3, 4, 4), transform_type="warp", match=r"\(batch, 2, height, width\)"
     ),
     fails("GridGenerator", (2, 6), transform_type="bend", match="transform"),
     # SpatialTransformer
+    op(ST, (2, 3, 5, 6), (2, 6), **TRANSFORMER, ref=lambda x, m: np_sampler(x, np_affine(m, 3, 4))),
     op(
-        "SpatialTransformer",
-        (2, 3, 5, 6),
-        (2, 6),
-        **TRANSFORMER,
-        ref=lambda x, m: np_sampler(x, np_affine(m, 3, 4)),
-    ),
-    op(
-        "SpatialTransformer",
+        ST,
         (2, 3, 3, 4),
         np.tile([1.0, 0, 0, 0, 1, 0], (2, 1)),
         **TRANSFORMER,
@@ -149,13 +129,7 @@ CASES = [
         grad=[0],
         dtypes=FLOATS[:3],
     ),
-    fails(
-        "SpatialTransformer",
-        (2, 3, 5, 6),
-        (1, 6),
-        **TRANSFORMER,
-        match=r"loc of shape \(1, 6\) given, .* needs \(2, 6\)",
-    ),
+    fails(ST, (2, 3, 5, 6), (1, 6), **TRANSFORMER, match=r"loc of shape .1, 6. .* .2, 6."),
     # Correlation
     _correlation((2, 3, 5, 6)),
     _correlation((2, 3, 6, 7), 3, 2, 2, 1, 3),
@@ -164,13 +138,7 @@ CASES = [
     _correlation((2, 3, 5, 6), 1, 0),
     _correlation((1, 16, 24, 24), 3, 1),  # large enough for several threads
     no_grad("Correlation", (0, 3, 5, 6), (0, 3, 5, 6), ref=np.zeros((0, 9, 3, 4))),
-    fails(
-        "Correlation",
-        (2, 3, 5, 6),
-        (2, 3, 5, 6),
-        kernel_size=2,
-        match="2 given, an odd number expected",
-    ),
+    fails("Correlation", (2, 3, 5, 6), (2, 3, 5, 6), kernel_size=2, match="2 given, an odd number"),
     fails("Correlation", (2, 3, 5, 6), (2, 3, 5, 6), max_displacement=3, match="too small"),
     fails("Correlation", (2, 3, 5, 6), (2, 3, 5, 5), match="data2 of sh"),
     # Crop

@@ -53,6 +53,7 @@ INT64 = {"dtype": "int64", "out_dtype": "int64", "grad": False}
 COLUMNS = ints([[0, 1], [3, 2], [2, 0]])
 F32 = {"out_dtype": "float32", "grad": False}
 
+VALUE = {"ret_typ": "value"}
 CASES = [
     op("sort", distinct(3, 5), ref=lambda x: np.sort(x, -1)),
     op("sort", distinct(3, 5, 2), axis=1, is_ascend=False, ref=lambda x: -np.sort(-x, 1)),
@@ -102,15 +103,7 @@ CASES = [
     op("argsort", distinct(3, 5), axis=0, **INT32, ref=lambda x: np.argsort(x, 0)),
     op("argsort", distinct(2, 3), axis=None, ref=lambda x: np.argsort(x, None), **F32),
     op("topk", distinct(3, 5), ref=lambda x: top(x, 1), **F32),
-    op(
-        "topk",
-        distinct(3, 5),
-        k=2,
-        axis=0,
-        is_ascend=True,
-        **INT32,
-        ref=lambda x: top(x, 2, 0, True),
-    ),
+    op("topk", distinct(3, 5), k=2, axis=0, is_ascend=1, **INT32, ref=lambda x: top(x, 2, 0, 1)),
     op("topk", distinct(3, 5), k=3, ret_typ="value", ref=lambda x: values(x, 3)),
     op("topk", distinct(3, 5), k=0, ret_typ="value", ref=lambda x: values(x, 5)),
     op(
@@ -123,23 +116,9 @@ CASES = [
         ref=lambda x: [values(x, 2, 1), top(x, 2, 1)],
     ),
     no_grad("topk", distinct(3, 5), k=2, axis=0, ret_typ="mask", ref=lambda x: mask(x, 2, 0)),
-    op(
-        "topk",
-        distinct(3, 4),
-        k=5,
-        axis=None,
-        ret_typ="value",
-        ref=lambda x: -np.sort(-x, None)[:5],
-    ),
+    op("topk", distinct(3, 4), k=5, axis=None, **VALUE, ref=lambda x: -np.sort(-x, None)[:5]),
     op("topk", TIES, k=2, ref=np.array([[0, 2]]), **F32),
-    no_grad(
-        "topk",
-        distinct(2, 3000),
-        k=7,
-        ret_typ="value",
-        ref=lambda x: values(x, 7),
-        dtypes=FLOATS[:2],
-    ),
+    no_grad("topk", distinct(2, 3000), k=7, **VALUE, ref=lambda x: values(x, 7), dtypes=FLOATS[:2]),
     fails("topk", (2, 3), k=4, match="k 4 .* 3 elements"),
     fails("topk", (2, 3), axis=-3, error=IndexError, match="axis -3"),
     op("_take_along_axis", (3, 4), COLUMNS, axis=1, ref=lambda x, i: np.take_along_axis(x, i, 1)),
