@@ -71,14 +71,11 @@ def test_a_hybridized_symbol_block_names_the_node():
     assert f"in SymbolBlock {block.name!r}, called with (2, 8) float32" in text
 
 
-def test_an_executor_names_the_node_of_a_wrong_value():
+def test_executors_and_modules_name_the_node_of_a_wrong_value():
     executor = taken().bind(mx.cpu(), {"data": nd.ones((2, 8)), "i": nd.array([5.0])})
     text = error_of(executor.forward)
     assert "index 5 is out of range" in text
     assert f"while running node tk ({place('tk')}) of tk" in text
-
-
-def test_a_module_names_the_node_of_a_wrong_value():
     module = mx.mod.Module(taken(), data_names=("data", "i"), label_names=None)
     module.bind([("data", (2, 8)), ("i", (2,))], for_training=False)
     module.init_params()
