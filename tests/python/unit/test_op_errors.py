@@ -7,7 +7,7 @@ exception that is an MXNetError, has the fitting builtin class and names the ope
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Callable
 
 import mxlite as mx
 import numpy as np
@@ -15,21 +15,8 @@ import pytest
 from op_cases import all_cases
 from op_table import Case, find_op, is_float, to_device
 
-DTYPES = (
-    "float32",
-    "float64",
-    "float16",
-    "bfloat16",
-    "bool",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-)
+DTYPES = ["float32", "float64", "float16", "bfloat16", "bool"]
+DTYPES += [f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
 AXES = {"axis", "dim", "axes", "axis1", "axis2", "dim1", "dim2"}
 WRONG_KINDS = {"list": [1, 2], "text": "text", "number": 3.5, "dict": {}, "nested": [[None]]}
 
@@ -102,6 +89,14 @@ def _tolerant(case: Case, kinds: Any, inputs: Any, params: dict[str, Any]) -> st
     return "" if problem == "no exception" else problem
 
 
+def _changed(case: Case, kinds: Any, change: Callable[[Any], Any]) -> Iterator[str]:
+    """Yield the problems of calls with all arrays changed, then with each alone."""
+    arrays = _arrays(case)
+    for chosen in (range(len(arrays)), *([i] for i in range(len(arrays)))):
+        mixed = [change(a) if i in chosen else a for i, a in enumerate(arrays)]
+        yield _tolerant(case, kinds, mixed, {})
+
+
 def _too_few(case: Case, schema: dict[str, Any]) -> Iterator[str]:
     arrays = _arrays(case)
     if arrays:
@@ -134,9 +129,8 @@ def _wrong_kinds(case: Case, schema: dict[str, Any]) -> Iterator[str]:
 
 def _unknown_parameter(case: Case, schema: dict[str, Any]) -> Iterator[str]:
     for param in schema["params"]:
-        yield _problem(
-            case, TypeError, _arrays(case), {param["name"] + "x": 1}, "did you mean", param["name"]
-        )
+        name = param["name"]
+        yield _problem(case, TypeError, _arrays(case), {name + "x": 1}, "did you mean", name)
     # Operators without parameters ignore keywords, but no arrays.
     value = 1 if schema["params"] or schema["variadic"] else mx.nd.ones((1,))
     yield _problem(case, TypeError, _arrays(case), {"zzzzzz": value}, "zzzzzz")
@@ -145,12 +139,10 @@ def _unknown_parameter(case: Case, schema: dict[str, Any]) -> Iterator[str]:
 def _wrong_values(case: Case, schema: dict[str, Any]) -> Iterator[str]:
     for param in schema["params"]:
         value = {"a": 1} if "str" in param["python_type"] else "text"
-        if param["name"] == "ctx":
-            continue
-        yield _problem(
-            case, (TypeError, ValueError), _arrays(case), {param["name"]: value}, param["name"]
-        )
-        yield _tolerant(case, (TypeError, ValueError), _arrays(case), {param["name"]: None})
+        name, kinds = param["name"], (TypeError, ValueError)
+        if name != "ctx":
+            yield _problem(case, kinds, _arrays(case), {name: value}, name)
+            yield _tolerant(case, kinds, _arrays(case), {name: None})
 
 
 def _missing_parameter(case: Case, schema: dict[str, Any]) -> Iterator[str]:
@@ -162,14 +154,9 @@ def _missing_parameter(case: Case, schema: dict[str, Any]) -> Iterator[str]:
 
 
 def _dtypes(case: Case, schema: dict[str, Any]) -> Iterator[str]:
-    arrays = _arrays(case)
+    kinds = (TypeError, ValueError, IndexError)
     for dtype in DTYPES:
-        yield _tolerant(
-            case, (TypeError, ValueError, IndexError), [a.astype(dtype) for a in arrays], {}
-        )
-        for i in range(len(arrays)):
-            mixed = [a.astype(dtype) if k == i else a for k, a in enumerate(arrays)]
-            yield _tolerant(case, (TypeError, ValueError, IndexError), mixed, {})
+        yield from _changed(case, kinds, lambda a, dtype=dtype: a.astype(dtype))
 
 
 def _axes(case: Case, schema: dict[str, Any]) -> Iterator[str]:
@@ -184,8 +171,6 @@ def _axes(case: Case, schema: dict[str, Any]) -> Iterator[str]:
 
 
 def _empty(case: Case, schema: dict[str, Any]) -> Iterator[str]:
-    arrays = _arrays(case)
-
     def empty(array: Any, axis: int) -> Any:
         if array.ndim == 0:
             return array
@@ -194,10 +179,7 @@ def _empty(case: Case, schema: dict[str, Any]) -> Iterator[str]:
         return mx.nd.zeros(tuple(shape), dtype=array.dtype)
 
     for axis in (0, -1):
-        yield _tolerant(case, (ValueError, IndexError), [empty(a, axis) for a in arrays], {})
-        for i in range(len(arrays)):
-            mixed = [empty(a, axis) if k == i else a for k, a in enumerate(arrays)]
-            yield _tolerant(case, (ValueError, IndexError), mixed, {})
+        yield from _changed(case, (ValueError, IndexError), lambda a, axis=axis: empty(a, axis))
 
 
 def _shapes(case: Case, schema: dict[str, Any]) -> Iterator[str]:

@@ -54,13 +54,10 @@ def test_numbers_in_arrays_give_the_bits_of_parameters(name: str, dtype: str, mi
     states, options, takes = UPDATES[name]
     update = _core.op(f"_multi_{'mp_' if mixed else ''}{name}")
     count = "num_tensors" if name == "lamb_update" else "num_weights"
-    lr = "learning_rates" if name == "lamb_update" else "lrs"
     options = {**options, count: len(SHAPES)}
-    named = {"lr": (lr, LRS), "wd": ("wds", WDS), "t": ("t", COUNTS)}
+    named = {"lr": ("lrs", LRS), "wd": ("wds", WDS), "t": ("t", COUNTS)}
     if name == "lamb_update":
-        named["t"] = ("step_count", COUNTS)
-    if name == "adadelta_update":
-        named["wd"] = ("wds", WDS)
+        named |= {"lr": ("learning_rates", LRS), "t": ("step_count", COUNTS)}
     given = dict(named[key] for key in takes.split())
     first, second = (arrays_of(states, dtype, mixed) for _ in range(2))
     group = len(first) // len(SHAPES)
@@ -86,18 +83,17 @@ def test_numbers_come_in_one_of_both_ways() -> None:
     arrays = [nd.ones(2) for _ in range(8)]
     numbers = nd.ones((3, 2))
     op = _core.op("_multi_adam_update")
-    with pytest.raises(TypeError, match="_multi_adam_update.*lrs"):
-        op(*arrays, num_weights=2)
-    with pytest.raises(TypeError, match="_multi_adam_update.*wds"):
-        op(*arrays, lrs=[1, 1], num_weights=2)
-    with pytest.raises(ValueError, match="lrs given both as a parameter and in an array"):
-        op(*arrays, numbers, nd.ones(1), lrs=[1, 1], num_weights=2)
-    with pytest.raises(ValueError, match="11 arrays given, 8 expected"):
-        op(*arrays, numbers, nd.ones(1), nd.ones(1), num_weights=2)
-    with pytest.raises(ValueError, match="shape .2, 2. given after the weights, 6 numbers expec"):
-        op(*arrays, nd.ones((2, 2)), nd.ones(1), num_weights=2)
-    with pytest.raises(ValueError, match="shape .2,. given after the weights, 1 numbers expected"):
-        op(*arrays, numbers, nd.ones(2), num_weights=2)
+    one, lrs = nd.ones(1), {"lrs": [1, 1]}
+    for kind, text, more, options in (
+        (TypeError, "_multi_adam_update.*lrs", [], {}),
+        (TypeError, "_multi_adam_update.*wds", [], lrs),
+        (ValueError, "lrs given both as a parameter and in an array", [numbers, one], lrs),
+        (ValueError, "11 arrays given, 8 expected", [numbers, one, one], {}),
+        (ValueError, "shape .2, 2. given after the weights, 6 numbers", [nd.ones((2, 2)), one], {}),
+        (ValueError, "shape .2,. given after the weights, 1 numbers", [numbers, nd.ones(2)], {}),
+    ):
+        with pytest.raises(kind, match=text):
+            op(*arrays, *more, num_weights=2, **options)
     with pytest.raises(ValueError, match="multi_sgd_update: 5 arrays given, 6 expected.*lrs and w"):
         nd.preloaded_multi_sgd_update(*arrays[:4], nd.ones(2), num_weights=2)
 
