@@ -77,29 +77,24 @@ def test_no_module_lists_operators():
     assert {at.split(":")[0] for at in found} == set(ALLOWED), "entries without a list"
 
 
-@pytest.mark.parametrize(
-    "table",
-    [
-        'X = ("Convolution", "Pooling", "relu")',
-        'X = {"Convolution": 1, "Pooling": 2, "relu": 2}',
-        'X = {1: "Convolution", 2: "Pooling", 3: "relu"}',
-        'X = "sin cos tan abs".split()',
-        'if x in {"sin", "cos", "tan"}: pass',
-        'rule("sin", "cos", "tan")(f)',
-    ],
-)
-def test_the_scan_finds_tables(table):
-    assert list(operator_lists(table))
+TABLES = [
+    'X = ("Convolution", "Pooling", "relu")',
+    'X = {"Convolution": 1, "Pooling": 2, "relu": 2}',
+    'X = {1: "Convolution", 2: "Pooling", 3: "relu"}',
+    'X = "sin cos tan abs".split()',
+    'if x in {"sin", "cos", "tan"}: pass',
+    'rule("sin", "cos", "tan")(f)',
+]
+OTHERS = [
+    '__all__ = ["Embedding", "Dropout", "Flatten"]',
+    '("sin", "cos")',
+    '("weight", "bias", "sum")',
+    '"""Return the sum and the mean of the data."""',
+]
 
 
-def test_the_scan_passes_over_other_lists():
-    for text in (
-        '__all__ = ["Embedding", "Dropout", "Flatten"]',
-        '("sin", "cos")',
-        '("weight", "bias", "sum")',
-        '"""Return the sum and the mean of the data."""',
-    ):
-        assert not list(operator_lists(text)), text
+def test_the_scan_finds_tables_and_passes_over_other_lists():
+    assert [text for text in (*TABLES, *OTHERS) if list(operator_lists(text))] == TABLES
 
 
 # ---- sparse storage ------------------------------------------------------------------------------
@@ -152,16 +147,12 @@ def test_sparse_results_of_scalars_equal_dense_ones(name, dtype):
     for scalar in SCALARS:
         if dtype in ("int32", "bool") and not np.isfinite(scalar):
             continue
-        if name in ("_mul_scalar", "_div_scalar") and (scalar == 0 or not np.isfinite(scalar)):
-            continue  # stay sparse without NaNs, as in 1.x
         dense = op(nd.array(data, dtype=dtype), scalar=scalar)
         sparse = op(nd.array(data, dtype=dtype).tostype("csr"), scalar=scalar)
+        if name in ("_mul_scalar", "_div_scalar") and (scalar == 0 or not np.isfinite(scalar)):
+            assert sparse.stype == "csr"  # without NaNs, as in 1.x
+            continue
         np.testing.assert_array_equal(sparse.asnumpy(), dense.asnumpy(), err_msg=str(scalar))
-
-
-def test_division_by_zero_leaves_a_sparse_array_sparse():
-    data = nd.array([[0, 1.0], [0, 0]]).tostype("csr")
-    assert (data / 0).stype == "csr" and (data * float("inf")).stype == "csr"
 
 
 def test_padded_memory_stays_zero_between_convolutions():
@@ -213,15 +204,10 @@ def test_loss_outputs_have_the_scale_that_mixed_precision_changes():
 
 
 @pytest.mark.parametrize(
-    ("name", "params"),
-    [
-        ("BatchNorm", {}),
-        ("_contrib_SyncBatchNorm", {"key": "k"}),
-        ("_contrib_BatchNormWithReLU", {}),
-    ],
+    "name", ["BatchNorm", "_contrib_SyncBatchNorm", "_contrib_BatchNormWithReLU"]
 )
-def test_float32_inputs_of_normalization_stay_so_in_a_half_block(name, params):
-    x = sym.var("data")
+def test_float32_inputs_of_normalization_stay_so_in_a_half_block(name):
+    x, params = sym.var("data"), {"key": "k"} if "Sync" in name else {}
     normalized = _core.op(name)(x, name="n", **params)
     block = mx.gluon.SymbolBlock(sym.FullyConnected(normalized, num_hidden=2, name="fc"), [x])
     block.cast("float16")

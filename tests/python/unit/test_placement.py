@@ -10,6 +10,7 @@ import pytest
 from mxlite import nd, sym
 
 GROUPS = {"first": mx.cpu(1), "second": mx.cpu(2)}
+HEADS = nd.array(np.arange(10.0).reshape(5, 2))
 
 
 def two_parts() -> Any:
@@ -18,6 +19,14 @@ def two_parts() -> Any:
         hidden = sym.BatchNorm(hidden, name="norm", fix_gamma=False)
     with mx.AttrScope(ctx_group="second"):
         return sym.FullyConnected(hidden, num_hidden=2, name="fc2") * 3
+
+
+def bound(groups: Any) -> Any:
+    executor = two_parts().simple_bind(mx.cpu(0), group2ctx=groups, data=(5, 3))
+    rng = np.random.RandomState(0)
+    for array in executor.arg_arrays:
+        array[:] = rng.uniform(-1, 1, array.shape)
+    return executor
 
 
 def test_arrays_are_made_where_their_nodes_run() -> None:
@@ -33,15 +42,11 @@ def test_arrays_are_made_where_their_nodes_run() -> None:
 
 
 def test_results_and_gradients_are_those_of_one_context() -> None:
-    rng = np.random.RandomState(0)
     found = []
     for groups in (None, GROUPS):
-        executor = two_parts().simple_bind(mx.cpu(0), group2ctx=groups, data=(5, 3))
-        rng.seed(0)
-        for array in executor.arg_arrays:
-            array[:] = rng.uniform(-1, 1, array.shape)
+        executor = bound(groups)
         (out,) = executor.forward(is_train=True)
-        executor.backward(nd.array(np.arange(10.0).reshape(5, 2)))
+        executor.backward(HEADS)
         assert out.ctx == (mx.cpu(2) if groups else mx.cpu(0))
         arrays = [out, *executor.grad_arrays, *executor.aux_arrays]
         found.append([array.asnumpy() for array in arrays])
@@ -55,12 +60,8 @@ def test_results_and_gradients_are_those_of_one_context() -> None:
 def test_a_monitor_sees_values_and_gradients_where_their_nodes_run(is_train: bool) -> None:
     seen: dict[Any, dict[str, np.ndarray]] = {}
     where: dict[str, mx.Context] = {}
-    net = two_parts()
     for groups in (None, GROUPS):
-        executor = net.simple_bind(mx.cpu(0), group2ctx=groups, data=(5, 3))
-        rng = np.random.RandomState(0)
-        for array in executor.arg_arrays:
-            array[:] = rng.uniform(-1, 1, array.shape)
+        executor = bound(groups)
         found = seen[groups is None] = {}
 
         def monitor(name: str, array: Any, found: dict[str, np.ndarray] = found) -> None:
@@ -70,7 +71,7 @@ def test_a_monitor_sees_values_and_gradients_where_their_nodes_run(is_train: boo
         executor.set_monitor_callback(monitor, monitor_all=True)
         executor.forward(is_train=is_train)
         if is_train:
-            executor.backward(nd.array(np.arange(10.0).reshape(5, 2)))
+            executor.backward(HEADS)
     assert where["fc1_output"] == where["norm_output"] == mx.cpu(1)
     assert where["fc2_output"] == mx.cpu(2)
     assert ("fc2_backward_output0" in where) == is_train

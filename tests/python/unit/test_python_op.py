@@ -20,6 +20,9 @@ def softmax(x):
 class _Loss:
     """Base of both kinds of softmax."""
 
+    def __init__(self):
+        super().__init__(need_top_grad=False)
+
     def list_arguments(self):
         return ["data", "label"]
 
@@ -28,9 +31,6 @@ class _Loss:
 
 
 class NumpySoftmax(_Loss, mx.operator.NumpyOp):
-    def __init__(self):
-        super().__init__(need_top_grad=False)
-
     def forward(self, in_data, out_data):
         out_data[0][:] = softmax(in_data[0])
 
@@ -40,9 +40,6 @@ class NumpySoftmax(_Loss, mx.operator.NumpyOp):
 
 
 class ArraySoftmax(_Loss, mx.operator.NDArrayOp):
-    def __init__(self):
-        super().__init__(need_top_grad=False)
-
     def forward(self, in_data, out_data):
         out_data[0][:] = nd.softmax(in_data[0])
 

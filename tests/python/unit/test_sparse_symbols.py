@@ -22,9 +22,8 @@ def linear(**options: Any) -> Any:
 
 def test_simple_bind_makes_arrays_of_the_variables_storage_types() -> None:
     executor = linear().simple_bind(mx.cpu(), data=(3, 4))
-    assert {k: v.stype for k, v in executor.arg_dict.items()} == {
-        "data": "csr", "fc_weight": "row_sparse", "label": "default",
-    }  # fmt: skip
+    stypes = [executor.arg_dict[name].stype for name in ("data", "fc_weight", "label")]
+    assert stypes == ["csr", "row_sparse", "default"]
     assert executor.grad_dict["fc_weight"].stype == "row_sparse"
     plain = linear().simple_bind(
         mx.cpu(), stype_dict={"data": "default", "fc_weight": "default"}, data=(3, 4)
@@ -126,19 +125,15 @@ def test_the_larger_of_sparse_arrays_is_sparse_by_its_elementwise_name(
 ) -> None:
     expected = getattr(np, name)(LEFT, RIGHT)
     left, right = (nd.array(value).tostype(stype) for value in (LEFT, RIGHT))
-    (out,) = getattr(sym, name)(sym.var("a"), sym.var("b")).bind(
-        mx.cpu(), {"a": left, "b": right}
-    ).forward()  # fmt: skip
-    assert out.stype == stype
-    np.testing.assert_allclose(out.asnumpy(), expected, rtol=1e-6)
+    composed = getattr(sym, name)(sym.var("a"), sym.var("b"))
+    (out,) = composed.bind(mx.cpu(), {"a": left, "b": right}).forward()
     eager = getattr(nd._internal, f"_{name}")
-    assert eager(left, right).stype == stype
-    np.testing.assert_allclose(eager(left, right).asnumpy(), expected, rtol=1e-6)
     # The broadcasting operators, and other pairs of storage types, are dense as in 1.x.
-    assert getattr(nd, f"broadcast_{name}")(left, right).stype == "default"
-    mixed = eager(left, nd.array(RIGHT))
-    assert mixed.stype == "default"
-    np.testing.assert_allclose(mixed.asnumpy(), expected, rtol=1e-6)
+    broadcast, mixed = getattr(nd, f"broadcast_{name}"), eager(left, nd.array(RIGHT))
+    found = [out, eager(left, right), broadcast(left, right), mixed]
+    assert [array.stype for array in found] == [stype, stype, "default", "default"]
+    for array in found:
+        np.testing.assert_allclose(array.asnumpy(), expected, rtol=1e-6)
     with pytest.raises(ValueError, match=f"_{name}: lhs has shape"):
         eager(left, nd.array(RIGHT[:2]).tostype(stype))
 

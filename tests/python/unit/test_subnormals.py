@@ -31,21 +31,10 @@ def count_zeros(x: nd.NDArray) -> int:
     return int((x.astype("float32").asnumpy().view(np.uint32) & 0x7FFFFFFF == 0).sum())
 
 
-def convolution(kernel: int, **options: Any) -> Callable[[], Any]:
-    def run() -> Any:
-        weight = nd.ones((32, 32 // options.get("num_group", 1), kernel, kernel))
-        options.setdefault("no_bias", True)
-        return nd.Convolution(
-            tiny(4, 32, 30, 30), weight, kernel=(kernel, kernel), num_filter=32, **options
-        )
-
-    return run
-
-
-def deconvolution() -> Any:
-    return nd.Deconvolution(
-        tiny(4, 32, 30, 30), nd.ones((32, 32, 3, 3)), kernel=(3, 3), num_filter=32
-    )
+def convolution(kernel: int, groups: int = 1, op: Any = nd.Convolution) -> Callable[[], Any]:
+    weight = nd.ones((32, 32 // groups, kernel, kernel))
+    options = {"num_filter": 32, "num_group": groups, "no_bias": True}
+    return lambda: op(tiny(4, 32, 30, 30), weight, kernel=(kernel, kernel), **options)
 
 
 def hybrid(block: gluon.HybridBlock, *shape: int) -> Callable[[], Any]:
@@ -100,8 +89,8 @@ FLUSHING = {
     ),
     "Convolution 1 x 1": convolution(1),
     "Convolution 3 x 3": convolution(3),
-    "depthwise Convolution": convolution(3, num_group=32),
-    "Deconvolution": deconvolution,
+    "depthwise Convolution": convolution(3, groups=32),
+    "Deconvolution": convolution(3, op=nd.Deconvolution),
     "gradient of a Convolution": data_gradient,
     "BatchNorm": lambda: nd.BatchNorm(
         tiny(8, 32, 30, 30), *(f((32,)) for f in (nd.ones, nd.zeros, nd.zeros, nd.ones))

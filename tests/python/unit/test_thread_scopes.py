@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import mxlite as mx
 import numpy as np
@@ -14,22 +14,8 @@ fail = nd._internal._raise_async
 
 def in_thread(function):
     """Run in another thread; returns its result or raises its error."""
-    result = []
-
-    def run():
-        try:
-            result.append((function(), None))
-        except Exception as error:
-            result.append((None, error))
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join(60)
-    assert not thread.is_alive()
-    value, error = result[0]
-    if error is not None:
-        raise error
-    return value
+    with ThreadPoolExecutor() as pool:
+        return pool.submit(function).result(60)
 
 
 @pytest.fixture(autouse=True)
@@ -103,15 +89,9 @@ def test_threads_differentiate_their_own_graphs_at_once():
             total += x.grad.asnumpy()
         return total
 
-    results, threads = {}, []
-    for factor in (1, 2, 3):
-        thread = threading.Thread(target=lambda f=factor: results.update({f: work(f)}))
-        thread.start()
-        threads.append(thread)
-    for thread in threads:
-        thread.join(60)
-    for factor in (1, 2, 3):
-        np.testing.assert_array_equal(results[factor], 50 * factor * np.array([2, 4]))
+    with ThreadPoolExecutor(3) as pool:
+        for factor, total in zip((1, 2, 3), pool.map(work, (1, 2, 3))):
+            np.testing.assert_array_equal(total, 50 * factor * np.array([2, 4]))
 
 
 def test_an_error_is_raised_by_waits_in_every_thread():

@@ -29,16 +29,18 @@ def test_parameters_are_those_of_the_published_cases(
     assert Model(hidden, layers, heads).parameters() / 1e6 == pytest.approx(millions, abs=0.6)
 
 
+def stages(model: Model, job: Job) -> list[model_.Work]:
+    last = job.pipeline - 1
+    return [model_.stage_work(model, job, last=stage == last) for stage in range(last + 1)]
+
+
 @pytest.mark.parametrize("tensor", [1, 4])
 @pytest.mark.parametrize("pipeline", [1, 2])
 def test_flops_are_those_of_dlperf(tensor: int, pipeline: int) -> None:
     model, job = Model(1536, 16, 16), Job(1, tensor, pipeline, 2)
     b, s, h, layers, v = 2, 2048, 1536, 16, 51200
     expected = 96 * b * s * layers * h**2 * (1 + s / (6 * h) + v / (16 * layers * h))
-    stages = [
-        model_.stage_work(model, job, last=stage == pipeline - 1) for stage in range(pipeline)
-    ]
-    assert tensor * sum(stage.flops for stage in stages) == pytest.approx(expected)
+    assert tensor * sum(work.flops for work in stages(model, job)) == pytest.approx(expected)
     kept = model_.stage_work(model, Job(1, 1, 1, 2, recompute=False), last=False)
     assert kept.flops == pytest.approx(72 * b * s * layers * h**2 * (1 + s / (6 * h)))
 
@@ -118,14 +120,11 @@ def test_the_bubble_is_that_of_a_schedule_played_step_by_step(
     model, rates = Model(1536, 16, 16, vocabulary=vocabulary), Rates(50e12, FREE)
     job = Job(1, 1, pipeline, 2, micro_batches)
     cluster = Nodes(8, 0.0, FREE, 0.0, FREE)
-    stages = [
-        model_.stage_work(model, job, last=stage == pipeline - 1).seconds(rates)
-        for stage in range(pipeline)
-    ]
+    seconds = [work.seconds(rates) for work in stages(model, job)]
     found = model_.predict(model, job, cluster, rates)
-    assert found.total == pytest.approx(schedule_seconds(stages, micro_batches), rel=1e-9)
+    assert found.total == pytest.approx(schedule_seconds(seconds, micro_batches), rel=1e-9)
     if vocabulary == 0:
-        share = found.bubble / (micro_batches * stages[0])
+        share = found.bubble / (micro_batches * seconds[0])
         assert share == pytest.approx((pipeline - 1) / micro_batches)
 
 
@@ -177,17 +176,15 @@ def test_rates_that_two_times_determine() -> None:
     rates = Rates(60e12, 700e9)
     found = model_.fitted_rates([(work, work.seconds(rates)) for work in works])
     assert (found.flops, found.bandwidth) == pytest.approx((60e12, 700e9))
-    with pytest.raises(ValueError, match="no rates of flops and bytes give"):
-        model_.fitted_rates([(works[0], 1.0), (works[0], 2.0)])
-    with pytest.raises(ValueError, match="no rates of flops and bytes give"):
-        model_.fitted_rates([(works[0], 1.0), (works[1], 10.0)])
+    for times in ([(works[0], 1.0), (works[0], 2.0)], [(works[0], 1.0), (works[1], 10.0)]):
+        with pytest.raises(ValueError, match="no rates of flops and bytes give"):
+            model_.fitted_rates(times)
 
 
 def test_heads_and_layers_must_divide() -> None:
-    with pytest.raises(ValueError, match="12 heads cannot be divided among 8 GPUs"):
-        model_.predict(Model(768, 12, 12), Job(1, 8, 1, 1), Nodes(), Rates(1, 1))
-    with pytest.raises(ValueError, match="12 layers cannot be divided among 8 GPUs"):
-        model_.predict(Model(768, 12, 12), Job(1, 1, 8, 1), Nodes(), Rates(1, 1))
+    for what, job in (("heads", Job(1, 8, 1, 1)), ("layers", Job(1, 1, 8, 1))):
+        with pytest.raises(ValueError, match=f"12 {what} cannot be divided among 8 GPUs"):
+            model_.predict(Model(768, 12, 12), job, Nodes(), Rates(1, 1))
 
 
 def test_the_published_tables_are_predicted() -> None:
