@@ -73,10 +73,8 @@ def test_what_libraries_for_1x_look_at() -> None:
     parts = [(slice(0, 3), mx.cpu(0)), (slice(3, 6), mx.cpu(1))]
     assert [(part, array.ctx) for part, array in group.data_arrays[0]] == parts
     assert group.data_arrays[0][1][1].asnumpy().tolist() == [[6, 7], [8, 9], [10, 11]]
-    assert [array.asnumpy().tolist() for _, array in group.label_arrays[0]] == [
-        [0, 1, 2],
-        [3, 4, 5],
-    ]
+    labels = [array.asnumpy().tolist() for _, array in group.label_arrays[0]]
+    assert labels == [[0, 1, 2], [3, 4, 5]]
     assert [array.shape for array in group.state_arrays[0]] == [(3, 2), (3, 2)]
     assert [array.shape for array in group.input_grad_arrays[0]] == [(3, 2), (3, 2)]
     weights = [array.asnumpy().tolist() for array in group.param_arrays[0]]

@@ -22,7 +22,9 @@ def two_parts() -> Any:
 
 
 def bound(groups: Any) -> Any:
-    executor = two_parts().simple_bind(mx.cpu(0), group2ctx=groups, data=(5, 3))
+    with mx.name.NameManager():
+        net = two_parts()
+    executor = net.simple_bind(mx.cpu(0), group2ctx=groups, data=(5, 3))
     rng = np.random.RandomState(0)
     for array in executor.arg_arrays:
         array[:] = rng.uniform(-1, 1, array.shape)

@@ -42,10 +42,7 @@ GOLDEN = b"".join(
 
 
 def golden_arrays() -> dict[str, mx.nd.NDArray]:
-    return {
-        "arg:w": nd.array([[1, 2, 3], [4, 5, 6]]),
-        "b": nd.array([7], dtype="int64"),
-    }
+    return {"arg:w": nd.array([[1, 2, 3], [4, 5, 6]]), "b": nd.array([7], dtype="int64")}
 
 
 def array_to_blob(array: nd.NDArray) -> bytes:

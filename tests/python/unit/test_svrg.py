@@ -54,23 +54,17 @@ def _reference(epochs, update_freq=2, batch_size=2, rate=0.05):
     return weights
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"kvstore": None},
-        {"context": [mx.cpu(0), mx.cpu(1)]},
-        {"context": [mx.cpu(0), mx.cpu(1)], "kvstore": "device"},
-    ],
-)
+TWO = {"context": [mx.cpu(0), mx.cpu(1)]}
+
+
+@pytest.mark.parametrize("options", [{}, {"kvstore": None}, TWO, {**TWO, "kvstore": "device"}])
 @pytest.mark.parametrize("on_store", ["0", "1"])
 def test_fit_takes_variance_reduced_steps(monkeypatch, options, on_store):
     monkeypatch.setenv("MXNET_UPDATE_ON_KVSTORE", on_store)
     data = _iter()
     kvstore = options.get("kvstore", "local")
-    module = SVRGModule(
-        _net(), label_names=["label"], context=options.get("context"), update_freq=2
-    )
+    context = options.get("context")
+    module = SVRGModule(_net(), label_names=["label"], context=context, update_freq=2)
     arguments = {"optimizer_params": {"learning_rate": 0.05}, "initializer": mx.init.One()}
     module.fit(data, eval_metric="mse", kvstore=kvstore, num_epoch=5, **arguments)
     np.testing.assert_allclose(_weights(module), _reference(5), rtol=1e-5)
