@@ -8,7 +8,8 @@ from typing import Any, Callable
 
 import mxlite as mx
 import pytest
-from mxlite import autograd, gluon, nd
+from blocks import ready, recorded, sequential
+from mxlite import gluon, nd
 from mxlite.gluon import nn
 from mxlite.gluon.parameter.bindings import Binding, Bindings
 
@@ -83,9 +84,7 @@ def test_new_arrays_of_any_layer_are_used(hybridize: bool, checkpointed: bool) -
     for value in (1.0, 2.0, 3.0):
         set_all(net[1], value)
         for _ in range(2):
-            with autograd.record():
-                y = net(X)
-            y.backward()
+            y = recorded(net, X)
             assert y.asscalar() == 6 * value
             assert net[1].weight.grad().asnumpy().tolist() == [[3, 3]]
 
@@ -109,8 +108,7 @@ def test_a_layer_that_is_called_alone_has_a_graph_of_its_own() -> None:
 
 def test_a_child_of_a_layer_that_is_not_hybridized() -> None:
     net = nn.HybridSequential()
-    inner = nn.HybridSequential()
-    inner.add(nn.HybridLambda(lambda F, x: x + 1))
+    inner = sequential(nn.HybridLambda(lambda F, x: x + 1))
     net.add(inner)
     net.hybridize()
     assert net(X).asnumpy().tolist() == [[2, 3]]
@@ -128,8 +126,7 @@ class Scaled(gluon.HybridBlock):
 
 
 def test_a_new_parameter_of_a_layer() -> None:
-    net = nn.HybridSequential()
-    net.add(Scaled())
+    net = sequential(Scaled())
     net.hybridize()
     assert net(X).asnumpy().tolist() == [[1, 2]]
     net[0].scale = net[0].params.get("scale", shape=(1,), init=mx.init.Constant(3))
@@ -150,8 +147,7 @@ def test_a_context_more_ends_the_direct_calls() -> None:
 
 
 def test_what_a_copied_block_knows_is_its_own() -> None:
-    net = nn.Dense(1, in_units=2, use_bias=False)
-    net.initialize(mx.init.One())
+    net = ready(nn.Dense(1, in_units=2, use_bias=False), mx.init.One())
     for _ in range(3):
         net(X)
     assert net._compilation.resolved.valid

@@ -11,6 +11,7 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
+from blocks import ready, sequential
 from mxlite import gluon, nd
 from mxlite.base import FileFormatError, MXNetError
 from mxlite.gluon import nn
@@ -159,8 +160,7 @@ def test_an_attribute_keeps_its_kind() -> None:
 
 
 def test_the_tree_is_shown() -> None:
-    net = nn.HybridSequential()
-    net.add(nn.Dense(4, activation="relu", in_units=3), nn.HybridSequential())
+    net = sequential(nn.Dense(4, activation="relu", in_units=3), nn.HybridSequential())
     net[1].add(nn.Dropout(0.5))
     assert repr(net) == (
         "HybridSequential(\n"
@@ -192,8 +192,7 @@ def test_apply_reaches_children_before_the_parent() -> None:
 
 
 def test_hooks_see_inputs_and_outputs_and_can_be_detached() -> None:
-    layer = nn.Dense(1, in_units=1)
-    layer.initialize("ones")
+    layer = ready(nn.Dense(1, in_units=1), "ones")
     calls: list[str] = []
     before = layer.register_forward_pre_hook(lambda block, args: calls.append("before"))
     after = layer.register_forward_hook(
@@ -208,8 +207,7 @@ def test_hooks_see_inputs_and_outputs_and_can_be_detached() -> None:
 
 
 def test_cast_keeps_batch_norm_in_float32() -> None:
-    net = small_net()
-    net.initialize()
+    net = ready(small_net())
     net.cast("float16")
     kinds = {name: param.data().dtype for name, param in net._collect_params_with_prefix().items()}
     assert kinds["0.weight"] == kinds["2.bias"] == np.float16
@@ -217,15 +215,13 @@ def test_cast_keeps_batch_norm_in_float32() -> None:
 
 
 def test_initialize_chooses_by_the_parameter_s_own_initializer() -> None:
-    layer = nn.Dense(2, in_units=3, bias_initializer="ones")
-    layer.initialize(mx.init.Constant(5))
+    layer = ready(nn.Dense(2, in_units=3, bias_initializer="ones"), mx.init.Constant(5))
     assert layer.weight.data().asnumpy().min() == 5
     np.testing.assert_array_equal(layer.bias.data().asnumpy(), [1, 1])
 
 
 def test_summary_is_the_table_of_mxnet(capsys: pytest.CaptureFixture[str]) -> None:
-    net = small_net()
-    net.initialize()
+    net = ready(small_net())
     net.summary(nd.ones((1, 2, 5, 5)))
     lines = capsys.readouterr().out.splitlines()
     assert (
@@ -246,9 +242,7 @@ def test_summary_is_the_table_of_mxnet(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_summary_of_a_hybridized_block_is_refused() -> None:
-    net = small_net()
-    net.initialize()
-    net.hybridize()
+    net = ready(small_net(), hybridize=True)
     with pytest.raises(AssertionError, match="is hybridized; print the summary before") as caught:
         net.summary(nd.ones((1, 2, 5, 5)))
     assert isinstance(caught.value, MXNetError)
@@ -290,9 +284,7 @@ def test_a_file_is_written_as_mxnet_writes_it(tmp_path: Path) -> None:
 
 
 def test_loading_gives_deferred_parameters_their_shape() -> None:
-    net = nn.HybridSequential()
-    net.add(nn.Conv2D(2, 3), nn.BatchNorm(), nn.Dense(2))
-    net.initialize()
+    net = ready(sequential(nn.Conv2D(2, 3), nn.BatchNorm(), nn.Dense(2)))
     net.load_parameters(DATA / "net.params")
     assert net[2].weight.shape == (2, 18)
     mxnet_output(net)
@@ -330,8 +322,7 @@ def test_missing_and_extra_parameters_are_named_with_suggestions(tmp_path: Path)
 
 
 def test_wrong_names_change_no_parameter(tmp_path: Path) -> None:
-    net = nn.Dense(2, in_units=2)
-    net.initialize("zeros")
+    net = ready(nn.Dense(2, in_units=2), "zeros")
     nd.save(tmp_path / "a", {"weight": nd.ones((2, 2)), "bias": nd.ones((2,)), "x": nd.ones((1,))})
     with pytest.raises(ValueError, match="'x' loaded"):
         net.load_parameters(tmp_path / "a")
@@ -363,8 +354,7 @@ def test_casts_to_no_type_are_refused_at_the_call(dtype: Any) -> None:
 
 
 def test_types_are_cast_on_request_only(tmp_path: Path) -> None:
-    net = nn.Dense(2, in_units=2)
-    net.initialize()
+    net = ready(nn.Dense(2, in_units=2))
     net.cast("float16")
     net.save_parameters(tmp_path / "a")
     other = nn.Dense(2, in_units=2)
@@ -377,8 +367,7 @@ def test_types_are_cast_on_request_only(tmp_path: Path) -> None:
 
 
 def test_another_context_than_before_is_refused(tmp_path: Path) -> None:
-    net = nn.Dense(2, in_units=2)
-    net.initialize(ctx=mx.cpu(0))
+    net = ready(nn.Dense(2, in_units=2), ctx=mx.cpu(0))
     net.save_parameters(tmp_path / "a")
     with pytest.raises(ValueError, match=r"on \[cpu\(1\)\] because it was previously"):
         net.load_parameters(tmp_path / "a", ctx=mx.cpu(1))
@@ -404,8 +393,7 @@ def test_damaged_foreign_and_missing_files_are_errors_that_name_the_file(tmp_pat
 
 
 def test_a_failed_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    net = small_net()
-    net.initialize()
+    net = ready(small_net())
     path = tmp_path / "a.params"
     net.save_parameters(path)
     before = path.read_bytes()

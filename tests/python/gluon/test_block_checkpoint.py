@@ -11,6 +11,7 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
+from blocks import ready, recorded, sequential
 from mxlite import autograd, gluon
 from mxlite.gluon import nn
 
@@ -81,8 +82,7 @@ class OfPlain(gluon.Block):
 def steps(make: Any, mark: Any, hybridize: Any, dtype: str = "float32") -> list[np.ndarray]:
     """Train a few steps; return outputs, gradients and parameters as bytes would compare them."""
     mx.random.seed(5)
-    net = make()
-    net.initialize(mx.init.Xavier())
+    net = ready(make(), mx.init.Xavier())
     net.cast(dtype)
     mark(net)
     hybridize(net)
@@ -164,19 +164,14 @@ def test_blocks_that_are_not_hybrid_and_their_structures() -> None:
 
 @pytest.mark.parametrize("hybridize", [False, True])
 def test_running_statistics_are_updated_once(hybridize: bool) -> None:
-    net = nn.HybridSequential()
-    net.add(nn.BatchNorm(momentum=0.5))
-    outer = nn.HybridSequential()
-    outer.add(net)
-    outer.initialize()
+    net = sequential(nn.BatchNorm(momentum=0.5))
+    outer = ready(sequential(net))
     net.checkpoint()
     outer.hybridize(hybridize)
     x = mx.nd.array(np.random.RandomState(0).normal(3, 1, (64, 4)))
     mean = np.zeros(4, "float32")
     for _ in range(3):
-        with autograd.record():
-            y = outer(x)
-        y.backward()
+        recorded(outer, x)
         mean = 0.5 * mean + 0.5 * x.asnumpy().mean(axis=0)
         np.testing.assert_allclose(net[0].running_mean.data().asnumpy(), mean, rtol=1e-5)
 
@@ -260,8 +255,7 @@ def test_backward_frees_what_it_has_computed_again(mode: str) -> None:
 
 def test_gradients_of_gradients_and_retained_graphs() -> None:
     def results(checkpoint: bool) -> list[np.ndarray]:
-        net = nn.Dense(3, activation="tanh", in_units=4)
-        net.initialize(mx.init.Constant(0.3))
+        net = ready(nn.Dense(3, activation="tanh", in_units=4), mx.init.Constant(0.3))
         net.checkpoint(checkpoint)
         x = mx.nd.array([[1.0, -2, 0.5, 3]])
         x.attach_grad()
@@ -302,8 +296,7 @@ def test_gradient_of_a_value_from_outside_that_forward_uses() -> None:
 
 
 def test_changes_before_backward_are_anomalies() -> None:
-    net = nn.Dense(3, in_units=2)
-    net.initialize()
+    net = ready(nn.Dense(3, in_units=2))
     net.checkpoint()
     x = mx.nd.ones((4, 2))
     x.attach_grad()
@@ -352,8 +345,7 @@ def test_forward_that_writes_a_parameter_is_refused() -> None:
                 self.weight.set_data(self.weight.data() * 2)
             return x * self.weight.data()
 
-    net = Writes()
-    net.initialize()
+    net = ready(Writes())
     net.checkpoint()
     x = mx.nd.ones((2,))
     x.attach_grad()
@@ -362,8 +354,7 @@ def test_forward_that_writes_a_parameter_is_refused() -> None:
 
 
 def test_without_recording_nothing_is_run_again() -> None:
-    net = nn.Dense(3, in_units=2)
-    net.initialize()
+    net = ready(nn.Dense(3, in_units=2))
     net.checkpoint()
     net.hybridize()
     x = mx.nd.ones((4, 2))
@@ -374,9 +365,7 @@ def test_without_recording_nothing_is_run_again() -> None:
         y = net(x)
     np.testing.assert_array_equal(y.asnumpy(), wanted)
     net.checkpoint(False)
-    with autograd.record():
-        y = net(x)
-    y.backward()
+    y = recorded(net, x)
 
 
 def _checkpointed(function: Any, x: Any) -> Any:
@@ -396,9 +385,7 @@ def test_a_checkpoint_that_is_run_again_inside_another_keeps_the_masks() -> None
     mx.random.seed(3)
     x = mx.nd.ones((50,))
     x.attach_grad()
-    with autograd.record():
-        y = _checkpointed(body, x)
-    y.backward()
+    y = recorded(_checkpointed, body, x)
     np.testing.assert_array_equal(x.grad.asnumpy(), y.asnumpy())
     assert 0 < float((y == 0).sum().asscalar()) < 50
 

@@ -8,6 +8,7 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
+from blocks import ready, recorded
 from mxlite import autograd, nd
 from mxlite.gluon import nn
 from mxlite.gluon.contrib import nn as contrib
@@ -30,9 +31,7 @@ def test_branches_are_joined_in_order_and_learn(container: Any) -> None:
     net.add(nn.Dense(4, in_units=3, use_bias=False, prefix="last_"))
     net.initialize(mx.init.Normal(1))
     x = _rand(5, 3)
-    with autograd.record():
-        y = net(nd.array(x))
-    y.backward()
+    y = recorded(net, nd.array(x))
     weight, bias = net[0].weight.data().asnumpy(), net[0].bias.data().asnumpy()
     last = net[2].weight.data().asnumpy()
     assert_allclose(y.asnumpy(), np.hstack([x @ weight.T + bias, x, x @ last.T]), rtol=1e-5)
@@ -88,9 +87,7 @@ def test_shuffle_moves_channels_into_space(layer: Any, factors: Any, shape: Any)
 def test_gradient_of_shuffle_goes_back_to_its_element(layer: Any, factors: Any, shape: Any) -> None:
     x, net = nd.array(np.arange(np.prod(shape)).reshape(shape)), layer(factors)
     x.attach_grad()
-    with autograd.record():
-        y = (net(x) ** 2).sum() / 2
-    y.backward()
+    recorded(lambda: (net(x) ** 2).sum() / 2)
     assert_array_equal(x.grad.asnumpy(), x.asnumpy())
 
 
@@ -119,9 +116,7 @@ def test_on_one_device_it_trains_as_batch_norm(devices: int | None) -> None:
     results = []
     for layer in layers:
         layer.initialize(mx.init.One())
-        with autograd.record():
-            y = layer(nd.array(x)) ** 3
-        y.backward()
+        y = recorded(lambda net=layer: net(nd.array(x)) ** 3)
         results.append(
             [y.asnumpy(), layer.gamma.grad().asnumpy(), layer.running_var.data().asnumpy()]
         )
@@ -130,8 +125,7 @@ def test_on_one_device_it_trains_as_batch_norm(devices: int | None) -> None:
 
 
 def test_it_trains_only_on_as_many_devices_as_were_given() -> None:
-    net = contrib.SyncBatchNorm(in_channels=3, num_devices=4, prefix="bn_")
-    net.initialize()
+    net = ready(contrib.SyncBatchNorm(in_channels=3, num_devices=4, prefix="bn_"))
     x = _rand(2, 3, 4)
     want = x / np.sqrt(1 + 1e-5)
     assert_allclose(net(nd.array(x)).asnumpy(), want, rtol=1e-5)
@@ -145,13 +139,10 @@ def test_it_trains_only_on_as_many_devices_as_were_given() -> None:
 
 
 def test_global_statistics_need_no_other_device() -> None:
-    net = contrib.SyncBatchNorm(in_channels=3, num_devices=4, use_global_stats=True)
-    net.initialize()
+    net = ready(contrib.SyncBatchNorm(in_channels=3, num_devices=4, use_global_stats=True))
     x = nd.array(_rand(2, 3, 4))
     x.attach_grad()
-    with autograd.record():
-        y = net(x)
-    y.backward()
+    recorded(net, x)
     assert_allclose(x.grad.asnumpy(), np.full(x.shape, 1 / np.sqrt(1 + 1e-5)), rtol=1e-5)
 
 

@@ -10,7 +10,8 @@ from typing import Any, Callable
 import mxlite as mx
 import numpy as np
 import pytest
-from mxlite import autograd, gluon, nd
+from blocks import ready, recorded, sequential
+from mxlite import gluon, nd
 from mxlite.gluon import nn
 
 
@@ -23,8 +24,7 @@ WAYS = pytest.mark.parametrize("copied", [copy.deepcopy, pickled])
 
 def trained_net(x: nd.NDArray) -> nn.HybridSequential:
     """Return a hybridized network that has run and has been trained for one step."""
-    net = nn.HybridSequential()
-    net.add(nn.Dense(4), nn.HybridLambda("tanh"), nn.BatchNorm(), nn.Dense(2))
+    net = sequential(nn.Dense(4), nn.HybridLambda("tanh"), nn.BatchNorm(), nn.Dense(2))
     net.initialize(mx.init.Xavier())
     net.hybridize()
     trainer = gluon.Trainer(net.collect_params(), "adam")
@@ -33,9 +33,7 @@ def trained_net(x: nd.NDArray) -> nn.HybridSequential:
 
 
 def step(net: gluon.Block, trainer: gluon.Trainer, x: nd.NDArray) -> None:
-    with autograd.record():
-        loss = (net(x) ** 2).sum()
-    loss.backward()
+    recorded(lambda: (net(x) ** 2).sum())
     trainer.step(1)
 
 
@@ -66,9 +64,7 @@ def test_a_copied_parameter_keeps_its_gradient_request(
         if grad_req == "null":
             continue
         for _ in range(2):
-            with autograd.record():
-                loss = (other.data(ctx) * 5).sum()
-            loss.backward()
+            recorded(lambda array: (array * 5).sum(), other.data(ctx))
         times = 2 if grad_req == "add" else 1
         np.testing.assert_array_equal(other.grad(ctx).asnumpy(), [5 * times, 5 * times])
         np.testing.assert_array_equal(param.grad(ctx).asnumpy(), [0, 0])
@@ -77,9 +73,7 @@ def test_a_copied_parameter_keeps_its_gradient_request(
 @WAYS
 def test_shared_parameters_stay_shared(copied: Callable[[Any], Any]) -> None:
     first = nn.Dense(3, in_units=3)
-    net = nn.HybridSequential()
-    net.add(first, nn.Dense(3, in_units=3, params=first.params))
-    net.initialize()
+    net = ready(sequential(first, nn.Dense(3, in_units=3, params=first.params)))
     other = copied(net)
     assert other[0].weight is other[1].weight
     assert other[0].weight is not first.weight
@@ -98,19 +92,14 @@ def test_an_imported_block_is_copied(copied: Callable[[Any], Any], tmp_path: Pat
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_parameters_are_pickled_by_every_protocol(protocol: int) -> None:
-    param = gluon.Parameter("p", shape=(2,))
-    param.initialize(mx.init.One(), ctx=[mx.cpu(0), mx.cpu(1)])
+    param = ready(gluon.Parameter("p", shape=(2,)), mx.init.One(), ctx=[mx.cpu(0), mx.cpu(1)])
     other = pickle.loads(pickle.dumps(param, protocol))
     assert [array.ctx for array in other.list_data()] == [mx.cpu(0), mx.cpu(1)]
 
 
 def test_a_shallow_copy_leaves_the_original_s_gradient_alone() -> None:
-    net = nn.Dense(1, in_units=2, use_bias=False)
-    net.initialize()
-    net.hybridize()
-    with autograd.record():
-        loss = net(nd.array([[1, 2]])).sum()
-    loss.backward()
+    net = ready(nn.Dense(1, in_units=2, use_bias=False), hybridize=True)
+    recorded(lambda: net(nd.array([[1, 2]])).sum())
     other = copy.copy(net)
     other(nd.ones((1, 2)))
     assert copy.copy(net.weight).data() is net.weight.data()

@@ -6,6 +6,7 @@ from typing import Any
 
 import mxlite as mx
 import numpy as np
+from blocks import ready, sequential
 from mxlite import gluon, nd
 from mxlite.gluon import nn
 
@@ -32,9 +33,7 @@ def test_forward_is_called_once_where_shapes_are_deferred() -> None:
             calls.append(x.shape)
             return self.norm(self.dense(x)), [x * 2]
 
-    net = Net()
-    net.initialize()
-    net.hybridize()
+    net = ready(Net(), hybridize=True)
     x = values(2, 4)
     with mx.autograd.record():
         found, more = net(x)
@@ -77,19 +76,14 @@ def test_a_parameter_without_use_does_not_keep_the_others_from_being_found() -> 
         def forward(self, x: Any) -> Any:
             return nd.FullyConnected(x, self.used.data(), num_hidden=3, no_bias=True)
 
-    net = Net()
-    net.initialize(mx.init.One())
-    net.hybridize()
+    net = ready(Net(), mx.init.One(), hybridize=True)
     x = values(2, 4)
     same(net(x), nd.dot(x, nd.ones((4, 3))))
     assert net.used.shape == (3, 4)
 
 
 def test_training_is_not_run_with_the_trace_for_inference() -> None:
-    net = nn.HybridSequential()
-    net.add(nn.Dense(64), nn.Dropout(0.5))
-    net.initialize(mx.init.One())
-    net.hybridize()
+    net = ready(sequential(nn.Dense(64), nn.Dropout(0.5)), mx.init.One(), hybridize=True)
     x = nd.ones((2, 4))
     assert float((net(x) == 4).min().asscalar()) == 1
     with mx.autograd.train_mode():

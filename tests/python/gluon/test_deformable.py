@@ -7,7 +7,8 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
-from mxlite import autograd, gluon, nd
+from blocks import ready, recorded
+from mxlite import gluon, nd
 from mxlite.gluon import nn
 from mxlite.gluon.contrib import cnn
 from numpy.testing import assert_allclose
@@ -23,8 +24,7 @@ def test_a_new_layer_is_an_ordinary_convolution(layer: Any, hybrid: bool) -> Non
     net.initialize(mx.init.Normal(1))
     net.hybridize(hybrid)
     y = net(x)
-    plain = nn.Conv2D(6, (3, 2), strides=2, padding=(1, 0), groups=2, activation="relu")
-    plain.initialize()
+    plain = ready(nn.Conv2D(6, (3, 2), strides=2, padding=(1, 0), groups=2, activation="relu"))
     plain(x)
     plain.weight.set_data(net.deformable_conv_weight.data())
     assert_allclose(y.asnumpy(), plain(x).asnumpy(), rtol=1e-4, atol=1e-5)
@@ -32,8 +32,7 @@ def test_a_new_layer_is_an_ordinary_convolution(layer: Any, hybrid: bool) -> Non
 
 @pytest.mark.parametrize("layer", LAYERS)
 def test_an_offset_of_one_pixel_shifts_the_samples(layer: Any) -> None:
-    net = layer(1, 1, in_channels=1, use_bias=False, weight_initializer="ones")
-    net.initialize()
+    net = ready(layer(1, 1, in_channels=1, use_bias=False, weight_initializer="ones"))
     bias = np.zeros(net.offset_bias.shape, np.float32)
     bias[1] = 1  # the horizontal offset
     net.offset_bias.set_data(nd.array(bias))
@@ -47,9 +46,7 @@ def test_an_offset_of_one_pixel_shifts_the_samples(layer: Any) -> None:
 def test_all_parameters_learn(layer: Any) -> None:
     net = layer(2, 3, in_channels=2, num_deformable_group=2, offset_weight_initializer="normal")
     net.initialize(mx.init.Normal(1))
-    with autograd.record():
-        loss = (net(nd.random.uniform(shape=(1, 2, 6, 6))) ** 2).sum()
-    loss.backward()
+    recorded(lambda: (net(nd.random.uniform(shape=(1, 2, 6, 6))) ** 2).sum())
     for name, param in net.collect_params().items():
         assert np.abs(param.grad().asnumpy()).sum() > 0, name
 

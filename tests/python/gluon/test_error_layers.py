@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mxlite as mx
 import pytest
+from blocks import ready, sequential
 from mxlite import gluon, nd
 from mxlite.gluon import nn
 
@@ -30,10 +31,7 @@ def error_of(call) -> str:
 @pytest.mark.parametrize("hybrid", [False, True])
 @pytest.mark.parametrize("shape_is_known", [False, True])
 def test_the_layer_and_its_path_are_named(hybrid, shape_is_known):
-    net = Net()
-    net.initialize()
-    if hybrid:
-        net.hybridize()
+    net = ready(Net(), hybridize=hybrid)
     if shape_is_known:
         net(nd.ones((1, 3, 20, 20)))
     text = error_of(lambda: net(nd.ones((1, 3, 8, 8))))
@@ -44,8 +42,7 @@ def test_the_layer_and_its_path_are_named(hybrid, shape_is_known):
 
 
 def test_a_single_layer_is_named_without_path():
-    layer = nn.Dense(2, in_units=4)
-    layer.initialize()
+    layer = ready(nn.Dense(2, in_units=4))
     text = error_of(lambda: layer(nd.ones((1, 3))))
     assert f"\n    in Dense {layer.name!r}, called with (1, 3) float32" in text
 
@@ -60,8 +57,7 @@ def test_symbols_name_the_layer():
 
 def test_symbol_block_names_itself_and_the_node():
     out = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, name="last")
-    block = gluon.SymbolBlock(out, mx.sym.var("data"))
-    block.initialize()
+    block = ready(gluon.SymbolBlock(out, mx.sym.var("data")))
     block(nd.ones((1, 3)))
     text = error_of(lambda: block(nd.ones((1, 4))))
     assert block.name in text and "(1, 4) float32" in text
@@ -81,8 +77,7 @@ def test_the_same_error_raised_twice_is_described_once():
 
 @pytest.mark.parametrize("hybrid", [False, True])
 def test_asynchronous_errors_point_to_the_users_line(hybrid):
-    net = nn.HybridSequential()
-    net.add(nn.HybridLambda(lambda F, x: F.Custom(x, op_type="fails_late")), nn.Flatten())
+    net = sequential(nn.HybridLambda(lambda F, x: F.Custom(x, op_type="fails_late")), nn.Flatten())
     net.initialize()
     if hybrid:
         net.hybridize()
@@ -114,8 +109,7 @@ class FailsLateProp(mx.operator.CustomOpProp):
 
 
 def test_layers_of_gluon_are_not_where_a_call_comes_from():
-    layer = nn.Embedding(3, 2)
-    layer.initialize()
+    layer = ready(nn.Embedding(3, 2))
     out = layer(nd.array([1, 2]))
     out.wait_to_read()
     with mx.autograd.detect_anomaly():
@@ -125,8 +119,6 @@ def test_layers_of_gluon_are_not_where_a_call_comes_from():
 
 @pytest.mark.parametrize("hybrid", [False, True])
 def test_an_error_of_a_block_called_with_bfloat16_is_kept(hybrid):
-    layer = nn.Dense(2, in_units=3, dtype="bfloat16")
-    layer.initialize()
-    layer.hybridize(hybrid)
+    layer = ready(nn.Dense(2, in_units=3, dtype="bfloat16"), hybridize=hybrid)
     with pytest.raises(mx.base.ShapeError, match=r"called with \(1, 4\) bfloat16"):
         layer(nd.ones((1, 4), dtype="bfloat16"))

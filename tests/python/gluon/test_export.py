@@ -8,6 +8,7 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
+from blocks import ready, recorded, sequential
 from mxlite import gluon, nd
 from mxlite.base import MXNetError
 from mxlite.gluon import nn
@@ -165,9 +166,7 @@ def test_the_exported_block_trains(tmp_path: Path) -> None:
     weight = block.collect_params()["net_dense1_weight"]
     mean = block.collect_params()["net_batchnorm0_running_mean"]
     before, mean_before = weight.data().asnumpy(), mean.data().asnumpy()
-    with mx.autograd.record():
-        loss = (block(x) ** 2).sum()
-    loss.backward()
+    recorded(lambda: (block(x) ** 2).sum())
     trainer.step(2)
     assert not np.allclose(weight.data().asnumpy(), before)
     assert not np.allclose(mean.data().asnumpy(), mean_before)
@@ -220,8 +219,7 @@ def test_begin_states_of_an_imported_symbol_take_the_batch(tmp_path: Path) -> No
         sym.zeros(shape=(0, 4)), num_hidden=8, name="h2h"
     )
     step.save(tmp_path / "cell-symbol.json")
-    block = gluon.SymbolBlock.imports(tmp_path / "cell-symbol.json", ["x"])
-    block.initialize()
+    block = ready(gluon.SymbolBlock.imports(tmp_path / "cell-symbol.json", ["x"]))
     assert block(nd.ones((3, 5))).shape == (3, 8)
     assert block(nd.ones((6, 5))).shape == (6, 8)
 
@@ -231,8 +229,7 @@ def test_uninitialized_import_finds_its_shapes(tmp_path: Path) -> None:
     net.hybridize()
     net(batch())
     symbol_file, _ = net.export(str(tmp_path / "m"))
-    block = gluon.SymbolBlock.imports(symbol_file, ["data"])
-    block.initialize()
+    block = ready(gluon.SymbolBlock.imports(symbol_file, ["data"]))
     assert block(batch()).shape == (2, 3)
 
 
@@ -291,9 +288,7 @@ def test_an_argument_that_forward_does_not_use_stays_an_argument(tmp_path: Path)
         def hybrid_forward(self, F: Any, x: Any, unused: Any) -> Any:  # noqa: N803
             return self.dense(x)
 
-    net = Net()
-    net.initialize()
-    net.hybridize()
+    net = ready(Net(), hybridize=True)
     x, unused = nd.ones((2, 3)), nd.ones((7,))
     expected = net(x, unused)
     files = net.export(str(tmp_path / "m"))
@@ -312,10 +307,7 @@ def test_a_symbol_block_has_no_row_sparse_parameters() -> None:
 
 
 def test_a_block_whose_forward_was_called_by_name_can_be_exported(tmp_path):
-    net = gluon.nn.HybridSequential()
-    net.add(gluon.nn.Dense(3))
-    net.initialize()
-    net.hybridize()
+    net = ready(sequential(gluon.nn.Dense(3)), hybridize=True)
     x = nd.ones((2, 4))
     y = net.forward(x)
     files = net.export(str(tmp_path / "net"))

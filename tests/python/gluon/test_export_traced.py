@@ -10,6 +10,7 @@ from typing import Any, Callable
 import mxlite as mx
 import numpy as np
 import pytest
+from blocks import ready, recorded, sequential
 from mxlite import gluon, nd
 from mxlite.base import MXNetError, NotSupportedError
 from mxlite.gluon import nn
@@ -128,9 +129,7 @@ def test_layers_around_shapes_keep_their_parameters(tmp_path: Path) -> None:
             y = self.body(x)
             return self.top(y.reshape((y.shape[0], y.shape[1] * y.shape[2] * y.shape[3])))
 
-    net = Net(prefix="net_")
-    net.initialize()
-    net.hybridize()
+    net = ready(Net(prefix="net_"), hybridize=True)
     x = values(2, 3, 8, 8)
     with mx.autograd.record():
         net(x)
@@ -241,9 +240,7 @@ class LoopsAndBranches(gluon.HybridBlock):
 
 
 def test_loops_and_branches_around_shapes_are_written(tmp_path: Path) -> None:
-    net = LoopsAndBranches(prefix="net_")
-    net.initialize(mx.init.Normal(1))
-    net.hybridize()
+    net = ready(LoopsAndBranches(prefix="net_"), mx.init.Normal(1), hybridize=True)
     x = values(3, 4)
     net(x)
     block = exported(net, tmp_path)
@@ -299,9 +296,7 @@ def test_a_captured_array_is_saved_and_not_trained(tmp_path: Path) -> None:
     assert list(params) == ["net_captured0"]
     same(block(x), expected)
     trainer = gluon.Trainer(params, "sgd", {"learning_rate": 1.0, "wd": 0.1})
-    with mx.autograd.record():
-        loss = block(x).sum()
-    loss.backward()
+    recorded(lambda: block(x).sum())
     trainer.step(1)
     same(params["net_captured0"].data(), table)
 
@@ -311,8 +306,7 @@ def test_nodes_of_a_symbol_keep_their_names_and_attributes(tmp_path: Path) -> No
     product = mx.sym.FullyConnected(
         data, num_hidden=2, no_bias=True, name="head", attr={"__note__": "kept"}
     )
-    inner = gluon.SymbolBlock(mx.sym.relu(product, name="head_relu"), [data])
-    inner.initialize()
+    inner = ready(gluon.SymbolBlock(mx.sym.relu(product, name="head_relu"), [data]))
 
     class Net(gluon.HybridBlock):
         def __init__(self) -> None:
@@ -382,10 +376,7 @@ def test_shapes_that_depend_on_values_name_the_line(tmp_path: Path) -> None:
 def test_a_recorded_checkpoint_has_no_symbol() -> None:
     net = nn.Dense(2)
     net.checkpoint()
-    outer = nn.HybridSequential()
-    outer.add(net)
-    outer.initialize()
-    outer.hybridize()
+    outer = ready(sequential(net), hybridize=True)
     with mx.autograd.record():
         y = outer(values(3, 4))
     with pytest.raises(NotSupportedError, match="checkpoint"):

@@ -7,6 +7,7 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
+from blocks import ready
 from mxlite import autograd, gluon, nd
 
 
@@ -62,9 +63,7 @@ class SignNet(gluon.HybridBlock):
 
 @pytest.mark.parametrize("recorded_first", [False, True])
 def test_a_function_in_a_hybridized_block(recorded_first):
-    net = SignNet()
-    net.initialize()
-    net.hybridize()
+    net = ready(SignNet(), hybridize=True)
     x = nd.array([[3, -4, 5]])
     if not recorded_first:
         assert net(x).asnumpy().tolist() == [[1, 1]]
@@ -78,9 +77,7 @@ def test_a_function_in_a_hybridized_block(recorded_first):
 
 
 def test_a_function_in_an_exported_block(tmp_path):
-    net = SignNet()
-    net.initialize()
-    net.hybridize()
+    net = ready(SignNet(), hybridize=True)
     net(nd.array([[3, -4, 5]]))
     symbol_file, params_file = net.export(str(tmp_path / "net"))
     again = gluon.SymbolBlock.imports(symbol_file, ["data"], params_file)

@@ -11,6 +11,7 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
+from blocks import ready, recorded, sequential
 from mxlite import autograd, gluon, nd
 from mxlite.base import MXNetError
 from mxlite.gluon import nn
@@ -68,8 +69,7 @@ def test_infer_shape_finds_shapes_without_initializing() -> None:
 
 
 def test_infer_type_follows_the_input() -> None:
-    net = nn.HybridSequential()
-    net.add(nn.Dense(2, in_units=2), nn.BatchNorm(in_channels=2))
+    net = sequential(nn.Dense(2, in_units=2), nn.BatchNorm(in_channels=2))
     net.infer_type(nd.ones((1, 2), dtype="float16"))
     net.initialize()
     assert net[0].weight.data().dtype == np.float16
@@ -90,10 +90,7 @@ class Forward(gluon.HybridBlock):
 
 @pytest.mark.parametrize("hybrid", [False, True], ids=["eager", "hybrid"])
 def test_forward_can_be_defined_instead_of_hybrid_forward(hybrid: bool) -> None:
-    net = Forward()
-    net.initialize("ones")
-    if hybrid:
-        net.hybridize()
+    net = ready(Forward(), "ones", hybridize=hybrid)
     for _ in range(2):
         np.testing.assert_array_equal(net(nd.ones((2, 4))).asnumpy(), np.full((2, 3), 4.0))
     net.scale.set_data(nd.array([1, 2, 3]))
@@ -156,8 +153,7 @@ def test_a_list_of_one_stays_a_list() -> None:
 
 
 def test_other_shapes_types_and_modes_are_compiled_anew() -> None:
-    net = nn.HybridSequential()
-    net.add(nn.Dropout(0.5), nn.HybridLambda(lambda F, x: x * 2))
+    net = sequential(nn.Dropout(0.5), nn.HybridLambda(lambda F, x: x * 2))
     net.hybridize()
     for shape in [(2, 3), (4, 3), (2, 3), (1,)]:
         assert net(nd.ones(shape)).shape == shape
@@ -172,9 +168,7 @@ def test_other_shapes_types_and_modes_are_compiled_anew() -> None:
 
 
 def changed_net() -> tuple[nn.Dense, Any]:
-    net = nn.Dense(1, in_units=1, use_bias=False)
-    net.initialize("ones")
-    net.hybridize()
+    net = ready(nn.Dense(1, in_units=1, use_bias=False), "ones", hybridize=True)
     x = nd.array([[3.0]])
     assert [net(x).asscalar() for _ in range(3)] == [3, 3, 3]
     return net, x
@@ -239,17 +233,13 @@ def test_a_gradient_switched_off_and_on_is_seen() -> None:
     assert y.asscalar() == 3
     net.weight.grad_req = "add"
     for _ in range(2):
-        with autograd.record():
-            y = net(x)
-        y.backward()
+        y = recorded(net, x)
     assert net.weight.grad().asscalar() == 6
 
 
 def test_a_child_added_later_is_seen() -> None:
-    net = nn.HybridSequential()
-    net.add(nn.HybridLambda(lambda F, x: x + 1))
-    outer = nn.HybridSequential()
-    outer.add(net)
+    net = sequential(nn.HybridLambda(lambda F, x: x + 1))
+    outer = sequential(net)
     outer.hybridize()
     x = nd.ones((1,))
     assert [outer(x).asscalar() for _ in range(2)] == [2, 2]
@@ -287,9 +277,7 @@ def test_a_parameter_that_forward_does_not_use_may_stay_unknown() -> None:
         def hybrid_forward(self, F: Any, x: Any) -> Any:
             return self.used(x)
 
-    net = Unused()
-    net.initialize()
-    net.hybridize()
+    net = ready(Unused(), hybridize=True)
     for _ in range(2):
         assert net(nd.ones((1, 3))).shape == (1, 2)
     assert net.unused.weight.shape == (2, 0)
@@ -374,8 +362,7 @@ class Borrows(gluon.HybridBlock):
 
 
 def test_a_parameter_of_nobody_is_an_error_when_hybridized() -> None:
-    owner = nn.Dense(1, in_units=1)
-    owner.initialize("ones")
+    owner = ready(nn.Dense(1, in_units=1), "ones")
     net = Borrows(owner)
     assert net(nd.ones((1, 1))).asscalar() == 1
     net.hybridize()
@@ -446,18 +433,12 @@ class Chosen(gluon.HybridBlock):
 
 
 def test_a_forward_of_its_own_takes_dicts_and_numbers():
-    net = Chosen()
-    net.initialize()
-    net.hybridize()
+    net = ready(Chosen(), hybridize=True)
     assert net(5.0, 3) == 2.0
-    with autograd.record():
-        loss = net({"out": nd.array([3, 4])}, {"label": nd.array([1, 1])})
-    loss.backward()
+    loss = recorded(lambda: net({"out": nd.array([3, 4])}, {"label": nd.array([1, 1])}))
     assert loss.asnumpy().tolist() == [2, 3]
     assert net.scale.grad().asscalar() == 7
-    plain = nn.Dense(2, in_units=2)
-    plain.initialize()
-    plain.hybridize()
+    plain = ready(nn.Dense(2, in_units=2), hybridize=True)
     with pytest.raises(ValueError, match="3 of type int"):
         plain(3)
 

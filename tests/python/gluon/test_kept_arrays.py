@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from blocks import ready, recorded, sequential
 from mxlite import autograd, gluon, init, nd
 from mxlite.base import MXNetError
 from mxlite.gluon import nn
@@ -45,9 +46,7 @@ def test_what_was_made_of_nothing_is_made_again(size: int) -> None:
         x = nd.array(np.arange(rows * 2).reshape(rows, 2))
         expected = x.asnumpy().sum(axis=1, keepdims=True) * POWERS.sum(axis=0)
         np.testing.assert_allclose(net(x).asnumpy(), expected, rtol=1e-6)
-        with autograd.record():
-            out = net(x)
-        out.backward()
+        recorded(net, x)
         np.testing.assert_allclose(
             net.theta.weight.grad().asnumpy(), np.outer(POWERS.sum(1), x.asnumpy().sum(0))
         )
@@ -55,10 +54,7 @@ def test_what_was_made_of_nothing_is_made_again(size: int) -> None:
 
 
 def test_a_block_inside_of_another_keeps_arrays() -> None:
-    net = nn.HybridSequential()
-    net.add(Basis(), Basis())
-    net.initialize(init.One())
-    net.hybridize()
+    net = ready(sequential(Basis(), Basis()), init.One(), hybridize=True)
     x = np.ones((2, 3), np.float32)
     expected = np.full((2, 3), 3) @ POWERS
     expected = expected.sum(1, keepdims=True) * POWERS.sum(0)
@@ -85,9 +81,7 @@ class Kept(gluon.HybridBlock):
 
 
 def test_what_was_made_of_inputs_and_weights_follows_them() -> None:
-    net = Kept()
-    net.initialize()
-    net.hybridize()
+    net = ready(Kept(), hybridize=True)
     for values in ([[1, 2]], [[4, 5], [6, 7]]):
         x = nd.array(values)
         with autograd.record():
@@ -102,13 +96,9 @@ def test_what_was_made_of_inputs_and_weights_follows_them() -> None:
 
 
 def test_another_block_gets_no_inputs_of_this_one() -> None:
-    first = Kept()
-    first.initialize()
-    first.hybridize()
+    first = ready(Kept(), hybridize=True)
     first(nd.array([[1, 2]]))
-    second = Kept()
-    second.initialize()
-    second.hybridize()
+    second = ready(Kept(), hybridize=True)
     second.kept = first.kept
     with pytest.raises(MXNetError, match="while another hybridized forward was traced"):
         second(nd.array([[1, 2]]))
@@ -130,9 +120,7 @@ def test_a_state_kept_from_a_trace_is_renewed_once() -> None:
                 self.kept = self.norm(x)
             return self.kept + self.kept
 
-    net = Norm()
-    net.initialize()
-    net.hybridize()
+    net = ready(Norm(), hybridize=True)
     x = nd.array([[2, 4], [6, 8]])
     net(x)
     with autograd.record():

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from blocks import ready, recorded
 from mxlite import autograd, gluon, nd
 from mxlite.base import MXNetError
 from mxlite.gluon import nn
@@ -29,8 +30,7 @@ def outputs(layer: gluon.HybridBlock, *inputs: Any) -> Any:
 
 
 def test_dense_is_a_product_and_a_sum() -> None:
-    layer = nn.Dense(3, bias_initializer="ones")
-    layer.initialize("xavier")
+    layer = ready(nn.Dense(3, bias_initializer="ones"), "xavier")
     x = rand(4, 2, 5)
     y = outputs(layer, x)
     weight = layer.weight.data().asnumpy()
@@ -39,8 +39,7 @@ def test_dense_is_a_product_and_a_sum() -> None:
 
 
 def test_dense_without_flatten_keeps_the_leading_dimensions() -> None:
-    layer = nn.Dense(3, flatten=False, use_bias=False, activation="relu")
-    layer.initialize("xavier")
+    layer = ready(nn.Dense(3, flatten=False, use_bias=False, activation="relu"), "xavier")
     x = rand(4, 2, 5)
     weight_shape = outputs(layer, x).shape, layer.weight.shape
     assert weight_shape == ((4, 2, 3), (3, 5))
@@ -69,15 +68,13 @@ def test_dense_without_flatten_keeps_the_leading_dimensions() -> None:
 def test_convolutions_find_their_input_channels(
     layer: Any, shape: Any, expected: Any, weight: Any
 ) -> None:
-    block = layer()
-    block.initialize("xavier")
+    block = ready(layer(), "xavier")
     assert outputs(block, rand(*shape)).shape == expected
     assert block.weight.shape == weight
 
 
 def test_a_convolution_is_a_sum_of_products() -> None:
-    layer = nn.Conv2D(3, 2, in_channels=2, bias_initializer="ones")
-    layer.initialize("xavier")
+    layer = ready(nn.Conv2D(3, 2, in_channels=2, bias_initializer="ones"), "xavier")
     x, weight = rand(1, 2, 3, 3), layer.weight.data().asnumpy()
     y = outputs(layer, x)
     for row in range(2):
@@ -134,8 +131,7 @@ def test_pooling_takes_the_largest_and_the_mean() -> None:
 
 
 def test_batch_norm_uses_the_batch_while_training_and_running_values_else() -> None:
-    layer = nn.BatchNorm(momentum=0.75, epsilon=1e-3)
-    layer.initialize()
+    layer = ready(nn.BatchNorm(momentum=0.75, epsilon=1e-3))
     x = rand(5, 3, 4)
     with autograd.record():
         y = layer(nd.array(x))
@@ -150,10 +146,7 @@ def test_batch_norm_uses_the_batch_while_training_and_running_values_else() -> N
 
 @pytest.mark.parametrize("hybrid", [False, True], ids=["eager", "hybrid"])
 def test_batch_norm_updates_running_values_once_per_step(hybrid: bool) -> None:
-    layer = nn.BatchNorm(momentum=0.5, in_channels=1)
-    layer.initialize()
-    if hybrid:
-        layer.hybridize()
+    layer = ready(nn.BatchNorm(momentum=0.5, in_channels=1), hybridize=hybrid)
     for step in range(3):
         with autograd.record():
             layer(nd.array([[8.0], [8.0]]))
@@ -162,8 +155,7 @@ def test_batch_norm_updates_running_values_once_per_step(hybrid: bool) -> None:
 
 
 def test_batch_norm_without_scale_ignores_gamma() -> None:
-    layer = nn.BatchNorm(scale=False, center=False, in_channels=2)
-    layer.initialize()
+    layer = ready(nn.BatchNorm(scale=False, center=False, in_channels=2))
     layer.gamma.set_data(nd.array([5.0, 5.0]))
     assert layer.gamma.grad_req == layer.beta.grad_req == "null"
     np.testing.assert_allclose(outputs(layer, np.ones((1, 2))), np.ones((1, 2)), rtol=1e-4)
@@ -214,8 +206,7 @@ def test_instance_norm_of_another_axis() -> None:
 
 
 def test_embedding_takes_rows() -> None:
-    layer = nn.Embedding(5, 3)
-    layer.initialize()
+    layer = ready(nn.Embedding(5, 3))
     table = layer.weight.data().asnumpy()
     index = np.array([[0, 4], [2, 2]])
     np.testing.assert_array_equal(outputs(layer, index), table[index])
@@ -263,11 +254,8 @@ def test_activations_against_their_formulas() -> None:
 
 
 def test_prelu_of_channels_learns_each_slope() -> None:
-    layer = nn.PReLU(in_channels=2)
-    layer.initialize()
-    with autograd.record():
-        y = layer(nd.array([[-1.0, -2.0], [3.0, -4.0]]))
-    y.backward()
+    layer = ready(nn.PReLU(in_channels=2))
+    recorded(layer, nd.array([[-1.0, -2.0], [3.0, -4.0]]))
     np.testing.assert_allclose(layer.alpha.grad().asnumpy(), [-1, -6], rtol=1e-5)
 
 
@@ -390,8 +378,7 @@ def test_impossible_layers_are_named(act: Any, words: str) -> None:
 
 
 def test_a_wrong_input_shape_is_an_error_and_the_layer_works_on() -> None:
-    layer = nn.Dense(2, in_units=3)
-    layer.initialize()
+    layer = ready(nn.Dense(2, in_units=3))
     for hybrid in (False, True):
         layer.hybridize(hybrid)
         with pytest.raises(ValueError, match=r"FullyConnected.*\(2, 3\)") as caught:

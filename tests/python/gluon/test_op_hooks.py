@@ -8,7 +8,8 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
-from mxlite import autograd, gluon, nd
+from blocks import ready, recorded
+from mxlite import gluon, nd
 from mxlite.gluon import nn
 
 
@@ -78,14 +79,10 @@ def test_a_hook_may_call_operators_and_gradients_are_as_without() -> None:
     net.hybridize()
     x = nd.array([[1.0, -2.0, 3.0, 4.0]])
     x.attach_grad()
-    with autograd.record():
-        loss = net(x).sum()
-    loss.backward()
+    recorded(lambda: net(x).sum())
     expected = x.grad.asnumpy()
     net.register_op_hook(lambda name, op, array: norms.append((array * 2).norm().asscalar()))
-    with autograd.record():
-        loss = net(x).sum()
-    loss.backward()
+    recorded(lambda: net(x).sum())
     np.testing.assert_array_equal(x.grad.asnumpy(), expected)
     assert len(norms) == 3
 
@@ -172,9 +169,7 @@ def test_a_hook_is_there_before_shapes_are_known() -> None:
 
 
 def test_hidden_outputs_are_not_shown() -> None:
-    norm = mx.gluon.nn.BatchNorm(prefix="norm_")
-    norm.initialize()
-    norm.hybridize()
+    norm = ready(mx.gluon.nn.BatchNorm(prefix="norm_"), hybridize=True)
     data = mx.nd.ones((2, 3))
     norm(data)
     names: list[str] = []

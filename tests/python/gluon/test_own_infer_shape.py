@@ -7,7 +7,8 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
-from mxlite import autograd, gluon, nd
+from blocks import ready, recorded, sequential
+from mxlite import gluon, nd
 from mxlite.base import ShapeError
 from mxlite.gluon import nn
 
@@ -40,18 +41,12 @@ class CallingBase(Inferring):
 @pytest.mark.parametrize("hybrid", [False, True])
 @pytest.mark.parametrize("layer", [Inferring, CallingBase])
 def test_a_layer_s_own_infer_shape_is_called(layer: type[Product], hybrid: bool) -> None:
-    alone = layer(4)
-    alone.initialize()
-    alone.hybridize(hybrid)
+    alone = ready(layer(4), hybridize=hybrid)
     np.testing.assert_array_equal(alone(nd.ones((2, 3))).asnumpy(), np.full((2, 4), 3))
 
-    net = nn.HybridSequential()
-    net.add(nn.Dense(5), layer(4), layer(3), nn.Dense(2))
-    net.initialize(mx.init.One())
+    net = ready(sequential(nn.Dense(5), layer(4), layer(3), nn.Dense(2)), mx.init.One())
     net.hybridize(hybrid)
-    with autograd.record():
-        y = net(nd.ones((2, 3)))
-    y.backward()
+    y = recorded(net, nd.ones((2, 3)))
     np.testing.assert_array_equal(y.asnumpy(), np.full((2, 2), 3 * 5 * 4 * 3))
     assert net[1].weight.shape == net[1].weight.grad().shape == (5, 4)
     assert net[2].weight.shape == (4, 3)
@@ -59,8 +54,6 @@ def test_a_layer_s_own_infer_shape_is_called(layer: type[Product], hybrid: bool)
 
 @pytest.mark.parametrize("hybrid", [False, True])
 def test_without_it_the_error_names_operator_and_layer(hybrid: bool) -> None:
-    net = Product(4)
-    net.initialize()
-    net.hybridize(hybrid)
+    net = ready(Product(4), hybridize=hybrid)
     with pytest.raises(ShapeError, match=r"dot: the shape of rhs is not known(?s:.*)in Product"):
         net(nd.ones((2, 3)))

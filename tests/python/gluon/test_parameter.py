@@ -8,6 +8,7 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
+from blocks import ready, recorded
 from mxlite import autograd, gluon, nd
 from mxlite.base import MXNetError
 from mxlite.gluon import nn
@@ -24,8 +25,7 @@ def test_a_parameter_is_initialized_on_every_context() -> None:
 
 
 def test_without_context_the_current_one_counts() -> None:
-    param = gluon.Parameter("weight", shape=(1,))
-    param.initialize(ctx=[mx.cpu(1), mx.cpu(2)])
+    param = ready(gluon.Parameter("weight", shape=(1,)), ctx=[mx.cpu(1), mx.cpu(2)])
     with mx.cpu(2):
         assert param.data().context == mx.cpu(2)
     with pytest.raises(RuntimeError, match=r"'weight' was not initialized on context cpu\(0\)"):
@@ -39,8 +39,7 @@ def test_an_own_initializer_wins_over_the_network_s() -> None:
 
 
 def test_a_second_initialization_warns_and_changes_nothing() -> None:
-    param = gluon.Parameter("p", shape=(2,))
-    param.initialize(init="ones")
+    param = ready(gluon.Parameter("p", shape=(2,)), init="ones")
     with pytest.warns(UserWarning, match="'p' is already initialized, ignoring"):
         param.initialize(init="zeros")
     np.testing.assert_array_equal(param.data().asnumpy(), [1, 1])
@@ -49,13 +48,10 @@ def test_a_second_initialization_warns_and_changes_nothing() -> None:
 
 
 def test_the_gradient_takes_what_grad_req_says() -> None:
-    param = gluon.Parameter("p", shape=(2,))
-    param.initialize(init="ones")
+    param = ready(gluon.Parameter("p", shape=(2,)), init="ones")
 
     def run() -> list[float]:
-        with autograd.record():
-            loss = (param.data() * nd.array([2, 3])).sum()
-        loss.backward()
+        recorded(lambda: (param.data() * nd.array([2, 3])).sum())
         return list(param.grad().asnumpy())
 
     assert run() == [2, 3]
@@ -79,8 +75,7 @@ def test_a_parameter_that_is_not_differentiable_stays_without_gradient() -> None
 
 
 def test_set_data_writes_into_the_same_arrays() -> None:
-    param = gluon.Parameter("p", shape=(2, 2))
-    param.initialize(ctx=[mx.cpu(0), mx.cpu(1)])
+    param = ready(gluon.Parameter("p", shape=(2, 2)), ctx=[mx.cpu(0), mx.cpu(1)])
     before = param.data(mx.cpu(1))
     param.set_data(nd.array([[1, 2], [3, 4]]))
     assert param.data(mx.cpu(1)) is before
@@ -90,16 +85,14 @@ def test_set_data_writes_into_the_same_arrays() -> None:
 
 
 def test_set_data_before_the_shape_is_known_is_kept_for_later() -> None:
-    layer = nn.Dense(2)
-    layer.initialize()
+    layer = ready(nn.Dense(2))
     layer.weight.set_data(nd.array([[1, 2, 3], [4, 5, 6]]))
     layer.weight._finish_deferred_init()
     np.testing.assert_array_equal(layer.weight.data().asnumpy(), [[1, 2, 3], [4, 5, 6]])
 
 
 def test_cast_converts_a_value_that_waits_for_the_shape() -> None:
-    layer = nn.Dense(2)
-    layer.initialize()
+    layer = ready(nn.Dense(2))
     layer.weight.set_data(nd.array([[1, 2, 3], [4, 5, 6]]))
     layer.cast("float16")
     layer.weight._finish_deferred_init()
@@ -108,8 +101,7 @@ def test_cast_converts_a_value_that_waits_for_the_shape() -> None:
 
 
 def test_cast_converts_value_and_gradient() -> None:
-    param = gluon.Parameter("p", shape=(2,))
-    param.initialize(init="ones")
+    param = ready(gluon.Parameter("p", shape=(2,)), init="ones")
     param.cast("float16")
     assert param.data().dtype == param.grad().dtype == np.float16
     param.dtype = "float64"
@@ -117,8 +109,7 @@ def test_cast_converts_value_and_gradient() -> None:
 
 
 def test_reset_ctx_moves_the_value() -> None:
-    param = gluon.Parameter("p", shape=(2,))
-    param.initialize(init="ones", ctx=mx.cpu(0))
+    param = ready(gluon.Parameter("p", shape=(2,)), init="ones", ctx=mx.cpu(0))
     param.reset_ctx([mx.cpu(1), mx.cpu(2)])
     assert param.list_ctx() == [mx.cpu(1), mx.cpu(2)]
     np.testing.assert_array_equal(param.data(mx.cpu(2)).asnumpy(), [1, 1])
@@ -129,8 +120,7 @@ def test_the_gradient_takes_no_memory_until_it_is_needed() -> None:
     size = 4 << 20
     nd.waitall()
     before = mx._core.memory_stats()["in_use"]
-    param = gluon.Parameter("p", shape=(size // 4,))
-    param.initialize(init="zeros")
+    param = ready(gluon.Parameter("p", shape=(size // 4,)), init="zeros")
     nd.waitall()
     assert size <= mx._core.memory_stats()["in_use"] - before < 2 * size
     assert param.grad().shape == (size // 4,)
@@ -144,8 +134,7 @@ def test_repr_shows_name_shape_and_type() -> None:
 
 
 def test_a_constant_has_its_value_and_no_gradient() -> None:
-    constant = gluon.Constant("c", [[1, 2]])
-    constant.initialize()
+    constant = ready(gluon.Constant("c", [[1, 2]]))
     constant.grad_req = "write"
     assert constant.grad_req == "null"
     np.testing.assert_array_equal(constant.data().asnumpy(), [[1, 2]])
@@ -163,8 +152,7 @@ def test_an_uninitialized_parameter_says_so() -> None:
 
 
 def test_a_deferred_parameter_says_what_to_do() -> None:
-    layer = nn.Dense(3)
-    layer.initialize()
+    layer = ready(nn.Dense(3))
     with pytest.raises(gluon.DeferredInitializationError, match="Please pass one batch of data"):
         layer.weight.data()
     assert layer.weight.list_ctx() == [mx.cpu()]
@@ -236,8 +224,7 @@ def test_update_refuses_another_parameter_of_the_same_name() -> None:
 
 
 def test_setattr_and_list_ctx_reach_all() -> None:
-    net = nn.Dense(2, in_units=3)
-    net.initialize(ctx=[mx.cpu(0), mx.cpu(1)])
+    net = ready(nn.Dense(2, in_units=3), ctx=[mx.cpu(0), mx.cpu(1)])
     net.collect_params().setattr("lr_mult", 0.5)
     assert [param.lr_mult for param in net.collect_params().values()] == [0.5, 0.5]
     assert net.collect_params().list_ctx() == [mx.cpu(0), mx.cpu(1)]
@@ -245,8 +232,7 @@ def test_setattr_and_list_ctx_reach_all() -> None:
 
 def test_save_and_load_with_a_prefix_taken_off_and_put_on(tmp_path: Path) -> None:
     path = str(tmp_path / "a.params")
-    one = nn.Dense(2, in_units=3, prefix="one_")
-    one.initialize()
+    one = ready(nn.Dense(2, in_units=3, prefix="one_"))
     one.collect_params().save(path, strip_prefix="one_")
     assert sorted(nd.load(path)) == ["bias", "weight"]
     two = nn.Dense(2, in_units=3, prefix="two_")
@@ -266,8 +252,7 @@ def test_load_dict_copies() -> None:
 
 
 def test_load_dict_restores_a_prefix_and_names_the_file() -> None:
-    net = nn.Dense(1, in_units=2, prefix="a_")
-    net.initialize()
+    net = ready(nn.Dense(1, in_units=2, prefix="a_"))
     arrays = {"weight": nd.ones((1, 2)), "arg:bias": nd.ones((1,))}
     net.collect_params().load_dict(arrays, restore_prefix="a_")
     np.testing.assert_array_equal(net.weight.data().asnumpy(), [[1, 1]])
@@ -291,8 +276,7 @@ def test_a_replaced_entry_of_the_arrays_is_read_and_differentiated(
     hybridize: bool, contexts: list[mx.Context]
 ) -> None:
     # Bayesian networks written for 1.x put sampled weights into Parameter._data.
-    net = nn.Dense(2, in_units=2, use_bias=False)
-    net.initialize(mx.init.One(), ctx=contexts)
+    net = ready(nn.Dense(2, in_units=2, use_bias=False), mx.init.One(), ctx=contexts)
     if hybridize:
         net.hybridize()
     x = nd.array([[1, 2]], ctx=contexts[0])
@@ -313,15 +297,12 @@ def test_a_replaced_entry_of_the_arrays_is_read_and_differentiated(
 
 
 def test_a_trainer_updates_the_arrays_that_replaced_others() -> None:
-    net = nn.Dense(1, in_units=1, use_bias=False)
-    net.initialize(mx.init.One())
+    net = ready(nn.Dense(1, in_units=1, use_bias=False), mx.init.One())
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 1})
     x = nd.ones((1, 1))
 
     def step() -> None:
-        with autograd.record():
-            y = net(x)
-        y.backward()
+        recorded(net, x)
         trainer.step(1)
 
     step()

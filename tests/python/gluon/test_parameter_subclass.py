@@ -7,6 +7,7 @@ import json
 import mxlite as mx
 import numpy as np
 import pytest
+from blocks import ready, recorded
 from mxlite import autograd, gluon
 from mxlite.gluon import nn
 
@@ -62,9 +63,7 @@ def test_computed_data(hybridize, when):
         if hybridize:
             net.hybridize()
     x = mx.nd.array([[1, 2], [3, 4]])
-    with autograd.record():
-        y = net(x)
-    y.backward()
+    y = recorded(net, x)
     assert y.asnumpy().tolist() == [[6, 6, 6], [14, 14, 14]]
     assert param.grad().asnumpy().tolist() == [[8, 12]] * 3
 
@@ -109,12 +108,9 @@ def test_gradients_and_contexts():
 
 
 def test_own_gradient_arrays():
-    net = nn.Dense(1, in_units=2, use_bias=False)
-    net.initialize()
+    net = ready(nn.Dense(1, in_units=2, use_bias=False))
     mine = mx.nd.zeros((1, 2))
     net.weight._grad = [mine]
-    with autograd.record():
-        y = net(mx.nd.array([[3, 4]]))
-    y.backward()
+    recorded(net, mx.nd.array([[3, 4]]))
     assert mine.asnumpy().tolist() == [[3, 4]]
     assert net.weight.grad().asnumpy().tolist() == [[3, 4]]

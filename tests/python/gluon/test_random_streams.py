@@ -8,6 +8,7 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
+from blocks import ready, recorded
 from mxlite import autograd, nd
 from mxlite.gluon import data, nn, rnn
 
@@ -16,9 +17,7 @@ def step(net: Any) -> np.ndarray:
     """Return the output of a training step, which depends on the elements that Dropout drops."""
     x = nd.ones((3, 4, 8))
     x.attach_grad()
-    with autograd.record():
-        out = net(x)
-    out.backward()
+    out = recorded(net, x)
     return out.asnumpy()
 
 
@@ -48,10 +47,7 @@ def layer(kind: str) -> Any:
 @pytest.mark.parametrize("hybridized", [False, True])
 @pytest.mark.parametrize("kind", ["Dropout", "rrelu", "attention", "LSTM", "GRU", "RNN"])
 def test_inference_draws_nothing(kind: str, hybridized: bool) -> None:
-    net = layer(kind)
-    net.initialize()
-    if hybridized:
-        net.hybridize()
+    net = ready(layer(kind), hybridize=hybridized)
     net(nd.ones((3, 4, 8)))  # parameters are drawn
 
     def train(evaluate: bool) -> list[np.ndarray]:

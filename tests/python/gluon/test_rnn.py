@@ -7,6 +7,7 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
+from blocks import ready, recorded, sequential
 from mxlite import autograd, gluon
 from mxlite.gluon import nn, rnn
 from mxlite.gluon.contrib import rnn as contrib_rnn
@@ -110,9 +111,7 @@ def _unhybridized(layer: Any, x: Any) -> Any:
 
 
 def test_the_input_size_is_found_inside_a_hybridized_net() -> None:
-    net = nn.HybridSequential()
-    net.add(rnn.LSTM(7, bidirectional=True, layout="NTC"), rnn.GRU(3), nn.Dense(2))
-    net.initialize()
+    net = ready(sequential(rnn.LSTM(7, bidirectional=True, layout="NTC"), rnn.GRU(3), nn.Dense(2)))
     net.hybridize()
     assert net(data(4, 5, 6)).shape == (4, 2)
     assert net[0].l0_i2h_weight.shape == (28, 6)
@@ -132,8 +131,7 @@ def test_names_of_parameters_are_those_of_1x(tmp_path: Any) -> None:
     other.load_parameters(tmp_path / "lstm.params")
     x = data(STEPS, BATCH, 2)
     assert_same(other(x), layer(x))
-    plain = rnn.GRU(3, input_size=2)
-    plain.initialize()
+    plain = ready(rnn.GRU(3, input_size=2))
     plain.save_parameters(tmp_path / "gru.params")
     assert "_unfused.0.i2h_bias" in mx.nd.load(str(tmp_path / "gru.params"))
 
@@ -157,8 +155,7 @@ def test_sequence_length_equals_separate_short_sequences() -> None:
 def test_projection_matches_the_cell_with_projection() -> None:
     layer = rnn.LSTM(HIDDEN, projection_size=2, input_size=INPUTS)
     fill(layer)
-    cell = contrib_rnn.LSTMPCell(HIDDEN, 2, input_size=INPUTS)
-    cell.initialize()
+    cell = ready(contrib_rnn.LSTMPCell(HIDDEN, 2, input_size=INPUTS))
     for name, param in cell._reg_params.items():
         param.set_data(layer._reg_params[f"l0_{name}"].data())
     x = data(STEPS, BATCH, INPUTS)
@@ -211,9 +208,7 @@ def test_gradients_of_dropout_between_layers_are_those_of_the_drawn_mask() -> No
 
     original = weight.data().asnumpy()
     mx.random.seed(11)
-    with autograd.record():
-        total = layer(x).sum()
-    total.backward()
+    recorded(lambda: layer(x).sum())
     got = weight.grad().asnumpy()[0, 1]
     assert got == pytest.approx((loss(1e-6) - loss(-1e-6)) / 2e-6, rel=1e-5)
     assert abs(got) > 0
@@ -221,12 +216,10 @@ def test_gradients_of_dropout_between_layers_are_those_of_the_drawn_mask() -> No
 
 def test_layers_of_other_types() -> None:
     for dtype in ("float64", "float16"):
-        layer = rnn.GRU(HIDDEN, dtype=dtype)
-        layer.initialize()
+        layer = ready(rnn.GRU(HIDDEN, dtype=dtype))
         output, state = layer(data(STEPS, BATCH, INPUTS).astype(dtype), layer.begin_state(BATCH))
         assert output.dtype == state[0].dtype == np.dtype(dtype)
-    layer = rnn.GRU(HIDDEN, input_size=INPUTS)
-    layer.initialize()
+    layer = ready(rnn.GRU(HIDDEN, input_size=INPUTS))
     layer.cast("float64")
     assert layer(data(STEPS, BATCH, INPUTS).astype("float64")).dtype == np.float64
     assert layer.begin_state(BATCH)[0].dtype == np.float64
@@ -243,8 +236,7 @@ def test_misuse_of_layers() -> None:
         rnn.LSTM(3, layout="CTN")
     with pytest.raises(ValueError, match="activation 'elu' given, 'relu' or 'tanh'"):
         rnn.RNN(3, activation="elu")
-    layer = rnn.LSTM(3)
-    layer.initialize()
+    layer = ready(rnn.LSTM(3))
     with pytest.raises(ValueError, match=r"shape \(4, 5\) given, 3 dimensions"):
         layer(data(4, 5))
     wrong = [mx.nd.zeros((1, 3, 3)), mx.nd.zeros((1, 2, 3))]
@@ -345,16 +337,13 @@ def test_unrolling_inside_a_hybridized_block() -> None:
             outputs, _ = self.cell.unroll(STEPS, x, merge_outputs=True)
             return outputs
 
-    net = Net()
-    net.initialize()
+    net = ready(Net())
     x = data(BATCH, STEPS, INPUTS)
     want = net(x)
     net.hybridize()
     for _ in range(2):
         assert_same(net(x), want)
-    with autograd.record():
-        total = net(x).sum()
-    total.backward()
+    recorded(lambda: net(x).sum())
     assert np.abs(net.cell.base_cell.i2h_weight.grad().asnumpy()).max() > 0
 
 
@@ -388,8 +377,7 @@ def test_variational_masks_are_the_same_at_all_steps() -> None:
 
 
 def test_dynamic_unroll_is_unroll() -> None:
-    cell = rnn.LSTMCell(HIDDEN)
-    cell.initialize()
+    cell = ready(rnn.LSTMCell(HIDDEN))
     for layout in ("TNC", "NTC"):
         x = data(*((STEPS, BATCH) if layout == "TNC" else (BATCH, STEPS)), INPUTS)
         lengths = mx.nd.array([5, 1, 3])
@@ -425,8 +413,7 @@ def test_states_and_names_of_cells() -> None:
 
 
 def test_misuse_of_cells() -> None:
-    cell = rnn.LSTMCell(HIDDEN)
-    cell.initialize()
+    cell = ready(rnn.LSTMCell(HIDDEN))
     with pytest.raises(ValueError, match="length 4 given, but inputs has 5 steps"):
         cell.unroll(4, data(BATCH, STEPS, INPUTS))
     with pytest.raises(ValueError, match="layout 'NCHW' given"):

@@ -8,6 +8,7 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
+from blocks import ready, recorded, sequential
 from mxlite import autograd, gluon, nd
 from mxlite.base import FileFormatError, MXNetError
 from mxlite.gluon import nn
@@ -46,8 +47,7 @@ def test_multipliers_and_momentum() -> None:
 
 @pytest.mark.parametrize("on_store", [False, True])
 def test_gradients_of_all_contexts_are_summed(on_store: bool) -> None:
-    param = gluon.Parameter("x", shape=(2,))
-    param.initialize(init="ones", ctx=[mx.cpu(0), mx.cpu(1)])
+    param = ready(gluon.Parameter("x", shape=(2,)), init="ones", ctx=[mx.cpu(0), mx.cpu(1)])
     trainer = gluon.Trainer(
         [param], "sgd", {"learning_rate": 1.0, "momentum": 0.9}, update_on_kvstore=on_store
     )
@@ -62,8 +62,7 @@ def test_gradients_of_all_contexts_are_summed(on_store: bool) -> None:
 
 
 def test_reduction_and_update_can_be_called_apart() -> None:
-    param = gluon.Parameter("x", shape=(1,))
-    param.initialize(init="ones", ctx=[mx.cpu(0), mx.cpu(1)])
+    param = ready(gluon.Parameter("x", shape=(1,)), init="ones", ctx=[mx.cpu(0), mx.cpu(1)])
     trainer = gluon.Trainer([param], "sgd", {"learning_rate": 1.0}, update_on_kvstore=False)
     with autograd.record():
         losses = [(param.data(mx.cpu(i)) * (i + 1)).sum() for i in range(2)]
@@ -87,9 +86,7 @@ def test_a_stale_gradient_raises_and_can_be_ignored() -> None:
     used, unused = scalar(1.0), gluon.Parameter("unused", shape=(1,))
     unused.initialize(init="ones")
     trainer = gluon.Trainer([used, unused], "sgd", {"learning_rate": 1.0})
-    with autograd.record():
-        loss = used.data() * 2
-    loss.backward()
+    recorded(lambda: used.data() * 2)
     with pytest.raises(UserWarning, match=r"`unused` on context cpu\(0\) has not been updated"):
         trainer.step(1)
     trainer.step(1, ignore_stale_grad=True)
@@ -100,12 +97,9 @@ def test_a_stale_gradient_raises_and_can_be_ignored() -> None:
 
 
 def test_parameters_without_gradient_are_left_alone() -> None:
-    net = nn.BatchNorm(in_channels=1)
-    net.initialize()
+    net = ready(nn.BatchNorm(in_channels=1))
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 1.0, "wd": 0.5})
-    with autograd.record():
-        loss = net(nd.array([[1.0], [3.0]])).sum()
-    loss.backward()
+    recorded(lambda: net(nd.array([[1.0], [3.0]])).sum())
     trainer.step(1)
     assert net.running_var.data().asscalar() == pytest.approx(0.9 + 0.1 * 1.0)
 
@@ -114,9 +108,7 @@ def test_gradients_can_be_added_over_batches() -> None:
     param = scalar(0.0, grad_req="add")
     trainer = gluon.Trainer([param], "sgd", {"learning_rate": 1.0})
     for _ in range(3):
-        with autograd.record():
-            loss = param.data() * 2
-        loss.backward()
+        recorded(lambda: param.data() * 2)
     trainer.step(3)
     param.zero_grad()
     assert param.data().asscalar() == pytest.approx(-2.0)
@@ -148,9 +140,7 @@ def test_training_a_net_goes_the_way_of_mxnet(hybrid: bool) -> None:
     assert trainer.learning_rate == pytest.approx(0.1)
     before = net[2].bias.data().asnumpy()
     for _ in range(2):
-        with autograd.record():
-            y = net(arrays["x"])
-        y.backward()
+        recorded(net, arrays["x"])
         trainer.step(1)
     # The gradient of the bias is always 1, so every step of Adam has the length of the rate.
     moved = before - net[2].bias.data().asnumpy()
@@ -159,18 +149,13 @@ def test_training_a_net_goes_the_way_of_mxnet(hybrid: bool) -> None:
 
 def test_a_small_net_learns() -> None:
     mx.random.seed(1)
-    net = nn.HybridSequential()
-    net.add(nn.Dense(8, activation="tanh"), nn.Dense(1))
-    net.initialize("xavier")
-    net.hybridize()
+    net = ready(sequential(nn.Dense(8, activation="tanh"), nn.Dense(1)), "xavier", hybridize=True)
     x = nd.array([[0, 0], [0, 1], [1, 0], [1, 1]])
     y = nd.array([0, 1, 1, 0])
     loss = gluon.loss.L2Loss()
     trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.05})
     for _ in range(200):
-        with autograd.record():
-            error = loss(net(x), y)
-        error.backward()
+        error = recorded(lambda: loss(net(x), y))
         trainer.step(4)
     assert error.mean().asscalar() < 0.01
 
@@ -196,8 +181,7 @@ def test_states_saved_and_loaded_go_on_as_before(tmp_path: Path) -> None:
 
 
 def test_states_load_on_several_contexts(tmp_path: Path) -> None:
-    param = gluon.Parameter("x", shape=(1,))
-    param.initialize(init="ones", ctx=[mx.cpu(0), mx.cpu(1)])
+    param = ready(gluon.Parameter("x", shape=(1,)), init="ones", ctx=[mx.cpu(0), mx.cpu(1)])
     trainer = gluon.Trainer([param], "sgd", {"learning_rate": 1.0, "momentum": 0.5})
     step(trainer, param)
     trainer.save_states(tmp_path / "a")
@@ -274,8 +258,7 @@ def backward(param: gluon.Parameter) -> None:
 
 
 def spread(contexts: list[mx.Context] = TWO) -> gluon.Parameter:
-    param = gluon.Parameter("x", shape=(1,))
-    param.initialize(init="ones", ctx=contexts)
+    param = ready(gluon.Parameter("x", shape=(1,)), init="ones", ctx=contexts)
     return param
 
 
@@ -377,9 +360,7 @@ def test_a_value_set_between_steps_counts(on_store: bool) -> None:
 
 
 def test_parameters_whose_shape_comes_later_join_the_store() -> None:
-    net = gluon.nn.HybridSequential()
-    net.add(gluon.nn.Dense(2), gluon.nn.Dense(1))
-    net.initialize(mx.init.One(), ctx=TWO)
+    net = ready(sequential(gluon.nn.Dense(2), gluon.nn.Dense(1)), mx.init.One(), ctx=TWO)
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.5})
     assert trainer.learning_rate == 0.5
     for _ in range(2):
@@ -396,9 +377,7 @@ def test_parameters_whose_shape_comes_later_join_the_store() -> None:
 def test_a_context_without_samples_stays_in_step() -> None:
     param = spread()
     trainer = gluon.Trainer([param], "sgd", {"learning_rate": 1.0}, update_on_kvstore=False)
-    with autograd.record():
-        loss = param.data(mx.cpu(0)) * 2
-    loss.backward()
+    recorded(lambda: param.data(mx.cpu(0)) * 2)
     with pytest.raises(UserWarning, match=r"on context cpu\(1\)"):
         trainer.step(1)
     trainer.step(1, ignore_stale_grad=True)
@@ -475,9 +454,7 @@ def test_a_sparse_weight_on_one_context_has_a_store():
     param.initialize("zeros")
     trainer = mx.gluon.Trainer([param], "sgd", {"learning_rate": 0.5})
     rows = param.row_sparse_data(nd.array([1, 3]))  # before recording
-    with autograd.record():
-        loss = (rows * 3).sum()
-    loss.backward()
+    recorded(lambda: (rows * 3).sum())
     trainer.step(1)
     assert trainer._update_on_kvstore is True
     assert trainer._kvstore._updater.optimizer.learning_rate == 0.5
@@ -487,11 +464,8 @@ def test_a_sparse_weight_on_one_context_has_a_store():
 
 
 def test_one_context_has_neither_store_nor_a_choice():
-    param = mx.gluon.Parameter("w", shape=(2,))
-    param.initialize("ones")
+    param = ready(mx.gluon.Parameter("w", shape=(2,)), "ones")
     trainer = mx.gluon.Trainer([param], "sgd")
-    with autograd.record():
-        loss = param.data().sum()
-    loss.backward()
+    recorded(lambda: param.data().sum())
     trainer.step(1)
     assert trainer._kvstore is None and trainer._update_on_kvstore is None

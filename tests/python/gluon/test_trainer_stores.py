@@ -7,19 +7,17 @@ from typing import Any
 
 import mxlite as mx
 import pytest
-from mxlite import autograd, gluon
+from blocks import ready, recorded
+from mxlite import gluon
 
 
 def scalar(value: float) -> gluon.Parameter:
-    param = gluon.Parameter("x", shape=(1,))
-    param.initialize(init=mx.init.Constant(value))
+    param = ready(gluon.Parameter("x", shape=(1,)), init=mx.init.Constant(value))
     return param
 
 
 def step(trainer: gluon.Trainer, param: gluon.Parameter, batch_size: int = 1) -> None:
-    with autograd.record():
-        loss = (param.data() * 2).sum()
-    loss.backward()
+    recorded(lambda: (param.data() * 2).sum())
     trainer.step(batch_size)
 
 

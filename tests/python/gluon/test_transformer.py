@@ -8,6 +8,7 @@ import mxlite as mx
 import numpy as np
 import pytest
 import transformer_reference as reference
+from blocks import ready, recorded
 from mxlite import autograd, nd
 from mxlite.base import ShapeError
 from mxlite.gluon.contrib.nn import transformer
@@ -214,9 +215,7 @@ def test_masked_scores_have_the_gradient_of_the_embedding_twice() -> None:
     """The tied weight gets gradients as an embedding and as a decoder."""
     net = made(transformer.BERTForPretraining(transformer.BERTModel(30, 8, 16, 1, 2, 6, dropout=0)))
     inputs = [nd.array(a, dtype="int32") for a in ([[1, 2, 3, 4]], [[0, 0, 1, 1]], [4], [[1, 3]])]
-    with autograd.record():
-        loss = net(*inputs)[0].sum()
-    loss.backward()
+    recorded(lambda: net(*inputs)[0].sum())
     gradient = net.backbone.word_embed.weight.grad().asnumpy()
     # All rows get the decoder's part; those of the tokens get more.
     others = gradient[5:]
@@ -354,8 +353,7 @@ def test_rotation_keeps_float64() -> None:
 
 
 def test_masked_positions_are_of_as_many_sequences() -> None:
-    net = transformer.BERTForPretraining(transformer.BERTModel(9, 8, 8, 1, 2, 6))
-    net.initialize()
+    net = ready(transformer.BERTForPretraining(transformer.BERTModel(9, 8, 8, 1, 2, 6)))
     tokens = nd.zeros((2, 4), dtype="int32")
     for shape in ((1, 1), (3, 1), (2,)):
         positions = nd.zeros(shape, dtype="int32")
