@@ -106,13 +106,14 @@ def test_a_layer_that_is_called_alone_has_a_graph_of_its_own() -> None:
         assert net(X).asscalar() == 6 * value * value
 
 
-def test_a_child_of_a_layer_that_is_not_hybridized() -> None:
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_a_child_that_is_added_later(hybridize: bool) -> None:
     net = nn.HybridSequential()
     inner = sequential(nn.HybridLambda(lambda F, x: x + 1))
     net.add(inner)
     net.hybridize()
     assert net(X).asnumpy().tolist() == [[2, 3]]
-    inner.hybridize(False)
+    inner.hybridize(hybridize)
     inner.add(nn.HybridLambda(lambda F, x: x * 10))
     for _ in range(2):
         assert net(X).asnumpy().tolist() == [[20, 30]]

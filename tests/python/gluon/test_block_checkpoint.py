@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
-import subprocess
-import sys
 from typing import Any
 
 import mxlite as mx
@@ -14,6 +11,7 @@ import pytest
 from blocks import ready, recorded, sequential
 from mxlite import autograd, gluon
 from mxlite.gluon import nn
+from processes import run_python
 
 
 class Cut(gluon.HybridBlock):
@@ -163,10 +161,11 @@ def test_blocks_that_are_not_hybrid_and_their_structures() -> None:
 
 
 @pytest.mark.parametrize("hybridize", [False, True])
-def test_running_statistics_are_updated_once(hybridize: bool) -> None:
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_running_statistics_are_updated_once(checkpoint: bool, hybridize: bool) -> None:
     net = sequential(nn.BatchNorm(momentum=0.5))
     outer = ready(sequential(net))
-    net.checkpoint()
+    net.checkpoint(checkpoint)
     outer.hybridize(hybridize)
     x = mx.nd.array(np.random.RandomState(0).normal(3, 1, (64, 4)))
     mean = np.zeros(4, "float32")
@@ -241,13 +240,9 @@ def test_backward_frees_what_it_has_computed_again(mode: str) -> None:
     """The peak holds the activations of one block, not those of all."""
 
     def peak(kept: str) -> int:
-        command = [sys.executable, "-c", _PEAK, kept, mode]
         # Operators run in the calling thread: none is ahead of what the peak is about.
-        environment = dict(os.environ, MXLITE_ENGINE="naive")
-        done = subprocess.run(
-            command, check=True, capture_output=True, text=True, timeout=120, env=environment
-        )
-        return int(done.stdout)
+        environment = {"MXLITE_ENGINE": "naive"}
+        return int(run_python("-c", _PEAK, kept, mode, environment=environment).stdout)
 
     fixed = 48 * 2 * 256 * 256 * 4  # weights and their gradients
     assert peak("checkpoint") - fixed < 0.5 * (peak("keep") - fixed)
@@ -362,10 +357,9 @@ def test_without_recording_nothing_is_run_again() -> None:
     symbol = net(mx.sym.var("data"))
     assert "checkpoint" not in symbol.tojson()
     with autograd.record():
-        y = net(x)
-    np.testing.assert_array_equal(y.asnumpy(), wanted)
+        np.testing.assert_array_equal(net(x).asnumpy(), wanted)
     net.checkpoint(False)
-    y = recorded(net, x)
+    recorded(net, x)
 
 
 def _checkpointed(function: Any, x: Any) -> Any:

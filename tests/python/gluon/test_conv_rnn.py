@@ -1,34 +1,13 @@
-"""Recurrent cells with convolutions."""
+"""Recurrent cells with convolutions, and cells unrolled over symbols."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import mxlite as mx
-import numpy as np
 import pytest
+from blocks import ready
 from mxlite.gluon import rnn
 from mxlite.gluon.contrib import rnn as contrib_rnn
-from pairing import pairs
-
-STEPS, BATCH, INPUTS, HIDDEN = 5, 3, 4, 6
-
-
-def data(*shape: int, seed: int = 0) -> mx.nd.NDArray:
-    return mx.nd.array(np.random.RandomState(seed).uniform(-1, 1, shape).astype("float32"))
-
-
-def values(nested: Any) -> list[np.ndarray]:
-    if isinstance(nested, (list, tuple)):
-        return [v for part in nested for v in values(part)]
-    return [nested.asnumpy()]
-
-
-def assert_same(got: Any, want: Any, tol: float = 1e-5) -> None:
-    got, want = values(got), values(want)
-    assert len(got) == len(want)
-    for a, b in pairs(got, want):
-        np.testing.assert_allclose(a, b, rtol=tol, atol=tol)
+from test_rnn import BATCH, HIDDEN, INPUTS, STEPS, assert_same, data
 
 
 @pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
@@ -83,3 +62,31 @@ def test_misuse_of_convolutional_cells() -> None:
         contrib_rnn.Conv1DRNNCell((3, 8), 4, 3, 3, i2h_pad=(1, 1))
     with pytest.raises(ValueError, match="conv_layout 'NHWC' given"):
         contrib_rnn.Conv1DRNNCell((3, 8), 4, 3, 3, conv_layout="NHWC")
+
+
+CELLS = {
+    "rnn": lambda: rnn.RNNCell(4, input_size=3),
+    "lstm": lambda: rnn.LSTMCell(4, input_size=3),
+    "both ways": lambda: rnn.BidirectionalCell(
+        rnn.GRUCell(4, input_size=3), rnn.GRUCell(2, input_size=3)
+    ),
+    "convolution": lambda: contrib_rnn.Conv2DLSTMCell((3, 6, 6), 2, 3, 3, i2h_pad=1),
+}
+
+
+@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize("layout", ["NTC", "TNC", "steps"])
+def test_symbols_give_what_arrays_give(name: str, layout: str) -> None:
+    """States begin as zeros for as many samples as there are."""
+    cell = ready(CELLS[name]())
+    image = (6, 6) if name == "convolution" else ()
+    x = data(*((5, 2, 3) if layout == "TNC" else (2, 5, 3)), *image)
+    symbols, feed = mx.sym.Variable("data"), {"data": x}
+    if layout == "steps":
+        symbols = [mx.sym.Variable(f"step{i}") for i in range(5)]
+        feed, layout = {f"step{i}": x[:, i] for i in range(5)}, "NTC"
+    expected, _ = cell.unroll(5, x, layout=layout, merge_outputs=True)
+    cell.reset()
+    symbol, _ = cell.unroll(5, symbols, layout=layout, merge_outputs=True)
+    parameters = {key: p.data() for key, p in cell.collect_params().items()}
+    assert_same(symbol.eval(ctx=mx.cpu(), **parameters, **feed), [expected])

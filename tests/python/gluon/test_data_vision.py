@@ -18,6 +18,7 @@ from mxlite import nd
 from mxlite.gluon import data
 from mxlite.gluon.data import vision
 from mxlite.gluon.data.vision import transforms
+from numpy.testing import assert_allclose, assert_array_equal
 
 IMAGES = np.random.RandomState(1).randint(0, 256, (6, 28, 28)).astype(np.uint8)
 LABELS = np.arange(6, dtype=np.uint8)
@@ -44,11 +45,11 @@ def test_mnist_is_read_from_its_files(kind: Any, tmp_path: Path) -> None:
     assert (len(train), len(test)) == (4, 2)
     image, label = test[1]
     assert image.dtype == np.uint8
-    np.testing.assert_array_equal(image.asnumpy()[..., 0], IMAGES[5])
+    assert_array_equal(image.asnumpy()[..., 0], IMAGES[5])
     assert label == 5
     assert label.dtype == np.int32
     changed = kind(str(tmp_path), transform=lambda x, y: (x.astype("float32") / 255, y + 1))
-    np.testing.assert_allclose(changed[0][0].asnumpy()[..., 0], IMAGES[0] / 255, rtol=1e-6)
+    assert_allclose(changed[0][0].asnumpy()[..., 0], IMAGES[0] / 255, rtol=1e-6)
     assert changed[0][1] == 1
 
 
@@ -127,7 +128,7 @@ def test_cifar_is_read_from_files_or_from_its_archive(tmp_path: Path) -> None:
         assert len(train) == 10
         image, label = train[7]
         expected = rows[7, 1:].reshape(3, 32, 32).transpose(1, 2, 0)
-        np.testing.assert_array_equal(image.asnumpy(), expected)
+        assert_array_equal(image.asnumpy(), expected)
         assert label == rows[7, 0]
         assert len(vision.CIFAR10(str(root), train=False)) == 3
 
@@ -175,13 +176,11 @@ def test_folders_are_classes_in_alphabetical_order(tmp_path: Path) -> None:
         images = vision.ImageFolderDataset(str(tmp_path))
     assert images.synsets == ["ape", "cat"]
     assert [label for _, label in images.items] == [0, 0, 1, 1]
-    np.testing.assert_array_equal(images[2][0].asnumpy(), pixels[1])
+    assert_array_equal(images[2][0].asnumpy(), pixels[1])
     loader = data.DataLoader(images.transform_first(transforms.ToTensor()), 2, num_workers=2)
     batches = list(loader)
     assert [batch[1].asnumpy().tolist() for batch in batches] == [[0, 0], [1, 1]]
-    np.testing.assert_allclose(
-        batches[0][0][1].asnumpy(), pixels[3].transpose(2, 0, 1) / 255, rtol=1e-6
-    )
+    assert_allclose(batches[0][0][1].asnumpy(), pixels[3].transpose(2, 0, 1) / 255, rtol=1e-6)
 
 
 def test_a_list_gives_files_and_labels(tmp_path: Path) -> None:
@@ -191,7 +190,7 @@ def test_a_list_gives_files_and_labels(tmp_path: Path) -> None:
     assert images[0][1] == 3
     assert images[1][1].tolist() == [1.5, 2]
     assert images[2][1].tolist() == [4, 5]
-    np.testing.assert_array_equal(images[1][0].asnumpy(), pixels[2])
+    assert_array_equal(images[1][0].asnumpy(), pixels[2])
     listed = tmp_path / "files.lst"
     listed.write_text("0\t3\tcat/b.png\n\n1\t1.5\t2\tape/x.png\n")
     images = vision.ImageListDataset(str(tmp_path), str(listed))
@@ -224,7 +223,7 @@ def test_factors_stay_in_their_range(transform: Any, low: float, high: float) ->
         assert np.ptp(out, axis=2).max() < 1e-3  # gray stays gray
         spreads.append((out[0, 0, 0] - out[3, 0, 0]) / 64)
     if isinstance(transform, transforms.RandomSaturation):
-        np.testing.assert_allclose(spreads, 1, rtol=1e-4)
+        assert_allclose(spreads, 1, rtol=1e-4)
     else:
         assert low - 1e-4 <= min(spreads) < low + 0.1
         assert high - 0.1 < max(spreads) <= high + 1e-4
@@ -263,7 +262,7 @@ def test_chance_changes_some_images_and_keeps_their_kind(transform: Any) -> None
 def test_certain_chances(kind: Any, p: int) -> None:
     out = kind(transforms.Cast("float32"), p)(PICTURE.astype("float32") + 1)
     inner = kind(mx.gluon.nn.HybridLambda(lambda F, x: x * 2), p)
-    np.testing.assert_array_equal(inner(out).asnumpy(), out.asnumpy() * (1 + p))
+    assert_array_equal(inner(out).asnumpy(), out.asnumpy() * (1 + p))
     with pytest.raises(ValueError, match=r"probability is 1\.5"):
         kind(transforms.Cast(), 1.5)
 
@@ -279,10 +278,10 @@ def test_composed_transforms_can_be_hybridized() -> None:
     steps = [transforms.ToTensor(), transforms.Normalize([0.5, 0.4, 0.3], [0.2, 0.3, 0.4])]
     plain = transforms.Compose(steps)
     expected = plain(PICTURE).asnumpy()
-    np.testing.assert_allclose(transforms.HybridCompose(steps)(PICTURE).asnumpy(), expected, 1e-6)
+    assert_allclose(transforms.HybridCompose(steps)(PICTURE).asnumpy(), expected, 1e-6)
     with pytest.warns(UserWarning, match="HybridSequential"):
         plain.hybridize()
-    np.testing.assert_allclose(plain(PICTURE).asnumpy(), expected, 1e-6)
+    assert_allclose(plain(PICTURE).asnumpy(), expected, 1e-6)
     assert len(steps) == 2
 
 
@@ -321,9 +320,9 @@ def test_records_are_read_by_any_number_of_workers(options: Any, tmp_path: Path)
     for _ in range(2):
         seen = [batch for batch in data.DataLoader(chosen, 5, **options)]
         labels = np.concatenate([label.asnumpy() for _, label in seen])
-        np.testing.assert_array_equal(labels, np.arange(12))
+        assert_array_equal(labels, np.arange(12))
         means = np.concatenate([mean.asnumpy() for mean, _ in seen])
-        np.testing.assert_allclose(means, 10 * np.arange(12), atol=1)
+        assert_allclose(means, 10 * np.arange(12), atol=1)
 
 
 def test_a_record_data_set_needs_its_index_and_can_be_pickled(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from mxlite.base import MXNetError
 from mxlite.gluon import data
 from mxlite.gluon.data.channel import Channel
 from mxlite.gluon.data.dataloader import WorkerDiedError, WorkerError, WorkerTimeoutError
+from numpy.testing import assert_allclose, assert_array_equal
 
 
 @pytest.fixture(autouse=True)
@@ -99,9 +100,7 @@ def test_batches_come_from_other_processes_and_live_on_without_the_loader() -> N
     assert len(workers) == 2
     del loader, image, label, pid
     gc.collect()
-    np.testing.assert_array_equal(
-        np.concatenate([image.asnumpy() for image, _, _ in batches]), rows * 2
-    )
+    assert_array_equal(np.concatenate([image.asnumpy() for image, _, _ in batches]), rows * 2)
 
 
 @pytest.mark.parametrize("prefetch", [0, 1, 7])
@@ -129,7 +128,7 @@ def test_operators_and_blocks_work_in_workers() -> None:
     expected = net(images).asnumpy()  # OpenMP threads exist before the fork
     rows = data.ArrayDataset(images).transform(lambda x: net(x.expand_dims(0))[0])
     got = [batch.asnumpy() for batch in data.DataLoader(rows, 2, num_workers=2)]
-    np.testing.assert_allclose(np.concatenate(got), expected, rtol=1e-5, atol=1e-6)
+    assert_allclose(np.concatenate(got), expected, rtol=1e-5, atol=1e-6)
 
 
 class _Awkward(Exception):
@@ -251,7 +250,7 @@ def test_samples_drawn_at_random_follow_the_seeds_and_not_the_workers() -> None:
         ]
 
     one, three, other = draws(1, 5), draws(3, 5), draws(1, 6)
-    np.testing.assert_array_equal(one, three)
+    assert_array_equal(one, three)
     values = np.stack([*one, *other])
     assert len(np.unique(values)) == values.size  # no two samples, passes or seeds alike
 

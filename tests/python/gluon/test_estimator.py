@@ -13,6 +13,7 @@ import pytest
 from mxlite import gluon
 from mxlite.gluon import nn
 from mxlite.gluon.contrib import estimator as est
+from numpy.testing import assert_array_equal
 
 RNG = np.random.RandomState(0)
 X = RNG.randn(24, 5).astype("float32")
@@ -168,7 +169,7 @@ def test_own_steps() -> None:
     before = made.net[0].weight.data().asnumpy()
     made.fit(loader(), epochs=1, event_handlers=[Slow()])
     assert Slow.steps == 3
-    np.testing.assert_array_equal(made.net[0].weight.data().asnumpy(), before)
+    assert_array_equal(made.net[0].weight.data().asnumpy(), before)
 
 
 def test_evaluation_alone_and_another_network() -> None:
@@ -229,9 +230,7 @@ def test_resuming(tmp_path: Path) -> None:
     assert {"mm-epoch4batch15.params", "mm-epoch5batch18.states"} <= set(files(tmp_path))
     whole, _ = make(train_metrics=[accuracy()])
     whole.fit(loader(), epochs=6)
-    np.testing.assert_array_equal(
-        again.net[0].weight.data().asnumpy(), whole.net[0].weight.data().asnumpy()
-    )
+    assert_array_equal(again.net[0].weight.data().asnumpy(), whole.net[0].weight.data().asnumpy())
     assert (weights != whole.net[0].weight.data().asnumpy()).any()
     with pytest.raises(ValueError, match="maximum number of epoch 6"):
         make()[0].fit(

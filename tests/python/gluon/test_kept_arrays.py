@@ -10,6 +10,7 @@ from blocks import ready, recorded, sequential
 from mxlite import autograd, gluon, init, nd
 from mxlite.base import MXNetError
 from mxlite.gluon import nn
+from numpy.testing import assert_allclose, assert_array_equal
 
 
 class Basis(gluon.HybridBlock):
@@ -45,11 +46,9 @@ def test_what_was_made_of_nothing_is_made_again(size: int) -> None:
     for rows in (2, 5):
         x = nd.array(np.arange(rows * 2).reshape(rows, 2))
         expected = x.asnumpy().sum(axis=1, keepdims=True) * POWERS.sum(axis=0)
-        np.testing.assert_allclose(net(x).asnumpy(), expected, rtol=1e-6)
+        assert_allclose(net(x).asnumpy(), expected, rtol=1e-6)
         recorded(net, x)
-        np.testing.assert_allclose(
-            net.theta.weight.grad().asnumpy(), np.outer(POWERS.sum(1), x.asnumpy().sum(0))
-        )
+        assert_allclose(net.theta.weight.grad(), np.outer(POWERS.sum(1), x.asnumpy().sum(0)))
     assert net.calls > 1
 
 
@@ -58,9 +57,9 @@ def test_a_block_inside_of_another_keeps_arrays() -> None:
     x = np.ones((2, 3), np.float32)
     expected = np.full((2, 3), 3) @ POWERS
     expected = expected.sum(1, keepdims=True) * POWERS.sum(0)
-    np.testing.assert_allclose(net(nd.array(x)).asnumpy(), expected)
+    assert_allclose(net(nd.array(x)).asnumpy(), expected)
     with autograd.record():
-        np.testing.assert_allclose(net(nd.array(x)).asnumpy(), expected)
+        assert_allclose(net(nd.array(x)).asnumpy(), expected)
 
 
 class Kept(gluon.HybridBlock):
@@ -88,11 +87,11 @@ def test_what_was_made_of_inputs_and_weights_follows_them() -> None:
             out, _ = net(x)
         out.backward()
         expected = 2 * (x.asnumpy() + [10, 20] - x.asnumpy() * 3)
-        np.testing.assert_array_equal(out.asnumpy(), expected)
-        np.testing.assert_array_equal(net(x)[0].asnumpy(), expected)
-        np.testing.assert_array_equal(net.weight.grad().asnumpy(), -2 * x.asnumpy().sum(0))
+        assert_array_equal(out.asnumpy(), expected)
+        assert_array_equal(net(x)[0].asnumpy(), expected)
+        assert_array_equal(net.weight.grad().asnumpy(), -2 * x.asnumpy().sum(0))
     net.weight.set_data(nd.zeros((2,)))
-    np.testing.assert_array_equal(net(nd.array([[1, 2]]))[0].asnumpy(), [[22, 44]])
+    assert_array_equal(net(nd.array([[1, 2]]))[0].asnumpy(), [[22, 44]])
 
 
 def test_another_block_gets_no_inputs_of_this_one() -> None:
@@ -125,4 +124,4 @@ def test_a_state_kept_from_a_trace_is_renewed_once() -> None:
     net(x)
     with autograd.record():
         net(x)
-    np.testing.assert_array_equal(net.norm.running_mean.data().asnumpy(), [2, 3])
+    assert_array_equal(net.norm.running_mean.data().asnumpy(), [2, 3])

@@ -12,6 +12,7 @@ from blocks import ready, recorded
 from mxlite import autograd, gluon, nd
 from mxlite.base import MXNetError
 from mxlite.gluon import nn
+from numpy.testing import assert_array_equal
 
 
 def test_a_parameter_is_initialized_on_every_context() -> None:
@@ -19,7 +20,7 @@ def test_a_parameter_is_initialized_on_every_context() -> None:
     param.initialize(init="xavier", ctx=[mx.cpu(0), mx.cpu(1)])
     assert param.list_ctx() == [mx.cpu(0), mx.cpu(1)]
     assert param.data(mx.cpu(1)).context == mx.cpu(1)
-    np.testing.assert_array_equal(param.data(mx.cpu(0)).asnumpy(), param.data(mx.cpu(1)).asnumpy())
+    assert_array_equal(param.data(mx.cpu(0)).asnumpy(), param.data(mx.cpu(1)).asnumpy())
     assert len(param.list_data()) == len(param.list_grad()) == 2
     assert param.grad(mx.cpu(1)).shape == (3, 2)
 
@@ -35,16 +36,16 @@ def test_without_context_the_current_one_counts() -> None:
 def test_an_own_initializer_wins_over_the_network_s() -> None:
     param = gluon.Parameter("thing", shape=(2,), init=mx.init.Constant(4))
     param.initialize(default_init=mx.init.One())
-    np.testing.assert_array_equal(param.data().asnumpy(), [4, 4])
+    assert_array_equal(param.data().asnumpy(), [4, 4])
 
 
 def test_a_second_initialization_warns_and_changes_nothing() -> None:
     param = ready(gluon.Parameter("p", shape=(2,)), init="ones")
     with pytest.warns(UserWarning, match="'p' is already initialized, ignoring"):
         param.initialize(init="zeros")
-    np.testing.assert_array_equal(param.data().asnumpy(), [1, 1])
+    assert_array_equal(param.data().asnumpy(), [1, 1])
     param.initialize(init="zeros", force_reinit=True)
-    np.testing.assert_array_equal(param.data().asnumpy(), [0, 0])
+    assert_array_equal(param.data().asnumpy(), [0, 0])
 
 
 def test_the_gradient_takes_what_grad_req_says() -> None:
@@ -79,7 +80,7 @@ def test_set_data_writes_into_the_same_arrays() -> None:
     before = param.data(mx.cpu(1))
     param.set_data(nd.array([[1, 2], [3, 4]]))
     assert param.data(mx.cpu(1)) is before
-    np.testing.assert_array_equal(before.asnumpy(), [[1, 2], [3, 4]])
+    assert_array_equal(before.asnumpy(), [[1, 2], [3, 4]])
     with pytest.raises(ValueError, match=r"shape \(3,\) is incompatible with .* \(2, 2\)"):
         param.set_data(nd.ones((3,)))
 
@@ -88,7 +89,7 @@ def test_set_data_before_the_shape_is_known_is_kept_for_later() -> None:
     layer = ready(nn.Dense(2))
     layer.weight.set_data(nd.array([[1, 2, 3], [4, 5, 6]]))
     layer.weight._finish_deferred_init()
-    np.testing.assert_array_equal(layer.weight.data().asnumpy(), [[1, 2, 3], [4, 5, 6]])
+    assert_array_equal(layer.weight.data().asnumpy(), [[1, 2, 3], [4, 5, 6]])
 
 
 def test_cast_converts_a_value_that_waits_for_the_shape() -> None:
@@ -97,7 +98,7 @@ def test_cast_converts_a_value_that_waits_for_the_shape() -> None:
     layer.cast("float16")
     layer.weight._finish_deferred_init()
     assert layer.weight.data().dtype == np.float16
-    np.testing.assert_array_equal(layer.weight.data().asnumpy(), [[1, 2, 3], [4, 5, 6]])
+    assert_array_equal(layer.weight.data().asnumpy(), [[1, 2, 3], [4, 5, 6]])
 
 
 def test_cast_converts_value_and_gradient() -> None:
@@ -112,7 +113,7 @@ def test_reset_ctx_moves_the_value() -> None:
     param = ready(gluon.Parameter("p", shape=(2,)), init="ones", ctx=mx.cpu(0))
     param.reset_ctx([mx.cpu(1), mx.cpu(2)])
     assert param.list_ctx() == [mx.cpu(1), mx.cpu(2)]
-    np.testing.assert_array_equal(param.data(mx.cpu(2)).asnumpy(), [1, 1])
+    assert_array_equal(param.data(mx.cpu(2)).asnumpy(), [1, 1])
     assert param.grad(mx.cpu(1)).context == mx.cpu(1)
 
 
@@ -137,7 +138,7 @@ def test_a_constant_has_its_value_and_no_gradient() -> None:
     constant = ready(gluon.Constant("c", [[1, 2]]))
     constant.grad_req = "write"
     assert constant.grad_req == "null"
-    np.testing.assert_array_equal(constant.data().asnumpy(), [[1, 2]])
+    assert_array_equal(constant.data().asnumpy(), [[1, 2]])
 
 
 # -- errors -------------------------------------------------------------------------------------
@@ -237,7 +238,7 @@ def test_save_and_load_with_a_prefix_taken_off_and_put_on(tmp_path: Path) -> Non
     assert sorted(nd.load(path)) == ["bias", "weight"]
     two = nn.Dense(2, in_units=3, prefix="two_")
     two.collect_params().load(path, ctx=mx.cpu(1), restore_prefix="two_")
-    np.testing.assert_array_equal(two.weight.data().asnumpy(), one.weight.data().asnumpy())
+    assert_array_equal(two.weight.data().asnumpy(), one.weight.data().asnumpy())
     assert two.weight.list_ctx() == [mx.cpu(1)]
     with pytest.raises(ValueError, match="'one_weight' does not start with 'two_'"):
         one.collect_params().save(path, strip_prefix="two_")
@@ -255,7 +256,7 @@ def test_load_dict_restores_a_prefix_and_names_the_file() -> None:
     net = ready(nn.Dense(1, in_units=2, prefix="a_"))
     arrays = {"weight": nd.ones((1, 2)), "arg:bias": nd.ones((1,))}
     net.collect_params().load_dict(arrays, restore_prefix="a_")
-    np.testing.assert_array_equal(net.weight.data().asnumpy(), [[1, 1]])
+    assert_array_equal(net.weight.data().asnumpy(), [[1, 1]])
     with pytest.raises(ValueError, match="file 'some.params'"):
         net.collect_params().load_dict(arrays, filename="some.params")
 
@@ -280,7 +281,7 @@ def test_a_replaced_entry_of_the_arrays_is_read_and_differentiated(
     if hybridize:
         net.hybridize()
     x = nd.array([[1, 2]], ctx=contexts[0])
-    np.testing.assert_array_equal(net(x).asnumpy(), [[3, 3]])
+    assert_array_equal(net(x).asnumpy(), [[3, 3]])
     mean = nd.array([[1, 2], [3, 4]], ctx=contexts[0])
     mean.attach_grad()
     position = net.weight._ctx_map[contexts[0].device_typeid & 1][0]
@@ -289,11 +290,9 @@ def test_a_replaced_entry_of_the_arrays_is_read_and_differentiated(
             net.weight._data[position] = mean * scale
             y = net(x)
         y.backward()
-        np.testing.assert_array_equal(y.asnumpy(), [[5 * scale, 11 * scale]])
-        np.testing.assert_array_equal(mean.grad.asnumpy(), [[scale, 2 * scale]] * 2)
-        np.testing.assert_array_equal(
-            net.weight.data(contexts[0]).asnumpy(), mean.asnumpy() * scale
-        )
+        assert_array_equal(y.asnumpy(), [[5 * scale, 11 * scale]])
+        assert_array_equal(mean.grad.asnumpy(), [[scale, 2 * scale]] * 2)
+        assert_array_equal(net.weight.data(contexts[0]).asnumpy(), mean.asnumpy() * scale)
 
 
 def test_a_trainer_updates_the_arrays_that_replaced_others() -> None:

@@ -80,16 +80,10 @@ def test_a_layer_computes_what_its_stack_of_cells_computes(
     fused, cells = results
     assert_same(fused[0], cells[0])
     # The layer joins the states of all layers and directions, h before c.
-    joined = [
-        mx.nd.stack(*fused_order) for fused_order in _by_kind(cells[1], 2 if kind == "lstm" else 1)
-    ]
-    assert_same(fused[1], joined)
+    kinds = 2 if kind == "lstm" else 1
+    assert_same(fused[1], [mx.nd.stack(*cells[1][k::kinds]) for k in range(kinds)])
     for a, b in pairs(*grads):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
-
-
-def _by_kind(states: list[Any], kinds: int) -> list[list[Any]]:
-    return [states[k::kinds] for k in range(kinds)]
 
 
 @pytest.mark.parametrize("kind", ["relu", "lstm", "gru"])
@@ -102,12 +96,9 @@ def test_hybridized_layers_give_the_same(kind: str) -> None:
     for _ in range(2):  # with and without states, in turn
         assert_same(layer(x), eager)
         assert_same(layer(x, layer.begin_state(BATCH)), with_states)
-    assert_same(layer(data(2, 1, INPUTS)), _unhybridized(layer, data(2, 1, INPUTS)))
-
-
-def _unhybridized(layer: Any, x: Any) -> Any:
+    smaller = layer(data(2, 1, INPUTS))
     layer.hybridize(False)
-    return layer(x)
+    assert_same(smaller, layer(data(2, 1, INPUTS)))
 
 
 def test_the_input_size_is_found_inside_a_hybridized_net() -> None:
@@ -180,16 +171,13 @@ def test_dropout_between_layers_acts_in_training_only() -> None:
     fill(layer)
     x = data(STEPS, BATCH, INPUTS)
     assert_same(layer(x), layer(x))
-    with autograd.record():
-        first, second = layer(x), layer(x)
-    assert not np.allclose(first.asnumpy(), second.asnumpy())
-    mx.random.seed(3)
-    with autograd.record():
-        first = layer(x)
-    mx.random.seed(3)
-    with autograd.record():
-        second = layer(x)
-    assert_same(first, second)
+    results = []
+    for _ in range(2):
+        mx.random.seed(3)
+        with autograd.record():
+            results.append([layer(x), layer(x)])
+    assert_same(*results)
+    assert not np.allclose(*values(results[0]))
 
 
 def test_gradients_of_dropout_between_layers_are_those_of_the_drawn_mask() -> None:
@@ -231,21 +219,29 @@ def test_representations_of_layers() -> None:
     assert repr(layer) == "LSTM(None -> 3, NTC, num_layers=2, dropout=0.1, bidirectional)"
 
 
-def test_misuse_of_layers() -> None:
-    with pytest.raises(ValueError, match="layout 'CTN' given, 'TNC' or 'NTC'"):
-        rnn.LSTM(3, layout="CTN")
-    with pytest.raises(ValueError, match="activation 'elu' given, 'relu' or 'tanh'"):
-        rnn.RNN(3, activation="elu")
-    layer = ready(rnn.LSTM(3))
-    with pytest.raises(ValueError, match=r"shape \(4, 5\) given, 3 dimensions"):
-        layer(data(4, 5))
-    wrong = [mx.nd.zeros((1, 3, 3)), mx.nd.zeros((1, 2, 3))]
-    with pytest.raises(ValueError, match=r"must have shapes .*\(1, 2, 3\).*, got .*\(1, 3, 3\)"):
-        layer(data(4, 2, 5), wrong)
-    with pytest.raises(ValueError, match="given without use_sequence_length"):
-        layer(data(4, 2, 5), None, mx.nd.array([4, 4]))
-    with pytest.raises(ValueError, match="needs sequence_length"):
-        rnn.GRU(3, use_sequence_length=True)(data(4, 2, 5))
+@pytest.mark.parametrize(
+    ("make", "arguments", "words"),
+    [
+        (lambda: rnn.LSTM(3, layout="CTN"), None, "layout 'CTN' given, 'TNC' or 'NTC'"),
+        (lambda: rnn.RNN(3, activation="elu"), None, "activation 'elu' given, 'relu' or 'tanh'"),
+        (lambda: rnn.LSTM(3), [(4, 5)], r"shape \(4, 5\) given, 3 dimensions"),
+        (
+            lambda: rnn.LSTM(3),
+            [(4, 2, 5), [mx.nd.zeros((1, 3, 3)), mx.nd.zeros((1, 2, 3))]],
+            r"must have shapes .*\(1, 2, 3\).*, got .*\(1, 3, 3\)",
+        ),
+        (
+            lambda: rnn.LSTM(3),
+            [(4, 2, 5), None, mx.nd.array([4, 4])],
+            "given without use_sequence_length",
+        ),
+        (lambda: rnn.GRU(3, use_sequence_length=True), [(4, 2, 5)], "needs sequence_length"),
+    ],
+)
+def test_misuse_of_layers(make: Any, arguments: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        layer = ready(make())
+        layer(data(*arguments[0]), *arguments[1:])
 
 
 # -- cells -----------------------------------------------------------------------------------------
@@ -448,8 +444,7 @@ def test_layers_and_cells_compose_symbols(tmp_path: Any) -> None:
     )
     assert_same(loaded(x), want)
     cell = rnn.BidirectionalCell(rnn.LSTMCell(HIDDEN, prefix="a_"), rnn.GRUCell(3, prefix="b_"))
-    for valid in (None, mx.sym.var("valid")):
-        output, states = cell.unroll(STEPS, mx.sym.var("x"), merge_outputs=True, valid_length=valid)
-        shapes = {"x": x.shape} if valid is None else {"x": x.shape, "valid": (BATCH,)}
-        assert output.infer_shape(**shapes)[1] == [(BATCH, STEPS, HIDDEN + 3)]
-        assert len(states) == 3
+    valid = mx.sym.var("valid")
+    output, states = cell.unroll(STEPS, mx.sym.var("x"), merge_outputs=True, valid_length=valid)
+    assert output.infer_shape(x=x.shape, valid=(BATCH,))[1] == [(BATCH, STEPS, HIDDEN + 3)]
+    assert len(states) == 3

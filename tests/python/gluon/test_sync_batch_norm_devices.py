@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
-import time
-from pathlib import Path
 from typing import Any
 
 import mxlite as mx
@@ -17,8 +12,8 @@ from mxlite import autograd, gluon, nd
 from mxlite.gluon import nn
 from mxlite.gluon.contrib.nn import SyncBatchNorm
 from numpy.testing import assert_allclose
+from processes import run_python
 
-PACKAGE = Path(mx.__file__).resolve().parent.parent
 EPSILON, MOMENTUM = 1e-4, 0.7
 
 
@@ -54,10 +49,10 @@ def check(
     hybridize: bool = False,
     dtype: str = "float32",
     channels: int | None = None,
-    together: bool = False,
+    backward: str = "of each",
     tolerance: float = 2e-5,
 ) -> None:
-    """Compare two steps of training, with one backward for each device or one for all."""
+    """Compare two steps of training, with a backward of each device, of all, or in threads."""
     ctx = contexts(len(sizes))
     data, heads = batches(sizes, shape, dtype)
     channels = shape[0] if channels is None else channels
@@ -69,28 +64,39 @@ def check(
     whole = nd.array(np.concatenate(data), dtype=dtype)
     for x in (*xs, whole):
         x.attach_grad()
-    for _ in range(2):
+    ys: list[Any] = [None] * len(sizes)
+
+    def run(i: int) -> None:
         with autograd.record():
-            ys = [ours(x) for x in xs]
-            wanted = plain(whole)
-        if together:
-            autograd.backward(ys, gradients)
+            ys[i] = ours(xs[i])
+        ys[i].backward(gradients[i])
+
+    for _ in range(2):
+        if backward == "in threads":
+            threads = [threading.Thread(target=run, args=(i,)) for i in range(len(sizes))]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(timeout=60)
+                assert not thread.is_alive()
         else:
-            for y, gradient in zip(ys, gradients):
-                y.backward(gradient)
+            with autograd.record():
+                ys = [ours(x) for x in xs]
+            groups = [[i] for i in range(len(ys))] if backward == "of each" else [range(len(ys))]
+            for group in groups:
+                autograd.backward([ys[i] for i in group], [gradients[i] for i in group])
+        with autograd.record():
+            wanted = plain(whole)
         wanted.backward(nd.array(np.concatenate(heads), dtype=dtype))
     places = np.cumsum([0, *sizes])
     for i, (x, y) in enumerate(zip(xs, ys)):
         rows = slice(places[i], places[i + 1])
         assert y.ctx == ctx[i] and y.dtype == x.dtype
-        assert_allclose(y.asnumpy(), wanted.asnumpy()[rows], rtol=tolerance, atol=tolerance * 4)
-        assert_allclose(
-            x.grad.asnumpy(), whole.grad.asnumpy()[rows], rtol=tolerance, atol=tolerance * 4
-        )
+        for got, want in ((y, wanted), (x.grad, whole.grad)):
+            assert_allclose(got.asnumpy(), want.asnumpy()[rows], tolerance, tolerance * 4)
         for name in ("running_mean", "running_var"):
-            got = getattr(ours, name).data(ctx[i]).asnumpy()
-            want = getattr(plain, name).data().asnumpy()
-            assert_allclose(got, want, rtol=tolerance, atol=tolerance)
+            got, want = getattr(ours, name).data(ctx[i]), getattr(plain, name).data()
+            assert_allclose(got.asnumpy(), want.asnumpy(), rtol=tolerance, atol=tolerance)
     for name in ("gamma", "beta"):
         total = sum(grad.asnumpy() for grad in getattr(ours, name).list_grad())
         want = getattr(plain, name).grad().asnumpy()
@@ -99,25 +105,26 @@ def check(
 
 
 @pytest.mark.parametrize("hybridize", [False, True])
-@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("backward", ["of each", "of all", "in threads"])
 @pytest.mark.parametrize("sizes", [[3, 3], [2, 5], [1, 2, 4]], ids=str)
-def test_it_equals_one_batch_norm(sizes: list[int], together: bool, hybridize: bool) -> None:
-    check(sizes, (3, 4, 5), hybridize, together=together)
+def test_it_equals_one_batch_norm(sizes: list[int], backward: str, hybridize: bool) -> None:
+    check(sizes, (3, 4, 5), hybridize, backward=backward)
 
 
-@pytest.mark.parametrize("shape", [(3,), (2, 7), (2, 3, 2, 2)], ids=str)
-def test_it_takes_any_number_of_dimensions(shape: tuple[int, ...]) -> None:
-    check([4, 6], shape)
-
-
-@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-5), ("float16", 4e-3)])
-def test_it_takes_other_types(dtype: str, tolerance: float) -> None:
-    check([8, 8], (3, 5), dtype=dtype, tolerance=tolerance)
-
-
-@pytest.mark.parametrize("hybridize", [False, True])
-def test_it_finds_the_channels(hybridize: bool) -> None:
-    check([4, 4], (3, 5), hybridize, channels=0)
+@pytest.mark.parametrize(
+    ("shape", "options"),
+    [
+        ((3,), {}),
+        ((2, 7), {}),
+        ((2, 3, 2, 2), {}),
+        ((3, 5), {"dtype": "float64", "tolerance": 1e-5}),
+        ((3, 5), {"dtype": "float16", "tolerance": 4e-3}),
+        ((3, 5), {"channels": 0}),
+        ((3, 5), {"channels": 0, "hybridize": True}),
+    ],
+)
+def test_shapes_types_and_unknown_channels(shape: tuple[int, ...], options: Any) -> None:
+    check([8, 8] if "dtype" in options else [4, 6], shape, **options)
 
 
 def small_net(kind: Any, ctx: Any, **options: Any) -> Any:
@@ -163,37 +170,6 @@ def test_a_network_trains_as_on_one_device(hybridize: bool) -> None:
         assert_allclose(mine, theirs, rtol=1e-3, atol=1e-5)
 
 
-def test_devices_may_run_in_threads() -> None:
-    ctx = contexts(3)
-    data, heads = batches([4, 4, 4], (3, 5))
-    ours = layer(SyncBatchNorm, 3, ctx, num_devices=3)
-    outputs: list[Any] = [None] * 3
-    xs = on_devices(data, ctx)
-
-    def run(i: int) -> None:
-        xs[i].attach_grad()
-        with autograd.record():
-            y = ours(xs[i])
-        y.backward(nd.array(heads[i], ctx=ctx[i]))
-        outputs[i] = y.asnumpy()
-
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=60)
-        assert not thread.is_alive()
-    plain = layer(nn.BatchNorm, 3, mx.cpu())
-    whole = nd.array(np.concatenate(data))
-    whole.attach_grad()
-    with autograd.record():
-        wanted = plain(whole)
-    wanted.backward(nd.array(np.concatenate(heads)))
-    assert_allclose(np.concatenate(outputs), wanted.asnumpy(), rtol=2e-5, atol=1e-4)
-    got = np.concatenate([x.grad.asnumpy() for x in xs])
-    assert_allclose(got, whole.grad.asnumpy(), rtol=2e-5, atol=1e-4)
-
-
 def test_a_layer_may_run_several_times_in_a_pass() -> None:
     ctx = contexts(2)
     data, _ = batches([3, 3], (2, 4))
@@ -209,9 +185,7 @@ def test_a_layer_may_run_several_times_in_a_pass() -> None:
     for one in heads:
         one.backward()
     head.backward()
-    assert_allclose(
-        np.concatenate([y.asnumpy() for y in ys]), wanted.asnumpy(), rtol=1e-4, atol=1e-4
-    )
+    assert_allclose(np.concatenate([y.asnumpy() for y in ys]), wanted, rtol=1e-4, atol=1e-4)
     got = np.concatenate([x.grad.asnumpy() for x in xs])
     want = whole.grad.asnumpy()
     assert_allclose(got, want, rtol=1e-3, atol=1e-3 * np.abs(want).max())
@@ -240,23 +214,17 @@ def test_the_function_finds_calls_by_key() -> None:
     assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
 
 
-def test_one_device_normalizes_alone_if_asked_to() -> None:
-    ctx = contexts(2)
-    data, _ = batches([3, 3], (2, 4))
-    ours = layer(SyncBatchNorm, 2, ctx, num_devices=1)
-    with autograd.record():
-        y = ours(nd.array(data[1], ctx=ctx[1]))
+@pytest.mark.parametrize(("training", "devices"), [(True, 1), (False, 2)])
+def test_one_device_normalizes_alone_in_inference_or_if_asked_to(
+    training: bool, devices: int
+) -> None:
+    ours = layer(SyncBatchNorm, 2, contexts(2), num_devices=devices)
     plain = layer(nn.BatchNorm, 2, mx.cpu())
-    with autograd.record():
-        wanted = plain(nd.array(data[1]))
+    data = batches([3], (2, 4))[0][0]
+    with autograd.record(training):
+        y = ours(nd.array(data, ctx=mx.cpu(1)))
+        wanted = plain(nd.array(data))
     assert_allclose(y.asnumpy(), wanted.asnumpy(), rtol=2e-5, atol=1e-5)
-
-
-def test_inference_needs_no_other_device() -> None:
-    ours = layer(SyncBatchNorm, 2, contexts(2), num_devices=2)
-    x = nd.array(batches([3], (2, 4))[0][0], ctx=mx.cpu(1))
-    plain = layer(nn.BatchNorm, 2, mx.cpu())
-    assert_allclose(ours(x).asnumpy(), plain(x.as_in_context(mx.cpu())).asnumpy(), rtol=1e-5)
 
 
 def test_a_pass_that_was_given_up_does_not_reach_into_the_next() -> None:
@@ -326,17 +294,6 @@ with autograd.record():
 """
 
 
-def run(program: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "PYTHONPATH": str(PACKAGE), **variables},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-
 _MISSING = """
 import time
 import mxlite as mx
@@ -391,26 +348,23 @@ print("end")
 
 
 def test_a_missing_device_is_an_error_by_the_deadline() -> None:
-    result = run(_MISSING, MXLITE_COMM_TIMEOUT="1")
-    assert result.returncode == 0 and result.stdout == "end\n", result.stderr
+    done = run_python("-c", _MISSING, environment={"MXLITE_COMM_TIMEOUT": "1"}, timeout=60)
+    assert done.stdout == "end\n"
 
 
 def test_limits_of_work_in_flight_do_not_stop_the_other_devices() -> None:
     backward = "for loss in losses:\n    loss.backward()\nprint(losses[1].asscalar())\n"
     limits = {"MXLITE_ENGINE_MAX_TASKS": "8", "MXLITE_ENGINE_MAX_BYTES": "1024"}
-    result = run(_PROGRAM.replace("DEVICES", "ctx") + backward, **limits)
-    assert result.returncode == 0, result.stderr
-    assert float(result.stdout) == 0
+    program = _PROGRAM.replace("DEVICES", "ctx") + backward
+    assert float(run_python("-c", program, environment=limits, timeout=60).stdout) == 0
 
 
 def test_a_program_ends_with_an_open_exchange() -> None:
-    begin = time.monotonic()
-    result = run(_PROGRAM.replace("DEVICES", "ctx[:1]") + "print('end')\n")
-    assert result.returncode == 0 and result.stdout == "end\n", result.stderr
-    assert time.monotonic() - begin < 40
+    program = _PROGRAM.replace("DEVICES", "ctx[:1]") + "print('end')\n"
+    assert run_python("-c", program, timeout=40).stdout == "end\n"
 
 
 def test_the_naive_engine_is_an_error() -> None:
-    result = run(_PROGRAM.replace("DEVICES", "ctx"), MXLITE_ENGINE="naive")
-    assert result.returncode != 0
-    assert "use MXLITE_ENGINE=threaded" in result.stderr and "NotSupportedError" in result.stderr
+    program, naive = _PROGRAM.replace("DEVICES", "ctx"), {"MXLITE_ENGINE": "naive"}
+    error = run_python("-c", program, environment=naive, status=1).stderr
+    assert "use MXLITE_ENGINE=threaded" in error and "NotSupportedError" in error

@@ -7,18 +7,8 @@ from typing import Any
 
 import mxlite as mx
 import pytest
-from blocks import ready, recorded
 from mxlite import gluon
-
-
-def scalar(value: float) -> gluon.Parameter:
-    param = ready(gluon.Parameter("x", shape=(1,)), init=mx.init.Constant(value))
-    return param
-
-
-def step(trainer: gluon.Trainer, param: gluon.Parameter, batch_size: int = 1) -> None:
-    recorded(lambda: (param.data() * 2).sum())
-    trainer.step(batch_size)
+from test_trainer import scalar, step
 
 
 class Remote(mx.kvstore.KVStoreBase):

@@ -8,6 +8,7 @@ import mxlite as mx
 import numpy as np
 import pytest
 from mxlite import autograd, nd
+from numpy.testing import assert_allclose, assert_array_equal
 
 TOLERANCE = {"float64": 1e-12, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
 DTYPES = ["float32", "float16", "bfloat16"]
@@ -35,7 +36,7 @@ def compare(
         results.append([x.astype("float64").asnumpy() for x in (output, *(a.grad for a in arrays))])
     for expected, found in zip(*results):
         allowed = TOLERANCE[dtype] * max(1.0, float(np.abs(expected).max(initial=0)))
-        np.testing.assert_allclose(found, expected, rtol=0, atol=allowed)
+        assert_allclose(found, expected, rtol=0, atol=allowed)
 
 
 def normal(*shape: int) -> np.ndarray:
@@ -80,7 +81,7 @@ def test_softmax_keeps_infinities_and_nan() -> None:
     x[1, 3] = np.nan
     x[2, 4] = -np.inf
     found = [nd.softmax(nd.array(x, ctx=ctx)).asnumpy() for ctx in (mx.cpu(), mx.gpu(0))]
-    np.testing.assert_allclose(found[1], found[0], atol=1e-6)
+    assert_allclose(found[1], found[0], atol=1e-6)
 
 
 @pytest.mark.parametrize("channels", [1, 3, 8, 24, 264, 300])
@@ -137,7 +138,7 @@ def test_max_pooling_passes_nan_on() -> None:
         y.backward()
         gradients.append((y.asnumpy(), a.grad.asnumpy()))
     for expected, found in zip(*gradients):
-        np.testing.assert_array_equal(found, expected)
+        assert_array_equal(found, expected)
 
 
 # Chunks of 64 sources: runs within one, over a border, over several chunks, and up to the end.
@@ -184,15 +185,15 @@ def test_reductions(shape: tuple[int, ...], axis: int | None, dtype: str) -> Non
             for ctx in (mx.cpu(), mx.gpu(0))
         ]
         allowed = TOLERANCE[dtype] * max(1.0, float(np.abs(found[0]).max()))
-        np.testing.assert_allclose(found[1], found[0], rtol=0, atol=allowed)
+        assert_allclose(found[1], found[0], rtol=0, atol=allowed)
 
 
 def test_reductions_of_views_that_begin_anywhere() -> None:
     x = normal(4, 4, 32).astype("float32")
     for part in (np.s_[:, 1:3, 8:24], np.s_[1:, :, 3:19], np.s_[::2, :, ::2]):
         found = [nd.array(x, ctx=ctx)[part].sum(axis=-1).asnumpy() for ctx in (mx.cpu(), mx.gpu(0))]
-        np.testing.assert_allclose(found[1], x[part].sum(axis=-1), rtol=1e-5, atol=1e-5)
-        np.testing.assert_allclose(found[1], found[0], rtol=1e-5, atol=1e-5)
+        assert_allclose(found[1], x[part].sum(axis=-1), rtol=1e-5, atol=1e-5)
+        assert_allclose(found[1], found[0], rtol=1e-5, atol=1e-5)
 
 
 def test_moments_and_logsumexp() -> None:
@@ -201,13 +202,11 @@ def test_moments_and_logsumexp() -> None:
         for ctx in (mx.cpu(), mx.gpu(0)):
             a = nd.array(x, ctx=ctx)
             mean, var = nd.moments(a, axes=(1,))
-            np.testing.assert_allclose(mean.asnumpy(), x.mean(1, dtype="float64"), rtol=1e-6)
-            np.testing.assert_allclose(var.asnumpy(), x.var(1, dtype="float64"), rtol=1e-4)
+            assert_allclose(mean.asnumpy(), x.mean(1, dtype="float64"), rtol=1e-6)
+            assert_allclose(var.asnumpy(), x.var(1, dtype="float64"), rtol=1e-4)
             shifted = x.astype("float64") - x.max(1, keepdims=True)
             expected = np.log(np.exp(shifted).sum(1)) + x.max(1)
-            np.testing.assert_allclose(
-                nd.logsumexp(a, axis=1).asnumpy(), expected, rtol=1e-6, atol=1e-5
-            )
+            assert_allclose(nd.logsumexp(a, axis=1).asnumpy(), expected, rtol=1e-6, atol=1e-5)
 
 
 @pytest.mark.parametrize("k", [1, 5, 32, 33])
@@ -226,4 +225,4 @@ def test_topk(k: int, ascend: bool, dtype: str) -> None:
             mask = nd.topk(a, ret_typ="mask", **options)
             results.append([r.asnumpy() for r in (value, index, mask)])
         for expected, found in zip(*results):
-            np.testing.assert_array_equal(found, expected)
+            assert_array_equal(found, expected)

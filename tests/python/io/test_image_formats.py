@@ -11,6 +11,7 @@ import mxlite as mx
 import numpy as np
 import pytest
 from mxlite import _core, recordio
+from numpy.testing import assert_array_equal
 from pairing import pairs
 from skimage import data as pictures
 
@@ -64,7 +65,7 @@ def test_one_pass_gives_the_pixels_of_decode_resize_crop(
             picture = mx.image.imresize(picture, width, height, 1)
         y, x = (height - side) // 2, (width - side) // 2
         expected = picture.asnumpy()[y : y + side, x : x + side].transpose(2, 0, 1)
-        np.testing.assert_array_equal(got, expected[..., ::-1])
+        assert_array_equal(got, expected[..., ::-1])
         compared += 1
     assert compared >= 2
 
@@ -112,26 +113,26 @@ def test_png_records(tmp_path: Path) -> None:
     images = [encode(PHOTO[:60, :80], png=True), encode(PHOTO[:60, :80, 0], png=True)]
     path = write(tmp_path, images)
     color, from_gray = pixels_of(path, (3, 60, 80))
-    np.testing.assert_array_equal(color, PHOTO[:60, :80, ::-1].transpose(2, 0, 1))
-    np.testing.assert_array_equal(from_gray, np.stack([PHOTO[:60, :80, 0]] * 3))
+    assert_array_equal(color, PHOTO[:60, :80, ::-1].transpose(2, 0, 1))
+    assert_array_equal(from_gray, np.stack([PHOTO[:60, :80, 0]] * 3))
     gray = pixels_of(path, (1, 60, 80))
-    np.testing.assert_array_equal(gray[1][0], PHOTO[:60, :80, 0])
+    assert_array_equal(gray[1][0], PHOTO[:60, :80, 0])
     weights = PHOTO[:60, :80].astype(float) @ [0.114, 0.587, 0.299]
     assert np.abs(gray[0][0] - weights).max() <= 1
     header, pixels = recordio.unpack_img(recordio.pack((0, 1, 2, 0), images[1]))
-    np.testing.assert_array_equal(pixels, PHOTO[:60, :80, 0])
+    assert_array_equal(pixels, PHOTO[:60, :80, 0])
 
 
 def test_four_channels(tmp_path: Path) -> None:
     alpha = np.dstack([PHOTO[:40, :50], np.arange(2000).reshape(40, 50) % 256]).astype(np.uint8)
     path = write(tmp_path, [encode(alpha, png=True)])
     (got,) = pixels_of(path, (4, 40, 50))
-    np.testing.assert_array_equal(got, alpha[:, :, [2, 1, 0, 3]].transpose(2, 0, 1))
-    np.testing.assert_array_equal(pixels_of(path, (3, 40, 50))[0], got[:3])
+    assert_array_equal(got, alpha[:, :, [2, 1, 0, 3]].transpose(2, 0, 1))
+    assert_array_equal(pixels_of(path, (3, 40, 50))[0], got[:3])
     jittered = pixels_of(path, (4, 40, 50), pad=2, fill_value=7, rand_crop=1)
     assert jittered[0].shape == (4, 40, 50)
     header, pixels = recordio.unpack_img(recordio.pack((0, 1, 2, 0), encode(alpha, png=True)))
-    np.testing.assert_array_equal(pixels, alpha)
+    assert_array_equal(pixels, alpha)
     with pytest.raises(mx.base.RecordError, match="3 channels given, data_shape expects 4"):
         pixels_of(write(tmp_path, [encode(PHOTO[:40, :50])]), (4, 40, 50))
 
@@ -168,17 +169,15 @@ def test_cameras_that_were_turned(tmp_path: Path, orientation: int, behind_jfif:
     # imdecode of 1.9.1 does not turn what begins with a JFIF header, its iterators turn all.
     for choice, expected in ((None, stored if behind_jfif else upright), (True, upright)):
         got = mx.image.imdecode(image, apply_exif_orientation=choice).asnumpy()
-        np.testing.assert_array_equal(got, expected)
+        assert_array_equal(got, expected)
     kept = mx.image.imdecode(image, apply_exif_orientation=False).asnumpy()
-    np.testing.assert_array_equal(kept, stored)
-    np.testing.assert_array_equal(mx.image.imdecode(image, flag=-1).asnumpy(), stored)
+    assert_array_equal(kept, stored)
+    assert_array_equal(mx.image.imdecode(image, flag=-1).asnumpy(), stored)
     unpacked = recordio.unpack_img(recordio.pack((0, 1, 2, 0), image), 1)[1]
-    np.testing.assert_array_equal(unpacked[..., ::-1], upright)
+    assert_array_equal(unpacked[..., ::-1], upright)
     path = write(tmp_path, [image])
-    np.testing.assert_array_equal(
-        pixels_of(path, (3, *upright.shape[:2]))[0], upright.transpose(2, 0, 1)
-    )
-    np.testing.assert_array_equal(
+    assert_array_equal(pixels_of(path, (3, *upright.shape[:2]))[0], upright.transpose(2, 0, 1))
+    assert_array_equal(
         pixels_of(path, (3, 40, 56), apply_exif_orientation=False)[0], stored.transpose(2, 0, 1)
     )
 
@@ -191,7 +190,7 @@ def test_turned_images_are_resized_and_cropped_as_upright_ones(tmp_path: Path) -
     (got,) = pixels_of(write(tmp_path, [image]), (3, 96, 96), resize=120)
     resized = mx.image.imresize(upright, 120 * width // height, 120).asnumpy()
     x = (resized.shape[1] - 96) // 2
-    np.testing.assert_array_equal(got, resized[12:108, x : x + 96].transpose(2, 0, 1))
+    assert_array_equal(got, resized[12:108, x : x + 96].transpose(2, 0, 1))
 
 
 def test_every_reader_can_turn_images(tmp_path: Path) -> None:
@@ -232,7 +231,7 @@ def test_every_reader_can_turn_images(tmp_path: Path) -> None:
             turned = choice.get("apply_exif_orientation", default)
             expected = np.rot90(stored, -1) if turned else stored
             shape = expected.shape[:2]
-            np.testing.assert_array_equal(read(**choice).asnumpy(), expected, f"{name} {choice}")
+            assert_array_equal(read(**choice).asnumpy(), expected, f"{name} {choice}")
 
 
 @pytest.mark.parametrize("kind", [mx.io.ImageRecordIter, mx.io.ImageDetRecordIter])
@@ -247,9 +246,7 @@ def test_every_option_is_documented(kind: Any) -> None:
 def test_superfluous_bytes_are_no_damage(tmp_path: Path) -> None:
     image = encode(PHOTO[:60, :80])
     for padded in (image + b"\0" * 7, image[:-2] + b"\0\0\0" + image[-2:]):
-        np.testing.assert_array_equal(
-            mx.image.imdecode(padded).asnumpy(), mx.image.imdecode(image).asnumpy()
-        )
+        assert_array_equal(mx.image.imdecode(padded).asnumpy(), mx.image.imdecode(image).asnumpy())
     for cut in (len(image) // 2, len(image) - 40):
         with pytest.raises(mx.base.RecordError, match="not a readable JPEG image"):
             mx.image.imdecode(image[:cut])

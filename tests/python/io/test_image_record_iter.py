@@ -9,6 +9,7 @@ import mxlite as mx
 import numpy as np
 import pytest
 from mxlite import recordio
+from numpy.testing import assert_allclose, assert_array_equal
 from skimage import data as pictures
 
 COUNT = 10
@@ -50,11 +51,11 @@ def test_values_are_the_center_crop_normalized(files: tuple[str, str]) -> None:
             assert record is not None
             image = recordio.unpack_img(record)[1][6:54, 16:64, ::-1].astype(np.float32)
             expected = (image - [10, 20, 30]) * 0.5 / [2, 4, 5]
-            np.testing.assert_allclose(
+            assert_allclose(
                 batch.data[0].asnumpy()[i], expected.transpose(2, 0, 1), rtol=1e-5, atol=1e-5
             )
     mirrored = make(files[0], mirror=1).next().data[0].asnumpy()
-    np.testing.assert_array_equal(mirrored[..., ::-1], make(files[0]).next().data[0].asnumpy())
+    assert_array_equal(mirrored[..., ::-1], make(files[0]).next().data[0].asnumpy())
 
 
 def test_every_epoch_has_all_records_and_the_right_pad(files: tuple[str, str]) -> None:
@@ -120,7 +121,7 @@ def test_seeds_decide_and_threads_do_not(files: tuple[str, str]) -> None:
         return found
 
     one, many = epochs(preprocess_threads=1), epochs(preprocess_threads=5)
-    np.testing.assert_array_equal(one, many)
+    assert_array_equal(one, many)
     assert not np.array_equal(one[0], one[1])
     assert not np.array_equal(one[0], epochs(seed=8)[0])
     assert np.isfinite(one).all()
@@ -142,17 +143,15 @@ def test_integer_outputs(files: tuple[str, str]) -> None:
     pixels = mx.io.ImageRecordUInt8Iter(**options).next().data[0]
     assert pixels.dtype == np.uint8
     floats = make(files[0]).next().data[0].asnumpy()
-    np.testing.assert_array_equal(pixels.asnumpy(), floats)
+    assert_array_equal(pixels.asnumpy(), floats)
     signed = mx.io.ImageRecordInt8Iter(mean_r=128, mean_g=128, mean_b=128, **options).next()
-    np.testing.assert_array_equal(signed.data[0].asnumpy(), floats - 128)
+    assert_array_equal(signed.data[0].asnumpy(), floats - 128)
 
 
 def test_labels_of_records_and_lists(tmp_path: Path) -> None:
     rec, _ = write(tmp_path, width=3)
     batch = make(rec, label_width=3).next()
-    np.testing.assert_array_equal(
-        batch.label[0].asnumpy(), np.repeat(np.arange(4), 3).reshape(4, 3)
-    )
+    assert_array_equal(batch.label[0].asnumpy(), np.repeat(np.arange(4), 3).reshape(4, 3))
     with pytest.raises(ValueError, match="3 labels in the record, label_width is 2"):
         make(rec, label_width=2).next()
     listed = tmp_path / "a.lst"
@@ -346,7 +345,7 @@ def test_errors_of_options_name_them_and_what_was_expected(
 
 def test_options_that_are_none_keep_their_defaults(files: tuple[str, str]) -> None:
     plain, given = make(files[0]), make(files[0], pad=None, rand_mirror=None, inter_method=None)
-    np.testing.assert_array_equal(plain.next().data[0].asnumpy(), given.next().data[0].asnumpy())
+    assert_array_equal(plain.next().data[0].asnumpy(), given.next().data[0].asnumpy())
 
 
 def test_a_mean_image_that_is_missing_is_made(
@@ -358,9 +357,9 @@ def test_a_mean_image_that_is_missing_is_made(
     mean = raw.mean(axis=0, dtype=np.float64)
     options = {"mean_img": path, "scale": 0.5, "num_parts": 2, "batch_size": 5, "verbose": 1}
     first = make(files[0], **options).next().data[0].asnumpy()
-    np.testing.assert_allclose(mx.nd.load(path)["mean_img"].asnumpy(), mean, rtol=1e-5)
-    np.testing.assert_allclose(first, (raw[:5] - mean) * 0.5, atol=1e-3)
+    assert_allclose(mx.nd.load(path)["mean_img"].asnumpy(), mean, rtol=1e-5)
+    assert_allclose(first, (raw[:5] - mean) * 0.5, atol=1e-3)
     assert sum("create mean image" in line for line in caplog.messages) == 1
     again = make(files[0], **options).next().data[0].asnumpy()
-    np.testing.assert_array_equal(first, again)
+    assert_array_equal(first, again)
     assert sum("create mean image" in line for line in caplog.messages) == 1

@@ -11,6 +11,7 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 
 def write(path: Path, text: str) -> str:
@@ -76,7 +77,7 @@ def test_csv_takes_whole_numbers_as_numpy_writes_them(tmp_path: Path, dtype: str
     batches = mx.io.CSVIter(
         data_csv=str(tmp_path / "d.csv"), data_shape=(2,), batch_size=2, dtype=dtype
     )
-    np.testing.assert_array_equal(batches.next().data[0].asnumpy(), values)
+    assert_array_equal(batches.next().data[0].asnumpy(), values)
     for number in ("1.5", "1e-1", "1e300", "2.5e9" if dtype == "int32" else "1e17", "1e"):
         path = write(tmp_path / "bad.csv", f"{number},2\n")
         bad = mx.io.CSVIter(data_csv=path, data_shape=(2,), batch_size=1, dtype=dtype)
@@ -90,7 +91,7 @@ def test_csv_values_are_those_of_numpy(tmp_path: Path) -> None:
     np.savetxt(path, values, delimiter=",", fmt="%.9g")
     batches = mx.io.CSVIter(data_csv=str(path), data_shape=(5,), batch_size=8)
     read = np.concatenate([batch.data[0].asnumpy() for batch in batches])
-    np.testing.assert_array_equal(read, values)
+    assert_array_equal(read, values)
 
 
 @pytest.mark.parametrize(
@@ -139,20 +140,14 @@ def test_libsvm_gives_csr_batches(tmp_path: Path) -> None:
     for _ in range(2):
         first, last = batches
         assert first.data[0].stype == "csr" and first.label[0].stype == "default"
-        np.testing.assert_allclose(
-            first.data[0].asnumpy(), [[0.5, 0, 1.2], [0, 0, 0], [0.6, 2.4, 1.2]], rtol=1e-6
-        )
-        np.testing.assert_array_equal(first.label[0].asnumpy(), [1, -2, -3])
+        assert_allclose(first.data[0], [[0.5, 0, 1.2], [0, 0, 0], [0.6, 2.4, 1.2]], rtol=1e-6)
+        assert_array_equal(first.label[0].asnumpy(), [1, -2, -3])
         assert first.data[0].indptr.asnumpy().tolist() == [0, 2, 2, 5]
-        np.testing.assert_allclose(
-            last.data[0].asnumpy(), [[0, 0, -1.2], [0.5, 0, 1.2], [0, 0, 0]], rtol=1e-6
-        )
+        assert_allclose(last.data[0].asnumpy(), [[0, 0, -1.2], [0.5, 0, 1.2], [0, 0, 0]], rtol=1e-6)
         assert (last.pad, last.index.tolist()) == (2, [3, 0, 1])
         batches.reset()
     weight = mx.nd.array([[1.0], [2.0], [3.0]])
-    np.testing.assert_allclose(
-        mx.nd.dot(first.data[0], weight).asnumpy()[:, 0], [4.1, 0, 9.0], rtol=1e-6
-    )
+    assert_allclose(mx.nd.dot(first.data[0], weight).asnumpy()[:, 0], [4.1, 0, 9.0], rtol=1e-6)
     *_, plain = mx.io.LibSVMIter(data_libsvm=path, data_shape=(3,), batch_size=3, round_batch=0)
     assert plain.data[0].asnumpy()[1:].any() is np.False_ and plain.index.tolist() == [3, -1, -1]
 
@@ -164,7 +159,7 @@ def test_libsvm_labels_of_their_own(tmp_path: Path) -> None:
         data_libsvm=path, data_shape=(3,), label_libsvm=labels, label_shape=(3,), batch_size=4
     ).next()
     assert batch.label[0].stype == "csr"
-    np.testing.assert_allclose(
+    assert_allclose(
         batch.label[0].asnumpy(), [[0, 0, 0], [0.125, 0, 0], [0, 0, 1.2], [0, 1, -1.2]], rtol=1e-6
     )
 
@@ -240,13 +235,11 @@ def test_mnist_images_flat_and_not(tmp_path: Path, packed: bool) -> None:
             [3, 4, 5],
             [6, 7, 8],
         ]
-        np.testing.assert_array_equal(
-            np.concatenate([batch.data[0].asnumpy() for batch in read]), pixels[:9]
-        )
+        assert_array_equal(np.concatenate([batch.data[0].asnumpy() for batch in read]), pixels[:9])
         batches.reset()
     flat = mx.io.MNISTIter(batch_size=3, shuffle=False, flat=True, silent=True, **files)
     assert flat.provide_data == [("data", (3, 12))]
-    np.testing.assert_array_equal(flat.next().data[0].asnumpy(), pixels[:3].reshape(3, 12))
+    assert_array_equal(flat.next().data[0].asnumpy(), pixels[:3].reshape(3, 12))
 
 
 def test_mnist_seeds_and_parts(tmp_path: Path) -> None:

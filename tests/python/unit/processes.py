@@ -1,4 +1,4 @@
-"""Programs that tests run in processes of their own."""
+"""Python programs in processes of their own."""
 
 from __future__ import annotations
 
@@ -6,27 +6,32 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import mxlite as mx
 
+PACKAGE = str(Path(mx.__file__).resolve().parents[1])
+
 
 def run_python(
-    *arguments: object, ok: bool = True, **options: object
+    *arguments: object,
+    status: int | None = 0,
+    environment: dict[str, str] | None = None,
+    timeout: float = 240,
+    **options: Any,
 ) -> subprocess.CompletedProcess[str]:
-    """Run Python with the arguments; options in capital letters are environment variables.
+    """Run Python, which finds the package, and check its exit status unless that is None.
 
-    One of None removes the variable. With ok the program must succeed.
+    The options are those of `subprocess.run`.
     """
-    names = [name for name in options if name.isupper()]
-    chosen = {name: options.pop(name) for name in names}
-    environment = {**os.environ, "PYTHONPATH": str(Path(mx.__file__).parents[1]), **chosen}
-    environment = {name: str(value) for name, value in environment.items() if value is not None}
     done = subprocess.run(
         [sys.executable, *map(str, arguments)],
-        env=environment,
+        env={**os.environ, "PYTHONPATH": PACKAGE, **(environment or {})},
         capture_output=True,
         text=True,
-        **{"timeout": 120, **options},
+        timeout=timeout,
+        check=False,
+        **options,
     )
-    assert not ok or done.returncode == 0, done.stdout + done.stderr
+    assert status in (None, done.returncode), done.stdout + done.stderr
     return done
