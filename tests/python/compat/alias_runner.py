@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
-import mxlite as mx
+from processes import run_python
 
 SCRIPTS = Path(__file__).resolve().parent / "scripts"
 
@@ -17,11 +15,7 @@ def run(
     *arguments: str, cwd: Path | None = None, returncode: int = 0
 ) -> subprocess.CompletedProcess[str]:
     """Run ``python -m mxlite.compat arguments...``; the return code is checked."""
-    command = [sys.executable, "-m", "mxlite.compat", *arguments]
-    env = {**os.environ, "PYTHONPATH": str(Path(mx.__file__).parents[1])}
-    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=240)
-    assert done.returncode == returncode, done.stdout + done.stderr
-    return done
+    return run_python("-m", "mxlite.compat", *arguments, cwd=cwd, status=returncode)
 
 
 def run_code(code: str, folder: Path, *arguments: str, returncode: int = 0) -> str:

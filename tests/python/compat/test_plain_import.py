@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import textwrap
-from pathlib import Path
 
-import mxlite as mx
+from processes import run_python
 
 
 def run_plain(code, folder):
     """Run code without the alias and return what it printed."""
-    script = folder / "script.py"
-    script.write_text(textwrap.dedent(code))
-    env = {**os.environ, "PYTHONPATH": str(Path(mx.__file__).parents[1])}
-    command = [sys.executable, str(script)]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return run_python("-c", textwrap.dedent(code), cwd=folder).stdout
 
 
 def test_import_mxlite_patches_nothing(tmp_path):

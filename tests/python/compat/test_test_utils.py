@@ -10,16 +10,13 @@ import mxlite as mx
 import numpy as np
 import pytest
 from mxlite import test_utils as tu
+from numpy.testing import assert_raises_regex
+from processes import run_python
 
 
 def test_it_is_imported_with_its_first_use():
-    import subprocess
-    import sys
-
     code = "import sys, mxlite as mx; print('mxlite.test_utils' in sys.modules, mx.test_utils.same)"
-    env = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(mx.__file__))}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
-    assert done.stdout.startswith("False <function same"), done.stderr
+    assert run_python("-c", code).stdout.startswith("False <function same")
 
 
 def test_tolerances_are_those_of_the_less_precise_dtype():
@@ -141,8 +138,7 @@ def test_matrices():
     eigenvalues = np.linalg.eigvals(matrices)
     assert np.abs(eigenvalues.imag).max() < 1e-6
     assert tu.new_matrix_with_real_eigvals_nd((0, 2, 2)).shape == (0, 2, 2)
-    with pytest.raises(ValueError, match="square"):
-        tu.new_matrix_with_real_eigvals_nd((2, 3))
+    assert_raises_regex(ValueError, "square", tu.new_matrix_with_real_eigvals_nd, (2, 3))
     assert tu.same(tu.get_identity_mat_batch(2), np.stack([np.eye(2)] * 2))
     assert tu.same(tu.create_2d_tensor(3, 2), [[0, 0], [1, 1], [2, 2]])
     assert tu.create_vector(4).dtype == np.int64
@@ -154,8 +150,7 @@ def test_reductions_in_numpy():
     assert tu.same(tu.np_reduce(a, None, False, np.max), a.max())
     assert tu.same(tu.np_reduce(a, 1, False, np.mean), a.mean(1))
     assert tu.same(tu.collapse_sum_like(a, (3, 1)), a.sum((0, 2)).reshape(3, 1))
-    with pytest.raises(ValueError, match="is not a broadcast"):
-        tu.collapse_sum_like(a, (2, 1))
+    assert_raises_regex(ValueError, "is not a broadcast", tu.collapse_sum_like, a, (2, 1))
     assert tu.same(tu.assign_each(a, lambda x: x + 1), a + 1)
     assert tu.same(tu.assign_each2(a, a, lambda x, y: x * y), a * a)
 
@@ -188,8 +183,7 @@ def test_discrete_generators():
     tu.verify_generator(dice, [1, 2, 3, 4, 5, 6], [1 / 6] * 6, 10000, 5)
     with pytest.raises(AssertionError, match="buckets"):
         tu.verify_generator(dice, [1, 2, 3, 4, 5, 6], [0.1] * 5 + [0.5], 10000, 5)
-    with pytest.raises(ValueError, match="2 buckets and 1 prob"):
-        tu.chi_square_check(dice, [1, 2], [1])
+    assert_raises_regex(ValueError, "2 buckets and 1 prob", tu.chi_square_check, dice, [1, 2], [1])
 
 
 def test_chi_square_without_scipy_says_what_to_install(monkeypatch):
@@ -273,8 +267,7 @@ def idx(values: np.ndarray) -> bytes:
 def test_mnist_is_read_from_local_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MXNET_HOME", str(tmp_path / "home"))
-    with pytest.raises(FileNotFoundError, match="train-images-idx3-ubyte.gz.*data"):
-        tu.get_mnist()
+    assert_raises_regex(FileNotFoundError, "train-images-idx3-ubyte.gz.*data", tu.get_mnist)
     (tmp_path / "data").mkdir()
     images = np.random.randint(0, 256, (5, 28, 28))
     for name, values in {
@@ -298,8 +291,7 @@ def test_mnist_is_read_from_local_files(tmp_path, monkeypatch):
     assert len(list(test)) == 1
     assert (tmp_path / "data" / "train-images-idx3-ubyte").read_bytes() == idx(images)
     (tmp_path / "data" / "t10k-labels-idx1-ubyte").write_bytes(idx(np.arange(2))[:-1])
-    with pytest.raises(mx.base.FileFormatError, match="1 values found, 2 of shape"):
-        tu.get_mnist()
+    assert_raises_regex(mx.base.FileFormatError, "1 values found, 2 of shape", tu.get_mnist)
 
 
 def test_other_data_sets_name_what_is_missing(tmp_path, monkeypatch):
@@ -308,8 +300,7 @@ def test_other_data_sets_name_what_is_missing(tmp_path, monkeypatch):
         if get is tu.get_im2rec_path and mx.__file__ and _has_im2rec():
             assert os.path.isfile(get())
             continue
-        with pytest.raises(FileNotFoundError, match=get.__name__):
-            get()
+        assert_raises_regex(FileNotFoundError, get.__name__, get)
     assert tu.download_model("resnet") == (None, 0)
 
 

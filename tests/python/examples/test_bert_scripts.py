@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import mxlite as mx
 import numpy as np
 import pytest
-from test_imagenet_script import environment
+from processes import run_python
+from test_imagenet_script import ONE_THREAD
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "examples" / "bert"
+sys.path.append(str(SCRIPTS))
+from pretraining_samples import synthetic_samples, write_samples
+
 NUMBER = r"\s*(\d+\.\d+)"
 LINE = re.compile(
     rf"\[step (\d+)\]\tmlm_loss={NUMBER}\tmlm_acc={NUMBER}\tnsp_loss={NUMBER}\tnsp_acc={NUMBER}\t"
@@ -26,17 +29,17 @@ SMALL += ["--total_batch_size", "16", "--warmup_ratio", "0.1", "--lr", "0.01", "
 
 def run(folder: Path, name: str, *options: str, ranks: int = 0, status: int = 0) -> str:
     """Run a script and return what it has logged."""
-    start = [sys.executable, "-m", "mxlite.run", "-np", str(ranks)] if ranks else []
-    done = subprocess.run(
-        [*start, sys.executable, str(SCRIPTS / name), *options],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=environment(),
-    )
-    assert (done.returncode == 0) == (status == 0), done.stdout + done.stderr
+    start = ["-m", "mxlite.run", "-np", ranks, sys.executable] if ranks else []
+    command = [*start, SCRIPTS / name, *options]
+    done = run_python(*command, cwd=folder, status=status, environment=ONE_THREAD)
     return done.stdout + done.stderr
+
+
+def write_vocabulary(folder: Path, size: int, first: str = "") -> None:
+    """Write the special tokens, the words of `first` and as many others as are missing."""
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *first.split()]
+    words += [f"w{number}" for number in range(size - len(words))]
+    (folder / "vocab.txt").write_text("\n".join(words) + "\n")
 
 
 def lines(log: str) -> list[tuple[float, ...]]:
@@ -108,35 +111,25 @@ def test_the_second_phase_begins_where_the_first_has_ended(tmp_path: Path) -> No
 
 def test_accumulation_sums_what_one_large_batch_has(tmp_path: Path) -> None:
     """All sequences have the same masks, so that means of halves are the mean of the whole."""
-    sys.path.insert(0, str(SCRIPTS))
-    try:
-        from pretraining_samples import synthetic_samples, write_samples
-    finally:
-        sys.path.remove(str(SCRIPTS))
     samples = synthetic_samples(200, 100, 24, 2, seed=1)
     full = [row for row in range(200) if len(samples.masked_lm_ids[row]) == 2][:32]
     for key in vars(samples):
         values = getattr(samples, key)
-        setattr(
-            samples,
-            key,
-            values[full] if isinstance(values, np.ndarray) else [values[i] for i in full],
-        )
+        chosen = values[full] if isinstance(values, np.ndarray) else [values[i] for i in full]
+        setattr(samples, key, chosen)
     write_samples(tmp_path / "data.npz", samples)
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    words = [*special, *(f"w{number}" for number in range(95))]
-    (tmp_path / "vocab.txt").write_text("\n".join(words) + "\n")
-    options = [
-        "--data",
-        "data.npz",
-        "--vocab",
-        "vocab.txt",
-        "--model",
-        "bert_1_32_2",
+    write_vocabulary(tmp_path, 100)
+    options = ["--data", "data.npz", "--vocab", "vocab.txt", "--model", "bert_1_32_2"]
+    options += [
         "--dropout",
         "0",
+        "--max_seq_length",
+        "24",
+        "--num_steps",
+        "1",
+        "--warmup_ratio",
+        "0",
     ]
-    options += ["--max_seq_length", "24", "--num_steps", "1", "--warmup_ratio", "0"]
     options += ["--optimizer", "lamb", "--lr", "0.1"]
     found = []
     for size, parts in (("32", "1"), ("16", "2")):
@@ -147,27 +140,19 @@ def test_accumulation_sums_what_one_large_batch_has(tmp_path: Path) -> None:
         np.testing.assert_allclose(array, found[1][name], rtol=1e-3, atol=2e-4, err_msg=name)
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16"])
-def test_mixed_precision_learns_as_float32_does(tmp_path: Path, dtype: str) -> None:
+def test_mixed_precision_learns_as_float32_does(tmp_path: Path) -> None:
     options = [*SMALL, "--num_steps", "20", "--log_interval", "20", "--ckpt_dir", ""]
     (wide,) = lines(run(tmp_path, "pretrain.py", *options))
-    (narrow,) = lines(run(tmp_path, "pretrain.py", *options, "--dtype", dtype))
+    (narrow,) = lines(run(tmp_path, "pretrain.py", *options, "--dtype", "bfloat16"))
     assert narrow[1] == pytest.approx(wide[1], rel=0.05)
     assert narrow[1] != wide[1]
 
 
 def test_the_command_line_of_dlperf_gives_the_lines_of_its_extractor(tmp_path: Path) -> None:
     """Several files with commas between, a line of every step in ms/batch."""
-    sys.path.insert(0, str(SCRIPTS))
-    try:
-        from pretraining_samples import synthetic_samples, write_samples
-    finally:
-        sys.path.remove(str(SCRIPTS))
     for part in ("a", "b", "c"):
         write_samples(tmp_path / f"{part}.npz", synthetic_samples(8, 64, 24, 4, seed=ord(part)))
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    words = [*special, *(f"w{number}" for number in range(59))]
-    (tmp_path / "vocab.txt").write_text("\n".join(words) + "\n")
+    write_vocabulary(tmp_path, 64)
     options = ["--model", "bert_1_32_2", "--dtype", "float32", "--warmup_ratio", "1"]
     options += ["--comm_backend", "horovod", "--total_batch_size", "20", "--accumulate", "1"]
     options += ["--total_batch_size_eval", "20", "--lr", "1e-4", "--max_seq_length", "24"]
@@ -246,7 +231,7 @@ def test_wrong_options_say_what_was_expected(
     assert words in run(tmp_path, "pretrain.py", *options, status=1)
 
 
-WORDS = "[PAD] [UNK] [CLS] [SEP] [MASK] red blue green one two three is was the ##s".split()
+WORDS = "red blue green one two three is was the ##s"
 
 
 def write_texts(path: Path, count: int, seed: int) -> None:
@@ -261,7 +246,7 @@ def write_texts(path: Path, count: int, seed: int) -> None:
 
 
 def test_a_classifier_learns_from_pairs(tmp_path: Path) -> None:
-    (tmp_path / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    write_vocabulary(tmp_path, 15, WORDS)
     write_texts(tmp_path / "train.tsv", 240, 0)
     write_texts(tmp_path / "dev.tsv", 31, 1)
     dev = (tmp_path / "dev.tsv").read_bytes()  # as editors of other systems save it
@@ -303,7 +288,7 @@ def test_wrong_options_of_fine_tuning(tmp_path: Path, options: list[str], words:
 
 def test_a_classifier_begins_with_pre_trained_parameters(tmp_path: Path) -> None:
     run(tmp_path, "pretrain.py", *SMALL, "--num_steps", "2")
-    (tmp_path / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    write_vocabulary(tmp_path, 15, WORDS)
     write_texts(tmp_path / "train.tsv", 8, 0)
     options = ["--train", "train.tsv", "--dev", "train.tsv", "--vocab", "vocab.txt"]
     options += ["--model", "bert_1_32_2", "--parameters", "ckpt_dir/0000002.params"]
@@ -312,8 +297,7 @@ def test_a_classifier_begins_with_pre_trained_parameters(tmp_path: Path) -> None
     assert "0000002.params does not fit --model bert_1_16_2, the vocabulary of 512 tokens" in log
     log = run(tmp_path, "finetune.py", *options, status=1)
     assert "does not fit --model bert_1_32_2, --vocab vocab.txt" in log  # 15 tokens, not 512
-    more = [*WORDS, *(f"w{number}" for number in range(512 - len(WORDS)))]
-    (tmp_path / "vocab.txt").write_text("\n".join(more) + "\n")
+    write_vocabulary(tmp_path, 512, WORDS)
     log = run(tmp_path, "finetune.py", *options, "--epochs", "1", "--lr", "0", "--save", "a.params")
     before, after = (parameters(tmp_path / n) for n in ("ckpt_dir/0000002.params", "a.params"))
     name = "backbone.layers.0.ffn.expand.weight"
@@ -330,7 +314,7 @@ def test_a_classifier_begins_with_pre_trained_parameters(tmp_path: Path) -> None
     ],
 )
 def test_wrong_texts_say_what_was_expected(tmp_path: Path, train: str, words: str) -> None:
-    (tmp_path / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    write_vocabulary(tmp_path, 15, WORDS)
     (tmp_path / "train.tsv").write_text(train)
     write_texts(tmp_path / "dev.tsv", 4, 1)
     options = ["--train", "train.tsv", "--dev", "dev.tsv", "--vocab", "vocab.txt"]

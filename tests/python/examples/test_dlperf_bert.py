@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
+from processes import run_python
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
@@ -30,20 +30,9 @@ def test_workers_make_the_batches_without_mxlite(tmp_path: Path) -> None:
     made = recipe.make_samples(3, 24, 1)
     checked = samples.checked("random tokens", made, recipe.VOCABULARY, 24)
     recipe.write_number_arrays(checked, tmp_path / "numbers.npz")
-    spec = {
-        "case": {"batch": 3, "size": 24},
-        "rank": 0,
-        "ranks": 1,
-        "record": str(tmp_path / "numbers.npz"),
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", WORKER, str(BENCHMARKS), json.dumps(spec)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    resident, read = json.loads(done.stdout)
+    spec = {"case": {"batch": 3, "size": 24}, "rank": 0, "ranks": 1}
+    spec["record"] = str(tmp_path / "numbers.npz")
+    resident, read = json.loads(run_python("-c", WORKER, BENCHMARKS, json.dumps(spec)).stdout)
     assert np.array(resident["input_ids"]).shape == (3, 24)
     rows = {
         tuple(tokens[:length])

@@ -9,23 +9,26 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_imagenet_script import environment, write_records
+from processes import run_program
+from test_bert_scripts import synthetic_samples, write_samples, write_vocabulary
+from test_imagenet_script import write_records
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
-RUNNER = BENCHMARKS / "dlperf" / "resnet50" / "runner.sh"
 sys.path.insert(0, str(BENCHMARKS))
 from dlperf import extract
 
 
-def run_runner(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["bash", str(RUNNER), *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=environment(DEVICE="cpu", PYTHON=sys.executable, **variables),
-    )
+def run_script(
+    folder: Path,
+    model: str,
+    *arguments: str,
+    script: str = "runner.sh",
+    status: int | None = 0,
+    **variables: str,
+) -> subprocess.CompletedProcess[str]:
+    path = BENCHMARKS / "dlperf" / model / script
+    one = {"OMP_NUM_THREADS": "1", **variables}
+    return run_program("bash", path, *arguments, cwd=folder, status=status, environment=one)
 
 
 @pytest.mark.dist
@@ -33,11 +36,11 @@ def test_the_runner_of_dlperf_writes_logs_that_its_extractor_reads(
     tmp_path: Path,
 ) -> None:
     write_records(tmp_path, "train", 22)
-    done = run_runner(
-        *(tmp_path, "2", "0,1", "1", "fp32", "3", "--max-batches", "4", "--input-size", "32"),
-        DATA_DIR=str(tmp_path),
+    run_script(
+        *(tmp_path, "resnet50", "2", "0,1", "1", "fp32", "3", "--max-batches", "4"),
+        *("--input-size", "32"),
+        **{"DEVICE": "cpu", "PYTHON": sys.executable, "DATA_DIR": str(tmp_path)},
     )
-    assert done.returncode == 0, done.stdout + done.stderr
     log = tmp_path / "logs" / "mxlite" / "resnet50" / "bz2" / "1n2g" / "rn50_b2_fp32_3.log"
     lines = [line for line in log.read_text().splitlines() if "Epoch[0] Batch[" in line]
     assert len(lines) == 4  # only rank 0 writes
@@ -50,46 +53,39 @@ def test_the_runner_of_dlperf_writes_logs_that_its_extractor_reads(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "variables", "words"),
+    ("model", "arguments", "variables", "words"),
     [
-        ([], {}, "DATA_DIR is not set, expected the folder of train.rec"),
-        (["2", "0", "1", "fp8"], {"DATA_DIR": "x"}, "dtype 'fp8' given, fp32, fp16 or bf16"),
+        ("resnet50", "", {}, "DATA_DIR is not set, expected the folder of train.rec"),
+        ("resnet50", "2 0 1 fp8", {}, "dtype 'fp8' given, fp32, fp16 or bf16"),
         (
-            ["2", "0", "2", "fp32"],
-            {"DATA_DIR": "x", "NODE1": "a"},
+            *("resnet50", "2 0 2 fp32", {"NODE1": "a"}),
             "NODE2 is not set, the address of node 2 expected",
         ),
-        (["0"], {"DATA_DIR": "x"}, "batch is '0', a number from 1 expected"),
-        (["2", "0,"], {"DATA_DIR": "x"}, "gpus is '0,', numbers with commas between"),
-        (["2", "0", "two"], {"DATA_DIR": "x"}, "nodes is 'two', a number from 1 expected"),
+        ("resnet50", "0", {}, "batch is '0', a number from 1 expected"),
+        ("resnet50", "2 0,", {}, "gpus is '0,', numbers with commas between"),
+        ("resnet50", "2 0 two", {}, "nodes is 'two', a number from 1 expected"),
+        ("bert", "base -2", {}, "batch is '-2', a number from 1 expected"),
+        ("bert", "base 2 0", {}, "steps is '0', a number from 1 expected"),
+        ("bert", "base 2 3 all", {}, "gpus is 'all', numbers with commas between"),
+        ("bert", "huge", {}, "model 'huge' given, base, large or bert_L_U_H expected"),
+        ("bert", "base 2 3 0 1 fp8", {}, "dtype 'fp8' given, fp32, fp16 or bf16 expected"),
+        ("bert", "base 2 3 0 2", {}, "NODE1 is not set, the address of node 1 expected"),
     ],
 )
-def test_the_runner_says_what_it_expects(
-    tmp_path: Path, arguments: list[str], variables: dict[str, str], words: str
+def test_the_runners_say_what_they_expect(
+    tmp_path: Path, model: str, arguments: str, variables: dict[str, str], words: str
 ) -> None:
-    done = run_runner(tmp_path, *arguments, **variables)
-    assert done.returncode != 0
-    assert words in done.stderr
+    if arguments:
+        variables = {"DATA_DIR": "x", **variables}
+    done = run_script(tmp_path, model, *arguments.split(), status=None, **variables)
+    assert done.returncode in (1, 2) and words in done.stderr
 
 
 def test_all_cases_run_as_often_as_dlperf_runs_them(tmp_path: Path) -> None:
-    done = subprocess.run(
-        ["bash", str(RUNNER.parent / "run_test.sh"), "64", "fp16"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        # The command lines are printed instead of run.
-        env=environment(
-            PYTHON="echo",
-            CASES="1n1g 2n8g",
-            RUNS="2",
-            PAUSE="0",
-            DATA_DIR="data",
-            NODE1="a",
-            NODE2="b",
-        ),
-    )
-    assert done.returncode == 0, done.stderr
+    # The command lines are printed instead of run.
+    variables = {"PYTHON": "echo", "CASES": "1n1g 2n8g", "RUNS": "2", "PAUSE": "0"}
+    variables |= {"DATA_DIR": "data", "NODE1": "a", "NODE2": "b"}
+    run_script(tmp_path, "resnet50", "64", "fp16", script="run_test.sh", **variables)
     folder = tmp_path / "logs" / "mxlite" / "resnet50" / "bz64"
     logs = sorted(path.relative_to(folder) for path in folder.rglob("*.log"))
     assert [str(log) for log in logs] == [
@@ -115,36 +111,20 @@ def test_all_cases_run_as_often_as_dlperf_runs_them(tmp_path: Path) -> None:
 def test_the_grid_is_checked_before_anything_runs(
     tmp_path: Path, model: str, variables: dict[str, str], words: str
 ) -> None:
-    done = subprocess.run(
-        ["bash", str(BENCHMARKS / "dlperf" / model / "run_test.sh")],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env=environment(PYTHON="echo", PAUSE="0", DATA_DIR="data", **variables),
-    )
-    assert (done.returncode, done.stdout) == (2, "")
-    assert words in done.stderr
+    variables = {"PYTHON": "echo", "PAUSE": "0", "DATA_DIR": "data", **variables}
+    done = run_script(tmp_path, model, script="run_test.sh", status=2, **variables)
+    assert done.stdout == "" and words in done.stderr
 
 
 @pytest.mark.dist
 def test_the_runner_of_bert_writes_logs_that_the_extractor_reads(tmp_path: Path) -> None:
-    examples = Path(__file__).resolve().parents[3] / "examples" / "bert"
-    sys.path.append(str(examples))
-    from pretraining_samples import synthetic_samples, write_samples
-
     write_samples(tmp_path / "train.npz", synthetic_samples(12, 64, 24, 4, seed=0))
-    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{i}" for i in range(59))]
-    (tmp_path / "vocab.txt").write_text("\n".join(tokens) + "\n")
-    done = subprocess.run(
-        ["bash", str(BENCHMARKS / "dlperf" / "bert" / "runner.sh")]
-        + ["bert_1_16_2", "2", "6", "0,1", "1", "fp32", "3", "--max_seq_length", "24"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=environment(DEVICE="cpu", PYTHON=sys.executable, DATA_DIR=str(tmp_path)),
+    write_vocabulary(tmp_path, 64)
+    run_script(
+        *(tmp_path, "bert", "bert_1_16_2", "2", "6", "0,1", "1", "fp32", "3"),
+        *("--max_seq_length", "24"),
+        **{"DEVICE": "cpu", "PYTHON": sys.executable, "DATA_DIR": str(tmp_path)},
     )
-    assert done.returncode == 0, done.stdout + done.stderr
     log = tmp_path / "logs" / "mxlite" / "bert" / "bz2" / "1n2g" / "bert_b2_fp32_3.log"
     assert len(re.findall(r"\[step \d\]\tmlm_loss=", log.read_text())) == 12  # both ranks write
     # The published extractor knows no other unit.
@@ -153,28 +133,3 @@ def test_the_runner_of_bert_writes_logs_that_the_extractor_reads(tmp_path: Path)
     assert found.system == "mxnet-bert"
     assert (found.job.ranks, found.job.batch, found.job.dtype, found.job.run) == (2, 2, "fp32", 3)
     assert found.value > 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["base", "-2"], "batch is '-2', a number from 1 expected"),
-        (["base", "2", "0"], "steps is '0', a number from 1 expected"),
-        (["base", "2", "3", "all"], "gpus is 'all', numbers with commas between"),
-        (["huge"], "model 'huge' given, base, large or bert_L_U_H expected"),
-        (["base", "2", "3", "0", "1", "fp8"], "dtype 'fp8' given, fp32, fp16 or bf16 expected"),
-        (["base", "2", "3", "0", "2"], "NODE1 is not set, the address of node 1 expected"),
-    ],
-)
-def test_the_runner_of_bert_says_what_it_expects(
-    tmp_path: Path, arguments: list[str], words: str
-) -> None:
-    done = subprocess.run(
-        ["bash", str(BENCHMARKS / "dlperf" / "bert" / "runner.sh"), *arguments],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env=environment(DATA_DIR="x"),
-    )
-    assert done.returncode == 2
-    assert words in done.stderr

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
-import mxlite as mx
 import pytest
+from processes import run_python
 
 ROOT = Path(__file__).resolve().parents[3]
-PACKAGE = str(Path(mx.__file__).resolve().parents[1])
-PAGES = [
-    "README.md",
-    "docs/deployment.md",
-    "docs/conversion.md",
-    "docs/gpus.md",
-    "docs/transformer.md",
-]
+
+
+PAGES = ["README.md", *(f"docs/{name}.md" for name in ("deployment", "conversion", "gpus"))]
+PAGES.append("docs/transformer.md")
 
 
 def programs(page: str) -> list[str]:
@@ -29,13 +22,7 @@ def programs(page: str) -> list[str]:
 
 def run(code: str, folder: Path) -> str:
     """Run a program in a fresh process and return what it printed."""
-    env = {**os.environ, "PYTHONPATH": PACKAGE}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=folder, env=env, capture_output=True, text=True, timeout=240,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return run_python("-c", code, cwd=folder).stdout
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import mxlite as mx
 import numpy as np
 import pytest
 from PIL import Image
+from processes import run_python
 
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = ROOT / "examples" / "gluon" / "train_imagenet.py"
@@ -41,26 +41,18 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def environment(**more: str) -> dict[str, str]:
-    package = str(Path(mx.__file__).resolve().parents[1])
-    return {**os.environ, "PYTHONPATH": package, "OMP_NUM_THREADS": "1", **more}
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 
 
-def train(records: Path, folder: Path, *options: str, status: int = 0) -> str:
+def train(
+    records: Path, folder: Path, *options: str, status: int = 0, environment: Any = ONE_THREAD
+) -> str:
     """Run the script and return what it has logged."""
-    command = [sys.executable, str(SCRIPT), "--use-rec", "--model", "resnet18_v1b"]
+    command = [str(SCRIPT), "--use-rec", "--model", "resnet18_v1b"]
     command += ["--rec-train", str(records / "train.rec"), "--rec-val", str(records / "val.rec")]
     command += ["--input-size", "32", "--batch-size", "4", "--num-training-samples", "16"]
-    done = subprocess.run(
-        [*command, *options],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=environment(),
-    )
-    assert done.returncode == status, done.stderr
-    return done.stderr
+    command += options
+    return run_python(*command, cwd=folder, status=status, environment=environment).stderr
 
 
 def test_log_and_files_are_those_of_gluon_cv(records: Path, tmp_path: Path) -> None:
@@ -121,20 +113,12 @@ def test_folders_of_images_are_read_without_record_files(tmp_path: Path) -> None
             for number in range(count):
                 picture = random.randint(0, 256, (40, 40, 3)).astype(np.uint8)
                 Image.fromarray(picture).save(folder / f"{number}.png")
-    command = [sys.executable, str(SCRIPT), "--model", "resnet18_v1b", "--data-dir", str(tmp_path)]
+    command = [str(SCRIPT), "--model", "resnet18_v1b", "--data-dir", str(tmp_path)]
     command += ["--input-size", "32", "--batch-size", "4", "-j", "0", "--num-epochs", "1"]
     command += ["--lr", "0.0001", "--log-interval", "1", "--save-dir", "", "--mode", "imperative"]
-    done = subprocess.run(
-        command,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=environment(),
-    )
-    assert done.returncode == 0, done.stderr
-    assert re.findall(r"Batch \[(\d)\]", done.stderr) == ["1", "2", "3"]
-    assert "validation: err-top1=" in done.stderr
+    log = run_python(*command, cwd=tmp_path, environment=ONE_THREAD).stderr
+    assert re.findall(r"Batch \[(\d)\]", log) == ["1", "2", "3"]
+    assert "validation: err-top1=" in log
 
 
 def test_missing_records_are_named(tmp_path: Path) -> None:
@@ -210,17 +194,7 @@ def test_a_teacher_is_followed(records: Path, tmp_path: Path) -> None:
 def test_wrong_options_of_the_script_are_named(
     records: Path, tmp_path: Path, options: list[str], words: str
 ) -> None:
-    command = ["--use-rec", "--model", "resnet18_v1b", "--input-size", "32", "--batch-size", "4"]
-    command += ["--rec-train", str(records / "train.rec"), "--rec-val", ""]
-    home = {"HOME": str(tmp_path), "MXNET_HOME": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), *command, *options],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=environment(**home),
-    )
-    assert done.returncode == 1
-    assert words in done.stderr
-    assert "Traceback" not in done.stderr
+    home = {**ONE_THREAD, "HOME": str(tmp_path), "MXNET_HOME": str(tmp_path)}
+    log = train(records, tmp_path, "--rec-val", "", *options, status=1, environment=home)
+    assert words in log
+    assert "Traceback" not in log

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 from mxlite.tools.parse_log import main, parse, table
+from processes import run_python
 
 LOG = """\
 INFO:root:start with arguments Namespace(batch_size=128)
@@ -74,14 +72,8 @@ def test_logs_of_several_workers_are_averaged_and_epochs_sorted():
 def test_a_log_without_epochs_is_said(tmp_path):
     path = tmp_path / "empty.log"
     path.write_text("nothing\n")
-    process = subprocess.run(
-        [sys.executable, "-m", "mxlite.tools.parse_log", str(path)],
-        capture_output=True,
-        text=True,
-        env={"PYTHONPATH": ":".join(sys.path)},
-    )
-    assert process.returncode == 1
-    assert "no line of an epoch's end" in process.stderr
+    error = run_python("-m", "mxlite.tools.parse_log", path, status=1).stderr
+    assert "no line of an epoch's end" in error
 
 
 def test_digits_that_are_no_number_are_passed_over():

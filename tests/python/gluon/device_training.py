@@ -24,16 +24,7 @@ def summed_by_key(
 def train(
     contexts: Sequence[mx.Context], optimizer: str, options: dict[str, Any], **store: Any
 ) -> list[np.ndarray]:
-    """Return all weights of all devices, and the gradients of the last step.
-
-    Parameters
-    ----------
-    contexts : list of Context
-    optimizer : str
-    options : dict
-        Parameters of the optimizer.
-    store : keywords of `gluon.Trainer`
-    """
+    """Return all weights of all devices, and the gradients of the last step."""
     mx.random.seed(3)
     rng = np.random.default_rng(7)
     net = nn.HybridSequential()

@@ -8,7 +8,7 @@ from typing import Any, Callable
 
 import mxlite as mx
 import pytest
-from blocks import ready, recorded, sequential
+from blocks import hybridized, ready, recorded, sequential
 from mxlite import gluon, nd
 from mxlite.gluon import nn
 from mxlite.gluon.parameter.bindings import Binding, Bindings
@@ -77,8 +77,7 @@ def set_all(net: Any, value: float) -> None:
 @pytest.mark.parametrize("checkpointed", [False, True])
 @pytest.mark.parametrize("hybridize", [False, True])
 def test_new_arrays_of_any_layer_are_used(hybridize: bool, checkpointed: bool) -> None:
-    net = network()
-    net.hybridize(hybridize)
+    net = hybridized(network(), hybridize)
     if checkpointed:
         net.checkpoint()
     for value in (1.0, 2.0, 3.0):
@@ -127,8 +126,7 @@ class Scaled(gluon.HybridBlock):
 
 
 def test_a_new_parameter_of_a_layer() -> None:
-    net = sequential(Scaled())
-    net.hybridize()
+    net = hybridized(sequential(Scaled()))
     assert net(X).asnumpy().tolist() == [[1, 2]]
     net[0].scale = net[0].params.get("scale", shape=(1,), init=mx.init.Constant(3))
     net.initialize()

@@ -10,7 +10,7 @@ from typing import Any, Callable
 import mxlite as mx
 import numpy as np
 import pytest
-from blocks import ready, recorded, sequential
+from blocks import hybridized, ready, recorded, sequential
 from mxlite import gluon, nd
 from mxlite.gluon import nn
 
@@ -84,8 +84,7 @@ def test_an_imported_block_is_copied(copied: Callable[[Any], Any], tmp_path: Pat
     x = nd.random.normal(shape=(3, 5))
     net = trained_net(x)
     symbol, params = net.export(str(tmp_path / "model"))
-    block = gluon.SymbolBlock.imports(symbol, ["data"], params)
-    block.hybridize()
+    block = hybridized(gluon.SymbolBlock.imports(symbol, ["data"], params))
     before = block(x).asnumpy()
     np.testing.assert_array_equal(copied(block)(x).asnumpy(), before)
 

@@ -8,8 +8,6 @@ import os
 import pickle
 import random
 import signal
-import subprocess
-import sys
 import textwrap
 import time
 from pathlib import Path
@@ -24,6 +22,7 @@ from mxlite.gluon import data
 from mxlite.gluon.data.channel import Channel
 from mxlite.gluon.data.dataloader import WorkerDiedError, WorkerError, WorkerTimeoutError
 from numpy.testing import assert_allclose, assert_array_equal
+from processes import run_python
 
 
 @pytest.fixture(autouse=True)
@@ -38,6 +37,15 @@ def open_files() -> int:
 
 def process_of(number: int) -> int:
     return os.getpid()
+
+
+def loader_of(
+    samples: Any, function: Any = None, batch_size: int = 1, num_workers: int = 2, **options: Any
+) -> data.DataLoader:
+    """Return a loader of samples that a function in the workers changes."""
+    rows = data.SimpleDataset(list(samples))
+    rows = rows if function is None else rows.transform(function)
+    return data.DataLoader(rows, batch_size, num_workers=num_workers, **options)
 
 
 @pytest.mark.parametrize(
@@ -69,9 +77,7 @@ def test_a_message_arrives_as_it_was(value: Any) -> None:
 
 @pytest.mark.parametrize("shape", [(2, 3), (0, 4), (3, 40000)])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int64", "uint8"])
-def test_an_array_arrives_with_its_type_and_can_be_written(
-    shape: tuple[int, ...], dtype: str
-) -> None:
+def test_an_array_arrives_with_its_type_and_can_be_written(shape: Any, dtype: str) -> None:
     first, second = Channel.pair()
     sent = nd.ones(shape, dtype=dtype) * 3
     first.send((sent, 1))
@@ -105,17 +111,13 @@ def test_batches_come_from_other_processes_and_live_on_without_the_loader() -> N
 
 @pytest.mark.parametrize("prefetch", [0, 1, 7])
 def test_two_passes_at_once_do_not_mix(prefetch: int) -> None:
-    loader = data.DataLoader(
-        data.SimpleDataset(list(range(9))), 2, num_workers=2, prefetch=prefetch
-    )
+    loader = loader_of(range(9), None, 2, prefetch=prefetch)
     pairs = [(a.asnumpy().tolist(), b.asnumpy().tolist()) for a, b in zip(loader, loader)]
     assert pairs == [([i, i + 1][: 9 - i], [i, i + 1][: 9 - i]) for i in range(0, 9, 2)]
 
 
 def test_a_pool_of_threads_stays_in_this_process() -> None:
-    loader = data.DataLoader(
-        data.SimpleDataset([1, 2]).transform(process_of), 1, num_workers=2, thread_pool=True
-    )
+    loader = loader_of([1, 2], process_of, thread_pool=True)
     assert [batch.asscalar() for batch in loader] == [os.getpid()] * 2
 
 
@@ -153,9 +155,7 @@ def test_an_error_keeps_its_type_and_shows_the_worker_s_traceback(
             raise raised
         return number
 
-    loader = data.DataLoader(
-        data.SimpleDataset(list(range(8))).transform(explode), 1, num_workers=2
-    )
+    loader = loader_of(range(8), explode)
     seen = []
     with pytest.raises(caught) as error:
         for batch in loader:
@@ -167,9 +167,7 @@ def test_an_error_keeps_its_type_and_shows_the_worker_s_traceback(
 
 
 def test_a_batch_that_cannot_be_sent_is_an_error() -> None:
-    loader = data.DataLoader(
-        data.SimpleDataset([1]), 1, num_workers=1, batchify_fn=lambda batch: lambda: batch
-    )
+    loader = loader_of([1], batchify_fn=lambda batch: lambda: batch)
     with pytest.raises((AttributeError, pickle.PicklingError), match="lambda|pickle"):
         list(loader)
 
@@ -186,7 +184,7 @@ def test_a_killed_or_stopped_worker_is_named_within_five_seconds(number: int, wo
             os.kill(os.getpid(), number)
         return index
 
-    loader = data.DataLoader(data.SimpleDataset(list(range(20))).transform(hurt), 1, num_workers=2)
+    loader = loader_of(range(20), hurt)
     begin = time.monotonic()
     with pytest.raises(WorkerDiedError, match=rf"worker \d of 2 \(process \d+\).*{words}.*batch 5"):
         list(loader)
@@ -195,7 +193,7 @@ def test_a_killed_or_stopped_worker_is_named_within_five_seconds(number: int, wo
 
 
 def test_workers_killed_between_two_passes_are_an_error_then_replaced() -> None:
-    loader = data.DataLoader(data.SimpleDataset([0, 1, 2]).transform(process_of), 1, num_workers=1)
+    loader = loader_of([0, 1, 2], process_of, num_workers=1)
     first = {batch.asscalar() for batch in loader}
     os.kill(first.pop(), signal.SIGKILL)
     with pytest.raises(WorkerDiedError, match="SIGKILL"):
@@ -204,9 +202,7 @@ def test_workers_killed_between_two_passes_are_an_error_then_replaced() -> None:
 
 
 def test_a_hanging_worker_is_named_and_ended() -> None:
-    loader = data.DataLoader(
-        data.SimpleDataset([0]).transform(lambda n: time.sleep(60)), 1, num_workers=1, timeout=0.2
-    )
+    loader = loader_of([0], lambda n: time.sleep(60), num_workers=1, timeout=0.2)
     with pytest.raises(WorkerTimeoutError, match=r"worker 0 of 1 .* within 0.2 seconds") as error:
         list(loader)
     assert isinstance(error.value, (MXNetError, TimeoutError))
@@ -241,9 +237,7 @@ def test_samples_drawn_at_random_follow_the_seeds_and_not_the_workers() -> None:
         mx.random.seed(seed)
         np.random.seed(seed)
         random.seed(seed)
-        loader = data.DataLoader(
-            data.SimpleDataset(list(range(6))).transform(draw), 2, num_workers=workers
-        )
+        loader = loader_of(range(6), draw, 2, workers)
         return [
             np.stack([np.concatenate([part.asnumpy() for part in parts]) for parts in zip(*loader)])
             for _ in range(2)
@@ -259,17 +253,13 @@ def test_shuffling_is_the_same_with_and_without_workers() -> None:
     orders = []
     for workers in (0, 2):
         np.random.seed(3)
-        loader = data.DataLoader(
-            data.SimpleDataset(list(range(10))), 4, shuffle=True, num_workers=workers
-        )
+        loader = loader_of(range(10), None, 4, workers, shuffle=True)
         orders.append([batch.asnumpy().tolist() for _ in range(2) for batch in loader])
     assert orders[0] == orders[1]
 
 
 def test_auto_reload_starts_before_it_is_asked() -> None:
-    loader = data.DataLoader(
-        data.SimpleDataset([1, 2]), 1, num_workers=1, auto_reload=True, prefetch=2
-    )
+    loader = loader_of([1, 2], num_workers=1, auto_reload=True, prefetch=2)
     assert multiprocessing.active_children()
     assert [len(list(loader)) for _ in range(3)] == [2, 2, 2]
 
@@ -310,10 +300,7 @@ def test_the_interpreter_can_end_in_the_middle_of_a_pass(
 ) -> None:
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(SCRIPT))
-    done = subprocess.run(
-        [sys.executable, str(script), how], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == code, done.stderr
+    done = run_python(script, how, status=code, timeout=60)
     if how != "raise":
         assert done.stderr == ""
     pids = {int(pid) for line in done.stdout.splitlines() for pid in line.split()[1:]}

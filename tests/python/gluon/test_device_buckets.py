@@ -42,9 +42,7 @@ def test_training_has_the_bits_of_sums_by_key(
     assert not np.array_equal(got[0], np.zeros_like(got[0]))
 
 
-def test_a_bucket_is_updated_before_the_next_one_is_summed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_bucket_is_updated_before_the_next_one_is_summed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MXLITE_BUCKET_MB", "0.001")
     events: list[str] = []
     inner = DeviceBuckets.sum

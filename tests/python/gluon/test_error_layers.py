@@ -79,8 +79,7 @@ def test_the_same_error_raised_twice_is_described_once():
 def test_asynchronous_errors_point_to_the_users_line(hybrid):
     net = sequential(nn.HybridLambda(lambda F, x: F.Custom(x, op_type="fails_late")), nn.Flatten())
     net.initialize()
-    if hybrid:
-        net.hybridize()
+    net.hybridize(hybrid)
     x = nd.ones((2, 3))
 
     def call():

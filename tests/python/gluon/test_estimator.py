@@ -39,8 +39,7 @@ def make(hybrid: bool = True, **options: Any) -> tuple[Any, list[str]]:
     with net.name_scope():
         net.add(nn.Dense(3, in_units=5))
     net.initialize(mx.init.One())
-    if hybrid:
-        net.hybridize()
+    net.hybridize(hybrid)
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
     loss = gluon.loss.SoftmaxCrossEntropyLoss()
     made = est.Estimator(net=net, loss=loss, trainer=trainer, context=mx.cpu(), **options)
@@ -113,39 +112,25 @@ def test_lines_within_an_epoch() -> None:
 
 
 def test_handlers_are_called_in_order() -> None:
-    class Mine(est.TrainBegin, est.EpochBegin, est.BatchBegin, est.BatchEnd, est.EpochEnd,
-               est.TrainEnd):  # fmt: skip
-        def __init__(self) -> None:
-            self.calls: list[tuple[str, list[str]]] = []
+    calls: list[tuple[str, list[str]]] = []
 
-        def train_begin(self, estimator: Any, *args: Any, **kwargs: Any) -> None:
-            self.calls.append(("train_begin", sorted(kwargs)))
+    def noting(name: str) -> Any:
+        def method(self: Any, estimator: Any, *args: Any, **kwargs: Any) -> bool:
+            calls.append((name, sorted(kwargs)))
+            # The epoch ends after its second batch, and training after its first epoch.
+            return name == "epoch_end" or (name == "batch_end" and len(calls) >= 6)
 
-        def epoch_begin(self, estimator: Any, *args: Any, **kwargs: Any) -> None:
-            self.calls.append(("epoch_begin", sorted(kwargs)))
+        return method
 
-        def batch_begin(self, estimator: Any, *args: Any, **kwargs: Any) -> None:
-            self.calls.append(("batch_begin", sorted(kwargs)))
-
-        def batch_end(self, estimator: Any, *args: Any, **kwargs: Any) -> bool:
-            self.calls.append(("batch_end", sorted(kwargs)))
-            return len(self.calls) >= 6  # ends the epoch after its second batch
-
-        def epoch_end(self, estimator: Any, *args: Any, **kwargs: Any) -> bool:
-            self.calls.append(("epoch_end", sorted(kwargs)))
-            return True
-
-        def train_end(self, estimator: Any, *args: Any, **kwargs: Any) -> None:
-            self.calls.append(("train_end", sorted(kwargs)))
-
+    kinds = (est.TrainBegin, est.EpochBegin, est.BatchBegin, est.BatchEnd, est.EpochEnd,
+             est.TrainEnd)  # fmt: skip
+    events = "train_begin epoch_begin batch_begin batch_end epoch_end train_end".split()
+    mine = type("Mine", kinds, {name: noting(name) for name in events})()
     made, _ = make(train_metrics=[accuracy()])
-    mine = Mine()
     made.fit(loader(), epochs=5, event_handlers=mine)
     batch = [("batch_begin", ["batch"]), ("batch_end", ["batch", "label", "loss", "pred"])]
-    assert mine.calls == [
-        ("train_begin", []), ("epoch_begin", []), *batch, *batch, ("epoch_end", []),
-        ("train_end", []),
-    ]  # fmt: skip
+    begin, end = [("train_begin", []), ("epoch_begin", [])], [("epoch_end", []), ("train_end", [])]
+    assert calls == [*begin, *batch, *batch, *end]
 
 
 def test_the_order_of_the_default_handlers() -> None:

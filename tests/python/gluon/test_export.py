@@ -8,9 +8,8 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
-from blocks import ready, recorded, sequential
+from blocks import hybridized, ready, recorded, sequential
 from mxlite import gluon, nd
-from mxlite.base import MXNetError
 from mxlite.gluon import nn
 
 sym = mx.sym
@@ -33,6 +32,17 @@ def convnet(prefix: str = "net_") -> Any:
 
 def batch() -> Any:
     return nd.array(np.random.default_rng(0).normal(size=(2, 3, 8, 8)))
+
+
+def exported(folder: Path) -> tuple[Any, Any, Any, list[Any]]:
+    """Return a hybridized network, its input, its output and its files."""
+    net, x = convnet(), batch()
+    net.hybridize()
+    return net, x, net(x), list(net.export(str(folder / "m")))
+
+
+def imported(files: Any, names: Any = "data") -> Any:
+    return gluon.SymbolBlock.imports(files[0], names, files[1])
 
 
 # -- blocks called with symbols -------------------------------------------------------------------
@@ -115,16 +125,13 @@ def test_variables_tell_what_the_parameter_is() -> None:
 
 
 def test_export_and_import(tmp_path: Path) -> None:
-    net, x = convnet(), batch()
-    net.hybridize()
-    expected = net(x)
-    symbol_file, params_file = net.export(str(tmp_path / "model"), epoch=7)
-    assert Path(symbol_file).name == "model-symbol.json"
-    assert Path(params_file).name == "model-0007.params"
-    saved = nd.load(params_file)
+    net, x, expected, _ = exported(tmp_path)
+    files = net.export(str(tmp_path / "model"), epoch=7)
+    assert [Path(file).name for file in files] == ["model-symbol.json", "model-0007.params"]
+    saved = nd.load(files[1])
     assert {name.split(":")[0] for name in saved} == {"arg", "aux"}
     assert "aux:net_batchnorm0_running_mean" in saved
-    block = gluon.SymbolBlock.imports(symbol_file, ["data"], params_file)
+    block = imported(files, ["data"])
     close(block(x), expected)
     block.hybridize(False)
     close(block(x), expected)
@@ -142,8 +149,7 @@ def test_several_inputs_and_outputs(tmp_path: Path) -> None:
         def hybrid_forward(self, F: Any, x: Any, states: Any) -> Any:  # noqa: N803
             return x + states[0], [states[1] * 2, F.split(x, num_outputs=2, axis=1)[0]]
 
-    net = Net()
-    net.hybridize()
+    net = hybridized(Net())
     x, states = nd.ones((2, 4)), [nd.ones((2, 4)), nd.full((2, 4), 3)]
     expected = net(x, states)
     files = net.export(str(tmp_path / "many"))
@@ -156,12 +162,8 @@ def test_several_inputs_and_outputs(tmp_path: Path) -> None:
 
 
 def test_the_exported_block_trains(tmp_path: Path) -> None:
-    net, x = convnet(), batch()
-    net.hybridize()
-    net(x)
-    block = gluon.SymbolBlock.imports(
-        *[net.export(str(tmp_path / "m"))[0], "data", str(tmp_path / "m-0000.params")]
-    )
+    _, x, _, files = exported(tmp_path)
+    block = imported(files)
     trainer = gluon.Trainer(block.collect_params(), "sgd", {"learning_rate": 0.1})
     weight = block.collect_params()["net_dense1_weight"]
     mean = block.collect_params()["net_batchnorm0_running_mean"]
@@ -174,12 +176,8 @@ def test_the_exported_block_trains(tmp_path: Path) -> None:
 
 
 def test_a_symbol_block_in_another_block(tmp_path: Path) -> None:
-    net, x = convnet(), batch()
-    net.hybridize()
-    net(x)
-    inner = gluon.SymbolBlock.imports(
-        *[net.export(str(tmp_path / "m"))[0], "data", str(tmp_path / "m-0000.params")]
-    )
+    _, x, _, files = exported(tmp_path)
+    inner = imported(files)
 
     class Outer(gluon.HybridBlock):
         def __init__(self, **kwargs: Any) -> None:
@@ -196,10 +194,7 @@ def test_a_symbol_block_in_another_block(tmp_path: Path) -> None:
     expected = outer(x)
     outer.hybridize()
     close(outer(x), expected)
-    again = gluon.SymbolBlock.imports(
-        *[outer.export(str(tmp_path / "o"))[0], "data", str(tmp_path / "o-0000.params")]
-    )
-    close(again(x), expected)
+    close(imported(outer.export(str(tmp_path / "o")))(x), expected)
 
 
 def test_features_of_a_network_share_its_parameters() -> None:
@@ -225,12 +220,8 @@ def test_begin_states_of_an_imported_symbol_take_the_batch(tmp_path: Path) -> No
 
 
 def test_uninitialized_import_finds_its_shapes(tmp_path: Path) -> None:
-    net = convnet()
-    net.hybridize()
-    net(batch())
-    symbol_file, _ = net.export(str(tmp_path / "m"))
-    block = ready(gluon.SymbolBlock.imports(symbol_file, ["data"]))
-    assert block(batch()).shape == (2, 3)
+    block = gluon.SymbolBlock.imports(exported(tmp_path)[3][0], ["data"])
+    assert ready(block)(batch()).shape == (2, 3)
 
 
 def test_parameters_survive_save_and_load(tmp_path: Path) -> None:
@@ -244,29 +235,22 @@ def test_parameters_survive_save_and_load(tmp_path: Path) -> None:
 
 
 def test_half_precision_leaves_statistics_in_float32(tmp_path: Path) -> None:
-    net = convnet()
-    net.hybridize()
-    net(batch())
-    files = net.export(str(tmp_path / "m"))
-    block = gluon.SymbolBlock.imports(files[0], ["data"], files[1])
+    block = imported(exported(tmp_path)[3])
     block.cast("float16")
-    assert block.collect_params()["net_conv0_weight"].dtype in ("float16", np.float16)
-    assert block.collect_params()["net_batchnorm0_gamma"].dtype in ("float32", np.float32)
+    params = block.collect_params()
+    assert np.dtype(params["net_conv0_weight"].dtype) == np.float16
+    assert np.dtype(params["net_batchnorm0_gamma"].dtype) == np.float32
 
 
 def test_wrong_inputs_are_refused(tmp_path: Path) -> None:
-    net = convnet()
-    net.hybridize()
-    net(batch())
-    symbol_file, params_file = net.export(str(tmp_path / "m"))
-    with pytest.raises(ValueError, match="has no input 'image'") as caught:
-        gluon.SymbolBlock.imports(symbol_file, ["image"], params_file)
-    assert isinstance(caught.value, MXNetError)
+    files = exported(tmp_path)[3]
+    with pytest.raises(mx.base.ValueError_, match="has no input 'image'"):
+        imported(files, ["image"])
     with pytest.raises(FileNotFoundError, match="nothing-symbol.json"):
         gluon.SymbolBlock.imports(str(tmp_path / "nothing-symbol.json"), ["data"])
     with pytest.raises(TypeError, match="must be variable"):
         gluon.SymbolBlock(sym.var("x") + 1, sym.var("x") * 2)
-    block = gluon.SymbolBlock.imports(symbol_file, ["data"], params_file)
+    block = imported(files)
     with pytest.raises(ValueError, match="2 inputs given, 1 expected \\(data\\)"):
         block(batch(), batch())
 
@@ -310,9 +294,7 @@ def test_a_block_whose_forward_was_called_by_name_can_be_exported(tmp_path):
     net = ready(sequential(gluon.nn.Dense(3)), hybridize=True)
     x = nd.ones((2, 4))
     y = net.forward(x)
-    files = net.export(str(tmp_path / "net"))
-    again = gluon.SymbolBlock.imports(files[0], ["data"], files[1])
-    np.testing.assert_allclose(again(x).asnumpy(), y.asnumpy(), rtol=1e-6)
+    close(imported(net.export(str(tmp_path / "net")))(x), y)
 
 
 @pytest.mark.parametrize("hybrid", [False, True])
@@ -322,9 +304,7 @@ def test_arrays_and_symbols_together_are_refused(hybrid, symbol_first):
         def hybrid_forward(self, F, a, b):
             return a + b
 
-    net = Sum()
-    if hybrid:
-        net.hybridize()
+    net = hybridized(Sum(), hybrid)
     inputs = [nd.ones(3), mx.sym.var("a")]
     with pytest.raises(ValueError, match="NDArrays and Symbols"):
         net(*(inputs[::-1] if symbol_first else inputs))
@@ -339,8 +319,7 @@ def test_a_symbol_block_is_printed_with_its_symbol():
 
 
 def test_a_block_without_parameters_gets_an_empty_file_of_them(tmp_path: Path) -> None:
-    block = nn.HybridLambda(lambda F, x: x * 2)
-    block.hybridize()
+    block = hybridized(nn.HybridLambda(lambda F, x: x * 2))
     block(nd.ones(2))
     prefix = str(tmp_path / "twice")
     assert block.export(prefix, 3) == (f"{prefix}-symbol.json", None)

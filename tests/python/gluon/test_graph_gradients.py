@@ -7,6 +7,7 @@ from typing import Any, Callable
 import mxlite as mx
 import numpy as np
 import pytest
+from blocks import hybridized
 from mxlite import autograd, nd
 
 Function = Callable[..., Any]
@@ -114,8 +115,7 @@ def test_outputs_of_one_value_lie_in_memory_of_their_own(hybridize: bool) -> Non
         y = F.tanh(x)
         return y, F.identity(y), F.tanh(x), F.reshape(y, shape=(2, 1)), F.identity(x)
 
-    net = Net(function)
-    net.hybridize(hybridize)
+    net = hybridized(Net(function), hybridize)
     x = nd.array(X)
     outputs = net(x)
     outputs[0][:] = 7
@@ -127,8 +127,7 @@ def test_outputs_of_one_value_lie_in_memory_of_their_own(hybridize: bool) -> Non
 
 @pytest.mark.parametrize("hybridize", [False, True])
 def test_gradients_lie_in_memory_of_their_own(hybridize: bool) -> None:
-    net = Net(lambda F, a, b: F.elemwise_add(a, b))
-    net.hybridize(hybridize)
+    net = hybridized(Net(lambda F, a, b: F.elemwise_add(a, b)), hybridize)
     a, b, head = nd.ones(2), nd.ones(2), nd.array([3, 4])
     a.attach_grad()
     b.attach_grad()
@@ -143,24 +142,15 @@ def test_gradients_lie_in_memory_of_their_own(hybridize: bool) -> None:
         np.testing.assert_array_equal(found[1].asnumpy(), [7, 7])
 
 
-def layer(name: str, F: Any, x: Any, w: Any) -> Any:
-    if name == "Convolution":
-        return F.Convolution(x, w, no_bias=True, kernel=(2,), num_filter=1)
-    if name == "relu":
-        return F.relu(F.Convolution(x, w, no_bias=True, kernel=(2,), num_filter=1))
-    if name == "kernel of 1":
-        return F.Convolution(x, w, no_bias=True, kernel=(1,), num_filter=1)
-    if name == "depthwise":
-        return F.Convolution(x, w, no_bias=True, kernel=(2,), num_filter=2, num_group=2)
-    return F.Deconvolution(x, w, no_bias=True, kernel=(2,), num_filter=1)
-
-
 LAYERS = {
-    "Convolution": ((1, 2, 4), (1, 2, 2), (1, 1, 3)),
-    "relu": ((1, 2, 4), (1, 2, 2), (1, 1, 3)),
-    "kernel of 1": ((1, 2, 4), (1, 2, 1), (1, 1, 4)),
-    "depthwise": ((1, 2, 4), (2, 1, 2), (1, 2, 3)),
-    "Deconvolution": ((1, 2, 4), (2, 1, 2), (1, 1, 5)),
+    "Convolution": ("Convolution", {"kernel": (2,), "num_filter": 1}, (1, 2, 2), (1, 1, 3)),
+    "relu": ("Convolution", {"kernel": (2,), "num_filter": 1}, (1, 2, 2), (1, 1, 3)),
+    "kernel of 1": ("Convolution", {"kernel": (1,), "num_filter": 1}, (1, 2, 1), (1, 1, 4)),
+    "depthwise": (
+        *("Convolution", {"kernel": (2,), "num_filter": 2, "num_group": 2}),
+        *((2, 1, 2), (1, 2, 3)),
+    ),
+    "Deconvolution": ("Deconvolution", {"kernel": (2,), "num_filter": 1}, (2, 1, 2), (1, 1, 5)),
 }
 
 
@@ -172,11 +162,13 @@ LAYERS = {
 )
 def test_operators_behind_convolutions(way: str, name: str, operator: str) -> None:
     numbers = np.random.RandomState(3)
-    arrays = [numbers.uniform(0.5, 2, shape).astype(np.float32) for shape in LAYERS[name]]
+    below, options, *shapes = LAYERS[name]
+    arrays = [numbers.uniform(0.5, 2, s).astype(np.float32) for s in ((1, 2, 4), *shapes)]
     for swapped in (False, True):
 
         def function(F: Any, x: Any, w: Any, y: Any, swapped: bool = swapped) -> Any:
-            made = layer(name, F, x, w)
+            made = getattr(F, below)(x, w, no_bias=True, **options)
+            made = F.relu(made) if name == "relu" else made
             return getattr(F, operator)(*((y, made) if swapped else (made, y)))
 
         for found, wanted in zip(

@@ -28,18 +28,10 @@ with gzip.open(DATA / "model_zoo_1.9.1.json.gz", "rt", encoding="utf-8") as file
 DEEP = 2e-4
 SHALLOW = 5e-5
 # One of each structure runs always; the others are marked slow.
-QUICK = {
-    "alexnet",
-    "mobilenet0.25",
-    "mobilenetv2_0.25",
-    "resnet18_v1",
-    "resnet18_v1b",
-    "resnet18_v2",
-    "resnet50_v1",
-    "resnet50_v1b",
-    "resnet50_v2",
-    "squeezenet1.1",
-}
+QUICK = set(
+    """alexnet mobilenet0.25 mobilenetv2_0.25 resnet18_v1 resnet18_v1b resnet18_v2
+    resnet50_v1 resnet50_v1b resnet50_v2 squeezenet1.1""".split()
+)
 # Networks of MXNet's example symbols: image size and number of parameter values, counted by
 # MXNet 1.9.1 when these definitions run on it.
 EXTRA = {
@@ -187,9 +179,7 @@ def test_pretrained_without_a_file_names_the_expected_files(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("hashed", [True, False])
-def test_pretrained_loads_either_file(
-    tmp_path: Path, hashed: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pretrained_loads_either_file(tmp_path: Path, hashed: bool, monkeypatch: Any) -> None:
     net, parameters = build("mobilenet0.25", 64)
     fill(parameters)
     data = mx.nd.array(make_model_zoo.image(64))
@@ -204,9 +194,7 @@ def test_pretrained_loads_either_file(
     np.testing.assert_array_equal(loaded(data).asnumpy(), expected)
 
 
-def test_published_file_is_taken_before_the_plain_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_published_file_is_taken_before_the_plain_one(tmp_path: Path, monkeypatch: Any) -> None:
     digits = hashlib.sha1(b"").hexdigest()[:8]
     monkeypatch.setitem(model_store._SHORT_SHA1, "resnet18_v1", digits)
     for stem in (f"resnet18_v1-{digits}", "resnet18_v1"):

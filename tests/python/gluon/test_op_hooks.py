@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import mxlite as mx
 import numpy as np
 import pytest
-from blocks import ready, recorded
+from blocks import ready, recorded, variable
 from mxlite import gluon, nd
 from mxlite.gluon import nn
 
@@ -77,8 +77,7 @@ def test_a_block_that_asks_for_shapes_is_watched_without_a_symbol() -> None:
 def test_a_hook_may_call_operators_and_gradients_are_as_without() -> None:
     net, norms = make_net(), []
     net.hybridize()
-    x = nd.array([[1.0, -2.0, 3.0, 4.0]])
-    x.attach_grad()
+    x = variable(nd.array([[1.0, -2.0, 3.0, 4.0]]))
     recorded(lambda: net(x).sum())
     expected = x.grad.asnumpy()
     net.register_op_hook(lambda name, op, array: norms.append((array * 2).norm().asscalar()))
@@ -91,9 +90,8 @@ def test_none_ends_the_calls_and_other_blocks_and_threads_have_none() -> None:
     net, other, seen = make_net(), make_net(), []
 
     def hook(*args: Any) -> None:
-        thread = threading.Thread(target=lambda: other(nd.ones((1, 4))).wait_to_read())
-        thread.start()
-        thread.join()
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(other, nd.ones((1, 4))).result().wait_to_read()
         seen.append(args)
 
     net.register_op_hook(hook)

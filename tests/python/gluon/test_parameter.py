@@ -1,14 +1,15 @@
-"""Parameters and their dictionaries: names, deferred shapes, contexts, gradients, errors."""
+"""Parameters, their dictionaries and subclasses: deferred shapes, contexts, gradients, errors."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import mxlite as mx
 import numpy as np
 import pytest
-from blocks import ready, recorded
+from blocks import ready, recorded, variable
 from mxlite import autograd, gluon, nd
 from mxlite.base import MXNetError
 from mxlite.gluon import nn
@@ -85,19 +86,14 @@ def test_set_data_writes_into_the_same_arrays() -> None:
         param.set_data(nd.ones((3,)))
 
 
-def test_set_data_before_the_shape_is_known_is_kept_for_later() -> None:
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_value_that_is_set_before_the_shape_is_known_is_kept_and_cast(dtype: str) -> None:
     layer = ready(nn.Dense(2))
     layer.weight.set_data(nd.array([[1, 2, 3], [4, 5, 6]]))
+    if dtype != "float32":
+        layer.cast(dtype)
     layer.weight._finish_deferred_init()
-    assert_array_equal(layer.weight.data().asnumpy(), [[1, 2, 3], [4, 5, 6]])
-
-
-def test_cast_converts_a_value_that_waits_for_the_shape() -> None:
-    layer = ready(nn.Dense(2))
-    layer.weight.set_data(nd.array([[1, 2, 3], [4, 5, 6]]))
-    layer.cast("float16")
-    layer.weight._finish_deferred_init()
-    assert layer.weight.data().dtype == np.float16
+    assert layer.weight.data().dtype == np.dtype(dtype)
     assert_array_equal(layer.weight.data().asnumpy(), [[1, 2, 3], [4, 5, 6]])
 
 
@@ -127,11 +123,6 @@ def test_the_gradient_takes_no_memory_until_it_is_needed() -> None:
     assert param.grad().shape == (size // 4,)
     nd.waitall()
     assert mx._core.memory_stats()["in_use"] - before >= 2 * size
-
-
-def test_repr_shows_name_shape_and_type() -> None:
-    param = gluon.Parameter("w", shape=(3, 0), dtype="float32")
-    assert repr(param) == "Parameter w (shape=(3, 0), dtype=float32)"
 
 
 def test_a_constant_has_its_value_and_no_gradient() -> None:
@@ -189,8 +180,8 @@ def test_storage_types_are_kept_and_wrong_ones_named() -> None:
 
 def test_get_makes_a_parameter_once_and_merges_shapes() -> None:
     params = gluon.ParameterDict("net_")
-    first = params.get("w", shape=(3, 0), allow_deferred_init=True)
-    assert first.name == "net_w"
+    first = params.get("w", shape=(3, 0), dtype="float32", allow_deferred_init=True)
+    assert repr(first) == "Parameter net_w (shape=(3, 0), dtype=float32)"
     assert params.get("w", shape=(0, 4)) is first
     assert first.shape == (3, 4)
     with pytest.raises(MXNetError, match="'net_w' because desired attribute .* 'shape'"):
@@ -216,12 +207,17 @@ def test_constants_are_compared_by_value() -> None:
         params.get_constant("d")
 
 
-def test_update_refuses_another_parameter_of_the_same_name() -> None:
-    one, two = gluon.ParameterDict("n_"), gluon.ParameterDict("n_")
-    one.get("w", shape=(1,))
-    two.get("w", shape=(1,))
-    with pytest.raises(ValueError, match="different Parameters with the same name 'n_w'"):
-        one.update(two)
+def test_update_takes_dictionaries_and_refuses_another_parameter_of_a_name() -> None:
+    params, other = gluon.ParameterDict("n_"), gluon.ParameterDict("n_")
+    mine = other.get("w", shape=(1,))
+    params.update(other)
+    params.update({mine.name: mine})
+    assert params["n_w"] is mine
+    for update in (gluon.ParameterDict("n_"), {"n_w": gluon.Parameter("n_w", shape=(2,))}):
+        if isinstance(update, gluon.ParameterDict):
+            update.get("w", shape=(1,))
+        with pytest.raises(ValueError, match="different Parameters with the same name 'n_w'"):
+            params.update(update)
 
 
 def test_setattr_and_list_ctx_reach_all() -> None:
@@ -244,31 +240,17 @@ def test_save_and_load_with_a_prefix_taken_off_and_put_on(tmp_path: Path) -> Non
         one.collect_params().save(path, strip_prefix="two_")
 
 
-def test_load_dict_copies() -> None:
-    net = nn.Dense(1, in_units=1, prefix="n_")
+def test_load_dict_copies_restores_a_prefix_and_names_the_file() -> None:
+    params = nn.Dense(1, in_units=1, prefix="n_").collect_params()
     values = {"arg:n_weight": nd.array([[2]]), "n_bias": nd.array([3])}
-    net.collect_params().load_dict(values)
+    params.load_dict(values)
     values["n_bias"][:] = 9
-    assert net.bias.data().asscalar() == 3
-
-
-def test_load_dict_restores_a_prefix_and_names_the_file() -> None:
-    net = ready(nn.Dense(1, in_units=2, prefix="a_"))
-    arrays = {"weight": nd.ones((1, 2)), "arg:bias": nd.ones((1,))}
-    net.collect_params().load_dict(arrays, restore_prefix="a_")
-    assert_array_equal(net.weight.data().asnumpy(), [[1, 1]])
+    assert params["n_bias"].data().asscalar() == 3
+    arrays = {"weight": nd.array([[4]]), "arg:bias": nd.ones((1,))}
+    params.load_dict(arrays, restore_prefix="n_")
+    assert params["n_weight"].data().asscalar() == 4
     with pytest.raises(ValueError, match="file 'some.params'"):
-        net.collect_params().load_dict(arrays, filename="some.params")
-
-
-def test_a_dictionary_takes_parameters_from_a_dict():
-    params = gluon.ParameterDict("net_")
-    mine = gluon.Parameter("shared_weight", shape=(2,))
-    params.update({mine.name: mine})
-    assert params["shared_weight"] is mine
-    params.update({mine.name: mine})
-    with pytest.raises(ValueError, match="'shared_weight'"):
-        params.update({"shared_weight": gluon.Parameter("shared_weight", shape=(2,))})
+        params.load_dict(arrays, filename="some.params")
 
 
 @pytest.mark.parametrize("contexts", [[mx.cpu(0)], [mx.cpu(0), mx.cpu(1)]])
@@ -278,12 +260,10 @@ def test_a_replaced_entry_of_the_arrays_is_read_and_differentiated(
 ) -> None:
     # Bayesian networks written for 1.x put sampled weights into Parameter._data.
     net = ready(nn.Dense(2, in_units=2, use_bias=False), mx.init.One(), ctx=contexts)
-    if hybridize:
-        net.hybridize()
+    net.hybridize(hybridize)
     x = nd.array([[1, 2]], ctx=contexts[0])
     assert_array_equal(net(x).asnumpy(), [[3, 3]])
-    mean = nd.array([[1, 2], [3, 4]], ctx=contexts[0])
-    mean.attach_grad()
+    mean = variable(nd.array([[1, 2], [3, 4]], ctx=contexts[0]))
     position = net.weight._ctx_map[contexts[0].device_typeid & 1][0]
     for scale in (2, 3):
         with autograd.record():
@@ -306,9 +286,113 @@ def test_a_trainer_updates_the_arrays_that_replaced_others() -> None:
 
     step()
     first = net.weight.data()
-    other = nd.array([[5]])
-    other.attach_grad()
+    other = variable(nd.array([[5]]))
     net.weight._data[0] = other
     step()
     assert first.asscalar() == 0
     assert other.asscalar() == 4
+
+
+class Scaled(gluon.Parameter):
+    """Takes over another parameter's arrays and gives their double."""
+
+    def __init__(self, other):
+        self._deferred_init = other._deferred_init
+        super().__init__(
+            other.name, other.grad_req, other._shape, other.dtype,
+            allow_deferred_init=other._allow_deferred_init, differentiable=other._differentiable,
+        )  # fmt: skip
+        self._var = other._var
+        self._data = other._data
+        self._grad = other._grad
+        self._ctx_list = other._ctx_list
+        self._ctx_map = other._ctx_map
+        self._trainer = other._trainer
+
+    def data(self, ctx=None):
+        return 2 * self._check_and_get(self._data, ctx)
+
+
+class Dropped(Scaled):
+    """Gives what is left of the arrays after dropout."""
+
+    def data(self, ctx=None):
+        return mx.nd.Dropout(self._check_and_get(self._data, ctx), 0.5)
+
+
+def replaced(net, kind):
+    """Replace a layer's weight by one of another class, and return it."""
+    param = kind(net.weight)
+    net._reg_params["weight"] = param
+    net._params._params[param.name] = param
+    object.__setattr__(net, "weight", param)
+    return param
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_computed_data(hybridize, when):
+    net = nn.Dense(3, in_units=2, use_bias=False)
+    if when == "after":
+        net.initialize(mx.init.One())
+        if hybridize:
+            net.hybridize()
+            net(mx.nd.ones((1, 2)))
+    param = replaced(net, Scaled)
+    if when == "before":
+        net.initialize(mx.init.One())
+        net.hybridize(hybridize)
+    x = mx.nd.array([[1, 2], [3, 4]])
+    y = recorded(net, x)
+    assert y.asnumpy().tolist() == [[6, 6, 6], [14, 14, 14]]
+    assert param.grad().asnumpy().tolist() == [[8, 12]] * 3
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_dropout_is_drawn_once_per_call(hybridize):
+    net = nn.Dense(64, in_units=64, use_bias=False)
+    replaced(net, Dropped)
+    net.initialize(mx.init.One())
+    net.hybridize(hybridize)
+    x = mx.nd.ones((1, 64))
+    assert net(x).asnumpy().tolist() == [[64] * 64]
+    with autograd.train_mode():
+        first, second = net(x).asnumpy(), net(x).asnumpy()
+    assert (first != second).any()
+    # Dropped twice, the sums would be about 64 too, but multiples of 4.
+    assert set(np.unique(first % 4)) == {0, 2}
+
+
+def test_symbol_has_the_plain_variable():
+    net = nn.Dense(3, in_units=2, use_bias=False)
+    param = replaced(net, Dropped)
+    net.initialize()
+    out = net(mx.sym.var("data"))
+    assert out.list_arguments() == ["data", param.name]
+    assert all(node["op"] != "Dropout" for node in json.loads(out.tojson())["nodes"])
+
+
+def test_gradients_and_contexts():
+    net = nn.Dense(1, in_units=2, use_bias=False)
+    assert (net.weight._grad, net.weight._ctx_list, net.weight._ctx_map) == (None, None, None)
+    net.initialize(ctx=[mx.cpu(0), mx.cpu(2)])
+    weight = net.weight
+    weight.grad_req = "null"
+    assert weight._grad is None
+    weight.grad_req = "write"
+    assert weight._ctx_list == [mx.cpu(0), mx.cpu(2)]
+    assert weight._ctx_map == [[], [0, None, 1]]
+    assert weight._check_and_get(weight._data, list) is weight._data
+    weight._grad[1][:] = 7
+    assert weight._check_and_get(weight._grad, mx.cpu(2)).asnumpy().tolist() == [[7, 7]]
+    with pytest.raises(mx.MXNetError, match=r"not initialized on context cpu\(1\)"):
+        weight._check_and_get(weight._data, mx.cpu(1))
+
+
+def test_own_gradient_arrays():
+    net = ready(nn.Dense(1, in_units=2, use_bias=False))
+    mine = mx.nd.zeros((1, 2))
+    net.weight._grad = [mine]
+    recorded(net, mx.nd.array([[3, 4]]))
+    assert mine.asnumpy().tolist() == [[3, 4]]
+    assert net.weight.grad().asnumpy().tolist() == [[3, 4]]

@@ -8,15 +8,14 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
-from blocks import ready, recorded
+from blocks import ready, recorded, sequential, variable
 from mxlite import autograd, nd
 from mxlite.gluon import data, nn, rnn
 
 
 def step(net: Any) -> np.ndarray:
     """Return the output of a training step, which depends on the elements that Dropout drops."""
-    x = nd.ones((3, 4, 8))
-    x.attach_grad()
+    x = variable(nd.ones((3, 4, 8)))
     out = recorded(net, x)
     return out.asnumpy()
 
@@ -25,29 +24,23 @@ def draws() -> np.ndarray:
     return nd.random.uniform(shape=(3,)).asnumpy()
 
 
-def layer(kind: str) -> Any:
-    net = nn.HybridSequential()
-    if kind == "Dropout":
-        net.add(nn.Dropout(0.5), nn.Dense(8, flatten=False))
-    elif kind == "rrelu":
-        net.add(nn.HybridLambda(lambda F, x: F.LeakyReLU(-x, act_type="rrelu")))
-    elif kind == "attention":
-        net.add(
-            nn.HybridLambda(
-                lambda F, x: F.contrib.dot_product_attention(
-                    *[F.expand_dims(x, axis=1)] * 3, dropout=0.5
-                )
-            )
-        )
-    else:
-        net = getattr(rnn, kind)(8, num_layers=2, dropout=0.5)
-    return net
+LAYERS = {
+    "Dropout": lambda: sequential(nn.Dropout(0.5), nn.Dense(8, flatten=False)),
+    "rrelu": lambda: nn.HybridLambda(lambda F, x: F.LeakyReLU(-x, act_type="rrelu")),
+    "attention": lambda: nn.HybridLambda(
+        lambda F, x: F.contrib.dot_product_attention(*[F.expand_dims(x, axis=1)] * 3, dropout=0.5)
+    ),
+    **{
+        kind: lambda kind=kind: getattr(rnn, kind)(8, num_layers=2, dropout=0.5)
+        for kind in ("LSTM", "GRU", "RNN")
+    },
+}
 
 
-@pytest.mark.parametrize("hybridized", [False, True])
-@pytest.mark.parametrize("kind", ["Dropout", "rrelu", "attention", "LSTM", "GRU", "RNN"])
-def test_inference_draws_nothing(kind: str, hybridized: bool) -> None:
-    net = ready(layer(kind), hybridize=hybridized)
+@pytest.mark.parametrize("hybridize", [False, True])
+@pytest.mark.parametrize("kind", LAYERS)
+def test_inference_draws_nothing(kind: str, hybridize: bool) -> None:
+    net = ready(LAYERS[kind](), hybridize=hybridize)
     net(nd.ones((3, 4, 8)))  # parameters are drawn
 
     def train(evaluate: bool) -> list[np.ndarray]:
@@ -66,11 +59,9 @@ def test_inference_draws_nothing(kind: str, hybridized: bool) -> None:
         np.testing.assert_array_equal(got, want)
 
 
-@pytest.mark.parametrize("hybridized", [False, True])
-def test_dropout_of_nothing_draws_nothing(hybridized: bool) -> None:
-    net = nn.Dropout(0)
-    if hybridized:
-        net.hybridize()
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_dropout_of_nothing_draws_nothing(hybridize: bool) -> None:
+    net = hybridized(nn.Dropout(0), hybridize)
     mx.random.seed(3)
     want = draws()
     mx.random.seed(3)
@@ -78,11 +69,9 @@ def test_dropout_of_nothing_draws_nothing(hybridized: bool) -> None:
     np.testing.assert_array_equal(draws(), want)
 
 
-@pytest.mark.parametrize("hybridized", [False, True])
-def test_dropout_that_always_drops_draws_in_inference(hybridized: bool) -> None:
-    net = nn.HybridLambda(lambda F, x: F.Dropout(x, p=0.5, mode="always"))
-    if hybridized:
-        net.hybridize()
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_dropout_that_always_drops_draws_in_inference(hybridize: bool) -> None:
+    net = hybridized(nn.HybridLambda(lambda F, x: F.Dropout(x, p=0.5, mode="always")), hybridize)
     first, second = (net(nd.ones((3, 40))).asnumpy() for _ in "12")
     assert (first != second).any()
 

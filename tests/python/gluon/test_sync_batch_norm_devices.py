@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import mxlite as mx
 import numpy as np
 import pytest
+from blocks import hybridized, recorded
 from mxlite import autograd, gluon, nd
 from mxlite.gluon import nn
 from mxlite.gluon.contrib.nn import SyncBatchNorm
@@ -73,21 +74,15 @@ def check(
 
     for _ in range(2):
         if backward == "in threads":
-            threads = [threading.Thread(target=run, args=(i,)) for i in range(len(sizes))]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join(timeout=60)
-                assert not thread.is_alive()
+            with ThreadPoolExecutor(len(sizes)) as pool:
+                list(pool.map(run, range(len(sizes)), timeout=60))
         else:
             with autograd.record():
                 ys = [ours(x) for x in xs]
             groups = [[i] for i in range(len(ys))] if backward == "of each" else [range(len(ys))]
             for group in groups:
                 autograd.backward([ys[i] for i in group], [gradients[i] for i in group])
-        with autograd.record():
-            wanted = plain(whole)
-        wanted.backward(nd.array(np.concatenate(heads), dtype=dtype))
+        wanted = recorded(plain, whole, head=nd.array(np.concatenate(heads), dtype=dtype))
     places = np.cumsum([0, *sizes])
     for i, (x, y) in enumerate(zip(xs, ys)):
         rows = slice(places[i], places[i + 1])
@@ -147,8 +142,7 @@ def test_a_network_trains_as_on_one_device(hybridize: bool) -> None:
         (nn.BatchNorm, [mx.cpu()], {}),
         (SyncBatchNorm, contexts(2), {"num_devices": 2}),
     ):
-        net = small_net(kind, ctx, **options)
-        net.hybridize(hybridize)
+        net = hybridized(small_net(kind, ctx, **options), hybridize)
         trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
         losses = []
         for x, label in zip(data, labels):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import mxlite as mx
 import pytest
 from mxlite.gluon.model_zoo import vision
+from processes import run_python
 
 sys.path.insert(0, str(Path(__file__).parent))
 from zoo_ops import traced_ops
@@ -19,14 +18,8 @@ NETWORKS = [name for name in vision._MODELS if not name.endswith("v1b")]
 
 
 def test_list_is_what_small_networks_use(tmp_path: Path) -> None:
-    script = Path(__file__).parent / "zoo_ops.py"
-    done = subprocess.run(
-        [sys.executable, str(script)],
-        check=True,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "MXLITE_DUMP_GRAPH": str(tmp_path)},
-    )
+    script, graphs = Path(__file__).parent / "zoo_ops.py", {"MXLITE_DUMP_GRAPH": str(tmp_path)}
+    done = run_python(script, environment=graphs)
     assert done.stdout.split() == LISTED, "run tests/python/gluon/zoo_ops.py again"
 
 

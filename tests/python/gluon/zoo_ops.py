@@ -35,31 +35,12 @@ SMALL: dict[str, Callable[[], gluon.HybridBlock]] = {
 }
 # Made eagerly around a training step: initializers, optimizer (also with float32 weights beside
 # half ones, and several at once), gradient clipping, loss scaling, copies and casts.
-AROUND = {
-    "_copyto",
-    "_full",
-    "_ones",
-    "_zeros",
-    "all_finite",
-    "amp_cast",
-    "amp_multicast",
-    "argmax",
-    "Cast",
-    "clip",
-    "mp_sgd_mom_update",
-    "mp_sgd_update",
-    "multi_all_finite",
-    "multi_mp_sgd_mom_update",
-    "multi_mp_sgd_update",
-    "multi_sgd_mom_update",
-    "multi_sgd_update",
-    "multi_sum_sq",
-    "random_normal",
-    "random_uniform",
-    "sgd_mom_update",
-    "sgd_update",
-    "zeros_like",
-}
+AROUND = set(
+    """_copyto _full _ones _zeros all_finite amp_cast amp_multicast argmax Cast clip
+    mp_sgd_mom_update mp_sgd_update multi_all_finite multi_mp_sgd_mom_update multi_mp_sgd_update
+    multi_sgd_mom_update multi_sgd_update multi_sum_sq random_normal random_uniform
+    sgd_mom_update sgd_update zeros_like""".split()
+)
 
 
 def train_once(net: gluon.HybridBlock, dtype: str) -> None:

@@ -38,12 +38,9 @@ def test_attention_equals_the_cpu(shape: tuple[int, ...], dtype: str, dropout: f
             mx.random.seed(7, ctx=device)
             with autograd.record():
                 y = nd.contrib.dot_product_attention(
-                    *arrays[:3],
-                    *[a.as_in_context(device) for a in extra],
-                    causal=causal,
-                    dropout=dropout,
-                    use_mask=use_mask,
-                    use_length=use_length,
+                    *[*arrays[:3], *(a.as_in_context(device) for a in extra)],
+                    **{"causal": causal, "dropout": dropout},
+                    **{"use_mask": use_mask, "use_length": use_length},
                 )
             y.backward(arrays[3])
             found = [y, *(a.grad for a in arrays[:3])]

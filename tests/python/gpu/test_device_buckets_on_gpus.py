@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import PACKAGE, run_python
 
 STAND_IN = "fake_gpu" in os.environ.get("MXLITE_CUDA_LIBRARY", "")
 HELPERS = Path(__file__).resolve().parents[1] / "gluon"
 
 
-def run(
-    program: str, *arguments: object, gpus: int = 2, timeout: float = 120, **options: Any
-) -> str:
-    """Return what a program prints where there are so many GPUs; options: of subprocess.run."""
-    path = f"{HELPERS}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+def run(program: str, *arguments: object, gpus: int = 2, **options: Any) -> str:
+    """Return what a program prints where there are so many GPUs."""
+    path = f"{HELPERS}{os.pathsep}{PACKAGE}"
     variables = {"MXLITE_FAKE_GPUS": str(gpus), "PYTHONPATH": path, **options.pop("env", {})}
-    done = subprocess.run(
-        [sys.executable, "-c", program, *map(str, arguments)],
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-        **options,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return run_python("-c", program, *arguments, environment=variables, **options).stdout
 
 
 # The stand-in adds in the order of devices, as sums by key do.

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from processes import run_python
 
 pytestmark = pytest.mark.skipif(
     "emulated_gpu" not in os.environ.get("MXLITE_CUDA_LIBRARY", ""),
@@ -45,14 +44,6 @@ def test_a_kernel_that_writes_beside_its_array_is_named(
 ) -> None:
     path = tmp_path / "program.py"
     path.write_text(PROGRAM)
-    done = subprocess.run(
-        [sys.executable, str(path), str(array), str(index)],
-        env={**os.environ, "MXLITE_CACHE_DIR": str(compiled)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_python(path, array, index, environment={"MXLITE_CACHE_DIR": str(compiled)})
     assert done.stdout.count("[0.0, 0.0, 0.0, 0.0, 0.0, 1.0]") == 3
     assert "ERROR:" in done.stdout and "spoil failed" in done.stdout, done.stdout

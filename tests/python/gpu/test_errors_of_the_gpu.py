@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from processes import run_python
 
 pytestmark = pytest.mark.skipif(
     "mxlite_fake_gpu" not in os.environ.get("MXLITE_CUDA_LIBRARY", ""),
@@ -37,23 +37,15 @@ print("OTHER:", nd.ones((2,), ctx=mx.gpu(1)).sum().asscalar())
 """
 
 
-def run(tmp_path: Path, **environment: str) -> str:
+def run(program: str, tmp_path: Path, status: int = 0, **environment: str) -> Any:
     path = tmp_path / "program.py"
-    path.write_text(PROGRAM)
-    done = subprocess.run(
-        [sys.executable, str(path)],
-        env={**os.environ, "MXLITE_FAKE_GPU_BREAKS": "erf", **environment},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    path.write_text(program)
+    variables = {"MXLITE_FAKE_GPU_BREAKS": "erf", **environment}
+    return run_python(path, status=status, environment=variables, timeout=60)
 
 
 def test_a_broken_gpu_names_kernel_and_line(tmp_path: Path) -> None:
-    text = run(tmp_path)
+    text = run(PROGRAM, tmp_path).stdout
     line = PROGRAM.splitlines().index("y = nd.erf(x)  # the line that breaks the GPU") + 1
     first, later = text.split("LATER:")
     assert "illegal address" in first
@@ -64,19 +56,7 @@ def test_a_broken_gpu_names_kernel_and_line(tmp_path: Path) -> None:
 
 
 def test_the_naive_engine_names_the_one_operator(tmp_path: Path) -> None:
-    path = tmp_path / "naive.py"
-    path.write_text(PROGRAM.split("z = ")[0])
-    environment = {**os.environ, "MXLITE_FAKE_GPU_BREAKS": "erf", "MXLITE_ENGINE": "naive"}
-    done = subprocess.run(
-        [sys.executable, str(path)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert re.search(
-        r"while running erf\(.*\), called at .*naive.py:6; its kernels: erf_kernel", done.stderr
-    )
-    assert "relu" not in done.stderr
+    error = run(PROGRAM.split("z = ")[0], tmp_path, status=1, MXLITE_ENGINE="naive").stderr
+    words = r"while running erf\(.*\), called at .*program.py:6; its kernels: erf_kernel"
+    assert re.search(words, error)
+    assert "relu" not in error

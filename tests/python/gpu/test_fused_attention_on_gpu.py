@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import textwrap
 from typing import Any
 
@@ -12,6 +10,7 @@ import mxlite as mx
 import numpy as np
 import pytest
 from mxlite import autograd, nd
+from processes import run_python
 
 CPU_KERNELS = "fake_gpu" in os.environ.get("MXLITE_CUDA_LIBRARY", "")
 # Both sides round the output; cuDNN rounds weights and their gradients, too.
@@ -155,15 +154,9 @@ def test_the_reason_for_the_choice_is_printed() -> None:
     """
     lines = {}
     for value in ("1", "0"):
-        run = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(program)],
-            env={**os.environ, "MXLITE_VERBOSE": "dispatch", "MXLITE_CUDNN_ATTENTION": value},
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        assert run.returncode == 0, run.stderr
-        lines[value] = [line for line in run.stderr.splitlines() if "-> cudnn: " in line]
+        environment = {"MXLITE_VERBOSE": "dispatch", "MXLITE_CUDNN_ATTENTION": value}
+        error = run_python("-c", textwrap.dedent(program), environment=environment).stderr
+        lines[value] = [line for line in error.splitlines() if "-> cudnn: " in line]
     assert [line.split("-> cudnn: ")[1] for line in lines["1"]] == [
         "chosen",
         "dtype, float16 or bfloat16 expected",

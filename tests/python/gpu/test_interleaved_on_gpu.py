@@ -9,6 +9,7 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
+from blocks import variable
 from mxlite import autograd, nd
 
 LIBRARY = os.environ.get("MXLITE_CUDA_LIBRARY", "")
@@ -42,9 +43,7 @@ def test_an_operator_is_one_product(name: str, dtype: str) -> None:
     library = ctypes.CDLL(LIBRARY)
     function, shapes = PRODUCTS[name]
     rng = np.random.default_rng(0)
-    arrays = [nd.array(rng.normal(size=s), ctx=mx.gpu(0), dtype=dtype) for s in shapes]
-    for a in arrays:
-        a.attach_grad()
+    arrays = [variable(nd.array(rng.normal(size=s), ctx=mx.gpu(0), dtype=dtype)) for s in shapes]
     nd.waitall()
     library.mxlite_emulated_products()
     library.mxlite_emulated_most_blocks()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
 
 import mxlite as mx
 import numpy as np
 import pytest
 from mxlite import nd
+from processes import run_python
 
 DTYPES = ["float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "int64", "bool"]
 
@@ -68,11 +67,7 @@ while blocks:
     blocks.pop()
 print((like.as_in_context(mx.cpu()) + 1).sum().asscalar())
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert float(done.stdout) == 9_000_000
+    assert float(run_python("-c", program, timeout=60).stdout) == 9_000_000
 
 
 def test_views_are_copied_as_what_they_show() -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import mxlite as mx
 import numpy as np
 import pytest
+from blocks import hybridized, ready, recorded, sequential, variable
 from mxlite import autograd, gluon, nd
 from mxlite.gluon import nn
 from mxlite.gluon.model_zoo import vision
 from pairing import pairs
+from processes import run_python
 
 needs_graphs = pytest.mark.skipif(
     os.environ.get("MXLITE_CUDA_GRAPHS") == "0", reason="MXLITE_CUDA_GRAPHS=0"
@@ -48,8 +48,7 @@ def copy_of(net: gluon.Block, make, path) -> gluon.Block:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_zoo_networks_score_as_on_the_cpu(name: str, tmp_path) -> None:
     make = lambda: vision.get_model(name, classes=10)  # noqa: E731
-    net = make()
-    net.initialize(mx.init.Xavier())
+    net = ready(make(), mx.init.Xavier())
     x = nd.random.uniform(shape=(2, 3, 64, 64))
     want = net(x).asnumpy()
     there = copy_of(net, make, tmp_path / "net.params")
@@ -67,9 +66,7 @@ def train(net: gluon.Block, ctx: mx.Context, data: np.ndarray, labels: np.ndarra
     for i in range(6):
         x = nd.array(data[i], ctx=ctx, dtype=dtype)
         y = nd.array(labels[i], ctx=ctx)
-        with autograd.record():
-            error = loss(net(x).astype("float32"), y)
-        error.backward()
+        error = recorded(lambda x, y: loss(net(x).astype("float32"), y), x, y)
         trainer.step(len(y))
         losses.append(float(error.mean().asscalar()))
     return losses
@@ -81,14 +78,12 @@ def test_training_follows_the_cpu(hybrid: bool, dtype: str, tmp_path) -> None:
     rng = np.random.RandomState(0)
     data = rng.uniform(size=(6, 8, 3, 12, 12)).astype("float32")
     labels = rng.randint(0, 10, (6, 8)).astype("float32")
-    net = small_net()
-    net.initialize(mx.init.Xavier())
+    net = ready(small_net(), mx.init.Xavier())
     net(nd.array(data[0]))
     there = copy_of(net, small_net, tmp_path / "net.params")
     for n in (net, there):
         n.cast(dtype)
-        if hybrid:
-            n.hybridize()
+        n.hybridize(hybrid)
     want = train(net, mx.cpu(), data, labels, dtype)
     got = train(there, mx.gpu(0), data, labels, dtype)
     np.testing.assert_allclose(got, want, rtol=1e-3 if dtype == "float32" else 6e-2)
@@ -96,9 +91,7 @@ def test_training_follows_the_cpu(hybrid: bool, dtype: str, tmp_path) -> None:
 
 @needs_graphs
 def test_repeated_calls_are_replayed_from_a_recorded_graph() -> None:
-    net = small_net()
-    net.initialize(mx.init.Xavier(), ctx=mx.gpu(0))
-    net.hybridize()
+    net = ready(small_net(), mx.init.Xavier(), ctx=mx.gpu(0), hybridize=True)
     before = mx._core.device_graph_stats()
     results = []
     for i in range(8):
@@ -125,16 +118,13 @@ class LossOf(gluon.HybridBlock):
 
 def losses_of_steps(net: gluon.Block, ctx: mx.Context, steps: int, keep: str) -> list[nd.NDArray]:
     rng = np.random.RandomState(1)
-    step = LossOf(net)
-    step.hybridize()
+    step = hybridized(LossOf(net))
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.05})
     kept = []
     for _ in range(steps):
         x = nd.array(rng.uniform(size=(8, 3, 12, 12)), ctx=ctx, dtype="float32")
         y = nd.array(rng.randint(0, 10, 8), ctx=ctx)
-        with autograd.record():
-            error = step(x, y)
-        error.backward()
+        error = recorded(step, x, y)
         trainer.step(8)
         kept.append(error if keep == "all" else error.copy())
         # `error` lives until the next one is assigned, so through the forward of the next step.
@@ -145,8 +135,7 @@ def losses_of_steps(net: gluon.Block, ctx: mx.Context, steps: int, keep: str) ->
 @pytest.mark.parametrize("keep", ["last", "all"])
 def test_a_step_is_captured_twice_at_most_while_outputs_are_held(keep: str, tmp_path) -> None:
     steps = 50
-    net = small_net()
-    net.initialize(mx.init.Xavier())
+    net = ready(small_net(), mx.init.Xavier())
     net(nd.zeros((8, 3, 12, 12)))
     there = copy_of(net, small_net, tmp_path / "net.params")
     want = losses_of_steps(net, mx.cpu(), steps, keep)
@@ -166,8 +155,7 @@ def test_a_step_is_captured_twice_at_most_while_outputs_are_held(keep: str, tmp_
 
 def test_recorded_graphs_that_wait_for_backward_keep_their_values() -> None:
     """Graphs of several calls hold their saved values at the same time."""
-    net = nn.HybridSequential()
-    net.add(nn.Dense(8, activation="tanh", in_units=4), nn.Dense(1, in_units=8))
+    net = sequential(nn.Dense(8, activation="tanh", in_units=4), nn.Dense(1, in_units=8))
     net.initialize(mx.init.Normal(1), ctx=mx.gpu(0))
     net.hybridize()
     data = [nd.full((2, 4), i / 8, ctx=mx.gpu(0)) for i in range(7)]
@@ -193,9 +181,7 @@ def test_recorded_graphs_that_wait_for_backward_keep_their_values() -> None:
 
 
 def test_results_that_are_kept_are_not_overwritten_by_replays() -> None:
-    net = small_net()
-    net.initialize(mx.init.Xavier(), ctx=mx.gpu(0))
-    net.hybridize()
+    net = ready(small_net(), mx.init.Xavier(), ctx=mx.gpu(0), hybridize=True)
     kept = [net(nd.full((2, 3, 12, 12), i / 8, ctx=mx.gpu(0))) for i in range(8)]
     again = [net(nd.full((2, 3, 12, 12), i / 8, ctx=mx.gpu(0))).asnumpy() for i in range(8)]
     for a, b in pairs(kept, again):
@@ -208,8 +194,7 @@ def test_dropout_draws_anew_at_each_replay() -> None:
         def forward(self, x: nd.NDArray) -> nd.NDArray:
             return nd.Dropout(x, p=0.5, mode="always") * 2
 
-    net = Drop()
-    net.hybridize()
+    net = hybridized(Drop())
     x = nd.ones((1000,), ctx=mx.gpu(0))
     mx.random.seed(3)
     runs = [net(x).asnumpy() for _ in range(6)]
@@ -221,9 +206,7 @@ def test_dropout_draws_anew_at_each_replay() -> None:
 
 
 def test_parameters_that_are_replaced_are_seen_by_replays() -> None:
-    net = nn.Dense(4, in_units=3, use_bias=False)
-    net.initialize(ctx=mx.gpu(0))
-    net.hybridize()
+    net = ready(nn.Dense(4, in_units=3, use_bias=False), ctx=mx.gpu(0), hybridize=True)
     x = nd.ones((2, 3), ctx=mx.gpu(0))
     for value in (1.0, 2.0, 3.0, 4.0, 5.0):
         net.weight.set_data(nd.full((4, 3), value))
@@ -246,9 +229,7 @@ def test_digits_are_learned_on_the_gpu() -> None:
         for i in range(0, 1280, 64):
             x = nd.array(data[i : i + 64], ctx=mx.gpu(0))
             y = nd.array(labels[i : i + 64], ctx=mx.gpu(0))
-            with autograd.record():
-                error = loss(net(x), y)
-            error.backward()
+            recorded(lambda x, y: loss(net(x), y), x, y)
             trainer.step(64)
     scores = net(nd.array(data[1280:], ctx=mx.gpu(0))).asnumpy()
     assert (scores.argmax(1) == labels[1280:]).mean() > 0.9
@@ -300,16 +281,9 @@ for _ in range(4):  # step by step and as a recorded graph
 
 
 def test_convolutions_add_up_channels_for_batch_norm(tmp_path) -> None:
-    env = {
-        **os.environ,
-        "MXLITE_DUMP_GRAPH": str(tmp_path),
-        "MXLITE_VERIFY_GRAPH": "1",
-        "MXLITE_VERBOSE": "dispatch",
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", STATISTICS], env=env, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
+    environment = {"MXLITE_DUMP_GRAPH": str(tmp_path), "MXLITE_VERBOSE": "dispatch"}
+    environment["MXLITE_VERIFY_GRAPH"] = "1"
+    done = run_python("-c", STATISTICS, environment=environment)
     texts = [f.read_text() for f in tmp_path.glob("*_fuse-statistics.txt")]
     assert max(text.count("_convolution_batch_norm") for text in texts) >= 2
     if not STAND_IN:
@@ -332,16 +306,14 @@ def test_images_of_few_channels_in_half_types(dtype: str, channels: int, tmp_pat
     shape = (4, channels, 11, 9)
     rng = np.random.RandomState(3)
     image = nd.array(rng.uniform(-1, 1, shape)).astype(dtype).astype("float32").asnumpy()
-    net = make()
-    net.initialize(mx.init.Xavier())
+    net = ready(make(), mx.init.Xavier())
     net[0].weight.set_data(net[0].weight.data().astype(dtype).astype("float32"))
     there = copy_of(net, make, tmp_path / "net.params")
     there.cast(dtype)
     there.hybridize()
 
     def results(block: gluon.Block, ctx: mx.Context, kind: str) -> list[np.ndarray]:
-        x = nd.array(image, ctx=ctx, dtype=kind)
-        x.attach_grad()
+        x = variable(nd.array(image, ctx=ctx, dtype=kind))
         with autograd.record():
             y = block(x)
             loss = (y * y * y).sum()  # the sum of squares behind BatchNorm has no gradient

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from typing import Any
 
 import mxlite as mx
@@ -12,6 +10,7 @@ import numpy as np
 import pytest
 from mxlite import nd
 from mxlite.gluon import HybridBlock
+from processes import run_python
 
 
 class Convolutions(HybridBlock):
@@ -68,8 +67,7 @@ def test_a_network_gives_what_the_cpu_gives(
     assert sums.dtype == np.int32
     assert np.abs(want).max() > 10
     net.collect_params().reset_ctx(mx.gpu(0))
-    if hybrid:
-        net.hybridize()
+    net.hybridize(hybrid)
     for _ in range(3):  # a recorded graph, too
         got_sums, got = (a.asnumpy() for a in net(x.as_in_context(mx.gpu(0))))
         # A number may round the other way before the products.
@@ -135,10 +133,6 @@ assert (sums == 9 * 64).all(), sums
     "_gpu.so" in os.environ.get("MXLITE_CUDA_LIBRARY", ""), reason="needs cuBLASLt and cuDNN"
 )
 def test_tensor_cores_take_usual_sizes() -> None:
-    env = {**os.environ, "MXLITE_VERBOSE": "dispatch"}
-    done = subprocess.run(
-        [sys.executable, "-c", LIBRARY_CALLS], env=env, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
+    error = run_python("-c", LIBRARY_CALLS, environment={"MXLITE_VERBOSE": "dispatch"}).stderr
     for reason in ("no algorithm", "cuDNN has no plan"):
-        assert reason not in done.stderr
+        assert reason not in error

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import mxlite as mx
 import numpy as np
 import pytest
+from blocks import variable
 from mxlite import autograd, nd
 
 HEIGHT, WIDTH, SCALE = 21, 70, 0.5
@@ -42,67 +42,48 @@ def turned(count: int) -> np.ndarray:
     return np.round(rois * 4) / 4
 
 
-POOLINGS: dict[str, tuple[int, Any]] = {
-    "ROIPooling": (
-        11,
-        lambda x, rois: nd.ROIPooling(x, rois, pooled_size=(3, 5), spatial_scale=SCALE),
-    ),
-    "ROIAlign": (
-        11,
-        lambda x, rois: nd.contrib.ROIAlign(x, rois, pooled_size=(3, 5), spatial_scale=SCALE),
-    ),
+# Channels, the operator and its options.
+POOLINGS: dict[str, tuple[int, Any, dict[str, Any]]] = {
+    "ROIPooling": (11, nd.ROIPooling, {"pooled_size": (3, 5)}),
+    "ROIAlign": (11, nd.contrib.ROIAlign, {"pooled_size": (3, 5)}),
     "ROIAlign, aligned samples": (
-        3,
-        lambda x, rois: nd.contrib.ROIAlign(
-            x, rois, pooled_size=(7, 7), spatial_scale=SCALE, sample_ratio=2, aligned=True
-        ),
+        *(3, nd.contrib.ROIAlign),
+        {"pooled_size": (7, 7), "sample_ratio": 2, "aligned": True},
     ),
     "ROIAlign, position-sensitive": (
-        18,
-        lambda x, rois: nd.contrib.ROIAlign(
-            x, rois, pooled_size=(2, 3), spatial_scale=SCALE, position_sensitive=True
-        ),
+        *(18, nd.contrib.ROIAlign),
+        {"pooled_size": (2, 3), "position_sensitive": True},
     ),
     # Bins of whole quarters: where a border between pixels is met, both devices must meet it.
     "PSROIPooling": (
-        18,
-        lambda x, rois: nd.contrib.PSROIPooling(
-            x, rois, spatial_scale=SCALE, output_dim=2, pooled_size=4, group_size=3
-        ),
+        *(18, nd.contrib.PSROIPooling),
+        {"output_dim": 2, "pooled_size": 4, "group_size": 3},
     ),
     "DeformablePSROIPooling": (
-        8,
-        lambda x, rois: nd.contrib.DeformablePSROIPooling(
-            x,
-            rois,
-            spatial_scale=SCALE,
-            output_dim=2,
-            group_size=2,
-            pooled_size=3,
-            sample_per_part=3,
-            no_trans=True,
-        ),
+        *(8, nd.contrib.DeformablePSROIPooling),
+        {
+            "output_dim": 2,
+            "group_size": 2,
+            "pooled_size": 3,
+            "sample_per_part": 3,
+            "no_trans": True,
+        },
     ),
-    "RROIAlign": (
-        11,
-        lambda x, rois: nd.contrib.RROIAlign(x, rois, pooled_size=(3, 5), spatial_scale=SCALE),
-    ),
-    "RROIAlign, samples": (
-        3,
-        lambda x, rois: nd.contrib.RROIAlign(
-            x, rois, pooled_size=(2, 2), spatial_scale=SCALE, sampling_ratio=3
-        ),
-    ),
+    "RROIAlign": (11, nd.contrib.RROIAlign, {"pooled_size": (3, 5)}),
+    "RROIAlign, samples": (3, nd.contrib.RROIAlign, {"pooled_size": (2, 2), "sampling_ratio": 3}),
 }
+
+
+def pooling(name: str) -> tuple[int, Any]:
+    channels, operator, options = POOLINGS[name]
+    return channels, lambda x, rois: operator(x, rois, spatial_scale=SCALE, **options)
 
 
 def gradients(
     function: Any, arrays: list[np.ndarray], rois: np.ndarray, dtype: str, ctx: Any
 ) -> list[np.ndarray]:
     """Return the gradients of the arrays; heads are whole numbers."""
-    made = [nd.array(a, ctx=ctx, dtype="float32").astype(dtype) for a in arrays]
-    for a in made:
-        a.attach_grad()
+    made = [variable(nd.array(a, ctx=ctx, dtype="float32").astype(dtype)) for a in arrays]
     with autograd.record():
         regions = nd.array(rois, ctx=ctx, dtype="float64" if dtype == "float64" else "float32")
         y = function(made[0], regions.astype(dtype), *made[1:])
@@ -124,7 +105,7 @@ def compare(function: Any, arrays: list[np.ndarray], rois: np.ndarray, dtype: st
 @pytest.mark.parametrize("name", list(POOLINGS))
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
 def test_gradients_equal_those_of_the_cpu(name: str, dtype: str) -> None:
-    channels, function = POOLINGS[name]
+    channels, function = pooling(name)
     rois = (turned if name.startswith("RROI") else corners)(300)
     if dtype == "bfloat16":
         rois = np.clip(rois, -60, 60)  # regions are exact in 8 bits
@@ -164,16 +145,9 @@ def test_gradients_of_moved_bins_and_of_what_moves_them(classes: int) -> None:
     trans = np.random.default_rng(2).normal(size=(len(rois), 2 * classes, 3, 3))
 
     def pool(x: Any, rois: Any, trans: Any) -> Any:
+        options = {"output_dim": 40, "group_size": 1, "pooled_size": 3, "sample_per_part": 2}
         return nd.contrib.DeformablePSROIPooling(
-            x,
-            rois,
-            trans,
-            spatial_scale=SCALE,
-            output_dim=40,
-            group_size=1,
-            pooled_size=3,
-            sample_per_part=2,
-            trans_std=0.125,
+            x, rois, trans, spatial_scale=SCALE, trans_std=0.125, **options
         )
 
     for dtype in ("float64", "float32"):
@@ -181,13 +155,10 @@ def test_gradients_of_moved_bins_and_of_what_moves_them(classes: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["RROIAlign", "DeformablePSROIPooling"])
-def test_gradients_of_few_channels_take_many_blocks(
-    name: str, most_blocks: Callable[[], int]
-) -> None:
-    channels, function = POOLINGS[name]
+def test_gradients_of_few_channels_take_many_blocks(name: str, most_blocks: Any) -> None:
+    channels, function = pooling(name)
     rois = nd.array((turned if name.startswith("RROI") else corners)(4), ctx=mx.gpu(0))
-    x = nd.array(np.ones((2, channels, HEIGHT, WIDTH)), ctx=mx.gpu(0), dtype="float32")
-    x.attach_grad()
+    x = variable(nd.array(np.ones((2, channels, HEIGHT, WIDTH)), ctx=mx.gpu(0), dtype="float32"))
     with autograd.record():
         y = function(x, rois.astype("float32"))
     head = nd.array(np.ones(y.shape), ctx=mx.gpu(0), dtype="float32")

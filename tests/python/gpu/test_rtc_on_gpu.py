@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import mxlite as mx
 import numpy as np
 import pytest
 from mxlite import autograd, nd
+from processes import run_python
 
 STAND_IN = "_gpu.so" in os.environ.get("MXLITE_CUDA_LIBRARY", "")
 
@@ -245,20 +244,8 @@ print("values are right")
 
 
 def run_chains(cache: Path, **environment: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", CHAINS],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={
-            **os.environ,
-            "MXLITE_NVRTC": "1",
-            "MXLITE_CACHE_DIR": str(cache),
-            "MXLITE_VERBOSE": "rtc",
-            **environment,
-        },
-    )
-    assert done.returncode == 0, done.stderr
+    variables = {"MXLITE_NVRTC": "1", "MXLITE_CACHE_DIR": str(cache), "MXLITE_VERBOSE": "rtc"}
+    done = run_python("-c", CHAINS, environment={**variables, **environment})
     assert "values are right" in done.stdout
     return done.stderr
 
@@ -297,12 +284,8 @@ def test_without_nvrtc_chains_are_interpreted(tmp_path: Path, environment, reaso
 
 
 def test_without_nvrtc_modules_are_an_error(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", "import mxlite as mx; mx.rtc.CudaModule('')"],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "MXLITE_NVRTC_LIBRARY": "/no/libnvrtc.so"},
-    )
-    assert "NotSupportedError: compiling kernels at run time needs NVRTC" in done.stderr
-    assert "/no/libnvrtc.so" in done.stderr
+    missing = {"MXLITE_NVRTC_LIBRARY": "/no/libnvrtc.so"}
+    program = "import mxlite as mx; mx.rtc.CudaModule('')"
+    error = run_python("-c", program, environment=missing, status=1).stderr
+    assert "NotSupportedError: compiling kernels at run time needs NVRTC" in error
+    assert "/no/libnvrtc.so" in error

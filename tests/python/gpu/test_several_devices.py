@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import mxlite as mx
 import numpy as np
 import pytest
 from mxlite import nd
+from processes import run_python
 
 needs_two = pytest.mark.skipif(mx.num_gpus() < 2, reason="needs two GPUs")
 STAND_IN = "fake_gpu" in os.environ.get("MXLITE_CUDA_LIBRARY", "")
@@ -88,12 +87,6 @@ except NotImplementedError as error:
     print(error)
 assert (x + 1).sum().asscalar() == 4  # the device continues
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        check=True,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "MXLITE_FAKE_GPU_WITHOUT": "relu"},
-    )
-    assert "relu: no CUDA kernel was written for relu" in done.stdout
-    assert "as_in_context(mx.cpu())" in done.stdout
+    text = run_python("-c", script, environment={"MXLITE_FAKE_GPU_WITHOUT": "relu"}).stdout
+    assert "relu: no CUDA kernel was written for relu" in text
+    assert "as_in_context(mx.cpu())" in text

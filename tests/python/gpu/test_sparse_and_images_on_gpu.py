@@ -7,7 +7,8 @@ import os
 import mxlite as mx
 import numpy as np
 import pytest
-from mxlite import autograd, gluon, nd
+from blocks import ready, recorded
+from mxlite import gluon, nd
 from mxlite.gluon import nn
 from mxlite.gluon.data.vision import transforms
 
@@ -21,9 +22,7 @@ def train_embedding(ctx: mx.Context, optimizer: str, options: dict) -> np.ndarra
     trainer = gluon.Trainer(net.collect_params(), optimizer, options)
     for _ in range(3):
         words = nd.array(rng.randint(0, 30, (5, 3)), ctx=ctx)
-        with autograd.record():
-            loss = (net(words) ** 2).sum()
-        loss.backward()
+        recorded(lambda words: (net(words) ** 2).sum(), words)
         assert net.weight.grad(ctx).stype == "row_sparse"
         trainer.step(5)
     return net.weight.data(ctx).asnumpy()
@@ -55,11 +54,8 @@ def test_gradients_of_words_that_repeat_often_equal_those_of_the_cpu(width: int)
     head = rng.normal(size=(700, width)).astype("float32")
     gradients = []
     for ctx in DEVICES:
-        net = nn.Embedding(50, width, sparse_grad=True)
-        net.initialize(ctx=ctx)
-        with autograd.record():
-            out = net(nd.array(words, ctx=ctx))
-        out.backward(nd.array(head, ctx=ctx))
+        net = ready(nn.Embedding(50, width, sparse_grad=True), ctx=ctx)
+        recorded(net, nd.array(words, ctx=ctx), head=nd.array(head, ctx=ctx))
         gradients.append(net.weight.grad(ctx))
     want, got = gradients
     np.testing.assert_array_equal(got.indices.asnumpy(), np.unique(words))

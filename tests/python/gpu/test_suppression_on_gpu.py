@@ -9,6 +9,7 @@ import mxlite as mx
 import numpy as np
 import pytest
 from mxlite import autograd, nd
+from test_matching_on_gpu import on_both
 
 
 def rows(images: int, boxes: int, classes: int, extent: int) -> np.ndarray:
@@ -22,15 +23,6 @@ def rows(images: int, boxes: int, classes: int, extent: int) -> np.ndarray:
     ids = rng.integers(0, classes, (images, boxes, 1))
     order = np.argsort(rng.random((images, boxes)), axis=-1)[..., None]
     return np.concatenate([ids, (order + 1) / boxes, low, high], -1).astype("float32")
-
-
-def on_both(function: Any, *inputs: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return results of the function on the CPU and on the GPU."""
-    found = []
-    for ctx in (mx.cpu(), mx.gpu(0)):
-        made = function(*(nd.array(x, ctx=ctx) for x in inputs))
-        found.append([y.asnumpy() for y in (made if isinstance(made, (list, tuple)) else [made])])
-    return found[0], found[1]
 
 
 def compare(function: Any, *inputs: np.ndarray) -> list[np.ndarray]:
@@ -100,12 +92,11 @@ def test_multibox_detection(topk: int, force: bool) -> None:
     scores[1, 0, 100:] = 1  # the second image has 100 detections at most
     offsets = np.zeros((2, 4 * 700), "float32")
     options = {"nms_threshold": 0.3, "nms_topk": topk, "force_suppress": force, "clip": False}
-    found = compare(
-        lambda *inputs: nd.contrib.MultiBoxDetection(*inputs, **options),
-        scores.astype("float32"),
-        offsets,
-        anchors.astype("float32"),
-    )[0]
+
+    def detect(*inputs: Any) -> Any:
+        return nd.contrib.MultiBoxDetection(*inputs, **options)
+
+    found = compare(detect, scores.astype("float32"), offsets, anchors)[0]
     assert (found[0, :, 0] >= 0).any() and (found[0, :, 0] < 0).any()
 
 
@@ -118,21 +109,13 @@ def test_proposals(wanted: int, compared: int) -> None:
     scores = rng.permutation(2 * 2 * kinds * height * width).reshape(2, 2 * kinds, height, width)
     offsets = np.zeros((2, 4 * kinds, height, width), "float32")
     info = np.array([[200, 180, 1], [220, 190, 1]], "float32")
-    options = {
-        "rpn_pre_nms_top_n": compared,
-        "rpn_post_nms_top_n": wanted,
-        "threshold": 0.6,
-        "rpn_min_size": 4,
-        "scales": (2, 4),
-        "ratios": (0.5, 1, 2),
-        "output_score": True,
-    }
-    compare(
-        lambda *inputs: nd.contrib.MultiProposal(*inputs, **options),
-        (scores / scores.size).astype("float32"),
-        offsets,
-        info,
-    )
+    options = {"rpn_pre_nms_top_n": compared, "rpn_post_nms_top_n": wanted, "threshold": 0.6}
+    options |= {"rpn_min_size": 4, "scales": (2, 4), "ratios": (0.5, 1, 2), "output_score": True}
+
+    def propose(*inputs: Any) -> Any:
+        return nd.contrib.MultiProposal(*inputs, **options)
+
+    compare(propose, (scores / scores.size).astype("float32"), offsets, info)
 
 
 def test_one_image_is_compared_by_many_blocks(most_blocks: Callable[[], int]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
-from mxlite import recordio
+from record_files import write_records
 
 HEADER = [4.0, 5.0, 80.0, 60.0]
 
@@ -16,17 +16,13 @@ HEADER = [4.0, 5.0, 80.0, 60.0]
 @pytest.fixture()
 def rec(tmp_path: Path) -> str:
     """Five black pictures with 1, 2, 3, 1, 2 white boxes, 80 x 60 pixels."""
-    path = str(tmp_path / "a.rec")
-    with recordio.MXIndexedRecordIO(str(tmp_path / "a.idx"), path, "w") as file:
-        assert isinstance(file, recordio.MXIndexedRecordIO)
-        for i in range(5):
-            pixels, label = np.zeros((60, 80, 3), np.uint8), list(HEADER)
-            for k in range(1 + i % 3):
-                left, top = 5 + 25 * k, 10 + 10 * k
-                pixels[top : top + 20, left : left + 15] = 255
-                label += [k, left / 80, top / 60, (left + 15) / 80, (top + 20) / 60]
-            file.write_idx(i, recordio.pack_img((0, label, i, 0), pixels, 9, ".png"))
-    return path
+    pictures, labels = np.zeros((5, 60, 80, 3), np.uint8), [list(HEADER) for _ in range(5)]
+    for i, (pixels, label) in enumerate(zip(pictures, labels)):
+        for k in range(1 + i % 3):
+            left, top = 5 + 25 * k, 10 + 10 * k
+            pixels[top : top + 20, left : left + 15] = 255
+            label += [k, left / 80, top / 60, (left + 15) / 80, (top + 20) / 60]
+    return write_records(tmp_path, pictures, labels, png=True)
 
 
 def make(rec: str, **options: Any) -> mx.io.ImageDetRecordIter:
@@ -149,10 +145,8 @@ def test_normalized_as_the_other_iterator(rec: str) -> None:
 
 
 def test_labels_that_are_none(tmp_path: Path) -> None:
-    path = str(tmp_path / "bad.rec")
-    with recordio.MXRecordIO(path, "w") as file:
-        for label in ([2, 5, 0, 0.1, 0.1, 0.5], [1, 5, 0, 0.1, 0.1, 0.5, 0.5], [3.0]):
-            file.write(recordio.pack_img((0, label, 0, 0), np.zeros((9, 9, 3), np.uint8)))
+    labels = [[2, 5, 0, 0.1, 0.1, 0.5], [1, 5, 0, 0.1, 0.1, 0.5, 0.5], [3.0]]
+    path = write_records(tmp_path, [np.zeros((9, 9, 3), np.uint8)] * 3, labels)
     for _ in range(3):
         batches = make(path, batch_size=1, data_shape=(3, 9, 9), on_error="skip", on_error_limit=1)
         assert list(batches) == []

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Callable
 
@@ -12,6 +10,8 @@ import mxlite as mx
 import numpy as np
 import pytest
 from mxlite.base import RecordError
+from processes import run_python
+from record_files import write_records
 
 READERS: dict[str, Callable[[str], object]] = {
     "MXRecordIO": lambda path: mx.recordio.MXRecordIO(path, "r").read(),
@@ -40,7 +40,7 @@ def test_a_record_file_is_not_written_under_a_cut_name(tmp_path: Path) -> None:
 # Runs in a process of its own: a reader that waits for the pipe holds up every thread.
 PIPE = """
 import sys
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = [sys.argv[1], sys.argv[1] + "/../unit"]
 import test_file_names
 try:
     test_file_names.READERS[sys.argv[2]](sys.argv[3])
@@ -52,9 +52,8 @@ except test_file_names.RecordError as error:
 @pytest.mark.parametrize("reader", READERS)
 def test_a_pipe_is_refused_and_not_waited_for(reader: str, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    words = [sys.executable, "-c", PIPE, str(Path(__file__).parent), reader, tmp_path / "pipe"]
-    result = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
-    assert "is not a regular file" in result.stdout
+    done = run_python("-c", PIPE, Path(__file__).parent, reader, tmp_path / "pipe", timeout=60)
+    assert "is not a regular file" in done.stdout
 
 
 @pytest.mark.skipif(os.fsencode("\udcff") != b"\xff", reason="needs names of any bytes")
@@ -62,12 +61,9 @@ def test_names_that_are_not_utf8(tmp_path: Path) -> None:
     """``os.listdir`` gives such names with surrogates."""
     folder = os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xe9")
     os.mkdir(folder)
-    image = np.zeros((4, 4, 3), np.uint8)
-    record, index = f"{folder}/a.rec", f"{folder}/a.idx"
-    writer = mx.recordio.MXIndexedRecordIO(index, record, "w")
-    writer.write_idx(7, mx.recordio.pack_img((0, 3.0, 7, 0), image, img_fmt=".png"))
-    writer.close()
-    assert mx.recordio.MXIndexedRecordIO(index, record, "r").read_idx(7)
+    record = write_records(Path(folder), [np.zeros((4, 4, 3), np.uint8)], [3.0], png=True)
+    index = f"{folder}/a.idx"
+    assert mx.recordio.MXIndexedRecordIO(index, record, "r").read_idx(0)
     images = mx.io.ImageRecordIter(
         path_imgrec=record, path_imgidx=index, data_shape=(3, 4, 4), batch_size=1
     )

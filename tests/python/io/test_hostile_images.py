@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import os
 import struct
-import subprocess
-import sys
 import zlib
 from pathlib import Path
 
@@ -14,6 +12,9 @@ import mxlite as mx
 import numpy as np
 import pytest
 from mxlite.base import RecordError
+from numpy.testing import assert_raises_regex
+from processes import run_python
+from record_files import write_records
 
 # A progressive gray image of 64 x 64 pixels in six scans.
 PROGRESSIVE = base64.b64decode(
@@ -45,8 +46,7 @@ def test_images_of_too_many_pixels_are_refused_by_their_header() -> None:
     jpeg = bytearray(PROGRESSIVE)
     at = jpeg.index(b"\xff\xc2") + 5
     jpeg[at : at + 4] = struct.pack(">HH", 60_000, 60_000)
-    with pytest.raises(RecordError, match="60000 x 60000 pixels given"):
-        mx.image.imdecode(bytes(jpeg))
+    assert_raises_regex(RecordError, "60000 x 60000 pixels given", mx.image.imdecode, bytes(jpeg))
 
 
 def test_the_limit_of_pixels_is_a_variable(tmp_path: Path) -> None:
@@ -54,17 +54,9 @@ def test_the_limit_of_pixels_is_a_variable(tmp_path: Path) -> None:
     path.write_bytes(png(16, 16, bytes(17 * 16)))
     program = f"import mxlite as mx; print(mx.image.imread({str(path)!r}).shape)"
 
-    def run(pixels: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-c", program],
-            env={**os.environ, "MXLITE_MAX_IMAGE_PIXELS": pixels},
-            capture_output=True,
-            text=True,
-        )
-
-    assert run("256").stdout.strip() == "(16, 16, 3)"
-    refused = run("255")
-    assert refused.returncode == 1
+    taken = run_python("-c", program, environment={"MXLITE_MAX_IMAGE_PIXELS": "256"})
+    assert taken.stdout.strip() == "(16, 16, 3)"
+    refused = run_python("-c", program, environment={"MXLITE_MAX_IMAGE_PIXELS": "255"}, status=1)
     assert "16 x 16 pixels given, at most 255 pixels expected" in refused.stderr
 
 
@@ -79,12 +71,8 @@ def test_a_progressive_image_of_very_many_scans_is_refused() -> None:
 
 
 def test_a_record_file_that_is_truncated_while_it_is_read_is_an_error(tmp_path: Path) -> None:
-    path = tmp_path / "a.rec"
-    writer = mx.recordio.MXRecordIO(str(path), "w")
-    for _ in range(64):
-        writer.write(bytes(100_000))
-    writer.close()
-    reader = mx.recordio.MXRecordIO(str(path), "r")
+    path = write_records(tmp_path, [bytes(100_000 - 24)] * 64)
+    reader = mx.recordio.MXRecordIO(path, "r")
     assert len(reader.read()) == 100_000
     os.truncate(path, 150_000)
     with pytest.raises(RecordError, match=r"a\.rec.*(truncated|beyond the end)"):
@@ -93,21 +81,14 @@ def test_a_record_file_that_is_truncated_while_it_is_read_is_an_error(tmp_path: 
 
 
 def test_an_image_iterator_over_a_truncated_file_raises(tmp_path: Path) -> None:
-    path = tmp_path / "a.rec"
-    writer = mx.recordio.MXRecordIO(str(path), "w")
     image = np.random.RandomState(0).randint(0, 255, (64, 64, 3)).astype(np.uint8)
-    for number in range(200):
-        header = mx.recordio.IRHeader(0, float(number), number, 0)
-        writer.write(mx.recordio.pack_img(header, image, img_fmt=".png"))
-    writer.close()
+    path = write_records(tmp_path, [image] * 200, png=True)
     batches = mx.io.ImageRecordIter(
-        path_imgrec=str(path), data_shape=(3, 32, 32), batch_size=4, prefetch_buffer=1
+        path_imgrec=path, data_shape=(3, 32, 32), batch_size=4, prefetch_buffer=1
     )
     next(batches)
     os.truncate(path, os.path.getsize(path) // 10)
-    with pytest.raises(RecordError, match=r"a\.rec.*(truncated|beyond the end)"):
-        for _ in batches:
-            pass
+    assert_raises_regex(RecordError, r"a\.rec.*(truncated|beyond the end)", list, batches)
 
 
 @pytest.mark.parametrize("kind", ["csv", "libsvm"])
@@ -116,25 +97,18 @@ def test_a_text_file_that_is_truncated_while_it_is_read_is_an_error(
 ) -> None:
     path = tmp_path / "rows"
     path.write_text(("1,2,3\n" if kind == "csv" else "1 0:1 2:3\n") * 500_000)
-    rows: mx.io.DataIter
-    if kind == "csv":
-        rows = mx.io.CSVIter(data_csv=str(path), data_shape=(3,), batch_size=64)
-    else:
-        rows = mx.io.LibSVMIter(data_libsvm=str(path), data_shape=(3,), batch_size=64)
+    make, name = {"csv": (mx.io.CSVIter, "data_csv")}.get(kind, (mx.io.LibSVMIter, "data_libsvm"))
+    rows = make(**{name: str(path)}, data_shape=(3,), batch_size=64)
     next(rows)
     os.truncate(path, 1000)
-    with pytest.raises(RecordError, match="truncated while it was read"):
-        for _ in rows:
-            pass
+    assert_raises_regex(RecordError, "truncated while it was read", list, rows)
 
 
 def test_the_line_of_an_error_is_counted_across_blocks(tmp_path: Path) -> None:
     path = tmp_path / "rows"
     path.write_text("1,2,3\n" * 200_000 + "1,x,3\n")
     rows = mx.io.CSVIter(data_csv=str(path), data_shape=(3,), batch_size=1000)
-    with pytest.raises(RecordError, match="line 200001: '1,x,3'"):
-        for _ in rows:
-            pass
+    assert_raises_regex(RecordError, "line 200001: '1,x,3'", list, rows)
 
 
 def test_lines_longer_than_a_block_are_read(tmp_path: Path) -> None:
@@ -155,5 +129,4 @@ def test_records_with_gaps_between_their_bytes():
         for given in (bad, memoryview(bad)):
             assert mx.recordio.unpack_img(given)[1].shape == (4, 4, 3)
         for read in (mx._core.image_info, mx._core.decode_image):
-            with pytest.raises(TypeError, match="contiguous bytes expected"):
-                read(bad)
+            assert_raises_regex(TypeError, "contiguous bytes expected", read, bad)

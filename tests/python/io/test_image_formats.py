@@ -13,17 +13,10 @@ import pytest
 from mxlite import _core, recordio
 from numpy.testing import assert_array_equal
 from pairing import pairs
+from record_files import write_records
 from skimage import data as pictures
 
 PHOTO = np.ascontiguousarray(pictures.astronaut()[:, :, ::-1])
-
-
-def write(folder: Path, images: list[bytes]) -> str:
-    path = str(folder / "a.rec")
-    with recordio.MXRecordIO(path, "w") as file:
-        for i, image in enumerate(images):
-            file.write(recordio.pack((0, float(i), i, 0), image))
-    return path
 
 
 def encode(pixels: Any, png: bool = False) -> bytes:
@@ -49,7 +42,7 @@ def test_one_pass_gives_the_pixels_of_decode_resize_crop(
     images = [
         encode(PHOTO[:h, :w, 0] if i % 2 else PHOTO[:h, :w]) for i, (h, w) in enumerate(SIZES)
     ]
-    path = write(tmp_path, images)
+    path = write_records(tmp_path, images)
     found = pixels_of(path, (channels, side, side), resize=resize, mirror=1)
     compared = 0
     for image, got in pairs(images, found):
@@ -71,7 +64,7 @@ def test_one_pass_gives_the_pixels_of_decode_resize_crop(
 
 
 def test_scaled_decoding_stays_near_the_averaged_picture(tmp_path: Path) -> None:
-    path = write(tmp_path, [encode(PHOTO)])
+    path = write_records(tmp_path, [encode(PHOTO)])
     (got,) = pixels_of(path, (3, 100, 100), resize=120)
     average = mx.image.imresize(mx.image.imdecode(encode(PHOTO)), 120, 120, 3).asnumpy()
     difference = np.abs(got.transpose(1, 2, 0) - average[10:110, 10:110].astype(float))
@@ -83,7 +76,7 @@ def test_random_crops_are_places_of_the_picture(tmp_path: Path) -> None:
     whole = mx.image.imdecode(image).asnumpy()
     places = set()
     for seed in range(12):
-        (got,) = pixels_of(write(tmp_path, [image]), (3, 60, 64), rand_crop=1, seed=seed)
+        (got,) = pixels_of(write_records(tmp_path, [image]), (3, 60, 64), rand_crop=1, seed=seed)
         windows = np.lib.stride_tricks.sliding_window_view(whole, (60, 64, 3))[:, :, 0]
         matches = np.argwhere((windows == got.transpose(1, 2, 0)).all(axis=(2, 3, 4)))
         assert len(matches) == 1
@@ -93,25 +86,17 @@ def test_random_crops_are_places_of_the_picture(tmp_path: Path) -> None:
 
 def test_random_resized_crop_of_large_pictures(tmp_path: Path) -> None:
     big = np.repeat(np.repeat(PHOTO, 3, axis=0), 3, axis=1)
-    batches = mx.io.ImageRecordIter(
-        path_imgrec=write(tmp_path, [encode(big)]),
-        data_shape=(3, 64, 64),
-        batch_size=1,
-        random_resized_crop=1,
-        min_random_area=0.9,
-        max_random_area=1.0,
-        min_aspect_ratio=1.0,
-        max_aspect_ratio=1.0,
-        verbose=0,
-    )
-    got = batches.next().data[0].asnumpy()[0].transpose(1, 2, 0)
+    path = write_records(tmp_path, [encode(big)])
+    options = {"random_resized_crop": 1, "min_random_area": 0.9, "max_random_area": 1.0}
+    options |= {"min_aspect_ratio": 1.0, "max_aspect_ratio": 1.0}
+    got = pixels_of(path, (3, 64, 64), **options)[0].transpose(1, 2, 0)
     small = mx.image.imresize(mx.nd.array(PHOTO[:, :, ::-1], dtype="uint8"), 64, 64, 3).asnumpy()
     assert np.abs(got.mean(axis=(0, 1)) - small.mean(axis=(0, 1))).max() < 6
 
 
 def test_png_records(tmp_path: Path) -> None:
     images = [encode(PHOTO[:60, :80], png=True), encode(PHOTO[:60, :80, 0], png=True)]
-    path = write(tmp_path, images)
+    path = write_records(tmp_path, images)
     color, from_gray = pixels_of(path, (3, 60, 80))
     assert_array_equal(color, PHOTO[:60, :80, ::-1].transpose(2, 0, 1))
     assert_array_equal(from_gray, np.stack([PHOTO[:60, :80, 0]] * 3))
@@ -125,7 +110,7 @@ def test_png_records(tmp_path: Path) -> None:
 
 def test_four_channels(tmp_path: Path) -> None:
     alpha = np.dstack([PHOTO[:40, :50], np.arange(2000).reshape(40, 50) % 256]).astype(np.uint8)
-    path = write(tmp_path, [encode(alpha, png=True)])
+    path = write_records(tmp_path, [encode(alpha, png=True)])
     (got,) = pixels_of(path, (4, 40, 50))
     assert_array_equal(got, alpha[:, :, [2, 1, 0, 3]].transpose(2, 0, 1))
     assert_array_equal(pixels_of(path, (3, 40, 50))[0], got[:3])
@@ -134,7 +119,7 @@ def test_four_channels(tmp_path: Path) -> None:
     header, pixels = recordio.unpack_img(recordio.pack((0, 1, 2, 0), encode(alpha, png=True)))
     assert_array_equal(pixels, alpha)
     with pytest.raises(mx.base.RecordError, match="3 channels given, data_shape expects 4"):
-        pixels_of(write(tmp_path, [encode(PHOTO[:40, :50])]), (4, 40, 50))
+        pixels_of(write_records(tmp_path, [encode(PHOTO[:40, :50])]), (4, 40, 50))
 
 
 def with_orientation(image: bytes, orientation: int, behind_jfif: bool = False) -> bytes:
@@ -175,7 +160,7 @@ def test_cameras_that_were_turned(tmp_path: Path, orientation: int, behind_jfif:
     assert_array_equal(mx.image.imdecode(image, flag=-1).asnumpy(), stored)
     unpacked = recordio.unpack_img(recordio.pack((0, 1, 2, 0), image), 1)[1]
     assert_array_equal(unpacked[..., ::-1], upright)
-    path = write(tmp_path, [image])
+    path = write_records(tmp_path, [image])
     assert_array_equal(pixels_of(path, (3, *upright.shape[:2]))[0], upright.transpose(2, 0, 1))
     assert_array_equal(
         pixels_of(path, (3, 40, 56), apply_exif_orientation=False)[0], stored.transpose(2, 0, 1)
@@ -187,7 +172,7 @@ def test_turned_images_are_resized_and_cropped_as_upright_ones(tmp_path: Path) -
     upright = mx.image.imdecode(image)
     height, width = upright.shape[:2]
     assert (height, width) == (220, 300)
-    (got,) = pixels_of(write(tmp_path, [image]), (3, 96, 96), resize=120)
+    (got,) = pixels_of(write_records(tmp_path, [image]), (3, 96, 96), resize=120)
     resized = mx.image.imresize(upright, 120 * width // height, 120).asnumpy()
     x = (resized.shape[1] - 96) // 2
     assert_array_equal(got, resized[12:108, x : x + 96].transpose(2, 0, 1))

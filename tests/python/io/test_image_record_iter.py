@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from mxlite import recordio
 from numpy.testing import assert_allclose, assert_array_equal
+from record_files import write_records
 from skimage import data as pictures
 
 COUNT = 10
@@ -18,14 +19,9 @@ COUNT = 10
 def write(folder: Path, width: int = 1) -> tuple[str, str]:
     """Pack 10 crops of a photo, 60 x 80 pixels, labels 0 to 9."""
     photo = np.ascontiguousarray(pictures.astronaut()[:, :, ::-1])
-    rec, idx = str(folder / "a.rec"), str(folder / "a.idx")
-    with recordio.MXIndexedRecordIO(idx, rec, "w") as file:
-        assert isinstance(file, recordio.MXIndexedRecordIO)
-        for i in range(COUNT):
-            label: Any = float(i) if width == 1 else [float(i)] * width
-            crop = photo[30 * i : 30 * i + 60, 20 * i : 20 * i + 80]
-            file.write_idx(i, recordio.pack_img((0, label, i, 0), np.ascontiguousarray(crop)))
-    return rec, idx
+    crops = [photo[30 * i : 30 * i + 60, 20 * i : 20 * i + 80].copy() for i in range(COUNT)]
+    labels = [float(i) if width == 1 else [float(i)] * width for i in range(COUNT)]
+    return write_records(folder, crops, labels), str(folder / "a.idx")
 
 
 @pytest.fixture()
@@ -128,13 +124,8 @@ def test_seeds_decide_and_threads_do_not(files: tuple[str, str]) -> None:
 
 
 def test_random_resized_crop_gives_the_shape(files: tuple[str, str]) -> None:
-    batches = make(
-        files[0],
-        random_resized_crop=1,
-        min_random_area=0.1,
-        max_aspect_ratio=0.5,
-        data_shape=(1, 20, 90),
-    )
+    options = {"random_resized_crop": 1, "min_random_area": 0.1, "max_aspect_ratio": 0.5}
+    batches = make(files[0], data_shape=(1, 20, 90), **options)
     assert [b.data[0].shape for b in batches] == [(4, 1, 20, 90)] * 3
 
 
@@ -215,14 +206,10 @@ def test_wrong_options(files: tuple[str, str], options: Any, error: type, text: 
 
 def test_one_bad_record_in_a_hundred(tmp_path: Path) -> None:
     """Every good record of 10,000 is read exactly once in each epoch, whatever records are bad."""
-    rec, idx = str(tmp_path / "big.rec"), str(tmp_path / "big.idx")
     pixels = np.random.RandomState(0).randint(0, 256, (16, 16, 3)).astype(np.uint8)
     image = recordio.unpack(recordio.pack_img((0, 0, 0, 0), pixels))[1]
     count = 10_000
-    with recordio.MXIndexedRecordIO(idx, rec, "w") as file:
-        assert isinstance(file, recordio.MXIndexedRecordIO)
-        for i in range(count):
-            file.write_idx(i, recordio.pack((0, float(i), i, 0), image))
+    rec, idx = write_records(tmp_path, [image] * count), str(tmp_path / "a.idx")
     size = Path(rec).stat().st_size // count
     raw = bytearray(Path(rec).read_bytes())
     bad = np.random.RandomState(1).choice(count, count // 100, replace=False)
@@ -238,41 +225,24 @@ def test_one_bad_record_in_a_hundred(tmp_path: Path) -> None:
             raw[begin + 40 : begin + 80] = bytes(40)  # the image's header
     Path(rec).write_bytes(raw)
     good = sorted(set(range(count)) - set(bad.tolist()))
-    batches = make(
-        rec, path_imgidx=idx, data_shape=(3, 16, 16), batch_size=128, shuffle=1, on_error="skip"
-    )
+    options: dict[str, Any] = {"data_shape": (3, 16, 16), "batch_size": 128, "on_error": "skip"}
+
+    def seen(batches: mx.io.ImageRecordIter) -> list[int]:
+        return [int(n) for b in batches for n in b.label[0].asnumpy()[: 128 - b.pad]]
+
+    batches = make(rec, path_imgidx=idx, shuffle=1, **options)
     for epoch in (1, 2):
-        seen: list[int] = []
-        for batch in batches:
-            assert batch.pad is not None
-            seen += batch.label[0].asnumpy()[: 128 - batch.pad].astype(int).tolist()
-        assert sorted(seen) == good and seen != good
+        found = seen(batches)
+        assert sorted(found) == good and found != good
         assert batches.skipped == 100 * epoch
-        assert batches.bad_records == {
-            "record": 50 * epoch,
-            "label": 25 * epoch,
-            "image": 25 * epoch,
-        }
+        bad_records = {"record": 50 * epoch, "label": 25 * epoch, "image": 25 * epoch}
+        assert batches.bad_records == bad_records
         batches.reset()
-    limited = make(
-        rec,
-        path_imgidx=idx,
-        data_shape=(3, 16, 16),
-        batch_size=128,
-        on_error="skip",
-        on_error_limit=0.005,
-    )
-    with pytest.raises(
-        mx.base.RecordError, match="of 10000 records are bad, more than on_error_lim"
-    ):
+    limited = make(rec, path_imgidx=idx, on_error_limit=0.005, **options)
+    with pytest.raises(mx.base.RecordError, match="10000 records are bad, more than on_error_lim"):
         list(limited)
     # Without an index the heads are searched: a lost one costs its record and no other.
-    scanned = make(rec, data_shape=(3, 16, 16), batch_size=100, on_error="skip")
-    seen = []
-    for batch in scanned:
-        assert batch.pad is not None
-        seen += batch.label[0].asnumpy()[: 100 - batch.pad].astype(int).tolist()
-    assert seen == good
+    assert seen(make(rec, **options)) == good
 
 
 def test_several_files_are_one(tmp_path: Path) -> None:
@@ -291,26 +261,22 @@ def test_several_files_are_one(tmp_path: Path) -> None:
 
 
 def test_stretches_of_the_file_change_places(tmp_path: Path) -> None:
-    rec = str(tmp_path / "wide.rec")
-    with recordio.MXRecordIO(rec, "w") as file:
-        image = recordio.unpack(recordio.pack_img((0, 0, 0, 0), np.zeros((9, 9, 3), np.uint8)))[1]
-        for i in range(40):  # eight records in a MiB
-            file.write(recordio.pack((0, float(i), i, 0), image + bytes((1 << 17) - 100)))
+    image = recordio.unpack(recordio.pack_img((0, 0, 0, 0), np.zeros((9, 9, 3), np.uint8)))[1]
+    # Eight records in a MiB.
+    rec = write_records(tmp_path, [image + bytes((1 << 17) - 100)] * 40)
 
     def order(**options: Any) -> list[int]:
-        batches = make(rec, batch_size=1, data_shape=(3, 9, 9), **options)
+        batches = make(rec, batch_size=1, data_shape=(3, 9, 9), shuffle_chunk_size=1, **options)
         return [found[0][0] for found in labels(batches)]
 
-    found = order(shuffle_chunk_size=1, shuffle_chunk_seed=3)
-    assert sorted(found) == list(range(40)) != found
-    steps = [b - a for a, b in zip(found, found[1:])]
-    assert sum(step != 1 for step in steps) <= 6
-    inside = order(shuffle_chunk_size=1, shuffle_chunk_seed=3, shuffle=1)
-    assert (
-        sorted(inside) == list(range(40))
-        and sum(b - a != 1 for a, b in zip(inside, inside[1:])) > 20
-    )
-    assert order(shuffle_chunk_size=1, shuffle_chunk_seed=4) != found
+    def breaks(found: list[int]) -> int:
+        assert sorted(found) == list(range(40)) != found
+        return sum(b - a != 1 for a, b in zip(found, found[1:]))
+
+    found = order(shuffle_chunk_seed=3)
+    assert breaks(found) <= 6
+    assert breaks(order(shuffle_chunk_seed=3, shuffle=1)) > 20
+    assert order(shuffle_chunk_seed=4) != found
 
 
 def test_missing_index_and_list_are_named(files: tuple[str, str]) -> None:
@@ -348,9 +314,7 @@ def test_options_that_are_none_keep_their_defaults(files: tuple[str, str]) -> No
     assert_array_equal(plain.next().data[0].asnumpy(), given.next().data[0].asnumpy())
 
 
-def test_a_mean_image_that_is_missing_is_made(
-    files: tuple[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_mean_image_that_is_missing_is_made(files: Any, tmp_path: Path, caplog: Any) -> None:
     caplog.set_level("INFO")
     path = str(tmp_path / "mean.bin")
     raw = np.concatenate([b.data[0].asnumpy() for b in make(files[0], batch_size=5)])

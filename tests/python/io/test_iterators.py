@@ -8,6 +8,7 @@ import mxlite as mx
 import numpy as np
 import pytest
 import scipy.sparse
+from numpy.testing import assert_raises_regex
 
 
 def rows(count: int) -> np.ndarray[Any, Any]:
@@ -83,10 +84,8 @@ def test_wrong_input() -> None:
         mx.io.NDArrayIter(rows(5), np.arange(4), 2)
     with pytest.raises(ValueError, match="last_batch_handle 'drop' given"):
         mx.io.NDArrayIter(rows(4), last_batch_handle="drop")
-    with pytest.raises(TypeError, match="no data given"):
-        mx.io.NDArrayIter(None)
-    with pytest.raises(ValueError, match="batch_size 0"):
-        mx.io.NDArrayIter(rows(4), batch_size=0)
+    assert_raises_regex(TypeError, "no data given", mx.io.NDArrayIter, None)
+    assert_raises_regex(ValueError, "batch_size 0", mx.io.NDArrayIter, rows(4), batch_size=0)
 
 
 def test_resize_iter_begins_again_as_often_as_needed() -> None:
@@ -134,8 +133,7 @@ class Failing(mx.io.DataIter):
 
 def test_prefetching_raises_what_its_iterator_raised() -> None:
     batches = mx.io.PrefetchingIter(Failing())
-    with pytest.raises(OSError, match="disk failed"):
-        batches.next()
+    assert_raises_regex(OSError, "disk failed", batches.next)
     with pytest.raises(StopIteration):
         batches.next()
 

@@ -11,6 +11,7 @@ import mxlite as mx
 import numpy as np
 import pytest
 from mxlite import recordio
+from numpy.testing import assert_raises_regex
 from skimage import data as pictures
 
 MAGIC = struct.pack("<I", 0xCED7230A)
@@ -141,27 +142,23 @@ def test_not_a_record_file(tmp_path: Path) -> None:
         recordio.MXRecordIO(tmp_path / "none.rec", "r")
     with pytest.raises(mx.base.RecordError, match="cannot be opened: Is a directory"):
         recordio.MXRecordIO(tmp_path, "r")
-    with pytest.raises(ValueError, match="flag 'a' given"):
-        recordio.MXRecordIO(path, "a")
+    assert_raises_regex(ValueError, "flag 'a' given", recordio.MXRecordIO, path, "a")
 
 
 def test_full_disk_is_an_error() -> None:
     file = recordio.MXRecordIO("/dev/full", "w")
     file.write(b"x" * 100)
-    with pytest.raises(OSError, match="/dev/full.*No space left"):
-        file.close()
+    assert_raises_regex(OSError, "/dev/full.*No space left", file.close)
 
 
 def test_reading_a_writer_and_a_closed_file(tmp_path: Path) -> None:
     file = recordio.MXRecordIO(tmp_path / "a.rec", "w")
-    with pytest.raises(mx.base.RecordError, match="open with flag 'w'"):
-        file.read()
+    assert_raises_regex(mx.base.RecordError, "open with flag 'w'", file.read)
     with pytest.raises(TypeError, match="bytes expected"):
         file.write("text")  # type: ignore[arg-type]
     file.close()
     file.close()
-    with pytest.raises(mx.base.RecordError, match="is closed"):
-        file.write(b"x")
+    assert_raises_regex(mx.base.RecordError, "is closed", file.write, b"x")
 
 
 def indexed(folder: Path, count: int = 5) -> tuple[Path, Path]:
@@ -268,8 +265,7 @@ def test_packed_bytes() -> None:
         recordio.unpack(b"x" * 23)
     with pytest.raises(mx.base.RecordError, match="promises 9 labels, which end at byte 60"):
         recordio.unpack(struct.pack("IfQQ", 9, 0, 0, 0))
-    with pytest.raises(ValueError, match="id -1"):
-        recordio.pack(recordio.IRHeader(0, 4, -1, 0), b"")
+    assert_raises_regex(ValueError, "id -1", recordio.pack, recordio.IRHeader(0, 4, -1, 0), b"")
     with pytest.raises(mx.MXNetError, match=r"pack: label \['a'\], .*could not convert"):
         recordio.pack(recordio.IRHeader(0, ["a"], 1, 0), b"")
 

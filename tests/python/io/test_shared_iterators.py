@@ -1,9 +1,9 @@
-"""Threads that share an iterator: no crash, no batch twice, none lost, nobody waits forever."""
+"""Iterators in threads that share them, and in forked processes: no batch twice, none lost."""
 
 from __future__ import annotations
 
 import os
-import subprocess
+import signal
 import sys
 import threading
 import time
@@ -13,6 +13,9 @@ from typing import Any, Callable
 import mxlite as mx
 import numpy as np
 import pytest
+from mxlite import _core
+from processes import run_python
+from record_files import write_records
 
 ROWS, SIZE = 600, 4
 
@@ -24,11 +27,7 @@ def make_files(folder: Path) -> None:
             spaces = " " * (9000 if i % 50 == 0 else 0)  # no buffer has room for them at first
             rows.write(f"{i},{i},{i}{spaces}\n")
             pairs.write(f"{i} " + " ".join(f"{j}:{i}" for j in range(i % 7 + 1)) + spaces + "\n")
-    writer = mx.recordio.MXRecordIO(str(folder / "a.rec"), "w")
-    for i in range(ROWS):
-        header = (0, float(i), i, 0)
-        writer.write(mx.recordio.pack_img(header, np.zeros((4, 4, 3), "uint8"), img_fmt=".png"))
-    writer.close()
+    write_records(folder, [np.zeros((4, 4, 3), "uint8")] * ROWS, png=True)
 
 
 MAKERS: dict[str, Callable[[Path], Any]] = {
@@ -72,9 +71,8 @@ def test_each_batch_goes_to_one_thread(kind: str, tmp_path: Path) -> None:
 RESETS = """
 import sys, threading, time
 from pathlib import Path
-sys.path.insert(0, sys.argv[1])
 import test_shared_iterators as shared
-kind, folder = sys.argv[2], Path(sys.argv[3])
+kind, folder = sys.argv[1], Path(sys.argv[2])
 iterator = shared.MAKERS[kind](folder)
 end = time.monotonic() + 1.5
 def work(resets):
@@ -100,10 +98,8 @@ print("ended")
 @pytest.mark.parametrize("kind", MAKERS)
 def test_threads_that_begin_again(kind: str, tmp_path: Path) -> None:
     make_files(tmp_path)
-    words = [sys.executable, "-c", RESETS, str(Path(__file__).parent), kind, str(tmp_path)]
-    result = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert result.stdout == "ended\n"
+    folders = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    assert run_python("-c", RESETS, kind, tmp_path, environment=folders).stdout == "ended\n"
 
 
 def test_prefetching_iterator_of_a_parent_process_is_an_error() -> None:
@@ -122,3 +118,55 @@ def test_prefetching_iterator_of_a_parent_process_is_an_error() -> None:
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert iterator.next() is not None
+
+
+def iterator(folder: Path) -> Any:
+    path = write_records(folder, [np.zeros((16, 16, 3), np.uint8)] * 40)
+    reader = mx.io.ImageRecordIter(
+        path_imgrec=path, data_shape=(3, 16, 16), batch_size=2, preprocess_threads=2
+    )
+    reader.next()
+    return reader
+
+
+def packer(folder: Path) -> Any:
+    return _core.ImagePacker(
+        pass_through=False, color=1, center_crop=False, resize=0, png=False, quality=95, threads=2
+    )
+
+
+def fork() -> int:
+    """Fork; a child that hangs is killed after 20 s."""
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(20)
+    return child
+
+
+@pytest.mark.parametrize("make", [iterator, packer])
+def test_a_forked_child_drops_waiting_threads(make: Callable[[Path], Any], tmp_path: Path) -> None:
+    thing = make(tmp_path)
+    time.sleep(0.2)  # the threads wait for work
+    child = fork()
+    if child == 0:
+        del thing
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_forked_child_may_not_read_on(tmp_path: Path) -> None:
+    reader = iterator(tmp_path)
+    child = fork()
+    if child == 0:
+        status = 1
+        try:
+            for _ in range(20):
+                reader.next()
+        except (mx.MXNetError, StopIteration) as error:
+            status = 0 if "before this process was forked" in str(error) else 2
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    reader.reset()
+    assert sum(batch.data[0].shape[0] for batch in reader) == 40

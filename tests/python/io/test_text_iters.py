@@ -261,9 +261,7 @@ def test_mnist_ignores_what_other_iterators_take(tmp_path: Path) -> None:
     assert batches.provide_data == [("data", (3, 1, 4, 3))]
 
 
-def test_mnist_leaves_the_root_logger_to_the_script(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mnist_leaves_the_root_logger_to_the_script(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(logging.root, "handlers", [])
     mx.io.MNISTIter(batch_size=3, **mnist(tmp_path))
     assert logging.root.handlers == []

@@ -38,6 +38,14 @@ def run(*arguments: Any) -> int:
     return im2rec.main([str(argument) for argument in arguments])
 
 
+@pytest.fixture()
+def prefix(images: Path) -> Path:
+    """Return the prefix of a list of all images, in their order."""
+    path = images.parent / "x"
+    assert run("--list", "--recursive", "--no-shuffle", path, images) == 0
+    return path
+
+
 def records(path: Path) -> list[tuple[Any, bytes]]:
     found = []
     index = path.with_suffix(".idx")
@@ -94,9 +102,7 @@ def test_pass_through_keeps_bytes_and_order(images: Path) -> None:
     ]
 
 
-def test_resize_crop_color_and_encoding(images: Path) -> None:
-    prefix = images.parent / "x"
-    run("--list", "--recursive", prefix, images)
+def test_resize_crop_color_and_encoding(images: Path, prefix: Path) -> None:
     rec = images.parent / "x.rec"
     sizes: list[Any] = []
     for options in (
@@ -117,13 +123,11 @@ def test_resize_crop_color_and_encoding(images: Path) -> None:
     assert_array_equal(mx.image.imdecode(stored[int(line.split()[0])]), mx.image.imread(str(name)))
 
 
-def test_photographs_of_turned_cameras(images: Path) -> None:
+def test_photographs_of_turned_cameras(images: Path, prefix: Path) -> None:
     tag = b"\xff\xe1\0\x22Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06" + bytes(7)
     name = images / "a" / "0.JPG"
     content = name.read_bytes()
     name.write_bytes(content[:20] + tag + content[20:])  # behind the JFIF header
-    prefix = images.parent / "x"
-    assert run("--list", "--recursive", "--no-shuffle", prefix, images) == 0
     for options, shape in (((), (90, 60, 3)), (("--color", -1), (60, 90, 3))):
         assert run(*options, prefix, images) == 0
         image = records(prefix.with_suffix(".rec"))[0][1]
@@ -141,13 +145,9 @@ def test_several_labels_need_pack_label(images: Path) -> None:
     assert (header.flag, header.label) == (0, 1.5)
 
 
-def test_bad_images_are_listed_and_left_out(
-    images: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    prefix = images.parent / "x"
+def test_bad_images_are_listed_and_left_out(images: Path, prefix: Path, capsys: Any) -> None:
     (images / "a" / "0.JPG").write_bytes(b"no image")
     (images / "b" / "1.JPG").write_bytes((images / "b" / "1.JPG").read_bytes()[:-300])
-    run("--list", "--recursive", "--no-shuffle", prefix, images)
     (images / "c" / "2.JPG").unlink()
     assert run("--num-thread", 2, prefix, images) == 1
     output = capsys.readouterr()
@@ -158,9 +158,8 @@ def test_bad_images_are_listed_and_left_out(
     assert [header.id for header, _ in records(images.parent / "x.rec")] == [1, 2, 3, 5, 6, 8, 9]
 
 
-def test_goes_on_after_an_interruption(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    prefix, rec = images.parent / "x", images.parent / "x.rec"
-    run("--list", "--recursive", prefix, images)
+def test_goes_on_after_an_interruption(images: Path, prefix: Path, monkeypatch: Any) -> None:
+    rec = prefix.with_suffix(".rec")
     assert run("--resize", 40, prefix, images) == 0
     whole, index = rec.read_bytes(), rec.with_suffix(".idx").read_bytes()
     monkeypatch.setattr(im2rec, "_CHUNK", 2)
@@ -198,10 +197,9 @@ def test_goes_on_after_an_interruption(images: Path, monkeypatch: pytest.MonkeyP
      '{"done": 1, "record": "a", "index": 0, "bad": []}'],
 )  # fmt: skip
 def test_a_damaged_journal_is_not_continued(
-    images: Path, line: str, monkeypatch: pytest.MonkeyPatch
+    images: Path, prefix: Path, line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prefix, rec = images.parent / "x", images.parent / "x.rec"
-    run("--list", "--recursive", prefix, images)
+    rec = prefix.with_suffix(".rec")
     assert run(prefix, images) == 0
     whole = rec.read_bytes()
     finish = partial.PartialRecord.finish
@@ -222,9 +220,7 @@ def test_a_damaged_journal_is_not_continued(
         rec.with_suffix(".idx.partial").write_bytes(b"")
 
 
-def test_lines_with_numbers_that_no_header_has_are_left_out(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lines_with_numbers_that_no_header_has_are_left_out(tmp_path: Path, capsys: Any) -> None:
     path = tmp_path / "a.lst"
     bad = ["-1\t0\ta", f"{2**64}\t0\tb", "1\t1e300\tc", f"{'9' * 5000}\t1\td"]
     path.write_text("\n".join([*bad, "2\tnan\te", f"{2**64 - 1}\t1\tf"]))
@@ -232,9 +228,7 @@ def test_lines_with_numbers_that_no_header_has_are_left_out(
     assert capsys.readouterr().out.count("Parsing lst met error") == 4
 
 
-def test_other_options_begin_anew(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    prefix = images.parent / "x"
-    run("--list", "--recursive", prefix, images)
+def test_other_options_begin_anew(images: Path, prefix: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(im2rec, "_CHUNK", 2)
     commit = partial.PartialRecord.commit
 
@@ -273,16 +267,13 @@ def test_nothing_to_pack_is_said(images: Path, capsys: pytest.CaptureFixture[str
     assert "names no images, its record file is empty" in capsys.readouterr().err
 
 
-def test_the_last_line_counts_all_images(images: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    prefix = images.parent / "x"
-    assert run("--list", "--recursive", prefix, images) == 0
+def test_the_last_line_counts_all_images(images: Path, prefix: Path, capsys: Any) -> None:
     assert run(prefix, images) == 0
     assert capsys.readouterr().out.splitlines()[-1].endswith("count: 10")
 
 
-def test_an_index_is_made_again(images: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    prefix, rec = images.parent / "x", images.parent / "x.rec"
-    run("--list", "--recursive", "--no-shuffle", prefix, images)
+def test_an_index_is_made_again(images: Path, prefix: Path, capsys: Any) -> None:
+    rec = prefix.with_suffix(".rec")
     run(prefix, images)
     expected = rec.with_suffix(".idx").read_text()
     new = images.parent / "new.idx"
@@ -300,9 +291,8 @@ def test_an_index_is_made_again(images: Path, capsys: pytest.CaptureFixture[str]
     assert rec2idx.main(["nowhere.rec", str(new)]) == 1
 
 
-def test_recinfo_counts_and_finds_damage(images: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    prefix, rec = images.parent / "x", images.parent / "x.rec"
-    run("--list", "--recursive", "--no-shuffle", prefix, images)
+def test_recinfo_counts_and_finds_damage(images: Path, prefix: Path, capsys: Any) -> None:
+    rec = prefix.with_suffix(".rec")
     run("--pass-through", prefix, images)
     capsys.readouterr()
     assert recinfo.main([str(rec), "--json", "--decode", "--num-thread", "2"]) == 0

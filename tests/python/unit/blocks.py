@@ -23,9 +23,21 @@ def ready(block: Any, *init: Any, hybridize: bool = False, **options: Any) -> An
     return block
 
 
-def recorded(function: Callable[..., Any], *arguments: Any) -> Any:
+def hybridized(block: Any, active: bool = True) -> Any:
+    """Hybridize a block, if that is active, and return it."""
+    block.hybridize(active)
+    return block
+
+
+def variable(array: Any) -> Any:
+    """Attach a gradient to an array and return it."""
+    array.attach_grad()
+    return array
+
+
+def recorded(function: Callable[..., Any], *arguments: Any, head: Any = None) -> Any:
     """Record a call, run backward from its result and return the result."""
     with autograd.record():
         result = function(*arguments)
-    result.backward()
+    result.backward(head)
     return result

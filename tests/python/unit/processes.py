@@ -1,4 +1,4 @@
-"""Python programs in processes of their own."""
+"""Programs in processes of their own."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ import mxlite as mx
 PACKAGE = str(Path(mx.__file__).resolve().parents[1])
 
 
-def run_python(
-    *arguments: object,
+def run_program(
+    *command: object,
     status: int | None = 0,
     environment: dict[str, str] | None = None,
-    timeout: float = 240,
+    timeout: float = 300,
     **options: Any,
 ) -> subprocess.CompletedProcess[str]:
-    """Run Python, which finds the package, and check its exit status unless that is None.
+    """Run a command whose Python finds the package; check its exit status unless that is None.
 
     The options are those of `subprocess.run`.
     """
     done = subprocess.run(
-        [sys.executable, *map(str, arguments)],
+        [str(word) for word in command],
         env={**os.environ, "PYTHONPATH": PACKAGE, **(environment or {})},
         capture_output=True,
         text=True,
@@ -35,3 +35,8 @@ def run_python(
     )
     assert status in (None, done.returncode), done.stdout + done.stderr
     return done
+
+
+def run_python(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run Python with the arguments, as `run_program` does."""
+    return run_program(sys.executable, *arguments, **options)
