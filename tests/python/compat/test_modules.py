@@ -1,7 +1,5 @@
 """The small modules that scripts import: base, util, context, libinfo, log, error, name."""
 
-from __future__ import annotations
-
 import ctypes
 import logging
 import os

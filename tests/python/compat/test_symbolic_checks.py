@@ -1,7 +1,5 @@
 """mx.test_utils on symbols: right results pass, wrong ones are named."""
 
-from __future__ import annotations
-
 import mxlite as mx
 import numpy as np
 import pytest
@@ -9,6 +7,7 @@ from mxlite import test_utils as tu
 
 X = np.random.RandomState(0).uniform(0.5, 1.5, (2, 3)).astype(np.float32)
 Y = np.random.RandomState(1).uniform(0.5, 1.5, (2, 3)).astype(np.float32)
+ONES = np.ones_like(X)
 
 
 def product():
@@ -28,44 +27,43 @@ def test_forward_as_expected():
     assert isinstance(output, mx.nd.NDArray)
     sym = product()
     tu.check_symbolic_forward(sym, {"x": X, "y": Y}, {sym.list_outputs()[0]: X * Y + X})
-    with pytest.raises(AssertionError, match="EXPECTED_.*FORWARD_"):
-        tu.check_symbolic_forward(product(), [X, Y], [X * Y])
 
 
-def test_arguments_must_be_those_of_the_symbol():
-    with pytest.raises(ValueError, match="do not match.*'x', 'y'.*'x', 'z'"):
-        tu.check_symbolic_forward(product(), {"x": X, "z": Y}, [X])
-    with pytest.raises(ValueError, match="1 arrays were given"):
-        tu.check_symbolic_forward(product(), [X], [X])
+@pytest.mark.parametrize(
+    ("error", "words", "arguments"),
+    [
+        (AssertionError, "EXPECTED_.*FORWARD_", [[X, Y], [X * Y]]),
+        (ValueError, "do not match.*'x', 'y'.*'x', 'z'", [{"x": X, "z": Y}, [X]]),
+        (ValueError, "1 arrays were given", [[X], [X]]),
+    ],
+)
+def test_wrong_values_and_arguments_are_named(error, words, arguments):
+    with pytest.raises(error, match=words):
+        tu.check_symbolic_forward(product(), *arguments)
+
+
+@pytest.mark.parametrize(
+    ("error", "words", "heads", "expected", "options"),
+    [
+        (AssertionError, "EXPECTED_y=.*BACKWARD_y=", [ONES], {"y": X + 1}, {}),
+        (AssertionError, "BACKWARD_x", mx.nd.array(ONES), [Y, X], {"grad_req": "add"}),
+        (ValueError, "1 gradients were given for .*'x', 'y'.*dictionary", [ONES], [Y + 1], {}),
+        (ValueError, r"\['z'\] given, arguments are \['x', 'y'\]", [ONES], {"z": X}, {}),
+        (ValueError, "out_grads: 2 arrays were given", [ONES, ONES], {"y": X}, {}),
+        (ValueError, "grad_req: 1 entries were", [ONES], {"y": X}, {"grad_req": ["write"]}),
+    ],
+)
+def test_wrong_gradients_are_named(error, words, heads, expected, options):
+    with pytest.raises(error, match=words):
+        tu.check_symbolic_backward(product(), [X, Y], heads, expected, **options)
 
 
 @pytest.mark.parametrize("grad_req", ["write", "add", {"x": "null", "y": "write"}, ["add", "null"]])
 def test_backward_as_expected(grad_req):
     out = np.full_like(X, 2)
-    gradients = tu.check_symbolic_backward(
-        product(), [X, Y], [out], [2 * (Y + 1), 2 * X], grad_req=grad_req
-    )
-    assert set(gradients) == {"x", "y"}
-
-
-def test_wrong_gradients_are_named():
-    out = np.ones_like(X)
-    with pytest.raises(AssertionError, match="EXPECTED_y=.*BACKWARD_y="):
-        tu.check_symbolic_backward(product(), [X, Y], [out], {"y": X + 1})
-    with pytest.raises(AssertionError, match="BACKWARD_x"):
-        tu.check_symbolic_backward(product(), [X, Y], mx.nd.array(out), [Y, X], grad_req="add")
-
-
-def test_missing_and_unknown_gradients_are_refused():
-    out = np.ones_like(X)
-    with pytest.raises(ValueError, match="1 gradients were given for .*'x', 'y'.*dictionary"):
-        tu.check_symbolic_backward(product(), [X, Y], [out], [Y + 1])
-    with pytest.raises(ValueError, match=r"\['z'\] given, arguments are \['x', 'y'\]"):
-        tu.check_symbolic_backward(product(), [X, Y], [out], {"z": X})
-    with pytest.raises(ValueError, match="out_grads: 2 arrays were given"):
-        tu.check_symbolic_backward(product(), [X, Y], [out, out], {"y": X})
-    with pytest.raises(ValueError, match="grad_req: 1 entries were given"):
-        tu.check_symbolic_backward(product(), [X, Y], [out], {"y": X}, grad_req=["write"])
+    expected = [2 * (Y + 1), 2 * X]
+    found = tu.check_symbolic_backward(product(), [X, Y], [out], expected, grad_req=grad_req)
+    assert set(found) == {"x", "y"}
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -73,18 +71,10 @@ def test_numeric_gradients(dtype):
     data = mx.sym.Variable("data")
     net = mx.sym.FullyConnected(mx.sym.tanh(data), num_hidden=4, name="fc")
     rng = np.random.RandomState(2)
-    location = {
-        "data": rng.randn(2, 3),
-        "fc_weight": rng.randn(4, 3),
-        "fc_bias": rng.randn(4),
-    }
-    tu.check_numeric_gradient(net, location, dtype=dtype, rtol=1e-2, atol=1e-2)
-    tu.check_numeric_gradient(
-        net, location, dtype=dtype, grad_nodes=["fc_weight"], rtol=1e-2, atol=1e-2
-    )
-    tu.check_numeric_gradient(
-        net, location, dtype=dtype, grad_nodes={"data": "add"}, rtol=1e-2, atol=1e-2
-    )
+    location = {"data": rng.randn(2, 3), "fc_weight": rng.randn(4, 3), "fc_bias": rng.randn(4)}
+    for nodes in (None, ["fc_weight"], {"data": "add"}):
+        options = {"grad_nodes": nodes, "dtype": dtype, "rtol": 1e-2, "atol": 1e-2}
+        tu.check_numeric_gradient(net, location, **options)
 
 
 def test_a_wrong_gradient_does_not_pass_the_numeric_check():

@@ -1,7 +1,5 @@
 """The training scripts run, write MXNet 1.x's log lines, and do what their options say."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import os

@@ -1,7 +1,5 @@
 """``mxlite.tools.parse_log`` reads MXNet's training logs."""
 
-from __future__ import annotations
-
 import pytest
 from mxlite.tools.parse_log import main, parse, table
 from processes import run_python

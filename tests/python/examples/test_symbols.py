@@ -1,7 +1,5 @@
 """The networks of the image classification scripts are those of MXNet 1.9.1."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import sys

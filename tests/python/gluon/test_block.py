@@ -33,9 +33,6 @@ def small_net(**kwargs: Any) -> nn.HybridSequential:
     return net
 
 
-# -- names --------------------------------------------------------------------------------------
-
-
 def net_with_an_empty_prefix() -> nn.HybridSequential:
     net = nn.HybridSequential(prefix="model_")
     with net.name_scope():
@@ -96,9 +93,6 @@ def test_parameters_are_shared_through_params() -> None:
     net = nn.Sequential()
     net.add(one, two)
     assert list(net.collect_params()) == ["a_weight", "a_bias"]
-
-
-# -- structure ----------------------------------------------------------------------------------
 
 
 class Pair(gluon.Block):
@@ -209,9 +203,6 @@ def test_summary_of_a_hybridized_block_is_refused() -> None:
     with pytest.raises(AssertionError, match="is hybridized; print the summary before") as caught:
         net.summary(nd.ones((1, 2, 5, 5)))
     assert isinstance(caught.value, MXNetError)
-
-
-# -- files --------------------------------------------------------------------------------------
 
 
 def mxnet_output(net: gluon.Block) -> None:

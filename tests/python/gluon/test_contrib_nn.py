@@ -21,9 +21,6 @@ def _rand(*shape: int) -> np.ndarray:
     return np.random.RandomState(3).uniform(-1, 1, shape).astype("float32")
 
 
-# ---- Concurrent, Identity ----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("container", [contrib.Concurrent, contrib.HybridConcurrent])
 def test_branches_are_joined_in_order_and_learn(container: Any) -> None:
     net = container(axis=1, prefix="c_")
@@ -50,8 +47,6 @@ def test_branches_run_hybridized_and_as_symbols() -> None:
     assert net(mx.sym.var("data")).infer_shape(data=(2, 3))[1] == [(2, 6)]
 
 
-# ---- PixelShuffle ------------------------------------------------------------------------------
-
 SHUFFLES = [
     (contrib.PixelShuffle1D, (3,), (2, 6, 5)),
     (contrib.PixelShuffle2D, (2, 3), (2, 12, 3, 4)),
@@ -73,23 +68,16 @@ def _shuffled(x: np.ndarray, factors: tuple[int, ...]) -> np.ndarray:
 
 @pytest.mark.parametrize(("layer", "factors", "shape"), SHUFFLES, ids=["1d", "2d", "3d"])
 def test_shuffle_moves_channels_into_space(layer: Any, factors: Any, shape: Any) -> None:
-    x, net = _rand(*shape), layer(factors)
-    want = _shuffled(x, factors)
-    assert_array_equal(net(nd.array(x)).asnumpy(), want)
+    net, x = layer(factors), variable(nd.array(np.arange(np.prod(shape)).reshape(shape)))
+    want = _shuffled(x.asnumpy(), factors)
+    assert_array_equal(net(x).asnumpy(), want)
+    recorded(lambda: (net(x) ** 2).sum() / 2)  # The gradient is the input.
+    assert_array_equal(x.grad.asnumpy(), x.asnumpy())
     net.hybridize()
-    assert_array_equal(net(nd.array(x)).asnumpy(), want)
+    assert_array_equal(net(x).asnumpy(), want)
     symbol = net(mx.sym.var("data"))
     assert symbol.infer_shape(data=shape)[1] == [want.shape]
-    bound = symbol.bind(mx.cpu(), {"data": nd.array(x)})
-    assert_array_equal(bound.forward()[0].asnumpy(), want)
-
-
-@pytest.mark.parametrize(("layer", "factors", "shape"), SHUFFLES, ids=["1d", "2d", "3d"])
-def test_gradient_of_shuffle_goes_back_to_its_element(layer: Any, factors: Any, shape: Any) -> None:
-    x, net = nd.array(np.arange(np.prod(shape)).reshape(shape)), layer(factors)
-    x.attach_grad()
-    recorded(lambda: (net(x) ** 2).sum() / 2)
-    assert_array_equal(x.grad.asnumpy(), x.asnumpy())
+    assert_array_equal(symbol.bind(mx.cpu(), {"data": x}).forward()[0].asnumpy(), want)
 
 
 def test_one_factor_serves_all_dimensions() -> None:
@@ -102,9 +90,6 @@ def test_one_factor_serves_all_dimensions() -> None:
 def test_shuffle_of_a_wrong_shape_is_named(shape: Any) -> None:
     with pytest.raises(ValueError, match=r"PixelShuffle2D: data of shape .* expected"):
         contrib.PixelShuffle2D(2)(nd.zeros(shape))
-
-
-# ---- SyncBatchNorm -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("devices", [None, 1])
@@ -141,9 +126,6 @@ def test_names_and_description_are_those_of_1_x() -> None:
     names = ["bn_beta", "bn_gamma", "bn_running_mean", "bn_running_var"]
     assert sorted(net.collect_params()) == names
     assert isinstance(net, nn.BatchNorm)
-
-
-# ---- SparseEmbedding ---------------------------------------------------------------------------
 
 
 def test_sparse_embedding_is_an_embedding_with_a_sparse_weight() -> None:

@@ -249,20 +249,10 @@ def test_losses_below_operators_without_gradient(way: str, name: str, above: str
 
 
 class Loss(mx.operator.CustomOp):
-    def forward(
-        self, is_train: bool, req: list[str], in_data: list[Any], out_data: list[Any], aux: Any
-    ) -> None:
+    def forward(self, is_train: bool, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
         self.assign(out_data[0], req[0], in_data[0])
 
-    def backward(
-        self,
-        req: list[str],
-        out_grad: list[Any],
-        in_data: list[Any],
-        out_data: list[Any],
-        in_grad: list[Any],
-        aux: Any,
-    ) -> None:
+    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
         self.assign(in_grad[0], req[0], in_data[0] * 3)
 
 
@@ -297,18 +287,3 @@ def test_losses_in_an_earlier_block(inner: bool, outer: bool) -> None:
     y.backward()
     np.testing.assert_allclose(x.grad.asnumpy(), 2 * DATA, rtol=1e-6)
     np.testing.assert_allclose(w.grad.asnumpy(), DATA**2, rtol=1e-6)
-
-
-def test_a_module_learns_from_a_loss_below_argmax() -> None:
-    data, label = mx.sym.var("data"), mx.sym.var("softmax_label")
-    dense = mx.sym.FullyConnected(data, num_hidden=3, name="fc")
-    symbol = mx.sym.argmax(mx.sym.SoftmaxOutput(dense, label), axis=1)
-    module = mx.mod.Module(symbol)
-    module.bind([("data", (2, 3))], [("softmax_label", (2,))])
-    module.init_params(mx.init.One())
-    module.init_optimizer(optimizer_params={"learning_rate": 0.5})
-    batch = mx.io.DataBatch([nd.array(DATA)], [nd.array(LABEL)])
-    for _ in range(40):
-        module.forward_backward(batch)
-        module.update()
-    np.testing.assert_array_equal(module.get_outputs()[0].asnumpy(), LABEL)

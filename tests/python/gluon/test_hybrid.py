@@ -144,9 +144,6 @@ def test_other_shapes_types_and_modes_are_compiled_anew() -> None:
     assert (net(nd.ones((1000,))).asnumpy() == 2).all()
 
 
-# -- parameters that change under a compiled block ----------------------------------------------
-
-
 def changed_net() -> tuple[nn.Dense, Any]:
     net = ready(nn.Dense(1, in_units=1, use_bias=False), "ones", hybridize=True)
     x = nd.array([[3.0]])
@@ -228,9 +225,6 @@ def test_a_block_that_is_dropped_is_freed() -> None:
     gc.collect()
     assert watch() is None
     assert weight() is None
-
-
-# -- errors -------------------------------------------------------------------------------------
 
 
 def test_a_plain_block_is_no_child_of_a_hybrid_one() -> None:

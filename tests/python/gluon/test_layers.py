@@ -244,11 +244,6 @@ def test_flatten_and_reflection() -> None:
         (nn.Flatten(), "Flatten"),
         (nn.ELU(), "ELU(\n\n)"),
         (
-            nn.BatchNorm(),
-            "BatchNorm(axis=1, eps=1e-05, momentum=0.9, fix_gamma=False, use_global_stats=False, "
-            "in_channels=None)",
-        ),
-        (
             nn.BatchNorm(in_channels=2),
             "BatchNorm(axis=1, eps=1e-05, momentum=0.9, fix_gamma=False, use_global_stats=False, "
             "in_channels=2)",

@@ -1,4 +1,4 @@
-"""The model zoo against facts of MXNet 1.9.1 and GluonCV (tests/data/make_model_zoo.py)."""
+"""The model zoo against facts of MXNet 1.9.1 and GluonCV, and its list of operators."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import mxlite as mx
 import numpy as np
 import pytest
 from mxlite.gluon.model_zoo import get_model, model_store, vision
+from processes import run_python
 
 DATA = Path(__file__).parents[2] / "data"
 sys.path.insert(0, str(DATA))
@@ -66,7 +67,7 @@ def fill(parameters: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(FACTS))
-def test_parameter_names_and_shapes_are_those_of_1_9_1(name: str) -> None:
+def test_names_shapes_and_repr_are_those_of_1_9_1(name: str) -> None:
     facts = FACTS[name]
     net, parameters = build(name, facts["size"])
     assert list(parameters) == facts["names"]
@@ -74,18 +75,13 @@ def test_parameter_names_and_shapes_are_those_of_1_9_1(name: str) -> None:
     assert net.prefix == facts["prefix"]
     assert [value.name for value in parameters.values()] == facts["prefixed"]
     assert list(net.collect_params()) == facts["prefixed"]
+    assert plain_repr(repr(net)) == plain_repr(facts["repr"])
 
 
 def plain_repr(text: str) -> str:
     """Drop what mxlite writes better: lines inside empty brackets, a group's width as input."""
     text = re.sub(r"\(\n\s*\n\s*\)", "()", text)
     return re.sub(r"Conv2D\(\d+ -> (.*groups=)", r"Conv2D(\1", text)
-
-
-@pytest.mark.parametrize("name", sorted(FACTS))
-def test_repr_is_that_of_1_9_1(name: str) -> None:
-    net, _ = build(name, FACTS[name]["size"])
-    assert plain_repr(repr(net)) == plain_repr(FACTS[name]["repr"])
 
 
 @pytest.mark.parametrize("hybrid", [False, True], ids=["eager", "hybrid"])
@@ -216,3 +212,22 @@ def test_purge_deletes_parameter_files_only(tmp_path: Path) -> None:
     model_store.purge(str(tmp_path))
     model_store.purge(str(tmp_path / "missing"))
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+sys.path.insert(0, str(Path(__file__).parent))
+from zoo_ops import traced_ops
+
+LISTED = (Path(__file__).parents[2] / "data/model_zoo_ops.txt").read_text().split()
+NETWORKS = [name for name in vision._MODELS if not name.endswith("v1b")]
+
+
+def test_list_is_what_small_networks_use(tmp_path: Path) -> None:
+    script, graphs = Path(__file__).parent / "zoo_ops.py", {"MXLITE_DUMP_GRAPH": str(tmp_path)}
+    done = run_python(script, environment=graphs)
+    assert done.stdout.split() == LISTED, "run tests/python/gluon/zoo_ops.py again"
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks_have_only_listed_operators(name: str) -> None:
+    used = {mx._core.op(op).schema_name for op in traced_ops(name)}
+    assert used and used <= set(LISTED)

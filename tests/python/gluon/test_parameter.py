@@ -132,9 +132,6 @@ def test_a_constant_has_its_value_and_no_gradient() -> None:
     assert_array_equal(constant.data().asnumpy(), [[1, 2]])
 
 
-# -- errors -------------------------------------------------------------------------------------
-
-
 def test_an_uninitialized_parameter_says_so() -> None:
     param = gluon.Parameter("p", shape=(2,))
     for act in (param.data, param.list_data, param.grad, param.list_grad, param.list_ctx):
@@ -173,9 +170,6 @@ def test_storage_types_are_kept_and_wrong_ones_named() -> None:
         assert getattr(param, option) == "row_sparse"
         with pytest.raises(ValueError, match=f"{option} is 'coo'"):
             gluon.Parameter("w", shape=(2, 2), **{option: "coo"})
-
-
-# -- dictionaries -------------------------------------------------------------------------------
 
 
 def test_get_makes_a_parameter_once_and_merges_shapes() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
-from blocks import ready, recorded, sequential, variable
+from blocks import hybridized, ready, recorded, sequential, variable
 from mxlite import autograd, nd
 from mxlite.gluon import data, nn, rnn
 

@@ -48,9 +48,6 @@ def assert_same(got: Any, want: Any, tol: float = 1e-5) -> None:
         np.testing.assert_allclose(a, b, rtol=tol, atol=tol)
 
 
-# -- layers ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", ["relu", "tanh", "lstm", "gru"])
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("layout", ["TNC", "NTC"])
@@ -238,9 +235,6 @@ def test_misuse_of_layers(make: Any, arguments: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         layer = ready(make())
         layer(data(*arguments[0]), *arguments[1:])
-
-
-# -- cells -----------------------------------------------------------------------------------------
 
 
 def cell_kinds() -> dict[str, Any]:

@@ -128,9 +128,6 @@ def test_training_a_net_goes_the_way_of_mxnet(hybrid: bool) -> None:
     assert_allclose(moved, [0.05 + 0.05] * 2, rtol=1e-3)
 
 
-# -- states -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("contexts", [[mx.cpu(0)], [mx.cpu(0), mx.cpu(1)]])
 def test_states_saved_and_loaded_go_on_as_before(contexts: Any, tmp_path: Path) -> None:
     def run(break_at: int) -> list[float]:
@@ -163,9 +160,6 @@ def test_bad_state_files_are_errors_that_name_the_file(tmp_path: Path) -> None:
         trainer.load_states(tmp_path / "gone")
 
 
-# -- errors -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("act", "words"),
     [
@@ -194,8 +188,6 @@ def test_parameters_on_different_contexts_are_refused() -> None:
     with pytest.raises(ValueError, match=r"'b' is initialized on \[cpu\(1\)\] while previous"):
         gluon.Trainer([one, two], "sgd").step(1)
 
-
-# -- stores -------------------------------------------------------------------------------------
 
 TWO = [mx.cpu(0), mx.cpu(1)]
 

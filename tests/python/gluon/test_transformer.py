@@ -239,48 +239,37 @@ def test_half_types(dtype: str) -> None:
     np.testing.assert_allclose(found.astype("float32").asnumpy(), expected, atol=6 * step)
 
 
-MODEL = transformer.BERTModel
+def bert(*shapes: Any, pretraining: bool = False) -> Any:
+    """Run a small model on zeros of the shapes."""
+    net = transformer.BERTModel(9, 8, 8, 1, 2, 4)
+    net = made(transformer.BERTForPretraining(net) if pretraining else net)
+    return net(*(None if shape is None else nd.zeros(shape) for shape in shapes))
+
+
+def attend(shape: tuple[int, ...], *rest: Any) -> Any:
+    return made(transformer.MultiHeadSelfAttention(8, 2))(nd.zeros(shape), *rest)
 
 
 @pytest.mark.parametrize(
     ("call", "words"),
     [
         (lambda: transformer.MultiHeadSelfAttention(10, 3), "units is 10 and num_heads 3"),
+        (lambda: transformer.MultiHeadSelfAttention(6, 2, rotary_base=10.0), "a head has 3 feat"),
+        (lambda: bert((1, 5)), "5 tokens .* max_length = 4"),
+        (lambda: bert((5,)), r"shape \(5,\) .* 2 axes"),
+        (lambda: bert((2, 3), (2, 4)), r"token_types of shape \(2, 4\) .* expected \(2, 3\)"),
+        (lambda: bert((2, 3), None, (3,)), r"valid_lengths of shape \(3,\) .* expected \(2,\)"),
+        (lambda: bert((1, 3), None, None, pretraining=True), "masked_positions is None, expected"),
         (
-            lambda: transformer.MultiHeadSelfAttention(6, 2, rotary_base=10.0),
-            "a head has 3 features, expected an even number",
-        ),
-        (lambda: made(MODEL(9, 8, 8, 1, 2, 4))(nd.zeros((1, 5))), "5 tokens .* max_length = 4"),
-        (lambda: made(MODEL(9, 8, 8, 1, 2, 4))(nd.zeros((5,))), r"shape \(5,\) .* 2 axes"),
-        (
-            lambda: made(MODEL(9, 8, 8, 1, 2, 4))(nd.zeros((2, 3)), nd.zeros((2, 4))),
-            r"token_types of shape \(2, 4\) were given, expected \(2, 3\)",
-        ),
-        (
-            lambda: made(MODEL(9, 8, 8, 1, 2, 4))(nd.zeros((2, 3)), None, nd.zeros((3,))),
-            r"valid_lengths of shape \(3,\) were given, expected \(2,\)",
-        ),
-        (
-            lambda: made(transformer.BERTForPretraining(MODEL(9, 8, 8, 1, 2, 4)))(
-                nd.zeros((1, 3)), None, None
-            ),
-            "masked_positions is None, expected positions of shape",
-        ),
-        (
-            lambda: transformer.BERTForPretraining(MODEL(9, 8, 8, 1, 2, 4, use_pooler=False)),
+            lambda: transformer.BERTForPretraining(transformer.BERTModel(9, use_pooler=False)),
             "the model has no pooler, expected",
         ),
         (lambda: transformer.GPTModel(positions="sine"), "positions 'sine' was given, expected"),
         (lambda: transformer.GPTModel(9, 8, None, 1, 2, 4).make_cache(1, 5), "expected 1 to 4"),
         (lambda: made(transformer.GPTModel(9, 8, None, 1, 2, 4))(nd.zeros((1, 5))), "max_length"),
+        (lambda: attend((1, 3, 9)), r"shape \(1, 3, 9\) .* expected \(batch, length, 8\)"),
         (
-            lambda: made(transformer.MultiHeadSelfAttention(8, 2))(nd.zeros((1, 3, 9))),
-            r"shape \(1, 3, 9\) was given, expected \(batch, length, 8\)",
-        ),
-        (
-            lambda: made(transformer.MultiHeadSelfAttention(8, 2))(
-                nd.zeros((1, 3, 8)), None, None, None, [nd.zeros((1, 2, 4, 4))] * 2
-            ),
+            lambda: attend((1, 3, 8), None, None, None, [nd.zeros((1, 2, 4, 4))] * 2),
             "a cache was given without positions",
         ),
     ],
@@ -291,7 +280,7 @@ def test_wrong_inputs_say_what_was_expected(call: Any, words: str) -> None:
 
 
 def test_masked_positions_behind_the_sequence_are_refused() -> None:
-    net = made(transformer.BERTForPretraining(MODEL(9, 8, 8, 1, 2, 4)))
+    net = made(transformer.BERTForPretraining(transformer.BERTModel(9, 8, 8, 1, 2, 4)))
     with pytest.raises(mx.MXNetError, match="out of range"):
         net(nd.zeros((1, 3)), None, None, nd.array([[3]]))[0].asnumpy()
 

@@ -160,9 +160,7 @@ def test_tensors_of_pytorch_are_read() -> None:
             self.ready += 1
             return self
 
-        def cpu(self) -> Tensor:
-            self.ready += 1
-            return self
+        cpu = detach
 
         def numpy(self) -> np.ndarray:
             assert self.ready % 2 == 0 < self.ready  # the tied weight is read twice

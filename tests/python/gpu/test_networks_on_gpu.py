@@ -22,19 +22,9 @@ NETWORKS = ["resnet18_v1", "resnet18_v2", "mobilenet0.25", "mobilenetv2_0.25", "
 
 
 def small_net(dropout: float = 0.0) -> nn.HybridSequential:
-    net = nn.HybridSequential()
-    net.add(
-        nn.Conv2D(8, 3, padding=1),
-        nn.BatchNorm(),
-        nn.Activation("relu"),
-        nn.MaxPool2D(),
-        nn.Conv2D(16, 3),
-        nn.BatchNorm(),
-        nn.LeakyReLU(0.1),
-        nn.GlobalAvgPool2D(),
-        nn.Dropout(dropout),
-        nn.Dense(10),
-    )
+    net = sequential(nn.Conv2D(8, 3, padding=1), nn.BatchNorm(), nn.Activation("relu"))
+    net.add(nn.MaxPool2D(), nn.Conv2D(16, 3), nn.BatchNorm(), nn.LeakyReLU(0.1))
+    net.add(nn.GlobalAvgPool2D(), nn.Dropout(dropout), nn.Dense(10))
     return net
 
 
@@ -296,12 +286,8 @@ def test_images_of_few_channels_in_half_types(dtype: str, channels: int, tmp_pat
     """Hybridized, such images and weights get channels of zeros; float32 on the CPU does not."""
 
     def make() -> nn.HybridSequential:
-        net = nn.HybridSequential()
-        net.add(
-            nn.Conv2D(8, 3, strides=2, padding=1, use_bias=False, in_channels=channels),
-            nn.BatchNorm(in_channels=8),
-        )
-        return net
+        first = nn.Conv2D(8, 3, strides=2, padding=1, use_bias=False, in_channels=channels)
+        return sequential(first, nn.BatchNorm(in_channels=8))
 
     shape = (4, channels, 11, 9)
     rng = np.random.RandomState(3)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from blocks import recorded
 from mxlite import nd
+from test_matching_on_gpu import on_both
 
 TOLERANCE = {"float64": 1e-12, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
 
@@ -18,10 +19,7 @@ TOLERANCE = {"float64": 1e-12, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-
 def test_cumsum_of_rows(length: int, dtype: str) -> None:
     x = np.random.default_rng(length).integers(0, 3, (3, length))
     for function in (nd.cumsum, mx._core.op("_cumsum_reverse")):
-        found = [
-            function(nd.array(x, ctx=ctx, dtype=dtype), axis=1, dtype="int64").asnumpy()
-            for ctx in (mx.cpu(), mx.gpu(0))
-        ]
+        found = on_both(lambda x, f=function: f(x, axis=1, dtype="int64"), x, dtype=dtype)
         np.testing.assert_array_equal(found[1], found[0])
 
 

@@ -1,4 +1,4 @@
-"""Sizes at which kernels change their way: packs, rows in registers, parts of sums, chunks."""
+"""Sizes at which kernels change their way: packs, rows, parts of sums, chunks; wide norms."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from mxlite import autograd, nd
 from numpy.testing import assert_allclose, assert_array_equal
+from test_matching_on_gpu import on_both
 
 TOLERANCE = {"float64": 1e-12, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
 DTYPES = ["float32", "float16", "bfloat16"]
@@ -77,11 +78,9 @@ def test_softmax_with_lengths(columns: int) -> None:
 
 def test_softmax_keeps_infinities_and_nan() -> None:
     x = normal(3, 16)
-    x[0, :] = -np.inf
+    x[0, :] = x[2, 4] = -np.inf
     x[1, 3] = np.nan
-    x[2, 4] = -np.inf
-    found = [nd.softmax(nd.array(x, ctx=ctx)).asnumpy() for ctx in (mx.cpu(), mx.gpu(0))]
-    assert_allclose(found[1], found[0], atol=1e-6)
+    np.testing.assert_allclose(*on_both(nd.softmax, x), atol=1e-6)
 
 
 @pytest.mark.parametrize("channels", [1, 3, 8, 24, 264, 300])
@@ -171,21 +170,12 @@ def test_gradients_of_take_along_inner_axes() -> None:
     compare(lambda x, i: nd.take(x, i, axis=2), normal(3, 4, 6), ids, dtype="float64", constants=1)
 
 
-@pytest.mark.parametrize("shape", [(5, 8), (5, 9), (3, 1024), (3, 1032), (2, 8192), (3, 4, 16)])
-@pytest.mark.parametrize("axis", [0, -1, None])
-@pytest.mark.parametrize("dtype", ["float64", *DTYPES])
 def test_reductions(shape: tuple[int, ...], axis: int | None, dtype: str) -> None:
-    x = normal(*shape)
+    options: dict[str, Any] = {} if axis is None else {"axis": axis}
     for reduction in (nd.sum, nd.mean, nd.max, nd.norm):
-        options: dict[str, Any] = {} if axis is None else {"axis": axis}
-        found = [
-            reduction(nd.array(x, ctx=ctx, dtype="float64").astype(dtype), **options)
-            .astype("float64")
-            .asnumpy()
-            for ctx in (mx.cpu(), mx.gpu(0))
-        ]
-        allowed = TOLERANCE[dtype] * max(1.0, float(np.abs(found[0]).max()))
-        assert_allclose(found[1], found[0], rtol=0, atol=allowed)
+        want, got = on_both(lambda x, f=reduction: f(x, **options), normal(*shape), dtype=dtype)
+        allowed = TOLERANCE[dtype] * max(1.0, float(np.abs(want[0]).max()))
+        np.testing.assert_allclose(got[0], want[0], rtol=0, atol=allowed)
 
 
 def test_reductions_of_views_that_begin_anywhere() -> None:
@@ -217,12 +207,58 @@ def test_topk(k: int, ascend: bool, dtype: str) -> None:
         x = np.round(normal(*shape) * 8)  # with ties: the first of equal elements comes first
         if dtype.startswith("float"):
             x[0, 0], x[0, 7] = np.nan, -0.0
-        results = []
-        for ctx in (mx.cpu(), mx.gpu(0)):
-            a = nd.array(x, ctx=ctx, dtype=dtype)
-            options = {"axis": axis, "k": k, "is_ascend": ascend}
-            value, index = nd.topk(a, ret_typ="both", dtype="int32", **options)
-            mask = nd.topk(a, ret_typ="mask", **options)
-            results.append([r.asnumpy() for r in (value, index, mask)])
-        for expected, found in zip(*results):
+        options = {"axis": axis, "k": k, "is_ascend": ascend}
+
+        def top(a: Any, options: dict[str, Any] = options) -> list[Any]:
+            both = nd.topk(a, ret_typ="both", dtype="int32", **options)
+            return [*both, nd.topk(a, ret_typ="mask", **options)]
+
+        for expected, found in zip(*on_both(top, x, dtype=dtype)):
             assert_array_equal(found, expected)
+
+
+def norm(values: np.ndarray, dtype: str, axis: int | tuple[int, ...] | None) -> np.ndarray:
+    x = nd.array(values, ctx=mx.gpu(0), dtype="float64").astype(dtype)
+    wide = "float64" if dtype == "float64" else "float32"
+    return nd.norm(x, axis=axis, out_dtype=wide).astype("float64").asnumpy()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "scales"),
+    [
+        ("float16", [1e-7, 6e4]),
+        ("bfloat16", [1e-30, 1e30]),
+        ("float32", [1e-40, 1e-25, 1, 1e25, 1e38]),
+        ("float64", [1e-300, 1e300]),
+    ],
+)
+# Rows of a warp, columns, columns in packs, rows of a block, rows in parts that are joined.
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [((3, 40), 1), ((50, 33), 0), ((50, 64), 0), ((3, 2000), 1), ((2, 9001), 1), ((60, 300), None)],
+)
+def test_norms_neither_overflow_nor_vanish(
+    dtype: str, scales: list[float], shape: tuple[int, int], axis: int | None
+) -> None:
+    for scale in scales:
+        values = np.random.default_rng(0).uniform(-1, 1, shape) * scale
+        if dtype != "float16" and scale > 1:
+            values /= np.sqrt(values.size)  # the norm has to be finite, too
+        values = nd.array(values, dtype="float64").astype(dtype).astype("float64").asnumpy()
+        largest = np.abs(values).max()
+        want = largest * np.sqrt(np.square(values / largest).sum(axis=axis))
+        got = norm(values, dtype, axis)
+        rtol = 1e-12 if dtype == "float64" else 1e-5
+        np.testing.assert_allclose(got.reshape(want.shape), want, rtol=rtol, atol=2e-45)
+
+
+def test_norms_of_rows_do_not_disturb_each_other() -> None:
+    rows = [[1e30, 1e30], [3, 4], [0, 0], [1e-30, 1e-30], [np.inf, 1], [np.nan, 1e30], [-np.inf, 0]]
+    want = [2**0.5 * 1e30, 5, 0, 2**0.5 * 1e-30, np.inf, np.nan, np.inf]
+    np.testing.assert_allclose(norm(np.array(rows), "float32", 1), want, rtol=1e-6)
+
+
+def test_norms_of_integers_and_of_nothing() -> None:
+    x = nd.array([[3, 4], [6, 8]], ctx=mx.gpu(0), dtype="int32")
+    np.testing.assert_array_equal(nd.norm(x, axis=1, out_dtype="float32").asnumpy(), [5, 10])
+    assert nd.norm(nd.zeros((0, 3), ctx=mx.gpu(0)), axis=0).asnumpy().tolist() == [0, 0, 0]

@@ -22,17 +22,8 @@ def write(path: Path, text: str) -> str:
 def epochs(batches: mx.io.MXDataIter, count: int = 2) -> list[list[Any]]:
     found = []
     for _ in range(count):
-        found.append(
-            [
-                (
-                    batch.data[0].asnumpy().tolist(),
-                    batch.label[0].asnumpy().tolist(),
-                    batch.pad,
-                    batch.index.tolist(),
-                )
-                for batch in batches
-            ]
-        )
+        arrays = [(b.data[0].asnumpy(), b.label[0].asnumpy(), b.pad, b.index) for b in batches]
+        found.append([(d.tolist(), label.tolist(), pad, i.tolist()) for d, label, pad, i in arrays])
         batches.reset()
     return found
 
@@ -119,16 +110,15 @@ def test_csv_wrong_calls(tmp_path: Path) -> None:
         mx.io.CSVIter(data_csv=path, data_shape=(2,), label_csv=short, batch_size=2).next()
     with pytest.warns(UserWarning, match="unknown parameter 'batchsize' is ignored.*batch_size"):
         mx.io.CSVIter(data_csv=path, data_shape=(2,), batchsize=2, batch_size=1)
-    with pytest.raises(OSError, match="nowhere.csv': cannot be opened: No such file"):
-        mx.io.CSVIter(data_csv="nowhere.csv", data_shape=(2,), batch_size=2)
-    with pytest.raises(ValueError, match="batch_size 0"):
-        mx.io.CSVIter(data_csv=path, data_shape=(2,), batch_size=0)
-    with pytest.raises(ValueError, match="batch_size 4611686018427387904 given, at most"):
-        mx.io.CSVIter(data_csv=path, data_shape=(2,), batch_size=2**62)
-    with pytest.raises(ValueError, match="less than 2.62 numbers expected"):
-        mx.io.CSVIter(data_csv=path, data_shape=(2**62, 2**62), batch_size=2)
-    with pytest.raises(TypeError, match="uint8"):
-        mx.io.CSVIter(data_csv=path, data_shape=(2,), batch_size=1, dtype="uint8")
+    for options, error, words in (
+        ({"data_csv": "nowhere.csv"}, OSError, "nowhere.csv': cannot be opened: No such file"),
+        ({"batch_size": 0}, ValueError, "batch_size 0"),
+        ({"batch_size": 2**62}, ValueError, "batch_size 4611686018427387904 given, at most"),
+        ({"data_shape": (2**62, 2**62)}, ValueError, "less than 2.62 numbers expected"),
+        ({"dtype": "uint8"}, TypeError, "uint8"),
+    ):
+        with pytest.raises(error, match=words):
+            mx.io.CSVIter(**{"data_csv": path, "data_shape": (2,), "batch_size": 1, **options})
 
 
 SVM = "1.0 0:0.5 2:1.2\n-2.0\n-3.0 0:0.6 1:2.4 2:1.2 # words\n4 2:-1.2\n"
@@ -230,11 +220,8 @@ def test_mnist_images_flat_and_not(tmp_path: Path, packed: bool) -> None:
     pixels = np.arange(120, dtype=np.float32).reshape(10, 1, 4, 3) / 256
     for _ in range(2):
         read = list(batches)
-        assert [batch.label[0].asnumpy().tolist() for batch in read] == [
-            [0, 1, 2],
-            [3, 4, 5],
-            [6, 7, 8],
-        ]
+        labels = [batch.label[0].asnumpy().tolist() for batch in read]
+        assert labels == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
         assert_array_equal(np.concatenate([batch.data[0].asnumpy() for batch in read]), pixels[:9])
         batches.reset()
     flat = mx.io.MNISTIter(batch_size=3, shuffle=False, flat=True, silent=True, **files)

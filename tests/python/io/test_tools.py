@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +60,24 @@ def records(path: Path) -> list[tuple[Any, bytes]]:
             assert header.id == key
             found.append((header, image))
     return found
+
+
+@contextmanager
+def interrupted(monkeypatch: pytest.MonkeyPatch, method: str, calls: int = 1) -> Iterator[None]:
+    """Interrupt behind so many calls of `commit`, or before `finish`, of partial record files."""
+    inner, left = getattr(partial.PartialRecord, method), calls
+
+    def interrupting(self: partial.PartialRecord, *arguments: Any) -> None:
+        nonlocal left
+        left -= 1
+        if method == "commit":
+            inner(self, *arguments)
+        if left == 0:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(partial.PartialRecord, method, interrupting)
+        yield
 
 
 def test_lists_number_folders(images: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -163,24 +183,13 @@ def test_goes_on_after_an_interruption(images: Path, prefix: Path, monkeypatch: 
     assert run("--resize", 40, prefix, images) == 0
     whole, index = rec.read_bytes(), rec.with_suffix(".idx").read_bytes()
     monkeypatch.setattr(im2rec, "_CHUNK", 2)
-    commit = partial.PartialRecord.commit
     for stop_after in range(1, 5):
         rec.unlink()
-        left = stop_after
-
-        def interrupted(self: partial.PartialRecord, count: int) -> None:
-            nonlocal left
-            commit(self, count)
-            left -= 1
-            if left == 0:
-                raise KeyboardInterrupt
-
-        monkeypatch.setattr(partial.PartialRecord, "commit", interrupted)
-        assert run("--resize", 40, prefix, images) == 130
+        with interrupted(monkeypatch, "commit", stop_after):
+            assert run("--resize", 40, prefix, images) == 130
         assert not rec.exists()
         begun = Path(f"{rec}.partial")
         begun.write_bytes(begun.read_bytes() + b"half a record")
-        monkeypatch.setattr(partial.PartialRecord, "commit", commit)
         packed = []
         pack = im2rec.pack
         monkeypatch.setattr(im2rec, "pack", lambda h, s: packed.append(h) or pack(h, s))  # noqa: B023
@@ -202,14 +211,8 @@ def test_a_damaged_journal_is_not_continued(
     rec = prefix.with_suffix(".rec")
     assert run(prefix, images) == 0
     whole = rec.read_bytes()
-    finish = partial.PartialRecord.finish
-
-    def interrupted(self: partial.PartialRecord) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(partial.PartialRecord, "finish", interrupted)
-    assert run(prefix, images) == 130
-    monkeypatch.setattr(partial.PartialRecord, "finish", finish)
+    with interrupted(monkeypatch, "finish"):
+        assert run(prefix, images) == 130
     journal = Path(f"{rec}.journal")
     key = journal.read_text().splitlines()[0]
     for content in (f"{key}\n{line}\n", line):
@@ -230,15 +233,8 @@ def test_lines_with_numbers_that_no_header_has_are_left_out(tmp_path: Path, caps
 
 def test_other_options_begin_anew(images: Path, prefix: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(im2rec, "_CHUNK", 2)
-    commit = partial.PartialRecord.commit
-
-    def interrupted(self: partial.PartialRecord, count: int) -> None:
-        commit(self, count)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(partial.PartialRecord, "commit", interrupted)
-    assert run("--resize", 40, prefix, images) == 130
-    monkeypatch.setattr(partial.PartialRecord, "commit", commit)
+    with interrupted(monkeypatch, "commit"):
+        assert run("--resize", 40, prefix, images) == 130
     assert run("--resize", 30, prefix, images) == 0
     sizes = [mx._core.image_info(image) for _, image in records(images.parent / "x.rec")]
     assert {min(h, w) for h, w, _ in sizes} == {30} and len(sizes) == 10
