@@ -196,13 +196,11 @@ def test_modules_and_code_run_too(tmp_path):
     package = tmp_path / "tool"
     package.mkdir()
     (package / "__init__.py").touch()
-    (package / "__main__.py").write_text(
-        "import sys, mxnet\nprint(__name__, sys.argv[1:], mxnet.__version__)\n"
-    )
+    code = "import sys, mxnet\nprint(__name__, sys.argv[1:], mxnet.__version__)\n"
+    (package / "__main__.py").write_text(code)
     assert run("-m", "tool", "x", cwd=tmp_path).stdout == "__main__ ['x'] 1.9.1\n"
-    text = run(
-        "-c", "import sys, mxnet as mx; print(sys.argv, mx.nd.ones(2).sum().asscalar())", "y"
-    )
+    code = "import sys, mxnet as mx; print(sys.argv, mx.nd.ones(2).sum().asscalar())"
+    text = run("-c", code, "y")
     assert text.stdout == "['-c', 'y'] 2.0\n"
 
 

@@ -107,9 +107,8 @@ def test_assert_exception():
         tu.assert_exception(int, ValueError, None)
     tu.compare_ndarray_tuple((mx.nd.ones(2), None), (mx.nd.ones(2), None))
     with pytest.raises(AssertionError):
-        tu.compare_ndarray_tuple(
-            (mx.nd.ones(2), (mx.nd.ones(1),)), (mx.nd.ones(2), (mx.nd.zeros(1),))
-        )
+        ones, other = (mx.nd.ones(2), (mx.nd.ones(1),)), (mx.nd.ones(2), (mx.nd.zeros(1),))
+        tu.compare_ndarray_tuple(ones, other)
     with pytest.raises(AssertionError, match="one state is None, the other NDArray"):
         tu.compare_ndarray_tuple((None,), (mx.nd.ones(2),))
 

@@ -80,9 +80,8 @@ def test_documents_of_pages_and_texts(tmp_path: Path) -> None:
         "<p>One sentence &amp; more. Another  one\nfollows it!</p><p>Short.</p></body></html>"
     )
     text = tmp_path / "text.txt"
-    text.write_bytes(
-        "\ufeffFirst line here,\r\nsecond line.\r\n\r\nOne more paragraph of text".encode()
-    )
+    content = "\ufeffFirst line here,\r\nsecond line.\r\n\r\nOne more paragraph of text"
+    text.write_bytes(content.encode())
     assert text_documents.paragraphs(page) == ["One sentence & more. Another one follows it!"]
     found = dict(text_documents.file_documents([page, text, page]))
     assert found == {
@@ -153,13 +152,11 @@ def test_whole_words_are_masked_together() -> None:
     tokens = np.array([PIECES.begin, *word * 8, PIECES.separator], "int32")
     random = np.random.RandomState(0)
     for _ in range(20):
-        found = mask_positions(
-            tokens, PIECES, Recipe(max_predictions=7, mask_share=0.3, whole_words=True), random
-        )
+        recipe = Recipe(max_predictions=7, mask_share=0.3, whole_words=True)
+        found = mask_positions(tokens, PIECES, recipe, random)
         assert len(found) == 6  # two words; a third one would be more than 7
-        assert all(
-            found[i] % 3 == 1 and list(found[i : i + 3] - found[i]) == [0, 1, 2] for i in (0, 3)
-        )
+        for i in (0, 3):
+            assert found[i] % 3 == 1 and list(found[i : i + 3] - found[i]) == [0, 1, 2]
     few = mask_positions(tokens, PIECES, Recipe(max_predictions=2, whole_words=True), random)
     assert len(few) == 2
 
@@ -220,9 +217,8 @@ def changes(path: Path, **new: Any) -> Path:
         rows = np.empty(4, object)
         for number in range(4):
             rows[number] = getattr(samples, key)[number]
-        arrays[key] = (
-            rows if key not in ("valid_lengths", "next_sentence_labels") else rows.astype("int32")
-        )
+        numbers = key in ("valid_lengths", "next_sentence_labels")
+        arrays[key] = rows.astype("int32") if numbers else rows
     for key, value in new.items():
         if callable(value):
             value(arrays[key])

@@ -57,9 +57,8 @@ def parameters(path: Path) -> dict[str, np.ndarray]:
 def test_it_learns_in_twenty_steps(tmp_path: Path, optimizer: str) -> None:
     options = ["--optimizer", optimizer, "--num_steps", "20", "--log_interval", "10"]
     options += ["--lr", {"adamw": "0.01", "lamb": "0.05"}[optimizer]]
-    log = run(
-        tmp_path, "pretrain.py", *SMALL, *options, "--data_eval", "made", "--num_buckets", "2"
-    )
+    options += ["--data_eval", "made", "--num_buckets", "2"]
+    log = run(tmp_path, "pretrain.py", *SMALL, *options)
     first, last = lines(log)
     assert [first[0], last[0]] == [10, 20]
     chance = np.log(512)
@@ -67,11 +66,8 @@ def test_it_learns_in_twenty_steps(tmp_path: Path, optimizer: str) -> None:
     assert last[1] < first[1] < chance + 0.1
     assert last[1] < chance - {"adamw": 1, "lamb": 0.3}[optimizer]
     assert first[6] > last[6] == 0
-    evaluation = re.search(
-        r"^Eval mlm_loss=(\d+\.\d{3})\tmlm_acc=\d+\.\d\tnsp_loss=\d+\.\d{3}\tnsp_acc=\d+\.\d\t$",
-        log,
-        re.MULTILINE,
-    )
+    losses = r"mlm_loss=(\d+\.\d{3})\tmlm_acc=\d+\.\d\tnsp_loss=\d+\.\d{3}\tnsp_acc=\d+\.\d"
+    evaluation = re.search(rf"^Eval {losses}\t$", log, re.MULTILINE)
     assert evaluation and float(evaluation.group(1)) < last[1] + 0.5
     assert re.search(r"^Eval cost=\d+\.\ds$", log, re.MULTILINE)
     assert re.search(r"^Train cost=\d+\.\ds$", log, re.MULTILINE)
@@ -120,16 +116,7 @@ def test_accumulation_sums_what_one_large_batch_has(tmp_path: Path) -> None:
     write_samples(tmp_path / "data.npz", samples)
     write_vocabulary(tmp_path, 100)
     options = ["--data", "data.npz", "--vocab", "vocab.txt", "--model", "bert_1_32_2"]
-    options += [
-        "--dropout",
-        "0",
-        "--max_seq_length",
-        "24",
-        "--num_steps",
-        "1",
-        "--warmup_ratio",
-        "0",
-    ]
+    options += ["--dropout", "0", "--max_seq_length", "24", "--warmup_ratio", "0"]
     options += ["--optimizer", "lamb", "--lr", "0.1"]
     found = []
     for size, parts in (("32", "1"), ("16", "2")):
@@ -158,9 +145,8 @@ def test_the_command_line_of_dlperf_gives_the_lines_of_its_extractor(tmp_path: P
     options += ["--total_batch_size_eval", "20", "--lr", "1e-4", "--max_seq_length", "24"]
     options += ["--max_predictions_per_seq", "20", "--num_steps", "3", "--log_interval", "1"]
     options += ["--ckpt_interval", "1000", "--no_compute_acc", "--vocab", "vocab.txt"]
-    log = run(
-        tmp_path, "pretrain.py", *options, "--data", "a.npz,[bc].npz", "--latency_unit", "batch"
-    )
+    options += ["--latency_unit", "batch"]
+    log = run(tmp_path, "pretrain.py", *options, "--data", "a.npz,[bc].npz")
     # DLPerf's extractor takes the number between these words from lines with `throughput=`.
     found = [line for line in log.splitlines() if "throughput=" in line]
     assert len(found) == 3
@@ -178,10 +164,8 @@ def test_several_ranks_learn_as_one_does(tmp_path: Path, backend: str, ranks: in
     options = [*SMALL, "--num_steps", "6", "--log_interval", "6", "--dropout", "0"]
     options += ["--optimizer", "lamb", "--data_eval", "made"]
     alone = run(tmp_path, "pretrain.py", *options, "--ckpt_dir", "alone")
-    log = run(
-        *(tmp_path, "pretrain.py", *options, "--comm_backend", backend, "--ckpt_dir", "many"),
-        ranks=ranks,
-    )
+    options += ["--comm_backend", backend]
+    log = run(tmp_path, "pretrain.py", *options, "--ckpt_dir", "many", ranks=ranks)
     (expected,) = lines(alone)
     found = [lines((tmp_path / "many" / f"phase1_log.{r}").read_text()) for r in range(ranks)]
     losses = [one[0][1] for one in found if one]
@@ -194,11 +178,8 @@ def test_several_ranks_learn_as_one_does(tmp_path: Path, backend: str, ranks: in
     assert len(set(evaluations)) == 1  # figures are summed over the ranks
     (single,) = re.findall(r"Eval mlm_loss=(\d+\.\d+)", alone)
     assert float(evaluations[0]) == pytest.approx(float(single), rel=5e-3)
-    continued = run(
-        *(tmp_path, "pretrain.py", *options, "--comm_backend", backend, "--ckpt_dir", "many"),
-        *("--num_steps", "7", "--log_interval", "1"),
-        ranks=ranks,
-    )
+    options += ["--num_steps", "7", "--log_interval", "1", "--ckpt_dir", "many"]
+    continued = run(tmp_path, "pretrain.py", *options, ranks=ranks)
     assert continued.count("continued after step 6") == ranks
 
 
@@ -251,17 +232,13 @@ def test_a_classifier_learns_from_pairs(tmp_path: Path) -> None:
     write_texts(tmp_path / "dev.tsv", 31, 1)
     dev = (tmp_path / "dev.tsv").read_bytes()  # as editors of other systems save it
     (tmp_path / "dev.tsv").write_bytes(b"\xef\xbb\xbf" + dev.replace(b"\n", b"\r\n"))
-    (tmp_path / "test.tsv").write_text(
-        "7\tthe green one\twas the red one\n9\tthe red one\twas the blue one\n"
-    )
+    texts = "7\tthe green one\twas the red one\n9\tthe red one\twas the blue one\n"
+    (tmp_path / "test.tsv").write_text(texts)
     options = ["--train", "train.tsv", "--dev", "dev.tsv", "--vocab", "vocab.txt"]
     options += ["--model", "bert_1_32_2", "--lr", "0.005", "--epochs", "12", "--max_len", "16"]
     log = run(tmp_path, "finetune.py", *options, "--test", "test.tsv", "--save", "best.params")
-    assert re.search(
-        r"^\[Epoch 1 Batch 8/8\] loss=\d\.\d{4}, lr=0\.\d{7}, metrics:accuracy:\d\.\d{4}$",
-        log,
-        re.MULTILINE,
-    )
+    words = r"^\[Epoch 1 Batch 8/8\] loss=\d\.\d{4}, lr=0\.\d{7}, metrics:accuracy:\d\.\d{4}$"
+    assert re.search(words, log, re.MULTILINE)
     assert re.search(r"^Time cost=\d+\.\d\ds, throughput=\d+\.\d\d samples/s$", log, re.MULTILINE)
     best = re.search(r"Best model at epoch (\d+). Validation metrics:accuracy:(\d\.\d+)", log)
     assert best and float(best.group(2)) > 0.9

@@ -158,12 +158,9 @@ def test_workers_make_the_batches_without_mxlite(tmp_path: Path) -> None:
     spec["record"] = str(tmp_path / "numbers.npz")
     resident, read = json.loads(run_python("-c", WORKER, BENCHMARKS, json.dumps(spec)).stdout)
     assert np.array(resident["input_ids"]).shape == (3, 24)
-    rows = {
-        tuple(tokens[:length])
-        for tokens, length in zip(read["input_ids"], read["valid_lengths"], strict=True)
-    }
+    pairs = zip(read["input_ids"], read["valid_lengths"], strict=True)
+    rows = {tuple(tokens[:length]) for tokens, length in pairs}
     assert rows == {tuple(tokens) for tokens in checked.input_ids}
     for key in samples.MASK_KEYS:
-        assert np.count_nonzero(read[key]) == sum(
-            np.count_nonzero(row) for row in getattr(checked, key)
-        )
+        expected = sum(np.count_nonzero(row) for row in getattr(checked, key))
+        assert np.count_nonzero(read[key]) == expected

@@ -51,13 +51,9 @@ def cifar10_records(monkeypatch):
 def trained(tmp_path_factory):
     """A folder with records of digits, checkpoints of two epochs, and the log of training."""
     folder = tmp_path_factory.mktemp("digits")
-    log, _ = run(
-        IMAGES / "train_cifar10.py",
-        *DIGITS,
-        *("--num-epochs", 2, "--lr-step-epochs", 1, "--disp-batches", 10, "--top-k", 3),
-        *("--loss", "ce,nll", "--model-prefix", "net"),
-        folder=folder,
-    )
+    options = [*DIGITS, "--num-epochs", 2, "--lr-step-epochs", 1, "--disp-batches", 10]
+    options += ["--top-k", 3, "--loss", "ce,nll", "--model-prefix", "net"]
+    log, _ = run(IMAGES / "train_cifar10.py", *options, folder=folder)
     return folder, log
 
 
@@ -66,12 +62,10 @@ def test_training_log_has_the_lines_of_1_x(trained):
     (arguments,) = lines(log, r"start with arguments (Namespace\(.*\))")
     assert "num_layers=8" in arguments
     assert "num_examples=1437" in arguments
-    metrics = (
-        rf"\taccuracy={FLOAT}\ttop_k_accuracy_3={FLOAT}\tcross-entropy={FLOAT}\tnll-loss={FLOAT}"
-    )
-    speeds = lines(
-        log, rf"Epoch\[(\d)\] Batch \[(\d+)-(\d+)\]\tSpeed: \d+\.\d\d samples/sec{metrics}"
-    )
+    names = ("accuracy", "top_k_accuracy_3", "cross-entropy", "nll-loss")
+    metrics = "".join(rf"\t{name}={FLOAT}" for name in names)
+    speed = rf"\tSpeed: \d+\.\d\d samples/sec{metrics}"
+    speeds = lines(log, rf"Epoch\[(\d)\] Batch \[(\d+)-(\d+)\]{speed}")
     assert speeds == [(e, *span) for e in "01" for span in [("0", "10"), ("10", "20")]]
     for epoch in "01":
         for metric in ("accuracy", "top_k_accuracy_3", "cross-entropy", "nll-loss"):
@@ -105,13 +99,9 @@ def test_loading_a_checkpoint_goes_on_where_training_was(trained):
 
 def test_another_network_than_the_checkpoint_s_is_refused(trained):
     folder, _ = trained
-    log, _ = run(
-        IMAGES / "train_cifar10.py",
-        *DIGITS,
-        *("--num-layers", 14, "--model-prefix", "net", "--load-epoch", 1, "--num-epochs", 2),
-        folder=folder,
-        status=1,
-    )
+    options = [*DIGITS, "--num-layers", 14, "--model-prefix", "net", "--load-epoch", 1]
+    options += ["--num-epochs", 2]
+    log, _ = run(IMAGES / "train_cifar10.py", *options, folder=folder, status=1)
     assert "ValueError: net-symbol.json is not the network that the options describe" in log
 
 
@@ -142,12 +132,9 @@ def test_fine_tuning_and_scoring_a_checkpoint(trained):
     assert set(tuned) >= set(kept)
     assert all((before[name] == tuned[name]).asnumpy().all() for name in kept)
 
-    log, _ = run(
-        IMAGES / "score.py",
-        *("--model", "tuned,3", "--data-val", "data/digits_val.rec", "--batch-size", 96),
-        *("--image-shape", "3,28,28", "--rgb-mean", "123.68,116.779,103.939"),
-        folder=folder,
-    )
+    options = ["--model", "tuned,3", "--data-val", "data/digits_val.rec", "--batch-size", 96]
+    options += ["--image-shape", "3,28,28", "--rgb-mean", "123.68,116.779,103.939"]
+    log, _ = run(IMAGES / "score.py", *options, folder=folder)
     assert len(lines(log, rf"Finished with {FLOAT} images per second")) == 1
     (scored,) = lines(log, r"\('accuracy', ([\d.]+)\)")
     # Training's own validation counts what fills the last batch, too.
@@ -196,10 +183,8 @@ def test_imagenet_augmentation_sets_defaults_that_options_override(tmp_path):
 
 
 def test_mnist_script_trains_on_digits(tmp_path):
-    log, _ = run(
-        IMAGES / "train_mnist.py", "--data", "digits", "--num-epochs", 3, "--seed", 3,
-        folder=tmp_path,
-    )  # fmt: skip
+    options = ["--data", "digits", "--num-epochs", 3, "--seed", 3]
+    log, _ = run(IMAGES / "train_mnist.py", *options, folder=tmp_path)
     assert len(lines(log, rf"Epoch\[2\] Batch \[(10-20)\]\tSpeed: .*\taccuracy={FLOAT}")) == 1
     (accuracy,) = lines(log, rf"Epoch\[2\] Validation-accuracy=({FLOAT})")
     assert float(accuracy) > 0.8
@@ -281,13 +266,10 @@ def test_a_cifar_pickle_that_would_run_something_is_refused(tmp_path, cifar10_re
 
 
 def gluon(folder, mode, *more):
-    return run(
-        EXAMPLES / "gluon" / "image_classification.py",
-        *("--mode", mode, "--dataset", "digits", "--model", "net-symbol.json", "--resume"),
-        *("net-0001.params", "--batch-size", 96, "--epochs", 2, "--log-interval", 5),
-        *("--lr", 0.05, "--lr-steps", "0", "--prefix", str(folder / mode), *more),
-        folder=folder,
-    )
+    options = ["--mode", mode, "--dataset", "digits", "--model", "net-symbol.json", "--resume"]
+    options += ["net-0001.params", "--batch-size", 96, "--epochs", 2, "--log-interval", 5]
+    options += ["--lr", 0.05, "--lr-steps", "0", "--prefix", str(folder / mode), *more]
+    return run(EXAMPLES / "gluon" / "image_classification.py", *options, folder=folder)
 
 
 def test_gluon_script_gives_the_same_curve_in_all_modes(trained):
@@ -336,11 +318,8 @@ def test_gluon_mnist_script_trains_on_digits(tmp_path):
 
 
 def test_table_of_training_speeds(tmp_path):
-    _, printed = run(
-        ROOT / "benchmarks" / "run_vary_batch.py",
-        *("--networks", "mobilenet", "--batch-sizes", 1, "--batches", 2, "--warm-up", 1),
-        *("--json", "speeds.json"),
-        folder=tmp_path,
-    )
+    options = ["--networks", "mobilenet", "--batch-sizes", 1, "--batches", 2, "--warm-up", 1]
+    options += ["--json", "speeds.json"]
+    _, printed = run(ROOT / "benchmarks" / "run_vary_batch.py", *options, folder=tmp_path)
     assert re.search(r"^mobilenet +1  float32 +\d+\.\d\d +\S+ +\d+", printed, re.MULTILINE)
     assert '"train mobilenet batch 1 float32"' in (tmp_path / "speeds.json").read_text()

@@ -33,18 +33,15 @@ def test_network_has_the_nodes_and_parameters_of_1_9_1(name):
     shape = (2, *(int(side) for side in options["image_shape"].split(",")))
     arguments, outputs, states = symbol.infer_shape(data=shape)
     assert outputs == [(2, options["num_classes"])]
-    assert list(zip(symbol.list_arguments(), map(list, arguments))) == [
-        tuple(pair) for pair in reference["arguments"]
-    ]
-    assert list(zip(symbol.list_auxiliary_states(), map(list, states))) == [
-        tuple(pair) for pair in reference["states"]
-    ]
+    for key, names, found in (
+        ("arguments", symbol.list_arguments(), arguments),
+        ("states", symbol.list_auxiliary_states(), states),
+    ):
+        assert [list(pair) for pair in zip(names, map(list, found))] == reference[key]
     nodes = json.loads(symbol.tojson())["nodes"]
-    assert [
-        [node["op"], node["name"], [nodes[source[0]]["name"] for source in node["inputs"]]]
-        for node in nodes
-        if node["op"] != "null"
-    ] == reference["nodes"]
+    inputs = {n["name"]: [nodes[source[0]]["name"] for source in n["inputs"]] for n in nodes}
+    made = [[n["op"], n["name"], inputs[n["name"]]] for n in nodes if n["op"] != "null"]
+    assert made == reference["nodes"]
 
 
 def weights_and_biases(network, image_shape, **options):

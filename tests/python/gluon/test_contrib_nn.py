@@ -103,9 +103,8 @@ def test_on_one_device_it_trains_as_batch_norm(devices: int | None) -> None:
     for layer in layers:
         layer.initialize(mx.init.One())
         y = recorded(lambda net=layer: net(nd.array(x)) ** 3)
-        results.append(
-            [y.asnumpy(), layer.gamma.grad().asnumpy(), layer.running_var.data().asnumpy()]
-        )
+        arrays = (y, layer.gamma.grad(), layer.running_var.data())
+        results.append([array.asnumpy() for array in arrays])
     for got, want in pairs(*results):
         assert_allclose(got, want, rtol=1e-6)
 
@@ -183,12 +182,8 @@ def test_the_description_and_the_names_are_those_of_1_x() -> None:
         "DeformableConvolution(None -> 4, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1), "
         "Activation(relu))"
     )
-    assert sorted(net.collect_params()) == [
-        "d_deformable_conv_bias",
-        "d_deformable_conv_weight",
-        "d_offset_bias",
-        "d_offset_weight",
-    ]
+    names = ["deformable_conv_bias", "deformable_conv_weight", "offset_bias", "offset_weight"]
+    assert sorted(net.collect_params()) == [f"d_{name}" for name in names]
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,8 @@ from test_rnn import BATCH, HIDDEN, INPUTS, STEPS, assert_same, data
 @pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
 @pytest.mark.parametrize("dims", [1, 2, 3])
 def test_convolutional_cells_with_one_pixel_are_dense_cells(kind: str, dims: int) -> None:
-    conv = getattr(contrib_rnn, f"Conv{dims}D{kind}Cell")(
-        (INPUTS, *(1,) * dims), HIDDEN, i2h_kernel=1, h2h_kernel=1
-    )
+    kind_of_cell = getattr(contrib_rnn, f"Conv{dims}D{kind}Cell")
+    conv = kind_of_cell((INPUTS, *(1,) * dims), HIDDEN, i2h_kernel=1, h2h_kernel=1)
     conv.initialize()
     dense = getattr(rnn, f"{kind}Cell")(HIDDEN, input_size=INPUTS)
     dense.initialize()
@@ -23,9 +22,8 @@ def test_convolutional_cells_with_one_pixel_are_dense_cells(kind: str, dims: int
         param.set_data(conv._reg_params[name].data().reshape(param.shape))
     x = data(BATCH, STEPS, INPUTS)
     want, states = dense.unroll(STEPS, x, merge_outputs=True)
-    got, conv_states = conv.unroll(
-        STEPS, x.reshape((BATCH, STEPS, INPUTS) + (1,) * dims), merge_outputs=True
-    )
+    images = x.reshape((BATCH, STEPS, INPUTS) + (1,) * dims)
+    got, conv_states = conv.unroll(STEPS, images, merge_outputs=True)
     assert_same(got.reshape(want.shape), want)
     assert_same([s.reshape((BATCH, HIDDEN)) for s in conv_states], states)
 

@@ -133,9 +133,8 @@ def test_an_error_of_a_worker_reaches_the_caller() -> None:
             raise KeyError("sample 5")
         return number
 
-    loader = data.DataLoader(
-        data.SimpleDataset(range(8)).transform(broken), batch_size=2, num_workers=2
-    )
+    samples = data.SimpleDataset(range(8)).transform(broken)
+    loader = data.DataLoader(samples, batch_size=2, num_workers=2)
     seen = []
     with pytest.raises(KeyError, match="sample 5"):
         for batch in loader:

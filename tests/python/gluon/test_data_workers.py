@@ -8,7 +8,6 @@ import os
 import pickle
 import random
 import signal
-import textwrap
 import time
 from pathlib import Path
 from typing import Any
@@ -94,9 +93,8 @@ def test_batches_come_from_other_processes_and_live_on_without_the_loader() -> N
     rows = np.random.rand(12, 50, 40).astype(np.float32)
     pairs = data.ArrayDataset(nd.array(rows), np.arange(12, dtype=np.int32))
     workers = set()
-    loader = data.DataLoader(
-        pairs.transform(lambda row, label: (row * 2, label, os.getpid())), 5, num_workers=2
-    )
+    rows_of_workers = pairs.transform(lambda row, label: (row * 2, label, os.getpid()))
+    loader = data.DataLoader(rows_of_workers, 5, num_workers=2)
     batches = list(loader)
     for image, label, pid in batches:
         assert image.context == mx.cpu()
@@ -299,7 +297,7 @@ def test_the_interpreter_can_end_in_the_middle_of_a_pass(
     how: str, code: int, tmp_path: Path
 ) -> None:
     script = tmp_path / "script.py"
-    script.write_text(textwrap.dedent(SCRIPT))
+    script.write_text(SCRIPT)
     done = run_python(script, how, status=code, timeout=60)
     if how != "raise":
         assert done.stderr == ""

@@ -51,9 +51,8 @@ def test_a_block_called_with_a_symbol_composes_it() -> None:
     net = convnet()
     symbol = net(sym.var("data"))
     assert symbol.list_outputs() == ["net_dense1_fwd_output"]
-    assert symbol.list_auxiliary_states() == [
-        "net_batchnorm0_running_mean", "net_batchnorm0_running_var",
-    ]  # fmt: skip
+    states = ["net_batchnorm0_running_mean", "net_batchnorm0_running_var"]
+    assert symbol.list_auxiliary_states() == states
     # Equal as sets: collect_params has them in another order.
     assert set(symbol.list_inputs()) == {"data", *net.collect_params()}
 

@@ -281,9 +281,8 @@ def test_a_captured_array_is_saved_and_not_trained(tmp_path: Path) -> None:
 
 def test_nodes_of_a_symbol_keep_their_names_and_attributes(tmp_path: Path) -> None:
     data = mx.sym.var("data")
-    product = mx.sym.FullyConnected(
-        data, num_hidden=2, no_bias=True, name="head", attr={"__note__": "kept"}
-    )
+    options = {"num_hidden": 2, "no_bias": True, "name": "head", "attr": {"__note__": "kept"}}
+    product = mx.sym.FullyConnected(data, **options)
     inner = ready(gluon.SymbolBlock(mx.sym.relu(product, name="head_relu"), [data]))
 
     class Net(gluon.HybridBlock):

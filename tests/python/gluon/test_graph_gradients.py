@@ -54,9 +54,8 @@ def gradients(
     with autograd.record():
         outputs = listed(net(*values))
     chosen = dict.fromkeys(range(len(outputs)), 1.0) if heads is None else heads
-    autograd.backward(
-        [outputs[i] for i in chosen], [nd.full(outputs[i].shape, h) for i, h in chosen.items()]
-    )
+    heads = [nd.full(outputs[i].shape, h) for i, h in chosen.items()]
+    autograd.backward([outputs[i] for i in chosen], heads)
     return [v.grad.asnumpy() for v in values]
 
 

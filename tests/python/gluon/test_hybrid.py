@@ -98,7 +98,7 @@ def test_forward_can_be_defined_instead_of_hybrid_forward(hybrid: bool) -> None:
 
 
 class Structured(gluon.HybridBlock):
-    """Takes and returns nested lists, also one of a single array."""
+    """Takes and returns nested lists."""
 
     def hybrid_forward(self, F: Any, x: Any, states: Any, skip: Any = None) -> Any:
         first, (second, third) = states
@@ -114,6 +114,8 @@ def test_nested_lists_and_none_keep_their_structure(hybrid: bool) -> None:
         assert skip is None
         values = [array.asnumpy()[0] for array in (total, second, third)]
         assert values == [2, 4, 3]
+    single = hybridized(nn.HybridLambda(lambda F, x: [x * 2]), hybrid)
+    assert [len(single(ones)) for _ in range(3)] == [1] * 3
 
 
 class ByMode(gluon.HybridBlock):

@@ -29,17 +29,12 @@ with gzip.open(DATA / "model_zoo_1.9.1.json.gz", "rt", encoding="utf-8") as file
 DEEP = 2e-4
 SHALLOW = 5e-5
 # One of each structure runs always; the others are marked slow.
-QUICK = set(
-    """alexnet mobilenet0.25 mobilenetv2_0.25 resnet18_v1 resnet18_v1b resnet18_v2
+QUICK = """alexnet mobilenet0.25 mobilenetv2_0.25 resnet18_v1 resnet18_v1b resnet18_v2
     resnet50_v1 resnet50_v1b resnet50_v2 squeezenet1.1""".split()
-)
 # Networks of MXNet's example symbols: image size and number of parameter values, counted by
 # MXNet 1.9.1 when these definitions run on it.
-EXTRA = {
-    "inception_bn": (224, 11315272),
-    "inception_v4": (299, 55030984),
-    "inception_resnet_v2": (224, 56161580),
-}
+EXTRA = {"inception_bn": (224, 11315272), "inception_v4": (299, 55030984)}
+EXTRA["inception_resnet_v2"] = (224, 56161580)
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +43,7 @@ def _networks_are_freed() -> Iterator[None]:
     gc.collect()  # blocks are cycles; ten networks are gigabytes
 
 
-def slow_unless(names: set[str], name: str) -> Any:
+def slow_unless(names: Any, name: str) -> Any:
     return name if name in names else pytest.param(name, marks=pytest.mark.slow)
 
 

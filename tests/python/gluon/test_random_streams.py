@@ -94,11 +94,8 @@ def test_an_executor_draws_nothing_in_inference() -> None:
         np.testing.assert_array_equal(got, want)
 
 
-LOADERS = {
-    "caller": {},
-    "threads": {"num_workers": 2, "thread_pool": True},
-    "processes": {"num_workers": 2},
-}
+LOADERS = {"caller": {}, "threads": {"num_workers": 2, "thread_pool": True}}
+LOADERS["processes"] = {"num_workers": 2}
 
 
 def noisy(index: int) -> Any:
@@ -109,9 +106,8 @@ def load(kind: str, passes: int = 2) -> tuple[list[Any], list[Any]]:
     """Return the batches, and what the program draws beside them."""
     mx.random.seed(7)
     np.random.seed(7)
-    loader = data.DataLoader(
-        data.SimpleDataset(list(range(10))).transform(noisy), 4, shuffle=True, **LOADERS[kind]
-    )
+    samples = data.SimpleDataset(list(range(10))).transform(noisy)
+    loader = data.DataLoader(samples, 4, shuffle=True, **LOADERS[kind])
     batches, drawn = [], []
     for _ in range(passes):
         for batch in loader:

@@ -54,9 +54,8 @@ def assert_same(got: Any, want: Any, tol: float = 1e-5) -> None:
 def test_a_layer_computes_what_its_stack_of_cells_computes(
     kind: str, bidirectional: bool, layout: str
 ) -> None:
-    layer = layers(num_layers=2, bidirectional=bidirectional, layout=layout, input_size=INPUTS)[
-        kind
-    ]
+    options = {"num_layers": 2, "bidirectional": bidirectional, "layout": layout}
+    layer = layers(input_size=INPUTS, **options)[kind]
     fill(layer)
     stack = layer._unfuse()
     x = data(*((STEPS, BATCH) if layout == "TNC" else (BATCH, STEPS)), INPUTS)
@@ -264,9 +263,8 @@ def test_unroll_takes_and_gives_lists_and_arrays(kind: str, layout: str, merge: 
     steps = [data(BATCH, HIDDEN, seed=t) for t in range(STEPS)]
     axis = layout.find("T")
     from_list, states = cell.unroll(STEPS, steps, layout=layout, merge_outputs=merge)
-    from_array, more_states = cell.unroll(
-        STEPS, mx.nd.stack(*steps, axis=axis), layout=layout, merge_outputs=merge
-    )
+    options, stacked = {"layout": layout, "merge_outputs": merge}, mx.nd.stack(*steps, axis=axis)
+    from_array, more_states = cell.unroll(STEPS, stacked, **options)
     if merge is True:
         assert from_list.shape[axis] == STEPS
         assert from_list.shape == from_array.shape
@@ -347,11 +345,8 @@ def test_zoneout_keeps_old_values_of_random_elements() -> None:
 
 def test_variational_masks_are_the_same_at_all_steps() -> None:
     for states in (0.0, 0.4):
-        cell = contrib_rnn.VariationalDropoutCell(
-            rnn.RNNCell(50, activation="relu", i2h_bias_initializer="ones"),
-            drop_outputs=0.5,
-            drop_states=states,
-        )
+        base = rnn.RNNCell(50, activation="relu", i2h_bias_initializer="ones")
+        cell = contrib_rnn.VariationalDropoutCell(base, drop_outputs=0.5, drop_states=states)
         cell.initialize(mx.init.Uniform(0.01))
         with autograd.train_mode():
             outputs, _ = cell.unroll(STEPS, data(BATCH, STEPS, INPUTS), merge_outputs=True)
@@ -368,9 +363,8 @@ def test_dynamic_unroll_is_unroll() -> None:
         x = data(*((STEPS, BATCH) if layout == "TNC" else (BATCH, STEPS)), INPUTS)
         lengths = mx.nd.array([5, 1, 3])
         for valid in (None, lengths):
-            got = contrib_rnn.dynamic_unroll(
-                cell, x, cell.begin_state(BATCH), layout=layout, valid_length=valid
-            )
+            options = {"layout": layout, "valid_length": valid}
+            got = contrib_rnn.dynamic_unroll(cell, x, cell.begin_state(BATCH), **options)
             want = cell.unroll(STEPS, x, layout=layout, merge_outputs=True, valid_length=valid)
             assert_same(got, want)
 
@@ -424,9 +418,8 @@ def test_layers_and_cells_compose_symbols(tmp_path: Any) -> None:
     x = data(BATCH, STEPS, INPUTS)
     want = net(x)
     net.export(str(tmp_path / "net"))
-    loaded = gluon.SymbolBlock.imports(
-        str(tmp_path / "net-symbol.json"), ["data"], str(tmp_path / "net-0000.params")
-    )
+    files = [str(tmp_path / name) for name in ("net-symbol.json", "net-0000.params")]
+    loaded = gluon.SymbolBlock.imports(files[0], ["data"], files[1])
     assert_same(loaded(x), want)
     cell = rnn.BidirectionalCell(rnn.LSTMCell(HIDDEN, prefix="a_"), rnn.GRUCell(3, prefix="b_"))
     valid = mx.sym.var("valid")

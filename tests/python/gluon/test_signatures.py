@@ -42,11 +42,8 @@ def text(value: Any) -> str:
 @pytest.mark.parametrize("name", sorted(SIGNATURES))
 def test_the_arguments_are_those_of_1_9_1(name: str) -> None:
     parameters = inspect.signature(resolve(name)).parameters.values()
-    ours = [
-        p
-        for p in parameters
-        if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL) and p.name != "self"
-    ]
+    variadic = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    ours = [p for p in parameters if p.kind not in variadic and p.name != "self"]
     wanted = [(n, default) for n, default in SIGNATURES[name] if not n.startswith("*")]
     assert [p.name for p in ours[: len(wanted)]] == [n for n, _ in wanted]
     for parameter, (argument, default) in zip(ours, wanted):

@@ -194,11 +194,8 @@ def test_the_function_finds_calls_by_key() -> None:
         for x in on_devices(data, ctx):
             ones, zeros = nd.ones(2, ctx=x.ctx), nd.zeros(2, ctx=x.ctx)
             moving = [nd.zeros(2, ctx=x.ctx), nd.ones(2, ctx=x.ctx)]
-            results.append(
-                nd.contrib.SyncBatchNorm(
-                    x, ones, zeros, *moving, eps=EPSILON, ndev=2, key="a", output_mean_var=True
-                )
-            )
+            options = {"eps": EPSILON, "ndev": 2, "key": "a", "output_mean_var": True}
+            results.append(nd.contrib.SyncBatchNorm(x, ones, zeros, *moving, **options))
     mean, var = everything.mean((0, 2)), everything.var((0, 2))
     for _, got_mean, got_var in results:
         assert_allclose(got_mean.asnumpy(), mean, rtol=1e-5)
@@ -241,9 +238,8 @@ def test_a_pass_that_was_given_up_does_not_reach_into_the_next() -> None:
 def test_devices_of_different_channels_are_an_error() -> None:
     with autograd.record():
         ones, zeros = nd.ones(2), nd.zeros(2)
-        first = nd.contrib.SyncBatchNorm(
-            nd.ones((3, 2)), ones, zeros, nd.zeros(2), nd.ones(2), ndev=2, key="c"
-        )
+        arrays = [nd.ones((3, 2)), ones, zeros, nd.zeros(2), nd.ones(2)]
+        first = nd.contrib.SyncBatchNorm(*arrays, ndev=2, key="c")
         ones, zeros = nd.ones(3, ctx=mx.cpu(1)), nd.zeros(3, ctx=mx.cpu(1))
         with pytest.raises(ValueError, match="Concat: array 1"):
             nd.contrib.SyncBatchNorm(

@@ -173,9 +173,8 @@ class Product(gluon.HybridBlock):
     def __init__(self, units: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         with self.name_scope():
-            self.weight = self.params.get(
-                "weight", shape=(0, units), init="ones", allow_deferred_init=True
-            )
+            options = {"init": "ones", "allow_deferred_init": True}
+            self.weight = self.params.get("weight", shape=(0, units), **options)
 
     def hybrid_forward(self, F: Any, x: Any, weight: Any) -> Any:  # noqa: N803
         return F.dot(x, weight)

@@ -218,9 +218,8 @@ def test_which_store_two_contexts_get(
     kvstore: Any, given: bool | None, store: str | None, on_store: bool
 ) -> None:
     param = spread()
-    trainer = gluon.Trainer(
-        [param], "sgd", {"learning_rate": 0.1}, kvstore=kvstore, update_on_kvstore=given
-    )
+    options = {"kvstore": kvstore, "update_on_kvstore": given}
+    trainer = gluon.Trainer([param], "sgd", {"learning_rate": 0.1}, **options)
     assert trainer._kvstore_params == {"kvstore": kvstore, "update_on_kvstore": given}
     for _ in range(2):
         backward(param)
@@ -289,9 +288,8 @@ def test_gradients_are_compressed() -> None:
 @pytest.mark.parametrize("on_store", [True, False])
 def test_a_value_set_between_steps_counts(on_store: bool) -> None:
     param = spread()
-    trainer = gluon.Trainer(
-        [param], "sgd", {"learning_rate": 1.0, "momentum": 0.5}, update_on_kvstore=on_store
-    )
+    options = {"learning_rate": 1.0, "momentum": 0.5}
+    trainer = gluon.Trainer([param], "sgd", options, update_on_kvstore=on_store)
     backward(param)
     trainer.step(1)
     param.set_data(mx.nd.array([10.0]))

@@ -120,21 +120,10 @@ class ListAdam(mx.optimizer.Optimizer):
         if not isinstance(self.rescale_grad, nd.NDArray):
             self.rescale_grad = nd.full((1,), self.rescale_grad)
         mean, var = zip(*state)
-        nd.contrib.multi_adamw_update(
-            weight,
-            grad,
-            mean,
-            var,
-            rescale_grad=self.rescale_grad,
-            lrs=[1.0] * len(index),
-            wds=self._get_wds(index),
-            etas=self._get_lrs(index),
-            out=weight,
-            size=len(index),
-            beta1=0.9,
-            beta2=0.999,
-            epsilon=1e-6,
-        )
+        options = {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-6, "rescale_grad": self.rescale_grad}
+        options |= {"wds": self._get_wds(index), "etas": self._get_lrs(index)}
+        options |= {"lrs": [1.0] * len(index), "size": len(index)}
+        nd.contrib.multi_adamw_update(weight, grad, mean, var, out=weight, **options)
 
 
 def _step(params: list[gluon.Parameter], trainer: gluon.Trainer, batch_size: Any) -> None:
@@ -260,9 +249,7 @@ def test_arrays_that_change_make_a_new_plan(monkeypatch: pytest.MonkeyPatch) -> 
     for key, shape in shapes.items():
         store.init(key, mx.nd.zeros(shape))
     for keys in (("a", "b", "c"), ("a", "c"), ("b",), ("a", "b", "c")):
-        grads = {
-            key: [mx.nd.full(shapes[key], i + 1, ctx=mx.cpu(i)) for i in range(3)] for key in keys
-        }
+        grads = {k: [mx.nd.full(shapes[k], i + 1, ctx=mx.cpu(i)) for i in range(3)] for k in keys}
         pushpull_all(store, [(i, key, [], grads[key]) for i, key in enumerate(keys)], False)
         for arrays in grads.values():
             for array in arrays:
@@ -281,9 +268,7 @@ def test_row_sparse_gradients_among_dense_ones(optimizer: str) -> None:
     for sums in (pushpull_all, summed_by_key):
         store = mx.kv.create("device")
         store.set_optimizer(mx.optimizer.create(optimizer, learning_rate=0.1))
-        weights = {
-            key: [mx.nd.ones(shape, ctx=ctx) for ctx in contexts] for key, shape in shapes.items()
-        }
+        weights = {k: [mx.nd.ones(shape, ctx=c) for c in contexts] for k, shape in shapes.items()}
         for key, arrays in weights.items():
             store.init(key, arrays[0])
         rng = np.random.default_rng(2)

@@ -52,9 +52,8 @@ def check_near(found: dict[str, np.ndarray], exact: dict[str, np.ndarray], most:
 
 
 def cell(activation: str, pre_norm: bool, dtype: str) -> Any:
-    made = transformer.TransformerEncoderCell(
-        UNITS, HIDDEN, HEADS, 0.0, 0.0, activation, pre_norm, prefix="cell_"
-    )
+    sizes = (UNITS, HIDDEN, HEADS, 0.0, 0.0)
+    made = transformer.TransformerEncoderCell(*sizes, activation, pre_norm, prefix="cell_")
     return fill(made, dtype)
 
 
@@ -81,9 +80,8 @@ def test_gradients_of_a_tied_table(dtype: str) -> None:
     places = random.randint(0, LENGTH, (BATCH, masks))
 
     def of(dtype: str, hybrid: bool) -> dict[str, np.ndarray]:
-        backbone = transformer.BERTModel(
-            vocabulary, UNITS, HIDDEN, 1, HEADS, LENGTH, dropout=0.0, prefix="backbone_"
-        )
+        sizes = (vocabulary, UNITS, HIDDEN, 1, HEADS, LENGTH)
+        backbone = transformer.BERTModel(*sizes, dropout=0.0, prefix="backbone_")
         net = fill(transformer.BERTForPretraining(backbone, prefix="bert_"), dtype)
         inputs = [tokens, tokens % 2, np.full(BATCH, LENGTH), places]
         return gradients(net, [nd.array(a, dtype="int32") for a in inputs], hybrid)
@@ -146,10 +144,9 @@ def test_dropout_keeps_the_same_elements_in_every_dtype(dtype: str) -> None:
 def test_lamb_is_that_of_its_two_phases() -> None:
     # More than a block, less than one, and more than a thread takes.
     shapes = [(513,), (3, 5), (40, 1000)]
-    arrays = [
+    weights, grads, means, variances = (
         [nd.array(values(*s, seed=4 * i + k)) for i, s in enumerate(shapes)] for k in range(4)
-    ]
-    weights, grads, means, variances = arrays
+    )
     variances[:] = [nd.abs(v) for v in variances]
     expected = []
     for w, g, m, v in zip(weights, grads, means, variances):

@@ -83,10 +83,8 @@ def test_bert_of_pytorch_for_pretraining() -> None:
 
 
 def test_old_names_of_normalizations_and_wrappers() -> None:
-    old = {
-        "module." + re.sub(r"LayerNorm\.bias$", "LayerNorm.beta", name): array
-        for name, array in STATE.items()
-    }
+    old = {re.sub(r"LayerNorm\.bias$", "LayerNorm.beta", n): a for n, a in STATE.items()}
+    old = {f"module.{name}": array for name, array in old.items()}
     old = {re.sub(r"LayerNorm\.weight$", "LayerNorm.gamma", n): a for n, a in old.items()}
     check_pretraining(old, "bert")
 
@@ -240,9 +238,8 @@ def test_an_untied_decoder_is_refused_and_a_dropped_twin_is_found() -> None:
     gpt2 = reference.gpt2_state(VOCABULARY, UNITS, LAYERS, POSITIONS)
     decoder = transformer.GPTModel(VOCABULARY, UNITS, None, LAYERS, HEADS, POSITIONS)
     with pytest.raises(ValueError, match="lm_head.weight .* differs from wte.weight"):
-        transformer.load_weights(
-            decoder, {**gpt2, "lm_head.weight": gpt2["transformer.wte.weight"] + 1}, "gpt2"
-        )
+        other = {**gpt2, "lm_head.weight": gpt2["transformer.wte.weight"] + 1}
+        transformer.load_weights(decoder, other, "gpt2")
 
 
 def test_matrices_in_another_orientation_are_said() -> None:
@@ -253,14 +250,12 @@ def test_matrices_in_another_orientation_are_said() -> None:
     decoder = transformer.GPTModel(VOCABULARY, UNITS, None, LAYERS, HEADS, POSITIONS)
     words = r"h.0.attn.c_attn.weight\): \(36, 12\) given, \(12, 36\) expected: GPT-2's .*input, out"
     with pytest.raises(ShapeError, match=words):
-        transformer.load_weights(
-            decoder, turned(gpt2, "transformer.h.0.attn.c_attn.weight"), "gpt2"
-        )
+        other = turned(gpt2, "transformer.h.0.attn.c_attn.weight")
+        transformer.load_weights(decoder, other, "gpt2")
     words = r"ffn.expand.weight \(.*\): \(12, 20\) given, \(20, 12\) expected"
     with pytest.raises(ShapeError, match=words):
-        transformer.load_weights(
-            model(), turned(STATE, "bert.encoder.layer.0.intermediate.dense.weight"), "bert"
-        )
+        other = turned(STATE, "bert.encoder.layer.0.intermediate.dense.weight")
+        transformer.load_weights(model(), other, "bert")
 
 
 @pytest.mark.parametrize("part", [np.zeros((12, 7)), np.zeros(12), np.zeros(())])

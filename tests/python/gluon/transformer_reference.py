@@ -129,9 +129,8 @@ def bert(
         mixed = linear(state, f"{name}.attention.output.dense", joined(attention(*parts, allowed)))
         x = norm(state, f"{name}.attention.output.LayerNorm", x + mixed, eps)
         inner = gelu(linear(state, f"{name}.intermediate.dense", x))
-        x = norm(
-            state, f"{name}.output.LayerNorm", x + linear(state, f"{name}.output.dense", inner), eps
-        )
+        output = linear(state, f"{name}.output.dense", inner)
+        x = norm(state, f"{name}.output.LayerNorm", x + output, eps)
         number += 1
     return x
 
@@ -157,15 +156,10 @@ def gpt2_state(vocabulary: int, units: int, layers: int, positions: int) -> Arra
         "transformer.ln_f.weight": (units,),
         "transformer.ln_f.bias": (units,),
     }
+    parts = {"ln_1": (units,), "attn.c_attn": (units, 3 * units), "attn.c_proj": (units, units)}
+    parts |= {"ln_2": (units,), "mlp.c_fc": (units, 4 * units), "mlp.c_proj": (4 * units, units)}
     for number in range(layers):
-        for name, shape in (
-            ("ln_1", (units,)),
-            ("attn.c_attn", (units, 3 * units)),
-            ("attn.c_proj", (units, units)),
-            ("ln_2", (units,)),
-            ("mlp.c_fc", (units, 4 * units)),
-            ("mlp.c_proj", (4 * units, units)),
-        ):
+        for name, shape in parts.items():
             shapes[f"transformer.h.{number}.{name}.weight"] = shape
             shapes[f"transformer.h.{number}.{name}.bias"] = shape[-1:]
     return random_arrays(shapes, 2)

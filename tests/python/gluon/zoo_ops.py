@@ -35,12 +35,10 @@ SMALL: dict[str, Callable[[], gluon.HybridBlock]] = {
 }
 # Made eagerly around a training step: initializers, optimizer (also with float32 weights beside
 # half ones, and several at once), gradient clipping, loss scaling, copies and casts.
-AROUND = set(
-    """_copyto _full _ones _zeros all_finite amp_cast amp_multicast argmax Cast clip
+AROUND = """_copyto _full _ones _zeros all_finite amp_cast amp_multicast argmax Cast clip
     mp_sgd_mom_update mp_sgd_update multi_all_finite multi_mp_sgd_mom_update multi_mp_sgd_update
     multi_sgd_mom_update multi_sgd_update multi_sum_sq random_normal random_uniform
     sgd_mom_update sgd_update zeros_like""".split()
-)
 
 
 def train_once(net: gluon.HybridBlock, dtype: str) -> None:
@@ -81,12 +79,11 @@ def main() -> None:
     for make in SMALL.values():
         train_once(make(), "float32")
     found = dumped_ops(Path(os.environ["MXLITE_DUMP_GRAPH"]))
-    public = {
-        name: op["name"] for op in mx._core.list_ops() for name in (op["name"], *op["aliases"])
-    }
+    ops = mx._core.list_ops()
+    public = {name: op["name"] for op in ops for name in (op["name"], *op["aliases"])}
     canonical = {
-        public.get(name, name) for name in found | AROUND
-    }  # graphs hold internal ones, too
+        public.get(name, name) for name in found.union(AROUND)
+    }  # graphs hold internal ones
     sys.stdout.write("\n".join(sorted(canonical)) + "\n")
 
 

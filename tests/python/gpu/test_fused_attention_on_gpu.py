@@ -138,9 +138,8 @@ def test_gradients_of_gradients_with_dropout_are_refused() -> None:
     with autograd.record():
         y = fused(*arrays[:3], dropout=0.5)
         with pytest.raises(mx.base.MXNetError, match="MXLITE_CUDNN_ATTENTION=0"):
-            grads = autograd.grad(
-                [y], arrays[:3], head_grads=[arrays[3]], create_graph=True, retain_graph=True
-            )
+            options = {"create_graph": True, "retain_graph": True}
+            grads = autograd.grad([y], arrays[:3], head_grads=[arrays[3]], **options)
             grads[0].wait_to_read()
 
 
@@ -158,10 +157,8 @@ def test_the_reason_for_the_choice_is_printed() -> None:
         environment = {"MXLITE_VERBOSE": "dispatch", "MXLITE_CUDNN_ATTENTION": value}
         error = run_python("-c", textwrap.dedent(program), environment=environment).stderr
         lines[value] = [line for line in error.splitlines() if "-> cudnn: " in line]
-    assert [line.split("-> cudnn: ")[1] for line in lines["1"]] == [
-        "chosen",
-        "dtype, float16 or bfloat16 expected",
-    ]
+    reasons = [line.split("-> cudnn: ")[1] for line in lines["1"]]
+    assert reasons == ["chosen", "dtype, float16 or bfloat16 expected"]
     assert all(line.endswith("MXLITE_CUDNN_ATTENTION=0") for line in lines["0"])
 
 

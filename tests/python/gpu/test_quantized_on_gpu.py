@@ -28,9 +28,8 @@ class Convolutions(HybridBlock):
                 ("low", np.float32([-1])),
                 ("high", np.float32([1])),
             ):
-                setattr(
-                    self, name, self.params.get_constant(name, nd.array(value, dtype=value.dtype))
-                )
+                constant = self.params.get_constant(name, nd.array(value, dtype=value.dtype))
+                setattr(self, name, constant)
         self.filters, self.second = filters, second
 
     def hybrid_forward(self, F: Any, x: Any, **p: Any) -> Any:
@@ -90,13 +89,9 @@ def test_sums_of_hybridized_convolutions_are_exact(shape: tuple[int, ...], dtype
 
     rng = np.random.RandomState(2)
     low = 0 if dtype == "uint8" else -128
-    arrays = [
-        rng.randint(low, low + 256, shape).astype(dtype),
-        rng.randint(-128, 128, (8, shape[1], *kernel)).astype("int8"),
-        rng.randint(-128, 128, 8).astype("int8"),
-        np.float32([-1]),
-        np.float32([1]),
-    ]
+    weights = [rng.randint(-128, 128, s).astype("int8") for s in ((8, shape[1], *kernel), 8)]
+    arrays = [rng.randint(low, low + 256, shape).astype(dtype), *weights]
+    arrays += [np.float32([-1]), np.float32([1])]
 
     def on(ctx: mx.Context) -> list[nd.NDArray]:
         return [nd.array(a, ctx=ctx, dtype=a.dtype) for a in arrays]

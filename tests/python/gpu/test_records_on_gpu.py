@@ -25,9 +25,8 @@ def test_batches_lie_in_page_locked_memory_while_a_gpu_is_used(tmp_path: Path) -
                 pytest.skip("this build decodes no images")
     nd.ones((1,), ctx=mx.gpu(0)).wait_to_read()
     before = pinned_bytes()
-    batches = mx.io.ImageRecordIter(
-        path_imgrec=path, data_shape=(3, 16, 16), batch_size=4, prefetch_buffer=1
-    )
+    options = {"batch_size": 4, "prefetch_buffer": 1}
+    batches = mx.io.ImageRecordIter(path_imgrec=path, data_shape=(3, 16, 16), **options)
     batch = batches.next()
     assert pinned_bytes() - before >= 4 * 3 * 16 * 16 * 4
     data, label = batch.data[0], batch.label[0]

@@ -32,9 +32,8 @@ def turned(count: int) -> np.ndarray:
     rng = np.random.default_rng(count)
     centre = rng.uniform(-8, [WIDTH / SCALE, HEIGHT / SCALE], (count, 2))
     size = np.exp(rng.uniform(0, 4.5, (count, 2)))
-    rois = np.concatenate(
-        [rng.integers(0, 2, (count, 1)), centre, size, rng.uniform(-180, 180, (count, 1))], -1
-    )
+    image, angle = rng.integers(0, 2, (count, 1)), rng.uniform(-180, 180, (count, 1))
+    rois = np.concatenate([image, centre, size, angle], -1)
     rois[0] = [0, 60, 20, 400, 300, 33]
     rois[1] = [-1, 0, 0, 20, 20, 0]
     rois[2] = [1, 900, 900, 40, 30, 20]
@@ -42,33 +41,19 @@ def turned(count: int) -> np.ndarray:
     return np.round(rois * 4) / 4
 
 
+ALIGNED = {"pooled_size": (7, 7), "sample_ratio": 2, "aligned": True}
+BY_POSITION = {"pooled_size": (2, 3), "position_sensitive": True}
+# Bins of whole quarters: where a border between pixels is met, both devices must meet it.
+QUARTERS = {"output_dim": 2, "pooled_size": 4, "group_size": 3}
+PARTS = {"output_dim": 2, "group_size": 2, "pooled_size": 3, "sample_per_part": 3, "no_trans": True}
 # Channels, the operator and its options.
 POOLINGS: dict[str, tuple[int, Any, dict[str, Any]]] = {
     "ROIPooling": (11, nd.ROIPooling, {"pooled_size": (3, 5)}),
     "ROIAlign": (11, nd.contrib.ROIAlign, {"pooled_size": (3, 5)}),
-    "ROIAlign, aligned samples": (
-        *(3, nd.contrib.ROIAlign),
-        {"pooled_size": (7, 7), "sample_ratio": 2, "aligned": True},
-    ),
-    "ROIAlign, position-sensitive": (
-        *(18, nd.contrib.ROIAlign),
-        {"pooled_size": (2, 3), "position_sensitive": True},
-    ),
-    # Bins of whole quarters: where a border between pixels is met, both devices must meet it.
-    "PSROIPooling": (
-        *(18, nd.contrib.PSROIPooling),
-        {"output_dim": 2, "pooled_size": 4, "group_size": 3},
-    ),
-    "DeformablePSROIPooling": (
-        *(8, nd.contrib.DeformablePSROIPooling),
-        {
-            "output_dim": 2,
-            "group_size": 2,
-            "pooled_size": 3,
-            "sample_per_part": 3,
-            "no_trans": True,
-        },
-    ),
+    "ROIAlign, aligned samples": (3, nd.contrib.ROIAlign, ALIGNED),
+    "ROIAlign, position-sensitive": (18, nd.contrib.ROIAlign, BY_POSITION),
+    "PSROIPooling": (18, nd.contrib.PSROIPooling, QUARTERS),
+    "DeformablePSROIPooling": (8, nd.contrib.DeformablePSROIPooling, PARTS),
     "RROIAlign": (11, nd.contrib.RROIAlign, {"pooled_size": (3, 5)}),
     "RROIAlign, samples": (3, nd.contrib.RROIAlign, {"pooled_size": (2, 2), "sampling_ratio": 3}),
 }
@@ -79,9 +64,7 @@ def pooling(name: str) -> tuple[int, Any]:
     return channels, lambda x, rois: operator(x, rois, spatial_scale=SCALE, **options)
 
 
-def gradients(
-    function: Any, arrays: list[np.ndarray], rois: np.ndarray, dtype: str, ctx: Any
-) -> list[np.ndarray]:
+def gradients(function: Any, arrays: Any, rois: Any, dtype: str, ctx: Any) -> list[np.ndarray]:
     """Return the gradients of the arrays; heads are whole numbers."""
     made = [variable(nd.array(a, ctx=ctx, dtype="float32").astype(dtype)) for a in arrays]
     with autograd.record():
@@ -93,9 +76,7 @@ def gradients(
 
 
 def compare(function: Any, arrays: list[np.ndarray], rois: np.ndarray, dtype: str) -> None:
-    expected, found = (
-        gradients(function, arrays, rois, dtype, ctx) for ctx in (mx.cpu(), mx.gpu(0))
-    )
+    expected, found = (gradients(function, arrays, rois, dtype, c) for c in (mx.cpu(), mx.gpu(0)))
     for e, f in zip(expected, found):
         assert np.abs(e).max() > 1
         allowed = TOLERANCE[dtype] * float(np.abs(e).max())

@@ -75,9 +75,8 @@ def test_exported_templates_take_arrays_and_numbers(cpp_type: str, dtype: str, v
     name = f"fill<{'signed char' if cpp_type == 'char' else cpp_type}>"
     module = mx.rtc.CudaModule(source, exports=(name,))
     x = nd.zeros((7,), ctx=mx.gpu(0), dtype=dtype)
-    module.get_kernel(name, f"{cpp_type}*, {cpp_type}").launch(
-        (x, value), mx.gpu(0), (1, 1, 1), (7, 1, 1)
-    )
+    kernel = module.get_kernel(name, f"{cpp_type}*, {cpp_type}")
+    kernel.launch((x, value), mx.gpu(0), (1, 1, 1), (7, 1, 1))
     np.testing.assert_array_equal(x.asnumpy(), np.full(7, value, dtype))
 
 

@@ -116,14 +116,9 @@ def test_long_lists_of_rows_are_in_order(share: float) -> None:
 
 def test_transforms_give_what_they_give_on_the_cpu() -> None:
     image = np.random.RandomState(3).randint(0, 256, (20, 30, 3)).astype("uint8")
-    steps = transforms.Compose(
-        [
-            transforms.Resize(12, keep_ratio=True),
-            transforms.CenterCrop((10, 8)),
-            transforms.ToTensor(),
-            transforms.Normalize((0.4, 0.5, 0.6), (0.2, 0.3, 0.4)),
-        ]
-    )
+    cut = [transforms.Resize(12, keep_ratio=True), transforms.CenterCrop((10, 8))]
+    normalize = transforms.Normalize((0.4, 0.5, 0.6), (0.2, 0.3, 0.4))
+    steps = transforms.Compose([*cut, transforms.ToTensor(), normalize])
     want, got = (steps(nd.array(image, dtype="uint8", ctx=ctx)) for ctx in DEVICES)
     assert got.ctx == mx.gpu(0)
     np.testing.assert_allclose(got.asnumpy(), want.asnumpy(), 1e-5, 1e-6)

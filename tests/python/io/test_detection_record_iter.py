@@ -11,6 +11,7 @@ import pytest
 from record_files import write_records
 
 HEADER = [4.0, 5.0, 80.0, 60.0]
+CROPPED = {"rand_crop_prob": 1, "data_shape": (3, 120, 160)}
 
 
 @pytest.fixture()
@@ -78,12 +79,7 @@ def test_labels_are_padded_to_the_longest(rec: str) -> None:
     [
         {"rand_mirror_prob": 1},
         {"rand_pad_prob": 1, "max_pad_scale": 3, "fill_value": 0, "data_shape": (3, 120, 160)},
-        {
-            "rand_crop_prob": 1,
-            "min_crop_scales": (0.6,),
-            "max_crop_scales": (0.9,),
-            "data_shape": (3, 120, 160),
-        },
+        {**CROPPED, "min_crop_scales": (0.6,), "max_crop_scales": (0.9,)},
         {"resize": 90, "data_shape": (3, 90, 120), "inter_method": 0},
     ],
 )

@@ -84,9 +84,8 @@ def test_a_record_file_that_is_truncated_while_it_is_read_is_an_error(tmp_path: 
 def test_an_image_iterator_over_a_truncated_file_raises(tmp_path: Path) -> None:
     image = np.random.RandomState(0).randint(0, 255, (64, 64, 3)).astype(np.uint8)
     path = write_records(tmp_path, [image] * 200, png=True)
-    batches = mx.io.ImageRecordIter(
-        path_imgrec=path, data_shape=(3, 32, 32), batch_size=4, prefetch_buffer=1
-    )
+    options = {"batch_size": 4, "prefetch_buffer": 1}
+    batches = mx.io.ImageRecordIter(path_imgrec=path, data_shape=(3, 32, 32), **options)
     next(batches)
     os.truncate(path, os.path.getsize(path) // 10)
     assert_raises_regex(RecordError, r"a\.rec.*(truncated|beyond the end)", list, batches)
@@ -184,9 +183,8 @@ def test_names_that_are_not_utf8(tmp_path: Path) -> None:
     record = write_records(Path(folder), [np.zeros((4, 4, 3), np.uint8)], [3.0], png=True)
     index = f"{folder}/a.idx"
     assert mx.recordio.MXIndexedRecordIO(index, record, "r").read_idx(0)
-    images = mx.io.ImageRecordIter(
-        path_imgrec=record, path_imgidx=index, data_shape=(3, 4, 4), batch_size=1
-    )
+    options = {"path_imgrec": record, "path_imgidx": index, "data_shape": (3, 4, 4)}
+    images = mx.io.ImageRecordIter(batch_size=1, **options)
     assert images.next().label[0].asscalar() == 3
     with open(f"{folder}/a.csv", "w") as file:
         file.write("5\n")

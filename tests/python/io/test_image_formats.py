@@ -24,9 +24,8 @@ def encode(pixels: Any, png: bool = False) -> bytes:
 
 
 def pixels_of(path: str, shape: tuple[int, int, int], **options: Any) -> list[Any]:
-    batches = mx.io.ImageRecordUInt8Iter(
-        path_imgrec=path, data_shape=shape, batch_size=1, verbose=0, **options
-    )
+    given = {"path_imgrec": path, "data_shape": shape, "verbose": 0, **options}
+    batches = mx.io.ImageRecordUInt8Iter(batch_size=1, **given)
     return [batch.data[0].asnumpy()[0] for batch in batches]
 
 
@@ -39,9 +38,8 @@ def test_one_pass_gives_the_pixels_of_decode_resize_crop(
     tmp_path: Path, gray: bool, resize: int
 ) -> None:
     side, channels = 96, 1 if gray else 3
-    images = [
-        encode(PHOTO[:h, :w, 0] if i % 2 else PHOTO[:h, :w]) for i, (h, w) in enumerate(SIZES)
-    ]
+    cuts = enumerate(PHOTO[:h, :w] for h, w in SIZES)
+    images = [encode(cut[..., 0] if i % 2 else cut) for i, cut in cuts]
     path = write_records(tmp_path, images)
     found = pixels_of(path, (channels, side, side), resize=resize, mirror=1)
     compared = 0
@@ -162,9 +160,8 @@ def test_cameras_that_were_turned(tmp_path: Path, orientation: int, behind_jfif:
     assert_array_equal(unpacked[..., ::-1], upright)
     path = write_records(tmp_path, [image])
     assert_array_equal(pixels_of(path, (3, *upright.shape[:2]))[0], upright.transpose(2, 0, 1))
-    assert_array_equal(
-        pixels_of(path, (3, 40, 56), apply_exif_orientation=False)[0], stored.transpose(2, 0, 1)
-    )
+    kept = pixels_of(path, (3, 40, 56), apply_exif_orientation=False)[0]
+    assert_array_equal(kept, stored.transpose(2, 0, 1))
 
 
 def test_turned_images_are_resized_and_cropped_as_upright_ones(tmp_path: Path) -> None:

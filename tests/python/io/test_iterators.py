@@ -104,11 +104,9 @@ def test_resize_iter_begins_again_as_often_as_needed() -> None:
 
 def test_prefetching_joins_and_renames() -> None:
     parts = [mx.io.NDArrayIter(rows(5), np.arange(5), 2) for _ in range(2)]
-    both = mx.io.PrefetchingIter(
-        parts,
-        rename_data=[{"data": "left"}, {"data": "right"}],
-        rename_label=[{"softmax_label": "l"}, {"softmax_label": "r"}],
-    )
+    data_names, label_names = [{"data": "left"}, {"data": "right"}], ["l", "r"]
+    label_names = [{"softmax_label": name} for name in label_names]
+    both = mx.io.PrefetchingIter(parts, rename_data=data_names, rename_label=label_names)
     assert [d.name for d in both.provide_data] == ["left", "right"]
     assert [d.name for d in both.provide_label] == ["l", "r"]
     for _ in range(3):
@@ -155,9 +153,8 @@ def test_sparse_matrices_of_scipy_are_data() -> None:
 def test_rows_of_csr_arrays_are_shuffled() -> None:
     dense = np.float32([[1, 0, 2], [0, 0, 0], [0, 3, 0], [4, 0, 0], [0, 5, 6]])
     np.random.seed(3)
-    batches = mx.io.NDArrayIter(
-        mx.nd.array(dense).tostype("csr"), np.arange(5), 2, True, last_batch_handle="discard"
-    )
+    csr = mx.nd.array(dense).tostype("csr")
+    batches = mx.io.NDArrayIter(csr, np.arange(5), 2, True, last_batch_handle="discard")
     orders = []
     for _ in range(2):
         for batch in batches:

@@ -44,9 +44,8 @@ def test_bytes_are_those_of_1_9_1(tmp_path: Path) -> None:
         "0a23d7ce 04000020 7778797a 0a23d7ce 05000060 7461696c 21000000 0a23d7ce 00000000"
     )
     whole = written(tmp_path / "b.rec", [MAGIC * 3])
-    assert whole.hex(" ", 4) == (
-        "0a23d7ce 00000020 0a23d7ce 00000040 0a23d7ce 00000040 0a23d7ce 00000060"
-    )
+    words = "0a23d7ce 00000020 0a23d7ce 00000040 0a23d7ce 00000040 0a23d7ce 00000060"
+    assert whole.hex(" ", 4) == words
 
 
 def test_records_come_back(tmp_path: Path) -> None:
@@ -115,9 +114,8 @@ def test_truncated_file_keeps_whole_records(tmp_path: Path, cut: int) -> None:
 def test_many_damages_lose_only_themselves(tmp_path: Path) -> None:
     path = tmp_path / "a.rec"
     rng = np.random.default_rng(3)
-    records = [
-        struct.pack("<I", i) + rng.bytes(int(n)) for i, n in enumerate(rng.integers(0, 90, 5000))
-    ]
+    sizes = enumerate(rng.integers(0, 90, 5000))
+    records = [struct.pack("<I", i) + rng.bytes(int(n)) for i, n in sizes]
     offsets, raw = [], b""
     raw = bytearray(written(path, records))
     position = 0

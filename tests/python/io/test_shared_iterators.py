@@ -122,9 +122,8 @@ def test_prefetching_iterator_of_a_parent_process_is_an_error() -> None:
 
 def iterator(folder: Path) -> Any:
     path = write_records(folder, [np.zeros((16, 16, 3), np.uint8)] * 40)
-    reader = mx.io.ImageRecordIter(
-        path_imgrec=path, data_shape=(3, 16, 16), batch_size=2, preprocess_threads=2
-    )
+    options = {"batch_size": 2, "preprocess_threads": 2}
+    reader = mx.io.ImageRecordIter(path_imgrec=path, data_shape=(3, 16, 16), **options)
     reader.next()
     return reader
 

@@ -31,15 +31,12 @@ def epochs(batches: mx.io.MXDataIter, count: int = 2) -> list[list[Any]]:
 def test_csv_rows_in_batches_the_last_one_wraps(tmp_path: Path) -> None:
     data = write(tmp_path / "d.csv", "1,2\n3, -4.5\r\n\n+5e1,6,\n")
     labels = write(tmp_path / "l.csv", "7\n8\n9")
-    batches = mx.io.CSVIter(
-        data_csv=data, data_shape=(2,), label_csv=labels, batch_size=2, ctx="cpu"
-    )
+    options = {"data_csv": data, "data_shape": (2,), "label_csv": labels, "ctx": "cpu"}
+    batches = mx.io.CSVIter(batch_size=2, **options)
     assert batches.provide_data == [("data", (2, 2))]
     assert batches.provide_label == [("softmax_label", (2,))]
-    expected = [
-        ([[1, 2], [3, -4.5]], [7, 8], 0, [0, 1]),
-        ([[50, 6], [1, 2]], [9, 7], 1, [2, 0]),
-    ]
+    first, last = ([[1, 2], [3, -4.5]], [7, 8], 0, [0, 1]), ([[50, 6], [1, 2]], [9, 7], 1, [2, 0])
+    expected = [first, last]
     assert epochs(batches) == [expected, expected]
     with pytest.raises(StopIteration):
         for _ in range(3):
@@ -48,9 +45,8 @@ def test_csv_rows_in_batches_the_last_one_wraps(tmp_path: Path) -> None:
 
 def test_csv_without_rounding_fills_with_zeros(tmp_path: Path) -> None:
     data = write(tmp_path / "d.csv", "1,2,3,4\n5,6,7,8\n9,10,11,12\n")
-    batches = mx.io.CSVIter(
-        data_csv=data, data_shape=(2, 2), batch_size=2, round_batch=0, dtype="int64"
-    )
+    options = {"data_csv": data, "data_shape": (2, 2), "dtype": "int64"}
+    batches = mx.io.CSVIter(batch_size=2, round_batch=0, **options)
     first, last = epochs(batches, 1)[0]
     assert first[:2] == ([[[1, 2], [3, 4]], [[5, 6], [7, 8]]], [0, 0])
     assert last == ([[[9, 10], [11, 12]], [[0, 0], [0, 0]]], [0, 0], 1, [2, -1])
@@ -65,9 +61,8 @@ def test_csv_without_rounding_fills_with_zeros(tmp_path: Path) -> None:
 def test_csv_takes_whole_numbers_as_numpy_writes_them(tmp_path: Path, dtype: str) -> None:
     values = np.array([[0, -3], [2**31 - 1, 10]])
     np.savetxt(tmp_path / "d.csv", values, delimiter=",")
-    batches = mx.io.CSVIter(
-        data_csv=str(tmp_path / "d.csv"), data_shape=(2,), batch_size=2, dtype=dtype
-    )
+    path = str(tmp_path / "d.csv")
+    batches = mx.io.CSVIter(data_csv=path, data_shape=(2,), batch_size=2, dtype=dtype)
     assert_array_equal(batches.next().data[0].asnumpy(), values)
     for number in ("1.5", "1e-1", "1e300", "2.5e9" if dtype == "int32" else "1e17", "1e"):
         path = write(tmp_path / "bad.csv", f"{number},2\n")
@@ -86,20 +81,29 @@ def test_csv_values_are_those_of_numpy(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("kind", "text", "words"),
     [
-        ("1,2\n3\n", "line 2: '3': 1 columns given, 2 expected"),
-        ("1,2\n3,4,5\n", "line 2: '3,4,5': more than 2 columns"),
-        ("1,2\n\nx,4\n", "line 3: 'x,4': column 1 of 2 is not a number"),
-        ("1;2\n", "line 1: '1;2': column 1 of 2 is not a number"),
-        ("1,2e999\n", "column 2 of 2 is not a number of the dtype"),
+        ("csv", "1,2\n3\n", "line 2: '3': 1 columns given, 2 expected"),
+        ("csv", "1,2\n3,4,5\n", "line 2: '3,4,5': more than 2 columns"),
+        ("csv", "1,2\n\nx,4\n", "line 3: 'x,4': column 1 of 2 is not a number"),
+        ("csv", "1;2\n", "line 1: '1;2': column 1 of 2 is not a number"),
+        ("csv", "1,2e999\n", "column 2 of 2 is not a number of the dtype"),
+        ("libsvm", "1 3:1\n", "column 3 given, 0 to 2 expected"),
+        ("libsvm", "1 0:1\n0 -1:2\n", "line 2: '0 -1:2': column -1 given"),
+        ("libsvm", "1 1:1 1:2\n", "column 1 given twice"),
+        ("libsvm", "1 2:1 1:2 0:3 2:1\n", "column 2 given twice"),
+        ("libsvm", "a 1:1\n", "it does not begin with a number"),
+        ("libsvm", "1 1\n", "pairs column:value expected"),
+        ("libsvm", "1 1:\n", "column 1 has no number as its value"),
     ],
 )
-def test_csv_errors_name_the_line(tmp_path: Path, text: str, words: str) -> None:
-    path = write(tmp_path / "d.csv", text)
-    with pytest.raises(mx.base.RecordError, match="d.csv") as error:
-        for _ in mx.io.CSVIter(data_csv=path, data_shape=(2,), batch_size=1):
-            pass
+def test_errors_name_the_line(tmp_path: Path, kind: str, text: str, words: str) -> None:
+    path = write(tmp_path / "d.txt", text)
+    with pytest.raises(mx.base.RecordError, match="d.txt") as error:
+        if kind == "csv":
+            list(mx.io.CSVIter(data_csv=path, data_shape=(2,), batch_size=1))
+        else:
+            list(mx.io.LibSVMIter(data_libsvm=path, data_shape=(3,), batch_size=1))
     assert words in str(error.value)
 
 
@@ -149,9 +153,8 @@ def test_libsvm_labels_of_their_own(tmp_path: Path) -> None:
         data_libsvm=path, data_shape=(3,), label_libsvm=labels, label_shape=(3,), batch_size=4
     ).next()
     assert batch.label[0].stype == "csr"
-    assert_allclose(
-        batch.label[0].asnumpy(), [[0, 0, 0], [0.125, 0, 0], [0, 0, 1.2], [0, 1, -1.2]], rtol=1e-6
-    )
+    expected = [[0, 0, 0], [0.125, 0, 0], [0, 0, 1.2], [0, 1, -1.2]]
+    assert_allclose(batch.label[0].asnumpy(), expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 7, 50])
@@ -159,31 +162,10 @@ def test_libsvm_parts_cover_every_line_once(tmp_path: Path, parts: int) -> None:
     path = write(tmp_path / "d.svm", "".join(f"{i} {i % 9}:1\n" for i in range(23)))
     seen: list[float] = []
     for part in range(parts):
-        batches = mx.io.LibSVMIter(
-            data_libsvm=path, data_shape=(9,), batch_size=1, num_parts=parts, part_index=part
-        )
+        options = {"num_parts": parts, "part_index": part}
+        batches = mx.io.LibSVMIter(data_libsvm=path, data_shape=(9,), batch_size=1, **options)
         seen += [float(batch.label[0].asscalar()) for batch in batches]
     assert seen == list(range(23))
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("1 3:1\n", "column 3 given, 0 to 2 expected"),
-        ("1 0:1\n0 -1:2\n", "line 2: '0 -1:2': column -1 given"),
-        ("1 1:1 1:2\n", "column 1 given twice"),
-        ("1 2:1 1:2 0:3 2:1\n", "column 2 given twice"),
-        ("a 1:1\n", "it does not begin with a number"),
-        ("1 1\n", "pairs column:value expected"),
-        ("1 1:\n", "column 1 has no number as its value"),
-    ],
-)
-def test_libsvm_errors_name_the_line(tmp_path: Path, text: str, words: str) -> None:
-    path = write(tmp_path / "d.svm", text)
-    with pytest.raises(mx.base.RecordError) as error:
-        for _ in mx.io.LibSVMIter(data_libsvm=path, data_shape=(3,), batch_size=1):
-            pass
-    assert words in str(error.value)
 
 
 def test_libsvm_sizes_are_limited(tmp_path: Path) -> None:
@@ -289,9 +271,8 @@ def made(kind: str, folder: Path, **options: Any) -> mx.io.MXDataIter:
         return mx.io.CSVIter(**{**given, **options})
     if kind == "libsvm":
         data = write(folder / "d.svm", "".join(f"{i} 0:{i} 2:{i + 0.5}\n" for i in range(7)))
-        return mx.io.LibSVMIter(
-            **{"data_libsvm": data, "data_shape": (3,), "batch_size": 3, **options}
-        )
+        given = {"data_libsvm": data, "data_shape": (3,), "batch_size": 3}
+        return mx.io.LibSVMIter(**{**given, **options})
     return mx.io.MNISTIter(**{**mnist(folder), "batch_size": 2, "seed": 4, "silent": 1, **options})
 
 

@@ -96,9 +96,8 @@ def test_lists_in_chunks_and_parts(images: Path) -> None:
     prefix = images.parent / "y"
     options = ("--chunks", 2, "--train-ratio", 0.6, "--test-ratio", 0.2)
     assert run("--list", "--recursive", *options, prefix, images) == 0
-    counts = {
-        path.name: len(path.read_text().splitlines()) for path in images.parent.glob("y*.lst")
-    }
+    lists = images.parent.glob("y*.lst")
+    counts = {path.name: len(path.read_text().splitlines()) for path in lists}
     assert counts == {
         f"y_{chunk}_{part}.lst": count
         for chunk in (0, 1)
@@ -114,12 +113,8 @@ def test_pass_through_keeps_bytes_and_order(images: Path) -> None:
     found = records(images.parent / "x.rec")
     assert [(str(h.id), h.label) for h, _ in found] == [(line[0], float(line[1])) for line in lines]
     assert [image for _, image in found] == [(images / line[2]).read_bytes() for line in lines]
-    assert sorted(path.name for path in images.parent.iterdir()) == [
-        "images",
-        "x.idx",
-        "x.lst",
-        "x.rec",
-    ]
+    names = sorted(path.name for path in images.parent.iterdir())
+    assert names == ["images", "x.idx", "x.lst", "x.rec"]
 
 
 def test_resize_crop_color_and_encoding(images: Path, prefix: Path) -> None:
