@@ -54,10 +54,6 @@ class AttrScope(metaclass=_AttrScopeType):
         ----------
         attr : dict of str to str, or None
             Attributes that the user gave for one symbol.
-
-        Returns
-        -------
-        dict of str to str
         """
         return {**self._attr, **(attr or {})}
 
@@ -83,10 +79,5 @@ _state = _State()
 
 
 def current() -> AttrScope:
-    """Return the attribute scope of this thread.
-
-    Returns
-    -------
-    AttrScope
-    """
+    """Return the attribute scope of this thread."""
     return _state.scope

@@ -56,10 +56,6 @@ graphs_out_of_date = Provided()  # provided by gluon/parameter/bindings.py
 def set_recording(is_recording: bool) -> bool:
     """Switch recording of this thread on or off.
 
-    Parameters
-    ----------
-    is_recording : bool
-
     Returns
     -------
     bool
@@ -70,10 +66,6 @@ def set_recording(is_recording: bool) -> bool:
 
 def set_training(train_mode: bool) -> bool:
     """Switch training mode of this thread (Dropout, BatchNorm) on or off.
-
-    Parameters
-    ----------
-    train_mode : bool
 
     Returns
     -------
@@ -319,10 +311,6 @@ def detect_anomaly(enabled: bool = True) -> Iterator[None]:
     a whole program. An index outside of its axis, as a label 3 of 3 classes, is an IndexError in
     `pick` (and so in the losses of classes), `take` and `Embedding`, which otherwise take the
     nearest one as in MXNet 1.x.
-
-    Parameters
-    ----------
-    enabled : bool
 
     Examples
     --------

@@ -284,10 +284,6 @@ def shape_tuple(shape: Any, where: str) -> tuple[int, ...]:
     where : str
         Begins the message of the error.
 
-    Returns
-    -------
-    tuple of int
-
     Raises
     ------
     TypeError
@@ -347,12 +343,7 @@ def missing_attribute(owner: object, name: str) -> Any:
 
 
 def keywords_of(kind: type) -> list[str]:
-    """Return the names of the arguments of ``__init__`` of a class and its bases.
-
-    Parameters
-    ----------
-    kind : type
-    """
+    """Return the names of the arguments of ``__init__`` of a class and its bases."""
     names: dict[str, None] = {}
     for base in kind.__mro__:
         if "__init__" in vars(base) and base is not object:
@@ -445,12 +436,7 @@ def data_dir() -> str:
 
 
 def data_dir_default() -> str:
-    """Return the folder of downloads where ``MXNET_HOME`` is not set: ``~/.mxnet``.
-
-    Returns
-    -------
-    str
-    """
+    """Return the folder of downloads where ``MXNET_HOME`` is not set: ``~/.mxnet``."""
     import os
 
     return os.path.join(os.path.expanduser("~"), ".mxnet")

@@ -32,25 +32,12 @@ copyreg.pickle(Context, _reduced)  # protocols 0 and 1 cannot make the object of
 
 
 def cpu(device_id: int = 0) -> Context:
-    """Return a CPU context. All CPU contexts share memory and threads but compare different.
-
-    Parameters
-    ----------
-    device_id : int
-
-    Returns
-    -------
-    Context
-    """
+    """Return a CPU context. All CPU contexts share memory and threads but compare different."""
     return Context("cpu", device_id)
 
 
 def gpu(device_id: int = 0) -> Context:
     """Return the context of a CUDA device.
-
-    Parameters
-    ----------
-    device_id : int
 
     Returns
     -------
@@ -61,35 +48,17 @@ def gpu(device_id: int = 0) -> Context:
 
 
 def cpu_pinned(device_id: int = 0) -> Context:
-    """Return the context of page-locked host memory.
-
-    Parameters
-    ----------
-    device_id : int
-
-    Returns
-    -------
-    Context
-    """
+    """Return the context of page-locked host memory."""
     return Context("cpu_pinned", device_id)
 
 
 def num_gpus() -> int:
-    """Return the number of CUDA devices; 0 without CUDA in the build or without a driver.
-
-    Returns
-    -------
-    int
-    """
+    """Return the number of CUDA devices; 0 without CUDA in the build or without a driver."""
     return _core.num_gpus()
 
 
 def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
     """Return free and total bytes of a CUDA device.
-
-    Parameters
-    ----------
-    device_id : int
 
     Returns
     -------

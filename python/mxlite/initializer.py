@@ -108,12 +108,7 @@ class Initializer(TypedInit):
         return self
 
     def dumps(self) -> str:
-        """Return JSON text ``["xavier", {"magnitude": 3}]`` from which `create` makes it again.
-
-        Returns
-        -------
-        str
-        """
+        """Return JSON text ``["xavier", {"magnitude": 3}]`` from which `create` makes it again."""
         return json.dumps([type(self).__name__.lower(), self._kwargs])
 
     def __call__(self, desc: str, arr: NDArray) -> None:

@@ -79,10 +79,6 @@ class LRScheduler(TypedInit):
         ----------
         num_update : int
             Smaller than ``warmup_steps``.
-
-        Returns
-        -------
-        float
         """
         if self.warmup_mode == "constant":
             return self.warmup_begin_lr
@@ -96,10 +92,6 @@ class LRScheduler(TypedInit):
         ----------
         num_update : int
             The largest number of updates that any parameter has had.
-
-        Returns
-        -------
-        float
         """
         raise NotImplementedError(f"{type(self).__name__} does not define __call__")
 

@@ -70,13 +70,7 @@ class Monitor:
         self.exes.append(exe)
 
     def stat_helper(self, name: str, array: NDArray) -> None:
-        """Note the statistic of an array, if it is collected now.
-
-        Parameters
-        ----------
-        name : str
-        array : NDArray
-        """
+        """Note the statistic of an array, if it is collected now."""
         if self.activated and self.re_prog.match(name):
             self.queue.append((self.step, name, self.stat_func(array)))
 

@@ -41,10 +41,6 @@ class NameManager(metaclass=_NameManagerType):
             The name the user gave.
         hint : str
             Usually the lower-case class name.
-
-        Returns
-        -------
-        str
         """
         if name:
             return name
@@ -91,10 +87,5 @@ _state = _State()
 
 
 def current() -> NameManager:
-    """Return the name manager of this thread.
-
-    Returns
-    -------
-    NameManager
-    """
+    """Return the name manager of this thread."""
     return _state.manager

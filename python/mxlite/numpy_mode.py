@@ -42,12 +42,7 @@ _everywhere = [False]
 
 
 def is_np_shape() -> bool:
-    """Return whether NumPy shapes are on in this thread.
-
-    Returns
-    -------
-    bool
-    """
+    """Return whether NumPy shapes are on in this thread."""
     own = _switch.shape
     return _everywhere[0] if own is None else own
 
@@ -77,22 +72,12 @@ def set_np_shape(active: int) -> bool:
 
 
 def is_np_array() -> bool:
-    """Return whether NumPy arrays are on; they never are, ``mx.nd`` is the one array interface.
-
-    Returns
-    -------
-    bool
-    """
+    """Return whether NumPy arrays are on; they never are, ``mx.nd`` is the one array interface."""
     return False
 
 
 def is_np_default_dtype() -> bool:
-    """Return whether float64 is the default type; it never is.
-
-    Returns
-    -------
-    bool
-    """
+    """Return whether float64 is the default type; it never is."""
     return False
 
 
@@ -104,10 +89,6 @@ def _refuse(what: str) -> NotSupportedError:
 
 def set_np(shape: bool = True, array: bool = True, dtype: bool = False) -> None:
     """Switch NumPy shapes; refuse NumPy arrays.
-
-    Parameters
-    ----------
-    shape, array, dtype : bool
 
     Raises
     ------
@@ -162,21 +143,12 @@ class _NumpyArrayScope:
 
 
 def np_shape(active: bool = True) -> _NumpyShapeScope:
-    """Return a ``with`` block, or decorator, with NumPy shapes on or off.
-
-    Parameters
-    ----------
-    active : bool
-    """
+    """Return a ``with`` block, or decorator, with NumPy shapes on or off."""
     return _NumpyShapeScope(active)
 
 
 def np_array(active: bool = True) -> _NumpyArrayScope:
     """Return a ``with`` block with NumPy arrays off.
-
-    Parameters
-    ----------
-    active : bool
 
     Raises
     ------

@@ -117,10 +117,6 @@ class MXRecordIO:
     def read(self) -> bytes | None:
         """Return the next record; None at the end.
 
-        Returns
-        -------
-        bytes or None
-
         Raises
         ------
         RecordError
@@ -296,12 +292,7 @@ class MXIndexedRecordIO(MXRecordIO):
         self.handle.seek(self.idx[idx])
 
     def tell(self) -> int:
-        """Return the offset at which a writer will write the next record.
-
-        Returns
-        -------
-        int
-        """
+        """Return the offset at which a writer will write the next record."""
         self._require(writable=True, method="tell")
         offset: int = self.handle.tell()
         return offset
@@ -368,10 +359,6 @@ def pack(header: Any, s: bytes) -> bytes:
     header : IRHeader
         Its flag is ignored: a number as label is written into the header, several after it.
     s : bytes
-
-    Returns
-    -------
-    bytes
 
     Raises
     ------
@@ -472,10 +459,6 @@ def pack_img(header: Any, img: Any, quality: int = 95, img_fmt: str = ".jpg") ->
         1 to 100; for PNG 0 (fast) to 9 (small).
     img_fmt : str
         ``'.jpg'`` or ``'.png'``.
-
-    Returns
-    -------
-    bytes
 
     Raises
     ------

@@ -68,11 +68,6 @@ def get_register_func(base_class: type, nickname: str) -> Callable[..., Any]:
 def get_alias_func(base_class: type, nickname: str) -> Callable[..., Any]:
     """Return the decorator that registers further names for a class.
 
-    Parameters
-    ----------
-    base_class : type
-    nickname : str
-
     Returns
     -------
     callable

@@ -113,10 +113,6 @@ class CudaModule:
             ``const`` is only read. Types: float, double, __half, uint8_t, int, int32_t, int8_t,
             char and int64_t.
 
-        Returns
-        -------
-        CudaKernel
-
         Raises
         ------
         ValueError

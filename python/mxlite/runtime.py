@@ -64,12 +64,7 @@ class Feature:
 
 
 def feature_list() -> list[Feature]:
-    """Return all known features.
-
-    Returns
-    -------
-    list of Feature
-    """
+    """Return all known features."""
     return [Feature(name, enabled) for name, enabled in _FEATURES.items()]
 
 

@@ -63,27 +63,12 @@ def makedirs(path: str) -> None:
 
 
 def getenv(name: str) -> str | None:
-    """Return an environment variable of this process, or None.
-
-    Parameters
-    ----------
-    name : str
-
-    Returns
-    -------
-    str or None
-    """
+    """Return an environment variable of this process, or None."""
     return os.environ.get(name)
 
 
 def setenv(name: str, value: str | None) -> None:
-    """Set an environment variable of this process; None removes it.
-
-    Parameters
-    ----------
-    name : str
-    value : str or None
-    """
+    """Set an environment variable of this process; None removes it."""
     if value is None:
         os.environ.pop(name, None)
     else:
@@ -91,21 +76,12 @@ def setenv(name: str, value: str | None) -> None:
 
 
 def get_gpu_count() -> int:
-    """Return the number of usable GPUs.
-
-    Returns
-    -------
-    int
-    """
+    """Return the number of usable GPUs."""
     return num_gpus()
 
 
 def get_gpu_memory(gpu_dev_id: int) -> tuple[int, int]:
     """Return free and total bytes of a GPU.
-
-    Parameters
-    ----------
-    gpu_dev_id : int
 
     Returns
     -------
@@ -122,10 +98,6 @@ def set_module(module: str | None) -> Callable[[_T], _T]:
     ----------
     module : str or None
         None changes nothing.
-
-    Returns
-    -------
-    callable
     """
 
     def decorate(func: _T) -> _T:
@@ -138,14 +110,6 @@ def set_module(module: str | None) -> Callable[[_T], _T]:
 
 def get_cuda_compute_capability(ctx: Context) -> int:
     """Return the compute capability of a GPU as a number, 80 for 8.0.
-
-    Parameters
-    ----------
-    ctx : Context
-
-    Returns
-    -------
-    int
 
     Raises
     ------

@@ -17,10 +17,6 @@ def check_sha1(filename: str | os.PathLike[str], sha1_hash: str) -> bool:
     filename : str or path
     sha1_hash : str
         Hexadecimal digits.
-
-    Returns
-    -------
-    bool
     """
     return sha1_of(filename) == sha1_hash
 

@@ -50,12 +50,7 @@ class ProcessSet:
         self.ranks: list[int] | None = sorted(ranks)
 
     def wanted_ranks(self) -> list[int]:
-        """Return the ranks.
-
-        Returns
-        -------
-        list of int
-        """
+        """Return the ranks."""
         return list(self.ranks or [])
 
     def size(self) -> int | None:
@@ -225,10 +220,6 @@ def _check_dynamic(who: str) -> None:
 def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
     """Add a process set; all ranks of the job call it.
 
-    Parameters
-    ----------
-    process_set : ProcessSet or sequence of int
-
     Returns
     -------
     ProcessSet
@@ -278,10 +269,6 @@ def remove_process_set(process_set: ProcessSet) -> bool:
     """Remove a process set; all ranks of the job call it.
 
     Operations of the set that still wait for other ranks fail.
-
-    Parameters
-    ----------
-    process_set : ProcessSet
 
     Returns
     -------

@@ -74,10 +74,6 @@ def allgather(
     name, priority, process_set
         As in `allreduce`.
 
-    Returns
-    -------
-    NDArray
-
     Raises
     ------
     MXNetError
@@ -96,12 +92,7 @@ def grouped_allgather(
     priority: int = 0,
     process_set: ProcessSet = global_process_set,
 ) -> list[NDArray]:
-    """Gather several arrays in one operation; parameters as `allgather`.
-
-    Returns
-    -------
-    list of NDArray
-    """
+    """Gather several arrays in one operation; parameters as `allgather`."""
     if not tensors:
         return tensors  # type: ignore[return-value]
     return _run("allgather", tensors, name, priority, process_set, grouped=True)[0]
@@ -221,10 +212,6 @@ def reducescatter(
     name, priority, process_set, prescale_factor, postscale_factor
         As in `allreduce`.
 
-    Returns
-    -------
-    NDArray
-
     Raises
     ------
     ValueError
@@ -249,12 +236,7 @@ def grouped_reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> list[NDArray]:
-    """Reduce and scatter several arrays in one operation; parameters as `reducescatter`.
-
-    Returns
-    -------
-    list of NDArray
-    """
+    """Reduce and scatter several arrays in one operation; parameters as `reducescatter`."""
     if not tensors:
         return tensors  # type: ignore[return-value]
     factors = prescale_factor, postscale_factor

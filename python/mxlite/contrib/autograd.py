@@ -27,10 +27,6 @@ __all__ = [
 def set_is_training(is_train: bool) -> bool:
     """Switch recording and training mode together.
 
-    Parameters
-    ----------
-    is_train : bool
-
     Returns
     -------
     bool

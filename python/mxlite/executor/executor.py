@@ -156,10 +156,6 @@ class Executor:
         **kwargs : NDArray or numpy.ndarray
             New values of arguments by name.
 
-        Returns
-        -------
-        list of NDArray
-
         Raises
         ------
         TypeError

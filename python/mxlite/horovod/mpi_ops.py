@@ -155,12 +155,7 @@ def grouped_allreduce(
     process_set: ProcessSet = global_process_set,
     op: int | None = None,
 ) -> list[NDArray]:
-    """Reduce several arrays in one operation; parameters as `allreduce`.
-
-    Returns
-    -------
-    list of NDArray
-    """
+    """Reduce several arrays in one operation; parameters as `allreduce`."""
     kind = "allreduce"
     if not tensors:
         return tensors  # type: ignore[return-value]
@@ -218,10 +213,6 @@ def broadcast(
         Rank whose array is sent: its rank in the job, also for a process set.
     name, priority, process_set
         As in `allreduce`.
-
-    Returns
-    -------
-    NDArray
 
     Raises
     ------

@@ -54,10 +54,6 @@ def CreateAugmenter(  # noqa: N802
     inter_method : int
         See :func:`imresize`.
 
-    Returns
-    -------
-    list of Augmenter
-
     Raises
     ------
     ValueError

@@ -321,10 +321,6 @@ def CreateMultiRandCropAugmenter(  # noqa: N802
     skip_prob : float
         Probability of none.
 
-    Returns
-    -------
-    DetRandomSelectAug
-
     Raises
     ------
     ValueError
@@ -389,10 +385,6 @@ def CreateDetAugmenter(  # noqa: N802
     min_object_covered, aspect_ratio_range, area_range, min_eject_coverage, max_attempts
         See `CreateMultiRandCropAugmenter` and `DetRandomPadAug`.
     pad_val : tuple of float
-
-    Returns
-    -------
-    list of DetAugmenter
 
     Notes
     -----

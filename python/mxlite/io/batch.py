@@ -51,16 +51,7 @@ class DataDesc(_NameAndShape):
 
     @staticmethod
     def get_batch_axis(layout: str | None) -> int:
-        """Return the axis of the batch: that of ``N``, 0 without a layout.
-
-        Parameters
-        ----------
-        layout : str, optional
-
-        Returns
-        -------
-        int
-        """
+        """Return the axis of the batch: that of ``N``, 0 without a layout."""
         return 0 if layout is None else layout.find("N")
 
     @staticmethod
@@ -71,10 +62,6 @@ class DataDesc(_NameAndShape):
         ----------
         shapes : list of tuple
         types : list of tuple, optional
-
-        Returns
-        -------
-        list of DataDesc
         """
         if types is None:
             return [DataDesc(name, shape) for name, shape in shapes]
@@ -169,10 +156,6 @@ class DataIter(NeedsInit):
 
     def next(self) -> DataBatch:
         """Return the next batch.
-
-        Returns
-        -------
-        DataBatch
 
         Raises
         ------

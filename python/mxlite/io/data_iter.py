@@ -51,10 +51,6 @@ class MXDataIter(DataIter):
     def next(self) -> DataBatch:
         """Return the next batch.
 
-        Returns
-        -------
-        DataBatch
-
         Raises
         ------
         StopIteration

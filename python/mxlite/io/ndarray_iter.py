@@ -233,10 +233,6 @@ class NDArrayIter(DataIter, TypedInit):
     def next(self) -> DataBatch:
         """Return the next batch.
 
-        Returns
-        -------
-        DataBatch
-
         Raises
         ------
         StopIteration

@@ -74,16 +74,7 @@ class KVStoreBase:
 
     @staticmethod
     def is_capable(capability: str) -> bool:
-        """Return whether the store has a capability, such as ``KVStoreBase.OPTIMIZER``.
-
-        Parameters
-        ----------
-        capability : str
-
-        Returns
-        -------
-        bool
-        """
+        """Return whether the store has a capability, such as ``KVStoreBase.OPTIMIZER``."""
         raise NotSupportedError(f"kvstore: is_capable({capability!r}) is not defined")
 
     def save_optimizer_states(
@@ -100,12 +91,7 @@ class KVStoreBase:
         raise self._undefined("save_optimizer_states")
 
     def load_optimizer_states(self, fname: str | os.PathLike[str]) -> None:
-        """Load what `save_optimizer_states` wrote.
-
-        Parameters
-        ----------
-        fname : str or path
-        """
+        """Load what `save_optimizer_states` wrote."""
         raise self._undefined("load_optimizer_states")
 
     @property

@@ -408,10 +408,6 @@ class KVStore(KVStoreBase):
     def load_optimizer_states(self, fname: str | os.PathLike[str]) -> None:
         """Load states that `save_optimizer_states` wrote or MXNet 1.x pickled.
 
-        Parameters
-        ----------
-        fname : str or path
-
         Raises
         ------
         KVStoreModeError
@@ -435,16 +431,7 @@ class KVStore(KVStoreBase):
 
     @staticmethod
     def is_capable(capability: str) -> bool:
-        """Return whether the store has a capability; only ``'optimizer'`` is known.
-
-        Parameters
-        ----------
-        capability : str
-
-        Returns
-        -------
-        bool
-        """
+        """Return whether the store has a capability; only ``'optimizer'`` is known."""
         if capability.lower() == KVStoreBase.OPTIMIZER:
             return True
         raise ValueError_(f"Unknown capability: {capability}")

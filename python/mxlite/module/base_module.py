@@ -333,12 +333,7 @@ class BaseModule(TypedInit):
         self.init_params(None, arg_params, aux_params, allow_missing, force_init, allow_extra)
 
     def save_params(self, fname: str) -> None:
-        """Save the parameters to a file.
-
-        Parameters
-        ----------
-        fname : str
-        """
+        """Save the parameters to a file."""
         args, aux = self.get_params()
         arrays = {f"arg:{name}": value for name, value in args.items()}
         arrays.update({f"aux:{name}": value for name, value in aux.items()})
@@ -346,10 +341,6 @@ class BaseModule(TypedInit):
 
     def load_params(self, fname: str) -> None:
         """Load parameters that `save_params` wrote.
-
-        Parameters
-        ----------
-        fname : str
 
         Raises
         ------

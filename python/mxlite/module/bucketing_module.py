@@ -409,10 +409,6 @@ class BucketingModule(BaseModule):
         epoch : int
         sym_gen, default_bucket_key, **kwargs
             Arguments of `BucketingModule`.
-
-        Returns
-        -------
-        BucketingModule
         """
         return BucketingModule.load_dict(
             None, sym_gen, default_bucket_key, *load_params(prefix, epoch), **kwargs
@@ -436,10 +432,6 @@ class BucketingModule(BaseModule):
         sym_gen, default_bucket_key, **kwargs
             Arguments of `BucketingModule`.
         arg_params, aux_params : dict of str to NDArray
-
-        Returns
-        -------
-        BucketingModule
         """
         if sym_gen is None or default_bucket_key is None:
             raise ValueError_("BucketingModule.load: sym_gen and default_bucket_key expected")

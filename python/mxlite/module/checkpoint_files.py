@@ -62,11 +62,6 @@ def save_checkpoint(
 def load_params(prefix: str, epoch: int) -> tuple[Params, Params]:
     """Load the parameters of a checkpoint.
 
-    Parameters
-    ----------
-    prefix : str
-    epoch : int
-
     Returns
     -------
     arg_params, aux_params : dict of str to NDArray
@@ -91,11 +86,6 @@ def load_params(prefix: str, epoch: int) -> tuple[Params, Params]:
 
 def load_checkpoint(prefix: str, epoch: int) -> tuple[Symbol, Params, Params]:
     """Load what `save_checkpoint` (of mxlite or MXNet 1.x) wrote.
-
-    Parameters
-    ----------
-    prefix : str
-    epoch : int
 
     Returns
     -------

@@ -26,10 +26,6 @@ def described(shapes: Any) -> list[DataDesc] | None:
     ----------
     shapes : list or None
 
-    Returns
-    -------
-    list of DataDesc or None
-
     Raises
     ------
     TypeError
@@ -250,12 +246,7 @@ class DataParallelExecutorGroup(ExecutorArrays):
             exe.copy_params_from(arg_params, aux_params, allow_extra_params=allow_extra)
 
     def get_params(self, arg_params: dict[str, NDArray], aux_params: dict[str, NDArray]) -> None:
-        """Write the means over contexts into arrays.
-
-        Parameters
-        ----------
-        arg_params, aux_params : dict of str to NDArray
-        """
+        """Write the means over contexts into arrays."""
         groups = (
             (arg_params, self.param_names, self.param_arrays),
             (aux_params, self.aux_names, self.aux_arrays),
@@ -391,10 +382,6 @@ class DataParallelExecutorGroup(ExecutorArrays):
 
     def get_states(self, merge_multi_context: bool = True) -> list[Any]:
         """Return the states.
-
-        Parameters
-        ----------
-        merge_multi_context : bool
 
         Returns
         -------

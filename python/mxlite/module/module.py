@@ -116,10 +116,6 @@ class Module(ModuleState):
             Whether ``init_optimizer`` loads ``<prefix>-<epoch>.states``.
         **kwargs
             Arguments of `Module`.
-
-        Returns
-        -------
-        Module
         """
         symbol, args, aux = load_checkpoint(prefix, epoch)
         module = Module(symbol, **kwargs)
@@ -306,12 +302,7 @@ class Module(ModuleState):
             self._preload_opt_states = None
 
     def borrow_optimizer(self, shared_module: Module) -> None:
-        """Use the optimizer and the store of another module.
-
-        Parameters
-        ----------
-        shared_module : Module
-        """
+        """Use the optimizer and the store of another module."""
         shared_module._need("optimizer_initialized")
         self._optimizer = shared_module._optimizer
         self._kvstore = shared_module._kvstore
@@ -429,10 +420,6 @@ class Module(ModuleState):
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
         """Return the gradients of the data, as `get_outputs` does.
 
-        Parameters
-        ----------
-        merge_multi_context : bool
-
         Returns
         -------
         list of NDArray or of list of NDArray
@@ -443,10 +430,6 @@ class Module(ModuleState):
 
     def get_states(self, merge_multi_context: bool = True) -> list[Any]:
         """Return the arrays of ``state_names``, as `get_outputs` does.
-
-        Parameters
-        ----------
-        merge_multi_context : bool
 
         Returns
         -------

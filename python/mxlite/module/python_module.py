@@ -206,10 +206,6 @@ class PythonLossModule(PythonModule):
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
         """Return the scores.
 
-        Parameters
-        ----------
-        merge_multi_context : bool
-
         Returns
         -------
         list of NDArray
@@ -237,10 +233,6 @@ class PythonLossModule(PythonModule):
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
         """Return the gradient of the scores.
-
-        Parameters
-        ----------
-        merge_multi_context : bool
 
         Returns
         -------

@@ -247,10 +247,6 @@ class SequentialModule(BaseModule):
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
         """Return the outputs of the last module.
 
-        Parameters
-        ----------
-        merge_multi_context : bool
-
         Returns
         -------
         list of NDArray or of list of NDArray
@@ -261,10 +257,6 @@ class SequentialModule(BaseModule):
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
         """Return the gradients of the first module's data.
-
-        Parameters
-        ----------
-        merge_multi_context : bool
 
         Returns
         -------

@@ -53,15 +53,7 @@ class ModuleState(BaseModule):
         save_optimizer_states: bool = False,
         remove_amp_cast: bool = True,
     ) -> None:
-        """Save symbol, parameters and, on request, the optimizer's states.
-
-        Parameters
-        ----------
-        prefix : str
-        epoch : int
-        save_optimizer_states : bool
-        remove_amp_cast : bool
-        """
+        """Save symbol, parameters and, on request, the optimizer's states."""
         args, aux = self.get_params()
         save_checkpoint(prefix, epoch, self.symbol, args, aux, remove_amp_cast)
         if save_optimizer_states:
@@ -70,12 +62,7 @@ class ModuleState(BaseModule):
             logging.info('Saved optimizer state to "%s"', path)
 
     def save_optimizer_states(self, fname: str | os.PathLike[str]) -> None:
-        """Save the optimizer's states.
-
-        Parameters
-        ----------
-        fname : str or path
-        """
+        """Save the optimizer's states."""
         self._need("optimizer_initialized")
         if self._update_on_kvstore:
             self._kvstore.save_optimizer_states(fname)
@@ -84,12 +71,7 @@ class ModuleState(BaseModule):
             stream.write(self._updater.get_states())
 
     def load_optimizer_states(self, fname: str | os.PathLike[str]) -> None:
-        """Load the optimizer's states, also those that MXNet 1.x pickled.
-
-        Parameters
-        ----------
-        fname : str or path
-        """
+        """Load the optimizer's states, also those that MXNet 1.x pickled."""
         self._need("optimizer_initialized")
         if self._update_on_kvstore:
             self._kvstore.load_optimizer_states(fname)

@@ -56,10 +56,6 @@ def array(source_array: Any, ctx: ContextLike = None, dtype: Any = None) -> NDAr
     dtype : dtype, optional
         Default: the source's dtype for an NDArray, float32 for all other sources.
 
-    Returns
-    -------
-    NDArray
-
     Raises
     ------
     TypeError

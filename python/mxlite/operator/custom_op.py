@@ -145,12 +145,7 @@ class OperatorArguments(NamedTuple):
 
 
 def get_all_registered_operators() -> list[str]:
-    """Return the names of all operators of the core.
-
-    Returns
-    -------
-    list of str
-    """
+    """Return the names of all operators of the core."""
     return list(_core.all_ops())
 
 
@@ -166,16 +161,7 @@ def _type_text(param: Mapping[str, Any]) -> str:
 
 
 def get_operator_arguments(op_name: str) -> OperatorArguments:
-    """Return the arguments of an operator.
-
-    Parameters
-    ----------
-    op_name : str
-
-    Returns
-    -------
-    OperatorArguments
-    """
+    """Return the arguments of an operator."""
     described = _core.describe_op(_core.op(op_name).__name__)
     names = [*described["inputs"], *(param["name"] for param in described["params"])]
     types = ["NDArray-or-Symbol"] * len(described["inputs"])

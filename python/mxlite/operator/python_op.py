@@ -73,12 +73,7 @@ class PythonOp:
         in_grad[0][:] = 1.0
 
     def infer_shape(self, in_shape: list[list[int]]) -> Any:
-        """Return the shapes of inputs and outputs; by default, one output like the first input.
-
-        Parameters
-        ----------
-        in_shape : list of list of int
-        """
+        """Return the shapes of inputs and outputs; by default, one output like the first input."""
         return in_shape, [in_shape[0]]
 
     def list_outputs(self) -> list[str]:

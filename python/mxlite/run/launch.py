@@ -129,10 +129,6 @@ def mpirun_command(
     mpirun : MpiRun
     environment : mapping
         Environment of the processes.
-
-    Returns
-    -------
-    list of str
     """
     five = mpirun.version >= (5,)
     hosts = _hosts_of(args)

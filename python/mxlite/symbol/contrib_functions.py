@@ -39,10 +39,6 @@ def SparseEmbedding(  # noqa: N802 - the operator's name
     attr : dict of str to str, optional
     out
         Without effect.
-
-    Returns
-    -------
-    Symbol
     """
     params = {"input_dim": input_dim, "output_dim": output_dim, "dtype": dtype}
     result: Symbol = _embedding(data, weight, **params, name=name, attr=attr)

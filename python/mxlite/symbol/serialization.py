@@ -38,10 +38,6 @@ def load(fname: Any) -> Symbol:
     ----------
     fname : str or path
 
-    Returns
-    -------
-    Symbol
-
     Raises
     ------
     FileNotFoundError
@@ -67,12 +63,7 @@ def load(fname: Any) -> Symbol:
 
 @_symbol.load_json.provide
 def load_json(json_str: str) -> Symbol:
-    """Read a symbol from JSON text; see `load`.
-
-    Parameters
-    ----------
-    json_str : str
-    """
+    """Read a symbol from JSON text; see `load`."""
     if not isinstance(json_str, str):
         raise TypeError_("fname required to be string")
     return _parse(json_str, "the JSON text")

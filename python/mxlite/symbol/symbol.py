@@ -175,16 +175,7 @@ class Symbol(_Base):
     # -- attributes ------------------------------------------------------------------------------
 
     def attr(self, key: str) -> str | None:
-        """Return an attribute of this symbol's node; None if the node does not have it.
-
-        Parameters
-        ----------
-        key : str
-
-        Returns
-        -------
-        str or None
-        """
+        """Return an attribute of this symbol's node; None if the node does not have it."""
         return self._node("attr").attr(hidden_key(key))
 
     def list_attr(self, recursive: bool = False) -> dict[str, str]:

@@ -44,10 +44,6 @@ def var(
     **kwargs
         Attributes with names such as ``__key__``.
 
-    Returns
-    -------
-    Symbol
-
     Raises
     ------
     TypeError

@@ -36,10 +36,6 @@ def same(a: Any, b: Any) -> bool:
     Parameters
     ----------
     a, b : NDArray or numpy.ndarray
-
-    Returns
-    -------
-    bool
     """
     return np.array_equal(_numpy(a), _numpy(b))
 
@@ -93,10 +89,6 @@ def locationError(  # noqa: N802 - the name of 1.x
         Names of the arrays.
     maxError : bool
         Say that it is the largest error.
-
-    Returns
-    -------
-    str
     """
     word = "maximum " if maxError else ""
     at = tuple(int(i) for i in index)
@@ -274,10 +266,6 @@ def almost_equal(
     ----------
     a, b, rtol, atol, equal_nan, use_broadcast
         As in :func:`assert_almost_equal`.
-
-    Returns
-    -------
-    bool
     """
     tolerances = get_tols(a, b, rtol, atol)
     try:

@@ -182,10 +182,6 @@ def check_speed(
         "whole": forward and backward; "forward".
     **kwargs : tuple of int
         Shapes of inputs by name.
-
-    Returns
-    -------
-    float
     """
     if typ not in ("whole", "forward"):
         raise ValueError(f"check_speed: typ is {typ!r}, expected 'whole' or 'forward'")
@@ -337,10 +333,6 @@ def same_symbol_structure(sym1: Any, sym2: Any) -> bool:
     Parameters
     ----------
     sym1, sym2 : Symbol
-
-    Returns
-    -------
-    bool
     """
     nodes = [json.loads(symbol.tojson())["nodes"] for symbol in (sym1, sym2)]
     return [node["op"] for node in nodes[0]] == [node["op"] for node in nodes[1]]

@@ -49,10 +49,6 @@ def rand_shape_2d(dim0: int = 10, dim1: int = 10, allow_zero_size: bool = False)
         The largest sizes.
     allow_zero_size : bool
         The smallest size is 0, not 1.
-
-    Returns
-    -------
-    tuple of int
     """
     return _rand_shape((dim0, dim1), allow_zero_size)
 
@@ -77,10 +73,6 @@ def _rand_shape(largest: Sequence[int], allow_zero_size: bool) -> tuple[int, ...
 def rand_coord_2d(x_low: int, x_high: int, y_low: int, y_high: int) -> tuple[int, int]:
     """Return a random point: x in [x_low, x_high), y in [y_low, y_high).
 
-    Parameters
-    ----------
-    x_low, x_high, y_low, y_high : int
-
     Returns
     -------
     tuple of int
@@ -90,10 +82,6 @@ def rand_coord_2d(x_low: int, x_high: int, y_low: int, y_high: int) -> tuple[int
 
 def random_arrays(*shapes: tuple[int, ...]) -> Any:
     """Return float32 arrays of normally distributed numbers; a single one not in a list.
-
-    Parameters
-    ----------
-    *shapes : tuple of int
 
     Returns
     -------
@@ -222,10 +210,6 @@ def create_vector(size: int, dtype: Any = np.int64) -> NDArray:
 def get_identity_mat(size: int) -> NDArray:
     """Return an identity matrix.
 
-    Parameters
-    ----------
-    size : int
-
     Returns
     -------
     NDArray of shape (size, size), float32
@@ -236,10 +220,6 @@ def get_identity_mat(size: int) -> NDArray:
 def get_identity_mat_batch(size: int) -> NDArray:
     """Return two identity matrices.
 
-    Parameters
-    ----------
-    size : int
-
     Returns
     -------
     NDArray of shape (2, size, size), float32
@@ -249,10 +229,6 @@ def get_identity_mat_batch(size: int) -> NDArray:
 
 def new_orthonormal_matrix_2d(n: int) -> Values:
     """Return a random orthonormal matrix: a reflection at a random plane.
-
-    Parameters
-    ----------
-    n : int
 
     Returns
     -------
@@ -265,10 +241,6 @@ def new_orthonormal_matrix_2d(n: int) -> Values:
 def new_sym_matrix_with_real_eigvals_2d(n: int) -> Values:
     """Return a random symmetric matrix, whose eigenvalues are normally distributed.
 
-    Parameters
-    ----------
-    n : int
-
     Returns
     -------
     numpy.ndarray of shape (n, n), float64
@@ -279,10 +251,6 @@ def new_sym_matrix_with_real_eigvals_2d(n: int) -> Values:
 
 def new_matrix_with_real_eigvals_2d(n: int) -> Values:
     """Return a random matrix that is similar to a real diagonal one.
-
-    Parameters
-    ----------
-    n : int
 
     Returns
     -------

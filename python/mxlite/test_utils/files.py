@@ -260,10 +260,6 @@ def get_im2rec_path(home_env: str = "MXNET_HOME") -> str:
     home_env : str
         Environment variable with the folder of MXNet's sources, looked at first.
 
-    Returns
-    -------
-    str
-
     Raises
     ------
     MissingFileError

@@ -28,72 +28,37 @@ __all__ = [
 
 
 def default_context() -> Context:
-    """Return the context on which tests run: the current one.
-
-    Returns
-    -------
-    Context
-    """
+    """Return the context on which tests run: the current one."""
     return current_context()
 
 
 def set_default_context(ctx: Context) -> None:
-    """Make a context this thread's current one until the ``with`` block around the call ends.
-
-    Parameters
-    ----------
-    ctx : Context
-    """
+    """Make a context this thread's current one until the ``with`` block around the call ends."""
     Context.default_ctx = ctx
 
 
 def list_gpus() -> range:
-    """Return the ids of the usable GPUs.
-
-    Returns
-    -------
-    range
-    """
+    """Return the ids of the usable GPUs."""
     return range(num_gpus())
 
 
 def has_tvm_ops() -> bool:
-    """Return whether there are operators made by TVM: never.
-
-    Returns
-    -------
-    bool
-    """
+    """Return whether there are operators made by TVM: never."""
     return False
 
 
 def is_op_runnable() -> bool:
-    """Return whether all operators run on the default context.
-
-    Returns
-    -------
-    bool
-    """
+    """Return whether all operators run on the default context."""
     return True
 
 
 def is_cd_run() -> bool:
-    """Return whether this is a release job (``CD_JOB`` is 1).
-
-    Returns
-    -------
-    bool
-    """
+    """Return whether this is a release job (``CD_JOB`` is 1)."""
     return os.environ.get("CD_JOB", "0") == "1"
 
 
 def is_aarch64_run() -> bool:
-    """Return whether the machine is a 64-bit ARM.
-
-    Returns
-    -------
-    bool
-    """
+    """Return whether the machine is a 64-bit ARM."""
     return platform.machine() == "aarch64"
 
 

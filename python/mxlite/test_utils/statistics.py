@@ -35,10 +35,6 @@ def mean_check(generator: Generator, mu: float, sigma: float, nsamples: int = 10
     mu, sigma : float
         Mean and standard deviation of the distribution.
     nsamples : int
-
-    Returns
-    -------
-    bool
     """
     mean = _draw(generator, nsamples).astype(np.float64).mean()
     return bool(abs(mean - mu) < 3 * sigma / np.sqrt(nsamples))
@@ -54,10 +50,6 @@ def var_check(generator: Generator, sigma: float, nsamples: int = 1000000) -> bo
     sigma : float
         Standard deviation of the distribution.
     nsamples : int
-
-    Returns
-    -------
-    bool
     """
     variance = _draw(generator, nsamples).astype(np.float64).var(ddof=1)
     error = 3 * np.sqrt(2 * sigma**4 / (nsamples - 1))

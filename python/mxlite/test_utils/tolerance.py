@@ -87,10 +87,6 @@ def get_rtol(rtol: float | None = None, dtype: Any = np.float64) -> float:
     ----------
     rtol : float, optional
     dtype : numpy.dtype
-
-    Returns
-    -------
-    float
     """
     return _of_dtype(default_rtols(), dtype) if rtol is None else rtol
 
@@ -102,25 +98,12 @@ def get_atol(atol: float | None = None, dtype: Any = np.float64) -> float:
     ----------
     atol : float, optional
     dtype : numpy.dtype
-
-    Returns
-    -------
-    float
     """
     return _of_dtype(default_atols(), dtype) if atol is None else atol
 
 
 def get_etol(etol: float | None = None) -> float:
-    """Return the share of elements that may be wrong, 0 for None.
-
-    Parameters
-    ----------
-    etol : float, optional
-
-    Returns
-    -------
-    float
-    """
+    """Return the share of elements that may be wrong, 0 for None."""
     return 0 if etol is None else etol
 
 
@@ -147,10 +130,6 @@ def get_tolerance(dat: Any, tol: Tolerance, default_tol: dict[Any, float]) -> fl
     tol : float or dict of dtype to float, optional
         None stands for ``default_tol``.
     default_tol : dict of numpy.dtype to float
-
-    Returns
-    -------
-    float
     """
     if tol is not None and not isinstance(tol, dict):
         return float(tol)

@@ -55,10 +55,6 @@ def convert_symbol(
     cast_optional_params : bool
         Mark parameters that are used in the lower precision only, so that they are stored in it.
 
-    Returns
-    -------
-    Symbol
-
     Raises
     ------
     TypeError, ValueError
@@ -174,10 +170,6 @@ def convert_hybrid_block(
         Context of the parameters; default: the current context (1.x: ``gpu(0)``).
     cast_optional_params : bool
         As in `convert_model`.
-
-    Returns
-    -------
-    SymbolBlock
 
     Raises
     ------

@@ -49,25 +49,11 @@ class OverflowCheck:
         self._followers: list[Callable[[bool], None]] = []
 
     def factor(self, context: Context) -> NDArray:
-        """Return 1 if all gradients are finite, else 0, as an array of one number.
-
-        Parameters
-        ----------
-        context : Context
-
-        Returns
-        -------
-        NDArray
-        """
+        """Return 1 if all gradients are finite, else 0, as an array of one number."""
         return self._flag.as_in_context(context)
 
     def add_follower(self, follower: Callable[[bool], None]) -> None:
-        """Call a function with the result as soon as the result is read.
-
-        Parameters
-        ----------
-        follower : callable
-        """
+        """Call a function with the result as soon as the result is read."""
         self._followers.append(follower)
 
     def overflow(self) -> bool:
@@ -122,10 +108,6 @@ class LossScaler(Settling):
         ----------
         params : iterable of Parameter
             Parameters without gradient are ignored.
-
-        Returns
-        -------
-        bool
         """
         groups: dict[Context, list[NDArray]] = {}
         params = list(params)

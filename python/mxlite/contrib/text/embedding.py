@@ -41,10 +41,6 @@ _create = registry.get_create_func(_TokenEmbedding, "token embedding")
 def register(embedding_cls: type) -> type:
     """Register a class of embeddings under its lower-case name, for `create`.
 
-    Parameters
-    ----------
-    embedding_cls : type
-
     Returns
     -------
     type

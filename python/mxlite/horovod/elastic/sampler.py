@@ -43,12 +43,7 @@ class ElasticSampler(Sampler):
         self.reset()
 
     def set_epoch(self, epoch: int) -> None:
-        """Start an epoch with all samples.
-
-        Parameters
-        ----------
-        epoch : int
-        """
+        """Start an epoch with all samples."""
         self.epoch = int(epoch)
         self.processed_num = 0
         self.reset()
@@ -66,12 +61,7 @@ class ElasticSampler(Sampler):
         self.record_indices(range(batch_size))
 
     def record_indices(self, indices: Sized) -> None:
-        """Record that every rank has trained on ``len(indices)`` further samples.
-
-        Parameters
-        ----------
-        indices : sized
-        """
+        """Record that every rank has trained on ``len(indices)`` further samples."""
         self.processed_num = min(
             self._length, self.processed_num + len(indices) * self.num_replicas
         )

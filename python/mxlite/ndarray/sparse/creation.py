@@ -88,10 +88,6 @@ def csr_matrix(
     dtype : dtype, optional
         Default is that of the values, float32 for lists.
 
-    Returns
-    -------
-    CSRNDArray
-
     Raises
     ------
     ValueError
@@ -223,10 +219,6 @@ def row_sparse_array(
     ctx : Context, optional
     dtype : dtype, optional
         Default is that of the values, float32 for lists.
-
-    Returns
-    -------
-    RowSparseNDArray
 
     Raises
     ------
