@@ -124,8 +124,7 @@ class MXRecordIO:
         """
         self._require(writable=False, method="read")
         self._check_pid()
-        record: bytes | None = self.handle.next()
-        return record
+        return self.handle.next()
 
     def _require(self, writable: bool, method: str) -> None:
         if not self.is_open:
@@ -294,8 +293,7 @@ class MXIndexedRecordIO(MXRecordIO):
     def tell(self) -> int:
         """Return the offset at which a writer will write the next record."""
         self._require(writable=True, method="tell")
-        offset: int = self.handle.tell()
-        return offset
+        return self.handle.tell()
 
     def read_idx(self, idx: Any) -> bytes | None:
         """Return the record with this key.

@@ -65,8 +65,7 @@ class Section:
 @functools.cache
 def surface() -> dict[str, dict[str, Any]]:
     """Return the public names of 1.9.1 as ``mxlite/_dev/dump_surface.py`` writes them."""
-    found: dict[str, dict[str, Any]] = json.loads(SURFACE.read_text())
-    return found
+    return json.loads(SURFACE.read_text())
 
 
 def names_text() -> str:

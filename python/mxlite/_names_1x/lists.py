@@ -40,8 +40,7 @@ _NAMES = Path(__file__).resolve().parent / "names_1_9_1.json"
 
 @functools.cache
 def _names() -> dict[str, dict[str, str | None]]:
-    found: dict[str, dict[str, str | None]] = json.loads(_NAMES.read_text())
-    return found
+    return json.loads(_NAMES.read_text())
 
 
 def names_of(rest: str) -> dict[str, str | None]:

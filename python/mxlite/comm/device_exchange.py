@@ -48,8 +48,7 @@ class DeviceExchange:
         The gradient of ``own`` is the sum over all devices of their gradients of this part. The
         result gets its value when all devices have called this; the caller does not wait.
         """
-        result: NDArray = _Gather(self._meetings)(own)
-        return result
+        return _Gather(self._meetings)(own)
 
 
 class _Meetings:

@@ -73,8 +73,7 @@ class DataLoaderIter(DataIter):
 
     def getpad(self) -> int:
         """Return the number of padding samples in the current batch."""
-        missing: int = self.batch_size - self._current[0].shape[0]
-        return missing
+        return self.batch_size - self._current[0].shape[0]
 
     def getindex(self) -> None:
         """Return None, because a loader does not know the numbers of its samples."""

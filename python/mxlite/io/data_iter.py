@@ -71,13 +71,11 @@ class MXDataIter(DataIter):
 
     def getindex(self) -> np.ndarray[Any, Any]:
         """Return the numbers of the current batch's samples in this part; -1 for padding."""
-        index: np.ndarray[Any, Any] = self.current.index
-        return index
+        return self.current.index
 
     def getpad(self) -> int | None:
         """Return the number of padding samples in the current batch."""
-        pad: int | None = self.current.pad
-        return pad
+        return self.current.pad
 
     def getitems(self) -> tuple[Any, Any, int | None, np.ndarray[Any, Any]]:
         """Return data, label, pad and index of the current batch."""

@@ -257,8 +257,7 @@ class ImageRecordIter(MXDataIter):
     @property
     def num_records(self) -> int:
         """Records of this part."""
-        count: int = self._pipeline.num_records
-        return count
+        return self._pipeline.num_records
 
     @property
     def skipped(self) -> int:
@@ -268,8 +267,7 @@ class ImageRecordIter(MXDataIter):
     @property
     def bad_records(self) -> dict[str, int]:
         """Number of bad records by the part that was bad: ``record``, ``label`` or ``image``."""
-        counts: dict[str, int] = self._pipeline.skipped
-        return counts
+        return self._pipeline.skipped
 
     def reset(self) -> None:
         """Begin the next epoch."""
@@ -332,8 +330,7 @@ def _mean_image(path: str, shape: tuple[int, ...]) -> list[float]:
         raise ValueError_(
             f"ImageRecordIter: mean image of shape {tuple(mean.shape)} given for data_shape {shape}"
         )
-    values: list[float] = mean.asnumpy().reshape(-1).tolist()
-    return values
+    return mean.asnumpy().reshape(-1).tolist()
 
 
 class ImageRecordUInt8Iter(ImageRecordIter):

@@ -27,8 +27,7 @@ class _CurrentBatch(DataIter):
         """Return the next batch."""
         if not self.iter_next():
             raise StopIteration
-        batch: DataBatch = self.current_batch
-        return batch
+        return self.current_batch
 
     def getdata(self) -> Any:
         """Return the data of the current batch."""
@@ -44,8 +43,7 @@ class _CurrentBatch(DataIter):
 
     def getpad(self) -> int | None:
         """Return how many samples only fill the current batch."""
-        pad: int | None = self.current_batch.pad
-        return pad
+        return self.current_batch.pad
 
 
 class ResizeIter(_CurrentBatch, TypedInit):
@@ -116,8 +114,7 @@ class ResizeIter(_CurrentBatch, TypedInit):
 def _state_of(source: Any) -> dict[str, Any] | None:
     """Return an iterator's position, None if its class does not support that."""
     try:
-        state: dict[str, Any] = source.state_dict()
-        return state
+        return source.state_dict()
     except (NotSupportedError, AttributeError):
         return None
 

@@ -44,8 +44,7 @@ def rows_of(stored: Any, wanted: NDArray) -> NDArray:
     ctx = stored.ctx
     wanted = wanted.as_in_context(ctx)
     if is_sparse(stored):
-        kept: NDArray = stored.retain(wanted)
-        return kept
+        return stored.retain(wanted)
     if not wanted.size:
         return nd.sparse.zeros("row_sparse", stored.shape, ctx=ctx, dtype=stored.dtype)
     rows = nd.take(stored, wanted)

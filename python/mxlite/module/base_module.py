@@ -112,8 +112,7 @@ class BaseModule(TypedInit):
             count += 1
             call_all(batch_end_callback, epoch, nbatch, eval_metric, locals())
         call_all(score_end_callback, epoch, count, eval_metric, locals())
-        found: list[tuple[str, float]] = eval_metric.get_name_value()
-        return found
+        return eval_metric.get_name_value()
 
     def _take_metric(self, eval_metric: Any, batch: Any) -> None:
         if isinstance(batch, list):

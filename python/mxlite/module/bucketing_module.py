@@ -105,16 +105,14 @@ class BucketingModule(BaseModule):
     def data_names(self) -> list[str]:
         """Names of the data."""
         if self.binded:
-            names: list[str] = self._curr_module.data_names
-            return names
+            return self._curr_module.data_names
         return list(self._generate(self._default_bucket_key)[1])
 
     @property
     def output_names(self) -> list[str]:
         """Names of the outputs."""
         if self.binded:
-            names: list[str] = self._curr_module.output_names
-            return names
+            return self._curr_module.output_names
         return list(self._generate(self._default_bucket_key)[0].list_outputs())
 
     @property
@@ -332,20 +330,17 @@ class BucketingModule(BaseModule):
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
         """Return the current bucket's outputs, see ``Module.get_outputs``."""
         self._need("binded", "params_initialized")
-        outputs: list[Any] = self._curr_module.get_outputs(merge_multi_context)
-        return outputs
+        return self._curr_module.get_outputs(merge_multi_context)
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
         """Return the gradients of the current bucket's data."""
         self._need("binded", "params_initialized", "inputs_need_grad")
-        grads: list[Any] = self._curr_module.get_input_grads(merge_multi_context)
-        return grads
+        return self._curr_module.get_input_grads(merge_multi_context)
 
     def get_states(self, merge_multi_context: bool = True) -> list[Any]:
         """Return the current bucket's states, see ``Module.get_states``."""
         self._need("binded", "params_initialized")
-        states: list[Any] = self._curr_module.get_states(merge_multi_context)
-        return states
+        return self._curr_module.get_states(merge_multi_context)
 
     def set_states(self, states: Any = None, value: Any = None) -> None:
         """Set the current bucket's states, see ``Module.set_states``."""

@@ -448,8 +448,7 @@ def _merged(arrays: list[NDArray], axis: int) -> NDArray:
     if any(array is None for array in arrays):
         raise MXNetError("get_input_grads: there are no gradients, bind with inputs_need_grad=True")
     context = arrays[0].ctx
-    merged: NDArray = nd.concat(*(array.as_in_context(context) for array in arrays), dim=axis)
-    return merged
+    return nd.concat(*(array.as_in_context(context) for array in arrays), dim=axis)
 
 
 def _group_contexts(given: Any, count: int) -> list[Any]:

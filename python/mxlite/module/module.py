@@ -414,8 +414,7 @@ class Module(ModuleState):
         list of NDArray or of list of NDArray
         """
         self._need("binded", "params_initialized")
-        outputs: list[Any] = self._exec_group.get_outputs(merge_multi_context)
-        return outputs
+        return self._exec_group.get_outputs(merge_multi_context)
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
         """Return the gradients of the data, as `get_outputs` does.
@@ -425,8 +424,7 @@ class Module(ModuleState):
         list of NDArray or of list of NDArray
         """
         self._need("binded", "params_initialized", "inputs_need_grad")
-        grads: list[Any] = self._exec_group.get_input_grads(merge_multi_context)
-        return grads
+        return self._exec_group.get_input_grads(merge_multi_context)
 
     def get_states(self, merge_multi_context: bool = True) -> list[Any]:
         """Return the arrays of ``state_names``, as `get_outputs` does.
@@ -436,8 +434,7 @@ class Module(ModuleState):
         list of NDArray or of list of NDArray
         """
         self._need("binded", "params_initialized")
-        states: list[Any] = self._exec_group.get_states(merge_multi_context)
-        return states
+        return self._exec_group.get_states(merge_multi_context)
 
     def set_states(self, states: Any = None, value: Any = None) -> None:
         """Set the arrays of ``state_names``.

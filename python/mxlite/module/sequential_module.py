@@ -252,8 +252,7 @@ class SequentialModule(BaseModule):
         list of NDArray or of list of NDArray
         """
         self._need("binded", "params_initialized")
-        outputs: list[Any] = self._modules[-1].get_outputs(merge_multi_context)
-        return outputs
+        return self._modules[-1].get_outputs(merge_multi_context)
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
         """Return the gradients of the first module's data.
@@ -263,8 +262,7 @@ class SequentialModule(BaseModule):
         list of NDArray or of list of NDArray
         """
         self._need("binded", "params_initialized", "inputs_need_grad")
-        grads: list[Any] = self._modules[0].get_input_grads(merge_multi_context)
-        return grads
+        return self._modules[0].get_input_grads(merge_multi_context)
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
         """Update a metric with outputs and labels, in the modules that take labels.

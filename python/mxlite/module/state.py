@@ -105,15 +105,13 @@ class ModuleState(BaseModule):
     def label_shapes(self) -> list[DataDesc] | None:
         """Descriptions of the labels; None if there are no labels."""
         self._need("binded")
-        labels: list[DataDesc] | None = self._label_shapes
-        return labels
+        return self._label_shapes
 
     @property
     def output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
         """Pairs (name, shape) of the outputs."""
         self._need("binded")
-        shapes: list[tuple[str, tuple[int, ...]]] = self._exec_group.get_output_shapes()
-        return shapes
+        return self._exec_group.get_output_shapes()
 
     # -- parameters ------------------------------------------------------------------------------
 

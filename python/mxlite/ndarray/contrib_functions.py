@@ -98,8 +98,7 @@ def boolean_mask(
     chosen = array(positions, dtype="int64", ctx=data.context)
     if chosen.shape != positions.shape:
         chosen = chosen.reshape(positions.shape)
-    result: NDArray = _core.op("take")(data, chosen, axis=axis, out=out)
-    return result
+    return _core.op("take")(data, chosen, axis=axis, out=out)
 
 
 def rand_zipfian(
@@ -134,8 +133,7 @@ def rand_zipfian(
 
     def expected_count(classes: NDArray) -> NDArray:
         exact = classes.as_in_context(samples.context).astype("float64")
-        count: NDArray = ((exact + 2) / (exact + 1)).log() * (num_sampled / log_range)
-        return count
+        return ((exact + 2) / (exact + 1)).log() * (num_sampled / log_range)
 
     return samples, expected_count(true_classes), expected_count(samples)
 

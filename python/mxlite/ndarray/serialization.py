@@ -129,8 +129,7 @@ def save_tobuffer(data: Any) -> bytes:
 
 def array_from_blob(blob: Buffer) -> NDArray | None:
     """Return the array of one blob of any version."""
-    array: NDArray | None = _core.load_array(blob, "the array blob")
-    return array
+    return _core.load_array(blob, "the array blob")
 
 
 def _named_arrays(op: str, data: Any) -> tuple[list[Any], list[NDArray]]:

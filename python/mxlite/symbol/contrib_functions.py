@@ -41,8 +41,7 @@ def SparseEmbedding(  # noqa: N802 - the operator's name
         Without effect.
     """
     params = {"input_dim": input_dim, "output_dim": output_dim, "dtype": dtype}
-    result: Symbol = _embedding(data, weight, **params, name=name, attr=attr)
-    return result
+    return _embedding(data, weight, **params, name=name, attr=attr)
 
 
 def rand_zipfian(
@@ -70,7 +69,6 @@ def rand_zipfian(
 
     def expected_count(classes: Symbol) -> Symbol:
         exact = classes.astype("float64")
-        count: Symbol = ((exact + 2) / (exact + 1)).log() * (num_sampled / log_range)
-        return count
+        return ((exact + 2) / (exact + 1)).log() * (num_sampled / log_range)
 
     return samples, expected_count(true_classes), expected_count(samples)

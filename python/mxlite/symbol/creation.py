@@ -19,8 +19,7 @@ __all__ = [
 
 
 def _made(op: str, params: dict[str, Any], kwargs: dict[str, Any]) -> Symbol:
-    result: Symbol = compose(op, (), {**params, **kwargs})
-    return result
+    return compose(op, (), {**params, **kwargs})
 
 
 def zeros(shape: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
@@ -154,8 +153,7 @@ logical_xor = _binary("logical_xor", "logical_xor", "Return 1 where exactly one 
 
 def concatenate(arrays: list[Symbol], axis: int = 0, **kwargs: Any) -> Symbol:
     """Join symbols along an existing axis."""
-    result: Symbol = compose("concat", tuple(arrays), {"dim": axis, **kwargs})
-    return result
+    return compose("concat", tuple(arrays), {"dim": axis, **kwargs})
 
 
 def moveaxis(tensor: Symbol, source: Any, destination: Any) -> Symbol:
@@ -181,5 +179,4 @@ def split_v2(
         params["indices"] = ()
     else:
         params["indices"] = (0, *indices_or_sections)
-    result: Symbol = compose("_split_v2", (ary,), params)
-    return result
+    return compose("_split_v2", (ary,), params)

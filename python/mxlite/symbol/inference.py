@@ -34,8 +34,7 @@ def parse_shape(value: Any, name: str) -> Shape:
     A dimension of 0 and an empty shape are unknown; with NumPy shapes, negative dimensions are.
     """
     if isinstance(value, str):
-        parsed: Shape = _core.parse_shape(value, is_np_shape(), f"infer_shape: {name}")
-        return parsed
+        return _core.parse_shape(value, is_np_shape(), f"infer_shape: {name}")
     if value is None:
         return None
     with_none = value

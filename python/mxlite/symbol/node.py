@@ -16,5 +16,4 @@ def schema_of(node: Node) -> dict[str, Any] | None:
     """Return the schema of a node's operator, as ``_core.describe_op`` gives it."""
     if not isinstance(node.call, _core.OpCall):
         return None
-    schema: dict[str, Any] = _core.describe_op(node.call.name)
-    return schema
+    return _core.describe_op(node.call.name)

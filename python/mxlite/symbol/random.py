@@ -21,14 +21,12 @@ def _draw(name: str, params: dict[str, Any], shape: Any, dtype: Any, kwargs: Any
     symbols = [value for value in params.values() if isinstance(value, Symbol)]
     common = {"shape": shape, "dtype": dtype, **kwargs}
     if not symbols:
-        result: Symbol = compose("_random_" + name, (), {**params, **common})
-        return result
+        return compose("_random_" + name, (), {**params, **common})
     if len(symbols) != len(params):
         raise TypeError_(
             f"random.{name}: {', '.join(params)} must all be numbers or all be Symbols"
         )
-    result = compose("_sample_" + name, tuple(symbols), common)
-    return result
+    return compose("_sample_" + name, tuple(symbols), common)
 
 
 def uniform(
@@ -95,8 +93,7 @@ def multinomial(
 ) -> Symbol:
     """Draw indices of the last axis with the probabilities in data; two outputs with get_prob."""
     params = {"shape": shape, "get_prob": get_prob, "dtype": dtype, **kwargs}
-    result: Symbol = compose("_sample_multinomial", (data,), params)
-    return result
+    return compose("_sample_multinomial", (data,), params)
 
 
 def randint(low: int, high: int, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Symbol:
@@ -106,8 +103,7 @@ def randint(low: int, high: int, shape: Any = None, dtype: Any = None, **kwargs:
 
 def shuffle(data: Symbol, **kwargs: Any) -> Symbol:
     """Return data with the rows of its first axis in random order."""
-    result: Symbol = compose("_shuffle", (data,), kwargs)
-    return result
+    return compose("_shuffle", (data,), kwargs)
 
 
 def _like(name: str) -> _core.Op:

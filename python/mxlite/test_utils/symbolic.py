@@ -135,8 +135,7 @@ def check_symbolic_forward(
     for name, value, output in zip(outputs, wanted, executor.outputs):
         names = (f"EXPECTED_{name}", f"FORWARD_{name}")
         assert_almost_equal(value, output, rtol, atol, names, equal_nan=equal_nan)
-    found: list[NDArray] = list(executor.outputs)
-    return found
+    return list(executor.outputs)
 
 
 def _aux(sym: Any, aux_states: Any, ctx: Any, dtype: Any) -> dict[str, Any]:

@@ -85,8 +85,7 @@ def _values(dtype: Any, raw: bytes, shape: Any, fortran: bool) -> np.ndarray[Any
             f"an array of shape {str(shape)[:100]} and type {kind} has {len(raw)} bytes"
         )
     if kind.kind == "b":  # bytes other than 0 and 1 would give wrong sums
-        values = (np.frombuffer(raw, np.uint8) != 0).reshape(shape, order="F" if fortran else "C")
-        return values
+        return (np.frombuffer(raw, np.uint8) != 0).reshape(shape, order="F" if fortran else "C")
     values = np.frombuffer(raw, kind).reshape(shape, order="F" if fortran else "C")
     if kind.kind == "U" and values.size:
         points = np.frombuffer(raw, np.dtype("u4").newbyteorder(kind.byteorder))

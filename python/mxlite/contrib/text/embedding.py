@@ -46,8 +46,7 @@ def register(embedding_cls: type) -> type:
     type
         The class.
     """
-    registered: type = _register(embedding_cls)
-    return registered
+    return _register(embedding_cls)
 
 
 def create(embedding_name: str, **kwargs: Any) -> Any:

@@ -192,8 +192,7 @@ class _TokenEmbedding(Vocabulary):
         return self._idx_to_vec
 
     def _rows(self, indices: list[int]) -> NDArray:
-        rows: NDArray = nd.take(self._idx_to_vec, nd.array(indices, dtype="int64"))
-        return rows
+        return nd.take(self._idx_to_vec, nd.array(indices, dtype="int64"))
 
     def get_vecs_by_tokens(self, tokens: Any, lower_case_backup: bool = False) -> NDArray:
         """Return vectors of tokens.

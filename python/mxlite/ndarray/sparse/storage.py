@@ -25,8 +25,7 @@ _arange = _core.op("_arange")
 @functools.cache
 def traits(op: str) -> dict[str, Any]:
     """Return the storage part of an operator's schema: ``describe_op(op)["storage"]``."""
-    found: dict[str, Any] = _core.describe_op(op)["storage"]
-    return found
+    return _core.describe_op(op)["storage"]
 
 
 @contextlib.contextmanager
@@ -65,8 +64,7 @@ def parts(array: NDArray) -> Parts:
 
     Waits for the values if the array is a gradient that is read for the first time.
     """
-    found: Parts = _core.normal_parts(array)
-    return found
+    return _core.normal_parts(array)
 
 
 def gradient_rows(array: NDArray) -> tuple[NDArray, NDArray]:
