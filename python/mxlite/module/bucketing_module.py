@@ -286,13 +286,7 @@ class BucketingModule(BaseModule):
     # -- running ---------------------------------------------------------------------------------
 
     def prepare(self, data_batch: Any, sparse_row_id_fn: Any = None) -> None:
-        """Bind the batch's bucket.
-
-        Parameters
-        ----------
-        data_batch : DataBatch
-        sparse_row_id_fn : callable, optional
-        """
+        """Bind the batch's bucket, see `Module.prepare`."""
         self._need("binded", "params_initialized")
         key, module = self._curr_bucket_key, self._curr_module
         self.switch_bucket(data_batch.bucket_key, data_batch.provide_data, data_batch.provide_label)
@@ -313,12 +307,7 @@ class BucketingModule(BaseModule):
         self._curr_module.forward(data_batch, is_train=is_train)
 
     def backward(self, out_grads: Any = None) -> None:
-        """Compute gradients in the current bucket.
-
-        Parameters
-        ----------
-        out_grads : list of NDArray, optional
-        """
+        """Compute gradients in the current bucket, see `Module.backward`."""
         self._need("binded", "params_initialized")
         self._curr_module.backward(out_grads=out_grads)
 
@@ -350,22 +339,13 @@ class BucketingModule(BaseModule):
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
         """Update a metric with the current bucket's outputs and the labels.
 
-        Parameters
-        ----------
-        eval_metric : EvalMetric
-        labels : list of NDArray
-        pre_sliced : bool
+        See `Module.update_metric`.
         """
         self._need("binded", "params_initialized")
         self._curr_module.update_metric(eval_metric, labels, pre_sliced)
 
     def install_monitor(self, mon: Any) -> None:
-        """Install a monitor in all buckets.
-
-        Parameters
-        ----------
-        mon : Monitor
-        """
+        """Install a monitor in all buckets, see `Module.install_monitor`."""
         self._need("binded")
         self._monitor = mon
         for module in self._buckets.values():

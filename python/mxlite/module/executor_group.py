@@ -235,13 +235,7 @@ class DataParallelExecutorGroup(ExecutorArrays):
         aux_params: Mapping[str, NDArray] | None,
         allow_extra: bool = False,
     ) -> None:
-        """Copy parameters to all contexts.
-
-        Parameters
-        ----------
-        arg_params, aux_params : dict of str to NDArray
-        allow_extra : bool
-        """
+        """Copy parameters to all contexts, see `Module.set_params`."""
         for exe in self.execs:
             exe.copy_params_from(arg_params, aux_params, allow_extra_params=allow_extra)
 
@@ -268,14 +262,7 @@ class DataParallelExecutorGroup(ExecutorArrays):
     # -- running ---------------------------------------------------------------------------------
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
-        """Compute the outputs of a batch.
-
-        Parameters
-        ----------
-        data_batch : DataBatch
-        is_train : bool, optional
-            None: the mode given to `bind`.
-        """
+        """Compute the outputs of a batch, see `Module.forward`."""
         self._load(self.data_shapes, data_batch.data, "data")
         if self.label_shapes is not None and getattr(data_batch, "label", None):
             self._load(self.label_shapes, data_batch.label, "label")
@@ -310,13 +297,7 @@ class DataParallelExecutorGroup(ExecutorArrays):
         return nd.slice_axis(array, axis=axis, begin=part.start, end=part.stop)
 
     def backward(self, out_grads: Any = None) -> None:
-        """Compute gradients.
-
-        Parameters
-        ----------
-        out_grads : NDArray or list of NDArray, optional
-            Gradients of the outputs for the whole batch.
-        """
+        """Compute gradients, see `Module.backward`."""
         if isinstance(out_grads, NDArray):
             out_grads = [out_grads]
         for i, exe in enumerate(self.execs):
@@ -363,17 +344,7 @@ class DataParallelExecutorGroup(ExecutorArrays):
         return [_merged(arrays, self.output_layouts[i]) for i, arrays in zip(chosen, outputs)]
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
-        """Return the gradients of the data.
-
-        Parameters
-        ----------
-        merge_multi_context : bool
-            As in `get_outputs`.
-
-        Returns
-        -------
-        list of NDArray or of list of NDArray
-        """
+        """Return the gradients of the data, see `Module.get_input_grads`."""
         grads = [[exe.grad_dict[e.name] for exe in self.execs] for e in self.data_shapes]
         if not merge_multi_context:
             return grads
@@ -381,12 +352,7 @@ class DataParallelExecutorGroup(ExecutorArrays):
         return [_merged(arrays, axis) for arrays, axis in zip(grads, axes)]
 
     def get_states(self, merge_multi_context: bool = True) -> list[Any]:
-        """Return the states.
-
-        Returns
-        -------
-        list of NDArray or of list of NDArray
-        """
+        """Return the states, see `Module.get_states`."""
         states = [[exe.arg_dict[name] for exe in self.execs] for name in self.state_names]
         return [_merged(arrays, 0) for arrays in states] if merge_multi_context else states
 
@@ -407,14 +373,7 @@ class DataParallelExecutorGroup(ExecutorArrays):
                 array[:] = value if states is None else states[i][k]
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Update a metric with outputs and labels.
-
-        Parameters
-        ----------
-        eval_metric : EvalMetric
-        labels : list of NDArray
-            Labels; with ``pre_sliced`` one list for each context.
-        """
+        """Update a metric with outputs and labels, see `Module.update_metric`."""
         entries = self.label_shapes or []
         for i, exe in enumerate(self.execs):
             if pre_sliced:
@@ -430,12 +389,7 @@ class DataParallelExecutorGroup(ExecutorArrays):
             )
 
     def install_monitor(self, mon: Any) -> None:
-        """Install a monitor in all executors.
-
-        Parameters
-        ----------
-        mon : Monitor
-        """
+        """Install a monitor in all executors, see `Module.install_monitor`."""
         self._monitors.append(mon)
         for execs in self._kept.values():
             for exe in execs:

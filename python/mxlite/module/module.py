@@ -472,9 +472,6 @@ class Module(ModuleState):
     def prepare(self, data_batch: Any, sparse_row_id_fn: Any = None) -> None:
         """Prepare for a batch; does nothing, because executors always have whole parameters.
 
-        Parameters
-        ----------
-        data_batch : DataBatch
-        sparse_row_id_fn : callable, optional
+        See `BaseModule.prepare`.
         """
         self._need("binded")

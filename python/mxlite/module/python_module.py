@@ -192,24 +192,13 @@ class PythonLossModule(PythonModule):
         return [(self._output_names[0], tuple(self._data_shapes[0].shape))]
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
-        """Store scores and, in training, labels.
-
-        Parameters
-        ----------
-        data_batch : DataBatch
-        is_train : bool, optional
-        """
+        """Store scores and, in training, labels, see `Module.forward`."""
         self._scores = data_batch.data[0]
         if self.for_training if is_train is None else is_train:
             self._labels = data_batch.label[0]
 
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
-        """Return the scores.
-
-        Returns
-        -------
-        list of NDArray
-        """
+        """Return the scores, see `Module.get_outputs`."""
         return [self._scores]
 
     def backward(self, out_grads: Any = None) -> None:
@@ -232,12 +221,7 @@ class PythonLossModule(PythonModule):
         self._scores_grad = grad if isinstance(grad, NDArray) else nd.array(grad)
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
-        """Return the gradient of the scores.
-
-        Returns
-        -------
-        list of NDArray
-        """
+        """Return the gradient of the scores, see `Module.get_input_grads`."""
         return [self._scores_grad]
 
     def install_monitor(self, mon: Any) -> None:

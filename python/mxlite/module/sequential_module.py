@@ -210,13 +210,7 @@ class SequentialModule(BaseModule):
         self.optimizer_initialized = True
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
-        """Run all modules.
-
-        Parameters
-        ----------
-        data_batch : DataBatch
-        is_train : bool, optional
-        """
+        """Run all modules, see `Module.forward`."""
         self._need("binded", "params_initialized")
         batch = copy.copy(data_batch)
         for number, module in enumerate(self._modules):
@@ -226,12 +220,7 @@ class SequentialModule(BaseModule):
             module.forward(batch, is_train=is_train)
 
     def backward(self, out_grads: Any = None) -> None:
-        """Compute gradients, from the last module to the first.
-
-        Parameters
-        ----------
-        out_grads : list of NDArray, optional
-        """
+        """Compute gradients, from the last module to the first, see `Module.backward`."""
         self._need("binded", "params_initialized")
         for number in range(len(self._modules) - 1, -1, -1):
             self._modules[number].backward(out_grads=out_grads)
@@ -245,33 +234,19 @@ class SequentialModule(BaseModule):
             module.update()
 
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
-        """Return the outputs of the last module.
-
-        Returns
-        -------
-        list of NDArray or of list of NDArray
-        """
+        """Return the outputs of the last module, see `Module.get_outputs`."""
         self._need("binded", "params_initialized")
         return self._modules[-1].get_outputs(merge_multi_context)
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
-        """Return the gradients of the first module's data.
-
-        Returns
-        -------
-        list of NDArray or of list of NDArray
-        """
+        """Return the gradients of the first module's data, see `Module.get_input_grads`."""
         self._need("binded", "params_initialized", "inputs_need_grad")
         return self._modules[0].get_input_grads(merge_multi_context)
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
         """Update a metric with outputs and labels, in the modules that take labels.
 
-        Parameters
-        ----------
-        eval_metric : EvalMetric
-        labels : list of NDArray
-        pre_sliced : bool
+        See `Module.update_metric`.
         """
         self._need("binded", "params_initialized")
         for module, meta in zip(self._modules, self._metas):
@@ -279,12 +254,7 @@ class SequentialModule(BaseModule):
                 module.update_metric(eval_metric, labels, pre_sliced)
 
     def install_monitor(self, mon: Any) -> None:
-        """Install a monitor in all modules.
-
-        Parameters
-        ----------
-        mon : Monitor
-        """
+        """Install a monitor in all modules, see `Module.install_monitor`."""
         self._need("binded")
         for module in self._modules:
             module.install_monitor(mon)
