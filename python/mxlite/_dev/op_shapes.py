@@ -9,8 +9,6 @@ from typing import Any
 
 from .. import _core, ndarray
 
-__all__ = ["shapes"]
-
 _UPDATE = "all of one shape -> shape of weight; states are changed in place"
 _UPDATES = "weights, gradients and states of one weight behind one another -> one array per weight"
 _DRAWN = "no inputs -> `shape`"

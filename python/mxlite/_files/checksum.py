@@ -6,8 +6,6 @@ import os
 
 from .whole import open_file
 
-__all__ = ["check_sha1", "sha1_of"]
-
 
 def check_sha1(filename: str | os.PathLike[str], sha1_hash: str) -> bool:
     """Return whether a file has the given SHA-1 checksum.

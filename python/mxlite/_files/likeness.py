@@ -9,8 +9,6 @@ import numpy as np
 from .._core import NDArray
 from ..base import FileFormatError
 
-__all__ = ["check_class", "check_like", "is_number"]
-
 _NUMBERS = (bool, int, float, np.generic)
 
 

@@ -6,8 +6,6 @@ import os
 import re
 from typing import Any
 
-__all__ = ["int64_of", "native_name"]
-
 _DIGITS = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 
 

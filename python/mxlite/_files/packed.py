@@ -15,15 +15,6 @@ import numpy as np
 from ..base import FileFormatError, MissingFileError, MXNetError, ValueError_
 from .whole import read_file
 
-__all__ = [
-    "LimitedStream",
-    "check_unpacked_size",
-    "content_of",
-    "most_unpacked",
-    "read_idx",
-    "unpack_gzip",
-]
-
 _FREE_BYTES = 256 << 20
 _DEFAULT_RATIO = 200
 

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 
 from ..base import FileAccessError, MXNetError
 
-__all__ = ["replacing_file"]
-
 # Paths of open files, which cannot be replaced by renaming a file to such a path.
 _OPEN_FILES = ("/dev/fd/", "/dev/std", "/proc/")
 

@@ -13,8 +13,6 @@ from typing import IO, Any
 
 from ..base import ValueError_
 
-__all__ = ["most_read", "open_file", "open_text", "read_file", "read_to_end"]
-
 _DEFAULT_MIB = 2048
 _PIECE = 16 << 20
 

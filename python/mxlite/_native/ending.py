@@ -14,8 +14,6 @@ from typing import Any
 
 from .. import _core
 
-__all__ = ["close_at_exit"]
-
 _open: weakref.WeakSet[Any] = weakref.WeakSet()
 
 

@@ -15,8 +15,6 @@ from .device_exchange import DeviceExchange
 from .groups import Group, group_of
 from .process_sets import ProcessSet
 
-__all__ = ["sync_batch_norm"]
-
 _NAMES = ("gamma", "beta", "moving_mean", "moving_var")
 _exchanges: dict[tuple[str, int, Group], DeviceExchange] = {}
 

@@ -20,16 +20,6 @@ from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
 from .groups import Group, exchange_bytes, exchange_texts
 
-__all__ = [
-    "BucketSizes",
-    "agree",
-    "backward_order",
-    "kind_of",
-    "near_equal_parts",
-    "packed",
-    "wire_dtype",
-]
-
 _Item = TypeVar("_Item")
 _MB = 1 << 20
 _VARIABLE = "MXLITE_BUCKET_MB"

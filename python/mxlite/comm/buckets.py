@@ -17,8 +17,6 @@ from .bucket_plan import BucketSizes, agree, kind_of, near_equal_parts, packed, 
 from .groups import Group
 from .job import JOB
 
-__all__ = ["GradientBuckets"]
-
 
 class _Bucket:
     """Gradients that are summed together."""

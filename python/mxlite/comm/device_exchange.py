@@ -20,8 +20,6 @@ from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
 from .groups import Group
 
-__all__ = ["DeviceExchange"]
-
 _rounds: weakref.WeakSet[_Round] = weakref.WeakSet()
 _hook_installed = False
 

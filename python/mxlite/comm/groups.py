@@ -23,15 +23,6 @@ from .process_sets import (
 )
 from .submitting import submit, waited
 
-__all__ = [
-    "Group",
-    "exchange_bytes",
-    "exchange_texts",
-    "find_process_set",
-    "group_of",
-    "ranks_text",
-]
-
 # Environment variables in which launchers set the number of processes.
 _SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MXLITE_JOB_SIZE")
 _LENGTHS = struct.Struct("<QQ")

@@ -9,8 +9,6 @@ from typing import Any
 
 from ..base import ValueError_
 
-__all__ = ["JOB", "InitError"]
-
 _NOT_INITIALIZED = "Horovod has not been initialized; use hvd.init()."
 
 

@@ -24,14 +24,6 @@ from .submitting import (
     waited,
 )
 
-__all__ = [
-    "allgather",
-    "alltoall",
-    "grouped_allgather",
-    "grouped_reducescatter",
-    "reducescatter",
-]
-
 
 def _run(
     kind: str,

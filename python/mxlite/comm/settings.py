@@ -8,8 +8,6 @@ from typing import Any
 
 from ..base import ValueError_
 
-__all__ = ["dynamic_process_sets", "runtime_options"]
-
 MB = 1 << 20
 
 

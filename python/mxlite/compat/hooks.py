@@ -6,8 +6,6 @@ import sys
 
 from .._names_1x import AFTER_IMPORT, MOVED, attributes, module_paths, old_path
 
-__all__ = ["add_names", "add_names_after_imports"]
-
 
 def add_names() -> None:
     """Add the names that 1.9.1's modules import from each other to all imported modules of mxlite.

@@ -13,8 +13,6 @@ from ..base import ValueError_
 from ..comm import basics, process_sets
 from ..horovod.elastic.errors import HorovodInternalError, HostsUpdatedInterrupt
 
-__all__ = ["CONTENT"]
-
 
 def in_thread(
     target: Callable[..., Any],

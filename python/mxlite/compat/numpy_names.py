@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["add_numpy_names"]
-
 _TEXT_FROMSTRING = np.fromstring
 
 

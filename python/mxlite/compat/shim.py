@@ -10,8 +10,6 @@ from pathlib import Path
 from . import install
 from .finder import SHIM_FILES
 
-__all__ = ["take_over"]
-
 
 def _refuse_if_mixed(name: str, folder: Path) -> None:
     """Raise ImportError if the shim's folder has files of the real package."""

@@ -21,8 +21,6 @@ from ..symbol.storage import gradient_storage_types, storage_types
 from .executor import Executor
 from .shapes import resized
 
-__all__ = ["bind", "simple_bind"]
-
 _REQUESTS = ("write", "add", "null", "inplace")
 Arrays = Union[Sequence[Optional[NDArray]], Mapping[str, NDArray], None]
 

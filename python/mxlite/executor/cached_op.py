@@ -10,8 +10,6 @@ from .._core import NDArray
 from ..base import TypeError_, ValueError_
 from ..symbol import Symbol
 
-__all__ = ["CachedOp"]
-
 
 class CachedOp:
     """A symbol that can be called on arrays; new scripts should hybridize a block instead.

@@ -23,8 +23,6 @@ from ..symbol.placement import checked_groups, place
 from ..symbol.shown import overwrite, renew, show
 from .shapes import check_kept, resized, shared
 
-__all__ = ["Executor"]
-
 Watch = Callable[[Node, list[NDArray], list[NDArray]], None]
 
 

@@ -13,8 +13,6 @@ from ..ndarray import NDArray
 from ..ndarray.sparse.storage import is_sparse
 from ..symbol.shown import renew
 
-__all__ = ["check_kept", "resized", "shared"]
-
 
 def check_kept(
     arrays: Iterable[tuple[str, NDArray, Sequence[int]]],

@@ -13,8 +13,6 @@ from ..base import MXNetError
 from .runner import ADDRESS, KEY, packed
 from .secret_channel import Channel
 
-__all__ = ["main"]
-
 _FIRST_WORD_SECONDS = 60.0
 
 

@@ -9,8 +9,6 @@ from ..comm.bucket_plan import wire_dtype
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
 
-__all__ = ["Compression"]
-
 
 class Compressor:
     """Compresses a tensor before an all-reduce and restores it afterwards."""

@@ -23,8 +23,6 @@ from ..comm.basics import rank, size
 from ..ndarray import NDArray
 from .mpi_ops import allgather, broadcast_
 
-__all__ = ["allgather_object", "broadcast_object"]
-
 
 class ObjectError(MXNetError, pickle.PickleError):
     """An object, or an object in a message, is of a type that is not sent between processes."""

@@ -14,8 +14,6 @@ from ..comm.process_sets import GivenProcessSet, chosen_process_set, global_proc
 from ..ndarray import NDArray
 from .mpi_ops import Sum, allreduce_
 
-__all__ = ["DistributedOptimizer", "checked_predivide"]
-
 
 def checked_predivide(factor: float) -> float:
     """Return the factor as a float above 0."""

@@ -13,8 +13,6 @@ from ..ndarray import NDArray
 from ..parallel.replicas import Replicas
 from .mpi_ops import broadcast_
 
-__all__ = ["broadcast_parameters"]
-
 
 def _broadcast_when_initialized(param: Parameter, broadcast: Callable[[], None]) -> None:
     """Make the parameter broadcast its value right after it is initialized."""

@@ -30,8 +30,6 @@ from ..run.launching.job import end_with_parent
 from ..run.options import Hosts, parse
 from .secret_channel import Channel, ChannelError
 
-__all__ = ["ADDRESS", "KEY", "RunError", "packed", "run"]
-
 # Environment variables for the processes: address of the caller and key of the job.
 ADDRESS, KEY = "MXLITE_CALL_ADDRESS", "MXLITE_CALL_KEY"
 _PROGRAM = "mxlite.horovod.called"

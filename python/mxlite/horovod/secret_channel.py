@@ -12,8 +12,6 @@ from multiprocessing.connection import Connection
 
 from ..base import MXNetError
 
-__all__ = ["Channel", "ChannelError"]
-
 _NONCE, _MAC = 32, 32
 
 

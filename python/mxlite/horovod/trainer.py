@@ -20,8 +20,6 @@ from ..ndarray import NDArray
 from .compression import BF16Compressor, Compression, FP16Compressor
 from .optimizer import DistributedOptimizer, checked_predivide
 
-__all__ = ["DistributedTrainer"]
-
 # Compression classes that buckets implement, with the dtype in which buckets are sent.
 _WIRES: dict[Any, str] = {FP16Compressor: FP16Compressor.wire, BF16Compressor: BF16Compressor.wire}
 

@@ -25,21 +25,6 @@ from .geometry import (
     resize_short,
 )
 
-__all__ = [
-    "Augmenter",
-    "CastAug",
-    "CenterCropAug",
-    "Described",
-    "ForceResizeAug",
-    "HorizontalFlipAug",
-    "RandomCropAug",
-    "RandomOrderAug",
-    "RandomSizedCropAug",
-    "ResizeAug",
-    "SequentialAug",
-    "plain",
-]
-
 
 def plain(value: Any) -> Any:
     """Return a parameter as a value that JSON supports."""

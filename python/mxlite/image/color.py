@@ -15,19 +15,6 @@ from ..ndarray import array, dot
 from .augmenter import Augmenter, RandomOrderAug, plain
 from .geometry import color_normalize
 
-__all__ = [
-    "BrightnessJitterAug",
-    "ColorJitterAug",
-    "ColorNormalizeAug",
-    "ContrastJitterAug",
-    "HueJitterAug",
-    "LightingAug",
-    "RandomGrayAug",
-    "SaturationJitterAug",
-    "color_augmenters",
-]
-
-
 _TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]])
 _FROM_YIQ = np.array([[1.0, 0.956, 0.621], [1.0, -0.272, -0.647], [1.0, -1.107, 1.705]])
 _GRAY = _TO_YIQ[0].astype(np.float32).reshape(1, 1, 3)

@@ -16,10 +16,6 @@ from .augmenter import (
 )
 from .color import color_augmenters
 
-__all__ = [
-    "CreateAugmenter",
-]
-
 
 def CreateAugmenter(  # noqa: N802
     data_shape: tuple[int, ...],

@@ -22,17 +22,6 @@ from .augmenter import Augmenter, CastAug, Described, ForceResizeAug, ResizeAug
 from .color import color_augmenters
 from .geometry import copyMakeBorder, fixed_crop
 
-__all__ = [
-    "CreateDetAugmenter",
-    "CreateMultiRandCropAugmenter",
-    "DetAugmenter",
-    "DetBorrowAug",
-    "DetHorizontalFlipAug",
-    "DetRandomCropAug",
-    "DetRandomPadAug",
-    "DetRandomSelectAug",
-]
-
 Label = np.ndarray[Any, Any]
 
 

@@ -17,8 +17,6 @@ from .color import IMAGENET_MEAN, IMAGENET_STD
 from .detection_augmenter import CreateDetAugmenter, DetAugmenter
 from .iterator import ImageIter
 
-__all__ = ["ImageDetIter"]
-
 Label = np.ndarray[Any, Any]
 
 

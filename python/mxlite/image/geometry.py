@@ -16,20 +16,6 @@ from .._core import NDArray
 from ..base import ShapeError, TypeError_, ValueError_
 from ..ndarray import array
 
-__all__ = [
-    "center_crop",
-    "color_normalize",
-    "copyMakeBorder",
-    "fixed_crop",
-    "imresize",
-    "imrotate",
-    "random_crop",
-    "random_rotate",
-    "random_size_crop",
-    "resize_short",
-    "scale_down",
-]
-
 
 def _size_of(src: Any, who: str) -> tuple[int, int]:
     """Return height and width of an image; raise if it is not an image."""

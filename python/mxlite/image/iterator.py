@@ -26,8 +26,6 @@ from .augmenter import Augmenter
 from .create import CreateAugmenter
 from .read import imdecode
 
-__all__ = ["ImageIter"]
-
 _HANDLES = ("pad", "discard", "roll_over")
 
 

@@ -11,8 +11,6 @@ from .._core import NDArray
 from .._files.whole import read_file
 from ..base import MissingFileError, RecordError, TypeError_
 
-__all__ = ["imdecode", "imread"]
-
 
 def imdecode(
     buf: Any,

@@ -10,8 +10,6 @@ import numpy as np
 from .._files.likeness import check_like
 from ..base import FileFormatError, NeedsInit, NotSupportedError, TypeError_, ValueError_
 
-__all__ = ["DataBatch", "DataDesc", "DataIter"]
-
 
 class _NameAndShape(NamedTuple):
     name: str

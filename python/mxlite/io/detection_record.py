@@ -10,8 +10,6 @@ from .. import _core
 from .image_record import _DEFAULTS, _OPTIONS, ImageRecordIter
 from .options import documented
 
-__all__ = ["ImageDetRecordIter"]
-
 # Options that the core declares and checks; they are passed to it by name. Options of samplers are
 # lists with an entry per sampler; the last entry of a shorter list is used for the others.
 _BOX_OPTIONS: dict[str, tuple[Any, str]] = _core.ImagePipeline.box_options()

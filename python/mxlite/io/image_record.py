@@ -18,8 +18,6 @@ from .batch import DataBatch, DataDesc
 from .data_iter import MXDataIter
 from .options import documented, known_options
 
-__all__ = ["ImageRecordInt8Iter", "ImageRecordIter", "ImageRecordUInt8Iter"]
-
 # Not logging.info, which would configure the root logger before the script does.
 _LOG = logging.getLogger(__name__)
 

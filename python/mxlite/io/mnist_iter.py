@@ -14,8 +14,6 @@ from .batch import DataBatch, DataDesc
 from .data_iter import MXDataIter
 from .options import known_options
 
-__all__ = ["MNISTIter"]
-
 # Not logging.info, which would configure the root logger before the script does.
 _LOG = logging.getLogger(__name__)
 

@@ -16,8 +16,6 @@ from ..ndarray.array_like import host_array
 from ..ndarray.sparse import csr_matrix
 from .batch import DataBatch, DataDesc, DataIter
 
-__all__ = ["NDArrayIter"]
-
 
 def _named_sources(data: Any, default_name: str, optional: bool) -> list[tuple[str, Any]]:
     """Return pairs (name, array): NDArrays, or array-likes that are read row by row."""

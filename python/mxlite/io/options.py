@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 
 from ..base import suggestion
 
-__all__ = ["documented", "known_options"]
-
 _Iterator = TypeVar("_Iterator", bound="type[Any]")
 
 

@@ -15,8 +15,6 @@ from .batch import DataBatch, DataDesc
 from .data_iter import MXDataIter
 from .options import known_options
 
-__all__ = ["CSVIter", "LibSVMIter"]
-
 # Parameters of 1.x for prefetching, which are ignored.
 _IGNORED = {"prefetch_buffer", "ctx", "verbose", "device_id"}
 _LARGEST_BATCH = 2**31 - 1

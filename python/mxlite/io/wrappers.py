@@ -12,8 +12,6 @@ from .._typed_init import TypedInit
 from ..base import FileFormatError, MXNetError, NotSupportedError, ValueError_
 from .batch import DataBatch, DataDesc, DataIter
 
-__all__ = ["PrefetchingIter", "ResizeIter"]
-
 _EXIT_SECONDS = 2.0
 _ALIVE_SECONDS = 1.0  # interval at which a waiting iterator checks that its thread runs
 

@@ -12,8 +12,6 @@ from ..optimizer import Optimizer
 from .base import KVStoreBase
 from .names import checked_name, create, spans_processes
 
-__all__ = ["chosen_store"]
-
 _BIG = 1024 * 1024 * 16  # elements; 1.x updates larger arrays on the devices
 
 

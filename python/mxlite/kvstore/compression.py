@@ -12,8 +12,6 @@ from ..comm.bucket_plan import wire_dtype
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
 
-__all__ = ["HALVES", "Compression"]
-
 # Types that only convert gradients, with the dtype in which gradients are sent.
 HALVES = {"fp16": "float16", "bf16": "bfloat16"}
 _TYPES = ("2bit", "1bit", *HALVES)

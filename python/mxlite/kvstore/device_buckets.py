@@ -10,8 +10,6 @@ from ..comm.bucket_plan import BucketSizes, backward_order, kind_of, packed
 from ..ndarray import NDArray
 from .base import summed, sums_on_gpus
 
-__all__ = ["DeviceBuckets"]
-
 # The sums of a gradient: on each of its GPUs, or one on the first context.
 Sums = list[NDArray]
 

@@ -12,8 +12,6 @@ from ..profiler.scope import COMM_SCOPE, scope
 from .base import KVStoreBase
 from .local import KVStore
 
-__all__ = ["BucketStore", "Entry", "pushpull_all"]
-
 # Position, key, arrays and gradients of a parameter.
 Entry = tuple[int, Any, list[NDArray], list[NDArray]]
 

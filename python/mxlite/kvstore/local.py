@@ -30,8 +30,6 @@ from .compression import Compression
 from .device_buckets import DeviceBuckets
 from .rows import check_sparse, is_sparse, rows_of, wanted_rows
 
-__all__ = ["KVStore", "KVStoreError", "KVStoreModeError"]
-
 
 class KVStoreError(MXNetError, KeyError):
     """The store does not have a key, or already has a key that is initialized."""

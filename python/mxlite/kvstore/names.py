@@ -11,8 +11,6 @@ from . import base as _base
 from .base import KVStoreBase
 from .local import KVStore
 
-__all__ = ["checked_name", "create", "spans_processes"]
-
 _LOCAL_WORDS = {"local", "device", "update", "allreduce", "cpu"}
 _DIST_WORDS = {"dist", "sync", "async", "device", "p3"}
 _KNOWN = (

@@ -29,8 +29,6 @@ from .gradients import BucketStore, Entry
 from .local import KVStore
 from .rows import is_sparse
 
-__all__ = ["AllReduceStore", "Horovod"]
-
 # All ranks make stores in the same order, so these numbers make tensor names unique.
 _numbers = itertools.count()
 

@@ -11,8 +11,6 @@ from .. import ndarray as nd
 from .. import optimizer as opt
 from ..base import InputError, NotSupportedError
 
-__all__ = ["RemoteOptimizer", "refused_by_servers"]
-
 _SCHEDULERS = (
     schedulers.FactorScheduler,
     schedulers.MultiFactorScheduler,

@@ -11,8 +11,6 @@ from .. import ndarray as nd
 from ..base import IndexError_, ValueError_
 from ..ndarray import NDArray
 
-__all__ = ["check_sparse", "is_sparse", "rows_of", "wanted_rows"]
-
 
 def is_sparse(array: NDArray) -> bool:
     """Return whether an array is row-sparse."""

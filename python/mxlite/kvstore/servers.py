@@ -27,8 +27,6 @@ from .local import KVStore, KVStoreModeError
 from .remote_optimizer import RemoteOptimizer, refused_by_servers
 from .rows import is_sparse
 
-__all__ = ["ServerStore"]
-
 
 class _Value:
     """Shape, dtype and storage type of a value on the servers."""

@@ -12,8 +12,6 @@ from ..base import FileFormatError
 from ..ndarray import NDArray
 from ..symbol import Symbol
 
-__all__ = ["BatchEndParam", "load_checkpoint", "load_params", "save_checkpoint"]
-
 Params = dict[str, NDArray]
 
 

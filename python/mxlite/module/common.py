@@ -11,15 +11,6 @@ from ..context import Context, cpu
 from ..initializer import Uniform
 from .checkpoint_files import BatchEndParam
 
-__all__ = [
-    "DEFAULT_INITIALIZER",
-    "ModuleStateError",
-    "as_contexts",
-    "as_list",
-    "call_all",
-    "check_input_names",
-]
-
 DEFAULT_INITIALIZER = Uniform(0.01)
 _SUFFIXES = ("_weight", "_bias", "_gamma", "_beta")
 

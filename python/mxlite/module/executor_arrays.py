@@ -9,8 +9,6 @@ import numpy as np
 from ..io import DataDesc
 from ..ndarray import NDArray
 
-__all__ = ["ExecutorArrays"]
-
 
 class ExecutorArrays:
     """Base of `DataParallelExecutorGroup`."""

@@ -21,8 +21,6 @@ from .base_module import BaseModule
 from .checkpoint_files import save_checkpoint
 from .common import DEFAULT_INITIALIZER, ModuleStateError
 
-__all__ = ["ModuleState"]
-
 
 class MissingParameterError(ValueError_):
     """A parameter has no value."""

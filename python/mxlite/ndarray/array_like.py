@@ -10,8 +10,6 @@ from .. import _core
 from .._core import NDArray
 from ..base import DTypeError, TypeError_, ValueError_
 
-__all__ = ["host_array"]
-
 _EXPECTED = "a rectangular array of numbers expected"
 
 

@@ -10,8 +10,6 @@ from ..context import Context
 if TYPE_CHECKING:
     from .._core import NDArray
 
-__all__ = ["CallOptions", "ContextLike", "NameOption", "ShapeLike"]
-
 ContextLike = Union[Context, str, None]
 ShapeLike = Union[int, Sequence[int]]
 

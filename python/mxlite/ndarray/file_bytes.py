@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from .._files.whole import open_file, read_to_end
 from ..base import FileAccessError, FileFormatError, MissingFileError
 
-__all__ = ["FileBytes", "opened_file"]
-
 _MOST_AT_ONCE = 1 << 30  # Linux reads at most 2 GiB per call
 
 

@@ -20,8 +20,6 @@ from .._files.packed import check_unpacked_size
 from ..base import FileFormatError
 from .file_bytes import FileBytes
 
-__all__ = ["read_npz"]
-
 _MOST_MEMBERS = 1_000_000
 _LONGEST_HEADER = 10_000
 _TYPE = re.compile(r"[<>|=]?(b1|[iu][1248]|f[248])")

@@ -8,8 +8,6 @@ from typing import Any
 
 from .. import _core
 
-__all__ = ["of_operator", "required_inputs"]
-
 _KEYWORD = Parameter.KEYWORD_ONLY
 _EITHER = Parameter.POSITIONAL_OR_KEYWORD
 _VALUES = {"None": None, "True": True, "False": False}

@@ -8,8 +8,6 @@ from typing import Any, Union
 from .._core import NDArray
 from ..base import InputError
 
-__all__ = ["LEAF", "Layout", "count_leaves", "first_array", "flatten", "unflatten"]
-
 #: ``LEAF`` for one array, ``NONE`` for None, a tuple of layouts for a list or tuple.
 Layout = Union[int, tuple[Any, ...]]
 LEAF = 0

@@ -9,8 +9,6 @@ from .._core import NDArray
 from ..base import ValueError_
 from ..context import Context
 
-__all__ = ["CustomOp", "CustomOpProp"]
-
 
 class CustomOp:
     """Base of operators written in Python."""

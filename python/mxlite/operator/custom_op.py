@@ -14,15 +14,6 @@ from .classes import CustomOpProp
 from .definition import REGISTRY, Definition
 from .sparse_arrays import call
 
-__all__ = [
-    "Custom",
-    "OperatorArguments",
-    "get_all_registered_operators",
-    "get_operator_arguments",
-    "register",
-]
-
-
 _PropClass = TypeVar("_PropClass", bound="type[CustomOpProp]")
 _TYPE_WORDS = {
     "bool": "boolean",

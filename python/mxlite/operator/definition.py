@@ -14,8 +14,6 @@ from ..base import MXNetError, OutOfMemoryError, TypeError_, ValueError_, sugges
 from ..context import Context
 from ..profiler.record import CUSTOM, record
 
-__all__ = ["REGISTRY", "Definition"]
-
 #: The classes of ``mx.operator.register``, by name.
 REGISTRY: dict[str, Any] = {}
 

@@ -16,8 +16,6 @@ from ..base import NotSupportedError
 from .custom_op import custom_symbol
 from .definition import REGISTRY
 
-__all__ = ["NDArrayOp", "NumpyOp", "PythonOp"]
-
 _numbers = itertools.count()
 
 

@@ -14,8 +14,6 @@ from .classes import CustomOpProp
 if TYPE_CHECKING:
     from .definition import Definition
 
-__all__ = ["call", "takes_sparse"]
-
 
 def takes_sparse(definition: Definition) -> bool:
     """Return whether an operator overrides ``infer_storage_type``."""

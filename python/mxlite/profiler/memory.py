@@ -6,8 +6,6 @@ from typing import Any, Callable
 
 from .. import _core
 
-__all__ = ["WATCH", "memory_by_block"]
-
 
 class _Watch:
     """Whether memory is attributed to block calls; ``listeners`` are called on changes."""

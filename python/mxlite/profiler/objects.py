@@ -8,8 +8,6 @@ from typing import Any
 from ..base import ValueError_
 from .record import record, this_thread
 
-__all__ = ["Counter", "Domain", "Event", "Frame", "Marker", "Task"]
-
 _counting = threading.Lock()  # one lock for all counters, so that counters can be pickled
 # Chrome's letter for each scope of markers; tasks and markers have none, so they use p.
 _SCOPES = {"global": "g", "process": "p", "thread": "t", "task": "p", "marker": "p"}

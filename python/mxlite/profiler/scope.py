@@ -6,8 +6,6 @@ from types import TracebackType
 
 from .. import _core
 
-__all__ = ["COMM_SCOPE", "IO_SCOPE", "scope"]
-
 IO_SCOPE, COMM_SCOPE = 3, 4  # kinds of events, as in record.py
 
 

@@ -9,8 +9,6 @@ from typing import Any
 from ..base import ValueError_
 from . import control
 
-__all__ = ["obey"]
-
 _named = False  # whether the file name of this server was set
 
 

@@ -25,17 +25,6 @@ from .launching.hosts import Host, check_hosts_of_mpirun, own_names
 from .launching.job import end_with_parent
 from .options import Hosts, parse, settings_of
 
-__all__ = [
-    "MpiRun",
-    "check_reachable",
-    "find_mpirun",
-    "has_mpirun",
-    "job_environment",
-    "main",
-    "mpirun_command",
-    "run",
-]
-
 # Variables that are forwarded to other hosts; on this host, processes inherit the environment.
 _FORWARDED = re.compile(
     r"(MXLITE|MXNET|HOROVOD|DMLC|OMP|NCCL|CUDA|PYTHON|PS|KMP|MKL)_?|PATH$|LD_LIBRARY_PATH$|HOME$"

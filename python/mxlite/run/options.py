@@ -9,8 +9,6 @@ from collections.abc import Sequence
 
 from ..base import ValueError_
 
-__all__ = ["Hosts", "option_parser", "parse", "settings_of"]
-
 # Environment variable of each option; its value is forwarded as text.
 _NUMBERS = {
     "fusion_threshold_mb": ("HOROVOD_FUSION_THRESHOLD", float),

@@ -18,8 +18,6 @@ from .node import Entry, Node
 from .partial import UNKNOWN, may_equal
 from .symbol import Symbol
 
-__all__ = ["Custom", "CustomCall"]
-
 _Spec = tuple[Any, str]
 
 

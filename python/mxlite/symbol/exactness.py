@@ -14,8 +14,6 @@ from typing import Any
 
 from ..base import NotSupportedError
 
-__all__ = ["check_exact", "exact"]
-
 
 class _Local(threading.local):
     on = False

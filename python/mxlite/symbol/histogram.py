@@ -16,8 +16,6 @@ from .custom import CustomCall
 from .node import Node
 from .symbol import Symbol
 
-__all__ = ["HistogramCall", "histogram"]
-
 
 class _Histogram(operator.CustomOp):
     def __init__(self, bins: int | None, limits: tuple[float, float] | None) -> None:

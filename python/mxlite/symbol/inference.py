@@ -15,11 +15,6 @@ from ..ndarray.serialization import dtype_name
 from ..numpy_mode import is_np_shape
 from .node import Entry
 
-__all__ = [
-    "Inference", "Shape", "infer", "infer_shape", "infer_type", "is_known", "parse_shape",
-    "public_shape", "uninferred",
-]  # fmt: skip
-
 Shape = Optional[tuple[int, ...]]  # -1: unknown dimension, None: unknown altogether
 
 

@@ -11,8 +11,6 @@ from ..base import TypeError_
 from .serialization import load_json
 from .symbol import Symbol
 
-__all__ = ["cached_op"]
-
 
 def cached_op(
     *args: Symbol,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-__all__ = ["UNKNOWN", "may_equal"]
-
 Shape = Optional[tuple[int, ...]]  # -1: unknown dimension, None: unknown altogether
 
 

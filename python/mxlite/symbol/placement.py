@@ -9,8 +9,6 @@ from ..base import TypeError_
 from ..context import Context
 from .node import Node
 
-__all__ = ["checked_groups", "place"]
-
 
 def checked_groups(group2ctx: Any) -> dict[str, Context]:
     """Return the contexts by group name."""

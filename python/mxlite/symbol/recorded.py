@@ -6,8 +6,6 @@ from .. import _core, autograd
 from .._core import NDArray
 from .symbol import Symbol
 
-__all__ = ["recorded_symbol"]
-
 
 @autograd.recorded_symbol.provide
 def recorded_symbol(array: NDArray) -> Symbol:

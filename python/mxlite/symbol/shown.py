@@ -11,8 +11,6 @@ from .. import autograd
 from ..ndarray import NDArray
 from ..ndarray.sparse.storage import is_sparse
 
-__all__ = ["overwrite", "renew", "show"]
-
 
 def show(computed: list[NDArray]) -> list[NDArray]:
     """Return a detached array for each output, which shares memory with it."""

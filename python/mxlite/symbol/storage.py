@@ -8,8 +8,6 @@ from .. import _core
 from ..base import ValueError_
 from .node import Entry, Node
 
-__all__ = ["gradient_storage_types", "storage_types"]
-
 _STYPES = ("default", "row_sparse", "csr")
 
 

@@ -10,8 +10,6 @@ from ..base import TypeError_, ValueError_
 from ..ndarray.serialization import dtype_code
 from .symbol import Symbol
 
-__all__ = ["Group", "Variable", "var"]
-
 
 def var(
     name: str,

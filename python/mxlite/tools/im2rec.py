@@ -25,8 +25,6 @@ from ..recordio import pack
 from .partial import PartialRecord, fingerprint
 from .progress import Progress
 
-__all__ = ["list_images", "main", "make_list", "make_record", "read_list"]
-
 _CHUNK = 512  # images between two entries of the journal
 
 

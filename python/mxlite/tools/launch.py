@@ -40,8 +40,6 @@ from ..run.launching.plan import (
     plan_job,
 )
 
-__all__ = ["main", "parse"]
-
 _REFUSED = {
     "sge": "ask Grid Engine for the hosts (qsub with a parallel environment), write them to a "
     "hostfile, and use --launcher ssh -H hostfile or mpirun",

@@ -17,8 +17,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-__all__ = ["main", "parse", "table"]
-
 _NUMBER = r"=(nan|-?inf|[-+.\deE]+)"
 Column = tuple[str, str]
 

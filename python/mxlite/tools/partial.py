@@ -14,8 +14,6 @@ from .. import _core
 from .._files.native import native_name
 from ..base import MXNetError
 
-__all__ = ["PartialRecord", "fingerprint"]
-
 
 def fingerprint(path: str, settings: dict[str, Any]) -> str:
     """Return a hash of a list and the settings."""

@@ -8,8 +8,6 @@ import time
 from types import TracebackType
 from typing import Any, TextIO
 
-__all__ = ["Progress"]
-
 
 class Progress:
     """Counts and shows finished items inside a ``with`` block."""

@@ -17,8 +17,6 @@ from .._files.native import native_name
 from ..base import MXNetError, RecordError
 from .progress import Progress
 
-__all__ = ["main", "make_index"]
-
 
 def make_index(record: str, index: str) -> list[str]:
     """Write the index of a record file."""

@@ -25,8 +25,6 @@ from ..base import MXNetError, RecordError
 from ..recordio import unpack
 from .progress import Progress
 
-__all__ = ["inspect", "main"]
-
 
 def _records(path: str, problems: list[str]) -> Iterator[tuple[int, int, bytes]]:
     """Yield (number, offset, record) of the undamaged records."""

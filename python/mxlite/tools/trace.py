@@ -17,8 +17,6 @@ from typing import Any, NamedTuple
 
 from .._files.whole import read_file
 
-__all__ = ["Interval", "TraceError", "divide", "main", "pieces", "read_trace", "top_operators"]
-
 SHARES = ("compute", "communication", "IO wait", "idle")
 _COLORS = ("#4477aa", "#aa3377", "#ccbb44", "#dddddd")
 _BINS = 200

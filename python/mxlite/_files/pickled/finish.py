@@ -7,8 +7,6 @@ from typing import Any
 
 from .values import Maker, PickleContentError, Unfinished
 
-__all__ = ["finished"]
-
 _DEEPEST = 100
 _SCALARS = frozenset((type(None), bool, int, float, complex, str, bytes))
 

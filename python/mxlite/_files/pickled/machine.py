@@ -11,8 +11,6 @@ from typing import Any, Callable
 from .finish import finished
 from .values import Maker, Makers, PickleContentError, Unfinished, check_key
 
-__all__ = ["read_pickle"]
-
 # Limits of the bytes that constructors copy, because one opcode can copy a text of any length.
 _FREE_BYTES = 256 << 20
 _BYTES_PER_BYTE = 8

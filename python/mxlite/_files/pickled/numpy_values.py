@@ -9,8 +9,6 @@ import numpy as np
 
 from .values import Maker, PickleContentError, Spender, Unfinished
 
-__all__ = ["numpy_maker", "object_array_maker", "raw_bytes"]
-
 _CODES = frozenset("b1 i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8 c8 c16".split())
 _MOST_CHARACTERS = 1 << 20
 _MOST_DIMENSIONS = 32

@@ -14,8 +14,6 @@ from typing import Any, Callable
 from .numpy_values import raw_bytes
 from .values import Maker, PickleContentError, Spender, Unfinished, check_key
 
-__all__ = ["plain_maker"]
-
 _Make = Callable[[tuple[Any, ...], Spender], Any]
 _MOST_DIGITS = 4000
 

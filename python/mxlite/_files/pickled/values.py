@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Callable, NamedTuple
 
-__all__ = ["Maker", "Makers", "PickleContentError", "Spender", "Unfinished", "check_key"]
-
 _MOST_KEY_PARTS = 1000
 _SCALARS = frozenset((type(None), bool, int, float, complex, str, bytes))
 

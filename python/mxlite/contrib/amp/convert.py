@@ -18,13 +18,6 @@ from ...symbol import var as make_var
 from . import amp as _amp
 from .amp import AmpListError, Conditions, list_widest_type_cast, make_rules
 
-__all__ = [
-    "convert_bucketing_module",
-    "convert_hybrid_block",
-    "convert_model",
-    "convert_symbol",
-]
-
 Params = Mapping[str, NDArray]
 
 

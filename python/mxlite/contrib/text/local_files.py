@@ -11,8 +11,6 @@ from ..._files.packed import check_unpacked_size
 from ..._files.saving import replacing_file
 from ...base import FileFormatError, MissingFileError
 
-__all__ = ["published_file"]
-
 
 def published_file(where: str, folder: str, name: str, archive: str, sha1: str) -> str:
     """Return the path of a published file, unpacked from its archive if only that is there."""

@@ -17,8 +17,6 @@ from ...ndarray import NDArray
 from .local_files import published_file
 from .vocab import UNKNOWN_INDEX, TextError, Vocabulary
 
-__all__ = ["MissingEmbeddingError", "UnknownFileError", "check_vocabulary"]
-
 
 class UnknownFileError(MXNetError, KeyError):
     """The name of an embedding or of its file is unknown."""

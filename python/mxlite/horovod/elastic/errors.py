@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ...base import CommunicatorError
 
-__all__ = ["HorovodInternalError", "HostsUpdatedInterrupt"]
-
 
 class HorovodInternalError(CommunicatorError):
     """The job has lost a process; `run` continues from the last commit.

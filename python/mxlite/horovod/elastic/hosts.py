@@ -17,8 +17,6 @@ from ...comm.job import JOB
 from ..mpi_ops import Max, allreduce
 from .errors import HostsUpdatedInterrupt
 
-__all__ = ["Settings", "check_updates", "command", "settings"]
-
 _POLL_SECONDS = 1.0
 _SCRIPT_SECONDS = 60.0
 _RETRY_SECONDS = 10.0

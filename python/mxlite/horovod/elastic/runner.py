@@ -21,8 +21,6 @@ from . import hosts
 from .errors import HorovodInternalError, HostsUpdatedInterrupt
 from .state import State
 
-__all__ = ["run"]
-
 _NOTICE_SECONDS = 2.0  # an operation may fail before the loss of the rank is known
 _WAIT_SECONDS = 1.0
 

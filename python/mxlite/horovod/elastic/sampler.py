@@ -10,8 +10,6 @@ from ...base import TypeError_, ValueError_
 from ...comm import basics
 from ...gluon.data.sampler import Sampler
 
-__all__ = ["ElasticSampler"]
-
 
 class ElasticSampler(Sampler):
     """Distributes the samples of an epoch to the ranks in round-robin order.

@@ -20,8 +20,6 @@ from ..mpi_ops import broadcast_
 from ..parameters import broadcast_parameters
 from . import hosts
 
-__all__ = ["ObjectState", "State", "TrainState"]
-
 
 class State:
     """Base of states; subclasses define `save`, `restore` and `sync`.

@@ -22,8 +22,6 @@ from ..array_like import host_array
 from . import storage
 from .storage import parts
 
-__all__ = ["BaseSparseNDArray", "CSRNDArray", "RowSparseNDArray"]
-
 
 def _named(name: str) -> Any:
     """Return an object whose ``__name__`` an error shows in place of a function's."""

@@ -16,8 +16,6 @@ from .arrays import BaseSparseNDArray, CSRNDArray, RowSparseNDArray
 if TYPE_CHECKING:
     from ..call_types import ContextLike
 
-__all__ = ["array", "csr_matrix", "empty", "row_sparse_array", "zeros"]
-
 
 def _array(source: Any, ctx: Any, dtype: Any) -> NDArray:
     """Return a dense array of a dtype; None: the source's."""

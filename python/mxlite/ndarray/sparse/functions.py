@@ -13,8 +13,6 @@ from . import storage
 from .arrays import CSRNDArray, RowSparseNDArray
 from .storage import parts
 
-__all__ = ["edge_id", "getnnz", "retain"]
-
 
 def retain(
     data: NDArray, indices: Any = None, out: NDArray | None = None, name: str | None = None

@@ -9,8 +9,6 @@ from ..._core import NDArray
 from . import storage
 from .storage import dense, stype_of, traits
 
-__all__ = ["has_rows_form", "update_rows"]
-
 
 def has_rows_form(name: str) -> bool:
     """Return whether an update operator can change only the rows of a row-sparse gradient."""

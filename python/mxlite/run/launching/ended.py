@@ -12,8 +12,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["EndedRanks", "ended_ranks", "watched"]
-
 _FOLDER = "MXLITE_RUN_ENDED"
 # A shell reports a signal as 128 + its number. The script then ends itself with the same signal,
 # which mpirun accepts. On another host the folder does not exist: the script waits, so that the

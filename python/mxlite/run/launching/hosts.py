@@ -15,22 +15,6 @@ from typing import NamedTuple
 
 from ...base import MXNetError, ValueError_
 
-__all__ = [
-    "Host",
-    "LaunchError",
-    "check_hosts",
-    "check_hosts_of_mpirun",
-    "check_meeting",
-    "check_own_hosts",
-    "check_port",
-    "free_port",
-    "own_address",
-    "own_names",
-    "reaching_address",
-    "read_hosts",
-    "ssh",
-]
-
 _PORTS = range(9091, 9999)  # ports for schedulers, as in MXNet
 _CONNECT_SECONDS = 10
 _PROBE_SECONDS = 20

@@ -20,8 +20,6 @@ from typing import IO
 from .hosts import LaunchError, ssh
 from .plan import ProcessPlan, remote_script, table
 
-__all__ = ["Job", "end_with_parent"]
-
 # Time for the output of other processes after one has failed; then they are ended.
 _LAST_OUTPUT_SECONDS = 15.0
 _TERM_SECONDS = 5.0

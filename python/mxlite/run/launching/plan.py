@@ -13,18 +13,6 @@ from typing import NamedTuple
 from ...base import ValueError_
 from .hosts import Host, LaunchError, check_port, free_port, own_address
 
-__all__ = [
-    "ProcessPlan",
-    "check_slots",
-    "command_of",
-    "plan_all_reduce",
-    "plan_host_job",
-    "plan_hosts_job",
-    "plan_job",
-    "remote_script",
-    "table",
-]
-
 # Variables that are always forwarded to other hosts.
 _FORWARDED = re.compile(
     r"(MXLITE|MXNET|HOROVOD|PS|OMP|KMP|MKL|NCCL|CUDA)_\w+$|LD_LIBRARY_PATH$|PYTHONPATH$|DMLC_INTERFACE$"

@@ -7,8 +7,6 @@ from typing import Any
 
 from .... import _core
 
-__all__ = ["conditional", "float32_parameters", "loss_outputs", "names_of"]
-
 
 @functools.cache
 def _schemas() -> tuple[dict[str, Any], ...]:
