@@ -280,12 +280,7 @@ class Constant(Initializer):
 
 @register
 class Uniform(Initializer):
-    """Uniform values in ``[-scale, scale)``; Gluon's default.
-
-    Parameters
-    ----------
-    scale : float
-    """
+    """Uniform values in ``[-scale, scale)``; Gluon's default."""
 
     def __init__(self, scale: float = 0.07) -> None:
         super().__init__(scale=scale)
@@ -424,12 +419,7 @@ class Bilinear(Initializer):
 
 @register
 class LSTMBias(Initializer):
-    """Zeros, and ``forget_bias`` in the second quarter (gate order input, forget, cell, output).
-
-    Parameters
-    ----------
-    forget_bias : float
-    """
+    """Zeros, and ``forget_bias`` in the second quarter (gate order input, forget, cell, output)."""
 
     def __init__(self, forget_bias: float = 1.0) -> None:
         super().__init__(forget_bias=forget_bias)

@@ -35,10 +35,6 @@ class Monitor:
         Results by name.
     monitor_all : bool
         Inputs of operators as well as outputs.
-
-    Notes
-    -----
-    Matches ``mxnet.monitor.Monitor``.
     """
 
     def __init__(

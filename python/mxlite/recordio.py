@@ -191,10 +191,6 @@ class MXIndexedRecordIO(MXRecordIO):
         Offsets by keys.
     keys : list
         Keys in the order of the index file.
-
-    Notes
-    -----
-    Matches ``mxnet.recordio.MXIndexedRecordIO``.
     """
 
     def __init__(

@@ -37,12 +37,7 @@ def set_is_training(is_train: bool) -> bool:
 
 
 class TrainingStateScope:
-    """Switches recording and training mode in a ``with`` block.
-
-    Parameters
-    ----------
-    enter_state : bool
-    """
+    """Switches recording and training mode in a ``with`` block."""
 
     def __init__(self, enter_state: bool) -> None:
         self._enter_state = enter_state

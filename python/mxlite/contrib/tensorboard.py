@@ -35,10 +35,6 @@ class LogMetricsCallback:
     ------
     NotSupportedError
         If no package with a SummaryWriter is installed.
-
-    Notes
-    -----
-    Matches ``mxnet.contrib.tensorboard.LogMetricsCallback``.
     """
 
     def __init__(self, logging_dir: str, prefix: str | None = None) -> None:

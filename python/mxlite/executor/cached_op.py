@@ -19,10 +19,6 @@ class CachedOp:
     sym : Symbol
     flags : sequence of (str, object)
         Accepted and ignored: a graph is always compiled as a whole.
-
-    Notes
-    -----
-    Matches ``mxnet.nd.CachedOp``.
     """
 
     def __init__(self, sym: Symbol, flags: Sequence[tuple[str, Any]] = ()) -> None:

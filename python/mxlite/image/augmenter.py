@@ -64,10 +64,6 @@ class Augmenter(Described):
     ----------
     **kwargs
         Arguments that `dumps` shows.
-
-    Notes
-    -----
-    Matches ``mxnet.image.Augmenter``.
     """
 
     def __call__(self, src: NDArray) -> NDArray:
@@ -120,12 +116,7 @@ class RandomOrderAug(_Group):
 
 @dataclass(eq=False, repr=False)
 class ResizeAug(Augmenter):
-    """Gives the shorter edge a size (`resize_short`).
-
-    Parameters
-    ----------
-    size, interp : int
-    """
+    """Gives the shorter edge a size (`resize_short`)."""
 
     size: int
     interp: int = 2
@@ -137,13 +128,7 @@ class ResizeAug(Augmenter):
 
 @dataclass(eq=False, repr=False)
 class ForceResizeAug(Augmenter):
-    """Resizes to (width, height) whatever the ratio.
-
-    Parameters
-    ----------
-    size : tuple of int
-    interp : int
-    """
+    """Resizes to (width, height) whatever the ratio."""
 
     size: tuple[int, int]
     interp: int = 2
@@ -155,13 +140,7 @@ class ForceResizeAug(Augmenter):
 
 @dataclass(eq=False, repr=False)
 class RandomCropAug(Augmenter):
-    """Cuts (width, height) at a random place (`random_crop`).
-
-    Parameters
-    ----------
-    size : tuple of int
-    interp : int
-    """
+    """Cuts (width, height) at a random place (`random_crop`)."""
 
     size: tuple[int, int]
     interp: int = 2
@@ -172,15 +151,7 @@ class RandomCropAug(Augmenter):
 
 
 class RandomSizedCropAug(Augmenter):
-    """Cuts a rectangle of random area, ratio and place (`random_size_crop`).
-
-    Parameters
-    ----------
-    size : tuple of int
-    area : float or tuple of float
-    ratio : tuple of float
-    interp : int
-    """
+    """Cuts a rectangle of random area, ratio and place (`random_size_crop`)."""
 
     def __init__(
         self,
@@ -209,13 +180,7 @@ class RandomSizedCropAug(Augmenter):
 
 @dataclass(eq=False, repr=False)
 class CenterCropAug(Augmenter):
-    """Cuts (width, height) from the center (`center_crop`).
-
-    Parameters
-    ----------
-    size : tuple of int
-    interp : int
-    """
+    """Cuts (width, height) from the center (`center_crop`)."""
 
     size: tuple[int, int]
     interp: int = 2
@@ -227,12 +192,7 @@ class CenterCropAug(Augmenter):
 
 @dataclass(eq=False, repr=False)
 class HorizontalFlipAug(Augmenter):
-    """Mirrors left to right with a probability.
-
-    Parameters
-    ----------
-    p : float
-    """
+    """Mirrors left to right with a probability."""
 
     p: float
 
@@ -242,12 +202,7 @@ class HorizontalFlipAug(Augmenter):
 
 
 class CastAug(Augmenter):
-    """Converts to a type.
-
-    Parameters
-    ----------
-    typ : str
-    """
+    """Converts to a type."""
 
     def __init__(self, typ: str = "float32") -> None:
         super().__init__(type=typ)

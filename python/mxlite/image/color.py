@@ -26,12 +26,7 @@ def _gray(src: NDArray) -> NDArray:
 
 @dataclass(eq=False, repr=False)
 class BrightnessJitterAug(Augmenter):
-    """Multiplies by a factor from ``1 - brightness`` to ``1 + brightness``.
-
-    Parameters
-    ----------
-    brightness : float
-    """
+    """Multiplies by a factor from ``1 - brightness`` to ``1 + brightness``."""
 
     brightness: float
 
@@ -42,12 +37,7 @@ class BrightnessJitterAug(Augmenter):
 
 @dataclass(eq=False, repr=False)
 class ContrastJitterAug(Augmenter):
-    """Mixes with the mean gray by a factor from ``1 - contrast`` to ``1 + contrast``.
-
-    Parameters
-    ----------
-    contrast : float
-    """
+    """Mixes with the mean gray by a factor from ``1 - contrast`` to ``1 + contrast``."""
 
     contrast: float
 
@@ -60,12 +50,7 @@ class ContrastJitterAug(Augmenter):
 
 @dataclass(eq=False, repr=False)
 class SaturationJitterAug(Augmenter):
-    """Mixes with the gray image by a factor from ``1 - saturation`` to ``1 + saturation``.
-
-    Parameters
-    ----------
-    saturation : float
-    """
+    """Mixes with the gray image by a factor from ``1 - saturation`` to ``1 + saturation``."""
 
     saturation: float
 
@@ -77,12 +62,7 @@ class SaturationJitterAug(Augmenter):
 
 @dataclass(eq=False, repr=False)
 class HueJitterAug(Augmenter):
-    """Turns the hue by an angle from ``-hue`` to ``hue`` half turns, in the YIQ space.
-
-    Parameters
-    ----------
-    hue : float
-    """
+    """Turns the hue by an angle from ``-hue`` to ``hue`` half turns, in the YIQ space."""
 
     hue: float
 
@@ -167,12 +147,7 @@ _LUMA = np.tile(np.array([[0.21], [0.72], [0.07]], np.float32), (1, 3))
 
 @dataclass(eq=False, repr=False)
 class RandomGrayAug(Augmenter):
-    """Makes the image gray with a probability.
-
-    Parameters
-    ----------
-    p : float
-    """
+    """Makes the image gray with a probability."""
 
     p: float
 

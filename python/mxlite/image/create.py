@@ -54,10 +54,6 @@ def CreateAugmenter(  # noqa: N802
     ------
     ValueError
         If rand_resize is set without rand_crop.
-
-    Notes
-    -----
-    Matches ``mxnet.image.CreateAugmenter``.
     """
     steps: list[Augmenter] = []
     if resize > 0:

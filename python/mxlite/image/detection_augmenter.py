@@ -32,10 +32,6 @@ class DetAugmenter(Described):
     ----------
     **kwargs
         Arguments that `dumps` shows.
-
-    Notes
-    -----
-    Matches ``mxnet.image.DetAugmenter``.
     """
 
     def __call__(self, src: NDArray, label: Label) -> tuple[NDArray, Label]:
@@ -44,12 +40,7 @@ class DetAugmenter(Described):
 
 
 class DetBorrowAug(DetAugmenter):
-    """An augmenter that does not move anything.
-
-    Parameters
-    ----------
-    augmenter : Augmenter
-    """
+    """An augmenter that does not move anything."""
 
     def __init__(self, augmenter: Augmenter) -> None:
         if not isinstance(augmenter, Augmenter):
@@ -103,12 +94,7 @@ class DetRandomSelectAug(DetAugmenter):
 
 @dataclass(eq=False, repr=False)
 class DetHorizontalFlipAug(DetAugmenter):
-    """Mirrors left to right with a probability.
-
-    Parameters
-    ----------
-    p : float
-    """
+    """Mirrors left to right with a probability."""
 
     p: float
 
@@ -150,10 +136,6 @@ class DetRandomCropAug(DetAugmenter):
         Objects with a smaller visible share are dropped.
     max_attempts : int
         Number of rectangles that are tried; the image is kept if none is suitable.
-
-    Notes
-    -----
-    Matches ``mxnet.image.DetRandomCropAug``.
     """
 
     min_object_covered: float = 0.1
@@ -241,10 +223,6 @@ class DetRandomPadAug(DetAugmenter):
     max_attempts : int
     pad_val : tuple of float
         Value of each channel around the image.
-
-    Notes
-    -----
-    Matches ``mxnet.image.DetRandomPadAug``.
     """
 
     aspect_ratio_range: Any = DetRandomCropAug.aspect_ratio_range
@@ -314,10 +292,6 @@ def CreateMultiRandCropAugmenter(  # noqa: N802
     ------
     ValueError
         If the lists have different lengths.
-
-    Notes
-    -----
-    Matches ``mxnet.image.det.CreateMultiRandCropAugmenter``.
     """
     given = (min_object_covered, aspect_ratio_range, area_range, min_eject_coverage, max_attempts)
     columns = [value if isinstance(value, list) else [value] for value in given]
@@ -374,10 +348,6 @@ def CreateDetAugmenter(  # noqa: N802
     min_object_covered, aspect_ratio_range, area_range, min_eject_coverage, max_attempts
         See `CreateMultiRandCropAugmenter` and `DetRandomPadAug`.
     pad_val : tuple of float
-
-    Notes
-    -----
-    Matches ``mxnet.image.CreateDetAugmenter``.
     """
     steps: list[DetAugmenter] = []
     if resize > 0:

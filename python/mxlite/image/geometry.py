@@ -255,10 +255,6 @@ def copyMakeBorder(  # noqa: N802
     ------
     ValueError
         If a width is negative or the type unknown.
-
-    Notes
-    -----
-    Matches ``mxnet.image.copyMakeBorder``.
     """
     if min(top, bot, left, right) < 0:
         raise ValueError_(
@@ -309,10 +305,6 @@ def imrotate(
     Raises
     ------
     TypeError, ValueError
-
-    Notes
-    -----
-    Matches ``mxnet.image.imrotate``.
     """
     if zoom_in and zoom_out:
         raise ValueError_("imrotate: `zoom_in` and `zoom_out` cannot be both True")
@@ -379,10 +371,6 @@ def random_rotate(
     -------
     NDArray
         Shape of src.
-
-    Notes
-    -----
-    Matches ``mxnet.image.random_rotate``.
     """
     low, high = angle_limits
     if src.ndim == 3:

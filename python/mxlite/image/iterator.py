@@ -69,10 +69,6 @@ class ImageIter(DataIter):
     ------
     MissingFileError, FileFormatError, RecordError, ValueError
         For missing or damaged files; a broken image raises when its batch is made.
-
-    Notes
-    -----
-    Matches ``mxnet.image.ImageIter``.
     """
 
     def __init__(

@@ -26,10 +26,6 @@ class DataDesc(_NameAndShape):
     dtype : str or type
     layout : str
         One letter for each axis, ``N`` for the batch.
-
-    Notes
-    -----
-    Matches ``mxnet.io.DataDesc``.
     """
 
     dtype: Any
@@ -80,10 +76,6 @@ class DataBatch:
     bucket_key : hashable, optional
         Key of the bucketing module's network for this batch.
     provide_data, provide_label : list of DataDesc, optional
-
-    Notes
-    -----
-    Matches ``mxnet.io.DataBatch``.
     """
 
     def __init__(
@@ -117,16 +109,7 @@ class DataBatch:
 
 
 class DataIter(NeedsInit):
-    """Base of iterators over batches: define ``next``, or the parts that it calls.
-
-    Parameters
-    ----------
-    batch_size : int
-
-    Notes
-    -----
-    Matches ``mxnet.io.DataIter``.
-    """
+    """Base of iterators over batches: define ``next``, or the parts that it calls."""
 
     _set_by_init = "batch_size"
 

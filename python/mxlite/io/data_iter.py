@@ -14,10 +14,6 @@ __all__ = ["MXDataIter"]
 class MXDataIter(DataIter):
     """Iterator whose batches hold one array of data and one of labels.
 
-    Parameters
-    ----------
-    batch_size : int
-
     Notes
     -----
     Matches ``mxnet.io.MXDataIter``: ``getdata`` and ``getlabel`` return an array, not a list. Use

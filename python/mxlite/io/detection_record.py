@@ -60,10 +60,6 @@ class ImageDetRecordIter(ImageRecordIter):
         If a label is longer than label_pad_width.
     RecordError
         If a label does not have this form.
-
-    Notes
-    -----
-    Matches ``mxnet.io.ImageDetRecordIter``.
     """
 
     _aug_seq = "det_aug_default"

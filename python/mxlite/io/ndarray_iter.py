@@ -78,10 +78,6 @@ class NDArrayIter(DataIter, TypedInit):
         a warning, because scripts of 1.x rely on that.
     ValueError
         If there are no samples, or fewer than ``batch_size`` with ``'discard'``.
-
-    Notes
-    -----
-    Matches ``mxnet.io.NDArrayIter``.
     """
 
     def __init__(

@@ -55,10 +55,6 @@ class ResizeIter(_CurrentBatch, TypedInit):
         Batches per epoch.
     reset_internal : bool
         Whether `reset` also resets data_iter.
-
-    Notes
-    -----
-    Matches ``mxnet.io.ResizeIter``.
     """
 
     def __init__(self, data_iter: Any, size: int, reset_internal: bool = True) -> None:

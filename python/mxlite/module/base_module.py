@@ -28,10 +28,6 @@ class BaseModule(TypedInit):
     ----------
     logger : optional
         Has ``info`` and ``warning``.
-
-    Notes
-    -----
-    Matches ``mxnet.module.BaseModule``.
     """
 
     def __init__(self, logger: Any = logging) -> None:

@@ -29,10 +29,6 @@ class BucketingModule(BaseModule):
         The bucket that has all parameters, usually the largest.
     logger, context, work_load_list, fixed_param_names, state_names, group2ctxs, compression_params
         As in `Module`.
-
-    Notes
-    -----
-    Matches ``mxnet.module.BucketingModule``.
     """
 
     def __init__(

@@ -44,10 +44,6 @@ class Module(ModuleState):
         Contexts of nodes with the attribute ``ctx_group``, as in `DataParallelExecutorGroup`.
     compression_params : dict, optional
         See ``KVStore.set_gradient_compression``.
-
-    Notes
-    -----
-    Matches ``mxnet.module.Module``.
     """
 
     def __init__(

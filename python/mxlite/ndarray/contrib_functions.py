@@ -252,10 +252,6 @@ def SparseEmbedding(  # noqa: N802 - the operator's name
     Returns
     -------
     NDArray, shape (*data.shape, output_dim)
-
-    Notes
-    -----
-    Matches ``mxnet.nd.contrib.SparseEmbedding``.
     """
     result: NDArray = _core.op("Embedding")(
         data, weight, input_dim=input_dim, output_dim=output_dim, dtype=dtype, sparse_grad=True,
@@ -290,10 +286,6 @@ def sample_unique_zipfian(
     ------
     ValueError
         If shape is not two numbers or num_sampled exceeds the number of classes.
-
-    Notes
-    -----
-    Matches ``mxnet.nd._internal._sample_unique_zipfian``.
     """
     if len(shape) != 2:
         raise ValueError_(f"_sample_unique_zipfian: shape {tuple(shape)} given, 2 numbers expected")

@@ -51,10 +51,6 @@ def foreach(
     ------
     ShapeError
         If there is no slice, or the arrays have different numbers of slices.
-
-    Notes
-    -----
-    Matches ``mxnet.nd.contrib.foreach``.
     """
     arrays, data_layout = flatten(data, "foreach: data")
     flatten(init_states, "foreach: init_states")
@@ -283,10 +279,6 @@ def cond(
     ShapeError
         Inside the forward of a hybridized block, if the functions' results differ in number, shape
         or dtype.
-
-    Notes
-    -----
-    Matches ``mxnet.nd.contrib.cond``.
     """
     if not (_core.is_tracing() and isinstance(pred, NDArray)):
         return then_func() if _truth(pred, "pred") else else_func()

@@ -139,12 +139,7 @@ def _contiguous_view(array: NDArray, ranges: list[range], shape: tuple[int, ...]
 
 
 def _slice_is_contiguous(slc_key: tuple[Any, ...], shape: tuple[int, ...]) -> bool:
-    """Return whether a tuple of slices or integers selects contiguous elements, that is, a view.
-
-    Notes
-    -----
-    Matches ``mxnet.nd.NDArray._basic_indexing_slice_is_contiguous``.
-    """
+    """Return whether a tuple of slices or integers selects contiguous elements, that is, a view."""
     if len(slc_key) != len(shape):
         raise ValueError_(
             f"index: a key of {len(slc_key)} items given for {len(shape)} axes, one each expected"

@@ -47,10 +47,6 @@ def save(fname: str | os.PathLike[str], data: Any) -> None:
     FileAccessError
         If the file cannot be written; an existing file is then unchanged, unless it has several
         hard links, because such files are written in place.
-
-    Notes
-    -----
-    Matches ``mxnet.nd.save``.
     """
     path = os.fspath(fname)
     names, arrays = _named_arrays("save", data)
@@ -79,10 +75,6 @@ def load(fname: str | os.PathLike[str]) -> Any:
         If it cannot be read.
     FileFormatError
         If the file is truncated, damaged or of another format; the message has the offset.
-
-    Notes
-    -----
-    Matches ``mxnet.nd.load``.
     """
     path = os.fspath(fname)
     with opened_file(path) as data:
@@ -107,10 +99,6 @@ def load_frombuffer(buf: Buffer) -> Any:
         If ``buf`` does not support the buffer protocol.
     FileFormatError
         As `load`.
-
-    Notes
-    -----
-    Matches ``mxnet.nd.load_frombuffer``.
     """
     if not isinstance(buf, (bytes, bytearray, memoryview)):
         raise TypeError_(

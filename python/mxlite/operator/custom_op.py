@@ -72,10 +72,6 @@ def Custom(*args: Any, **kwargs: Any) -> Any:  # noqa: N802 - the operator's nam
     MXNetError
         Errors that methods of the CustomOpProp raise; errors of forward and backward are raised
         by waiting for the results.
-
-    Notes
-    -----
-    Matches ``mxnet.nd.Custom``.
     """
     if any(_is_symbol(value) for value in (*args, *kwargs.values())):
         return custom_symbol(*args, **kwargs)

@@ -105,12 +105,7 @@ class PythonOp:
 
 
 class NumpyOp(PythonOp):
-    """Base of operators on NumPy arrays.
-
-    Notes
-    -----
-    Matches ``mxnet.operator.NumpyOp``.
-    """
+    """Base of operators on NumPy arrays."""
 
     def get_symbol(self, *args: Any, **kwargs: Any) -> Any:
         """Return the symbol of a call.
@@ -132,12 +127,7 @@ class NumpyOp(PythonOp):
 
 
 class NDArrayOp(PythonOp):
-    """Base of operators on arrays.
-
-    Notes
-    -----
-    Matches ``mxnet.operator.NDArrayOp``.
-    """
+    """Base of operators on arrays."""
 
     def get_symbol(self, *args: Any, **kwargs: Any) -> Any:
         """Return the symbol of a call; see `NumpyOp.get_symbol`."""

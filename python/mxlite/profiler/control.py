@@ -80,10 +80,6 @@ def set_config(**kwargs: Any) -> None:
         For an unknown name or a value of the wrong type.
     NotSupportedError
         For ``"server"`` without a kvstore that has servers; the other functions raise it, too.
-
-    Notes
-    -----
-    Matches ``mxnet.profiler.set_config``.
     """
     known = [*_config, "profile_process"]
     for name, value in kwargs.items():

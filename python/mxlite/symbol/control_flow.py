@@ -75,10 +75,6 @@ def foreach(
     ------
     ValueError
         If neither the output nor the states of ``body`` depend on a slice or a state.
-
-    Notes
-    -----
-    Matches ``mxnet.sym.contrib.foreach``.
     """
     data_entries, data_layout = flatten_symbols(data, "foreach: data")
     state_entries, state_layout = flatten_symbols(init_states, "foreach: init_states")
@@ -131,10 +127,6 @@ def while_loop(
     Returns
     -------
     outputs, loop_vars : Symbol or nested lists of Symbol
-
-    Notes
-    -----
-    Matches ``mxnet.sym.contrib.while_loop``.
     """
     if max_iterations is None:
         raise ValueError_("while_loop: max_iterations should be specified")
@@ -188,10 +180,6 @@ def cond(
     Returns
     -------
     Symbol or nested lists of Symbol
-
-    Notes
-    -----
-    Matches ``mxnet.sym.contrib.cond``.
     """
     if not isinstance(pred, Symbol) or len(pred._outputs) != 1:
         raise TypeError_(f"cond: pred is {pred!r}, a Symbol of one output expected")

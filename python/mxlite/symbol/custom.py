@@ -131,10 +131,6 @@ def Custom(*args: Any, **kwargs: Any) -> Any:  # noqa: N802 - the operator's nam
     Returns
     -------
     Symbol
-
-    Notes
-    -----
-    Matches ``mxnet.sym.Custom``.
     """
     name, attr = kwargs.pop("name", None), kwargs.pop("attr", None)
     given = {key: value for key, value in kwargs.items() if isinstance(value, Symbol)}

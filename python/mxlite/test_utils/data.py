@@ -71,12 +71,7 @@ def _rand_shape(largest: Sequence[int], allow_zero_size: bool) -> tuple[int, ...
 
 
 def rand_coord_2d(x_low: int, x_high: int, y_low: int, y_high: int) -> tuple[int, int]:
-    """Return a random point: x in [x_low, x_high), y in [y_low, y_high).
-
-    Returns
-    -------
-    tuple of int
-    """
+    """Return a random point: x in [x_low, x_high), y in [y_low, y_high)."""
     return int(np.random.randint(x_low, x_high)), int(np.random.randint(y_low, y_high))
 
 
@@ -102,10 +97,6 @@ def random_uniform_arrays(*shapes: tuple[int, ...], **kwargs: Any) -> list[Value
         Range, 0 to 1 by default.
     dtype : dtype
         float32 by default.
-
-    Returns
-    -------
-    list of numpy.ndarray
     """
     low, high = kwargs.pop("low", 0.0), kwargs.pop("high", 1.0)
     dtype = kwargs.pop("dtype", default_dtype())
@@ -303,10 +294,6 @@ def np_reduce(
         Keep reduced axes with size 1.
     numpy_reduce_func : callable
         As in ``numpy.sum``.
-
-    Returns
-    -------
-    numpy.ndarray
     """
     if axis is None:
         axes: list[int] = list(range(dat.ndim))
@@ -323,11 +310,6 @@ def np_reduce(
 
 def collapse_sum_like(a: Values, shape: tuple[int, ...]) -> Values:
     """Sum an array to a shape that broadcasts to its own: the gradient of broadcasting.
-
-    Parameters
-    ----------
-    a : numpy.ndarray
-    shape : tuple of int
 
     Returns
     -------

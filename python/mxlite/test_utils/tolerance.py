@@ -145,10 +145,6 @@ def get_tols(x: Any, y: Any, rtol: Tolerance, atol: Tolerance) -> tuple[float, f
     x, y : NDArray, numpy.ndarray or number
         A number is as precise as the other one.
     rtol, atol : float or dict of dtype to float, optional
-
-    Returns
-    -------
-    tuple of float
     """
     arrays = [a for a in (x, y) if hasattr(a, "dtype")] or [np.asarray(x), np.asarray(y)]
     return (

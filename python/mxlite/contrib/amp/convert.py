@@ -53,10 +53,6 @@ def convert_symbol(
     TypeError, ValueError
         For wrong arguments, an operator in two lists, or an operator whose inputs are cast to the
         widest type among them.
-
-    Notes
-    -----
-    Matches ``mxnet.contrib.amp.convert_symbol``.
     """
     if not isinstance(sym, Symbol):
         raise TypeError_(f"convert_symbol: a {type(sym).__name__} given, a Symbol expected")
@@ -121,10 +117,6 @@ def convert_model(
     -------
     sym : Symbol
     arg_params, aux_params : dict of str to NDArray
-
-    Notes
-    -----
-    Matches ``mxnet.contrib.amp.convert_model``.
     """
     for label, given in (("arg_params", arg_params), ("aux_params", aux_params)):
         if not isinstance(given, Mapping):
@@ -170,10 +162,6 @@ def convert_hybrid_block(
         If it is not a HybridBlock.
     MXNetError
         If the block was not hybridized and run.
-
-    Notes
-    -----
-    Matches ``mxnet.contrib.amp.convert_hybrid_block``.
     """
     if not isinstance(block, HybridBlock):
         raise TypeError_(
@@ -223,10 +211,6 @@ def convert_bucketing_module(
     -------
     BucketingModule
         A module that is not bound yet.
-
-    Notes
-    -----
-    Matches ``mxnet.contrib.amp.convert_bucketing_module``.
     """
     if not isinstance(bucketing_mod, BucketingModule):
         raise TypeError_(

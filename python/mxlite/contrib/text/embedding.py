@@ -225,10 +225,6 @@ class CustomEmbedding(_TokenEmbedding):
     ------
     ValueError
         If the file does not exist, or a line has another length; the message names the line.
-
-    Notes
-    -----
-    Matches ``mxnet.contrib.text.embedding.CustomEmbedding``.
     """
 
     def __init__(
@@ -257,10 +253,6 @@ class CompositeEmbedding(_TokenEmbedding):
     ------
     ValueError
         For arguments of other types.
-
-    Notes
-    -----
-    Matches ``mxnet.contrib.text.embedding.CompositeEmbedding``.
     """
 
     def __init__(self, vocabulary: Vocabulary, token_embeddings: Any) -> None:

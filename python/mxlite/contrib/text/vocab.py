@@ -40,10 +40,6 @@ class Vocabulary:
     ValueError
         For a min_freq below 1, for reserved tokens that repeat or contain the unknown token, and
         for a counter of another type.
-
-    Notes
-    -----
-    Matches ``mxnet.contrib.text.vocab.Vocabulary``.
     """
 
     _idx_to_token: list[Any]
