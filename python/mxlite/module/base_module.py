@@ -13,9 +13,10 @@ import numpy as np
 from .. import metric as _metric
 from .. import ndarray as nd
 from .._typed_init import TypedInit
-from ..base import FileFormatError, NotSupportedError, TypeError_, ValueError_
+from ..base import NotSupportedError, TypeError_, ValueError_
 from ..io import DataBatch
 from ..ndarray import NDArray
+from .checkpoint_files import read_params, write_params
 from .common import DEFAULT_INITIALIZER, ModuleStateError, as_list, call_all
 
 __all__ = ["BaseModule", "ModuleStateError"]
@@ -329,10 +330,7 @@ class BaseModule(TypedInit):
 
     def save_params(self, fname: str) -> None:
         """Save the parameters to a file."""
-        args, aux = self.get_params()
-        arrays = {f"arg:{name}": value for name, value in args.items()}
-        arrays.update({f"aux:{name}": value for name, value in aux.items()})
-        nd.save(fname, arrays)
+        write_params(fname, *self.get_params())
 
     def load_params(self, fname: str) -> None:
         """Load parameters that `save_params` wrote.
@@ -342,16 +340,7 @@ class BaseModule(TypedInit):
         FileFormatError
             For names that begin with neither ``arg:`` nor ``aux:``.
         """
-        loaded = nd.load(fname)
-        found: dict[str, dict[str, NDArray]] = {"arg": {}, "aux": {}}
-        for full, value in dict(loaded if isinstance(loaded, dict) else {"": None}).items():
-            kind, _, name = full.partition(":")
-            if kind not in found or not name:
-                raise FileFormatError(
-                    f"load_params: {fname}: name {full!r} found, such as 'arg:fc_weight' expected"
-                )
-            found[kind][name] = value
-        self.set_params(found["arg"], found["aux"])
+        self.set_params(*read_params(fname))
 
     @property
     def symbol(self) -> Any:

@@ -50,11 +50,15 @@ def save_checkpoint(
     """
     if symbol is not None:
         symbol.save(f"{prefix}-symbol.json", remove_amp_cast=remove_amp_cast)
-    arrays = {f"arg:{name}": value for name, value in arg_params.items()}
-    arrays.update({f"aux:{name}": value for name, value in aux_params.items()})
     path = f"{prefix}-{epoch:04d}.params"
-    nd.save(path, arrays)
+    write_params(path, arg_params, aux_params)
     logging.info('Saved checkpoint to "%s"', path)
+
+
+def write_params(path: str, args: Mapping[str, NDArray], aux: Mapping[str, NDArray]) -> None:
+    """Write a file with arguments and auxiliary states."""
+    arrays = {f"arg:{name}": value for name, value in args.items()}
+    nd.save(path, {**arrays, **{f"aux:{name}": value for name, value in aux.items()}})
 
 
 def load_params(prefix: str, epoch: int) -> tuple[Params, Params]:
@@ -69,10 +73,14 @@ def load_params(prefix: str, epoch: int) -> tuple[Params, Params]:
     FileFormatError
         For names that begin with neither ``arg:`` nor ``aux:``.
     """
-    path = f"{prefix}-{epoch:04d}.params"
-    loaded = nd.load(path)
+    return read_params(f"{prefix}-{epoch:04d}.params")
+
+
+def read_params(path: str) -> tuple[Params, Params]:
+    """Return the arguments and the auxiliary states in a file."""
+    loaded = nd.load(path)  # a list if the arrays have no names
     found: dict[str, Params] = {"arg": {}, "aux": {}}
-    for full, value in dict(loaded if isinstance(loaded, dict) else {}).items():
+    for full, value in loaded.items() if isinstance(loaded, dict) else [("", a) for a in loaded]:
         kind, _, name = full.partition(":")
         if kind not in found or not name:
             raise FileFormatError(

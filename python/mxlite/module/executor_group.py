@@ -6,13 +6,14 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from .. import autograd
 from .. import ndarray as nd
 from ..base import MXNetError, TypeError_, ValueError_, shape_tuple
 from ..context import Context, cpu
 from ..io import DataDesc
 from ..ndarray import NDArray
-from .executor_arrays import ExecutorArrays
 
 __all__ = ["DataParallelExecutorGroup", "described"]
 
@@ -20,17 +21,7 @@ _KEPT_SHAPES = 8  # number of batch shapes whose executors are kept
 
 
 def described(shapes: Any) -> list[DataDesc] | None:
-    """Return descriptions from descriptions or pairs (name, shape).
-
-    Parameters
-    ----------
-    shapes : list or None
-
-    Raises
-    ------
-    TypeError
-        If an entry is neither, or its shape has entries that are not integers.
-    """
+    """Return descriptions from descriptions or pairs (name, shape); TypeError for others."""
     if not shapes:
         return None
     return [_described(entry) for entry in shapes]
@@ -49,7 +40,7 @@ def _described(entry: Any) -> DataDesc:
     return DataDesc(entry.name, shape, entry.dtype, entry.layout)
 
 
-class DataParallelExecutorGroup(ExecutorArrays):
+class DataParallelExecutorGroup:
     """Divides batches over contexts; made by `Module.bind`.
 
     Parameters
@@ -228,6 +219,84 @@ class DataParallelExecutorGroup(ExecutorArrays):
             del self._kept[next(iter(self._kept))]
 
     # -- arrays ----------------------------------------------------------------------------------
+
+    @property
+    def data_names(self) -> list[str]:
+        """Names of the data."""
+        return [entry.name for entry in self.data_shapes]
+
+    @property
+    def label_names(self) -> list[str]:
+        """Names of the labels."""
+        return [entry.name for entry in self.label_shapes or ()]
+
+    @property
+    def data_layouts(self) -> list[int]:
+        """The axis of each data array along which a batch is divided."""
+        return [DataDesc.get_batch_axis(entry.layout) for entry in self.data_shapes]
+
+    @property
+    def label_layouts(self) -> list[int] | None:
+        """The axis of each label array along which a batch is divided."""
+        if self.label_shapes is None:
+            return None
+        return [DataDesc.get_batch_axis(entry.layout) for entry in self.label_shapes]
+
+    @property
+    def num_outputs(self) -> int:
+        """Number of outputs of the symbol."""
+        return len(self.output_names)
+
+    @property
+    def data_arrays(self) -> list[list[tuple[slice, NDArray]]]:
+        """For each data array and each context: its slice of the batch and its array."""
+        return [self._parts(name) for name in self.data_names]
+
+    @property
+    def label_arrays(self) -> list[list[tuple[slice, NDArray]]] | None:
+        """For each label of the symbol and each context: its slice of the batch and its array."""
+        if self.label_shapes is None:
+            return None
+        return [self._parts(name) for name in self.label_names if name in self.execs[0].arg_dict]
+
+    def _parts(self, name: str) -> list[tuple[slice, NDArray]]:
+        return [(part, exe.arg_dict[name]) for part, exe in zip(self.slices, self.execs)]
+
+    @property
+    def state_arrays(self) -> list[list[NDArray]]:
+        """The arrays of each state on all contexts."""
+        return [[exe.arg_dict[name] for exe in self.execs] for name in self.state_names]
+
+    @property
+    def param_arrays(self) -> list[list[NDArray]]:
+        """The arrays of each parameter on all contexts."""
+        return [[exe.arg_dict[name] for exe in self.execs] for name in self.param_names]
+
+    @property
+    def grad_arrays(self) -> list[list[Any]]:
+        """The gradients of each parameter on all contexts; None where there is none."""
+        return [[exe.grad_dict[name] for exe in self.execs] for name in self.param_names]
+
+    @property
+    def input_grad_arrays(self) -> list[list[NDArray]] | None:
+        """Gradients of each data input on all contexts; None unless inputs_need_grad was set."""
+        if not self.inputs_need_grad:
+            return None
+        return [[exe.grad_dict[name] for exe in self.execs] for name in self.data_names]
+
+    @property
+    def aux_arrays(self) -> list[list[NDArray]]:
+        """The auxiliary states on all contexts."""
+        return [[exe.aux_dict[name] for exe in self.execs] for name in self.aux_names]
+
+    @property
+    def _total_exec_bytes(self) -> int:
+        """Bytes of the arrays bound on all contexts."""
+        groups = (
+            vars_ for exe in self.execs for vars_ in (exe.arg_dict, exe.grad_dict, exe.aux_dict)
+        )
+        arrays = (array for group in groups for array in group.values() if array is not None)
+        return sum(array.size * np.dtype(array.dtype).itemsize for array in arrays)
 
     def set_params(
         self,

@@ -124,12 +124,7 @@ class SequentialModule(BaseModule):
         self._need("binded")
         for module in self._modules:
             module.init_params(
-                initializer=initializer,
-                arg_params=arg_params,
-                aux_params=aux_params,
-                allow_missing=allow_missing,
-                force_init=force_init,
-                allow_extra=allow_extra,
+                initializer, arg_params, aux_params, allow_missing, force_init, allow_extra
             )
         owners: dict[str, int] = {}
         for number, module in enumerate(self._modules):
