@@ -90,10 +90,6 @@ def random_state() -> dict[str, Any]:
 def set_random_state(state: dict[str, Any]) -> None:
     """Set the generators back to what `random_state` returned.
 
-    Parameters
-    ----------
-    state : dict
-
     Raises
     ------
     FileFormatError

@@ -298,10 +298,6 @@ class MXIndexedRecordIO(MXRecordIO):
         ----------
         idx : key_type
 
-        Returns
-        -------
-        bytes
-
         Raises
         ------
         KeyError

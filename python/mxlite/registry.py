@@ -15,16 +15,7 @@ _REGISTRIES: dict[type, dict[str, type]] = {}
 
 
 def get_registry(base_class: type[_T]) -> dict[str, type[_T]]:
-    """Return a copy of the registry of a base class.
-
-    Parameters
-    ----------
-    base_class : type
-
-    Returns
-    -------
-    dict of str to type
-    """
+    """Return a copy of the registry of a base class."""
     return dict(_REGISTRIES.get(base_class, {}))
 
 
@@ -106,11 +97,6 @@ def _described(nickname: str, spec: str) -> tuple[Any, dict[str, Any]]:
 
 def get_create_func(base_class: type[_T], nickname: str) -> Callable[..., _T]:
     """Return the function that makes an instance from a name.
-
-    Parameters
-    ----------
-    base_class : type
-    nickname : str
 
     Returns
     -------

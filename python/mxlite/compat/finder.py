@@ -84,9 +84,6 @@ class _AliasLoader(Loader):
     def __init__(self, module: ModuleType) -> None:
         self._module = module
 
-    def create_module(self, spec: ModuleSpec) -> None:
-        return None
-
     def exec_module(self, module: ModuleType) -> None:
         # After exec_module, the import system returns the object in sys.modules: mxlite's module,
         # with its own __spec__ and __name__.
@@ -99,9 +96,6 @@ class _AliasLoader(Loader):
 
 class _NumpyModeLoader(Loader):
     """Makes a module of numpy mode, which can be imported, but raises for each of its names."""
-
-    def create_module(self, spec: ModuleSpec) -> None:
-        return None
 
     def exec_module(self, module: ModuleType) -> None:
         path = module.__name__
@@ -119,9 +113,6 @@ class _NumpyModeLoader(Loader):
 class _HorovodLoader(Loader):
     """Makes the package ``horovod`` with mxnet, run and runner, if Horovod is not installed."""
 
-    def create_module(self, spec: ModuleSpec) -> None:
-        return None
-
     def exec_module(self, module: ModuleType) -> None:
         def attribute(name: str) -> Any:
             if name == "run":
@@ -138,9 +129,6 @@ class _ContentLoader(Loader):
 
     def __init__(self, content: dict[str, Any]) -> None:
         self._content = content
-
-    def create_module(self, spec: ModuleSpec) -> None:
-        return None
 
     def exec_module(self, module: ModuleType) -> None:
         module.__dict__.update(self._content)

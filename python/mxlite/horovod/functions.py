@@ -102,10 +102,6 @@ def broadcast_object(obj: Any, root_rank: int = 0, name: str | None = None) -> A
     name : str, optional
         As in `broadcast`.
 
-    Returns
-    -------
-    object
-
     Raises
     ------
     MXNetError
@@ -146,10 +142,6 @@ def allgather_object(obj: Any, name: str | None = None) -> list[Any]:
     obj : object
         As in `broadcast_object`.
     name : str, optional
-
-    Returns
-    -------
-    list
 
     Raises
     ------

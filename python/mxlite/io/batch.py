@@ -188,10 +188,6 @@ class DataIter(NeedsInit):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a position that `state_dict` returned.
 
-        Parameters
-        ----------
-        state : dict
-
         Raises
         ------
         ValueError

@@ -116,10 +116,6 @@ class KVStoreBase:
     def register(klass: builtins.type[Any]) -> builtins.type[Any]:
         """Register a store under its class name in lower case; to be used as a decorator.
 
-        Parameters
-        ----------
-        klass : type
-
         Returns
         -------
         type

@@ -343,12 +343,7 @@ class KVStore(KVStoreBase):
     _set_updater = set_updater
 
     def set_optimizer(self, optimizer: opt.Optimizer) -> None:
-        """Update stored values by an optimizer at every push.
-
-        Parameters
-        ----------
-        optimizer : Optimizer
-        """
+        """Update stored values by an optimizer at every push."""
         if not isinstance(optimizer, opt.Optimizer):
             raise InputError(
                 f"set_optimizer: a {type(optimizer).__name__} given, an mx.optimizer.Optimizer "

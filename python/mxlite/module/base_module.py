@@ -89,10 +89,6 @@ class BaseModule(TypedInit):
         epoch : int
             Number that callbacks get.
         sparse_row_id_fn : callable, optional
-
-        Returns
-        -------
-        list of (str, float)
         """
         self._need("binded", "params_initialized")
         if reset:

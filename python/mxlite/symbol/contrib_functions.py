@@ -28,17 +28,7 @@ def SparseEmbedding(  # noqa: N802 - the operator's name
 ) -> Symbol:
     """Look up rows of a table with row-sparse gradient; see ``mx.nd.contrib.SparseEmbedding``.
 
-    Parameters
-    ----------
-    data, weight : Symbol, optional
-    input_dim, output_dim : int
-    dtype : dtype
-    sparse_grad, deterministic : bool
-        Ignored: the gradient is always row-sparse, and sums always have the same order.
-    name : str, optional
-    attr : dict of str to str, optional
-    out
-        Without effect.
+    ``attr``, a dict of str to str, holds the node's attributes; ``out`` has no effect.
     """
     params = {"input_dim": input_dim, "output_dim": output_dim, "dtype": dtype}
     return _embedding(data, weight, **params, name=name, attr=attr)

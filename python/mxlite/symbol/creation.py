@@ -164,15 +164,7 @@ def moveaxis(tensor: Symbol, source: Any, destination: Any) -> Symbol:
 def split_v2(
     ary: Symbol, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False
 ) -> Symbol:
-    """Split along an axis into equal sections, or at given indices.
-
-    Parameters
-    ----------
-    ary : Symbol
-    indices_or_sections : int or tuple of int
-    axis : int
-    squeeze_axis : bool
-    """
+    """Split along an axis into a number of equal sections, or at a tuple of indices."""
     params: dict[str, Any] = {"axis": axis, "squeeze_axis": squeeze_axis}
     if isinstance(indices_or_sections, int):
         params["sections"] = indices_or_sections

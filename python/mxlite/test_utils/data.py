@@ -106,17 +106,7 @@ def random_uniform_arrays(*shapes: tuple[int, ...], **kwargs: Any) -> list[Value
 
 
 def random_sample(population: Sequence[Any], k: int) -> list[Any]:
-    """Return k different members of a sequence in random order.
-
-    Parameters
-    ----------
-    population : sequence
-    k : int
-
-    Returns
-    -------
-    list
-    """
+    """Return k different members of a sequence in random order."""
     return random.sample(list(population), k)
 
 

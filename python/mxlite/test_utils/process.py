@@ -120,10 +120,6 @@ def retry(n: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     ----------
     n : int
         Number of attempts; an AssertionError of the last one passes.
-
-    Returns
-    -------
-    callable
     """
     if n < 1:
         raise ValueError(f"retry: n is {n}, expected 1 or more")

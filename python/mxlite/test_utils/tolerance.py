@@ -32,32 +32,17 @@ def _table(inexact: dict[str, float]) -> dict[np.dtype[Any], float]:
 
 
 def default_rtols() -> dict[np.dtype[Any], float]:
-    """Return the relative tolerance of each dtype.
-
-    Returns
-    -------
-    dict of numpy.dtype to float
-    """
+    """Return the relative tolerance of each dtype."""
     return _table(_RTOLS)
 
 
 def default_atols() -> dict[np.dtype[Any], float]:
-    """Return the absolute tolerance of each dtype.
-
-    Returns
-    -------
-    dict of numpy.dtype to float
-    """
+    """Return the absolute tolerance of each dtype."""
     return _table(_ATOLS)
 
 
 def default_numeric_eps() -> dict[np.dtype[Any], float]:
-    """Return the step of finite differences for each dtype, powers of two.
-
-    Returns
-    -------
-    dict of numpy.dtype to float
-    """
+    """Return the step of finite differences for each dtype, powers of two."""
     return {np.dtype(name): eps for name, eps in _EPS.items()}
 
 
@@ -113,10 +98,6 @@ def effective_dtype(dat: Any) -> np.dtype[Any]:
     Parameters
     ----------
     dat : NDArray or numpy.ndarray
-
-    Returns
-    -------
-    numpy.dtype
     """
     return np.dtype(dat.dtype)
 

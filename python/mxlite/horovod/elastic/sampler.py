@@ -80,21 +80,11 @@ class ElasticSampler(Sampler):
         self.remaining_indices = left
 
     def state_dict(self) -> dict[str, Any]:
-        """Return epoch and position.
-
-        Returns
-        -------
-        dict
-        """
+        """Return epoch and position."""
         return {"epoch": self.epoch, "processed_num": self.processed_num}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the result of `state_dict`.
-
-        Parameters
-        ----------
-        state : dict
-        """
+        """Restore the result of `state_dict`."""
         if set(state) != {"epoch", "processed_num"}:
             raise TypeError_(
                 f"ElasticSampler: a state of {sorted(state)} given, ['epoch', 'processed_num'] "
