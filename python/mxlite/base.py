@@ -276,18 +276,9 @@ _OTHER_NAMES = {
 
 
 def shape_tuple(shape: Any, where: str) -> tuple[int, ...]:
-    """Return a user's shape as a tuple of int.
+    """Return a user's shape, an int or integers, as a tuple; raise TypeError for others, also 2.0.
 
-    Parameters
-    ----------
-    shape : int, or sequence or array of int
-    where : str
-        Begins the message of the error.
-
-    Raises
-    ------
-    TypeError
-        If it holds anything but integers; 2.0 is none.
+    ``where`` begins the message of the error.
     """
     try:
         return (operator.index(shape),)
@@ -302,20 +293,7 @@ def shape_tuple(shape: Any, where: str) -> tuple[int, ...]:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return ``"; did you mean 'x'?"`` for the nearest known names, or an empty string.
-
-    Parameters
-    ----------
-    name : str
-        The given name.
-    known : iterable of str
-        The accepted names.
-
-    Returns
-    -------
-    str
-        Text to be appended to an error message.
-    """
+    """Return ``"; did you mean 'x'?"`` for the nearest known names, or an empty string."""
     names = list(known)
     hint = _other_name(name, names)
     if hint:
@@ -356,16 +334,7 @@ def keywords_of(kind: type) -> list[str]:
 def unknown_keyword(kind: type, given: str) -> TypeError_:
     """Return the error for a keyword that no ``__init__`` of a class and its bases takes.
 
-    Parameters
-    ----------
-    kind : type
-        The class that is made.
-    given : str
-
-    Returns
-    -------
-    TypeError
-        Suggests near keywords, else lists those of the class.
+    It suggests near keywords, else lists those of the class.
     """
     names = keywords_of(kind)
     hint = suggestion(given, names) or f"; known: {', '.join(names)}"

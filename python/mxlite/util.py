@@ -52,13 +52,7 @@ _T = TypeVar("_T")
 
 
 def makedirs(path: str) -> None:
-    """Create a folder and its parents; an existing folder is fine.
-
-    Parameters
-    ----------
-    path : str
-        The folder; ``~`` is expanded.
-    """
+    """Create a folder (``~`` is expanded) and its parents; an existing folder is fine."""
     os.makedirs(os.path.expanduser(path), exist_ok=True)
 
 

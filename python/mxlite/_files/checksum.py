@@ -8,14 +8,7 @@ from .whole import open_file
 
 
 def check_sha1(filename: str | os.PathLike[str], sha1_hash: str) -> bool:
-    """Return whether a file has the given SHA-1 checksum.
-
-    Parameters
-    ----------
-    filename : str or path
-    sha1_hash : str
-        Hexadecimal digits.
-    """
+    """Return whether a file has the given SHA-1 checksum, in hexadecimal digits."""
     return sha1_of(filename) == sha1_hash
 
 

@@ -21,12 +21,7 @@ def in_thread(
     daemon: bool = True,
     silent: bool = False,
 ) -> threading.Thread:
-    """Start a thread that calls a function.
-
-    Notes
-    -----
-    Matches ``horovod.runner.util.threads.in_thread``.
-    """
+    """Start a thread that calls a function."""
     if not isinstance(args, tuple):
         raise ValueError_(f"in_thread: args {args!r} given, a tuple expected")
 

@@ -37,12 +37,7 @@ class Described:
     """Base of objects that can show their class and options as JSON.
 
     Subclasses that are dataclasses declare each option once: a field is a constructor parameter, an
-    attribute and an entry of `dumps`.
-
-    Parameters
-    ----------
-    **kwargs
-        Arguments that `dumps` shows.
+    attribute and an entry of `dumps`. Others pass the options as keywords.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -58,13 +53,7 @@ class Described:
 
 
 class Augmenter(Described):
-    """Base of the augmenters: defines ``__call__(src)``.
-
-    Parameters
-    ----------
-    **kwargs
-        Arguments that `dumps` shows.
-    """
+    """Base of the augmenters: defines ``__call__(src)``; `dumps` shows the keywords."""
 
     def __call__(self, src: NDArray) -> NDArray:
         """Return the changed image."""

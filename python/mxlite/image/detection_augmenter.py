@@ -28,10 +28,7 @@ Label = np.ndarray[Any, Any]
 class DetAugmenter(Described):
     """Base of the augmenters for detection: defines ``__call__(src, label)``.
 
-    Parameters
-    ----------
-    **kwargs
-        Arguments that `dumps` shows.
+    `dumps` shows the keywords.
     """
 
     def __call__(self, src: NDArray, label: Label) -> tuple[NDArray, Label]:

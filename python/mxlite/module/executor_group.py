@@ -183,16 +183,9 @@ class DataParallelExecutorGroup:
         )
 
     def reshape(self, data_shapes: Any, label_shapes: Any) -> None:
-        """Prepare for batches of other shapes; parameters are kept.
+        """Prepare for batches of other shapes, see `Module.reshape`.
 
-        Parameters
-        ----------
-        data_shapes, label_shapes : list of DataDesc or of (name, shape)
-
-        Raises
-        ------
-        ShapeError
-            If a parameter or auxiliary state would need another shape.
+        Raises a ShapeError if a parameter or auxiliary state would need another shape.
         """
         old, before = self._key(), (self.data_shapes, self.label_shapes)
         self._set_shapes(data_shapes, label_shapes)
@@ -393,19 +386,7 @@ class DataParallelExecutorGroup:
     def get_outputs(
         self, merge_multi_context: bool = True, begin: int = 0, end: int | None = None
     ) -> list[Any]:
-        """Return the outputs of the last forward.
-
-        Parameters
-        ----------
-        merge_multi_context : bool
-            Return one array per output, instead of a list with one array per context.
-        begin, end : int
-            Range of the outputs to return.
-
-        Returns
-        -------
-        list of NDArray or of list of NDArray
-        """
+        """Return outputs ``begin`` to ``end`` of the last forward, see `Module.get_outputs`."""
         chosen = range(len(self.output_names))[begin:end]
         outputs = [[exe.outputs[i] for exe in self.execs] for i in chosen]
         if not merge_multi_context:
@@ -426,15 +407,7 @@ class DataParallelExecutorGroup:
         return [_merged(arrays, 0) for arrays in states] if merge_multi_context else states
 
     def set_states(self, states: Any = None, value: Any = None) -> None:
-        """Set the states.
-
-        Parameters
-        ----------
-        states : list of list of NDArray, optional
-            In the form that `get_states` returns without merging.
-        value : float, optional
-            Value for all states.
-        """
+        """Set the states to one value, or as `get_states` returns them without merging."""
         if (states is None) == (value is None):
             raise ValueError_("set_states: either states or value expected")
         for i, arrays in enumerate(self.get_states(merge_multi_context=False)):

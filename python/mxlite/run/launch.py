@@ -109,16 +109,7 @@ def _is_remote(hosts: Hosts) -> bool:
 def mpirun_command(
     args: argparse.Namespace, mpirun: MpiRun, environment: Mapping[str, str]
 ) -> list[str]:
-    """Return mpirun's command line.
-
-    Parameters
-    ----------
-    args : Namespace
-        Options from `options.parse`.
-    mpirun : MpiRun
-    environment : mapping
-        Environment of the processes.
-    """
+    """Return mpirun's command line for options from `options.parse`."""
     five = mpirun.version >= (5,)
     hosts = _hosts_of(args)
     remote = _is_remote(hosts)
@@ -336,18 +327,7 @@ def _run_to_end(command: Sequence[str], environment: Mapping[str, str]) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; print errors as one line.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        Default: the arguments of this process.
-
-    Returns
-    -------
-    int
-        Exit code.
-    """
+    """Run the command line, by default this process's; print errors as one line."""
     try:
         return run(sys.argv[1:] if arguments is None else arguments)
     except (MXNetError, OSError) as error:

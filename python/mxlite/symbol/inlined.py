@@ -21,9 +21,7 @@ def cached_op(
 ) -> Symbol:
     """Return a copy of a symbol with its variables replaced by the given inputs.
 
-    Notes
-    -----
-    Matches ``mxnet.sym._internal._CachedOp``, which keeps the symbol as one node.
+    In 1.x, ``mxnet.sym._internal._CachedOp`` keeps the symbol as one node.
     """
     if not isinstance(subgraph, str):
         raise TypeError_(f"_CachedOp: subgraph {subgraph!r} given, a symbol's JSON text expected")

@@ -57,13 +57,7 @@ class OverflowCheck:
         self._followers.append(follower)
 
     def overflow(self) -> bool:
-        """Wait for the result.
-
-        Returns
-        -------
-        bool
-            Whether there was an infinity or NaN.
-        """
+        """Wait for the result; return whether there was an infinity or NaN."""
         if self._overflow is None:
             self._overflow = not bool(self._flag.asnumpy()[0])
             followers, self._followers = self._followers, []
