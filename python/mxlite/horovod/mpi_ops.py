@@ -91,10 +91,6 @@ def allreduce(
     ------
     MXNetError
         Raised where the result is read: ranks disagree on shape, type or op, or a rank is lost.
-
-    Notes
-    -----
-    Matches ``horovod.mxnet.allreduce``.
     """
     kind = "allreduce"
     ctx = checked(kind, tensor).ctx
@@ -218,10 +214,6 @@ def broadcast(
     ------
     MXNetError
         Raised where the result is read: ranks disagree, or a rank is lost.
-
-    Notes
-    -----
-    Matches ``horovod.mxnet.broadcast``.
     """
     kind = "broadcast"
     ctx = checked(kind, tensor).ctx

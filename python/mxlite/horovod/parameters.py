@@ -46,10 +46,6 @@ def broadcast_parameters(
     ------
     ValueError
         For params of another type.
-
-    Notes
-    -----
-    Matches ``horovod.mxnet.broadcast_parameters``.
     """
     if not isinstance(params, (Mapping, ParameterDict)):
         raise ValueError_(f"broadcast_parameters: {type(params).__name__} given, a dict expected")

@@ -112,10 +112,6 @@ def run(
         For arguments that do not describe a job.
     MXNetError
         If Open MPI is missing, or hosts cannot be reached.
-
-    Notes
-    -----
-    Matches ``horovod.run``.
     """
     if not callable(func):
         raise TypeError_(f"run: func {func!r} given, a function expected")

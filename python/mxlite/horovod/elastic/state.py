@@ -22,12 +22,7 @@ from . import hosts
 
 
 class State:
-    """Base of states; subclasses define `save`, `restore` and `sync`.
-
-    Notes
-    -----
-    Matches ``horovod.common.elastic.State``.
-    """
+    """Base of states; subclasses define `save`, `restore` and `sync`."""
 
     def __init__(self) -> None:
         self._reset_callbacks: list[Callable[[], None]] = []
