@@ -129,12 +129,7 @@ class Speedometer(TypedInit):
         self.last_count = 0
 
     def __call__(self, param: Any) -> None:
-        """Log a line when it is time.
-
-        Parameters
-        ----------
-        param : BatchEndParam
-        """
+        """Log a line when it is time, from a `BatchEndParam`."""
         count = param.nbatch
         if self.last_count > count:  # a new epoch
             self.init = False
@@ -180,12 +175,7 @@ class ProgressBar:
         self.total = total
 
     def __call__(self, param: Any) -> None:
-        """Log the bar.
-
-        Parameters
-        ----------
-        param : BatchEndParam
-        """
+        """Log the bar, from a `BatchEndParam`."""
         share = param.nbatch / float(self.total)
         done = int(round(self.bar_len * share))
         bar = "=" * done + "-" * (self.bar_len - done)
@@ -196,12 +186,7 @@ class LogValidationMetricsCallback:
     """Logs the metrics at the end of a validation."""
 
     def __call__(self, param: Any) -> None:
-        """Log one line for each metric.
-
-        Parameters
-        ----------
-        param : BatchEndParam
-        """
+        """Log one line for each metric of a `BatchEndParam`."""
         if param.eval_metric is None:
             return
         for name, value in param.eval_metric.get_name_value():

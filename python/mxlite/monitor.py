@@ -56,12 +56,7 @@ class Monitor:
         self.monitor_all = monitor_all
 
     def install(self, exe: Any) -> None:
-        """Watch an executor.
-
-        Parameters
-        ----------
-        exe : Executor
-        """
+        """Watch an `Executor`."""
         exe.set_monitor_callback(self.stat_helper, self.monitor_all)
         self.exes.append(exe)
 

@@ -238,14 +238,5 @@ def use_np(func: Callable[..., _T]) -> Any:
 
 
 def use_np_array(func: Callable[..., _T]) -> Any:
-    """Refuse NumPy arrays for a function or class, as `use_np`.
-
-    Parameters
-    ----------
-    func : function or class
-
-    Returns
-    -------
-    function or class
-    """
+    """Refuse NumPy arrays for a function or class, as `use_np`; return it."""
     return _refuse_decorated("use_np_array", func)

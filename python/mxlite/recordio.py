@@ -309,13 +309,7 @@ class MXIndexedRecordIO(MXRecordIO):
         return self.read()
 
     def write_idx(self, idx: Any, buf: bytes) -> None:
-        """Append a record and its line of the index.
-
-        Parameters
-        ----------
-        idx : key_type
-        buf : bytes
-        """
+        """Append a record and its line of the index; the key is of ``key_type``."""
         key = self.key_type(idx)
         position = self.tell()
         self.write(buf)

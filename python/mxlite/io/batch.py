@@ -50,13 +50,7 @@ class DataDesc(_NameAndShape):
 
     @staticmethod
     def get_list(shapes: Sequence[Any], types: Sequence[Any] | None) -> list[DataDesc]:
-        """Return descriptions from pairs (name, shape) and pairs (name, dtype).
-
-        Parameters
-        ----------
-        shapes : list of tuple
-        types : list of tuple, optional
-        """
+        """Return descriptions from lists of pairs (name, shape) and, if given, (name, dtype)."""
         if types is None:
             return [DataDesc(name, shape) for name, shape in shapes]
         by_name = dict(types)

@@ -64,12 +64,7 @@ class KVStoreBase:
         raise self._undefined("pushpull")
 
     def set_optimizer(self, optimizer: Any) -> None:
-        """Let the store update its arrays by an optimizer.
-
-        Parameters
-        ----------
-        optimizer : Optimizer
-        """
+        """Let the store update its arrays by an `Optimizer`."""
         raise self._undefined("set_optimizer")
 
     @staticmethod

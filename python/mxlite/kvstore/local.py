@@ -217,15 +217,7 @@ class KVStore(KVStoreBase):
         self.pull(key, value if out is None else out, priority, ignore_sparse=False)
 
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
-        """Set the first value of keys and pull it.
-
-        Parameters
-        ----------
-        key : int or str, or list of them
-        value : as in `init`
-        out : as in `pull`
-        priority : int
-        """
+        """Set the first value of one or more keys, as `init`, and pull it, as `pull`."""
         self.init(key, value)
         self.pull(key, out, priority, ignore_sparse=False)
 

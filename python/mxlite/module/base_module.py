@@ -55,12 +55,7 @@ class BaseModule(TypedInit):
     # -- high level ------------------------------------------------------------------------------
 
     def forward_backward(self, data_batch: Any) -> None:
-        """Run forward in training mode, and backward.
-
-        Parameters
-        ----------
-        data_batch : DataBatch
-        """
+        """Run forward in training mode, and backward, on a `DataBatch`."""
         self.forward(data_batch, is_train=True)
         self.backward()
 
@@ -344,13 +339,7 @@ class BaseModule(TypedInit):
         return self._symbol
 
     def prepare(self, data_batch: Any, sparse_row_id_fn: Any = None) -> None:
-        """Prepare for a batch; does nothing here.
-
-        Parameters
-        ----------
-        data_batch : DataBatch
-        sparse_row_id_fn : callable, optional
-        """
+        """Prepare for a `DataBatch`: do nothing, and warn if sparse_row_id_fn is given."""
         if sparse_row_id_fn is not None:
             warnings.warn(
                 "sparse_row_id_fn is not invoked for BaseModule.", UserWarning, stacklevel=2

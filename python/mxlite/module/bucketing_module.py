@@ -234,13 +234,7 @@ class BucketingModule(BaseModule):
             self.set_params(*params)
 
     def switch_bucket(self, bucket_key: Any, data_shapes: Any, label_shapes: Any = None) -> None:
-        """Make a bucket the current one, binding it if it is new.
-
-        Parameters
-        ----------
-        bucket_key : hashable
-        data_shapes, label_shapes : list of DataDesc or of (name, shape)
-        """
+        """Make the bucket of a hashable key the current one; bind it if it is new, see `bind`."""
         self._need("binded")
         module = self._buckets.get(bucket_key)
         if module is None:

@@ -219,12 +219,7 @@ class Module(ModuleState):
         return data, label
 
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
-        """Prepare for batches of other shapes; parameters and optimizer are kept.
-
-        Parameters
-        ----------
-        data_shapes, label_shapes : list of DataDesc or of (name, shape)
-        """
+        """Prepare for batches of other shapes, see `bind`; parameters and optimizer are kept."""
         self._need("binded")
         data, label = self._described(data_shapes, label_shapes)
         self._exec_group.reshape(data, label)
@@ -413,33 +408,17 @@ class Module(ModuleState):
         return self._exec_group.get_outputs(merge_multi_context)
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
-        """Return the gradients of the data, as `get_outputs` does.
-
-        Returns
-        -------
-        list of NDArray or of list of NDArray
-        """
+        """Return the gradients of the data, in the form of `get_outputs`."""
         self._need("binded", "params_initialized", "inputs_need_grad")
         return self._exec_group.get_input_grads(merge_multi_context)
 
     def get_states(self, merge_multi_context: bool = True) -> list[Any]:
-        """Return the arrays of ``state_names``, as `get_outputs` does.
-
-        Returns
-        -------
-        list of NDArray or of list of NDArray
-        """
+        """Return the arrays of ``state_names``, in the form of `get_outputs`."""
         self._need("binded", "params_initialized")
         return self._exec_group.get_states(merge_multi_context)
 
     def set_states(self, states: Any = None, value: Any = None) -> None:
-        """Set the arrays of ``state_names``.
-
-        Parameters
-        ----------
-        states : list of list of NDArray, optional
-        value : float, optional
-        """
+        """Set the arrays of ``state_names`` to a number, or to one list of NDArrays for each."""
         self._need("binded", "params_initialized")
         self._exec_group.set_states(states, value)
 
@@ -456,12 +435,7 @@ class Module(ModuleState):
         self._exec_group.update_metric(eval_metric, labels, pre_sliced)
 
     def install_monitor(self, mon: Any) -> None:
-        """Install a monitor in the executors.
-
-        Parameters
-        ----------
-        mon : Monitor
-        """
+        """Install a `Monitor` in the executors."""
         self._need("binded")
         self._exec_group.install_monitor(mon)
 

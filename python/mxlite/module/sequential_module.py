@@ -88,12 +88,7 @@ class SequentialModule(BaseModule):
         return self._modules[-1].output_shapes
 
     def get_params(self) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
-        """Return arguments and auxiliary states of all modules by name.
-
-        Returns
-        -------
-        arg_params, aux_params : dict of str to NDArray
-        """
+        """Return arguments and auxiliary states of all modules, each by name."""
         self._need("binded", "params_initialized")
         args: dict[str, NDArray] = {}
         aux: dict[str, NDArray] = {}

@@ -47,12 +47,7 @@ class PythonOp:
         )
 
     def forward(self, in_data: Sequence[Any], out_data: Sequence[Any]) -> None:
-        """Write the outputs; by default, copy the first input to the first output.
-
-        Parameters
-        ----------
-        in_data, out_data : list of array
-        """
+        """Write the outputs; by default, copy the first input to the first output."""
         out_data[0][:] = in_data[0]
 
     def backward(
@@ -62,12 +57,7 @@ class PythonOp:
         out_data: Sequence[Any],
         in_grad: Sequence[Any],
     ) -> None:
-        """Write the gradients of the inputs; by default, set the first one to 1.
-
-        Parameters
-        ----------
-        out_grad, in_data, out_data, in_grad : list of array
-        """
+        """Write the gradients of the inputs; by default, set the first one to 1."""
         in_grad[0][:] = 1.0
 
     def infer_shape(self, in_shape: list[list[int]]) -> Any:

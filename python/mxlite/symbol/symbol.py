@@ -380,17 +380,7 @@ class Symbol(_Base):
         )  # fmt: skip
 
     def eval(self, ctx: Any = None, **kwargs: Any) -> list[Any]:
-        """Bind the arguments given by name, run forward once, and return the outputs.
-
-        Parameters
-        ----------
-        ctx : Context, optional
-        **kwargs : NDArray
-
-        Returns
-        -------
-        list of NDArray
-        """
+        """Bind NDArrays by name on a Context, run forward once, and return the outputs."""
         return self.bind(ctx, kwargs).forward()
 
     def gradient(self, wrt: Any) -> Any:
@@ -418,13 +408,7 @@ class Symbol(_Base):
         return to_json(self, remove_amp_cast)
 
     def save(self, fname: Any, remove_amp_cast: bool = True) -> None:
-        """Write `tojson` to a file.
-
-        Parameters
-        ----------
-        fname : str or path
-        remove_amp_cast : bool
-        """
+        """Write `tojson` to a file, named by a str or path."""
         save(self, fname, remove_amp_cast)
 
     def optimize_for(

@@ -31,12 +31,7 @@ def _numpy(value: Any) -> Values:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Return whether two arrays have equal shape and elements.
-
-    Parameters
-    ----------
-    a, b : NDArray or numpy.ndarray
-    """
+    """Return whether two arrays, of mxlite or NumPy, have equal shape and elements."""
     return np.array_equal(_numpy(a), _numpy(b))
 
 

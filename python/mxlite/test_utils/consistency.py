@@ -328,11 +328,6 @@ def compare_optimizer(
 
 
 def same_symbol_structure(sym1: Any, sym2: Any) -> bool:
-    """Return whether two symbols have the same operators at the same nodes.
-
-    Parameters
-    ----------
-    sym1, sym2 : Symbol
-    """
+    """Return whether two symbols have the same operators at the same nodes."""
     nodes = [json.loads(symbol.tojson())["nodes"] for symbol in (sym1, sym2)]
     return [node["op"] for node in nodes[0]] == [node["op"] for node in nodes[1]]

@@ -159,84 +159,39 @@ def rand_ndarray(
 
 
 def create_2d_tensor(rows: int, columns: int, dtype: Any = np.int64) -> NDArray:
-    """Return an array whose elements are the numbers of their rows.
-
-    Parameters
-    ----------
-    rows, columns : int
-    dtype : dtype
-
-    Returns
-    -------
-    NDArray of shape (rows, columns)
-    """
+    """Return an array (rows, columns) whose elements are the numbers of their rows."""
     return nd.array(np.repeat(np.arange(rows), columns).reshape(rows, columns), dtype=dtype)
 
 
 def create_vector(size: int, dtype: Any = np.int64) -> NDArray:
-    """Return the numbers 0, 1, ...
-
-    Parameters
-    ----------
-    size : int
-    dtype : dtype
-
-    Returns
-    -------
-    NDArray of shape (size,)
-    """
+    """Return the numbers 0, 1, ... in an array (size,)."""
     return nd.arange(0, size, dtype=dtype)
 
 
 def get_identity_mat(size: int) -> NDArray:
-    """Return an identity matrix.
-
-    Returns
-    -------
-    NDArray of shape (size, size), float32
-    """
+    """Return an identity matrix (size, size), float32."""
     return nd.eye(size)
 
 
 def get_identity_mat_batch(size: int) -> NDArray:
-    """Return two identity matrices.
-
-    Returns
-    -------
-    NDArray of shape (2, size, size), float32
-    """
+    """Return two identity matrices (2, size, size), float32."""
     return nd.stack(nd.eye(size), nd.eye(size))
 
 
 def new_orthonormal_matrix_2d(n: int) -> Values:
-    """Return a random orthonormal matrix: a reflection at a random plane.
-
-    Returns
-    -------
-    numpy.ndarray of shape (n, n), float64
-    """
+    """Return a random orthonormal matrix (n, n), float64: a reflection at a random plane."""
     normal = np.random.randn(n, 1)
     return np.asarray(np.eye(n) - 2 * normal @ normal.T / (normal.T @ normal))
 
 
 def new_sym_matrix_with_real_eigvals_2d(n: int) -> Values:
-    """Return a random symmetric matrix, whose eigenvalues are normally distributed.
-
-    Returns
-    -------
-    numpy.ndarray of shape (n, n), float64
-    """
+    """Return a random symmetric matrix (n, n), float64, with normally distributed eigenvalues."""
     q = new_orthonormal_matrix_2d(n)
     return np.asarray(q @ np.diag(np.random.randn(n)) @ q.T)
 
 
 def new_matrix_with_real_eigvals_2d(n: int) -> Values:
-    """Return a random matrix that is similar to a real diagonal one.
-
-    Returns
-    -------
-    numpy.ndarray of shape (n, n), float64
-    """
+    """Return a random matrix (n, n), float64, that is similar to a real diagonal one."""
     # A triangular change of basis with ones on its diagonal has an inverse.
     basis = np.triu(np.random.uniform(-1, 1, (n, n)), 1) + np.eye(n)
     basis = new_orthonormal_matrix_2d(n) @ basis

@@ -66,24 +66,12 @@ def _of_dtype(table: dict[np.dtype[Any], float], dtype: Any) -> float:
 
 
 def get_rtol(rtol: float | None = None, dtype: Any = np.float64) -> float:
-    """Return a relative tolerance, the dtype's default for None.
-
-    Parameters
-    ----------
-    rtol : float, optional
-    dtype : numpy.dtype
-    """
+    """Return a relative tolerance, the dtype's default for None."""
     return _of_dtype(default_rtols(), dtype) if rtol is None else rtol
 
 
 def get_atol(atol: float | None = None, dtype: Any = np.float64) -> float:
-    """Return an absolute tolerance, the dtype's default for None.
-
-    Parameters
-    ----------
-    atol : float, optional
-    dtype : numpy.dtype
-    """
+    """Return an absolute tolerance, the dtype's default for None."""
     return _of_dtype(default_atols(), dtype) if atol is None else atol
 
 
@@ -93,12 +81,7 @@ def get_etol(etol: float | None = None) -> float:
 
 
 def effective_dtype(dat: Any) -> np.dtype[Any]:
-    """Return the dtype whose precision the values of an array have.
-
-    Parameters
-    ----------
-    dat : NDArray or numpy.ndarray
-    """
+    """Return the dtype whose precision the values of an array, of mxlite or NumPy, have."""
     return np.dtype(dat.dtype)
 
 

@@ -97,16 +97,7 @@ class Vocabulary:
         return self._reserved_tokens
 
     def to_indices(self, tokens: Any) -> Any:
-        """Return numbers of tokens, 0 for unknown ones.
-
-        Parameters
-        ----------
-        tokens : hashable or list of hashable
-
-        Returns
-        -------
-        int or list of int
-        """
+        """Return the number of a token, or a list of them for a list; 0 for unknown ones."""
         if not isinstance(tokens, list):
             return self._token_to_idx.get(tokens, UNKNOWN_INDEX)
         return [self._token_to_idx.get(token, UNKNOWN_INDEX) for token in tokens]
