@@ -48,13 +48,7 @@ class AttrScope(metaclass=_AttrScopeType):
         self._outer: AttrScope | None = None
 
     def get(self, attr: dict[str, str] | None) -> dict[str, str]:
-        """Return the scope's attributes updated by ``attr``.
-
-        Parameters
-        ----------
-        attr : dict of str to str, or None
-            Attributes that the user gave for one symbol.
-        """
+        """Return the scope's attributes updated by those that the user gave for one symbol."""
         return {**self._attr, **(attr or {})}
 
     def __enter__(self) -> AttrScope:

@@ -54,24 +54,12 @@ graphs_out_of_date = Provided()  # provided by gluon/parameter/bindings.py
 
 
 def set_recording(is_recording: bool) -> bool:
-    """Switch recording of this thread on or off.
-
-    Returns
-    -------
-    bool
-        The state before.
-    """
+    """Switch recording of this thread on or off; return the state before."""
     return _core.set_recording(bool(is_recording))
 
 
 def set_training(train_mode: bool) -> bool:
-    """Switch training mode of this thread (Dropout, BatchNorm) on or off.
-
-    Returns
-    -------
-    bool
-        The state before.
-    """
+    """Switch training mode of this thread (Dropout, BatchNorm); return the state before."""
     return _core.set_training(bool(train_mode))
 
 

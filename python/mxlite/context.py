@@ -37,13 +37,7 @@ def cpu(device_id: int = 0) -> Context:
 
 
 def gpu(device_id: int = 0) -> Context:
-    """Return the context of a CUDA device.
-
-    Returns
-    -------
-    Context
-        Creating it never fails; arrays on it need a CUDA build and a driver.
-    """
+    """Return the context of a CUDA device; only arrays on it need a CUDA build and a driver."""
     return Context("gpu", device_id)
 
 

@@ -73,26 +73,14 @@ class LRScheduler(TypedInit):
         return f"{type(self).__name__}({', '.join(given)})"
 
     def get_warmup_lr(self, num_update: int) -> float:
-        """Return the rate of an update inside the warm-up.
-
-        Parameters
-        ----------
-        num_update : int
-            Smaller than ``warmup_steps``.
-        """
+        """Return the rate of an update inside the warm-up, below ``warmup_steps``."""
         if self.warmup_mode == "constant":
             return self.warmup_begin_lr
         rise = self.warmup_final_lr - self.warmup_begin_lr
         return self.warmup_begin_lr + rise * num_update / self.warmup_steps
 
     def __call__(self, num_update: int) -> float:
-        """Return the learning rate.
-
-        Parameters
-        ----------
-        num_update : int
-            The largest number of updates that any parameter has had.
-        """
+        """Return the learning rate for the largest number of updates that any parameter has had."""
         raise NotImplementedError(f"{type(self).__name__} does not define __call__")
 
 

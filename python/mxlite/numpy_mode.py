@@ -88,13 +88,7 @@ def _refuse(what: str) -> NotSupportedError:
 
 
 def set_np(shape: bool = True, array: bool = True, dtype: bool = False) -> None:
-    """Switch NumPy shapes; refuse NumPy arrays.
-
-    Raises
-    ------
-    NotSupportedError
-        If array or dtype is switched on.
-    """
+    """Switch NumPy shapes; raise NotSupportedError if array or dtype is switched on."""
     if array or dtype:
         raise _refuse("set_np")
     set_np_shape(shape)
@@ -148,13 +142,7 @@ def np_shape(active: bool = True) -> _NumpyShapeScope:
 
 
 def np_array(active: bool = True) -> _NumpyArrayScope:
-    """Return a ``with`` block with NumPy arrays off.
-
-    Raises
-    ------
-    NotSupportedError
-        If active.
-    """
+    """Return a ``with`` block with NumPy arrays off; raise NotSupportedError if active."""
     return _NumpyArrayScope(active)
 
 

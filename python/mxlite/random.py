@@ -64,13 +64,7 @@ def seed(seed_state: int, ctx: Any = "all") -> None:
 
 
 def random_state() -> dict[str, Any]:
-    """Return the states of ``mx.random``, ``numpy.random`` and ``random``.
-
-    Returns
-    -------
-    dict
-        Numbers, strings and arrays.
-    """
+    """Return the states of ``mx.random``, ``numpy.random`` and ``random``, made of plain values."""
     seed, devices = _core.random_states()
     legacy: Any = _np.random.get_state(legacy=False)
     version, words, spare = _python_random.getstate()
@@ -90,10 +84,7 @@ def random_state() -> dict[str, Any]:
 def set_random_state(state: dict[str, Any]) -> None:
     """Set the generators back to what `random_state` returned.
 
-    Raises
-    ------
-    FileFormatError
-        If the state is not a state of the generators. No generator has changed then.
+    Raises FileFormatError for anything else; no generator has changed then.
     """
     prepare_random_state(state, "set_random_state")()
 

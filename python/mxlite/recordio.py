@@ -85,10 +85,7 @@ class MXRecordIO:
     def close(self) -> None:
         """Close the file.
 
-        Raises
-        ------
-        RecordError
-            If what a writer still held back cannot be written (full disk).
+        Raises RecordError if what a writer still held back cannot be written (full disk).
         """
         if not self.is_open:
             return
@@ -103,13 +100,7 @@ class MXRecordIO:
         self.open()
 
     def write(self, buf: bytes) -> None:
-        """Append a record.
-
-        Parameters
-        ----------
-        buf : bytes
-            Record of less than 512 MiB.
-        """
+        """Append a record of less than 512 MiB."""
         self._require(writable=True, method="write")
         self._check_pid()
         self.handle.write(buf)
@@ -117,10 +108,7 @@ class MXRecordIO:
     def read(self) -> bytes | None:
         """Return the next record; None at the end.
 
-        Raises
-        ------
-        RecordError
-            If the record is damaged. The next call continues after the damage.
+        Raises RecordError for a damaged one. The next call continues after the damage.
         """
         self._require(writable=False, method="read")
         self._check_pid()

@@ -57,13 +57,7 @@ def get_register_func(base_class: type, nickname: str) -> Callable[..., Any]:
 
 
 def get_alias_func(base_class: type, nickname: str) -> Callable[..., Any]:
-    """Return the decorator that registers further names for a class.
-
-    Returns
-    -------
-    callable
-        ``alias(*names)`` gives a class decorator.
-    """
+    """Return ``alias(*names)``, which gives a decorator that registers names for a class."""
     register = get_register_func(base_class, nickname)
 
     def alias(*names: str) -> Callable[[type[_T]], type[_T]]:

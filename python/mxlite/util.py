@@ -75,24 +75,12 @@ def get_gpu_count() -> int:
 
 
 def get_gpu_memory(gpu_dev_id: int) -> tuple[int, int]:
-    """Return free and total bytes of a GPU.
-
-    Returns
-    -------
-    tuple of int
-        Free and total memory.
-    """
+    """Return free and total memory of a GPU in bytes."""
     return gpu_memory_info(gpu_dev_id)
 
 
 def set_module(module: str | None) -> Callable[[_T], _T]:
-    """Return a decorator that sets ``__module__``.
-
-    Parameters
-    ----------
-    module : str or None
-        None changes nothing.
-    """
+    """Return a decorator that sets ``__module__``; None changes nothing."""
 
     def decorate(func: _T) -> _T:
         if module is not None:
@@ -105,12 +93,7 @@ def set_module(module: str | None) -> Callable[[_T], _T]:
 def get_cuda_compute_capability(ctx: Context) -> int:
     """Return the compute capability of a GPU as a number, 80 for 8.0.
 
-    Raises
-    ------
-    ValueError
-        If the context is not a GPU.
-    DeviceError
-        If there is no such GPU.
+    Raises ValueError if the context is not a GPU, DeviceError if there is no such GPU.
     """
     if ctx.device_type != "gpu":
         raise ValueError_(f"get_cuda_compute_capability: {ctx} was given, expected a GPU")

@@ -181,10 +181,7 @@ def is_homogeneous() -> bool:
 def mpi_threads_supported() -> bool:
     """Return whether MPI may be called from several threads.
 
-    Raises
-    ------
-    ValueError
-        If called before `init`, or if the job does not use MPI.
+    Raises ValueError before `init` and in jobs that do not use MPI.
     """
     JOB.value("rank")
     if not mpi_enabled():
@@ -259,12 +256,6 @@ def start_timeline(file_path: str | os.PathLike[str], mark_cycles: bool = False)
 
 
 def stop_timeline() -> None:
-    """End the trace.
-
-    Raises
-    ------
-    ValueError
-        Before `init`.
-    """
+    """End the trace. Raises ValueError before `init`."""
     JOB.value("rank")
     _core.comm_timeline_stop()

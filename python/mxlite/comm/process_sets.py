@@ -60,10 +60,7 @@ class ProcessSet:
     def rank(self) -> int | None:
         """Return this process's position in the set; None while the set is not part of the job.
 
-        Raises
-        ------
-        ValueError
-            If this process is not in the set.
+        Raises ValueError if this process is not in the set.
         """
         if self.process_set_id is None:
             return None

@@ -25,13 +25,7 @@ __all__ = [
 
 
 def set_is_training(is_train: bool) -> bool:
-    """Switch recording and training mode together.
-
-    Returns
-    -------
-    bool
-        Whether recording was on.
-    """
+    """Switch recording and training mode together; return whether recording was on."""
     _autograd.set_training(bool(is_train))
     return bool(_autograd.set_recording(bool(is_train)))
 

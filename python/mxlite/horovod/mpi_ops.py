@@ -120,13 +120,7 @@ def allreduce_(
     process_set: ProcessSet = global_process_set,
     op: int | None = None,
 ) -> NDArray:
-    """Reduce an array over all ranks in place; parameters as `allreduce`.
-
-    Returns
-    -------
-    NDArray
-        The same array.
-    """
+    """Reduce an array over all ranks in place and return it; parameters as `allreduce`."""
     kind = "allreduce"
     number = set_number(kind, process_set)
     terms = reduction(chosen_op(kind, op, average), prescale_factor, postscale_factor, process_set)
@@ -174,13 +168,7 @@ def grouped_allreduce_(
     process_set: ProcessSet = global_process_set,
     op: int | None = None,
 ) -> Sequence[NDArray]:
-    """Reduce several arrays in place in one operation; parameters as `allreduce`.
-
-    Returns
-    -------
-    list of NDArray
-        The same arrays.
-    """
+    """Reduce several arrays in place and return them; parameters as `allreduce`."""
     kind = "allreduce"
     if not tensors:
         return tensors
@@ -239,13 +227,7 @@ def broadcast_(
     priority: int = 0,
     process_set: ProcessSet = global_process_set,
 ) -> NDArray:
-    """Overwrite an array with that of one rank; parameters as `broadcast`.
-
-    Returns
-    -------
-    NDArray
-        The same array.
-    """
+    """Overwrite an array with that of one rank and return it; parameters as `broadcast`."""
     kind = "broadcast"
     number = set_number(kind, process_set)
     run_in_place(

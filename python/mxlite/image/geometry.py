@@ -103,10 +103,7 @@ def fixed_crop(
 ) -> NDArray:
     """Cut the rectangle at (x0, y0) of width w and height h and resize it to size (width, height).
 
-    Raises
-    ------
-    ValueError
-        If the rectangle leaves the image.
+    Raises ValueError if the rectangle leaves the image.
     """
     height, width = _size_of(src, "fixed_crop")
     if x0 < 0 or y0 < 0 or w <= 0 or h <= 0 or x0 + w > width or y0 + h > height:
@@ -125,10 +122,7 @@ def center_crop(
 ) -> tuple[NDArray, tuple[int, int, int, int]]:
     """Cut size (width, height) from the center; enlarges if the image is smaller.
 
-    Returns
-    -------
-    tuple of (NDArray, tuple)
-        The crop and its rectangle (x0, y0, width, height) in src.
+    Returns the crop and its rectangle (x0, y0, width, height) in src.
     """
     height, width = _size_of(src, "center_crop")
     new_w, new_h = scale_down((width, height), size)
@@ -141,10 +135,7 @@ def random_crop(
 ) -> tuple[NDArray, tuple[int, int, int, int]]:
     """Cut size (width, height) at a random place (Python's generator).
 
-    Returns
-    -------
-    tuple of (NDArray, tuple)
-        The crop and its rectangle (x0, y0, width, height) in src.
+    Returns the crop and its rectangle (x0, y0, width, height) in src.
     """
     height, width = _size_of(src, "random_crop")
     new_w, new_h = scale_down((width, height), size)

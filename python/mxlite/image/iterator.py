@@ -251,14 +251,9 @@ class ImageIter(DataIter):
         self._rolled = [(picture, label) for picture, label in state["rolled"]]
 
     def next_sample(self) -> tuple[Any, bytes]:
-        """Return label and file content of the next image.
+        """Return label and file content of the next image; StopIteration ends the pass.
 
         Labels of a list are NDArrays, those of records numbers or NumPy arrays, as in 1.x.
-
-        Raises
-        ------
-        StopIteration
-            At the end of the pass.
         """
         if self.seq is None:
             return self._unpack(self.imgrec.read())
@@ -284,13 +279,7 @@ class ImageIter(DataIter):
         return header.label, content
 
     def next(self) -> DataBatch:
-        """Return the next batch.
-
-        Raises
-        ------
-        StopIteration
-            At the end of the pass.
-        """
+        """Return the next batch; StopIteration ends the pass."""
         if self._exhausted:
             raise StopIteration
         samples, self._rolled = self._rolled, []
@@ -368,12 +357,7 @@ class ImageIter(DataIter):
             raise ShapeError("Data shape is wrong")
 
     def imdecode(self, s: bytes) -> NDArray:
-        """Return the image of a file's content; errors name the file or record.
-
-        Raises
-        ------
-        RecordError
-        """
+        """Return the image of a file's content; a RecordError names the file or record."""
         try:
             return imdecode(s, apply_exif_orientation=self._apply_exif_orientation)
         except RecordError as error:

@@ -130,13 +130,7 @@ class DataIter(NeedsInit):
         """Start again from the first batch."""
 
     def next(self) -> DataBatch:
-        """Return the next batch.
-
-        Raises
-        ------
-        StopIteration
-            At the end.
-        """
+        """Return the next batch; StopIteration ends the pass."""
         if not self.iter_next():
             raise StopIteration
         return DataBatch(self.getdata(), self.getlabel(), self.getpad(), self.getindex())
@@ -182,10 +176,7 @@ class DataIter(NeedsInit):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a position that `state_dict` returned.
 
-        Raises
-        ------
-        ValueError
-            If the position belongs to another data set or batch size.
+        Raises ValueError if the position belongs to another data set or batch size.
         """
         raise NotSupportedError(
             f"{type(self).__name__}: a checkpoint needs its position; define state_dict and "

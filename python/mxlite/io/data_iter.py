@@ -45,13 +45,7 @@ class MXDataIter(DataIter):
         return self._advance() is not None
 
     def next(self) -> DataBatch:
-        """Return the next batch.
-
-        Raises
-        ------
-        StopIteration
-            At the end.
-        """
+        """Return the next batch; StopIteration ends the pass."""
         batch = self._advance()
         if batch is None:
             raise StopIteration

@@ -225,13 +225,7 @@ class NDArrayIter(DataIter, TypedInit):
         return self.cursor < self.num_data
 
     def next(self) -> DataBatch:
-        """Return the next batch.
-
-        Raises
-        ------
-        StopIteration
-            At the end.
-        """
+        """Return the next batch; StopIteration ends the pass."""
         if not self.iter_next():
             raise StopIteration
         if self.last_batch_handle != "pad" and self.cursor + self.batch_size > self.num_data:

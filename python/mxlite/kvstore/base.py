@@ -77,11 +77,7 @@ class KVStoreBase:
     ) -> None:
         """Save the states of the optimizer that runs in the store.
 
-        Parameters
-        ----------
-        fname : str or path
-        dump_optimizer : bool
-            Whether to include the optimizer's options and counts.
+        With ``dump_optimizer`` the file also has the optimizer's options and counts.
         """
         raise self._undefined("save_optimizer_states")
 
@@ -109,13 +105,7 @@ class KVStoreBase:
 
     @staticmethod
     def register(klass: builtins.type[Any]) -> builtins.type[Any]:
-        """Register a store under its class name in lower case; to be used as a decorator.
-
-        Returns
-        -------
-        type
-            The same class.
-        """
+        """Register a store under its class name in lower case; a decorator that returns the class."""
         if not isinstance(klass, builtins.type):
             raise TypeError_(f"KVStoreBase.register: {klass!r} given, a class expected")
         name = klass.__name__.lower()

@@ -203,16 +203,7 @@ class KVStore(KVStoreBase):
             near.get(str(array.ctx), stored).copyto(array)
 
     def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
-        """Push, then pull.
-
-        Parameters
-        ----------
-        key : int or str, or list of them
-        value : as in `push`
-        out : as in `pull`, optional
-            None: the results overwrite the values.
-        priority : int
-        """
+        """Push, then pull; see `push` and `pull`. Without out, the results overwrite the values."""
         self.push(key, value, priority)
         self.pull(key, value if out is None else out, priority, ignore_sparse=False)
 

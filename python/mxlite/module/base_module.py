@@ -326,10 +326,7 @@ class BaseModule(TypedInit):
     def load_params(self, fname: str) -> None:
         """Load parameters that `save_params` wrote.
 
-        Raises
-        ------
-        FileFormatError
-            For names that begin with neither ``arg:`` nor ``aux:``.
+        Raises FileFormatError for names that begin with neither ``arg:`` nor ``aux:``.
         """
         self.set_params(*read_params(fname))
 

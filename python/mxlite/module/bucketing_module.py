@@ -203,15 +203,9 @@ class BucketingModule(BaseModule):
         shared_module: Any = None,
         grad_req: Any = "write",
     ) -> None:
-        """Bind the default bucket; the others are bound when their first batch arrives.
+        """Bind the default bucket, see `Module.bind`; ``shared_module`` must be None.
 
-        Parameters
-        ----------
-        data_shapes, label_shapes : list of DataDesc or of (name, shape)
-        for_training, inputs_need_grad, force_rebind : bool
-        shared_module : None
-            Not supported.
-        grad_req : str, or list or dict of str
+        The others are bound when their first batch arrives.
         """
         if shared_module is not None:
             raise ValueError_("shared_module for BucketingModule is not supported")
@@ -284,13 +278,9 @@ class BucketingModule(BaseModule):
         self._curr_bucket_key, self._curr_module = key, module
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
-        """Compute the outputs of a batch in its bucket.
+        """Compute the outputs of a batch in its bucket, see `Module.forward`.
 
-        Parameters
-        ----------
-        data_batch : DataBatch
-            With bucket_key, provide_data and provide_label.
-        is_train : bool, optional
+        The batch has ``bucket_key``, ``provide_data`` and ``provide_label``.
         """
         self._need("binded", "params_initialized")
         self.switch_bucket(data_batch.bucket_key, data_batch.provide_data, data_batch.provide_label)
@@ -346,12 +336,7 @@ class BucketingModule(BaseModule):
     def save_checkpoint(self, prefix: str, epoch: int, remove_amp_cast: bool = False) -> None:
         """Save the parameters, the default bucket's symbol and those of all buckets.
 
-        Parameters
-        ----------
-        prefix : str
-            The symbol of a bucket is ``<prefix>-<key>-symbol.json``.
-        epoch : int
-        remove_amp_cast : bool
+        The symbol of a bucket is ``<prefix>-<key>-symbol.json``.
         """
         args, aux = self.get_params()
         save_checkpoint(prefix, epoch, self._default.symbol, args, aux, remove_amp_cast)
@@ -366,15 +351,7 @@ class BucketingModule(BaseModule):
         default_bucket_key: Any = None,
         **kwargs: Any,
     ) -> BucketingModule:
-        """Make a module with the parameters of a checkpoint.
-
-        Parameters
-        ----------
-        prefix : str
-        epoch : int
-        sym_gen, default_bucket_key, **kwargs
-            Arguments of `BucketingModule`.
-        """
+        """Make a `BucketingModule`, from its arguments, with the parameters of a checkpoint."""
         return BucketingModule.load_dict(
             None, sym_gen, default_bucket_key, *load_params(prefix, epoch), **kwargs
         )
@@ -388,15 +365,9 @@ class BucketingModule(BaseModule):
         aux_params: Any = None,
         **kwargs: Any,
     ) -> BucketingModule:
-        """Make a module with given parameters.
+        """Make a `BucketingModule`, from its arguments, with given parameters by name.
 
-        Parameters
-        ----------
-        sym_dict : dict, optional
-            Accepted and ignored: sym_gen makes the symbols.
-        sym_gen, default_bucket_key, **kwargs
-            Arguments of `BucketingModule`.
-        arg_params, aux_params : dict of str to NDArray
+        ``sym_dict`` is accepted and ignored: sym_gen makes the symbols.
         """
         if sym_gen is None or default_bucket_key is None:
             raise ValueError_("BucketingModule.load: sym_gen and default_bucket_key expected")

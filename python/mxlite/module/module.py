@@ -382,13 +382,7 @@ class Module(ModuleState):
         return found
 
     def backward(self, out_grads: Any = None) -> None:
-        """Compute gradients.
-
-        Parameters
-        ----------
-        out_grads : NDArray or list of NDArray, optional
-            Gradients of the outputs; not needed for losses.
-        """
+        """Compute gradients for those of the outputs, NDArrays, which losses do not need."""
         self._need("binded", "params_initialized", "for_training")
         self._exec_group.backward(out_grads)
 

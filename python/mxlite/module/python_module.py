@@ -93,14 +93,9 @@ class PythonModule(BaseModule):
         """Do nothing: there are no parameters."""
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Update a metric with outputs and labels, if the module has labels.
+        """Update a metric, see `Module.update_metric`, if the module has labels.
 
-        Parameters
-        ----------
-        eval_metric : EvalMetric
-        labels : list of NDArray
-        pre_sliced : bool
-            Must be False.
+        ``pre_sliced`` must be False.
         """
         if self._label_shapes is None:
             return
@@ -121,15 +116,7 @@ class PythonModule(BaseModule):
         shared_module: Any = None,
         grad_req: Any = "write",
     ) -> None:
-        """Store the shapes.
-
-        Parameters
-        ----------
-        data_shapes, label_shapes : list of DataDesc or of (name, shape)
-        for_training, inputs_need_grad, force_rebind : bool
-        shared_module, grad_req : optional
-            Accepted and ignored.
-        """
+        """Store the shapes, see `Module.bind`; ``shared_module`` has no effect."""
         if self.binded and not force_rebind:
             self.logger.warning("Already bound, ignoring bind()")
             return
@@ -202,13 +189,7 @@ class PythonLossModule(PythonModule):
         return [self._scores]
 
     def backward(self, out_grads: Any = None) -> None:
-        """Compute the gradient of the scores.
-
-        Parameters
-        ----------
-        out_grads : None
-            Must be None, because this is a loss.
-        """
+        """Compute the gradient of the scores; out_grads must be None, because this is a loss."""
         if out_grads is not None:
             raise ValueError_("For a loss module, out_grads should be None")
         self._need("for_training")

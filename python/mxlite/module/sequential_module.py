@@ -109,10 +109,7 @@ class SequentialModule(BaseModule):
     ) -> None:
         """Set the first values of all parameters, see ``Module.init_params``.
 
-        Raises
-        ------
-        ValueError
-            If two modules have a parameter of the same name.
+        Raises ValueError if two modules have a parameter of the same name.
         """
         if self.params_initialized and not force_init:
             return
@@ -144,15 +141,9 @@ class SequentialModule(BaseModule):
         shared_module: Any = None,
         grad_req: Any = "write",
     ) -> None:
-        """Bind all modules, each to the outputs of the one before.
+        """Bind all modules, each to the outputs of the one before, see `Module.bind`.
 
-        Parameters
-        ----------
-        data_shapes, label_shapes : list of DataDesc or of (name, shape)
-        for_training, inputs_need_grad, force_rebind : bool
-        shared_module : None
-            Not supported.
-        grad_req : str
+        ``shared_module`` must be None and ``grad_req`` a str.
         """
         if self.binded and not force_rebind:
             self.logger.warning("Already bound, ignoring bind()")

@@ -114,12 +114,9 @@ class ModuleState(BaseModule):
     # -- parameters ------------------------------------------------------------------------------
 
     def get_params(self) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
-        """Return copies of arguments and auxiliary states by name.
+        """Return arguments and auxiliary states by name: copies on the CPU.
 
-        Returns
-        -------
-        arg_params, aux_params : dict of str to NDArray
-            Arrays on the CPU; the same objects at every call.
+        They are the same objects at every call.
         """
         self._need("params_initialized")
         assert self._arg_params is not None

@@ -168,10 +168,7 @@ def eye(
 def concatenate(arrays: list[NDArray], axis: int = 0, always_copy: bool = True) -> NDArray:
     """Join arrays along an existing axis.
 
-    Raises
-    ------
-    ValueError
-        If no array is given or the shapes do not fit.
+    Raises ValueError if no array is given or the shapes do not fit.
     """
     if not arrays:
         raise ValueError_("concatenate: no arrays given")

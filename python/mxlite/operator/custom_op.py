@@ -29,10 +29,7 @@ _lock = threading.Lock()  # guards changes of REGISTRY
 def register(reg_name: str) -> Callable[[_PropClass], _PropClass]:
     """Return a decorator that registers a CustomOpProp as ``op_type=reg_name``.
 
-    Parameters
-    ----------
-    reg_name : str
-        Name of the operator; a later class of the same name replaces an earlier one.
+    A later class of the same name replaces an earlier one.
     """
 
     def do_register(prop_cls: _PropClass) -> _PropClass:

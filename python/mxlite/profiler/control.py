@@ -349,12 +349,9 @@ def dump_profile() -> None:
 
 
 def set_kvstore_handle(handle: Any) -> None:
-    """Set the kvstore whose servers ``profile_process="server"`` profiles.
+    """Set the kvstore, or its handle, whose servers ``profile_process="server"`` profiles.
 
-    Parameters
-    ----------
-    handle : KVStore
-        ``kv.handle``, or the store. ``mx.kv.create`` calls this for a store with servers.
+    ``mx.kv.create`` calls this for a store with servers.
     """
     global _kvstore
     _kvstore = handle

@@ -179,13 +179,7 @@ class Symbol(_Base):
         return self._node("attr").attr(hidden_key(key))
 
     def list_attr(self, recursive: bool = False) -> dict[str, str]:
-        """Return all attributes of this symbol's node.
-
-        Parameters
-        ----------
-        recursive : bool
-            Removed in 1.x; use `attr_dict`.
-        """
+        """Return all attributes of this symbol's node; 1.x removed recursive, use `attr_dict`."""
         if recursive:
             raise ValueError_("Symbol.list_attr: recursive=True was given; use attr_dict instead")
         return _public_attrs(self._node("list_attr"))
@@ -384,13 +378,7 @@ class Symbol(_Base):
         return self.bind(ctx, kwargs).forward()
 
     def gradient(self, wrt: Any) -> Any:
-        """Raise, as in 1.x: bind with ``args_grad`` and call backward instead.
-
-        Raises
-        ------
-        NotSupportedError
-            Always.
-        """
+        """Raise NotSupportedError, as in 1.x: bind with ``args_grad`` and call backward instead."""
         raise NotSupportedError(
             "Symbol.gradient is not available; bind with args_grad and call Executor.backward"
         )
@@ -400,10 +388,7 @@ class Symbol(_Base):
     def tojson(self, remove_amp_cast: bool = True) -> str:
         """Return the graph as JSON text in the layout of 1.9.1.
 
-        Parameters
-        ----------
-        remove_amp_cast : bool
-            Leave out amp_cast and amp_multicast operators.
+        ``remove_amp_cast`` leaves out amp_cast and amp_multicast operators.
         """
         return to_json(self, remove_amp_cast)
 

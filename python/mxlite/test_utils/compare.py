@@ -237,12 +237,9 @@ def assert_almost_equal_with_err(
 def assert_allclose(
     a: Any, b: Any, rtol: float = 1e-07, atol: float = 0, equal_nan: bool = True
 ) -> None:
-    """Raise an error if arrays differ, with the defaults of ``numpy.testing.assert_allclose``.
+    """Raise an error if arrays differ; arguments as in :func:`assert_almost_equal`.
 
-    Parameters
-    ----------
-    a, b, rtol, atol, equal_nan
-        As in :func:`assert_almost_equal`.
+    The defaults are those of ``numpy.testing.assert_allclose``.
     """
     assert_almost_equal(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)
 
@@ -255,13 +252,7 @@ def almost_equal(
     equal_nan: bool = False,
     use_broadcast: bool = True,
 ) -> bool:
-    """Return whether arrays are almost equal.
-
-    Parameters
-    ----------
-    a, b, rtol, atol, equal_nan, use_broadcast
-        As in :func:`assert_almost_equal`.
-    """
+    """Return whether arrays are almost equal; arguments as in :func:`assert_almost_equal`."""
     tolerances = get_tols(a, b, rtol, atol)
     try:
         left, right = _prepared(a, b, use_broadcast)
@@ -277,13 +268,7 @@ def assert_almost_equal_ignore_nan(
     atol: Tolerance = None,
     names: tuple[str, str] = ("a", "b"),
 ) -> None:
-    """Raise an error if arrays differ where neither has a NaN.
-
-    Parameters
-    ----------
-    a, b, rtol, atol, names
-        As in :func:`assert_almost_equal`.
-    """
+    """Raise an error if arrays differ where neither has a NaN, as `assert_almost_equal`."""
     left, right = np.array(_numpy(a)), np.array(_numpy(b))
     ignored = np.isnan(left) | np.isnan(right)
     left[ignored] = 0

@@ -41,14 +41,9 @@ Values = np.ndarray[Any, Any]
 
 
 def rand_shape_2d(dim0: int = 10, dim1: int = 10, allow_zero_size: bool = False) -> tuple[int, ...]:
-    """Return a random shape of 2 dimensions.
+    """Return a random shape of 2 dimensions with the given largest sizes.
 
-    Parameters
-    ----------
-    dim0, dim1 : int
-        The largest sizes.
-    allow_zero_size : bool
-        The smallest size is 0, not 1.
+    The smallest size is 1, or 0 with ``allow_zero_size``.
     """
     return _rand_shape((dim0, dim1), allow_zero_size)
 
@@ -88,15 +83,9 @@ def random_arrays(*shapes: tuple[int, ...]) -> Any:
 
 
 def random_uniform_arrays(*shapes: tuple[int, ...], **kwargs: Any) -> list[Values]:
-    """Return arrays of uniformly distributed numbers.
+    """Return arrays of given shapes of numbers uniformly distributed in [low, high).
 
-    Parameters
-    ----------
-    *shapes : tuple of int
-    low, high : float
-        Range, 0 to 1 by default.
-    dtype : dtype
-        float32 by default.
+    The range is 0 to 1 and the dtype float32 by default.
     """
     low, high = kwargs.pop("low", 0.0), kwargs.pop("high", 1.0)
     dtype = kwargs.pop("dtype", default_dtype())

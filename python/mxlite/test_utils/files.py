@@ -84,10 +84,7 @@ def get_mnist() -> dict[str, np.ndarray[Any, Any]]:
 def get_mnist_ubyte() -> None:
     """See that the four uncompressed IDX files are in ``data``, unpacking ``.gz`` files.
 
-    Raises
-    ------
-    MissingFileError
-        Naming the file and the folders.
+    Raises MissingFileError, which names the file and the folders.
     """
     os.makedirs("data", exist_ok=True)
     for name in _MNIST.values():
@@ -132,22 +129,12 @@ def get_mnist_iterator(
 
 
 def get_mnist_pkl() -> None:
-    """Check that ``data/mnist.pkl.gz`` exists.
-
-    Raises
-    ------
-    MissingFileError
-    """
+    """Raise MissingFileError unless ``data/mnist.pkl.gz`` exists."""
     _find(["mnist.pkl.gz"], ["data"], "get_mnist_pkl")
 
 
 def get_cifar10() -> None:
-    """See that CIFAR-10's record files are in ``data/cifar``.
-
-    Raises
-    ------
-    MissingFileError
-    """
+    """See that CIFAR-10's record files are in ``data/cifar``, or raise MissingFileError."""
     for name in ("train.rec", "test.rec"):
         _find([name], [os.path.join("data", "cifar")], "get_cifar10")
 

@@ -116,10 +116,7 @@ def discard_stderr() -> Iterator[None]:
 def retry(n: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that repeats a test with random numbers until it passes.
 
-    Parameters
-    ----------
-    n : int
-        Number of attempts; an AssertionError of the last one passes.
+    An AssertionError of the last of ``n`` attempts passes.
     """
     if n < 1:
         raise ValueError(f"retry: n is {n}, expected 1 or more")

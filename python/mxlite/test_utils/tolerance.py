@@ -47,13 +47,7 @@ def default_numeric_eps() -> dict[np.dtype[Any], float]:
 
 
 def default_dtype() -> type:
-    """Return the dtype of arrays if none is given.
-
-    Returns
-    -------
-    type
-        ``numpy.float32``.
-    """
+    """Return the dtype of arrays if none is given, ``numpy.float32``."""
     return np.float32
 
 

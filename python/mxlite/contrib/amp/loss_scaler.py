@@ -98,10 +98,7 @@ class LossScaler(Settling):
     def has_overflow(self, params: Iterable[Any]) -> bool:
         """Return whether a gradient has an infinity or NaN, and choose the next scale.
 
-        Parameters
-        ----------
-        params : iterable of Parameter
-            Parameters without gradient are ignored.
+        Parameters without gradient are ignored.
         """
         groups: dict[Context, list[NDArray]] = {}
         params = list(params)

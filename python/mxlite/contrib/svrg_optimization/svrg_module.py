@@ -157,13 +157,7 @@ class SVRGModule(Module):
         super().update()
 
     def update_full_grads(self, train_data: Any) -> None:
-        """Store a copy of the weights, and compute their gradient over all data.
-
-        Parameters
-        ----------
-        train_data : DataIter
-            Reset before it is read.
-        """
+        """Store a copy of the weights, and compute their gradient over all data, reset first."""
         self._need("binded", "params_initialized", "optimizer_initialized")
         self._mod_aux.set_params(*self.get_params())
         for block in self._param_dict:

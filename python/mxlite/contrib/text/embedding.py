@@ -39,13 +39,7 @@ _create = registry.get_create_func(_TokenEmbedding, "token embedding")
 
 
 def register(embedding_cls: type) -> type:
-    """Register a class of embeddings under its lower-case name, for `create`.
-
-    Returns
-    -------
-    type
-        The class.
-    """
+    """Register a class of embeddings under its lower-case name, for `create`; return it."""
     return _register(embedding_cls)
 
 

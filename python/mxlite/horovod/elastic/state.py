@@ -28,12 +28,9 @@ class State:
         self._reset_callbacks: list[Callable[[], None]] = []
 
     def register_reset_callbacks(self, callbacks: Sequence[Callable[[], None]]) -> None:
-        """Call functions whenever the number of processes has changed, before `sync`.
+        """Call functions without arguments whenever the number of processes has changed.
 
-        Parameters
-        ----------
-        callbacks : sequence of callable
-            Functions without arguments that adapt learning rates and the like.
+        They run before `sync` and adapt learning rates and the like.
         """
         self._reset_callbacks.extend(callbacks)
 

@@ -122,13 +122,7 @@ class BaseSparseNDArray(NDArray):
         return storage.dense(self).asnumpy()
 
     def asscalar(self) -> Any:
-        """Not defined for sparse arrays.
-
-        Raises
-        ------
-        NotSupportedForSparseNDArray
-            Always, as in 1.x.
-        """
+        """Raise NotSupportedForSparseNDArray, as in 1.x."""
         raise NotSupportedForSparseNDArray(_named("asscalar"), None)
 
     def tostype(self, stype: str) -> NDArray:
@@ -197,13 +191,7 @@ class BaseSparseNDArray(NDArray):
         return storage.dense(self).broadcast_to(shape)
 
     def reshape(self, *shape: Any, **kwargs: Any) -> NDArray:
-        """Raise, as in 1.x, because the parts cannot be shared.
-
-        Raises
-        ------
-        NotSupportedForSparseNDArray
-            Always.
-        """
+        """Raise NotSupportedForSparseNDArray, as in 1.x, because the parts cannot be shared."""
         raise NotSupportedForSparseNDArray(_named("reshape"), None, shape)
 
     def slice_assign(self, *args: Any, **kwargs: Any) -> NDArray:
