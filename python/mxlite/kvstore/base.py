@@ -105,7 +105,7 @@ class KVStoreBase:
 
     @staticmethod
     def register(klass: builtins.type[Any]) -> builtins.type[Any]:
-        """Register a store under its class name in lower case; a decorator that returns the class."""
+        """Register a store under its lower-case class name; a decorator that returns the class."""
         if not isinstance(klass, builtins.type):
             raise TypeError_(f"KVStoreBase.register: {klass!r} given, a class expected")
         name = klass.__name__.lower()

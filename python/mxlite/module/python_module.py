@@ -116,7 +116,7 @@ class PythonModule(BaseModule):
         shared_module: Any = None,
         grad_req: Any = "write",
     ) -> None:
-        """Store the shapes, see `Module.bind`; ``shared_module`` has no effect."""
+        """Store the shapes, see `Module.bind`; shared_module has no effect, grad_req is write."""
         if self.binded and not force_rebind:
             self.logger.warning("Already bound, ignoring bind()")
             return
