@@ -213,18 +213,7 @@ def register_error(func_name: Any = None, cls: type | None = None) -> Any:
 
 
 def c2pyerror(err_msg: str) -> tuple[str, str | None]:
-    """Split the text of an error at the name of a registered error class.
-
-    Parameters
-    ----------
-    err_msg : str
-        As ``"ValueError: wrong"``.
-
-    Returns
-    -------
-    tuple
-        The text, and the name of the class or None.
-    """
+    """Return the text of an error, ``"ValueError: wrong"``, and its registered class or None."""
     match = re.match(r"\s*([A-Za-z_]\w*):", err_msg)
     word = match.group(1) if match else None
     return err_msg, word if word in error_types else None

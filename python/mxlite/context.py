@@ -54,15 +54,7 @@ def num_gpus() -> int:
 def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
     """Return free and total bytes of a CUDA device.
 
-    Returns
-    -------
-    tuple of int
-        Free and total memory.
-
-    Raises
-    ------
-    DeviceError
-        If there is no such device.
+    Raises DeviceError if there is no such device.
     """
     if not 0 <= device_id < num_gpus():
         why = _core.why_no_gpu()

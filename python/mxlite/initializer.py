@@ -90,18 +90,9 @@ class Initializer(TypedInit):
     def set_verbosity(
         self, verbose: bool = False, print_func: Callable[[NDArray], Any] | None = None
     ) -> Initializer:
-        """Log each initialized parameter.
+        """Log each initialized parameter; return this object.
 
-        Parameters
-        ----------
-        verbose : bool
-        print_func : callable, optional
-            Maps an array to what is logged; default is the root mean square.
-
-        Returns
-        -------
-        Initializer
-            This object.
+        ``print_func`` maps an array to what is logged, by default its root mean square.
         """
         self._verbose = verbose
         self._print_func = print_func or _root_mean_square

@@ -48,18 +48,9 @@ def is_np_shape() -> bool:
 
 
 def set_np_shape(active: int) -> bool:
-    """Switch NumPy shapes on or off in this thread.
+    """Switch NumPy shapes on or off in this thread; return the state before.
 
-    Parameters
-    ----------
-    active : bool or int
-        2 switches them on in all threads that did not choose themselves; a later False ends that,
-        too.
-
-    Returns
-    -------
-    bool
-        The state before.
+    2 switches them on in all threads that did not choose themselves; a later False ends that, too.
     """
     before = is_np_shape()
     if active == _EVERY_THREAD and active is not True:
@@ -163,14 +154,7 @@ def _checked(what: str, func: Any) -> None:
 def use_np_shape(func: Any) -> Any:
     """Switch NumPy shapes on while a function, or any method of a class, runs.
 
-    Parameters
-    ----------
-    func : function or class
-
-    Returns
-    -------
-    function or class
-        A class is changed in place.
+    Returns the function or the class, which is changed in place.
     """
     _checked("use_np_shape", func)
     if not isinstance(func, type):
@@ -211,16 +195,8 @@ def _refuse_decorated(what: str, func: Any) -> Any:
 def use_np(func: Callable[..., _T]) -> Any:
     """Refuse numpy mode for a function or class.
 
-    A file with decorated functions can be imported; only they do not work.
-
-    Parameters
-    ----------
-    func : function or class
-
-    Returns
-    -------
-    function or class
-        Raises NotSupportedError when it is called or an object of it is made.
+    A file with decorated functions can be imported; only they do not work: the result raises
+    NotSupportedError when it is called or an object of it is made.
     """
     return _refuse_decorated("use_np", func)
 

@@ -256,14 +256,7 @@ class MXIndexedRecordIO(MXRecordIO):
     def seek(self, idx: Any) -> None:
         """Let the next ``read()`` return the record with this key.
 
-        Parameters
-        ----------
-        idx : key_type
-
-        Raises
-        ------
-        KeyError
-            If the index does not have the key.
+        Raises KeyError if the index does not have the key.
         """
         self._require(writable=False, method="seek")
         self._check_pid(allow_reset=True)
@@ -282,16 +275,7 @@ class MXIndexedRecordIO(MXRecordIO):
     def read_idx(self, idx: Any) -> bytes | None:
         """Return the record with this key.
 
-        Parameters
-        ----------
-        idx : key_type
-
-        Raises
-        ------
-        KeyError
-            If the index does not have the key.
-        RecordError
-            If no whole record is there.
+        Raises KeyError if the index does not have the key, RecordError if no whole record is there.
         """
         self.seek(idx)
         return self.read()

@@ -86,17 +86,9 @@ class Features(dict[str, Feature]):
         return "[" + ", ".join(repr(feature) for feature in self.values()) + "]"
 
     def is_enabled(self, feature_name: str) -> bool:
-        """Return whether a feature is in this build.
+        """Return whether a feature, named in upper or lower case as 'CUDA', is in this build.
 
-        Parameters
-        ----------
-        feature_name : str
-            Name in upper or lower case, as 'CUDA'.
-
-        Raises
-        ------
-        RuntimeError
-            If there is no feature of that name.
+        Raises RuntimeError if there is no feature of that name.
         """
         name = feature_name.upper()
         if name not in self:
@@ -107,15 +99,8 @@ class Features(dict[str, Feature]):
 def memory_stats(device: Any = None) -> dict[str, int]:
     """Return bytes of a device's memory: in_use, cached, peak, limit (0: the device's).
 
-    Parameters
-    ----------
-    device : Context, optional
-        Default: the current context. Host memory is one pool for all CPU contexts.
-
-    Raises
-    ------
-    DeviceError
-        If there is no such GPU.
+    The default is the current context. Host memory is one pool for all CPU contexts. Raises
+    DeviceError if there is no such GPU.
     """
     return dict(_core.memory_stats(device))
 

@@ -215,17 +215,10 @@ def _check_dynamic(who: str) -> None:
 
 
 def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
-    """Add a process set; all ranks of the job call it.
+    """Add a process set, which gets its number, and return it; all ranks of the job call it.
 
-    Returns
-    -------
-    ProcessSet
-        The process set with its number.
-
-    Raises
-    ------
-    ValueError
-        If sets may not change, if a set of these ranks exists, or if the ranks pass different sets.
+    Raises ValueError if sets may not change, if a set of these ranks exists, or if the ranks pass
+    different sets.
     """
     _check_dynamic("add_process_set")
     if not isinstance(process_set, ProcessSet):
@@ -265,17 +258,9 @@ def _add(process_set: ProcessSet) -> ProcessSet:
 def remove_process_set(process_set: ProcessSet) -> bool:
     """Remove a process set; all ranks of the job call it.
 
-    Operations of the set that still wait for other ranks fail.
-
-    Returns
-    -------
-    bool
-        False for the set of all ranks, which is kept, and for a set that was already removed.
-
-    Raises
-    ------
-    ValueError
-        If sets may not change, or if the ranks pass different sets.
+    Operations of the set that still wait for other ranks fail. Returns False for the set of all
+    ranks, which is kept, and for a set that was already removed. Raises ValueError if sets may not
+    change, or if the ranks pass different sets.
     """
     _check_dynamic("remove_process_set")
     number = process_set.process_set_id

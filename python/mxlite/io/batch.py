@@ -156,17 +156,10 @@ class DataIter(NeedsInit):
         return 0
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position of the iterator, for a checkpoint.
+        """Return the position of the iterator, for a checkpoint: numbers, strings and arrays.
 
-        Returns
-        -------
-        dict
-            Numbers, strings and arrays, for `load_state_dict` of an iterator made in the same way.
-
-        Raises
-        ------
-        NotSupportedError
-            If the class does not define it.
+        It is for `load_state_dict` of an iterator made in the same way. Raises NotSupportedError
+        if the class does not define it.
         """
         raise NotSupportedError(
             f"{type(self).__name__}: a checkpoint needs its position; define state_dict and "

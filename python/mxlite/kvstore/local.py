@@ -307,17 +307,9 @@ class KVStore(KVStoreBase):
     # -- updating --------------------------------------------------------------------------------
 
     def set_updater(self, updater: Callable[[Any, NDArray, NDArray], None] | None) -> None:
-        """Call ``updater(key, sum, stored)`` at every push.
+        """Call ``updater(key, sum, stored)``, which changes the stored array, at every push.
 
-        Parameters
-        ----------
-        updater : callable or None
-            Changes the stored array in place.
-
-        Raises
-        ------
-        TypeError
-            If it cannot be called.
+        Raises TypeError if it cannot be called; None removes it.
         """
         if updater is not None and not callable(updater):
             raise TypeError_(f"set_updater: {updater!r} given, a function expected")

@@ -62,16 +62,9 @@ def write_params(path: str, args: Mapping[str, NDArray], aux: Mapping[str, NDArr
 
 
 def load_params(prefix: str, epoch: int) -> tuple[Params, Params]:
-    """Load the parameters of a checkpoint.
+    """Load the parameters of a checkpoint: arguments and auxiliary states by name.
 
-    Returns
-    -------
-    arg_params, aux_params : dict of str to NDArray
-
-    Raises
-    ------
-    FileFormatError
-        For names that begin with neither ``arg:`` nor ``aux:``.
+    Raises FileFormatError for names that begin with neither ``arg:`` nor ``aux:``.
     """
     return read_params(f"{prefix}-{epoch:04d}.params")
 

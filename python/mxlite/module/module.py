@@ -389,14 +389,7 @@ class Module(ModuleState):
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
         """Return the outputs of the last forward.
 
-        Parameters
-        ----------
-        merge_multi_context : bool
-            Return one array per output, instead of a list with one array per context.
-
-        Returns
-        -------
-        list of NDArray or of list of NDArray
+        Each is one array, or a list with one array per context if merge_multi_context is False.
         """
         self._need("binded", "params_initialized")
         return self._exec_group.get_outputs(merge_multi_context)

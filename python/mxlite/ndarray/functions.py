@@ -87,18 +87,7 @@ def histogram(
 
 
 def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
-    """Write one-hot rows into an array.
-
-    Parameters
-    ----------
-    indices : NDArray of shape (rows,)
-    out : NDArray of shape (rows, classes)
-
-    Returns
-    -------
-    NDArray
-        ``out``.
-    """
+    """Write one-hot rows for indices (rows,) into ``out`` (rows, classes), and return ``out``."""
     if out.ndim != 2 or indices.shape != out.shape[:1]:
         raise ValueError_(
             f"onehot_encode: indices of shape {indices.shape} and out of shape {out.shape} given, "

@@ -113,16 +113,9 @@ class CustomOpProp:
         return in_shape, [in_shape[0]] * len(self.list_outputs()), []
 
     def infer_type(self, in_type: list[Any]) -> Any:
-        """Return types of inputs, outputs and, optionally, auxiliary states.
+        """Return types of inputs, outputs and, optionally, auxiliary states: 2 or 3 lists.
 
-        Parameters
-        ----------
-        in_type : list of numpy types
-
-        Returns
-        -------
-        tuple of 2 or 3 lists of types
-            By default all are of the first input's type.
+        By default all are of the first input's type.
         """
         first = in_type[0]
         states = self.list_auxiliary_states()

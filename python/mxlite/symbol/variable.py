@@ -87,18 +87,9 @@ Variable = var
 def Group(  # noqa: N802 - name of 1.x
     symbols: Sequence[Symbol], create_fn: type[Symbol] = Symbol
 ) -> Symbol:
-    """Return a symbol with the outputs of several.
+    """Return a symbol, of class ``create_fn``, with the outputs of several.
 
-    Parameters
-    ----------
-    symbols : sequence of Symbol
-    create_fn : type
-        Class of the result.
-
-    Raises
-    ------
-    TypeError
-        If the list is empty, or an entry is not a Symbol.
+    Raises TypeError if the list is empty, or an entry is not a Symbol.
     """
     symbols = list(symbols)
     if not symbols or any(not isinstance(s, Symbol) for s in symbols):

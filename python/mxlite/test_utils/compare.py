@@ -38,14 +38,7 @@ def same(a: Any, b: Any) -> bool:
 def same_array(array1: Any, array2: Any) -> bool:
     """Return whether two NDArrays share memory: a change of one shows in the other.
 
-    Parameters
-    ----------
-    array1, array2 : NDArray
-
-    Returns
-    -------
-    bool
-        Both arrays keep their values.
+    Both keep their values.
     """
     first, second = array1.asnumpy(), array2.asnumpy()
     array1[:] = first + 1
@@ -92,16 +85,7 @@ def locationError(  # noqa: N802 - the name of 1.x
 
 
 def checkShapes(a: Any, b: Any) -> None:  # noqa: N802 - the name of 1.x
-    """Raise an error if two arrays have different shapes.
-
-    Parameters
-    ----------
-    a, b : numpy.ndarray
-
-    Raises
-    ------
-    AssertionError
-    """
+    """Raise an AssertionError if two arrays have different shapes."""
     if a.shape != b.shape:
         raise AssertionError(
             f"\nItems are not equal: a.shape = {a.shape} and b.shape = {b.shape} are not equal"
@@ -279,19 +263,9 @@ def assert_almost_equal_ignore_nan(
 def assert_exception(
     f: Callable[..., Any], exception_type: type[BaseException], *args: Any, **kwargs: Any
 ) -> None:
-    """Raise an error unless a call raises an exception of a type.
+    """Raise an AssertionError unless ``f(*args, **kwargs)`` raises an exception of a type.
 
-    Parameters
-    ----------
-    f : callable
-    exception_type : type
-    *args, **kwargs
-        Arguments of the call.
-
-    Raises
-    ------
-    AssertionError
-        If nothing is raised. Other exceptions pass.
+    Other exceptions pass.
     """
     try:
         f(*args, **kwargs)

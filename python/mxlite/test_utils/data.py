@@ -188,17 +188,7 @@ def new_matrix_with_real_eigvals_2d(n: int) -> Values:
 
 
 def new_sym_matrix_with_real_eigvals_nd(shape: tuple[int, ...]) -> Values:
-    """Return a batch of random symmetric matrices.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        The last two sizes are equal.
-
-    Returns
-    -------
-    numpy.ndarray of that shape, float64
-    """
+    """Return a batch of random symmetric matrices, float64; the last two sizes are equal."""
     return _batch(new_sym_matrix_with_real_eigvals_2d, shape)
 
 
@@ -260,18 +250,7 @@ def collapse_sum_like(a: Values, shape: tuple[int, ...]) -> Values:
 
 
 def assign_each(the_input: Any, function: Callable[[Any], Any] | None) -> Values:
-    """Return a function of each element.
-
-    Parameters
-    ----------
-    the_input : numpy.ndarray
-    function : callable or None
-        None copies.
-
-    Returns
-    -------
-    numpy.ndarray of the same shape
-    """
+    """Return a function of each element; None copies the array."""
     values = np.asarray(the_input)
     if function is None:
         return values.copy()
@@ -279,19 +258,7 @@ def assign_each(the_input: Any, function: Callable[[Any], Any] | None) -> Values
 
 
 def assign_each2(input1: Any, input2: Any, function: Callable[[Any, Any], Any] | None) -> Values:
-    """Return a function of each pair of elements.
-
-    Parameters
-    ----------
-    input1, input2 : numpy.ndarray
-        Arrays of one shape.
-    function : callable or None
-        None copies the first.
-
-    Returns
-    -------
-    numpy.ndarray of the same shape
-    """
+    """Return a function of each pair of elements of arrays of one shape; None copies the first."""
     first, second = np.asarray(input1), np.asarray(input2)
     if first.shape != second.shape:
         raise ValueError(f"assign_each2: shapes {first.shape} and {second.shape} differ")

@@ -240,16 +240,9 @@ def download_model(model_name: str, dst_dir: str = "./", meta_info: Any = None) 
 
 
 def get_im2rec_path(home_env: str = "MXNET_HOME") -> str:
-    """Return the path of the im2rec tool.
+    """Return the path of the im2rec tool; raise MissingFileError if there is none.
 
-    Parameters
-    ----------
-    home_env : str
-        Environment variable with the folder of MXNet's sources, looked at first.
-
-    Raises
-    ------
-    MissingFileError
+    The environment variable ``home_env`` names a folder of MXNet's sources to look at first.
     """
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     home = os.environ.get(home_env)

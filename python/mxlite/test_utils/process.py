@@ -66,15 +66,7 @@ def is_aarch64_run() -> bool:
 def environment(*args: Any) -> Iterator[None]:
     """Set environment variables inside a ``with`` block.
 
-    Parameters
-    ----------
-    *args
-        Name and value, or one dictionary of them; None removes a variable.
-
-    Raises
-    ------
-    ValueError
-        For another number of arguments.
+    Takes a name and a value, or one dictionary of them (else ValueError); None removes a variable.
     """
     if len(args) == 1 and isinstance(args[0], Mapping):
         wanted = dict(args[0])

@@ -184,14 +184,7 @@ def create_sparse_array_zd(
 def shuffle_csr_column_indices(csr: Any) -> Any:
     """Return a csr array with the columns of each row in random order, values moved along.
 
-    Parameters
-    ----------
-    csr : CSRNDArray
-
-    Returns
-    -------
-    CSRNDArray
-        Array with the same dense values.
+    Its dense values are the same.
     """
     indptr = csr.indptr.asnumpy()
     order = np.concatenate(

@@ -177,16 +177,7 @@ def switch_off() -> None:
 def init_trainer(optimizer_or_trainer: Any) -> None:
     """Give a trainer a dynamic loss scale; steps whose gradients overflow are skipped.
 
-    Parameters
-    ----------
-    optimizer_or_trainer : gluon.Trainer
-
-    Raises
-    ------
-    AmpStateError
-        If called before `init`.
-    TypeError
-        For anything but a trainer.
+    Raises AmpStateError before `init`, TypeError for anything but a trainer.
     """
     if not _State.initialized:
         raise AmpStateError("AMP not initialized, did you forget to call amp.init()?")
@@ -259,16 +250,9 @@ def scale_loss(loss: Any, optimizer_or_trainer: Any) -> Iterator[Any]:
 
 
 def unscale(optimizer_or_trainer: Any) -> None:
-    """Divide the gradients by the loss scale now, to clip or read them before the step.
+    """Divide the gradients of a trainer by the loss scale now, to clip or read them.
 
-    Parameters
-    ----------
-    optimizer_or_trainer : gluon.Trainer
-
-    Raises
-    ------
-    TypeError
-        For anything but a trainer.
+    Raises TypeError for anything but a trainer.
     """
     trainer = _checked_trainer(optimizer_or_trainer)
     for param in trainer._params:

@@ -126,16 +126,9 @@ class BaseSparseNDArray(NDArray):
         raise NotSupportedForSparseNDArray(_named("asscalar"), None)
 
     def tostype(self, stype: str) -> NDArray:
-        """Return the array in a storage type; itself if it has it.
+        """Return the array as 'default', 'csr' or 'row_sparse'; itself if it has this storage type.
 
-        Parameters
-        ----------
-        stype : {'default', 'csr', 'row_sparse'}
-
-        Raises
-        ------
-        ValueError
-            Between csr and row_sparse.
+        Raises ValueError between csr and row_sparse.
         """
         return cast_storage(self, stype)
 
@@ -150,16 +143,9 @@ class BaseSparseNDArray(NDArray):
         return _core.op("_copy")(self)
 
     def copyto(self, other: Any) -> NDArray:
-        """Copy into another array, which keeps its storage type, or to a context.
+        """Copy into another array, which keeps its storage type, or to a Context.
 
-        Parameters
-        ----------
-        other : NDArray or Context
-
-        Raises
-        ------
-        TypeError
-            For a copy from csr to row_sparse or the reverse.
+        Raises TypeError from csr to row_sparse and the reverse.
         """
         if isinstance(other, NDArray):
             storage.assign(other, self)
@@ -199,17 +185,9 @@ class BaseSparseNDArray(NDArray):
         raise NotSupportedForSparseNDArray(_named("slice_assign"), None, args)
 
     def check_format(self, full_check: bool = True) -> None:
-        """Check that the parts are consistent.
+        """Raise MXNetError if the parts are inconsistent.
 
-        Parameters
-        ----------
-        full_check : bool
-            Check all indices; otherwise only the shapes and the ends of indptr.
-
-        Raises
-        ------
-        MXNetError
-            If the parts are inconsistent.
+        Unless full_check, only the shapes and the ends of indptr are checked, not all indices.
         """
         raise NotImplementedError
 
@@ -347,19 +325,7 @@ class RowSparseNDArray(BaseSparseNDArray):
     _was_unordered = False  # True if the given rows were not sorted
 
     def retain(self, indices: Any, out: NDArray | None = None, name: str | None = None) -> NDArray:
-        """Return the rows that ``indices`` names; rows without stored values are 0.
-
-        Parameters
-        ----------
-        indices : NDArray
-        out : RowSparseNDArray, optional
-        name : str, optional
-            Without effect.
-
-        Returns
-        -------
-        RowSparseNDArray
-        """
+        """Return the rows that ``indices``, an NDArray, names; rows without stored values are 0."""
         return storage.into(out, _core.op("_sparse_retain")(self, as_rows(indices, self.context)))
 
     def check_format(self, full_check: bool = True) -> None:

@@ -267,16 +267,7 @@ def row_sparse_array(
 def array(source_array: Any, ctx: ContextLike = None, dtype: Any = None) -> BaseSparseNDArray:
     """Return a sparse array with the values of a sparse one of mxlite or SciPy.
 
-    Parameters
-    ----------
-    source_array : CSRNDArray, RowSparseNDArray or scipy.sparse matrix
-    ctx : Context, optional
-    dtype : dtype, optional
-
-    Raises
-    ------
-    ValueError
-        For dense sources; use `mx.nd.array` for them.
+    Raises ValueError for dense sources; use `mx.nd.array` for them.
     """
     if isinstance(source_array, RowSparseNDArray):
         return row_sparse_array(source_array, ctx=ctx, dtype=dtype)
