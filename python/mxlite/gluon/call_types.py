@@ -77,3 +77,4 @@ class ParallelDenseOptions(BlockOptions, total=False):
     bias_initializer: Any
     in_units: int
     allow_uneven: bool
+    sequence_axis: int | None

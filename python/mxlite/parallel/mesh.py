@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -117,6 +118,23 @@ class Mesh:
         """
         return self._groups[self._known(axis)]
 
+    def part_of_group(self, axis: str, positions: Sequence[int]) -> ProcessSet | None:
+        """Return the process set of some positions along an axis; all ranks call it.
+
+        Parameters
+        ----------
+        axis : str
+        positions : sequence of int
+            Positions along the axis, in ascending order.
+
+        Returns
+        -------
+        ProcessSet or None
+            The ranks that differ from this process along the axis only and have these positions;
+            None if this process has another position.
+        """
+        return _group_along(self.axes, self._known(axis), self.rank, positions)
+
     def peer(self, axis: str, offset: int) -> int | None:
         """Return the rank at an offset from this process along an axis.
 
@@ -205,8 +223,8 @@ def mesh(**axes: int) -> Mesh:
     except MXNetError as error:
         failure = error
     _agree(everyone, axes, failure)
-    groups = {axis: _group_along(sizes, axis, rank) for axis in sizes}
-    return Mesh(sizes, rank, groups)
+    groups = {axis: _group_along(sizes, axis, rank, range(sizes[axis])) for axis in sizes}
+    return Mesh(sizes, rank, {axis: group for axis, group in groups.items() if group is not None})
 
 
 def _sizes(axes: dict[str, Any], size: int) -> dict[str, int]:
@@ -263,14 +281,15 @@ def _agree(everyone: Group, axes: dict[str, Any], failure: MXNetError | None) ->
             raise MeshError(f"mesh: rank {rank} cannot take part: {entry['failure']}")
 
 
-def _group_along(sizes: dict[str, int], axis: str, rank: int) -> ProcessSet:
-    """Return this process's group along an axis; all ranks make all groups in the same order."""
+def _group_along(
+    sizes: dict[str, int], axis: str, rank: int, positions: Sequence[int]
+) -> ProcessSet | None:
+    """Return the set of this rank's line along an axis; all ranks make all sets in one order."""
     ranks = np.arange(math.prod(sizes.values())).reshape(tuple(sizes.values()))
     lines = np.moveaxis(ranks, list(sizes).index(axis), -1).reshape(-1, sizes[axis])
     own: ProcessSet | None = None
-    for line in lines:
+    for line in lines[:, list(positions)]:
         group = provide_process_set([int(r) for r in line])
         if rank in line:
             own = group
-    assert own is not None
     return own

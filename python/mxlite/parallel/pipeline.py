@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import _core, autograd
 from .. import ndarray as nd
-from ..base import MXNetError, NotSupportedError, ShapeError, TypeError_, ValueError_
+from ..base import MXNetError, ShapeError, TypeError_, ValueError_
 from ..comm.groups import exchange_texts, group_of
 from ..gluon import Block
 from ..gluon.parameter import ParameterDict
@@ -21,6 +21,7 @@ from .boundary import DESCRIPTION_BYTES, STATUS, Boundary, Spec, spec_of, specs_
 from .failures import failure_text
 from .mesh import Mesh
 from .schedules import forwards_then_backwards, one_forward_one_backward
+from .tied import TiedParameters, parameters_of
 
 __all__ = ["Pipeline"]
 
@@ -44,7 +45,9 @@ class Pipeline:
     ----------
     stages : sequence of Block
         One stage for each rank along the axis. Its inputs are the outputs of the previous stage:
-        one array or a list of them.
+        one array or a list of them. A trained parameter that several stages share, such as a tied
+        embedding, has a copy on the rank of each; the first step makes the copies equal, and
+        each step sums their gradients.
     micro_batches : int
         Number of micro-batches in a batch.
     mesh : Mesh
@@ -67,8 +70,6 @@ class Pipeline:
     ------
     ValueError
         If the numbers of stages and ranks differ, or ``micro_batches`` is below 1.
-    NotSupportedError
-        If a trained parameter is in several stages.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class Pipeline:
             raise TypeError_(f"Pipeline: micro_batches is {micro_batches!r}, an integer expected")
         if micro_batches < 1:
             raise ValueError_(f"Pipeline: micro_batches is {micro_batches}, expected 1 or more")
-        _check_parameters(stages)
+        self._tied = TiedParameters(stages, mesh, axis)
         self.stage = stages[self._position]
         self.is_first = self._position == 0
         self.is_last = self._position == self._count - 1
@@ -112,8 +113,8 @@ class Pipeline:
         )
 
     def collect_params(self) -> ParameterDict:
-        """Return the parameters of this rank's stage."""
-        return self.stage.collect_params()
+        """Return the parameters of this rank's stage, shared ones included."""
+        return parameters_of(self.stage)
 
     def step(self, data: NDArray | None = None, label: NDArray | None = None) -> NDArray | None:
         """Compute the loss of a batch and the gradients of this rank's parameters.
@@ -147,12 +148,16 @@ class Pipeline:
         """
         parts, labels = self._divided(data, label)
         self._prepare_parameters()
+        self._tied.begin_step()
         self._begin_messages()
         try:
             losses = self._run(parts, labels)
         except Exception as error:
             self._end_messages(error, self._micro_batches, self._micro_batches)
+            if not _core.engine_runs_in_caller():
+                self._tied.fail(self._failure_text(error))
             raise
+        self._tied.sum_gradients()
         return nd.concat(*losses, dim=0) if self.is_last else None
 
     def _run(self, parts: list[NDArray], labels: list[NDArray]) -> list[NDArray]:
@@ -185,7 +190,7 @@ class Pipeline:
         """
         if _core.engine_runs_in_caller():  # a blocked neighbor could not answer
             return
-        text = failure_text(self._position, self._group.ranks[self._group.index], error)
+        text = self._failure_text(error)
         for boundary in (self._before, self._after):
             if boundary is None:
                 continue
@@ -200,6 +205,9 @@ class Pipeline:
                     for array in (failed.array, *results):
                         with contextlib.suppress(MXNetError):
                             array.wait_to_read()
+
+    def _failure_text(self, error: Exception) -> str:
+        return failure_text(self._position, self._group.ranks[self._group.index], error)
 
     def _schedule(self) -> Iterator[tuple[str, int]]:
         if _core.engine_runs_in_caller():  # a send blocks until the other rank receives
@@ -442,17 +450,3 @@ class Pipeline:
             f"Pipeline(stage {self._position} of {self._count}, {self._micro_batches} "
             f"micro-batches)"
         )
-
-
-def _check_parameters(stages: Sequence[Block]) -> None:
-    """Raise if a trained parameter is in several stages, whose ranks would train copies of it."""
-    places: dict[int, int] = {}
-    for position, stage in enumerate(stages):
-        for param in stage.collect_params().values():
-            first = places.setdefault(id(param), position)
-            if first != position and param.grad_req != "null":
-                raise NotSupportedError(
-                    f"Pipeline: Parameter {param.name!r} is in stages {first} and {position}, "
-                    "whose ranks would train copies that become different; give each trained "
-                    "parameter to one stage"
-                )

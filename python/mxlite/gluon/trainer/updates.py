@@ -190,6 +190,8 @@ def _clip_factor(
             )
     by_set: dict[int, list[NDArray]] = {}  # by process set of the shards; -1: not sharded
     for grad, param in zip(grads, params):
+        if not param._is_counted:
+            continue
         group = None if param._shard is None else param._shard.group()
         by_set.setdefault(-1 if group is None or group.size == 1 else group.number, []).append(grad)
     squares = []
@@ -201,7 +203,7 @@ def _clip_factor(
         if number >= 0:
             total = nd.contrib.all_reduce(total, process_set=number)
         squares.append(total)
-    total = sum(squares[1:], squares[0])
+    total = sum(squares[1:], squares[0]) if squares else nd.zeros((1,), ctx=grads[0].ctx)
     stages = _stages_of(params)
     if stages is not None:
         total = nd.contrib.all_reduce(total, process_set=stages)

@@ -10,10 +10,12 @@ from __future__ import annotations
 from .dense import ColumnParallelDense, RowParallelDense
 from .embedding import VocabParallelEmbedding
 from .loss import VocabParallelSoftmaxCELoss
+from .norm import SequenceParallelLayerNorm
 
 __all__ = [
     "ColumnParallelDense",
     "RowParallelDense",
+    "SequenceParallelLayerNorm",
     "VocabParallelEmbedding",
     "VocabParallelSoftmaxCELoss",
 ]

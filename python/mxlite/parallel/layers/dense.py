@@ -40,6 +40,7 @@ class _ParallelDense(HybridBlock):
         bias_initializer: Any = "zeros",
         in_units: int = 0,
         allow_uneven: bool = False,
+        sequence_axis: int | None = None,
         **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(**kwargs)
@@ -52,6 +53,7 @@ class _ParallelDense(HybridBlock):
         self._units = units
         self._in_units = in_units
         self._flatten = flatten
+        self._sequence_axis = sequence_axis
         self._group = group_of(name, process_set)
         what, extent = (("units", units), ("in_units", in_units))[self._axis]
         # If in_units is unknown, the sizes are computed at the first call.
@@ -104,6 +106,9 @@ class ColumnParallelDense(_ParallelDense):
         Return the whole output on all ranks.
     allow_uneven : bool
         Accept ``units`` that do not divide evenly; the first ranks then have one unit more.
+    sequence_axis : int, optional
+        The input is this rank's part along this axis (sequence parallelism), which must divide
+        evenly; the output has the whole axis.
 
     Raises
     ------
@@ -134,7 +139,7 @@ class ColumnParallelDense(_ParallelDense):
         group = self._group
         assert self._sizes is not None
         output = F.FullyConnected(
-            entering(F, x, group),
+            entering(F, x, group, self._sequence_axis),
             weight,
             bias,
             no_bias=bias is None,
@@ -169,6 +174,9 @@ class RowParallelDense(_ParallelDense):
         Whether inputs are shards.
     allow_uneven : bool
         Accept ``in_units`` that do not divide evenly; the first ranks then have one more.
+    sequence_axis : int, optional
+        The output is this rank's part along this axis (sequence parallelism), which must divide
+        evenly.
 
     Raises
     ------
@@ -213,7 +221,9 @@ class RowParallelDense(_ParallelDense):
         part = F.FullyConnected(
             x, weight, no_bias=True, num_hidden=self._units, flatten=self._flatten
         )
-        output = summed(F, part, self._group)
+        output = summed(F, part, self._group, self._sequence_axis)
         if bias is not None:
+            if self._sequence_axis is not None:
+                bias = entering(F, bias, self._group)
             output = F.broadcast_add(output, bias)
         return output if self.act is None else self.act(output)

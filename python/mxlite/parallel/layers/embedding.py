@@ -34,6 +34,9 @@ class VocabParallelEmbedding(HybridBlock):
         The ranks; None for all of the job. Usually the name of an axis of the current mesh.
     dtype : str or numpy type
     weight_initializer : Initializer or str, optional
+    sequence_axis : int, optional
+        The output is this rank's part along this axis (sequence parallelism), which must divide
+        evenly.
 
     Notes
     -----
@@ -50,6 +53,7 @@ class VocabParallelEmbedding(HybridBlock):
         process_set: Any = None,
         dtype: Any = "float32",
         weight_initializer: Any = None,
+        sequence_axis: int | None = None,
         **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(**kwargs)
@@ -58,6 +62,7 @@ class VocabParallelEmbedding(HybridBlock):
         self._input_dim = input_dim
         self._output_dim = output_dim
         self._dtype = dtype
+        self._sequence_axis = sequence_axis
         self._group = group_of(name, process_set)
         sizes = shard_sizes(name, "input_dim", input_dim, self._group, allow_uneven=True)
         self._begin = sum(sizes[: self._group.index])
@@ -84,7 +89,7 @@ class VocabParallelEmbedding(HybridBlock):
         # where() instead of a product with the mask, so that NaN in other rows does not spread.
         flat = F.reshape(rows, shape=(-1, self._output_dim))
         flat = F.where(F.reshape(own, shape=(-1,)), flat, F.zeros_like(flat))
-        return summed(F, F.reshape_like(flat, rows), self._group)
+        return summed(F, F.reshape_like(flat, rows), self._group, self._sequence_axis)
 
     def __repr__(self) -> str:
         return (

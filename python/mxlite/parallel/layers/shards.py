@@ -28,21 +28,29 @@ def shard_sizes(who: str, what: str, extent: int, group: Group, allow_uneven: bo
     return [end - begin for begin, end in bounds]
 
 
-def entering(F: Any, data: Any, group: Group) -> Any:  # noqa: N803
-    """Return the equal input of all ranks unchanged; backward sums its gradient over the ranks.
+def entering(F: Any, data: Any, group: Group, sequence_axis: int | None = None) -> Any:  # noqa: N803
+    """Return what all ranks compute with; backward sums its gradient over the ranks.
 
-    A group of one rank has no collectives, so that an exported graph runs in any job.
-    """
-    return data if group.size == 1 else F.contrib.sum_gradient(data, process_set=group.number)
-
-
-def summed(F: Any, part: Any, group: Group) -> Any:  # noqa: N803
-    """Return the sum of all ranks' arrays; all ranks must use the result in the same way.
-
+    ``data`` is the same on all ranks, or with ``sequence_axis`` this rank's part along that axis.
     A group of one rank has no collectives, so that an exported graph runs in any job.
     """
     if group.size == 1:
+        return data
+    if sequence_axis is not None:
+        return F.contrib.all_gather(data, axis=sequence_axis, process_set=group.number)
+    return F.contrib.sum_gradient(data, process_set=group.number)
+
+
+def summed(F: Any, part: Any, group: Group, sequence_axis: int | None = None) -> Any:  # noqa: N803
+    """Return the sum of all ranks' arrays; all ranks must use the result in the same way.
+
+    With ``sequence_axis`` each rank gets its part of the sum along that axis. A group of one rank
+    has no collectives, so that an exported graph runs in any job.
+    """
+    if group.size == 1:
         return part
+    if sequence_axis is not None:
+        return F.contrib.reduce_scatter(part, axis=sequence_axis, process_set=group.number)
     return F.contrib.all_reduce(part, process_set=group.number, replicated=True)
 
 

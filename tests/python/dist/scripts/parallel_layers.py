@@ -103,6 +103,29 @@ def compare_dense(dtype, units, uneven):
     )
 
 
+def sequence_parallel():
+    """Return layers whose input and output are this rank's positions."""
+    net = nn.HybridSequential()
+    options = {"flatten": False, "sequence_axis": 1}
+    net.add(
+        parallel.SequenceParallelLayerNorm(in_channels=8),
+        parallel.ColumnParallelDense(24, activation="tanh", in_units=8, **options),
+        parallel.RowParallelDense(6, in_units=24, **options),
+    )
+    return net
+
+
+def plain_sequence():
+    net = nn.HybridSequential()
+    net.add(
+        nn.LayerNorm(in_channels=8),
+        nn.Dense(24, activation="tanh", in_units=8, flatten=False),
+        nn.Dense(6, in_units=24, flatten=False),
+    )
+    return net
+
+
+compare(sequence_parallel, plain_sequence, (2, 12, 8), "float32", 24, 1, 1)
 for dtype in ("float32", "float16", "bfloat16"):
     compare_dense(dtype, 12, False)
     compare_dense(dtype, 13, True)
