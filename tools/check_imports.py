@@ -23,7 +23,8 @@ _core base _typed_init _rnn_vector _names_1x _native _files context attribute na
 lr_scheduler recordio runtime numpy_mode util ndarray random autograd profiler operator rtc symbol
 executor visualization
 initializer optimizer metric io image comm kvstore contrib.text parallel gluon
-parallel.layers parallel.pipeline gluon.contrib.parallel module monitor callback
+parallel.layers parallel.tied parallel.stage_states parallel.pipeline
+gluon.contrib.parallel module monitor callback
 contrib contrib.autograd contrib.io contrib.tensorboard contrib.amp
 contrib.svrg_optimization
 checkpoint run tools horovod modules_1x mxlite compat test_utils _dev __main__

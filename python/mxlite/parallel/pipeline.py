@@ -16,11 +16,13 @@ from ..base import MXNetError, ShapeError, TypeError_, ValueError_
 from ..comm.groups import exchange_texts, group_of
 from ..gluon import Block
 from ..gluon.parameter import ParameterDict
+from ..gluon.trainer import Trainer
 from ..ndarray import NDArray
 from .boundary import DESCRIPTION_BYTES, STATUS, Boundary, Spec, spec_of, specs_back, status_of
 from .failures import failure_text
 from .mesh import Mesh
 from .schedules import forwards_then_backwards, one_forward_one_backward
+from .stage_states import load_stage, whole_state
 from .tied import TiedParameters, parameters_of
 
 __all__ = ["Pipeline"]
@@ -115,6 +117,39 @@ class Pipeline:
     def collect_params(self) -> ParameterDict:
         """Return the parameters of this rank's stage, shared ones included."""
         return parameters_of(self.stage)
+
+    def state_dict(self, trainer: Trainer | None = None) -> dict[str, Any]:
+        """Return the state of all stages, whole, for `mxlite.checkpoint`; all ranks call it.
+
+        Parameters
+        ----------
+        trainer : gluon.Trainer, optional
+            Trainer of `collect_params`, whose state is included.
+
+        Returns
+        -------
+        dict
+            The same on all ranks; `load_state_dict` takes it with any mesh. It is found by the
+            names of the parameters, so blocks need prefixes that are the same for any mesh.
+        """
+        return whole_state(self._group, self.collect_params(), trainer)
+
+    def load_state_dict(self, state: dict[str, Any], trainer: Trainer | None = None) -> None:
+        """Restore a result of `state_dict`; all ranks call it.
+
+        Parameters
+        ----------
+        state : dict
+        trainer : gluon.Trainer, optional
+
+        Raises
+        ------
+        FileFormatError
+            If parameters of this stage or their optimizer states are missing.
+        ShapeError
+            If a shape differs.
+        """
+        load_stage(state, self.collect_params(), trainer)
 
     def step(self, data: NDArray | None = None, label: NDArray | None = None) -> NDArray | None:
         """Compute the loss of a batch and the gradients of this rank's parameters.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .. import ndarray as nd
 from ..base import NotSupportedError, ShapeError, ValueError_
 from ..comm.buckets import GradientBuckets
-from ..comm.groups import Group, exchange_texts, find_process_set, ranks_text
+from ..comm.groups import Group, exchange_texts, find_process_set, group_of, ranks_text
 from ..comm.submitting import run_in_place
 from ..optimizer import Optimizer
 
@@ -144,8 +144,10 @@ class Replicas:
 
 
 def shard_groups(params: Sequence[Parameter]) -> list[Group]:
-    """Return all groups of more than one rank over which parameters are sharded."""
+    """Return the groups that skip a step together: of sharded parameters, then of stages."""
     groups = [param._shard.group() for param in params if param._shard is not None]
+    stages = {param._stages for param in params if param._stages not in (None, -1)}
+    groups += [group_of("Trainer", number) for number in stages]
     return list(dict.fromkeys(group for group in groups if group.size > 1))
 
 

@@ -46,7 +46,7 @@ def arranged(
     try:
         if saved is not None:
             positions = _positions(_checked(saved, source), params, source, dict(known or {}))
-            trees = [_renumbered(tree, positions) for tree in trees]
+            trees = [renumbered(tree, positions) for tree in trees]
         for tree in trees:
             _check_keys(tree["states"], len(params), source)
             _check_shapes(tree, params, optimizer, source)
@@ -124,13 +124,19 @@ def _fits(param: Parameter, shape: _Shape) -> bool:
     return len(own) == len(shape) and all(n <= 0 or m <= 0 or n == m for n, m in zip(own, shape))
 
 
-def _renumbered(tree: dict[str, Any], positions: Mapping[int, int]) -> dict[str, Any]:
-    """Return a copy of a state tree in which all positions are replaced."""
+def renumbered(
+    tree: dict[str, Any], positions: Mapping[int, int], drop: bool = False
+) -> dict[str, Any]:
+    """Return a copy of a state tree in which all positions are replaced, or dropped if unknown."""
 
     def moved(values: Any) -> Any:
         if not isinstance(values, dict):
             return values
-        return {positions.get(k, k) if type(k) is int else k: v for k, v in values.items()}
+        return {
+            positions.get(k, k) if type(k) is int else k: v
+            for k, v in values.items()
+            if not drop or type(k) is not int or k in positions
+        }
 
     saved = tree["optimizer"]
     if saved is not None:

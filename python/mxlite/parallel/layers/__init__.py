@@ -7,6 +7,7 @@ ranks has an equal gradient on them, so a trainer sums gradients over data-paral
 
 from __future__ import annotations
 
+from .attention import ParallelSelfAttention
 from .dense import ColumnParallelDense, RowParallelDense
 from .embedding import VocabParallelEmbedding
 from .loss import VocabParallelSoftmaxCELoss
@@ -14,6 +15,7 @@ from .norm import SequenceParallelLayerNorm
 
 __all__ = [
     "ColumnParallelDense",
+    "ParallelSelfAttention",
     "RowParallelDense",
     "SequenceParallelLayerNorm",
     "VocabParallelEmbedding",

@@ -138,6 +138,26 @@ def _gpt2(net: GPTModel) -> Iterator[_Rule]:
     yield from _layer("final_norm", "ln_f", _NORM)
 
 
+def _gluonnlp_gpt2(net: GPTModel) -> Iterator[_Rule]:
+    yield "word_embed.weight", ("_embed.weight",), _same
+    yield "output_weight", ("_embed.weight",), _same
+    yield "position_embed.weight", ("_pos_embed.weight",), _same
+    for number in range(net.num_layers):
+        ours, attention = f"layers.{number}", f"_self_attention_layers.{number}"
+        yield from _layer(f"{ours}.attention.qkv", f"{attention}._multi_head_qkv_proj", _BOTH)
+        yield from _layer(f"{ours}.attention.proj", f"{attention}._out_proj", _BOTH)
+        yield from _layer(f"{ours}.attention_norm", f"_attn_ln.{number}", _SAME_NORM)
+        yield from _layer(f"{ours}.ffn.expand", f"_ffn_layers.{number}._hidden_map", _BOTH)
+        yield from _layer(f"{ours}.ffn.contract", f"_ffn_layers.{number}._out_map", _BOTH)
+        yield from _layer(f"{ours}.ffn_norm", f"_ffn_ln.{number}", _SAME_NORM)
+    yield from _layer("final_norm", "_final_ln", _SAME_NORM)
+
+
+#: Rules of the decoder, prefix of the model's names, pattern of names to ignore.
+_GPT = {
+    "gpt2": (_gpt2, "transformer.", r"h\.\d+\.attn\.(bias|masked_bias)|lm_head\.weight"),
+    "gluonnlp": (_gluonnlp_gpt2, "", r"_logits_proj\.weight"),
+}
 #: Rules of the encoder and of the head, number of unused first positions, prefix of the encoder's
 #: names, pattern of names to ignore because they are tied or hold no parameter.
 _BERT = {
@@ -161,10 +181,11 @@ _TIED = {
         "lm_head.decoder.weight": "embeddings.word_embeddings.weight",
         "lm_head.decoder.bias": "lm_head.bias",
     },
-    "gluonnlp": {"decoder.3.weight": "word_embed.0.weight"},
+    "gluonnlp": {
+        "decoder.3.weight": "word_embed.0.weight", "_logits_proj.weight": "_embed.weight"
+    },
     "gpt2": {"lm_head.weight": "wte.weight"},
 }
-_GPT2_IGNORED = r"h\.\d+\.attn\.(bias|masked_bias)|lm_head\.weight"
 # Names of heads that a file may have although the network does not.
 _HEADS = r"(cls|lm_head|classifier|pooler|decoder)\."
 
@@ -186,8 +207,9 @@ def load_weights(
         ``mx.nd.load`` of a ``.params`` file of gluon-nlp.
     source : {'bert', 'roberta', 'gluonnlp', 'gpt2'}
         Class that the names come from: ``BertModel`` or ``BertForPreTraining``, ``RobertaModel``
-        or ``RobertaForMaskedLM``, gluon-nlp's ``BERTModel`` or ``BERTForPretrain``, ``GPT2Model``
-        or ``GPT2LMHeadModel``; each with or without the prefix of the inner model.
+        or ``RobertaForMaskedLM``, gluon-nlp's ``BERTModel``, ``BERTForPretrain`` or ``GPT2Model``,
+        transformers' ``GPT2Model`` or ``GPT2LMHeadModel``; each with or without the prefix of the
+        inner model.
     ctx : Context, optional
         For parameters without values; the current one by default.
 
@@ -276,13 +298,15 @@ def _rules(net: Block, source: str) -> tuple[list[_Rule], str, str]:
         raise ValueError_(
             f"load_weights: source {source!r} was given, expected one of {', '.join(SOURCES)}"
         )
-    if source == "gpt2":
-        if not (isinstance(net, GPTModel) and net._learned and net._pre_norm):
+    is_gpt = isinstance(net, GPTModel)
+    if source == "gpt2" or (is_gpt and source in _GPT):
+        if not (is_gpt and net._learned and net._pre_norm):
             raise ValueError_(
-                f"load_weights: {type(net).__name__} was given for 'gpt2', expected a GPTModel "
+                f"load_weights: {type(net).__name__} was given for {source!r}, expected a GPTModel "
                 "with learned positions and pre_norm"
             )
-        return list(_gpt2(net)), "transformer.", _GPT2_IGNORED
+        rules, prefix, ignored = _GPT[source]
+        return list(rules(net)), prefix, ignored
     encoder, head, skipped, prefix, ignored = _BERT[source]
     if isinstance(net, BERTModel):
         return list(encoder(net, skipped)), prefix, f"{ignored}|{_HEADS}"
