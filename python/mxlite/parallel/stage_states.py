@@ -15,9 +15,7 @@ from ..optimizer.states import bytes_of_tree, tree_of_bytes
 __all__ = ["load_stage", "whole_state"]
 
 
-def whole_state(
-    group: Group, params: ParameterDict, trainer: Trainer | None
-) -> dict[str, Any]:
+def whole_state(group: Group, params: ParameterDict, trainer: Trainer | None) -> dict[str, Any]:
     """Return whole parameters by name, and the trainer's state; all ranks of the job call it."""
     own: dict[str, Any] = {
         "params": {
@@ -29,7 +27,7 @@ def whole_state(
     contents = exchange_bytes(group, bytes_of_tree(own), "Pipeline.state_dict")
     stages = [tree_of_bytes(content, "the state of another stage") for content in contents]
     values: dict[str, Any] = {}
-    for stage in reversed(stages):  # of a shared parameter, the value of its first stage
+    for stage in reversed(stages):  # a shared parameter has the value of its first stage
         values.update(stage["params"])
     trained = [stage["trainer"] for stage in stages if stage["trainer"] is not None]
     return {"params": values, "trainer": _joined(trained) if trained else None}
@@ -61,12 +59,10 @@ def _joined(states: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {**states[0], "contexts": [joined], "parameters": entries}
 
 
-def load_stage(
-    state: dict[str, Any], params: ParameterDict, trainer: Trainer | None
-) -> None:
+def load_stage(state: dict[str, Any], params: ParameterDict, trainer: Trainer | None) -> None:
     """Restore the parameters and optimizer states of one stage from those of all stages."""
     values, trained = state["params"], state["trainer"]
-    missing = [name for name in params.keys() if name not in values]
+    missing = [name for name in params if name not in values]
     if missing:
         raise FileFormatError(
             f"Pipeline.load_state_dict: parameters {missing[:5]} are not in the state, which has "

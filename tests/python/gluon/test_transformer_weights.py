@@ -147,6 +147,33 @@ def test_gpt2_of_pytorch() -> None:
         np.testing.assert_allclose(net(nd.array(TOKENS)).asnumpy(), expected, **TOLERANCE)
 
 
+def test_gpt2_of_gluonnlp() -> None:
+    state = reference.gpt2_state(VOCABULARY, UNITS, LAYERS, POSITIONS)
+    table = {
+        "wte.": "_embed.", "wpe.": "_pos_embed.", "ln_f.": "_final_ln.",
+        "attn.c_attn": "_self_attention_layers.N._multi_head_qkv_proj",
+        "attn.c_proj": "_self_attention_layers.N._out_proj", "ln_1": "_attn_ln.N",
+        "mlp.c_fc": "_ffn_layers.N._hidden_map", "mlp.c_proj": "_ffn_layers.N._out_map",
+        "ln_2": "_ffn_ln.N",
+    }  # fmt: skip
+    named = {}
+    for name, array in state.items():
+        name = name[len("transformer.") :]
+        layer = re.match(r"h\.(\d+)\.", name)
+        name = name[layer.end() :] if layer else name
+        old, new = next(pair for pair in table.items() if name.startswith(pair[0]))
+        if "_ln" in new:
+            name = name.replace("weight", "gamma").replace("bias", "beta")
+        elif layer and name.endswith("weight"):
+            array = array.T
+        named[name.replace(old, new.replace("N", layer[1] if layer else ""))] = array
+    named["_logits_proj.weight"] = named["_embed.weight"]
+    net = transformer.GPTModel(VOCABULARY, UNITS, None, LAYERS, HEADS, POSITIONS, dropout=0.0)
+    transformer.load_weights(net, named, "gluonnlp")
+    expected = reference.gpt2(state, TOKENS, HEADS)
+    np.testing.assert_allclose(net(nd.array(TOKENS)).asnumpy(), expected, **TOLERANCE)
+
+
 def test_tensors_of_pytorch_are_read() -> None:
     class Tensor:
         """A tensor with the members that load_weights uses."""

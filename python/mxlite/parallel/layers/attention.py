@@ -39,7 +39,7 @@ class ParallelSelfAttention(HybridBlock):
     sequence_axis : int, optional
         1: input and output are this rank's part of the positions (sequence parallelism).
     weight_initializer, proj_initializer : Initializer or str, optional
-        Of the weights before and after the attention.
+        Initializers of the weights before and after the attention.
 
     Raises
     ------
@@ -75,7 +75,7 @@ class ParallelSelfAttention(HybridBlock):
             )
         self._group = group_of(name, process_set)
         self._heads = shard_sizes(name, "num_heads", num_heads, self._group, False)[0]
-        self._units = self._heads * (units // num_heads)  # of this rank
+        self._units = self._heads * (units // num_heads)  # on this rank
         self._causal, self._dropout, self._sequence_axis = causal, dropout, sequence_axis
         with self.name_scope():
             for what, shape, init in (

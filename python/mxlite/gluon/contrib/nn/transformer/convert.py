@@ -181,9 +181,7 @@ _TIED = {
         "lm_head.decoder.weight": "embeddings.word_embeddings.weight",
         "lm_head.decoder.bias": "lm_head.bias",
     },
-    "gluonnlp": {
-        "decoder.3.weight": "word_embed.0.weight", "_logits_proj.weight": "_embed.weight"
-    },
+    "gluonnlp": {"decoder.3.weight": "word_embed.0.weight", "_logits_proj.weight": "_embed.weight"},
     "gpt2": {"lm_head.weight": "wte.weight"},
 }
 # Names of heads that a file may have although the network does not.
@@ -298,15 +296,14 @@ def _rules(net: Block, source: str) -> tuple[list[_Rule], str, str]:
         raise ValueError_(
             f"load_weights: source {source!r} was given, expected one of {', '.join(SOURCES)}"
         )
-    is_gpt = isinstance(net, GPTModel)
-    if source == "gpt2" or (is_gpt and source in _GPT):
-        if not (is_gpt and net._learned and net._pre_norm):
+    if source == "gpt2" or (isinstance(net, GPTModel) and source in _GPT):
+        if not (isinstance(net, GPTModel) and net._learned and net._pre_norm):
             raise ValueError_(
                 f"load_weights: {type(net).__name__} was given for {source!r}, expected a GPTModel "
                 "with learned positions and pre_norm"
             )
-        rules, prefix, ignored = _GPT[source]
-        return list(rules(net)), prefix, ignored
+        decoder, prefix, ignored = _GPT[source]
+        return list(decoder(net)), prefix, ignored
     encoder, head, skipped, prefix, ignored = _BERT[source]
     if isinstance(net, BERTModel):
         return list(encoder(net, skipped)), prefix, f"{ignored}|{_HEADS}"
