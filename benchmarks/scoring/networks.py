@@ -53,9 +53,9 @@ def zoo_name(network: str) -> str:
     """
     if network in NETWORKS:
         return NETWORKS[network]
-    if network in vision._MODELS:
+    if network in vision.MODELS:
         return network
-    known = [*NETWORKS, *vision._MODELS]
+    known = [*NETWORKS, *vision.MODELS]
     raise ValueError_(
         f"benchmark_score: no network {network!r}{suggestion(network, known)} "
         f"Choices: all, {', '.join(NETWORKS)} and every name of gluon.model_zoo.vision"

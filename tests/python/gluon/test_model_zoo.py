@@ -116,12 +116,12 @@ def test_hybrid_equals_eager_on_the_example_symbols(name: str) -> None:
 
 
 def test_every_name_of_1_9_1_is_there_in_any_case() -> None:
-    assert set(FACTS) <= set(vision._MODELS)
+    assert set(FACTS) <= set(vision.MODELS)
     assert type(get_model("MobileNet0.25")) is vision.MobileNet
 
 
 def test_all_networks_take_the_number_of_classes() -> None:
-    for name in vision._MODELS:
+    for name in vision.MODELS:
         size = 299 if name in ("inceptionv3", "inception_v4") else 224
         net = get_model(name, classes=7)
         net.initialize()

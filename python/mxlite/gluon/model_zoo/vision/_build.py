@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar, Union
+from typing import Any, Callable, Protocol, TypeVar, Union
 
 from ....base import ValueError_
 from ... import nn
@@ -15,6 +15,72 @@ Pair = Union[int, tuple[int, int]]
 Net = TypeVar("Net", bound=HybridBlock)
 Key = TypeVar("Key")
 Value = TypeVar("Value")
+Made = TypeVar("Made", bound=HybridBlock, covariant=True)
+
+# The functions of the zoo, each by the name of its parameter file.
+MODELS: dict[str, ZooFunction[HybridBlock]] = {}
+
+
+class ZooFunction(Protocol[Made]):
+    """Type of a function of the zoo."""
+
+    def __call__(
+        self, pretrained: bool = False, ctx: Any = None, root: str | None = None, **kwargs: Any
+    ) -> Made:
+        """Return the network."""
+
+
+def zoo_function(
+    name: str,
+    title: str,
+    klass: type[Net],
+    *arguments: Any,
+    get: Callable[..., Net] | None = None,
+    file: str = "",
+    options: str = "``classes``",
+    **fixed: Any,
+) -> ZooFunction[Net]:
+    """Return the function ``name`` of the module of ``klass``, and enter it into ``MODELS``.
+
+    The function calls ``get``, or makes ``klass(*arguments)`` and loads ``file`` (by default the
+    parameters of ``name``). The caller cannot override ``fixed``.
+    """
+    file = file or name
+
+    def function(
+        pretrained: bool = False, ctx: Any = None, root: str | None = None, **kwargs: Any
+    ) -> Net:
+        kwargs.update(fixed)
+        if get is not None:
+            return get(pretrained=pretrained, ctx=ctx, root=root, **kwargs)
+        return finish(klass(*arguments, **kwargs), file, pretrained, ctx, root)
+
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = klass.__module__
+    function.__annotations__["return"] = klass.__name__
+    function.__doc__ = _DOC.format(title=title, name=klass.__name__, options=options)
+    MODELS[file] = function
+    return function
+
+
+_DOC = """Return {title}.
+
+Parameters
+----------
+pretrained : bool
+    Load the parameters from ``root``.
+ctx : Context, optional
+    Where loaded parameters go; the CPU by default.
+root : str, optional
+    Folder of parameter files.
+**kwargs
+    Arguments of :class:`{name}`, such as {options}.
+
+Returns
+-------
+{name}
+    The network.
+"""
 
 
 def pick(family: str, argument: str, key: Key, table: Mapping[Key, Value]) -> Value:

@@ -11,7 +11,7 @@ from typing import Any
 from ....ndarray import NDArray
 from ... import nn
 from ...block import HybridBlock
-from ._build import finish
+from ._build import zoo_function
 
 __all__ = ["AlexNet", "alexnet"]
 
@@ -53,25 +53,4 @@ class AlexNet(HybridBlock):
         return self.output(self.features(x))
 
 
-def alexnet(
-    pretrained: bool = False, ctx: Any = None, root: str | None = None, **kwargs: Any
-) -> AlexNet:
-    """Return an :class:`AlexNet`.
-
-    Parameters
-    ----------
-    pretrained : bool
-        Load the parameters from ``root``.
-    ctx : Context, optional
-        Where loaded parameters go; the CPU by default.
-    root : str, optional
-        Folder of parameter files.
-    **kwargs
-        Arguments of the class, such as ``classes``.
-
-    Returns
-    -------
-    AlexNet
-        The network.
-    """
-    return finish(AlexNet(**kwargs), "alexnet", pretrained, ctx, root)
+alexnet = zoo_function("alexnet", "an AlexNet", AlexNet)

@@ -9,7 +9,7 @@ from ....ndarray import NDArray
 from ... import nn
 from ...block import HybridBlock
 from ...contrib.nn import HybridConcurrent, Identity
-from ._build import finish, pick
+from ._build import ZooFunction, zoo_function
 
 __all__ = ["DenseNet", "densenet121", "densenet161", "densenet169", "densenet201"]
 
@@ -110,106 +110,11 @@ class DenseNet(HybridBlock):
         return self.output(self.features(x))
 
 
-def _get(
-    depth: int, pretrained: bool, ctx: Any, root: str | None, kwargs: dict[str, Any]
-) -> DenseNet:
-    stem, growth, blocks = pick("densenet", "depth", depth, _PLANS)
-    return finish(
-        DenseNet(stem, growth, blocks, **kwargs), f"densenet{depth}", pretrained, ctx, root
-    )
+def _densenet(depth: int) -> ZooFunction[DenseNet]:
+    return zoo_function(f"densenet{depth}", f"DenseNet-{depth}", DenseNet, *_PLANS[depth])
 
 
-def densenet121(
-    pretrained: bool = False, ctx: Any = None, root: str | None = None, **kwargs: Any
-) -> DenseNet:
-    """Return DenseNet-121.
-
-    Parameters
-    ----------
-    pretrained : bool
-        Load the parameters from ``root``.
-    ctx : Context, optional
-        Where loaded parameters go; the CPU by default.
-    root : str, optional
-        Folder of parameter files.
-    **kwargs
-        Arguments of :class:`DenseNet`, such as ``classes``.
-
-    Returns
-    -------
-    DenseNet
-        The network.
-    """
-    return _get(121, pretrained, ctx, root, kwargs)
-
-
-def densenet161(
-    pretrained: bool = False, ctx: Any = None, root: str | None = None, **kwargs: Any
-) -> DenseNet:
-    """Return DenseNet-161.
-
-    Parameters
-    ----------
-    pretrained : bool
-        Load the parameters from ``root``.
-    ctx : Context, optional
-        Where loaded parameters go; the CPU by default.
-    root : str, optional
-        Folder of parameter files.
-    **kwargs
-        Arguments of :class:`DenseNet`, such as ``classes``.
-
-    Returns
-    -------
-    DenseNet
-        The network.
-    """
-    return _get(161, pretrained, ctx, root, kwargs)
-
-
-def densenet169(
-    pretrained: bool = False, ctx: Any = None, root: str | None = None, **kwargs: Any
-) -> DenseNet:
-    """Return DenseNet-169.
-
-    Parameters
-    ----------
-    pretrained : bool
-        Load the parameters from ``root``.
-    ctx : Context, optional
-        Where loaded parameters go; the CPU by default.
-    root : str, optional
-        Folder of parameter files.
-    **kwargs
-        Arguments of :class:`DenseNet`, such as ``classes``.
-
-    Returns
-    -------
-    DenseNet
-        The network.
-    """
-    return _get(169, pretrained, ctx, root, kwargs)
-
-
-def densenet201(
-    pretrained: bool = False, ctx: Any = None, root: str | None = None, **kwargs: Any
-) -> DenseNet:
-    """Return DenseNet-201.
-
-    Parameters
-    ----------
-    pretrained : bool
-        Load the parameters from ``root``.
-    ctx : Context, optional
-        Where loaded parameters go; the CPU by default.
-    root : str, optional
-        Folder of parameter files.
-    **kwargs
-        Arguments of :class:`DenseNet`, such as ``classes``.
-
-    Returns
-    -------
-    DenseNet
-        The network.
-    """
-    return _get(201, pretrained, ctx, root, kwargs)
+densenet121 = _densenet(121)
+densenet161 = _densenet(161)
+densenet169 = _densenet(169)
+densenet201 = _densenet(201)

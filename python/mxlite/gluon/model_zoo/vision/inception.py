@@ -11,7 +11,7 @@ from ....ndarray import NDArray
 from ... import nn
 from ...block import HybridBlock
 from ...contrib.nn import HybridConcurrent
-from ._build import Pair, chain, conv_norm_relu, finish, parallel
+from ._build import Pair, chain, conv_norm_relu, parallel, zoo_function
 
 __all__ = ["Inception3", "inception_v3"]
 
@@ -145,25 +145,4 @@ class Inception3(HybridBlock):
         return self.output(self.features(x))
 
 
-def inception_v3(
-    pretrained: bool = False, ctx: Any = None, root: str | None = None, **kwargs: Any
-) -> Inception3:
-    """Return Inception v3.
-
-    Parameters
-    ----------
-    pretrained : bool
-        Load the parameters from ``root``.
-    ctx : Context, optional
-        Where loaded parameters go; the CPU by default.
-    root : str, optional
-        Folder of parameter files.
-    **kwargs
-        Arguments of :class:`Inception3`, such as ``classes``.
-
-    Returns
-    -------
-    Inception3
-        The network.
-    """
-    return finish(Inception3(**kwargs), "inceptionv3", pretrained, ctx, root)
+inception_v3 = zoo_function("inception_v3", "Inception v3", Inception3, file="inceptionv3")

@@ -12,7 +12,7 @@ from ....ndarray import NDArray
 from ... import nn
 from ...block import HybridBlock
 from ...contrib.nn import HybridConcurrent
-from ._build import Pair, chain, conv_norm_relu, finish, parallel
+from ._build import Pair, chain, conv_norm_relu, parallel, zoo_function
 
 __all__ = ["InceptionBN", "inception_bn"]
 
@@ -97,25 +97,4 @@ class InceptionBN(HybridBlock):
         return self.output(self.features(x))
 
 
-def inception_bn(
-    pretrained: bool = False, ctx: Any = None, root: str | None = None, **kwargs: Any
-) -> InceptionBN:
-    """Return Inception-BN.
-
-    Parameters
-    ----------
-    pretrained : bool
-        Load the parameters from ``root``.
-    ctx : Context, optional
-        Where loaded parameters go; the CPU by default.
-    root : str, optional
-        Folder of parameter files.
-    **kwargs
-        Arguments of :class:`InceptionBN`, such as ``classes``.
-
-    Returns
-    -------
-    InceptionBN
-        The network.
-    """
-    return finish(InceptionBN(**kwargs), "inception_bn", pretrained, ctx, root)
+inception_bn = zoo_function("inception_bn", "Inception-BN", InceptionBN)

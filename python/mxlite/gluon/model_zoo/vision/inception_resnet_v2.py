@@ -12,7 +12,7 @@ from ....ndarray import NDArray
 from ... import nn
 from ...block import HybridBlock
 from ...contrib.nn import HybridConcurrent
-from ._build import Pair, chain, conv_norm_relu, finish, parallel
+from ._build import Pair, chain, conv_norm_relu, parallel, zoo_function
 
 __all__ = ["InceptionResNetV2", "inception_resnet_v2"]
 
@@ -149,25 +149,4 @@ class InceptionResNetV2(HybridBlock):
         return self.output(self.features(x))
 
 
-def inception_resnet_v2(
-    pretrained: bool = False, ctx: Any = None, root: str | None = None, **kwargs: Any
-) -> InceptionResNetV2:
-    """Return Inception-ResNet v2.
-
-    Parameters
-    ----------
-    pretrained : bool
-        Load the parameters from ``root``.
-    ctx : Context, optional
-        Where loaded parameters go; the CPU by default.
-    root : str, optional
-        Folder of parameter files.
-    **kwargs
-        Arguments of :class:`InceptionResNetV2`, such as ``classes``.
-
-    Returns
-    -------
-    InceptionResNetV2
-        The network.
-    """
-    return finish(InceptionResNetV2(**kwargs), "inception_resnet_v2", pretrained, ctx, root)
+inception_resnet_v2 = zoo_function("inception_resnet_v2", "Inception-ResNet v2", InceptionResNetV2)

@@ -12,7 +12,7 @@ from ....ndarray import NDArray
 from ... import nn
 from ...block import HybridBlock
 from ...contrib.nn import HybridConcurrent
-from ._build import Pair, chain, conv_norm_relu, finish, parallel
+from ._build import Pair, chain, conv_norm_relu, parallel, zoo_function
 
 __all__ = ["InceptionV4", "inception_v4"]
 
@@ -127,25 +127,4 @@ class InceptionV4(HybridBlock):
         return self.output(self.features(x))
 
 
-def inception_v4(
-    pretrained: bool = False, ctx: Any = None, root: str | None = None, **kwargs: Any
-) -> InceptionV4:
-    """Return Inception v4.
-
-    Parameters
-    ----------
-    pretrained : bool
-        Load the parameters from ``root``.
-    ctx : Context, optional
-        Where loaded parameters go; the CPU by default.
-    root : str, optional
-        Folder of parameter files.
-    **kwargs
-        Arguments of :class:`InceptionV4`, such as ``classes``.
-
-    Returns
-    -------
-    InceptionV4
-        The network.
-    """
-    return finish(InceptionV4(**kwargs), "inception_v4", pretrained, ctx, root)
+inception_v4 = zoo_function("inception_v4", "Inception v4", InceptionV4)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from ....ndarray import NDArray
 from ... import nn
 from ...block import HybridBlock
-from ._build import finish
+from ._build import ZooFunction, finish, zoo_function
 
 __all__ = [
     "MobileNet",
@@ -266,41 +267,33 @@ def get_mobilenet_v2(
     return finish(MobileNetV2(multiplier, **kwargs), name, pretrained, ctx, root)
 
 
-def mobilenet1_0(**kwargs: Any) -> MobileNet:
-    """Return MobileNet of width 1.0; arguments as in :func:`get_mobilenet`."""
-    return get_mobilenet(1.0, **kwargs)
+def _mobilenet(multiplier: float) -> ZooFunction[MobileNet]:
+    width = _width_name(multiplier)
+    return zoo_function(
+        f"mobilenet{width.replace('.', '_')}",
+        f"MobileNet of width {width}",
+        MobileNet,
+        get=functools.partial(get_mobilenet, multiplier),
+        file=f"mobilenet{width}",
+    )
 
 
-def mobilenet0_75(**kwargs: Any) -> MobileNet:
-    """Return MobileNet of width 0.75; arguments as in :func:`get_mobilenet`."""
-    return get_mobilenet(0.75, **kwargs)
+def _mobilenet_v2(multiplier: float) -> ZooFunction[MobileNetV2]:
+    width = _width_name(multiplier)
+    return zoo_function(
+        f"mobilenet_v2_{width.replace('.', '_')}",
+        f"MobileNetV2 of width {width}",
+        MobileNetV2,
+        get=functools.partial(get_mobilenet_v2, multiplier),
+        file=f"mobilenetv2_{width}",
+    )
 
 
-def mobilenet0_5(**kwargs: Any) -> MobileNet:
-    """Return MobileNet of width 0.5; arguments as in :func:`get_mobilenet`."""
-    return get_mobilenet(0.5, **kwargs)
-
-
-def mobilenet0_25(**kwargs: Any) -> MobileNet:
-    """Return MobileNet of width 0.25; arguments as in :func:`get_mobilenet`."""
-    return get_mobilenet(0.25, **kwargs)
-
-
-def mobilenet_v2_1_0(**kwargs: Any) -> MobileNetV2:
-    """Return MobileNetV2 of width 1.0; arguments as in :func:`get_mobilenet_v2`."""
-    return get_mobilenet_v2(1.0, **kwargs)
-
-
-def mobilenet_v2_0_75(**kwargs: Any) -> MobileNetV2:
-    """Return MobileNetV2 of width 0.75; arguments as in :func:`get_mobilenet_v2`."""
-    return get_mobilenet_v2(0.75, **kwargs)
-
-
-def mobilenet_v2_0_5(**kwargs: Any) -> MobileNetV2:
-    """Return MobileNetV2 of width 0.5; arguments as in :func:`get_mobilenet_v2`."""
-    return get_mobilenet_v2(0.5, **kwargs)
-
-
-def mobilenet_v2_0_25(**kwargs: Any) -> MobileNetV2:
-    """Return MobileNetV2 of width 0.25; arguments as in :func:`get_mobilenet_v2`."""
-    return get_mobilenet_v2(0.25, **kwargs)
+mobilenet1_0 = _mobilenet(1.0)
+mobilenet0_75 = _mobilenet(0.75)
+mobilenet0_5 = _mobilenet(0.5)
+mobilenet0_25 = _mobilenet(0.25)
+mobilenet_v2_1_0 = _mobilenet_v2(1.0)
+mobilenet_v2_0_75 = _mobilenet_v2(0.75)
+mobilenet_v2_0_5 = _mobilenet_v2(0.5)
+mobilenet_v2_0_25 = _mobilenet_v2(0.25)

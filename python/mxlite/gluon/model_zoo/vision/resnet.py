@@ -8,6 +8,7 @@ in the 3 x 3 convolution.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, Union
 
@@ -15,7 +16,7 @@ from ....base import ValueError_
 from ....ndarray import NDArray
 from ... import nn
 from ...block import HybridBlock
-from ._build import finish, pick
+from ._build import ZooFunction, finish, pick, zoo_function
 
 __all__ = [
     "BasicBlockV1",
@@ -417,51 +418,23 @@ def get_resnet(
     return finish(ResNetV2(block_v2, layers, channels, **kwargs), name, pretrained, ctx, root)
 
 
-def resnet18_v1(**kwargs: Any) -> ResNetV1 | ResNetV2:
-    """Return ResNet-18, version 1; arguments as in :func:`get_resnet`."""
-    return get_resnet(1, 18, **kwargs)
+def _resnet(version: int, num_layers: int) -> ZooFunction[ResNetV1 | ResNetV2]:
+    return zoo_function(
+        f"resnet{num_layers}_v{version}",
+        f"ResNet-{num_layers}, version {version}",
+        ResNetV1 if version == 1 else ResNetV2,
+        get=functools.partial(get_resnet, version, num_layers),
+        options="``classes`` and ``thumbnail``",
+    )
 
 
-def resnet34_v1(**kwargs: Any) -> ResNetV1 | ResNetV2:
-    """Return ResNet-34, version 1; arguments as in :func:`get_resnet`."""
-    return get_resnet(1, 34, **kwargs)
-
-
-def resnet50_v1(**kwargs: Any) -> ResNetV1 | ResNetV2:
-    """Return ResNet-50, version 1; arguments as in :func:`get_resnet`."""
-    return get_resnet(1, 50, **kwargs)
-
-
-def resnet101_v1(**kwargs: Any) -> ResNetV1 | ResNetV2:
-    """Return ResNet-101, version 1; arguments as in :func:`get_resnet`."""
-    return get_resnet(1, 101, **kwargs)
-
-
-def resnet152_v1(**kwargs: Any) -> ResNetV1 | ResNetV2:
-    """Return ResNet-152, version 1; arguments as in :func:`get_resnet`."""
-    return get_resnet(1, 152, **kwargs)
-
-
-def resnet18_v2(**kwargs: Any) -> ResNetV1 | ResNetV2:
-    """Return ResNet-18, version 2; arguments as in :func:`get_resnet`."""
-    return get_resnet(2, 18, **kwargs)
-
-
-def resnet34_v2(**kwargs: Any) -> ResNetV1 | ResNetV2:
-    """Return ResNet-34, version 2; arguments as in :func:`get_resnet`."""
-    return get_resnet(2, 34, **kwargs)
-
-
-def resnet50_v2(**kwargs: Any) -> ResNetV1 | ResNetV2:
-    """Return ResNet-50, version 2; arguments as in :func:`get_resnet`."""
-    return get_resnet(2, 50, **kwargs)
-
-
-def resnet101_v2(**kwargs: Any) -> ResNetV1 | ResNetV2:
-    """Return ResNet-101, version 2; arguments as in :func:`get_resnet`."""
-    return get_resnet(2, 101, **kwargs)
-
-
-def resnet152_v2(**kwargs: Any) -> ResNetV1 | ResNetV2:
-    """Return ResNet-152, version 2; arguments as in :func:`get_resnet`."""
-    return get_resnet(2, 152, **kwargs)
+resnet18_v1 = _resnet(1, 18)
+resnet34_v1 = _resnet(1, 34)
+resnet50_v1 = _resnet(1, 50)
+resnet101_v1 = _resnet(1, 101)
+resnet152_v1 = _resnet(1, 152)
+resnet18_v2 = _resnet(2, 18)
+resnet34_v2 = _resnet(2, 34)
+resnet50_v2 = _resnet(2, 50)
+resnet101_v2 = _resnet(2, 101)
+resnet152_v2 = _resnet(2, 152)

@@ -11,7 +11,7 @@ from typing import Any
 from ....ndarray import NDArray
 from ... import nn
 from ...block import HybridBlock
-from ._build import finish, pick
+from ._build import ZooFunction, finish, zoo_function
 from .resnet import DEPTHS
 
 __all__ = [
@@ -228,130 +228,21 @@ class ResNetV1b(HybridBlock):
         return self.fc(x)
 
 
-def _get(
-    num_layers: int, pretrained: bool, ctx: Any, root: str | None, kwargs: dict[str, Any]
-) -> ResNetV1b:
-    wide, layers = pick("resnet_v1b", "num_layers", num_layers, DEPTHS)
-    kwargs.setdefault("name_prefix", "resnetv1b_")
-    net = ResNetV1b(BottleneckV1b if wide else BasicBlockV1b, layers, **kwargs)
-    return finish(net, f"resnet{num_layers}_v1b", pretrained, ctx, root)
+def _resnet_v1b(num_layers: int) -> ZooFunction[ResNetV1b]:
+    wide, layers = DEPTHS[num_layers]
+    name = f"resnet{num_layers}_v1b"
+
+    def get(pretrained: bool, ctx: Any, root: str | None, **kwargs: Any) -> ResNetV1b:
+        kwargs.setdefault("name_prefix", "resnetv1b_")
+        net = ResNetV1b(BottleneckV1b if wide else BasicBlockV1b, layers, **kwargs)
+        return finish(net, name, pretrained, ctx, root)
+
+    title, options = f"ResNet-{num_layers} v1b", "``classes`` and ``last_gamma``"
+    return zoo_function(name, title, ResNetV1b, get=get, options=options)
 
 
-def resnet18_v1b(
-    pretrained: bool = False, ctx: Any = None, root: str | None = None, **kwargs: Any
-) -> ResNetV1b:
-    """Return ResNet-18 v1b.
-
-    Parameters
-    ----------
-    pretrained : bool
-        Load the parameters from ``root``.
-    ctx : Context, optional
-        Where loaded parameters go; the CPU by default.
-    root : str, optional
-        Folder of parameter files.
-    **kwargs
-        Arguments of :class:`ResNetV1b`, such as ``classes`` and ``last_gamma``.
-
-    Returns
-    -------
-    ResNetV1b
-        The network.
-    """
-    return _get(18, pretrained, ctx, root, kwargs)
-
-
-def resnet34_v1b(
-    pretrained: bool = False, ctx: Any = None, root: str | None = None, **kwargs: Any
-) -> ResNetV1b:
-    """Return ResNet-34 v1b.
-
-    Parameters
-    ----------
-    pretrained : bool
-        Load the parameters from ``root``.
-    ctx : Context, optional
-        Where loaded parameters go; the CPU by default.
-    root : str, optional
-        Folder of parameter files.
-    **kwargs
-        Arguments of :class:`ResNetV1b`, such as ``classes`` and ``last_gamma``.
-
-    Returns
-    -------
-    ResNetV1b
-        The network.
-    """
-    return _get(34, pretrained, ctx, root, kwargs)
-
-
-def resnet50_v1b(
-    pretrained: bool = False, ctx: Any = None, root: str | None = None, **kwargs: Any
-) -> ResNetV1b:
-    """Return ResNet-50 v1b.
-
-    Parameters
-    ----------
-    pretrained : bool
-        Load the parameters from ``root``.
-    ctx : Context, optional
-        Where loaded parameters go; the CPU by default.
-    root : str, optional
-        Folder of parameter files.
-    **kwargs
-        Arguments of :class:`ResNetV1b`, such as ``classes`` and ``last_gamma``.
-
-    Returns
-    -------
-    ResNetV1b
-        The network.
-    """
-    return _get(50, pretrained, ctx, root, kwargs)
-
-
-def resnet101_v1b(
-    pretrained: bool = False, ctx: Any = None, root: str | None = None, **kwargs: Any
-) -> ResNetV1b:
-    """Return ResNet-101 v1b.
-
-    Parameters
-    ----------
-    pretrained : bool
-        Load the parameters from ``root``.
-    ctx : Context, optional
-        Where loaded parameters go; the CPU by default.
-    root : str, optional
-        Folder of parameter files.
-    **kwargs
-        Arguments of :class:`ResNetV1b`, such as ``classes`` and ``last_gamma``.
-
-    Returns
-    -------
-    ResNetV1b
-        The network.
-    """
-    return _get(101, pretrained, ctx, root, kwargs)
-
-
-def resnet152_v1b(
-    pretrained: bool = False, ctx: Any = None, root: str | None = None, **kwargs: Any
-) -> ResNetV1b:
-    """Return ResNet-152 v1b.
-
-    Parameters
-    ----------
-    pretrained : bool
-        Load the parameters from ``root``.
-    ctx : Context, optional
-        Where loaded parameters go; the CPU by default.
-    root : str, optional
-        Folder of parameter files.
-    **kwargs
-        Arguments of :class:`ResNetV1b`, such as ``classes`` and ``last_gamma``.
-
-    Returns
-    -------
-    ResNetV1b
-        The network.
-    """
-    return _get(152, pretrained, ctx, root, kwargs)
+resnet18_v1b = _resnet_v1b(18)
+resnet34_v1b = _resnet_v1b(34)
+resnet50_v1b = _resnet_v1b(50)
+resnet101_v1b = _resnet_v1b(101)
+resnet152_v1b = _resnet_v1b(152)

@@ -11,7 +11,7 @@ from ....ndarray import NDArray
 from ... import nn
 from ...block import HybridBlock
 from ...contrib.nn import HybridConcurrent
-from ._build import finish, pick
+from ._build import ZooFunction, pick, zoo_function
 
 __all__ = ["SqueezeNet", "squeezenet1_0", "squeezenet1_1"]
 
@@ -86,55 +86,15 @@ class SqueezeNet(HybridBlock):
         return self.output(self.features(x))
 
 
-def _get(
-    version: str, pretrained: bool, ctx: Any, root: str | None, kwargs: dict[str, Any]
-) -> SqueezeNet:
-    return finish(SqueezeNet(version, **kwargs), f"squeezenet{version}", pretrained, ctx, root)
+def _squeezenet(version: str) -> ZooFunction[SqueezeNet]:
+    return zoo_function(
+        f"squeezenet{version.replace('.', '_')}",
+        f"SqueezeNet {version}",
+        SqueezeNet,
+        version,
+        file=f"squeezenet{version}",
+    )
 
 
-def squeezenet1_0(
-    pretrained: bool = False, ctx: Any = None, root: str | None = None, **kwargs: Any
-) -> SqueezeNet:
-    """Return SqueezeNet 1.0.
-
-    Parameters
-    ----------
-    pretrained : bool
-        Load the parameters from ``root``.
-    ctx : Context, optional
-        Where loaded parameters go; the CPU by default.
-    root : str, optional
-        Folder of parameter files.
-    **kwargs
-        Arguments of :class:`SqueezeNet`, such as ``classes``.
-
-    Returns
-    -------
-    SqueezeNet
-        The network.
-    """
-    return _get("1.0", pretrained, ctx, root, kwargs)
-
-
-def squeezenet1_1(
-    pretrained: bool = False, ctx: Any = None, root: str | None = None, **kwargs: Any
-) -> SqueezeNet:
-    """Return SqueezeNet 1.1.
-
-    Parameters
-    ----------
-    pretrained : bool
-        Load the parameters from ``root``.
-    ctx : Context, optional
-        Where loaded parameters go; the CPU by default.
-    root : str, optional
-        Folder of parameter files.
-    **kwargs
-        Arguments of :class:`SqueezeNet`, such as ``classes``.
-
-    Returns
-    -------
-    SqueezeNet
-        The network.
-    """
-    return _get("1.1", pretrained, ctx, root, kwargs)
+squeezenet1_0 = _squeezenet("1.0")
+squeezenet1_1 = _squeezenet("1.1")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from .... import initializer
 from ....ndarray import NDArray
 from ... import nn
 from ...block import HybridBlock
-from ._build import finish, pick
+from ._build import ZooFunction, finish, pick, zoo_function
 
 __all__ = [
     "VGG",
@@ -128,45 +129,17 @@ def get_vgg(
     return finish(VGG(depths, _WIDTHS, **kwargs), f"vgg{num_layers}{suffix}", pretrained, ctx, root)
 
 
-def vgg11(**kwargs: Any) -> VGG:
-    """Return VGG-11; arguments as in :func:`get_vgg`."""
-    return get_vgg(11, **kwargs)
+def _vgg(num_layers: int, suffix: str = "", **fixed: Any) -> ZooFunction[VGG]:
+    title = f"VGG-{num_layers}{' with BatchNorm' if fixed else ''}"
+    get = functools.partial(get_vgg, num_layers)
+    return zoo_function(f"vgg{num_layers}{suffix}", title, VGG, get=get, **fixed)
 
 
-def vgg11_bn(**kwargs: Any) -> VGG:
-    """Return VGG-11 with BatchNorm; arguments as in :func:`get_vgg`."""
-    kwargs["batch_norm"] = True
-    return get_vgg(11, **kwargs)
-
-
-def vgg13(**kwargs: Any) -> VGG:
-    """Return VGG-13; arguments as in :func:`get_vgg`."""
-    return get_vgg(13, **kwargs)
-
-
-def vgg13_bn(**kwargs: Any) -> VGG:
-    """Return VGG-13 with BatchNorm; arguments as in :func:`get_vgg`."""
-    kwargs["batch_norm"] = True
-    return get_vgg(13, **kwargs)
-
-
-def vgg16(**kwargs: Any) -> VGG:
-    """Return VGG-16; arguments as in :func:`get_vgg`."""
-    return get_vgg(16, **kwargs)
-
-
-def vgg16_bn(**kwargs: Any) -> VGG:
-    """Return VGG-16 with BatchNorm; arguments as in :func:`get_vgg`."""
-    kwargs["batch_norm"] = True
-    return get_vgg(16, **kwargs)
-
-
-def vgg19(**kwargs: Any) -> VGG:
-    """Return VGG-19; arguments as in :func:`get_vgg`."""
-    return get_vgg(19, **kwargs)
-
-
-def vgg19_bn(**kwargs: Any) -> VGG:
-    """Return VGG-19 with BatchNorm; arguments as in :func:`get_vgg`."""
-    kwargs["batch_norm"] = True
-    return get_vgg(19, **kwargs)
+vgg11 = _vgg(11)
+vgg11_bn = _vgg(11, "_bn", batch_norm=True)
+vgg13 = _vgg(13)
+vgg13_bn = _vgg(13, "_bn", batch_norm=True)
+vgg16 = _vgg(16)
+vgg16_bn = _vgg(16, "_bn", batch_norm=True)
+vgg19 = _vgg(19)
+vgg19_bn = _vgg(19, "_bn", batch_norm=True)
