@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any, Union
+from typing import Any
 
 from ....base import ValueError_
 from ....ndarray import NDArray
 from ... import nn
 from ...block import HybridBlock
-from ._build import ZooFunction, finish, pick, zoo_function
+from ._build import ZooFunction, chain, finish, pick, zoo_function
 
 __all__ = [
     "BasicBlockV1",
@@ -47,8 +47,8 @@ def _conv1x1(channels: int, stride: int = 1, in_channels: int = 0) -> nn.Conv2D:
     return nn.Conv2D(channels, 1, stride, use_bias=False, in_channels=in_channels)
 
 
-class _BlockV1(HybridBlock):
-    """``relu(body(x) + shortcut(x))``; a subclass fills ``self.body``."""
+class _Block(HybridBlock):
+    """A residual block; a subclass adds the convolutions and the shortcut's layers."""
 
     def __init__(
         self,
@@ -60,16 +60,27 @@ class _BlockV1(HybridBlock):
         params: Any = None,
     ) -> None:
         super().__init__(prefix=prefix, params=params)
-        self.body = nn.HybridSequential(prefix="")
-        self._add_body(channels, stride, in_channels)
-        self.downsample: nn.HybridSequential | None = None
+        self._add_layers(channels, stride, in_channels)
+        self.downsample: HybridBlock | None = None
         if downsample:
-            self.downsample = nn.HybridSequential(prefix="")
-            self.downsample.add(_conv1x1(channels, stride, in_channels))
-            self.downsample.add(nn.BatchNorm())
+            self.downsample = self._shortcut(channels, stride, in_channels)
 
-    def _add_body(self, channels: int, stride: int, in_channels: int) -> None:
+    def _add_layers(self, channels: int, stride: int, in_channels: int) -> None:
         raise NotImplementedError
+
+    def _shortcut(self, channels: int, stride: int, in_channels: int) -> HybridBlock:
+        return _conv1x1(channels, stride, in_channels)
+
+
+class _BlockV1(_Block):
+    def _add_layers(self, channels: int, stride: int, in_channels: int) -> None:
+        self.body = chain(*self._layers(channels, stride, in_channels))
+
+    def _layers(self, channels: int, stride: int, in_channels: int) -> list[HybridBlock]:
+        raise NotImplementedError
+
+    def _shortcut(self, channels: int, stride: int, in_channels: int) -> HybridBlock:
+        return chain(_conv1x1(channels, stride, in_channels), nn.BatchNorm())
 
     def hybrid_forward(self, F: Any, x: Any) -> NDArray:
         """Output of the block: ``(N, C, H, W)`` to ``(N, channels, H / stride, W / stride)``."""
@@ -94,75 +105,49 @@ class BasicBlockV1(_BlockV1):
         As in :class:`~mxlite.gluon.HybridBlock`.
     """
 
-    def _add_body(self, channels: int, stride: int, in_channels: int) -> None:
-        self.body.add(_conv3x3(channels, stride, in_channels))
-        self.body.add(nn.BatchNorm(), nn.Activation("relu"))
-        self.body.add(_conv3x3(channels, 1, channels))
-        self.body.add(nn.BatchNorm())
+    def _layers(self, channels: int, stride: int, in_channels: int) -> list[HybridBlock]:
+        return [
+            _conv3x3(channels, stride, in_channels),
+            nn.BatchNorm(),
+            nn.Activation("relu"),
+            _conv3x3(channels, 1, channels),
+            nn.BatchNorm(),
+        ]
 
 
 class BottleneckV1(_BlockV1):
     """1 x 1 (with the stride), 3 x 3 and 1 x 1 convolutions and a shortcut.
 
-    MXNet 1.x: ``BottleneckV1``.
-
-    Parameters
-    ----------
-    channels : int
-        Output channels; the inner ones are a quarter of them.
-    stride : int
-        Stride of the first convolution.
-    downsample : bool
-        Put a 1 x 1 convolution into the shortcut.
-    in_channels : int
-        Input channels; 0 finds them in the first batch.
-    prefix, params
-        As in :class:`~mxlite.gluon.HybridBlock`.
+    MXNet 1.x: ``BottleneckV1``. The parameters are those of :class:`BasicBlockV1`; the inner
+    convolutions have a quarter of the output channels.
     """
 
-    def _add_body(self, channels: int, stride: int, in_channels: int) -> None:
+    def _layers(self, channels: int, stride: int, in_channels: int) -> list[HybridBlock]:
         inner = channels // 4
         # The 1 x 1 convolutions have biases in 1.x; without them its files would not load.
-        self.body.add(nn.Conv2D(inner, 1, stride))
-        self.body.add(nn.BatchNorm(), nn.Activation("relu"))
-        self.body.add(_conv3x3(inner, 1, inner))
-        self.body.add(nn.BatchNorm(), nn.Activation("relu"))
-        self.body.add(nn.Conv2D(channels, 1))
-        self.body.add(nn.BatchNorm())
+        return [
+            nn.Conv2D(inner, 1, stride),
+            nn.BatchNorm(),
+            nn.Activation("relu"),
+            _conv3x3(inner, 1, inner),
+            nn.BatchNorm(),
+            nn.Activation("relu"),
+            nn.Conv2D(channels, 1),
+            nn.BatchNorm(),
+        ]
 
 
-class BasicBlockV2(HybridBlock):
+class BasicBlockV2(_Block):
     """Two 3 x 3 convolutions, each after BatchNorm and ReLU (MXNet 1.x: ``BasicBlockV2``).
 
-    Parameters
-    ----------
-    channels : int
-        Output channels.
-    stride : int
-        Stride of the first convolution.
-    downsample : bool
-        Put a 1 x 1 convolution into the shortcut.
-    in_channels : int
-        Input channels; 0 finds them in the first batch.
-    prefix, params
-        As in :class:`~mxlite.gluon.HybridBlock`.
+    The parameters are those of :class:`BasicBlockV1`.
     """
 
-    def __init__(
-        self,
-        channels: int,
-        stride: int,
-        downsample: bool = False,
-        in_channels: int = 0,
-        prefix: str | None = None,
-        params: Any = None,
-    ) -> None:
-        super().__init__(prefix=prefix, params=params)
+    def _add_layers(self, channels: int, stride: int, in_channels: int) -> None:
         self.bn1 = nn.BatchNorm()
         self.conv1 = _conv3x3(channels, stride, in_channels)
         self.bn2 = nn.BatchNorm()
         self.conv2 = _conv3x3(channels, 1, channels)
-        self.downsample = _conv1x1(channels, stride, in_channels) if downsample else None
 
     def hybrid_forward(self, F: Any, x: Any) -> NDArray:
         """Output of the block: ``(N, C, H, W)`` to ``(N, channels, H / stride, W / stride)``."""
@@ -172,35 +157,14 @@ class BasicBlockV2(HybridBlock):
         return self.conv2(y) + shortcut
 
 
-class BottleneckV2(HybridBlock):
+class BottleneckV2(_Block):
     """1 x 1, 3 x 3 (with the stride) and 1 x 1 convolutions, each after BatchNorm and ReLU.
 
-    MXNet 1.x: ``BottleneckV2``.
-
-    Parameters
-    ----------
-    channels : int
-        Output channels; the inner ones are a quarter of them.
-    stride : int
-        Stride of the 3 x 3 convolution.
-    downsample : bool
-        Put a 1 x 1 convolution into the shortcut.
-    in_channels : int
-        Input channels; 0 finds them in the first batch.
-    prefix, params
-        As in :class:`~mxlite.gluon.HybridBlock`.
+    MXNet 1.x: ``BottleneckV2``. The parameters are those of :class:`BasicBlockV1`; the inner
+    convolutions have a quarter of the output channels.
     """
 
-    def __init__(
-        self,
-        channels: int,
-        stride: int,
-        downsample: bool = False,
-        in_channels: int = 0,
-        prefix: str | None = None,
-        params: Any = None,
-    ) -> None:
-        super().__init__(prefix=prefix, params=params)
+    def _add_layers(self, channels: int, stride: int, in_channels: int) -> None:
         inner = channels // 4
         self.bn1 = nn.BatchNorm()
         self.conv1 = _conv1x1(inner)
@@ -208,7 +172,6 @@ class BottleneckV2(HybridBlock):
         self.conv2 = _conv3x3(inner, stride, inner)
         self.bn3 = nn.BatchNorm()
         self.conv3 = _conv1x1(channels)
-        self.downsample = _conv1x1(channels, stride, in_channels) if downsample else None
 
     def hybrid_forward(self, F: Any, x: Any) -> NDArray:
         """Output of the block: ``(N, C, H, W)`` to ``(N, channels, H / stride, W / stride)``."""
@@ -219,30 +182,66 @@ class BottleneckV2(HybridBlock):
         return self.conv3(y) + shortcut
 
 
-_Block = Union[type[_BlockV1], type[BasicBlockV2], type[BottleneckV2]]
+class _ResNet(HybridBlock):
+    _norms_first = False  # version 2: BatchNorm and ReLU before the convolutions
+
+    def __init__(
+        self,
+        block: type[_Block],
+        layers: Sequence[int],
+        channels: Sequence[int],
+        classes: int = 1000,
+        thumbnail: bool = False,
+        prefix: str | None = None,
+        params: Any = None,
+    ) -> None:
+        super().__init__(prefix=prefix, params=params)
+        if len(channels) != len(layers) + 1:
+            raise ValueError_(
+                f"{block.__name__}: {len(layers)} stages need {len(layers) + 1} channel counts, "
+                f"given {list(channels)}"
+            )
+        with self.name_scope():
+            self.features = nn.HybridSequential(prefix="")
+            if self._norms_first:
+                # Normalizes the images themselves, so that files of any scale can be fed.
+                self.features.add(nn.BatchNorm(scale=False, center=False))
+            if thumbnail:
+                self.features.add(_conv3x3(channels[0], 1, 0))
+            else:
+                self.features.add(
+                    nn.Conv2D(channels[0], 7, 2, 3, use_bias=False),
+                    nn.BatchNorm(),
+                    nn.Activation("relu"),
+                    nn.MaxPool2D(3, 2, 1),
+                )
+            for i, depth in enumerate(layers):
+                self.features.add(self._stage(block, depth, i + 1, channels[i + 1], channels[i]))
+            if self._norms_first:
+                self.features.add(nn.BatchNorm(), nn.Activation("relu"))
+            self.features.add(nn.GlobalAvgPool2D())
+            if self._norms_first:
+                self.features.add(nn.Flatten())
+            self.output = nn.Dense(classes, in_units=channels[-1])
+
+    @staticmethod
+    def _stage(
+        block: type[_Block], depth: int, index: int, channels: int, in_channels: int
+    ) -> nn.HybridSequential:
+        stride = 1 if index == 1 else 2
+        stage = nn.HybridSequential(prefix=f"stage{index}_")
+        with stage.name_scope():
+            stage.add(block(channels, stride, channels != in_channels, in_channels, prefix=""))
+            for _ in range(depth - 1):
+                stage.add(block(channels, 1, False, channels, prefix=""))
+        return stage
+
+    def hybrid_forward(self, F: Any, x: Any) -> NDArray:
+        """Class scores of a batch of images: ``(N, 3, H, W)`` to ``(N, classes)``."""
+        return self.output(self.features(x))
 
 
-def _check_stages(block: _Block, layers: Sequence[int], channels: Sequence[int]) -> None:
-    if len(channels) != len(layers) + 1:
-        raise ValueError_(
-            f"{block.__name__}: {len(layers)} stages need {len(layers) + 1} channel counts, "
-            f"given {list(channels)}"
-        )
-
-
-def _stage(
-    block: _Block, depth: int, index: int, channels: int, in_channels: int
-) -> nn.HybridSequential:
-    stride = 1 if index == 1 else 2
-    stage = nn.HybridSequential(prefix=f"stage{index}_")
-    with stage.name_scope():
-        stage.add(block(channels, stride, channels != in_channels, in_channels, prefix=""))
-        for _ in range(depth - 1):
-            stage.add(block(channels, 1, False, channels, prefix=""))
-    return stage
-
-
-class ResNetV1(HybridBlock):
+class ResNetV1(_ResNet):
     """Residual network, version 1 (MXNet 1.x: ``ResNetV1``).
 
     Parameters
@@ -266,98 +265,15 @@ class ResNetV1(HybridBlock):
         ``channels`` is not one longer than ``layers``.
     """
 
-    def __init__(
-        self,
-        block: type[_BlockV1],
-        layers: Sequence[int],
-        channels: Sequence[int],
-        classes: int = 1000,
-        thumbnail: bool = False,
-        prefix: str | None = None,
-        params: Any = None,
-    ) -> None:
-        super().__init__(prefix=prefix, params=params)
-        _check_stages(block, layers, channels)
-        with self.name_scope():
-            self.features = nn.HybridSequential(prefix="")
-            if thumbnail:
-                self.features.add(_conv3x3(channels[0], 1, 0))
-            else:
-                self.features.add(
-                    nn.Conv2D(channels[0], 7, 2, 3, use_bias=False),
-                    nn.BatchNorm(),
-                    nn.Activation("relu"),
-                    nn.MaxPool2D(3, 2, 1),
-                )
-            for i, depth in enumerate(layers):
-                self.features.add(_stage(block, depth, i + 1, channels[i + 1], channels[i]))
-            self.features.add(nn.GlobalAvgPool2D())
-            self.output = nn.Dense(classes, in_units=channels[-1])
 
-    def hybrid_forward(self, F: Any, x: Any) -> NDArray:
-        """Class scores of a batch of images: ``(N, 3, H, W)`` to ``(N, classes)``."""
-        return self.output(self.features(x))
-
-
-class ResNetV2(HybridBlock):
+class ResNetV2(_ResNet):
     """Residual network, version 2 (MXNet 1.x: ``ResNetV2``).
 
-    Parameters
-    ----------
-    block : class
-        :class:`BasicBlockV2` or :class:`BottleneckV2`.
-    layers : sequence of int
-        Blocks in each stage.
-    channels : sequence of int
-        Channels of the stem and then of each stage.
-    classes : int
-        Size of the output's last dimension.
-    thumbnail : bool
-        A stem for small images (32 x 32): one 3 x 3 convolution, no pooling.
-    prefix, params
-        As in :class:`~mxlite.gluon.HybridBlock`.
-
-    Raises
-    ------
-    ValueError
-        ``channels`` is not one longer than ``layers``.
+    The parameters and errors are those of :class:`ResNetV1`, with a ``block`` of
+    :class:`BasicBlockV2` or :class:`BottleneckV2`.
     """
 
-    def __init__(
-        self,
-        block: type[BasicBlockV2] | type[BottleneckV2],
-        layers: Sequence[int],
-        channels: Sequence[int],
-        classes: int = 1000,
-        thumbnail: bool = False,
-        prefix: str | None = None,
-        params: Any = None,
-    ) -> None:
-        super().__init__(prefix=prefix, params=params)
-        _check_stages(block, layers, channels)
-        with self.name_scope():
-            self.features = nn.HybridSequential(prefix="")
-            # Normalizes the images themselves, so that files of any scale can be fed.
-            self.features.add(nn.BatchNorm(scale=False, center=False))
-            if thumbnail:
-                self.features.add(_conv3x3(channels[0], 1, 0))
-            else:
-                self.features.add(
-                    nn.Conv2D(channels[0], 7, 2, 3, use_bias=False),
-                    nn.BatchNorm(),
-                    nn.Activation("relu"),
-                    nn.MaxPool2D(3, 2, 1),
-                )
-            for i, depth in enumerate(layers):
-                self.features.add(_stage(block, depth, i + 1, channels[i + 1], channels[i]))
-            self.features.add(
-                nn.BatchNorm(), nn.Activation("relu"), nn.GlobalAvgPool2D(), nn.Flatten()
-            )
-            self.output = nn.Dense(classes, in_units=channels[-1])
-
-    def hybrid_forward(self, F: Any, x: Any) -> NDArray:
-        """Class scores of a batch of images: ``(N, 3, H, W)`` to ``(N, classes)``."""
-        return self.output(self.features(x))
+    _norms_first = True
 
 
 _NARROW = [64, 64, 128, 256, 512]
@@ -410,12 +326,12 @@ def get_resnet(
     wide, layers = pick("resnet", "num_layers", num_layers, DEPTHS)
     pick("resnet", "version", version, {1: None, 2: None})
     channels = _WIDE if wide else _NARROW
-    name = f"resnet{num_layers}_v{version}"
+    net: ResNetV1 | ResNetV2
     if version == 1:
-        block = BottleneckV1 if wide else BasicBlockV1
-        return finish(ResNetV1(block, layers, channels, **kwargs), name, pretrained, ctx, root)
-    block_v2 = BottleneckV2 if wide else BasicBlockV2
-    return finish(ResNetV2(block_v2, layers, channels, **kwargs), name, pretrained, ctx, root)
+        net = ResNetV1(BottleneckV1 if wide else BasicBlockV1, layers, channels, **kwargs)
+    else:
+        net = ResNetV2(BottleneckV2 if wide else BasicBlockV2, layers, channels, **kwargs)
+    return finish(net, f"resnet{num_layers}_v{version}", pretrained, ctx, root)
 
 
 def _resnet(version: int, num_layers: int) -> ZooFunction[ResNetV1 | ResNetV2]:

@@ -26,7 +26,47 @@ __all__ = [
 ]
 
 
-class BasicBlockV1b(HybridBlock):
+class _Block(HybridBlock):
+    expansion = 1
+    conv1: nn.Conv2D
+    conv2: nn.Conv2D
+    bn1: nn.BatchNorm
+    bn2: nn.BatchNorm
+    relu1: nn.Activation
+    relu2: nn.Activation
+
+    def __init__(
+        self,
+        planes: int,
+        strides: int = 1,
+        downsample: HybridBlock | None = None,
+        in_channels: int = 0,
+        last_gamma: bool = False,
+        use_global_stats: bool = False,
+        prefix: str | None = None,
+        params: Any = None,
+    ) -> None:
+        super().__init__(prefix=prefix, params=params)
+        layers = self._layers(planes, strides)
+        for i, (channels, kernel_size, stride, padding) in enumerate(layers, 1):
+            gamma = "zeros" if last_gamma and i == len(layers) else "ones"
+            conv = nn.Conv2D(
+                channels, kernel_size, stride, padding, use_bias=False, in_channels=in_channels
+            )
+            norm = nn.BatchNorm(
+                in_channels=channels, use_global_stats=use_global_stats, gamma_initializer=gamma
+            )
+            for name, layer in (("conv", conv), ("bn", norm), ("relu", nn.Activation("relu"))):
+                setattr(self, f"{name}{i}", layer)
+            in_channels = channels
+        self.downsample = downsample
+
+    def _layers(self, planes: int, strides: int) -> list[tuple[int, int, int, int]]:
+        """Return channels, kernel size, stride and padding of each convolution."""
+        raise NotImplementedError
+
+
+class BasicBlockV1b(_Block):
     """Two 3 x 3 convolutions and a shortcut (GluonCV: ``BasicBlockV1b``).
 
     Parameters
@@ -47,31 +87,8 @@ class BasicBlockV1b(HybridBlock):
         As in :class:`~mxlite.gluon.HybridBlock`.
     """
 
-    expansion = 1
-
-    def __init__(
-        self,
-        planes: int,
-        strides: int = 1,
-        downsample: HybridBlock | None = None,
-        in_channels: int = 0,
-        last_gamma: bool = False,
-        use_global_stats: bool = False,
-        prefix: str | None = None,
-        params: Any = None,
-    ) -> None:
-        super().__init__(prefix=prefix, params=params)
-        self.conv1 = nn.Conv2D(planes, 3, strides, 1, use_bias=False, in_channels=in_channels)
-        self.bn1 = nn.BatchNorm(in_channels=planes, use_global_stats=use_global_stats)
-        self.relu1 = nn.Activation("relu")
-        self.conv2 = nn.Conv2D(planes, 3, 1, 1, use_bias=False, in_channels=planes)
-        self.bn2 = nn.BatchNorm(
-            in_channels=planes,
-            use_global_stats=use_global_stats,
-            gamma_initializer="zeros" if last_gamma else "ones",
-        )
-        self.relu2 = nn.Activation("relu")
-        self.downsample = downsample
+    def _layers(self, planes: int, strides: int) -> list[tuple[int, int, int, int]]:
+        return [(planes, 3, strides, 1), (planes, 3, 1, 1)]
 
     def hybrid_forward(self, F: Any, x: Any) -> NDArray:
         """Output of the block: ``(N, C, H, W)`` to ``(N, planes, H / strides, W / strides)``."""
@@ -80,58 +97,20 @@ class BasicBlockV1b(HybridBlock):
         return self.relu2(self.bn2(self.conv2(y)) + shortcut)
 
 
-class BottleneckV1b(HybridBlock):
+class BottleneckV1b(_Block):
     """1 x 1, 3 x 3 (with the stride) and 1 x 1 convolutions and a shortcut.
 
-    GluonCV: ``BottleneckV1b``.
-
-    Parameters
-    ----------
-    planes : int
-        Inner channels; the output has four times as many.
-    strides : int
-        Stride of the 3 x 3 convolution.
-    downsample : HybridBlock, optional
-        Block that the shortcut applies.
-    in_channels : int
-        Input channels.
-    last_gamma : bool
-        Start the last BatchNorm's gamma at zero.
-    use_global_stats : bool
-        BatchNorm uses its running statistics in training, too.
-    prefix, params
-        As in :class:`~mxlite.gluon.HybridBlock`.
+    GluonCV: ``BottleneckV1b``. The parameters are those of :class:`BasicBlockV1b`, but ``planes``
+    counts the inner channels; the output has four times as many.
     """
 
     expansion = 4
+    conv3: nn.Conv2D
+    bn3: nn.BatchNorm
+    relu3: nn.Activation
 
-    def __init__(
-        self,
-        planes: int,
-        strides: int = 1,
-        downsample: HybridBlock | None = None,
-        in_channels: int = 0,
-        last_gamma: bool = False,
-        use_global_stats: bool = False,
-        prefix: str | None = None,
-        params: Any = None,
-    ) -> None:
-        super().__init__(prefix=prefix, params=params)
-        wide = planes * self.expansion
-        self.conv1 = nn.Conv2D(planes, 1, use_bias=False, in_channels=in_channels)
-        self.bn1 = nn.BatchNorm(in_channels=planes, use_global_stats=use_global_stats)
-        self.relu1 = nn.Activation("relu")
-        self.conv2 = nn.Conv2D(planes, 3, strides, 1, use_bias=False, in_channels=planes)
-        self.bn2 = nn.BatchNorm(in_channels=planes, use_global_stats=use_global_stats)
-        self.relu2 = nn.Activation("relu")
-        self.conv3 = nn.Conv2D(wide, 1, use_bias=False, in_channels=planes)
-        self.bn3 = nn.BatchNorm(
-            in_channels=wide,
-            use_global_stats=use_global_stats,
-            gamma_initializer="zeros" if last_gamma else "ones",
-        )
-        self.relu3 = nn.Activation("relu")
-        self.downsample = downsample
+    def _layers(self, planes: int, strides: int) -> list[tuple[int, int, int, int]]:
+        return [(planes, 1, 1, 0), (planes, 3, strides, 1), (planes * self.expansion, 1, 1, 0)]
 
     def hybrid_forward(self, F: Any, x: Any) -> NDArray:
         """Output of the block: ``(N, C, H, W)`` to ``(N, 4 planes, H / strides, W / strides)``."""
@@ -166,7 +145,7 @@ class ResNetV1b(HybridBlock):
 
     def __init__(
         self,
-        block: type[BasicBlockV1b] | type[BottleneckV1b],
+        block: type[_Block],
         layers: Sequence[int],
         classes: int = 1000,
         last_gamma: bool = False,
@@ -193,7 +172,7 @@ class ResNetV1b(HybridBlock):
 
     def _stage(
         self,
-        block: type[BasicBlockV1b] | type[BottleneckV1b],
+        block: type[_Block],
         index: int,
         planes: int,
         depth: int,
