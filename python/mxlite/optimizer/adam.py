@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from .. import _core
 from .. import ndarray as nd
 from ..base import ValueError_
-from ..ndarray import NDArray
 from .fused import FusedOptimizer, Weights
 from .optimizer import register
 from .settling import Settled
@@ -23,6 +21,9 @@ _FIRST_PART = ("beta1", "beta2", "epsilon", "bias_correction", "rescale_grad", "
 class _TwoMoments(FusedOptimizer):
     """Base of the optimizers that keep a mean and a variance of the gradient."""
 
+    _state_count = 2
+    _option_names: ClassVar[tuple[str, ...]] = ("beta1", "beta2", "epsilon")
+
     def __init__(
         self, learning_rate: float | None, beta1: float, beta2: float, epsilon: float, **kwargs: Any
     ) -> None:
@@ -35,13 +36,6 @@ class _TwoMoments(FusedOptimizer):
         self.beta1 = beta1
         self.beta2 = beta2
         self.epsilon = epsilon
-
-    def create_state(self, index: Any, weight: NDArray) -> Any:
-        """Return mean and variance, both zero."""
-        return (nd.zeros_like(weight), nd.zeros_like(weight))
-
-    def _options(self) -> dict[str, Any]:
-        return {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}
 
 
 @register
@@ -61,6 +55,8 @@ class Adam(_TwoMoments):
         As in `Optimizer`.
     """
 
+    _operator_name = "adam_update"
+    _option_names = (*_TwoMoments._option_names, "lazy_update")
     _on_servers = True
     _default_rate = 0.001
 
@@ -75,12 +71,6 @@ class Adam(_TwoMoments):
     ) -> None:
         super().__init__(learning_rate, beta1, beta2, epsilon, **kwargs)
         self.lazy_update = lazy_update
-
-    def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
-        return "adam_update", state
-
-    def _options(self) -> dict[str, Any]:
-        return {**super()._options(), "lazy_update": self.lazy_update}
 
 
 @register
@@ -99,6 +89,7 @@ class AdamW(_TwoMoments):
         As in `Optimizer`.
     """
 
+    _operator_name = "_adamw_update"
     _decoupled = True
     _on_servers = True
     _default_rate = 0.001
@@ -114,9 +105,6 @@ class AdamW(_TwoMoments):
     ) -> None:
         super().__init__(learning_rate, beta1, beta2, epsilon, **kwargs)
         self.correct_bias = correct_bias
-
-    def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
-        return "_adamw_update", state
 
     def _options(self) -> dict[str, Any]:
         # The operator computes eta * (lr * step + wd * weight); wd has no other factor.
@@ -137,6 +125,7 @@ class Adamax(_TwoMoments):
         As in `Optimizer`.
     """
 
+    _operator_name = "_adamax_update"
     _on_servers = True
     _default_rate = 0.002
 
@@ -148,9 +137,6 @@ class Adamax(_TwoMoments):
         **kwargs: Any,
     ) -> None:
         super().__init__(learning_rate, beta1, beta2, 0.0, **kwargs)
-
-    def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
-        return "_adamax_update", state
 
 
 @register
@@ -169,6 +155,7 @@ class Nadam(_TwoMoments):
         As in `Optimizer`.
     """
 
+    _operator_name = "_nadam_update"
     _by_weight = False  # all weights share one momentum schedule
     m_schedule = Settled[float]()
     _counts = (*_TwoMoments._counts, "m_schedule")
@@ -190,9 +177,6 @@ class Nadam(_TwoMoments):
 
     def _momentum(self, count: int) -> float:
         return float(self.beta1 * (1.0 - 0.5 * 0.96 ** (count * self.schedule_decay)))
-
-    def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
-        return "_nadam_update", state
 
     def _hyper(self, batch: Weights) -> dict[str, Any]:
         momenta = [self._momentum(count) for count in batch.counts]
@@ -220,6 +204,8 @@ class FTML(_TwoMoments):
         As in `Optimizer`.
     """
 
+    _operator_name = "ftml_update"
+    _state_count = 3
     _clip_name = "clip_grad"
     _on_servers = True
 
@@ -228,13 +214,6 @@ class FTML(_TwoMoments):
     ) -> None:
         learning_rate = kwargs.pop("learning_rate", None)
         super().__init__(learning_rate, beta1, beta2, epsilon, **kwargs)
-
-    def create_state(self, index: Any, weight: NDArray) -> Any:
-        """Return d, v and z, all zero."""
-        return (nd.zeros_like(weight), nd.zeros_like(weight), nd.zeros_like(weight))
-
-    def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
-        return "ftml_update", state
 
 
 @register
@@ -254,6 +233,8 @@ class LAMB(_TwoMoments):
         As in `Optimizer`.
     """
 
+    _operator_name = "lamb_update"
+    _option_names = (*_TwoMoments._option_names, "bias_correction")
     _by_element = False
     _sums_shards = True
 
@@ -275,11 +256,8 @@ class LAMB(_TwoMoments):
         self.upper_bound = upper_bound
         self.bias_correction = bias_correction
 
-    def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
-        return "lamb_update", state
-
     def _options(self) -> dict[str, Any]:
-        options = {**super()._options(), "bias_correction": self.bias_correction}
+        options = super()._options()
         if self.lower_bound:
             options["lower_bound"] = self.lower_bound
         if self.upper_bound:

@@ -54,22 +54,15 @@ class AdaDelta(FusedOptimizer):
         As in `Optimizer`; the learning rate is not used.
     """
 
+    _operator_name = "_adadelta_update"
+    _state_count = 2
+    _option_names = ("rho", "epsilon")
     _on_servers = True
 
     def __init__(self, rho: float = 0.90, epsilon: float = 1e-5, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.rho = rho
         self.epsilon = epsilon
-
-    def create_state(self, index: Any, weight: NDArray) -> Any:
-        """Return the mean squares of gradients and steps, zero."""
-        return (nd.zeros_like(weight), nd.zeros_like(weight))
-
-    def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
-        return "_adadelta_update", state
-
-    def _options(self) -> dict[str, Any]:
-        return {"rho": self.rho, "epsilon": self.epsilon}
 
 
 @register
@@ -93,6 +86,7 @@ class RMSProp(FusedOptimizer):
         As in `Optimizer`.
     """
 
+    _option_names = ("gamma1", "gamma2", "epsilon")
     _on_servers = True
     _default_rate = 0.001
 
@@ -122,7 +116,7 @@ class RMSProp(FusedOptimizer):
         return "rmspropalex_update" if self.centered else "rmsprop_update", state
 
     def _options(self) -> dict[str, Any]:
-        options = {"gamma1": self.gamma1, "gamma2": self.gamma2, "epsilon": self.epsilon}
+        options = super()._options()
         if self.clip_weights:
             options["clip_weights"] = self.clip_weights
         return options
@@ -143,6 +137,9 @@ class Ftrl(FusedOptimizer):
         As in `Optimizer`.
     """
 
+    _operator_name = "ftrl_update"
+    _state_count = 2
+    _option_names = ("lamda1", "beta")
     _on_servers = True
     _default_rate = 0.1
 
@@ -156,13 +153,3 @@ class Ftrl(FusedOptimizer):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.lamda1 = lamda1
         self.beta = beta
-
-    def create_state(self, index: Any, weight: NDArray) -> Any:
-        """Return z and n, zero."""
-        return (nd.zeros_like(weight), nd.zeros_like(weight))
-
-    def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
-        return "ftrl_update", state
-
-    def _options(self) -> dict[str, Any]:
-        return {"lamda1": self.lamda1, "beta": self.beta}

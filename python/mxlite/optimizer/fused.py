@@ -153,6 +153,11 @@ class FusedOptimizer(Optimizer):
 
     # -- defined by subclasses -------------------------------------------------------------------
 
+    _operator_name: ClassVar[str] = ""
+    # Number of arrays, zero at first, that the operator keeps for a weight.
+    _state_count: ClassVar[int] = 0
+    # Attributes that are parameters of the operator, equal for all weights and updates.
+    _option_names: ClassVar[tuple[str, ...]] = ()
     # Name of the operator parameter for `clip_gradient`.
     _clip_name: ClassVar[str] = "clip_gradient"
     # Whether the learning rate multiplies the weight decay.
@@ -167,11 +172,14 @@ class FusedOptimizer(Optimizer):
 
         The result may depend only on the state and on options that never change.
         """
-        raise NotImplementedError
+        return self._operator_name, state
 
     def _options(self) -> dict[str, Any]:
-        """Return the operator's parameters that are equal for all weights and updates."""
-        return {}
+        return {name: getattr(self, name) for name in self._option_names}
+
+    def create_state(self, index: Any, weight: NDArray) -> Any:
+        """Return the arrays that the operator keeps for a weight, all zero."""
+        return tuple(nd.zeros_like(weight) for _ in range(self._state_count)) or None
 
     def _all_options(self) -> dict[str, Any]:
         """Return `_options` and the parameters that all update operators have."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from .. import ndarray as nd
 from ..base import ValueError_
@@ -20,6 +20,9 @@ __all__ = ["DCASGD", "LARS", "LBSGD", "NAG", "SGD", "SGLD", "Signum", "ccSGD"]
 
 class _MomentumOptimizer(FusedOptimizer):
     """Base of optimizers with momentum; mixed precision has states ``(momentum, weight32)``."""
+
+    _operator_name = "sgd_mom_update"
+    _option_names: ClassVar[tuple[str, ...]] = ("momentum",)
 
     def __init__(self, momentum: float = 0.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -41,10 +44,7 @@ class _MomentumOptimizer(FusedOptimizer):
         return master, inner
 
     def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
-        return ("sgd_update", ()) if state is None else ("sgd_mom_update", (state,))
-
-    def _options(self) -> dict[str, Any]:
-        return {"momentum": self.momentum}
+        return ("sgd_update", ()) if state is None else (self._operator_name, (state,))
 
 
 @register
@@ -60,14 +60,12 @@ class SGD(_MomentumOptimizer):
         As in `Optimizer`.
     """
 
+    _option_names = ("momentum", "lazy_update")
     _on_servers = True
 
     def __init__(self, momentum: float = 0.0, lazy_update: bool = True, **kwargs: Any) -> None:
         super().__init__(momentum, **kwargs)
         self.lazy_update = lazy_update
-
-    def _options(self) -> dict[str, Any]:
-        return {**super()._options(), "lazy_update": self.lazy_update}
 
 
 @register
@@ -88,10 +86,8 @@ class NAG(_MomentumOptimizer):
         As in `Optimizer`.
     """
 
+    _operator_name = "nag_mom_update"
     _on_servers = True
-
-    def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
-        return ("sgd_update", ()) if state is None else ("nag_mom_update", (state,))
 
 
 @register
@@ -275,6 +271,7 @@ class Signum(FusedOptimizer):
         As in `Optimizer`.
     """
 
+    _option_names = ("momentum", "wd_lh")
     _on_servers = True
     _default_rate = 0.01
 
@@ -295,9 +292,6 @@ class Signum(FusedOptimizer):
 
     def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
         return ("signsgd_update", ()) if state is None else ("signum_update", (state,))
-
-    def _options(self) -> dict[str, Any]:
-        return {"momentum": self.momentum, "wd_lh": self.wd_lh}
 
 
 @register
@@ -329,6 +323,8 @@ class DCASGD(FusedOptimizer):
         As in `Optimizer`.
     """
 
+    _option_names = ("momentum", "lamda")
+
     def __init__(self, momentum: float = 0.0, lamda: float = 0.04, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.momentum = momentum
@@ -342,9 +338,6 @@ class DCASGD(FusedOptimizer):
     def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
         mom, previous = state
         return ("_dcasgd_update", (previous,)) if mom is None else ("_dcasgd_mom_update", state)
-
-    def _options(self) -> dict[str, Any]:
-        return {"momentum": self.momentum, "lamda": self.lamda}
 
 
 def _norm(array: NDArray) -> float:
