@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Union
+from typing import Any
 
 from ...base import NotSupportedError, ValueError_
 from ...ndarray import NDArray
 from ..block import HybridBlock
 from ..nn import Activation
-from ..nn.conv_layers import spatial_sizes
+from ..nn.conv_layers import Sizes, spatial_sizes, with_defaults
 from ..parameter import Parameter, ParameterDict
 
 __all__ = ["DeformableConvolution", "ModulatedDeformableConvolution"]
-
-_Sizes = Union[int, Sequence[int]]
 
 
 class DeformableConvolution(HybridBlock):
@@ -55,10 +52,10 @@ class DeformableConvolution(HybridBlock):
     def __init__(
         self,
         channels: int,
-        kernel_size: _Sizes = (1, 1),
-        strides: _Sizes = (1, 1),
-        padding: _Sizes = (0, 0),
-        dilation: _Sizes = (1, 1),
+        kernel_size: Sizes = (1, 1),
+        strides: Sizes = (1, 1),
+        padding: Sizes = (0, 0),
+        dilation: Sizes = (1, 1),
         groups: int = 1,
         num_deformable_group: int = 1,
         layout: str = "NCHW",
@@ -175,36 +172,11 @@ class ModulatedDeformableConvolution(DeformableConvolution):
     """
 
     _values_per_point = 3
-
-    def __init__(
-        self,
-        channels: int,
-        kernel_size: _Sizes = (1, 1),
-        strides: _Sizes = (1, 1),
-        padding: _Sizes = (0, 0),
-        dilation: _Sizes = (1, 1),
-        groups: int = 1,
-        num_deformable_group: int = 1,
-        layout: str = "NCHW",
-        use_bias: bool = True,
-        in_channels: int = 0,
-        activation: str | None = None,
-        weight_initializer: Any = None,
-        bias_initializer: Any = "zeros",
-        offset_weight_initializer: Any = "zeros",
-        offset_bias_initializer: Any = "zeros",
-        offset_use_bias: bool = True,
-        op_name: str = "ModulatedDeformableConvolution",
-        adj: None = None,
-        prefix: str | None = None,
-        params: ParameterDict | None = None,
-    ) -> None:
-        super().__init__(
-            channels, kernel_size, strides, padding, dilation, groups, num_deformable_group, layout,
-            use_bias, in_channels, activation, weight_initializer, bias_initializer,
-            offset_weight_initializer, offset_bias_initializer, offset_use_bias, op_name, adj,
-            prefix, params,
-        )  # fmt: skip
+    __init__ = with_defaults(
+        DeformableConvolution.__init__,
+        "ModulatedDeformableConvolution",
+        op_name="ModulatedDeformableConvolution",
+    )
 
     def _convolve(self, F: Any, x: Any, offset: Any, weight: Any, bias: Any) -> Any:  # noqa: N803
         count = self._num_offsets

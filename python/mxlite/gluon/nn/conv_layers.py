@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Union
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Callable, TypeVar, Union, cast
 
 import numpy as np
 
@@ -31,6 +33,9 @@ __all__ = [
 ]
 
 Sizes = Union[int, Sequence[int]]
+Init = TypeVar("Init", bound=Callable[..., None])
+
+_LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 
 
 def spatial_sizes(layer: str, label: str, value: Sizes, ndim: int) -> tuple[int, ...]:
@@ -52,38 +57,100 @@ def spatial_sizes(layer: str, label: str, value: Sizes, ndim: int) -> tuple[int,
     return sizes
 
 
-class _Conv(HybridBlock):
+def with_defaults(init: Init, owner: str, **defaults: Any) -> Init:
+    """Return a copy of a constructor for the class ``owner``, with other default values."""
+    source: Any = inspect.unwrap(init)
+    copy = FunctionType(source.__code__, source.__globals__, "__init__", None, source.__closure__)
+    copy.__defaults__ = tuple(
+        defaults.get(name, parameter.default)
+        for name, parameter in inspect.signature(source).parameters.items()
+        if parameter.default is not parameter.empty
+    )
+    copy.__annotations__, copy.__qualname__ = source.__annotations__, f"{owner}.__init__"
+    return cast(Init, copy)
+
+
+class SpatialLayer(HybridBlock):
+    """Base of layers that exist for one, two and three spatial dimensions.
+
+    ``class Conv2D(..., ndim=2)`` gets a copy of the constructor whose defaults fit two dimensions,
+    and its docstring is completed from ``_parameters_doc``.
+    """
+
+    _ndim = 0
+    _layouts: tuple[str, ...] = ()
+    _parameters_doc = ""
+    _spread: dict[str, int] = {}  # arguments whose default has one number for each dimension
+
+    def __init_subclass__(cls, ndim: int = 0, **options: Any) -> None:
+        """Adapt constructor and docstring to the number of dimensions."""
+        if ndim:
+            cls._ndim, cls._layouts = ndim, _LAYOUTS[ndim]
+            spread = {name: (n,) * ndim if ndim > 1 else n for name, n in cls._spread.items()}
+            init: Any = cls.__init__
+            own = with_defaults(init, cls.__qualname__, layout=cls._layouts[0], **spread)
+            setattr(cls, "__init__", own)  # noqa: B010 - mypy refuses the assignment
+            layouts = "{" + ", ".join(map(repr, cls._layouts)) + "}"
+            doc = inspect.cleandoc(cls._parameters_doc).format(layouts=layouts, name=cls.__name__)
+            cls.__doc__ = f"{cls.__doc__}\n\n{doc}\n"
+        super().__init_subclass__(**options)
+
+    def _check_layout(self, layout: str) -> None:
+        if layout not in self._layouts:
+            raise ValueError_(
+                f"{type(self).__name__}: layout is {layout!r}, expected "
+                f"{' or '.join(map(repr, self._layouts))}"
+            )
+
+
+class _Conv(SpatialLayer):
     """Base of all convolutions: makes the parameters and calls the operator."""
 
     _node_op = "convolution"
-    _ndim = 0
     _shape_hint = conv_hint
-    _layouts: tuple[str, ...] = ()
     _transposed = False
+    _spread = {"strides": 1, "padding": 0, "output_padding": 0, "dilation": 1}
+    _parameters_doc = """
+        Parameters
+        ----------
+        channels : int
+            Number of output channels.
+        kernel_size, strides, padding, dilation : int or tuple of int
+            One number for all spatial dimensions, or one for each.
+        groups : int
+            Channels are split into so many independent groups.
+        layout : {layouts}
+        activation : str, optional
+            As in `Activation`.
+        use_bias : bool
+        weight_initializer, bias_initializer : Initializer or str
+        in_channels : int
+            0 takes it from the first input.
+
+        Notes
+        -----
+        Matches ``mxnet.gluon.nn.{name}``.
+        """
 
     def __init__(
         self,
         channels: int,
         kernel_size: Sizes,
-        strides: Sizes,
-        padding: Sizes,
-        dilation: Sizes,
-        groups: int,
-        layout: str,
-        activation: str | None,
-        use_bias: bool,
-        weight_initializer: Any,
-        bias_initializer: Any,
-        in_channels: int,
-        output_padding: Sizes | None = None,
+        strides: Sizes = 1,
+        padding: Sizes = 0,
+        dilation: Sizes = 1,
+        groups: int = 1,
+        layout: str = "",
+        activation: str | None = None,
+        use_bias: bool = True,
+        weight_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        in_channels: int = 0,
         **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(**kwargs)
         layer, ndim = type(self).__name__, self._ndim
-        if layout not in self._layouts:
-            raise ValueError_(
-                f"{layer}: layout is {layout!r}, expected {' or '.join(map(repr, self._layouts))}"
-            )
+        self._check_layout(layout)
         for label, number in (("channels", channels), ("groups", groups)):
             if number < 1:
                 raise ValueError_(f"{layer}: {label} is {number}, expected 1 or more")
@@ -104,8 +171,6 @@ class _Conv(HybridBlock):
             "no_bias": not use_bias,
             "layout": layout,
         }
-        if output_padding is not None:
-            self._kwargs["adj"] = spatial_sizes(layer, "output_padding", output_padding, ndim)
         with self.name_scope():
             self.weight = self.params.get(
                 "weight",
@@ -168,184 +233,22 @@ class _Conv(HybridBlock):
         return f"{type(self).__name__}({text})"
 
 
-class Conv1D(_Conv):
-    """Convolution of a sequence.
-
-    Parameters
-    ----------
-    channels : int
-        Number of output channels.
-    kernel_size, strides, padding, dilation : int or tuple of int
-        One number for all spatial dimensions, or one for each.
-    groups : int
-        Channels are split into so many independent groups.
-    layout : {'NCW', 'NWC'}
-    activation : str, optional
-        As in `Activation`.
-    use_bias : bool
-    weight_initializer, bias_initializer : Initializer or str
-    in_channels : int
-        0 takes it from the first input.
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.nn.Conv1D``.
-    """
-
-    _ndim = 1
-    _layouts = ("NCW", "NWC")
-
-    def __init__(
-        self,
-        channels: int,
-        kernel_size: Sizes,
-        strides: Sizes = 1,
-        padding: Sizes = 0,
-        dilation: Sizes = 1,
-        groups: int = 1,
-        layout: str = "NCW",
-        activation: str | None = None,
-        use_bias: bool = True,
-        weight_initializer: Any = None,
-        bias_initializer: Any = "zeros",
-        in_channels: int = 0,
-        **kwargs: Unpack[BlockOptions],
-    ) -> None:
-        super().__init__(
-            channels, kernel_size, strides, padding, dilation, groups, layout, activation,
-            use_bias, weight_initializer, bias_initializer, in_channels,
-            **kwargs,
-        )  # fmt: skip
+class Conv1D(_Conv, ndim=1):
+    """Convolution of a sequence."""
 
 
-class Conv2D(_Conv):
-    """Convolution of an image.
-
-    Parameters
-    ----------
-    channels : int
-        Number of output channels.
-    kernel_size, strides, padding, dilation : int or tuple of int
-        One number for all spatial dimensions, or one for each.
-    groups : int
-        Channels are split into so many independent groups.
-    layout : {'NCHW', 'NHWC'}
-    activation : str, optional
-        As in `Activation`.
-    use_bias : bool
-    weight_initializer, bias_initializer : Initializer or str
-    in_channels : int
-        0 takes it from the first input.
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.nn.Conv2D``.
-    """
-
-    _ndim = 2
-    _layouts = ("NCHW", "NHWC")
-
-    def __init__(
-        self,
-        channels: int,
-        kernel_size: Sizes,
-        strides: Sizes = (1, 1),
-        padding: Sizes = (0, 0),
-        dilation: Sizes = (1, 1),
-        groups: int = 1,
-        layout: str = "NCHW",
-        activation: str | None = None,
-        use_bias: bool = True,
-        weight_initializer: Any = None,
-        bias_initializer: Any = "zeros",
-        in_channels: int = 0,
-        **kwargs: Unpack[BlockOptions],
-    ) -> None:
-        super().__init__(
-            channels, kernel_size, strides, padding, dilation, groups, layout, activation,
-            use_bias, weight_initializer, bias_initializer, in_channels,
-            **kwargs,
-        )  # fmt: skip
+class Conv2D(_Conv, ndim=2):
+    """Convolution of an image."""
 
 
-class Conv3D(_Conv):
-    """Convolution of a volume.
-
-    Parameters
-    ----------
-    channels : int
-        Number of output channels.
-    kernel_size, strides, padding, dilation : int or tuple of int
-        One number for all spatial dimensions, or one for each.
-    groups : int
-        Channels are split into so many independent groups.
-    layout : {'NCDHW', 'NDHWC'}
-    activation : str, optional
-        As in `Activation`.
-    use_bias : bool
-    weight_initializer, bias_initializer : Initializer or str
-    in_channels : int
-        0 takes it from the first input.
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.nn.Conv3D``.
-    """
-
-    _ndim = 3
-    _layouts = ("NCDHW", "NDHWC")
-
-    def __init__(
-        self,
-        channels: int,
-        kernel_size: Sizes,
-        strides: Sizes = (1, 1, 1),
-        padding: Sizes = (0, 0, 0),
-        dilation: Sizes = (1, 1, 1),
-        groups: int = 1,
-        layout: str = "NCDHW",
-        activation: str | None = None,
-        use_bias: bool = True,
-        weight_initializer: Any = None,
-        bias_initializer: Any = "zeros",
-        in_channels: int = 0,
-        **kwargs: Unpack[BlockOptions],
-    ) -> None:
-        super().__init__(
-            channels, kernel_size, strides, padding, dilation, groups, layout, activation,
-            use_bias, weight_initializer, bias_initializer, in_channels,
-            **kwargs,
-        )  # fmt: skip
+class Conv3D(_Conv, ndim=3):
+    """Convolution of a volume."""
 
 
-class Conv1DTranspose(_Conv):
-    """Transposed convolution (the gradient of a convolution) of a sequence.
-
-    Parameters
-    ----------
-    channels : int
-        Number of output channels.
-    kernel_size, strides, padding, output_padding, dilation : int or tuple of int
-        One number for all spatial dimensions, or one for each.
-    groups : int
-        Channels are split into so many independent groups.
-    layout : {'NCW', 'NWC'}
-    activation : str, optional
-        As in `Activation`.
-    use_bias : bool
-    weight_initializer, bias_initializer : Initializer or str
-    in_channels : int
-        0 takes it from the first input.
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.nn.Conv1DTranspose``.
-    """
-
-    _ndim = 1
-    _layouts = ("NCW", "NWC")
+class _ConvTranspose(_Conv):
     _transposed = True
     _node_op = "deconvolution"
+    _parameters_doc = _Conv._parameters_doc.replace("padding, ", "padding, output_padding, ")
 
     def __init__(
         self,
@@ -356,7 +259,7 @@ class Conv1DTranspose(_Conv):
         output_padding: Sizes = 0,
         dilation: Sizes = 1,
         groups: int = 1,
-        layout: str = "NCW",
+        layout: str = "",
         activation: str | None = None,
         use_bias: bool = True,
         weight_initializer: Any = None,
@@ -366,115 +269,23 @@ class Conv1DTranspose(_Conv):
     ) -> None:
         super().__init__(
             channels, kernel_size, strides, padding, dilation, groups, layout, activation,
-            use_bias, weight_initializer, bias_initializer, in_channels, output_padding,
-            **kwargs,
+            use_bias, weight_initializer, bias_initializer, in_channels, **kwargs,
         )  # fmt: skip
+        layer = type(self).__name__
+        adjust = spatial_sizes(layer, "output_padding", output_padding, self._ndim)
+        self._kwargs["adj"] = adjust
 
 
-class Conv2DTranspose(_Conv):
-    """Transposed convolution (the gradient of a convolution) of an image.
-
-    Parameters
-    ----------
-    channels : int
-        Number of output channels.
-    kernel_size, strides, padding, output_padding, dilation : int or tuple of int
-        One number for all spatial dimensions, or one for each.
-    groups : int
-        Channels are split into so many independent groups.
-    layout : {'NCHW', 'NHWC'}
-    activation : str, optional
-        As in `Activation`.
-    use_bias : bool
-    weight_initializer, bias_initializer : Initializer or str
-    in_channels : int
-        0 takes it from the first input.
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.nn.Conv2DTranspose``.
-    """
-
-    _ndim = 2
-    _layouts = ("NCHW", "NHWC")
-    _transposed = True
-    _node_op = "deconvolution"
-
-    def __init__(
-        self,
-        channels: int,
-        kernel_size: Sizes,
-        strides: Sizes = (1, 1),
-        padding: Sizes = (0, 0),
-        output_padding: Sizes = (0, 0),
-        dilation: Sizes = (1, 1),
-        groups: int = 1,
-        layout: str = "NCHW",
-        activation: str | None = None,
-        use_bias: bool = True,
-        weight_initializer: Any = None,
-        bias_initializer: Any = "zeros",
-        in_channels: int = 0,
-        **kwargs: Unpack[BlockOptions],
-    ) -> None:
-        super().__init__(
-            channels, kernel_size, strides, padding, dilation, groups, layout, activation,
-            use_bias, weight_initializer, bias_initializer, in_channels, output_padding,
-            **kwargs,
-        )  # fmt: skip
+class Conv1DTranspose(_ConvTranspose, ndim=1):
+    """Transposed convolution (the gradient of a convolution) of a sequence."""
 
 
-class Conv3DTranspose(_Conv):
-    """Transposed convolution (the gradient of a convolution) of a volume.
+class Conv2DTranspose(_ConvTranspose, ndim=2):
+    """Transposed convolution (the gradient of a convolution) of an image."""
 
-    Parameters
-    ----------
-    channels : int
-        Number of output channels.
-    kernel_size, strides, padding, output_padding, dilation : int or tuple of int
-        One number for all spatial dimensions, or one for each.
-    groups : int
-        Channels are split into so many independent groups.
-    layout : {'NCDHW', 'NDHWC'}
-    activation : str, optional
-        As in `Activation`.
-    use_bias : bool
-    weight_initializer, bias_initializer : Initializer or str
-    in_channels : int
-        0 takes it from the first input.
 
-    Notes
-    -----
-    Matches ``mxnet.gluon.nn.Conv3DTranspose``.
-    """
-
-    _ndim = 3
-    _layouts = ("NCDHW", "NDHWC")
-    _transposed = True
-    _node_op = "deconvolution"
-
-    def __init__(
-        self,
-        channels: int,
-        kernel_size: Sizes,
-        strides: Sizes = (1, 1, 1),
-        padding: Sizes = (0, 0, 0),
-        output_padding: Sizes = (0, 0, 0),
-        dilation: Sizes = (1, 1, 1),
-        groups: int = 1,
-        layout: str = "NCDHW",
-        activation: str | None = None,
-        use_bias: bool = True,
-        weight_initializer: Any = None,
-        bias_initializer: Any = "zeros",
-        in_channels: int = 0,
-        **kwargs: Unpack[BlockOptions],
-    ) -> None:
-        super().__init__(
-            channels, kernel_size, strides, padding, dilation, groups, layout, activation,
-            use_bias, weight_initializer, bias_initializer, in_channels, output_padding,
-            **kwargs,
-        )  # fmt: skip
+class Conv3DTranspose(_ConvTranspose, ndim=3):
+    """Transposed convolution (the gradient of a convolution) of a volume."""
 
 
 if not TYPE_CHECKING:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...base import ShapeError, ValueError_
+from ...base import ShapeError
 from ...ndarray import NDArray
 from ..block import HybridBlock
-from .conv_layers import Sizes, spatial_sizes
+from .conv_layers import Sizes, SpatialLayer, spatial_sizes
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -31,13 +31,22 @@ __all__ = [
 ]
 
 
-class _Pooling(HybridBlock):
+class _Pooling(SpatialLayer):
     """Base of all pooling layers: keeps the options and calls the operator."""
 
     _node_op = "pooling"
-    _ndim = 0
-    _layouts: tuple[str, ...] = ()
     _pool_type = "max"
+    _spread = {"pool_size": 2}
+    _parameters_doc = """
+        Parameters
+        ----------
+        pool_size, padding : int or tuple of int
+        strides : int or tuple of int, optional
+            Default is ``pool_size``.
+        layout : {layouts}
+        ceil_mode : bool
+            Round the output's size up.
+        """
 
     def __init__(
         self,
@@ -52,10 +61,7 @@ class _Pooling(HybridBlock):
     ) -> None:
         super().__init__(**kwargs)
         layer, ndim = type(self).__name__, self._ndim
-        if layout not in self._layouts:
-            raise ValueError_(
-                f"{layer}: layout is {layout!r}, expected {' or '.join(map(repr, self._layouts))}"
-            )
+        self._check_layout(layout)
         strides = pool_size if strides is None else strides
         self._kwargs: dict[str, Any] = {
             "kernel": spatial_sizes(layer, "pool_size", pool_size, ndim),
@@ -86,119 +92,56 @@ class _Pooling(HybridBlock):
         )
 
 
-class MaxPool1D(_Pooling):
-    """The largest value of each window of a sequence.
+class _MaxPool(_Pooling):
+    def __init__(
+        self,
+        pool_size: Sizes = 2,
+        strides: Sizes | None = None,
+        padding: Sizes = 0,
+        layout: str = "",
+        ceil_mode: bool = False,
+        **kwargs: Unpack[BlockOptions],
+    ) -> None:
+        super().__init__(pool_size, strides, padding, ceil_mode, False, layout, **kwargs)
 
-    Parameters
-    ----------
-    pool_size, padding : int or tuple of int
-    strides : int or tuple of int, optional
-        Default is ``pool_size``.
-    layout : {'NCW', 'NWC'}
-    ceil_mode : bool
-        Round the output's size up.
-    """
 
-    _ndim = 1
-    _layouts = ("NCW", "NWC")
-    _pool_type = "max"
+class MaxPool1D(_MaxPool, ndim=1):
+    """The largest value of each window of a sequence."""
+
+
+class MaxPool2D(_MaxPool, ndim=2):
+    """The largest value of each window of an image."""
+
+
+class MaxPool3D(_Pooling, ndim=3):
+    """The largest value of each window of a volume."""
 
     def __init__(
         self,
         pool_size: Sizes = 2,
         strides: Sizes | None = None,
         padding: Sizes = 0,
-        layout: str = "NCW",
         ceil_mode: bool = False,
+        layout: str = "",
         **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(pool_size, strides, padding, ceil_mode, False, layout, **kwargs)
 
 
-class MaxPool2D(_Pooling):
-    """The largest value of each window of an image.
-
-    Parameters
-    ----------
-    pool_size, padding : int or tuple of int
-    strides : int or tuple of int, optional
-        Default is ``pool_size``.
-    layout : {'NCHW', 'NHWC'}
-    ceil_mode : bool
-        Round the output's size up.
-    """
-
-    _ndim = 2
-    _layouts = ("NCHW", "NHWC")
-    _pool_type = "max"
-
-    def __init__(
-        self,
-        pool_size: Sizes = (2, 2),
-        strides: Sizes | None = None,
-        padding: Sizes = 0,
-        layout: str = "NCHW",
-        ceil_mode: bool = False,
-        **kwargs: Unpack[BlockOptions],
-    ) -> None:
-        super().__init__(pool_size, strides, padding, ceil_mode, False, layout, **kwargs)
-
-
-class MaxPool3D(_Pooling):
-    """The largest value of each window of a volume.
-
-    Parameters
-    ----------
-    pool_size, padding : int or tuple of int
-    strides : int or tuple of int, optional
-        Default is ``pool_size``.
-    layout : {'NCDHW', 'NDHWC'}
-    ceil_mode : bool
-        Round the output's size up.
-    """
-
-    _ndim = 3
-    _layouts = ("NCDHW", "NDHWC")
-    _pool_type = "max"
-
-    def __init__(
-        self,
-        pool_size: Sizes = (2, 2, 2),
-        strides: Sizes | None = None,
-        padding: Sizes = 0,
-        ceil_mode: bool = False,
-        layout: str = "NCDHW",
-        **kwargs: Unpack[BlockOptions],
-    ) -> None:
-        super().__init__(pool_size, strides, padding, ceil_mode, False, layout, **kwargs)
-
-
-class AvgPool1D(_Pooling):
-    """The mean of each window of a sequence.
-
-    Parameters
-    ----------
-    pool_size, padding : int or tuple of int
-    strides : int or tuple of int, optional
-        Default is ``pool_size``.
-    layout : {'NCW', 'NWC'}
-    ceil_mode : bool
-        Round the output's size up.
-    count_include_pad : bool
-        Whether padding counts as zeros in the mean.
-    """
-
-    _ndim = 1
-    _layouts = ("NCW", "NWC")
+class _AvgPool(_Pooling):
     _pool_type = "avg"
+    _parameters_doc = f"""{_Pooling._parameters_doc.rstrip()}
+        count_include_pad : bool
+            Whether padding counts as zeros in the mean.
+        """
 
     def __init__(
         self,
         pool_size: Sizes = 2,
         strides: Sizes | None = None,
         padding: Sizes = 0,
-        layout: str = "NCW",
         ceil_mode: bool = False,
+        layout: str = "",
         count_include_pad: bool = True,
         **kwargs: Unpack[BlockOptions],
     ) -> None:
@@ -207,144 +150,83 @@ class AvgPool1D(_Pooling):
         )
 
 
-class AvgPool2D(_Pooling):
-    """The mean of each window of an image.
-
-    Parameters
-    ----------
-    pool_size, padding : int or tuple of int
-    strides : int or tuple of int, optional
-        Default is ``pool_size``.
-    layout : {'NCHW', 'NHWC'}
-    ceil_mode : bool
-        Round the output's size up.
-    count_include_pad : bool
-        Whether padding counts as zeros in the mean.
-    """
-
-    _ndim = 2
-    _layouts = ("NCHW", "NHWC")
-    _pool_type = "avg"
+class AvgPool1D(_AvgPool, ndim=1):
+    """The mean of each window of a sequence."""
 
     def __init__(
         self,
-        pool_size: Sizes = (2, 2),
+        pool_size: Sizes = 2,
         strides: Sizes | None = None,
         padding: Sizes = 0,
+        layout: str = "",
         ceil_mode: bool = False,
-        layout: str = "NCHW",
         count_include_pad: bool = True,
         **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(
-            pool_size, strides, padding, ceil_mode, False, layout, count_include_pad, **kwargs
+            pool_size, strides, padding, ceil_mode, layout, count_include_pad, **kwargs
         )
 
 
-class AvgPool3D(_Pooling):
-    """The mean of each window of a volume.
+class AvgPool2D(_AvgPool, ndim=2):
+    """The mean of each window of an image."""
 
+
+class AvgPool3D(_AvgPool, ndim=3):
+    """The mean of each window of a volume."""
+
+
+_GLOBAL_DOC = """
     Parameters
     ----------
-    pool_size, padding : int or tuple of int
-    strides : int or tuple of int, optional
-        Default is ``pool_size``.
-    layout : {'NCDHW', 'NDHWC'}
-    ceil_mode : bool
-        Round the output's size up.
-    count_include_pad : bool
-        Whether padding counts as zeros in the mean.
+    layout : {layouts}
     """
 
-    _ndim = 3
-    _layouts = ("NCDHW", "NDHWC")
-    _pool_type = "avg"
 
-    def __init__(
-        self,
-        pool_size: Sizes = (2, 2, 2),
-        strides: Sizes | None = None,
-        padding: Sizes = 0,
-        ceil_mode: bool = False,
-        layout: str = "NCDHW",
-        count_include_pad: bool = True,
-        **kwargs: Unpack[BlockOptions],
-    ) -> None:
-        super().__init__(
-            pool_size, strides, padding, ceil_mode, False, layout, count_include_pad, **kwargs
-        )
+def _global_init(self: _Pooling, layout: str = "", **kwargs: Unpack[BlockOptions]) -> None:
+    _Pooling.__init__(self, 1, None, 0, True, True, layout, **kwargs)
 
 
-class GlobalMaxPool1D(MaxPool1D):
-    """The largest value of all positions of a sequence.
+class GlobalMaxPool1D(MaxPool1D, ndim=1):
+    """The largest value of all positions of a sequence."""
 
-    Parameters
-    ----------
-    layout : {'NCW', 'NWC'}
-    """
-
-    def __init__(self, layout: str = "NCW", **kwargs: Unpack[BlockOptions]) -> None:
-        _Pooling.__init__(self, 1, None, 0, True, True, layout, **kwargs)
+    _parameters_doc = _GLOBAL_DOC
+    __init__ = _global_init
 
 
-class GlobalMaxPool2D(MaxPool2D):
-    """The largest value of all positions of an image.
+class GlobalMaxPool2D(MaxPool2D, ndim=2):
+    """The largest value of all positions of an image."""
 
-    Parameters
-    ----------
-    layout : {'NCHW', 'NHWC'}
-    """
-
-    def __init__(self, layout: str = "NCHW", **kwargs: Unpack[BlockOptions]) -> None:
-        _Pooling.__init__(self, 1, None, 0, True, True, layout, **kwargs)
+    _parameters_doc = _GLOBAL_DOC
+    __init__ = _global_init
 
 
-class GlobalMaxPool3D(MaxPool3D):
-    """The largest value of all positions of a volume.
+class GlobalMaxPool3D(MaxPool3D, ndim=3):
+    """The largest value of all positions of a volume."""
 
-    Parameters
-    ----------
-    layout : {'NCDHW', 'NDHWC'}
-    """
-
-    def __init__(self, layout: str = "NCDHW", **kwargs: Unpack[BlockOptions]) -> None:
-        _Pooling.__init__(self, 1, None, 0, True, True, layout, **kwargs)
+    _parameters_doc = _GLOBAL_DOC
+    __init__ = _global_init
 
 
-class GlobalAvgPool1D(AvgPool1D):
-    """The mean of all positions of a sequence.
+class GlobalAvgPool1D(AvgPool1D, ndim=1):
+    """The mean of all positions of a sequence."""
 
-    Parameters
-    ----------
-    layout : {'NCW', 'NWC'}
-    """
-
-    def __init__(self, layout: str = "NCW", **kwargs: Unpack[BlockOptions]) -> None:
-        _Pooling.__init__(self, 1, None, 0, True, True, layout, **kwargs)
+    _parameters_doc = _GLOBAL_DOC
+    __init__ = _global_init
 
 
-class GlobalAvgPool2D(AvgPool2D):
-    """The mean of all positions of an image.
+class GlobalAvgPool2D(AvgPool2D, ndim=2):
+    """The mean of all positions of an image."""
 
-    Parameters
-    ----------
-    layout : {'NCHW', 'NHWC'}
-    """
-
-    def __init__(self, layout: str = "NCHW", **kwargs: Unpack[BlockOptions]) -> None:
-        _Pooling.__init__(self, 1, None, 0, True, True, layout, **kwargs)
+    _parameters_doc = _GLOBAL_DOC
+    __init__ = _global_init
 
 
-class GlobalAvgPool3D(AvgPool3D):
-    """The mean of all positions of a volume.
+class GlobalAvgPool3D(AvgPool3D, ndim=3):
+    """The mean of all positions of a volume."""
 
-    Parameters
-    ----------
-    layout : {'NCDHW', 'NDHWC'}
-    """
-
-    def __init__(self, layout: str = "NCDHW", **kwargs: Unpack[BlockOptions]) -> None:
-        _Pooling.__init__(self, 1, None, 0, True, True, layout, **kwargs)
+    _parameters_doc = _GLOBAL_DOC
+    __init__ = _global_init
 
 
 class ReflectionPad2D(HybridBlock):
