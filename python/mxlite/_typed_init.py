@@ -7,11 +7,14 @@ import inspect
 import math
 import operator
 from collections.abc import Callable
-from typing import Any
+from types import FunctionType
+from typing import Any, TypeVar, cast
 
 from .base import TypeError_, ValueError_, keywords_of, unknown_keyword
 
-__all__ = ["TypedInit", "check_argument", "check_number", "check_sizes"]
+__all__ = ["TypedInit", "check_argument", "check_number", "check_sizes", "with_defaults"]
+
+Init = TypeVar("Init", bound=Callable[..., None])
 
 
 def check_number(who: str, name: str, value: Any) -> None:
@@ -43,6 +46,19 @@ def check_sizes(who: str, least: int, **sizes: int) -> None:
     for name, size in sizes.items():
         if size < least:
             raise ValueError_(f"{who}: {name} is {size}, expected {least} or more")
+
+
+def with_defaults(init: Init, owner: str, **defaults: Any) -> Init:
+    """Return a copy of a constructor for the class ``owner``, with other default values."""
+    source: Any = inspect.unwrap(init)
+    copy = FunctionType(source.__code__, source.__globals__, "__init__", None, source.__closure__)
+    copy.__defaults__ = tuple(
+        defaults.get(name, parameter.default)
+        for name, parameter in inspect.signature(source).parameters.items()
+        if parameter.default is not parameter.empty
+    )
+    copy.__annotations__, copy.__qualname__ = source.__annotations__, f"{owner}.__init__"
+    return cast(Init, copy)
 
 
 def _is_number(value: Any) -> bool:

@@ -79,10 +79,10 @@ class _BinaryMetric(EvalMetric):
 
     def __init__(
         self,
-        name: str,
-        output_names: Sequence[str] | None,
-        label_names: Sequence[str] | None,
-        average: str,
+        name: str = "",
+        output_names: Sequence[str] | None = None,
+        label_names: Sequence[str] | None = None,
+        average: str = "macro",
     ) -> None:
         if average not in ("macro", "micro"):
             raise ValueError_(
@@ -127,7 +127,7 @@ class _BinaryMetric(EvalMetric):
 
 
 @register
-class F1(_BinaryMetric):
+class F1(_BinaryMetric, default_name="f1"):
     """Harmonic mean of precision and recall of binary classification.
 
     Parameters
@@ -137,21 +137,12 @@ class F1(_BinaryMetric):
         Mean over updates, or one value of all samples.
     """
 
-    def __init__(
-        self,
-        name: str = "f1",
-        output_names: Sequence[str] | None = None,
-        label_names: Sequence[str] | None = None,
-        average: str = "macro",
-    ) -> None:
-        super().__init__(name, output_names, label_names, average)
-
     def _score(self, counts: _BinaryCounts) -> float:
         return counts.f1
 
 
 @register
-class MCC(_BinaryMetric):
+class MCC(_BinaryMetric, default_name="mcc"):
     """Matthews correlation coefficient of binary classification.
 
     Parameters
@@ -160,15 +151,6 @@ class MCC(_BinaryMetric):
     average : {'macro', 'micro'}
         Mean over updates, or one value of all samples.
     """
-
-    def __init__(
-        self,
-        name: str = "mcc",
-        output_names: Sequence[str] | None = None,
-        label_names: Sequence[str] | None = None,
-        average: str = "macro",
-    ) -> None:
-        super().__init__(name, output_names, label_names, average)
 
     def _score(self, counts: _BinaryCounts) -> float:
         return counts.matthews

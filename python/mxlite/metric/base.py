@@ -10,7 +10,7 @@ from typing import Any, Callable
 import numpy as np
 
 from .. import registry as _registry
-from .._typed_init import TypedInit
+from .._typed_init import TypedInit, with_defaults
 from ..base import IndexError_, NeedsInit, ShapeError, TypeError_, ValueError_
 from ..ndarray import NDArray
 from ..ndarray.array_like import host_array
@@ -106,6 +106,13 @@ class EvalMetric(NeedsInit, TypedInit):
     """
 
     _set_by_init = "_kwargs"
+
+    def __init_subclass__(cls, default_name: str = "", **options: Any) -> None:
+        """Give the class a copy of its base's constructor with ``name=default_name``."""
+        if default_name:
+            init: Any = with_defaults(cls.__init__, cls.__qualname__, name=default_name)
+            setattr(cls, "__init__", init)  # noqa: B010 - mypy refuses the assignment
+        super().__init_subclass__(**options)
 
     def __init__(
         self,

@@ -211,7 +211,7 @@ class CrossEntropy(EvalMetric):
 
 @alias("nll_loss")
 @register
-class NegativeLogLikelihood(CrossEntropy):
+class NegativeLogLikelihood(CrossEntropy, default_name="nll-loss"):
     """Mean of ``-log(p + eps)``; `CrossEntropy` under another name.
 
     Parameters
@@ -219,12 +219,3 @@ class NegativeLogLikelihood(CrossEntropy):
     eps : float
     name : str
     """
-
-    def __init__(
-        self,
-        eps: float = 1e-12,
-        name: str = "nll-loss",
-        output_names: Sequence[str] | None = None,
-        label_names: Sequence[str] | None = None,
-    ) -> None:
-        super().__init__(eps, name, output_names, label_names)

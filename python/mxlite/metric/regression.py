@@ -28,7 +28,7 @@ class _MeanOfBatches(EvalMetric):
 
     def __init__(
         self,
-        name: str,
+        name: str = "",
         output_names: Sequence[str] | None = None,
         label_names: Sequence[str] | None = None,
     ) -> None:
@@ -67,7 +67,7 @@ class _MeanOfBatches(EvalMetric):
 
 
 @register
-class MAE(_MeanOfBatches):
+class MAE(_MeanOfBatches, default_name="mae"):
     """Mean absolute error, averaged over batches.
 
     Parameters
@@ -75,20 +75,12 @@ class MAE(_MeanOfBatches):
     name : str
     """
 
-    def __init__(
-        self,
-        name: str = "mae",
-        output_names: Sequence[str] | None = None,
-        label_names: Sequence[str] | None = None,
-    ) -> None:
-        super().__init__(name, output_names, label_names)
-
     def _score(self, difference: np.ndarray[Any, Any]) -> float:
         return float(np.abs(difference).mean())
 
 
 @register
-class MSE(_MeanOfBatches):
+class MSE(_MeanOfBatches, default_name="mse"):
     """Mean squared error, averaged over batches.
 
     Parameters
@@ -96,34 +88,18 @@ class MSE(_MeanOfBatches):
     name : str
     """
 
-    def __init__(
-        self,
-        name: str = "mse",
-        output_names: Sequence[str] | None = None,
-        label_names: Sequence[str] | None = None,
-    ) -> None:
-        super().__init__(name, output_names, label_names)
-
     def _score(self, difference: np.ndarray[Any, Any]) -> float:
         return float((difference**2.0).mean())
 
 
 @register
-class RMSE(_MeanOfBatches):
+class RMSE(_MeanOfBatches, default_name="rmse"):
     """Root mean squared error, averaged over batches.
 
     Parameters
     ----------
     name : str
     """
-
-    def __init__(
-        self,
-        name: str = "rmse",
-        output_names: Sequence[str] | None = None,
-        label_names: Sequence[str] | None = None,
-    ) -> None:
-        super().__init__(name, output_names, label_names)
 
     def _score(self, difference: np.ndarray[Any, Any]) -> float:
         return float(np.sqrt((difference**2.0).mean()))
@@ -225,26 +201,10 @@ class Loss(EvalMetric):
 
 
 @register
-class Torch(Loss):
+class Torch(Loss, default_name="torch"):
     """`Loss` under the name ``torch``."""
-
-    def __init__(
-        self,
-        name: str = "torch",
-        output_names: Sequence[str] | None = None,
-        label_names: Sequence[str] | None = None,
-    ) -> None:
-        super().__init__(name, output_names, label_names)
 
 
 @register
-class Caffe(Loss):
+class Caffe(Loss, default_name="caffe"):
     """`Loss` under the name ``caffe``."""
-
-    def __init__(
-        self,
-        name: str = "caffe",
-        output_names: Sequence[str] | None = None,
-        label_names: Sequence[str] | None = None,
-    ) -> None:
-        super().__init__(name, output_names, label_names)

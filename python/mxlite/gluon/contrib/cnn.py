@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..._typed_init import with_defaults
 from ...base import NotSupportedError, ValueError_
 from ...ndarray import NDArray
 from ..block import HybridBlock
 from ..nn import Activation
-from ..nn.conv_layers import Sizes, spatial_sizes, with_defaults
+from ..nn.conv_layers import Sizes, spatial_sizes
 from ..parameter import Parameter, ParameterDict
 
 __all__ = ["DeformableConvolution", "ModulatedDeformableConvolution"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Sequence
-from types import FunctionType
-from typing import TYPE_CHECKING, Any, Callable, TypeVar, Union, cast
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
 from ..._names_1x import attributes as _attributes
+from ..._typed_init import with_defaults
 from ...base import ShapeError, TypeError_, ValueError_
 from ...ndarray import NDArray
 from ..block import HybridBlock
@@ -33,7 +33,6 @@ __all__ = [
 ]
 
 Sizes = Union[int, Sequence[int]]
-Init = TypeVar("Init", bound=Callable[..., None])
 
 _LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 
@@ -55,19 +54,6 @@ def spatial_sizes(layer: str, label: str, value: Sizes, ndim: int) -> tuple[int,
             f"{layer}: {label} is {value!r}, expected a number or a tuple of {ndim} numbers"
         )
     return sizes
-
-
-def with_defaults(init: Init, owner: str, **defaults: Any) -> Init:
-    """Return a copy of a constructor for the class ``owner``, with other default values."""
-    source: Any = inspect.unwrap(init)
-    copy = FunctionType(source.__code__, source.__globals__, "__init__", None, source.__closure__)
-    copy.__defaults__ = tuple(
-        defaults.get(name, parameter.default)
-        for name, parameter in inspect.signature(source).parameters.items()
-        if parameter.default is not parameter.empty
-    )
-    copy.__annotations__, copy.__qualname__ = source.__annotations__, f"{owner}.__init__"
-    return cast(Init, copy)
 
 
 class SpatialLayer(HybridBlock):
