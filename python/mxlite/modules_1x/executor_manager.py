@@ -83,6 +83,8 @@ def _load_label(batch: Any, targets: Sequence[Any]) -> None:
 class DataParallelExecutorGroup:
     """One executor on each context for its part of a batch.
 
+    Matches ``mxnet.executor_manager.DataParallelExecutorGroup``.
+
     Parameters
     ----------
     sym : Symbol
@@ -94,10 +96,6 @@ class DataParallelExecutorGroup:
         Iterator that has names, shapes and types of data and labels.
     shared_group : DataParallelExecutorGroup, optional
         Group whose parameters are used.
-
-    Notes
-    -----
-    Matches ``mxnet.executor_manager.DataParallelExecutorGroup``.
     """
 
     def __init__(
@@ -194,6 +192,8 @@ class DataParallelExecutorGroup:
 class DataParallelExecutorManager:
     """The executor groups of a training: one, or one for each bucket key.
 
+    Matches ``mxnet.executor_manager.DataParallelExecutorManager``.
+
     Parameters
     ----------
     symbol : Symbol
@@ -205,10 +205,6 @@ class DataParallelExecutorManager:
     logger : logging.Logger, optional
     sym_gen : callable, optional
         Gives the symbol of a bucket key.
-
-    Notes
-    -----
-    Matches ``mxnet.executor_manager.DataParallelExecutorManager``.
     """
 
     def __init__(

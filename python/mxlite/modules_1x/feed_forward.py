@@ -40,6 +40,8 @@ def _call(callbacks: Any, *args: Any) -> None:
 class FeedForward:
     """A symbol with parameters that trains itself.
 
+    Matches ``mxnet.model.FeedForward``, which is deprecated there too: use `Module`.
+
     Parameters
     ----------
     symbol : Symbol or callable
@@ -59,10 +61,6 @@ class FeedForward:
     begin_epoch : int
     **kwargs
         Arguments of the optimizer.
-
-    Notes
-    -----
-    Matches ``mxnet.model.FeedForward``, which is deprecated there too: use `Module`.
     """
 
     def __init__(

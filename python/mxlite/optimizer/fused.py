@@ -135,8 +135,6 @@ class FusedOptimizer(Optimizer):
     together, at most ``aggregate_num`` in one call. A subclass that overrides ``update`` or
     ``update_multi_precision`` gets one weight at a time.
 
-    Notes
-    -----
     ``aggregate_num`` is 64, or the variable ``MXNET_OPTIMIZER_AGGREGATION_SIZE`` when the optimizer
     is made; 1 updates each weight by a call of its own. Results do not depend on it.
     """

@@ -28,6 +28,8 @@ class SchedulerSetError(ValueError_, UserWarning):
 class Optimizer(NeedsInit, TypedInit, Settling):
     """Base of the optimizers.
 
+    Matches ``mxnet.optimizer.Optimizer``.
+
     Parameters
     ----------
     rescale_grad : float
@@ -49,10 +51,6 @@ class Optimizer(NeedsInit, TypedInit, Settling):
         Keep a float32 copy of half-precision weights.
     param_dict : dict of int to Parameter, optional
         Parameters whose ``lr_mult`` and ``wd_mult`` are used.
-
-    Notes
-    -----
-    Matches ``mxnet.optimizer.Optimizer``.
     """
 
     _set_by_init = "rescale_grad"

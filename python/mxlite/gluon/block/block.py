@@ -41,16 +41,14 @@ class Block(NeedsInit, TypedInit):
 
     Assigning a Block or a Parameter to an attribute registers it.
 
+    Matches ``mxnet.gluon.Block``.
+
     Parameters
     ----------
     prefix : str, optional
         Prefix of the parameter names; default is the class name and a counter.
     params : ParameterDict, optional
         Parameters to share with another block: ``other.params`` or ``other.collect_params()``.
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.Block``.
     """
 
     _set_by_init = "_forward_pre_hooks"
@@ -172,16 +170,14 @@ class Block(NeedsInit, TypedInit):
     def save_parameters(self, filename: str | os.PathLike[str], deduplicate: bool = False) -> None:
         """Save all parameters under their structural names.
 
+        Matches ``mxnet.gluon.Block.save_parameters``; 1.9.1 reads the file.
+
         Parameters
         ----------
         filename : str or path
             Replaced only after everything was written.
         deduplicate : bool
             Save a shared parameter once.
-
-        Notes
-        -----
-        Matches ``mxnet.gluon.Block.save_parameters``; 1.9.1 reads the file.
         """
         params = self._collect_params_with_prefix()
         if deduplicate:
@@ -372,6 +368,9 @@ class Block(NeedsInit, TypedInit):
         From then on the block and its children run operator by operator, hybridized or not, unless
         they are part of a hybridized block that has no hook.
 
+        Matches ``mxnet.gluon.Block.register_op_hook``, which calls hooks of hybridized blocks only,
+        with bytes and handles; operators of backward are not shown.
+
         Parameters
         ----------
         callback : callable
@@ -379,11 +378,6 @@ class Block(NeedsInit, TypedInit):
             the calls.
         monitor_all : bool
             Call it for inputs as well, before the outputs.
-
-        Notes
-        -----
-        Matches ``mxnet.gluon.Block.register_op_hook``, which calls hooks of hybridized blocks only,
-        with bytes and handles; operators of backward are not shown.
         """
         for child in self._children.values():
             child.register_op_hook(callback, monitor_all)
@@ -505,6 +499,11 @@ class Block(NeedsInit, TypedInit):
         running statistics again. Works for hybridized blocks, parts of a hybridized block and
         eager blocks, and inside other blocks with checkpoints.
 
+        Forward must compute the same values both times: it may use random operators of mxlite,
+        but no random numbers of Python or NumPy, and it must not change attributes that it reads.
+        Hooks of children are called both times. Inputs and parameters must not change before
+        backward; otherwise backward raises.
+
         Parameters
         ----------
         active : bool
@@ -514,13 +513,6 @@ class Block(NeedsInit, TypedInit):
         -------
         Block
             This block.
-
-        Notes
-        -----
-        Forward must compute the same values both times: it may use random operators of mxlite,
-        but no random numbers of Python or NumPy, and it must not change attributes that it reads.
-        Hooks of children are called both times. Inputs and parameters must not change before
-        backward; otherwise backward raises.
         """
         self._checkpointed = bool(active)
         self._bindings.expire(retrace=True)

@@ -21,8 +21,6 @@ Format = Union[int, list[Any]]
 def flatten(args: Any, inout_str: str) -> tuple[list[Any], Format]:
     """Return the leaves of nested lists of arrays or symbols, and their format.
 
-    Notes
-    -----
     Matches ``mxnet.gluon.block._flatten``.
     """
     if isinstance(args, NDArray):
@@ -48,8 +46,6 @@ def flatten(args: Any, inout_str: str) -> tuple[list[Any], Format]:
 def regroup(args: Any, fmt: Format) -> Any:
     """Nest the leaves from `flatten` again.
 
-    Notes
-    -----
     Matches ``mxnet.gluon.block._regroup``.
     """
     flat = list(args)

@@ -18,8 +18,6 @@ _ids = itertools.count()
 class HookHandle:
     """Removes a hook: by `detach`, or at the end of a ``with`` block.
 
-    Notes
-    -----
     Matches ``mxnet.gluon.utils.HookHandle``.
     """
 

@@ -51,15 +51,13 @@ class HybridBlock(Block):
     and ``F`` is ``mx.nd``, or ``mx.sym`` while the block is traced or called with symbols, or
     ``forward(x, *args)``, which asks ``self.weight.data()``.
 
+    Matches ``mxnet.gluon.HybridBlock``.
+
     Parameters
     ----------
     prefix : str, optional
     params : ParameterDict, optional
         As in `Block`.
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.HybridBlock``.
     """
 
     # Name hint of the operator whose node is named "fwd" in symbols, as in the layers of 1.x.
@@ -440,6 +438,10 @@ class HybridBlock(Block):
     ) -> tuple[str, str | None]:
         """Write the network as ``<path>-symbol.json`` and ``<path>-<epoch>.params``.
 
+        Matches ``mxnet.gluon.HybridBlock.export``; 1.9.1 and `SymbolBlock.imports` read the files.
+        Inputs are called ``data``, or ``data0``, ``data1``, ... A forward that looks at shapes is
+        written for the shapes of its last call, and the loaded network refuses other shapes.
+
         Parameters
         ----------
         path : str
@@ -462,12 +464,6 @@ class HybridBlock(Block):
         NotSupportedError
             If forward reads values, or uses operators that symbol files do not support; the error
             names the line of the user's code.
-
-        Notes
-        -----
-        Matches ``mxnet.gluon.HybridBlock.export``; 1.9.1 and `SymbolBlock.imports` read the files.
-        Inputs are called ``data``, or ``data0``, ``data1``, ... A forward that looks at shapes is
-        written for the shapes of its last call, and the loaded network refuses other shapes.
         """
         return exporting.export(self, path, epoch, remove_amp_cast)
 

@@ -38,6 +38,9 @@ def _saved_names(param_file: str | os.PathLike[str] | None) -> set[str]:
 class SymbolBlock(HybridBlock):
     """A block that computes a symbol.
 
+    Matches ``mxnet.gluon.SymbolBlock``. It runs as a compiled graph unless ``hybridize(False)`` is
+    called.
+
     Parameters
     ----------
     outputs : Symbol or list of Symbol
@@ -58,11 +61,6 @@ class SymbolBlock(HybridBlock):
     >>> internals = net(mx.sym.var("data")).get_internals()
     >>> features = SymbolBlock(internals["flatten0_output"], mx.sym.var("data"),
     ...                        params=net.collect_params())
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.SymbolBlock``. It runs as a compiled graph unless ``hybridize(False)`` is
-    called.
     """
 
     def __init__(

@@ -18,6 +18,8 @@ __all__ = ["DeformableConvolution", "ModulatedDeformableConvolution"]
 class DeformableConvolution(HybridBlock):
     """2-D convolution that samples its input at offsets computed by another convolution.
 
+    Matches ``mxnet.gluon.contrib.cnn.DeformableConvolution`` (Dai et al., 2017).
+
     Parameters
     ----------
     channels : int
@@ -42,10 +44,6 @@ class DeformableConvolution(HybridBlock):
         Not supported.
     prefix, params
         As in `Block`.
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.contrib.cnn.DeformableConvolution`` (Dai et al., 2017).
     """
 
     _values_per_point = 2  # channels per point of the convolution that computes offsets
@@ -167,8 +165,6 @@ class ModulatedDeformableConvolution(DeformableConvolution):
 
     The arguments are those of `DeformableConvolution`.
 
-    Notes
-    -----
     Matches ``mxnet.gluon.contrib.cnn.ModulatedDeformableConvolution`` (Dai et al., 2018).
     """
 

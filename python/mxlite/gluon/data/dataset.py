@@ -18,8 +18,6 @@ __all__ = ["ArrayDataset", "Dataset", "RecordFileDataset", "SimpleDataset"]
 class Dataset:
     """Base of the data sets: defines ``__getitem__`` and ``__len__``.
 
-    Notes
-    -----
     Matches ``mxnet.gluon.data.Dataset``.
     """
 
@@ -186,6 +184,9 @@ class ArrayDataset(Dataset):
 class RecordFileDataset(Dataset):
     """The records of a record file, as bytes.
 
+    Matches ``mxnet.gluon.data.RecordFileDataset``. Each process and each pickled copy opens the
+    file for itself.
+
     Parameters
     ----------
     filename : str
@@ -195,11 +196,6 @@ class RecordFileDataset(Dataset):
     ------
     MissingFileError
         If one of the two files does not exist.
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.data.RecordFileDataset``. Each process and each pickled copy opens the
-    file for itself.
     """
 
     def __init__(self, filename: str) -> None:

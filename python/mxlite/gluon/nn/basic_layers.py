@@ -42,6 +42,8 @@ __all__ = [
 class Dense(HybridBlock):
     """Fully connected layer: ``activation(x @ weight.T + bias)``.
 
+    The weight has shape ``(units, in_units)``. Matches ``mxnet.gluon.nn.Dense``.
+
     Parameters
     ----------
     units : int
@@ -56,10 +58,6 @@ class Dense(HybridBlock):
     weight_initializer, bias_initializer : Initializer or str
     in_units : int
         Size of the input; 0 takes it from the first input.
-
-    Notes
-    -----
-    The weight has shape ``(units, in_units)``. Matches ``mxnet.gluon.nn.Dense``.
     """
 
     _node_op = "fullyconnected"

@@ -144,6 +144,8 @@ class BatchNorm(_BatchNorm):
     Statistics are those of the batch while training, else the running ones, which follow as
     ``running * momentum + batch * (1 - momentum)``.
 
+    Matches ``mxnet.gluon.nn.BatchNorm``.
+
     Parameters
     ----------
     axis : int
@@ -158,10 +160,6 @@ class BatchNorm(_BatchNorm):
     running_mean_initializer, running_variance_initializer : Initializer or str
     in_channels : int
         0 takes it from the first input.
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.nn.BatchNorm``.
     """
 
 
@@ -215,6 +213,8 @@ class LayerNorm(_NormLayer):
 class GroupNorm(_NormLayer):
     """Normalize groups of channels of each sample (Wu and He, 2018).
 
+    There is one gamma and one beta for each group, as in MXNet 1.9.1.
+
     Parameters
     ----------
     num_groups : int
@@ -222,10 +222,6 @@ class GroupNorm(_NormLayer):
     center, scale : bool
         Whether beta and gamma are learned.
     beta_initializer, gamma_initializer : Initializer or str
-
-    Notes
-    -----
-    There is one gamma and one beta for each group, as in MXNet 1.9.1.
     """
 
     def __init__(

@@ -88,6 +88,10 @@ def _as_context_list(ctx: Context | Sequence[Context] | None) -> list[Context]:
 class Parameter(TypedInit):
     """A named array, one copy per context, with its gradient.
 
+    Matches ``mxnet.gluon.Parameter``, which has no ``shard``. Initialization, loading and saving
+    of a sharded parameter need all ranks of the process set: they make these calls in the same
+    order. Files hold the whole array.
+
     Parameters
     ----------
     name : str
@@ -115,12 +119,6 @@ class Parameter(TypedInit):
         until the parameter is initialized.
     allow_uneven : bool
         Accept an axis that does not divide evenly; the first ranks then have one index more.
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.Parameter``, which has no ``shard``. Initialization, loading and saving
-    of a sharded parameter need all ranks of the process set: they make these calls in the same
-    order. Files hold the whole array.
     """
 
     # True if all ranks with a shard compute the same loss; their gradients are not summed.
@@ -887,15 +885,13 @@ class Parameter(TypedInit):
 class Constant(Parameter):
     """A parameter with a fixed value and no gradient.
 
+    Matches ``mxnet.gluon.Constant``.
+
     Parameters
     ----------
     name : str
     value : NDArray or array-like
         The value; its type becomes the parameter's (float32 for lists).
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.Constant``.
     """
 
     def __init__(self, name: str, value: Any) -> None:

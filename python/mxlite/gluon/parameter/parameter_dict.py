@@ -30,16 +30,14 @@ __all__ = ["MissingParameterError", "ParameterDict", "ParameterNameError"]
 class ParameterDict:
     """Parameters by full name.
 
+    Matches ``mxnet.gluon.ParameterDict``.
+
     Parameters
     ----------
     prefix : str
         Text before the name given to `get`.
     shared : ParameterDict, optional
         Parameters among which `get` looks first.
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.ParameterDict``.
     """
 
     def __init__(self, prefix: str = "", shared: ParameterDict | None = None) -> None:

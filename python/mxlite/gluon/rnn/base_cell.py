@@ -20,16 +20,14 @@ _NAMED_ACTIVATIONS = ("tanh", "relu", "sigmoid", "softsign")
 class RecurrentCell(Block):
     """One step of a recurrent network: ``output, states = cell(input, states)``.
 
+    Matches ``mxnet.gluon.rnn.RecurrentCell``. Define ``state_info`` and ``forward`` (or
+    ``hybrid_forward``).
+
     Parameters
     ----------
     prefix : str, optional
     params : ParameterDict, optional
         As in `Block`.
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.rnn.RecurrentCell``. Define ``state_info`` and ``forward`` (or
-    ``hybrid_forward``).
     """
 
     def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
@@ -199,14 +197,12 @@ class RecurrentCell(Block):
 class HybridRecurrentCell(RecurrentCell, HybridBlock):
     """A recurrent cell that can be hybridized.
 
+    Matches ``mxnet.gluon.rnn.HybridRecurrentCell``; define ``hybrid_forward(F, x, states, ...)``.
+
     Parameters
     ----------
     prefix : str, optional
     params : ParameterDict, optional
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.rnn.HybridRecurrentCell``; define ``hybrid_forward(F, x, states, ...)``.
     """
 
 

@@ -74,6 +74,8 @@ def _initializers(i2h_weight: Any, h2h_weight: Any, i2h_bias: Any, h2h_bias: Any
 class RNNCell(_DenseCell):
     """``h' = activation(W x + b + R h + c)``.
 
+    Matches ``mxnet.gluon.rnn.RNNCell``: input (batch, input_size), one state (batch, hidden_size).
+
     Parameters
     ----------
     hidden_size : int
@@ -84,10 +86,6 @@ class RNNCell(_DenseCell):
         0: found at the first call.
     prefix : str, optional
     params : ParameterDict, optional
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.rnn.RNNCell``: input (batch, input_size), one state (batch, hidden_size).
     """
 
     def __init__(
@@ -139,6 +137,9 @@ class RNNCell(_DenseCell):
 class LSTMCell(_DenseCell):
     """Long short-term memory: gates i, f, g, o; ``c' = f * c + i * g``, ``h' = o * tanh(c')``.
 
+    Matches ``mxnet.gluon.rnn.LSTMCell``: input (batch, input_size), states h and c
+    (batch, hidden_size).
+
     Parameters
     ----------
     hidden_size : int
@@ -150,11 +151,6 @@ class LSTMCell(_DenseCell):
     params : ParameterDict, optional
     activation, recurrent_activation : str or HybridBlock
         Activations of g and c'; of the gates i, f and o.
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.rnn.LSTMCell``: input (batch, input_size), states h and c
-    (batch, hidden_size).
     """
 
     _gates = 4
@@ -241,6 +237,8 @@ class GRUCell(_DenseCell):
 
     Gates r and z; ``n = tanh(W x + b + r * (R h + c))``.
 
+    Matches ``mxnet.gluon.rnn.GRUCell``: input (batch, input_size), one state (batch, hidden_size).
+
     Parameters
     ----------
     hidden_size : int
@@ -250,10 +248,6 @@ class GRUCell(_DenseCell):
         0: found at the first call.
     prefix : str, optional
     params : ParameterDict, optional
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.rnn.GRUCell``: input (batch, input_size), one state (batch, hidden_size).
     """
 
     _gates = 3

@@ -30,14 +30,12 @@ __all__ = ["BidirectionalCell", "HybridSequentialRNNCell", "SequentialRNNCell"]
 class SequentialRNNCell(RecurrentCell):
     """Cells on top of each other; the states are those of all cells in order.
 
+    Matches ``mxnet.gluon.rnn.SequentialRNNCell``.
+
     Parameters
     ----------
     prefix : str, optional
     params : ParameterDict, optional
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.rnn.SequentialRNNCell``.
     """
 
     def __repr__(self) -> str:
@@ -122,19 +120,19 @@ class SequentialRNNCell(RecurrentCell):
 class HybridSequentialRNNCell(SequentialRNNCell, HybridRecurrentCell):
     """A `SequentialRNNCell` of hybrid cells, which can be hybridized.
 
+    Matches ``mxnet.gluon.rnn.HybridSequentialRNNCell``.
+
     Parameters
     ----------
     prefix : str, optional
     params : ParameterDict, optional
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.rnn.HybridSequentialRNNCell``.
     """
 
 
 class BidirectionalCell(HybridRecurrentCell):
     """One cell over the sequence and one over the reversed sequence; their outputs are joined.
+
+    Matches ``mxnet.gluon.rnn.BidirectionalCell``. It cannot be stepped, only unrolled.
 
     Parameters
     ----------
@@ -142,10 +140,6 @@ class BidirectionalCell(HybridRecurrentCell):
         Forward and backward.
     output_prefix : str
         Prefix of the outputs' names.
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.rnn.BidirectionalCell``. It cannot be stepped, only unrolled.
     """
 
     def __init__(

@@ -18,6 +18,8 @@ __all__ = ["DropoutCell", "ModifierCell", "ResidualCell", "ZoneoutCell"]
 class DropoutCell(HybridRecurrentCell):
     """Dropout of the input; it has no state.
 
+    Matches ``mxnet.gluon.rnn.DropoutCell``.
+
     Parameters
     ----------
     rate : float
@@ -26,10 +28,6 @@ class DropoutCell(HybridRecurrentCell):
         Axes along which the mask is the same.
     prefix : str, optional
     params : ParameterDict, optional
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.rnn.DropoutCell``.
     """
 
     def __init__(
@@ -80,14 +78,12 @@ class DropoutCell(HybridRecurrentCell):
 class ModifierCell(HybridRecurrentCell):
     """Base of cells that wrap one other cell, whose parameters and states they use.
 
+    Matches ``mxnet.gluon.rnn.ModifierCell``.
+
     Parameters
     ----------
     base_cell : HybridRecurrentCell
         Must not be called directly any more.
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.rnn.ModifierCell``.
     """
 
     base_cell: Any
@@ -155,15 +151,13 @@ class _RememberingCell(ModifierCell):
 class ZoneoutCell(_RememberingCell):
     """Zoneout: in training, random elements keep their value of the step before.
 
+    Matches ``mxnet.gluon.rnn.ZoneoutCell``.
+
     Parameters
     ----------
     base_cell : HybridRecurrentCell
     zoneout_outputs, zoneout_states : float
         Fractions that are kept.
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.rnn.ZoneoutCell``.
     """
 
     def __init__(
@@ -206,13 +200,11 @@ class ZoneoutCell(_RememberingCell):
 class ResidualCell(ModifierCell):
     """Adds the input to the output of the wrapped cell.
 
+    Matches ``mxnet.gluon.rnn.ResidualCell``.
+
     Parameters
     ----------
     base_cell : HybridRecurrentCell
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.rnn.ResidualCell``.
     """
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> tuple[NDArray, list[NDArray]]:  # noqa: N803

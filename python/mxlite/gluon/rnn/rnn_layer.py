@@ -323,6 +323,8 @@ class _RNNLayer(HybridBlock):
 class RNN(_RNNLayer):
     """Vanilla recurrent layers: ``h' = activation(W x + b + R h + c)``.
 
+    Matches ``mxnet.gluon.rnn.RNN``. Call it with (inputs, states, sequence_length).
+
     Parameters
     ----------
     hidden_size : int
@@ -340,10 +342,6 @@ class RNN(_RNNLayer):
     dtype : str or type
     **kwargs
         ``use_sequence_length``, ``prefix``, ``params``.
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.rnn.RNN``. Call it with (inputs, states, sequence_length).
     """
 
     def __init__(
@@ -377,6 +375,8 @@ class RNN(_RNNLayer):
 class LSTM(_RNNLayer):
     """Long short-term memory: ``c' = f * c + i * g``, ``h' = o * tanh(c')``; gates i, f, g, o.
 
+    Matches ``mxnet.gluon.rnn.LSTM``. Call it with (inputs, [h, c], sequence_length).
+
     Parameters
     ----------
     hidden_size : int
@@ -401,10 +401,6 @@ class LSTM(_RNNLayer):
     dtype : str or type
     **kwargs
         ``use_sequence_length``, ``prefix``, ``params``.
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.rnn.LSTM``. Call it with (inputs, [h, c], sequence_length).
     """
 
     def __init__(
@@ -445,6 +441,8 @@ class GRU(_RNNLayer):
 
     Gates r and z; ``n = tanh(W x + b + r * (R h + c))``.
 
+    Matches ``mxnet.gluon.rnn.GRU``. Call it with (inputs, states, sequence_length).
+
     Parameters
     ----------
     hidden_size : int
@@ -461,10 +459,6 @@ class GRU(_RNNLayer):
     dtype : str or type
     **kwargs
         ``use_sequence_length``, ``prefix``, ``params``.
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.rnn.GRU``. Call it with (inputs, states, sequence_length).
     """
 
     def __init__(

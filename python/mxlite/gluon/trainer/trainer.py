@@ -49,6 +49,11 @@ __all__ = ["StaleGradientWarning", "Trainer", "TrainerModeError"]
 class Trainer(TypedInit):
     """Applies an optimizer to a set of parameters, on the contexts of one or several processes.
 
+    Matches ``mxnet.gluon.Trainer``. Stores sum over processes: ``step`` takes the batch size of all
+    workers together. A changed batch size or learning rate is sent to the optimizer of a
+    distributed store of mxlite (1.x: an error). With ``ignore_stale_grad`` a parameter is not
+    updated if no context has computed its gradient.
+
     Parameters
     ----------
     params : ParameterDict, dict or list of Parameter
@@ -73,13 +78,6 @@ class Trainer(TypedInit):
         1: each rank of a distributed store keeps the optimizer's states of some parameters and
         updates them, and sends the weights to the other ranks (stage 1 of ZeRO). The results have
         the same bits as those of 0. Parameters are assigned whole.
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.Trainer``. Stores sum over processes: ``step`` takes the batch size of all
-    workers together. A changed batch size or learning rate is sent to the optimizer of a
-    distributed store of mxlite (1.x: an error). With ``ignore_stale_grad`` a parameter is not
-    updated if no context has computed its gradient.
     """
 
     def __init__(

@@ -19,14 +19,12 @@ symbol: Any = _symbol  # operators are set at import, so mypy does not see them
 class RNNParams:
     """Variables by name, shared by cells that get the same object.
 
+    Matches ``mxnet.rnn.RNNParams``.
+
     Parameters
     ----------
     prefix : str
         Begin of all names.
-
-    Notes
-    -----
-    Matches ``mxnet.rnn.RNNParams``.
     """
 
     def __init__(self, prefix: str = "") -> None:
@@ -56,16 +54,14 @@ class RNNParams:
 class BaseRNNCell:
     """One step of a recurrent network as a symbol: ``output, states = cell(input, states)``.
 
+    Matches ``mxnet.rnn.BaseRNNCell``.
+
     Parameters
     ----------
     prefix : str
         Begin of the names of its variables and nodes.
     params : RNNParams, optional
         Shared with another cell.
-
-    Notes
-    -----
-    Matches ``mxnet.rnn.BaseRNNCell``.
     """
 
     _why_no_step: str | None = None  # error text of a modifier that needs steps

@@ -48,16 +48,14 @@ class _DenseCell(BaseRNNCell):
 class RNNCell(_DenseCell):
     """``h' = activation(W x + b + R h + c)``.
 
+    Matches ``mxnet.rnn.RNNCell``.
+
     Parameters
     ----------
     num_hidden : int
     activation : str or callable
     prefix : str
     params : RNNParams, optional
-
-    Notes
-    -----
-    Matches ``mxnet.rnn.RNNCell``.
     """
 
     def __init__(
@@ -85,6 +83,8 @@ class RNNCell(_DenseCell):
 class LSTMCell(_DenseCell):
     """Long short-term memory: ``c' = f * c + i * g``, ``h' = o * tanh(c')``.
 
+    Matches ``mxnet.rnn.LSTMCell``.
+
     Parameters
     ----------
     num_hidden : int
@@ -92,10 +92,6 @@ class LSTMCell(_DenseCell):
     params : RNNParams, optional
     forget_bias : float
         First value of the forget gate's bias.
-
-    Notes
-    -----
-    Matches ``mxnet.rnn.LSTMCell``.
     """
 
     def __init__(
@@ -148,15 +144,13 @@ class GRUCell(_DenseCell):
 
     Gates r and z; ``n = tanh(W x + b + r * (R h + c))``.
 
+    Matches ``mxnet.rnn.GRUCell``.
+
     Parameters
     ----------
     num_hidden : int
     prefix : str
     params : RNNParams, optional
-
-    Notes
-    -----
-    Matches ``mxnet.rnn.GRUCell``.
     """
 
     def __init__(

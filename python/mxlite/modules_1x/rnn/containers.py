@@ -85,13 +85,11 @@ class _Container(BaseRNNCell):
 class SequentialRNNCell(_Container):
     """Cells on top of each other.
 
+    Matches ``mxnet.rnn.SequentialRNNCell``.
+
     Parameters
     ----------
     params : RNNParams, optional
-
-    Notes
-    -----
-    Matches ``mxnet.rnn.SequentialRNNCell``.
     """
 
     def __init__(self, params: RNNParams | None = None) -> None:
@@ -137,6 +135,8 @@ class SequentialRNNCell(_Container):
 class BidirectionalCell(_Container):
     """One cell over the sequence and one over the reversed sequence; their outputs are joined.
 
+    Matches ``mxnet.rnn.BidirectionalCell``.
+
     Parameters
     ----------
     l_cell, r_cell : BaseRNNCell
@@ -144,10 +144,6 @@ class BidirectionalCell(_Container):
     params : RNNParams, optional
     output_prefix : str
         Begin of the outputs' names.
-
-    Notes
-    -----
-    Matches ``mxnet.rnn.BidirectionalCell``.
     """
 
     _why_no_step = "a BidirectionalCell cannot be stepped; modify the cells inside it instead"
@@ -213,16 +209,14 @@ class BidirectionalCell(_Container):
 class DropoutCell(BaseRNNCell):
     """Dropout of the input; it has no state.
 
+    Matches ``mxnet.rnn.DropoutCell``.
+
     Parameters
     ----------
     dropout : float
         Fraction that is set to zero in training.
     prefix : str
     params : RNNParams, optional
-
-    Notes
-    -----
-    Matches ``mxnet.rnn.DropoutCell``.
     """
 
     def __init__(
@@ -262,14 +256,12 @@ class DropoutCell(BaseRNNCell):
 class ModifierCell(BaseRNNCell):
     """Base of cells that wrap one other cell.
 
+    Matches ``mxnet.rnn.ModifierCell``.
+
     Parameters
     ----------
     base_cell : BaseRNNCell
         Must not be called directly any more.
-
-    Notes
-    -----
-    Matches ``mxnet.rnn.ModifierCell``.
     """
 
     def __init__(self, base_cell: BaseRNNCell) -> None:
@@ -319,15 +311,13 @@ class ModifierCell(BaseRNNCell):
 class ZoneoutCell(ModifierCell):
     """Zoneout: in training, random elements keep their value of the step before.
 
+    Matches ``mxnet.rnn.ZoneoutCell``.
+
     Parameters
     ----------
     base_cell : BaseRNNCell
     zoneout_outputs, zoneout_states : float
         Fractions that are kept.
-
-    Notes
-    -----
-    Matches ``mxnet.rnn.ZoneoutCell``.
     """
 
     def __init__(
@@ -370,13 +360,11 @@ def _check_can_step(cell: BaseRNNCell) -> None:
 class ResidualCell(ModifierCell):
     """Adds the input to the output of the wrapped cell.
 
+    Matches ``mxnet.rnn.ResidualCell``.
+
     Parameters
     ----------
     base_cell : BaseRNNCell
-
-    Notes
-    -----
-    Matches ``mxnet.rnn.ResidualCell``.
     """
 
     def __call__(self, inputs: Any, states: Any) -> tuple[Symbol, list[Symbol]]:

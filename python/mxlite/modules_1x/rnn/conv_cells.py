@@ -18,6 +18,8 @@ _LEAKY = functools.partial(symbol.LeakyReLU, act_type="leaky", slope=0.2)
 class BaseConvRNNCell(BaseRNNCell):
     """A cell with a convolution of the input and one of the state.
 
+    Matches ``mxnet.rnn.BaseConvRNNCell``.
+
     Parameters
     ----------
     input_shape : tuple of int
@@ -35,10 +37,6 @@ class BaseConvRNNCell(BaseRNNCell):
         ``ConvRNN_``, ``ConvLSTM_`` or ``ConvGRU_`` by default.
     params : RNNParams, optional
     conv_layout : {'NCHW', 'NHWC'}
-
-    Notes
-    -----
-    Matches ``mxnet.rnn.BaseConvRNNCell``.
     """
 
     _default_prefix = ""
@@ -133,8 +131,6 @@ class BaseConvRNNCell(BaseRNNCell):
 class ConvRNNCell(BaseConvRNNCell):
     """Vanilla cell with convolutions; parameters as `BaseConvRNNCell`.
 
-    Notes
-    -----
     Matches ``mxnet.rnn.ConvRNNCell``.
     """
 
@@ -152,8 +148,6 @@ class ConvRNNCell(BaseConvRNNCell):
 class ConvLSTMCell(BaseConvRNNCell):
     """LSTM with convolutions (Xingjian et al., 2015); parameters as `BaseConvRNNCell`.
 
-    Notes
-    -----
     Matches ``mxnet.rnn.ConvLSTMCell``.
     """
 
@@ -175,8 +169,6 @@ class ConvLSTMCell(BaseConvRNNCell):
 class ConvGRUCell(BaseConvRNNCell):
     """GRU with convolutions; parameters as `BaseConvRNNCell`.
 
-    Notes
-    -----
     Matches ``mxnet.rnn.ConvGRUCell``.
     """
 

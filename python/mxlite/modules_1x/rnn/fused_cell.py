@@ -22,6 +22,8 @@ __all__ = ["FusedRNNCell"]
 class FusedRNNCell(BaseRNNCell):
     """Stacked layers in one operator; it can only be unrolled.
 
+    Matches ``mxnet.rnn.FusedRNNCell``.
+
     Parameters
     ----------
     num_hidden, num_layers : int
@@ -36,10 +38,6 @@ class FusedRNNCell(BaseRNNCell):
     prefix : str, optional
         ``<mode>_`` by default.
     params : RNNParams, optional
-
-    Notes
-    -----
-    Matches ``mxnet.rnn.FusedRNNCell``.
     """
 
     _why_no_step = "a FusedRNNCell has no steps; modify cell.unfuse() instead"

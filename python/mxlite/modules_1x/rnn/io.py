@@ -26,6 +26,8 @@ def encode_sentences(
 ) -> tuple[list[list[int]], dict[Any, int]]:
     """Replace words by numbers.
 
+    Matches ``mxnet.rnn.encode_sentences``.
+
     Parameters
     ----------
     sentences : list of list of str
@@ -49,10 +51,6 @@ def encode_sentences(
     ------
     ValueError
         For a word that a given vocabulary lacks, without unknown_token.
-
-    Notes
-    -----
-    Matches ``mxnet.rnn.encode_sentences``.
     """
     grows = vocab is None
     known: dict[Any, int] = {invalid_key: invalid_label} if vocab is None else vocab
@@ -81,6 +79,8 @@ def encode_sentences(
 class BucketSentenceIter(DataIter):
     """Batches of sentences of similar length; labels are the words that follow.
 
+    Matches ``mxnet.rnn.BucketSentenceIter``; batches carry their ``bucket_key``.
+
     Parameters
     ----------
     sentences : list of list of int
@@ -98,10 +98,6 @@ class BucketSentenceIter(DataIter):
     ------
     ValueError
         For another layout.
-
-    Notes
-    -----
-    Matches ``mxnet.rnn.BucketSentenceIter``; batches carry their ``bucket_key``.
     """
 
     def __init__(

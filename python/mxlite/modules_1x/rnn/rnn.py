@@ -62,6 +62,8 @@ def save_rnn_checkpoint(
 ) -> None:
     """Save a checkpoint with unpacked weights, so that fused and other cells can exchange them.
 
+    Matches ``mxnet.rnn.save_rnn_checkpoint``.
+
     Parameters
     ----------
     cells : BaseRNNCell or list of them
@@ -70,10 +72,6 @@ def save_rnn_checkpoint(
     epoch : int
     symbol : Symbol
     arg_params, aux_params : dict of str to NDArray
-
-    Notes
-    -----
-    Matches ``mxnet.rnn.save_rnn_checkpoint``.
     """
     for cell in _as_list(cells):
         arg_params = cell.unpack_weights(arg_params)
@@ -84,6 +82,8 @@ def load_rnn_checkpoint(
     cells: Cells, prefix: str, epoch: int
 ) -> tuple[Symbol, dict[str, NDArray], dict[str, NDArray]]:
     """Load a checkpoint of `save_rnn_checkpoint` for these cells.
+
+    Matches ``mxnet.rnn.load_rnn_checkpoint``.
 
     Parameters
     ----------
@@ -96,10 +96,6 @@ def load_rnn_checkpoint(
     -------
     symbol : Symbol
     arg_params, aux_params : dict of str to NDArray
-
-    Notes
-    -----
-    Matches ``mxnet.rnn.load_rnn_checkpoint``.
     """
     loaded, args, auxs = load_checkpoint(prefix, epoch)
     for cell in _as_list(cells):
@@ -109,6 +105,8 @@ def load_rnn_checkpoint(
 
 def do_rnn_checkpoint(cells: Cells, prefix: str, period: int = 1) -> Callable[..., None]:
     """Return a callback that saves a checkpoint at the end of every ``period`` epochs.
+
+    Matches ``mxnet.rnn.do_rnn_checkpoint``.
 
     Parameters
     ----------
@@ -120,10 +118,6 @@ def do_rnn_checkpoint(cells: Cells, prefix: str, period: int = 1) -> Callable[..
     -------
     callable
         ``callback(epoch, symbol, arg_params, aux_params)``.
-
-    Notes
-    -----
-    Matches ``mxnet.rnn.do_rnn_checkpoint``.
     """
     period = max(1, int(period))
 

@@ -92,6 +92,9 @@ class ColumnParallelDense(_ParallelDense):
     The input is the same on all ranks. The output is this rank's shard of the outputs, which is
     the input of `RowParallelDense`, or with ``gather_output`` the whole output.
 
+    The weight has the shape ``(units, in_units)`` and the bias ``(units,)``; both are sharded along
+    axis 0. Input ``(..., in_units)``, output ``(..., units of this rank)``.
+
     Parameters
     ----------
     units : int
@@ -114,11 +117,6 @@ class ColumnParallelDense(_ParallelDense):
     ------
     ShapeError
         If ``units`` does not divide evenly among the ranks.
-
-    Notes
-    -----
-    The weight has the shape ``(units, in_units)`` and the bias ``(units,)``; both are sharded along
-    axis 0. Input ``(..., in_units)``, output ``(..., units of this rank)``.
     """
 
     _axis = 0
@@ -158,6 +156,9 @@ class RowParallelDense(_ParallelDense):
     without ``input_is_parallel`` the whole input, which is the same on all ranks. The output is
     the sum of the products of all ranks, and the same on all of them.
 
+    The weight has the shape ``(units, in_units)`` and is sharded along axis 1; the bias
+    ``(units,)`` is whole on every rank.
+
     Parameters
     ----------
     units : int
@@ -182,11 +183,6 @@ class RowParallelDense(_ParallelDense):
     ------
     ShapeError
         If ``in_units`` does not divide evenly among the ranks.
-
-    Notes
-    -----
-    The weight has the shape ``(units, in_units)`` and is sharded along axis 1; the bias
-    ``(units,)`` is whole on every rank.
     """
 
     _axis = 1

@@ -23,6 +23,9 @@ class VocabParallelEmbedding(HybridBlock):
 
     Input and output are the same on all ranks. The sizes of the shards differ by one at most.
 
+    The weight has the shape ``(input_dim, output_dim)`` and is sharded along axis 0. Output
+    ``x.shape + (output_dim,)``.
+
     Parameters
     ----------
     input_dim : int
@@ -34,14 +37,6 @@ class VocabParallelEmbedding(HybridBlock):
         The ranks; None for all of the job. Usually the name of an axis of the current mesh.
     dtype : str or numpy type
     weight_initializer : Initializer or str, optional
-    sequence_axis : int, optional
-        The output is this rank's part along this axis (sequence parallelism), which must divide
-        evenly.
-
-    Notes
-    -----
-    The weight has the shape ``(input_dim, output_dim)`` and is sharded along axis 0. Output
-    ``x.shape + (output_dim,)``.
     """
 
     _node_op = "embedding"

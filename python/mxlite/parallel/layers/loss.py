@@ -29,6 +29,10 @@ class VocabParallelSoftmaxCELoss(Loss):
     numbers for each label, never logits. ``pred`` is what ``ColumnParallelDense(classes)`` returns;
     labels and the loss are the same on all ranks.
 
+    ``loss(pred, label, sample_weight=None)``: pred ``(..., classes of this rank)``, label of that
+    shape without the last axis, sample_weight broadcast to it. Returns ``(batch,)``: the mean over
+    all axes but the batch axis, ignored labels included.
+
     Parameters
     ----------
     classes : int
@@ -48,12 +52,6 @@ class VocabParallelSoftmaxCELoss(Loss):
         Factor of ``pred``, after the margin.
     dtype : str or numpy type
         Type in which the loss is computed and returned, independent of the logits' type.
-
-    Notes
-    -----
-    ``loss(pred, label, sample_weight=None)``: pred ``(..., classes of this rank)``, label of that
-    shape without the last axis, sample_weight broadcast to it. Returns ``(batch,)``: the mean over
-    all axes but the batch axis, ignored labels included.
     """
 
     def __init__(

@@ -80,6 +80,8 @@ class _WikiText(Dataset):
 class WikiText2(_WikiText):
     """WikiText-2 as sequences of token numbers; each sentence ends with ``<eos>``.
 
+    Matches ``mxnet.gluon.contrib.data.text.WikiText2``.
+
     Parameters
     ----------
     root : str
@@ -98,10 +100,6 @@ class WikiText2(_WikiText):
         If there is neither file nor archive; nothing is downloaded.
     ValueError
         For other segments.
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.contrib.data.text.WikiText2``.
     """
 
     _archive = "wikitext-2-v1.zip"
@@ -124,14 +122,12 @@ class WikiText2(_WikiText):
 class WikiText103(_WikiText):
     """WikiText-103, see `WikiText2`; its archive is ``wikitext-103-v1.zip``.
 
+    Matches ``mxnet.gluon.contrib.data.text.WikiText103``.
+
     Parameters
     ----------
     root, segment, vocab, seq_len
         As in `WikiText2`.
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.contrib.data.text.WikiText103``.
     """
 
     _archive = "wikitext-103-v1.zip"

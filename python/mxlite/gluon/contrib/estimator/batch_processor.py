@@ -19,8 +19,6 @@ Parts = list[NDArray]
 class BatchProcessor:
     """Runs network and loss on a batch; derive from it for batches of another kind.
 
-    Notes
-    -----
     Matches ``mxnet.gluon.contrib.estimator.BatchProcessor``.
     """
 

@@ -31,6 +31,9 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
     Files are ``<prefix>-symbol.json``, ``<prefix>-epoch<E>batch<B>.params`` and ``.states``, and
     ``<prefix>-best.params`` and ``.states``; each is replaced only when it is complete.
 
+    Matches ``mxnet.gluon.contrib.estimator.CheckpointHandler``. To continue bit for bit, use
+    `mxlite.checkpoint`.
+
     Parameters
     ----------
     model_dir : str
@@ -49,11 +52,6 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
         Number of checkpoints to keep, besides the best model; older ones are deleted.
     resume_from_checkpoint : bool
         Load the last checkpoint when training starts, and train for the remaining epochs only.
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.contrib.estimator.CheckpointHandler``. To continue bit for bit, use
-    `mxlite.checkpoint`.
     """
 
     def __init__(

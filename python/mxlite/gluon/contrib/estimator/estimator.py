@@ -48,6 +48,8 @@ class _MissingContext(DeviceError, AssertionError):
 class Estimator:
     """Trains and evaluates a network.
 
+    Matches ``mxnet.gluon.contrib.estimator.Estimator``.
+
     Parameters
     ----------
     net : Block
@@ -80,10 +82,6 @@ class Estimator:
     --------
     >>> est = Estimator(net, gluon.loss.SoftmaxCrossEntropyLoss(), trainer=trainer)
     >>> est.fit(train_loader, val_loader, epochs=3)
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.contrib.estimator.Estimator``.
     """
 
     logger: logging.Logger

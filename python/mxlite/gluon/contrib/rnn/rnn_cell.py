@@ -19,16 +19,14 @@ __all__ = ["LSTMPCell", "VariationalDropoutCell", "dynamic_unroll"]
 class VariationalDropoutCell(_RememberingCell):
     """Dropout with one mask for all steps of a sequence (Gal and Ghahramani, 2016).
 
+    Matches ``mxnet.gluon.contrib.rnn.VariationalDropoutCell``. The masks are drawn at the first
+    step after ``reset``, which ``unroll`` calls.
+
     Parameters
     ----------
     base_cell : HybridRecurrentCell
     drop_inputs, drop_states, drop_outputs : float
         Fractions dropped in training; ``drop_states`` applies to the first state only.
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.contrib.rnn.VariationalDropoutCell``. The masks are drawn at the first
-    step after ``reset``, which ``unroll`` calls.
     """
 
     def __init__(
@@ -101,6 +99,9 @@ class VariationalDropoutCell(_RememberingCell):
 class LSTMPCell(_DenseCell):
     """LSTM whose output is projected: ``r' = P h'`` takes the place of h.
 
+    Matches ``mxnet.gluon.contrib.rnn.LSTMPCell``: states r (batch, projection_size) and c
+    (batch, hidden_size).
+
     Parameters
     ----------
     hidden_size, projection_size : int
@@ -112,11 +113,6 @@ class LSTMPCell(_DenseCell):
         0: inferred at the first call.
     prefix : str, optional
     params : ParameterDict, optional
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.contrib.rnn.LSTMPCell``: states r (batch, projection_size) and c
-    (batch, hidden_size).
     """
 
     _gates = 4
@@ -191,6 +187,8 @@ def dynamic_unroll(
 ) -> tuple[NDArray | Any, list[NDArray]]:
     """Run a cell over as many steps as the input has.
 
+    Matches ``mxnet.gluon.contrib.rnn.rnn_cell.dynamic_unroll``.
+
     Parameters
     ----------
     cell : RecurrentCell
@@ -209,10 +207,6 @@ def dynamic_unroll(
     outputs : NDArray
         In the layout of inputs.
     states : list of NDArray
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.contrib.rnn.rnn_cell.dynamic_unroll``.
     """
     axis = steps_of.time_axis(layout)
     if drop_inputs:

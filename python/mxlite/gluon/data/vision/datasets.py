@@ -58,6 +58,8 @@ class _Images(Dataset):
 class MNIST(_Images):
     """Handwritten digits: 60000 images (28, 28, 1) for training, 10000 for testing.
 
+    Matches ``mxnet.gluon.data.vision.MNIST``.
+
     Parameters
     ----------
     root : str
@@ -73,10 +75,6 @@ class MNIST(_Images):
         If the files are not there; nothing is downloaded.
     FileFormatError
         If a file is damaged.
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.data.vision.MNIST``.
     """
 
     def __init__(
@@ -104,16 +102,14 @@ class MNIST(_Images):
 class FashionMNIST(MNIST):
     """Images of clothes in the format of `MNIST`.
 
+    Matches ``mxnet.gluon.data.vision.FashionMNIST``.
+
     Parameters
     ----------
     root : str
         Folder with the four files that `MNIST` has.
     train : bool
     transform : callable, optional
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.data.vision.FashionMNIST``.
     """
 
     def __init__(
@@ -127,6 +123,8 @@ class FashionMNIST(MNIST):
 
 class CIFAR10(_Images):
     """Photographs in 10 classes: 50000 images (32, 32, 3) for training, 10000 for testing.
+
+    Matches ``mxnet.gluon.data.vision.CIFAR10``.
 
     Parameters
     ----------
@@ -143,10 +141,6 @@ class CIFAR10(_Images):
         If the files are not there; nothing is downloaded.
     FileFormatError
         If a file is damaged.
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.data.vision.CIFAR10``.
     """
 
     _archive = "cifar-10-binary.tar.gz"
@@ -174,6 +168,8 @@ class CIFAR10(_Images):
 class CIFAR100(CIFAR10):
     """Photographs in 100 classes or 20 groups of them, else as `CIFAR10`.
 
+    Matches ``mxnet.gluon.data.vision.CIFAR100``.
+
     Parameters
     ----------
     root : str
@@ -182,10 +178,6 @@ class CIFAR100(CIFAR10):
         Labels are the 100 classes; else the 20 groups.
     train : bool
     transform : callable, optional
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.data.vision.CIFAR100``.
     """
 
     _archive = "cifar-100-binary.tar.gz"
@@ -207,6 +199,8 @@ class CIFAR100(CIFAR10):
 class ImageRecordDataset(RecordFileDataset):
     """Images and labels of a record file.
 
+    Matches ``mxnet.gluon.data.vision.ImageRecordDataset``.
+
     Parameters
     ----------
     filename : str
@@ -217,10 +211,6 @@ class ImageRecordDataset(RecordFileDataset):
         Gets image and label.
     apply_exif_orientation : bool, optional
         Whether images are turned upright as their Exif orientation says; see `mx.image.imdecode`.
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.data.vision.ImageRecordDataset``.
     """
 
     # Subclasses of 1.x scripts set the other attributes themselves.
@@ -255,6 +245,8 @@ _EXTENSIONS = (".jpg", ".jpeg", ".png")
 class ImageFolderDataset(Dataset):
     """Image files in folders, one for each class.
 
+    Matches ``mxnet.gluon.data.vision.ImageFolderDataset``.
+
     Parameters
     ----------
     root : str
@@ -277,10 +269,6 @@ class ImageFolderDataset(Dataset):
     ------
     MissingFileError
         If there is no such folder.
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.data.vision.ImageFolderDataset``.
     """
 
     # Subclasses of 1.x scripts set the other attributes themselves.
@@ -346,6 +334,8 @@ class ImageFolderDataset(Dataset):
 class ImageListDataset(Dataset):
     """Image files and labels of a list.
 
+    Labels are float32: one number, or an array (n,) of several. MXNet 2.0's class of this name.
+
     Parameters
     ----------
     root : str
@@ -362,10 +352,6 @@ class ImageListDataset(Dataset):
     ------
     MissingFileError, FileFormatError
         If the list is not there or a line of it is not an image's.
-
-    Notes
-    -----
-    Labels are float32: one number, or an array (n,) of several. MXNet 2.0's class of this name.
     """
 
     def __init__(

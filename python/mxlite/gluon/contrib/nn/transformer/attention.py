@@ -105,6 +105,9 @@ def _merge(F: Any, mixed: Any) -> Any:  # noqa: N803
 class MultiHeadSelfAttention(HybridBlock):
     """Attention of the positions of a sequence to each other.
 
+    ``qkv.weight`` holds the rows of the queries, then those of the keys, then those of the values,
+    each with the heads one after another.
+
     Parameters
     ----------
     units : int
@@ -117,11 +120,6 @@ class MultiHeadSelfAttention(HybridBlock):
     rotary_base : float, optional
         Rotates queries and keys by their positions; 10000 is usual. None: no rotation.
     use_bias : bool
-
-    Notes
-    -----
-    ``qkv.weight`` holds the rows of the queries, then those of the keys, then those of the values,
-    each with the heads one after another.
     """
 
     def __init__(
@@ -219,6 +217,8 @@ def _seen(F: Any, key: Any, positions: Any, mask: Any) -> Any:  # noqa: N803
 class MultiHeadCrossAttention(HybridBlock):
     """Attention of the positions of a sequence to those of another one, an encoder's output.
 
+    ``key_value.weight`` holds the rows of the keys, then those of the values.
+
     Parameters
     ----------
     units : int
@@ -227,10 +227,6 @@ class MultiHeadCrossAttention(HybridBlock):
     dropout : float
         Share of the attention weights that become 0 in training.
     use_bias : bool
-
-    Notes
-    -----
-    ``key_value.weight`` holds the rows of the keys, then those of the values.
     """
 
     def __init__(

@@ -132,15 +132,13 @@ class BERTModel(HybridBlock):
 class BERTForPretraining(HybridBlock):
     """BERT with the scores of masked tokens and of whether the second segment follows the first.
 
+    The decoder of masked tokens has the weight of the word embedding and a bias of its own.
+
     Parameters
     ----------
     backbone : BERTModel
     use_nsp : bool
         Whether there is a next-sentence classifier, which needs the pooler; RoBERTa has none.
-
-    Notes
-    -----
-    The decoder of masked tokens has the weight of the word embedding and a bias of its own.
     """
 
     def __init__(

@@ -196,6 +196,10 @@ def load_weights(
 ) -> None:
     """Set a model's parameters to those of another library.
 
+    Heads that the network does not have are left out. The classifier of a `BERTClassifier`, which
+    no file has, keeps its values and must be initialized. RoBERTa's first two positions are not
+    loaded, because RoBERTa never uses them: 512 of 514 remain.
+
     Parameters
     ----------
     net : BERTModel, BERTForPretraining, BERTClassifier or GPTModel
@@ -218,12 +222,6 @@ def load_weights(
         weight differs from the word embedding, because these networks share one weight.
     ShapeError
         If shapes differ; all of them are listed.
-
-    Notes
-    -----
-    Heads that the network does not have are left out. The classifier of a `BERTClassifier`, which
-    no file has, keeps its values and must be initialized. RoBERTa's first two positions are not
-    loaded, because RoBERTa never uses them: 512 of 514 remain.
     """
     rules, prefix, ignored = _rules(net, source)
     arrays = {

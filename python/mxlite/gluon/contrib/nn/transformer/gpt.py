@@ -46,6 +46,8 @@ class KeyValueCache:
 class GPTModel(HybridBlock):
     """Decoder with causal attention (Radford et al., 2019); the defaults are GPT-2 small's.
 
+    The scores of the next token are products with the rows of the word embedding.
+
     Parameters
     ----------
     vocab_size : int
@@ -65,10 +67,6 @@ class GPTModel(HybridBlock):
     rotary_base : float
     pre_norm : bool
     layer_norm_eps : float
-
-    Notes
-    -----
-    The scores of the next token are products with the rows of the word embedding.
     """
 
     def __init__(

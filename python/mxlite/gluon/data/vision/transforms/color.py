@@ -40,13 +40,11 @@ class _Jitter(HybridBlock):
 class RandomBrightness(_Jitter):
     """Multiplies by a factor from ``[max(0, 1 - brightness), 1 + brightness]``.
 
+    Matches ``mxnet.gluon.data.vision.transforms.RandomBrightness``.
+
     Parameters
     ----------
     brightness : float
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.data.vision.transforms.RandomBrightness``.
     """
 
     _operator = "random_brightness"
@@ -58,13 +56,11 @@ class RandomBrightness(_Jitter):
 class RandomContrast(_Jitter):
     """Mixes with the mean gray by a factor from ``[max(0, 1 - contrast), 1 + contrast]``.
 
+    Matches ``mxnet.gluon.data.vision.transforms.RandomContrast``.
+
     Parameters
     ----------
     contrast : float
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.data.vision.transforms.RandomContrast``.
     """
 
     _operator = "random_contrast"
@@ -76,13 +72,11 @@ class RandomContrast(_Jitter):
 class RandomSaturation(_Jitter):
     """Mixes with the gray image by a factor from ``[max(0, 1 - saturation), 1 + saturation]``.
 
+    Matches ``mxnet.gluon.data.vision.transforms.RandomSaturation``.
+
     Parameters
     ----------
     saturation : float
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.data.vision.transforms.RandomSaturation``.
     """
 
     _operator = "random_saturation"
@@ -94,13 +88,11 @@ class RandomSaturation(_Jitter):
 class RandomHue(_Jitter):
     """Turns the hue by a factor from ``[max(0, 1 - hue), 1 + hue]``.
 
+    Matches ``mxnet.gluon.data.vision.transforms.RandomHue``.
+
     Parameters
     ----------
     hue : float
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.data.vision.transforms.RandomHue``.
     """
 
     _operator = "random_hue"
@@ -112,14 +104,12 @@ class RandomHue(_Jitter):
 class RandomColorJitter(HybridBlock):
     """Brightness, contrast, saturation and hue in random order.
 
+    Matches ``mxnet.gluon.data.vision.transforms.RandomColorJitter``.
+
     Parameters
     ----------
     brightness, contrast, saturation, hue : float
         Factors are from ``[max(0, 1 - x), 1 + x]``; 0 leaves a step out.
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.data.vision.transforms.RandomColorJitter``.
     """
 
     def __init__(
@@ -136,14 +126,12 @@ class RandomColorJitter(HybridBlock):
 class RandomLighting(HybridBlock):
     """Adds noise along the principal components of ImageNet's colors (AlexNet).
 
+    Matches ``mxnet.gluon.data.vision.transforms.RandomLighting``.
+
     Parameters
     ----------
     alpha : float
         Standard deviation of the noise.
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.data.vision.transforms.RandomLighting``.
     """
 
     def __init__(self, alpha: float) -> None:

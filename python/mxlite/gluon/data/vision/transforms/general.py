@@ -27,14 +27,12 @@ __all__ = [
 class Compose(Sequential):
     """Transforms one after the other.
 
+    Matches ``mxnet.gluon.data.vision.transforms.Compose``, but runs hybrid transforms as they
+    are: a graph for each size of image would cost more than it saves. `hybridize` compiles one.
+
     Parameters
     ----------
     transforms : list of Block
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.data.vision.transforms.Compose``, but runs hybrid transforms as they
-    are: a graph for each size of image would cost more than it saves. `hybridize` compiles one.
     """
 
     def __init__(self, transforms: Sequence[Block]) -> None:
@@ -59,13 +57,11 @@ class HybridCompose(HybridSequential):
 class Cast(HybridBlock):
     """Converts to a type.
 
+    Matches ``mxnet.gluon.data.vision.transforms.Cast``.
+
     Parameters
     ----------
     dtype : str or numpy.dtype
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.data.vision.transforms.Cast``.
     """
 
     def __init__(self, dtype: Any = "float32") -> None:
@@ -80,8 +76,6 @@ class Cast(HybridBlock):
 class ToTensor(HybridBlock):
     """``x / 255`` with channels first: (H, W, C) or (N, H, W, C) to float32 (C, H, W) or (N, ...).
 
-    Notes
-    -----
     Matches ``mxnet.gluon.data.vision.transforms.ToTensor``.
     """
 
@@ -93,13 +87,11 @@ class ToTensor(HybridBlock):
 class Normalize(HybridBlock):
     """``(x - mean) / std`` for each channel of (C, H, W) or (N, C, H, W).
 
+    Matches ``mxnet.gluon.data.vision.transforms.Normalize``.
+
     Parameters
     ----------
     mean, std : float or tuple of float
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.data.vision.transforms.Normalize``.
     """
 
     def __init__(self, mean: Any = 0.0, std: Any = 1.0) -> None:
@@ -124,14 +116,12 @@ def _check_probability(name: str, p: float) -> float:
 class RandomApply(Sequential):
     """Transforms that are applied, all or none, with a probability.
 
+    Matches ``mxnet.gluon.data.vision.transforms.RandomApply`` (Python's generator); lists too.
+
     Parameters
     ----------
     transforms : Block or list of Block
     p : float
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.data.vision.transforms.RandomApply`` (Python's generator); lists too.
     """
 
     def __init__(self, transforms: Any, p: float = 0.5) -> None:

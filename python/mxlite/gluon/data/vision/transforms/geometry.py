@@ -46,6 +46,8 @@ def _check_float(name: str, x: NDArray) -> None:
 class Rotate(Block):
     """Turns (C, H, W) or (N, C, H, W) by an angle.
 
+    Matches ``mxnet.gluon.data.vision.transforms.Rotate``.
+
     Parameters
     ----------
     rotation_degrees : float
@@ -53,10 +55,6 @@ class Rotate(Block):
         Enlarge until no padding shows.
     zoom_out : bool
         Shrink until all of the image shows.
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.data.vision.transforms.Rotate``.
     """
 
     def __init__(
@@ -74,6 +72,8 @@ class Rotate(Block):
 class RandomRotation(Block):
     """Turns by an angle drawn by ``numpy.random``, one for each image.
 
+    Matches ``mxnet.gluon.data.vision.transforms.RandomRotation``.
+
     Parameters
     ----------
     angle_limits : tuple of float
@@ -82,10 +82,6 @@ class RandomRotation(Block):
         As in `Rotate`.
     rotate_with_proba : float
         Probability of turning at all.
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.data.vision.transforms.RandomRotation``.
     """
 
     def __init__(
@@ -121,6 +117,8 @@ class RandomRotation(Block):
 class RandomResizedCrop(Block):
     """Cuts a rectangle of random area, ratio and place, and resizes it.
 
+    Matches ``mxnet.gluon.data.vision.transforms.RandomResizedCrop`` (Python's generator).
+
     Parameters
     ----------
     size : int or tuple of (width, height)
@@ -130,10 +128,6 @@ class RandomResizedCrop(Block):
         Least and greatest width / height of the rectangle.
     interpolation : int
         As in `mx.image.imresize`.
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.data.vision.transforms.RandomResizedCrop`` (Python's generator).
     """
 
     def __init__(
@@ -154,6 +148,8 @@ class RandomResizedCrop(Block):
 class CropResize(HybridBlock):
     """Cuts a rectangle and optionally resizes it.
 
+    Matches ``mxnet.gluon.data.vision.transforms.CropResize``.
+
     Parameters
     ----------
     x, y : int
@@ -162,10 +158,6 @@ class CropResize(HybridBlock):
     size : int or tuple of (width, height), optional
     interpolation : int, optional
         As in `mx.image.imresize`; default is 1.
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.data.vision.transforms.CropResize``.
     """
 
     def __init__(
@@ -193,15 +185,13 @@ class CropResize(HybridBlock):
 class CenterCrop(Block):
     """Cuts a rectangle from the center; enlarges if the image is smaller.
 
+    Matches ``mxnet.gluon.data.vision.transforms.CenterCrop``.
+
     Parameters
     ----------
     size : int or tuple of (width, height)
     interpolation : int
         As in `mx.image.imresize`.
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.data.vision.transforms.CenterCrop``.
     """
 
     def __init__(self, size: Any, interpolation: int = 1) -> None:
@@ -245,6 +235,8 @@ class RandomCrop(Block):
 class Resize(HybridBlock):
     """Resizes (H, W, C) or (N, H, W, C).
 
+    Matches ``mxnet.gluon.data.vision.transforms.Resize``.
+
     Parameters
     ----------
     size : int or tuple of (width, height)
@@ -252,10 +244,6 @@ class Resize(HybridBlock):
         Whether an int ``size`` is the length of the shorter edge, instead of both edges.
     interpolation : int
         As in `mx.image.imresize`.
-
-    Notes
-    -----
-    Matches ``mxnet.gluon.data.vision.transforms.Resize``.
     """
 
     def __init__(self, size: Any, keep_ratio: bool = False, interpolation: int = 1) -> None:
@@ -272,8 +260,6 @@ class Resize(HybridBlock):
 class RandomFlipLeftRight(HybridBlock):
     """Mirrors left to right with probability one half.
 
-    Notes
-    -----
     Matches ``mxnet.gluon.data.vision.transforms.RandomFlipLeftRight``.
     """
 
@@ -285,8 +271,6 @@ class RandomFlipLeftRight(HybridBlock):
 class RandomFlipTopBottom(HybridBlock):
     """Mirrors top to bottom with probability one half.
 
-    Notes
-    -----
     Matches ``mxnet.gluon.data.vision.transforms.RandomFlipTopBottom``.
     """
 
