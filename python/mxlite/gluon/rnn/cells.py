@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..._typed_init import with_defaults
 from ...ndarray import NDArray
 from ..nn.activations import checked_activation
 from ..parameter import ParameterDict
@@ -20,19 +21,34 @@ class _DenseCell(HybridRecurrentCell):
     def __init__(
         self,
         hidden_size: int,
-        input_size: int,
-        initializers: dict[str, Any],
-        prefix: str | None,
-        params: ParameterDict | None,
-        state_size: int | None = None,
+        i2h_weight_initializer: Any = None,
+        h2h_weight_initializer: Any = None,
+        i2h_bias_initializer: Any = "zeros",
+        h2h_bias_initializer: Any = "zeros",
+        input_size: int = 0,
+        prefix: str | None = None,
+        params: ParameterDict | None = None,
     ) -> None:
         super().__init__(prefix, params)
+        self._add_parameters(
+            hidden_size,
+            hidden_size,
+            input_size,
+            i2h_weight=i2h_weight_initializer,
+            h2h_weight=h2h_weight_initializer,
+            i2h_bias=i2h_bias_initializer,
+            h2h_bias=h2h_bias_initializer,
+        )
+
+    def _add_parameters(
+        self, hidden_size: int, state_size: int, input_size: int, **initializers: Any
+    ) -> None:
         self._hidden_size = hidden_size
         self._input_size = input_size
         rows = self._gates * hidden_size
         shapes = {
             "i2h_weight": (rows, input_size),
-            "h2h_weight": (rows, hidden_size if state_size is None else state_size),
+            "h2h_weight": (rows, state_size),
             "h2r_weight": (state_size, hidden_size),
             "i2h_bias": (rows,),
             "h2h_bias": (rows,),
@@ -61,14 +77,25 @@ class _DenseCell(HybridRecurrentCell):
             name=f"t{self._counter}_{name}",
         )
 
+    def hybrid_forward(
+        self,
+        F: Any,  # noqa: N803
+        inputs: Any,
+        states: Any,
+        i2h_weight: Any,
+        h2h_weight: Any,
+        i2h_bias: Any,
+        h2h_bias: Any,
+    ) -> tuple[NDArray, list[NDArray]]:
+        """Return the output, which is also the first of the new states."""
+        i2h = self._linear(F, inputs, i2h_weight, i2h_bias, "i2h")
+        h2h = self._linear(F, states[0], h2h_weight, h2h_bias, "h2h")
+        new = self._step(F, i2h, h2h, states)
+        return new[0], new
 
-def _initializers(i2h_weight: Any, h2h_weight: Any, i2h_bias: Any, h2h_bias: Any) -> dict[str, Any]:
-    return {
-        "i2h_weight": i2h_weight,
-        "h2h_weight": h2h_weight,
-        "i2h_bias": i2h_bias,
-        "h2h_bias": h2h_bias,
-    }
+    def _step(self, F: Any, i2h: Any, h2h: Any, states: Any) -> list[Any]:  # noqa: N803
+        """Return the new states from the input's and the state's share of the gates."""
+        raise NotImplementedError(f"{type(self).__name__} does not define hybrid_forward")
 
 
 class RNNCell(_DenseCell):
@@ -100,13 +127,10 @@ class RNNCell(_DenseCell):
         prefix: str | None = None,
         params: ParameterDict | None = None,
     ) -> None:
-        inits = _initializers(
-            i2h_weight_initializer,
-            h2h_weight_initializer,
-            i2h_bias_initializer,
-            h2h_bias_initializer,
-        )
-        super().__init__(hidden_size, input_size, inits, prefix, params)
+        super().__init__(
+            hidden_size, i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer,
+            h2h_bias_initializer, input_size, prefix, params,
+        )  # fmt: skip
         self._activation = checked_activation(activation)
 
     def _alias(self) -> str:
@@ -115,40 +139,20 @@ class RNNCell(_DenseCell):
     def _mapping(self) -> str:
         return f"{super()._mapping()}, {self._activation}"
 
-    def hybrid_forward(
-        self,
-        F: Any,  # noqa: N803
-        inputs: Any,
-        states: Any,
-        i2h_weight: Any,
-        h2h_weight: Any,
-        i2h_bias: Any,
-        h2h_bias: Any,
-    ) -> tuple[NDArray, list[NDArray]]:
-        """Return the output, which is also the new state."""
-        i2h = self._linear(F, inputs, i2h_weight, i2h_bias, "i2h")
-        h2h = self._linear(F, states[0], h2h_weight, h2h_bias, "h2h")
+    def _step(self, F: Any, i2h: Any, h2h: Any, states: Any) -> list[Any]:  # noqa: N803
         name = f"t{self._counter}_"
         total = F.elemwise_add(i2h, h2h, name=name + "plus0")
-        output = self._get_activation(F, total, self._activation, name=name + "out")
-        return output, [output]
+        return [self._get_activation(F, total, self._activation, name=name + "out")]
 
 
 class LSTMCell(_DenseCell):
     """Long short-term memory: gates i, f, g, o; ``c' = f * c + i * g``, ``h' = o * tanh(c')``.
 
     Matches ``mxnet.gluon.rnn.LSTMCell``: input (batch, input_size), states h and c
-    (batch, hidden_size).
+    (batch, hidden_size). `RNNCell` describes the other parameters.
 
     Parameters
     ----------
-    hidden_size : int
-    i2h_weight_initializer, h2h_weight_initializer : str or Initializer, optional
-    i2h_bias_initializer, h2h_bias_initializer : str or Initializer
-    input_size : int
-        0: found at the first call.
-    prefix : str, optional
-    params : ParameterDict, optional
     activation, recurrent_activation : str or HybridBlock
         Activations of g and c'; of the gates i, f and o.
     """
@@ -168,13 +172,10 @@ class LSTMCell(_DenseCell):
         activation: Any = "tanh",
         recurrent_activation: Any = "sigmoid",
     ) -> None:
-        inits = _initializers(
-            i2h_weight_initializer,
-            h2h_weight_initializer,
-            i2h_bias_initializer,
-            h2h_bias_initializer,
-        )
-        super().__init__(hidden_size, input_size, inits, prefix, params)
+        super().__init__(
+            hidden_size, i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer,
+            h2h_bias_initializer, input_size, prefix, params,
+        )  # fmt: skip
         self._activation = checked_activation(activation)
         self._recurrent_activation = checked_activation(recurrent_activation)
 
@@ -185,23 +186,8 @@ class LSTMCell(_DenseCell):
         """Return the states h and c, each (batch, hidden_size)."""
         return super().state_info(batch_size) * 2
 
-    def hybrid_forward(
-        self,
-        F: Any,  # noqa: N803
-        inputs: Any,
-        states: Any,
-        i2h_weight: Any,
-        h2h_weight: Any,
-        i2h_bias: Any,
-        h2h_bias: Any,
-    ) -> tuple[NDArray, list[NDArray]]:
-        """Return h' and the states h', c'."""
-        i2h = self._linear(F, inputs, i2h_weight, i2h_bias, "i2h")
-        h2h = self._linear(F, states[0], h2h_weight, h2h_bias, "h2h")
-        hidden, cell = lstm_step(
-            self, F, i2h, h2h, states[1], self._activation, self._recurrent_activation
-        )
-        return hidden, [hidden, cell]
+    def _step(self, F: Any, i2h: Any, h2h: Any, states: Any) -> list[Any]:  # noqa: N803
+        return lstm_step(self, F, i2h, h2h, states[1], self._activation, self._recurrent_activation)
 
 
 def lstm_step(
@@ -214,7 +200,7 @@ def lstm_step(
     recurrent_activation: Any = "sigmoid",
     axis: int = 1,
     out_name: str = "out",
-) -> tuple[Any, Any]:
+) -> list[Any]:
     """Compute h' and c' from the input's and the state's share of the gates."""
     name = f"t{owner._counter}_"
     gates = F.SliceChannel(
@@ -229,7 +215,7 @@ def lstm_step(
     added = F.elemwise_mul(i, g, name=name + "mul1")
     next_cell = F.elemwise_add(kept, added, name=name + "state")
     seen = act(F, next_cell, activation, name=name + "activation0")
-    return F.elemwise_mul(o, seen, name=name + out_name), next_cell
+    return [F.elemwise_mul(o, seen, name=name + out_name), next_cell]
 
 
 class GRUCell(_DenseCell):
@@ -238,57 +224,17 @@ class GRUCell(_DenseCell):
     Gates r and z; ``n = tanh(W x + b + r * (R h + c))``.
 
     Matches ``mxnet.gluon.rnn.GRUCell``: input (batch, input_size), one state (batch, hidden_size).
-
-    Parameters
-    ----------
-    hidden_size : int
-    i2h_weight_initializer, h2h_weight_initializer : str or Initializer, optional
-    i2h_bias_initializer, h2h_bias_initializer : str or Initializer
-    input_size : int
-        0: found at the first call.
-    prefix : str, optional
-    params : ParameterDict, optional
+    `RNNCell` describes the parameters.
     """
 
     _gates = 3
-
-    def __init__(
-        self,
-        hidden_size: int,
-        i2h_weight_initializer: Any = None,
-        h2h_weight_initializer: Any = None,
-        i2h_bias_initializer: Any = "zeros",
-        h2h_bias_initializer: Any = "zeros",
-        input_size: int = 0,
-        prefix: str | None = None,
-        params: ParameterDict | None = None,
-    ) -> None:
-        inits = _initializers(
-            i2h_weight_initializer,
-            h2h_weight_initializer,
-            i2h_bias_initializer,
-            h2h_bias_initializer,
-        )
-        super().__init__(hidden_size, input_size, inits, prefix, params)
+    __init__ = with_defaults(_DenseCell.__init__, "GRUCell")
 
     def _alias(self) -> str:
         return "gru"
 
-    def hybrid_forward(
-        self,
-        F: Any,  # noqa: N803
-        inputs: Any,
-        states: Any,
-        i2h_weight: Any,
-        h2h_weight: Any,
-        i2h_bias: Any,
-        h2h_bias: Any,
-    ) -> tuple[NDArray, list[NDArray]]:
-        """Return the output, which is also the new state."""
-        i2h = self._linear(F, inputs, i2h_weight, i2h_bias, "i2h")
-        h2h = self._linear(F, states[0], h2h_weight, h2h_bias, "h2h")
-        output = gru_step(self, F, i2h, h2h, states[0])
-        return output, [output]
+    def _step(self, F: Any, i2h: Any, h2h: Any, states: Any) -> list[Any]:  # noqa: N803
+        return [gru_step(self, F, i2h, h2h, states[0])]
 
 
 def gru_step(

@@ -35,9 +35,13 @@ class _RNNLayer(HybridBlock):
         dropout: float,
         bidirectional: bool,
         input_size: int,
-        initializers: dict[str, Any],
         mode: str,
         dtype: Any,
+        i2h_weight: Any,
+        h2h_weight: Any,
+        i2h_bias: Any,
+        h2h_bias: Any,
+        h2r_weight: Any = None,
         projection_size: int | None = None,
         state_clip: tuple[float | None, float | None, bool] = (None, None, False),
         use_sequence_length: bool = False,
@@ -59,7 +63,12 @@ class _RNNLayer(HybridBlock):
         self._dropout = dropout
         self._dir = 2 if bidirectional else 1
         self._input_size = input_size
-        self._initializers = initializers
+        self._initializers = {
+            "i2h_weight": i2h_weight,
+            "h2h_weight": h2h_weight,
+            "i2h_bias": i2h_bias,
+            "h2h_bias": h2h_bias,
+        }
         self._state_clip = state_clip
         self._dtype = dtype
         self._use_sequence_length = use_sequence_length
@@ -75,7 +84,8 @@ class _RNNLayer(HybridBlock):
                 shapes["h2r_weight"] = (out, hidden_size)
             for side in "lr"[: self._dir]:
                 for kind, shape in shapes.items():
-                    self._add_param(f"{side}{layer}_{kind}", shape, initializers[kind])
+                    init = self._initializers.get(kind, h2r_weight)
+                    self._add_param(f"{side}{layer}_{kind}", shape, init)
             inputs = out * self._dir
 
     def _add_param(self, name: str, shape: tuple[int, ...], init: Any) -> None:
@@ -300,11 +310,7 @@ class _RNNLayer(HybridBlock):
             "lstm": lambda **kw: rnn_cell.LSTMCell(self._hidden_size, **kw),
             "gru": lambda **kw: rnn_cell.GRUCell(self._hidden_size, **kw),
         }[self._mode]
-        options = {
-            f"{kind}_initializer": init
-            for kind, init in self._initializers.items()
-            if kind != "h2r_weight"
-        }
+        options = {f"{kind}_initializer": init for kind, init in self._initializers.items()}
         stack = rnn_cell.HybridSequentialRNNCell(prefix=self.prefix, params=self.params)
         inputs = (self._reg_params["l0_i2h_weight"].shape or (0, 0))[1]
         with stack.name_scope():
@@ -360,36 +366,21 @@ class RNN(_RNNLayer):
         dtype: Any = "float32",
         **kwargs: Unpack[BlockOptions],
     ) -> None:
-        inits = {
-            "i2h_weight": i2h_weight_initializer,
-            "h2h_weight": h2h_weight_initializer,
-            "i2h_bias": i2h_bias_initializer,
-            "h2h_bias": h2h_bias_initializer,
-        }
         super().__init__(
-            hidden_size, num_layers, layout, dropout, bidirectional, input_size, inits,
-            "rnn_" + activation, dtype, **kwargs,
+            hidden_size, num_layers, layout, dropout, bidirectional, input_size,
+            "rnn_" + activation, dtype, i2h_weight_initializer, h2h_weight_initializer,
+            i2h_bias_initializer, h2h_bias_initializer, **kwargs,
         )  # fmt: skip
 
 
 class LSTM(_RNNLayer):
     """Long short-term memory: ``c' = f * c + i * g``, ``h' = o * tanh(c')``; gates i, f, g, o.
 
-    Matches ``mxnet.gluon.rnn.LSTM``. Call it with (inputs, [h, c], sequence_length).
+    Matches ``mxnet.gluon.rnn.LSTM``. Call it with (inputs, [h, c], sequence_length). `RNN`
+    describes the other parameters.
 
     Parameters
     ----------
-    hidden_size : int
-    num_layers : int
-    layout : {'TNC', 'NTC'}
-        Layout of inputs and outputs; ``NTC`` costs a transpose each way.
-    dropout : float
-        Fraction dropped between the layers in training.
-    bidirectional : bool
-    input_size : int
-        0: found at the first call.
-    i2h_weight_initializer, h2h_weight_initializer : str or Initializer, optional
-    i2h_bias_initializer, h2h_bias_initializer : str or Initializer
     projection_size : int, optional
         Size to which h' is projected.
     h2r_weight_initializer : str or Initializer, optional
@@ -398,9 +389,6 @@ class LSTM(_RNNLayer):
         Bounds of c', given together.
     state_clip_nan : bool
         Turn NaN in c' into the lower bound.
-    dtype : str or type
-    **kwargs
-        ``use_sequence_length``, ``prefix``, ``params``.
     """
 
     def __init__(
@@ -423,16 +411,11 @@ class LSTM(_RNNLayer):
         dtype: Any = "float32",
         **kwargs: Unpack[BlockOptions],
     ) -> None:
-        inits = {
-            "i2h_weight": i2h_weight_initializer,
-            "h2h_weight": h2h_weight_initializer,
-            "i2h_bias": i2h_bias_initializer,
-            "h2h_bias": h2h_bias_initializer,
-            "h2r_weight": h2r_weight_initializer,
-        }
         super().__init__(
-            hidden_size, num_layers, layout, dropout, bidirectional, input_size, inits, "lstm",
-            dtype, projection_size, (state_clip_min, state_clip_max, state_clip_nan), **kwargs,
+            hidden_size, num_layers, layout, dropout, bidirectional, input_size, "lstm", dtype,
+            i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer,
+            h2h_bias_initializer, h2r_weight_initializer, projection_size,
+            (state_clip_min, state_clip_max, state_clip_nan), **kwargs,
         )  # fmt: skip
 
 
@@ -441,24 +424,8 @@ class GRU(_RNNLayer):
 
     Gates r and z; ``n = tanh(W x + b + r * (R h + c))``.
 
-    Matches ``mxnet.gluon.rnn.GRU``. Call it with (inputs, states, sequence_length).
-
-    Parameters
-    ----------
-    hidden_size : int
-    num_layers : int
-    layout : {'TNC', 'NTC'}
-        Layout of inputs and outputs; ``NTC`` costs a transpose each way.
-    dropout : float
-        Fraction dropped between the layers in training.
-    bidirectional : bool
-    input_size : int
-        0: found at the first call.
-    i2h_weight_initializer, h2h_weight_initializer : str or Initializer, optional
-    i2h_bias_initializer, h2h_bias_initializer : str or Initializer
-    dtype : str or type
-    **kwargs
-        ``use_sequence_length``, ``prefix``, ``params``.
+    Matches ``mxnet.gluon.rnn.GRU``. Call it with (inputs, states, sequence_length). `RNN` describes
+    the parameters.
     """
 
     def __init__(
@@ -476,13 +443,8 @@ class GRU(_RNNLayer):
         dtype: Any = "float32",
         **kwargs: Unpack[BlockOptions],
     ) -> None:
-        inits = {
-            "i2h_weight": i2h_weight_initializer,
-            "h2h_weight": h2h_weight_initializer,
-            "i2h_bias": i2h_bias_initializer,
-            "h2h_bias": h2h_bias_initializer,
-        }
         super().__init__(
-            hidden_size, num_layers, layout, dropout, bidirectional, input_size, inits, "gru",
-            dtype, **kwargs,
+            hidden_size, num_layers, layout, dropout, bidirectional, input_size, "gru", dtype,
+            i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer,
+            h2h_bias_initializer, **kwargs,
         )  # fmt: skip

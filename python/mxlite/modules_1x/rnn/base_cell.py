@@ -65,6 +65,7 @@ class BaseRNNCell:
     """
 
     _why_no_step: str | None = None  # error text of a modifier that needs steps
+    _gate_names: tuple[str, ...] = ()
 
     def __init__(self, prefix: str = "", params: RNNParams | None = None) -> None:
         self._own_params = params is None
@@ -114,10 +115,6 @@ class BaseRNNCell:
     def state_shape(self) -> list[tuple[int, ...]]:
         """Shape of each state, 0 for the batch."""
         return [info["shape"] for info in self.state_info]
-
-    @property
-    def _gate_names(self) -> tuple[str, ...]:
-        return ()
 
     def _check_not_modified(self) -> None:
         if self._modified:
@@ -229,7 +226,9 @@ class BaseRNNCell:
             outputs.append(output)
         return formatted(outputs, length, layout, merge_outputs), states
 
-    def _get_activation(self, inputs: Any, activation: Any, **kwargs: Any) -> Symbol:
+    @staticmethod
+    def _get_activation(inputs: Any, activation: Any, **kwargs: Any) -> Symbol:
+        """Apply an activation given as a name or a function."""
         if isinstance(activation, str):
             return symbol.Activation(inputs, act_type=activation, **kwargs)
         return activation(inputs, **kwargs)

@@ -58,6 +58,8 @@ class RNNCell(_DenseCell):
     params : RNNParams, optional
     """
 
+    _gate_names = ("",)
+
     def __init__(
         self,
         num_hidden: int,
@@ -67,10 +69,6 @@ class RNNCell(_DenseCell):
     ) -> None:
         super().__init__(num_hidden, prefix, params)
         self._activation = activation
-
-    @property
-    def _gate_names(self) -> tuple[str, ...]:
-        return ("",)
 
     def __call__(self, inputs: Any, states: Any) -> tuple[Symbol, list[Symbol]]:
         """Build one step; see `BaseRNNCell`."""
@@ -94,6 +92,8 @@ class LSTMCell(_DenseCell):
         First value of the forget gate's bias.
     """
 
+    _gate_names = ("_i", "_f", "_c", "_o")
+
     def __init__(
         self,
         num_hidden: int,
@@ -108,10 +108,6 @@ class LSTMCell(_DenseCell):
         """The states h and c, each (batch, num_hidden)."""
         return [*super().state_info, *super().state_info]
 
-    @property
-    def _gate_names(self) -> tuple[str, ...]:
-        return ("_i", "_f", "_c", "_o")
-
     def __call__(self, inputs: Any, states: Any) -> tuple[Symbol, list[Symbol]]:
         """Build one step; see `BaseRNNCell`."""
         name = self._begin_step()
@@ -123,12 +119,7 @@ def lstm_step(
     gates: Any, cell: Any, name: str, axis: int = 1, activation: Any = "tanh"
 ) -> tuple[Symbol, list[Symbol]]:
     """Build h' and c' from the sums of the gates."""
-
-    def act(values: Any, kind: Any, **kwargs: Any) -> Any:
-        if isinstance(kind, str):
-            return symbol.Activation(values, act_type=kind, **kwargs)
-        return kind(values, **kwargs)
-
+    act = BaseRNNCell._get_activation
     i, f, g, o = symbol.SliceChannel(gates, num_outputs=4, axis=axis, name=name + "slice")
     i = act(i, "sigmoid", name=name + "i")
     f = act(f, "sigmoid", name=name + "f")
@@ -153,14 +144,12 @@ class GRUCell(_DenseCell):
     params : RNNParams, optional
     """
 
+    _gate_names = ("_r", "_z", "_o")
+
     def __init__(
         self, num_hidden: int, prefix: str = "gru_", params: RNNParams | None = None
     ) -> None:
         super().__init__(num_hidden, prefix, params)
-
-    @property
-    def _gate_names(self) -> tuple[str, ...]:
-        return ("_r", "_z", "_o")
 
     def __call__(self, inputs: Any, states: Any) -> tuple[Symbol, list[Symbol]]:
         """Build one step; see `BaseRNNCell`."""
@@ -185,9 +174,5 @@ def gru_step(
     hr, hz, hn = symbol.SliceChannel(h2h, num_outputs=3, axis=axis, name=name + "h2h_slice")
     r = symbol.Activation(xr + hr, act_type="sigmoid", name=name + "r_act")
     z = symbol.Activation(xz + hz, act_type="sigmoid", name=name + "z_act")
-    total = xn + r * hn
-    if isinstance(activation, str):
-        n = symbol.Activation(total, act_type=activation, name=name + "h_act")
-    else:
-        n = activation(total, name=name + "h_act")
+    n = BaseRNNCell._get_activation(xn + r * hn, activation, name=name + "h_act")
     return symbol.elemwise_add((1.0 - z) * n, z * state, name=out_name or name + "out")

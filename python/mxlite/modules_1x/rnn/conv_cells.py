@@ -135,10 +135,7 @@ class ConvRNNCell(BaseConvRNNCell):
     """
 
     _default_prefix = "ConvRNN_"
-
-    @property
-    def _gate_names(self) -> tuple[str, ...]:
-        return ("",)
+    _gate_names = ("",)
 
     def _step(self, i2h: Any, h2h: Any, states: Any, name: str) -> tuple[Symbol, list[Symbol]]:
         output = self._get_activation(i2h + h2h, self._activation, name=name + "out")
@@ -152,10 +149,7 @@ class ConvLSTMCell(BaseConvRNNCell):
     """
 
     _default_prefix = "ConvLSTM_"
-
-    @property
-    def _gate_names(self) -> tuple[str, ...]:
-        return ("_i", "_f", "_c", "_o")
+    _gate_names = ("_i", "_f", "_c", "_o")
 
     @property
     def state_info(self) -> list[dict[str, Any]]:
@@ -173,10 +167,7 @@ class ConvGRUCell(BaseConvRNNCell):
     """
 
     _default_prefix = "ConvGRU_"
-
-    @property
-    def _gate_names(self) -> tuple[str, ...]:
-        return ("_r", "_z", "_o")
+    _gate_names = ("_r", "_z", "_o")
 
     def _step(self, i2h: Any, h2h: Any, states: Any, name: str) -> tuple[Symbol, list[Symbol]]:
         output = gru_step(i2h, h2h, states[0], name, self._channel_axis, self._activation)

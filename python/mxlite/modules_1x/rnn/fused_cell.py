@@ -60,6 +60,7 @@ class FusedRNNCell(BaseRNNCell):
         self._num_hidden = num_hidden
         self._num_layers = num_layers
         self._mode = mode
+        self._gate_names = GATES[mode]
         self._bidirectional = bidirectional
         self._dropout = dropout
         self._get_next_state = get_next_state
@@ -67,10 +68,6 @@ class FusedRNNCell(BaseRNNCell):
         self._directions = self._vector.directions
         init = initializer.FusedRNN(None, num_hidden, num_layers, mode, bidirectional, forget_bias)
         self._parameter = self._params.get("parameters", init=init)
-
-    @property
-    def _gate_names(self) -> tuple[str, ...]:
-        return GATES[self._mode]
 
     @property
     def _vector_name(self) -> str:

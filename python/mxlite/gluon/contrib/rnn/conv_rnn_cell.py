@@ -154,12 +154,12 @@ class _ConvCell(HybridRecurrentCell):
             states[0], h2h_weight, h2h_bias, kernel=self._h2h_kernel, pad=self._h2h_pad,
             dilate=self._h2h_dilate, name=name + "h2h", **common,
         )  # fmt: skip
-        return self._step(F, i2h, h2h, states)
+        new = self._step(F, i2h, h2h, states)
+        return new[0], new
 
-    def _step(self, F: Any, i2h: Any, h2h: Any, states: Any) -> Any:  # noqa: N803
+    def _step(self, F: Any, i2h: Any, h2h: Any, states: Any) -> list[Any]:  # noqa: N803
         total = F.elemwise_add(i2h, h2h)
-        output = self._get_activation(F, total, self._activation, name=f"t{self._counter}_out")
-        return output, [output]
+        return [self._get_activation(F, total, self._activation, name=f"t{self._counter}_out")]
 
 
 class _ConvLSTMCell(_ConvCell):
@@ -170,20 +170,16 @@ class _ConvLSTMCell(_ConvCell):
         """Return the states h and c, each (batch, hidden_channels, spatial dimensions)."""
         return super().state_info(batch_size) * 2
 
-    def _step(self, F: Any, i2h: Any, h2h: Any, states: Any) -> Any:  # noqa: N803
-        hidden, cell = lstm_step(
-            self, F, i2h, h2h, states[1], self._activation, axis=self._channel_axis
-        )
-        return hidden, [hidden, cell]
+    def _step(self, F: Any, i2h: Any, h2h: Any, states: Any) -> list[Any]:  # noqa: N803
+        return lstm_step(self, F, i2h, h2h, states[1], self._activation, axis=self._channel_axis)
 
 
 class _ConvGRUCell(_ConvCell):
     _gates = 3
     _kind = "conv_gru"
 
-    def _step(self, F: Any, i2h: Any, h2h: Any, states: Any) -> Any:  # noqa: N803
-        output = gru_step(self, F, i2h, h2h, states[0], self._activation, axis=self._channel_axis)
-        return output, [output]
+    def _step(self, F: Any, i2h: Any, h2h: Any, states: Any) -> list[Any]:  # noqa: N803
+        return [gru_step(self, F, i2h, h2h, states[0], self._activation, axis=self._channel_axis)]
 
 
 class Conv1DRNNCell(_ConvCell):

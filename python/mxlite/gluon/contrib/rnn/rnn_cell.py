@@ -8,7 +8,7 @@ from .... import ndarray as nd
 from ....ndarray import NDArray
 from ...parameter import ParameterDict
 from ...rnn import sequence as steps_of
-from ...rnn.base_cell import RecurrentCell
+from ...rnn.base_cell import HybridRecurrentCell, RecurrentCell
 from ...rnn.cells import _DenseCell, lstm_step
 from ...rnn.containers import check_can_step
 from ...rnn.modifiers import _RememberingCell
@@ -130,14 +130,17 @@ class LSTMPCell(_DenseCell):
         prefix: str | None = None,
         params: ParameterDict | None = None,
     ) -> None:
-        inits = {
-            "i2h_weight": i2h_weight_initializer,
-            "h2h_weight": h2h_weight_initializer,
-            "h2r_weight": h2r_weight_initializer,
-            "i2h_bias": i2h_bias_initializer,
-            "h2h_bias": h2h_bias_initializer,
-        }
-        super().__init__(hidden_size, input_size, inits, prefix, params, projection_size)
+        HybridRecurrentCell.__init__(self, prefix, params)
+        self._add_parameters(
+            hidden_size,
+            projection_size,
+            input_size,
+            i2h_weight=i2h_weight_initializer,
+            h2h_weight=h2h_weight_initializer,
+            h2r_weight=h2r_weight_initializer,
+            i2h_bias=i2h_bias_initializer,
+            h2h_bias=h2h_bias_initializer,
+        )
         self._projection_size = projection_size
 
     def _alias(self) -> str:
@@ -151,7 +154,7 @@ class LSTMPCell(_DenseCell):
         sizes = (self._projection_size, self._hidden_size)
         return [{"shape": (batch_size, size), "__layout__": "NC"} for size in sizes]
 
-    def hybrid_forward(
+    def hybrid_forward(  # type: ignore[override]
         self,
         F: Any,  # noqa: N803
         inputs: Any,
