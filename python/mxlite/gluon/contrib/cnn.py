@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..._typed_init import with_defaults
 from ...base import NotSupportedError, ValueError_
@@ -169,11 +169,13 @@ class ModulatedDeformableConvolution(DeformableConvolution):
     """
 
     _values_per_point = 3
-    __init__ = with_defaults(
-        DeformableConvolution.__init__,
-        "ModulatedDeformableConvolution",
-        op_name="ModulatedDeformableConvolution",
-    )
+
+    if not TYPE_CHECKING:
+        __init__ = with_defaults(
+            DeformableConvolution.__init__,
+            "ModulatedDeformableConvolution",
+            op_name="ModulatedDeformableConvolution",
+        )
 
     def _convolve(self, F: Any, x: Any, offset: Any, weight: Any, bias: Any) -> Any:  # noqa: N803
         count = self._num_offsets

@@ -183,50 +183,58 @@ _GLOBAL_DOC = """
     """
 
 
-def _global_init(self: _Pooling, layout: str = "", **kwargs: Unpack[BlockOptions]) -> None:
-    _Pooling.__init__(self, 1, None, 0, True, True, layout, **kwargs)
-
-
 class GlobalMaxPool1D(MaxPool1D, ndim=1):
     """The largest value of all positions of a sequence."""
 
     _parameters_doc = _GLOBAL_DOC
-    __init__ = _global_init
+
+    def __init__(self, layout: str = "", **kwargs: Unpack[BlockOptions]) -> None:
+        _Pooling.__init__(self, 1, None, 0, True, True, layout, **kwargs)
 
 
 class GlobalMaxPool2D(MaxPool2D, ndim=2):
     """The largest value of all positions of an image."""
 
     _parameters_doc = _GLOBAL_DOC
-    __init__ = _global_init
+
+    def __init__(self, layout: str = "", **kwargs: Unpack[BlockOptions]) -> None:
+        _Pooling.__init__(self, 1, None, 0, True, True, layout, **kwargs)
 
 
 class GlobalMaxPool3D(MaxPool3D, ndim=3):
     """The largest value of all positions of a volume."""
 
     _parameters_doc = _GLOBAL_DOC
-    __init__ = _global_init
+
+    def __init__(self, layout: str = "", **kwargs: Unpack[BlockOptions]) -> None:
+        _Pooling.__init__(self, 1, None, 0, True, True, layout, **kwargs)
 
 
 class GlobalAvgPool1D(AvgPool1D, ndim=1):
     """The mean of all positions of a sequence."""
 
     _parameters_doc = _GLOBAL_DOC
-    __init__ = _global_init
+
+    def __init__(self, layout: str = "", **kwargs: Unpack[BlockOptions]) -> None:
+        _Pooling.__init__(self, 1, None, 0, True, True, layout, **kwargs)
 
 
 class GlobalAvgPool2D(AvgPool2D, ndim=2):
     """The mean of all positions of an image."""
 
     _parameters_doc = _GLOBAL_DOC
-    __init__ = _global_init
+
+    def __init__(self, layout: str = "", **kwargs: Unpack[BlockOptions]) -> None:
+        _Pooling.__init__(self, 1, None, 0, True, True, layout, **kwargs)
 
 
 class GlobalAvgPool3D(AvgPool3D, ndim=3):
     """The mean of all positions of a volume."""
 
     _parameters_doc = _GLOBAL_DOC
-    __init__ = _global_init
+
+    def __init__(self, layout: str = "", **kwargs: Unpack[BlockOptions]) -> None:
+        _Pooling.__init__(self, 1, None, 0, True, True, layout, **kwargs)
 
 
 class ReflectionPad2D(HybridBlock):

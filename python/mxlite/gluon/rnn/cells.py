@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..._typed_init import with_defaults
 from ...ndarray import NDArray
@@ -228,7 +228,9 @@ class GRUCell(_DenseCell):
     """
 
     _gates = 3
-    __init__ = with_defaults(_DenseCell.__init__, "GRUCell")
+
+    if not TYPE_CHECKING:
+        __init__ = with_defaults(_DenseCell.__init__, "GRUCell")
 
     def _alias(self) -> str:
         return "gru"

@@ -58,8 +58,8 @@ def get_model(name: str, **kwargs: Any) -> HybridBlock:
     return MODELS[key](**kwargs)
 
 
-# The names that the families export have no list of their own here.
-__all__ = sorted(n for n, v in vars().items() if getattr(v, "__module__", "").startswith(__name__))
-
-if not TYPE_CHECKING:
+if not TYPE_CHECKING:  # type checkers take the names from the imports above
+    __all__ = sorted(
+        name for name, v in vars().items() if getattr(v, "__module__", "").startswith(__name__)
+    )
     __getattr__, __dir__ = _attributes(__name__)
