@@ -122,13 +122,7 @@ class L2Loss(Loss):
 
 
 class L1Loss(Loss):
-    """``|pred - label|``.
-
-    Parameters
-    ----------
-    weight : float, optional
-    batch_axis : int
-    """
+    """``|pred - label|``."""
 
     def __init__(
         self, weight: float | None = None, batch_axis: int = 0, **kwargs: Unpack[BlockOptions]
@@ -336,14 +330,7 @@ class CTCLoss(Loss):
 
 
 class HuberLoss(Loss):
-    """Squared below ``rho``, linear above.
-
-    Parameters
-    ----------
-    rho : float
-    weight : float, optional
-    batch_axis : int
-    """
+    """Squared below ``rho``, linear above."""
 
     def __init__(
         self,
@@ -363,14 +350,7 @@ class HuberLoss(Loss):
 
 
 class HingeLoss(Loss):
-    """``max(0, margin - pred * label)`` with labels -1 and 1.
-
-    Parameters
-    ----------
-    margin : float
-    weight : float, optional
-    batch_axis : int
-    """
+    """``max(0, margin - pred * label)`` with labels -1 and 1."""
 
     def __init__(
         self,
@@ -432,14 +412,7 @@ class LogisticLoss(Loss):
 
 
 class TripletLoss(Loss):
-    """``max(0, |pred - positive|^2 - |pred - negative|^2 + margin)``.
-
-    Parameters
-    ----------
-    margin : float
-    weight : float, optional
-    batch_axis : int
-    """
+    """``max(0, |pred - positive|^2 - |pred - negative|^2 + margin)``."""
 
     def __init__(
         self,

@@ -52,10 +52,6 @@ def split_data(
     even_split : bool
         Refuse a size that is not a multiple of ``num_slice``; else the first slices are one longer.
 
-    Returns
-    -------
-    list of NDArray
-
     Raises
     ------
     ShapeError
@@ -101,10 +97,6 @@ def split_and_load(
     batch_axis : int
     even_split : bool
         As in `split_data`.
-
-    Returns
-    -------
-    list of NDArray
 
     Raises
     ------
@@ -178,16 +170,7 @@ def _get_repo_url() -> str:
 
 
 def _get_repo_file_url(namespace: str, filename: str) -> str:
-    """Return the URL of a file in a folder of the repository.
-
-    Parameters
-    ----------
-    namespace, filename : str
-
-    Returns
-    -------
-    str
-    """
+    """Return the URL of a file in a folder of the repository."""
     return f"{_get_repo_url()}{namespace}/{filename}"
 
 

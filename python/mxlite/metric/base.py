@@ -135,12 +135,7 @@ class EvalMetric(NeedsInit, TypedInit):
         return f"EvalMetric: {dict(self.get_name_value())}"
 
     def get_config(self) -> dict[str, Any]:
-        """Return the arguments from which `create` makes the metric again.
-
-        Returns
-        -------
-        dict
-        """
+        """Return the arguments from which `create` makes the metric again."""
         return {
             **self._kwargs,
             "metric": type(self).__name__,
@@ -222,21 +217,11 @@ class EvalMetric(NeedsInit, TypedInit):
         return self.name, _plain(self._value(self.global_sum_metric, self.global_num_inst))
 
     def get_name_value(self) -> list[tuple[str, float]]:
-        """Return pairs of name and value.
-
-        Returns
-        -------
-        list of tuple
-        """
+        """Return pairs of name and value."""
         return _pairs(self.get())
 
     def get_global_name_value(self) -> list[tuple[str, float]]:
-        """Return pairs of name and value of everything since `reset`.
-
-        Returns
-        -------
-        list of tuple
-        """
+        """Return pairs of name and value of everything since `reset`."""
         if not self._has_global_stats:  # metrics of users may override get_name_value or get
             return self.get_name_value()
         return _pairs(self.get_global())
@@ -267,10 +252,6 @@ def create(metric: Any, *args: Any, **kwargs: Any) -> EvalMetric:
         A list gives a `CompositeEvalMetric`, a function of label and prediction a `CustomMetric`.
     *args, **kwargs
         Arguments of the metric.
-
-    Returns
-    -------
-    EvalMetric
     """
     if callable(metric) and not isinstance(metric, EvalMetric):
         return CustomMetric(metric, *args, **kwargs)
@@ -313,16 +294,7 @@ class CompositeEvalMetric(EvalMetric):
         self.metrics.append(create(metric))
 
     def get_metric(self, index: int) -> EvalMetric:
-        """Return a metric by position.
-
-        Parameters
-        ----------
-        index : int
-
-        Returns
-        -------
-        EvalMetric
-        """
+        """Return a metric by position."""
         if not 0 <= index < len(self.metrics):
             raise ValueError_(f"Metric index {index} is out of range 0 and {len(self.metrics)}")
         return self.metrics[index]
@@ -435,10 +407,6 @@ def from_function(
         Default is the function's name.
     allow_extra_outputs : bool
         Ignore surplus outputs that have no label.
-
-    Returns
-    -------
-    CustomMetric
     """
     if not callable(numpy_feval):
         raise TypeError_(f"metric.np: {numpy_feval!r} is not a function")

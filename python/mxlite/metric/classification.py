@@ -180,13 +180,7 @@ class Perplexity(EvalMetric):
 @alias("ce")
 @register
 class CrossEntropy(EvalMetric):
-    """Mean of ``-log(p + eps)``, with p the probability of the label.
-
-    Parameters
-    ----------
-    eps : float
-    name : str
-    """
+    """Mean of ``-log(p + eps)``, with p the probability of the label."""
 
     def __init__(
         self,

@@ -177,12 +177,7 @@ class PearsonCorrelation(EvalMetric):
 
 @register
 class Loss(EvalMetric):
-    """Mean of the outputs, for networks whose output is the loss.
-
-    Parameters
-    ----------
-    name : str
-    """
+    """Mean of the outputs, for networks whose output is the loss."""
 
     def __init__(
         self,

@@ -63,12 +63,7 @@ _Null = _NullType()
 
 
 class classproperty:  # noqa: N801 - the name of 1.x
-    """A read-only property of a class: ``Class.name`` calls the function with the class.
-
-    Parameters
-    ----------
-    func : callable
-    """
+    """A read-only property of a class: ``Class.name`` calls the function with the class."""
 
     def __init__(self, func: Callable[[Any], Any]) -> None:
         self.fget = func
@@ -86,10 +81,6 @@ def with_metaclass(meta: type, *bases: type) -> type:
     meta : type
     *bases : type
         Base classes of the subclass.
-
-    Returns
-    -------
-    type
     """
     return meta("WithMetaclass", bases or (object,), {})
 
@@ -106,10 +97,6 @@ def py_str(x: bytes | str) -> str:
     ----------
     x : bytes or str
         Names that callbacks get are text already.
-
-    Returns
-    -------
-    str
     """
     if isinstance(x, str):
         return x
@@ -117,25 +104,12 @@ def py_str(x: bytes | str) -> str:
 
 
 def c_str(string: str) -> ctypes.c_char_p:
-    """Return a C string in UTF-8.
-
-    Parameters
-    ----------
-    string : str
-
-    Returns
-    -------
-    ctypes.c_char_p
-    """
+    """Return a C string in UTF-8."""
     return ctypes.c_char_p(string.encode("utf-8"))
 
 
 def c_str_array(strings: Sequence[str]) -> Any:
     """Return a C array of strings.
-
-    Parameters
-    ----------
-    strings : sequence of str
 
     Returns
     -------
@@ -182,10 +156,6 @@ def ctypes2buffer(cptr: Any, length: int) -> bytearray:
     cptr : ctypes.POINTER(ctypes.c_char)
     length : int
         Number of bytes.
-
-    Returns
-    -------
-    bytearray
 
     Raises
     ------
@@ -238,10 +208,6 @@ def build_param_doc(
         One entry per parameter.
     remove_dup : bool
         Leave out a name that came before.
-
-    Returns
-    -------
-    str
     """
     lines = ["Parameters", "----------"]
     seen = set()

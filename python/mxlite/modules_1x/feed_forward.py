@@ -437,10 +437,6 @@ class FeedForward:
         epoch : int
         ctx, **kwargs
             Arguments of `FeedForward`.
-
-        Returns
-        -------
-        FeedForward
         """
         symbol, arg_params, aux_params = load_checkpoint(prefix, epoch)
         return FeedForward(

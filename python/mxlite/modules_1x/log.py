@@ -62,10 +62,6 @@ def get_logger(
         ``"a"`` by default.
     level : int
         Set when the handler is made.
-
-    Returns
-    -------
-    logging.Logger
     """
     logger: Any = logging.getLogger(name)
     if name is not None and not getattr(logger, "_mxlite_handler", False):

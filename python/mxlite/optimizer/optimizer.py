@@ -173,10 +173,6 @@ class Optimizer(NeedsInit, TypedInit, Settling):
         **kwargs
             Arguments of the class.
 
-        Returns
-        -------
-        Optimizer
-
         Raises
         ------
         ValueError
@@ -208,10 +204,6 @@ class Optimizer(NeedsInit, TypedInit, Settling):
     def set_learning_rate(self, lr: float) -> None:
         """Set the rate.
 
-        Parameters
-        ----------
-        lr : float
-
         Raises
         ------
         SchedulerSetError
@@ -227,21 +219,11 @@ class Optimizer(NeedsInit, TypedInit, Settling):
         self.lr = lr
 
     def set_lr_mult(self, args_lr_mult: Mapping[Any, float]) -> None:
-        """Set factors of the learning rate by index or name.
-
-        Parameters
-        ----------
-        args_lr_mult : dict
-        """
+        """Set factors of the learning rate by index or name."""
         self.lr_mult = {**self._factors_of_symbol("lr_mult"), **args_lr_mult}
 
     def set_wd_mult(self, args_wd_mult: Mapping[Any, float]) -> None:
-        """Set factors of the weight decay by index or name.
-
-        Parameters
-        ----------
-        args_wd_mult : dict
-        """
+        """Set factors of the weight decay by index or name."""
         self.wd_mult = {
             name: 0.0 for name in self.idx2name.values() if not name.endswith(("_weight", "_gamma"))
         }

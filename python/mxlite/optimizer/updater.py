@@ -35,12 +35,7 @@ class _Batch(NamedTuple):
 
 
 class Updater:
-    """Calls an optimizer and keeps the states.
-
-    Parameters
-    ----------
-    optimizer : Optimizer
-    """
+    """Calls an optimizer and keeps the states."""
 
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = optimizer
@@ -116,21 +111,12 @@ class Updater:
         ----------
         dump_optimizer : bool
             Include the optimizer's options and counts.
-
-        Returns
-        -------
-        bytes
         """
         self.optimizer._settle()  # removes states that a skipped step has made
         return dump_states(self.states, self.optimizer if dump_optimizer else None)
 
     def set_states(self, states: bytes) -> None:
-        """Restore states from `get_states` or from a pickle of MXNet 1.x.
-
-        Parameters
-        ----------
-        states : bytes
-        """
+        """Restore states from `get_states` or from a pickle of MXNet 1.x."""
         self.optimizer._settle()
         self.states, optimizer = load_states(states, self.optimizer)
         if optimizer is not None:
@@ -150,16 +136,7 @@ def _moved(state: Any, context: Context) -> Any:
 
 
 def get_updater(optimizer: Optimizer) -> Updater:
-    """Return an updater for an optimizer.
-
-    Parameters
-    ----------
-    optimizer : Optimizer
-
-    Returns
-    -------
-    Updater
-    """
+    """Return an updater for an optimizer."""
     return Updater(optimizer)
 
 

@@ -83,10 +83,6 @@ class Mesh:
     def axis_size(self, axis: str) -> int:
         """Return the size of an axis.
 
-        Parameters
-        ----------
-        axis : str
-
         Raises
         ------
         ValueError
@@ -95,20 +91,11 @@ class Mesh:
         return self.axes[self._known(axis)]
 
     def coordinate(self, axis: str) -> int:
-        """Return the position of this process along an axis, from 0.
-
-        Parameters
-        ----------
-        axis : str
-        """
+        """Return the position of this process along an axis, from 0."""
         return self.coordinates[self._known(axis)]
 
     def group(self, axis: str) -> ProcessSet:
         """Return the process set of this process and the ranks that differ along this axis only.
-
-        Parameters
-        ----------
-        axis : str
 
         Returns
         -------
@@ -198,10 +185,6 @@ def mesh(**axes: int) -> Mesh:
         Names and sizes, for example ``data=2, tensor=2``. Their product is the number of ranks; one
         of them may be -1 and is computed from the others. Consecutive ranks differ in the last
         axis, so the axis that communicates most should be the last one.
-
-    Returns
-    -------
-    Mesh
 
     Raises
     ------

@@ -137,10 +137,6 @@ class Block(NeedsInit, TypedInit):
         ----------
         select : str, optional
             Regular expression that names must begin with, such as ``".*weight|.*bias"``.
-
-        Returns
-        -------
-        ParameterDict
         """
         found = ParameterDict(self._params.prefix)
         self._collect(found, re.compile(select) if select else None)
@@ -260,12 +256,7 @@ class Block(NeedsInit, TypedInit):
         return changes
 
     def save_params(self, filename: str | os.PathLike[str]) -> None:
-        """Save parameters under their full names without this block's prefix (old interface).
-
-        Parameters
-        ----------
-        filename : str or path
-        """
+        """Save parameters under their full names without this block's prefix (old interface)."""
         self.collect_params().save(filename, strip_prefix=self.prefix)
 
     def load_params(
@@ -289,12 +280,7 @@ class Block(NeedsInit, TypedInit):
         save_model(self, prefix)
 
     def load(self, prefix: str) -> None:
-        """Load what `save` wrote; blocks are matched by position, so their names may differ.
-
-        Parameters
-        ----------
-        prefix : str
-        """
+        """Load what `save` wrote; blocks are matched by position, so their names may differ."""
         load_model(self, prefix)
 
     # -- children and hooks ----------------------------------------------------------------------
@@ -331,10 +317,6 @@ class Block(NeedsInit, TypedInit):
     def register_forward_pre_hook(self, hook: Callable[[Block, Any], Any]) -> HookHandle:
         """Call ``hook(block, inputs)`` before each forward.
 
-        Parameters
-        ----------
-        hook : callable
-
         Returns
         -------
         HookHandle
@@ -347,10 +329,6 @@ class Block(NeedsInit, TypedInit):
 
     def register_forward_hook(self, hook: Callable[[Block, Any, Any], Any]) -> HookHandle:
         """Call ``hook(block, inputs, outputs)`` after each forward.
-
-        Parameters
-        ----------
-        hook : callable
 
         Returns
         -------
@@ -384,10 +362,6 @@ class Block(NeedsInit, TypedInit):
 
     def apply(self, fn: Callable[[Block], Any]) -> Block:
         """Call ``fn`` on every child, recursively, and on this block last.
-
-        Parameters
-        ----------
-        fn : callable
 
         Returns
         -------

@@ -161,10 +161,6 @@ class SymbolBlock(HybridBlock):
         allow_missing, ignore_extra : bool
             As in ``ParameterDict.load``.
 
-        Returns
-        -------
-        SymbolBlock
-
         Raises
         ------
         ValueError

@@ -346,10 +346,6 @@ class DataLoader(TypedInit):
 
         Earlier samples are not read. The random generators are not changed; restore them as well.
 
-        Parameters
-        ----------
-        state : dict
-
         Raises
         ------
         ValueError

@@ -33,30 +33,11 @@ class Dataset:
         return f"{type(self).__name__} of {len(self)} samples"
 
     def filter(self, fn: Callable[[Any], bool]) -> Dataset:
-        """Return the samples for which ``fn`` is true.
-
-        Parameters
-        ----------
-        fn : callable
-
-        Returns
-        -------
-        Dataset
-        """
+        """Return the samples for which ``fn`` is true."""
         return _Chosen(self, [index for index in range(len(self)) if fn(self[index])])
 
     def shard(self, num_shards: int, index: int) -> Dataset:
-        """Return one of ``num_shards`` parts of nearly equal size.
-
-        Parameters
-        ----------
-        num_shards : int
-        index : int
-
-        Returns
-        -------
-        Dataset
-        """
+        """Return one of ``num_shards`` parts of nearly equal size."""
         if num_shards < 1:
             raise ValueError_(f"shard: num_shards is {num_shards}, expected 1 or more")
         if not 0 <= index < num_shards:
@@ -72,10 +53,6 @@ class Dataset:
         ----------
         count : int or None
             None and numbers beyond the end take all.
-
-        Returns
-        -------
-        Dataset
         """
         if count is not None and count < 0:
             raise ValueError_(f"take: count is {count}, expected 0 or more")
@@ -88,10 +65,6 @@ class Dataset:
         Parameters
         ----------
         sampler : Sampler
-
-        Returns
-        -------
-        Dataset
         """
         return _Chosen(self, list(sampler))
 
@@ -104,10 +77,6 @@ class Dataset:
             Gets the parts of a sample as arguments.
         lazy : bool
             Whether ``fn`` is called at each access, instead of for all samples now.
-
-        Returns
-        -------
-        Dataset
         """
         transformed = _Transformed(self, fn)
         if lazy:
@@ -122,21 +91,12 @@ class Dataset:
         fn : callable
         lazy : bool
             As in `transform`.
-
-        Returns
-        -------
-        Dataset
         """
         return self.transform(_First(fn), lazy)
 
 
 class SimpleDataset(Dataset):
-    """A list, an array or anything else with ``[]`` and ``len``.
-
-    Parameters
-    ----------
-    data : sequence
-    """
+    """A list, an array or anything else with ``[]`` and ``len``."""
 
     def __init__(self, data: Sequence[Any]) -> None:
         self._data = data

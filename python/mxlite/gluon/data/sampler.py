@@ -37,13 +37,7 @@ class Sampler(TypedInit):
 
 
 class SequentialSampler(Sampler):
-    """``start, start + 1, ...``.
-
-    Parameters
-    ----------
-    length : int
-    start : int
-    """
+    """``start, start + 1, ...``."""
 
     def __init__(self, length: int, start: int = 0) -> None:
         self._length = length
@@ -57,12 +51,7 @@ class SequentialSampler(Sampler):
 
 
 class RandomSampler(Sampler):
-    """All numbers below ``length`` in a random order, drawn for each pass by ``numpy.random``.
-
-    Parameters
-    ----------
-    length : int
-    """
+    """All numbers below ``length`` in a random order, drawn for each pass by ``numpy.random``."""
 
     def __init__(self, length: int) -> None:
         self._length = length
@@ -75,13 +64,7 @@ class RandomSampler(Sampler):
 
 
 class FilterSampler(Sampler):
-    """The numbers of the samples for which ``fn`` is true.
-
-    Parameters
-    ----------
-    fn : callable
-    dataset : Dataset
-    """
+    """The numbers of the samples for which ``fn`` is true."""
 
     def __init__(self, fn: Callable[[Any], bool], dataset: Dataset) -> None:
         self._indices = [index for index in range(len(dataset)) if fn(dataset[index])]

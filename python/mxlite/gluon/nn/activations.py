@@ -134,12 +134,7 @@ class PReLU(HybridBlock):
 
 
 class ELU(HybridBlock):
-    """``y = x`` above 0, else ``alpha * (exp(x) - 1)``.
-
-    Parameters
-    ----------
-    alpha : float
-    """
+    """``y = x`` above 0, else ``alpha * (exp(x) - 1)``."""
 
     def __init__(self, alpha: float = 1.0, **kwargs: Unpack[BlockOptions]) -> None:
         super().__init__(**kwargs)
@@ -171,12 +166,7 @@ class GELU(HybridBlock):
 
 
 class Swish(HybridBlock):
-    """``y = x * sigmoid(beta * x)``.
-
-    Parameters
-    ----------
-    beta : float
-    """
+    """``y = x * sigmoid(beta * x)``."""
 
     _node_op = "sigmoid"
 

@@ -20,11 +20,6 @@ def _children_lines(block: Block) -> list[str]:
 class Sequential(Block):
     """Blocks that run one after the other.
 
-    Parameters
-    ----------
-    prefix : str, optional
-    params : ParameterDict, optional
-
     Examples
     --------
     >>> net = nn.Sequential()
@@ -34,12 +29,7 @@ class Sequential(Block):
     _is_container = True
 
     def add(self, *blocks: Block) -> None:
-        """Append blocks.
-
-        Parameters
-        ----------
-        *blocks : Block
-        """
+        """Append blocks."""
         for block in blocks:
             self.register_child(block)
 
@@ -93,11 +83,6 @@ class Sequential(Block):
 class HybridSequential(HybridBlock):
     """HybridBlocks that run one after the other, as one graph when hybridized.
 
-    Parameters
-    ----------
-    prefix : str, optional
-    params : ParameterDict, optional
-
     Examples
     --------
     >>> net = nn.HybridSequential()
@@ -108,12 +93,7 @@ class HybridSequential(HybridBlock):
     _is_container = True
 
     def add(self, *blocks: HybridBlock) -> None:
-        """Append blocks.
-
-        Parameters
-        ----------
-        *blocks : HybridBlock
-        """
+        """Append blocks."""
         for block in blocks:
             self.register_child(block)
 

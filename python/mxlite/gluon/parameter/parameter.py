@@ -61,10 +61,6 @@ def shape_is_known(shape: Sequence[int] | None) -> bool:
     Parameters
     ----------
     shape : sequence of int or None
-
-    Returns
-    -------
-    bool
     """
     return bool(shape) and all(extent > 0 for extent in shape or ())
 
@@ -517,10 +513,6 @@ class Parameter(TypedInit):
     def reset_ctx(self, ctx: Context | Sequence[Context]) -> None:
         """Move the parameter to other contexts.
 
-        Parameters
-        ----------
-        ctx : Context or list of Context
-
         Raises
         ------
         ValueError
@@ -631,12 +623,7 @@ class Parameter(TypedInit):
         return self._pick(ctx)
 
     def list_data(self) -> list[NDArray]:
-        """Return the values on all contexts, in the order of creation.
-
-        Returns
-        -------
-        list of NDArray
-        """
+        """Return the values on all contexts, in the order of creation."""
         if self._stype != "default":
             raise MXNetError(
                 f"Cannot return copies of Parameter {self.name!r} on all contexts via list_data() "
@@ -674,10 +661,6 @@ class Parameter(TypedInit):
     def list_row_sparse_data(self, row_id: NDArray) -> list[NDArray]:
         """Return rows of a row-sparse parameter on all contexts; see `row_sparse_data`.
 
-        Parameters
-        ----------
-        row_id : NDArray
-
         Returns
         -------
         list of RowSparseNDArray
@@ -710,14 +693,6 @@ class Parameter(TypedInit):
     def grad(self, ctx: Context | None = None) -> NDArray:
         """Return the gradient on one context.
 
-        Parameters
-        ----------
-        ctx : Context, optional
-
-        Returns
-        -------
-        NDArray
-
         Raises
         ------
         UninitializedParameterError
@@ -727,12 +702,7 @@ class Parameter(TypedInit):
         return self._pick(ctx).grad
 
     def list_grad(self) -> list[NDArray]:
-        """Return the gradients on all contexts, in the order of `list_data`.
-
-        Returns
-        -------
-        list of NDArray
-        """
+        """Return the gradients on all contexts, in the order of `list_data`."""
         self._require_grad()
         return [array.grad for array in self._arrays()]
 
@@ -743,12 +713,7 @@ class Parameter(TypedInit):
             )
 
     def list_ctx(self) -> list[Context]:
-        """Return the contexts this parameter is or will be on.
-
-        Returns
-        -------
-        list of Context
-        """
+        """Return the contexts this parameter is or will be on."""
         if self._data is not None:
             return [array.ctx for array in self._data]
         if self._deferred_init:

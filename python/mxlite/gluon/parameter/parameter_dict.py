@@ -99,10 +99,6 @@ class ParameterDict:
         **kwargs
             Arguments of `Parameter`; an existing parameter must agree with them.
 
-        Returns
-        -------
-        Parameter
-
         Raises
         ------
         MissingParameterError
@@ -151,10 +147,6 @@ class ParameterDict:
         name : str
         value : NDArray or array-like, optional
             Must equal the value of an existing constant.
-
-        Returns
-        -------
-        Constant
         """
         full = self._prefix + name
         param = self._find(full)
@@ -179,10 +171,6 @@ class ParameterDict:
 
     def update(self, other: ParameterDict | Mapping[str, Parameter]) -> None:
         """Add all parameters of another dictionary.
-
-        Parameters
-        ----------
-        other : ParameterDict or dict of str to Parameter
 
         Raises
         ------
@@ -242,25 +230,14 @@ class ParameterDict:
             param.reset_ctx(ctx)
 
     def list_ctx(self) -> list[Context]:
-        """Return all contexts that any parameter is on.
-
-        Returns
-        -------
-        list of Context
-        """
+        """Return all contexts that any parameter is on."""
         found: dict[Context, None] = {}
         for param in self.values():
             found.update(dict.fromkeys(param.list_ctx()))
         return list(found)
 
     def setattr(self, name: str, value: Any) -> None:
-        """Set an attribute of all parameters, such as ``grad_req`` or ``lr_mult``.
-
-        Parameters
-        ----------
-        name : str
-        value : Any
-        """
+        """Set an attribute of all parameters, such as ``grad_req`` or ``lr_mult``."""
         if not self._params:
             warnings.warn(
                 f"setattr: {name}={value!r} has no effect, because this dict has no Parameter; the "

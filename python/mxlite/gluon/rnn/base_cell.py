@@ -46,10 +46,6 @@ class RecurrentCell(Block):
     def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
         """Return shape and layout of each state.
 
-        Parameters
-        ----------
-        batch_size : int
-
         Returns
         -------
         list of dict
@@ -198,11 +194,6 @@ class HybridRecurrentCell(RecurrentCell, HybridBlock):
     """A recurrent cell that can be hybridized.
 
     Matches ``mxnet.gluon.rnn.HybridRecurrentCell``; define ``hybrid_forward(F, x, states, ...)``.
-
-    Parameters
-    ----------
-    prefix : str, optional
-    params : ParameterDict, optional
     """
 
 

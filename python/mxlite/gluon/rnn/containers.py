@@ -31,11 +31,6 @@ class SequentialRNNCell(RecurrentCell):
     """Cells on top of each other; the states are those of all cells in order.
 
     Matches ``mxnet.gluon.rnn.SequentialRNNCell``.
-
-    Parameters
-    ----------
-    prefix : str, optional
-    params : ParameterDict, optional
     """
 
     def __repr__(self) -> str:
@@ -43,12 +38,7 @@ class SequentialRNNCell(RecurrentCell):
         return tree(type(self).__name__, lines)
 
     def add(self, cell: RecurrentCell) -> None:
-        """Append a cell.
-
-        Parameters
-        ----------
-        cell : RecurrentCell
-        """
+        """Append a cell."""
         self.register_child(cell)
 
     def __getitem__(self, index: int) -> Any:
@@ -121,11 +111,6 @@ class HybridSequentialRNNCell(SequentialRNNCell, HybridRecurrentCell):
     """A `SequentialRNNCell` of hybrid cells, which can be hybridized.
 
     Matches ``mxnet.gluon.rnn.HybridSequentialRNNCell``.
-
-    Parameters
-    ----------
-    prefix : str, optional
-    params : ParameterDict, optional
     """
 
 

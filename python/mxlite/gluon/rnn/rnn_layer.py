@@ -130,10 +130,6 @@ class _RNNLayer(HybridBlock):
     def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
         """Return shape, layout and type of each state.
 
-        Parameters
-        ----------
-        batch_size : int
-
         Returns
         -------
         list of dict

@@ -315,10 +315,6 @@ class Trainer(TypedInit):
     def set_learning_rate(self, lr: float) -> None:
         """Set the learning rate.
 
-        Parameters
-        ----------
-        lr : float
-
         Raises
         ------
         SchedulerSetError
@@ -522,10 +518,6 @@ class Trainer(TypedInit):
         A file of `save_states` is matched by parameter names, or by their order if the names
         differ. A pickle of 1.x has no names, so it must have the order of this trainer.
 
-        Parameters
-        ----------
-        fname : str or path
-
         Raises
         ------
         MissingFileError
@@ -576,10 +568,6 @@ class Trainer(TypedInit):
 
         The optimizer gets the saved options. A warning names each option that this program gave to
         the trainer with another value than the program that saved it.
-
-        Parameters
-        ----------
-        state : dict
 
         Raises
         ------

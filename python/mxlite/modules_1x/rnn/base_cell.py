@@ -40,10 +40,6 @@ class RNNParams:
             Name without prefix.
         **kwargs
             Options of ``mx.sym.Variable``.
-
-        Returns
-        -------
-        Symbol
         """
         full = self._prefix + name
         if full not in self._params:
@@ -148,10 +144,6 @@ class BaseRNNCell:
     def unpack_weights(self, args: Mapping[str, NDArray]) -> dict[str, NDArray]:
         """Cut the joined matrices into one for each gate.
 
-        Parameters
-        ----------
-        args : dict of str to NDArray
-
         Returns
         -------
         dict of str to NDArray
@@ -170,16 +162,7 @@ class BaseRNNCell:
         return unpacked
 
     def pack_weights(self, args: Mapping[str, NDArray]) -> dict[str, NDArray]:
-        """Undo `unpack_weights`.
-
-        Parameters
-        ----------
-        args : dict of str to NDArray
-
-        Returns
-        -------
-        dict of str to NDArray
-        """
+        """Undo `unpack_weights`."""
         packed = dict(args)
         if not self._gate_names:
             return packed

@@ -136,12 +136,6 @@ class GRUCell(_DenseCell):
     Gates r and z; ``n = tanh(W x + b + r * (R h + c))``.
 
     Matches ``mxnet.rnn.GRUCell``.
-
-    Parameters
-    ----------
-    num_hidden : int
-    prefix : str
-    params : RNNParams, optional
     """
 
     _gate_names = ("_r", "_z", "_o")

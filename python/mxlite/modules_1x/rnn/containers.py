@@ -86,22 +86,13 @@ class SequentialRNNCell(_Container):
     """Cells on top of each other.
 
     Matches ``mxnet.rnn.SequentialRNNCell``.
-
-    Parameters
-    ----------
-    params : RNNParams, optional
     """
 
     def __init__(self, params: RNNParams | None = None) -> None:
         super().__init__("", params)
 
     def add(self, cell: BaseRNNCell) -> None:
-        """Append a cell.
-
-        Parameters
-        ----------
-        cell : BaseRNNCell
-        """
+        """Append a cell."""
         self._adopt(cell)
 
     def __call__(self, inputs: Any, states: Any) -> tuple[Symbol, list[Symbol]]:

@@ -106,16 +106,7 @@ class FusedRNNCell(BaseRNNCell):
         return unpacked
 
     def pack_weights(self, args: Mapping[str, NDArray]) -> dict[str, NDArray]:
-        """Undo `unpack_weights`.
-
-        Parameters
-        ----------
-        args : dict of str to NDArray
-
-        Returns
-        -------
-        dict of str to NDArray
-        """
+        """Undo `unpack_weights`."""
         packed = dict(args)
         first = packed[f"{self._prefix}l0_i2h{self._gate_names[0]}_weight"]
         pieces = self._vector.pieces(first.shape[1])
@@ -169,12 +160,7 @@ class FusedRNNCell(BaseRNNCell):
         return formatted(outputs, length, layout, merge_outputs), next_states
 
     def unfuse(self) -> SequentialRNNCell:
-        """Return a stack of cells that computes the same with the unpacked weights.
-
-        Returns
-        -------
-        SequentialRNNCell
-        """
+        """Return a stack of cells that computes the same with the unpacked weights."""
 
         def make(prefix: str) -> BaseRNNCell:
             if self._mode == "lstm":

@@ -183,10 +183,6 @@ class GPTModel(HybridBlock):
         dtype : str
             dtype of the model's activations.
 
-        Returns
-        -------
-        KeyValueCache
-
         Raises
         ------
         ValueError_

@@ -41,10 +41,6 @@ class RandomBrightness(_Jitter):
     """Multiplies by a factor from ``[max(0, 1 - brightness), 1 + brightness]``.
 
     Matches ``mxnet.gluon.data.vision.transforms.RandomBrightness``.
-
-    Parameters
-    ----------
-    brightness : float
     """
 
     _operator = "random_brightness"
@@ -57,10 +53,6 @@ class RandomContrast(_Jitter):
     """Mixes with the mean gray by a factor from ``[max(0, 1 - contrast), 1 + contrast]``.
 
     Matches ``mxnet.gluon.data.vision.transforms.RandomContrast``.
-
-    Parameters
-    ----------
-    contrast : float
     """
 
     _operator = "random_contrast"
@@ -73,10 +65,6 @@ class RandomSaturation(_Jitter):
     """Mixes with the gray image by a factor from ``[max(0, 1 - saturation), 1 + saturation]``.
 
     Matches ``mxnet.gluon.data.vision.transforms.RandomSaturation``.
-
-    Parameters
-    ----------
-    saturation : float
     """
 
     _operator = "random_saturation"
@@ -89,10 +77,6 @@ class RandomHue(_Jitter):
     """Turns the hue by a factor from ``[max(0, 1 - hue), 1 + hue]``.
 
     Matches ``mxnet.gluon.data.vision.transforms.RandomHue``.
-
-    Parameters
-    ----------
-    hue : float
     """
 
     _operator = "random_hue"
@@ -144,12 +128,7 @@ class RandomLighting(HybridBlock):
 
 
 class RandomGray(Block):
-    """Makes the image gray, in as many channels, with a probability (Python's generator).
-
-    Parameters
-    ----------
-    p : float
-    """
+    """Makes the image gray, in as many channels, with a probability (Python's generator)."""
 
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()

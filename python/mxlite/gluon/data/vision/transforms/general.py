@@ -29,10 +29,6 @@ class Compose(Sequential):
 
     Matches ``mxnet.gluon.data.vision.transforms.Compose``, but runs hybrid transforms as they
     are: a graph for each size of image would cost more than it saves. `hybridize` compiles one.
-
-    Parameters
-    ----------
-    transforms : list of Block
     """
 
     def __init__(self, transforms: Sequence[Block]) -> None:
@@ -41,12 +37,7 @@ class Compose(Sequential):
 
 
 class HybridCompose(HybridSequential):
-    """Hybrid transforms one after the other, hybridized.
-
-    Parameters
-    ----------
-    transforms : list of HybridBlock
-    """
+    """Hybrid transforms one after the other, hybridized."""
 
     def __init__(self, transforms: Sequence[HybridBlock]) -> None:
         super().__init__()
