@@ -22,17 +22,7 @@ _ACTIVATIONS = re.findall(r"'(\w+)'", _core.describe_op("Activation")["params"][
 
 
 def checked_activation(activation: Any) -> Any:
-    """Return a layer's activation: a block, a function, or a name of the operator Activation.
-
-    Parameters
-    ----------
-    activation : str, HybridBlock or callable
-
-    Raises
-    ------
-    ValueError
-        For an unknown name.
-    """
+    """Return a layer's activation: a block, a function, or a name of the operator Activation."""
     if isinstance(activation, str) and activation not in _ACTIVATIONS:
         raise ValueError_(
             f"Activation: {activation!r} is unknown{suggestion(activation, _ACTIVATIONS)}; "

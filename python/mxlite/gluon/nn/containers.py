@@ -17,6 +17,26 @@ def _children_lines(block: Block) -> list[str]:
     return [f"  ({key}): {indented(repr(child))}" for key, child in block._children.items()]
 
 
+def _run(container: Block, x: Any, args: tuple[Any, ...]) -> Any:
+    for block in container._children.values():
+        x = block(x, *args)
+        args = ()
+        if isinstance(x, (tuple, list)):
+            args = tuple(x[1:])
+            x = x[0]
+    return [x, *args] if args else x
+
+
+def _chosen(container: Any, key: int | slice) -> Any:
+    layers = list(container._children.values())[key]
+    if not isinstance(layers, list):
+        return layers
+    net = type(container)(prefix=container._prefix)
+    with net.name_scope():
+        net.add(*layers)
+    return net
+
+
 class Sequential(Block):
     """Blocks that run one after the other.
 
@@ -35,26 +55,13 @@ class Sequential(Block):
 
     def forward(self, x: Any, *args: Any) -> NDArray | Any:
         """Run the children; each gets the output of the one before."""
-        for block in self._children.values():
-            x = block(x, *args)
-            args = ()
-            if isinstance(x, (tuple, list)):
-                args = tuple(x[1:])
-                x = x[0]
-        result: Any = [x, *args] if args else x
-        return result
+        return _run(self, x, args)
 
     def __repr__(self) -> str:
         return tree(type(self).__name__, _children_lines(self))
 
     def __getitem__(self, key: int | slice) -> Any:
-        layers = list(self._children.values())[key]
-        if not isinstance(layers, list):
-            return layers
-        net = type(self)(prefix=self._prefix)
-        with net.name_scope():
-            net.add(*layers)
-        return net
+        return _chosen(self, key)
 
     def __len__(self) -> int:
         return len(self._children)
@@ -99,26 +106,13 @@ class HybridSequential(HybridBlock):
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any) -> NDArray | Any:  # noqa: N803
         """Run the children; each gets the output of the one before."""
-        for block in self._children.values():
-            x = block(x, *args)
-            args = ()
-            if isinstance(x, (tuple, list)):
-                args = tuple(x[1:])
-                x = x[0]
-        result: Any = [x, *args] if args else x
-        return result
+        return _run(self, x, args)
 
     def __repr__(self) -> str:
         return tree(type(self).__name__, _children_lines(self))
 
     def __getitem__(self, key: int | slice) -> Any:
-        layers = list(self._children.values())[key]
-        if not isinstance(layers, list):
-            return layers
-        net = type(self)(prefix=self._prefix)
-        with net.name_scope():
-            net.add(*layers)  # type: ignore[arg-type]
-        return net
+        return _chosen(self, key)
 
     def __len__(self) -> int:
         return len(self._children)

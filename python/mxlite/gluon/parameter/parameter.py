@@ -56,12 +56,7 @@ class DeferredInitializationError(UninitializedParameterError):
 
 
 def shape_is_known(shape: Sequence[int] | None) -> bool:
-    """Return whether every dimension of a shape is known (0, -1 and an empty shape mean unknown).
-
-    Parameters
-    ----------
-    shape : sequence of int or None
-    """
+    """Return whether every dimension is known (0, -1 and an empty shape mean unknown)."""
     return bool(shape) and all(extent > 0 for extent in shape or ())
 
 
