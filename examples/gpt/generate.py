@@ -17,7 +17,7 @@ import numpy as np
 from model import Config, make_plain, plain_names
 from mxlite import checkpoint
 from mxlite.gluon.contrib.nn.transformer import GPTModel, load_weights
-from prepare import END, load_tokenizer
+from tokenization import END, load_tokenizer
 
 
 def load_network(folder: str) -> tuple[GPTModel, Config]:

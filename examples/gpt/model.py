@@ -11,7 +11,7 @@ from mxlite.gluon import nn
 from mxlite.gluon.contrib import parallel
 from mxlite.gluon.contrib.nn.transformer import GPTModel
 
-STD = 0.02  # of weights at the start, as in GPT-2
+STD = 0.02  # standard deviation of initial weights, as in GPT-2
 PREFIX = "gpt_"
 
 
@@ -165,7 +165,7 @@ def make_stages(config: Config, mesh: mx.parallel.Mesh) -> list[nn.HybridSequent
 
 def initialize(stages: list[nn.HybridSequential], own: int, seed: int) -> None:
     """Initialize a stage with values that do not depend on the mesh."""
-    number = 0  # of the block in the whole network; each block has a seed of its own
+    number = 0  # counts the blocks of the whole network; each has a seed of its own
     for position, stage in enumerate(stages):
         for block in stage:
             if position == own:

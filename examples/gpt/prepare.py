@@ -13,11 +13,9 @@ import argparse
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from indexed import write_indexed
-
-END = "<|endoftext|>"
+from tokenization import END, load_tokenizer, train_tokenizer
 
 
 def documents(paths: list[str]) -> Iterator[str]:
@@ -39,37 +37,6 @@ def documents(paths: list[str]) -> Iterator[str]:
             raise SystemExit(f"gpt: {error}") from error
 
 
-def make_tokenizer(args: argparse.Namespace) -> Any:
-    """Return the byte-level BPE tokenizer of GPT-2, with a given or a trained vocabulary."""
-    try:
-        from tokenizers import ByteLevelBPETokenizer
-    except ImportError as error:
-        raise SystemExit(
-            f"gpt: the package tokenizers is missing ({error}): pip install tokenizers"
-        ) from error
-    if args.train_vocab:
-        tokenizer = ByteLevelBPETokenizer()
-        tokenizer.train_from_iterator(
-            documents(args.text), args.train_vocab, special_tokens=[END], show_progress=False
-        )
-        Path(args.out).parent.mkdir(parents=True, exist_ok=True)
-        tokenizer.save_model(str(Path(args.out).parent), Path(args.out).name)
-        return tokenizer
-    if not (args.vocab and args.merges):
-        raise SystemExit("gpt: --vocab and --merges, or --train-vocab, are needed")
-    return load_tokenizer(args.vocab, args.merges)
-
-
-def load_tokenizer(vocab: str, merges: str) -> Any:
-    """Return the tokenizer of two files."""
-    from tokenizers import ByteLevelBPETokenizer
-
-    for path in (vocab, merges):
-        if not Path(path).is_file():
-            raise SystemExit(f"gpt: there is no file {path}")
-    return ByteLevelBPETokenizer(vocab, merges)
-
-
 def main() -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -79,9 +46,14 @@ def main() -> int:
     parser.add_argument("--merges", help="file of merges, one a line")
     parser.add_argument("--train-vocab", type=int, help="train a vocabulary of this size instead")
     args = parser.parse_args()
-    tokenizer = make_tokenizer(args)
-    end = tokenizer.token_to_id(END)
+    if not (args.train_vocab or (args.vocab and args.merges)):
+        raise SystemExit("gpt: --vocab and --merges, or --train-vocab, are needed")
     Path(args.out).parent.mkdir(parents=True, exist_ok=True)
+    if args.train_vocab:
+        tokenizer = train_tokenizer(documents(args.text), args.train_vocab, Path(args.out))
+    else:
+        tokenizer = load_tokenizer(args.vocab, args.merges)
+    end = tokenizer.token_to_id(END)
     size = tokenizer.get_vocab_size()
     tail = [] if end is None else [end]
     encoded = ([*tokenizer.encode(text).ids, *tail] for text in documents(args.text))
