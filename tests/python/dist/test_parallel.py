@@ -20,6 +20,10 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "distributed"
         ("parallel_pipeline.py 1 1", 1),
         ("parallel_pipeline.py 1 3", 3),
         ("parallel_pipeline.py 2 2", 4),
+        ("pipeline_tied.py 1 2", 2),
+        ("pipeline_tied.py 1 3", 3),
+        ("pipeline_tied.py 2 2", 4),
+        ("pipeline_tied.py 1 2", 4),
         *(("pipeline_norm.py", ranks) for ranks in (2, 4)),
         ("parallel_language_model.py 2 2", 4),
         ("parallel_language_model.py 1 3", 3),
@@ -62,47 +66,3 @@ def test_a_mesh_trains_digits_like_one_process(start, tmp_path: Path) -> None:
     for sizes, run in runs.items():
         np.testing.assert_allclose(run["losses"], wanted["losses"], rtol=1e-3, err_msg=str(sizes))
         assert abs(run["accuracy"] - wanted["accuracy"]) <= 0.01
-
-
-@pytest.mark.parametrize(("data", "stages"), [(1, 1), (1, 3), (2, 2)])
-def test_a_pipeline_equals_one_process(start, data: int, stages: int) -> None:
-    result = start("parallel_pipeline.py", data * stages, str(data), str(stages), timeout=120)
-    assert all("done" in text for text in result.output.values()), result.text
-    assert len(result.output) == data * stages
-
-
-@pytest.mark.parametrize(("data", "stages", "ranks"), [(1, 2, 2), (1, 3, 3), (2, 2, 4), (1, 2, 4)])
-def test_stages_share_a_parameter(start, data: int, stages: int, ranks: int) -> None:
-    result = start("pipeline_tied.py", ranks, str(data), str(stages), timeout=120)
-    assert all("done" in text for text in result.output.values()), result.text
-    assert len(result.output) == ranks
-
-
-@pytest.mark.parametrize("stages", [2, 3])
-def test_stages_without_gradients_learn_that_a_later_one_has_failed(start, stages: int) -> None:
-    result = start("pipeline_integers.py", stages, timeout=120)
-    assert all("done" in text for text in result.output.values()), result.text
-    assert len(result.output) == stages
-
-
-def test_a_pipeline_runs_with_the_naive_engine(start) -> None:
-    naive = {"MXLITE_ENGINE": "naive"}
-    result = start("parallel_pipeline.py", 3, "1", "3", env=naive, timeout=120)
-    assert all("done" in text for text in result.output.values()), result.text
-    assert len(result.output) == 3
-
-
-@pytest.mark.parametrize("ranks", [2, 4])
-def test_gradients_of_all_stages_are_clipped_together(start, ranks: int) -> None:
-    result = start("pipeline_norm.py", ranks, timeout=120)
-    assert [text.strip() for _, text in sorted(result.output.items())] == [
-        f"done {r}" for r in range(ranks)
-    ]
-
-
-@pytest.mark.parametrize(("data", "tensor"), [(2, 2), (1, 3)])
-def test_a_mesh_trains_a_language_model_like_one_process(start, data: int, tensor: int) -> None:
-    sizes = (str(data), str(tensor))
-    result = start("parallel_language_model.py", data * tensor, *sizes, timeout=120)
-    assert all("done" in text for text in result.output.values()), result.text
-    assert len(result.output) == data * tensor

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from processes import run_program, run_python
+from processes import run_command, run_python
 from test_bert_scripts import synthetic_samples, write_samples, write_vocabulary
 from test_imagenet_script import write_records
 
@@ -30,7 +30,7 @@ def run_script(
 ) -> subprocess.CompletedProcess[str]:
     path = BENCHMARKS / "dlperf" / model / script
     one = {"OMP_NUM_THREADS": "1", **variables}
-    return run_program("bash", path, *arguments, cwd=folder, status=status, environment=one)
+    return run_command("bash", path, *arguments, cwd=folder, status=status, environment=one)
 
 
 @pytest.mark.dist

@@ -213,7 +213,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from zoo_ops import traced_ops
 
 LISTED = (Path(__file__).parents[2] / "data/model_zoo_ops.txt").read_text().split()
-NETWORKS = [name for name in vision._MODELS if not name.endswith("v1b")]
+NETWORKS = [name for name in vision.MODELS if not name.endswith("v1b")]
 
 
 def test_list_is_what_small_networks_use(tmp_path: Path) -> None:

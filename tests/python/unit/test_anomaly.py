@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from mxlite import autograd, gluon, nd
 from mxlite.gluon import nn
-from programs import run_program
+from processes import run_program
 from recording import differentiated, variable
 
 

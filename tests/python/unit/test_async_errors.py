@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from custom_ops import quiet_engine  # noqa: F401
 from mxlite import autograd, nd
-from programs import run_program
+from processes import run_program
 from recording import variable
 
 fail = nd._internal._raise_async

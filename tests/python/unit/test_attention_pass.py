@@ -13,7 +13,7 @@ import pytest
 from mxlite import autograd, nd
 from mxlite.gluon import HybridBlock, nn
 from pairing import assert_all_equal
-from programs import run_program
+from processes import run_program
 from recording import differentiated, variable
 
 BATCH, HEADS, LENGTH, SIZE = 3, 4, 37, 8
@@ -261,7 +261,7 @@ def test_symbols_of_recorded_calls_show_the_operators_of_forward() -> None:
 STEPS = """
     import mxlite as mx
     from mxlite import nd
-    from programs import peak_mib
+    from processes import peak_mib
     from recording import differentiated, variable
     from test_attention_pass import HEADS, Interleaved
 

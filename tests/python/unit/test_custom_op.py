@@ -13,7 +13,7 @@ from mxlite import autograd, gluon, nd
 from mxlite.operator import CustomOp, CustomOpProp, register
 from numpy.testing import assert_allclose, assert_array_equal
 from pairing import assert_all_close
-from programs import run_program
+from processes import run_program
 from recording import differentiated, variable
 
 

@@ -12,7 +12,7 @@ from mxlite import autograd, nd
 from op_cases.attention import attention
 from op_table import STEP
 from pairing import assert_all_close, assert_all_equal
-from programs import run_program
+from processes import run_program
 from recording import differentiated, variable
 
 fused = nd.contrib.dot_product_attention
@@ -331,7 +331,7 @@ def test_memory_is_linear_in_the_length() -> None:
     """Scores of 12 heads and 4096 positions would take 805 MB, twice in backward."""
     program = """
         from mxlite import nd
-        from programs import peak_mib
+        from processes import peak_mib
         from recording import differentiated, variable
 
         def step(length):

@@ -11,7 +11,7 @@ from typing import Any
 
 import mxlite as mx
 import pytest
-from programs import run_program
+from processes import run_program
 
 ROOT = Path(__file__).resolve().parents[3]
 

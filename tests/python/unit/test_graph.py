@@ -12,7 +12,7 @@ import pytest
 from mxlite import _core, nd
 from mxlite.base import DTypeError, MXNetError, ShapeError, TypeError_
 from pairing import assert_all_equal
-from programs import run_program
+from processes import run_program
 
 
 def compiled(forward: Callable[..., Any], params: tuple[Any, ...] = (), name: str = "Net") -> Any:

@@ -10,7 +10,7 @@ import mxlite as mx
 import numpy as np
 import pytest
 from mxlite import _core, gluon, nd
-from programs import run_program
+from processes import run_program
 from recording import differentiated
 
 PRELUDE = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from processes import run_python
@@ -40,9 +41,34 @@ print(json.dumps({"pending": pending, "values": values}))
 """
 
 
-def run(**env: str) -> dict:
+THREADS = """
+import json, os, threading
+import mxlite as mx
+
+net = mx.gluon.nn.Conv2D(16, 3, padding=1)
+net.initialize()
+net.hybridize(static_alloc=True)
+x = mx.nd.ones((1, 16, 16, 16))
+net(x)
+
+def update_and_call():
+    for _ in range(100):
+        net.weight.data()[:] = net.weight.data() * 1
+        net(x).wait_to_read()
+
+threads = [threading.Thread(target=update_and_call, daemon=True) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join(60)
+print(json.dumps(sum(thread.is_alive() for thread in threads)), flush=True)
+os._exit(0)
+"""
+
+
+def run(program: str = PROGRAM, **env: str) -> Any:
     clean = {"MXLITE_ENGINE": None, "MXNET_ENGINE_TYPE": None}
-    return json.loads(run_python("-c", PROGRAM, **{**clean, **env}).stdout)
+    return json.loads(run_python("-c", program, **{**clean, **env}).stdout)
 
 
 @pytest.fixture(scope="module")

@@ -37,6 +37,9 @@ class VocabParallelEmbedding(HybridBlock):
         The ranks; None for all of the job. Usually the name of an axis of the current mesh.
     dtype : str or numpy type
     weight_initializer : Initializer or str, optional
+    sequence_axis : int, optional
+        The output is this rank's part along this axis (sequence parallelism), which must divide
+        evenly.
     """
 
     _node_op = "embedding"
