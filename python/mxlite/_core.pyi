@@ -118,10 +118,7 @@ class NDArray:
         ...
 
     def _basic_indexing_slice_is_contiguous(self, *args: Any, **kwargs: Any) -> Any:
-        """Notes
-        -----
-        Matches ``mxnet.nd.NDArray._basic_indexing_slice_is_contiguous``.
-        """
+        """_basic_indexing_slice_is_contiguous"""
         ...
 
     @property
