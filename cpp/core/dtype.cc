@@ -34,7 +34,7 @@ std::optional<DType> dtype_from_name(std::string_view name) {
   for (size_t i = 0; i < kRows.size(); ++i)
     if (name == kRows[i].name) return static_cast<DType>(i);
   // NumPy's other names of the same types.
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kAliases = {{
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 21> kAliases = {{
       {"int", "int64"},
       {"float", "float64"},
       {"bool_", "bool"},
@@ -48,11 +48,17 @@ std::optional<DType> dtype_from_name(std::string_view name) {
       {"f4", "float32"},
       {"f8", "float64"},
       {"i1", "int8"},
+      {"i2", "int16"},
       {"i4", "int32"},
       {"i8", "int64"},
       {"u1", "uint8"},
+      {"u2", "uint16"},
+      {"u4", "uint32"},
+      {"u8", "uint64"},
       {"?", "bool"},
   }};
+  if (name.starts_with('<') || name.starts_with('=') || name.starts_with('|'))
+    name.remove_prefix(1);  // the byte order of this machine
   for (const auto& [alias, full] : kAliases)
     if (name == alias) return dtype_from_name(full);
   return std::nullopt;
