@@ -19,7 +19,7 @@ from ...comm.job import InitError
 from ..mpi_ops import allreduce
 from . import hosts
 from .errors import HorovodInternalError, HostsUpdatedInterrupt
-from .state import State
+from .state import ObjectState, State, keeper
 
 _NOTICE_SECONDS = 2.0  # an operation may fail before the loss of the rank is known
 _WAIT_SECONDS = 1.0
@@ -63,7 +63,7 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _check_launch() -> None:
-    if _core.comm_launcher() == "none":
+    if _core.comm_launcher() == "none" or keeper() is not None:
         return
     if _core.comm_launcher() == "host":
         raise NotSupportedError(
@@ -78,6 +78,8 @@ def _check_launch() -> None:
 def _run(func: Callable[..., Any], state: State, args: Any, kwargs: Any) -> Any:
     resets = 0
     state.on_reset()
+    if isinstance(state, ObjectState):
+        state.take_kept()
     while True:
         try:
             state.sync()
@@ -89,8 +91,8 @@ def _run(func: Callable[..., Any], state: State, args: Any, kwargs: Any) -> Any:
         except HostsUpdatedInterrupt:
             lost = _saved(state)
         except MXNetError as error:
-            if not _is_loss(error):
-                raise
+            if keeper() is not None or not _is_loss(error):
+                raise  # with a keeper, all processes are started again
             lost = error
         resets += 1
         limit = hosts.settings().resets

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from ... import ndarray as nd
 from ...base import NotSupportedError, TypeError_, ValueError_
@@ -19,6 +19,30 @@ from ..functions import allgather_object, broadcast_object
 from ..mpi_ops import broadcast_
 from ..parameters import broadcast_parameters
 from . import hosts
+
+
+class Keeper(Protocol):
+    """Holds commits outside of the job, whose processes are all started again after a loss."""
+
+    def save(self, commits: int, content: Any) -> None:
+        """Keep a commit, by its number."""
+
+    def load(self) -> tuple[int, Any]:
+        """Return the number and the content of the newest commit; 0 and None without one."""
+
+
+_keeper: Keeper | None = None
+
+
+def keep_commits_in(place: Keeper) -> None:
+    """Keep the commits of this process's states in ``place``, too."""
+    global _keeper
+    _keeper = place
+
+
+def keeper() -> Keeper | None:
+    """Return where commits are kept, None if they are in this job only."""
+    return _keeper
 
 
 class State:
@@ -117,6 +141,15 @@ class ObjectState(State):
         """Copy all values; if one cannot be computed, raise and keep the previous copies."""
         self._saved = self._snapshot()
         self._commits += 1
+        if _keeper is not None and rank() == 0:
+            _keeper.save(self._commits, self._saved)
+
+    def take_kept(self) -> None:
+        """Restore the newest commit of a job that has ended, if one is kept outside."""
+        commits, content = (0, {}) if _keeper is None or rank() != 0 else _keeper.load()
+        if commits > self._commits:
+            self._take(content)
+            self._commits = commits
 
     def restore(self) -> None:
         """Restore the values that were saved last."""
