@@ -185,11 +185,7 @@ class Training:
             amp.init_trainer(self.trainer)
 
     def _scaled_loss(self, scores: mx.nd.NDArray, targets: mx.nd.NDArray) -> mx.nd.NDArray:
-        loss = self._loss(scores, targets)
-        if self.args.dtype != "float16":
-            return loss
-        with amp.scale_loss(loss, self.trainer) as scaled:
-            return scaled
+        return self._loss(scores, targets) * self.loss_scale
 
     @property
     def loss_scale(self) -> float:
@@ -200,7 +196,11 @@ class Training:
     def step(self, inputs: mx.nd.NDArray, targets: mx.nd.NDArray) -> mx.nd.NDArray | None:
         """Make an update; return this rank's losses on the last stage."""
         scale = self.loss_scale
-        losses = self.pipeline.step(inputs, targets)
+        if self.args.dtype == "float16":
+            with amp.scale_loss([], self.trainer):  # the trainer divides gradients on all stages
+                losses = self.pipeline.step(inputs, targets)
+        else:
+            losses = self.pipeline.step(inputs, targets)
         self.trainer.step(len(inputs))
         return None if losses is None else losses / scale
 

@@ -89,9 +89,14 @@ def test_every_mesh_gives_one_loss_curve(text, tmp_path):
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_halves_train(text, tmp_path, dtype):
-    got = train(text, tmp_path, 1, "--iterations", 6, "--dtype", dtype)
-    assert list(got["losses"].values())[-1] < list(got["losses"].values())[0] - 0.1
+def test_halves_train_alike_in_one_and_two_stages(text, tmp_path, dtype):
+    options = ["--iterations", 6, "--dtype", dtype]
+    curves = []
+    for ranks, mesh in ((1, "pipeline=1"), (2, "pipeline=2")):
+        losses = train(text, tmp_path, ranks, *options, "--mesh", mesh)["losses"]
+        curves.append(list(losses.values()))
+    assert curves[0][-1] < curves[0][0] - 0.1
+    np.testing.assert_allclose(*curves, rtol=5e-3)
 
 
 def test_a_network_equals_the_plain_one():
