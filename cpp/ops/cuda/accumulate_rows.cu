@@ -7,7 +7,7 @@
 namespace mxlite::cuda {
 namespace {
 
-// the caller's | rows | sorted rows | positions | sorted positions | the sort's own memory | sums
+// Scratch layout: caller's | rows | sorted rows | positions | sorted positions | sort's own | sums
 struct Parts {
   size_t rows, sorted, position, sorted_position, sort, sort_bytes, sums, bytes;
 };

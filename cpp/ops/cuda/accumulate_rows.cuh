@@ -14,7 +14,7 @@ struct RowAccumulation {
   // Rows between outer parts of dst, if other than num_rows: then num_rows only bounds the rows.
   int64_t outer_step = num_rows;
 };
-// The call's scratch memory: `count` numbers for the rows, then that of sort and sums.
+// Returns scratch memory for `count` rows; the memory of sort and sums follows it.
 int64_t* accumulation_rows(KernelContext& ctx, const RowAccumulation& a);
 void accumulate_rows(KernelContext& ctx, const RowAccumulation& a, const void* src, void* dst);
 
@@ -23,13 +23,14 @@ struct RowOrder {
   int64_t count;
   const int64_t *row, *position;
 };
-// In the call's scratch memory, with `extra_bytes` for the caller. Rows outside [0, num_rows) come
-// last, as row num_rows; kAnyRow: all rows unchanged, negative ones first.
+// The result lies in the call's scratch memory, beside `extra_bytes` for the caller. Rows outside
+// [0, num_rows) come last, as row num_rows; if that is kAnyRow, rows stay as they are, negative
+// ones first.
 inline constexpr int64_t kAnyRow = -1;
 RowOrder order_rows(KernelContext& ctx, const int64_t* rows, int64_t count, int64_t num_rows,
                     size_t extra_bytes = 0, void** extra = nullptr);
-// The same for rows that the caller writes itself: memory for `count` of them, in the call's
-// scratch memory with `extra_bytes` for the caller; then their order. All are in [0, num_rows).
+// The same in two steps: rows_to_order returns scratch memory in which the caller writes `count`
+// rows, and order_written_rows sorts them. All rows must be in [0, num_rows).
 int64_t* rows_to_order(KernelContext& ctx, int64_t count, size_t extra_bytes = 0,
                        void** extra = nullptr);
 RowOrder order_written_rows(KernelContext& ctx, int64_t* rows, int64_t count, int64_t num_rows,

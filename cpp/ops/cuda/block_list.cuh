@@ -4,13 +4,13 @@
 
 namespace mxlite::cuda {
 
-// The sum of `own` over the threads before this one, and over all, in a block of kThreads.
+// Returns the sum of `own` over the block's earlier threads; `total` becomes that over all.
 __device__ inline int64_t block_start(int64_t own, int64_t& total) {
   return block_running_sum(own, total) - own;
 }
 
-// Run by one block of kThreads: counts kept(i) of 0 .. count - 1, and calls put(i, place) for
-// each in order. Returns how many.
+// Must be called by all threads of a block of kThreads. Calls put(i, place) in order for each i of
+// 0 .. count - 1 with kept(i); returns the number of these calls.
 template <class Kept, class Put>
 __device__ int64_t list_kept(int64_t count, Kept&& kept, Put&& put) {
   const int64_t part = (count + kThreads - 1) / kThreads;

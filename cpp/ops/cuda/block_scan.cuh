@@ -16,8 +16,8 @@ __device__ __forceinline__ T warp_running_sum(T v) {
   return v;
 }
 
-// Returns the sum of v over the threads up to this one; `total` becomes that of all. For blocks of
-// up to 1024 threads (whole warps).
+// Returns the sum of v over the threads up to this one; `total` becomes the sum over all threads. A
+// block has up to 1024 threads (whole warps).
 template <class T>
 __device__ __forceinline__ T block_running_sum(T v, T& total) {
   __shared__ T parts[kWarp];

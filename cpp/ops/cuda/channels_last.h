@@ -9,7 +9,7 @@ namespace mxlite::cuda {
 
 // (N, C, spatial) to (N, spatial, C).
 Shape last_shape(const Shape& shape);
-// Returns plain if the memory is equal to plain memory: one channel, or one pixel. Channels are
+// Returns the plain layout if the memory is the same: with one channel, or one pixel. Channels are
 // padded to a multiple of `multiple`.
 Layout channels_last(const TensorSpec& spec, int64_t multiple = 1);
 bool is_channels_last(const Layout& layout);

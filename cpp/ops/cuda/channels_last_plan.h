@@ -31,8 +31,8 @@ inline bool any_last(const PlanRequest& r) {
   return false;
 }
 
-// Returns a plan's function that calls a kernel with these tensors, whose memory the plan knows.
-// `params` must live as long as the function.
+// Returns a plan's `run` that calls a kernel with these tensors at the addresses of the plan's
+// arrays. `params` must live as long as the function.
 inline auto run_kernel(KernelFn kernel, const void* params, std::vector<TensorRef> in,
                        std::vector<TensorRef> out) {
   return [=](KernelContext& ctx, std::span<void* const> in_data, std::span<void* const> out_data,
@@ -44,8 +44,9 @@ inline auto run_kernel(KernelFn kernel, const void* params, std::vector<TensorRe
   };
 }
 
-// The operator's own kernel on tensors of which those with `image` are stored channels-last, seen
-// as tensors of that shape; params are those of the operator in this form.
+// Plans the operator's own kernel. The first num_images_in inputs and num_images_out outputs are
+// stored channels-last and passed as tensors of that shape; params are those of the operator in
+// this form.
 template <class P>
 std::optional<Plan> plan_seen_last(const PlanRequest& r, P params, int num_images_in,
                                    int num_images_out) {

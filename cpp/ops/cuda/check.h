@@ -1,4 +1,4 @@
-// MX_CUBLAS(call), MX_CUDNN(call), MX_CUDNN_GRAPH(call): failures as mxlite::Error.
+// MX_CUBLAS(call), MX_CUDNN(call), MX_CUDNN_GRAPH(call) throw an mxlite::Error on failure.
 #pragma once
 #include <cublas_v2.h>
 #include <cudnn.h>

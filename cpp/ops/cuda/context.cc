@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t kGemmWorkspaceBytes = size_t{32} << 20;  // cuBLAS's recommendation for Hopper
 
-// Everything is made on first use: a copy stream needs none of it.
+// Library handles are made on first use, because a copy stream needs none of them.
 class Handles final : public Stream::Attachment {
  public:
   explicit Handles(int device) : device_(device) {

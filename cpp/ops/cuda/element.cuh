@@ -10,7 +10,7 @@
 
 namespace mxlite::cuda {
 
-// The device's own type for a storage type of the same bits.
+// Maps a storage type to the device's own type with the same bits.
 template <class T>
 struct ElementOf {
   using Type = T;
@@ -29,11 +29,11 @@ using Element = typename ElementOf<T>::Type;
 template <class T>
 constexpr bool kIsHalf = std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>;
 
-// float for the halves, T otherwise.
+// The type in which T is computed: float for the halves, T otherwise.
 template <class T>
 using AccOf = std::conditional_t<kIsHalf<T>, float, T>;
 
-// dispatch_floating and dispatch_dtype with the device's types.
+// Like dispatch_floating and dispatch_dtype, but fn gets the device's types.
 void dispatch_float_elements(const char* op, DType dtype, auto&& fn) {
   dispatch_floating(op, dtype, [&]<class T>(T) { fn(Element<T>{}); });
 }
@@ -133,8 +133,8 @@ __device__ __forceinline__ void for_dtype_of(DType dtype, F&& fn) {
   }
 }
 
-// The dtypes whose arrays are moved in packs where C is computed; the others go one by one, which
-// keeps kernels small.
+// Returns whether arrays of this dtype are moved in packs where C is computed. Elements of other
+// dtypes are moved one by one, which keeps kernels small.
 template <class C>
 inline bool moves_in_packs(DType dtype) {
   if constexpr (std::is_same_v<C, float>)

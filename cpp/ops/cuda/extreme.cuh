@@ -20,7 +20,7 @@ struct Extreme {
   int64_t at = -1;
 
   static __device__ __forceinline__ bool beats(C a, C b) { return smallest ? a < b : a > b; }
-  // Elements must come in order.
+  // Takes the next element; elements must come in the order of i.
   __device__ __forceinline__ void take(C v, int64_t i) {
     if (beats(v, value) || (at < 0 && v == value) || (v != v && value == value)) {
       value = v;
@@ -45,7 +45,7 @@ struct Extreme {
       join(v, __shfl_xor_sync(0xffffffffu, at, d));
     }
   }
-  // Afterwards thread 0 of the block has the extreme of all.
+  // Joins the extremes of the block's threads; thread 0 gets the result.
   __device__ __forceinline__ void join_block() {
     __shared__ C values[kWarp];
     __shared__ int64_t places[kWarp];

@@ -11,7 +11,7 @@ namespace mxlite::cuda {
 
 inline DType without_halves(DType dtype) { return is_half(dtype) ? DType::kFloat32 : dtype; }
 
-// Plan the copies, get the scratch block, place them; arrays of other dtypes are used as they are.
+// Use: plan the copies, get the scratch block, place them. Arrays of other dtypes are not copied.
 class Float32Copies {
  public:
   Float32Copies(ScratchPlan& plan, std::span<const TensorRef> arrays) : arrays_(arrays) {

@@ -1,6 +1,6 @@
-// Sums of ordered sources in chunks, so that a row with many sources (a token type, the padding)
-// has many blocks. A run of equal rows within one chunk is a result; of a run that crosses chunks
-// each has a part, and a second kernel joins the parts.
+// Sums ordered sources in chunks, so that several blocks share a row with many sources (a token
+// type, the padding). A run of equal rows inside one chunk is a result; a run that crosses chunks
+// has a partial sum in each of them, and a second kernel adds these.
 #pragma once
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/row_sums.cuh"
@@ -11,7 +11,7 @@ namespace mxlite::cuda {
 constexpr int64_t kMinChunk = 64;                      // sources
 constexpr int64_t kMostPartBytes = int64_t{64} << 20;  // unless a single chunk needs more
 
-// Sources per chunk: as few as the memory of the parts allows.
+// Returns the sources per chunk: as few as the memory of the parts allows.
 inline int64_t sources_per_chunk(const RowAccumulation& a) {
   const int64_t bytes_per_chunk = 2 * a.outer * a.inner * static_cast<int64_t>(sizeof(double));
   const int64_t most = std::max<int64_t>(kMostPartBytes / std::max<int64_t>(bytes_per_chunk, 1), 1);
@@ -22,7 +22,7 @@ inline int64_t chunks_of(const RowAccumulation& a) {
   return (a.count + chunk - 1) / chunk;
 }
 
-// Element k of a row of dst: its place there and in a row of src.
+// The position of element k of a row of dst or src: its outer and its inner index.
 struct Column {
   int64_t outer, inner;
   __device__ __forceinline__ Column(const RowAccumulation& a, int64_t k)
@@ -36,9 +36,9 @@ __device__ __forceinline__ void store_sum(const RowAccumulation& a, const Column
     store_as<C>(dst, a.dtype, (at.outer * a.outer_step + row) * a.inner + at.inner, sum);
 }
 
-// source.template load<C>(a, position, column) is an element of a source.
-// parts: (chunks, 2, columns): of a run that began in an earlier chunk, and of one that begins here
-// and continues in the next.
+// source.template load<C>(a, position, column) returns an element of a source. `parts` (chunks, 2,
+// columns) gets the sum of a run that began in an earlier chunk, and that of a run which begins in
+// this chunk and continues in the next one.
 template <class C, class Source>
 __global__ void __launch_bounds__(kThreads)
     sum_chunks(const __grid_constant__ RowOrder order, const __grid_constant__ RowAccumulation a,
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Each task belongs to a chunk: the run that begins there and continues, if there is one.
+// Each task adds the parts of the run that begins in its chunk and continues, if there is one.
 template <class C>
 __global__ void __launch_bounds__(kThreads)
     join_chunks(const __grid_constant__ RowOrder order, const __grid_constant__ RowAccumulation a,
@@ -89,7 +89,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Writes the rows of dst that have a source. memory: row_sum_bytes(a).
+// Writes to each row of dst the sum of its sources; rows without a source are not written. `memory`
+// has row_sum_bytes(a) bytes.
 template <class C, class Source>
 void sum_in_chunks(KernelContext& ctx, const RowOrder& order, const RowAccumulation& a,
                    const Source& source, void* dst, void* memory) {

@@ -6,8 +6,8 @@ namespace mxlite::cuda {
 
 // Bytes of memory that sum_ordered_rows needs.
 size_t row_sum_bytes(const RowAccumulation& a);
-// Writes the rows of dst that have a source. Equal rows of `order` are neighbors; sources whose row
-// is not in dst are left out.
+// Writes the sums to the rows of dst that have a source. Equal rows of `order` are neighbors;
+// sources whose row is not in dst are skipped.
 void sum_ordered_rows(KernelContext& ctx, const RowOrder& order, const RowAccumulation& a,
                       const void* src, void* dst, void* memory);
 

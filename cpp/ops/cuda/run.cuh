@@ -23,7 +23,7 @@ inline unsigned blocks_per_task(const KernelContext& ctx, int64_t tasks) {
 #define MX_DYNAMIC_SHARED(type, name) extern __shared__ type name[]
 #endif
 
-// fn<<<blocks, threads, shared_bytes>>>(args...) on the call's stream.
+// Launches fn<<<blocks, threads, shared_bytes>>>(args...) on the call's stream.
 template <class... Params, class... Args>
 void launch_shared(KernelContext& ctx, void (*fn)(Params...), unsigned blocks, unsigned threads,
                    size_t shared_bytes, Args&&... args) {
@@ -61,7 +61,7 @@ __device__ __forceinline__ T warp_max(T v) {
   return v;
 }
 
-// The sum over a block of up to 1024 threads (whole warps), known to all of them.
+// Returns the sum over a block of up to 1024 threads (whole warps) to each of its threads.
 template <class T>
 __device__ __forceinline__ T block_sum(T v) {
   __shared__ T parts[kWarp];

@@ -16,14 +16,14 @@ __global__ void move(const __grid_constant__ Walk<2> walk, Word* dst, const Word
   }
 }
 
-// Runs that are contiguous on both sides move as wide words.
+// Moves runs that are contiguous on both sides as wide words.
 template <class Word>
 void run_move(KernelContext& ctx, const Walk<2>& walk, void* dst, const void* src) {
   launch_items(ctx, move<Word>, walk.total(), walk, static_cast<Word*>(dst),
                static_cast<const Word*>(src));
 }
 
-// The walk in words of `factor` elements, if every step and the last axis allow it.
+// Makes `wide` the walk in words of `factor` elements; returns false if the steps do not allow it.
 bool widen(const Walk<2>& walk, int64_t factor, Walk<2>& wide) {
   const int last = walk.ndim() - 1;
   if (last < 0 || walk.stride(0, last) != 1 || walk.stride(1, last) != 1 ||
@@ -91,7 +91,7 @@ __global__ void convert_elements(const __grid_constant__ Walk<2> walk, const voi
   }
 }
 
-// Between float32 and the halves, both without gaps.
+// Converts between float32 and the halves; both arrays have no gaps.
 __global__ void convert_packs(int64_t n, const void* src, DType src_dtype, void* dst,
                               DType dst_dtype) {
   constexpr int kWidth = kPack<float>;

@@ -6,8 +6,8 @@
 
 namespace mxlite::cuda {
 
-// fn(sums) adds to zeros of out's shape, in out's memory or, for the halves, in the call's scratch
-// memory, whence they are converted.
+// Calls fn(sums), which adds to zeros of out's shape: in out's memory or, for the halves, in the
+// call's scratch memory, from which they are then converted.
 void with_sums(KernelContext& ctx, const TensorRef& out, auto&& fn) {
   dispatch_float_compute(out.dtype, [&]<class C>(C) {
     TensorRef sums = out;

@@ -1,5 +1,5 @@
-// A thread owns a row of buckets and takes the elements in order, so that runs agree. What a CPU
-// kernel raises cannot be raised here: elements of a bucket that does not exist are left out.
+// A thread owns a row of buckets and takes the elements in order, so that runs agree. A GPU kernel
+// cannot raise as the CPU kernel does: it skips elements whose bucket does not exist.
 #include "cpp/ops/contrib/count_sketch.h"
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/run.cuh"
@@ -21,7 +21,7 @@ struct Sketch {
         sign(s.data),
         hash_dtype(h.dtype),
         dtype(s.dtype) {}
-  // The bucket of element i, or -1.
+  // Returns the bucket of element i, or -1 if there is no such bucket.
   __device__ int64_t bucket(int64_t i) const {
     const int64_t b = load_any<int64_t>(hash, hash_dtype, i);
     return b >= 0 && b < buckets ? b : -1;

@@ -23,7 +23,7 @@ struct Transform {
   const void* data;
   void* out;
   DType dtype;
-  bool inverse;                 // the real part of it is that of the transform of conjugates
+  bool inverse;                 // loads conjugates: the real part is that of the inverse
   Complex<R>* roots;            // m
   Complex<R>* chirp = nullptr;  // n; null: n is a power of two
   Complex<R>* filter = nullptr;
@@ -49,7 +49,7 @@ struct Transform {
   }
 };
 
-// Butterfly i of a pass over one row: of m / 4 with radix 4, or of m / 2 in the last pass.
+// Computes butterfly i of a pass over one row: one of m / 4 with radix 4, or of m / 2 with radix 2.
 template <class R>
 __device__ void pass_butterfly(const Complex<R>* from, Complex<R>* to, const Complex<R>* roots,
                                int64_t length, int64_t stride, int64_t i) {
@@ -64,7 +64,7 @@ __device__ void pass_butterfly(const Complex<R>* from, Complex<R>* to, const Com
                  roots[2 * turn], roots[3 * turn]);
 }
 
-// All passes over a row of shared memory. Returns where the result is.
+// Runs all passes over a row in shared memory. Returns the address of the result.
 template <class R>
 __device__ Complex<R>* row_passes(const Transform<R>& t, Complex<R>* from, Complex<R>* to) {
   int64_t stride = 1;
@@ -108,7 +108,7 @@ __global__ void fill_tables(const __grid_constant__ Transform<R> t) {
   }
 }
 
-// The sequence with which Bluestein's method convolves, not yet transformed.
+// Writes the sequence with which Bluestein's method convolves, before its transform.
 template <class R>
 __global__ void fill_filter(const __grid_constant__ Transform<R> t, Complex<R>* to) {
   for (int64_t k = global_index(); k < t.m; k += grid_stride()) {
@@ -118,7 +118,7 @@ __global__ void fill_filter(const __grid_constant__ Transform<R> t, Complex<R>* 
                              : Complex<R>{0, 0};
   }
 }
-// With the scale of the inverse transform.
+// Stores the transformed sequence, multiplied by the scale of the inverse transform.
 template <class R>
 __global__ void scale_filter(const __grid_constant__ Transform<R> t, const Complex<R>* from) {
   for (int64_t k = global_index(); k < t.m; k += grid_stride())
@@ -153,7 +153,7 @@ __global__ void store_panel(int64_t count, const __grid_constant__ Transform<R> 
     t.store(row + i / t.m, i % t.m, from[i]);
 }
 
-// All passes over rows in global memory; from and to swap after each.
+// Runs all passes over rows in global memory; swaps `from` and `to` after each pass.
 template <class R>
 void panel_passes(KernelContext& ctx, const Transform<R>& t, int64_t rows, Complex<R>*& from,
                   Complex<R>*& to) {

@@ -1,5 +1,5 @@
-// A thread per sample. What a CPU kernel raises cannot be raised here: the likelihood, the state
-// and the gradients of a sample with a mark or a length out of range are NaN.
+// A thread per sample. A GPU kernel cannot raise as the CPU kernel does: for a sample with a mark
+// or a length out of range, the likelihood, the state and the gradients are NaN.
 #include "cpp/ops/cpu/contrib/hawkes_process.h"
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/run.cuh"
@@ -39,7 +39,7 @@ struct Process : hawkes::Process<T, Integers> {
   }
 };
 
-// states: 2 * kinds numbers per sample.
+// `states` has 2 * kinds numbers per sample.
 template <class T>
 __global__ void hawkes_kernel(const __grid_constant__ Process<T> p, double* states, T* lik,
                               T* end_state) {

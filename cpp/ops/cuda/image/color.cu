@@ -17,7 +17,7 @@ struct Images {
   int64_t count, pixels, channels;
 };
 
-// One of them, seen by a block. Threads own pixels: no barrier between two changes.
+// One image as a block sees it. Each thread owns its pixels, so changes need no barrier.
 struct Image {
   void* data;
   DType dtype;
@@ -79,7 +79,7 @@ __device__ void light(const Image& image, float a, float b, float c) {
   }
 }
 
-// Random numbers of one image: those of the CPU.
+// Random numbers of one image, the same as on the CPU.
 struct Draws {
   RandomState random;
   uint64_t next = 0;

@@ -79,7 +79,7 @@ void crop(KernelContext& ctx, const ImageCropParams& p, Inputs in, Outputs out) 
                at(in[0].data, (p.y * v.width + p.x) * v.channels, bytes));
 }
 
-// random: each image is turned or not, as on the CPU.
+// random: whether to flip is drawn for each image, with the same numbers as on the CPU.
 template <class Word>
 __global__ void flip_images(int64_t n, ImageView v, bool left_right, bool random,
                             DeviceRandom numbers, const Word* from, Word* to) {
@@ -116,7 +116,7 @@ __global__ void make_weights(Interpolation kind, AxisWeights columns, AxisWeight
     else
       resampling::fill_weights(kind, i - columns.to, rows);
 }
-// Lines of pixels: (lines, from, channels) becomes (lines, to, channels) of float.
+// Resamples lines of pixels: (lines, from, channels) becomes (lines, to, channels) of float.
 __global__ void resample_columns(int64_t n, AxisWeights w, int64_t channels, const void* in,
                                  DType dtype, int64_t first, float* wide) {
   for (int64_t i = global_index(); i < n; i += grid_stride()) {
@@ -129,7 +129,7 @@ __global__ void resample_columns(int64_t n, AxisWeights w, int64_t channels, con
     wide[i] = sum;
   }
 }
-// Images of lines of `row` numbers.
+// Resamples the lines of each image; a line has `row` numbers.
 __global__ void resample_rows(int64_t n, AxisWeights w, int64_t row, const float* wide, void* out,
                               DType dtype, int64_t first) {
   for (int64_t i = global_index(); i < n; i += grid_stride()) {

@@ -41,7 +41,7 @@ void batch_dot(KernelContext& ctx, const DotParams& p, Inputs in, Outputs out) {
        {in[0].data, in[1].data, out[0].data});
 }
 
-// Steps between matrices along the broadcast leading axes, 0 where the operand has length 1.
+// Returns the step between matrices along each leading axis, 0 where the operand is broadcast.
 Strides batch_steps(const Shape& shape, const Shape& batch, int64_t matrix_size) {
   Strides steps = Strides::filled(batch.ndim(), 0);
   const int lead = batch.ndim() - (shape.ndim() - 2);

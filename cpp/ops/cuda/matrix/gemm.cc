@@ -114,7 +114,7 @@ struct Key {
   int device = 0;
 };
 
-// Fields one by one: padding has no defined value.
+// Keys are hashed field by field, because their padding has no defined value.
 uint64_t mix(uint64_t hash, uint64_t v) {
   hash ^= v + 0x9e3779b97f4a7c15 + (hash << 6) + (hash >> 2);
   return hash * 0xff51afd7ed558ccd;
@@ -160,7 +160,7 @@ struct KeyEqual {
   }
 };
 
-// Null where cuBLASLt has none.
+// nullopt: cuBLASLt has no algorithm.
 using Algorithm = std::optional<cublasLtMatmulAlgo_t>;
 
 class AlgorithmCache {

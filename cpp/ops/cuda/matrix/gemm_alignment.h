@@ -11,7 +11,7 @@ struct GemmAlignment {
   uint32_t a = 0, b = 0, c = 0;
 };
 
-// The largest power of two, up to 256, of which the address is a multiple.
+// Returns the largest power of two, up to 256, of which the address is a multiple.
 inline uint32_t alignment_of(const void* address) {
   constexpr uintptr_t kMost = 256;
   const auto bits = reinterpret_cast<uintptr_t>(address) | kMost;

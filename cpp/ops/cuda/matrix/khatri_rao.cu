@@ -7,7 +7,7 @@
 namespace mxlite::cuda {
 namespace {
 
-// The result has at least 2^(matrices of two rows and more) rows, so more cannot fit in memory.
+// Each matrix of at least two rows doubles the result or more, so more cannot fit in memory.
 constexpr size_t kMostMatrices = 128;
 
 struct Matrices {

@@ -159,7 +159,7 @@ void trsm(KernelContext& ctx, const LinalgTriangularParams& p, Inputs in, Output
   });
 }
 
-// Both ways between (batch, length) and a diagonal of (batch, n, n).
+// Copies between (batch, length) and a diagonal of (batch, n, n), in either direction.
 void move_diagonals(KernelContext& ctx, const TensorRef& matrices, const TensorRef& packed,
                     int64_t offset, bool to_matrices) {
   if (packed.size() == 0) return;

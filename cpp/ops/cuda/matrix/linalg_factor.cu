@@ -9,13 +9,13 @@
 namespace mxlite::cuda {
 namespace {
 
-// Small matrices would leave most of a block waiting at its barriers.
+// More threads than n would only wait at the barriers of small matrices.
 unsigned threads_for(int64_t n) {
   return static_cast<unsigned>(
       std::clamp<int64_t>((n + kWarp - 1) / kWarp * kWarp, kWarp, kThreads));
 }
 
-// Each block has `doubles` numbers of its own.
+// Scratch memory of the blocks: each has `doubles` numbers of its own.
 struct Work {
   unsigned blocks;
   double* memory;
@@ -102,8 +102,8 @@ __global__ void __launch_bounds__(kThreads)
 
 // ---- Gauss ------------------------------------------------------------------------------------
 
-// Row pivots on (n, width), whose first n columns are the matrix; below the diagonal nothing is
-// kept. Returns the sign of the permutation, 0 for a singular matrix.
+// Eliminates with row pivots in (n, width), whose first n columns are the matrix; entries below the
+// diagonal are not kept. Returns the sign of the permutation, 0 for a singular matrix.
 __device__ int eliminate(double* a, int64_t n, int64_t width) {
   __shared__ int64_t pivot_row;
   int sign = 1;
@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// log_abs: null for the determinant itself.
+// log_abs is null if the determinant itself is computed.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     det_kernel(int64_t matrices, int64_t n, const T* in, T* result, T* log_abs, double* work) {
@@ -316,7 +316,7 @@ __global__ void syevd_gradient(int64_t count, int64_t n, const T* p, const T* gr
 
 // ---- calls ------------------------------------------------------------------------------------
 
-// fn(T{}, work) for square matrices of v.
+// Calls fn(T{}, work) for the square matrices of v.
 void for_matrices(KernelContext& ctx, DType dtype, const MatrixView& v, int64_t doubles,
                   auto&& fn) {
   if (v.outer == 0) return;

@@ -11,7 +11,7 @@
 namespace mxlite::cuda {
 namespace {
 
-// c = alpha * op(a) op(b)
+// Computes c = alpha * op(a) op(b).
 void multiply(KernelContext& ctx, const AttentionPart& a, bool trans_a, const AttentionPart& b,
               bool trans_b, const AttentionPart& c, double alpha = 1) {
   if (c.count * c.length * c.d == 0) return;

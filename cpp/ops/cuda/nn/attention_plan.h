@@ -19,7 +19,7 @@ class AttentionPlan {
   virtual void run(KernelContext& ctx, AttentionPointers pointers, void* workspace) const = 0;
 };
 
-// Null where cuDNN has no plan; MXLITE_VERBOSE=dispatch prints the reason once.
+// Returns null if cuDNN has no plan; MXLITE_VERBOSE=dispatch prints the reason once.
 std::shared_ptr<const AttentionPlan> find_attention_plan(KernelContext& ctx,
                                                          const AttentionProblem& problem);
 

@@ -6,7 +6,7 @@
 
 namespace mxlite::cuda {
 
-// The problem's direction decides which of them is written. The output of int8 is int32.
+// The direction of the problem decides which operand is written. int8 operands have int32 outputs.
 struct ConvolutionOperands {
   void *data = nullptr, *weight = nullptr, *output = nullptr;
   void *bias = nullptr, *addend = nullptr;  // read where the problem has them
@@ -28,9 +28,9 @@ void run_convolution(KernelContext& ctx, ConvolutionProblem problem,
 bool run_convolution_with_sums(KernelContext& ctx, ConvolutionProblem problem,
                                const ConvolutionOperands& operands);
 
-// False, and nothing runs, where cuDNN has no plan for the problem. Measures on the operands if the
-// problem asks for tuning. Where cuDNN has no engine for the fused problem, bias, addend and relu
-// follow in a kernel of their own.
+// Returns false, and runs nothing, if cuDNN has no plan for the problem. Measures on the operands
+// if the problem asks for tuning. If cuDNN has no engine for the fused problem, another kernel then
+// applies bias, addend and relu.
 bool run_planned_convolution(KernelContext& ctx, const ConvolutionProblem& problem,
                              const ConvolutionOperands& operands);
 

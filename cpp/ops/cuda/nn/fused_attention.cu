@@ -256,7 +256,7 @@ AttentionProblem describe(const AttentionParams& p, bool backward, float dropout
                             mask ? &mask->shape : nullptr);
 }
 
-// Chooses between cuDNN and matrix products: nullptr for cuDNN, otherwise the reason.
+// Returns nullptr if cuDNN computes the call, otherwise the reason for matrix products.
 const char* why_not_fused(KernelContext& ctx, const AttentionProblem& problem) {
   if (const char* reason = why_not_cudnn(problem)) return reason;
   if (problem.dropout == 0) return nullptr;

@@ -5,13 +5,13 @@
 
 namespace mxlite::cuda {
 
-// Inputs and outputs of _contrib_dot_product_attention, whose random state has been written, and of
-// _dot_product_attention_backward. False, and nothing runs, where cuDNN does not compute the call;
-// MXLITE_VERBOSE=dispatch prints why. Calls with dropout run forward and backward here, or neither.
+// Run _contrib_dot_product_attention, whose random state has been written, and its backward. They
+// return false, and run nothing, if cuDNN does not compute the call; MXLITE_VERBOSE=dispatch prints
+// why. With dropout, either both forward and backward run here, or neither does.
 bool fused_attention(KernelContext& ctx, const AttentionParams& p, Inputs in, Outputs out);
 bool fused_attention_backward(KernelContext& ctx, const AttentionParams& p, Inputs in, Outputs out);
 
-// Whether a training call of the forward with these inputs runs here.
+// Returns whether a training call of the forward with these inputs runs here.
 bool has_fused_attention(KernelContext& ctx, const AttentionParams& p, const TensorRef& query,
                          const TensorRef& key, const TensorRef& value, const TensorRef* mask);
 

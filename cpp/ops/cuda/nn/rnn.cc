@@ -202,7 +202,7 @@ class BackwardPass final : public Pass {
                const BackwardScratch& scratch)
       : Pass(ctx, p, in, reserve), grad_params_(p), w_(scratch) {}
 
-  // grads: of output, state and cell. out: data, parameters, state, cell.
+  // grads: gradients of output, state and cell. out: those of data, parameters, state and cell.
   void run(Inputs grads, Outputs out) {
     const void* above = grads[0].data;
     for (int64_t l = s_.layers; l-- > 0;) {

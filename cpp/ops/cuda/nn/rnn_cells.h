@@ -27,8 +27,8 @@ struct RnnForwardStep {
 };
 void rnn_forward_step(KernelContext& ctx, const RnnLayer& layer, const RnnForwardStep& step);
 
-// state = where the step counts: `projected` if given, else itself; elsewhere what it was before.
-// Writes the output, too: zeros where the step does not count.
+// Within a sample's length, `state` becomes `projected` if that is given; beyond it, the state
+// before the step. Also writes the output: zeros beyond the length.
 struct RnnStore {
   int64_t step;
   const void *projected, *state_before;
@@ -37,8 +37,8 @@ struct RnnStore {
 };
 void rnn_store(KernelContext& ctx, const RnnLayer& layer, const RnnStore& store);
 
-// The gradient of a step's output: from the layer above and from the next step. Where the step
-// does not count, all of it passes to the step before.
+// The gradient of a step's output: from the layer above and from the next step. Beyond a sample's
+// length, all of it passes to the previous step.
 struct RnnOutputGrad {
   int64_t step;
   const void* output_grad;

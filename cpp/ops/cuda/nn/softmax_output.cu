@@ -54,7 +54,7 @@ __global__ void index_gradient(int64_t n, const __grid_constant__ Call c) {
   }
 }
 
-// Labels are probabilities.
+// Computes the gradient for labels that are probabilities.
 template <class C>
 __global__ void dense_gradient(int64_t n, const __grid_constant__ Call c) {
   for (int64_t i = global_index(); i < n; i += grid_stride()) {

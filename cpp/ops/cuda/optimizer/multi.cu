@@ -111,7 +111,7 @@ void reset_arrays(KernelContext& ctx, const NumArraysParams&, Inputs in, Outputs
   for (const TensorRef& t : in) zero_bytes(ctx, t.data, t.bytes());
 }
 
-// x - x is 0 for finite numbers only. Writers agree on the value, so that no atomics are needed.
+// x - x is 0 only for finite x. All threads that write store the same value, without atomics.
 __global__ void clear_if_infinite(const __grid_constant__ ArrayList list, float* all_finite) {
   const DeviceArray& a = list.arrays[blockIdx.y];
   bool bad = false;
@@ -144,7 +144,7 @@ void all_finite(KernelContext& ctx, const P&, Inputs in, Outputs out) {
   }
 }
 
-// LAMB needs the norm of each step before it is taken: step, norms and their parts are scratch.
+// LAMB needs the norm of a step before the update: step, norms and their parts are in scratch.
 struct LoadedLambRule {
   LambUpdateParams p;
   template <class C>
@@ -182,7 +182,7 @@ void multi_lamb(KernelContext& ctx, const Multi<LambUpdateParams>& p, Inputs in,
   void* const block = ctx.scratch(plan.bytes());
   for (size_t w = 0; w < out.size(); ++w) {
     const Inputs arrays = in.subspan(w * kGroup, kGroup);
-    const TensorRef& exact = mixed ? arrays[4] : arrays[0];  // the weight that counts
+    const TensorRef& exact = mixed ? arrays[4] : arrays[0];  // the weight that is updated
     TensorRef step = exact;
     step.dtype = exact.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
     step.data = part<void>(block, step_at);

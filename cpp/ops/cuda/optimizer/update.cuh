@@ -23,7 +23,7 @@ inline DeviceArray device_array(const TensorRef& t) { return {t.data, t.dtype}; 
 struct UpdateArrays {
   DeviceArray weight, grad, out;
   DeviceArray states[kMaxStates];
-  DeviceArray weight32;  // mixed precision: the weight that counts
+  DeviceArray weight32;  // mixed precision: the weight that is updated
   int64_t n = 0;
 };
 inline UpdateArrays update_arrays(const TensorRef& weight, const TensorRef& grad,
@@ -54,7 +54,7 @@ __device__ __forceinline__ void update_element(const UpdateArrays& a, const Rule
   store_as<C>(a.out.data, a.out.dtype, i, result);
 }
 
-// Numbers that a launch reads on the device. No data: the rule has them already.
+// Numbers that a launch reads on the device. An array without data: the rule has the number.
 struct DeviceNumbers {
   DeviceArray
       loaded[optimizer::kMaxLoaded];  // LoadedFields: one number for each weight of the call

@@ -191,7 +191,7 @@ void run_floating_binary(KernelContext& ctx, const TensorRef& a, const TensorRef
     run_binary_in<F, double>(ctx, a, b, y);
 }
 
-// A scalar as the dtype would hold it, in type C.
+// Returns a scalar as type C, after conversion to the dtype.
 template <class C>
 C scalar_of(Number value, DType dtype, Compute c) {
   alignas(8) std::byte bytes[8];

@@ -1,5 +1,5 @@
-// Shared by the kernels on quantized data. Ranges are in device memory, two arrays of one float
-// each; the scales that follow from them are made by every thread.
+// Shared by the kernels on quantized data. A range is two arrays of one float in device memory;
+// every thread computes the scales that follow from it.
 #pragma once
 #include <limits>
 
@@ -8,7 +8,7 @@
 
 namespace mxlite::cuda {
 
-// Nearest number (halves to even) within T; NaN is 0.
+// Rounds to the nearest number (halves to even) and clips it to T; NaN becomes 0.
 template <class T>
 __device__ __forceinline__ T saturate(float v) {
   constexpr T kLeast = std::numeric_limits<T>::min(), kMost = std::numeric_limits<T>::max();
@@ -17,12 +17,12 @@ __device__ __forceinline__ T saturate(float v) {
   return r < static_cast<float>(kMost) ? static_cast<T>(r) : kMost;
 }
 
-// Scale from floats to numbers; 0 for a range without extent.
+// Returns the factor from floats to quantized numbers; 0 for a range without extent.
 __device__ __forceinline__ float scale_to(float top, float magnitude) {
   return magnitude > 0 ? top / magnitude : 0;
 }
 
-// Ends of a range: on the device, or known to the host where there are no pointers.
+// Ends of a range: addresses in device memory or, if these are null, values.
 struct Range {
   const float *low_at = nullptr, *high_at = nullptr;
   float low_value = 0, high_value = 0;
@@ -36,7 +36,7 @@ struct Range {
   __device__ float magnitude() const { return fmaxf(fabsf(low()), fabsf(high())); }
 };
 
-// The range that a call gives.
+// The range that a call returns.
 struct RangeOut {
   float *low, *high;
   explicit RangeOut(Outputs out) : low(out[1].as<float>()), high(out[2].as<float>()) {}
@@ -48,7 +48,7 @@ struct RangeOut {
   }
 };
 
-// Copies a range. A template only so that each file has its own.
+// Copies a range. It is a template only so that each file has its own kernel.
 template <class = void>
 __global__ void copy_range(Range from, RangeOut to) {
   to.set(from.low(), from.high());
@@ -57,7 +57,7 @@ inline void give_range(KernelContext& ctx, const Range& range, Outputs out) {
   launch(ctx, copy_range<>, 1, 1, range, RangeOut(out));
 }
 
-// Writes the range of int32 sums of products, of data up to data_top and int8 weights.
+// Writes the range of the int32 sums of products of data up to data_top and int8 weights.
 template <class = void>
 __global__ void product_range(Range data, float data_top, Range weight, float weight_top,
                               RangeOut out) {

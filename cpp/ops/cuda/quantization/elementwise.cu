@@ -60,7 +60,7 @@ __global__ void multiply_to_float(int64_t n, Pair p, float* to) {
   for (int64_t i = global_index(); i < n; i += grid_stride())
     to[i] = p.lhs.load(i) * p.rhs.load(i) * level;
 }
-// largest_*: of the operands' dtypes, where ranges of products are computed.
+// largest_*: largest values of the operands' dtypes, from which the range of products follows.
 __global__ void multiply_numbers(int64_t n, Pair p, Range given, bool known, float out_top,
                                  float largest_left, float largest_right, Numbers to,
                                  RangeOut out) {
@@ -99,7 +99,7 @@ void flatten(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   give_range(ctx, Range::of(in[1], in[2]), out);
 }
 
-// The range that has room for the next part too; the first part begins it.
+// Widens the range to contain that of the next part; the first part sets it.
 __global__ void widen_range(Range next, bool first, RangeOut out) {
   const float low = next.low(), high = next.high();
   out.set(first ? low : fminf(*out.low, low), first ? high : fmaxf(*out.high, high));

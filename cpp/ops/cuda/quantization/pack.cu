@@ -5,7 +5,7 @@
 namespace mxlite::cuda {
 namespace {
 
-// uint8 - 128 has the bits of uint8 with the other sign bit.
+// Subtracting 128 from a uint8 gives an int8 whose bits differ only in the flipped top bit.
 constexpr uint8_t kSignBit = 0x80;
 static_assert(quantization::kShift == kSignBit);
 

@@ -1,5 +1,5 @@
-// Copies of int8 operands in the padded forms that cuDNN and cuBLASLt multiply, and the way back of
-// their sums. `shift` reads uint8 and subtracts 128 (quantization::kShift).
+// Copies int8 operands to the padded forms that cuDNN and cuBLASLt multiply, and copies their sums
+// back. With `shift`, reads uint8 and subtracts 128 (quantization::kShift).
 #pragma once
 #include <cstdint>
 

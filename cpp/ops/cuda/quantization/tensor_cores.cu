@@ -46,7 +46,7 @@ size_t bytes_if(bool wanted, int64_t elements, DType dtype = DType::kInt8) {
   return wanted ? static_cast<size_t>(elements) * dtype_size(dtype) : 0;
 }
 
-// The images of a convolution's data, and their border in the copy.
+// Describes the images of a convolution's data, and their border in the copy.
 PackedImages images_of(const Int8Convolution& c, int64_t channels) {
   const ConvolutionProblem& q = c.problem;
   PackedImages p{
@@ -60,7 +60,7 @@ PackedImages images_of(const Int8Convolution& c, int64_t channels) {
   return p;
 }
 
-// Operands lie as the problem says.
+// Operands must have the memory layout of the problem.
 bool convolve_packed(KernelContext& ctx, const ConvolutionProblem& problem, const void* data,
                      const void* weight, int32_t* sums) {
   const Workspace workspace = gemm_workspace(ctx);

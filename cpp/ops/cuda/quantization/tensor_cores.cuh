@@ -8,8 +8,8 @@
 
 namespace mxlite::cuda {
 
-// Units of int32 sums in one unit of an int8 bias. A convolution's bias counts in units of the
-// sums, whatever its range, as in 1.x on the CPU.
+// Number of units of the int32 sums in one unit of an int8 bias. A convolution adds its bias to the
+// sums without a scale, whatever its range, as in 1.x on the CPU.
 struct BiasUnits {
   const int8_t* bias = nullptr;  // null: no bias
   bool scaled = false;
@@ -31,7 +31,7 @@ struct BiasUnits {
 bool multiply_on_tensor_cores(KernelContext& ctx, const FullyConnectedParams& p,
                               const BiasUnits& bias, Inputs in, Outputs out);
 
-// Writes plain memory from plain memory.
+// Inputs and outputs are in plain memory.
 bool convolve_on_tensor_cores(KernelContext& ctx, const ConvolutionParams& p, const BiasUnits& bias,
                               Inputs in, Outputs out);
 

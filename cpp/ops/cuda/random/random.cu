@@ -1,4 +1,4 @@
-// The numbers of the CPU's kernels: element i depends on seed, offset and i only.
+// Draws the same numbers as the CPU's kernels: element i depends only on seed, offset and i.
 #include <limits>
 
 #include "cpp/ops/cuda/accumulate_rows.cuh"
@@ -164,8 +164,8 @@ void randint(KernelContext& ctx, const RandintParams& p, Inputs, Outputs out) {
                static_cast<uint64_t>(p.high) - low, out[0].data, out[0].dtype);
 }
 
-// The last class of each row of probabilities that is not 0; -1 for rows that are no distribution.
-// One block per row.
+// Finds the last class of each row of probabilities that is not 0; -1 for rows that are no
+// distribution. One block per row.
 __global__ void __launch_bounds__(kThreads)
     last_classes(int64_t rows, int64_t classes, const void* data, DType dtype, const double* sums,
                  int64_t* last) {
@@ -311,7 +311,7 @@ DensityArgs density_args(const PdfParams& p, Inputs in, Outputs out) {
           in[1].dtype, in.back().dtype, out[0].dtype,   p.is_log};
 }
 
-// row: samples of one parameter.
+// row: number of samples per distribution, that is, per set of parameters.
 template <class D>
 __global__ void densities(int64_t n, int64_t row, const __grid_constant__ DensityArgs o) {
   for (int64_t i = global_index(); i < n; i += grid_stride()) {

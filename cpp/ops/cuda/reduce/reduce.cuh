@@ -1,5 +1,5 @@
-// Reductions over any axes. Blocks reduce parts of the elements of a result; where there are
-// several parts, a second launch joins them in a wider type (double for float).
+// Reductions over any axes. Each block reduces all or part of the inputs of one result; where a
+// result has several parts, a second launch combines them in a wider type (double for float).
 #pragma once
 #pragma nv_diag_suppress 186  // functors of unsigned types compare with zero
 #include "cpp/ops/cpu/reduce/reducers.h"
@@ -29,7 +29,7 @@ struct ReducePlan {
 template <class C>
 constexpr int kReducePack = std::is_same_v<C, float> ? 8 : 2;
 
-// Whether neighbouring results are neighbours along this axis.
+// Returns whether neighbouring results are neighbours along this axis.
 inline bool last_kept(const Shape& shape, const AxisMask& reduced, int axis) {
   for (int i = axis + 1; i < shape.ndim(); ++i)
     if (!reduced[static_cast<size_t>(i)] && shape[i] > 1) return false;
@@ -40,8 +40,8 @@ inline int64_t pack_of(DType dtype) {
   return dtype == DType::kFloat64 ? kReducePack<double> : kReducePack<float>;
 }
 
-// Whether every pack begins at 16 bytes and lies in one result or, by columns, in as many as it has
-// elements. `inner` is the axis whose elements are neighbours.
+// Returns whether every pack begins at a multiple of 16 bytes and lies in one result or, by
+// columns, in as many as it has elements. `inner` is the axis whose elements are neighbours.
 inline bool packs_fit(const TensorRef& in, const AxisMask& reduced, const ReducePlan& plan,
                       int inner) {
   const auto at_16_bytes = [](int64_t bytes) { return bytes % 16 == 0; };
@@ -137,7 +137,7 @@ struct ReduceTarget {
   }
 };
 
-// Elements begin, begin + step, ... of a result whose first one is at `base`.
+// Reduces the elements begin, begin + step, ... of a result whose first element is at `base`.
 template <class R, class T>
 __device__ __forceinline__ T reduce_elements(const ReducePlan& plan, int64_t base, int64_t begin,
                                              int64_t end, int64_t step, T center) {
@@ -327,7 +327,7 @@ void launch_reduction(KernelContext& ctx, const ReducePlan& plan, const T* cente
   }
 }
 
-// Writes partial_count values: those of every result's parts, part by part.
+// Writes partial_count values, one for each part of each result, part by part.
 template <class R, class T>
 void reduce_parts(KernelContext& ctx, const ReducePlan& plan, const T* centers, T* partial) {
   launch_reduction<R>(ctx, plan, centers, ReduceTarget<T>{.partial = partial});

@@ -21,7 +21,7 @@ struct Csr {
   __device__ int64_t begin(int64_t row) const { return cut(starts[row], 0); }
   __device__ int64_t end(int64_t row) const { return cut(starts[row + 1], begin(row)); }
   __device__ bool inside(int64_t k) const { return columns[k] >= 0 && columns[k] < cols; }
-  // The row that stored value k belongs to, or -1.
+  // Returns the row that stored value k belongs to, or -1.
   __device__ int64_t row_of(int64_t k) const {
     int64_t low = 0, high = rows;  // the last row that begins at k or before
     while (low < high) {
@@ -65,7 +65,7 @@ __global__ void multiply(const __grid_constant__ Csr csr, int64_t n, Arrays a) {
   }
 }
 
-// Products of stored values, which are ordered by column; without rhs the values themselves.
+// Loads products of stored values and rows of rhs; without rhs, the stored values themselves.
 struct StoredValues {
   Csr csr;
   Arrays arrays;
@@ -194,7 +194,7 @@ void csr_gather(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   });
 }
 
-// Counts values per row, preceded by a zero; then sums them. A block per row, then one block.
+// Counts values: a block per row writes counts[r + 1], then one block sums the counts from 0 on.
 __global__ void __launch_bounds__(kThreads)
     count_rows(int64_t rows, int64_t cols, const void* data, DType dtype, int64_t* counts) {
   for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {

@@ -13,7 +13,7 @@ __device__ __forceinline__ bool begins_run(const RowOrder& s, int64_t i, int64_t
   const int64_t row = s.row[i];
   return row >= 0 && row < num_rows && (i == 0 || s.row[i - 1] != row);
 }
-// Column `column` of the sum of the run's source rows of `width` elements.
+// Returns column `column` of the sum of the run's source rows, which have `width` elements.
 template <class C>
 __device__ __forceinline__ C sum_run(const RowOrder& s, int64_t first, const void* values,
                                      DType dtype, int64_t width, int64_t column) {
@@ -23,13 +23,13 @@ __device__ __forceinline__ C sum_run(const RowOrder& s, int64_t first, const voi
     sum += load_as<C>(values, dtype, s.position[i] * width + column);
   return sum;
 }
-// Threads of a block whose threads share the columns of a run.
+// Returns the number of threads of a block that share the columns of a run.
 inline unsigned threads_for_columns(int64_t width) {
   const int64_t warps = (width + kWarp - 1) / kWarp;
   return static_cast<unsigned>(std::clamp<int64_t>(warps * kWarp, kWarp, kThreads));
 }
 
-// Place of `row` in a rising list, or -1.
+// Returns the position of `row` in an ascending list, or -1.
 __device__ __forceinline__ int64_t find_row(const int64_t* list, int64_t count, int64_t row) {
   int64_t low = 0, high = count;
   while (low < high) {

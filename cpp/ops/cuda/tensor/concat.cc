@@ -1,5 +1,5 @@
-// Joining and splitting: the axis is the middle of (outer, length, inner), a part of the joined
-// array `outer` rows of part length * inner elements.
+// Joining and splitting. The joined array is seen as (outer, length, inner), where the axis is in
+// the middle; a part of it is `outer` rows of (the part's length) * inner elements.
 #include "cpp/ops/tensor/concat.h"
 
 #include "cpp/ops/cuda/strided_copy.h"

@@ -21,7 +21,8 @@ void fill_words(KernelContext& ctx, const TensorRef& out, const void* value) {
   cuda::launch_items(ctx, fill_kernel<Word>, out.size(), out.as<Word>(), word, out.size());
 }
 
-// Bits decide, so that four kernels serve all dtypes.
+// Chooses a kernel by the size of an element and passes it the bits of the value, so that four
+// kernels serve all dtypes.
 void fill(KernelContext& ctx, const TensorRef& out, Number value) {
   if (out.size() == 0) return;
   alignas(8) unsigned char stored[8];

@@ -1,5 +1,5 @@
 // Coordinates become row numbers in an array of (rows, inner). Negative ones count from the end;
-// kernels cannot raise, so that ones outside are clipped.
+// ones outside the array are clipped, because kernels cannot raise.
 #include "cpp/ops/cuda/accumulate_rows.cuh"
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/run.cuh"

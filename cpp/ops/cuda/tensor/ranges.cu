@@ -38,7 +38,7 @@ void arange(KernelContext& ctx, const ArangeParams& p, Inputs, Outputs out) {
   const Number first = p.stop ? p.start : Number(0);
   if (is_floating(out[0].dtype))
     fill_range<double>(ctx, {first, p.step, p.repeat, false, 0}, out[0]);
-  else  // as in NumPy, integers of one distance
+  else  // as in NumPy, integers at equal distances
     fill_range<int64_t>(ctx, {first.as<int64_t>(), p.step.as<int64_t>(), p.repeat, false, 0},
                         out[0]);
 }

@@ -105,7 +105,7 @@ struct Padding {
   PadMode mode;
   int64_t plain[Shape::kMaxNdim], padded[Shape::kMaxNdim], before[Shape::kMaxNdim];
 
-  // Index along an axis of the plain array that index i of the padded one shows; -1: none.
+  // Returns the index in the plain array that index i of the padded one shows along an axis, or -1.
   __device__ __forceinline__ int64_t source(int axis, int64_t i) const {
     const int64_t k = i - before[axis], length = plain[axis];
     if (k >= 0 && k < length) return k;

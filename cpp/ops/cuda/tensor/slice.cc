@@ -8,7 +8,7 @@
 namespace mxlite::cuda {
 namespace {
 
-// The region of an array, as an array of its own.
+// Returns the region of an array as a view.
 TensorRef region_of(const SliceRegion& r, const TensorRef& t) {
   TensorRef view = t;
   view.shape = r.shape;

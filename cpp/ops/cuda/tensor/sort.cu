@@ -25,7 +25,7 @@ __global__ void make_entries(int64_t n, SortView v, bool ascend, const T* data, 
   }
 }
 
-// Sorts the entries that are the values of wide keys by row, then leaves indices.
+// Wide keys: the first kernel makes the keys of a sort by row, the second one leaves indices.
 __global__ void rows_of_entries(int64_t n, int64_t length, const int64_t* entries, uint64_t* rows) {
   for (int64_t e = global_index(); e < n; e += grid_stride())
     rows[e] = static_cast<uint64_t>(entries[e] / length);

@@ -46,7 +46,7 @@ struct SortResults {
 // Ties keep the order of their indices.
 void sort_rows(KernelContext& ctx, const TensorRef& data, bool ascend, const SortResults& results);
 
-// 1 in the dtype, as its bits.
+// Returns the bits of 1 in the dtype.
 uint64_t bits_of_one(DType dtype);
 
 }  // namespace mxlite::cuda

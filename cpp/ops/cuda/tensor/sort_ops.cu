@@ -20,9 +20,9 @@ namespace {
 
 constexpr int64_t kMostSelected = 32;
 
-// One block per row. Each thread knows the best element of its own ones; the best of the block is
-// taken, and its thread looks for its next one. Keys stand above indices, so all differ, and are
-// inverted: the largest wins, and 0 is no element.
+// One block per row. Each thread keeps the best of its own elements; the block takes the best of
+// these, and the thread that had it looks for its next one. Keys stand above indices, so all
+// differ, and are inverted: the largest wins, and 0 means no element.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     select_best(int64_t rows, bool ascend, const __grid_constant__ SortResults r, const T* data,
