@@ -13,7 +13,7 @@
 namespace mxlite {
 namespace {
 
-// c = alpha * op(a) op(b)
+// Computes c = alpha * op(a) op(b).
 void multiply(const AttentionPart& a, bool trans_a, const AttentionPart& b, bool trans_b,
               const AttentionPart& c, double alpha = 1) {
   const int64_t k = trans_a ? a.length : a.d;

@@ -13,12 +13,12 @@ MX_INLINE __mmask32 first_halves(int64_t count) {
   return count >= 32 ? kAllHalves : (__mmask32{1} << std::max<int64_t>(count, 0)) - 1;
 }
 
-// 32 elements, zeros from the `count`-th on. A null pointer gives zeros.
+// Loads 32 elements: zeros from the `count`-th on, and all zeros for a null pointer.
 MX_INLINE __m512i load_halves(const bfloat16* from, int64_t count) {
   return from ? _mm512_maskz_loadu_epi16(first_halves(count), from) : _mm512_setzero_si512();
 }
 
-// Pairs (even[i], odd[i]) of the first 16 elements.
+// Loads the pairs (even[i], odd[i]) of the first 16 elements.
 MX_INLINE __m512i load_pairs(const bfloat16* even, const bfloat16* odd, int64_t count) {
   const auto mask = static_cast<__mmask16>(first_halves(count));
   const __m256i none = _mm256_setzero_si256();
@@ -33,7 +33,7 @@ MX_INLINE __m512i load_pairs(const bfloat16* even, const bfloat16* odd, int64_t 
 MX_INLINE void transpose_words(Floats* rows) { transpose<float, 1>(rows); }
 MX_INLINE Floats as_floats(__m512i v) { return reinterpret_cast<Floats>(v); }
 
-// Both vectors rounded: `low` is the lower half of the result.
+// Rounds both vectors; `low` becomes the lower half of the result.
 MX_INLINE __m512i rounded(Floats low, Floats high) {
   return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
 }
@@ -49,7 +49,7 @@ struct RowReader {
   bfloat16* loaded;
   int64_t stride;  // elements of a slot
 
-  // Null from `count` on.
+  // Returns null for rows from `count` on.
   MX_INLINE const bfloat16* row(int64_t r) const {
     if (r >= count) return nullptr;
     if (from.column == 1 && from.dtype == DType::kBFloat16)
@@ -64,7 +64,7 @@ struct RowReader {
   }
 };
 
-// Copies `rows` rows of `width` elements from row `first` on; what the array lacks is zero.
+// Copies `rows` rows of `width` elements from row `first` on; elements beyond the array are zero.
 inline void copy_rows(const RowReader& reader, int64_t first, int64_t rows, int64_t width,
                       bfloat16* to) {
   for (int64_t r = 0; r < rows; ++r) {
@@ -104,7 +104,7 @@ inline void pack_as_rows(const RowReader& reader, int64_t width, bfloat16* to) {
     }
 }
 
-// to (columns x rows) = the transpose of from (rows x columns); multiples of kDepth and kTile.
+// Writes the transpose of `from` to `to`; rows must be a multiple of kDepth, columns of kTile.
 inline void transpose_rows(const bfloat16* from, int64_t rows, int64_t columns, bfloat16* to) {
   for (int64_t r = 0; r < rows; r += kDepth)
     for (int64_t n = 0; n < columns; n += kTile) {

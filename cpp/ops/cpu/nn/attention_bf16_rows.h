@@ -35,7 +35,7 @@ struct TileRow {
     return fold_max<float>(best);
   }
 
-  // exp(score - center), or 0 where the score takes no part.
+  // Returns exp(score - center), or 0 for a masked score.
   MX_INLINE Floats exponential(int64_t i, float center) const {
     const Floats v = at(i);
     return v <= static_cast<float>(kMaskedScore) ? Floats{} : exp_of(v - center);

@@ -51,8 +51,8 @@ struct AttentionPlan {
   }
 };
 
-// Whether this processor multiplies bfloat16 tiles (AMX). AVX512_BF16 is not used: its dot products
-// were measured to be slower here than those of float32.
+// Returns whether this processor multiplies bfloat16 tiles (AMX). AVX512_BF16 is not used: its dot
+// products were measured to be slower here than those of float32.
 bool has_bfloat16_attention();
 
 // Plans use the widest vectors of this processor. `scratch` has plan.bytes(call) bytes, aligned to

@@ -116,8 +116,8 @@ struct ScoreRow {
   }
 };
 
-// Dropout's factors of a row from key `first`, a multiple of attention_dropout::kKeys. Writes whole
-// groups of attention_dropout::kStreams.
+// Computes dropout's factors of a row from key `first` on, a multiple of attention_dropout::kKeys.
+// Writes whole groups of attention_dropout::kStreams.
 template <class T>
 void dropout_factors(const AttentionCall& c, int64_t row, int64_t first, int64_t padded, T* to) {
   constexpr int64_t kStreams = attention_dropout::kStreams, kKeys = attention_dropout::kKeys;

@@ -147,7 +147,7 @@ void store_row(const HeadRows& to, int64_t r, int64_t count, T factor, const T* 
   });
 }
 
-// Rows [0, count) as columns: to is (depth x padded count). `loaded` holds kStrip rows.
+// Packs rows [0, count) as the columns of to (depth x padded count). `loaded` holds kStrip rows.
 template <class T>
 void pack_transposed(const HeadRows& from, int64_t count, const Strips<T>& to, T* loaded) {
   const bool direct = from.dtype == DTypeOf<T>::value && from.column == 1;
@@ -163,7 +163,7 @@ void pack_transposed(const HeadRows& from, int64_t count, const Strips<T>& to, T
   }
 }
 
-// Rows [0, count) as they are, columns padded with zeros.
+// Packs rows [0, count) as rows; columns are padded with zeros.
 template <class T>
 void pack_plain(const HeadRows& from, int64_t count, int64_t columns, T factor,
                 const Strips<T>& to) {

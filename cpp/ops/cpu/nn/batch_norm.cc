@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kBlock = 64;  // channels handled together when they are the last axis
 
-// fn(first channel, count) over blocks of channels.
+// Calls fn(first channel, count) for blocks of channels.
 void for_channels(const ChannelBlocks& b, auto&& fn) {
   const int64_t block = b.inner == 1 ? kBlock : 1;
   const int64_t blocks = (b.channels + block - 1) / block;
@@ -26,7 +26,7 @@ struct Sums {
   double first[kBlock] = {}, second[kBlock] = {};
 };
 
-// Sums of value(i, c) = {first, second} over all elements i of the channels [c0, c0 + count).
+// Sums value(i, c) = {first, second} over all elements i of the channels [c0, c0 + count).
 template <class Acc, class F>
 void reduce(const ChannelBlocks& b, int64_t c0, int64_t count, Sums& sums, F&& value) {
   for (int64_t o = 0; o < b.outer; ++o) {
@@ -48,7 +48,7 @@ void reduce(const ChannelBlocks& b, int64_t c0, int64_t count, Sums& sums, F&& v
   }
 }
 
-// fn(i, c) for all elements of the channels.
+// Calls fn(i, c) for all elements of the channels.
 void for_elements(const ChannelBlocks& b, int64_t c0, int64_t count, auto&& fn) {
   for (int64_t o = 0; o < b.outer; ++o) {
     const int64_t base = (o * b.channels + c0) * b.inner;
@@ -240,8 +240,8 @@ void add_relu_bits_native(KernelContext& ctx, const BatchNormParams& p, Inputs i
   });
 }
 
-// Inputs: output_grad, bits, data, gamma, mean, inverse deviation. What relu passes is the gradient
-// of the addend, and is then that of a plain BatchNorm's output.
+// Inputs: output_grad, bits, data, gamma, mean, inverse deviation. The gradient that relu passes is
+// that of the addend, and also the output's gradient of a plain BatchNorm.
 void add_relu_bits_backward_native(KernelContext& ctx, const BatchNormGradParams& p, Inputs in,
                                    Outputs out) {
   const uint8_t* const bits = in[1].as<uint8_t>();

@@ -10,7 +10,7 @@
 namespace mxlite {
 namespace {
 
-// Element of the mask for element i of data, where the mask has size 1 along some axes.
+// Returns the index in the mask for element i of data; the mask has size 1 along some axes.
 int64_t mask_index(const Shape& data, const Shape& mask, int64_t i) {
   int64_t at = 0, step = 1;
   for (int axis = data.ndim() - 1; axis >= 0; --axis) {

@@ -20,7 +20,7 @@ int64_t row_index(T index, int64_t rows) {
   }
 }
 
-// Indices as clipped rows.
+// Converts the indices to rows, clipped to the table.
 void read_indices(const TensorRef& data, int64_t rows, int64_t* out) {
   dispatch_dtype(data.dtype, [&]<class T>(T) {
     const T* index = data.as<T>();

@@ -16,7 +16,7 @@ Planes planes(const Shape& data, const Shape& output) {
   return {data[0] * data[1], data[2], data[3], output[2], output[3]};
 }
 
-// Rows (or columns) [begin, end) that make output position i.
+// Rows (or columns) [begin, end) that contribute to output position i.
 struct Range {
   int64_t begin, end;
 };

@@ -11,14 +11,14 @@
 namespace mxlite {
 namespace {
 
-// fn(first element) for every vector that has elements; its elements are `inner` apart.
+// Calls fn(first element) for every vector, unless vectors are empty; elements are `inner` apart.
 void for_vectors(const ChannelBlocks& b, auto&& fn) {
   if (b.channels == 0) return;
   cpu::parallel_for(b.outer * b.inner, b.channels * 2,
                     [&](int64_t r) { fn(r / b.inner * b.channels * b.inner + r % b.inner); });
 }
 
-// The sum of a * b; `step` is a type where it is known to be 1, so that loops become vectors.
+// Returns the sum of a * b. A `step` of 1 is passed as a type, so that the loop is vectorized.
 template <class Acc, class T, class Step>
 double product_sum(const T* a, const T* b, int64_t n, Step step) {
   return cpu::sum_of<Acc>(n, [=](int64_t i) { return Acc(a[i * step]) * Acc(b[i * step]); });

@@ -20,7 +20,7 @@ using Rows = NormalizedRows;
 // The stride 1 between elements of a row as a compile-time constant, so that loops vectorize.
 using One = std::integral_constant<int64_t, 1>;
 
-// fn(i, parameter index) for the elements of row r; the index may be taken before the loop.
+// Calls fn(i, index of gamma and beta) for the elements of row r.
 void for_row(const Rows& rows, int64_t r, auto fn) {
   const int64_t param = rows.first_param(r), length = rows.length, run = rows.run;
   if (run == 1) {

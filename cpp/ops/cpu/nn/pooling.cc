@@ -237,7 +237,7 @@ struct Largest {
   }
 };
 
-// fn(output position, window) for a plane; the bounds of a row of windows are found once.
+// Calls fn(output position, window) for a plane; finds the bounds of a row of windows once.
 void for_each_window(const Geometry& g, auto&& fn) {
   int64_t o = 0;
   for (int64_t d = 0; d < g.output.size[0]; ++d)
@@ -255,7 +255,7 @@ void for_each_window(const Geometry& g, auto&& fn) {
     }
 }
 
-// fn(first element, count) for the rows of a window of neighbouring elements.
+// Calls fn(first element, count) for the rows of a window of neighbouring elements.
 void for_each_row(const Geometry& g, const Window& w, auto&& fn) {
   const int64_t n = w.end[2] - w.begin[2];
   if (n <= 0) return;

@@ -34,7 +34,7 @@ RnnOperands<C> RnnLoader<C>::load(void* scratch) const {
 }
 
 int rnn_threads(const RnnSizes& s) {
-  constexpr int64_t kWorkPerBarrier = 1 << 19;  // multiply-adds of a step that pay for one
+  constexpr int64_t kWorkPerBarrier = 1 << 19;  // multiply-adds that justify one barrier
   const int64_t work = s.batch * s.gates * s.hidden * s.out();
   return static_cast<int>(std::clamp<int64_t>(work / kWorkPerBarrier, 1, cpu_threads()));
 }

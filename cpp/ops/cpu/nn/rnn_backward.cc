@@ -29,7 +29,7 @@ class BackwardPass {
       between_[l % 2] = plan.add<C>(s.rows() * s.directions * s.out());
   }
 
-  // grads: of output, state, cell.
+  // grads: gradients of output, state and cell.
   void run(const RnnOperands<C>& in, const RnnResults<const C>& grads, void* reserve, void* scratch,
            const Gradients<C>& out) const {
     const C* output_grad = grads.output;
@@ -111,8 +111,8 @@ class BackwardPass {
     return layer;
   }
 
-  // fn(columns of gate_grads, first row of the weight, rows): the input's gates in two runs where
-  // gate_grads has another order (gru: n, r, z).
+  // Calls fn(columns of gate_grads, first row of the weight, rows) for the input's gates: twice for
+  // gru, because gate_grads has another order (n, r, z).
   void for_input_gates(auto&& fn) const {
     const int64_t h = sizes_.hidden;
     if (sizes_.mode == RnnMode::kGru) {

@@ -16,8 +16,8 @@ struct BackwardLoop {
   T* const packed_hidden = p.packed;         // [out_pad / kWidth][depth][kWidth]
   T* const packed_out = packed_hidden + b.out_pad * depth;
 
-  // Gradient of the state after the step `index`, without the output's: what the later step
-  // carried plus its gates' gradients times the weight.
+  // Computes the gradient of the state after step `index` without that of the output: what the
+  // later step carried, plus its gates' gradients times the weight.
   void state_grad(int64_t index, int64_t block, int64_t q, int64_t q_end, T* grads) const {
     for (int64_t n = q; n < q_end; ++n)
       std::copy_n(p.hidden_grad + n * b.out_pad + block * kWidth, kWidth, grads + (n - q) * kWidth);
@@ -56,7 +56,7 @@ struct BackwardLoop {
     });
   }
 
-  // From the projection's output back to the cells.
+  // Passes gradients from the projection's output back to the cells.
   void step_inner(const Share& share, int64_t index) const {
     const int64_t step = step_at(p, index);
     share.for_each_group([&](int64_t block, int64_t q, int64_t q_end) {

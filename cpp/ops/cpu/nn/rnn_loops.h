@@ -20,7 +20,7 @@ struct Share {
     first = blocks * chunks * me / threads;
     last = blocks * chunks * (me + 1) / threads;
   }
-  // fn(block, first sample, end)
+  // Calls fn(block, first sample, end) for the pairs.
   void for_each(auto&& fn) const {
     for (int64_t i = first; i < last; ++i) {
       const int64_t c = i % chunks;
@@ -66,7 +66,7 @@ void pack_gate_block(const RnnLayer<T>& p, const T* weight, int64_t depth, int64
   pack_rows(rows, b.width, depth, to);
 }
 
-// Values per gate and unit in the order of a gate block's columns.
+// Copies values per gate and unit in the order of a gate block's columns.
 template <class T>
 void gather_gate_block(const RnnLayer<T>& p, const T* values, int64_t block, T* to) {
   const RnnBlocks& b = p.blocks;

@@ -141,7 +141,7 @@ void pack_rows(const T* const* rows, int64_t width, int64_t depth, T* to) {
   }
 }
 
-// Columns [first, first + width) of from (depth x columns), zeros beyond the last.
+// Packs the columns [first, first + width) of from (depth x columns); zeros beyond the last.
 template <class T>
 void pack_columns(const T* from, int64_t columns, int64_t first, int64_t width, int64_t depth,
                   T* to) {

@@ -30,7 +30,7 @@ int64_t row_length(const SoftmaxParams& p, const TensorRef* length, int64_t row,
 
 int64_t block_size(const ChannelBlocks& b) { return b.channels * std::min(kBlock, b.inner); }
 
-// fn(first element, row index, rows of the block, thread)
+// Calls fn(first element, row index, rows of the block, thread) for all blocks.
 void for_blocks(const ChannelBlocks& b, auto&& fn) {
   const int64_t blocks = (b.inner + kBlock - 1) / kBlock;
   cpu::parallel_ranges(b.outer * blocks, block_size(b) * 2,
@@ -47,7 +47,7 @@ void for_blocks(const ChannelBlocks& b, auto&& fn) {
 template <class T, class To>
 using ForwardType = std::conditional_t<std::is_same_v<To, double>, double, ComputeType<T>>;
 
-// Neighbouring rows side by side: loops over r are vectors.
+// Processes neighbouring rows side by side: loops over r are vectorized.
 template <Form kForm, class T, class To>
 void forward_block(double factor_of_x, const T* x, To* y, int64_t n, int64_t stride, int64_t rows,
                    const int64_t* lengths) {
@@ -83,7 +83,7 @@ void forward_block(double factor_of_x, const T* x, To* y, int64_t n, int64_t str
     }
 }
 
-// One row of neighbouring elements: loops over k are vectors.
+// Processes one row of neighbouring elements: loops over k are vectorized.
 template <Form kForm, class T, class To>
 void forward_row(double factor_of_x, const T* x, To* y, int64_t n, int64_t length) {
   using Acc = ForwardType<T, To>;

@@ -29,7 +29,7 @@ int64_t row_width(const StemProblem& p) {
 #pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw")
 #define MX_UNROLL _Pragma("GCC unroll 16")
 
-// Pixels [x, x + count) of one output row, 16 * kVectors filters from k.
+// Computes the pixels [x, x + count) of one output row for 16 * kVectors filters from k on.
 template <int kVectors>
 void pixels(const StemProblem& p, const StemArgs& args, const float* rows, int64_t x, int64_t count,
             int64_t k, float* output) {

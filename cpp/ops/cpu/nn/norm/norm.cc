@@ -48,7 +48,7 @@ struct Pieces {
 
 int64_t padded(int64_t channels) { return (channels + kMostLanes - 1) / kMostLanes * kMostLanes; }
 
-// Per channel, and per thread where every thread adds up its own.
+// Arrays with a value per channel; each thread has its own sums and totals.
 struct Scratch {
   float *pivot, *mean, *scale, *shift, *slope;  // for all threads
   float* sums;                                  // [2][channels] of a thread
@@ -97,7 +97,7 @@ Range share(int64_t count, int64_t part, int64_t parts) {
   return {count * part / parts, count * (part + 1) / parts};
 }
 
-// fn(piece) for every piece of the thread, then its sums are in the totals.
+// Calls fn(piece) for every piece of the thread and moves the sums into the totals.
 void add_up(const Pieces& pieces, Range mine, Scratch& s, auto&& fn) {
   s.clear();
   for (int64_t i = mine.first; i < mine.last; ++i) {

@@ -15,7 +15,7 @@ inline void for_vectors(int64_t rows, int64_t width, auto&& fn) {
     for (int64_t c = 0; c < width; c += kLane) fn(r * width + c, c, lanes(width - c));
 }
 
-// Sums over rows: what belongs to a channel is loaded and stored once for kTogether rows, and the
+// Sums over rows: the values of a channel are loaded and stored once for kTogether rows, and the
 // sums of a channel are divided among kSums registers.
 template <int64_t kRows, int kParts>
 struct Summing {
@@ -23,7 +23,7 @@ struct Summing {
   static constexpr int kSums = kParts;
 };
 using SumWide = Summing<4, 1>;
-// Blocks have rows of one register: with one sum each addition would wait for the last.
+// In blocks, a row is one register: with one sum, each addition would wait for the previous one.
 using SumBlocks = std::conditional_t<MX_WIDE, SumWide, Summing<16, 4>>;
 
 // Calls fn(row, sum) for the rows [0, count): the sums take turns.
@@ -75,7 +75,7 @@ void normalize(const T* data, const T* added, T* output, int64_t rows, int64_t w
                const float* mean, const float* scale, const float* shift) {
   for_vectors(rows, width, [&](int64_t at, int64_t c, NormLanes m) {
     Vec v = madd(sub(load(data + at, m), load(mean + c)), load(scale + c), load(shift + c));
-    // Rounded as by an addition of its own.
+    // Rounds as a separate addition would.
     if constexpr (kEnd == NormEnd::kAddRelu) v = add(rounded<T>(v), load(added + at, m));
     if constexpr (kEnd != NormEnd::kPlain) v = relu(v);
     store(output + at, m, v);

@@ -1,6 +1,6 @@
 // The loops of BatchNorm over rows of contiguous channels, one table per instruction set. `rows`
-// rows of `width` elements follow each other in memory; what belongs to a channel is float32 and
-// padded to whole registers.
+// rows of `width` elements follow each other in memory; arrays with a value per channel are float32
+// and padded to whole registers.
 #pragma once
 #include <cstdint>
 
