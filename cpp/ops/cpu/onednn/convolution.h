@@ -18,7 +18,7 @@ struct ConvDescs {
 
 ConvDescs describe(const ConvolutionParams& p, const Shape& data, const Shape& output, DType dtype,
                    bool bias);
-// A transposed convolution: data and output are those of the Deconvolution.
+// Describes a transposed convolution; data and output are those of the Deconvolution.
 ConvDescs describe(const DeconvolutionParams& p, const Shape& data, const Shape& output,
                    DType dtype, bool bias);
 

@@ -60,7 +60,7 @@ ConvDescs describe(const DeconvolutionParams& p, const Shape& data, const Shape&
   ConvDescs d;
   d.data = spatial_desc(data, dtype, last);
   d.output = spatial_desc(output, dtype, last);
-  // Ours is (C, num_filter / groups, ...), theirs ([groups,] num_filter, C, ...).
+  // Our weight is (C, num_filter / groups, ...), oneDNN's is ([groups,] num_filter, C, ...).
   Desc weight = spatial_desc(deconvolution_weight_shape(p, data), dtype, last);
   if (p.num_group > 1) weight = grouped(weight, p.num_group);
   Dims size = weight.get_dims(), step = weight.get_strides();

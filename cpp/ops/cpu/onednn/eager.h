@@ -31,7 +31,7 @@ const char* supports(const P& p, SpecSpan in, SpecSpan out) {
   return Prepare(p, in, out) ? nullptr : kNoImplementation;
 }
 
-// cached() for calls: make returns PrimitiveCall, an empty one where oneDNN has nothing.
+// Like cached(), for calls: make returns a PrimitiveCall, which is empty if oneDNN lacks the case.
 PrimitiveCallRef cached_call(const char* op, const Key& key, auto&& make) {
   auto found = cached(key, [&]() -> PrimitiveCall { return guarded(op, make); });
   return found->primitive() ? found : nullptr;

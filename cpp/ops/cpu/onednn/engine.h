@@ -33,9 +33,9 @@ decltype(auto) guarded(const char* what, auto&& fn) {
 dnnl::memory::data_type find_data_type(DType dtype);
 // Throws a dtype error if there is none.
 dnnl::memory::data_type data_type(DType dtype);
-// Whether this processor computes dtype with oneDNN's fast kernels: float32 always, the halves
-// where their instructions (or an emulation in AVX-512) exist, nothing else. Notes a missing
-// bfloat16 once in the log.
+// Returns whether this processor computes dtype with oneDNN's fast kernels: float32 always, the
+// halves where their instructions (or an emulation in AVX-512) exist, nothing else. Logs once if
+// bfloat16 is missing.
 bool computes_in(DType dtype);
 
 Dims dims(const Shape& shape);
@@ -43,7 +43,7 @@ Desc plain_desc(const Shape& shape, DType dtype);
 inline Desc plain_desc(const TensorSpec& spec) { return plain_desc(spec.shape, spec.dtype); }
 // Channels-last memory in oneDNN's order (N, C, spatial): shape is in the user's order.
 Desc channels_last_desc(const Shape& shape, DType dtype);
-// Returns a descriptor of any layout: oneDNN chooses it.
+// Returns a descriptor whose layout oneDNN chooses.
 Desc any_desc(const Desc& like);
 Desc strided_desc(const Dims& dims, dnnl::memory::data_type type, const Dims& strides);
 
@@ -64,7 +64,7 @@ class Primitive {
   Desc desc(int which) const;  // zero descriptor: no such argument
   size_t scratch_bytes() const { return scratch_bytes_; }
   const char* name() const { return pd_.impl_info_str(); }  // name of the implementation
-  // Runs to the end. scratch: scratch_bytes(), 64-byte aligned.
+  // Returns when the primitive has run. `scratch` has scratch_bytes() bytes, 64-byte aligned.
   void run(std::span<const Arg> args, void* scratch) const;
   void run(std::initializer_list<Arg> args, void* scratch) const {
     run(std::span<const Arg>(args.begin(), args.size()), scratch);

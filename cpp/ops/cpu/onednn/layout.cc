@@ -12,8 +12,8 @@ namespace {
 
 using dnnl::memory;
 
-// Strides with those of one-element dimensions set to 0, because they address nothing; a single
-// block that covers its whole dimension is written as a stride. The rest distinguishes memories.
+// Strides, sizes and blocks of a memory. The stride of a one-element dimension is 0, because it
+// addresses nothing; a single block that covers its whole dimension is written as a stride.
 struct Addressing {
   Dims size, stride, block;
   std::vector<memory::dim> block_dims;

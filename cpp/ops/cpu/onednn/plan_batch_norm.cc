@@ -1,7 +1,7 @@
-// BatchNorm in the layout of its producer: inference, training and gradients. Ours gives the
-// inverse standard deviation where oneDNN has the variance, and updates the running statistics
-// itself. Batch statistics of plain arrays are left to the native kernel: it adds up in doubles,
-// where oneDNN's means of a million numbers are good to 3 digits only, and is not slower.
+// BatchNorm in the layout of its producer: inference, training and gradients. Our operator returns
+// the inverse standard deviation where oneDNN returns the variance, and updates the running
+// statistics itself. Batch statistics of plain arrays are left to the native kernel, which adds in
+// doubles and is not slower: oneDNN's means of a million numbers are good to 3 digits only.
 #include <algorithm>
 #include <cmath>
 

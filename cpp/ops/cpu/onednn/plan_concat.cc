@@ -1,5 +1,5 @@
-// Concat, and slice_axis, of which its gradient consists, in the layout of their producers: what
-// one tensor has of a row of memory is one copy.
+// Concat, and slice_axis, of which its gradient consists, in the layout of their producers. Copies
+// each tensor's part of a row of memory in one piece.
 #include <cstring>
 
 #include "cpp/core/threads.h"
@@ -21,8 +21,8 @@ bool lies_in(bool blocked, const Layout& layout, const TensorSpec& s) {
          same_memory(format_of(layout).desc, desc_in(blocked, s));
 }
 
-// Bytes from one index of the axis' outer dimensions to the next, in memory's order of dimensions:
-// N, spatial, C, or N, C / 16, spatial, 16.
+// Returns the bytes from one index of the axis' outer dimensions to the next, in memory's order of
+// dimensions: N, spatial, C, or N, C / 16, spatial, 16.
 size_t row_bytes(bool blocked, const TensorSpec& s, int axis) {
   const Shape& shape = s.shape;
   int64_t n = 1;
@@ -32,14 +32,14 @@ size_t row_bytes(bool blocked, const TensorSpec& s, int axis) {
   return static_cast<size_t>(n) * dtype_size(s.dtype);
 }
 
-// copy(row) for all rows.
+// Calls copy(row) for all rows.
 void for_rows(int64_t rows, size_t bytes, auto&& copy) {
   constexpr size_t kParallelBytes = 1 << 17;
 #pragma omp parallel for if (bytes > kParallelBytes) num_threads(cpu_threads())
   for (int64_t i = 0; i < rows; ++i) copy(static_cast<size_t>(i));
 }
 
-// Blocks where most of the data lies in them, else channels-last. Other inputs are reordered.
+// Chooses blocks if most data lies in blocks, else channels-last; other inputs are reordered.
 bool prefers_blocks(const PlanRequest& r) {
   size_t blocked = 0, last = 0;
   for (size_t i = 0; i < r.inputs.size(); ++i) {

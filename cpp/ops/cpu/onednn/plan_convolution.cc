@@ -10,20 +10,20 @@
 namespace mxlite::onednn {
 namespace {
 
-// Packed memory back in the user's order of dimensions.
+// Returns the layout of packed data in the user's order of dimensions.
 Layout data_layout(const Desc& own, bool channels_last) {
   return make_layout(channels_last ? channels_to_last(own) : own);
 }
 
-// The weight's dimensions after the groups.
+// Returns the layout of a packed weight; dimensions after the groups are in the user's order.
 Layout weight_layout(const Desc& own, bool channels_last, bool grouped, bool transposed) {
   const int ndim = own.get_ndims(), first = grouped ? 1 : 0;
   std::vector<int> to(static_cast<size_t>(ndim));  // dimension i goes to place to[i]
   for (int i = 0; i < ndim; ++i) to[i] = i;
   int out = first, in = first + 1;
-  if (transposed) std::swap(out, in);  // place 0 of ours is their input channel
+  if (transposed) std::swap(out, in);  // our first dimension is oneDNN's input channel
   if (channels_last) {
-    // Ours is (a, spatial, b); b moves from second to last.
+    // Our weight is (a, spatial, b); b moves from second to last.
     for (int i = first + 2; i < ndim; ++i) to[i] = i - 1;
     to[first] = out == first ? first : ndim - 1;
     to[first + 1] = out == first ? ndim - 1 : first;
@@ -66,8 +66,9 @@ std::optional<Plan> plan_forward(const PlanRequest& r, bool transposed, MakeDesc
   return plan;
 }
 
-// Whether to pack a weight in every call instead of keeping a copy. With a large batch, memory is
-// scarce, and packing (twice with a folded BatchNorm) takes 1 to 3 % of the work on 4,096 pixels.
+// Returns whether to pack a weight in every call instead of keeping a copy. With a large batch,
+// memory is scarce, and packing (twice with a folded BatchNorm) takes 1 to 3 % of the work on 4,096
+// pixels.
 bool is_cheap_to_pack(const PlanRequest& r) {
   constexpr int64_t kLeastBatch = 8, kLeastPixels = 4096;
   constexpr int64_t kVeryLargeBatch = 32, kLeastPixelsOfIt = 1536;  // up to 6 %

@@ -16,8 +16,9 @@ namespace {
 // Measured (benchmarks/ops/conv_bench): below these tile counts reading the transformed weights,
 // which are four times the plain ones of 3 x 3, costs more than the multiplications that are saved.
 constexpr int64_t kLeastTiles = 12;  // transformed once; otherwise cpu::winograd_least_tiles()
-// From here on transforming in every call costs a few percent and saves the memory; with a large
-// batch, when memory is scarce, from fewer tiles on.
+// With at least kEnoughTiles tiles, transforming the weights in every call costs a few percent and
+// saves the memory of a transformed copy. With batches of kLargeBatch and more, where memory is
+// scarce, kEnoughTilesOfBatch tiles are enough.
 constexpr int64_t kEnoughTiles = 512, kEnoughTilesOfBatch = 128, kLargeBatch = 8;
 
 std::optional<Plan> plan_winograd(const PlanRequest& r, const SimplePostOps& post) {

@@ -8,7 +8,7 @@
 namespace mxlite::onednn {
 namespace {
 
-// The forward's problem; nullopt: not one that Winograd computes.
+// Returns the problem of the forward convolution; nullopt if Winograd does not compute it.
 std::optional<cpu::WinogradProblem> problem_of(const ConvolutionParams& p, const Shape& data) {
   if (data.ndim() != 4 || p.channels_last() || p.num_group != 1 || data[1] % 16 != 0 ||
       p.num_filter % 16 != 0)

@@ -17,7 +17,7 @@ Layout common_layout(const PlanRequest& r) {
   return {nullptr, r.outputs[0].bytes()};
 }
 
-// The same places in memory for another type; nullopt for blocked memory of another type.
+// Returns the same order of elements for another type; nullopt for blocked memory of another type.
 std::optional<Layout> with_type(const Layout& layout, const TensorSpec& spec) {
   if (layout.is_plain()) return Layout{nullptr, spec.bytes()};
   const Desc& d = format_of(layout).desc;
@@ -75,7 +75,7 @@ std::optional<Plan> plan_any(const PlanRequest& r) {
 
 std::optional<Plan> plan_eltwise(const PlanRequest& r) {
   const auto e = eltwise_of(r.op, r.params);
-  // oneDNN's relu makes 0 of a NaN.
+  // oneDNN's relu turns NaN into 0.
   const bool relu = e && e->algorithm == dnnl::algorithm::eltwise_relu && e->alpha == 0;
   if (!e || relu || e->scale != 1 || !is_plannable(r) || r.outputs[0].dtype != r.inputs[0].dtype)
     return plan_any(r);
@@ -105,14 +105,14 @@ std::optional<dnnl::algorithm> binary_algorithm(std::string_view op) {
   return std::nullopt;
 }
 
-// a op b with b of a's shape or with ones where it is spread.
+// Plans a op b, where b has the shape of a, or length 1 along axes that are broadcast.
 std::optional<Plan> plan_binary(const PlanRequest& r) {
   const Shape &a = r.inputs[0].shape, &b = r.inputs[1].shape, &shape = r.outputs[0].shape;
   bool fits = is_plannable(r) && a == shape && b.ndim() == shape.ndim() && shape.ndim() <= 5 &&
               r.inputs[1].dtype == r.inputs[0].dtype && r.outputs[0].dtype == r.inputs[0].dtype;
   for (int i = 0; fits && i < b.ndim(); ++i) fits = b[i] == shape[i] || b[i] == 1;
   const Layout common = common_layout(r);
-  // oneDNN spreads plain memory by its reference kernel; ours is a hundred times faster.
+  // oneDNN broadcasts plain memory with its reference kernel; ours is a hundred times faster.
   if (!fits || (common.is_plain() && b != shape)) return plan_any(r);
   return guarded(r.op.name.c_str(), [&]() -> std::optional<Plan> {
     apply_thread_count();

@@ -69,7 +69,7 @@ std::optional<Plan> plan_pooling_forward(const PlanRequest& r) {
   });
 }
 
-// Without data the gradient's layout decides, which is of another shape.
+// The input data is not given: its layout follows from the gradient, which has another shape.
 Desc data_like_grad(const PlanRequest& r, const Desc& grad) {
   const TensorSpec& spec = r.inputs[0];
   const Shape& data = static_cast<const PoolingGradParams*>(r.params)->data_shape;

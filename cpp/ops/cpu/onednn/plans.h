@@ -13,7 +13,7 @@ std::optional<Plan> plan_own_backward_weight(const PlanRequest& r);
 std::optional<Plan> plan_own_norm(const PlanRequest& r);
 std::optional<Plan> plan_own_norm_backward(const PlanRequest& r);
 
-// Whether oneDNN computes in the request's type, and the result is not empty.
+// Returns whether oneDNN computes in the request's type and the result is not empty.
 bool is_plannable(const PlanRequest& r);
 
 }  // namespace mxlite::onednn

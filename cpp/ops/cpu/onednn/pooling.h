@@ -13,11 +13,11 @@ struct PoolDescs {
   Dims kernel, stride, dilate, pad, pad_end;
 };
 
-// nullopt: not a pooling that oneDNN has (sums, norms, averages over cut windows).
+// Returns nullopt for poolings that oneDNN lacks (sums, norms, averages over cut windows).
 std::optional<PoolDescs> describe(const PoolingParams& p, const Shape& data, const Shape& output,
                                   DType dtype);
 
-// Empty where oneDNN has no implementation but its reference.
+// Returns an empty descriptor if oneDNN has only its reference implementation.
 dnnl::pooling_forward::primitive_desc forward_desc(const PoolDescs& d, const Desc& data,
                                                    const Desc& output,
                                                    const dnnl::primitive_attr& attr);

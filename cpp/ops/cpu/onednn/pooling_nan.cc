@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kChunk = 4096;
 
-// Bits of a float without its sign; those of a NaN are above those of infinity.
+// magnitude: mask of the bits without the sign. Those of a NaN are above those of infinity.
 template <class Bits>
 bool has_nan(const void* memory, size_t bytes, Bits magnitude, Bits infinity) {
   const auto* data = static_cast<const Bits*>(memory);
@@ -30,7 +30,7 @@ bool has_nan(const void* memory, size_t bytes, Bits magnitude, Bits infinity) {
   return found;
 }
 
-// Places in memory with channels in blocks or not.
+// Computes addresses in memory whose channels may lie in blocks.
 class Places {
  public:
   explicit Places(const Desc& d) : dims_(d.get_dims()), strides_(d.get_strides()) {

@@ -16,7 +16,7 @@ struct Eltwise {
 // Returns oneDNN's activation; nullopt if none has the same meaning.
 std::optional<Eltwise> eltwise_of(const OpSchema& op, const void* params);
 
-// A parameter by name, for operators whose struct this folder does not know.
+// Returns a parameter by name, for operators whose parameter struct this folder does not include.
 AttrValue attribute(const OpSchema& op, const void* params, std::string_view name);
 
 // Attributes with the post-ops of a request. kAdd becomes a sum into the output's memory. relu is

@@ -8,7 +8,7 @@
 namespace mxlite::onednn {
 namespace {
 
-// Below this the native loop is done before a parallel region has started.
+// With fewer elements, the native loop is done before a parallel region has started.
 constexpr int64_t kSmallSoftmax = 16384;
 
 template <bool Log>
