@@ -140,8 +140,8 @@ void CommThread::stop(bool orderly) noexcept {
   }
   job->request_stop();
   try {
-    run_and_wait([&] { job.reset(); });  // runs after the loop, because communicators must be
-                                         // destroyed on the comm thread
+    run_and_wait([&] { job.reset(); });  // runs on the comm thread after its loop has ended:
+                                         // communicators must be destroyed on that thread
   } catch (const std::exception& e) {
     std::fprintf(stderr, "mxlite: shutdown: %s\n", e.what());
   }

@@ -1,7 +1,7 @@
 // Collectives between the processes of one job, on host memory. Every rank of the group must call
 // the same functions in the same order, from one thread at a time. A call returns when its buffers
-// may be used again; it throws an Error of kind kCommunicator when a rank is dead, hung past the
-// deadline or has failed, on every surviving rank, and so does every later call.
+// may be used again. If a rank is dead, hung past the deadline or has failed, the call throws an
+// Error of kind kCommunicator on every surviving rank, and so does every later call.
 #pragma once
 #include <cstddef>
 #include <cstdint>

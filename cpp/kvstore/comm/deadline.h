@@ -8,7 +8,7 @@ using Clock = std::chrono::steady_clock;
 
 // Returns MXLITE_COMM_TIMEOUT in seconds (600): every wait for another process ends after it.
 double comm_timeout();
-// Seconds without a heartbeat after which a process counts as hung: the timeout, at most 60.
+// Returns the seconds of silence after which a process counts as hung: the timeout, at most 60.
 double silence_limit();
 
 class Deadline {

@@ -63,7 +63,7 @@ class Member {
   std::string self() const;  // "worker 1"
 
  protected:
-  // Handlers, called on the reactor thread; opened and closed not for the scheduler's connection.
+  // Handlers, run on the reactor thread. opened and closed are not called for the scheduler.
   virtual void opened(ConnectionId) {}
   virtual void closed(ConnectionId, const std::string& /*why*/, bool /*is_invalid*/) {}
   virtual void take_frame(ConnectionId, Frame frame) = 0;  // also frames of the scheduler
@@ -81,7 +81,7 @@ class Member {
   // Call after a reconnect: sends all requests to `peer` that were not sent since `before`.
   void resend_to(int peer, Clock::time_point before);
   void fail_here(const std::string& why);
-  // Whether this process is leaving, or the job has ended or failed.
+  // Returns whether this process is leaving, or the job has ended or failed.
   bool is_over();
 
   const JobKind& kind_;

@@ -74,7 +74,7 @@ void Channel::wait(int r, uint32_t step) {
       sched_yield();
   }
   if (!come) wait_slowly(r, step);
-  // Not for earlier steps, which belong to the previous operation (acquire waits for these).
+  // Skips earlier steps, which belong to the previous operation (acquire waits for these).
   if (reached(step, first_step_) && operation_number_ > 0) check_signature(r);
 }
 

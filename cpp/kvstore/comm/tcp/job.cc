@@ -17,7 +17,8 @@ namespace {
 using members::MemberStatus;
 
 constexpr double kStepSeconds = 0.1;
-// Part of the timeout after which a rank is lost: its loss is reported before waits time out.
+// A rank that is silent for this share of silence_limit() counts as lost, so that its loss is
+// reported before waits time out.
 constexpr double kSilenceShare = 0.8;
 constexpr double kHeartbeat = 1;     // seconds
 constexpr double kLeaveSeconds = 2;  // to wait for the rendezvous when this process leaves
