@@ -106,7 +106,8 @@ struct PointwiseChain {
   Device device;             // device on which the chain runs
   bool is_flat() const;      // has no broadcast inputs and no row end
 };
-// Plans a chain whose operands all have one order of elements. No `run`: chain is not supported.
+// Plans a chain whose operands all store their elements in the same order. A Plan with an empty
+// `run` means that the chain is not supported.
 using PlanChainFn = Plan (*)(PointwiseChain chain);
 struct ChainPlanner {
   PlanChainFn plan = nullptr;

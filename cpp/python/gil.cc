@@ -58,9 +58,10 @@ void run_signal_handlers() {
 
 }  // namespace mxlite::python
 
-// Functions of the C API which _core calls and which may wait for the GIL or run Python code. The
-// linker redirects NAME to __wrap_NAME and __real_NAME to Python (Libraries.cmake reads the names
-// from this file). tests/python/unit/test_exit.py lists the functions that do neither.
+// C API functions that _core calls and that may wait for the GIL or run Python code. The linker
+// replaces NAME by __wrap_NAME, and __real_NAME by Python's function (Libraries.cmake reads the
+// names from this file). tests/python/unit/test_exit.py lists the functions that neither wait nor
+// run code.
 namespace {
 
 auto park_at_exit(auto&& call) {
