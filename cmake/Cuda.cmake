@@ -1,7 +1,7 @@
 # MXLITE_CUDA=ON: nvcc >= 13, CUDA runtime, NVRTC, cuBLAS, cuDNN 9, its header-only frontend, NCCL. They come
 # from a toolkit or from PyPI packages (tools/requirements-cuda.txt), whatever is found first in
 #   MXLITE_CUDA_ROOT, the folder above nvcc, /usr/local/cuda, site-packages/nvidia/*
-# What is missing is an error that names it. Target: mxlite::cuda_libraries.
+# A component that is missing is an error that names it. Target: mxlite::cuda_libraries.
 set(MXLITE_CUDA_ARCHITECTURES "90-real" CACHE STRING
     "GPU architectures as CMake spells them; 80-real;90-real;100 for a release")
 set(MXLITE_CUDA_ROOT "" CACHE PATH "Prefix of the CUDA toolkit")
@@ -77,7 +77,7 @@ enable_language(CUDA)
 if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 13)
   message(FATAL_ERROR "MXLITE_CUDA=ON: ${MXLITE_NVCC} is nvcc ${CMAKE_CUDA_COMPILER_VERSION}, 13 or later expected")
 endif()
-if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc can
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know nvcc's option for C++20
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
 endif()

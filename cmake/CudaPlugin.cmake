@@ -8,7 +8,7 @@ endif()
 add_library(mxlite_cuda SHARED ${cuda_sources})
 set_target_properties(mxlite_cuda PROPERTIES LINKER_LANGUAGE CXX CUDA_SEPARABLE_COMPILATION OFF
                       LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/libmxlite.map)
-# False alarm of g++ 12 about a vector in cuDNN's frontend.
+# Silences a false alarm of g++ 12 about a vector in cuDNN's frontend.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/cpp/ops/cuda/nn/attention_graph.cc PROPERTIES
                             COMPILE_OPTIONS -Wno-stringop-overflow)
 target_compile_definitions(mxlite_cuda PRIVATE
@@ -22,7 +22,7 @@ foreach(library ${MXLITE_CUDA_LIBRARIES})
   list(APPEND cuda_rpath ${folder})
 endforeach()
 list(REMOVE_DUPLICATES cuda_rpath)
-# Installed, the libraries are those of pip install mxlite[cuda], or what the loader finds.
+# An installed plug-in uses the CUDA libraries of pip install mxlite[cuda], or else those that the loader finds.
 set_target_properties(mxlite_cuda PROPERTIES
   BUILD_RPATH "$ORIGIN;${cuda_rpath}"
   INSTALL_RPATH "$ORIGIN;$ORIGIN/../nvidia/cu13/lib;$ORIGIN/../nvidia/cudnn/lib;$ORIGIN/../nvidia/nccl/lib;/usr/local/cuda/lib64")

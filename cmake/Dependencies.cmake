@@ -1,7 +1,7 @@
-# Everything that is not ours. An option that is ON and cannot be served is an error, never a fallback.
+# Finds the libraries of others. An option that is ON and cannot be served is an error, never a fallback.
 find_package(Threads REQUIRED)
 
-# Header-only.
+# Header-only libraries.
 find_path(MXLITE_JSON_INCLUDE_DIR nlohmann/json.hpp)
 find_path(MXLITE_ASIO_INCLUDE_DIR asio.hpp)
 if(NOT MXLITE_JSON_INCLUDE_DIR OR NOT MXLITE_ASIO_INCLUDE_DIR)

@@ -32,8 +32,8 @@ if(NOT MXLITE_SANITIZE)
 endif()
 add_link_options(-Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack)
 # nvcc hands the host compiler's flags on. It calls constexpr functions of the C++ library in kernels.
-# Warnings stay warnings: some are about code that nvcc generates. But a kernel that calls a function of the host does
-# nothing there, in silence. OpenMP is for the .cc files.
+# Warnings stay warnings: some are about code that nvcc generates. But a call of a host function in a kernel is an
+# error, because the call would do nothing. OpenMP is for the .cc files.
 set(cuda_flags ${flags} -Wno-parentheses -Wno-unknown-pragmas)
 list(REMOVE_ITEM cuda_flags -Werror)
 list(JOIN cuda_flags "," cuda_host_flags)

@@ -51,7 +51,7 @@ endif()
 if(MXLITE_CUDA)
   include(CudaPlugin)
 endif()
-# Its own object: only jobs with a parameter server load it.
+# A library of its own, which only jobs with a parameter server load.
 add_library(mxlite_server SHARED $<TARGET_OBJECTS:mxlite_kvstore_server>)
 set_target_properties(mxlite_server PROPERTIES LINKER_LANGUAGE CXX
                       LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/libmxlite.map)
@@ -60,7 +60,7 @@ target_link_libraries(mxlite_server PUBLIC mxlite Threads::Threads)
 target_link_options(mxlite_server PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/libmxlite.map
                                           -Wl,--no-undefined)
 list(APPEND MXLITE_LIBRARIES mxlite_server)
-# Its own object: importing mxlite must work without MPI. The wheel does not carry libmpi.
+# A library of its own, because importing mxlite must work without MPI. The wheel does not carry libmpi.
 if(MXLITE_MPI)
   file(GLOB mpi_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cpp/kvstore/comm/mpi/*.cc)
   add_library(mxlite_mpi MODULE ${mpi_sources})

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Compiles and links libmxlite_cuda.so into build/cuda, and runs its tests that need no GPU. Same flags as the wheel, so that the compiler
-# cache serves what is not CUDA.
+# Compiles and links libmxlite_cuda.so into build/cuda, and runs its tests that need no GPU. Uses the wheel's flags, so
+# that the compiler cache has all objects that are not CUDA.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 werror=OFF

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Stubs and pages come from the op schemas and the list of 1.9.1's names: generated again, in a copy with the installed
-# libraries, they must be those of the tree. Tables of speed come from the committed result files.
+# Generates stubs and pages again from the op schemas and the list of 1.9.1's names, in a copy with the installed
+# libraries, and compares them with those of the tree. Tables of speed come from the committed result files.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 copy=build/generated

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent / "python"
 
-# From the bottom to the top.
+# The layers, from the lowest to the highest.
 LAYERS = """
 _core base _typed_init _rnn_vector _names_1x _native _files context attribute name registry
 lr_scheduler recordio runtime numpy_mode util ndarray random autograd profiler operator rtc symbol
@@ -132,7 +132,7 @@ def imports_of(module: str) -> list[Import]:
 
 
 def _loaded(module: str, target: str) -> Iterator[str]:
-    """Yield what importing the target from a module loads: it, and packages around it alone."""
+    """Yield what an import of target loads: it and its packages that do not hold the module."""
     while target and not f"{module}.".startswith(f"{target}."):
         yield target
         target = target.rpartition(".")[0]

@@ -48,8 +48,8 @@ FOREIGN = [
     (r"nlohmann/", r"base/json\.h"),
 ]
 
-# Bindings convert; what implements an interface of a lower folder belongs to a lower folder, unless
-# it calls Python.
+# Bindings only convert. What implements an interface of a lower folder belongs to a lower folder,
+# unless it calls Python.
 IMPLEMENTS = re.compile(r":.*\bpublic (engine|collective|jobs)::")
 CALLS_PYTHON = {"python/bind_custom.cc"}
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# usage: tools/exits_on.sh PYTHON [OPTIONS OF tests/faults/exits.py]   Installs the package into the environment of PYTHON (3.9 or
-# later) and ends programs there in the middle of something. Result: tests/faults/results/exits_<version>.json.
+# usage: tools/exits_on.sh PYTHON [OPTIONS OF tests/faults/exits.py]   Installs the package into the environment of
+# PYTHON (3.9 or later) and ends programs there in the middle of their work. Result:
+# tests/faults/results/exits_<version>.json.
 # oneDNN's headers come from .venv. Only the bindings depend on Python; the compiler cache has the rest.
 set -euo pipefail
 cd "$(dirname "$0")/.."

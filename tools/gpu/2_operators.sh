@@ -6,7 +6,7 @@
 cd "$ROOT" || exit 2
 export MXLITE_CUDA_GRAPHS=0 MXNET_CUDNN_AUTOTUNE_DEFAULT=0
 export OMP_NUM_THREADS=1
-# What the other steps run is left out.
+# Leaves out the tests that other steps run.
 others=()
 for file in memory_and_copies several_devices device_buckets_on_gpus gpu_profile networks_on_gpu quantized_on_gpu; do
   others+=("--ignore=tests/python/gpu/test_$file.py")

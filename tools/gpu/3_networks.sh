@@ -2,7 +2,7 @@
 # Step 3: networks against the CPU, without and with CUDA graphs; digits; races in 30 kernels that share memory.
 . "$(dirname "${BASH_SOURCE[0]}")/boot.sh"
 cd "$ROOT" || exit 2
-# Where the step is short, each has half of it.
+# If the step is short, each of the two runs gets half of its time.
 half=$((STEP_SECONDS / 2))
 for graphs in 0 1; do
   part "graphs_$graphs" 130 timeout --kill-after=10 $half env MXLITE_CUDA_GRAPHS=$graphs "${PYTEST[@]}" \

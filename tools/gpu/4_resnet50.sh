@@ -4,7 +4,8 @@
 . "$(dirname "${BASH_SOURCE[0]}")/boot.sh"
 cd "$ROOT" || exit 2
 [ -z "${MXLITE_CUDA_LIBRARY:-}" ] || export MXLITE_GPU_MEMORY_LIMIT=0  # the stand-in has 1 GiB otherwise
-# Each of the two processes measures convolutions for at most a fifth of the step; the second one finds the first one's.
+# Each of the two processes measures convolutions for at most a fifth of the step; the second reuses the first one's
+# results.
 tuning=$((STEP_SECONDS / 5))
 export MXLITE_TUNING_SECONDS=${MXLITE_TUNING_SECONDS:-$((tuning < 60 ? tuning : 60))}
 network=${NETWORK:-resnetv1-50}

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the steps one after the other in a given number of seconds, where a machine is there for minutes:
+# Runs the steps one after the other in a given number of seconds, for a machine that is available for minutes only:
 #   tools/gpu/all.sh SECONDS [STEP:SHARE]...
 # Each step gets its share of the seconds that are left, so what one step does not use goes to the later ones, and a step
 # that fails or is cut short leaves its results and the next one begins. 10 s are kept for the end. For 15 minutes in calls
@@ -13,7 +13,7 @@ case ${1:-} in
 esac
 end=$((SECONDS + $1 - 10))
 shift
-# Correct kernels come before fast ones; ResNet-50 is what the tuning is for.
+# Checks of correctness come before those of speed; the tuning serves ResNet-50.
 [ $# -gt 0 ] || set -- 1_boot:10 2_operators:17 3_networks:9 4_resnet50:9 6_bert:4 5_kernels:4
 for one in "$@"; do
   case ${one##*:} in '' | 0 | *[!0-9]*) echo "$one: STEP:SHARE expected" >&2; exit 2 ;; esac

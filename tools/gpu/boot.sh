@@ -1,11 +1,11 @@
 # shellcheck shell=bash
 # Sourced by the steps beside it: unpacks build/gpu_kit/kit.tar.xz, compiles _core (once, unless the kit has it for this
-# machine's Python version), and sets paths. Needs no network; of Python packages NumPy, ml_dtypes and SciPy, and the GPU's
-# driver and CUDA libraries; to compile, g++ and Python's headers.
+# machine's Python version), and sets paths. Needs no network, but the Python packages NumPy, ml_dtypes and SciPy, the
+# GPU's driver and the CUDA libraries; to compile, also g++ and Python's headers.
 #   MXLITE_GPU_DIR   where it unpacks (/tmp/mxlite_gpu)
 #   OUT              where results go (benchmarks/results/gpu/<device>)
 #   PYTHON           the interpreter (python3)
-#   STEP_SECONDS     the time after which a step begins no part and cuts the running one short (530)
+#   STEP_SECONDS     after so many seconds a step stops its running command and starts no other (530)
 set -uo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 MXLITE_GPU_DIR=${MXLITE_GPU_DIR:-/tmp/mxlite_gpu}
@@ -60,7 +60,7 @@ mkdir -p "$RESULTS"
 : >"$RESULTS/.$STEP.parts"
 failed=()
 
-# part <name> <seconds> <command>...: its output goes to the step's log, its end to the step's JSON file.
+# part <name> <seconds> <command>...: writes its output to the step's log, its exit status to the step's JSON file.
 part() {
   local name=$1 limit=$2 from=$SECONDS status left=$((STEP_SECONDS - (SECONDS - began)))
   shift 2
@@ -77,7 +77,7 @@ part() {
   printf '%s\t%s\t%s\n' "$name" "$status" "$((SECONDS - from))" >>"$RESULTS/.$STEP.parts"
 }
 
-# finish: writes <step>.json and ends with 1 where a part failed.
+# finish: writes <step>.json and exits with 1 if a part failed.
 finish() {
   "$PYTHON" "$ROOT/tools/gpu/finish.py" "$STEP" "$RESULTS" "$((SECONDS - began))"
   rm -f "$RESULTS/.$STEP.parts"

@@ -19,7 +19,7 @@ if [ "${1:-}" = --stand-in ]; then
   targets=(mxlite mxlite_fake_gpu _core)
   flags=(-DMXLITE_CUDA=OFF)
 fi
-# The steps need no MPI. The bindings need the image pipeline, whose libraries are packed.
+# The scripts for the GPU machine need no MPI. The bindings need the image pipeline, so its libraries go into the kit.
 cmake --preset dev -B "$build" -DCMAKE_BUILD_TYPE=Release -DMXLITE_MPI=OFF \
   -DMXLITE_WERROR=$werror -DMXLITE_OUTPUT_DIRECTORY="$PWD/$build/mxlite" "${flags[@]}" >/dev/null
 ninja -C "$build" -j"${CUDA_JOBS:-2}" --quiet "${targets[@]}"
