@@ -167,7 +167,8 @@ class MultiFactorScheduler(LRScheduler):
             check_number("MultiFactorScheduler", f"step[{i}]", number)
         if step[0] < 1 or any(late <= early for early, late in zip(step, step[1:])):
             raise ValueError_(
-                f"MultiFactorScheduler: step is {step}, expected increasing numbers from 1"
+                "MultiFactorScheduler: step must be increasing integers, the first at least 1, got "
+                f"{step}"
             )
         if factor > 1.0:
             raise ValueError_(f"MultiFactorScheduler: factor is {factor}, expected at most 1")

@@ -86,7 +86,7 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 std::vector<ValueRef> backward_gradient(GradBuilder& g) {
   const auto& p = g.params<PoolingGradParams>();
   MX_CHECK_KIND(backward_inputs(p.pool_type) == 1, ErrorKind::kNotSupported,
-                "Pooling: the gradient of its gradient is not supported here");
+                "Pooling: the gradient of its gradient is not supported for pool_type max and lp");
   ParamsRef params = std::make_shared<PoolingParams>(p);
   return {g.emit(kOp, {g.output_grad(0)}, std::move(params))};
 }

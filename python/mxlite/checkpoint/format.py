@@ -213,7 +213,7 @@ class _Entry(NamedTuple):
         if kind not in ("mxlite", "numpy"):
             raise ValueError(f"array {name!r} is of kind {kind!r}, expected 'mxlite' or 'numpy'")
         if not dtype.isalnum():  # NumPy would evaluate parentheses and commas as Python
-            raise ValueError(f"array {name!r} has type {dtype[:100]!r}, expected a name")
+            raise ValueError(f"array {name!r}: type must be a dtype's name, got {dtype[:100]!r}")
         if dtype != "bfloat16" and np.dtype(dtype).kind not in _NUMPY_KINDS:
             raise ValueError(f"array {name!r} has type {dtype!r}, expected numbers")
         shape = tuple(_count(n, f"length of an axis of array {name!r}") for n in value["shape"])

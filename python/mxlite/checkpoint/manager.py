@@ -121,7 +121,8 @@ def load(
     kinds, states = tree["kinds"], tree["states"]
     if kinds.keys() != states.keys():
         raise FileFormatError(
-            f"checkpoint: file {path!r} has kinds of {[*kinds][:9]} and states of {[*states][:9]}"
+            f"checkpoint: file {path!r}: the objects with a kind must be those with a state, got "
+            f"{[*kinds][:9]} and {[*states][:9]}"
         )
     steps: list[tuple[int, str, Any, Apply]] = []  # order of execution, source, object, function
     values = {**(objects or {}), **named}

@@ -210,7 +210,7 @@ class ImageRecordIter(MXDataIter):
         name = type(self).__name__
         if given["aug_seq"] != self._aug_seq:
             raise NotSupportedError(
-                f"{name}: aug_seq {given['aug_seq']!r} given, only {self._aug_seq!r}"
+                f"{name}: aug_seq must be {self._aug_seq!r}, got {given['aug_seq']!r}"
             )
         if given["on_error"] not in ("raise", "skip"):
             raise ValueError_(

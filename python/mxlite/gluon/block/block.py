@@ -93,8 +93,7 @@ class Block(NeedsInit, TypedInit):
             if self._reg_params.get(name, value) is not value:
                 raise ValueError_(
                     f"Overriding Parameter attribute {name} is not allowed. If you want to share "
-                    "parameters by setting `params` at Block construction, please set `params` at "
-                    "Block construction instead."
+                    "parameters between blocks, please set `params` at Block construction instead."
                 )
             if name not in self._reg_params:
                 self._reg_params[name] = value

@@ -90,7 +90,7 @@ def check_position(state: Any, own: dict[str, Any], batch_sampler: Any) -> None:
         if state.get(key, value) != value:
             raise ValueError_(
                 f"{who} has {key} {state[key]!r}, but this loader has {value!r}; create the loader "
-                "with the arguments of the saved one, or load without it"
+                "with the arguments of the saved one, or do not load its position"
             )
     begin = state["begin"]
     if begin is not None:
