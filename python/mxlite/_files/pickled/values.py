@@ -27,7 +27,7 @@ class Unfinished:
 
 
 class Maker(NamedTuple):
-    """A name that a pickle may use: ``make(args, spend)`` checks the arguments."""
+    """A name that a pickle may call: ``make(args, spend)`` checks args and makes the value."""
 
     make: Callable[[tuple[Any, ...], Spender], Any]
     name: str

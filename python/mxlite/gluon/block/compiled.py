@@ -158,7 +158,7 @@ class Compiled:
 
     def bind(self, ctx: Context, binding: Binding) -> None:
         """Give the parameters' arrays on ``ctx`` to the graph; `binding` expires if they change."""
-        # Not param.data(): a class that computes data() from the value has that in its trace.
+        # Does not call param.data(): a class that computes data() has the computation in its trace.
         self.graph.set_params([Parameter.data(param, ctx) for param in self._params])
         self.binding = binding
 

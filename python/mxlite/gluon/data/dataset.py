@@ -1,4 +1,4 @@
-"""Data sets: things with a length and an index."""
+"""Data sets: objects with ``__len__`` and ``__getitem__``."""
 
 from __future__ import annotations
 

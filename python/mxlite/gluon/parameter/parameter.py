@@ -119,7 +119,7 @@ class Parameter(TypedInit):
     # Process set with one rank per stage of the pipeline; None outside of pipelines, -1 if a stage
     # has no trained parameters.
     _stages: int | None = None
-    # False for a copy of a parameter of an earlier stage, whose gradient counts in norms there.
+    # False for a copy of an earlier stage's parameter; norms count the gradient in that stage.
     _is_counted = True
     # True if a pipeline zeroes the gradient at each step; grad_req 'add' then sums micro-batches.
     _cleared_by_pipelines = False

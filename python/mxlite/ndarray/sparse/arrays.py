@@ -325,7 +325,7 @@ class RowSparseNDArray(BaseSparseNDArray):
     _was_unordered = False  # True if the given rows were not sorted
 
     def retain(self, indices: Any, out: NDArray | None = None, name: str | None = None) -> NDArray:
-        """Return the rows that ``indices``, an NDArray, names; rows without stored values are 0."""
+        """Return the rows at the NDArray ``indices``; rows without stored values are 0."""
         return storage.into(out, _core.op("_sparse_retain")(self, as_rows(indices, self.context)))
 
     def check_format(self, full_check: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""Image data sets and what prepares images (``mx.gluon.data.vision``)."""
+"""Image data sets and transforms of images (``mx.gluon.data.vision``)."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def _added_to_scores(F: Any, mask: Any, query: Any) -> Any:  # noqa: N803
     zeros = F.sum(F.zeros_like(query), axis=(1, 2, 3), keepdims=True)
     shape = F.broadcast_add(F.cast(mask, dtype="float32"), F.cast(zeros, dtype="float32"))
     zeros = F.broadcast_like(zeros, shape)
-    # No gradient for the mask: it would make the operator keep all scores.
+    # The mask gets no gradient, because the operator would have to keep all scores for it.
     return F.BlockGrad(F.where(F.broadcast_like(mask, shape), zeros, zeros + _HIDDEN))
 
 
