@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 ALLOWED_KIB = 0.25
-SAMPLES = 60  # in the second half
+SAMPLES = 60  # memory measurements in the second half of a run
 
 
 def resident_kib() -> float:

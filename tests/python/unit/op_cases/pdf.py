@@ -47,7 +47,7 @@ for _name, (_density, _x, _params) in DENSITIES.items():
     def _log(x: np.ndarray, *p: np.ndarray, f: Callable[..., np.ndarray] = _ref) -> np.ndarray:
         return np.log(f(x, *p))
 
-    # A count's gradient is zero, whatever the formula between the integers says.
+    # Samples of a discrete distribution are counts: the operator gives them a zero gradient.
     _grad = list(range(1, len(_params) + 1)) if _name in _DISCRETE else True
     _op = "random_pdf_" + _name
     CASES += [
