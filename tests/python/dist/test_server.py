@@ -124,14 +124,18 @@ kv.close()
 
 def test_half_precision_schedules_and_changes_of_numbers() -> None:
     body = """
-kv.init("h", nd.ones((100,), dtype="float16"))
+dtypes = ("float16", "bfloat16")
+kv.init(dtypes, [nd.ones((100,), dtype=dtype) for dtype in dtypes])
 schedule = dict(name="FactorScheduler", base_lr=0.001, step=10, factor=0.5)
 kv.set_optimizer("sgd", json.dumps(dict(
     operator="sgd_update", multi_precision=True, lr_scheduler=schedule)))
 for step in range(30):
-    kv.push("h", nd.ones((100,), dtype="float16"))
-got = pull("h", (100,), "float16")
-assert (got == np.float16(1 - size * 0.001 * 10 * (1 + 0.5 + 0.25))).all(), got
+    for dtype in dtypes:
+        kv.push(dtype, nd.ones((100,), dtype=dtype))
+exact = nd.full((100,), 1 - size * 0.001 * 10 * (1 + 0.5 + 0.25))
+for dtype in dtypes:
+    got = pull(dtype, (100,), dtype)
+    assert (got == exact.astype(dtype).asnumpy()).all(), got
 kv.init("f", nd.zeros((4,)))
 kv.set_optimizer("test", adding(rescale_grad=2))
 kv.push("f", nd.ones((4,)))
@@ -158,6 +162,10 @@ for step in range(10):
     kv.push("w", nd.ones((10,)))
     pull("w", (10,))
 print("seconds", time.monotonic() - begin)
+kv.barrier()
+report = kv.report()["servers"][0]
+assert report["sync"] is False and report["pushes"] == 10 * size, report
+assert sum(report["staleness"]) == 10 * size, report
 kv.barrier()
 kv.close()
 """
