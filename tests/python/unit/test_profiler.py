@@ -91,6 +91,26 @@ def test_unfinished_dump_goes_on_and_a_second_recording_is_fresh(tmp_path: Path)
     assert not named(read(path), "sin")
 
 
+@pytest.mark.parametrize("engine", ["threaded", "naive"])
+def test_operators_that_run_fail_or_are_left_out_end_once(tmp_path: Path, engine: str) -> None:
+    code = """
+import mxlite as mx
+mx.profiler.set_config(filename="p.json")
+mx.profiler.set_state("run")
+x = mx.nd.ones((3,))
+try:
+    mx.nd.cos(mx.nd._internal._raise_async(x)).wait_to_read()
+except ValueError:
+    mx.nd.exp(x).wait_to_read()
+mx.profiler.dump()
+"""
+    run_python("-c", code, cwd=tmp_path, MXLITE_ENGINE=engine)
+    events = read(tmp_path / "p.json")
+    for name in ("exp", "_raise_async"):
+        assert [event["ph"] for event in named(events, name)] == ["B", "E"], name
+    assert not [event for event in named(events, "cos") if event["cat"] == "operator"]
+
+
 def test_pause_and_kinds(tmp_path: Path) -> None:
     def work() -> None:
         profiler.pause()
