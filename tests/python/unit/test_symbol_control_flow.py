@@ -98,6 +98,24 @@ def test_cond_runs_one_branch(a):
     assert grads["y"] == a + offset
 
 
+@pytest.mark.parametrize(
+    ("watched", "words"),
+    [
+        (False, "array of one element expected"),
+        (True, r"a condition has shape \(2,\), exactly one element expected"),
+    ],
+)
+def test_a_condition_of_several_elements_is_an_error(watched, words):
+    x, y = sym.var("x"), sym.var("y")
+    loop, _ = sym.contrib.while_loop(lambda i: i < y, lambda i: (i, [i + 1]), [x], 4)
+    for symbol in (loop, sym.contrib.cond(x < y, lambda: x, lambda: y)):
+        executor = symbol.bind(mx.cpu(), {"x": nd.ones((2,)), "y": nd.ones((2,))})
+        if watched:  # runs node by node
+            executor.set_monitor_callback(lambda name, array: None)
+        with pytest.raises(ValueError, match=words):
+            executor.forward()
+
+
 def test_loops_nest():
     def body(d, states):
         inner = sym.contrib.while_loop(lambda y: y < 10, lambda y: (None, y * 3), d, 5)[1]
@@ -219,6 +237,18 @@ def test_variables_of_one_name_in_a_subgraph_are_told_apart_by_position():
     watched = loaded.bind(mx.cpu(), arrays)
     watched.set_monitor_callback(lambda name, array: None)
     assert_array_equal(watched.forward()[0].asnumpy(), expected)
+
+
+def test_values_of_one_name_around_a_loop_are_told_apart():
+    first, second = sym.relu(sym.var("a"), name="same"), sym.exp(sym.var("b"), name="same")
+    outputs, _ = sym.contrib.foreach(lambda d, st: (d * first - second, st), sym.var("x"), [])
+    graph = json.loads(outputs.tojson())
+    (loop,) = [node for node in graph["nodes"] if node["op"] == "_foreach"]
+    names = [node["name"] for node in loop["subgraphs"][0]["nodes"] if node["op"] == "null"]
+    assert names[1:] == ["same_output", "same_output_import1"]
+    for symbol in (outputs, sym.load_json(json.dumps(graph))):
+        (result,), _ = run(symbol, x=X, a=S, b=np.zeros(2, np.float32))
+        assert_array_equal(result, X * S - 1)
 
 
 @pytest.mark.parametrize("is_train", [False, True])

@@ -184,6 +184,36 @@ def test_positions_of_branches_are_checked(key: str, value: str, words: str) -> 
         sym.load_json(json.dumps(graph))
 
 
+WHILE_FAULTS = [
+    ("func_var_locs", "[0, 0]", "2 places for the variables of a loop with 2 inputs"),
+    ("func_var_locs", "[]", "0 places for the variables of a loop"),
+    ("cond_input_locs", "[0]", "the variable 'limit' of a subgraph gets no input"),
+    ("cond_input_locs", "[0, 2]", "cond_input_locs names position 2, 0 to 1 expected"),
+    ("max_iterations", "0", "max_iterations is 0, at least 1 expected"),
+    ("num_outputs", "-9223372036854775808", "-9223372036854775808 outputs, of which 1 are no var"),
+    ("num_out_data", "0", "2 outputs, of which 0 are no variables, and 2 outputs of the body"),
+    ("num_out_data", None, "the attribute num_out_data is missing"),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "words"), WHILE_FAULTS)
+def test_positions_of_while_loops_are_checked(key: str, value: str | None, words: str) -> None:
+    limit = sym.var("limit")
+    out, _ = sym.contrib.while_loop(
+        lambda i: i < limit, lambda i: (i * 2, [i + 1]), [sym.var("start")], max_iterations=4
+    )
+    graph = json.loads(out.tojson())
+    (loop,) = [node for node in graph["nodes"] if node["op"] == "_while_loop"]
+    sym.load_json(json.dumps(graph))
+    if value is None:
+        del loop["attrs"][key]
+    else:
+        loop["attrs"][key] = value
+    expected = "the subgraphs of _while_loop are damaged: .*" + words
+    with pytest.raises(FileFormatError, match=expected):
+        sym.load_json(json.dumps(graph))
+
+
 def test_branches_of_different_outputs_are_refused() -> None:
     x = sym.var("x")
     chosen = sym.contrib.cond(x, lambda: [x, x + 1], lambda: [x, x])
