@@ -35,26 +35,11 @@ std::optional<DType> dtype_from_name(std::string_view name) {
     if (name == kRows[i].name) return static_cast<DType>(i);
   // NumPy's other names of the same types.
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 21> kAliases = {{
-      {"int", "int64"},
-      {"float", "float64"},
-      {"bool_", "bool"},
-      {"half", "float16"},
-      {"single", "float32"},
-      {"double", "float64"},
-      {"long", "int64"},
-      {"byte", "int8"},
-      {"ubyte", "uint8"},
-      {"f2", "float16"},
-      {"f4", "float32"},
-      {"f8", "float64"},
-      {"i1", "int8"},
-      {"i2", "int16"},
-      {"i4", "int32"},
-      {"i8", "int64"},
-      {"u1", "uint8"},
-      {"u2", "uint16"},
-      {"u4", "uint32"},
-      {"u8", "uint64"},
+      {"int", "int64"},      {"float", "float64"},  {"bool_", "bool"}, {"half", "float16"},
+      {"single", "float32"}, {"double", "float64"}, {"long", "int64"}, {"byte", "int8"},
+      {"ubyte", "uint8"},    {"f2", "float16"},     {"f4", "float32"}, {"f8", "float64"},
+      {"i1", "int8"},        {"i2", "int16"},       {"i4", "int32"},   {"i8", "int64"},
+      {"u1", "uint8"},       {"u2", "uint16"},      {"u4", "uint32"},  {"u8", "uint64"},
       {"?", "bool"},
   }};
   if (name.starts_with('<') || name.starts_with('=') || name.starts_with('|'))
