@@ -8,9 +8,9 @@ from typing import Any, Callable
 import mxlite as mx
 import numpy as np
 import pytest
-from blocks import recorded
 from mxlite import autograd, gluon, nd
 from numpy.testing import assert_raises_regex
+from recording import recorded
 
 
 @pytest.fixture

@@ -10,10 +10,11 @@ from typing import Any, Callable
 import mxlite as mx
 import numpy as np
 import pytest
-from blocks import hybridized, ready, recorded, sequential
+from blocks import hybridized, ready, sequential
 from mxlite import gluon, nd
 from mxlite.gluon import nn
 from mxlite.gluon.parameter.bindings import Binding, Bindings
+from recording import recorded
 
 
 def network(prefix: str = "net_", value: float = 1.0, **options: Any) -> Any:

@@ -7,11 +7,12 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
-from blocks import ready, recorded, sequential, variable
+from blocks import ready, sequential
 from mxlite import autograd, gluon
 from mxlite.gluon import nn
 from numpy.testing import assert_raises_regex
 from processes import run_python
+from recording import recorded, variable
 
 
 class Cut(gluon.HybridBlock):

@@ -8,13 +8,14 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
-from blocks import ready, recorded, variable
+from blocks import ready
 from mxlite import gluon, nd
 from mxlite.gluon import nn
 from mxlite.gluon.contrib import cnn
 from mxlite.gluon.contrib import nn as contrib
 from numpy.testing import assert_allclose, assert_array_equal
 from pairing import pairs
+from recording import recorded, variable
 
 
 def _rand(*shape: int) -> np.ndarray:

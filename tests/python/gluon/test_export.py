@@ -8,11 +8,12 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
-from blocks import hybridized, ready, recorded, sequential
+from blocks import hybridized, ready, sequential
 from mxlite import gluon, nd
 from mxlite.gluon import nn
 from mxlite.gluon.block import _flatten, _regroup
 from pairing import pairs
+from recording import recorded
 
 sym = mx.sym
 

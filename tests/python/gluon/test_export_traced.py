@@ -10,10 +10,11 @@ from typing import Any, Callable
 import mxlite as mx
 import numpy as np
 import pytest
-from blocks import hybridized, ready, recorded, sequential
+from blocks import hybridized, ready, sequential
 from mxlite import gluon, nd
 from mxlite.base import MXNetError, NotSupportedError
 from mxlite.gluon import nn
+from recording import recorded
 
 
 def lambda_block(forward: Callable[..., Any], name: str = "net_") -> Any:

@@ -12,11 +12,12 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
-from blocks import hybridized, ready, recorded, sequential
+from blocks import hybridized, ready, sequential
 from mxlite import autograd, gluon, nd
 from mxlite.base import MXNetError
 from mxlite.gluon import nn
 from numpy.testing import assert_raises_regex
+from recording import recorded
 
 
 def conv_net() -> nn.HybridSequential:

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from blocks import hybridized, ready, recorded
+from blocks import hybridized, ready
 from mxlite import autograd, gluon, nd
 from mxlite.base import MXNetError
 from mxlite.gluon import nn
 from numpy.testing import assert_allclose, assert_array_equal
+from recording import recorded
 
 RNG = np.random.RandomState(3)
 

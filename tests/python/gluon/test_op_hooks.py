@@ -8,9 +8,10 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
-from blocks import hybridized, ready, recorded, variable
+from blocks import hybridized, ready
 from mxlite import gluon, nd
 from mxlite.gluon import nn
+from recording import recorded, variable
 
 
 def make_net() -> nn.HybridSequential:

@@ -9,11 +9,12 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
-from blocks import ready, recorded, variable
+from blocks import ready
 from mxlite import autograd, gluon, nd
 from mxlite.base import MXNetError
 from mxlite.gluon import nn
 from numpy.testing import assert_array_equal
+from recording import recorded, variable
 
 
 def test_a_parameter_is_initialized_on_every_context() -> None:

@@ -8,9 +8,10 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
-from blocks import hybridized, ready, recorded, sequential, variable
+from blocks import hybridized, ready, sequential
 from mxlite import autograd, nd
 from mxlite.gluon import data, nn, rnn
+from recording import recorded, variable
 
 
 def step(net: Any) -> np.ndarray:

@@ -7,12 +7,13 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
-from blocks import ready, recorded, sequential
+from blocks import ready, sequential
 from mxlite import autograd, gluon
 from mxlite.gluon import nn, rnn
 from mxlite.gluon.contrib import rnn as contrib_rnn
 from numpy.testing import assert_raises_regex
 from pairing import pairs
+from recording import recorded
 
 STEPS, BATCH, INPUTS, HIDDEN = 5, 3, 4, 6
 

@@ -8,12 +8,13 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
-from blocks import hybridized, recorded
+from blocks import hybridized
 from mxlite import autograd, gluon, nd
 from mxlite.gluon import nn
 from mxlite.gluon.contrib.nn import SyncBatchNorm
 from numpy.testing import assert_allclose
 from processes import run_python
+from recording import recorded
 
 EPSILON, MOMENTUM = 1e-4, 0.7
 

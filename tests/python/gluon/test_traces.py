@@ -7,12 +7,13 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
-from blocks import ready, recorded, sequential
+from blocks import ready, sequential
 from mxlite import autograd, gluon, init, nd
 from mxlite.base import MXNetError, ShapeError
 from mxlite.gluon import nn
 from mxlite.gluon.contrib.nn import transformer
 from numpy.testing import assert_allclose, assert_array_equal
+from recording import recorded
 
 
 def values(*shape: int) -> Any:

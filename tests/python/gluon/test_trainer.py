@@ -8,11 +8,12 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
-from blocks import ready, recorded, sequential
+from blocks import ready, sequential
 from mxlite import autograd, gluon, nd
 from mxlite.base import FileFormatError, MXNetError
 from mxlite.gluon import nn
 from numpy.testing import assert_allclose, assert_array_equal, assert_raises_regex
+from recording import recorded
 
 DATA = Path(__file__).parents[2] / "data" / "mxnet_1_9_1"
 

@@ -8,10 +8,11 @@ import mxlite as mx
 import numpy as np
 import pytest
 import transformer_reference as reference
-from blocks import hybridized, ready, recorded
+from blocks import hybridized, ready
 from mxlite import nd
 from mxlite.base import ShapeError
 from mxlite.gluon.contrib.nn import transformer
+from recording import recorded
 
 TOLERANCE = {"rtol": 2e-4, "atol": 2e-5}
 

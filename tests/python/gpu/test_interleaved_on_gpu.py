@@ -9,8 +9,8 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
-from blocks import variable
 from mxlite import autograd, nd
+from recording import variable
 
 LIBRARY = os.environ.get("MXLITE_CUDA_LIBRARY", "")
 pytestmark = pytest.mark.skipif(

@@ -7,12 +7,13 @@ import os
 import mxlite as mx
 import numpy as np
 import pytest
-from blocks import hybridized, ready, recorded, sequential, variable
+from blocks import hybridized, ready, sequential
 from mxlite import autograd, gluon, nd
 from mxlite.gluon import nn
 from mxlite.gluon.model_zoo import vision
 from pairing import pairs
 from processes import run_python
+from recording import recorded, variable
 
 needs_graphs = pytest.mark.skipif(
     os.environ.get("MXLITE_CUDA_GRAPHS") == "0", reason="MXLITE_CUDA_GRAPHS=0"

@@ -7,8 +7,8 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
-from blocks import variable
 from mxlite import autograd, nd
+from recording import variable
 
 HEIGHT, WIDTH, SCALE = 21, 70, 0.5
 TOLERANCE = {"float64": 1e-11, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}

@@ -7,8 +7,8 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
-from blocks import recorded
 from mxlite import nd
+from recording import recorded
 from test_matching_on_gpu import on_both
 
 TOLERANCE = {"float64": 1e-12, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}

@@ -7,10 +7,11 @@ import os
 import mxlite as mx
 import numpy as np
 import pytest
-from blocks import ready, recorded
+from blocks import ready
 from mxlite import gluon, nd
 from mxlite.gluon import nn
 from mxlite.gluon.data.vision import transforms
+from recording import recorded
 
 DEVICES = [mx.cpu(0), mx.gpu(0)]
 

@@ -1,10 +1,9 @@
-"""Steps that most tests of Gluon blocks begin with."""
+"""Blocks that tests make, initialize and hybridize in one call."""
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any
 
-from mxlite import autograd
 from mxlite.gluon import nn
 
 
@@ -27,17 +26,3 @@ def hybridized(block: Any, active: bool = True) -> Any:
     """Hybridize a block, if that is active, and return it."""
     block.hybridize(active)
     return block
-
-
-def variable(array: Any) -> Any:
-    """Attach a gradient to an array and return it."""
-    array.attach_grad()
-    return array
-
-
-def recorded(function: Callable[..., Any], *arguments: Any, head: Any = None) -> Any:
-    """Record a call, run backward from its result and return the result."""
-    with autograd.record():
-        result = function(*arguments)
-    result.backward(head)
-    return result

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import mxlite as mx
 import numpy as np
 import pytest
+from custom_ops import quiet_engine  # noqa: F401
 from mxlite import autograd, nd
 
 fail = nd._internal._raise_async
@@ -16,16 +17,6 @@ def in_thread(function):
     """Run in another thread; returns its result or raises its error."""
     with ThreadPoolExecutor() as pool:
         return pool.submit(function).result(60)
-
-
-@pytest.fixture(autouse=True)
-def quiet_engine():
-    """Leave no error of one test to the waitall of the next."""
-    yield
-    try:
-        nd.waitall()
-    except mx.MXNetError:
-        nd.waitall()
 
 
 SCOPES = [
