@@ -117,27 +117,24 @@ class Embedding(gluon.HybridBlock):
         return self.dropout(F.broadcast_add(self.tokens(tokens), F.expand_dims(own, axis=0)))
 
 
-class Head(gluon.HybridBlock):
-    """Products with the rows of the token table: this rank's shard of the logits."""
-
-    def __init__(
-        self, config: Config, mesh: mx.parallel.Mesh, embedding: Embedding, **kwargs: Any
-    ) -> None:
-        super().__init__(params=embedding.tokens.params, **kwargs)
-        self._axis = config.sequence_axis
-        self._group = mesh.group("tensor") if mesh.axis_size("tensor") > 1 else None
-        self.norm = _norm(config, f"{PREFIX}head_norm_")
-        self.table = self.params.get("weight")
-
-    def hybrid_forward(self, F: Any, x: Any, table: Any) -> Any:  # noqa: N803
-        """Return (batch, length, padded vocabulary of this rank)."""
-        x = self.norm(x)
-        if self._group is not None and self._axis is not None:
-            x = F.contrib.all_gather(x, axis=self._axis, process_set=self._group)
-        elif self._group is not None:
-            x = F.contrib.sum_gradient(x, process_set=self._group)
-        rows = self.table.local_shape[0]
-        return F.FullyConnected(x, table, num_hidden=rows, no_bias=True, flatten=False)
+def _head(config: Config, embedding: Embedding) -> nn.HybridSequential:
+    """Return the last LayerNorm and products with the rows of the token table."""
+    head = nn.HybridSequential(prefix=f"{PREFIX}head_")
+    with head.name_scope():
+        head.add(_norm(config, "norm_"))
+    head.add(
+        parallel.ColumnParallelDense(
+            config.padded_vocabulary,
+            "tensor",
+            in_units=config.hidden,
+            use_bias=False,
+            flatten=False,
+            allow_uneven=True,
+            sequence_axis=config.sequence_axis,
+            params=embedding.tokens.params,
+        )
+    )
+    return head
 
 
 def make_stages(config: Config, mesh: mx.parallel.Mesh) -> list[nn.HybridSequential]:
@@ -149,7 +146,7 @@ def make_stages(config: Config, mesh: mx.parallel.Mesh) -> list[nn.HybridSequent
         raise SystemExit(f"gpt: length {config.length} does not divide among {tensor} tensor ranks")
     embedding = Embedding(config, mesh, prefix=f"{PREFIX}embedding_")
     layers = [Layer(config, prefix=f"{PREFIX}layer{i}_") for i in range(config.layers)]
-    head = Head(config, mesh, embedding, prefix=f"{PREFIX}head_")
+    head = _head(config, embedding)
     stages = []
     size = config.layers // count
     for number in range(count):
@@ -170,9 +167,10 @@ def initialize(stages: list[nn.HybridSequential], own: int, seed: int) -> None:
         for block in stage:
             if position == own:
                 mx.random.seed(seed + number)
-                # The first step replaces the last stage's copy of the shared table.
-                shares = isinstance(block, Head) and len(stages) == 1
-                (block.norm if shares else block).initialize(mx.init.Normal(STD))
+                # With one stage the embedding has initialized the table; with several, the first
+                # step replaces the last stage's copy.
+                is_shared = block is stages[-1][-1] and len(stages) == 1
+                (block[0] if is_shared else block).initialize(mx.init.Normal(STD))
             number += 1
     mx.random.seed(seed)  # the same dropout on all ranks of a tensor group
 

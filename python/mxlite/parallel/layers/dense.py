@@ -130,7 +130,8 @@ class ColumnParallelDense(_ParallelDense):
         **options: Unpack[ParallelDenseOptions],
     ) -> None:
         super().__init__(units, process_set, **options)
-        self._gather_output = self.weight._graph_of_rank = bool(gather_output)
+        self._gather_output = bool(gather_output)
+        self.weight._graph_of_rank |= self._gather_output  # another layer may share the weight
 
     def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> NDArray:  # noqa: N803
         """Compute this rank's outputs."""
@@ -154,7 +155,8 @@ class RowParallelDense(_ParallelDense):
 
     The input is this rank's shard along the last dimension, as `ColumnParallelDense` returns it, or
     without ``input_is_parallel`` the whole input, which is the same on all ranks. The output is
-    the sum of the products of all ranks, and the same on all of them.
+    the sum of the products of all ranks, and the same on all of them unless ``sequence_axis``
+    divides it.
 
     The weight has the shape ``(units, in_units)`` and is sharded along axis 1; the bias
     ``(units,)`` is whole on every rank.
@@ -202,7 +204,7 @@ class RowParallelDense(_ParallelDense):
             )
         super().__init__(units, process_set, **options)
         self._input_is_parallel = bool(input_is_parallel)
-        self.weight._graph_of_rank = not self._input_is_parallel
+        self.weight._graph_of_rank |= not self._input_is_parallel
         if self._sizes is not None:
             self._begin = sum(self._sizes[: self._group.index])
             self._end = self._begin + self._sizes[self._group.index]
