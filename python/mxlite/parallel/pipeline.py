@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -19,7 +20,7 @@ from ..gluon.parameter import ParameterDict
 from ..gluon.trainer import Trainer
 from ..ndarray import NDArray
 from .boundary import DESCRIPTION_BYTES, STATUS, Boundary, Spec, spec_of, specs_back, status_of
-from .failures import failure_text
+from .failures import failure_text, send_failed
 from .mesh import Mesh
 from .schedules import forwards_then_backwards, one_forward_one_backward
 from .stage_states import load_stage, whole_state
@@ -233,13 +234,7 @@ class Pipeline:
             with contextlib.suppress(MXNetError):  # if communication fails, neighbors do not wait
                 self._receive(boundary, receives)
                 for _ in range(sends):
-                    failed = _core.AwaitedArray((1,), "float32", "Pipeline")
-                    results = self._send(boundary, [failed.array])
-                    failed.fail(text)
-                    # Read the errors, so that waitall does not report them again.
-                    for array in (failed.array, *results):
-                        with contextlib.suppress(MXNetError):
-                            array.wait_to_read()
+                    send_failed(functools.partial(self._send, boundary), (1,), "float32", text)
 
     def _failure_text(self, error: Exception) -> str:
         return failure_text(self._position, self._group.ranks[self._group.index], error)

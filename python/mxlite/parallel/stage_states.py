@@ -71,15 +71,15 @@ def load_stage(state: dict[str, Any], params: ParameterDict, trainer: Trainer | 
         )
     if trainer is not None and trained is not None:
         own = [param.name for param in trainer._params]
-        saved = [entry["name"] for entry in trained["parameters"]]
+        saved = {entry["name"]: number for number, entry in enumerate(trained["parameters"])}
         absent = [name for name in own if name not in saved]
         if absent:
             raise FileFormatError(
                 f"Pipeline.load_state_dict: the state has no optimizer state of {absent[:5]}"
             )
-        positions = {saved.index(name): position for position, name in enumerate(own)}
+        positions = {saved[name]: position for position, name in enumerate(own)}
         tree = renumbered(trained["contexts"][0], positions, drop=True)
-        entries = [trained["parameters"][saved.index(name)] for name in own]
+        entries = [trained["parameters"][saved[name]] for name in own]
         trainer.load_state_dict({**trained, "contexts": [tree], "parameters": entries})
     for name, param in params.items():
         param.set_data(values[name])

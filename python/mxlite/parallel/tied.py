@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
+import functools
 from collections.abc import Sequence
 
-from .. import _core
 from .. import ndarray as nd
-from ..base import MXNetError
 from ..comm.groups import Group, group_of
 from ..gluon import Block
 from ..gluon.parameter import Parameter, ParameterDict
 from ..ndarray import NDArray
 from ..ndarray.serialization import dtype_name
+from .failures import send_failed
 from .mesh import Mesh
 
 __all__ = ["TiedParameters", "parameters_of"]
@@ -27,10 +26,10 @@ def parameters_of(stage: Block) -> ParameterDict:
 
 
 class TiedParameters:
-    """Keeps the copies of shared parameters equal, which the ranks of their stages hold.
+    """Keeps the copies of each shared parameter equal; every rank whose stage uses it holds a copy.
 
-    Copies are equal from the first step on: it takes the values of the first stage, and each step
-    sums the gradients of all stages, so that equal optimizers make equal updates.
+    The first step gives all copies the values of the first stage. Each step sums the gradients of
+    all stages, so that equal optimizers make equal updates.
     """
 
     def __init__(self, stages: Sequence[Block], mesh: Mesh, axis: str) -> None:
@@ -41,7 +40,9 @@ class TiedParameters:
                     stages_of.setdefault(param, []).append(position)
         self._shared: list[tuple[Parameter, Group]] = []
         self._are_equal = False
-        self._before: list[NDArray | None] = []  # gradients to which the user adds
+        # Gradients at the start of the step where the user set grad_req='add'; None where the
+        # pipeline zeroes them.
+        self._before: list[NDArray | None] = []
         for param, positions in stages_of.items():
             if len(positions) > 1:
                 group = mesh.part_of_group(axis, positions)
@@ -50,7 +51,10 @@ class TiedParameters:
                     param._is_counted = mesh.coordinate(axis) == positions[0]
 
     def begin_step(self) -> None:
-        """Make the copies equal at the first step; call after the gradients are zeroed."""
+        """Make the copies equal at the first step, and keep gradients to which the user adds.
+
+        Call after the gradients are zeroed.
+        """
         for param, group in self._shared:
             if not self._are_equal:
                 data = param.data()
@@ -66,16 +70,16 @@ class TiedParameters:
         for (param, group), before in zip(self._shared, self._before):
             grad = param.grad()
             own = grad if before is None else grad - before
-            total = nd.contrib.all_reduce(own, process_set=group.number)
+            (total,) = _summed(group, [own])
             grad[:] = total if before is None else before + total
 
     def fail(self, text: str) -> None:
         """Send failed arrays in place of gradients, because this rank's step has failed."""
         for param, group in self._shared:
             grad = param.grad()
-            failed = _core.AwaitedArray(grad.shape, dtype_name(grad.dtype), "Pipeline")
-            result = nd.contrib.all_reduce(failed.array, process_set=group.number)
-            failed.fail(text)
-            for array in (failed.array, result):  # read, so that waitall does not raise it again
-                with contextlib.suppress(MXNetError):
-                    array.wait_to_read()
+            send = functools.partial(_summed, group)
+            send_failed(send, grad.shape, dtype_name(grad.dtype), text)
+
+
+def _summed(group: Group, arrays: list[NDArray]) -> list[NDArray]:
+    return [nd.contrib.all_reduce(array, process_set=group.number) for array in arrays]
