@@ -122,12 +122,12 @@ def run(
     if not ray.is_initialized():
         ray.init(log_to_driver=True)
     keeper = ray.remote(num_cpus=0)(_Keeper).remote()
+    call = (train, args, kwargs or {}, keeper)
+    resources = {"num_cpus": cpus_per_worker, "num_gpus": gpus_per_worker}
     try:
         count, attempts = num_workers, 0
         while True:
-            results, lost = _attempt(
-                ray, train, args, kwargs or {}, count, cpus_per_worker, gpus_per_worker, env, keeper
-            )
+            results, lost = _attempt(ray, call, count, resources, env or {})
             if lost is None:
                 return results
             if attempts == restarts:
@@ -135,7 +135,7 @@ def run(
                     f"mxlite.ray.run: a rank was lost and restarts={restarts} is reached: {lost}"
                 ) from lost
             attempts += 1
-            count = _fitting(ray, num_workers, cpus_per_worker, gpus_per_worker)
+            count = _fitting(ray, num_workers, resources)
             if count < least:
                 raise HorovodInternalError(
                     f"mxlite.ray.run: the cluster has room for {count} workers, min_workers must "
@@ -156,15 +156,7 @@ def _ray() -> Any:
 
 
 def _attempt(
-    ray: Any,
-    train: Callable[..., Any],
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-    count: int,
-    cpus: float,
-    gpus: float,
-    env: Mapping[str, str] | None,
-    keeper: Any,
+    ray: Any, call: Sequence[Any], count: int, resources: dict[str, float], env: Mapping[str, str]
 ) -> tuple[list[Any], Exception | None]:
     """Run one job; return the results, and the error if a rank was lost."""
     token = secrets.token_hex(16)
@@ -173,15 +165,15 @@ def _attempt(
     try:
         for rank in range(count):
             variables = {
-                **(env or {}),
+                **env,
                 "MXLITE_JOB_ADDRESS": meeting.text,
                 "MXLITE_JOB_TOKEN": token,
                 "MXLITE_JOB_RANK": str(rank),
                 "MXLITE_JOB_SIZE": str(count),
             }
-            options = {"num_cpus": cpus, "num_gpus": gpus, "runtime_env": {"env_vars": variables}}
+            options = {**resources, "runtime_env": {"env_vars": variables}}
             workers.append(ray.remote(**options)(_Worker).remote())
-        calls = [worker.run.remote(train, args, kwargs, keeper) for worker in workers]
+        calls = [worker.run.remote(*call) for worker in workers]
         return _results(ray, calls)
     finally:
         for worker in workers:
@@ -208,10 +200,10 @@ def _results(ray: Any, calls: list[Any]) -> tuple[list[Any], Exception | None]:
     return ([] if lost else [results[call] for call in calls]), lost
 
 
-def _fitting(ray: Any, wanted: int, cpus: float, gpus: float) -> int:
+def _fitting(ray: Any, wanted: int, resources: dict[str, float]) -> int:
     """Return how many of the wanted workers fit into the cluster."""
     there = ray.cluster_resources()
-    for kind, needed in (("CPU", cpus), ("GPU", gpus)):
+    for kind, needed in (("CPU", resources["num_cpus"]), ("GPU", resources["num_gpus"])):
         if needed:
             wanted = min(wanted, int(there.get(kind, 0) / needed))
     return wanted
