@@ -16,7 +16,10 @@ import mxlite.ray
 
 
 def train(epochs: int, lost: str | None) -> dict[str, object]:
-    """Train on one rank; return its rank, the epochs that it made and the held-out accuracy.
+    """Train on one rank; return a dict of what it did.
+
+    The dict has the rank, the number of ranks, the epochs trained since the last start, and the
+    accuracy on held-out digits.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ from mxlite.contrib import amp
 from mxlite.gluon.contrib import parallel
 from presets import LENGTH, case, iteration_flops
 
-AXES = ("pipeline", "data", "tensor")  # the last one has neighboring ranks
+AXES = ("pipeline", "data", "tensor")
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -70,6 +70,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 def parse_mesh(text: str) -> dict[str, int]:
     """Return the sizes of all axes; the data axis takes the ranks that are left."""
+    # Ranks that follow each other differ along the last axis first.
     sizes = {"pipeline": 1, "data": -1, "tensor": 1}
     for part in filter(None, text.split(",")):
         axis, _, size = part.partition("=")
@@ -189,7 +190,7 @@ class Training:
 
     @property
     def loss_scale(self) -> float:
-        """Factor of the losses that `step` returns."""
+        """Factor by which losses are multiplied before backward."""
         scaler = self.trainer._amp_loss_scaler
         return 1.0 if scaler is None else scaler.loss_scale
 
@@ -197,7 +198,9 @@ class Training:
         """Make an update; return this rank's losses on the last stage."""
         scale = self.loss_scale
         if self.args.dtype == "float16":
-            with amp.scale_loss([], self.trainer):  # the trainer divides gradients on all stages
+            # Scales no loss, which _scaled_loss does: on every stage it tells the trainer the scale
+            # by which gradients are divided.
+            with amp.scale_loss([], self.trainer):
                 losses = self.pipeline.step(inputs, targets)
         else:
             losses = self.pipeline.step(inputs, targets)
@@ -252,7 +255,7 @@ def apply_preset(args: argparse.Namespace) -> None:
 
 
 def log_line(training: Training, iteration: int, loss: float, seconds: float) -> str:
-    """Return the line of Megatron-LM for an iteration."""
+    """Return the log line of an iteration, in Megatron-LM's format."""
     args = training.args
     return (
         f" iteration {iteration:8d}/{args.iterations:8d} |"

@@ -108,7 +108,8 @@ class TracedCalls {
 };
 // Must be called before the shapes of a traced operator are inferred.
 void note_traced(const OpSchema& op, const ParamsRef& params, const TensorSpec& data);
-// Gives up the collectives of this thread's last failed trace: the call that traced fails.
+// Call when the call that traced fails: other ranks get `reason` as the error of the collectives
+// that this thread's failed trace had reached.
 void give_up_failed_trace(const std::string& reason) noexcept;
 void forget_failed_trace() noexcept;
 

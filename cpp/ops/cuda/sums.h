@@ -6,8 +6,8 @@
 
 namespace mxlite::cuda {
 
-// Calls fn(sums), which adds to zeros of out's shape: in out's memory or, for the halves, in the
-// call's scratch memory, from which they are then converted.
+// Calls fn with a zeroed array of out's shape, to which fn adds. It is out's own memory or, for
+// float16 and bfloat16, float32 scratch memory, which is then converted into out.
 void with_sums(KernelContext& ctx, const TensorRef& out, auto&& fn) {
   dispatch_float_compute(out.dtype, [&]<class C>(C) {
     TensorRef sums = out;

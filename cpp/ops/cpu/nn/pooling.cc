@@ -255,7 +255,8 @@ void for_each_window(const Geometry& g, auto&& fn) {
     }
 }
 
-// Calls fn(first element, count) for the rows of a window of neighbouring elements.
+// Calls fn(offset of the first element, count) for each row of the window; the elements of a row
+// are adjacent in memory.
 void for_each_row(const Geometry& g, const Window& w, auto&& fn) {
   const int64_t n = w.end[2] - w.begin[2];
   if (n <= 0) return;

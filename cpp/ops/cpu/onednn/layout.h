@@ -11,7 +11,7 @@ namespace mxlite::onednn {
 struct MemoryFormat {
   // Dimensions in the user's order; a packed weight may have its first one split into groups.
   Desc desc;
-  // Whether these are weights after winograd_transform; desc then describes them before it.
+  // If true, the memory holds the output of winograd_transform, and desc describes its input.
   bool winograd = false;
 };
 const MemoryFormat& format_of(const Layout& layout);  // not plain

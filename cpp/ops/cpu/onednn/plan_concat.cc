@@ -39,7 +39,8 @@ void for_rows(int64_t rows, size_t bytes, auto&& copy) {
   for (int64_t i = 0; i < rows; ++i) copy(static_cast<size_t>(i));
 }
 
-// Chooses blocks if most data lies in blocks, else channels-last; other inputs are reordered.
+// Returns whether to concatenate in blocks of channels: all inputs fill whole blocks, and more
+// bytes lie in blocks than channels-last. Inputs in another layout are reordered.
 bool prefers_blocks(const PlanRequest& r) {
   size_t blocked = 0, last = 0;
   for (size_t i = 0; i < r.inputs.size(); ++i) {

@@ -10,7 +10,8 @@
 namespace mxlite::onednn {
 namespace {
 
-// Returns the layout of packed data in the user's order of dimensions.
+// Makes a Layout of oneDNN's descriptor of data (N, C, spatial), with the dimensions in the user's
+// order: (N, spatial, C) if channels_last.
 Layout data_layout(const Desc& own, bool channels_last) {
   return make_layout(channels_last ? channels_to_last(own) : own);
 }

@@ -89,8 +89,9 @@ def check_position(state: Any, own: dict[str, Any], batch_sampler: Any) -> None:
     for key, value in own.items():
         if state.get(key, value) != value:
             raise ValueError_(
-                f"{who} has {key} {state[key]!r}, but this loader has {value!r}; create the loader "
-                "with the arguments of the saved one, or do not load its position"
+                f"{who} has {key} {state[key]!r}, but this loader has {value!r}; use the data "
+                "set, sampler and batch settings with which the position was saved, or do not "
+                "load it"
             )
     begin = state["begin"]
     if begin is not None:

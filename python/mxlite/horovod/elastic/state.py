@@ -145,7 +145,10 @@ class ObjectState(State):
             _keeper.save(self._commits, self._saved)
 
     def take_kept(self) -> None:
-        """Restore the newest commit of a job that has ended, if one is kept outside."""
+        """On rank 0, restore the keeper's newest commit; `sync` sends it to the other ranks.
+
+        The commit was made before all ranks were started again.
+        """
         commits, content = (0, {}) if _keeper is None or rank() != 0 else _keeper.load()
         if commits > self._commits:
             self._take(content)

@@ -22,7 +22,7 @@ __all__ = ["ParallelSelfAttention"]
 class ParallelSelfAttention(HybridBlock):
     """Attention of the positions of a sequence to each other; each rank computes some heads.
 
-    Input and output are the same on all ranks.
+    Input and output are the same on all ranks, unless ``sequence_axis`` divides them.
 
     Parameters
     ----------

@@ -21,7 +21,8 @@ __all__ = ["VocabParallelEmbedding"]
 class VocabParallelEmbedding(HybridBlock):
     """Rows of a matrix chosen by index; each rank of a process set has a shard of the rows.
 
-    Input and output are the same on all ranks. The sizes of the shards differ by one at most.
+    Input and output are the same on all ranks, unless ``sequence_axis`` divides the output. The
+    sizes of the shards differ by one at most.
 
     The weight has the shape ``(input_dim, output_dim)`` and is sharded along axis 0. Output
     ``x.shape + (output_dim,)``.

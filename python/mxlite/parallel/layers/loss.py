@@ -25,9 +25,9 @@ _LARGEST_COSINE = 1 - 1e-6
 class VocabParallelSoftmaxCELoss(Loss):
     """``-log(softmax(pred))`` at the label; each rank has the logits of a shard of the classes.
 
-    For vocabularies of language models and for classification with many classes. Ranks exchange two
-    numbers for each label, never logits. ``pred`` is what ``ColumnParallelDense(classes)`` returns;
-    labels and the loss are the same on all ranks.
+    For vocabularies of language models and for classification with many classes. Ranks exchange
+    three numbers for each label, never logits. ``pred`` is what ``ColumnParallelDense(classes)``
+    returns; labels and the loss are the same on all ranks.
 
     ``loss(pred, label, sample_weight=None)``: pred ``(..., classes of this rank)``, label of that
     shape without the last axis, sample_weight broadcast to it. Returns ``(batch,)``: the mean over
