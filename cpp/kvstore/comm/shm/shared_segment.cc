@@ -184,6 +184,10 @@ void SharedSegment::fail_all(const char* text) noexcept {
   if (h.failing.compare_exchange_strong(expected, 1)) {
     std::strncpy(h.text, text, kTextBytes - 1);
     h.failed.store(1);
+  } else {
+    // Another rank is writing its text, which every rank must report. It may be killed meanwhile.
+    const Deadline deadline(/*seconds=*/1);
+    while (!h.failed.load() && !deadline.over()) sched_yield();
   }
   for (uint32_t r = 0; r < h.ranks; ++r) futex_wake_all(rank(static_cast<int>(r)).progress.step);
 }
