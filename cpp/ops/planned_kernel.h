@@ -80,7 +80,7 @@ const PlannedKernel* find_planned_kernel(const OpSchema& op, DeviceType device);
 // intermediate values stay in the cache. Values are flat arrays: of full length, of one element, or
 // inputs that are broadcast.
 struct PointwiseChain {
-  struct Step {
+  struct Operation {
     const OpSchema* op = nullptr;
     ParamsRef params;
     std::vector<int> inputs, outputs;  // indices into `values`
@@ -100,7 +100,7 @@ struct PointwiseChain {
   std::vector<TensorSpec> values;  // the first num_inputs are the chain's inputs
   size_t num_inputs = 0;
   std::vector<std::vector<IndexTerm>> broadcast;  // by input; no terms (or no list): not broadcast
-  std::vector<Step> steps;                        // in order
+  std::vector<Operation> steps;                   // in order
   std::optional<RowEnd> row_end;
   std::vector<int> outputs;  // indices of the values to store
   Device device;             // device on which the chain runs

@@ -25,7 +25,7 @@ class ChainMaker {
   }
   int input() { return input(shape_); }
   int op(const char* name, std::vector<int> inputs, const Attrs& attrs = {}) {
-    PointwiseChain::Step step{&ops().get(name), nullptr, std::move(inputs), {}};
+    PointwiseChain::Operation step{&ops().get(name), nullptr, std::move(inputs), {}};
     step.params = step.op->make_params_by_name(attrs);
     std::vector<Tensor> in;
     for (int v : step.inputs) in.push_back(tensor(v));

@@ -200,7 +200,7 @@ class Fuser {
     }
     chain.num_inputs = chain.values.size();
     for (size_t i = begin; i < end; ++i) {
-      PointwiseChain::Step step{steps[i].op, steps[i].params, {}, {}};
+      PointwiseChain::Operation step{steps[i].op, steps[i].params, {}, {}};
       for (const Operand& o : steps[i].inputs)
         step.inputs.push_back(is_made(o.buffer, begin, i)
                                   ? made.at(o.buffer)

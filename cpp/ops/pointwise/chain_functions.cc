@@ -190,7 +190,8 @@ struct ClassName {
 
 }  // namespace
 
-std::optional<ChainFunction> find_chain_function(const PointwiseChain::Step& step, DType dtype) {
+std::optional<ChainFunction> find_chain_function(const PointwiseChain::Operation& step,
+                                                 DType dtype) {
   const Meaning* const meaning = meaning_of(*step.op);
   if (!meaning || step.outputs.size() != 1 || step.inputs.empty() || step.inputs.size() > 2)
     return std::nullopt;

@@ -22,7 +22,8 @@ struct ChainFunction {
   float p[2] = {0, 0};
 };
 // Returns what a step computes; nullopt if no function does.
-std::optional<ChainFunction> find_chain_function(const PointwiseChain::Step& step, DType dtype);
+std::optional<ChainFunction> find_chain_function(const PointwiseChain::Operation& step,
+                                                 DType dtype);
 // Returns the name of the functor's class in this namespace, "Add".
 std::string chain_functor(int number);
 

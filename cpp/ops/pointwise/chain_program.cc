@@ -49,7 +49,7 @@ class Compiler {
   }
 
   bool add(int s) {
-    const PointwiseChain::Step& from = chain_.steps[static_cast<size_t>(s)];
+    const PointwiseChain::Operation& from = chain_.steps[static_cast<size_t>(s)];
     const auto made = static_cast<size_t>(from.outputs[0]);
     const auto function = find_chain_function(from, chain_.values[made].dtype);
     if (!function || function->number >= kChainFunctions) return false;
@@ -67,7 +67,7 @@ class Compiler {
   }
 
   // The operand that is input `which` of the step, or its constant.
-  ChainOperand operand(const PointwiseChain::Step& from, int which, int s) const {
+  ChainOperand operand(const PointwiseChain::Operation& from, int which, int s) const {
     using Kind = ChainOperand::Kind;
     if (which == ChainFunction::kConstant) return {Kind::kConstant, 0};
     const auto v = static_cast<size_t>(from.inputs[static_cast<size_t>(which)]);

@@ -55,7 +55,7 @@ class Generator {
     find_accesses();
     const size_t pointwise_steps = chain_.steps.size() - (chain_.row_end ? 1 : 0);
     for (size_t s = 0; s < pointwise_steps; ++s) {
-      const PointwiseChain::Step& step = chain_.steps[s];
+      const PointwiseChain::Operation& step = chain_.steps[s];
       const auto f =
           find_chain_function(step, chain_.values[static_cast<size_t>(step.outputs.front())].dtype);
       if (!f) {
@@ -179,7 +179,7 @@ class Generator {
     }
   }
 
-  void add_step(const PointwiseChain::Step& step, const ChainFunction& f) {
+  void add_step(const PointwiseChain::Operation& step, const ChainFunction& f) {
     const int made = step.outputs.front();
     const auto term = [&](int which) {
       return which == ChainFunction::kConstant ? constant(f.p[0])
@@ -194,7 +194,8 @@ class Generator {
       const std::string low = constant(f.p[0]), high = constant(f.p[1]);
       before_ += str("  const float ", second, "[2] = {", low, ", ", high, "};\n");
     }
-    std::string value = str("Step<", chain_functor(f.number), ">::apply(", a, ", ", second, ")");
+    std::string value =
+        str("DeviceFunction<", chain_functor(f.number), ">::apply(", a, ", ", second, ")");
     const DType dtype = chain_.values[static_cast<size_t>(made)].dtype;
     if (dtype != DType::kFloat32) value = str("rounded<", type_name(dtype), ">(", value, ")");
     body_ +=
@@ -249,7 +250,7 @@ class Generator {
 
   std::string rows_text() const {
     using Kind = PointwiseChain::RowEnd::Kind;
-    const PointwiseChain::Step& last = chain_.steps.back();
+    const PointwiseChain::Operation& last = chain_.steps.back();
     const int made = last.outputs.front();
     const std::string& in = row_value_;
     const char* const type = type_name(chain_.values[static_cast<size_t>(made)].dtype);

@@ -26,7 +26,8 @@ class Chain {
  public:
   explicit Chain(PointwiseChain c) : chain_(std::move(c)) {
     for (const TensorSpec& v : chain_.values) count_ = std::max(count_, v.shape.size());
-    for (const PointwiseChain::Step& step : chain_.steps) kernels_.push_back(find_kernel(step));
+    for (const PointwiseChain::Operation& step : chain_.steps)
+      kernels_.push_back(find_kernel(step));
     place_values();
   }
 
@@ -47,7 +48,7 @@ class Chain {
 
   int threads() const { return count_ > pointwise::kParallelElements ? cpu_threads() : 1; }
 
-  KernelFn find_kernel(const PointwiseChain::Step& step) const {
+  KernelFn find_kernel(const PointwiseChain::Operation& step) const {
     std::vector<TensorSpec> in, out;
     for (int v : step.inputs) in.push_back(chain_.values[static_cast<size_t>(v)]);
     for (int v : step.outputs) out.push_back(chain_.values[static_cast<size_t>(v)]);
