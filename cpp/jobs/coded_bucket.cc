@@ -12,7 +12,8 @@
 namespace mxlite::jobs {
 namespace {
 
-constexpr size_t kChunk = 1024;  // values; a multiple of the values in a word
+constexpr size_t kChunk = 1024;  // values decoded at a time; a multiple of values_per_word of every
+                                 // compression type
 
 NDArrayRef zeros(int64_t count, DType dtype) {
   NDArrayRef array = NDArray::empty({Shape{count}, dtype}, Device{});
@@ -24,8 +25,8 @@ std::span<float> values_of(const NDArray& array) {
   return {static_cast<float*>(array.data()), static_cast<size_t>(array.size())};
 }
 
-// Decodes the words of all ranks and adds up the values, in the order of ranks. The words of rank r
-// begin at words + r * stride.
+// Decodes the values of all ranks and adds them in rank order. The coded words of rank r begin at
+// `words + r * stride`.
 void add_decoded(const store::Compression& how, const uint32_t* words, size_t stride, size_t ranks,
                  std::span<float> sum) {
   const auto per_word = static_cast<size_t>(store::values_per_word(how.type));

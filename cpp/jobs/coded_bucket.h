@@ -1,4 +1,4 @@
-// Buckets of gradients that are sent with few bits per value; see cpp/kvstore/store/compression.h.
+// Buckets of gradients that are sent in a few bits per value; see cpp/kvstore/store/compression.h.
 #pragma once
 #include <optional>
 #include <span>
@@ -11,33 +11,33 @@
 
 namespace mxlite::jobs {
 
-// Takes float32 gradients on the CPU; null gradients are skipped. Every rank receives the words of
-// all ranks and adds up their values itself.
+// Reduces float32 gradients on the CPU and skips null ones. Every rank receives the coded words of
+// all ranks and sums the decoded values itself.
 class CodedBucket {
  public:
   CodedBucket(std::span<const NDArrayRef> arrays, const std::string& type, double threshold);
 
-  // Returns whether the arrays have the shapes of the bucket, in float32 on the CPU.
+  // Returns whether the arrays have the shapes of the bucket and are float32 arrays on the CPU.
   bool fits(std::span<const NDArrayRef> arrays) const;
-  // Encodes arrays as words; residuals keep the rounding errors for the next call.
+  // Encodes the arrays as words and stores the rounding errors in `residuals` for the next call.
   void take(std::span<const NDArrayRef> arrays, std::span<const NDArrayRef> residuals);
-  // Sends the words of the parts first to last - 1 to all ranks of a process set.
+  // Sends the coded words of parts `first` to `last - 1` to all ranks of a process set.
   void reduce(size_t first, size_t last, const std::string& name, int32_t set,
               engine::Origin origin);
-  // Overwrites arrays with the sums of the words that were received last.
+  // Overwrites the arrays with the sums of the words received last.
   void give(std::span<const NDArrayRef> arrays);
 
  private:
-  // Words of all ranks for some parts: rank r's begin at r * stride.
+  // Coded words of all ranks for a range of parts. The words of rank r begin at `r * stride`.
   struct Received {
-    NDArrayRef words;  // null: none yet
+    NDArrayRef words;  // null before the first call of reduce
     size_t begin = 0, stride = 0, ranks = 0;
   };
 
   const store::Compression how_;
   std::vector<TensorSpec> specs_;
   std::optional<Bucket> words_;
-  std::vector<Received> received_;  // by part
+  std::vector<Received> received_;  // indexed by part
 };
 
 }  // namespace mxlite::jobs

@@ -9,7 +9,7 @@
 namespace mxlite::jobs {
 namespace {
 
-// Returns the array; throws if it is not on the device where the job's collectives take it.
+// Returns the array. Throws if the job cannot use the array's device in collectives.
 const NDArrayRef& usable(const NDArrayRef& array, const std::string& name, Job& job) {
   MX_CHECK(array->contiguous() && !array->is_traced() && !array->is_sparse(), name,
            ": a contiguous dense array expected");
@@ -33,7 +33,8 @@ std::vector<OperationRef> operations_of(const CollectiveCall& call, Job& job) {
   for (size_t i = 0; i < call.names.size(); ++i) {
     auto o = make_ref<Operation>();
     terms.name = call.names[i];
-    // New handles, because backward may give the caller's handles other memory before this runs.
+    // Copies the handle, because backward may assign other memory to the caller's handle before the
+    // task runs.
     if (i < call.inputs.size()) {
       o->input = usable(call.inputs[i], terms.name, job)->detached();
       terms.dtype = o->input->dtype();
@@ -76,12 +77,12 @@ std::string CollectiveTask::text() const {
 }
 
 void CollectiveTask::start() {
-  // If there is no memory for a result, release_operands tells the other ranks.
+  // If an output cannot be allocated, release_operands reports that to the other ranks.
   for (const auto& o : operations_)
     for (const NDArrayRef* array : {&o->input, &o->output})
       if (*array) (*array)->data();
   started_ = true;
-  // An ended job notifies this task during submit, which resets job_: keeps the job alive.
+  // Keeps the job alive: if the job has ended, submit notifies this task, which resets job_.
   const auto job = job_;
   for (const auto& o : operations_) o->owner = this;
   job->submit(std::move(operations_));
@@ -111,7 +112,7 @@ void CollectiveTask::release_operands() noexcept {
   job_.reset();
 }
 
-// Called if an input has failed and the task does not run: tells the other ranks not to wait.
+// Called instead of running the task if an input has failed. Tells the other ranks not to wait.
 void CollectiveTask::announce_failure() noexcept {
   std::exception_ptr cause;
   try {

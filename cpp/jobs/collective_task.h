@@ -11,7 +11,8 @@
 
 namespace mxlite::jobs {
 
-// Runs when its arrays are ready: submits its operations, and ends when all of them have ended.
+// An engine task that submits its operations when its arrays are ready and ends when all operations
+// have ended.
 class CollectiveTask final : public engine::DeferredTask, public OperationOwner {
  public:
   CollectiveTask(const char* name, engine::Origin origin, std::vector<OperationRef> operations,
@@ -21,8 +22,8 @@ class CollectiveTask final : public engine::DeferredTask, public OperationOwner 
   void describe(std::string& out) const override { out += text(); }
   void notify(size_t operations, std::exception_ptr error) override;
 
-  // Waits until all operations have ended; rethrows the first error. Needed if the operations
-  // allocate their outputs.
+  // Waits until all operations have ended and rethrows the first error. The caller must wait if the
+  // operations allocate their outputs.
   void wait();
 
  private:
@@ -44,23 +45,23 @@ IntrusivePtr<CollectiveTask> push(const char* name, engine::Origin origin,
                                   std::vector<OperationRef> operations, std::shared_ptr<Job> job,
                                   const engine::Access& access, size_t bytes = 0);
 
-// Arguments of a program's call of a collective, on one or several arrays.
+// Arguments of one call of a collective in a program, for one or several arrays.
 struct CollectiveCall {
   Request terms;         // shared by all arrays; name, dtype and shape differ
   bool ordered = false;  // all ranks make the call in the same order
   std::vector<std::string> names;
-  std::vector<NDArrayRef> inputs, outputs;  // no outputs: the operation allocates them
+  std::vector<NDArrayRef> inputs, outputs;  // if outputs is empty, the operation allocates them
 };
 // A collective that has been submitted, with its results once the task has ended.
 struct PendingCollective {
   std::vector<OperationRef> operations;
   IntrusivePtr<CollectiveTask> task;
 };
-// Pushes one task for all arrays, to the job that this process has joined.
+// Pushes one task for all arrays to the job that this process has joined.
 PendingCollective start(const CollectiveCall& call, engine::Origin origin);
 
-// Numbers an operation on a bucket as the next ordered call of its process set, and pushes the task
-// that runs the operation.
+// Gives an operation on a bucket the next number among the ordered calls of its process set, and
+// pushes the task that runs the operation.
 void start_bucket_call(OperationRef operation, const Request& terms, engine::Origin origin,
                        const engine::Access& access);
 

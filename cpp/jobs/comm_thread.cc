@@ -19,10 +19,11 @@
 namespace mxlite::jobs {
 namespace {
 
-// Affects the calling thread. Linux 6.12 and later run a thread with short slices as soon as it
-// wakes up; otherwise it waits until a computing thread has used its slice (milliseconds).
+// Makes the kernel run the calling thread soon after it wakes up. Linux 6.12 and later do so for
+// threads with short time slices; other threads wait some milliseconds until a computing thread has
+// used up its slice.
 void ask_for_prompt_wakeups() {
-  prctl(PR_SET_TIMERSLACK, 1000UL);  // ns by which a sleep may be late
+  prctl(PR_SET_TIMERSLACK, 1000UL);  // largest delay of a sleep in ns
   struct {                           // the kernel's sched_attr
     uint32_t size = 48, policy = SCHED_OTHER;
     uint64_t flags = 0;
@@ -33,10 +34,12 @@ void ask_for_prompt_wakeups() {
   static_assert(sizeof wanted == 48);
   if (sched_getscheduler(0) != SCHED_OTHER) return;
   wanted.nice = getpriority(PRIO_PROCESS, 0);
-  syscall(SYS_sched_setattr, 0, &wanted, 0);  // failure is harmless: it is only an optimization
+  syscall(SYS_sched_setattr, 0, &wanted, 0);  // a failure is ignored, because the setting only
+                                              // reduces latency
 }
 
-// Leaves the job and waits for the other ranks. Throws what a signal handler raises meanwhile.
+// Leaves the job and waits for the other ranks. Rethrows an exception that a signal handler raises
+// during the wait.
 void leave_in_order(Job& job) {
   using std::chrono::microseconds;
   const double limit = comm_timeout();
@@ -60,7 +63,7 @@ CommThread& CommThread::get() {
 void CommThread::post(std::function<void()> work) {
   std::lock_guard lock(mutex_);
   if (!thread_.joinable()) {
-    sigset_t all, before;  // signals go to the program's own threads
+    sigset_t all, before;  // other threads of the program handle signals
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     thread_ = std::thread([this] { thread_main(); });
@@ -136,7 +139,7 @@ void CommThread::stop(bool orderly) noexcept {
   try {
     if (orderly) leave_in_order(*job);
   } catch (const std::exception&) {
-    // The user has interrupted the wait: continues to stop the job.
+    // After the user has interrupted the wait, the job is still stopped.
   }
   job->request_stop();
   try {
@@ -165,12 +168,12 @@ void CommThread::rebuild(const RebuildRequest& request) {
 void CommThread::finalize() noexcept {
   if (engine::in_forked_child()) return;
   stop(/*orderly=*/true);
-  if (abandoned_) return quit();  // the thread may wait for others until its timeout
+  if (abandoned_) return quit();  // the thread may wait for other ranks until its timeout
   try {
     if (!mpi_plugin_loaded()) return quit();
-    // A bare communicator may have initialized MPI without this thread; MPI then ends here.
+    // MPI also ends here if a communicator without a job has initialized MPI.
     run_and_wait([this] {
-      // MPI_Finalize waits for all ranks, so it is left out if one is lost.
+      // MPI_Finalize waits for all ranks and would hang after a rank was lost.
       if (!rank_lost_) mpi_plugin().finalize();
     });
   } catch (const std::exception& e) {

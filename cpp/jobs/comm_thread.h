@@ -1,5 +1,5 @@
-// The `comm` thread: the only thread that communicates with other processes. It lives from init to
-// the end of the process.
+// The `comm` thread, which alone communicates with other processes. It runs from init until the
+// process ends.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -14,7 +14,7 @@
 
 namespace mxlite::jobs {
 
-// Part of errors that tells the user how a process joins its job.
+// End of error texts: tells the user how a process joins its job.
 inline constexpr const char* kHowToJoin =
     "call mxlite.parallel.mesh(...), create a dist_sync store, or call mxlite.horovod.init()";
 
@@ -22,22 +22,24 @@ class CommThread {
  public:
   static CommThread& get();  // leaked: static destructors may use it
 
-  // Collective: makes the world. Throws on failure; does nothing while a job runs.
+  // Starts the job; collective over its ranks. Throws on failure. Does nothing if a job runs.
   void start(const WorldRequest& request, const JobOptions& options, const MakeNegotiation& make);
   // Ends the job on all ranks; pending and later operations fail. Idempotent. If `orderly`, first
-  // waits until all ranks have left, one of them needs this rank, no operation has run for the
-  // timeout, or a signal handler raises; meanwhile others may use process sets without this rank.
+  // waits until all ranks have left, another rank needs this rank, no operation has run for the
+  // timeout, or a signal handler raises. During the wait, other ranks may use process sets that do
+  // not contain this rank.
   void stop(bool orderly = false) noexcept;
-  // Leaves the job, whether or not ranks were lost, and forms the job of the surviving ranks;
-  // collective over them. Call start afterwards.
+  // Leaves the job and forms a job of the surviving ranks; collective over them. Also works if no
+  // rank was lost. Call start afterwards.
   void rebuild(const RebuildRequest& request);
-  // Call at the end of the process: leaves the job in order, and ends MPI if mxlite initialized it
-  // and no rank is lost.
+  // Call at the end of the process. Leaves the job in order. Ends MPI if mxlite initialized MPI and
+  // no rank is lost.
   void finalize() noexcept;
   // Makes the pending operations of all ranks fail with `reason`.
   void abort(const std::string& reason) noexcept;
 
-  // Returns null before start and after stop. Another rank's shutdown may have ended the job.
+  // Returns the running job: null before start, after stop, and after another rank has ended the
+  // job.
   std::shared_ptr<Job> job();
   // Throws if there is no job.
   std::shared_ptr<Job> running_job();

@@ -102,7 +102,8 @@ class ShmControl final : public ControlChannel {
   int buffer_ = 0;
 };
 
-// For several hosts: begins a round in every cycle, because a rank cannot see another rank begin.
+// Control channel for several hosts. Begins a round in every cycle, because a rank cannot see that
+// another rank has begun one.
 class GatherControl final : public ControlChannel {
  public:
   GatherControl(std::unique_ptr<Communicator> group, double cycle_ms)
@@ -174,7 +175,8 @@ std::unique_ptr<ControlChannel> make_control(Communicator& world, double cycle_m
   if (world.rank() != 0) segment = shm::SharedSegment::open(name, world.size());
   MX_CHECK_KIND(segment, ErrorKind::kCommunicator, name.error);
   auto control = std::make_unique<ShmControl>(segment, world.rank());
-  world.barrier();  // all have joined, or the failure is known
+  world.barrier();  // after the barrier, all ranks have opened the segment or one has reported a
+                    // failure
   segment->unlink();
   return control;
 }

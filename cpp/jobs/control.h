@@ -12,11 +12,12 @@ class ControlChannel {
  public:
   virtual ~ControlChannel() = default;
 
-  // Begins a round with this rank's message. Then poll ready() and take the messages by rank.
+  // Begins a round with this rank's message. Afterwards, poll ready() until it returns true, then
+  // take() returns the messages by rank.
   virtual void post(std::vector<std::byte> message) = 0;
   virtual bool ready() = 0;
   virtual std::vector<std::vector<std::byte>> take() = 0;
-  // Returns whether this rank should begin a round without a message of its own.
+  // Returns whether this rank should begin a round although it has no message.
   virtual bool wanted() = 0;
   // Throws if a rank is lost or has failed.
   virtual void look() = 0;
@@ -28,15 +29,16 @@ class ControlChannel {
 
   // Returns whether ranks can wake each other, so that the two functions below have an effect.
   virtual bool rings_others() const { return false; }
-  // Any thread may call these two: the first says whether other ranks should ring this one when
-  // they write an input to a shared slot; the second rings a rank that has asked for that.
+  // Any thread may call these two functions. await_rings sets whether other ranks ring this rank
+  // when they write an input to a shared slot. ring_if_awaiting rings a rank that has set this.
   virtual void await_rings(bool) {}
   virtual void ring_if_awaiting(int) {}
 
   virtual void fail_all(const char* reason) noexcept = 0;
 };
 
-// Collective. Uses shared memory where all ranks have it, else all-gathers every `cycle_ms`.
+// Collective. Uses shared memory if all ranks are on one host; otherwise all-gathers the messages
+// every `cycle_ms`.
 std::unique_ptr<ControlChannel> make_control(Communicator& world, double cycle_ms);
 
 }  // namespace mxlite::jobs

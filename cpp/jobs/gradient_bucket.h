@@ -15,17 +15,18 @@ namespace mxlite::jobs {
 std::vector<Shape> shapes_of(std::span<const NDArrayRef> arrays);
 
 // Each position of the bucket is a part of its memory for one array; null arrays are skipped. An
-// array either lies in its part or is copied into it; the last array taken owns the part.
+// array either uses the memory of its part or is copied into it. The last array taken owns the
+// part.
 class GradientBucket {
  public:
-  // memory and sums: vectors of Bucket::elements_for(...) zeros that no task uses. They are the
-  // same vector if the sums overwrite the gradients.
+  // `memory` and `sums` are vectors of Bucket::elements_for(...) zeros that no task uses. They are
+  // the same vector if the sums overwrite the gradients.
   GradientBucket(std::span<const NDArrayRef> arrays, const NDArrayRef& memory,
                  const NDArrayRef& sums);
 
   // Returns whether the arrays have the shapes, dtypes and devices of the bucket.
   bool fits(std::span<const NDArrayRef> arrays) const;
-  // Moves arrays into their parts, and copies those that cannot be moved.
+  // Makes arrays use the memory of their parts, and copies arrays that cannot.
   void take(std::span<const NDArrayRef> arrays);
   // Sums the parts first to last - 1 over the ranks of a process set.
   void reduce(size_t first, size_t last, const std::string& name, int32_t set, double prescale,
@@ -33,7 +34,7 @@ class GradientBucket {
   // Sums the parts first to last - 1 of the buckets of several GPUs, one bucket for each.
   static void sum_on_devices(std::span<const GradientBucket* const> buckets, size_t first,
                              size_t last);
-  // Copies the sums to the arrays that do not lie in the bucket.
+  // Copies the sums to the arrays that do not use the memory of the bucket.
   void give(std::span<const NDArrayRef> arrays) const;
 
   const std::vector<NDArrayRef>& parts() const { return given_.parts(); }
@@ -42,8 +43,9 @@ class GradientBucket {
  private:
   Bucket given_;
   std::optional<Bucket> sums_;
-  std::vector<std::pair<TensorSpec, Device>> kinds_;  // arrays that fit have these
-  std::vector<NDArrayRef> owners_;                    // by part: the array that lies in it
+  std::vector<std::pair<TensorSpec, Device>> kinds_;  // shapes, dtypes and devices of arrays that
+                                                      // fit
+  std::vector<NDArrayRef> owners_;                    // by part: the array that uses its memory
 };
 
 }  // namespace mxlite::jobs

@@ -11,9 +11,9 @@
 namespace mxlite::jobs {
 namespace {
 
-constexpr int kSpins = 1000;  // polls before sleeping, while other ranks must answer
+constexpr int kSpins = 1000;  // number of polls before sleeping while other ranks must answer
 constexpr int kSpinsWhenShared = 20;
-// Pause between rounds while the program polls: each round then serves several tensors.
+// Pause in ms between rounds while the program polls, so that each round serves several tensors.
 constexpr double kBurstMs = 0.2;
 constexpr double kLook = 0.02;     // seconds of sleep while operations are pending
 constexpr double kIdleLook = 0.1;  // seconds of sleep otherwise
@@ -70,7 +70,7 @@ bool Job::step() {
   if (!round_open_) begin_round();
   bool ready = round_open_ && control_->ready();
   if (round_open_) {
-    // Spins only once per round, because the other ranks ring when they have arrived.
+    // Spins only once per round, because other ranks ring this rank when they begin the round.
     for (int i = spun_ ? spins_ : 0; i < spins_ && !ready; ++i) {
       _mm_pause();
       ready = control_->ready();
@@ -191,7 +191,7 @@ void Job::process() {
 
 void Job::add_set(int number, const std::vector<int>& ranks) {
   sets_.add(number, ranks);
-  // The sets made by the constructor get their slots later, when all have communicators.
+  // Process sets made by the constructor get slots later, after all of them have communicators.
   if (const ProcessSet* set = sets_.find_with_group(number); set && negotiation_)
     ordered_.slots().add_group(number, *set->group, ranks);
 }
@@ -203,8 +203,9 @@ void Job::remove_set(int number) {
 }
 
 void Job::submit(std::vector<OperationRef> operations) {
-  // Without slots if ranks have left, because they wait only while they see others negotiate, or if
-  // the timeline runs, because it shows only operations of the comm thread.
+  // Slots are not used after ranks have left, because ranks that leave wait only while they see
+  // negotiations. They are not used with a timeline, because it shows only operations of the comm
+  // thread.
   const bool uses_slots = operations.size() == 1 && operations[0]->number != 0 &&
                           !ranks_have_left_.load(std::memory_order_relaxed) && !timeline_.runs();
   if (uses_slots && ordered_.slots().take(operations[0])) {

@@ -1,4 +1,4 @@
-// Three ways in which a job ends: ranks shut it down, all ranks leave it, or a rank waits too long.
+// The ends of a job: ranks shut it down, all ranks leave it, or a rank waits too long.
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -18,7 +18,8 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// Returns a warning that lists, for each rank, the names that it has not announced for `seconds`.
+// Returns a warning that lists, for each rank, the operations that it has not announced for
+// `seconds`.
 std::string stall_warning(const std::vector<Stall>& stalls, double seconds) {
   std::map<int, std::vector<std::string>> by_rank;
   for (const Stall& stall : stalls)
@@ -49,7 +50,7 @@ void Job::request_stop() {
 void Job::request_leave() {
   std::lock_guard lock(mutex_);
   leave_requested_ = true;
-  last_operation_ = Clock::now();  // a rank that leaves waits from now on
+  last_operation_ = Clock::now();  // a rank that leaves starts to wait now
   control_->ring();
 }
 
@@ -139,7 +140,7 @@ void Job::end(const char* reason) noexcept {
   }
   ordered_.end(cause);
   negotiation_->end(cause);
-  // After an error in the middle of a step, some operations are only in fresh_.
+  // After an error within a step, some operations are only in fresh_.
   for (const auto* operations : {&inbox, &fresh_}) notify(*operations, cause);
   fresh_.clear();
 }

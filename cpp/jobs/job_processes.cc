@@ -20,7 +20,8 @@ CollectiveKind kind_of(Kind kind) {
   using enum CollectiveKind;
   constexpr std::array kKinds = {kAllReduce,     kReduce,   kBroadcast, kAllGather,
                                  kReduceScatter, kAllToAll, kMessage,   kMessage};
-  return kKinds.at(static_cast<size_t>(kind));  // kNone is never started
+  return kKinds.at(static_cast<size_t>(kind));  // `kind` is not kNone: operators without
+                                                // communication start no call
 }
 
 ReduceOp reduce_op_of(Reduction reduction) {
@@ -60,14 +61,15 @@ Request request_of(const collective::Terms& terms, const TensorSpec& spec,
   return request;
 }
 
-// Returns the call as an operation, with the next number of its channel.
+// Returns an operation for the call, with the next number of its channel.
 OperationRef operation_of(const CollectiveCall& call, const std::string& failure, Job& job) {
   const CallChannel channel = channel_of(call.terms, job.rank);
   Request request = request_of(call.terms, call.spec, channel, job);
   if (call.output) request.device = gpu_number(call.output->device());
   request.failure = failure;
   auto operation = make_ref<Operation>();
-  // New handles, because backward may give the caller's handles other memory before this runs.
+  // Copies the handle, because backward may assign other memory to the caller's handle before the
+  // operation runs.
   if (call.input) operation->input = call.input->detached();
   if (call.output) operation->output = call.output->detached();
   operation->asked = job.share(request);
@@ -78,7 +80,7 @@ OperationRef operation_of(const CollectiveCall& call, const std::string& failure
   return operation;
 }
 
-// A collective call that the task of a compiled graph makes.
+// A collective call made by the task of a compiled graph.
 class JobCall final : public collective::PendingCall, public OperationOwner {
  public:
   JobCall(RequestRef asked, std::shared_ptr<Job> job)
@@ -100,7 +102,7 @@ class JobCall final : public collective::PendingCall, public OperationOwner {
     operation_->output = std::move(output);
     operation_->owner = this;
     self_ = IntrusivePtr<JobCall>(this);
-    // Another thread may end the call and destroy this object during submit: keeps the job alive.
+    // Keeps the job alive: during submit, another thread may end the call and destroy this object.
     const auto job = std::move(job_);
     job->submit({std::move(operation_)});
   }
@@ -126,8 +128,8 @@ class JobCall final : public collective::PendingCall, public OperationOwner {
   std::shared_ptr<Job> job_;
   collective::CallOwner* owner_ = nullptr;
   size_t position_ = 0;
-  engine::TaskRef task_;        // the owner, until it is notified
-  IntrusivePtr<JobCall> self_;  // until then
+  engine::TaskRef task_;        // keeps the owner alive until it is notified
+  IntrusivePtr<JobCall> self_;  // keeps this object alive until the owner is notified
 };
 
 class PreparedJobCall final : public collective::PreparedCall {
@@ -161,8 +163,8 @@ class JobProcesses final : public collective::Processes {
     return {job->process_sets().members(process_set), job->rank};
   }
 
-  // A message from one rank to another runs as a collective of all ranks of the set. The other
-  // ranks do not know the array's device, so messages travel through host memory.
+  // A message between two ranks runs as a collective of all ranks of the set. Ranks that neither
+  // send nor receive do not know the array's device, so messages use host memory.
   Device place_of(Kind kind, DType dtype, Device device) const override {
     if (is_host_memory(device)) return device;
     if (kind == Kind::kSend || kind == Kind::kReceive) return {DeviceType::kPinned, 0};
@@ -177,7 +179,8 @@ class JobProcesses final : public collective::Processes {
     const size_t bytes = call.output->storage()->take_new_bytes();
     try {
       push(call.op, call.origin, std::move(operations), job, {reads, overwrites, {}}, bytes);
-    } catch (const std::bad_alloc&) {  // The call already has a number, so other ranks wait for it.
+    } catch (const std::bad_alloc&) {  // other ranks already wait for the call, because it has a
+                                       // number
       job->abort("memory ran out while a collective was started");
       throw;
     }
@@ -206,7 +209,7 @@ void provide_processes() {
     try {
       return SlotCalls::poll_current(idle);
     } catch (const std::bad_alloc&) {
-      return false;  // the comm thread polls the calls as well
+      return false;  // no harm: the comm thread polls the calls as well
     }
   });
 }

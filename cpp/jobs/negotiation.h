@@ -1,5 +1,5 @@
-// Interface of the protocol by which ranks agree on operations that they submit in any order. It
-// writes a part of each frame that ranks exchange in a round; ordered calls do not need it.
+// Interface of the protocol in which ranks agree on operations that they submit in any order. The
+// protocol writes a part of each frame that ranks exchange in a round. Ordered calls do not use it.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -22,14 +22,15 @@ struct Stall {
 class Negotiation {
  public:
   virtual ~Negotiation() = default;
-  // Takes an operation whose number is 0. Sets the reference to null once the operation is stored
-  // here or its owner is notified.
+  // Takes an operation whose number is 0. Resets the reference once the operation is stored here or
+  // its owner has been notified.
   virtual void take(OperationRef& operation) = 0;
   // Returns whether the next frame has operations to announce.
   virtual bool has_news() const = 0;
   virtual std::vector<std::byte> make_frame() = 0;
-  // Reads the frames of all ranks, in the order of ranks, and decides which operations run;
-  // carry_out runs them and returns whether there were any, including those of other ranks' sets.
+  // Reads the frames of all ranks, in rank order, and decides which operations run. carry_out runs
+  // them and returns whether there were any, including operations of process sets without this
+  // rank.
   virtual void read(const std::vector<std::vector<std::byte>>& frames) = 0;
   virtual bool carry_out() = 0;
   // Returns whether operations of this rank have not ended.

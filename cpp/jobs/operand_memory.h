@@ -6,13 +6,13 @@
 
 namespace mxlite::jobs {
 
-// The functions take effect in order with the collectives that use the memory.
+// Each function takes effect in order with the collectives that use the memory.
 class OperandMemory {
  public:
   virtual ~OperandMemory() = default;
   virtual void copy(void* to, const void* from, size_t bytes) = 0;
   virtual void clear(void* data, size_t bytes) = 0;
-  // Multiplies by a factor as scale_buffer does.
+  // Multiplies values by a factor like scale_buffer.
   virtual void scale(void* data, int64_t count, DType dtype, double factor) = 0;
   // Returns memory that is valid until the next call.
   virtual std::byte* buffer(size_t bytes) = 0;

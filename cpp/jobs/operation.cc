@@ -7,7 +7,7 @@
 namespace mxlite::jobs {
 namespace {
 
-constexpr size_t kMaxCause = 3000;  // bytes of a text that all ranks get
+constexpr size_t kMaxCause = 3000;  // maximum bytes of an error text that is sent to all ranks
 
 std::string text_of(const std::exception_ptr& failure) {
   try {

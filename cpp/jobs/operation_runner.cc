@@ -16,11 +16,11 @@ constexpr size_t kAlignment = 64;
 
 size_t padded(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// Seconds to wait for the heartbeat to name the lost rank, because NCCL may notice a loss earlier.
+// Seconds to wait until the heartbeat reports which rank is lost, because NCCL may fail earlier.
 constexpr double kGrace = 3;
 constexpr auto kPause = std::chrono::milliseconds(20);
 
-// Marks an activity on the timeline rows of all tensors of a response.
+// Marks an activity on the timeline for all tensors of a response.
 class Activity {
  public:
   Activity(Timeline& timeline, std::span<const OperationRef> operations, const std::string& name)
@@ -40,7 +40,7 @@ class Activity {
   bool runs_;
 };
 
-// Returns Horovod's name of the data transfer; empty if the timeline does not run.
+// Returns Horovod's name for the kind of transfer, or an empty text if no timeline runs.
 std::string transport_activity(const Timeline& timeline, const Carrier& carrier,
                                CollectiveKind kind) {
   if (!timeline.runs()) return {};
@@ -48,12 +48,12 @@ std::string transport_activity(const Timeline& timeline, const Carrier& carrier,
              kind == CollectiveKind::kBroadcast ? "BCAST" : activity_name(kind));
 }
 
-// Aborts the group. When this returns, none of the group's work uses its arrays any more.
+// Aborts the group. After the call, no work of the group uses its arrays.
 void end_gpu_work(DeviceCommunicator& gpus, const char* reason) noexcept {
   gpus.fail_all(reason);
   try {
     gpus.stream().synchronize();
-  } catch (const std::exception&) {  // A broken GPU does not use the arrays.
+  } catch (const std::exception&) {  // a GPU that reports an error no longer uses the arrays
   }
 }
 
@@ -344,13 +344,13 @@ void OperationRunner::run_blocks(Operation& o, const Carrier& carrier) {
 void OperationRunner::message(Operation* o, const Carrier& carrier, int from, int to) {
   const ProfileScope profile(collective_name(CollectiveKind::kMessage), ProfileKind::kComm);
   std::vector<size_t> send(static_cast<size_t>(carrier.group.size())), receive = send;
-  std::byte nothing{};  // ranks without data still need an address
+  std::byte nothing{};  // pointers must be valid even if a rank sends or receives nothing
   const void* input = &nothing;
   void* output = &nothing;
   if (o && carrier.group.rank() == from) {
     send[static_cast<size_t>(to)] = o->asked->bytes;
     input = o->input->data();
-    // The sender's output only marks that the message was sent; its values mean nothing.
+    // The sender's output only shows that the message was sent; its values have no meaning.
     carrier.memory.clear(o->output->data(), o->output->spec().bytes());
   } else if (o) {
     receive[static_cast<size_t>(from)] = o->asked->bytes;

@@ -1,5 +1,5 @@
-// Carries out operations: moves the arrays' bytes through a communicator. On a GPU the work is
-// submitted to the stream of an NCCL communicator.
+// Runs operations: moves the bytes of arrays through a communicator. For GPU arrays, submits the
+// work to the stream of an NCCL communicator.
 #pragma once
 #include <atomic>
 #include <map>
@@ -17,7 +17,7 @@
 
 namespace mxlite::jobs {
 
-// A communicator with the memory on which it works.
+// A communicator and the memory in which it works.
 struct Carrier {
   Communicator& group;
   OperandMemory& memory;
@@ -29,40 +29,42 @@ class OperationRunner {
   struct Counts {
     std::atomic<uint64_t> calls{0}, tensors{0}, bytes{0};
     std::atomic<uint64_t> nccl_tensors{0};   // number of `tensors` whose data went through NCCL
-    std::atomic<uint64_t> collective_ns{0};  // on GPUs: only the time to submit the work
+    std::atomic<uint64_t> collective_ns{0};  // for GPUs, includes only the time to submit the work
   };
 
   OperationRunner(const ProcessSets& sets, ControlChannel& control, Timeline& timeline)
       : sets_(sets), control_(control), timeline_(timeline) {}
   OperationRunner& operator=(OperationRunner&&) = delete;  // neither copied nor moved
 
-  // Carries out operations of one kind and one memory as one collective, and notifies their owners.
-  // requests: those of all members for the first operation. Throws if a rank is lost, after it has
-  // notified the owners.
+  // Runs operations of one kind and in one memory as a single collective, and notifies their
+  // owners. `requests` are those of all members for the first operation. If a rank is lost,
+  // notifies the owners and then throws.
   void run(std::vector<OperationRef>& operations, std::span<const Request> requests);
-  // Takes part in a message between two other ranks, which is a collective of the whole group.
+  // Takes part in a message between two other ranks, because a message is a collective of the whole
+  // group.
   void attend_message(const CallChannel& channel);
 
   void remove_set(int set) { gpu_groups_.erase(set); }
   bool gpus_busy() const;
   void look_at_gpus();  // throws if a rank is lost
   void fail_all(const char* reason) noexcept;
-  // Returns the GPU with which this process takes part in collectives of arrays on GPUs: the
-  // `index` of the first call. Any thread may call this.
+  // Returns the GPU that this process uses in collectives of GPU arrays, which is the `index` of
+  // the first call. Any thread may call this.
   int choose_gpu(int index);
   const Counts& counts() const { return counts_; }  // any thread may read them
 
  private:
   struct GpuGroup {
     std::unique_ptr<DeviceCommunicator> communicator;
-    std::string problem;  // reason why `communicator` is null
+    std::string problem;  // why `communicator` is null
   };
-  // Returns the NCCL communicator of a process set. The first call makes it and is collective over
-  // the set; if that fails, returns null, and `problem` has the same text on all ranks.
+  // Returns the NCCL communicator of a process set. The first call creates it and is collective
+  // over the set. On failure, returns null and sets `problem` to the same text on all ranks.
   DeviceCommunicator* gpu_group(int set, std::string& problem);
   void run_in(const Carrier& carrier, std::span<const OperationRef> operations,
               std::span<const Request> requests, std::span<const int> members);
-  // operation: null on ranks that neither send nor receive; from, to: positions in the group.
+  // `operation` is null on ranks that neither send nor receive. `from` and `to` are positions in
+  // the group.
   void message(Operation* operation, const Carrier& carrier, int from, int to);
   void all_reduce(Operation& operation, const Carrier& carrier);
   void all_reduce_fused(std::span<const OperationRef> operations, const Carrier& carrier);
@@ -71,13 +73,13 @@ class OperationRunner {
   void all_to_all(Operation& operation, std::span<const Request> requests, const Carrier& carrier);
   void reduce_scatter(Operation& operation, const Carrier& carrier);
   void reduce(Operation& operation, const Carrier& carrier, std::span<const int> members);
-  // Runs a call of a collective operator, which has a block of equal size for each rank.
+  // Runs a call of a collective operator, which sends and receives a block of equal size per rank.
   void run_blocks(Operation& operation, const Carrier& carrier);
 
   const ProcessSets& sets_;
   ControlChannel& control_;
   Timeline& timeline_;
-  std::map<int, GpuGroup> gpu_groups_;  // by process set; made when they are needed
+  std::map<int, GpuGroup> gpu_groups_;  // by process set; created on first use
   HostMemory host_memory_;
   std::atomic<int> gpu_{-1};  // index of the GPU that this process uses
   Counts counts_;

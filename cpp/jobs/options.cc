@@ -11,10 +11,10 @@ namespace mxlite::jobs {
 namespace {
 
 constexpr uint32_t kProtocol = 9;
-constexpr int64_t kFuseBelow = int64_t{512} << 10;  // bytes; in shared memory, copying larger
-                                                    // tensors costs more than it saves
+// Bytes; for larger tensors in shared memory, copying takes longer than a separate collective
+constexpr int64_t kFuseBelow = int64_t{512} << 10;
 
-// All ranks must use the same protocol, or a rank of another version would misread frames.
+// Checks that all ranks have one version, because frames of another version would be misread.
 void check_versions(const std::string& version, Communicator& ranks) {
   struct Version {
     uint32_t protocol = kProtocol;
@@ -30,7 +30,8 @@ void check_versions(const std::string& version, Communicator& ranks) {
                   ranks.rank(), " runs ", mine.build, ": all ranks need the same version");
 }
 
-// Ranks that made different process sets would wait for each other or mix up their arrays.
+// Checks that all ranks make the same process sets. Otherwise they would wait for each other or mix
+// up arrays.
 void check_process_sets(const std::vector<std::vector<int>>& sets, Communicator& ranks) {
   std::string mine;
   for (const auto& members : sets)

@@ -90,7 +90,8 @@ void OrderedRunner::refuse_later_calls(const Operation& call, std::span<const Re
   for (const Request& r : requests) count = std::max(count, r.later);
   Request request = call.request();
   for (int32_t i = 1; i <= count; ++i) {
-    request.later = count - i;  // another rank may give up the same graph run at this call
+    request.later = count - i;  // `later` of the refused call: another rank may give up the same
+                                // run of the graph at this call
     auto operation = make_ref<Operation>();
     operation->asked = make_ref<const SharedRequest>(request);
     operation->channel = call.channel;
@@ -140,8 +141,8 @@ void OrderedRunner::withdraw(std::span<const OperationRef> completed) {
   }
 }
 
-// A call stays in announced_ until its owner is notified, so that after an error the end of the job
-// notifies the rest. Every rank takes the calls of its process sets in the same order.
+// A call stays in announced_ until its owner is notified, so that if an error occurs, the job's end
+// notifies the remaining owners. All ranks run the calls of a process set in the same order.
 bool OrderedRunner::carry_out() {
   // Fuses small all-reduces of one type; the fused call runs when its bucket is full.
   struct Bucket {
@@ -153,9 +154,9 @@ bool OrderedRunner::carry_out() {
   const std::vector<OrderedCalls::Due> due_calls = calls_.take_due();
   for (const OrderedCalls::Due& due : due_calls) {
     const ProcessSet* const set = sets_.find_with_group(due.channel.set);
-    if (!set) continue;  // this rank is no member
+    if (!set) continue;  // this rank is not in the process set
     const auto found = announced_.find({due.channel, due.number});
-    if (found == announced_.end()) {  // the call is a message between other ranks
+    if (found == announced_.end()) {  // a message between two other ranks
       if (due.same && due.failed.empty())
         runner_.attend_message(due.channel);
       else
@@ -211,7 +212,7 @@ void OrderedRunner::run_call(std::vector<OperationRef>& operations) {
   }
 }
 
-// Collective: collects each member's request for the call.
+// Collective: collects the requests of all members for the call.
 std::vector<Request> OrderedRunner::requests_of_all(const Request& mine, Communicator& group) {
   group.describe(mine.name);
   FrameWriter writer;
@@ -289,13 +290,14 @@ std::vector<Stall> OrderedRunner::stalls(double longer_than) const {
   return found;
 }
 
-// Returns whether a call waits for a rank that has left, in this round and in the one before. One
-// round is not enough: the rank may have written its input to a slot before it announced the call.
-// The second round removes such a call: the other ranks have withdrawn it if it was complete, and
-// otherwise the rank that has left announces it, because it saw it announced in the first round.
+// Returns whether a call has waited for a rank that has left in this round and the one before. One
+// round is not enough, because the rank may have written its input to a slot before it announced
+// the call. By the second round, such a call no longer waits: if it was complete, the other ranks
+// have withdrawn it; otherwise the rank that left has announced it, because it read the
+// announcement in the first round.
 bool OrderedRunner::lacks(const std::vector<int>& left) {
   std::set<Place> lack_left;
-  for (const OrderedCalls::AwaitedCall& call : calls_.waiting(-1))  // -1: calls of any age
+  for (const OrderedCalls::AwaitedCall& call : calls_.waiting(-1))  // any age
     if (have_common_rank(call.missing, left)) lack_left.insert({call.channel, call.number});
   lack_left.swap(lacks_left_);
   return std::any_of(lack_left.begin(), lack_left.end(),
@@ -308,7 +310,7 @@ void OrderedRunner::end(const std::exception_ptr& cause) noexcept {
     ended_ = true;
     given_up_ended_.notify_all();
   }
-  slots_->close(cause);  // before the others, because announced calls may be complete in slots
+  slots_->close(cause);  // before announced_, because announced calls may be complete in slots
   for (const auto& [place, operation] : announced_) notify({&operation, 1}, cause);
   announced_.clear();
 }

@@ -22,36 +22,37 @@ class OrderedRunner {
  public:
   OrderedRunner(const ProcessSets& sets, OperationRunner& runner, const JobSettings& settings);
 
-  // Any thread may call these.
-  // Reserves numbers for `count` calls that all ranks make in the same order and returns the first
-  // number; the operations may then be submitted in any order. Each channel counts its calls
-  // separately.
+  // Reserves numbers for `count` calls that all ranks make in the same order, and returns the first
+  // number. The operations may then be submitted in any order. Each channel counts its calls
+  // separately. Any thread may call these functions.
   uint64_t number_calls(size_t count, const CallChannel& channel = {});
-  // Reserves the number of a call whose request has later = kGivenUp. This rank does not know how
-  // many calls the graph still makes, so number_calls waits until all ranks have made this call.
+  // Reserves the number of a call whose request has `later = kGivenUp`. This rank does not know how
+  // many more calls the other ranks make in this run of the graph, so number_calls waits until all
+  // ranks have made this call.
   uint64_t number_given_up_call(const CallChannel& channel);
   SlotCalls& slots() const { return *slots_; }
 
-  // The functions below are for the comm thread only.
-  // Collective over all ranks: gives slots to all process sets. Call when all communicators exist,
-  // because they need the shared memory and slots are optional.
+  // The functions below are for the comm thread only. add_slots is collective over all ranks and
+  // gives slots to all process sets. Call it when all communicators exist: they need shared memory,
+  // and slots are optional.
   void add_slots(ControlChannel& control, bool cores_for_all);
-  void remove_set(int set);  // ends its calls
-  // Sets the reference to null once the operation is stored here or its owner is notified.
+  void remove_set(int set);  // ends the calls of the set
+  // Resets the reference once the operation is stored here or its owner has been notified.
   void announce(OperationRef& operation);
-  void attend_slots();  // completes calls, and announces those that have waited too long
+  void attend_slots();  // completes calls and announces those that have waited too long
   bool has_news() const { return calls_.has_news(); }
   void write(FrameWriter& frame) { calls_.write(frame); }
   void read(int rank, FrameReader& frame) { calls_.read(rank, frame); }
-  // Runs calls that are due; returns whether there were any, including calls of other ranks' sets.
+  // Runs calls that are due. Returns whether there were any, including calls of process sets
+  // without this rank.
   bool carry_out();
-  // Returns whether calls of this rank have been announced and have not ended.
+  // Returns whether announced calls of this rank are pending.
   bool is_busy() const { return !announced_.empty(); }
-  // Returns whether calls of any rank have been announced and have not ended.
+  // Returns whether announced calls of any rank are pending.
   bool has_waiting() const { return calls_.has_waiting(); }
   std::vector<Stall> stalls(double longer_than) const;
-  // Call once per round. Returns whether a call has waited for a rank of `left` in two rounds in a
-  // row. Between these two rounds, may_lack_left returns true.
+  // Returns whether a call has waited for a rank of `left` in two rounds in a row. Call once per
+  // round. Between these two rounds, may_lack_left returns true.
   bool lacks(const std::vector<int>& left);
   bool may_lack_left() const { return !lacks_left_.empty(); }
   // Notifies the owners of all calls.
@@ -64,8 +65,8 @@ class OrderedRunner {
   void run_call(std::vector<OperationRef>& operations);
   std::vector<Request> requests_of_all(const Request& mine, Communicator& group);
   std::string difference(const Operation& call);
-  // A rank gave up the run of a graph at `call`: refuses the calls that the other ranks make later
-  // in this run.
+  // Refuses the calls that other ranks make later in a run of a graph that a rank gave up at
+  // `call`.
   void refuse_later_calls(const Operation& call, std::span<const Request> requests);
   void end_given_up(const std::unique_lock<std::mutex>& lock);
 
@@ -75,12 +76,13 @@ class OrderedRunner {
   OrderedCalls calls_;
   const std::shared_ptr<SlotCalls> slots_ = std::make_shared<SlotCalls>();
   std::map<Place, OperationRef> announced_;
-  // Calls that waited for a rank that has left when lacks was last called; the same on all ranks.
+  // Calls that waited for a rank that had left when lacks was last called; equal on all ranks.
   std::set<Place> lacks_left_;
 
-  std::atomic<uint64_t> next_call_{1};  // in the channel of all ranks
+  std::atomic<uint64_t> next_call_{1};  // number of the next call in the channel of all ranks
   std::mutex mutex_;
-  std::map<CallChannel, uint64_t> calls_made_;  // in other channels; guarded by mutex_
+  std::map<CallChannel, uint64_t> calls_made_;  // number of calls in each other channel; guarded by
+                                                // mutex_
   // Channels whose last call was numbered by number_given_up_call and has not ended.
   std::set<CallChannel> given_up_;          // guarded by mutex_
   std::atomic<bool> any_given_up_{false};   // whether given_up_ has entries

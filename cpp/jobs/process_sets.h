@@ -1,5 +1,5 @@
-// The process sets of a job, numbered from 0 (all ranks), and the communicators of those sets to
-// which this rank belongs.
+// The process sets of a job, numbered from 0 (all ranks), and the communicators of the sets that
+// contain this rank.
 #pragma once
 #include <map>
 #include <memory>
@@ -12,23 +12,25 @@
 namespace mxlite::jobs {
 
 struct ProcessSet {
-  std::vector<int> ranks;               // in the job
-  std::unique_ptr<Communicator> group;  // null: this rank is no member
+  std::vector<int> ranks;               // rank numbers of the job
+  std::unique_ptr<Communicator> group;  // null if this rank is not a member
 
-  int place_of(int rank) const;  // index in `ranks`, which must contain the rank
+  int place_of(int rank) const;  // returns the index in `ranks`, which must contain the rank
 };
 
 class ProcessSets {
  public:
-  explicit ProcessSets(std::unique_ptr<Communicator> all);  // the communicator of set 0
+  explicit ProcessSets(std::unique_ptr<Communicator> all);  // takes the communicator of set 0
 
-  // Any thread may call this; throws a value error if there is no such set.
+  // Returns the ranks of a process set. Throws a value error if there is no such set. Any thread
+  // may call this.
   std::vector<int> members(int set) const;
 
   // The functions below are for the comm thread only.
   const std::map<int, ProcessSet>& by_number() const { return sets_; }
-  const ProcessSet* find(int set) const;             // null if there is none
-  const ProcessSet* find_with_group(int set) const;  // null also if this rank is no member
+  const ProcessSet* find(int set) const;             // returns null if there is no such set
+  const ProcessSet* find_with_group(int set) const;  // also returns null if this rank is not a
+                                                     // member
   Communicator& group(int set) const { return *sets_.at(set).group; }
   // Collective over all ranks of the job.
   void add(int number, const std::vector<int>& ranks);
@@ -40,6 +42,6 @@ class ProcessSets {
 };
 
 bool have_common_rank(const std::vector<int>& a, const std::vector<int>& b);
-std::string ranks_text(const std::vector<int>& ranks);  // "rank 1", "ranks 0, 2"
+std::string ranks_text(const std::vector<int>& ranks);  // returns "rank 1" or "ranks 0, 2"
 
 }  // namespace mxlite::jobs

@@ -22,7 +22,7 @@ std::string activity_name(CollectiveKind kind) {
 }
 
 int64_t Request::elements() const {
-  uint64_t n = 1;  // unsigned: a damaged frame may overflow it
+  uint64_t n = 1;  // unsigned, because a damaged frame may cause overflow
   for (const int64_t d : shape) n *= static_cast<uint64_t>(d);
   return static_cast<int64_t>(n);
 }
@@ -40,7 +40,7 @@ const std::string& Request::key() const {
 }
 
 SharedRequest::SharedRequest(Request request) : terms(std::move(request)), bytes(terms.bytes()) {
-  terms.key();  // computed before other threads see it
+  terms.key();  // computes the key before other threads can access the object
 }
 
 std::string shape_text(std::span<const int64_t> shape) {

@@ -21,45 +21,47 @@ enum class CollectiveKind : uint8_t {
   kBarrier,
   kAddSet,
   kRemoveSet,
-  kReduce,   // the sum for the root, zeros for the other ranks
-  kMessage,  // from one rank to another
+  kReduce,   // the root gets the sum, other ranks get zeros
+  kMessage,  // one rank sends, another receives
 };
 inline constexpr size_t kNumCollectiveKinds = 10;
 const char* collective_name(CollectiveKind kind);  // "allreduce"
 std::string activity_name(CollectiveKind kind);    // "ALLREDUCE"
 
-// Value of Request::later if this rank has given up the run of a graph.
+// Value of Request::later if this rank has given up a run of a graph.
 inline constexpr int32_t kGivenUp = -1;
 
-// All ranks of the set use the same name. validate() checks what must be equal among them.
+// All ranks of the set use the same name. mismatch() checks that the other terms are compatible.
 struct Request {
   std::string name;
   CollectiveKind kind = CollectiveKind::kAllReduce;
   DType dtype = DType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
   int32_t set = 0;
-  int32_t root = 0;     // rank in the job
-  int32_t device = -1;  // number of the GPU if the array travels through NCCL, else -1
+  int32_t root = 0;     // rank number in the job
+  int32_t device = -1;  // GPU number if NCCL transfers the array, else -1
   double prescale = 1, postscale = 1;
   std::vector<int64_t> shape;
-  // all_to_all: rows for each rank; add_set: its ranks; message: source and destination
+  // Rows for each rank (all_to_all), ranks of the set (add_set), or source and destination
+  // (message).
   std::vector<int64_t> splits;
   // Set for a call of a collective operator, whose name contains its parameters: all ranks have the
   // same shape, the caller provides the output, and the blocks of the ranks lie one after another.
   bool same_shapes = false;
-  std::string group;  // name of a group of tensors that start together or not at all
+  std::string group;  // tensors with the same group name start together or all fail
   int32_t group_size = 0;
-  std::string failure;  // not empty: this rank cannot take part, for this reason
-  // Number of calls that this run of a graph makes in the same channel after this one. kGivenUp:
-  // this rank has failed and makes none of them. Ranks may have different values.
+  std::string failure;  // if not empty, the reason why this rank cannot take part
+  // Number of calls that this run of a graph makes in the same channel after this one. kGivenUp if
+  // this rank has failed and makes none of them. May differ among ranks.
   int32_t later = 0;
-  int32_t priority = 0;  // for this rank only; not sent
+  int32_t priority = 0;  // valid for this rank only; not sent
 
   int64_t elements() const;
   size_t bytes() const { return static_cast<size_t>(elements()) * dtype_size(dtype); }
-  // Compares everything but name and priority.
+  // Compares all fields except name and priority.
   bool same_terms(const Request& other) const;
-  // Returns a text of set and name that identifies the operation. The first call computes it.
+  // Returns a text of process set and name that identifies the operation. The first call computes
+  // it.
   const std::string& key() const;
 
  private:
@@ -73,8 +75,8 @@ inline constexpr uint32_t kNoNumber = UINT32_MAX;
 struct SharedRequest : RefCounted {
   explicit SharedRequest(Request request);
 
-  // The negotiating thread's hint: the position of the name in its cache. Has a cache line of its
-  // own, because other threads write the reference count.
+  // The negotiating thread stores the position of the name in its cache here. Has its own cache
+  // line, because other threads write the reference count.
   alignas(64) mutable uint32_t number = kNoNumber;
   const Request terms;
   const size_t bytes;
@@ -91,8 +93,8 @@ inline constexpr const char* kNegotiationFrame = "a frame of the negotiation";
 
 std::string shape_text(std::span<const int64_t> shape);
 
-// Returns a hash of the terms on which all ranks must agree for one call; the rows of an allgather,
-// the number of the GPU and a failure may differ.
+// Returns a hash of the terms that must be equal on all ranks. Rows of an allgather, GPU numbers
+// and failures may differ and are left out.
 uint64_t call_hash(const Request& request);
 
 // Appends a request to a frame.
@@ -101,7 +103,7 @@ void write_request(FrameWriter& frame, const Request& request);
 Request read_request(FrameReader& frame);
 
 // Compares the requests of all ranks for one operation; requests[i] is from rank members[i].
-// Returns "" if they fit together, else an error text with the ranks, the tensor and both values.
+// Returns "" if they are compatible, else an error text with the ranks, the tensor and both values.
 std::string mismatch(std::span<const Request> requests, std::span<const int> members);
 
 }  // namespace mxlite::jobs

@@ -3,7 +3,7 @@
 namespace mxlite::jobs {
 namespace {
 
-// Names that contain a counter never repeat, so the table is cleared when it has grown large.
+// Limits the size of the table, because names that contain a counter never repeat.
 constexpr size_t kMostNames = 16384;
 
 }  // namespace

@@ -18,10 +18,10 @@ using std::chrono::milliseconds;
 
 constexpr auto kSpin = microseconds(50);
 constexpr auto kSpinWhenShared =
-    microseconds(2);  // more ranks than cores: a peer may need this core
+    microseconds(2);  // shorter with more ranks than cores, because another rank may need this core
 constexpr auto kAnnounceAfter = milliseconds(20);
-constexpr size_t kFirstRoom = 16;  // calls for which the first one reserves memory
-constexpr int kPolls = 16;         // checks in one call of poll, about a microsecond in all
+constexpr size_t kFirstRoom = 16;  // number of calls for which the first call reserves memory
+constexpr int kPolls = 16;         // checks per call of poll; they take about a microsecond
 
 // Leaked: a worker may poll while the process ends.
 struct Current {
@@ -52,7 +52,7 @@ bool has_slots(CollectiveKind kind) {
 }
 
 // Computes this rank's result; may change the pointers in `inputs`. `place` and `root` are the
-// positions of this rank and of the root in the process set.
+// indices of this rank and of the root in the process set.
 void compute(const Request& request, std::span<const void*> inputs, size_t place, size_t root,
              void* output) {
   const int64_t count = request.elements();
@@ -98,7 +98,8 @@ void SlotCalls::set_current(const std::shared_ptr<SlotCalls>& calls) {
 
 bool SlotCalls::poll_current(bool idle) {
   if (all_waiting_.load(std::memory_order_relaxed) == 0) return false;
-  // The calls belong to the parent process, whose threads may have held the locks when it forked.
+  // In a forked child, the calls belong to the parent, whose threads may have held the locks during
+  // the fork.
   if (engine::in_forked_child()) return false;
   std::shared_ptr<SlotCalls> calls;
   {
@@ -127,7 +128,7 @@ SlotCalls::Removed SlotCalls::remove_group(int set) {
   std::vector<OperationRef> done;
   {
     const std::unique_lock lock(mutex_);
-    removed.incomplete.reserve(list_.size());  // nothing below may fail
+    removed.incomplete.reserve(list_.size());  // the code below must not fail
     complete(lock, /*announced_too=*/true, done, &removed.announced);
     std::erase_if(list_, [&](WaitingOperation& one) {
       if (one.operation->channel.set != set) return false;
@@ -149,7 +150,8 @@ void SlotCalls::close(const std::exception_ptr& cause) noexcept {
     try {
       complete(lock, /*announced_too=*/true, done, &announced);
     } catch (const std::bad_alloc&) {
-      // Nothing has been completed: the owners of complete calls get the cause as well.
+      // If completing fails, no call has been completed, so the owners of complete calls get the
+      // cause as well.
     }
     left.swap(list_);
     list_has_changed(lock);
@@ -174,7 +176,7 @@ bool SlotCalls::take(const OperationRef& operation) {
     if (found == groups_.end() || !suits(*operation, *found->second.slots)) return false;
     Group& group = found->second;
     const uint64_t hash = operation->asked->hash();
-    // Reserves memory now, because the call must not fail after the slots show its input.
+    // Reserves memory first, because the call must not fail after its input is visible in a slot.
     if (list_.size() == list_.capacity()) list_.reserve(std::max(kFirstRoom, 2 * list_.size()));
     done.reserve(list_.size() + 1);
     if (!group.slots->show(operation->number, hash, operation->input->data(),
@@ -185,7 +187,8 @@ bool SlotCalls::take(const OperationRef& operation) {
     const Clock::time_point now = Clock::now();
     list_.push_back({operation, &group, now, false});
     list_has_changed(lock);
-    // The comm thread must check the calls more often from now on: ends its long sleep.
+    // Ends the comm thread's long sleep, because it must check calls more often from the first call
+    // on.
     if (!used()) {
       used_.store(true);
       control_->ring();
@@ -201,7 +204,7 @@ bool SlotCalls::take(const OperationRef& operation) {
 void SlotCalls::complete(const std::unique_lock<std::mutex>& lock, bool announced_too,
                          std::vector<OperationRef>& done,
                          std::vector<OperationRef>* done_announced) {
-  done.reserve(list_.size());  // nothing below may fail
+  done.reserve(list_.size());  // the code below must not fail
   if (done_announced) done_announced->reserve(list_.size());
   std::erase_if(list_, [&](WaitingOperation& one) {
     if (one.announced && !announced_too) return false;
@@ -253,8 +256,8 @@ void SlotCalls::ask_for_rings(const std::unique_lock<std::mutex>&, bool ask) {
   asks_for_rings_ = ask;
 }
 
-// Asks for rings first and then checks the slots: so either this rank sees another rank's input, or
-// the other rank sees that it must ring.
+// Asks for rings before it checks the slots, so that either this rank sees the other's input or the
+// other sees that it must ring.
 void SlotCalls::leave_to_comm_thread(const std::unique_lock<std::mutex>& lock,
                                      std::vector<OperationRef>& done) {
   ask_for_rings(lock, !list_.empty());
@@ -282,7 +285,7 @@ bool SlotCalls::poll(bool idle) {
     std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock.owns_lock()) {
       if (!idle) return false;
-      lock.lock();  // sleeps: the thread that holds the lock may need this core
+      lock.lock();  // sleeps, because the thread that holds the lock may need this core
     }
     for (int i = 0; i < (idle ? kPolls : 1) && done.empty(); ++i) {
       if (i > 0) _mm_pause();
@@ -319,7 +322,9 @@ std::vector<OperationRef> SlotCalls::take_overdue(
     const Operation& operation = *one.operation;
     const shm::SlotRing::State state =
         one.group->slots->state(operation.number, operation.asked->hash());
-    if (state == shm::SlotRing::State::kComplete) continue;  // must not be announced
+    if (state == shm::SlotRing::State::kComplete)
+      continue;  // a complete call must not be
+                 // announced
     if (state == shm::SlotRing::State::kIncomplete && now - one.since < kAnnounceAfter &&
         !is_announced(operation))
       continue;

@@ -1,6 +1,5 @@
-// Calls on small arrays that the thread which finds them ready carries out itself, without the comm
-// thread and without a negotiation. Note [Slot calls] says why this cannot deadlock and why all
-// ranks come to the same results.
+// Runs calls on small arrays on the thread that finds them ready, without the comm thread or a
+// negotiation. Note [Slot calls] explains why ranks cannot deadlock and get equal results.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -35,52 +34,55 @@ namespace mxlite::jobs {
 // input. While the worker runs a long task, only the comm thread checks, every 20 ms.
 class SlotCalls {
  public:
-  // `control` must outlive this object. If its ranks cannot ring each other, take returns false.
+  // `control` must outlive this object. If its ranks cannot ring each other, take always returns
+  // false.
   void connect(ControlChannel& control, bool cores_for_all);
-  // Collective over the group, on the comm thread. `ranks`: its members in the job. If there is no
-  // memory for the slots, take returns false for the group's calls.
+  // Gives slots to a process set. Collective over the group, on the comm thread. `ranks` are its
+  // members in the job. If no memory for slots is available, take returns false for the group's
+  // calls.
   void add_group(int set, Communicator& group, const std::vector<int>& ranks);
   struct Removed {
-    std::vector<OperationRef> announced;   // completed calls of any set that were announced
-    std::vector<OperationRef> incomplete;  // calls of the removed set
+    std::vector<OperationRef> announced;   // complete calls of any set that had been announced
+    std::vector<OperationRef> incomplete;  // incomplete calls of the removed set
   };
-  // Completes calls, and then removes the incomplete calls of the process set from the list; take
-  // returns false for later ones. No other thread can complete a call in between.
+  // Completes calls, then removes the incomplete calls of the process set. For later calls of the
+  // set, take returns false. No other thread completes a call during this function.
   Removed remove_group(int set);
-  // Completes calls, because other ranks may have completed them already, and notifies the owners
-  // of incomplete ones with `cause`. Afterwards take returns false.
+  // Completes calls that other ranks may already have completed, and notifies the owners of
+  // incomplete calls with `cause`. Afterwards take returns false.
   void close(const std::exception_ptr& cause) noexcept;
 
-  // Any thread. Runs the call now, or stores it until it is complete; then notifies its owner.
-  // Returns false without any effect if the call must be announced.
+  // Runs the call now or stores it until it is complete, then notifies its owner. Returns false
+  // without any effect if the call must be announced. Any thread may call this.
   bool take(const OperationRef& operation);
-  // Any thread: completes calls. If `idle`, the caller has nothing else to do and should call again
-  // while this returns true.
+  // Completes calls. `idle` means that the caller has no other work and repeats the call while this
+  // returns true. Any thread may call this.
   bool poll(bool idle);
-  // Polls for at most kSpin, for a thread that will not poll again.
+  // Polls for at most kSpin, for threads that do not poll regularly.
   void poll_briefly();
   // Returns whether calls are incomplete.
   bool waiting() const { return waiting_.load(std::memory_order_relaxed) > 0; }
-  // Returns whether there has been a call. Calls do not wake the comm thread, so after the first
-  // one it must check often.
+  // Returns whether any call has been made. Calls do not wake the comm thread, so it must check
+  // often after the first call.
   bool used() const { return used_.load(std::memory_order_relaxed); }
-  // Makes `poll_current` poll this object while it exists. A worker that polls keeps only this
-  // object alive and not the job, whose communicators must be destroyed on the comm thread; after
-  // close this object does not use the job.
+  // Makes `poll_current` poll this object while it exists. A polling worker keeps only this object
+  // alive, not the job, because the job's communicators must be destroyed on the comm thread. After
+  // close, this object does not use the job.
   static void set_current(const std::shared_ptr<SlotCalls>& calls);
   static bool poll_current(bool idle);
 
-  // The functions below are for the comm thread only.
-  // If `wake`, a call that stays incomplete wakes the comm thread at once. Needed while some ranks
-  // have announced a call and others have not, because the latter may have to announce it, too.
+  // The functions below are for the comm thread only. With `wake`, each call that stays incomplete
+  // wakes the comm thread at once. Needed while some ranks have announced a call and others may
+  // have to announce it, too.
   void wake_for_calls(bool wake) { wakes_.store(wake); }
   // Completes calls; returns those that were announced.
   std::vector<OperationRef> complete_all();
-  // Returns the calls that must be announced now. `is_announced`: whether other ranks announced it.
+  // Returns the calls that must be announced now. `is_announced` returns whether other ranks have
+  // announced a call.
   std::vector<OperationRef> take_overdue(const std::function<bool(const Operation&)>& is_announced);
-  // Removes a call that the negotiation carries out or has refused.
+  // Removes a call that the negotiation runs or has refused.
   void drop(const Operation& operation);
-  // Call when a call of this channel has ended in the negotiation.
+  // Reports that the negotiation has ended a call of this channel.
   void finish(const CallChannel& channel, uint64_t number);
 
   struct Counts {
@@ -91,7 +93,7 @@ class SlotCalls {
  private:
   struct Group {
     std::unique_ptr<shm::SlotRing> slots;
-    std::vector<int> ranks;  // in the job
+    std::vector<int> ranks;  // rank numbers of the job
   };
   struct WaitingOperation {
     OperationRef operation;
@@ -100,8 +102,8 @@ class SlotCalls {
     bool announced = false;
   };
   static bool suits(const Operation& operation, const shm::SlotRing& slots);
-  // The lock arguments show that mutex_ is held. Computes the results of complete calls and moves
-  // the calls from list_ to `done` or, if they were announced, to `done_announced`.
+  // Computes the results of complete calls. Moves the calls from list_ to `done` or, if they were
+  // announced, to `done_announced`. The `lock` argument shows that mutex_ is held.
   void complete(const std::unique_lock<std::mutex>& lock, bool announced_too,
                 std::vector<OperationRef>& done, std::vector<OperationRef>* done_announced);
   void carry_out(Operation& operation, Group& group);
@@ -116,12 +118,12 @@ class SlotCalls {
   std::atomic<size_t> waiting_{0};                    // size of list_
   std::atomic<bool> used_{false}, wakes_{false};
   std::mutex mutex_;
-  std::map<int, Group> groups_;  // by process set; this and all below: guarded by mutex_
+  std::map<int, Group> groups_;  // by process set; guarded by mutex_, like all members below
   std::vector<WaitingOperation> list_;
-  std::vector<const void*> inputs_;  // kept to reuse its memory
+  std::vector<const void*> inputs_;  // member only to reuse its memory
   Clock::time_point spin_until_{};
   bool asks_for_rings_ = false;
-  bool differs_ = false;  // another rank has shown a different call than list_
+  bool differs_ = false;  // another rank has shown a call that is not in list_
   Counts counts_;
 };
 

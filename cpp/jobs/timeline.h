@@ -1,4 +1,4 @@
-// Writes a trace of named collectives in the format of chrome://tracing: a row for each tensor.
+// Writes a trace of named collectives in the format of chrome://tracing, with a row per tensor.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -18,7 +18,7 @@ class Timeline {
 
   void begin(const std::string& tensor, const std::string& activity);
   void end(const std::string& tensor);
-  // Puts a mark on the tensor's row.
+  // Marks a point in time on the tensor's row.
   void instant(const std::string& tensor, const std::string& text);
   void cycle();
 
@@ -26,8 +26,8 @@ class Timeline {
   void event(const std::string& tensor, char phase, const std::string& name);
   int row(const std::string& tensor);
 
-  std::atomic<bool> runs_{false};  // read without the mutex, once per tensor
-  std::mutex mutex_;               // guards everything else
+  std::atomic<bool> runs_{false};  // read once per tensor without locking mutex_
+  std::mutex mutex_;               // guards all members below
   std::ofstream file_;
   bool mark_cycles_ = false, first_ = true;
   int64_t origin_ns_ = 0;
