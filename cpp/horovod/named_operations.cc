@@ -77,7 +77,8 @@ OperationRef NamedOperations::close(const ResponseEntry& entry) {
   return operation;
 }
 
-// Files open operations under their names after the cache has dropped their numbers.
+// After the cache has dropped the numbers of open operations, moves these operations to the map by
+// name.
 void NamedOperations::find_by_name(const std::vector<uint32_t>& forgotten) {
   for (const uint32_t index : forgotten) {
     if (index >= known_.size() || !known_[index].operation) continue;
@@ -108,7 +109,7 @@ bool NamedOperations::carry_out() {
 
 void NamedOperations::carry_out(const Response& response) {
   operations_.clear();
-  // Reserves memory first: an error after an operation is closed would lose it.
+  // Reserves memory first, because an operation that has been closed would be lost in an error.
   operations_.reserve(response.entries.size());
   for (const ResponseEntry& entry : response.entries) {
     if (!negotiating_.empty() && negotiating_.erase(entry.first().key()) > 0)
@@ -123,7 +124,7 @@ void NamedOperations::carry_out(const Response& response) {
       if (waiting->second.empty()) queued_.erase(waiting);
     }
   }
-  if (operations_.empty()) return;  // the response is for another set
+  if (operations_.empty()) return;  // no operation belongs to a process set of this rank
   if (!response.error.empty()) {
     notify(operations_, communicator_error(response.error.c_str()));
     return operations_.clear();
@@ -148,7 +149,7 @@ void NamedOperations::change_sets(const Response& response, Operation& operation
 }
 
 void NamedOperations::end(const std::exception_ptr& cause) noexcept {
-  // After an error in the middle of a step, some operations are only in operations_ and next_.
+  // After an error within a step, some operations are only in operations_ and next_.
   for (const auto* operations : {&operations_, &next_}) notify(*operations, cause);
   for (const Known& known : known_) notify({&known.operation, 1}, cause);
   for (const auto& [key, operation] : pending_) notify({&operation, 1}, cause);

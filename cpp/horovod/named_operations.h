@@ -1,4 +1,4 @@
-// Operations that the ranks of a job submit by name, in any order, as Horovod does.
+// Operations that ranks submit by name and in any order, like Horovod's.
 #pragma once
 #include <deque>
 #include <memory>
@@ -12,10 +12,10 @@
 
 namespace mxlite::horovod {
 
-// Finds this rank's operations by their names, and carries out what the negotiator decides.
+// Finds this rank's operations by name, and runs those that the negotiator selects.
 class NamedOperations final : public jobs::Negotiation {
  public:
-  // Adds the process sets that the options of the job give.
+  // Adds the process sets in the options of the job.
   explicit NamedOperations(jobs::Job& job);
 
   void take(OperationRef& operation) override;
@@ -31,16 +31,18 @@ class NamedOperations final : public jobs::Negotiation {
   void end(const std::exception_ptr& cause) noexcept override;
 
  private:
-  // Registers the operation under its name; returns false if the name belongs to another operation.
+  // Stores the operation under its name. Returns false if another operation has the name.
   bool open(OperationRef& operation);
-  OperationRef close(const ResponseEntry& entry);  // null: not submitted on this rank
+  OperationRef close(const ResponseEntry& entry);  // returns null if this rank has not submitted
+                                                   // the operation
   void find_by_name(const std::vector<uint32_t>& forgotten);
   void carry_out(const Response& response);
   void change_sets(const Response& response, Operation& operation);
 
   jobs::Job& job_;
   Negotiator negotiator_;
-  // Maps names to operations: by number if the cache has the name, else by the request's key.
+  // Maps names to operations: by cache number if the cache contains the name, else by the request's
+  // key.
   struct Known {
     uint32_t stamp = 0;
     OperationRef operation;
@@ -48,16 +50,18 @@ class NamedOperations final : public jobs::Negotiation {
   std::vector<Known> known_;
   std::unordered_map<std::string_view, OperationRef> pending_;
   size_t open_ = 0;  // operations in both maps
-  // Operations that wait for one of the same name to end; next_ holds those whose wait is over.
+  // Operations that wait until one of the same name has ended; next_ holds those that may now
+  // start.
   std::unordered_map<std::string, std::deque<OperationRef>> queued_;
   std::vector<OperationRef> next_;
-  std::vector<const SharedRequest*> news_;       // requests of open operations
-  std::vector<Response> responses_;              // to be carried out
-  std::vector<OperationRef> operations_;         // kept to reuse its memory
-  std::unordered_set<std::string> negotiating_;  // rows of the timeline, rank 0
-  Negotiator::Announced announced_;              // marks the timeline, rank 0
+  std::vector<const SharedRequest*> news_;  // requests of operations to announce in the next frame
+  std::vector<Response> responses_;         // responses to carry out
+  std::vector<OperationRef> operations_;    // member only to reuse its memory
+  std::unordered_set<std::string> negotiating_;  // names with an open row on the timeline of rank 0
+  Negotiator::Announced announced_;  // callback that marks announcements on the timeline of rank 0
 };
 
-std::unique_ptr<jobs::Negotiation> negotiate_by_name(jobs::Job& job);  // for CommThread::start
+// Passed to CommThread::start
+std::unique_ptr<jobs::Negotiation> negotiate_by_name(jobs::Job& job);
 
 }  // namespace mxlite::horovod

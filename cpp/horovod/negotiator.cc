@@ -66,7 +66,7 @@ std::vector<std::byte> Negotiator::make_frame(std::vector<const SharedRequest*> 
   };
   if (!std::is_sorted(news.begin(), news.end(), before))
     std::stable_sort(news.begin(), news.end(), before);
-  numbers_.clear();  // runs: first number and length of each
+  numbers_.clear();  // pairs of first number and length
   full_.clear();
   for (const SharedRequest* request : news) {
     if (!goes_by_number(*request))
@@ -112,7 +112,7 @@ Negotiator::Outcome Negotiator::process(const std::vector<std::vector<std::byte>
   return outcome;
 }
 
-// Rejects sets that were removed meanwhile, and ranks that are not members.
+// Rejects requests for removed process sets and requests from ranks that are not members.
 bool Negotiator::refuse_stranger(int rank, const Request& request) {
   const auto set = sets_.find(request.set);
   if (set == sets_.end()) {
@@ -135,7 +135,8 @@ void Negotiator::announce(int rank, Request request) {
   if (refuse_stranger(rank, request)) return;
   if (announced_) (*announced_)(rank, request);
   const std::string key = request.key();
-  // The terms differ from the negotiated ones: the rank that sent the number must send its terms.
+  // The terms differ from the negotiated ones, so the rank that sent the number must send its
+  // terms.
   if (const auto found = cache_by_name_.find(key); found != cache_by_name_.end()) {
     const uint32_t id = found->second;
     const std::shared_ptr<const std::vector<Request>> old = cache_[id]->requests;
@@ -200,7 +201,7 @@ void Negotiator::announce_cached(int rank, uint32_t id) {
 void Negotiator::become_ready(ResponseEntry entry, std::string error) {
   const Request& first = entry.first();
   if (first.group.empty()) return emit(std::move(entry), std::move(error));
-  // A member whose terms differ by rank may name several groups: all of these groups fail.
+  // Members may name different groups for a name; then all of these groups fail.
   const std::string key = std::to_string(first.set) + ':' + first.group;
   const auto size = static_cast<size_t>(first.group_size);
   Group& group = groups_[key];
@@ -247,7 +248,7 @@ void Negotiator::change_sets(const Request& request, std::string& error) {
   }
 }
 
-// Pending operations of the set can never complete: the ranks that announced them get an error.
+// Operations of the removed set can never complete, so ranks that announced them get an error.
 void Negotiator::remove_set(int set) {
   for (const AwaitedName& one : waiting())
     if (one.request->set == set)
@@ -278,7 +279,7 @@ void Negotiator::remember(const std::shared_ptr<const std::vector<Request>>& req
   const std::string& key = first.key();
   if (cache_by_name_.count(key)) return;
   if (cache_by_name_.size() >= static_cast<size_t>(settings_.cache_capacity)) {
-    // Evicts a name that no rank has announced; all ranks evict the same one.
+    // Evicts a name that no rank has announced. All ranks select the same name.
     const auto idle = std::find_if(recently_used_.rbegin(), recently_used_.rend(),
                                    [&](uint32_t id) { return cache_[id]->announced == 0; });
     if (idle == recently_used_.rend()) return;
@@ -318,8 +319,8 @@ void Negotiator::forget(uint32_t id) {
   forgotten_.push_back(id);
 }
 
-// Fuses all-reduces of the same kind into one response, in the position of the first one. This
-// moves them before the responses in between, in the same way on all ranks.
+// Fuses all-reduces of the same kind into one response at the position of the first one. All ranks
+// reorder the responses in the same way.
 std::vector<Response> Negotiator::fused() {
   struct Open {
     size_t place;

@@ -1,7 +1,7 @@
-// Decides which operations all ranks execute, and in which order, although they submit in different
-// orders. In each round every rank sends a frame with its new requests and gets the frames of all
-// ranks; from them all compute the same list of responses. A name that was negotiated before is
-// sent as a number. Uses no threads and does no communication.
+// Decides which operations all ranks run and in which order, although ranks submit in different
+// orders. In each round every rank sends a frame with its new requests and receives the frames of
+// all ranks. From these, all ranks compute the same list of responses. A name that was negotiated
+// before is sent as a number. Uses neither threads nor communication.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -36,15 +36,15 @@ struct CacheNumber {
 // Response for one name. The requests are those of the set's members, in their order.
 struct ResponseEntry {
   std::shared_ptr<const std::vector<Request>> requests;
-  CacheNumber number;  // set if the announcement used a number
+  CacheNumber number;  // set if the announcement was a number
   const Request& first() const { return requests->front(); }
 };
 
 struct Response {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   int set = 0;
-  std::vector<ResponseEntry> entries;  // several: to be executed as one
-  std::string error;                   // not empty: nothing runs, all ranks get this text
+  std::vector<ResponseEntry> entries;  // several entries run as one operation
+  std::string error;                   // if not empty, nothing runs and all ranks get this error
 };
 
 class Negotiator {
@@ -55,7 +55,7 @@ class Negotiator {
   std::vector<std::byte> make_frame(std::vector<const SharedRequest*> news);
   struct Outcome {
     std::vector<Response> responses;
-    std::vector<uint32_t> forgotten;  // indices whose names left the cache
+    std::vector<uint32_t> forgotten;  // cache positions whose names were dropped
   };
   // Callback for each rank's announcement of a name (rank, request), for the timeline.
   using Announced = std::function<void(int, const Request&)>;
@@ -65,7 +65,7 @@ class Negotiator {
   // Returns the cache number of the request's name, or no number if it is not in the cache.
   CacheNumber number_of(const SharedRequest& request) const;
 
-  // Adds a set before the first round, on all ranks alike; returns its number.
+  // Adds a process set and returns its number. Call on all ranks, before the first round.
   int add_set(const std::vector<int>& ranks);
   std::optional<int> find_set(const std::vector<int>& ranks) const;
 
@@ -74,21 +74,21 @@ class Negotiator {
   uint64_t cache_hits() const { return cache_hits_; }
 
  private:
-  // A name that some ranks have announced. Equal names of different sets are distinct.
+  // A name that some ranks have announced. The same name in another process set is a different one.
   struct AnnouncedName {
-    std::vector<std::optional<Request>> requests;  // one for each member
+    std::vector<std::optional<Request>> requests;  // one for each member of the set
     size_t announced = 0;
     Clock::time_point since = Clock::now();
 
     const Request& any() const;
   };
-  // Names announced by some ranks and awaited from others.
+  // Names that some ranks have announced and others have not.
   struct AwaitedName {
     const Request* request;
     Clock::time_point since;
     std::vector<int> missing;
   };
-  // Properties that must be equal in all-reduces that are fused, and the size.
+  // Size of an all-reduce, and the properties that must be equal to fuse it with others.
   struct Fusion {
     bool reduces = false;
     DType dtype = DType::kFloat32;
@@ -106,11 +106,11 @@ class Negotiator {
   struct Cached {
     std::string key;
     std::shared_ptr<const std::vector<Request>> requests;
-    RequestRef mine;  // this rank's request; null before its first one
+    RequestRef mine;  // this rank's request; null until it has made one
     Fusion fusion;
     uint32_t stamp = 0;
     bool grouped = false;
-    size_t announced = 0;  // number of ranks so far; see marks_
+    size_t announced = 0;  // number of ranks that have announced the name; see marks_
     size_t members = 0;
     Clock::time_point since;
     std::list<uint32_t>::iterator use;  // position in recently_used_
@@ -142,7 +142,8 @@ class Negotiator {
   void remove_set(int set);
   std::vector<AwaitedName> waiting() const;
   std::vector<Response> fused();
-  uint32_t index_of(const SharedRequest& request) const;  // in cache_, or kNoNumber
+  uint32_t index_of(const SharedRequest& request) const;  // returns the index in cache_, or
+                                                          // kNoNumber
   bool goes_by_number(const SharedRequest& request);
   std::span<uint8_t> marks(uint32_t id) {
     return std::span(marks_).subspan(id * static_cast<size_t>(size_), static_cast<size_t>(size_));
@@ -150,15 +151,15 @@ class Negotiator {
 
   const int rank_, size_;
   const jobs::JobSettings settings_;
-  std::map<int, std::vector<int>> sets_;  // by number; 0 contains all ranks
+  std::map<int, std::vector<int>> sets_;  // by number of the set; 0 contains all ranks
   int next_set_ = 1;
   std::unordered_map<std::string, AnnouncedName> pending_;
   std::unordered_map<std::string, Group> groups_;
   std::vector<std::optional<Cached>> cache_;
-  std::vector<uint8_t> marks_;  // for each number, by rank of the job
+  std::vector<uint8_t> marks_;  // for each cache number, a mark for each rank of the job
   std::vector<uint32_t> free_ids_, forgotten_;
   uint32_t stamps_ = 0;  // number of stamps used
-  // Names dropped in this round; frames made earlier may still refer to them.
+  // Names dropped in this round. Frames made earlier may still contain their numbers.
   std::unordered_map<uint32_t, std::shared_ptr<const std::vector<Request>>> dropped_;
   std::unordered_map<std::string, uint32_t> cache_by_name_;
   std::list<uint32_t> recently_used_;  // most recent first
@@ -168,7 +169,7 @@ class Negotiator {
   const Announced* announced_ = nullptr;
   std::vector<Ready> ready_;
   std::vector<std::shared_ptr<const std::vector<Request>>> to_remember_;
-  // Reused to save allocations.
+  // Member only to reuse its memory.
   std::vector<uint32_t> numbers_;
   std::vector<const SharedRequest*> full_;
 };
