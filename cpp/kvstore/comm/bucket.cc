@@ -7,7 +7,7 @@ namespace {
 
 constexpr int64_t kLineBytes = 64;
 
-// Returns the number of elements of a part with the zeros that fill its last cache line.
+// Returns the number of elements of a part, including the zeros that fill its last cache line.
 int64_t padded(DType dtype, const Shape& shape) {
   const auto line = kLineBytes / static_cast<int64_t>(dtype_size(dtype));
   return (shape.size() + line - 1) / line * line;

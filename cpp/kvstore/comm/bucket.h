@@ -1,4 +1,5 @@
-// Arrays of one dtype side by side in one block of memory, so that one collective takes them all.
+// Arrays of one dtype stored next to each other in one block of memory, so that one collective
+// processes all of them.
 #pragma once
 #include <span>
 #include <vector>
@@ -7,14 +8,14 @@
 
 namespace mxlite {
 
-// Every part is an array with a storage of its own: tasks of the engine depend on parts, not on the
-// bucket. The memory lives as long as any part.
+// Every part is an array with its own storage: engine tasks depend on parts, not on the bucket. The
+// memory lives as long as any part.
 class Bucket {
  public:
   // Returns the number of elements that parts of these shapes need.
   static int64_t elements_for(DType dtype, std::span<const Shape> shapes);
 
-  // memory: a contiguous vector of elements_for(...) zeros that no task of the engine uses.
+  // `memory` is a contiguous vector of elements_for(...) zeros that no engine task uses.
   Bucket(const NDArrayRef& memory, std::span<const Shape> shapes);
 
   const std::vector<NDArrayRef>& parts() const { return parts_; }
@@ -27,7 +28,7 @@ class Bucket {
   StorageRef memory_;
   DType dtype_;
   std::vector<NDArrayRef> parts_;
-  std::vector<int64_t> begins_;  // by part, in elements; the last one is the end
+  std::vector<int64_t> begins_;  // first element of each part, then the end of the last part
 };
 
 }  // namespace mxlite

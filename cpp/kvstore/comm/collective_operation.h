@@ -18,7 +18,7 @@ enum class CollectiveCall : uint8_t {
   kAllToAll,
   kBarrier
 };
-const char* collective_call_name(CollectiveCall call);  // "unknown" for other numbers
+const char* collective_call_name(CollectiveCall call);  // returns "unknown" for other numbers
 
 // Properties of a call on which all ranks must agree.
 struct CollectiveOperation {

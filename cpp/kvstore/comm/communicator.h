@@ -24,10 +24,11 @@ class Communicator {
   virtual int size() const = 0;
   virtual const char* backend() const = 0;  // "local", "shm", "mpi", "tcp", "tcp+shm"
 
-  // Sets the text by which errors describe the following calls ("fc1_weight, step 12").
+  // Sets the text that error messages use for the following calls ("fc1_weight, step 12").
   virtual void describe(std::string what) = 0;
 
-  // Input and output must be the same memory or not overlap. All ranks get the same bits.
+  // Input and output must be the same memory or must not overlap. All ranks get bitwise equal
+  // results.
   virtual void all_reduce(const void* input, void* output, int64_t count, DType dtype,
                           ReduceOp op) = 0;
   // The input holds counts[r] elements for each rank r in turn, the output counts[rank()] elements.
@@ -47,12 +48,12 @@ class Communicator {
   // null.
   virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
 
-  // Call after a failure and before the surviving ranks form a new group: kills processes of this
-  // host that are stopped, or do not call this within the deadline.
+  // Kills processes of this host that are stopped or do not call this function within the deadline.
+  // Call after a failure and before the surviving ranks form a new group.
   virtual void end_hung_ranks() noexcept {}
 
-  // Makes every later call fail here and, where the backend can notify them, on other ranks. Does
-  // not allocate: memory may have run out.
+  // Makes every later call fail on this rank and, if the backend can notify them, on other ranks.
+  // Does not allocate, because memory may be exhausted.
   virtual void fail_all(const char* reason) noexcept = 0;
 };
 

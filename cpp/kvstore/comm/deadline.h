@@ -6,9 +6,11 @@ namespace mxlite {
 
 using Clock = std::chrono::steady_clock;
 
-// Returns MXLITE_COMM_TIMEOUT in seconds (600): every wait for another process ends after it.
+// Returns MXLITE_COMM_TIMEOUT in seconds (default 600), the limit of every wait for another
+// process.
 double comm_timeout();
-// Returns the seconds of silence after which a process counts as hung: the timeout, at most 60.
+// Returns the seconds without a sign of life after which a process counts as hung: the timeout, at
+// most 60.
 double silence_limit();
 
 class Deadline {

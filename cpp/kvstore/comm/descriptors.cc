@@ -24,7 +24,8 @@ rlimit limit_of_descriptors() {
 
 std::string limit_text(rlim_t limit) { return limit == RLIM_INFINITY ? "none" : str(limit); }
 
-// Returns the number of open descriptors, or `most` if no descriptor is left to list them.
+// Returns the number of open descriptors, or `most` if none is left to open the list of
+// descriptors.
 rlim_t count_open(rlim_t most) {
   DIR* const list = opendir("/proc/self/fd");
   if (!list) return errno == EMFILE ? most : 0;
@@ -32,13 +33,14 @@ rlim_t count_open(rlim_t most) {
   while (const dirent* entry = readdir(list))
     if (entry->d_name[0] != '.') ++count;
   closedir(list);
-  return count - 1;  // without the descriptor of the list
+  return count - 1;  // excludes the descriptor of the list
 }
 
 }  // namespace
 
 void reserve_descriptors(const std::string& who, int64_t needed, int64_t spare) {
-  static std::mutex mutex;  // a thread must not lower the limit that another one has raised
+  static std::mutex mutex;  // prevents a thread from lowering a limit that another thread has
+                            // raised
   std::lock_guard lock(mutex);
   rlimit limit = limit_of_descriptors();
   const rlim_t open = count_open(limit.rlim_cur);

@@ -5,7 +5,7 @@
 
 namespace mxlite {
 
-// Descriptors that a process of a job needs beside those of its connections.
+// Number of descriptors that a process of a job needs in addition to those of its connections.
 inline constexpr int kOwnDescriptors = 16;
 
 // Raises the soft limit of this process and its future children, so that it can open `needed` more
@@ -13,8 +13,8 @@ inline constexpr int kOwnDescriptors = 16;
 // low for `needed`, throws a communicator error that begins with `who` and states the numbers.
 void reserve_descriptors(const std::string& who, int64_t needed, int64_t spare);
 
-// Returns whether `error` (errno) means that this process (EMFILE) or its host has no descriptor or
-// no memory for a socket left.
+// Returns whether `error` (an errno) means that this process (EMFILE) or its host has no
+// descriptors left, or has no memory for another socket.
 bool is_descriptor_shortage(int error);
 // Returns the text of such an error, with the limits of this process and a remedy.
 std::string descriptor_shortage_text(int error);

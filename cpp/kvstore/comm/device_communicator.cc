@@ -27,7 +27,7 @@ struct Introduction {
   int32_t connects_hosts = 1;  // MXLITE_NCCL_BETWEEN_HOSTS
   int32_t network_takes_gpu_memory = 0;
   char host[64] = {};
-  char boot[40] = {};  // distinguishes hosts of one name
+  char boot[40] = {};  // boot ID: distinguishes hosts of the same name
   char gpu[64] = {};
   char problem[256] = {};
 };
@@ -53,7 +53,8 @@ std::vector<T> gather(Communicator& processes, const T& mine) {
   return all;
 }
 
-// Runs fn; writes the text of an error to `problem`, which this rank then sends to the others.
+// Runs fn. On an error, writes its text to `problem`, which this rank then sends to the other
+// ranks.
 template <size_t N, class Fn>
 void attempt(char (&problem)[N], Fn&& fn) {
   try {
@@ -85,7 +86,7 @@ std::string version_text(int version) {
   return str(version / 10000, '.', version / 100 % 100, '.', version % 100);
 }
 
-// Returns the first problem that a rank reports; empty if there is none.
+// Returns the first problem that a rank reports, or an empty text.
 template <class T>
 std::string first_problem(std::span<const T> all, std::span<const int> members) {
   for (size_t r = 0; r < all.size(); ++r)
@@ -180,7 +181,8 @@ DeviceBackend* device_backend() { return accelerator() ? the_backend.load() : nu
 bool travels_through_nccl(Device device, DType dtype) {
   static const bool wanted = env_int("MXLITE_NCCL", 1) != 0;
   if (device.type != DeviceType::kCUDA || !wanted) return false;
-  if (dtype == DType::kInt16 || dtype == DType::kUInt16) return false;  // NCCL lacks them
+  // NCCL does not support these dtypes
+  if (dtype == DType::kInt16 || dtype == DType::kUInt16) return false;
   return device_backend() != nullptr;
 }
 

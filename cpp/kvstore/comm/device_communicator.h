@@ -14,13 +14,14 @@
 
 namespace mxlite {
 
-// A collective submits work to the communicator's stream and returns. Its inputs must be computed;
-// its buffers may be used again once the work is done (when_done). All functions must be called on
-// one thread. After a failure every function throws its reason.
+// A collective submits work to the communicator's stream and returns. Its inputs must already be
+// computed. Its buffers may be reused after the work has finished (see when_done). All functions
+// must be called on one thread. After a failure, every function throws the reason of the failure.
 class DeviceCommunicator : public Communicator {
  public:
   virtual int device() const = 0;  // index of this process's GPU
-  // Returns the stream of the collectives, for copies and scratch memory in order with them.
+  // Returns the collectives' stream. Copies and scratch memory on this stream are ordered with the
+  // collectives.
   virtual Stream& stream() = 0;
   // Like scale_buffer, in the stream's order.
   virtual void scale(void* data, int64_t count, DType dtype, double factor) = 0;

@@ -14,13 +14,14 @@ namespace mxlite {
 // Distributes the group's NCCL id from the process of the first GPU. Each GPU is a rank: this
 // process has the ranks from first_rank on.
 struct DeviceBootstrap {
-  int first_rank = 0, size = 0;  // size 0: there are no GPUs of other processes
+  int first_rank = 0, size = 0;  // size is 0 if other processes have no GPUs
   // Copies `data` from the process of rank 0 to all processes. Collective.
   std::function<void(void* data, size_t bytes)> broadcast;
 };
 // Makes a bootstrap that uses a communicator of processes (MPI, TCP, shared memory); collective.
 DeviceBootstrap bootstrap_through(Communicator& processes, int local_devices);
-// Operand on one GPU. The input must be computed, and the memory stay valid until synchronize.
+// Operand on one GPU. The input must be computed, and the memory must stay valid until synchronize
+// returns.
 struct DeviceBuffer {
   const void* input = nullptr;
   void* output = nullptr;  // may be the input
@@ -30,11 +31,11 @@ struct DeviceBuffer {
 class DeviceGroup {
  public:
   virtual ~DeviceGroup() = default;
-  virtual const std::vector<int>& devices() const = 0;  // those of this process, by rank
+  virtual const std::vector<int>& devices() const = 0;  // GPUs of this process, by rank
   virtual int first_rank() const = 0;
-  virtual int size() const = 0;  // GPUs of all processes
+  virtual int size() const = 0;  // number of GPUs of all processes
 
-  // Collectives submit work to the streams; it is done when synchronize returns.
+  // Collectives submit work to the streams; the work has finished when synchronize returns.
   virtual void all_reduce(std::span<const DeviceBuffer> buffers, int64_t count, DType dtype,
                           ReduceOp op) = 0;
   // The input holds size() * count elements; each GPU receives its `count` elements of the result.

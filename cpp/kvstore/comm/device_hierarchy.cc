@@ -105,7 +105,8 @@ class HierarchicalDeviceCommunicator final : public DeviceCommunicator {
     h_.all->barrier();
   }
   std::unique_ptr<Communicator> split(int, int) override {
-    // A job makes each process set's GPU communicator from the processes of the set instead.
+    // Jobs do not use split: they make the GPU communicator of a process set from the set's
+    // processes.
     fail(ErrorKind::kNotSupported, backend_, ": a communicator of GPUs is not split");
   }
 
@@ -132,7 +133,7 @@ class HierarchicalDeviceCommunicator final : public DeviceCommunicator {
           width);
     const size_t mine = shares[static_cast<size_t>(h_.cross->rank())];
     const std::vector<size_t> each(shares.size(), mine);
-    // The data may be scratch memory of the stream, so the copies need their own.
+    // The data may be scratch memory of the stream, so the copies use separate memory.
     std::byte* const copies = memory_on(*h_.direct, copies_, mine * shares.size());
     wait_for_gpu();
     h_.cross->all_to_all(data, shares, copies, each);
@@ -152,7 +153,7 @@ class HierarchicalDeviceCommunicator final : public DeviceCommunicator {
     std::byte* const in = memory_on(host, input_, input_bytes);
     std::byte* const out = memory_on(host, output_, output_bytes);
     if (input_bytes > 0) stream().copy(in, input, input_bytes);
-    wait_for_gpu();  // also for the copies of the previous call
+    wait_for_gpu();  // also waits for the copies of the previous call
     fn(in, out);
     if (output_bytes > 0) stream().copy(output, out, output_bytes);
   }
@@ -186,7 +187,7 @@ class HierarchicalDeviceCommunicator final : public DeviceCommunicator {
         if (looks && h_.check_others) h_.check_others();
         if (looks) h_.gpus->look();
       } catch (const std::exception& e) {
-        fail_all(e.what());  // ends the work: the outcome is set soon
+        fail_all(e.what());  // aborts the work, so that the outcome is set soon
         looks = false;
       }
       std::this_thread::sleep_for(kPause);

@@ -12,7 +12,7 @@ namespace mxlite {
 struct DeviceHierarchy {
   std::unique_ptr<DeviceCommunicator> gpus;  // GPUs of this host
   std::unique_ptr<Communicator> all;         // all ranks
-  // Ranks with this rank's local rank on each host; null unless every host has such a rank.
+  // Ranks with the same local rank on each host; null unless every host has such a rank.
   std::unique_ptr<Communicator> cross;
   bool even = true;  // the same number of ranks on each host
   // This rank's GPU; set if `cross` of every rank accepts GPU memory in all_to_all.

@@ -25,7 +25,7 @@ class Groups {
     try {
       fn(*group);
     } catch (...) {
-      group.reset();  // a later call makes a new one
+      group.reset();  // a later call creates a new group
       throw;
     }
   }
@@ -36,7 +36,8 @@ class Groups {
 };
 
 Groups& groups() {
-  static auto* const all = new Groups;  // leaked: the driver may end before static destructors
+  static auto* const all = new Groups;  // leaked, because the CUDA driver may shut down before
+                                        // static destructors run
   return *all;
 }
 
@@ -111,7 +112,7 @@ void all_reduce_on_devices(std::span<const NDArrayRef> arrays, ReduceOp op) {
   std::vector<DeviceOperand> operands;
   for (const NDArrayRef& a : arrays) {
     updates.push_back(&a->storage()->var());
-    // New handles, because the caller's may refer to other memory before the task runs.
+    // Copies the handle, because the caller's may be assigned other memory before the task runs.
     const NDArrayRef own = a->detached();
     operands.push_back({own, own});
   }

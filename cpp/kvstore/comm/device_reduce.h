@@ -9,12 +9,12 @@
 
 namespace mxlite {
 
-// Replaces every array by the sum of all. The arrays must be contiguous, of one shape and dtype,
-// and on different GPUs. Runs as a task, after the tasks that write the arrays. The group of GPUs
-// is made on first use and kept.
+// Replaces every array by the sum of all arrays. The arrays must be contiguous, of one shape and
+// dtype, and on different GPUs. Runs as an engine task after the tasks that write the arrays. The
+// group of GPUs is created on first use and reused.
 void all_reduce_on_devices(std::span<const NDArrayRef> arrays, ReduceOp op);
 
-// The arrays of one GPU. The input may be the output.
+// Arrays of one GPU. Input and output may be the same array.
 struct DeviceOperand {
   NDArrayRef input, output;
 };

@@ -1,4 +1,4 @@
-// Holds the reason for the failure of a group or job. Never allocates: memory may have run out.
+// Stores why a group or job failed. Never allocates, because memory may be exhausted.
 #pragma once
 #include <cstring>
 

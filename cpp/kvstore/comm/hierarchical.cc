@@ -15,7 +15,7 @@ namespace mxlite {
 namespace {
 
 struct Groups {
-  std::unique_ptr<Communicator> local;  // ranks of this host
+  std::unique_ptr<Communicator> local;  // ranks on this host
   std::unique_ptr<Communicator> cross;  // ranks with the same local rank on each host; null
                                         // for local ranks that some host lacks
   std::unique_ptr<Communicator> all;
@@ -45,7 +45,7 @@ class HierarchicalCommunicator final : public Communicator {
 
   void all_reduce(const void* input, void* output, int64_t count, DType dtype,
                   ReduceOp op) override {
-    // Reports a lost rank to the other hosts, whose ranks wait in other groups.
+    // If a rank is lost, also notifies other hosts, whose ranks wait in other groups.
     notifying([&] { reduce_by_levels(input, output, count, dtype, op); });
   }
   void reduce_scatter(const void* input, void* output, std::span<const int64_t> counts, DType dtype,
@@ -122,7 +122,7 @@ struct Process {
   uint64_t number_space = 0;
 };
 
-// `here`: the ranks of this host in the network's group.
+// `here` lists the ranks of this host by their rank in the network's group.
 std::unique_ptr<Communicator> make_local_group(Communicator& network, const std::vector<int>& here,
                                                const std::vector<int>& members) {
   const int size = static_cast<int>(here.size());
@@ -140,12 +140,13 @@ std::unique_ptr<Communicator> make_local_group(Communicator& network, const std:
   if (size == 1) return make_local_communicator();
   if (rank != 0) segment = shm::SharedSegment::open(names[static_cast<size_t>(here[0])], size);
   std::vector<int> local_names;
-  bool same = true;  // ranks of the segment equal the ranks of the job
+  bool same = true;  // whether the segment's ranks equal the ranks of the job
   for (int r = 0; r < size; ++r) {
     const auto other = static_cast<size_t>(here[static_cast<size_t>(r)]);
     local_names.push_back(members[other]);
     same = same && members[other] == r;
-    // Otherwise ranks would wait for one that died before it joined the segment.
+    // Sets the PIDs in advance. Otherwise ranks would wait for a rank that died before it joined
+    // the segment.
     if (r != rank && all[other].number_space == shm::pid_namespace())
       segment->expect(r, all[other].number, all[other].number_space);
   }
@@ -158,7 +159,7 @@ std::unique_ptr<Communicator> make_local_group(Communicator& network, const std:
 std::string host_identity() {
   char name[128] = {};
   gethostname(name, sizeof name - 1);
-  std::string boot;  // distinguishes hosts of one name
+  std::string boot;  // boot ID: distinguishes hosts of the same name
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
   struct stat memory = {};  // containers of one host may have separate shared memory
   stat("/dev/shm", &memory);
@@ -185,7 +186,7 @@ HostLayout host_layout(const std::vector<std::string>& hosts, int rank) {
   Topology& t = layout.topology;
   t.local_rank = static_cast<int>(std::find(here.begin(), here.end(), rank) - here.begin());
   t.local_size = static_cast<int>(here.size());
-  // Ranks with this one's local rank, in the order of ranks.
+  // Ranks with the same local rank as this rank, in rank order.
   for (int r = 0; r < size; ++r) {
     const std::string& host = hosts[static_cast<size_t>(r)];
     const auto local = std::count(hosts.begin(), hosts.begin() + r, host);

@@ -22,9 +22,9 @@ struct HostLayout {
 };
 HostLayout host_layout(const std::vector<std::string>& hosts, int rank);
 
-// Finds which ranks of a group share a host and makes groups of them; collective. `network`
-// connects all ranks. `members`: their ranks in the job, for the text of errors. If all ranks are
-// on one host, the result uses only its shared memory.
+// Finds which ranks of a group share a host and forms a group for each host; collective. `network`
+// connects all ranks. `members` are their ranks in the job, for error texts. If all ranks are on
+// one host, the result uses only shared memory.
 World make_hierarchical_world(std::unique_ptr<Communicator> network, std::vector<int> members);
 
 }  // namespace mxlite

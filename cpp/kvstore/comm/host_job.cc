@@ -50,7 +50,8 @@ shm::SegmentName read_memory_name() {
   return name;
 }
 
-// Returns the address to listen on; empty: the interface with the route to the rendezvous.
+// Returns the address to listen on, or an empty text for the interface with the route to the
+// rendezvous.
 std::string listen_host() {
   const std::string host = env_string("DMLC_NODE_HOST", "");
   const std::string interface = env_string("DMLC_INTERFACE", "");
@@ -87,7 +88,8 @@ std::unique_ptr<Communicator> join() {
   return job;
 }
 
-// Returns the group of all processes, from which others are split. It lives as long as the process.
+// Returns the group of all processes, from which all other groups are split. It lives until the
+// process ends.
 Communicator& whole_job() {
   static Communicator& job = *join().release();
   return job;

@@ -1,7 +1,7 @@
-// Collectives that all ranks of a process set call in the same order. A call is identified by its
-// number in this order, so names are not sent: in each round every rank announces which of its
-// calls are ready, and a call that is ready on all ranks is due. A hash of each call detects ranks
-// with different orders. Uses no threads and does no communication.
+// Matches collectives that all ranks of a process set call in the same order. A call is identified
+// by its number in this order, so names are not sent. In each round every rank announces which of
+// its calls are ready; a call is due when it is ready on all ranks. A hash of each call detects
+// ranks that call in different orders. Uses neither threads nor communication.
 #pragma once
 #include <compare>
 #include <cstdint>
@@ -15,23 +15,23 @@
 
 namespace mxlite {
 
-// A sequence of calls with common numbers: the calls of all ranks of a process set, or the messages
-// from one of its ranks to another.
+// A sequence of calls that are numbered together: the calls of all ranks of a process set, or the
+// messages from one rank of the set to another.
 struct CallChannel {
   int32_t set = 0;
-  int32_t from = -1, to = -1;  // ranks in the job; -1: the calls of all ranks of the set
+  int32_t from = -1, to = -1;  // rank numbers of the job; -1 for calls of all ranks of the set
 
   bool is_message() const { return from >= 0; }
   auto operator<=>(const CallChannel&) const = default;
 };
 
-// This rank's announcement of a call: it is ready, or it cannot take part.
+// A rank's announcement of a call: the rank is ready, or it cannot take part.
 struct OrderedCall {
-  uint64_t number = 0;  // from 1 in each channel
-  uint64_t hash = 0;    // over everything that must be equal on all ranks
-  bool failed = false;  // this rank has no input
+  uint64_t number = 0;  // counted from 1 in each channel
+  uint64_t hash = 0;    // hash of all properties that must be equal on all ranks
+  bool failed = false;  // whether this rank has no input
   CallChannel channel = {};
-  bool withdrawn = false;  // the rank takes back what it has announced
+  bool withdrawn = false;  // whether the rank withdraws its announcement
 };
 
 class OrderedCalls {
@@ -45,8 +45,8 @@ class OrderedCalls {
 
   // Adds the call to the next frame.
   void announce(const OrderedCall& call) { news_.push_back(call); }
-  // Takes back an announced call that the ranks have carried out in another way. Call this only if
-  // some rank cannot have announced the call, so that it cannot be due.
+  // Withdraws the announcement of a call that the ranks have carried out in another way. Call this
+  // only if some rank has not announced the call, so that it cannot be due.
   void withdraw(const CallChannel& channel, uint64_t number);
   // Returns whether any rank, including this one, has announced the call and it is not due yet.
   bool is_announced(const CallChannel& channel, uint64_t number) const {
@@ -62,7 +62,7 @@ class OrderedCalls {
   struct Due {
     CallChannel channel;
     uint64_t number = 0;
-    bool same = true;         // all ranks have announced the same hash
+    bool same = true;         // whether all ranks have announced the same hash
     std::vector<int> failed;  // ranks without input
   };
   // Removes and returns the calls that all ranks of their channels have announced, ordered by
@@ -75,11 +75,12 @@ class OrderedCalls {
     double seconds = 0;
     std::vector<int> missing;  // ranks that have not announced it
   };
-  // Returns the calls that for `longer_than` seconds some ranks have announced and others have not.
+  // Returns the calls that some ranks announced more than `longer_than` seconds ago and other ranks
+  // have not announced.
   std::vector<AwaitedCall> waiting(double longer_than) const;
   bool has_waiting() const { return !pending_.empty(); }
 
-  // Forgets all calls of a process set that is removed.
+  // Removes all calls of a process set that is being removed.
   void drop(int32_t set);
 
  private:
@@ -88,7 +89,7 @@ class OrderedCalls {
     std::vector<State> states;  // by rank
     uint64_t hash = 0;
     bool same = true;
-    size_t announced = 0, expected = 0;  // ranks
+    size_t announced = 0, expected = 0;  // number of ranks
     Clock::time_point since = Clock::now();
   };
   using Key = std::pair<CallChannel, uint64_t>;

@@ -9,7 +9,7 @@
 namespace mxlite {
 namespace {
 
-constexpr int64_t kBlock = 512;  // elements; partial results stay in the first-level cache
+constexpr int64_t kBlock = 512;  // elements per block, so that partial results stay in the L1 cache
 
 template <class T>
 struct Sum {
@@ -58,9 +58,9 @@ template <class T, template <class> class Op>
   }
 }
 
-// Large arrays are read from several pages in turn, with software prefetching. This is because the
-// processor's prefetchers stop at the end of each page, and shared memory has small pages if the
-// system refuses huge ones (core/cpu/shared_memory.cc).
+// Reads large arrays from several pages in turn with software prefetching, because hardware
+// prefetchers stop at page ends, and shared memory has small pages if the kernel grants no huge
+// pages (core/cpu/shared_memory.cc).
 constexpr size_t kLine = 64, kPage = 4096, kPagesInTurn = 4, kPagesBytes = kPagesInTurn * kPage;
 constexpr size_t kPrefetchBytes = 512;
 
@@ -69,7 +69,7 @@ constexpr size_t kPrefetchBytes = 512;
 template <class Prefetch, class Line>
 [[gnu::always_inline]] inline void for_lines_of_pages(size_t begin, Prefetch prefetch, Line line) {
   for (size_t i = 0; i < kPage; i += kLine) {
-    // After the last lines of a page come those of a page of the next group.
+    // The last lines of a page are followed by those of a page in the next group.
     const size_t ahead =
         i + kPrefetchBytes < kPage ? kPrefetchBytes : kPrefetchBytes + kPagesBytes - kPage;
     for (size_t p = 0; p < kPagesInTurn; ++p) {
@@ -92,7 +92,8 @@ size_t bytes_to_line(const void* at) {
   return (kLine - reinterpret_cast<uintptr_t>(at) % kLine) % kLine;
 }
 
-// Writes whole cache lines with non-temporal stores and both ends normally. A fence must follow.
+// Writes whole cache lines with non-temporal stores, and the bytes before and after them normally.
+// The caller must issue a fence afterwards.
 void stream_lines(void* to, const void* from, size_t bytes) {
   auto* dst = static_cast<char*>(to);
   const auto* src = static_cast<const char*>(from);

@@ -26,7 +26,7 @@ bool load_library(std::string& tried) {
     places = {given};
   } else {
     places.push_back(kLibrary);
-    // First the installation of mpirun, which sets OPAL_PREFIX or MPI_HOME, then Python's.
+    // Tries the installation of mpirun first, which sets OPAL_PREFIX or MPI_HOME, then Python's.
     for (const char* name : {"OPAL_PREFIX", "MPI_HOME", "CONDA_PREFIX", "VIRTUAL_ENV"})
       if (const std::string prefix = env_string(name, ""); !prefix.empty())
         places.push_back(prefix + "/lib/" + kLibrary);

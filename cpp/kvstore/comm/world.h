@@ -28,22 +28,22 @@ struct WorldRequest {
 
 // Describes how the job continues after the loss of a rank, or grows.
 struct RebuildRequest {
-  int processes = 0;                 // number to reach by starting new ones
+  int processes = 0;                 // target number of processes; missing ones are started
   std::vector<std::string> command;  // command line of a new process
   std::string folder;                // working directory of a new process
-  std::string hosts;                 // "host:slots,..." that the job has not used yet
-  double start_timeout = 60;         // seconds until new processes must have joined
+  std::string hosts;                 // "host:slots,..." of hosts that the job has not used yet
+  double start_timeout = 60;         // limit in seconds until new processes have joined
 };
 
 // Interface of libmxlite_mpi.so. All calls must be made on one thread.
 class MpiPlugin {
  public:
   virtual ~MpiPlugin() = default;
-  // Initializes MPI unless it is initialized. Collective over the requested ranks.
+  // Initializes MPI if necessary. Collective over the requested ranks.
   virtual World make_world(const WorldRequest& request) = 0;
   // Returns why the job cannot continue without a lost rank; empty if it can.
   virtual std::string recovery_obstacle() = 0;
-  // Collective over all surviving ranks: removes the lost ranks and starts new processes. The next
+  // Removes the lost ranks and starts new processes; collective over all surviving ranks. The next
   // make_world returns the new job; a new process joins it by its first make_world.
   virtual void rebuild(const RebuildRequest& request) = 0;
   // Ends MPI if make_world initialized it. Waits for the other ranks.
@@ -53,9 +53,10 @@ class MpiPlugin {
 };
 
 enum class Launcher { kNone, kOpenMpi, kOther, kHostJob };
-// Tells from the environment who started this process; kHostJob: launch.py without MPI.
+// Determines from the environment which launcher started this process. kHostJob means launch.py
+// without MPI.
 Launcher launcher();
-int launched_processes();  // 1 without a launcher
+int launched_processes();  // 1 if there is no launcher
 
 // Loads the plug-in and libmpi; a communicator error says what is missing and what to install.
 MpiPlugin& mpi_plugin();

@@ -60,7 +60,7 @@ Client::Client(const Options& options) : options_(options), member_(options) {
 Client::~Client() {
   try {
     close();
-  } catch (...) {  // the wait was interrupted
+  } catch (...) {  // a signal handler has interrupted the wait
   }
 }
 
@@ -94,7 +94,7 @@ void Client::init(const std::vector<std::string>& keys, const std::vector<NDArra
     fresh.push_back(std::make_shared<StoredKey>(keys[i], values[i]->spec()));
     place.keys.push_back(keys[i]);
     place.specs.push_back(str(values[i]->spec()));
-    // Arrays that are split over all servers do not affect which server is chosen.
+    // Arrays that are split over all servers count 0 bytes when servers are chosen.
     place.bytes.push_back(values[i]->size() >= options_.big_array
                               ? 0
                               : static_cast<int64_t>(values[i]->spec().bytes()));
@@ -273,7 +273,8 @@ void Client::send_push(const ServerOperation& o, const std::shared_ptr<Progress>
   }
 }
 
-// Sends a frame for every part, even without rows, because a round needs one from each worker.
+// Sends a frame for every part, even one without rows, because a round needs a push of every
+// worker.
 void Client::send_push_rows(const ServerOperation& o, uint64_t step,
                             const std::shared_ptr<Progress>& progress) {
   StoredKey& stored = *o.stored;
@@ -331,7 +332,7 @@ void Client::send_pull_rows(const ServerOperation& o, const std::shared_ptr<Prog
     const int64_t first = part.first / stored.layout.row_size;
     const int64_t last = first + part.count / stored.layout.row_size;
     PullHeader header{stored.key, p, stored.step, true, {}};
-    std::vector<size_t> places;  // output positions of the rows that this server holds
+    std::vector<size_t> places;  // output positions of the rows on this server
     for (size_t i = 0; i < ids.size(); ++i)
       if (ids[i] >= first && ids[i] < last) {
         header.rows.push_back(ids[i] - first);
@@ -366,8 +367,8 @@ void Client::note_durable(const PartKey& part, uint64_t step) {
   while (!found->second.empty() && found->second.front().step <= step) found->second.pop_front();
 }
 
-// Repeats pushes to a server that has come back, because it may have only its last snapshot. The
-// server ignores pushes that it already has.
+// Repeats pushes to a restarted server, because it may have only its last snapshot. The server
+// ignores pushes that the snapshot contains.
 void Client::replay(int server) {
   for (const auto& [name, pushes] : kept_) {
     StoredKeyRef stored;
@@ -403,7 +404,7 @@ void Client::report_missing_push(const StoredKey& stored, const std::string& why
 void Client::say_goodbye() {
   {
     std::unique_lock lock(mutex_);
-    // This wait ends, because every request has a deadline.
+    // The wait cannot hang, because every request has a deadline.
     engine::wait_interruptibly(lock, idle_, [this] { return under_way_ == 0; });
   }
   if (!member_.failed() && member_.servers_keep_snapshots()) {
@@ -426,7 +427,7 @@ void Client::close(bool at_once) {
   try {
     if (!at_once) say_goodbye();
   } catch (const Error&) {
-    // The scheduler will notice that the connection has ended.
+    // If a signal handler throws, the scheduler notices the end of the connection.
   } catch (...) {  // thrown by a signal handler
     interrupt = std::current_exception();
   }

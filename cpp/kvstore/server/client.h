@@ -58,7 +58,7 @@ class Client final : public store::ServerClient {
   };
   using PartKey = std::pair<std::string, uint32_t>;
 
-  void say_goodbye();  // waits for operations in flight
+  void say_goodbye();  // waits for operations in flight and then leaves the job
   void send_push(const ServerOperation& o, const std::shared_ptr<Progress>& progress);
   void send_push_rows(const ServerOperation& o, uint64_t step,
                       const std::shared_ptr<Progress>& progress);

@@ -65,7 +65,7 @@ bool JobMember::servers_keep_snapshots() {
 }
 
 void JobMember::opened(ConnectionId id) {
-  if (server_of(id) >= 0) send_hello(id);  // this is a worker, connected to a server
+  if (server_of(id) >= 0) send_hello(id);  // this process is a worker, and the peer is a server
 }
 
 int JobMember::server_of(ConnectionId id) const {

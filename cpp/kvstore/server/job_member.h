@@ -20,14 +20,15 @@ class JobMember final : public members::Member {
   struct Events {
     std::function<void(const JobState& now)> changed = [](const JobState&) {};
     std::function<void(const std::string& why)> failed = [](const std::string&) {};
-    std::function<void(ConnectionId, Frame)> frame = [](ConnectionId, Frame) {};  // from a worker
+    // Called for frames from a worker
+    std::function<void(ConnectionId, Frame)> frame = [](ConnectionId, Frame) {};
     std::function<void(ConnectionId)> closed = [](ConnectionId) {};
-    // Called when a server has come back, to repeat requests whose effect it may have lost.
+    // Called when a server has been restarted, to repeat requests whose effect it may have lost.
     std::function<void(int server)> restored = [](int) {};
     std::function<void()> tick = [] {};
   };
 
-  explicit JobMember(const Options& options);  // a server starts to listen
+  explicit JobMember(const Options& options);  // if this process is a server, starts to listen
   ~JobMember() override { stop(0); }
 
   void set_events(Events events) { events_ = std::move(events); }
@@ -60,7 +61,7 @@ class JobMember final : public members::Member {
   const bool is_worker_;
   Events events_;
   std::vector<Server> servers_;  // used only on the reactor thread
-  bool ready_ = false;           // guarded by mutex_: connected to all servers
+  bool ready_ = false;           // whether all servers are connected; guarded by mutex_
   bool snapshots_ = false;       // guarded by mutex_
 };
 

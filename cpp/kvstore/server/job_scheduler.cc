@@ -6,7 +6,7 @@
 namespace mxlite::server {
 namespace {
 
-constexpr double kLinger = 5;  // seconds in which to notify all processes of the end
+constexpr double kLinger = 5;  // limit in seconds for notifying all processes of the end
 
 }  // namespace
 
@@ -78,7 +78,8 @@ void JobScheduler::barrier(Entry& worker, const Frame& frame) {
   check_barriers();
 }
 
-// A replaced worker counts its barriers from 0 and passes at once those that all have passed.
+// A replacement worker counts barriers from 0 and immediately passes those that all workers have
+// passed.
 void JobScheduler::check_barriers() {
   uint64_t passed = ~uint64_t{0};
   for (const Entry& m : workers_) passed = std::min(passed, m.barriers);
@@ -142,7 +143,8 @@ std::string JobScheduler::missing() const {
 bool JobScheduler::end_if_over() {
   if (!state_.ended && state_.failure.empty()) return false;
   if (over_since_ == Clock::time_point{}) over_since_ = Clock::now();
-  // Waits for all to be notified: a process that has missed the frame asks by its next heartbeat.
+  // Waits until all processes are notified: a process that has missed the frame gets it after its
+  // next heartbeat.
   const std::vector<Entry*> list = all();
   const bool alone =
       std::all_of(list.begin(), list.end(), [](const Entry* m) { return m->connection == 0; });

@@ -1,5 +1,5 @@
-// The scheduler of a job with servers: counts barriers, chooses the servers of keys, and ends the
-// job when a process is lost and does not come back.
+// The scheduler of a job with servers: counts barriers, assigns keys to servers, and ends the job
+// if a lost process is not replaced in time.
 #pragma once
 #include <condition_variable>
 #include <functional>

@@ -23,7 +23,7 @@ struct PlaceRequest {
   std::vector<std::string> keys;
   std::vector<int64_t> bytes;
   std::vector<std::string> specs;  // "float32(2, 3)"
-  bool settled = false;            // all workers have asked, so compare their specs
+  bool settled = false;  // whether all workers have sent their specs, so that they can be compared
   auto fields() { return std::tie(keys, bytes, specs, settled); }
   void check() const {
     MX_CHECK_KIND(bytes.size() == keys.size() && specs.size() == keys.size(),
@@ -86,7 +86,7 @@ struct Command {
   std::string name, text;
   auto fields() { return std::tie(number, head, name, text); }
 };
-// Commands of the store itself; the heads of users' commands begin at 0.
+// Commands of the store itself. Commands of users have heads from 0.
 enum CommandHead : int32_t {
   kSetSync = -1,
   kSetOptimizer = -2,     // name: scope and optimizer, "sgd" or "1:sgd"; text: JSON

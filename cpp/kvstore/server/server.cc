@@ -45,7 +45,7 @@ Server::Server(const Options& options)
       context_(options.num_workers, options.timeout, options.staleness),
       member_(options),
       pool_(thread_count(options)) {
-  // Each part is updated by one thread of pool_, so kernels must not use more.
+  // Each part is updated by one thread of pool_, so kernels must not start threads.
   set_cpu_threads(1);
   context_.snapshot_updates = options.snapshot_updates;
   context_.fail_job = [this](const std::string& why) {
@@ -179,7 +179,7 @@ void Server::take_hello(ConnectionId id, const Hello& hello) {
   if (hello.role != Role::kWorker || hello.rank < 0 || hello.rank >= options_.num_workers ||
       hello.version != options_.version)
     throw FrameError(BadFrame::kOrder, "parameter server: not a worker's hello");
-  // Closes the connection of a lost process of the same rank, which must not send any more.
+  // Closes the connection of a lost process of the same rank, which must not send further frames.
   for (auto& [other, worker] : workers_)
     if (worker.rank == hello.rank && worker.incarnation < hello.incarnation)
       member_.reactor().close(other, "replaced");

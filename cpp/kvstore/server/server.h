@@ -59,7 +59,7 @@ class Server {
   std::map<ConnectionId, Worker> workers_;
   std::map<std::pair<std::string, uint32_t>, std::unique_ptr<SlotQueue>> slots_;
   std::map<int, uint64_t> commands_done_;  // by worker
-  std::vector<Command> settings_;          // commands that a server which replaces this one repeats
+  std::vector<Command> settings_;  // commands to repeat on a server that replaces another one
   std::map<int, ProfileRequest> profile_requests_;  // by worker
   uint64_t next_file_ = 0;
   Clock::time_point looked_{};
@@ -70,7 +70,7 @@ class Server {
   std::vector<std::function<void(const ServerHooks&)>> todo_;  // work for the thread in run();
                                                                // guarded by mutex_
   JobMember member_;
-  SlotPool pool_;  // last: its threads end before the objects that they use
+  SlotPool pool_;  // last member, so that its threads end before the objects that they use
 };
 
 }  // namespace mxlite::server

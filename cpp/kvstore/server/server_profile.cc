@@ -1,5 +1,5 @@
 // Commands of workers for the profiler of the server's process. Writing a trace is slow, so the
-// thread in Server::run executes them, and the reactor continues meanwhile.
+// thread in Server::run executes them while the reactor continues.
 #include <algorithm>
 
 #include "cpp/kvstore/server/server.h"
@@ -14,8 +14,8 @@ void Server::on_run_thread(std::function<void(const ServerHooks&)> work) {
 
 void Server::profile(ConnectionId id, int worker, uint64_t request, const Command& c) {
   ProfileRequest& asked = profile_requests_[worker];
-  if (c.number < asked.number) return;    // a delayed copy of an answered request
-  asked.answer = answer_to(id, request);  // a repeated request: the connection may be new
+  if (c.number < asked.number) return;    // a delayed duplicate of a request that was answered
+  asked.answer = answer_to(id, request);  // a repeated request may come from a new connection
   if (c.number == asked.number && asked.under_way) return;
   asked.number = c.number;
   asked.under_way = true;
@@ -40,7 +40,7 @@ void Server::profile(ConnectionId id, int worker, uint64_t request, const Comman
   });
 }
 
-// Stores the command, so that a server which replaces this one gets its configuration and state.
+// Stores the command, so that a replacement server gets the same configuration and state.
 void Server::keep_profile_command(const Command& c) {
   std::erase_if(settings_, [&](const Command& old) {
     if (old.head != kProfiler) return false;

@@ -46,7 +46,8 @@ std::string Slot::name() const { return str("key '", key_, "'"); }
 void Slot::init(const PartSpec& spec, const Buffer& data, const Answer& answer) {
   const ProfileScope profile(trace_name("init", key_), ProfileKind::kComm);
   if (ready_) {
-    // Initialized before: a worker has come back, or repeats the request because it got no answer.
+    // If the part is already initialized, a replaced worker has sent the request, or a worker
+    // repeats it because the answer was lost.
     const bool same = spec.dtype == spec_.dtype && spec.count == spec_.count;
     return answer(
         same ? Reply{}
@@ -98,7 +99,8 @@ std::vector<int64_t> Slot::checked_rows(const std::vector<int64_t>& rows, const 
   return rows;
 }
 
-// Returns the version, and the worker's last push in a snapshot: the worker may forget up to this.
+// Returns the version and the step of the worker's last push in a snapshot: the worker need not
+// keep pushes up to that step.
 Body Slot::progress(int worker) const {
   FrameWriter w;
   w.number(version_);
@@ -115,10 +117,11 @@ void Slot::push(int worker, PushHeader header, Buffer data, const Answer& answer
     return answer({{}, progress(worker), {}});
   }
   if (header.step != taken_[w] + 1) {
-    ++context_.early;  // an earlier push was lost; the worker will repeat that one and then this
+    ++context_.early;  // an earlier push was lost; the worker will repeat the earlier push and then
+                       // this one
     return;
   }
-  taken_[w] = header.step;  // also if the push fails: the worker has counted it
+  taken_[w] = header.step;  // counts the push even if it fails, because the worker has counted it
   check(header, data);
   ++context_.pushes;
   if (context_.sync) {
@@ -157,7 +160,7 @@ void Slot::apply(std::map<int, Contribution> pushes) {
       const ProfileScope profile(trace_name("update", key_));
       optimizer->update(key_, weight_, gradient);
     } else if (gradient.by_rows) {
-      // The value becomes the sum: all other rows are 0.
+      // The value becomes the sum; rows without a gradient become 0.
       OwnBuffer fresh = OwnBuffer::allocate(spec_.bytes());
       std::memset(fresh.data(), 0, fresh.bytes);
       const size_t width = static_cast<size_t>(spec_.row_size) * dtype_size(spec_.dtype);
@@ -166,7 +169,7 @@ void Slot::apply(std::map<int, Contribution> pushes) {
                     gradient.data + i * width, width);
       weight_.value = fresh;
     } else {
-      if (!memory.memory) {  // one worker's push: its frame owns the memory
+      if (!memory.memory) {  // the push of a single worker: its frame owns the memory
         memory = OwnBuffer::allocate(spec_.bytes());
         if (memory.bytes > 0) std::memcpy(memory.data(), gradient.data, memory.bytes);
       }

@@ -1,6 +1,6 @@
-// One part of an array on a server: applies each push once, adds up the pushes of one round,
-// updates the value with the optimizer, and answers pulls when the value is recent enough. Called
-// by one thread at a time.
+// One part of an array on a server: applies each push once, sums the pushes of a round, updates the
+// value with the optimizer, and answers pulls once the value is recent enough. Must be called by
+// one thread at a time.
 #pragma once
 #include <array>
 #include <atomic>
@@ -21,7 +21,7 @@ using store::Gradient;
 using store::Optimizer;
 using store::Weight;
 
-inline constexpr size_t kStalenessBins = 33;  // staleness 0, 1, ...; the last bin: 32 or more
+inline constexpr size_t kStalenessBins = 33;  // bins for staleness 0, 1, ..., and 32 or more
 
 // Settings and counters that all parts of a server share. Any thread may use it.
 class SlotContext {
@@ -34,11 +34,11 @@ class SlotContext {
 
   const int num_workers;
   const double timeout;
-  const int64_t staleness;  // bound for async mode; -1: any
+  const int64_t staleness;  // limit for async mode; -1 for none
   std::atomic<bool> sync{true};
-  std::vector<std::atomic<bool>> gone;       // workers that have left the job
-  std::atomic<Clock::rep> patience_from{0};  // deadlines count from this time or later
-  std::string folder;                        // folder of snapshots; empty: none
+  std::vector<std::atomic<bool>> gone;       // by worker: whether it has left the job
+  std::atomic<Clock::rep> patience_from{0};  // earliest time from which deadlines count
+  std::string folder;                        // folder of snapshots; empty for none
   int64_t snapshot_updates = 10;
   uint32_t epoch = 0;
   std::function<void(const std::string&)> fail_job = [](const std::string&) {};
@@ -64,7 +64,8 @@ class Slot {
         scope_(scope_of(key_)),
         part_(part),
         file_(std::move(file)) {}
-  // Reads a snapshot; null if it is of another run of the job. Throws a record error for damage.
+  // Reads a snapshot. Returns null if it belongs to another run of the job. Throws a record error
+  // if it is damaged.
   static std::unique_ptr<Slot> load(SlotContext& context, const std::string& file);
 
   void init(const PartSpec& spec, const Buffer& data, const Answer& answer);
@@ -79,10 +80,13 @@ class Slot {
   // Writes the snapshot now.
   void save();
 
-  bool waits() const { return waits_; }  // any thread; whether look must be called
+  bool waits() const {
+    return waits_;
+  }  // returns whether look must be called; any thread may call
+     // this
   const std::string& key() const { return key_; }
   uint32_t part() const { return part_; }
-  size_t bytes() const { return bytes_; }  // any thread
+  size_t bytes() const { return bytes_; }  // any thread may call this
 
  private:
   struct Contribution {
@@ -90,7 +94,7 @@ class Slot {
     Buffer data;
   };
   struct Round {
-    std::map<int, Contribution> pushes;  // by worker; added up in the order of workers
+    std::map<int, Contribution> pushes;  // by worker, and summed in this order
     Clock::time_point begun = Clock::now();
   };
   struct WaitingPull {
@@ -125,13 +129,13 @@ class Slot {
   const std::string file_;
   PartSpec spec_;
   Weight weight_;
-  bool ready_ = false;    // has a value
+  bool ready_ = false;    // whether the part has a value
   uint64_t version_ = 0;  // rounds in sync mode, pushes in async mode
   std::vector<uint64_t> taken_, durable_, pulled_version_;  // by worker
   std::map<uint64_t, Round> rounds_;                        // by step
   std::vector<WaitingPull> pulls_;
   int64_t since_snapshot_ = 0;
-  std::string error_;  // error of the last update; raised by every pull
+  std::string error_;  // error of the last update; every pull reports it
   std::atomic<bool> waits_{false};
   std::atomic<size_t> bytes_{0};
 };

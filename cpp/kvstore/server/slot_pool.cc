@@ -6,7 +6,7 @@
 namespace mxlite::server {
 
 SlotPool::SlotPool(int threads) {
-  sigset_t all, before;  // signals go to the program's own threads
+  sigset_t all, before;  // other threads of the program handle signals
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });
@@ -52,7 +52,7 @@ void SlotPool::run() {
     work(*queue.slot);
     lock.lock();
     if (!queue.work.empty()) {
-      ready_.push_back(&queue);  // lets other queues run first
+      ready_.push_back(&queue);  // moves to the end, so that other queues run first
       changed_.notify_one();
       continue;
     }

@@ -1,4 +1,5 @@
-// Runs work on a server's parts with a few threads: in order for one part, else concurrently.
+// Processes a server's parts on a few threads: work of one part runs in order, work of different
+// parts concurrently.
 #pragma once
 #include <condition_variable>
 #include <deque>

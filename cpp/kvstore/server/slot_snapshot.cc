@@ -18,7 +18,8 @@ void put_counts(FrameWriter& writer, const std::vector<uint64_t>& counts) {
 
 }  // namespace
 
-// Loses no later pushes: workers keep pushes until a snapshot contains them, and repeat them.
+// No pushes are lost: workers keep pushes until a snapshot contains them, and repeat them for a
+// replacement server.
 void Slot::save() {
   if (context_.folder.empty() || !ready_) return;
   const ProfileScope profile(trace_name("snapshot", key_), ProfileKind::kIo);

@@ -22,13 +22,14 @@ struct Compression {
 // value error for other values.
 Compression make_compression(const std::string& type, double threshold);
 
-// Returns the number of values in a 32-bit word: 16, 32, or 1 if uncompressed. If an array is cut
-// at multiples of it, the words of the parts together equal the words of the array.
+// Returns the number of values in a 32-bit word: 16, 32, or 1 if uncompressed. If an array is split
+// at multiples of this number, the concatenated words of the parts equal the words of the array.
 int64_t values_per_word(CompressionType type);
 int64_t compressed_words(CompressionType type, int64_t count);
 
-// words: compressed_words(count) words; the first value is in the highest bits of the first byte.
-// residual: same size as the gradient, zeros at first. Unused bits of the last word are 0.
+// `words` has compressed_words(count) elements; the first value is in the highest bits of the first
+// byte, and unused bits of the last word are 0. `residual` has the size of the gradient and is
+// initially zero.
 void compress(const Compression& how, std::span<const float> gradient, float* residual,
               uint32_t* words);
 void decompress(const Compression& how, const uint32_t* words, std::span<float> values);

@@ -9,7 +9,7 @@
 namespace mxlite::store {
 namespace {
 
-UpdateOperators operators;  // set before the first server or store starts
+UpdateOperators operators;  // set before the first server or store is created
 
 const std::vector<std::string>& known_fields() {
   static const auto& list = *new std::vector<std::string>{
@@ -60,7 +60,8 @@ void convert(const std::byte* from, DType from_type, std::byte* to, DType to_typ
   });
 }
 
-// Copies the given rows of `whole` to `some`, where they are adjacent, or back unless `gather`.
+// Copies rows of `whole` to `some`, where they are adjacent. If `gather` is false, copies them
+// back.
 void move_rows(std::byte* whole, std::byte* some, const std::vector<int64_t>& rows, size_t width,
                bool gather) {
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -198,7 +199,7 @@ void Optimizer::update(const std::string& key, Weight& w, const Gradient& gradie
     grad_memory = whole;
     grad = grad_memory.data();
   }
-  // Copies the value first if another thread may still be sending it.
+  // Copies the value first if another thread may still be sending its memory.
   if (!w.master.memory && w.value.memory.use_count() > 1) {
     OwnBuffer fresh = OwnBuffer::allocate(w.bytes());
     std::memcpy(fresh.data(), w.value.data(), w.bytes());

@@ -22,7 +22,8 @@ using UpdateParam = std::pair<std::string, double>;
 // Properties of an update operator that a store needs from its schema.
 struct UpdateOperator {
   int states = 0;               // number of state arrays per weight; they start as zeros
-  bool scale_is_input = false;  // the factor on the gradient is its last input (AdamW)
+  bool scale_is_input = false;  // whether the factor of the gradient is the operator's last input
+                                // (AdamW)
   std::vector<std::string> params;
   bool takes(std::string_view param) const;
 };
@@ -42,7 +43,7 @@ struct Weight {
   DType dtype = DType::kFloat32;
   int64_t count = 0, row_size = 1;
   OwnBuffer value;
-  OwnBuffer master;               // float32 copy of a half-precision value; empty: none
+  OwnBuffer master;               // float32 copy of a half-precision value; empty if not used
   std::vector<OwnBuffer> states;  // momentum and so on; empty before the first update
   uint64_t updates = 0;           // number of updates so far
   DType exact() const { return master.memory ? DType::kFloat32 : dtype; }
@@ -77,7 +78,7 @@ class Optimizer {
   double learning_rate(const std::string& key, int64_t update) const;
 
   const std::string& name() const { return name_; }
-  std::string json() const { return fields_.dump(); }  // fields that were given
+  std::string json() const { return fields_.dump(); }  // returns the fields that were given
 
  private:
   Optimizer(std::string name, Json fields);
@@ -88,10 +89,10 @@ class Optimizer {
   void read_params();
 
   std::string name_;
-  Json fields_;  // an object
+  Json fields_;  // a JSON object
   std::string op_;
   UpdateOperator form_;
-  std::vector<UpdateParam> params_;  // those that were given
+  std::vector<UpdateParam> params_;  // only parameters that were given
   std::shared_ptr<const Schedule> schedule_;
   std::map<std::string, double> rate_factors_, decay_factors_;
 };

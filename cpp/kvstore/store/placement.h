@@ -18,16 +18,16 @@ struct ServerPart {
 };
 
 struct Layout {
-  std::vector<ServerPart> parts;  // in the order of elements; an empty array has one
-  int64_t row_size = 1;           // elements per row; parts hold whole rows
-  bool by_rows = true;            // false: parts divide rows, because the rows are too long
+  std::vector<ServerPart> parts;  // in element order; an empty array has one part
+  int64_t row_size = 1;           // elements per row; parts contain whole rows
+  bool by_rows = true;            // false if parts divide rows, because a row exceeds kPartElements
 };
 
 // Arrays of `big_array` elements and more are split evenly over all servers, others go to `server`.
 Layout make_layout(const TensorSpec& spec, int num_servers, int server, int64_t big_array);
 
 // Assigns each key to the server with the fewest bytes so far. Only the scheduler has this object,
-// so workers may ask in any order. Pass 0 bytes for arrays that are split over all servers.
+// so workers may ask in any order. Arrays that are split over all servers count 0 bytes.
 class Placement {
  public:
   explicit Placement(int num_servers) : load_(static_cast<size_t>(num_servers), 0) {}
@@ -41,7 +41,8 @@ class Placement {
  private:
   struct Key {
     int server = 0;
-    std::map<int, std::string> specs;  // by worker; only the first, and those that differ
+    std::map<int, std::string> specs;  // by worker; stores the first spec and those that differ
+                                       // from it
     int first = -1;
   };
   std::vector<int64_t> load_;

@@ -65,7 +65,7 @@ class WithWarmup : public Schedule {
   bool linear_;
 };
 
-// Multiplies repeatedly, as the Python class does, so that the result has the same bits.
+// Multiplies repeatedly like the Python class, so that results are bitwise equal.
 class Factor final : public WithWarmup {
  public:
   explicit Factor(const Fields& f)

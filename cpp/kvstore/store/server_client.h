@@ -24,15 +24,15 @@ struct StoredKey {
   Layout layout;
   engine::Var order;              // orders this worker's operations on the key
   std::atomic<uint64_t> step{0};  // number of pushes that this worker has begun
-  std::vector<float> residual;    // residual of compression; used by the push in flight
+  std::vector<float> residual;    // residual of compression; used only by the push in flight
 };
 using StoredKeyRef = std::shared_ptr<StoredKey>;
 
 // Arrays are contiguous, in host memory, and belong to the operation until it is done.
 struct ServerOperation {
   StoredKeyRef stored;
-  NDArrayRef push, pull;                         // null: not part of the operation
-  NDArrayRef push_rows, pull_rows;               // int64 ids; null: the whole array
+  NDArrayRef push, pull;                         // null if not part of the operation
+  NDArrayRef push_rows, pull_rows;               // int64 row ids; null for the whole array
   int priority = 0;                              // larger ones are sent first
   std::function<void(std::exception_ptr)> done;  // called once
 };
@@ -66,12 +66,14 @@ class ServerClient {
   // Any worker may call it: sends a command to the servers' profilers. Throws if a server failed.
   virtual void profile_servers(const std::string& name, const std::string& text) = 0;
   virtual void barrier() = 0;
-  virtual uint64_t pushed(const std::string& key) = 0;  // number of pushes that servers have got
-  virtual std::string report() = 0;                     // JSON
+  virtual uint64_t pushed(const std::string& key) = 0;  // returns the number of pushes that servers
+                                                        // have received
+  virtual std::string report() = 0;                     // returns JSON
   virtual void save_states(const std::string& path) = 0;
   virtual void load_states(const std::string& path) = 0;
-  // Leaves the job: waits for operations in flight, unless `at_once`, when others treat this worker
-  // as lost. Idempotent. Throws only what a signal handler raises, after the worker has left.
+  // Leaves the job after waiting for operations in flight. With `at_once`, does not wait, and
+  // others treat this worker as lost. Idempotent. Throws only an exception that a signal handler
+  // raises, after the worker has left.
   virtual void close(bool at_once = false) = 0;
 };
 
@@ -97,7 +99,7 @@ class ServerPlugin {
                    const ServerHooks& hooks) = 0;
 };
 
-// Loads the plug-in; an error says why it cannot be loaded.
+// Loads the plug-in; throws an error with the reason if it cannot be loaded.
 ServerPlugin& server_plugin();
 
 }  // namespace mxlite::store

@@ -10,7 +10,8 @@
 namespace mxlite::store {
 
 // Submits the operation when its arrays are ready, and ends when the servers have answered.
-// others_wait: other workers wait for this push, so a failure to compute its array is reported.
+// `others_wait` means that other workers wait for this push, so a failure to compute its array is
+// reported.
 class ServerTask final : public engine::DeferredTask {
  public:
   ServerTask(const char* task_name, engine::Origin task_origin, ServerOperation operation,
@@ -22,13 +23,14 @@ class ServerTask final : public engine::DeferredTask {
 
   void start() override {
     for (const NDArrayRef* array : {&operation_.push, &operation_.pull})
-      if (*array) (*array)->data();  // allocates results; throws if out of memory
+      if (*array) (*array)->data();  // allocates the result; throws if memory is exhausted
     started_ = true;
     ServerOperation operation = operation_;
     operation.done = [self = IntrusivePtr<ServerTask>(this)](std::exception_ptr error) {
       self->finish(std::move(error));
     };
-    const auto client = client_;  // kept alive, because submit may call release_operands
+    const auto client = client_;  // keeps the client alive, because submit may call
+                                  // release_operands
     client->submit(std::move(operation));
   }
   void release_operands() noexcept override {

@@ -132,7 +132,8 @@ class CudaRuntime final : public Runtime {
   }
   void combine(Stream& stream, void* data, const void* other, int64_t count, DType dtype,
                ReduceOp op) override {
-    if (dtype == DType::kBool) {  // "or" and "and" of bytes that are 0 or 1
+    if (dtype == DType::kBool) {  // bytes are 0 or 1: sum and max mean "or", product and min mean
+                                  // "and"
       dtype = DType::kUInt8;
       if (op == ReduceOp::kSum) op = ReduceOp::kMax;
       if (op == ReduceOp::kProduct) op = ReduceOp::kMin;

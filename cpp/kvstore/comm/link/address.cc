@@ -52,7 +52,7 @@ std::string route_address(const Address& address) {
   asio::io_context context;
   std::error_code error;
   for (const auto& entry : resolve(context, address)) {
-    // Connecting a datagram socket only selects the route; it sends nothing.
+    // Connecting a datagram socket only selects the route and sends no packet.
     asio::ip::udp::socket socket(context);
     socket.connect({entry.endpoint().address(), entry.endpoint().port()}, error);
     if (!error) return socket.local_endpoint().address().to_string();

@@ -1,4 +1,4 @@
-// Seconds on the clock of deadlines.
+// Conversions between seconds and the clock that deadlines use.
 #pragma once
 #include "cpp/kvstore/comm/deadline.h"
 

@@ -13,7 +13,8 @@ constexpr uint16_t kFormat = 3;
 constexpr size_t kCheckedBytes = offsetof(FrameHeader, header_checksum);
 constexpr size_t kWorthDirect = 16 << 10;
 
-// Uses another key than seal_of, so that a body's code is not valid as a header's code.
+// Authenticates the body. Uses another key than seal_of, so that a body's code is not valid for a
+// header.
 uint64_t body_seal_of(const std::vector<std::byte>& body, const SealKey& key) {
   return sip_hash({key.a, ~key.b}, body);
 }

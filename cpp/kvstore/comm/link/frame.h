@@ -16,7 +16,7 @@
 namespace mxlite {
 
 enum class FrameType : uint8_t {
-  kHello = 1,  // first frame on a connection, from the process that connects
+  kHello = 1,  // first frame on a connection, sent by the process that connects
   kWelcome,
   kRefused,
   kReply,  // answer to a request
@@ -27,7 +27,7 @@ enum class FrameType : uint8_t {
   kFail,
   kBarrier,
   kPlace,
-  kGroupFailure,  // also from the scheduler to all processes
+  kGroupFailure,  // sent by a process to the scheduler and by the scheduler to all processes
   // Frames from the scheduler.
   kState,
   kChange,
@@ -49,34 +49,35 @@ struct FrameHeader {
   uint16_t format = 0;
   uint8_t type = 0;
   uint8_t reserved = 0;
-  uint64_t seal = 0;     // over the header and the frame's number on its connection
-  uint64_t request = 0;  // a reply has the number of its request
-  uint32_t epoch = 0;    // identifies this run of the job, chosen by the scheduler
+  uint64_t seal = 0;  // authentication code of the header and the frame's number on its connection
+  uint64_t request = 0;  // number of the request; a reply has the number of its request
+  uint32_t epoch = 0;    // identifies this run of the job; chosen by the scheduler
   uint32_t body_bytes = 0;
   uint32_t data_bytes = 0;
   uint32_t data_checksum = 0;
-  uint64_t body_seal = 0;  // over the body
+  uint64_t body_seal = 0;  // authentication code of the body
   uint32_t padding = 0;
-  uint32_t header_checksum = 0;  // over the bytes before it
+  uint32_t header_checksum = 0;  // checksum of the bytes before it
 };
 static_assert(sizeof(FrameHeader) == 56);
 
 inline constexpr size_t kMostBody = size_t{4} << 20;
 inline constexpr size_t kMostData = size_t{64} << 20;
-inline constexpr size_t kMostForeign = 4096;  // bytes of a body before the peer has sent hello
+inline constexpr size_t kMostForeign = 4096;  // limit of a body's bytes before the peer has sent
+                                              // hello
 
 struct Frame {
   FrameType type = FrameType::kHello;
   uint64_t request = 0;
   std::vector<std::byte> body;
   Buffer data;
-  int priority = 0;  // larger ones are sent first; not part of the message
+  int priority = 0;  // frames with larger values are sent first; not part of the message
 };
 
 struct FrameStamp {
   SealKey key;
-  uint64_t number = 0;  // counts the frames that this end of the connection sends
-  uint32_t epoch = 0;   // 0: not known yet
+  uint64_t number = 0;  // number of frames sent so far on this end of the connection
+  uint32_t epoch = 0;   // 0 if not known yet
 };
 FrameHeader make_header(const Frame& frame, const FrameStamp& stamp);
 
@@ -88,8 +89,8 @@ enum class BadFrame : uint8_t {
   kEpoch,
   kType,
   kLength,
-  kContent,  // an unreadable body
-  kOrder,    // a frame that the peer must not send, or not at this time
+  kContent,  // a body that cannot be decoded
+  kOrder,    // a frame that the peer must not send, or not at this point
 };
 inline constexpr size_t kNumBadFrames = 9;
 const char* bad_frame_name(BadFrame kind);
@@ -104,13 +105,13 @@ class FrameError : public Error {
 // Splits a stream of bytes into frames. Allocates memory for a frame after checking its header.
 class FrameDecoder {
  public:
-  // Sets the key for frames of the other end; call before the first byte.
+  // Sets the key of incoming frames. Call before the first byte.
   void set_key(const SealKey& key) { key_ = key; }
   void set_epoch(uint32_t epoch) { epoch_ = epoch; }
-  void set_trusted() { trusted_ = true; }  // hello was received
+  void set_trusted() { trusted_ = true; }  // call after hello was received
   bool is_trusted() const { return trusted_; }
-  // Returns how many bytes the current part of the frame still needs. Read no more than that from a
-  // connection that is not trusted, because it may carry other data after the frame.
+  // Returns how many bytes the current part of the frame still needs. On a connection that is not
+  // trusted, read no more than that, because other data may follow the frame.
   size_t wanted() const;
 
   // Consumes bytes up to the end of a frame and returns their number; a FrameError ends the stream.

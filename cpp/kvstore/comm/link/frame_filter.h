@@ -7,7 +7,7 @@
 
 namespace mxlite {
 
-using ConnectionId = uint64_t;  // never used again; 0: none
+using ConnectionId = uint64_t;  // never reused; 0 means no connection
 
 // Called on the reactor thread. Frames that start a connection bypass the filter.
 class FrameFilter {
@@ -16,7 +16,7 @@ class FrameFilter {
   virtual ~FrameFilter() = default;
   // Called for each complete, checked frame. Calls `pass` for each frame that handlers should get.
   virtual void arrived(ConnectionId connection, Frame frame, const Pass& pass) = 0;
-  // Called every 20 ms; passes frames that were held back.
+  // Called every 20 ms. Calls `pass` for frames that the filter has delayed.
   virtual void tick(const Pass& pass) = 0;
 };
 

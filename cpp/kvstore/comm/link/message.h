@@ -13,7 +13,7 @@
 namespace mxlite {
 
 using Body = std::vector<std::byte>;
-inline constexpr const char* kFrameBody = "the body of a frame";  // begins the text of errors
+inline constexpr const char* kFrameBody = "the body of a frame";  // start of error texts
 
 // Every enum in a message has an overload in its own namespace: decode refuses larger values.
 constexpr DType last_enumerator(DType) { return DType::kBFloat16; }

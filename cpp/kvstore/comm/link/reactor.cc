@@ -19,15 +19,16 @@ namespace {
 constexpr auto kTick = std::chrono::milliseconds(20);
 constexpr size_t kStaging = 64 << 10;
 constexpr size_t kReadAtOnce = size_t{8} << 20;  // bytes to read from one connection per turn
-constexpr double kHelloSeconds = 5;              // limit for hello, and for connecting
-constexpr double kPatienceSeconds = 0.5;         // before a stranger may be dropped for another
+constexpr double kHelloSeconds = 5;              // limit for receiving hello and for connecting
+constexpr double kPatienceSeconds = 0.5;         // minimum silence before a stranger may be dropped
+                                                 // to admit another one
 constexpr uint64_t kPreambleMagic = 0x33424f4a2d6c786d;  // "mxl-JOB3"
 
 bool starts_connection(FrameType type) {
   return type == FrameType::kHello || type == FrameType::kWelcome || type == FrameType::kRefused;
 }
 
-// First bytes that each end sends; the keys of both directions depend on them.
+// First bytes that each end of a connection sends. The keys of both directions depend on them.
 struct Preamble {
   uint64_t magic = 0;
   Nonce nonce = {};
@@ -53,11 +54,11 @@ struct Reactor::Connection {
 
   const ConnectionId id;
   AsioTcp::socket socket;
-  Socket owned;  // owns the descriptor of `socket` and closes it
+  Socket owned;  // owns and closes the descriptor of `socket`
   Preamble mine, theirs;
   size_t mine_sent = 0, theirs_have = 0;
-  bool sealed = false;  // both keys are known
-  SealKey key;          // key for frames from this end
+  bool sealed = false;  // true once both keys are known
+  SealKey key;          // key of frames that this end sends
   uint64_t sent = 0;    // number of frames sent
   FrameDecoder decoder;
   bool connecting = false, wants_write = false, closing = false;
@@ -67,7 +68,7 @@ struct Reactor::Connection {
   std::map<std::pair<int64_t, uint64_t>, Frame> waiting;
   Frame current;
   FrameHeader header;
-  size_t written = 0;  // bytes of header, body and data
+  size_t written = 0;  // bytes of header, body and data of `current` that have been written
   bool writing = false;
 };
 
@@ -89,11 +90,11 @@ Address Reactor::listen(const Address& address) {
 }
 
 void Reactor::start(const char* thread_name) {
-  sigset_t all, before;  // signals go to the program's own threads
+  sigset_t all, before;  // other threads of the program handle signals
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   {
-    std::lock_guard lock(mutex_);  // the thread reads thread_id_
+    std::lock_guard lock(mutex_);  // thread_main reads thread_id_ under the mutex
     thread_ = std::thread([this, thread_name] {
       { std::lock_guard wait(mutex_); }
       pthread_setname_np(pthread_self(), thread_name);
@@ -105,7 +106,8 @@ void Reactor::start(const char* thread_name) {
 }
 
 void Reactor::stop(double flush_seconds) noexcept {
-  if (is_in_fork()) {  // a fork has no such thread, and must not affect the parent's connections
+  if (is_in_fork()) {  // a fork does not have the thread and must not affect the parent's
+                       // connections
     if (thread_.joinable()) thread_.detach();
     new auto(std::move(connections_));
     static_cast<void>(network_.release());
@@ -147,7 +149,7 @@ void Reactor::connect(ConnectionId id, const Address& address) {
     c->connecting = true;
     connections_.emplace(id, c);
     asio::async_connect(c->socket, addresses, [this, c](const std::error_code& error, const auto&) {
-      if (!find(c->id)) return;  // closed meanwhile
+      if (!find(c->id)) return;  // the connection was closed in the meantime
       if (error)
         return drop(c->id, is_descriptor_shortage(error.value())
                                ? descriptor_shortage_text(error.value())
@@ -158,7 +160,8 @@ void Reactor::connect(ConnectionId id, const Address& address) {
   });
 }
 
-// Returns whether a stranger may connect. At the limit, drops one that was silent for a while.
+// Returns whether another stranger may connect. At the limit, drops one that has been silent long
+// enough.
 bool Reactor::has_room() {
   if (strangers_ < kMostStrangers) return true;
   const Connection* oldest = nullptr;
@@ -184,7 +187,7 @@ void Reactor::accept(size_t listener) {
       });
 }
 
-// Prints a message when descriptors run out. The listener retries at every tick.
+// Prints a message when descriptors are exhausted. The listener retries at every tick.
 void Reactor::note_accepted(const std::error_code& error) {
   const int before = shortage_;
   shortage_ = is_descriptor_shortage(error.value()) ? error.value() : 0;
@@ -200,7 +203,7 @@ std::string Reactor::shortage_text() const {
 
 void Reactor::begin(Connection& c) {
   const ConnectionId id = c.id;
-  std::error_code error;  // the peer may be gone: reading reports it
+  std::error_code error;  // if the peer is gone, reading reports the error
   c.owned = Socket(c.socket.native_handle());
   close_on_exec(c.owned.get());
   c.socket.set_option(AsioTcp::no_delay(true), error);
@@ -299,7 +302,7 @@ void Reactor::read(Connection& first) {
   const ConnectionId id = first.id;
   size_t total = 0;
   while (total < kReadAtOnce) {
-    Connection* c = find(id);  // a handler may have closed it
+    Connection* c = find(id);  // a handler may have closed the connection
     if (!c) return;
     const std::span<std::byte> direct = c->decoder.direct();
     std::span<std::byte> space = direct.empty() ? std::span(staging_) : direct;
@@ -446,7 +449,7 @@ bool Reactor::write(Connection& c) {
   return false;
 }
 
-// Keeps the descriptor open as long as the returned object lives.
+// The returned object keeps the descriptor open during its lifetime.
 std::shared_ptr<Reactor::Connection> Reactor::remove(ConnectionId id) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return nullptr;

@@ -17,7 +17,7 @@
 
 namespace mxlite {
 
-// Number of connections that may be open without having sent hello.
+// Maximum number of open connections that have not sent hello.
 inline constexpr size_t kMostStrangers = 256;
 
 struct Traffic {
@@ -29,9 +29,11 @@ struct Traffic {
 class Reactor {
  public:
   struct Handlers {
-    std::function<void(ConnectionId)> opened = [](ConnectionId) {};  // connected or accepted
-    std::function<void(ConnectionId, Frame)> frame;  // a FrameError from it ends the connection
-    // `is_invalid`: the peer has sent invalid data.
+    std::function<void(ConnectionId)> opened = [](ConnectionId) {};  // called after connecting or
+                                                                     // accepting
+    std::function<void(ConnectionId, Frame)> frame;  // if it throws a FrameError, the connection is
+                                                     // closed
+    // Called after a connection was closed. `is_invalid` is true if the peer has sent invalid data.
     std::function<void(ConnectionId, const std::string& why, bool is_invalid)> closed;
     std::function<void()> tick = [] {};  // called every 20 ms
   };
@@ -43,12 +45,12 @@ class Reactor {
 
   // Call before start.
   void set_handlers(Handlers handlers) { handlers_ = std::move(handlers); }
-  Address listen(const Address& address);  // returns the numeric address
+  Address listen(const Address& address);  // returns the numeric address with the actual port
   void start(const char* thread_name);
   // Sends pending frames for at most the given seconds, and ends the thread. Idempotent.
   void stop(double flush_seconds = 1) noexcept;
 
-  // Any thread may call these.
+  // Any thread may call the functions below.
   ConnectionId new_id() { return next_id_++; }
   // Handlers may be called for the connection before this returns, so store its id first.
   void connect(ConnectionId id, const Address& address);
@@ -56,7 +58,7 @@ class Reactor {
   void close(ConnectionId connection, const std::string& why);
   void post(std::function<void()> work);
   template <class F>
-  void run(F&& work) {  // at once on the reactor thread
+  void run(F&& work) {  // runs at once if called on the reactor thread
     if (on_thread())
       work();
     else
@@ -64,20 +66,23 @@ class Reactor {
   }
   void set_epoch(uint32_t epoch) { epoch_ = epoch; }
   Traffic traffic();
-  bool is_in_fork() const;  // in a fork, only stop may be called
+  bool is_in_fork() const;  // true in a fork, where only stop may be called
 
-  // Call only on the reactor thread.
-  void accept_hello(ConnectionId connection);  // the connection may stay, but is not trusted yet
-  void trust(ConnectionId connection);         // the peer may send any frame
+  // The functions below must be called on the reactor thread.
+  void accept_hello(ConnectionId connection);  // keeps the connection open, but does not trust the
+                                               // peer yet
+  void trust(ConnectionId connection);         // allows the peer to send any frame
   // Closes the connection when all frames are sent; no more frames are delivered.
   void finish(ConnectionId connection);
-  // Hands over the socket of a connection that is not trusted; bytes after its last frame have not
-  // been read. Returns an empty Socket if the connection is gone or frames wait to be written.
+  // Passes the socket of a connection that is not trusted to the caller; bytes after the last frame
+  // have not been read. Returns an empty Socket if the connection is gone or frames wait to be
+  // written.
   Socket release(ConnectionId connection);
-  bool quiet(ConnectionId connection);  // whether no frame waits to be written
-  // Returns the reason why connections wait to be accepted; empty if none waits.
+  bool quiet(ConnectionId connection);  // returns whether no frame waits to be written
+  // Returns why connections wait to be accepted, or an empty text if none waits.
   std::string shortage_text() const;
-  // Returns errno if a connection waits for a descriptor and no stranger can be dropped for it.
+  // Returns the errno of a failed accept if a connection waits for a descriptor and no stranger can
+  // be dropped to free one.
   int shortage() const;
 
  private:
@@ -91,19 +96,19 @@ class Reactor {
 
   void loop();
   void accept(size_t listener);
-  bool has_room();  // for one more stranger
+  bool has_room();  // returns whether another stranger may connect
   void note_accepted(const std::error_code& error);
-  void begin(Connection& c);  // the socket is connected
+  void begin(Connection& c);  // call when the socket is connected
   void await_read(Connection& c);
   void await_write(Connection& c);
   void read(Connection& c);
   size_t read_preamble(Connection& c, std::span<const std::byte> bytes);
-  bool write_preamble(Connection& c);  // returns like write
+  bool write_preamble(Connection& c);  // same result as write
   bool write(Connection& c);           // returns false if the connection is gone
   void deliver(ConnectionId id, Frame frame);
   void refuse(ConnectionId id, const Error& error);  // ends the connection
   void hand_over(ConnectionId id, Frame frame);
-  void pass(ConnectionId id, Frame frame);  // ends the connection if hand_over throws
+  void pass(ConnectionId id, Frame frame);  // ends the connection if the handler throws
   void drop(ConnectionId id, const std::string& why, bool is_invalid = false);
   std::shared_ptr<Connection> remove(ConnectionId id);
   void await_tick();
@@ -115,7 +120,7 @@ class Reactor {
 
   const SealKey key_;
   const std::string process_;
-  const int owner_;  // PID of the process
+  const int owner_;  // PID of the process that made this object
   const std::unique_ptr<FrameFilter> filter_;
   Handlers handlers_;
   std::unique_ptr<Network> network_;
@@ -125,7 +130,7 @@ class Reactor {
   // Used only on the reactor thread.
   std::unordered_map<ConnectionId, std::shared_ptr<Connection>> connections_;
   size_t strangers_ = 0;  // accepted connections without hello
-  int shortage_ = 0;      // errno, if the last attempt to accept found no descriptor
+  int shortage_ = 0;      // errno of the last accept if it found no free descriptor, else 0
   std::vector<std::byte> staging_;
   bool stopping_ = false;
   Clock::time_point flush_until_{};

@@ -1,6 +1,6 @@
-// Authentication codes of frames between processes: keyed hashes (SipHash-2-4) that depend on the
-// job's secret, the connection and the frame's position. They prove that the sender has the secret,
-// which itself is never sent.
+// Authentication codes of frames between processes: keyed hashes (SipHash-2-4) over the job's
+// secret, the connection and the frame's position. They prove that the sender has the secret
+// without sending it.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -18,12 +18,12 @@ struct SealKey {
 uint64_t sip_hash(const SealKey& key, std::span<const std::byte> data);
 SealKey key_of_secret(const std::string& secret);
 
-// Each end of a connection chooses a random number.
+// Random number chosen by each end of a connection.
 using Nonce = std::array<std::byte, 16>;
 Nonce random_nonce();
 
 struct ConnectionKeys {
-  SealKey connecting, accepting;  // keys for frames from this end
+  SealKey connecting, accepting;  // keys for frames sent by the connecting and by the accepting end
 };
 ConnectionKeys connection_keys(const SealKey& job, const Nonce& connecting, const Nonce& accepting);
 

@@ -14,7 +14,7 @@ namespace {
 struct OwnDescriptors {
   std::mutex mutex;
   std::vector<int> all;       // guarded by mutex
-  std::atomic<int> forks{0};  // incremented in each fork, under the mutex
+  std::atomic<int> forks{0};  // incremented in each fork, with the mutex held
 };
 
 OwnDescriptors& own_descriptors();

@@ -11,10 +11,12 @@ namespace mxlite::members {
 namespace {
 
 constexpr double kRetrySeconds = 0.1;
-constexpr int kMostUnanswered = 3;  // connections that the scheduler may close without an answer
-constexpr double kMargin = 3;  // extra seconds, so that the scheduler and the servers, which know
-                               // the cause, report a failure first
-constexpr double kLongestInterval = 8;  // between resends, in units of the first interval
+constexpr int kMostUnanswered = 3;  // number of connections that the scheduler may close without an
+                                    // answer
+constexpr double kMargin = 3;  // seconds added to the timeout, so that the scheduler and servers,
+                               // which know the cause, report a failure first
+constexpr double kLongestInterval = 8;  // limit of the interval between resends, in units of the
+                                        // first interval
 constexpr int kUrgent = 1 << 30;        // priority of heartbeats
 
 }  // namespace
@@ -39,8 +41,8 @@ Registered Member::join(const char* thread_name) {
   connect();
   Registration registration = options_.registration;
   registration.clamp();
-  // Set before the next frame is read, which may be the state that starts the job. An exception_ptr
-  // would be freed by whichever thread ends last.
+  // The result must be set before the next frame is read, because that frame may start the job.
+  // Uses a text, because the last thread to release an exception_ptr would free it.
   auto answer = std::make_shared<std::promise<std::variant<Registered, Error>>>();
   request({kScheduler,
            {FrameType::kRegister, 0, encode(std::move(registration)), {}},
@@ -184,7 +186,7 @@ bool Member::send_now(PendingRequest& pending) {
 void Member::resend_to(int peer, Clock::time_point before) {
   for (auto& [number, pending] : pending_)
     if (pending.request.peer == peer && (!pending.was_sent || pending.sent < before)) {
-      pending.was_sent = false;  // the old connection has dropped its queue
+      pending.was_sent = false;  // the closed connection has dropped its queue
       send_now(pending);
     }
 }
@@ -197,7 +199,7 @@ void Member::set_progress(std::string text) {
 void Member::fail(const std::string& why) {
   reactor_.post([this, why] {
     if (ready_scheduler_ == 0) return fail_here(why);
-    // The scheduler notifies all processes, this one included.
+    // The scheduler notifies all processes, including this one.
     request({kScheduler,
              {FrameType::kFail, 0, encode(why), {}},
              "report of a failure",
@@ -322,7 +324,8 @@ void Member::on_tick() {
     std::unique_lock lock(mutex_);
     const Heartbeat heartbeat{state_.version, progress_};
     lock.unlock();
-    // Heartbeats precede other frames: a long push must not look like a dead process.
+    // Heartbeats are sent before other frames, so that a process with a long push does not count as
+    // lost.
     reactor_.send(scheduler_, {FrameType::kHeartbeat, 0, encode(heartbeat), {}, kUrgent});
   }
   std::vector<uint64_t> overdue;

@@ -17,9 +17,9 @@ inline constexpr int kScheduler = -1;
 
 struct MemberOptions {
   Address scheduler;
-  SealKey key;           // key of the job: frames with another key are refused
+  SealKey key;           // key of the job; frames with another key are rejected
   std::string version;   // version of mxlite
-  double timeout = 60;   // seconds that any wait for another process may take
+  double timeout = 60;   // limit in seconds for any wait for another process
   double heartbeat = 1;  // seconds between heartbeats
   double resend = 1;     // seconds after which a request without an answer is sent again
   Registration registration;
@@ -28,8 +28,8 @@ struct MemberOptions {
 struct MemberRequest {
   int peer = kScheduler;  // rank of a server, or kScheduler
   Frame frame;
-  std::string what;                 // "push of 'fc1_weight', step 12"
-  std::function<void(Reply)> done;  // called once, on the reactor thread
+  std::string what;                 // description for errors: "push of 'fc1_weight', step 12"
+  std::function<void(Reply)> done;  // called once on the reactor thread
 };
 
 struct MemberStats {
@@ -39,39 +39,41 @@ struct MemberStats {
 class Member {
  public:
   Member(const JobKind& kind, MemberOptions options);
-  virtual ~Member() = default;           // derived classes call stop first
+  virtual ~Member() = default;           // derived classes must call stop first
   Member& operator=(Member&&) = delete;  // neither copied nor moved
 
   // Blocks until the scheduler has assigned a rank. Throws if it cannot be reached in time.
   Registered join(const char* thread_name);
-  // Blocks until all processes have registered and this one is ready.
+  // Blocks until all processes have registered and is_ready returns true.
   void wait_until_running();
   // Sends pending frames for at most the given seconds.
   void stop(double flush_seconds) noexcept;
 
-  // Any thread may call these.
+  // Any thread may call the functions below.
   void request(MemberRequest request);
-  Reply call(MemberRequest request);  // blocks; throws the reply's error
+  Reply call(MemberRequest request);  // blocks until the reply and throws its error
   void set_progress(std::string text);
-  void fail(const std::string& why);  // ends the job, because this process cannot continue
+  void fail(const std::string& why);  // ends the job because this process cannot continue
   bool failed() { return !failure().empty(); }
   std::string failure();
   JobState state();
   MemberStats stats();
   Reactor& reactor() { return reactor_; }
   int rank() const { return registered_.rank; }
-  std::string self() const;  // "worker 1"
+  std::string self() const;  // name of this process: "worker 1"
 
  protected:
-  // Handlers, run on the reactor thread. opened and closed are not called for the scheduler.
+  // Handlers that run on the reactor thread. opened and closed are not called for the scheduler's
+  // connection.
   virtual void opened(ConnectionId) {}
   virtual void closed(ConnectionId, const std::string& /*why*/, bool /*is_invalid*/) {}
-  virtual void take_frame(ConnectionId, Frame frame) = 0;  // also frames of the scheduler
+  virtual void take_frame(ConnectionId, Frame frame) = 0;  // also called for frames of the
+                                                           // scheduler
   virtual void member_changed(Role, int /*rank*/, const MemberState& /*now*/) {}
-  virtual void changed() {}  // the state of the job has changed
+  virtual void changed() {}  // called when the state of the job has changed
   virtual void has_failed(const std::string& /*why*/) {}
   virtual void tick() {}
-  // Returns the connection for requests to `peer`; 0 if there is none now.
+  // Returns the connection for requests to `peer`, or 0 if none is open.
   virtual ConnectionId connection_to(int peer) { return peer == kScheduler ? ready_scheduler_ : 0; }
   virtual std::string peer_name(int) const { return kind_.scheduler; }
   virtual bool is_ready() { return true; }  // called with the mutex held
@@ -85,7 +87,7 @@ class Member {
   bool is_over();
 
   const JobKind& kind_;
-  MemberOptions options_;  // const once join has been called
+  MemberOptions options_;  // not changed after join
   Registered registered_;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -111,7 +113,8 @@ class Member {
   bool send_now(PendingRequest& pending);
 
   // Used only on the reactor thread.
-  ConnectionId scheduler_ = 0, ready_scheduler_ = 0;  // the second: set after its welcome
+  ConnectionId scheduler_ = 0, ready_scheduler_ = 0;  // the second is set after the scheduler's
+                                                      // welcome
   std::map<uint64_t, PendingRequest> pending_;
   bool scheduler_connected_ = false;
   Clock::time_point heartbeat_sent_{};
@@ -124,7 +127,7 @@ class Member {
   bool stopping_ = false;           // guarded by mutex_
 
  protected:
-  Reactor reactor_;  // last: its thread ends before what it uses
+  Reactor reactor_;  // last member, so that its thread ends before the objects that it uses
 };
 
 }  // namespace mxlite::members

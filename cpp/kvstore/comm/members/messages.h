@@ -14,9 +14,9 @@ enum class Role : uint8_t { kScheduler, kServer, kWorker };
 constexpr Role last_enumerator(Role) { return Role::kWorker; }
 const char* role_name(Role role);
 
-// Words by which errors of one kind of job name its processes.
+// Names that error texts use for the processes of a kind of job.
 struct JobKind {
-  const char* source;             // begins the text of errors
+  const char* source;             // start of error texts
   const char* scheduler;          // "the scheduler"
   const char* worker;             // "worker"
   const char* address_variables;  // environment variables with the scheduler's address
@@ -31,11 +31,11 @@ struct Hello {
   Role role = Role::kWorker;
   int32_t rank = -1;
   uint32_t incarnation = 0;
-  uint64_t group = 0;  // id of the group of workers that will use the connection; 0: none
+  uint64_t group = 0;  // id of the worker group that will use the connection; 0 for none
   auto fields() { return std::tie(version, role, rank, incarnation, group); }
 };
 
-// Answer of a server to a worker's hello; other processes ignore it.
+// A server's answer to a worker's hello; other processes ignore the answer.
 struct Welcome {
   bool snapshots = false;
   auto fields() { return std::tie(snapshots); }
@@ -49,7 +49,7 @@ struct Registration {
   std::string address;  // "host:port" at which the process accepts others
   bool snapshots = false;
   int32_t num_workers = 0, num_servers = 0;
-  double timeout = 60;  // seconds that the process waits for the others
+  double timeout = 60;  // limit in seconds of the process's waits for others
   double silence = 5;   // seconds without a heartbeat after which it counts as lost
   auto fields() {
     return std::tie(role, rank, host, process, address, snapshots, num_workers, num_servers,
@@ -81,7 +81,7 @@ struct Registered {
 
 struct Heartbeat {
   uint64_t state_version = 0;
-  std::string progress;  // "push of 'fc1_weight', step 12"
+  std::string progress;  // current action for errors: "push of 'fc1_weight', step 12"
   auto fields() { return std::tie(state_version, progress); }
 };
 
@@ -90,9 +90,9 @@ constexpr MemberStatus last_enumerator(MemberStatus) { return MemberStatus::kLef
 
 struct MemberState {
   MemberStatus status = MemberStatus::kMissing;
-  uint32_t incarnation = 0;  // larger in a process that replaces another one of this rank
+  uint32_t incarnation = 0;  // incremented when a process replaces another one of this rank
   std::string address;       // address at which the process accepts others
-  std::string why;           // reason of a loss
+  std::string why;           // why the process was lost
   auto fields() { return std::tie(status, incarnation, address, why); }
   bool operator==(const MemberState&) const = default;
 };
@@ -100,9 +100,9 @@ struct MemberState {
 // State of the job; the scheduler sends it when all have registered, and whenever it changes.
 struct JobState {
   uint64_t version = 0;
-  bool running = false;  // all processes have registered
+  bool running = false;  // whether all processes have registered
   bool ended = false;
-  std::string failure;  // failure of the whole job
+  std::string failure;  // why the whole job failed
   std::vector<MemberState> workers, servers;
   auto fields() { return std::tie(version, running, ended, failure, workers, servers); }
   std::vector<MemberState>& members(Role role) { return role == Role::kServer ? servers : workers; }

@@ -92,14 +92,16 @@ void Registry::take(ConnectionId id, Frame frame) {
 }
 
 void Registry::take_registration(ConnectionId id, const Frame& frame) {
-  Entry* entry = entry_of(id);  // not null if the process repeats a request whose answer was lost
+  Entry* entry = entry_of(id);  // set if the process repeats a request because the answer was lost
   if (!entry) {
     auto r = decode<Registration>(frame.body);
     std::string why = state_.failure;
     if (why.empty() && state_.ended) why = str(kind_.source, ": the job has ended");
     if (why.empty()) entry = place_for(r, why);
     if (!why.empty()) return answer(id, frame.request, error_reply(ErrorKind::kCommunicator, why));
-    if (!entry) return;  // the process retries until a lost one of its rank has been noticed
+    if (!entry)
+      return;  // the process retries until the registry has noticed the loss of a process
+               // of its rank
     entry->rejoined = entry->state.status == MemberStatus::kLost;
     entry->connection = id;
     entry->progress.clear();
@@ -145,7 +147,7 @@ void Registry::check_silence() {
     const ConnectionId id = e->connection;
     lose(*e, str("no heartbeat for ", limit, " s"));
     e->connection = 0;
-    reactor_.finish(id);  // sends the state first, because the process may only be suspended
+    reactor_.finish(id);  // still sends the state, because the process may only have been suspended
   }
 }
 

@@ -1,5 +1,5 @@
-// The process at which all others of a job register. It gives them their ranks, checks their
-// heartbeats, and sends all of them the state of the job when one is lost or has left.
+// The process at which all processes of a job register. It assigns ranks, checks heartbeats, and
+// sends the state of the job to all processes when one is lost or has left.
 #pragma once
 #include <string>
 #include <vector>
@@ -13,7 +13,7 @@ class Registry {
  public:
   Registry(const JobKind& kind, const SealKey& key, std::string version, int num_workers,
            int num_servers);
-  virtual ~Registry() = default;             // derived classes stop the reactor first
+  virtual ~Registry() = default;             // derived classes must stop the reactor first
   Registry& operator=(Registry&&) = delete;  // neither copied nor moved
 
  protected:
@@ -23,17 +23,17 @@ class Registry {
     int rank = 0;
     ConnectionId connection = 0;
     Registration registration;
-    std::string progress;   // from the last heartbeat
+    std::string progress;   // progress text of the last heartbeat
     bool rejoined = false;  // replaces a lost process
     uint64_t barriers = 0;  // number of barriers that a worker has entered
     Clock::time_point since{}, seen{}, lost{};
   };
 
-  // Handlers, called on the reactor thread.
-  // Returns a free entry, or null. If null, `why` is the text of the refusal, or empty if the
-  // process should retry.
+  // Handlers, called on the reactor thread. place_for returns a free entry or null. If null, `why`
+  // is the reason of the refusal, or empty if the process should retry.
   virtual Entry* place_for(const Registration& r, std::string& why) = 0;
-  virtual void take_frame(Entry& entry, const Frame& frame) = 0;  // types that Registry ignores
+  virtual void take_frame(Entry& entry, const Frame& frame) = 0;  // called for frame types that
+                                                                  // Registry does not handle
   virtual void lose(Entry& entry, const std::string& why) = 0;
   virtual void left(Entry& entry) = 0;
   virtual void tick() = 0;
@@ -42,8 +42,8 @@ class Registry {
   // Marks an entry as lost, and returns the message about it.
   std::string lost_text(Entry& entry, const std::string& why);
   void fail_job(const std::string& why);
-  void publish();               // sends the whole state
-  void publish(Entry& change);  // sends the change of one entry
+  void publish();               // sends the whole state to all processes
+  void publish(Entry& change);  // sends the change of one entry to all processes
   void send_all(FrameType type, const Body& body);
   void check_silence();
   std::vector<Entry*> all();

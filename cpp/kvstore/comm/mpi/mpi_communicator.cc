@@ -19,7 +19,7 @@
 namespace mxlite::mpi {
 namespace {
 
-constexpr size_t kPieceBytes = size_t{1} << 30;   // because MPI's counts are int
+constexpr size_t kPieceBytes = size_t{1} << 30;   // MPI's counts are of type int
 constexpr int64_t kHalfPiece = int64_t{1} << 20;  // 16-bit floats converted to float32 at a time
 
 MPI_Datatype mpi_type(DType dtype) {
@@ -177,7 +177,7 @@ void MpiCommunicator::finish(std::span<MPI_Request> requests) {
         text += str(": a rank is lost: ", message);
       }
       std::lock_guard lock(mutex_);
-      failure_.set(text.c_str());  // makes later calls fail, because the request never ends
+      failure_.set(text.c_str());  // the request never ends, so later calls must fail
       fail(ErrorKind::kCommunicator, text);
     }
     if (done) return;

@@ -30,10 +30,11 @@ class OwnedComm {
   MPI_Comm comm_ = MPI_COMM_NULL;
 };
 
-// Makes ranks that wait for this one in any owned communicator get an error.
+// Makes other ranks get an error if they wait for this rank in any owned communicator.
 void revoke_all() noexcept;
 
-// The copies that these two make return errors instead of ending the process.
+// The two functions return copies whose errors are returned to the caller instead of ending the
+// process.
 OwnedComm duplicate(MPI_Comm comm);
 OwnedComm split(MPI_Comm comm, int color, int key);
 

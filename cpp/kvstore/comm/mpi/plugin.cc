@@ -17,7 +17,7 @@
 namespace mxlite::mpi {
 namespace {
 
-// Limit on MPI_Finalize after a rebuild: Open MPI may wait for ever if the job has lost ranks.
+// Time limit for MPI_Finalize after a rebuild: if ranks were lost, Open MPI may never return.
 constexpr double kEndSeconds = 5;
 
 const char* level_name(int level) {
@@ -70,8 +70,8 @@ class Plugin final : public MpiPlugin {
     int ended = 0;
     MX_MPI(MPI_Finalized(&ended));
     if (!initialized_here_ || ended) return;
-    // Frees the communicator first, because MPI_Finalize would disconnect from its processes one by
-    // one, dead ones included.
+    // Frees the communicator first. Otherwise MPI_Finalize disconnects from all of its processes,
+    // including lost ones.
     job_ = {};
     std::optional<EndAfter> limit;
     if (rebuilt_) limit.emplace(kEndSeconds, "MPI has not ended; the training has", /*code=*/0);
@@ -117,7 +117,8 @@ class Plugin final : public MpiPlugin {
     check_size();
   }
 
-  // Checks that mpirun is of this MPI: otherwise each process would train as a job of its own.
+  // Checks that mpirun belongs to this MPI library. If not, each process would train as a separate
+  // job.
   void check_size() const {
     int size = 1;
     MX_MPI(MPI_Comm_size(MPI_COMM_WORLD, &size));

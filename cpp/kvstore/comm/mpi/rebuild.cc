@@ -55,7 +55,7 @@ OwnedComm living(MPI_Comm job) {
   OwnedComm held;
   for (int i = 0; i < kAttempts; ++i) {
     OwnedComm smaller = returning(ulfm::shrink(job));
-    // Tries again if a rank has died meanwhile.
+    // Retries if another rank has died in the meantime.
     if (ulfm::agree(smaller.get(), true)) return smaller;
     held = std::move(smaller);
     job = held.get();
@@ -70,7 +70,7 @@ OwnedComm started_more(OwnedComm job, const RebuildRequest& request) {
   MX_MPI(MPI_Comm_size(job.get(), &size));
   int count = request.command.empty() ? 0 : std::max(0, request.processes - size);
   if (MPI_Bcast(&count, 1, MPI_INT, 0, job.get()) != MPI_SUCCESS) count = 0;
-  // Makes sure that all ranks spawn or none does.
+  // Makes all ranks agree whether to spawn, because spawning is collective.
   if (!ulfm::agree(job.get(), count > 0)) return job;
   OwnedComm children, merged;
   std::string why;

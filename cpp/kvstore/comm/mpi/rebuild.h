@@ -13,13 +13,14 @@ namespace mxlite::mpi {
 // Returns the surviving ranks of the job, in their order. Collective over them.
 OwnedComm living(MPI_Comm job);
 
-// Adds missing processes as the last ranks; if they cannot be started, returns the job. Collective.
+// Starts missing processes, which become the last ranks. Returns the job unchanged if they cannot
+// be started. Collective.
 OwnedComm started_more(OwnedComm job, const RebuildRequest& request);
 
-// In a process that started_more has made: returns the job; null in other processes.
+// In a process that started_more has started, returns the job; in other processes, returns null.
 OwnedComm joined_parents();
 
-// Limits MPI calls that may wait for ever and cannot be interrupted: unless this object is
+// Time limit for MPI calls that may never return and cannot be interrupted: if this object is not
 // destroyed within `seconds`, it ends the process with a message.
 class EndAfter {
  public:

@@ -7,7 +7,7 @@
 
 namespace mxlite::mpi::ulfm {
 
-// Returns the reason why ULFM cannot be used; empty if it can.
+// Returns why ULFM cannot be used, or an empty text if it can.
 std::string obstacle();
 
 // Makes every pending and later call in the communicator fail on all ranks; no-op without ULFM.

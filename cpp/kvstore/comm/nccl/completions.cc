@@ -10,7 +10,7 @@
 namespace mxlite::nccl {
 
 Completions::Completions(Stream& stream) : stream_(stream) {
-  sigset_t all, before;  // signals go to the program's own threads
+  sigset_t all, before;  // other threads of the program handle signals
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   thread_ = std::thread([this] { thread_main(); });
@@ -62,7 +62,7 @@ std::exception_ptr Completions::wait_for_stream() noexcept {
   }
 }
 
-// Waits for the stream's current point, which is behind all work that was added so far.
+// Waits until the stream has completed all work added so far.
 void Completions::thread_main() {
   std::unique_lock lock(mutex_);
   for (;;) {

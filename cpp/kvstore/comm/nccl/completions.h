@@ -20,19 +20,20 @@ class Completions {
   using DoneFn = std::function<void(std::exception_ptr error)>;
 
   explicit Completions(Stream& stream);
-  // Before destruction, all work must be done or the communicator aborted.
+  // Before destruction, all work must have ended or the communicator must be aborted.
   ~Completions();
   Completions& operator=(Completions&&) = delete;  // neither copied nor moved
 
   // Calls `done` after all work that was submitted to the stream so far; `what` describes the work.
   void add(std::string what, DoneFn done);
-  // Gives all pending and later `done` functions this error. The stream's work must still end.
+  // Makes all pending and later `done` functions get this error. The work on the stream must still
+  // end.
   void fail(const char* reason) noexcept;
 
   bool busy();
   struct Oldest {
     std::string what;
-    double seconds = 0;  // time since it was added
+    double seconds = 0;  // seconds since the work was added
   };
   std::optional<Oldest> oldest();
 

@@ -20,9 +20,9 @@ static_assert(sizeof(ncclUniqueId) == DeviceBackend::kIdBytes);
 
 constexpr auto kFirstPause = std::chrono::microseconds(20);
 constexpr auto kLongestPause = std::chrono::milliseconds(5);
-constexpr double kFarewell = 5;  // seconds to end a communicator whose work is done
+constexpr double kFarewell = 5;  // limit in seconds for ending a communicator without pending work
 
-// Pauses between polls of an NCCL call that runs in the background, such as connecting to the other
+// Pauses between polls of an NCCL call that runs in the background, for example connecting to other
 // ranks. Collectives on the GPU are not polled.
 class Pause {
  public:
@@ -65,7 +65,7 @@ class NcclCommunicator final : public DeviceCommunicator {
     take(ncclCommInitRankConfig(&comm_, size_, id, rank_, &config), "ncclCommInitRankConfig");
     settle("ncclCommInitRankConfig");
   }
-  // Takes over a communicator that is connected.
+  // Takes ownership of a connected communicator.
   void adopt(ncclComm_t comm) { comm_ = comm; }
 
   int rank() const override { return rank_; }
@@ -236,7 +236,7 @@ class NcclCommunicator final : public DeviceCommunicator {
     settle(call);
   }
 
-  // Calls of one group are one operation; the group is ended on every path.
+  // Calls inside a group form one operation. The group is also ended after an error.
   void submit_group(const char* call, auto&& fn) {
     submit(call, [&] {
       MX_NCCL(ncclGroupStart());
@@ -283,7 +283,7 @@ class NcclCommunicator final : public DeviceCommunicator {
         if (check_others_) check_others_();
         look();
       } catch (const std::exception& e) {
-        fail_all(e.what());  // ends the work: `done` is set soon
+        fail_all(e.what());  // aborts the work, so that `done` is set soon
       }
       pause();
     }
@@ -297,8 +297,8 @@ class NcclCommunicator final : public DeviceCommunicator {
     comm_ = nullptr;
   }
 
-  // All ranks leave after the same operations, so submitted work ends on all of them. NCCL may
-  // still send data of finished operations until ncclCommFinalize is done.
+  // All ranks leave after the same operations, so submitted work ends on all of them. Until
+  // ncclCommFinalize has finished, NCCL may still send data of completed operations.
   void leave() noexcept {
     try {
       Pause pause;
@@ -338,7 +338,7 @@ std::unique_ptr<Communicator> NcclCommunicator::split(int color, int key) {
     settle("ncclCommSplit");
     if (color < 0) return nullptr;
     DeviceRank me{0, 1, device_, {}, check_others_};
-    // Waits until the new communicator is connected, because only then it knows its ranks.
+    // Waits until the new communicator is connected; before that, its ranks are unknown.
     Pause pause;
     const Deadline deadline(comm_timeout());
     for (ncclResult_t status = ncclInProgress; status == ncclInProgress; pause()) {
@@ -353,7 +353,7 @@ std::unique_ptr<Communicator> NcclCommunicator::split(int color, int key) {
     group->adopt(std::exchange(part, nullptr));
     return group;
   } catch (...) {
-    if (part) ncclCommAbort(part);  // aborting this communicator does not end the new one
+    if (part) ncclCommAbort(part);  // aborting the parent does not abort the new communicator
     throw;
   }
 }

@@ -10,7 +10,7 @@
 namespace mxlite::nccl {
 namespace {
 
-// Makes the NCCL calls during its lifetime one operation.
+// Combines the NCCL calls during its lifetime into one operation.
 class Group {
  public:
   Group() { MX_NCCL(ncclGroupStart()); }
@@ -26,7 +26,7 @@ class Group {
   bool open_ = true;
 };
 
-// A GPU's part of the group.
+// One GPU of the group.
 struct Member {
   int device = 0;
   ncclComm_t comm = nullptr;
@@ -121,7 +121,7 @@ class NcclGroup final : public DeviceGroup {
     group.end();
   }
 
-  // Aborts the communicators of a broken group, because ending them properly waits for all ranks.
+  // Aborts the communicators of a broken group, because an orderly end would wait for all ranks.
   void leave() noexcept {
     for (Member& m : members_) {
       if (m.comm) broken_.empty() ? ncclCommDestroy(m.comm) : ncclCommAbort(m.comm);
@@ -155,7 +155,7 @@ class NcclGroup final : public DeviceGroup {
   const int first_rank_;
   int size_ = 1;
   std::vector<Member> members_;  // by local rank
-  std::string broken_;           // reason why no operation can run; empty: none
+  std::string broken_;           // why no operation can run; empty if operations can run
 };
 
 }  // namespace

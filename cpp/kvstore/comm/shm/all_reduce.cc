@@ -49,7 +49,7 @@ class Block {
   int64_t begin(int r) const { return std::min(count_, part_ * r); }
   int64_t size(int r) const { return std::min(count_, part_ * (r + 1)) - begin(r); }
   size_t bytes(int r) const { return static_cast<size_t>(size(r)) * width_; }
-  // Offsets in bytes of rank r's part in the buffer and in the array.
+  // Returns the byte offset of rank r's part in the buffer; the next function, in the array.
   size_t shown_at(int r) const { return static_cast<size_t>(begin(r)) * width_; }
   size_t array_at(int r) const { return static_cast<size_t>(first_ + begin(r)) * width_; }
 
@@ -60,7 +60,8 @@ class Block {
 
 struct InFlight {
   int buffer = 0;
-  uint32_t shown = 0, reduced = 0;  // steps that publish the inputs and the reduced part
+  uint32_t shown = 0, reduced = 0;  // numbers of the steps that publish the inputs and the reduced
+                                    // part
 };
 
 class BlockwiseAllReduce {
@@ -132,7 +133,7 @@ class BlockwiseAllReduce {
 
   Channel& channel_;
   const Array& a_;
-  int64_t block_ = 0, blocks_ = 0;  // elements per block, number of blocks
+  int64_t block_ = 0, blocks_ = 0;  // elements per block, and number of blocks
   bool stream_ = false;
   std::array<InFlight, kBuffers> flights_;
   std::vector<const void*> inputs_;

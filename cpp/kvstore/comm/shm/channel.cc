@@ -11,12 +11,13 @@ namespace mxlite::shm {
 namespace {
 
 constexpr int kSpins = 2000;  // some hundred microseconds
-// Polls after which the rank yields the core between polls.
+// Number of polls after which the rank yields the core between polls.
 constexpr int kSpinsWithoutYielding = 200;
-constexpr int kSpinsWhenShared = 20;  // more ranks than cores: the peer may need this core
+constexpr int kSpinsWhenShared = 20;  // used if ranks outnumber cores, because a peer may need this
+                                      // core
 constexpr double kLook = 0.02;        // seconds of sleep between checks for dead ranks
 
-// Steps wrap around, so they are compared by their difference.
+// Compares steps by their difference, because they wrap around.
 bool reached(uint32_t step, uint32_t wanted) { return static_cast<int32_t>(step - wanted) >= 0; }
 
 }  // namespace
@@ -55,7 +56,8 @@ int Channel::acquire() {
 
 uint32_t Channel::publish() {
   Progress& progress = segment_->rank(rank_).progress;
-  // Either a rank sees the step before it sleeps, or this rank sees that the other one sleeps.
+  // Sequential consistency: either a rank sees the step before it sleeps, or this rank sees that
+  // the other one sleeps.
   progress.step.store(++step_, std::memory_order_seq_cst);
   if (progress.sleepers.load(std::memory_order_seq_cst) > 0) futex_wake_all(progress.step);
   return step_;
@@ -74,7 +76,7 @@ void Channel::wait(int r, uint32_t step) {
       sched_yield();
   }
   if (!come) wait_slowly(r, step);
-  // Skips earlier steps, which belong to the previous operation (acquire waits for these).
+  // Ignores earlier steps: they belong to the previous operation, for which acquire waits.
   if (reached(step, first_step_) && operation_number_ > 0) check_signature(r);
 }
 
@@ -107,7 +109,7 @@ void Channel::wait_slowly(int r, uint32_t step) {
 }
 
 void Channel::check_life(int r, uint32_t step) {
-  // Checks all ranks, because rank r may itself wait for a dead one.
+  // Checks all ranks, because rank r may itself be waiting for a lost rank.
   for (int other = 0; other < size_; ++other) {
     if (other == rank_) continue;
     const RankState& state = segment_->rank(other);

@@ -1,6 +1,6 @@
-// Synchronizes the ranks of a segment by steps. A rank fills buffers and publishes steps, and
-// others wait for the steps that they need; all ranks publish the same number of steps per
-// operation. Every wait ends by the step, by the failure of a rank, or at the deadline.
+// Synchronizes the ranks of a segment by numbered steps. A rank fills buffers and publishes steps;
+// other ranks wait for the steps that they need. All ranks publish the same number of steps per
+// operation. Every wait ends with the step, the failure of a rank, or the deadline.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -41,7 +41,7 @@ class Channel {
   int acquire();
   std::byte* mine(int buffer) const { return segment_->buffer(rank_, buffer); }
   const std::byte* of(int r, int buffer) const { return segment_->buffer(r, buffer); }
-  // Says that the buffer may be written again once all ranks have published `step`.
+  // Declares that the buffer may be written again once all ranks have published `step`.
   void free_after(int buffer, uint32_t step) { free_at_[static_cast<size_t>(buffer)] = step; }
 
   // Returns the number of the published step.
@@ -51,13 +51,13 @@ class Channel {
   void wait_all(uint32_t step) {
     for (int r = 0; r < size_; ++r) wait(r, step);
   }
-  // Returns whether the rank has published the step. Does not wait.
+  // Returns whether the rank has published the step, without waiting.
   bool come(int r, uint32_t step) const;
   // Throws if the group has failed or a rank is lost.
   void look();
   // Kills ranks that are silent, or do not call this within the deadline.
   void end_hung_ranks() noexcept;
-  // Returns whether all ranks have joined the segment.
+  // Waits until all ranks have joined the segment.
   void wait_arrival();
 
   [[noreturn]] void fail(const std::string& reason);
@@ -65,7 +65,7 @@ class Channel {
 
  private:
   void wait_slowly(int r, uint32_t step);
-  void check_life(int r, uint32_t step);  // r: the rank for which this one waits; -1: none
+  void check_life(int r, uint32_t step);  // r: the rank for which this rank waits, or -1
   void check_signature(int r);
   std::string operation_text() const;
 
@@ -80,7 +80,7 @@ class Channel {
   uint64_t operation_number_ = 0;
   uint32_t first_step_ = 1;  // first step of the operation
   Operation operation_;
-  uint64_t checked_ = 0;  // bit r: rank r's signature was compared for this operation
+  uint64_t checked_ = 0;  // bit r is set once rank r's signature was compared for this operation
   int next_buffer_ = 0;
   std::array<uint32_t, kBuffers> free_at_{};
   std::string what_;

@@ -1,6 +1,6 @@
-// Each rank publishes the places of its arrays. Then each rank repeatedly claims the next chunk,
-// reduces it from the inputs of all ranks, in their order, and writes it into the outputs of all
-// ranks. Only this rank accesses the chunk, so input and output may be the same memory.
+// Each rank publishes the addresses of its arrays. Then each rank repeatedly claims the next chunk,
+// reduces it from the inputs of all ranks in rank order, and writes it to the outputs of all ranks.
+// No other rank accesses the chunk, so input and output may be the same memory.
 #include "cpp/kvstore/comm/shm/direct.h"
 
 #include <immintrin.h>
@@ -17,8 +17,8 @@ constexpr size_t kSmallestChunk = size_t{64} << 10;
 constexpr size_t kLargestChunk = size_t{1} << 20;
 constexpr size_t kChunksPerRank = 16;
 
-// If this rank throws and continues, slow ranks might still write its output. The destructor then
-// moves the output out of the memory that other ranks have mapped.
+// If this rank throws and continues, slower ranks might still write to its output. In that case the
+// destructor moves the output to memory that other ranks have not mapped.
 class OutputGuard {
  public:
   explicit OutputGuard(const void* output) : output_(output) {}
@@ -39,7 +39,7 @@ void copy_part(void* to, const void* from, size_t bytes) {
     std::memcpy(to, from, bytes);
 }
 
-// All ranks compare the same places, so they agree on which files are new.
+// All ranks compare the same published data, so they agree on which files are new.
 bool same_file(const SharedPlace& a, const SharedPlace& b) {
   return a.process == b.process && a.device == b.device && a.inode == b.inode && a.file == b.file;
 }
@@ -103,8 +103,8 @@ void DirectCollectives::finish() {
 bool DirectCollectives::all_reduce(const void* input, void* output, int64_t count, DType dtype,
                                    ReduceOp op) {
   const size_t width = dtype_size(dtype), bytes = static_cast<size_t>(count) * width;
-  // Covers the exchange as well: if this rank fails while it waits there, the other ranks may
-  // complete the exchange and write.
+  // The guard also covers the exchange: if this rank fails during the exchange, other ranks may
+  // complete it and write to the output.
   OutputGuard guard(output);
   if (!exchange(input, bytes, output, bytes, -1)) {
     guard.release();
@@ -138,7 +138,7 @@ bool DirectCollectives::all_gather(const void* input, void* output, std::span<co
   if (!exchange(input, bytes[me], nullptr, 0, -1)) return false;
   const std::vector<size_t> offsets = offsets_of(bytes);
   auto* out = static_cast<std::byte*>(output);
-  for (size_t i = 1; i < ranks; ++i) {  // starts with another peer on each rank
+  for (size_t i = 1; i < ranks; ++i) {  // each rank starts with another peer
     const size_t r = (me + i) % ranks;
     copy_part(out + offsets[r], arrays_[r].input, bytes[r]);
   }

@@ -35,14 +35,17 @@ class DirectCollectives {
   // Data that a rank publishes at the start of its buffer.
   struct Published {
     SharedPlace input, output;
-    std::atomic<uint32_t> unreachable{0};         // used in rank 0: a rank cannot map a file
-    alignas(64) std::atomic<int64_t> claimed{0};  // used in rank 0: number of claimed chunks
+    std::atomic<uint32_t> unreachable{0};         // used only in rank 0's buffer: nonzero if a rank
+                                                  // cannot map a file
+    alignas(64) std::atomic<int64_t> claimed{0};  // used only in rank 0's buffer: number of claimed
+                                                  // chunks
   };
   struct Arrays {
     const std::byte* input = nullptr;
     std::byte* output = nullptr;
   };
-  // output: null if other ranks only read. root: the only rank whose input is used; -1: all ranks.
+  // `output` is null if other ranks only read. `root` is the only rank whose input is used, or -1
+  // for all ranks.
   bool exchange(const void* input, size_t input_bytes, void* output, size_t output_bytes, int root);
   bool agree(int first, int last);
   void finish();
@@ -53,8 +56,8 @@ class DirectCollectives {
   Channel& channel_;
   PeerMemory peers_;
   std::vector<Arrays> arrays_;      // by rank
-  std::vector<SharedPlace> files_;  // by rank: the last file that all ranks have tried to map
-  bool agreed_ = false;             // all ranks could map files_
+  std::vector<SharedPlace> files_;  // by rank: the last file that all ranks tried to map
+  bool agreed_ = false;             // whether all ranks have mapped files_
   int buffer_ = 0;
 };
 

@@ -45,7 +45,7 @@ class Beater {
   void start() {
     if (thread_.joinable()) return;
     stopping_ = false;
-    sigset_t all, before;  // signals go to the program's own threads
+    sigset_t all, before;  // other threads of the program handle signals
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     thread_ = std::thread([this] { beat(); });

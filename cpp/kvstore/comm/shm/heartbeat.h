@@ -1,14 +1,15 @@
-// One thread per process writes the time into shared memory that other processes read. The time
-// stops if the process is stopped or dead, but not if it is busy.
+// A thread per process regularly writes the current time to shared memory that other processes
+// read. The time stops changing if the process is stopped or dead, but not if it is busy.
 #pragma once
 #include <atomic>
 #include <cstdint>
 
 namespace mxlite {
 
-int64_t monotonic_ns();  // same clock in all processes of a host
+int64_t monotonic_ns();  // all processes of a host use the same clock
 
-// Registers the place for its lifetime; the place must outlive the object.
+// Makes the thread write the time to `place` during the object's lifetime. `place` must outlive the
+// object.
 class Heartbeat {
  public:
   explicit Heartbeat(std::atomic<int64_t>& place);

@@ -14,7 +14,7 @@ class PeerMemory {
   ~PeerMemory();
   PeerMemory& operator=(PeerMemory&&) = delete;  // neither copied nor moved
 
-  // Returns whether rank r's file can be mapped; maps it once.
+  // Maps rank r's file on the first call. Returns whether it is mapped.
   bool reach(int r, const SharedPlace& place);
   std::byte* at(int r, const SharedPlace& place) const {
     return files_[static_cast<size_t>(r)].memory + place.offset;
@@ -23,7 +23,7 @@ class PeerMemory {
  private:
   struct File {
     SharedPlace place;
-    std::byte* memory = nullptr;  // null: cannot be mapped
+    std::byte* memory = nullptr;  // null if the file cannot be mapped
   };
   static void unmap(File& file) noexcept;
 

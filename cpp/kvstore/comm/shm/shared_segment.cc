@@ -48,8 +48,8 @@ void* map(int fd, size_t bytes) {
   return memory == MAP_FAILED ? nullptr : memory;
 }
 
-// State and start time (field 22) of /proc/<pid>/stat. Parses from the last parenthesis, because
-// the name in parentheses may hold any text.
+// State and start time (field 22) of /proc/<pid>/stat. Parsing starts after the last parenthesis,
+// because the name in parentheses may contain any text.
 struct ProcessStat {
   char state = 0;
   int64_t start_time = 0;
@@ -73,7 +73,7 @@ double seconds_since(int64_t ns) { return static_cast<double>(monotonic_ns() - n
 
 }  // namespace
 
-// PIDs mean nothing in another namespace, so its processes are checked by their heartbeat only.
+// PIDs of another namespace have no meaning here, so its processes are checked only by heartbeats.
 uint64_t pid_namespace() {
   struct stat info;
   return stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
@@ -86,7 +86,7 @@ std::shared_ptr<SharedSegment> SharedSegment::create(int ranks, size_t buffer_by
   int error = errno;
   void* memory = nullptr;
   if (fd >= 0) {
-    // ftruncate alone would let a full /dev/shm raise SIGBUS later.
+    // Reserves the memory: with ftruncate alone, a full /dev/shm would later raise SIGBUS.
     while ((error = posix_fallocate(
                 fd, 0, static_cast<off_t>(segment_bytes(ranks, buffer_bytes)))) == ENOSPC &&
            buffer_bytes > kMinBuffer)
@@ -185,7 +185,8 @@ void SharedSegment::fail_all(const char* text) noexcept {
     std::strncpy(h.text, text, kTextBytes - 1);
     h.failed.store(1);
   } else {
-    // Another rank is writing its text, which every rank must report. It may be killed meanwhile.
+    // Another rank is writing its text, which all ranks must report. That rank may be killed before
+    // it finishes.
     const Deadline deadline(/*seconds=*/1);
     while (!h.failed.load() && !deadline.over()) sched_yield();
   }
@@ -210,7 +211,7 @@ Membership::Membership(std::shared_ptr<SharedSegment> segment, int rank)
 }
 
 Membership::~Membership() {
-  if (process_ != getpid()) {  // a fork: the parent is the member and has the thread
+  if (process_ != getpid()) {  // in a fork, the parent is the member and owns the thread
     static_cast<void>(heartbeat_.release());
     return;
   }

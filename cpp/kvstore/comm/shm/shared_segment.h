@@ -13,33 +13,37 @@
 
 namespace mxlite::shm {
 
-inline constexpr int kBuffers = 3;     // per rank: one each to write, to read and to become free
+inline constexpr int kBuffers = 3;     // buffers per rank: one to write, one that others read, one
+                                       // that becomes free
 inline constexpr int kSignatures = 4;  // a rank is at most one operation ahead
 inline constexpr size_t kTextBytes = 2048;
 
-// `step` is incremented at each step and is a futex; readers need all fields, so they share a line.
+// `step` is incremented at each step and is a futex. All fields share a cache line, because readers
+// need all of them.
 struct alignas(64) Progress {
   std::atomic<uint32_t> step{0};
   std::atomic<uint32_t> sleepers{0};
-  std::array<std::atomic<uint64_t>, kSignatures> signature{};  // operation i is at i % 4
+  std::array<std::atomic<uint64_t>, kSignatures> signature{};  // the signature of operation i is at
+                                                               // index i % 4
 };
 
 // Futex by which other ranks wake a rank that waits for any event.
 struct alignas(64) Bell {
   std::atomic<uint32_t> rings{0};
   std::atomic<uint32_t> sleeping{0};
-  std::atomic<uint32_t> awaits_rings{0};  // 1: ranks that write inputs to slots ring this one
+  std::atomic<uint32_t> awaits_rings{0};  // 1 if ranks that write inputs to slots must ring this
+                                          // rank
 };
 
 struct alignas(64) RankState {
   Progress progress;
   Bell bell;
   std::atomic<int64_t> heartbeat{0};
-  std::atomic<int64_t> process{0};      // 0: has not joined yet
-  std::atomic<int64_t> start_time{0};   // detects another process with the same PID
+  std::atomic<int64_t> process{0};      // 0 if the rank has not joined yet
+  std::atomic<int64_t> start_time{0};   // distinguishes processes that got the same PID
   std::atomic<uint64_t> namespace_{0};  // PID namespace of `process`
-  std::atomic<uint32_t> left{0};        // 1: has left normally
-  std::atomic<uint32_t> rebuilding{0};  // 1: wants a new group
+  std::atomic<uint32_t> left{0};        // 1 after the rank has left normally
+  std::atomic<uint32_t> rebuilding{0};  // 1 if the rank waits for a new group
 };
 
 struct alignas(64) Header {
@@ -48,8 +52,8 @@ struct alignas(64) Header {
   uint32_t ranks = 0;
   uint64_t buffer_bytes = 0;
   std::atomic<uint32_t> arrived{0};
-  std::atomic<uint32_t> failing{0};  // 1: one rank is writing the text
-  std::atomic<uint32_t> failed{0};   // 1: the text is complete
+  std::atomic<uint32_t> failing{0};  // 1 once a rank has begun to write the text
+  std::atomic<uint32_t> failed{0};   // 1 once the text is complete
   char text[kTextBytes] = {};
 };
 
@@ -57,12 +61,13 @@ struct alignas(64) Header {
 struct SegmentName {
   char name[64] = {};
   uint64_t buffer_bytes = 0;
-  char error[192] = {};  // reason why it was not created
+  char error[192] = {};  // why the segment was not created
 };
 
 class SharedSegment {
  public:
-  // Creates the segment without attaching a rank; stores the text of an error in name.error.
+  // Creates the segment without making this process a rank. On failure, stores the error text in
+  // name.error.
   static std::shared_ptr<SharedSegment> create(int ranks, size_t buffer_bytes, SegmentName& name);
   // Creates a segment without a name, for ranks that are threads or future forks of this process.
   static std::shared_ptr<SharedSegment> create_unnamed(int ranks, size_t buffer_bytes);
@@ -71,7 +76,8 @@ class SharedSegment {
   SharedSegment& operator=(SharedSegment&&) = delete;  // neither copied nor moved
 
   void unlink() noexcept;  // removes the name, keeps the memory
-  // Stores the PID of the future rank r, so that its death is noticed even before it joins.
+  // Stores the PID of the process that will become rank r, so that its death is noticed even before
+  // it joins.
   void expect(int r, int64_t process, uint64_t process_namespace) noexcept;
 
   Header& header() const { return *static_cast<Header*>(memory_); }
@@ -82,7 +88,7 @@ class SharedSegment {
   }
   size_t buffer_bytes() const { return header().buffer_bytes; }
 
-  // Keeps only the first text.
+  // Only the first call has an effect.
   void fail_all(const char* text) noexcept;
   std::optional<std::string> failure() const;
 
@@ -117,7 +123,7 @@ uint64_t pid_namespace();  // a PID is valid only in its namespace
 enum class Life { kAlive, kSilent, kLeft, kDead };
 Life life_of(const RankState& state);
 std::string life_text(
-    const RankState& state);  // "process 12 ended", "process 12 is silent for 3 s"
+    const RankState& state);  // returns "process 12 ended" or "process 12 is silent for 3 s"
 
 // Sleeps while `word` equals `value`, for at most `seconds`.
 void futex_wait(std::atomic<uint32_t>& word, uint32_t value, double seconds);

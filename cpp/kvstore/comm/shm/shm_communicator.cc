@@ -71,7 +71,7 @@ class ShmCommunicator final : public Communicator {
         channel_.free_after(next, next_step + (k + 1 < count ? 2 : 1));
       }
       if (k == 0) continue;
-      for (int i = 1; i < size_; ++i) {  // starts with another peer on each rank
+      for (int i = 1; i < size_; ++i) {  // each rank starts with another peer
         const int r = (rank_ + i) % size_;
         channel_.wait(r, step);
         consume(k - 1, r, channel_.of(r, current));
@@ -93,7 +93,8 @@ void ShmCommunicator::reduce_scatter(const void* input, void* output,
   for (size_t r = 0; r < counts.size(); ++r) bytes[r] = static_cast<size_t>(counts[r]) * width;
   const std::vector<size_t> offsets = offsets_of(bytes);
   channel_.begin({Call::kReduceScatter, dtype, static_cast<uint8_t>(op), hash_sizes(bytes)});
-  // In place, the sums would overwrite parts that other ranks still have to read.
+  // If input and output are equal, the sums would overwrite parts that other ranks have not read
+  // yet.
   const void* readable = input == output ? nullptr : input;
   if (offsets.back() + bytes.back() >= kDirectBytes && size_ > 1 &&
       direct_.reduce_scatter(readable, output, bytes, dtype, op))
@@ -247,7 +248,7 @@ std::unique_ptr<Communicator> ShmCommunicator::split(int color, int key) {
     for (const Wish& w : wishes) members.push_back(channel_.name_of(static_cast<int>(w.rank)));
     group = std::make_unique<ShmCommunicator>(segment, rank, std::move(members));
   }
-  barrier();  // all have joined, or the failure is known
+  barrier();  // after the barrier, all ranks have joined or the failure is known
   if (segment && rank == 0) segment->unlink();
   return group;
 }

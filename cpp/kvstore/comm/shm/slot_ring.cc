@@ -11,8 +11,8 @@ namespace {
 
 constexpr size_t kLineBytes = 64;
 constexpr size_t kBufferBytes = size_t{256} << 10;  // each rank has kBuffers of them
-// Bytes that a rank reads from all other ranks in one call. Above this, an all-reduce in which each
-// rank reduces one part reads less.
+// Limit of the bytes that a rank reads from all other ranks in one call. Above it, an all-reduce in
+// which each rank reduces one part reads less.
 constexpr size_t kReadBytes = size_t{256} << 10;
 
 size_t padded(size_t bytes) { return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes; }
@@ -26,7 +26,7 @@ SlotRing::SlotRing(std::shared_ptr<SharedSegment> segment, int rank)
       memory_bytes_(segment_->buffer_bytes() * kBuffers - sizeof(Shown)),
       max_bytes_(
           std::min(memory_bytes_ / 2, kReadBytes / static_cast<size_t>(std::max(size_ - 1, 1)))) {
-  // Constructs nothing in the zeroed memory, because other ranks may already read the slots.
+  // Calls no constructors in the zeroed memory, because other ranks may already read the slots.
   static_assert(std::atomic<uint64_t>::is_always_lock_free);
 }
 
@@ -36,7 +36,7 @@ std::unique_ptr<SlotRing> SlotRing::make(Communicator& group) {
   try {
     if (group.rank() == 0 && group.size() > 1)
       segment = SharedSegment::create(group.size(), kBufferBytes, name);
-  } catch (const std::exception& e) {  // tells the other ranks, too
+  } catch (const std::exception& e) {  // also reports the error to the other ranks
     std::snprintf(name.error, sizeof name.error, "%s", e.what());
   }
   group.describe("memory of small collectives");
@@ -50,7 +50,8 @@ std::unique_ptr<SlotRing> SlotRing::make(Communicator& group) {
       segment = SharedSegment::open(name, group.size());
     slots = std::make_unique<SlotRing>(segment, group.rank());
   } catch (const std::exception&) {
-    // This rank cannot map the memory. The all_gather below tells the others not to use slots.
+    // This rank cannot map the memory. The all_gather below informs the other ranks, and all ranks
+    // use no slots.
   }
   const uint8_t mine = slots ? 1 : 0;
   std::vector<uint8_t> joined(static_cast<size_t>(group.size()));
@@ -71,7 +72,7 @@ void SlotRing::look_at_finished() {
 size_t SlotRing::place_for(size_t bytes) {
   if (in_use_.empty()) return 0;
   const size_t oldest = in_use_.front().begin, end = in_use_.back().end;
-  if (in_use_.back().begin < oldest)  // wrapped around
+  if (in_use_.back().begin < oldest)  // the position has wrapped around
     return end + bytes <= oldest ? end : memory_bytes_;
   if (end + bytes <= memory_bytes_) return end;
   return bytes <= oldest ? 0 : memory_bytes_;
@@ -119,7 +120,8 @@ void SlotRing::finish(uint64_t number) noexcept {
     try {
       finished_after_.insert(number);
     } catch (const std::bad_alloc&) {
-      // Without memory the call stays unfinished, so `show` will refuse calls far ahead of it.
+      // If the insertion runs out of memory, the call stays unfinished, and `show` will refuse
+      // calls far ahead of it.
     }
     return;
   }

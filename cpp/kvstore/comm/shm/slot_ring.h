@@ -1,6 +1,6 @@
 // Inputs of small collectives in memory that all ranks of a group have mapped. Each rank shows its
-// input of a call by copying it to one of its slots; the call is complete when all ranks have done
-// so, and then each rank computes its result from the slots. No function here waits.
+// input by copying it to one of its slots. A call is complete when all ranks have shown their
+// inputs; then each rank computes its result from the slots. No function waits.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -35,8 +35,8 @@ class SlotRing {
   State state(uint64_t number, uint64_t hash) const;
   // Returns the input that a rank has shown for a complete call.
   const std::byte* input(int r, uint64_t number) const;
-  // Call once for each number when this rank needs the slots of the call no more, even if it did
-  // not use them: calls far ahead of an unfinished one cannot be shown.
+  // Call once for each number when this rank no longer needs the slots of the call, even if it did
+  // not use them. Calls far ahead of an unfinished call cannot be shown.
   void finish(uint64_t number) noexcept;
 
  private:
@@ -65,9 +65,9 @@ class SlotRing {
   const std::shared_ptr<SharedSegment> segment_;
   const int rank_, size_;
   const size_t memory_bytes_, max_bytes_;
-  std::deque<InUse> in_use_;           // in the order of show
-  uint64_t finished_by_all_ = 0;       // all ranks have finished all calls up to this, as last seen
-  uint64_t finished_ = 0;              // this rank has finished all calls up to this number
+  std::deque<InUse> in_use_;      // in the order of the calls of show
+  uint64_t finished_by_all_ = 0;  // last known number up to which all ranks have finished all calls
+  uint64_t finished_ = 0;         // this rank has finished all calls up to this number
   std::set<uint64_t> finished_after_;  // finished calls beyond an unfinished one
 };
 

@@ -17,11 +17,12 @@ namespace {
 using members::MemberStatus;
 
 constexpr double kStepSeconds = 0.1;
-// A rank that is silent for this share of silence_limit() counts as lost, so that its loss is
-// reported before waits time out.
+// Share of silence_limit() after which a silent rank counts as lost, so that its loss is reported
+// before waits time out.
 constexpr double kSilenceShare = 0.8;
 constexpr double kHeartbeat = 1;     // seconds
-constexpr double kLeaveSeconds = 2;  // to wait for the rendezvous when this process leaves
+constexpr double kLeaveSeconds = 2;  // limit of the wait for the rendezvous when this process
+                                     // leaves
 constexpr size_t kMostFailedGroups = 1024;
 constexpr size_t kMostTextBytes = 4096;
 
@@ -81,7 +82,8 @@ void Job::leave() noexcept {
              "leaving",
              [gone](const members::Reply&) { gone->set_value(); }});
     gone->get_future().wait_for(std::chrono::duration<double>(kLeaveSeconds));
-  } catch (const std::exception&) {  // no memory for the message: only ends the connection
+  } catch (const std::exception&) {  // if no memory for the message is left, only ends the
+                                     // connection
   }
   stop(0);
 }
@@ -91,7 +93,7 @@ void Job::take_frame(ConnectionId id, Frame frame) {
     case FrameType::kGroupFailure: {
       const auto m = decode<members::GroupFailure>(frame.body);
       std::lock_guard lock(groups_mutex_);
-      // A group that this process has not formed yet fails when the process forms it.
+      // A failed group may not exist in this process yet; it then fails when the process forms it.
       if (failed_groups_.size() < kMostFailedGroups) failed_groups_.emplace(m.group, m.why);
       for (const auto& group : groups_)
         if (group->id == m.group) group->fail(m.why.c_str(), /*announce=*/false);
@@ -131,7 +133,7 @@ void Job::announce_failures() {
   {
     std::lock_guard lock(groups_mutex_);
     std::erase_if(groups_, [&](const auto& group) {
-      const bool is_gone = group.use_count() == 1;  // nothing else can make it fail now
+      const bool is_gone = group.use_count() == 1;  // no other thread can still make the group fail
       if (group->take_announcement())
         failures.push_back({group->id, group->failure().substr(0, kMostTextBytes)});
       return is_gone;
@@ -197,7 +199,7 @@ void Job::opened(ConnectionId id) {
   if (group != 0) send_hello(id, group);
 }
 
-// Connects again later, because the other end drops connections without hello to make room.
+// Connects again later, because the peer drops connections without hello when it reaches its limit.
 void Job::closed(ConnectionId id, const std::string& why, bool is_invalid) {
   std::lock_guard lock(groups_mutex_);
   std::erase_if(callers_, [id](const auto& caller) { return caller.second == id; });
@@ -224,8 +226,8 @@ void Job::welcome(uint64_t group, int rank) {
   const ConnectionId id = caller->second;
   callers_.erase(caller);
   lock.unlock();
-  // The short answer fits into the send buffer of a new connection, so the socket can be released
-  // at once. The group sends and receives everything that follows.
+  // The answer is short and fits into the send buffer of a new connection, so the socket can be
+  // released at once. All later messages are sent and received by the group.
   reactor_.send(id, {FrameType::kWelcome, 0, encode(members::Welcome{}), {}});
   Socket socket = reactor_.release(id);
   if (!socket) return reactor_.close(id, "it takes no bytes");
@@ -242,7 +244,7 @@ std::vector<Socket> Job::connect(GroupState& group) {
   reserve_descriptors(what, static_cast<int64_t>(n) + kOwnDescriptors, kMostStrangers);
   const std::vector<members::MemberState> all = state().workers;
   Peers peers;
-  bool is_before = true;  // each member connects to those before it
+  bool is_before = true;  // each member connects to the members before it
   for (const int r : group.members) {
     is_before = is_before && r != rank();
     if (r == rank()) continue;

@@ -1,4 +1,5 @@
-// This process in a job over several hosts: the connections to the rendezvous and of groups.
+// This process in a job over several hosts, with its connections to the rendezvous and to the
+// members of groups.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -14,13 +15,13 @@
 
 namespace mxlite::tcp {
 
-// The state of a group that its communicator shares with the job's thread.
+// State of a group, shared by its communicator and the job's thread.
 class GroupState {
  public:
   GroupState(uint64_t id, std::vector<int> members) : id(id), members(std::move(members)) {}
 
   bool failed() const noexcept { return failed_.load(std::memory_order_acquire); }
-  // Keeps the first text only. `announce`: the other members must be notified.
+  // Only the first call stores its text. `announce`: whether the other members must be notified.
   void fail(const char* text, bool announce) noexcept;
   std::string failure();
   // Returns whether a failure of this process must be announced; later calls return false.
@@ -32,7 +33,7 @@ class GroupState {
  private:
   std::mutex mutex_;
   FailureText text_;                 // guarded by mutex_
-  std::atomic<bool> failed_{false};  // the text is complete
+  std::atomic<bool> failed_{false};  // true once the text is complete
   std::atomic<bool> announce_{false};
 };
 
@@ -40,14 +41,14 @@ struct JobPlace {
   Address rendezvous;
   std::string token;
   int rank = 0, size = 1;
-  std::string listen_host;  // empty: the address from which the rendezvous is reached
+  std::string listen_host;  // if empty, the address from which the rendezvous is reached
   std::string host;         // name of this host, for the text of errors
 };
 
 class Job final : public members::Member {
  public:
-  // Registers, and waits until all processes have. Throws a communicator error after
-  // MXLITE_COMM_TIMEOUT that names the missing ranks.
+  // Registers this process and waits until all processes have registered. Throws a communicator
+  // error that names the missing ranks after MXLITE_COMM_TIMEOUT.
   explicit Job(const JobPlace& place);
   ~Job() override { leave(); }
 
@@ -61,18 +62,19 @@ class Job final : public members::Member {
   std::vector<Socket> connect(GroupState& group);
   // Makes the group fail when a member is lost or another member announces a failure.
   void watch(const std::shared_ptr<GroupState>& group);
-  // Announces failures of watched groups soon.
+  // Makes the job's thread announce failures of watched groups soon.
   void wake() noexcept;
 
  private:
   // A member of a group that is being formed.
   struct Peer {
-    Address address;            // where to connect; none for later members, which connect to us
-    ConnectionId calling = 0;   // connection attempt that the peer has not answered
+    Address address;            // address to connect to; unset for later members, which connect to
+                                // this process
+    ConnectionId calling = 0;   // pending connection attempt, or 0
     Clock::time_point again{};  // earliest time of the next attempt
     std::string trouble;        // why the last attempt failed
-    bool is_refused = false;    // the peer has sent invalid data
-    Clock::time_point present = Clock::now();  // last time when it had not left the job
+    bool is_refused = false;    // whether the peer has sent invalid data
+    Clock::time_point present = Clock::now();  // last time at which the peer had not left the job
     Socket socket;
   };
   using Peers = std::map<int, Peer>;  // by rank
@@ -86,22 +88,26 @@ class Job final : public members::Member {
 
   std::pair<uint64_t, Peer*> find_calling(ConnectionId id);
   void call(Peer& peer);
-  void welcome(uint64_t group, int rank);  // if `rank` has connected for a forming group
+  void welcome(uint64_t group, int rank);  // handles a connection of `rank` for a group that is
+                                           // being formed
   void announce_failures();
-  void fail_groups_of(int rank, const std::string& why);  // rank -1: all groups
+  void fail_groups_of(int rank, const std::string& why);  // rank -1 means all groups
   [[noreturn]] void fail_group(GroupState& group, const std::string& text);
 
   std::vector<std::atomic<bool>> left_;  // by rank
-  std::atomic<int> shortage_{0};         // errno if no descriptor is left for a connection
+  std::atomic<int> shortage_{0};         // errno if no descriptor is left for a connection, else 0
 
   std::mutex groups_mutex_;
-  // Groups to watch. One stays until its failure is announced, even without its communicator.
-  std::vector<std::shared_ptr<GroupState>> groups_;  // guarded by groups_mutex_, as all below
-  std::map<uint64_t, std::string> failed_groups_;    // reasons, by id
-  std::map<int, std::string> lost_;                  // reasons, by rank
-  std::string broken_;                               // reason why the rendezvous is lost
-  std::map<uint64_t, Peers*> forming_;               // by group
-  std::map<std::pair<uint64_t, int>, ConnectionId> callers_;  // unanswered, by group and rank
+  // Groups to watch. A group stays here until its failure is announced, even if its communicator is
+  // destroyed.
+  std::vector<std::shared_ptr<GroupState>> groups_;  // guarded by groups_mutex_, like all members
+                                                     // below
+  std::map<uint64_t, std::string> failed_groups_;    // failure reasons by group id
+  std::map<int, std::string> lost_;                  // reasons of losses by rank
+  std::string broken_;                               // why the rendezvous is lost
+  std::map<uint64_t, Peers*> forming_;               // groups that are being formed, by id
+  std::map<std::pair<uint64_t, int>, ConnectionId> callers_;  // connections without an answer, by
+                                                              // group and rank
   std::condition_variable connected_;
 };
 

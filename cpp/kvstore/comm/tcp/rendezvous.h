@@ -1,6 +1,7 @@
 // The rendezvous of a job over several hosts without MPI; the launcher runs it. Every process
-// registers with its rank and the address at which it accepts others, and receives all addresses.
-// It keeps its connection, so that the rendezvous can report processes that end or fall silent.
+// registers with its rank and the address at which it accepts connections, and receives all
+// addresses. Its connection stays open, so that the rendezvous can report processes that end or
+// stop responding.
 #pragma once
 #include <string>
 

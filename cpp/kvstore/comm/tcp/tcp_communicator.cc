@@ -16,11 +16,13 @@
 namespace mxlite::tcp {
 namespace {
 
-constexpr size_t kShowAllBytes = size_t{16} << 10;  // up to this, every rank gets all arrays
-constexpr size_t kBlockBytes = size_t{4} << 20;     // part of an array that is reduced at a time
+constexpr size_t kShowAllBytes = size_t{16} << 10;  // for at most this many bytes, every rank
+                                                    // receives all arrays
+constexpr size_t kBlockBytes = size_t{4} << 20;     // number of bytes reduced at a time
 constexpr size_t kDirectBroadcastBytes = size_t{64} << 10;
-constexpr double kVerdictSeconds = 2;               // to wait for the rendezvous to report a loss
-constexpr SealKey kGroupKey = {0x67726f757073, 1};  // for hashes that identify groups; no secret
+constexpr double kVerdictSeconds = 2;  // limit of the wait for the rendezvous to report a loss
+constexpr SealKey kGroupKey = {0x67726f757073, 1};  // key of hashes that identify groups; not
+                                                    // secret
 
 void move_bytes(void* to, const void* from, size_t bytes) {
   if (bytes > 0 && to != from) std::memmove(to, from, bytes);
@@ -72,7 +74,7 @@ class TcpCommunicator final : public Communicator {
 
  private:
   Transfers begin(const CollectiveOperation& operation);
-  void each_peer(auto&& fn) {  // starts with another peer on each rank
+  void each_peer(auto&& fn) {  // each rank starts with another peer
     for (int i = 1; i < size_; ++i) fn((rank_ + i) % size_);
   }
   void reduce_part(Transfers& t, const std::byte* input, std::byte* output,
@@ -99,7 +101,7 @@ class TcpCommunicator final : public Communicator {
   Transfers::Events events_;
   uint64_t number_ = 0, splits_ = 0;
   CollectiveOperation operation_;
-  Deadline deadline_{0};  // restarts with each operation, and whenever a byte moves
+  Deadline deadline_{0};  // restarted by each operation and whenever a byte is transferred
   std::vector<std::byte> scratch_;
   std::string what_;
 };
@@ -134,7 +136,8 @@ void TcpCommunicator::wait_for(std::span<const int> peers) {
 }
 
 void TcpCommunicator::lose(int peer) {
-  // Waits for the rendezvous to say which rank was lost first: the peer may have failed in turn.
+  // Waits for the rendezvous to report which rank was lost first, because the peer may have failed
+  // as a consequence.
   const Deadline deadline(kVerdictSeconds);
   const auto left = [&] { return job_->has_left(name_of(peer)); };
   while (!state_->failed() && !deadline.over() && !left())
@@ -303,7 +306,8 @@ std::unique_ptr<Communicator> form(const std::shared_ptr<Job>& job, uint64_t id,
   try {
     std::vector<Socket> sockets = job->connect(*state);
     return std::make_unique<TcpCommunicator>(job, state, std::move(sockets));
-  } catch (const std::exception& e) {  // the others must not wait for this member
+  } catch (const std::exception& e) {  // reports the error, so that the other members do not wait
+                                       // for this one
     state->fail(e.what(), /*announce=*/true);
     job->wake();
     throw;

@@ -11,7 +11,7 @@
 namespace mxlite::tcp {
 namespace {
 
-constexpr int kAttempts = 20;  // without progress before the thread sleeps
+constexpr int kAttempts = 20;  // attempts without progress before the thread sleeps
 constexpr int kSleepMs = 50;
 
 }  // namespace
@@ -32,7 +32,7 @@ void Transfers::add(int peer, bool outgoing, std::byte* data, size_t bytes) {
 
 bool Transfers::advance(Message& m) {
   const Socket& socket = sockets_[static_cast<size_t>(m.peer)];
-  // Reads no further than the end of the message, because the sender's next one may follow.
+  // Reads only up to the end of the message, because the sender's next message may follow.
   iovec parts[2];
   size_t count = 0;
   if (m.moved < sizeof m.header)
@@ -63,7 +63,7 @@ bool Transfers::advance(Message& m) {
 }
 
 void Transfers::run() {
-  // busy[2 * peer + outgoing]: an earlier message in this direction is in flight.
+  // busy[2 * peer + outgoing] is true if an earlier message in this direction is in flight.
   std::vector<bool> busy(2 * sockets_.size());
   std::vector<pollfd> polled;
   for (int idle = 0;;) {

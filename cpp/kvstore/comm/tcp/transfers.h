@@ -21,21 +21,22 @@ struct MessageHeader {
 class Transfers {
  public:
   struct Events {
-    // Called while no byte moves; throws to end the wait. `peers`: members whose data is missing.
+    // Called while no byte is transferred; throws to end the wait. `peers` are the members whose
+    // data is missing.
     std::function<void(std::span<const int> peers)> waiting;
-    std::function<void()> moved;           // called after a byte was sent or received
-    std::function<void(int peer)> closed;  // throws
-    std::function<void(int peer, const MessageHeader& came)> unexpected;  // throws
+    std::function<void()> moved;           // called after a byte was transferred
+    std::function<void(int peer)> closed;  // must throw
+    std::function<void(int peer, const MessageHeader& came)> unexpected;  // must throw
   };
 
-  // `sockets` has one for each member.
+  // `sockets` has an element for each member.
   Transfers(std::span<const Socket> sockets, const Events& events, const MessageHeader& call)
       : sockets_(sockets), events_(events), call_(call) {}
 
   // The memory must stay valid until run returns. Messages between two members keep their order.
   void send(int peer, const void* data, size_t bytes);
   void receive(int peer, void* data, size_t bytes);
-  // Returns when all messages have been sent and received; then more can be added.
+  // Returns when all messages have been transferred. Afterwards more messages can be added.
   void run();
 
  private:
@@ -43,13 +44,13 @@ class Transfers {
     int peer;
     bool outgoing;
     std::byte* data;
-    MessageHeader header;  // for an incoming one: the header received so far
+    MessageHeader header;  // for an incoming message: the bytes received so far
     size_t bytes;
-    size_t moved = 0;  // bytes of header and data so far
+    size_t moved = 0;  // bytes of header and data transferred so far
     bool done() const { return moved == sizeof header + bytes; }
   };
   void add(int peer, bool outgoing, std::byte* data, size_t bytes);
-  bool advance(Message& m);  // returns whether a byte has moved
+  bool advance(Message& m);  // returns whether a byte was transferred
 
   const std::span<const Socket> sockets_;
   const Events& events_;
