@@ -13,8 +13,9 @@
 namespace mxlite::graph {
 namespace {
 
-constexpr size_t kManyShapes = 64;  // more than programs have that pad inputs or use buckets
-// Number of shapes for which weights are packed in the best way for the shape.
+constexpr size_t kManyShapes = 64;  // shapes after which a warning is shown; more than programs
+                                    // with padded inputs or buckets have
+// Number of shapes for which weights are packed in the layout that is fastest for the shape.
 constexpr int kShapesWithOwnWeights = 8;
 
 std::atomic<uint64_t> uses{0};
@@ -51,7 +52,7 @@ auto keeping_calls(const auto& trace) {
   }
 }
 
-// Registers the collectives of a graph as if it was traced now, and returns the graph.
+// Registers the collectives of a graph as if it were traced now, and returns the graph.
 Graph note_calls(Graph graph) {
   for (const Node& n : graph.nodes)
     if (n.kind == NodeKind::kOp && n.inputs.size() == 1)
@@ -110,7 +111,7 @@ void CachedGraph::set_params(ArrayList params) {
   }
   if (!same) dropped.swap(kept_);
   params_ = std::move(list);
-  if (!same_memory)  // otherwise unused signatures would keep the old parameters alive
+  if (!same_memory)  // else unused signatures would keep the old parameters alive
     for (const KeptEntry& kept : kept_) forget_packed(*kept.entry);
   for (KeptEntry& kept : kept_) {
     kept.parameters = join(*params_, kept.entry->captured);
@@ -156,7 +157,8 @@ CachedGraph::Ready CachedGraph::prepare(std::span<const NDArrayRef> inputs, cons
     }
     params = params_;
   }
-  // Holds no lock: tracing runs Python, which may switch threads. Two threads may compile the same.
+  // Holds no lock, because tracing runs Python, which may switch threads. Two threads may compile
+  // the same signature.
   const std::shared_ptr<const Compiled> entry =
       keeping_calls([&] { return compile(inputs, mode, *params); });
   size_t shapes_to_warn_of = 0;
@@ -318,7 +320,7 @@ void CachedGraph::add_to(Footprint& footprint) const {
 Traced infer_params(const TraceFn& trace, const std::string& name,
                     std::span<const NDArrayRef> inputs, std::span<const TensorSpec> specs,
                     bool training) {
-  // Shapes do not depend on casts, so mixed precision is off and its inputs count as float32.
+  // Shapes do not depend on casts, so mixed precision is off and float32 replaces its input types.
   const amp::Rules* rules = amp::current_rules();
   const amp::Pause no_amp;
   std::vector<TensorSpec> input_specs;

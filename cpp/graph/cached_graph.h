@@ -22,13 +22,14 @@ using TraceFn = std::function<ArrayList(const ArrayList& inputs, const ArrayList
 
 // Result of one trace of forward.
 struct Traced {
-  std::vector<TensorSpec> input_specs, parameter_specs;  // parameters: as far as known
+  std::vector<TensorSpec> input_specs, parameter_specs;  // specs of parameters may have unknown
+                                                         // dimensions
   Device device;
   Graph graph;
   bool numpy = false;  // arrays of the trace are of numpy mode's class
-  bool exact = true;   // false: traced without the casts of mixed precision, unlike a call
+  bool exact = true;   // false if mixed precision was on for the call but off for the trace
 };
-// Parameters may have unknown dimensions (-1), which the operators that use them fill.
+// Parameters may have unknown dimensions (-1), which the operators that read them determine.
 Traced trace_once(const TraceFn& trace, const std::string& name, Device device, bool training,
                   std::vector<TensorSpec> inputs, std::span<const TensorSpec> parameters,
                   bool numpy = false);
@@ -37,7 +38,7 @@ bool any_numpy(std::span<const NDArrayRef> arrays);
 
 class CachedGraph : public RefCounted {
  public:
-  // is_segment: another graph holds this one and counts its memory.
+  // `is_segment` means that another graph owns this one and counts its memory.
   CachedGraph(TraceFn trace, std::string name, bool is_segment = false);
   ~CachedGraph() override;
 
@@ -55,26 +56,27 @@ class CachedGraph : public RefCounted {
     std::vector<TensorSpec> input_specs;
     Device device;
     bool training = false, recording = false, numpy = false;
-    std::vector<uint8_t> needs;               // recording: by input, then parameter
+    std::vector<uint8_t> needs;               // if recording: by input, then by parameter
     ArrayList captured;                       // arrays that forward uses besides its arguments
-    std::shared_ptr<RecordedGraph> recorded;  // null: run `plain` or `segmented`
+    std::shared_ptr<RecordedGraph> recorded;  // if null, run `plain` or `segmented`
     ExecutableRef plain;
-    std::shared_ptr<const SegmentedGraph> segmented;  // not null: run the segments of the graph
+    std::shared_ptr<const SegmentedGraph> segmented;  // if not null, run the segments of the graph
     size_t num_outputs = 0;
   };
   struct Ready {
     std::shared_ptr<const Compiled> entry;
-    std::shared_ptr<const ArrayList> parameters;  // those of set_params, then captured
+    std::shared_ptr<const ArrayList> parameters;  // parameters of set_params, then captured arrays
   };
   // Returns the compiled graph for these inputs. Thread-safe; holds no lock while it traces.
   Ready prepare(std::span<const NDArrayRef> inputs, const Mode& mode);
 
-  // Makes the next compilation for the same inputs use this trace, so that it does not trace again.
+  // Stores a trace that the next compilation for the same inputs uses instead of tracing again.
   void adopt(std::shared_ptr<Traced> traced);
   // Returns the specs of the inputs of the last call.
   std::optional<std::vector<TensorSpec>> last_signature() const;
 
-  // Counts compilations together with `other`, which compiles the same network for other shapes.
+  // Makes both graphs share a count of compilations, because `other` compiles the same network for
+  // other shapes.
   void count_with(const CachedGraph& other);
 
   // Runs forward on arrays of another trace.
@@ -83,19 +85,20 @@ class CachedGraph : public RefCounted {
   const std::string& name() const { return name_; }
   size_t num_entries() const;
 
-  // Memory that a signature uses: its own, and packed weights that others may share, by identity.
+  // Memory of a signature: its own bytes, and packed weights that several signatures may share.
   struct Footprint {
     size_t own = 0;
     std::vector<std::pair<const void*, size_t>> shared;
   };
-  // A signature that GraphCache may drop, with the facts by which it chooses.
+  // A signature that GraphCache may drop, and the properties by which GraphCache selects
+  // signatures.
   struct Evictable {
     CachedGraph* graph = nullptr;
     std::shared_ptr<const Compiled> entry;
     uint64_t last_use = 0;  // position in the order of all uses in this process
     Footprint footprint;
   };
-  std::vector<Evictable> by_last_use();  // most recent first
+  std::vector<Evictable> by_last_use();  // most recently used first
   void drop(const std::shared_ptr<const Compiled>& entry);
   void add_to(Footprint& footprint) const;  // counts all signatures
 

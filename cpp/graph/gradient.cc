@@ -13,7 +13,7 @@ namespace {
 constexpr ValueId kNothing{};
 bool exists(ValueId v) { return v.node >= 0; }
 
-// The sum of the gradients that have arrived so far, for each value of a graph.
+// For each value of a graph, the sum of the gradients that have arrived so far.
 class Arrived {
  public:
   explicit Arrived(Graph& joint) : joint_(joint) {
@@ -89,18 +89,19 @@ class GraphGradBuilder final : public GradBuilder {
   }
 
   Graph& joint_;
-  const Node node_;  // a copy: emitting moves the joint graph's nodes
+  const Node node_;  // a copy, because emitting nodes reallocates the joint graph's nodes
   int32_t id_;
   const Arrived& arrived_;
   const std::vector<uint8_t>& needs_;
   std::vector<ValueId> values_;
 };
 
-// Tells, by node, whether gradients of these kinds must reach the outputs of the node.
+// By node: whether gradients of these kinds must reach the outputs of the node.
 struct Needs {
   std::vector<uint8_t> any;    // any gradient, even zeros
   std::vector<uint8_t> value;  // a gradient that affects the gradient of an input or parameter
-  std::vector<uint8_t> loss;   // even zeros, because an operator below starts a gradient
+  std::vector<uint8_t> loss;   // even a gradient of zeros, because an operator before this node
+                               // starts a gradient
 };
 
 Needs propagate_needs(const Graph& g, std::span<const uint8_t> needs) {
@@ -137,7 +138,7 @@ void differentiate(Graph& joint, int32_t node, Arrived& arrived,
       arrived.add(inputs[k], builder.value(grads[k]));
 }
 
-// For a node with a gradient of zero: passes zeros to inputs that depend on a loss.
+// Passes zeros to the inputs of a node with a zero gradient if they depend on a loss.
 void pass_zeros_to_losses(Graph& joint, const Node& node, Arrived& arrived, const Needs& needs) {
   for (ValueId v : node.inputs) {
     if (!needs.loss[static_cast<size_t>(v.node)]) continue;
@@ -183,16 +184,17 @@ class Extraction {
  private:
   void need(ValueId v) { needed_[static_cast<size_t>(v.node)] = 1; }
 
-  // Returns whether recomputing costs less than saving: reshapes, and nodes without inputs.
+  // Returns whether recomputing a value costs less than saving it, which holds for reshapes and
+  // nodes without inputs.
   bool is_cloned(size_t i) const {
     const Node& n = joint_.nodes[i];
     if (n.kind == NodeKind::kConstant) return true;
     return n.kind == NodeKind::kOp && (n.op()->alias || (n.inputs.empty() && !is_random(n)));
   }
 
-  // Returns whether backward recomputes a value where the first gradient needs it: an output of
-  // BatchNorm with relu, LayerNorm or GELU. It is as large as the data, which is saved anyway, and
-  // takes one pass over memory to compute.
+  // Returns whether backward recomputes a value where its first gradient rule reads it. This
+  // applies to outputs of BatchNorm with relu, LayerNorm and GELU: they are as large as the data,
+  // which is saved anyway, and one pass over memory computes them.
   bool is_repeated(ValueId v) const {
     constexpr size_t kLeastBytes = 1 << 20;
     const Node& n = joint_.node(v);
@@ -320,7 +322,8 @@ BackwardGraph build_backward(const Graph& forward, std::span<const uint8_t> need
     result.heads.push_back(static_cast<int>(i));
     arrived.add(forward.outputs[i], {head_nodes.back(), 0});
   }
-  std::vector<uint8_t> gets_zero(num_forward);  // a gradient of zeros flows to the node's outputs
+  std::vector<uint8_t> gets_zero(num_forward);  // whether a gradient of zeros flows to the node's
+                                                // outputs
   for (size_t i = num_forward; i-- > 0;) {
     const auto id = static_cast<int32_t>(i);
     const Node& n = forward.nodes[i];

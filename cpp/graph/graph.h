@@ -1,6 +1,6 @@
-// A graph: nodes in topological order; a value is (node, output). Traces make graphs and passes
-// change them. Shapes are fixed, because an executable serves one signature. Only the listing of a
-// symbol is a graph with shapes that are not known yet.
+// A graph: nodes in topological order. A value is identified by node and output. Traces create
+// graphs and passes transform them. Shapes are fixed, because an executable serves one signature;
+// only the listing of a symbol is a graph whose shapes are unknown.
 #pragma once
 #include <string>
 #include <vector>
@@ -18,8 +18,9 @@ struct ValueId {
 };
 
 enum class NodeKind : uint8_t {
-  kInput,      // data; another array at every run
-  kParameter,  // weights and running statistics: the same array, with a version, at every run
+  kInput,      // data; each run passes another array
+  kParameter,  // weight or running statistics; each run uses the same array, perhaps with another
+               // version
   kConstant,   // value known at compile time
   kOp,
 };
@@ -27,11 +28,12 @@ enum class NodeKind : uint8_t {
 struct Node {
   NodeKind kind = NodeKind::kOp;
   CallRef call;                     // never null; only the name is set unless kind is kOp
-  std::vector<ValueId> inputs;      // the op's own, then the extra inputs of post_ops
+  std::vector<ValueId> inputs;      // inputs of the operator, then the extra inputs of post_ops
   std::vector<TensorSpec> outputs;  // specs, including hidden outputs
   std::vector<PostOp> post_ops;
-  NDArrayRef value;  // kConstant: the value; kParameter: the captured array, or null
-  int index = -1;    // kInput, kParameter: position in Graph::inputs / Graph::parameters
+  NDArrayRef value;  // the value of a kConstant, or the captured array of a kParameter (may be
+                     // null)
+  int index = -1;    // for kInput and kParameter: position in Graph::inputs or Graph::parameters
 
   const OpSchema* op() const { return call->op; }
   const ParamsRef& params() const { return call->params; }
@@ -50,7 +52,8 @@ struct Graph {
   const TensorSpec& spec(ValueId v) const { return node(v).outputs[static_cast<size_t>(v.output)]; }
   // Adds an input, a parameter or a constant.
   ValueId add_leaf(NodeKind kind, const TensorSpec& spec, NodeName name, NDArrayRef value = {});
-  // These infer the specs of the outputs. The default name is operator and position: relu3.
+  // The functions infer the specs of the outputs. The default name consists of operator and
+  // position: relu3.
   ValueId add_op(CallRef call, std::vector<ValueId> inputs);
   ValueId add_op(const OpSchema& op, ParamsRef params, std::vector<ValueId> inputs,
                  NodeName name = {});
@@ -59,7 +62,7 @@ struct Graph {
   std::string text() const;  // for MXLITE_DUMP_GRAPH and tests
 };
 
-// Returns, by node, whether the values depend on it.
+// Returns, by node, whether the graph's outputs depend on it.
 std::vector<uint8_t> find_needed(const Graph& graph, std::span<const ValueId> values);
 
 }  // namespace mxlite::graph

@@ -10,7 +10,7 @@ namespace {
 
 using Candidate = CachedGraph::Evictable;
 
-// Counts the bytes that candidates use, and the bytes that dropping one of them frees.
+// Counts the bytes that candidates use, and the bytes that are freed if one of them is dropped.
 class Account {
  public:
   void protect(const CachedGraph::Footprint& footprint) {

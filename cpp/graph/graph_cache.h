@@ -1,4 +1,5 @@
-// Limits the memory of all graphs compiled in this process: drops the least recently used.
+// Limits the memory of all graphs compiled in this process by dropping the least recently used
+// ones.
 #pragma once
 #include <cstddef>
 #include <mutex>
@@ -15,9 +16,9 @@ class GraphCache {
   void add(CachedGraph& graph);
   void remove(CachedGraph& graph) noexcept;
 
-  // Drops signatures until the rest fits into the limit. The kProtected most recently used
-  // signatures of each graph always stay, and their memory does not count, so a program that
-  // alternates between training and evaluation does not compile again.
+  // Drops signatures until the remaining ones fit into the limit. The kProtected most recently used
+  // signatures of each graph are kept and do not count, so that a program that alternates between
+  // training and evaluation does not recompile.
   void trim();
   static constexpr size_t kProtected = 2;
 

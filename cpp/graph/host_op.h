@@ -18,9 +18,10 @@ struct HostOpForm {
   Attributes attrs;  // parameters as text
   struct CalledGraph {
     std::shared_ptr<const Graph> graph;
-    std::vector<int> inputs;  // indices of the operator's inputs, by graph input, parameter
+    std::vector<int> inputs;  // indices of the operator's inputs: by input of the graph, then by
+                              // parameter
   };
-  std::vector<CalledGraph> parts;  // the graphs that a loop or branch calls
+  std::vector<CalledGraph> parts;  // graphs that a loop or branch calls
   int num_variables = 0;       // number of loop variables, which are the operator's first inputs
   int64_t max_iterations = 0;  // limit of a while loop
 };
@@ -33,18 +34,21 @@ class HostOp : public RefCounted {
   virtual void complete(std::span<TensorSpec>) const {}
   // Returns whether the operator changes this input in place.
   virtual bool writes(int) const { return false; }
-  // Runs on arrays that have data, in the current mode; autograd records the calls it makes.
+  // Runs on arrays that have data, in the current mode. Autograd records the calls that the
+  // operator makes.
   virtual NDArrays call(std::span<const NDArrayRef> inputs) const = 0;
 
   // Returns nullopt if no symbol can contain the operator.
   virtual std::optional<HostOpForm> form() const { return std::nullopt; }
 
   // The functions below are called only by symbols.
-  virtual int num_inputs() const { return -1; }  // -1: any number
+  virtual int num_inputs() const { return -1; }  // -1 means any number
   virtual int num_outputs(int /*num_inputs*/) const { return 1; }
   virtual std::string input_name(int index) const { return str("data", index); }
-  virtual std::vector<std::string> output_names() const { return {}; }  // may be fewer than outputs
-  virtual std::vector<int> written(int num_inputs) const;               // inputs that it changes
+  // May have fewer entries than outputs
+  virtual std::vector<std::string> output_names() const { return {}; }
+  // Inputs that the operator changes in place
+  virtual std::vector<int> written(int num_inputs) const;
   // Returns false if the ordinary type rules apply.
   virtual bool fill_types(KnownTypes, KnownTypes) const { return false; }
 };

@@ -8,8 +8,8 @@
 namespace mxlite::graph {
 namespace {
 
-// Returns whether to recompute values in backward: on the CPU that leaves more of the cache to
-// other data; on a GPU, reading a saved value costs less than recomputing it.
+// Returns whether backward recomputes values. On the CPU, recomputing leaves more cache to other
+// data. On a GPU, reading a saved value is faster than recomputing it.
 bool repeats_values(Device device) { return device.type == DeviceType::kCPU; }
 
 }  // namespace
@@ -21,7 +21,8 @@ RecordedGraph::RecordedGraph(Graph traced, std::vector<uint8_t> needs, Device de
       device_(device) {
   const PassContext context{device, true, is_small(recorded_, device.type)};
   fused_ = run_passes(Pipeline::kDifferentiated, recorded_, context);
-  // The backward graph for all outputs uses every value that any other backward graph needs.
+  // The backward graph for all outputs uses every value that the backward graph of fewer outputs
+  // uses.
   const std::vector<uint8_t> all(fused_.outputs.size(), 1);
   full_ = build_backward(fused_, needs_, all, repeats_values(device_));
   Graph graph = fused_;
@@ -60,7 +61,8 @@ std::shared_ptr<const RecordedGraph::Backward> RecordedGraph::backward(
     for (const auto& [key, value] : backwards_)
       if (key == wanted) return value;
   }
-  // Compiles without the lock, because that runs operators. Two threads may compile the same.
+  // Compiles without the lock, because compiling runs operators. Two threads may compile the same
+  // graph.
   auto made = compile(backward_graph(heads), last);
   std::lock_guard lock(mutex_);
   backwards_.emplace_back(std::move(wanted), made);

@@ -12,10 +12,10 @@ namespace mxlite::graph {
 
 class RecordedGraph {
  public:
-  // needs: by input, then parameter.
+  // `needs`: by input, then by parameter.
   RecordedGraph(Graph traced, std::vector<uint8_t> needs, Device device);
 
-  // Its outputs are those of the block, then other saved values.
+  // Returns forward, whose outputs are those of the block, then other saved values.
   Executable& forward() const { return *forward_; }
   // Source of saved value i: an input of the graph, or an output of `forward`.
   struct Source {
@@ -23,18 +23,18 @@ class RecordedGraph {
     int index = 0;
   };
   const std::vector<Source>& saved() const { return saved_; }
-  // Parameters whose values any backward reads, except those that the graph writes.
+  // Parameters whose values any backward graph reads, except those that the graph writes.
   const std::vector<int>& read_parameters() const { return read_parameters_; }
 
   struct Backward {
     ExecutableRef executable;
     std::vector<int> saved;  // positions in saved(), the executable's first inputs
-    std::vector<int> heads;  // outputs whose gradients arrive
-    std::vector<int> grads;  // like BackwardGraph::grads, with outputs of the executable
+    std::vector<int> heads;  // outputs to which gradients arrive
+    std::vector<int> grads;  // like BackwardGraph::grads, but with outputs of the executable
   };
-  // heads: by output of the block: whether a gradient arrives. last: the saved values are not
-  // needed again, so their memory is reused if nobody else holds them. Compiles on first use;
-  // throws if an operator without a gradient is on the way. Thread-safe.
+  // `heads` (by output of the block): whether a gradient arrives. `last`: the saved values are not
+  // needed again, so their memory is reused if nothing else refers to them. Compiles on first use.
+  // Throws if a gradient would flow through an operator that has none. Thread-safe.
   std::shared_ptr<const Backward> backward(std::span<const uint8_t> heads, bool last);
 
   // Like Executable::add_to, for forward and backward.
@@ -43,7 +43,7 @@ class RecordedGraph {
 
   // The graph as it was traced, with the operators that symbols may contain.
   const Graph& traced() const { return traced_; }
-  // The traced graph after Pipeline::kRecorded, from which forward can be repeated node by node.
+  // The traced graph after Pipeline::kRecorded, from which forward can be run again node by node.
   const Graph& recorded() const { return recorded_; }
   size_t num_outputs() const { return recorded_.outputs.size(); }
 
@@ -60,11 +60,11 @@ class RecordedGraph {
   std::vector<ValueId> saved_values_;
   std::vector<Source> saved_;
   std::vector<int> read_parameters_;
-  BackwardGraph full_;  // gradients of all outputs
+  BackwardGraph full_;  // with gradients of all outputs
 
   std::mutex mutex_;
   std::vector<std::pair<std::vector<uint8_t>, std::shared_ptr<const Backward>>>
-      backwards_;  // guarded by mutex_; key: heads, then last
+      backwards_;  // guarded by mutex_; the key is heads, then last
 };
 
 }  // namespace mxlite::graph

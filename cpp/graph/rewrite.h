@@ -11,7 +11,7 @@ class Rewrite {
  public:
   explicit Rewrite(const Graph& from);
 
-  Graph& graph() { return new_; }  // for add_op
+  Graph& graph() { return new_; }  // access for add_op
 
   // Returns the new value of an old value, whose node must have been kept or replaced.
   ValueId map(ValueId old_value) const;

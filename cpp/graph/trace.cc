@@ -35,12 +35,13 @@ Trace::~Trace() {
   current_trace = outer_;
   try {
     remember();
-  } catch (const std::bad_alloc&) {  // then later traces cannot use this one's arrays
+  } catch (const std::bad_alloc&) {  // without memory, later traces cannot use this trace's arrays
   }
 }
 
 void Trace::remember() {
-  // If this trace is the only holder, no array of it is alive, so nothing needs the graph.
+  // If only this trace refers to the object, no array of the trace is alive and the graph is not
+  // needed.
   if (!later_ || later_->ended || later_.use_count() == 1) return;
   later_->graph = graph_;
   later_->owner = owner_;
@@ -104,7 +105,7 @@ ValueId Trace::same_leaf(const EndedTrace& from, const Node& leaf) {
   const auto leaves = [&](const Graph& graph) -> const std::vector<int32_t>& {
     return leaf.kind == NodeKind::kInput ? graph.inputs : graph.parameters;
   };
-  // Counts the leaves without captured arrays, which come after the others.
+  // Counts the leaves without captured arrays, which precede the captured ones.
   const auto count = [&](const Graph& graph) {
     return std::count_if(leaves(graph).begin(), leaves(graph).end(),
                          [&](int32_t id) { return !graph.node(id).value; });
@@ -118,7 +119,7 @@ ValueId Trace::same_leaf(const EndedTrace& from, const Node& leaf) {
 }
 
 ValueId Trace::repeat(const std::shared_ptr<EndedTrace>& from, ValueId value) {
-  // Goes through the nodes in order, because recursion could be as deep as the network.
+  // Iterates over the nodes in order, because recursion could be as deep as the network.
   std::vector<ValueId> own(static_cast<size_t>(value.node) + 1);
   const std::vector<uint8_t> needed = find_needed(from->graph, {&value, 1});
   for (const Repeated& known : repeated_)
@@ -223,7 +224,8 @@ NDArrays Trace::record(CallRef call, std::span<const NDArrayRef> inputs) {
 
 NDArrays Trace::record(const OpSchema& op, const ParamsRef& params,
                        std::span<const NDArrayRef> inputs, engine::Origin origin) {
-  std::vector<ValueId> values = values_of(inputs);  // before name_of, because it may add nodes
+  std::vector<ValueId> values = values_of(inputs);  // called before name_of, because it may add
+                                                    // nodes
   auto call = std::make_shared<Call>();
   call->op = &op;
   call->params = params;
@@ -245,8 +247,9 @@ std::vector<NDArrayRef> Trace::inline_graph(const Graph& graph, std::span<const 
                                             std::span<const NDArrayRef> parameters,
                                             const Expanded& expanded) {
   MX_ASSERT(inputs.size() == graph.inputs.size() && parameters.size() == graph.parameters.size());
-  std::vector<std::vector<ValueId>> here(graph.nodes.size());  // by node and output
-  std::vector<NDArrayRef> leaves(graph.nodes.size());          // arrays of inputs and parameters
+  std::vector<std::vector<ValueId>> here(graph.nodes.size());  // by node and output of the other
+                                                               // graph: its value in this trace
+  std::vector<NDArrayRef> leaves(graph.nodes.size());  // arrays of inputs and parameters, by node
   const auto set = [&](int32_t node, const NDArrayRef& array) {
     here[static_cast<size_t>(node)] = {value_of(array)};
     leaves[static_cast<size_t>(node)] = array;

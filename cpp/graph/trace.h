@@ -11,7 +11,7 @@ namespace mxlite::graph {
 
 class Trace;
 
-// The graph of an ended trace, which stays alive as long as one of its arrays.
+// The graph of a trace that has ended. Lives as long as any array of the trace.
 struct EndedTrace {
   std::atomic<bool> ended = false;  // if true, `graph` is set and constant
   Graph graph;
@@ -25,16 +25,17 @@ class TraceValue final : public TraceInfo {
       : trace(t), value(v), later(std::move(l)) {}
   uint64_t trace;  // serial number of the trace, which may have ended
   ValueId value;
-  std::shared_ptr<EndedTrace> later;  // null in a PartOfCurrent
+  std::shared_ptr<EndedTrace> later;  // null in a trace of a PartOfCurrent
 };
 
 class Trace {
  public:
-  // Makes this the thread's current trace until it is destroyed; traces nest.
-  // `numpy`: the arrays of the trace are of numpy mode's class.
+  // Makes this object the thread's current trace until it is destroyed; traces nest. With `numpy`,
+  // the arrays of the trace are of numpy mode's class.
   explicit Trace(std::string name, Device device, bool training, bool numpy = false);
-  // Traces a part of the current trace's forward that becomes a graph of its own (the body of a
-  // loop). It may use arrays, parameters and captured arrays of the outer trace (imported_inputs).
+  // Tag for tracing a part of the current trace's forward that becomes a separate graph (the body
+  // of a loop). The part may use arrays, parameters and captured arrays of the outer trace
+  // (imported_inputs).
   struct PartOfCurrent {};
   Trace(std::string name, PartOfCurrent);
   ~Trace();
@@ -52,9 +53,9 @@ class Trace {
   // Derives the name of the call from the scope and the line.
   NDArrays record(const OpSchema& op, const ParamsRef& params, std::span<const NDArrayRef> inputs,
                   engine::Origin origin);
-  // Nodes that inline_graph does not copy: it calls `run` for them, whose calls are traced.
+  // Nodes that inline_graph does not copy. For each of them it calls `run`, whose calls are traced.
   struct Expanded {
-    std::vector<uint8_t> nodes;  // by node; empty: none
+    std::vector<uint8_t> nodes;  // by node; empty if all nodes are copied
     std::function<std::vector<NDArrayRef>(int32_t node, const std::vector<NDArrayRef>& inputs)> run;
   };
   // Adds the calls of another graph, from an earlier trace or a symbol. Returns its outputs.
@@ -64,7 +65,8 @@ class Trace {
   // Ends the trace and returns its graph.
   Graph finish(std::span<const NDArrayRef> outputs);
   Device device() const { return device_; }
-  // Names nodes recorded from now on: "<name>_<op>" with the line of the call, or just `name`.
+  // Names the nodes that are recorded during its lifetime: "<name>_<op>" with the line of the call,
+  // or just `name`.
   struct Scope {
     NodeName name;
     bool whole = false;
@@ -76,8 +78,8 @@ class Trace {
   void set_owner(int64_t owner) {
     if (owner_ == 0) owner_ = owner;
   }
-  // Arrays of the outer trace that this PartOfCurrent uses: they become inputs after those added by
-  // add_input, and parameters.
+  // Returns arrays of the outer trace that this PartOfCurrent uses. They become inputs after those
+  // added by add_input, and parameters.
   const std::vector<NDArrayRef>& imported_inputs() const { return imported_inputs_; }
   const std::vector<NDArrayRef>& imported_parameters() const { return imported_parameters_; }
 
@@ -94,7 +96,7 @@ class Trace {
   ValueId add_leaf(NodeKind kind, const TensorSpec& spec, const char* name, NDArrayRef value = {});
   // Adds a call and fills unknown dimensions of its inputs, and of `arrays` unless it is empty.
   ValueId add(CallRef call, std::vector<ValueId> inputs, std::span<const NDArrayRef> arrays);
-  // Like `add`, but returns the node, and errors of a symbol's call begin with the call's name.
+  // Like `add`, but returns the node; errors in a symbol's call begin with the call's name.
   int32_t add_named(const CallRef& call, std::vector<ValueId> inputs,
                     std::span<const NDArrayRef> arrays);
   void complete(ValueId value, const TensorSpec& spec);
@@ -114,12 +116,12 @@ class Trace {
     ValueId outer, own;
   };
   std::vector<Import> imports_;
-  std::shared_ptr<EndedTrace> later_;  // null in parts
+  std::shared_ptr<EndedTrace> later_;  // null in traces of parts
   struct Repeated {
     std::shared_ptr<EndedTrace> from;
     int32_t node, own;
   };
-  std::vector<Repeated> repeated_;  // nodes of ended traces that are recorded again here
+  std::vector<Repeated> repeated_;  // nodes of ended traces that this trace records again
   std::vector<NDArrayRef> imported_inputs_, imported_parameters_;
 };
 

@@ -1,6 +1,7 @@
-// Visits a graph's nodes in order: passes each its inputs, and keeps its outputs until their last
-// use. Used for the tape's replay, for graphs that are cut into segments, and for symbols that run
-// node by node (hooks, monitors, sparse arrays, several devices). Steps runs compiled programs.
+// Visits a graph's nodes in order: passes each node its inputs, and keeps its outputs until their
+// last use. The tape uses this to run calls again; so do graphs that are cut into segments, and
+// symbols that run node by node (hooks, monitors, sparse arrays, several devices). Compiled
+// programs use Steps instead.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -11,7 +12,7 @@
 
 namespace mxlite::graph {
 
-// Steps in the order in which they run. A slot holds one value, which is given at the start or
+// Steps in the order in which they run. A slot holds one value, which exists at the start or is
 // computed by a step.
 class Route {
  public:
@@ -42,13 +43,14 @@ class Visitor {
  public:
   using Values = std::vector<Value>;
   virtual ~Visitor() = default;
-  virtual void before(size_t /*step*/, Values& /*inputs*/) {}  // may replace them
+  virtual void before(size_t /*step*/, Values& /*inputs*/) {}  // called before each step; may
+                                                               // replace the inputs
   virtual Values run(size_t step, const Values& inputs) = 0;
   virtual void after(size_t /*step*/, const Values& /*inputs*/, const Values& /*outputs*/) {}
   virtual std::string place(size_t /*step*/) const { return {}; }  // name of the step in errors
 };
 
-// `values`: by slot; sets those that are given at the start.
+// `values` (by slot) must contain the values that exist at the start.
 template <class Value>
 std::vector<Value> walk(const Route& route, std::vector<Value> values, Visitor<Value>& visitor) {
   MX_ASSERT(values.size() == route.num_values());
@@ -75,7 +77,7 @@ std::vector<Value> walk(const Route& route, std::vector<Value> values, Visitor<V
   return results;
 }
 
-// Assigns a slot to each value of a graph; inputs, parameters and constants are given at the start.
+// Assigns a slot to each value of a graph. Inputs, parameters and constants exist at the start.
 class ValueSlots {
  public:
   explicit ValueSlots(const Graph& graph);

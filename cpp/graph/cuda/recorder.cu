@@ -16,7 +16,7 @@ class CudaGraph final : public graph::DeviceGraph {
   }
   ~CudaGraph() override {
     const DeviceGuard guard(stream_.device().index, std::nothrow);
-    // Waits, because the graph may still be running.
+    // The graph may still be running, so the destructor waits.
     MX_CUDA_NOEXCEPT(cudaStreamSynchronize(stream_.raw()));
     if (executable_) MX_CUDA_NOEXCEPT(cudaGraphExecDestroy(executable_));
     MX_CUDA_NOEXCEPT(cudaFreeAsync(random_, stream_.raw()));
@@ -27,7 +27,8 @@ class CudaGraph final : public graph::DeviceGraph {
     CudaStream recording(stream_);
     recording.enter();
     cudaGraph_t graph = nullptr;
-    // Thread-local, so that other threads may allocate and copy on their own streams meanwhile.
+    // The thread-local mode allows other threads to allocate and copy on their streams during the
+    // capture.
     MX_CUDA(cudaStreamBeginCapture(recording.raw(), cudaStreamCaptureModeThreadLocal));
     try {
       fill(recording, random_);

@@ -1,6 +1,6 @@
-// A weight that is both the table of an embedding and the weight of an output layer has two
-// gradients. The gradient from the embedding is zero except for a few rows: adds these rows to the
-// other gradient instead of a whole array.
+// If a weight is both the table of an embedding and the weight of an output layer, it has two
+// gradients. The gradient from the embedding is zero except for a few rows, so this pass adds only
+// these rows to the other gradient.
 #include "cpp/graph/passes/join_addition.h"
 #include "cpp/graph/passes/training_passes.h"
 

@@ -1,7 +1,7 @@
 // On CUDA with float16 and bfloat16, stores images channels-last between convolutions, because
-// tensor cores work on the channels of neighbouring pixels. Runs before gradients are built, so
-// that backward operators are channels-last, too. Transposes a value at most once in each
-// direction. Images with few channels get channels of zeros, see Note [Images of few channels].
+// tensor cores process the channels of neighboring pixels. Runs before gradients are built, so that
+// backward operators are channels-last, too. Transposes a value at most once in each direction.
+// Pads images with few channels, see Note [Images of few channels].
 #include <algorithm>
 
 #include "cpp/graph/passes/passes.h"
@@ -122,7 +122,8 @@ class Turner {
     return replace(id, n, std::move(params), all_last(n));
   }
 
-  // Handles element-wise operators, even with broadcasting: they do not depend on the axes' order.
+  // Handles element-wise operators, including broadcasting ones, because they do not depend on the
+  // order of axes.
   bool turn_pointwise(int32_t id, const Node& n) {
     if (!n.op()->elementwise || is_random(n) || mutates(graph_, n) || n.outputs.size() != 1)
       return false;
@@ -131,7 +132,8 @@ class Turner {
     return replace(id, n, n.params(), all_last(n));
   }
 
-  // Adds a node whose first output is channels-last; its other outputs keep their layout.
+  // Adds a node whose first output is channels-last; the layout of its other outputs does not
+  // change.
   bool replace(int32_t id, const Node& n, ParamsRef params, std::vector<ValueId> inputs) {
     const ValueId first = out_.add_op(*n.op(), std::move(params), std::move(inputs), n.name());
     last_[static_cast<size_t>(id)][0] = first;
@@ -157,7 +159,7 @@ class Turner {
     if (slot == kNone) slot = transpose(rewrite_.map(v), Shape{0, 2, 3, 1}, "_channels_last");
     return slot;
   }
-  // Returns the channels-last form, padded with channels of zeros.
+  // Returns the channels-last form of a value, padded with channels of zeros.
   ValueId padded(ValueId v) {
     ValueId& slot = padded_[static_cast<size_t>(v.node)][static_cast<size_t>(v.output)];
     if (!(slot == kNone)) return slot;
@@ -191,10 +193,13 @@ class Turner {
   const Graph& graph_;
   Rewrite rewrite_;
   Graph& out_;
-  std::vector<std::vector<ValueId>> last_;    // by old value: its channels-last form, or kNone
-  std::vector<std::vector<ValueId>> padded_;  // by old value: last_ with more channels, or kNone
-  std::vector<std::vector<uint8_t>> plain_;   // by old value: whether the old form exists
-  std::vector<uint8_t> turned_;  // by old node: whether it computes its first output channels-last
+  std::vector<std::vector<ValueId>> last_;    // by old value: the value in channels-last form, or
+                                              // kNone
+  std::vector<std::vector<ValueId>> padded_;  // by old value: the value in last_ with padded
+                                              // channels, or kNone
+  std::vector<std::vector<uint8_t>> plain_;   // by old value: whether the value exists in its old
+                                              // form
+  std::vector<uint8_t> turned_;  // by old node: whether its first output is computed channels-last
 };
 
 bool has_half_convolution(const Graph& graph) {

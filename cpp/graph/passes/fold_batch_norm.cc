@@ -1,5 +1,5 @@
-// For inference, folds a BatchNorm after a linear layer into the layer's weights. The new weights
-// depend on parameters only, so they are computed again only if a parameter changes.
+// For inference, folds a BatchNorm after a linear layer into the layer's weights. The folded
+// weights depend on parameters only, so they are recomputed only after a parameter has changed.
 #include <optional>
 
 #include "cpp/graph/passes/passes.h"
@@ -127,7 +127,7 @@ class Folder {
         out_.add_op(*linear.op(), layer.with_bias,
                     {rewrite_.map(linear.inputs[0]), weight, cast(shift, dtype)}, linear.name());
     rewrite_.replace({id, 0}, result);
-    // Nobody reads the other outputs, but `replace` must map them.
+    // The other outputs have no readers, but rewrite_ needs a value for each of them.
     for (int32_t k = 1; k < 3; ++k) rewrite_.replace({id, k}, result);
   }
 

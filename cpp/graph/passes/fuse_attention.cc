@@ -19,16 +19,17 @@
 namespace mxlite::graph {
 namespace {
 
-// The fused kernel computes 16-bit floats in float32, except bfloat16 on processors with AMX. Below
-// this number of keys, separate products of 16-bit floats are faster.
+// The fused kernel computes 16-bit floats in float32, except bfloat16 on processors with AMX. With
+// fewer keys than this, separate products of 16-bit floats are faster.
 constexpr int64_t kKeysOfHalves = 2048;
 // A score of this value or less has a weight of 0 in every row that has other scores.
 constexpr double kHiddenScore = -1e9;
 
-// The steps between the scores and the product with the values. An invalid id: no such step.
+// The steps between the scores and the product with the values. A step that does not exist has an
+// invalid id.
 struct Weights {
   ValueId scores;
-  ValueId hidden_by;  // mask of 0 and 1; scores where it is 0 are hidden
+  ValueId hidden_by;  // mask of 0 and 1 that hides scores where it is 0
   ValueId added;      // mask that is added to the scores
   ValueId length;     // the input `length` of softmax
   float dropout = 0;
@@ -53,7 +54,8 @@ class Fuser {
       else
         rewrite_.keep(id);
     }
-    return remove_dead(rewrite_.finish(), context);  // the steps of the patterns are unused now
+    return remove_dead(rewrite_.finish(), context);  // removes the replaced steps, which are unused
+                                                     // now
   }
 
  private:
@@ -88,7 +90,7 @@ class Fuser {
       const auto& p = params_of<DropoutParams>(n);
       if (uses(v) != 1 || uses({v.node, 1}) != 0 || p.axes.ndim() > 0) return std::nullopt;
       if (p.mode == DropoutMode::kAlways && !graph_.training) return std::nullopt;
-      // An inactive Dropout draws no numbers, so the fused operator must not either.
+      // An inactive Dropout draws no random numbers, so the fused operator must not draw any.
       found.dropout = p.is_active(graph_.training) ? p.p : 0;
       v = before_reshapes(n.inputs[0]);
     }
@@ -135,7 +137,7 @@ class Fuser {
     return uses(found.scores) == 1 + shape_readers(inputs[2], found.scores);
   }
 
-  // Returns how many readers of `scores` go away with `v`, a number times ones_like(scores).
+  // Returns how many readers of `scores` are removed with `v`, a number times ones_like(scores).
   int shape_readers(ValueId v, ValueId scores) const {
     for (; uses(v) == 1; v = graph_.node(v).inputs[0]) {
       if (is_op(v, "ones_like") || is_op(v, "zeros_like"))
@@ -146,7 +148,8 @@ class Fuser {
   }
 
   // Matches an optional addition before the softmax. Its summand must not be so low that the fused
-  // operator treats scores as hidden, because rows with only such scores would differ.
+  // operator treats scores as hidden, because the results of rows with only such scores would
+  // differ.
   bool find_added(Weights& found) const {
     const ValueId v = found.scores;
     if (uses(v) != 1) return false;
@@ -244,7 +247,8 @@ class Fuser {
     return s;
   }
 
-  // Returns the mask, before a reshape that joins batch and heads into one axis if there is one.
+  // Returns the value before a reshape that joins batch and heads into one axis, or the mask
+  // itself.
   ValueId before_joining_heads(ValueId mask) const {
     const Node& n = graph_.node(mask);
     if (n.kind != NodeKind::kOp || !n.op()->alias || shape(mask).ndim() != 3) return mask;
@@ -281,7 +285,8 @@ class Fuser {
     return true;
   }
 
-  // Sets `view` to the smallest array that gives the mask: (batch or 1, heads or 1, ...).
+  // Sets `view` to the smallest array from which the mask is broadcast: (batch or 1, heads or 1,
+  // ...).
   bool view_of_mask(ValueId mask, const Sizes& s, ValueId& view) {
     const Spread from = find_spread(graph_, before_joining_heads(mask));
     Shape four = from.shape;
@@ -327,7 +332,7 @@ class Fuser {
 }  // namespace
 
 Graph fuse_attention(const Graph& graph, const PassContext& context) {
-  // Not for GPUs, where the fused operator stores the scores as well, in scratch memory.
+  // Leaves graphs for GPUs unchanged, because the fused operator for GPUs also stores the scores.
   if (context.device.type != DeviceType::kCPU || is_small(graph, context.device.type)) return graph;
   return Fuser(graph).run(context);
 }

@@ -1,5 +1,5 @@
 // Joins Dropout and the addition of a residual into one operator before a recorded graph is
-// differentiated, so that the result of Dropout is not stored. The result has the same bits.
+// differentiated, so that the result of Dropout is not stored. Results are bitwise equal.
 #include "cpp/graph/passes/join_addition.h"
 #include "cpp/graph/passes/training_passes.h"
 #include "cpp/ops/nn/dropout.h"

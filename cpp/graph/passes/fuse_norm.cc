@@ -45,7 +45,7 @@ class Fuser {
  private:
   struct Fused {
     int32_t norm = -1;
-    int added = -1;  // operand of the addition that is not the norm, or -1
+    int added = -1;  // operand of the addition that is not the norm, or -1 without an addition
   };
 
   int uses(ValueId v) const {
@@ -72,7 +72,8 @@ class Fuser {
       f.norm = from.node;
     } else if (is_addition(graph_.node(from)) && uses(from) == 1) {
       const Node& sum = graph_.node(from);
-      // Prefers the operand that is computed later, because the other one exists by then.
+      // Prefers the operand that is computed later, because the other operand is available at that
+      // point.
       const int later = sum.inputs[1].node > sum.inputs[0].node ? 1 : 0;
       for (const int side : {later, 1 - later}) {
         const ValueId v = sum.inputs[static_cast<size_t>(side)];
@@ -105,9 +106,9 @@ class Fuser {
   const Graph& graph_;
   Rewrite rewrite_;
   std::vector<std::vector<int>> uses_;
-  std::vector<uint8_t> gone_;  // by node: joined into a later node
-  std::vector<Fused> fused_;   // by the relu node
-  const bool keeps_bits_;      // saves a bit per element for backward instead of relu's output
+  std::vector<uint8_t> gone_;  // by node: whether it is joined into a later node
+  std::vector<Fused> fused_;   // by relu node
+  const bool keeps_bits_;  // whether backward uses a saved bit per element instead of relu's output
 };
 
 }  // namespace

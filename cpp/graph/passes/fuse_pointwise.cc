@@ -12,7 +12,8 @@
 namespace mxlite::graph {
 namespace {
 
-constexpr int64_t kLeastElements = 1024;  // below this, a chain saves nothing but calls
+constexpr int64_t kLeastElements = 1024;  // for fewer elements, a chain saves only the cost of
+                                          // calls
 constexpr size_t kMostSteps = 32;
 // Each row is computed by one thread block, so few rows leave a device idle, unless they are short.
 constexpr int64_t kLeastRows = 128, kShortRow = 4096;
@@ -50,7 +51,7 @@ class Fuser {
         merged = merge(begin, end + 1);
         if (merged) ++end;
       }
-      // Shortens the run until the device supports it.
+      // Shortens the run of instructions until the device supports it.
       if (!merged)
         while (end - begin > 1 && !(merged = merge(begin, end))) --end;
       fused.push_back(merged ? std::move(*merged) : std::move(steps[begin]));
@@ -89,7 +90,7 @@ class Fuser {
     return true;
   }
 
-  // Returns whether every operand has that order, is a single value, or is broadcast. Padded
+  // Returns whether every operand has this memory order, is a single value, or is broadcast. Padded
   // layouts do not fit, because padding must not be computed.
   bool fits(const Instruction& i, const Order& order) const {
     const auto dense = [](const Operand& o) {
@@ -141,7 +142,8 @@ class Fuser {
     for (; end < steps.size() && end - begin < kMostSteps; ++end) {
       const Instruction& next = steps[end];
       if (!is_candidate(next) || !fits(next, order)) break;
-      // Does not join unrelated instructions: their buffers would all be alive at the same time.
+      // Does not join unrelated instructions, because all of their buffers would be alive at the
+      // same time.
       const bool related = std::any_of(next.inputs.begin(), next.inputs.end(), [&](const auto& o) {
         return std::find(known.begin(), known.end(), o.buffer) != known.end();
       });
@@ -151,7 +153,8 @@ class Fuser {
     return end;
   }
 
-  // An input from outside the chain, and the index terms of its elements if it is broadcast.
+  // An input that the chain does not compute, and the index terms of its elements if it is
+  // broadcast.
   struct Outside {
     int32_t buffer;
     std::vector<PointwiseChain::IndexTerm> terms;
@@ -187,7 +190,7 @@ class Fuser {
                           [&](const Outside& x) { return x.is(o.buffer, terms); }) -
              outside.begin();
     };
-    // Numbers the inputs from outside first.
+    // Numbers the inputs that the chain does not compute first.
     for (size_t i = begin; i < end; ++i) {
       for (const Operand& o : steps[i].inputs) {
         if (is_made(o.buffer, begin, i)) continue;

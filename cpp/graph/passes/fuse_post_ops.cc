@@ -1,4 +1,5 @@
-// Appends an addition or activation to the node before it, if its planned kernel computes both.
+// Appends an addition or activation to the preceding node if that node's planned kernel computes
+// both.
 #include <algorithm>
 #include <optional>
 
@@ -20,11 +21,11 @@ class Fuser {
   }
 
   Graph run() {
-    // Goes backwards, because a node joins only the longest chain that it can end.
+    // Iterates backwards, because a node joins only the longest chain that it can end.
     find_chains();
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const auto id = static_cast<int32_t>(i);
-      if (absorbed_by_[i] >= 0) continue;  // belongs to the node that ends its chain
+      if (absorbed_by_[i] >= 0) continue;  // the node is a part of a longer chain
       if (chains_[i].empty())
         rewrite_.keep(id);
       else
@@ -58,7 +59,8 @@ class Fuser {
   void extend(int32_t id) {
     const Node& n = graph_.node(id);
     if (is_addition(n)) {
-      // Prefers the operand that is computed later, because the other one exists by then.
+      // Prefers the operand that is computed later, because the other operand is available at that
+      // point.
       const int later = n.inputs[1].node > n.inputs[0].node ? 1 : 0;
       if (append(id, n.inputs[static_cast<size_t>(later)],
                  n.inputs[static_cast<size_t>(1 - later)]))
@@ -82,8 +84,8 @@ class Fuser {
     const Node& start = graph_.node(head);
     if (head == data.node && absorbed_by_[last] >= 0) return false;
     if (mutates(graph_, start) || is_random(start)) return false;
-    for (ValueId v :
-         start.inputs)  // the head runs later than before: nothing may write its inputs meanwhile
+    for (ValueId v : start.inputs)  // the head runs later than before, so no node in between may
+                                    // write its inputs
       if (graph_.node(v).kind == NodeKind::kParameter && !is_static_[static_cast<size_t>(v.node)])
         return false;
     // Eager kernels round a 16-bit result before the addition, but a fused kernel does not.
@@ -147,7 +149,7 @@ class Fuser {
   std::vector<std::vector<int>> uses_;
   std::vector<uint8_t> is_static_;
   std::vector<Chain> chains_;         // by last node of the chain
-  std::vector<int32_t> absorbed_by_;  // -1: not part of a longer chain
+  std::vector<int32_t> absorbed_by_;  // -1 if the node is not part of a longer chain
 };
 
 }  // namespace

@@ -15,12 +15,12 @@ class JoinAddition {
   Graph run();
 
  protected:
-  // Returns the operand (0 or 1) of addition `id` whose node is joined with it; -1: none.
+  // Returns the operand (0 or 1) of addition `id` whose node is joined with it, or -1.
   virtual int find(int32_t id) const = 0;
   // Emits a node that computes `maker` and adds `other`, a value of the new graph.
   virtual ValueId join(const Node& maker, ValueId other) = 0;
 
-  // Returns whether the value has one reader and its node is not joined with an addition yet.
+  // Returns whether the value has one reader and its node is not joined with an addition already.
   bool is_free(ValueId v) const;
 
   const Graph& graph_;
@@ -29,7 +29,7 @@ class JoinAddition {
 
  private:
   std::vector<int> side_of_;   // by node: result of find
-  std::vector<uint8_t> gone_;  // by node: joined into a later node
+  std::vector<uint8_t> gone_;  // by node: whether it is joined into a later node
 };
 
 }  // namespace mxlite::graph

@@ -1,6 +1,6 @@
-// The gradient of an array that was cut into slices is a sum of arrays, each of which is zero but
-// for the gradient of one slice. If the slices cover the array, concatenates their gradients
-// instead, which gives the same values and writes them once.
+// The gradient of an array that was cut into slices is a sum of arrays, each of which is zero
+// except for the gradient of one slice. If the slices cover the array, this pass concatenates their
+// gradients instead, which gives the same values with one write.
 #include <algorithm>
 #include <optional>
 
@@ -21,7 +21,7 @@ class Joiner {
         gone_(graph.nodes.size()) {}
 
   Graph run() {
-    // Goes backwards, because the sum of several arrays is found from its last addition.
+    // Iterates backwards, because the sum of several arrays is found from its last addition.
     for (size_t i = graph_.nodes.size(); i-- > 0;)
       if (!gone_[i]) find(static_cast<int32_t>(i));
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -127,7 +127,7 @@ class Joiner {
   Rewrite rewrite_;
   std::vector<std::vector<int>> uses_;
   std::vector<Join> joined_;   // by the last addition
-  std::vector<uint8_t> gone_;  // by node: joined into a later node
+  std::vector<uint8_t> gone_;  // by node: whether it is joined into a later node
 };
 
 }  // namespace

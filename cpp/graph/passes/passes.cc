@@ -136,7 +136,7 @@ const std::string& dump_directory() {
   return directory;
 }
 
-// Makes the text only on request, because that costs as much as several passes.
+// Makes the text only on request, because making it takes as long as several passes.
 template <class T>
 void dump_if_asked(const T& graph, const char* stage) {
   if (!dump_directory().empty()) dump(graph.name, stage, graph.text());

@@ -16,7 +16,7 @@ struct PassContext {
   Device device;
   // Gradients depend on this value: keep the rounding of eager execution.
   bool exact = false;
-  // The graph runs in the caller's thread (is_small), so only plain kernels are allowed.
+  // Whether the graph runs on the caller's thread (is_small), where only plain kernels are allowed.
   bool small = false;
 };
 
@@ -27,7 +27,8 @@ Graph merge_common(const Graph& graph, const PassContext& context);
 Graph channels_last(const Graph& graph, const PassContext& context);
 Graph fold_batch_norm(const Graph& graph, const PassContext& context);
 Graph fuse_post_ops(const Graph& graph, const PassContext& context);
-// Results differ from the separate operators by rounding and, with dropout, by random numbers.
+// Results differ from those of the separate operators by rounding and, with dropout, in random
+// numbers.
 Graph fuse_attention(const Graph& graph, const PassContext& context);
 
 // The fused operators have gradients of first order only.
@@ -40,14 +41,14 @@ struct Pass {
 };
 enum class Pipeline : uint8_t {
   kInference,       // graphs that no gradient depends on
-  kRecorded,        // traced under autograd.record; the tape can replay the result node by node
+  kRecorded,        // traced under autograd.record; the tape can run the result again node by node
   kDifferentiated,  // the same graph, before build_backward
-  kTraining,        // other training graphs, and forward and backward graphs of recorded ones
+  kTraining,        // other training graphs, and forward and backward parts of recorded graphs
 };
 std::span<const Pass> passes_of(Pipeline pipeline);
 
-// Runs one pass of `table`, and then dumps, prints and verifies like run_passes. `has_shapes` is
-// false for graphs of symbols.
+// Runs one pass of `table`, then dumps, prints and verifies the graph like run_passes. `has_shapes`
+// is false for graphs of symbols.
 Graph run_pass(const char* table, const char* name, const Graph& graph,
                const std::function<Graph(const Graph&)>& pass, bool has_shapes = true);
 
@@ -56,7 +57,7 @@ Graph run_pass(const char* table, const char* name, const Graph& graph,
 // MXLITE_SKIP_PASSES=<name>,<name> skips passes; throws a value error for an unknown name.
 Graph run_passes(Pipeline pipeline, Graph graph, const PassContext& context);
 
-// Throws an internal error with the rule that `graph` breaks, and the pass before.
+// Throws an internal error that names the rule that `graph` violates and the preceding pass.
 void verify(const Graph& graph, const char* after, bool has_shapes = true);
 bool verify_is_on();
 // Writes `text` to a file if MXLITE_DUMP_GRAPH is set.

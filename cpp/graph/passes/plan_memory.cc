@@ -1,6 +1,6 @@
 // Assigns memory to every buffer. A buffer is alive from the instruction that writes it to the last
 // that reads it. The two parts of a program have separate arenas, because they are two tasks. The
-// block of donated inputs serves as memory, too, except for inputs that are still read.
+// block of donated inputs is also reused, except for inputs that are still read.
 #include <algorithm>
 #include <limits>
 
@@ -88,14 +88,14 @@ class Planner {
     }
     last_use_.assign(lifetimes_.size(), -1);
     for (size_t b = 0; b < lifetimes_.size(); ++b) last_use_[b] = lifetimes_[b].last;
-    // Values that the caller or the main part reads stay alive to the end.
+    // Values that the caller or the main part reads stay alive until the end.
     for (size_t b = 0; b < lifetimes_.size(); ++b) {
       const Place place = program_.buffers[b].place;
       if (lifetimes_[b].last >= 0 && place != Place::kArena) lifetimes_[b].last = kForever;
     }
   }
 
-  // Puts the output into the input's memory if the input is not read afterwards.
+  // Stores the output in the input's memory if the input is not read afterwards.
   bool try_share(size_t at, InplacePair p, bool required) {
     const Instruction& step = part_[at];
     const Operand& in = step.inputs[static_cast<size_t>(p.input)];
@@ -104,13 +104,14 @@ class Planner {
     if (from == to) return true;
     const Buffer& source = buffer(from);
     if (source.place != Place::kArena || lifetime(from).last != static_cast<int>(at)) return false;
-    // Refuses if the output's memory is in use before: another output of the step shares it.
+    // Refuses if another output of the step already shares the output's memory.
     if (lifetime(to).first != static_cast<int>(at)) return false;
     if (source.bytes != buffer(to).bytes) return false;
     if (!required && (!same_layout(in.layout, out.layout) ||
                       dtype_size(in.spec.dtype) != dtype_size(out.spec.dtype)))
       return false;
-    // Refuses if another operand uses the same memory: it may be read after it is overwritten.
+    // Refuses if another operand uses the same memory, because it might be read after it was
+    // overwritten.
     for (size_t k = 0; k < step.inputs.size(); ++k)
       if (static_cast<int>(k) != p.input && program_.root_id(step.inputs[k].buffer) == from &&
           (required || !(step.inputs[k].spec == in.spec)))
@@ -118,7 +119,8 @@ class Planner {
     for (size_t k = 0; k < step.outputs.size(); ++k)
       if (static_cast<int>(k) != p.output && program_.root_id(step.outputs[k].buffer) == from)
         return false;
-    // Both use the buffer of the later value, so that results are written directly to outputs.
+    // Both values use the buffer of the later value, so that results are written directly to
+    // outputs.
     buffer(from).merged_into = to;
     Lifetime& joined = lifetimes_[static_cast<size_t>(to)];
     joined.first = lifetimes_[static_cast<size_t>(from)].first;
@@ -141,7 +143,7 @@ class Planner {
     return 1;
   }
 
-  // A range of an arena, and the lifetime during which it is in use.
+  // A range of an arena and its lifetime.
   struct Occupied {
     Lifetime lifetime;
     size_t begin, end;
@@ -164,7 +166,7 @@ class Planner {
     return result;
   }
 
-  // Returns the offset of the smallest gap that is large enough, else the end of the used range.
+  // Returns the offset of the smallest gap that is large enough, or the end of the used range.
   size_t find_gap(int32_t id, const std::vector<Occupied>& occupied) {
     const size_t wanted = aligned(buffer(id).bytes);
     std::vector<std::pair<size_t, size_t>> taken;  // [begin, end) of buffers alive at the same time
@@ -187,7 +189,7 @@ class Planner {
   Program& program_;
   std::vector<Instruction>& part_;
   std::vector<Lifetime> lifetimes_;  // by root buffer
-  std::vector<int> last_use_;        // by root buffer, even for values that live to the end
+  std::vector<int> last_use_;        // by root buffer; set even if the value lives until the end
 };
 
 }  // namespace

@@ -7,7 +7,7 @@
 namespace mxlite::graph {
 namespace {
 
-// One copy of a value: as its producer wrote it, or reordered.
+// One copy of a value: in the layout of its producer, or reordered.
 struct Version {
   Layout layout;
   int32_t buffer = -1;
@@ -39,8 +39,9 @@ class Lowering {
   }
 
  private:
-  // Note [Weights of training] Every step changes the weights. So packed forms are computed where
-  // they are used, in the arena; otherwise forward and backward would each keep a packed copy.
+  // Note [Weights of training] Every training step changes the weights. So packed forms are
+  // computed where they are used, in the arena. Otherwise forward and backward would each keep a
+  // packed copy between runs.
   static std::vector<uint8_t> stays(const Graph& graph, const PassContext& context) {
     if (!graph.training || context.device.type != DeviceType::kCPU) return find_static_nodes(graph);
     std::vector<uint8_t> result(graph.nodes.size());
@@ -115,8 +116,8 @@ class Lowering {
     return is_static_[static_cast<size_t>(id)] ? program_.prologue : program_.main;
   }
 
-  // Returns the value in the wanted layout; adds a reorder if no such copy exists. The reorder of a
-  // static value runs in the prologue unless `each_run`.
+  // Returns the value in the wanted layout. Adds a reorder if no such copy exists. The reorder of a
+  // static value runs in the prologue unless `each_run` is true.
   Version in_layout(ValueId v, const Layout& wanted, std::vector<Instruction>& user,
                     bool each_run = false) {
     std::vector<Version>& known = versions(v);
@@ -134,11 +135,13 @@ class Lowering {
     const Version made{wanted, add_buffer(Place::kArena, bytes_of(spec, wanted))};
     reorder.outputs = {{made.buffer, spec, wanted}};
     where.push_back(std::move(reorder));
-    if (!is_static || !each_run) known.push_back(made);  // else the prologue may need its own
+    if (!is_static || !each_run)
+      known.push_back(made);  // otherwise the prologue may need its own
+                              // copy
     return made;
   }
 
-  // Moves the computation of a static value to `user` if nothing else reads it.
+  // Moves the computation of a static value to `user` if no other instruction reads it.
   void move_from_prologue(ValueId v, std::vector<Instruction>& user) {
     if (uses_[static_cast<size_t>(v.node)][static_cast<size_t>(v.output)] != 1) return;
     auto& prologue = program_.prologue;
@@ -204,14 +207,15 @@ class Lowering {
     list.push_back(std::move(step));
   }
 
-  // Returns whether a step reads an input's buffer twice: the library may overwrite it in between.
+  // Returns whether a step reads an input's buffer twice, because the library may overwrite it
+  // between the reads.
   static bool read_twice(const Instruction& step, size_t input) {
     const int32_t buffer = step.inputs[input].buffer;
     return std::ranges::count(step.inputs, buffer, &Operand::buffer) > 1;
   }
 
   const Kernel& plain_kernel(const Node& n, std::span<const TensorSpec> specs) const {
-    MX_ASSERT(n.post_ops.empty());  // can_fuse guarantees that plan accepts it
+    MX_ASSERT(n.post_ops.empty());  // can_fuse guarantees that `plan` accepts the post-ops
     if (context_.small) return *find_inline_kernel(n, specs, context_.device.type);
     return n.op()->select_kernel(context_.device.type, n.params().get(), specs, n.outputs);
   }
@@ -250,7 +254,7 @@ class Lowering {
     return to;
   }
 
-  // Marks results of the prologue that the main part uses: they are kept between runs.
+  // Marks results of the prologue that the main part uses, which are kept between runs.
   void mark_packed() {
     std::vector<uint8_t> made(program_.buffers.size());
     for (const Instruction& i : program_.prologue)
@@ -285,7 +289,7 @@ const Kernel* find_inline_kernel(const Node& node, std::span<const TensorSpec> i
 
 bool is_small(const Graph& graph, DeviceType device) {
   if (device == DeviceType::kCUDA) return false;  // only the stream's worker may submit
-  constexpr size_t kInlineBytes = 64 << 10;       // same limit as ops/invoke.cc
+  constexpr size_t kInlineBytes = 64 << 10;       // same limit as in ops/invoke.cc
   constexpr size_t kMostNodes = 64;
   size_t bytes = 0, ops = 0;
   for (const Node& n : graph.nodes) {

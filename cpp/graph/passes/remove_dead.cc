@@ -1,4 +1,5 @@
-// Drops nodes whose results are not used. Inputs and parameters have fixed positions and stay.
+// Drops nodes whose results are not used. Keeps all inputs and parameters, because their positions
+// are fixed.
 #include "cpp/graph/passes/passes.h"
 #include "cpp/graph/rewrite.h"
 

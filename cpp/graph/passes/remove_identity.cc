@@ -1,5 +1,5 @@
-// Removes operators that return their input: copies, BlockGrad (gradients are already in the graph,
-// or not needed), Cast and reshape to the value's own dtype or shape, Dropout when not training.
+// Removes operators that return their input: copies, BlockGrad (gradients are already in the graph
+// or not needed), Cast and reshape to the same dtype or shape, and Dropout outside of training.
 #include "cpp/graph/passes/passes.h"
 #include "cpp/graph/rewrite.h"
 

@@ -13,7 +13,7 @@ namespace {
 
 using Names = std::unordered_set<std::string_view>;
 
-constexpr int kDepth = 12;  // operators to look back, to limit the time of a query
+constexpr int kDepth = 12;  // number of operators that a query follows, to limit its time
 
 bool is_in(const Names& names, const Node& n) { return names.contains(n.op()->name); }
 
@@ -107,7 +107,7 @@ Bounds bounds(const Graph& graph, ValueId v, int depth) {
   if (name == "_zeros" || name == "zeros_like") return {0, 0};
   if (name == "_ones" || name == "ones_like") return {1, 1};
   if (gives_binary(n)) return {0, 1};
-  // Not for integers, which wrap around, and 16-bit floats, which overflow.
+  // Excludes integers, which wrap around, and 16-bit floats, which overflow.
   const DType dtype = n.outputs[0].dtype;
   const bool keeps_numbers = dtype == DType::kFloat32 || dtype == DType::kFloat64;
   if (takes_elements(n)) return bounds(graph, n.inputs[0], depth - 1);
@@ -148,7 +148,7 @@ bool uniform(const Graph& graph, ValueId v, int64_t blocks, int depth) {
   if (bounds(graph, v, depth).is_constant()) return true;
   if (n.op()->alias || casts(n)) return uniform(graph, n.inputs[0], blocks, depth - 1);
   if ((!broadcasts(n) && !n.op()->pointwise) || n.inputs.empty()) return false;
-  const size_t read = broadcasts(n) ? 1 : n.inputs.size();  // a second one gives only the shape
+  const size_t read = broadcasts(n) ? 1 : n.inputs.size();  // the second input gives only the shape
   for (size_t i = 0; i < read; ++i)
     if (!uniform_after(graph, n.inputs[i], graph.spec(v).shape, blocks, depth)) return false;
   return true;

@@ -1,5 +1,5 @@
-// Finds facts about values before a graph runs. A function may always answer that it knows nothing:
-// then the pass that asks leaves the graph unchanged.
+// Finds properties of values before a graph runs. A function may always answer that nothing is
+// known; then the calling pass leaves the graph unchanged.
 #pragma once
 #include <limits>
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace mxlite::graph {
 
-// Bounds of the elements of a value; infinite if not known.
+// Bounds of the elements of a value; infinite if unknown.
 struct Bounds {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();

@@ -1,4 +1,4 @@
-// Checks the rules of a graph after each pass, if requested.
+// Checks the invariants of a graph after each pass, if requested.
 #include "cpp/graph/passes/passes.h"
 #include "cpp/ops/invoke.h"
 

@@ -1,4 +1,4 @@
-// Checks the rules of a lowered program after each pass, if requested.
+// Checks the invariants of a lowered program after each pass, if requested.
 #include <algorithm>
 
 #include "cpp/graph/run/program.h"
@@ -12,7 +12,7 @@ struct Interval {
   int32_t buffer;
   size_t begin, end;  // bytes
   size_t first, last;
-  bool is_input = false;  // two inputs may be the same saved value
+  bool is_input = false;  // two inputs may share memory, because they may be the same saved value
 
   bool overlaps(const Interval& o) const {
     return !(is_input && o.is_input) && begin < o.end && o.begin < end && first <= o.last &&
@@ -30,7 +30,8 @@ class Verifier {
       int32_t at = id;
       for (int32_t steps = 0; at >= 0; ++steps) {
         require(at < count, "buffer ", id, " is merged into buffer ", at, ", which does not exist");
-        if (steps == count)  // a cycle: `require` would not end, because it prints the program
+        if (steps == count)  // a cycle; `require` is not used, because it prints the program and
+                             // would not end
           fail(ErrorKind::kError, "internal error, please report: program ", program_.name,
                " after ", after_, ": buffer ", id, " is merged into itself");
         at = program_.buffers[static_cast<size_t>(at)].merged_into;

@@ -24,7 +24,7 @@ Arena::~Arena() {
   if (block_.data) free(block_);
 }
 
-// Allocates for the compute stream on a GPU, because the runs use the memory in its order.
+// Allocates GPU memory for the compute stream, because the runs use it in that stream's order.
 Block Arena::allocate(size_t bytes) const {
   const Block block = device_.type == DeviceType::kCUDA
                           ? accelerator()->allocate(device_.index, bytes, StreamKind::kCompute)

@@ -1,6 +1,6 @@
-// Memory of intermediate values: one block per device that all executables share, because they
-// run one after another on the device's worker (all CPU devices share a worker). The block grows to
-// the largest need and is freed with the last executable.
+// Memory for intermediate values: one block per device, shared by all executables, because they run
+// one after another on the device's worker (all CPU devices share a worker). The block grows to the
+// largest request and is freed with the last executable.
 #pragma once
 #include <memory>
 #include <mutex>
@@ -16,8 +16,8 @@ class Arena {
   explicit Arena(Device device) : device_(device) {}
   ~Arena();
 
-  // Takes memory for one run. If a run is in progress (another thread runs a small executable
-  // inline), takes a block of its own.
+  // Memory for one run. If another run uses the block (another thread runs a small executable
+  // inline), allocates separate memory.
   class Use {
    public:
     Use(Arena& arena, size_t bytes);
@@ -34,7 +34,7 @@ class Arena {
 
  private:
   Block allocate(size_t bytes) const;
-  // keep: caches the block for the next allocation of this size.
+  // With `keep`, caches the block for the next allocation of this size.
   void free(Block block, bool keep = true) const noexcept;
 
   const Device device_;

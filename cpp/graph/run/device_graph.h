@@ -1,5 +1,5 @@
-// Work of a stream that is recorded once and then submitted repeatedly, in one call each (a CUDA
-// graph). Addresses are part of the record. The plug-in implements the recorder.
+// Work of a stream that is recorded once and then submitted repeatedly with one call (a CUDA
+// graph). The recording contains addresses. The plug-in implements the recorder.
 #pragma once
 #include <functional>
 #include <memory>
@@ -19,14 +19,15 @@ class DeviceGraph {
 class GraphRecorder {
  public:
   virtual ~GraphRecorder() = default;
-  // Gets a stream that records work instead of running it, and the address of the random state.
+  // Called with a stream that records work instead of running it, and with the address of the
+  // random state.
   using FillFn = std::function<void(Stream& stream, const RandomState* random)>;
-  // `stream` provides handles and scratch memory for the work. Throws what `fill` throws, and a
-  // device error if some work cannot be recorded; then no work has been submitted.
+  // `stream` provides handles and scratch memory for the work. Rethrows exceptions of `fill`.
+  // Throws a device error if some work cannot be recorded; in that case no work has been submitted.
   virtual std::unique_ptr<DeviceGraph> record(Stream& stream, const FillFn& fill) = 0;
 };
 
 void set_graph_recorder(GraphRecorder* recorder);
-GraphRecorder* graph_recorder();  // null: work is submitted step by step
+GraphRecorder* graph_recorder();  // null if work is submitted step by step
 
 }  // namespace mxlite::graph

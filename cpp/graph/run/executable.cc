@@ -72,7 +72,7 @@ class Executable::MainTask final : public engine::Task, public RunOperands {
     e.main_.run_steps(first, last, bases_, random_, {});
     if (last == p.main.size()) between_.reset();
   }
-  engine::Var& order() { return order_; }  // orders the segments
+  engine::Var& order() { return order_; }  // variable that orders the segments
   void release_operands() noexcept override {
     held_.clear();
     executable_.reset();
@@ -144,7 +144,7 @@ void Executable::add_to(size_t& own, std::vector<std::pair<const void*, size_t>>
 }
 
 void Executable::prepare_for_gpu() {
-  // Waits here, because the tasks do not declare that they read constants.
+  // The tasks do not declare that they read constants, so this function waits for the constants.
   for (const NDArrayRef& constant : program_.constants) constant->wait_to_read();
   const auto allocate = [device = device_](size_t bytes) {
     return Storage::allocate(device, bytes);
@@ -280,8 +280,8 @@ Executable::Prepared Executable::prepare(const LaunchArgs& call) {
       const MemoryScope scope(name);
       return memory->take_saved(bytes, device);
     };
-    // On a GPU the task allocates the memory when it runs, because allocating now would wait for
-    // queued tasks of other streams.
+    // On a GPU the task allocates the memory when it runs, because allocating here would make this
+    // call wait for queued tasks of other streams.
     block = output_memory_ ? Storage::provided(device_, program_.saved_bytes, provide)
                            : Storage::allocate(device_, program_.saved_bytes);
     overwrites.push_back(&block->var());
@@ -302,10 +302,9 @@ Executable::Prepared Executable::prepare(const LaunchArgs& call) {
   }
   for (const Program::Output& o : program_.outputs) {
     const NDArrayRef& array = fresh[static_cast<size_t>(program_.root(o.buffer).index)];
-    outputs.push_back(array->spec() == o.spec
-                          ? array
-                          : NDArray::from_storage(array->storage(), o.spec));  // reshaped to the
-                                                                               // output's spec
+    outputs.push_back(array->spec() == o.spec ? array
+                                              // Reshapes the array to the output's spec
+                                              : NDArray::from_storage(array->storage(), o.spec));
   }
   return prepared;
 }

@@ -1,5 +1,5 @@
-// A graph compiled for one signature. A call is one engine task, or one for each segment of the
-// program. If parameters have changed, a task before it computes packed values again.
+// A graph compiled for one signature. A call is one engine task, or one task per segment of the
+// program. If parameters have changed, a preceding task recomputes packed values.
 #pragma once
 #include <memory>
 #include <mutex>
@@ -30,8 +30,9 @@ class Executable final : public RefCounted {
   struct LaunchArgs {
     std::span<const NDArrayRef> inputs, parameters;
     engine::Origin origin = {};
-    RandomState* random = nullptr;  // receives the first counter that this run uses
-    // By output: an array to write into, or null for a fresh one. May be shorter than the outputs.
+    RandomState* random = nullptr;  // receives the first counter of this run's random numbers
+    // By output: an array to write to, or null to allocate a new one. May have fewer entries than
+    // outputs.
     std::span<const NDArrayRef> into = {};
   };
   // Pushes the work and returns its outputs. Inputs must have the signature's shapes and dtypes;
@@ -40,27 +41,28 @@ class Executable final : public RefCounted {
   NDArrays launch(const LaunchArgs& call);
   // Pushes a task for each segment, so that tasks which wait for an output can start early.
   NDArrays launch_segments(const LaunchArgs& call);
-  const std::vector<ProgramSegment>& segments();  // at most one if cutting is not worth it
+  const std::vector<ProgramSegment>& segments();  // has at most one element if cutting is not
+                                                  // worthwhile
 
-  // The work of one call as a part of the caller's task, which runs it once and declares its reads.
+  // The work of one call inside the caller's task, which runs it once and declares its reads.
   struct Work {
     engine::TaskRef task;  // never pushed
     NDArrays outputs;
     SmallVector<engine::Var*, 8> reads;
-    size_t new_bytes;  // PushOptions::bytes
+    size_t new_bytes;  // value for PushOptions::bytes
   };
   Work work(const LaunchArgs& call);  // requires can_be_part_of_a_task
   bool can_be_part_of_a_task() const;
 
   const Program& program() const { return program_; }
   bool may_inline() const { return may_inline_; }
-  // Releases packed weights, which hold the parameters from which they were computed. The next
-  // launch finds or computes them again.
+  // Releases packed weights, which keep the parameters from which they were computed alive. The
+  // next launch finds or recomputes them.
   void forget_packed();
   // Adds the memory of this executable: its own bytes (an estimate, because the size of library
   // code is unknown) to `own`, and packed weights, by identity, to `shared`.
   void add_to(size_t& own, std::vector<std::pair<const void*, size_t>>& shared);
-  static size_t total_bytes();  // own bytes of all executables in this process
+  static size_t total_bytes();  // total own bytes of all executables in this process
 
  private:
   class MainTask;
@@ -73,19 +75,19 @@ class Executable final : public RefCounted {
   void check_parameters(std::span<const NDArrayRef> parameters) const;
   void add_packed(const LaunchArgs& call, RunOperands& task, SmallVector<engine::Var*, 8>& reads);
 
-  Program program_;  // constant, except that equal packings may be exchanged
+  Program program_;  // constant, except that equal packings may replace each other
   const Device device_;
   const bool may_inline_;
   const char* const task_name_;
   const Slots slots_;
   const Steps main_;
   const std::shared_ptr<Arena> arena_;
-  std::vector<int> read_parameters_, written_parameters_;  // used by the main part
+  std::vector<int> read_parameters_, written_parameters_;  // parameters that the main part uses
   std::vector<TensorSpec> output_buffers_;                 // by output slot
   std::vector<Saved> saved_;  // by output slot: position in the block of saved values
   size_t own_bytes_ = 0;
 
-  // Not null only on a GPU.
+  // Null on the CPU.
   std::unique_ptr<Replay> replay_;
   std::shared_ptr<OutputMemory> output_memory_;
 
@@ -93,7 +95,7 @@ class Executable final : public RefCounted {
   std::vector<ProgramSegment> segments_;
 
   std::mutex mutex_;
-  std::vector<PackedWeights::Use> packed_;  // guarded by mutex_; by packing
+  std::vector<PackedWeights::Use> packed_;  // by packing; guarded by mutex_
 };
 using ExecutableRef = IntrusivePtr<Executable>;
 

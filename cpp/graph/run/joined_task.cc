@@ -9,7 +9,7 @@
 
 namespace mxlite::graph {
 
-// Task that continues a JoinedTask which has left its worker.
+// Continues a JoinedTask that has returned before its end.
 class JoinedTask::Continuation final : public engine::Task {
  public:
   explicit Continuation(JoinedTask& joined) : Task(joined.name, joined.origin), joined_(&joined) {}
@@ -17,7 +17,7 @@ class JoinedTask::Continuation final : public engine::Task {
   void run() override { std::exchange(joined_, nullptr)->advance(); }
   void release_operands() noexcept override {
     if (!joined_) return;
-    // The process ends before this task has run.
+    // If this task is dropped because the process ends, the JoinedTask fails.
     const IntrusivePtr<JoinedTask> joined = std::move(joined_);
     joined->refuse_rest(engine::failure_of_released_task());
     joined->finish(engine::failure_of_released_task());
@@ -39,7 +39,7 @@ JoinedTask::JoinedTask(engine::Origin task_origin, std::shared_ptr<const Segment
   for (size_t i = 0; i < work.size(); ++i) {
     states_[i].work = std::move(work[i]);
     states_[i].needs = graph_->segments[i].needs;
-    if (states_[i].needs == 0) ready_.push_back(i);  // ascending: a heap
+    if (states_[i].needs == 0) ready_.push_back(i);  // in ascending order, so it is a heap
   }
 }
 
@@ -50,7 +50,7 @@ void JoinedTask::number_calls() {
 
 void JoinedTask::advance() {
   started_ = true;
-  const engine::PollingScope polls;  // this task polls for other ranks, so calls need not
+  const engine::PollingScope polls;  // this task polls for other ranks, so the calls need not poll
   for (;;) {
     signal_.exchange(kNone, std::memory_order_acq_rel);
     take_ended();
@@ -84,9 +84,10 @@ void JoinedTask::call_ended(size_t position, std::exception_ptr error) noexcept 
   state.ended.store(true, std::memory_order_release);
   if (signal_.exchange(kNews, std::memory_order_acq_rel) != kSuspended) return;
   try {
-    const engine::UnlimitedPushes unlimited;  // must not wait: workers may wait for this thread
+    const engine::UnlimitedPushes unlimited;  // the push must not wait, because workers may wait
+                                              // for this thread
     engine::Engine::get().push(make_ref<Continuation>(*this), {}, {});
-  } catch (...) {  // not enough memory for the task
+  } catch (...) {  // not enough memory for the continuation task
     const std::exception_ptr cause = std::current_exception();
     refuse_rest(cause);
     finish(cause);

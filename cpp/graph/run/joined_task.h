@@ -41,27 +41,27 @@ class JoinedTask final : public engine::DeferredTask, public collective::CallOwn
     SegmentWork work;
     uint32_t needs = 0;
     std::exception_ptr error;         // written by a call before it sets `ended`
-    std::atomic<bool> ended = false;  // set when the segment's call has ended
+    std::atomic<bool> ended = false;  // true when the segment's call has ended
   };
 
   // Runs all ready segments; then finishes the task, or returns until a call ends.
   void advance();
   void run(size_t segment);
-  void end(size_t segment);  // makes the segments ready that only lacked this one
+  void end(size_t segment);  // makes the segments ready that waited only for this segment
   void take_ended();
   // Returns false if the task should leave the worker.
   bool look_for_ranks();
-  // Tells the other ranks that calls which have not begun will not run.
+  // Tells the other ranks that this rank will not begin the remaining calls.
   void refuse_rest(const std::exception_ptr& cause) noexcept;
   std::exception_ptr with_place(size_t segment, std::exception_ptr error) const noexcept;
 
   std::shared_ptr<const SegmentedGraph> graph_;
   std::vector<State> states_;
-  std::vector<size_t> ready_;  // segments that can run; a heap with the lowest index on top
+  std::vector<size_t> ready_;  // segments that can run: a heap with the lowest index on top
   std::vector<size_t> calls_;  // segments whose calls are running
   size_t left_;
   bool started_ = false;
-  std::exception_ptr error_;  // the first error
+  std::exception_ptr error_;  // first error
   std::atomic<int> signal_{kNone};
 };
 

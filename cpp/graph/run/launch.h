@@ -1,4 +1,4 @@
-// Runs compiled graphs; launch.cc chooses between several ways.
+// Runs compiled graphs. launch.cc selects how a call runs.
 #pragma once
 #include "cpp/graph/run/segments.h"
 

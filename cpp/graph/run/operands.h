@@ -1,4 +1,5 @@
-// The memory of one run of an executable: addresses by slot, and references that keep it alive.
+// The memory of one run of an executable: addresses by slot, and references that keep the memory
+// alive.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -20,7 +21,7 @@ class RunOperands {
   void set_donated(const NDArray& array) { held_.push_back({Slots::kDonated, {array.storage()}}); }
   void set_packed(uint32_t slot, const StorageRef& storage) { held_.push_back({slot, {storage}}); }
   void set_random(RandomState random) { random_ = random; }
-  // Call if the caller keeps the memory of this output from run to run.
+  // Call if the caller reuses the memory of this output in each run.
   void set_kept(uint32_t slot) {
     kept_.resize(bases_.size());
     kept_[slot] = 1;
@@ -29,11 +30,12 @@ class RunOperands {
     return std::any_of(held_.begin(), held_.end(),
                        [](auto& operand) { return operand.place.storage->is_foreign(); });
   }
-  size_t new_bytes() const { return new_bytes_; }  // PushOptions::bytes
+  size_t new_bytes() const { return new_bytes_; }  // value for PushOptions::bytes
 
  protected:
   ~RunOperands() = default;
-  // Call in the task. Allocates results, so that a queued run holds no memory for them.
+  // Call within the task. Allocates results at this point, so that a queued run needs no memory for
+  // them.
   void take_addresses() {
     for (const Operand& operand : held_) bases_[operand.slot] = operand.place.data();
   }
@@ -49,7 +51,7 @@ class RunOperands {
   SmallVector<void*, 12> bases_;
   SmallVector<Operand, 6> held_;
   size_t new_bytes_ = 0;
-  std::vector<uint8_t> kept_;  // by slot; empty: none
+  std::vector<uint8_t> kept_;  // by slot; empty if no output is kept
   RandomState random_;
 };
 

@@ -7,7 +7,8 @@
 namespace mxlite::graph {
 namespace {
 
-constexpr size_t kMostPerSlot = 3;  // old gradients stay alive while the next ones are computed
+constexpr size_t kMostPerSlot = 3;  // old gradients stay alive while the next gradients are
+                                    // computed
 constexpr size_t kMostSaved = 4;    // one training step may call a network several times
 
 struct Living {
@@ -19,7 +20,7 @@ Living& living() {
   return instance;
 }
 
-// Returns whether only this object holds the storage, so that no other thread can get hold of it.
+// Returns whether only this object refers to the storage, so that no other thread can obtain it.
 bool is_idle(const StorageRef& storage) {
   if (storage->use_count() != 1) return false;
   std::atomic_thread_fence(std::memory_order_acquire);

@@ -13,9 +13,9 @@ namespace mxlite::graph {
 namespace {
 
 struct Registry {
-  // `update` holds it until the tasks that compute missing values are pushed, because other threads
-  // push tasks that read values marked as computed. Destructors must not lock it, because a push
-  // may wait for workers, and workers destroy executables.
+  // `update` locks this until it has pushed the tasks that compute missing values, because other
+  // threads push tasks that read values marked as computed. Destructors must not lock it, because a
+  // push may wait for workers, and workers destroy executables.
   std::mutex update_mutex;
   std::mutex mutex;
   // guarded by mutex; by the packing's hash
@@ -29,8 +29,8 @@ Registry& registry() {
 
 std::atomic<size_t> bytes_in_use{0};
 
-// Allocates memory that is returned to the system and not cached, because the weights of the next
-// network have other sizes.
+// Allocates memory that is returned to the system and not cached, because weights of other networks
+// have other sizes.
 StorageRef allocate(Device device, size_t bytes) {
   if (!is_host_memory(device)) return Storage::allocate(device, bytes);
   const Block block = cpu_allocator().allocate(bytes);
@@ -164,7 +164,8 @@ std::shared_ptr<PackedWeights> PackedWeights::find(const Use& use,
                                                    Device device) {
   if (use.values && use.values->is_for(*use.packing, parameters, device)) return use.values;
   Registry& r = registry();
-  std::vector<std::shared_ptr<PackedWeights>> candidates;  // some may be destroyed by this function
+  std::vector<std::shared_ptr<PackedWeights>> candidates;  // destroyed at the end of this function
+                                                           // unless an executable uses them
   {
     std::lock_guard lock(r.mutex);
     const auto [begin, end] = r.known.equal_range(use.packing->hash);
@@ -199,7 +200,7 @@ void PackedWeights::update(std::span<Use> uses, std::span<const NDArrayRef> para
     Use* use;
     std::shared_ptr<PackedWeights> values;
   };
-  std::vector<Found> found;  // applied to `uses` after the push, which may throw
+  std::vector<Found> found;  // applied to `uses` after the push, because the push may throw
   const auto lock = engine::lock_without_gil(registry().update_mutex);
   Memory memory(device);
   for (Use& use : uses) {
@@ -209,7 +210,8 @@ void PackedWeights::update(std::span<Use> uses, std::span<const NDArrayRef> para
   }
   for (Found& each : found) {
     const Use& use = *each.use;
-    // An earlier use of this call may have made them: two layers may share a weight.
+    // An earlier use in this loop may have created the values, because two layers may share a
+    // weight.
     if (!each.values) each.values = find(use, parameters, device);
     if (!each.values)
       each.values = make(use, parameters, memory.take(use.packing->program.packed_bytes));
@@ -227,7 +229,8 @@ void PackedWeights::update(std::span<Use> uses, std::span<const NDArrayRef> para
   }
   for (auto& [use, values] : found) {
     values->computed_ = true;
-    use->packing = values->packing_;  // shares the packing of another executable
+    use->packing = values->packing_;  // uses the equal packing of another executable, so that both
+                                      // share it
     use->seen = values->sources_;
     use->values = std::move(values);
   }

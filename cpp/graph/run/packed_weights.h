@@ -29,24 +29,24 @@ struct SourceVersion {
 class PackedWeights {
  public:
   ~PackedWeights();
-  // One executable's use of a packing: `values` is null before the first call.
+  // One executable's use of a packing. `values` is null before the first call.
   struct Use {
     std::shared_ptr<const Packing> packing;
     std::shared_ptr<PackedWeights> values;
     std::vector<SourceVersion> seen;  // by parameter of the packing
 
-    // parameters: those of the whole program.
+    // `parameters` are those of the whole program.
     bool is_current(std::span<const NDArrayRef> parameters) const;
   };
-  // Makes all uses current: takes values that other executables have computed from the same arrays,
-  // and pushes one task that computes missing or stale values. Threads may call it at the same time
-  // with different uses.
+  // Makes all uses current: shares values that other executables have computed from the same
+  // arrays, and pushes one task that computes missing or outdated values. Threads may call it
+  // concurrently with different uses.
   static void update(std::span<Use> uses, std::span<const NDArrayRef> parameters, Device device,
                      const engine::PushOptions& options, const std::shared_ptr<Arena>& arena);
 
   const StorageRef& memory() const { return memory_; }
 
-  static size_t total_bytes();  // all packed weights in this process
+  static size_t total_bytes();  // total bytes of all packed weights in this process
 
  private:
   class Task;
@@ -63,7 +63,8 @@ class PackedWeights {
   const Device device_;
   const StorageRef memory_;
   std::vector<SourceVersion> sources_;  // guarded by update_mutex; by parameter
-  bool computed_ = false;               // a task for the values was pushed; guarded by update_mutex
+  bool computed_ = false;               // whether a task that computes the values was pushed;
+                                        // guarded by update_mutex
 };
 
 }  // namespace mxlite::graph

@@ -63,8 +63,8 @@ class Groups {
   std::vector<int> maker_;
 };
 
-// Copies one packing into a program of its own, and numbers its buffers, parameters and constants
-// in the order of their first use.
+// Copies one packing to a separate program, and numbers its buffers, parameters and constants in
+// the order of their first use.
 class Extract {
  public:
   Extract(Program& whole, Device device) : whole_(whole), device_(device) {
@@ -110,7 +110,7 @@ class Extract {
   const Device device_;
   Program part_;
   std::vector<int> parameters_;
-  std::map<int32_t, int32_t> buffers_;  // new index by index in the whole program
+  std::map<int32_t, int32_t> buffers_;  // maps an index in the whole program to the new index
 };
 
 }  // namespace
@@ -137,7 +137,7 @@ bool same_packing(const Packing& a, const Packing& b) {
 
 void split_prologue(Program& program, const PassContext& context) {
   const Groups groups(program);
-  std::map<size_t, size_t> numbers;  // number of each packing, by its root
+  std::map<size_t, size_t> numbers;  // number of each packing, by the root of its group
   std::vector<Extract> extracts;
   for (size_t i = 0; i < program.prologue.size(); ++i) {
     const auto [at, is_new] = numbers.try_emplace(groups.root(i), extracts.size());

@@ -12,15 +12,16 @@ namespace mxlite::graph {
 struct Packing {
   Packing(Program part, std::vector<int> used, Device device);
 
-  // Only its `prologue` has instructions. Buffers at Place::kPacked lie in one block.
+  // A program that has instructions only in `prologue`. Buffers at Place::kPacked lie in one block.
   const Program program;
-  const std::vector<int> parameters;  // parameters of the whole program, by parameter of `program`
+  const std::vector<int> parameters;  // by parameter of `program`: its position among the
+                                      // parameters of the whole program
   const Slots slots;
   const Steps steps;
   const size_t hash;
 };
-// Returns whether both compute the same values at the same places from parameters at the same
-// positions, so that one can replace the other.
+// Returns whether both packings compute the same values at the same offsets from parameters at the
+// same positions, so that one can replace the other.
 bool same_packing(const Packing& a, const Packing& b);
 
 // Moves the prologue of a program into `packings`. A buffer that the main part reads gets the index

@@ -45,7 +45,8 @@ void write_part(std::ostream& out, const Program& program, const std::vector<Ins
 }  // namespace
 
 size_t Program::memory_estimate() const {
-  // Measured with oneDNN; kPerPlan is a descriptor and the code of a primitive.
+  // Estimates measured with oneDNN. kPerPlan is the size of a descriptor and the code of a
+  // primitive.
   constexpr size_t kPerProgram = 16 << 10, kPerBuffer = sizeof(Buffer), kPerOperand = 1024;
   constexpr size_t kPerInstruction = 512, kPerPlan = 32 << 10;
   size_t bytes = kPerProgram + buffers.size() * kPerBuffer;

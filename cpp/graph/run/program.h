@@ -12,12 +12,12 @@
 namespace mxlite::graph {
 
 enum class Place : uint8_t {
-  kArena,      // shared between buffers that do not live at the same time
-  kPacked,     // computed from parameters, kept between runs
+  kArena,      // shared by buffers that are not alive at the same time
+  kPacked,     // computed from parameters and kept between runs
   kInput,      // memory of the caller's array
-  kParameter,  // likewise
-  kConstant,   // likewise
-  kOutput,     // fresh array that is returned to the caller
+  kParameter,  // memory of the caller's array
+  kConstant,   // memory of the caller's array
+  kOutput,     // new array that is returned to the caller
   kDonated,    // block that holds donated inputs
 };
 
@@ -25,8 +25,8 @@ struct Buffer {
   Place place = Place::kArena;
   int index = -1;  // index of input, parameter, constant, output or (after split_prologue) packing
   size_t bytes = 0;
-  size_t offset = 0;         // in the arena, packed memory or the block; set by plan_memory
-  int32_t merged_into = -1;  // shares memory with that buffer (in-place); set by plan_memory
+  size_t offset = 0;  // in the arena, packed memory or block of donated inputs; set by plan_memory
+  int32_t merged_into = -1;  // buffer whose memory this one shares (in-place); set by plan_memory
 };
 
 struct Operand {
@@ -37,14 +37,14 @@ struct Operand {
 
 struct Instruction {
   std::string name;              // name of the node, for errors
-  const OpSchema* op = nullptr;  // null: a reorder, or a copy if there is no plan either
-  const char* label = nullptr;   // description if it is none of these
+  const OpSchema* op = nullptr;  // null for a reorder, or for a copy if `plan` is null as well
+  const char* label = nullptr;   // description if the instruction has none of the members below
   ParamsRef params;
   const Kernel* kernel = nullptr;  // plain kernel, or null
   std::shared_ptr<Plan> plan;      // planned kernel, or null
   std::vector<Operand> inputs, outputs;
   std::vector<InplacePair> may_share;   // the output may use the input's memory
-  std::vector<InplacePair> must_share;  // the output must use it
+  std::vector<InplacePair> must_share;  // the output must use the input's memory
   uint64_t random_offset = 0;           // offset of its first counter within a run
 
   const char* kind_name() const {
@@ -60,29 +60,32 @@ struct Saved {
   explicit operator bool() const { return offset != kNowhere; }
 };
 
-struct Packing;  // packing.h
+struct Packing;  // see packing.h
 
 struct Program {
   struct Output {
     int32_t buffer = -1;
     TensorSpec spec;  // spec of the array; an array of bytes unless the layout is plain
     Layout layout;
-    Saved saved;  // set by plan_memory; not for plain outputs
+    Saved saved;  // position of a saved output, set by plan_memory
   };
   std::string name;
   bool training = false;
   std::vector<Buffer> buffers;
-  std::vector<Instruction> prologue;  // depends on parameters only; empty after split_prologue
-  std::vector<std::shared_ptr<const Packing>> packings;  // run when a parameter has changed
+  std::vector<Instruction> prologue;  // instructions that depend on parameters only; empty after
+                                      // split_prologue
+  std::vector<std::shared_ptr<const Packing>> packings;  // packings to run when a parameter has
+                                                         // changed
   std::vector<Instruction> main;
   std::vector<Output> outputs;
-  size_t num_plain_outputs = 0;  // later outputs are passed only to other executables
+  size_t num_plain_outputs = 0;  // outputs after these are passed only to other executables
   std::vector<TensorSpec> input_specs, parameter_specs;
   std::vector<Saved> donated;         // by input: memory that may be reused after its last read
   size_t donated_bytes = 0;           // size of the block of donated inputs
-  std::vector<uint8_t> saved_inputs;  // by input: whether it lies in forward's block
+  std::vector<uint8_t> saved_inputs;  // by input: whether it lies in the block that forward has
+                                      // filled
   std::vector<NDArrayRef> constants;
-  uint64_t random_count = 0;  // counters used by one run
+  uint64_t random_count = 0;  // number of random counters that one run uses
   // Set by plan_memory, or by plan_prologue.
   size_t arena_bytes = 0, scratch_bytes = 0;
   size_t packed_bytes = 0;  // size of the prologue's results
@@ -102,11 +105,13 @@ struct Program {
 // Note [Saved layouts] Values that a recorded forward saves for backward are seen by executables
 // only. So they keep the producer's layout, in an array of bytes, for which backward is compiled.
 struct Border {
-  size_t num_plain_outputs = std::numeric_limits<size_t>::max();  // later outputs keep their layout
+  size_t num_plain_outputs = std::numeric_limits<size_t>::max();  // later outputs are not converted
+                                                                  // to the plain layout
   std::vector<Layout> input_layouts;  // layouts of the first inputs; the others are plain
-  std::vector<Saved> donated;         // as Program::donated; other inputs are not donated
+  std::vector<Saved> donated;         // like Program::donated; missing entries mean that the input
+                                      // is not donated
   size_t donated_bytes = 0;
-  std::vector<uint8_t> saved_inputs;  // as Program::saved_inputs; other inputs are not
+  std::vector<uint8_t> saved_inputs;  // like Program::saved_inputs; missing entries mean false
 };
 Program propagate_layout(const Graph& graph, const PassContext& context, const Border& border = {});
 
@@ -114,13 +119,14 @@ Program propagate_layout(const Graph& graph, const PassContext& context, const B
 // memory once. Rounds like the separate operators.
 void fuse_pointwise(Program& program, const PassContext& context);
 
-// Returns whether running in the caller's thread costs less than a task: there is little data, and
-// every node has a kernel without parallel regions.
+// Returns whether the graph runs faster in the caller's thread than as a task, because it has
+// little data and kernels without parallel regions.
 bool is_small(const Graph& graph, DeviceType device);
 const Kernel* find_inline_kernel(const Node& node, std::span<const TensorSpec> inputs,
-                                 DeviceType device);  // null: none
+                                 DeviceType device);  // returns null if there is no such kernel
 
-// Plans lifetimes, in-place sharing and offsets: small buffers fill the gaps between large ones.
+// Plans lifetimes, in-place sharing and offsets. Large buffers are placed first, and small ones
+// fill the gaps.
 void plan_memory(Program& program, const PassContext& context);
 // Plans the memory of a program that has only a prologue.
 void plan_prologue(Program& program);
@@ -132,11 +138,11 @@ struct ProgramPass {
 };
 std::span<const ProgramPass> program_passes();
 
-// propagate_layout, then program_passes(), dumped and verified as run_passes does.
+// Runs propagate_layout and then program_passes(), with dumps and checks as in run_passes.
 Program lower(const Graph& graph, const PassContext& context, const Border& border = {});
 
-// Throws an internal error with the rule that `program` breaks, and the pass before. If memory is
-// planned, also checks that buffers which are alive at the same time do not overlap.
+// Throws an internal error that names the rule that `program` violates and the preceding pass. If
+// memory is planned, also checks that buffers which are alive at the same time do not overlap.
 void verify(const Program& program, const char* after, bool memory_is_planned);
 
 }  // namespace mxlite::graph

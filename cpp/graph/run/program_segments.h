@@ -8,8 +8,8 @@
 namespace mxlite::graph {
 
 // Moves instructions that only convert a value to an output's layout from the end of the program to
-// the place where the value is computed: so outputs are ready early, and the value's memory is free
-// early. Runs before plan_memory.
+// the position where the value is computed. So outputs are ready early, and the value's memory is
+// free early. Runs before plan_memory.
 void finish_outputs_early(Program& program, const PassContext& context);
 
 struct ProgramSegment {
@@ -17,14 +17,15 @@ struct ProgramSegment {
   std::vector<int> overwrites, updates, reads;  // output slots
 };
 
-// Cuts after instructions that finish outputs, so that segments finish about equal numbers of
-// bytes. Returns one segment if cutting does not pay.
+// Cuts after instructions that finish outputs, so that segments finish similar numbers of bytes.
+// Returns one segment if cutting is not worthwhile.
 std::vector<ProgramSegment> cut_into_segments(const Program& program, size_t output_slots);
 
 // Returns, by output of the program, the instruction that uses its memory last.
 std::vector<size_t> finishing_instructions(const Program& program);
 
-// Sets whether backward runs in segments: true while a job of several processes runs. Process-wide.
+// Sets whether backward runs in segments, which is the case while a job of several processes runs.
+// Applies to the whole process.
 void set_segments(bool on);
 bool segments_on();
 

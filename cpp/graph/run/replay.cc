@@ -15,20 +15,24 @@ namespace {
 
 std::atomic<GraphRecorder*> the_recorder{nullptr};
 
-constexpr size_t kMostGraphs = 8;  // per executable; large arrays may alternate between addresses
+constexpr size_t kMostGraphs = 8;  // per executable; several, because large arrays may alternate
+                                   // between addresses
 constexpr size_t kMostSeen = 8;
-// Recordings before their cost is checked. After that, an executable records only if it has had
-// kReplaysPerRecording replays for each further recording, and else runs step by step.
+// Number of recordings before their cost is checked. After that, an executable records again only
+// if each further recording has had kReplaysPerRecording replays; otherwise it runs step by step.
 constexpr int64_t kFreeRecordings = 16;
 constexpr int64_t kReplaysPerRecording = 8;
-// Recordings that may fail for lack of scratch memory; the next runs enlarge it.
+// Number of recordings that may fail because scratch memory is too small; the run that follows a
+// failure enlarges it.
 constexpr int kMostShortages = 8;
-constexpr size_t kMostCopiedBytes = size_t{1} << 30;   // sum over the executables of the process
-constexpr size_t kMostArrayBytes = size_t{256} << 20;  // copying larger arrays costs too much
+constexpr size_t kMostCopiedBytes = size_t{1} << 30;   // limit for all executables of the process
+                                                       // together
+constexpr size_t kMostArrayBytes = size_t{256} << 20;  // larger arrays are not copied, because that
+                                                       // takes too long
 std::atomic<size_t> copied_bytes_of_process{0};
-// A kept array that has moved three times within this many runs counts as moving in every run. A
-// gradient moves into a bucket, into another bucket once the order of backward is known, and then
-// once for each bucket size that the tuner tries.
+// A kept array that has moved three times within this many runs counts as moving in every run. For
+// comparison, a gradient moves into a bucket, into another bucket once the order of backward is
+// known, and then once for each bucket size that the tuner tries.
 constexpr int64_t kFewRuns = 8;
 constexpr int64_t kNever = -kFewRuns;
 
@@ -71,7 +75,7 @@ Replay::~Replay() { copied_bytes_of_process -= copied_bytes_; }
 
 Replay::Key Replay::key_of(std::span<void* const> bases, Stream& stream) const {
   Key key(bases.begin(), bases.end());
-  key.push_back(stream.scratch(0));  // its current address
+  key.push_back(stream.scratch(0));  // the scratch memory's current address
   return key;
 }
 
@@ -99,8 +103,8 @@ void Replay::run(std::span<void*> bases, RandomState random, Stream& stream,
   }
   const size_t copied = copied_bytes_;
   const bool returns = will_return(key, bases, stream);
-  // The first run with new copies is not recorded, because it measures plans for their alignment
-  // and may enlarge scratch memory.
+  // The first run with new copies is not recorded, because it tests plans for the alignment of the
+  // copies and may enlarge scratch memory.
   bool in_copies = copied_bytes_ > copied;
   if (returns && may_record() && record(bases, stream, in_copies))
     return launch_first(bases, random, stream);
@@ -199,7 +203,7 @@ bool Replay::add_copy(size_t array, std::span<void*> bases, Stream& stream) {
   void* const copy = copies_[array]->data();
   if (!is_output) stream.copy(copy, given_[array], given_bytes);
   bases[slot] = copy;
-  graphs_.clear();  // they use the caller's memory and not the copy
+  graphs_.clear();  // existing graphs use the caller's memory instead of the copy
   for (Key& key : seen_) key[slot] = copy;
   return true;
 }
@@ -226,7 +230,8 @@ bool Replay::record(std::span<void*> bases, Stream& stream, bool& lacks_scratch)
     count(stats_.recorded, totals_of_process.recorded);
     return true;
   } catch (const Error& error) {
-    // A run step by step follows: it enlarges scratch memory, or throws an operator's error again.
+    // A run step by step follows, which enlarges scratch memory or throws an operator's error
+    // again.
     lacks_scratch =
         dynamic_cast<const ScratchShortage*>(&error) != nullptr && ++shortages_ <= kMostShortages;
     if (lacks_scratch) return false;

@@ -20,19 +20,20 @@ class Replay {
   // An input or output of the caller, whose address may be different in every run. Other memory of
   // a run has only a few different addresses.
   struct CallerArray {
-    uint32_t slot = 0;  // position of its address among the bases of a run
+    uint32_t slot = 0;  // position of its address among the `bases` of a run
     size_t bytes = 0;
     bool is_output = false;
   };
   using StepsFn = std::function<void(std::span<void* const> bases, RandomState random,
                                      Stream& stream, const RandomState* device_random)>;
-  using AllocateFn = std::function<StorageRef(size_t bytes)>;  // for copies of arrays
+  using AllocateFn = std::function<StorageRef(size_t bytes)>;  // allocates copies of arrays
   Replay(const char* name, AllocateFn allocate, std::vector<CallerArray> arrays, StepsFn steps);
   ~Replay();
   Replay& operator=(Replay&&) = delete;  // neither copied nor moved
 
   // Call on the thread that submits to the stream. Sets the bases of copied arrays to their copies.
-  // kept: by slot, 1 for outputs whose memory the caller keeps from run to run; may be empty.
+  // `kept` has 1 for each slot of an output whose memory the caller keeps from run to run; it may
+  // be empty.
   void run(std::span<void*> bases, RandomState random, Stream& stream,
            std::span<const uint8_t> kept = {});
 
@@ -41,10 +42,10 @@ class Replay {
     int64_t copied_arrays = 0;  // inputs and outputs that have a fixed copy
   };
   const Stats& stats() const { return stats_; }
-  static Stats totals();  // sums over all objects in this process
+  static Stats totals();  // sums over all objects of this process
 
  private:
-  using Key = std::vector<void*>;  // addresses inside a graph: bases, scratch memory
+  using Key = std::vector<void*>;  // addresses inside a graph: bases and scratch memory
   struct Entry {
     Key key;
     std::unique_ptr<DeviceGraph> graph;
@@ -56,35 +57,38 @@ class Replay {
   void run_in_copies(std::span<void*> bases, RandomState random, Stream& stream);
   void note_addresses(std::span<void* const> bases, std::span<const uint8_t> kept);
   bool can_be_copied(size_t array) const;
-  // Returns whether a graph for these addresses will be replayed, because an earlier run had them.
-  // Makes copies of arrays that can be copied and have moved lately; then this run is the first one
-  // that uses them.
+  // Returns whether a graph for these addresses should exist, because an earlier run had the same
+  // addresses. Copies arrays that can be copied and have moved lately; then this run is the first
+  // one that uses the copies.
   bool will_return(Key& key, std::span<void*> bases, Stream& stream);
   bool add_copy(size_t array, std::span<void*> bases, Stream& stream);
   void remember(Key key);
   bool may_record();
-  // Returns false if the steps cannot be recorded. lacks_scratch: a later run may record them.
+  // Returns false if the steps cannot be recorded. `lacks_scratch` is set if a later run may be
+  // able to record them.
   bool record(std::span<void*> bases, Stream& stream, bool& lacks_scratch);
   void launch_first(std::span<void* const> bases, RandomState random, Stream& stream);
-  void print_reason(const char* reason) const;  // why steps run without graphs
+  void print_reason(const char* reason) const;  // prints why steps run without graphs
   Key key_of(std::span<void* const> bases, Stream& stream) const;
 
   const char* const name_;
   const AllocateFn allocate_;
   const std::vector<CallerArray> arrays_;
   const StepsFn steps_;
-  std::vector<StorageRef> copies_;  // by caller's array; null: no copy
+  std::vector<StorageRef> copies_;  // by caller's array; null if it has no copy
   std::vector<void*> given_;        // by caller's array: its address in this run
-  std::vector<uint8_t> stays_;      // by caller's array: kept by the caller, and seldom moved
-  std::vector<std::array<int64_t, 3>> moves_;  // by caller's array: last 3 runs with a new address
+  std::vector<uint8_t> stays_;      // by caller's array: whether the caller keeps it and seldom
+                                    // moves it
+  std::vector<std::array<int64_t, 3>> moves_;  // by caller's array: the last 3 runs in which its
+                                               // address changed
   int64_t runs_ = 0;
   size_t copied_bytes_ = 0;
   std::vector<Entry> graphs_;  // most recently used first
-  std::vector<Key> seen_;      // recent runs without a graph
+  std::vector<Key> seen_;      // addresses of recent runs without a graph
   int shortages_ = 0;          // recordings that lacked scratch memory
-  bool gave_up_ = false;       // some work cannot be recorded
+  bool gave_up_ = false;       // whether some work cannot be recorded
   bool over_budget_ = false;   // whether there were too many recordings
-  bool no_memory_ = false;     // an allocation of a copy has failed: makes no more copies
+  bool no_memory_ = false;     // whether allocating a copy has failed; then no more copies are made
   Stats stats_;
 };
 

@@ -1,4 +1,5 @@
-// Runs the segments of a graph in their order: calls each, or pushes one task that runs all.
+// Runs the segments of a graph in order: calls each segment, or pushes one task that runs all of
+// them.
 #include <algorithm>
 
 #include "cpp/engine/written.h"
@@ -12,8 +13,8 @@ constexpr size_t kInlineBytes = 64 << 10;  // bytes of a call's operands, as in 
 
 using Arrays = std::vector<NDArrayRef>;
 
-// Call while handling the exception that ended a run on this rank: makes all collectives from
-// segment `first` on fail on the other ranks, with this exception.
+// Call while handling the exception that ended a run on this rank. Makes the collectives in segment
+// `first` and all later segments fail on the other ranks with this exception.
 void give_up_calls(const SegmentedGraph& graph, size_t first) noexcept {
   try {
     collective::PlannedCalls calls;
@@ -22,7 +23,7 @@ void give_up_calls(const SegmentedGraph& graph, size_t first) noexcept {
         calls.add(*node->op(), node->params(), graph.whole.spec(node->inputs[0]));
     calls.give_up(collective::text_of_current_exception());
   } catch (const std::bad_alloc&) {
-    // Without memory for the announcement, the other ranks wait until their deadline.
+    // If memory is too short for the announcement, the other ranks wait until their deadline.
   }
 }
 
@@ -78,7 +79,7 @@ class Caller final : public SegmentVisitor {
 
  private:
   const EagerCalls& calls_;
-  size_t step_ = 0;                // the segment that runs
+  size_t step_ = 0;                // index of the running segment
   collective::Position position_;  // position of segment step_
 };
 
@@ -90,7 +91,8 @@ class Joiner final : public SegmentVisitor {
 
   // Creates all collective calls. Returns false if an output shape differs from the traced one.
   bool make_calls(collective::Processes& processes) {
-    for (const auto& [set, op] : graph_.sets) collective::group_of(op, set);  // may be removed
+    // Throws if the process set has been removed
+    for (const auto& [set, op] : graph_.sets) collective::group_of(op, set);
     std::lock_guard lock(graph_.mutex);
     for (size_t i = 0; i < work.size(); ++i) {
       const Segment& segment = graph_.segments[i];
@@ -100,7 +102,8 @@ class Joiner final : public SegmentVisitor {
       if (work[i].call) continue;
       const Node& node = *segment.collective;
       const TensorSpec& data = graph_.whole.spec(node.inputs[0]);
-      // The job may have other ranks than at the time when the graph was traced.
+      // Infers the shapes again, because the job may have other ranks than when the graph was
+      // traced.
       const Specs specs = infer_outputs(*node.op(), node.params().get(), {&data, 1});
       if (!(specs[0] == node.outputs[0])) return false;
       prepared = processes.prepare(segment.terms, data);
@@ -127,7 +130,8 @@ class Joiner final : public SegmentVisitor {
     const TensorSpec& spec = segment.collective->outputs[0];
     const NDArrayRef output = NDArray::empty(spec, Device{});
     output->data();  // allocates now, because nothing may fail once calls have numbers
-    // New handles, because backward may give the caller's handles other memory before this runs.
+    // Copies the handle, because backward may assign other memory to the caller's handle before the
+    // task runs.
     own.input = segment.foreign_input ? inputs[0]->detached() : inputs[0];
     own.output = segment.is_result ? output->detached() : output;
     bytes += output->storage()->take_new_bytes();

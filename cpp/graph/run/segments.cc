@@ -17,7 +17,7 @@ bool holds(const NodeList& list, int32_t node) {
   return std::binary_search(list.begin(), list.end(), node);
 }
 
-// Copies some operators of a graph, and the leaves that they use, to a new graph.
+// Copies some operators of a graph and the leaves that they use to a new graph.
 class Extract {
  public:
   Extract(const Graph& whole, const NodeList& chosen) : whole_(whole), chosen_(chosen) {
@@ -65,8 +65,8 @@ class Extract {
   const NodeList& chosen_;
   Graph graph_;
   Segment segment_;
-  std::vector<std::pair<int32_t, int32_t>> nodes_;  // node of the whole graph and node here,
-                                                    // ascending
+  std::vector<std::pair<int32_t, int32_t>> nodes_;  // pairs of a node of the whole graph and its
+                                                    // copy, in ascending order
   std::vector<std::pair<ValueId, int32_t>> leaves_;
 };
 
@@ -84,7 +84,7 @@ std::vector<ValueId> values_used_elsewhere(const Graph& g, const NodeList& nodes
   return found;
 }
 
-// Returns whether a node writes its inputs: then the segment must run even without outputs.
+// Returns whether a node writes its inputs, so that the segment must run even without outputs.
 bool has_effect(const Graph& g, const NodeList& nodes) {
   for (const int32_t i : nodes) {
     const Node& n = g.nodes[static_cast<size_t>(i)];
@@ -154,7 +154,8 @@ void connect(SegmentedGraph& graph) {
       });
   std::vector<int> maker(slots.size(), -1);  // the segment that computes a value
   std::vector<uint8_t> is_copy(slots.size());
-  std::vector<std::set<size_t>> calls(segments.size());  // by segment: those whose result it needs
+  std::vector<std::set<size_t>> calls(segments.size());  // by segment: segments whose result it
+                                                         // needs
   size_t num_calls = 0;
   for (size_t i = 0; i < segments.size() && possible; ++i) {
     Segment& segment = segments[i];
@@ -184,8 +185,9 @@ void connect(SegmentedGraph& graph) {
   for (const ValueId v : g.outputs) {
     const Route::Slot slot = slots.of(v);
     const int i = maker[slot];
-    // One task cannot run all if a result is the graph's own input or another result, which would
-    // have to be copied, or if a result does not need all calls, because it must not wait for them.
+    // One task cannot run all segments if a result is an input of the graph or another result,
+    // because it would have to be copied. It cannot either if a result does not depend on all
+    // calls, because such a result must not wait for the other calls.
     possible = possible && i >= 0 && !is_copy[slot] && results.insert(slot).second &&
                calls[static_cast<size_t>(i)].size() == num_calls;
     if (i >= 0) segments[static_cast<size_t>(i)].is_result = true;
@@ -206,7 +208,8 @@ bool has_calls(const Graph& graph) {
 std::shared_ptr<const SegmentedGraph> cut_at_calls(Graph graph) {
   auto result = std::make_shared<SegmentedGraph>(std::move(graph));
   const Graph& whole = result->whole;
-  std::vector<int> last_collective(whole.nodes.size(), -1);  // by node: on which it depends
+  std::vector<int> last_collective(whole.nodes.size(), -1);  // by node: the last collective on
+                                                             // which it depends
   NodeList between;
   const auto add_segments = [&] {
     for (const NodeList& nodes : by_dependence(whole, between, last_collective)) {

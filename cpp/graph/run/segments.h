@@ -17,7 +17,7 @@
 namespace mxlite::graph {
 
 struct Segment {
-  IntrusivePtr<CachedGraph> graph;   // null: `host` or `collective` is called
+  IntrusivePtr<CachedGraph> graph;   // null if `host` or `collective` is called
   const HostOp* host = nullptr;      // owned by the whole graph's node
   const Node* collective = nullptr;  // node of the whole graph; its operator is called
   std::vector<ValueId> inputs;
@@ -29,27 +29,27 @@ struct Segment {
   // The members below are used if one task runs all segments.
   std::vector<uint32_t> next;  // segments that need an output of this one
   uint32_t needs = 0;          // number of segments whose outputs this one needs
-  bool foreign_input = false;  // the call reads an input or parameter of the whole graph
-  bool is_result = false;      // the graph returns the output of a call
+  bool foreign_input = false;  // whether the call reads an input or parameter of the whole graph
+  bool is_result = false;      // whether the graph returns the output of a call
 };
 
 struct SegmentedGraph {
-  explicit SegmentedGraph(Graph graph);  // without segments
+  explicit SegmentedGraph(Graph graph);  // creates no segments
 
   const Graph whole;
   const char* const task_name;
   const ValueSlots slots;
   std::vector<Segment> segments;
-  Route route;            // through the segments; its slots are those of `slots`
+  Route route;            // order of the segments; its slots are those of `slots`
   bool can_join = false;  // whether one task can run all segments: Note [Joined segments]
-  std::map<int32_t, const char*> sets;  // process sets, and an operator that uses each
+  std::map<int32_t, const char*> sets;  // process sets, each with an operator that uses it
   mutable std::mutex mutex;
   mutable std::vector<collective::PreparedCallRef> prepared;  // by segment; guarded by mutex
 };
 
-bool has_calls(const Graph& graph);  // host operators or collectives
+bool has_calls(const Graph& graph);  // returns whether the graph has host operators or collectives
 std::shared_ptr<const SegmentedGraph> cut_at_calls(Graph graph);
-// `parameters`: those of the whole graph, then the captured arrays.
+// `parameters` are those of the whole graph, then the captured arrays.
 void set_params(const SegmentedGraph& graph, const ArrayList& parameters);
 
 // Functions of autograd that call operators and graphs, and record the calls if the thread records.
@@ -68,7 +68,7 @@ NDArrays call_segments(const SegmentedGraph& graph, const Executable::LaunchArgs
 std::optional<NDArrays> push_joined(const std::shared_ptr<const SegmentedGraph>& graph,
                                     const Executable::LaunchArgs& call);
 
-// Returns a CachedGraph that takes `graph` instead of tracing. is_segment: see CachedGraph.
+// Returns a CachedGraph that uses `graph` instead of tracing. `is_segment`: see CachedGraph.
 IntrusivePtr<CachedGraph> cached_graph_of(std::shared_ptr<const Graph> graph, bool is_segment);
 
 }  // namespace mxlite::graph

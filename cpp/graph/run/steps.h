@@ -26,16 +26,16 @@ class Steps {
   ~Steps();
   Steps& operator=(Steps&&) = delete;  // neither copied nor moved
 
-  // Device state that a run needs in addition to memory.
+  // State on the device that a run needs in addition to memory.
   struct OnDevice {
     Stream* stream = nullptr;
     const RandomState* random = nullptr;  // see KernelContext::device_random
   };
-  // Thread-safe. `random`: the first counter of this run. An error names the node.
+  // `random` is the first counter of this run. Errors name the node. Thread-safe.
   void run(std::span<void* const> bases, RandomState random, const OnDevice& device) const {
     run_steps(0, steps_.size(), bases, random, device);
   }
-  // Runs steps [first, last), counted like instructions.
+  // Runs steps [first, last), which have the same indices as the instructions.
   void run_steps(size_t first, size_t last, std::span<void* const> bases, RandomState random,
                  const OnDevice& device) const;
   void run(std::span<void* const> bases, RandomState random) const { run(bases, random, {}); }
@@ -43,19 +43,20 @@ class Steps {
 
  private:
   struct ProgramStep {
-    KernelFn kernel = nullptr;   // not null: calls the kernel
-    const Plan* plan = nullptr;  // not null: runs the plan; both null: copies copy_bytes
+    KernelFn kernel = nullptr;   // if not null, the step calls the kernel
+    const Plan* plan = nullptr;  // if not null, the step runs the plan; if both are null, it copies
+                                 // copy_bytes
     const void* params = nullptr;
     size_t copy_bytes = 0;
     uint32_t first = 0, num_inputs = 0, num_outputs = 0;  // ranges in refs or pointers
     uint64_t random_offset = 0;
-    const char* profile_name = nullptr;  // static
+    const char* profile_name = nullptr;  // static text
   };
   struct Relocation {
     uint32_t index, slot;
     size_t offset;
   };
-  // Operand addresses of all steps. Each concurrent run uses a frame of its own.
+  // Operand addresses of all steps. Each concurrent run uses a separate frame.
   struct Frame {
     std::vector<TensorRef> refs;
     std::vector<void*> pointers;
