@@ -8,8 +8,8 @@
 
 namespace mxlite::engine {
 
-// Releases the GIL while this thread blocks or runs foreign work. Must not be destroyed while an
-// engine lock is held: the thread that has the GIL may need the lock to push.
+// Releases the GIL while this thread blocks or runs foreign code. Must not be destroyed while an
+// engine lock is held, because the thread that has the GIL may need the lock to push.
 class BlockingScope {
  public:
   BlockingScope();
@@ -21,8 +21,8 @@ class BlockingScope {
   void (*acquire_)(void*) = nullptr;
 };
 
-// Locks a mutex whose holder may push tasks, and thereby wait for the GIL: a thread that has the
-// GIL must not wait for such a mutex without releasing it.
+// Locks a mutex whose owner may push tasks and thereby wait for the GIL. Releases the GIL while
+// waiting for the mutex, because otherwise both threads could wait for each other.
 inline std::unique_lock<std::mutex> lock_without_gil(std::mutex& mutex) {
   std::unique_lock lock(mutex, std::try_to_lock);
   if (!lock) {
@@ -34,11 +34,11 @@ inline std::unique_lock<std::mutex> lock_without_gil(std::mutex& mutex) {
 
 struct InterruptHooks {
   bool (*may_run_here)() = nullptr;  // whether this thread runs the program's signal handlers
-  void (*run)() = nullptr;           // runs the handlers; throws what they raise (Ctrl-C)
+  void (*run)() = nullptr;  // runs the handlers; throws the exceptions that they raise (Ctrl-C)
 };
 void set_interrupt_hooks(InterruptHooks hooks);
 
-// Returns whether a signal handler that raises ends waits of this thread. False inside tasks.
+// Returns whether an exception of a signal handler ends waits of this thread. False inside tasks.
 bool is_interruptible();
 // Requires is_interruptible and no locks held.
 void run_interrupt_hook();
@@ -46,8 +46,9 @@ void run_interrupt_hook();
 inline constexpr std::chrono::milliseconds kInterruptPeriod{100};
 inline constexpr auto kNoEnd = std::chrono::steady_clock::time_point::max();
 
-// Waits without the GIL until `is_over` returns true or until the time `end`; returns the last
-// result of `is_over`. Throws what a signal handler raises. Holds the lock again in all cases.
+// Waits without the GIL until `is_over` returns true or the time `end` is reached, and returns the
+// last result of `is_over`. Throws exceptions that a signal handler raises. Always holds the lock
+// again afterwards.
 template <class Condition, class Predicate>
 bool wait_interruptibly(std::unique_lock<std::mutex>& lock, Condition& changed,
                         const Predicate& is_over,

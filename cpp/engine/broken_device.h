@@ -1,5 +1,6 @@
-// Devices on which work has failed. CUDA then refuses all further work of the process on the
-// device, with one error code for all calls. Tasks fail with the first recorded error instead.
+// Devices on which work has failed. CUDA refuses all further work of the process on such a device
+// and returns the same error code from all calls. Tasks therefore fail with the first recorded
+// error.
 #pragma once
 #include <atomic>
 #include <map>
@@ -13,7 +14,7 @@ namespace mxlite::engine {
 // A task that the device had not finished when the device failed.
 struct Suspect {
   const Task* task;
-  uint64_t sequence;  // number of the task in order of push
+  uint64_t sequence;  // number of the task in push order
 };
 
 class BrokenDevices {
@@ -25,13 +26,13 @@ class BrokenDevices {
     const auto at = failures_.find(device);
     return at == failures_.end() ? nullptr : at->second;
   }
-  // Records an error that the device reported, unless one is recorded already, and returns the
-  // recorded one. suspects: the tasks that had not finished then, in the order of their push.
+  // Returns the error recorded for the device. If there is none, records the given error.
+  // `suspects` are the tasks that had not finished when it occurred, in push order.
   FailureRef add(int device, const std::exception_ptr& error, std::span<const Suspect> suspects);
 
  private:
   std::atomic<bool> any_{false};
-  mutable std::mutex mutex_;            // locked after the scheduler's
+  mutable std::mutex mutex_;            // locked after the scheduler's mutex
   std::map<int, FailureRef> failures_;  // guarded by mutex_
 };
 

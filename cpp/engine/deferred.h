@@ -1,5 +1,6 @@
-// A task that ends later than its `run`: `start` passes the work on to another thread (such as a
-// negotiation with other processes), and `finish` ends it. Meanwhile the worker runs other tasks.
+// A task that ends later than its `run`. `start` passes the work to another thread (for example a
+// negotiation with other processes), and `finish` ends the task. In between, the worker runs other
+// tasks.
 #pragma once
 #include <exception>
 
@@ -11,8 +12,8 @@ class DeferredTask : public Task {
  public:
   using Task::Task;
 
-  // Starts the work; called like `run` of other tasks. finish may be called before it returns. If
-  // it throws, finish must not be called.
+  // Starts the work. Runs under the same conditions as `run` of other tasks. finish may be called
+  // before this returns. If this throws, finish must not be called.
   virtual void start() = 0;
   void run() final;
 
@@ -23,13 +24,14 @@ class DeferredTask : public Task {
  private:
   friend class Scheduler;
   Scheduler* scheduler_ = nullptr;  // set by run
-  bool left_ = false;               // the worker took other tasks; scheduler's mutex
-  bool finished_ = false;           // guarded by the scheduler's mutex
+  bool left_ = false;  // whether the worker has taken other tasks; guarded by the scheduler's mutex
+  bool finished_ = false;  // guarded by the scheduler's mutex
 };
 using DeferredRef = IntrusivePtr<DeferredTask>;
 
-// While one of these exists, pushes do not wait for the limits on tasks in flight. Needed while a
-// task waits for work that the program has not pushed yet: the push might wait for this task.
+// During the lifetime of such an object, pushes do not wait for the limits on tasks in flight.
+// Needed while a task waits for work that the program has not pushed yet, because the push might
+// wait for this task.
 class UnlimitedPushes {
  public:
   UnlimitedPushes();

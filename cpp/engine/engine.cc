@@ -28,7 +28,8 @@ bool naive_is_asked_for() {
 }  // namespace
 
 Engine& Engine::get() {
-  // Leaked, because arrays in static objects may be destroyed later. Python's atexit stops workers.
+  // Leaked, because static objects with arrays may be destroyed later. Python's atexit stops the
+  // workers.
   static Engine& engine = naive_is_asked_for() ? static_cast<Engine&>(*new NaiveEngine)
                                                : static_cast<Engine&>(*new ThreadedEngine);
   return engine;

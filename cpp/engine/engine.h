@@ -1,6 +1,6 @@
-// The dependency engine: tasks declare which variables they read and write, and run as soon as the
-// order of these allows, on worker threads (or in the caller: naive). Note [Errors] describes where
-// failures appear.
+// The dependency engine. Tasks declare which variables they read and write. A task runs as soon as
+// the accesses before it allow, on a worker thread (or, in the naive engine, in the caller). Note
+// [Errors] describes where failures appear.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -20,38 +20,38 @@ namespace mxlite::engine {
 // in the caller (naive, after fork, after stop) raises at push as well.
 
 // Note [Stream tasks]
-// A task of a stream worker submits work to a stream of a device and returns. Its dependents on
-// streams follow as soon as it has returned: their stream waits for its stream, and the host does
-// not wait. Its dependents on the host, and waits, follow when the device has done the work; a
-// failure that the device reports only then reaches those as well. Operands are dropped when the
-// task of a compute worker has returned, because their memory is freed in that stream's order (and
-// when the device is done for copies, and with keep_operands).
+// A task of a stream worker submits work to a stream of a device and returns. Dependents on streams
+// are released as soon as it has returned: their stream waits for its stream, and the host does not
+// wait. Dependents on the host, and waits, are released when the device has done the work; only
+// these see a failure that the device reports later. The operands of a compute task are dropped
+// when it returns, because their memory is freed in that stream's order. Copy tasks and tasks with
+// keep_operands drop them when the device has done the work.
 
-// kCallback is for tasks that call Python: they may wait for tasks of the other workers. The last
-// three are stream workers; every device has one of each.
+// kCallback is for tasks that call Python, because they may wait for tasks of the other workers.
+// The last three kinds are stream workers; every device has one of each.
 enum class WorkerKind : uint8_t { kCpu, kComm, kCallback, kCompute, kCopyIn, kCopyOut };
 inline constexpr size_t kNumHostWorkers = 3;
 const char* worker_name(WorkerKind kind);
 inline bool is_stream_worker(WorkerKind kind) { return kind >= WorkerKind::kCompute; }
 
-// A variable may be in several lists and several times in one.
+// Variables of one task. A variable may be in several lists and several times in one list.
 struct Access {
   std::span<Var* const> reads;
-  std::span<Var* const> overwrites;  // fully written: an old error is dropped
-  std::span<Var* const> updates;     // read and written in place: an old error stays
+  std::span<Var* const> overwrites;  // completely written: an earlier failure is dropped
+  std::span<Var* const> updates;     // read and written in place: an earlier failure remains
 };
 
 struct PushOptions {
-  WorkerKind worker = WorkerKind::kCpu;  // kComm runs strictly in order of push
-  int device = 0;                        // index of a stream worker's device
+  WorkerKind worker = WorkerKind::kCpu;  // kComm runs tasks strictly in push order
+  int device = 0;                        // index of the device, for stream workers
   bool may_inline = false;               // may run in push if all dependencies are done
-  size_t bytes = 0;                      // allocated before the push, kept until the task is done
-  bool keep_operands = false;  // compute tasks: for memory that is not freed in stream order
+  size_t bytes = 0;            // allocated before the push and kept until the task has ended
+  bool keep_operands = false;  // compute tasks only: for memory that is not freed in stream order
 };
 
 struct EngineStats {
   uint64_t pushed = 0;
-  uint64_t run_by_caller = 0;  // inline and naive
+  uint64_t run_by_caller = 0;  // tasks that ran inside push (inline or naive)
   uint64_t in_flight = 0;
   uint64_t bytes_in_flight = 0;
 };
@@ -60,44 +60,49 @@ class Engine {
  public:
   virtual ~Engine() = default;
 
-  // The process's engine, never destroyed. MXLITE_ENGINE=naive|threaded, else MXNET_ENGINE_TYPE.
+  // Returns the process's engine, which is never destroyed. MXLITE_ENGINE=naive|threaded selects
+  // it, else MXNET_ENGINE_TYPE.
   static Engine& get();
 
-  // Thread-safe. Blocks while too many tasks or bytes are in flight, but not inside a task.
+  // Pushes a task. Blocks while too many tasks or bytes are in flight, except inside a task.
+  // Thread-safe.
   virtual void push(TaskRef task, const Access& access, const PushOptions& options) = 0;
   template <class F>
   void push_fn(const char* name, const Access& access, const PushOptions& options, F&& fn) {
     push(TaskRef(new LambdaTask<std::decay_t<F>>(name, std::forward<F>(fn))), access, options);
   }
 
-  // The waits throw an error instead of a deadlock if a task calls them for a value that cannot be
-  // ready before that task ends.
+  // The waits throw an error if a task calls them for a value that cannot be ready before that task
+  // ends, because they would deadlock.
 
-  // Waits until the last write is done; raises its failure every time.
+  // Waits until the last write has ended; throws its failure every time.
   virtual void wait(Var& var) = 0;
-  // Waits until the last write and all reads are done: the host may then write. Does not raise the
-  // failure of the old value; after writing, call host_wrote.
+  // Waits until the last write and all reads have ended, so that the host may write. Does not throw
+  // the failure of the old value. After writing, call host_wrote.
   virtual void wait_for_write(Var& var) = 0;
-  // Records that the host has written all of the memory: raises the version, drops an old failure.
+  // Records that the host has written the whole memory: increments the version and drops an earlier
+  // failure.
   virtual void host_wrote(Var& var) = 0;
-  // Waits until nothing is in flight; raises the earliest failure that no wait has raised. Failures
-  // that came with it count as seen: a second call succeeds.
+  // Waits until no task is in flight. Throws the earliest failure that no wait has thrown yet, and
+  // marks the other failures as seen, so that a second call succeeds.
   virtual void wait_all() = 0;
-  // Waits like wait_all, but raises nothing and leaves failures unseen. Returns false in a task.
+  // Waits like wait_all, but does not throw and leaves failures unseen. Returns false inside a
+  // task.
   virtual bool drain() = 0;
 
-  // Declares that the memory of `var` was allocated in the order of that worker's stream: others
-  // wait for what the stream had been given. Must be called before the variable's first use.
+  // Declares that the memory of `var` was allocated in the order of that worker's stream. Other
+  // streams must wait for the work that this stream had been given at that point. Must be called
+  // before the variable's first use.
   virtual void allocated_on(Var& var, WorkerKind worker, int device) = 0;
 
-  // Finishes queued work and joins the workers; later pushes run in the caller. Idempotent.
+  // Completes queued work and joins the workers. Later pushes run in the caller. Idempotent.
   virtual void stop() = 0;
-  virtual bool runs_in_caller() const = 0;  // naive, stopped, or in a forked child
+  virtual bool runs_in_caller() const = 0;  // true if naive, stopped, or in a forked child
   virtual EngineStats stats() const = 0;
 };
 
-// Called around everything that blocks: release gives up what other threads may need to make
-// progress (the GIL) and returns a token, acquire takes it back. Set once, before the first push.
+// Called around all code that blocks. `release` releases what other threads may need to continue
+// (the GIL) and returns a token; `acquire` takes it again. Set once, before the first push.
 struct BlockingHooks {
   void* (*release)() = nullptr;
   void (*acquire)(void* token) = nullptr;

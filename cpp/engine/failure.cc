@@ -39,7 +39,8 @@ std::exception_ptr decorate_current_exception(const Task& task) noexcept {
     error.add_context("while running " + describe_with_origin(task));
     return std::make_exception_ptr(std::move(error));
   } catch (...) {
-    return std::current_exception();  // not enough memory for the text: returns the plain cause
+    return std::current_exception();  // not enough memory for the text, so the exception is
+                                      // returned unchanged
   }
 }
 

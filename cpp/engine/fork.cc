@@ -32,7 +32,7 @@ bool in_forked_child() { return forked.load(std::memory_order_relaxed); }
 
 void ForkHandlers::add(GraphEngine& engine) {
   static const int registered = [] {
-    cpu_threads();  // reads the environment now, so that the child need not
+    cpu_threads();  // reads the environment before the fork
     return pthread_atfork(prepare, in_parent, in_child);
   }();
   static_cast<void>(registered);
@@ -59,7 +59,7 @@ void ForkHandlers::in_parent() {
 
 void ForkHandlers::in_child() {
   forked = true;
-  set_cpu_threads(1);  // the parent's OpenMP threads do not exist here
+  set_cpu_threads(1);  // the child does not have the parent's OpenMP threads
   for (GraphEngine* engine : engines().all) {
     engine->scheduler_.abandon_unfinished();
     engine->after_fork_in_child();

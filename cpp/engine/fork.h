@@ -1,4 +1,5 @@
-// Handles fork() while engine threads exist: the child gets free locks and runs tasks in push.
+// Handles fork() while engine threads exist: in the child, locks are free and tasks run inside
+// push.
 #pragma once
 
 namespace mxlite::engine {

@@ -34,7 +34,7 @@ class GraphEngine : public Engine {
 
  private:
   friend struct ForkHandlers;
-  virtual void after_fork_in_child() {}  // called by the only thread, with the mutex held
+  virtual void after_fork_in_child() {}  // called by the child's only thread with the mutex held
 };
 
 }  // namespace mxlite::engine

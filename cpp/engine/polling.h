@@ -3,13 +3,14 @@
 
 namespace mxlite::engine {
 
-// Called by the CPU worker without a lock: after each task, and with `idle` repeatedly before it
-// sleeps, while it returns true and no task is ready. Must not block or throw.
+// Called by the CPU worker without a lock: after each task, and, with `idle`, repeatedly before it
+// sleeps, as long as it returns true and no task is ready. Must not block or throw.
 using PollHook = bool (*)(bool idle);
 void set_poll_hook(PollHook hook);
-PollHook poll_hook();  // null: none
+PollHook poll_hook();  // returns null if no hook is set
 
-// Returns whether the calling thread will call the hook: it is the CPU worker, or in a scope.
+// Returns whether the calling thread will call the hook, because it is the CPU worker or has a
+// PollingScope.
 bool on_polling_worker();
 void become_polling_worker();  // called by the worker itself
 

@@ -13,13 +13,14 @@ namespace {
 std::atomic<int> running = 0;
 std::atomic<bool> ending = false;
 thread_local bool ends_process = false;
-// Resets the count in a forked child, which has none of the threads that ran tasks.
+// Resets the count in a forked child, which does not have the threads that ran tasks.
 [[maybe_unused]] const int at_fork = ::pthread_atfork(nullptr, nullptr, [] { running.store(0); });
 
 }  // namespace
 
 RunningTask::RunningTask() {
-  running.fetch_add(1);  // before reading `ending`, so that one thread sees the other's write
+  running.fetch_add(1);  // before reading `ending`, so that one of the two threads sees the other's
+                         // write
   if (!ending.load() || ends_process) return;
   running.fetch_sub(1);
   while (true) ::pause();

@@ -1,11 +1,11 @@
-// Stops tasks at the end of the process, because it destroys static objects of libraries (oneDNN's
-// kernels): the process first waits for running tasks, and other threads begin no new ones.
+// Stops tasks at the end of the process, which destroys static objects of libraries (oneDNN's
+// kernels). The process first waits for running tasks, and other threads begin no new ones.
 #pragma once
 
 namespace mxlite::engine {
 
-// Counts a task that this thread runs. Once the process is ending, the constructor sleeps forever,
-// except on the thread that ends the process.
+// Counts a task that this thread runs. While the process is ending, the constructor never returns
+// on threads other than the one that ends the process.
 class RunningTask {
  public:
   RunningTask();
@@ -13,8 +13,8 @@ class RunningTask {
   RunningTask& operator=(RunningTask&&) = delete;  // neither copied nor moved
 };
 
-// Called by the thread that ends the process. Waits for the running tasks, but at most `seconds`,
-// because a task that has called into Python never returns.
+// Waits for the running tasks, for at most `seconds`, because a task that has called Python never
+// returns at this point. Called by the thread that ends the process.
 void wait_for_running_tasks(double seconds);
 
 }  // namespace mxlite::engine

@@ -16,7 +16,7 @@
 namespace mxlite::engine {
 namespace {
 
-constexpr size_t kMaxUnseen = 64;  // bounds the failures of a process that never waits
+constexpr size_t kMaxUnseen = 64;  // limits the stored failures of a process that never waits
 
 thread_local Scheduler::RunScope* current_scope = nullptr;
 
@@ -29,7 +29,7 @@ uint64_t positive_env(const char* name, int64_t fallback) {
 
 }  // namespace
 
-// Returns a shared failure for use when there is not enough memory to make one.
+// Returns a shared failure that is used if memory is too short to make another one.
 FailureRef out_of_memory_failure() {
   static const FailureRef shared = make_ref<Failure>(
       std::make_exception_ptr(Error(ErrorKind::kOutOfMemory, "out of memory")), 0);
@@ -41,7 +41,7 @@ Scheduler::Scheduler()
       max_bytes_(positive_env("MXLITE_ENGINE_MAX_BYTES", int64_t{8} << 20)) {
   queue({.worker = WorkerKind::kComm}).in_order = true;
   unseen_.reserve(kMaxUnseen);  // recording a failure must not throw
-  out_of_memory_failure();      // makes the object now, while there is memory
+  out_of_memory_failure();      // creates the object while memory is available
 }
 
 WorkerQueue& Scheduler::queue(const PushOptions& options) {
@@ -123,7 +123,7 @@ void Scheduler::make_room_for_reader(Var& var) {
     auto finished = std::remove_if(readers.begin(), readers.end(),
                                    [](const TaskRef& reader) { return reader->done_; });
     readers.erase(finished, readers.end());
-    var.prune_at_ = std::max<size_t>(2, 2 * readers.size());  // amortized: constant cost per reader
+    var.prune_at_ = std::max<size_t>(2, 2 * readers.size());  // constant amortized cost per reader
   }
   if (readers.size() == readers.capacity()) [[unlikely]]
     readers.reserve(2 * readers.size() + 1);
@@ -162,7 +162,7 @@ void Scheduler::publish(const TaskRef& task, const Access& access) noexcept {
 void Scheduler::admit(const TaskRef& ref, const Access& access, const PushOptions& options,
                       bool run_by_caller) {
   Task& task = *ref;
-  MX_ASSERT(task.sequence_ == 0);  // a task is pushed once
+  MX_ASSERT(task.sequence_ == 0);  // a task must be pushed only once
   for (Var* v : access.reads) make_room_for_reader(*v);
   task.sequence_ = ++stats_.pushed;
   task.bytes_ = options.bytes;
@@ -177,7 +177,7 @@ void Scheduler::admit(const TaskRef& ref, const Access& access, const PushOption
     throw;
   }
   publish(ref, access);
-  task.retain();  // the engine's own reference, until complete
+  task.retain();  // the engine's reference, released in complete
   task.previous_ = task.queue_->newest;
   (task.previous_ ? task.previous_->next_ : task.queue_->oldest) = &task;
   task.queue_->newest = &task;
@@ -208,7 +208,8 @@ bool Scheduler::execute(Task& task, bool on_worker) {
     }
   };
   if (stream_state && !task.failure_) task.failure_ = broken_.find(stream_state->device);
-  // Even if the task will not run, its stream waits for predecessors, so that successors do, too.
+  // Makes the stream wait for predecessors even if the task will not run, because its successors
+  // rely on that.
   if (stream_state && !broken_.find(stream_state->device))
     attempt([&] {
       stream_state->stream.enter();
@@ -251,7 +252,7 @@ void Scheduler::issue(Task& task) {
   task.next_ready_ = nullptr;
   if (stream_state.queue.running == &task) stream_state.queue.running = nullptr;
   bool wake_callers = limit_waiters_ > 0 && task.bytes_ > 0;
-  // The limit is for work that is not submitted yet; the device's memory limits the rest.
+  // The limit applies to work that has not been submitted; the device's memory limits the rest.
   stats_.bytes_in_flight -= std::exchange(task.bytes_, 0);
   for (Task::Edge& edge : task.successors_) {
     Task& next = *edge.to();
@@ -282,10 +283,11 @@ FailureRef Scheduler::break_device(int device, const std::exception_ptr& error,
                                    const Task* submitting) {
   if (FailureRef known = broken_.find(device)) return known;
   std::vector<Suspect> suspects;
-  std::unique_lock lock(streams_.mutex);  // because a push may add a stream
+  std::unique_lock lock(streams_.mutex);  // locked because a push may add a stream
   streams_.for_each([&](StreamState& stream_state) {
     if (stream_state.device != device) return;
-    const Task* const running = stream_state.queue.running;  // may have submitted some of its work
+    const Task* const running = stream_state.queue.running;  // the running task may have submitted
+                                                             // some of its work
     for (const Task* task = stream_state.queue.oldest; task; task = task->next_) {
       const bool in_stream = task->issued_ && !task->device_done_ && !task->failure_;
       if (in_stream || task == running || task == submitting)
@@ -298,7 +300,7 @@ FailureRef Scheduler::break_device(int device, const std::exception_ptr& error,
   return broken_.add(device, error, suspects);
 }
 
-// Needed because a call that submits work may return the error of work submitted before it.
+// A call that submits work may return the error of work submitted earlier; this function finds out.
 FailureRef Scheduler::failure_of_device(const Task& task,
                                         const std::exception_ptr& error) noexcept {
   try {
@@ -329,7 +331,7 @@ void Scheduler::device_done(Task* batch, const std::exception_ptr& error) {
     next = task->next_ready_;
     task->device_done_ = true;
     if (failure && !task->failure_) task->failure_ = failure;
-    // Else it depends on a task of another stream which is done but not completed yet.
+    // Otherwise the task depends on a task of another stream that is done but not completed yet.
     if (task->unfinished_ == 0) complete(*task);
   }
 }
@@ -417,7 +419,7 @@ void Scheduler::unlink(Task& task) {
 }
 
 void Scheduler::host_wrote(Var& var) {
-  // A task that another thread has pushed since wait_for_write stays the last writer.
+  // If another thread has pushed a task since wait_for_write, that task stays the last writer.
   if (var.last_writer_ && var.last_writer_->done_) var.last_writer_.reset();
   raise_version(var);
 }
@@ -469,11 +471,12 @@ void Scheduler::abandon_unfinished() {
   for_each_queue([&](WorkerQueue& queue) {
     for (Task *next, *task = queue.oldest; task; task = next) {
       next = task->next_;
-      bool own = false;  // whether the forking thread is inside this task and will complete it
+      bool own = false;  // whether the forking thread runs this task and will complete it
       for (RunScope* s = current_scope; s; s = s->outer_) own |= &s->task_ == task;
       task->successors_ = {};
       if (own) continue;
-      task->failure_ = lost;  // leaks the operands, which the lost thread may have been using
+      task->failure_ = lost;  // leaks the operands, because the lost thread may have been using
+                              // them
       task->done_ = true;
       unlink(*task);
       --stats_.in_flight;
@@ -483,7 +486,8 @@ void Scheduler::abandon_unfinished() {
     queue.num_ready = 0;
     queue.asleep = false;
     queue.stopping = true;
-    // Replaces it without destroying it, which would wait for threads that do not exist here.
+    // Constructs a new object without destroying the old one, because the destructor would wait for
+    // threads that do not exist in the child.
     new (&queue.work_arrived) std::condition_variable;
     if (!queue.stream_state) return;
     queue.stream_state->issued_first = queue.stream_state->issued_last = nullptr;

@@ -19,14 +19,16 @@ class Scheduler {
  public:
   Scheduler();
 
-  // Marks the task that the calling thread runs. Scopes nest if the task pushes and runs another.
+  // Marks the task that the calling thread runs. Scopes nest if the task pushes a task that runs
+  // inline.
   class RunScope {
    public:
     RunScope(Scheduler& scheduler, Task& task, bool on_worker);
     ~RunScope();
     static RunScope* innermost();       // nullptr outside of tasks
     StreamState* stream_state() const;  // stream of the task's worker, or null
-    // Marks that the task ends later than its `run`; returns the scheduler to notify at its end.
+    // Marks that the task ends later than its `run`. Returns the scheduler that must be notified
+    // then.
     Scheduler* defer(bool deferred = true);
 
    private:
@@ -40,7 +42,8 @@ class Scheduler {
 
   // Returns the worker's queue; for a stream worker, call open_stream first.
   WorkerQueue& queue(const PushOptions& options);
-  // Made on first use, never destroyed. Call without the mutex, because device setup is slow.
+  // Returns the state, which is created on first use and never destroyed. Call without the mutex,
+  // because device setup is slow.
   StreamState& stream_state(WorkerKind worker, int device) { return streams_.get(worker, device); }
   void open_stream(const PushOptions& options) {
     if (is_stream_worker(options.worker)) stream_state(options.worker, options.device);
@@ -49,7 +52,7 @@ class Scheduler {
   static StreamPoint allocated(const Var& var) { return var.allocated_; }
 
   bool dependencies_met(const Access& access) const;
-  // Adds the task. If ready(task) returns true, the caller must enqueue or run it.
+  // Adds the task. If ready(task) returns true afterwards, the caller must enqueue or run it.
   void admit(const TaskRef& task, const Access& access, const PushOptions& options,
              bool run_by_caller);
   static bool ready(const Task& task);
@@ -60,11 +63,11 @@ class Scheduler {
   bool execute(Task& task, bool on_worker);
   // Runs a task of a stream worker in the calling thread and waits until the device is done.
   void execute_and_synchronize(Task& task);
-  // Call when a stream task has submitted its work: releases its dependents on streams.
+  // Releases dependents on streams. Call when a stream task has submitted its work.
   void issue(Task& task);
   // Call when the stream has done the work of a list of tasks, or has failed with `error`.
   void device_done(Task* batch, const std::exception_ptr& error);
-  // Call before device_done, without the mutex: drops operands that were kept until the work ended.
+  // Drops operands that were kept until the work ended. Call before device_done, without the mutex.
   static void drop_kept_operands(Task* batch);
   // Releases the dependents of the task.
   void complete(Task& task);
@@ -84,12 +87,13 @@ class Scheduler {
   FailureRef see_failure(Task& task);
   FailureRef take_unseen_failure();
 
-  // These throw an error if the wait could never end, because it waits for the calling task.
+  // The functions throw an error if the wait could never end, because it waits for the calling
+  // task.
   void check_may_wait(const Task& target) const;
   void check_may_wait_for_dependencies(const Access& access, const PushOptions& options) const;
   void check_may_wait_for_all() const;
   // The sleep functions release the mutex and lock it again. All except sleep_until_ready throw
-  // what a signal handler raises meanwhile.
+  // exceptions that a signal handler raises.
   void sleep_until_done(std::unique_lock<std::mutex>& lock, Task& target);
   void sleep_until_ready(std::unique_lock<std::mutex>& lock, Task& target);
   void sleep_until_empty(std::unique_lock<std::mutex>& lock);
@@ -99,7 +103,7 @@ class Scheduler {
   const EngineStats& stats() const { return stats_; }
   // Makes the tasks that have not begun fail with `failure` instead of running.
   void cancel_queued(const FailureRef& failure);
-  // For a forked child: drops unfinished tasks, whose threads do not exist there.
+  // In a forked child, drops unfinished tasks, whose threads do not exist there.
   void abandon_unfinished();
   void lock_for_fork();
   void unlock_after_fork();
@@ -113,15 +117,15 @@ class Scheduler {
   static void wait_on_stream(Task& task, StreamPoint point);
   void complete_one(Task& task, std::vector<Task*>& also_done);
   void for_each_queue(auto&& visit);
-  // Records that a device has reported an error; returns the failure of its unfinished and all
-  // later tasks. `submitting`: the task that got the error while it submitted work, or null.
+  // Records that a device has reported an error. Returns the failure of the device's unfinished and
+  // all later tasks. `submitting` is the task that got the error while it submitted work, or null.
   FailureRef break_device(int device, const std::exception_ptr& error,
                           const Task* submitting = nullptr);
-  // Returns the failure of the device if `error`, which a stream task has thrown, comes from
-  // earlier work; null if the device still works. Call without the mutex.
+  // Returns the failure of the device if `error`, which a stream task has thrown, was caused by
+  // earlier work. Returns null if the device still works. Call without the mutex.
   FailureRef failure_of_device(const Task& task, const std::exception_ptr& error) noexcept;
   static void publish(const TaskRef& task, const Access& access) noexcept;
-  static void make_room_for_reader(Var& var);  // so that add_reader cannot fail
+  static void make_room_for_reader(Var& var);  // call before add_reader, which must not fail
   static void add_reader(Var& var, const TaskRef& task) noexcept;
   static void set_writer(Var& var, const TaskRef& task);
   static void unlink(Task& task);
@@ -133,14 +137,15 @@ class Scheduler {
   std::array<WorkerQueue, kNumHostWorkers> queues_;
   StreamTable streams_;
   BrokenDevices broken_;
-  std::condition_variable progress_;  // a task with waiters is done, or a limit is met
+  std::condition_variable progress_;  // signalled when a task with waiters has ended or a limit is
+                                      // met
   EngineStats stats_;
   uint32_t empty_waiters_ = 0;
   uint32_t limit_waiters_ = 0;
   uint64_t max_tasks_;
   uint64_t max_bytes_;
   std::vector<FailureRef> unseen_;  // root failures, at most kMaxUnseen
-  uint64_t seen_up_to_ = 0;         // failures up to this task are seen
+  uint64_t seen_up_to_ = 0;         // number of the last task whose failure is seen
 };
 
 // Calls depend(predecessor, whether its value is used).

@@ -21,9 +21,9 @@ StreamKind stream_kind(WorkerKind worker) {
 
 void set_stream_source(StreamSource given) { source = given ? given : &stream_of_accelerator; }
 
-// Adds a task to the ready list. If many host tasks are ready, they run in the order in which they
-// were pushed: if a program runs ahead, the first operators of all steps must not run before the
-// last operators of the first step, because their results hold memory. No task overtakes a deferred
+// Adds a task to the ready list. If many host tasks are ready, they run in push order. Otherwise,
+// in a program that pushes far ahead, the first operators of all steps would run before the last
+// operators of the first step, and their results would occupy memory. No task overtakes a deferred
 // task, because other processes wait for deferred tasks.
 void WorkerQueue::add_ready(Task& task) {
   constexpr uint32_t kFew = 8;

@@ -15,19 +15,20 @@ namespace mxlite::engine {
 
 // The unfinished tasks of one worker.
 struct WorkerQueue {
-  bool in_order = false;  // for comm: only the oldest unfinished task may run
+  bool in_order = false;  // for comm workers: only the oldest unfinished task may run
   Task* oldest = nullptr;
   Task* newest = nullptr;
   Task* ready_first = nullptr;  // not used when in_order
   Task* ready_last = nullptr;
   uint32_t num_ready = 0;
-  Task* running = nullptr;  // task on the worker's own thread
+  Task* running = nullptr;  // task that runs on the worker's thread
   bool asleep = false;      // the thread waits on work_arrived
   bool stopping = false;
   StreamState* stream_state = nullptr;  // set for stream workers
   std::condition_variable work_arrived;
 
-  // Returns whether no task runs or is ready: then a task run by the caller overtakes no other.
+  // Returns whether no task is running or ready, so that a task run by the caller overtakes no
+  // other task.
   bool idle() const {
     return in_order ? oldest == nullptr : running == nullptr && ready_first == nullptr;
   }
@@ -40,18 +41,18 @@ struct WorkerQueue {
 struct StreamState {
   StreamState(WorkerKind kind, int device_index, Stream& device_stream);
 
-  // Makes this stream wait for a point of another one, unless it has waited for a later point. Call
-  // on the thread that submits to this stream.
+  // Makes this stream wait for a point of another stream unless it has already waited for a later
+  // point. Call on the thread that submits to this stream.
   void wait_for(StreamPoint point);
   StreamKind kind() const;
 
   const WorkerKind worker;
   const int device;
   Stream& stream;
-  // Incremented after each task or allocation is submitted to the stream: work with a number up to
+  // Incremented after each task or allocation is submitted to the stream. All work numbered up to
   // the count is in the stream.
   std::atomic<uint64_t> count{0};
-  // Work with a number up to this one is done before any work that is submitted to the device's
+  // All work numbered up to this value is done before any work that is submitted to the device's
   // compute stream from now on.
   std::atomic<uint64_t> before_compute{0};
   std::atomic<bool> has_worker{false};
@@ -59,7 +60,7 @@ struct StreamState {
 
   // Guarded by the scheduler's mutex.
   WorkerQueue queue;
-  Task* issued_first = nullptr;  // list of tasks in progress on the device
+  Task* issued_first = nullptr;  // first task whose work is in progress on the device
   Task* issued_last = nullptr;
   std::condition_variable issued;
 
@@ -70,12 +71,12 @@ struct StreamState {
 class StreamTable {
  public:
   StreamState& get(WorkerKind worker, int device);  // makes the state on first use
-  // Requires the mutex.
+  // Call with the mutex held.
   void for_each(auto&& visit) {
     for (auto& [key, stream_state] : streams_) visit(*stream_state);
   }
 
-  std::mutex mutex;  // locked after the scheduler's
+  std::mutex mutex;  // locked after the scheduler's mutex
 
  private:
   std::map<std::pair<WorkerKind, int>, std::unique_ptr<StreamState>> streams_;  // guarded by mutex

@@ -59,7 +59,7 @@ void StreamWorker::issue() {
   }
 }
 
-// Waits for the stream's current point, which is behind all work of the batch, and completes it.
+// Waits until the stream has done all work of the batch, and completes the batch.
 void StreamWorker::complete() {
   std::unique_lock lock(scheduler_.mutex);
   for (;;) {

@@ -1,4 +1,5 @@
-// A unit of work that the engine orders. Subclassed by op calls, copies and executables.
+// A unit of work that the engine orders. Derived classes are operator calls, copies and
+// executables.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +23,7 @@ struct StreamPoint {
   uint64_t number = 0;
 };
 
-// The user's line that caused the task; the file name is interned.
+// The line of the user's program that caused the task. The file name is interned.
 struct Origin {
   const char* file = nullptr;
   int line = 0;
@@ -33,11 +34,12 @@ class Task : public RefCounted {
   explicit Task(const char* task_name = "", Origin task_origin = {})
       : name(task_name), origin(task_origin) {}
 
-  // Called at most once, on a worker or (inline) in push; not called when a value that it uses has
-  // failed. What it throws stays with the values that it writes. Never touches Python, never waits.
+  // Called at most once, on a worker or (inline) in push. Not called if a value that the task uses
+  // has failed. An exception becomes the failure of the values that the task writes. Must neither
+  // call Python nor wait.
   virtual void run() = 0;
-  // Drops arrays and storages; called exactly once, after run or instead of it, before waiters
-  // wake. A variable remembers its last task, so a task that kept its operands would keep itself
+  // Drops arrays and storages. Called exactly once, after run or instead of it, before waiters
+  // wake. Must drop them, because variables refer to their last task and would keep each other
   // alive.
   virtual void release_operands() noexcept = 0;
   // Appends the description for error texts, such as "softmax (2, 3) float32, axis=1".
@@ -47,15 +49,16 @@ class Task : public RefCounted {
   static void* operator new(size_t bytes);
   static void operator delete(void* block, size_t bytes) noexcept;
 
-  const char* name;  // static or interned
+  const char* name;  // static or interned text
   Origin origin;
 
  private:
   friend class Scheduler;
   friend struct WorkerQueue;
 
-  // A successor. Bit 0: it uses this task's value and so inherits its failure. Bit 1: its stream
-  // waits for this task's stream, so that it need not wait for this task to be done.
+  // A successor. Bit 0: the successor uses this task's value and inherits its failure. Bit 1: the
+  // successor's stream waits for this task's stream, so the successor need not wait until this task
+  // is done.
   class Edge {
    public:
     Edge(Task* to, bool uses_value, bool released = false)
@@ -77,25 +80,27 @@ class Task : public RefCounted {
     inherit(std::exchange(late_failure_, {}));
   }
 
-  // Guarded by the scheduler's mutex; failure_ belongs to the running thread while running_.
+  // Guarded by the scheduler's mutex, except that only the running thread uses failure_ while
+  // running_.
   FailureRef failure_;               // own or inherited failure
   FailureRef late_failure_;          // failure of a stream dependency, found during the run
-  SmallVector<Edge, 4> successors_;  // unfinished tasks are owned by the engine, not by edges
-  uint64_t sequence_ = 0;            // in order of push, from 1
+  SmallVector<Edge, 4> successors_;  // edges do not own the tasks; the engine owns unfinished tasks
+  uint64_t sequence_ = 0;            // number in push order, from 1
   size_t bytes_ = 0;
   WorkerQueue* queue_ = nullptr;
   Task* previous_ = nullptr;  // previous unfinished task of the worker, in push order
   Task* next_ = nullptr;
-  Task* next_ready_ = nullptr;  // in the ready list, later in the list of what the device works on
-  uint64_t point_ = 0;          // stream tasks: count after this task's work
+  Task* next_ready_ = nullptr;  // links the ready list, and later the list of work in progress on
+                                // the device
+  uint64_t point_ = 0;          // stream tasks: value of `count` after this task's work
   SmallVector<StreamPoint, 1> waits_;  // stream tasks: points in other streams
-  uint32_t unmet_ = 0;                 // dependencies that keep it from running
-  uint32_t unfinished_ = 0;            // dependencies that released it but are not done
-  uint32_t waiters_ = 0;               // threads that sleep until this task is done
+  uint32_t unmet_ = 0;                 // number of dependencies that keep the task from running
+  uint32_t unfinished_ = 0;  // number of dependencies that released the task but are not done
+  uint32_t waiters_ = 0;     // number of threads that sleep until this task is done
   bool run_by_caller_ = false;
   bool running_ = false;
-  bool issued_ = false;       // stream tasks: its work is in the stream
-  bool device_done_ = false;  // stream tasks: the stream has finished it
+  bool issued_ = false;       // stream tasks: whether the work is in the stream
+  bool device_done_ = false;  // stream tasks: whether the device has done the work
   bool keep_operands_ = false;
   bool done_ = false;
 };

@@ -1,5 +1,5 @@
-// Free lists of task memory by size, one set per thread. A block that is freed by another thread
-// than the one that allocated it goes to the free list of the former.
+// Thread-local free lists of task memory by size. A block is added to the list of the thread that
+// frees it, even if another thread allocated it.
 #include "cpp/engine/task_memory.h"
 
 #include <array>
@@ -26,7 +26,7 @@ struct FreeBlock {
 struct FreeLists {
   std::array<FreeBlock*, kLargestReusedTask / kStep> head{};
   std::array<uint32_t, kLargestReusedTask / kStep> count{};
-  bool closed = false;  // this thread is ending: later deletes go to the heap
+  bool closed = false;  // the thread is ending, so later deletes free the memory
   ~FreeLists() {
     closed = true;
     for (FreeBlock* block : head)

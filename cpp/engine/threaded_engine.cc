@@ -17,7 +17,7 @@ void ThreadedEngine::push(TaskRef task, const Access& access, const PushOptions&
 
   const bool inline_here = options.may_inline && !is_stream_worker(options.worker) &&
                            scheduler_.queue(options).idle() && scheduler_.dependencies_met(access);
-  // Starts the thread before anything changes, so that a failure leaves no trace of this push.
+  // Starts the thread first, so that an error leaves the state unchanged.
   if (!inline_here && !is_stream_worker(options.worker)) {
     auto& worker = workers_[static_cast<size_t>(options.worker)];
     if (!worker) worker = std::make_unique<Worker>(scheduler_, options.worker);
@@ -46,7 +46,7 @@ void ThreadedEngine::stop() {
   std::unique_lock lock(scheduler_.mutex);
   if (runs_in_caller_) return;
   scheduler_.check_may_wait_for_all();
-  // Loops, because another thread may push while this one takes the GIL back.
+  // Repeats, because another thread may push while this one acquires the GIL.
   std::exception_ptr interrupt;
   while (scheduler_.stats().in_flight > 0) {
     try {
@@ -71,7 +71,9 @@ void ThreadedEngine::stop() {
 
 void ThreadedEngine::after_fork_in_child() {
   runs_in_caller_ = true;
-  for (auto& worker : workers_) worker.release();  // leaked: the thread exists only in the parent
+  for (auto& worker : workers_)
+    worker.release();  // leaked, because the thread exists only in the
+                       // parent
   for (auto& worker : stream_workers_) worker.release();
 }
 

@@ -24,10 +24,10 @@ class ThreadedEngine final : public GraphEngine {
   void after_fork_in_child() override;
   void start_stream_worker(StreamState& stream_state);
 
-  std::array<std::unique_ptr<Worker>, kNumHostWorkers> workers_;  // guarded by the mutex
+  std::array<std::unique_ptr<Worker>, kNumHostWorkers> workers_;  // guarded by the engine's mutex
   std::mutex start_mutex_;
   std::vector<std::unique_ptr<StreamWorker>> stream_workers_;  // guarded by start_mutex_
-  std::atomic<bool> runs_in_caller_{false};  // written with the mutex held, never reset
+  std::atomic<bool> runs_in_caller_{false};  // written with the mutex held; never set back to false
 };
 
 }  // namespace mxlite::engine

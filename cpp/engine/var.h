@@ -1,5 +1,5 @@
-// Dependency state of one piece of memory, embedded in Storage. Tasks never point to a variable, so
-// it may be destroyed while tasks that used it still run.
+// Dependency state of one piece of memory, embedded in Storage. Tasks hold no pointer to a
+// variable, so it may be destroyed before tasks that use it have ended.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -14,17 +14,19 @@ class Var {
   Var() = default;
   Var& operator=(Var&&) = delete;  // neither copied nor moved
 
-  // Incremented by every push that writes; values packed from older versions are stale. Lock-free.
+  // Incremented by every push that writes. Values packed from older versions are outdated.
+  // Lock-free.
   uint64_t version() const { return version_.load(std::memory_order_acquire); }
 
  private:
   friend class Scheduler;
 
   // Guarded by the scheduler's mutex.
-  TaskRef last_writer_;              // empty: no writer, or done without failure
-  SmallVector<TaskRef, 2> readers_;  // since the last write; finished ones are pruned
+  TaskRef last_writer_;  // empty if there was no writer, or the writer ended without failure
+  SmallVector<TaskRef, 2> readers_;  // readers since the last write; ended ones are removed from
+                                     // time to time
   size_t prune_at_ = 2;
-  StreamPoint allocated_;  // device memory: point at which it became usable
+  StreamPoint allocated_;  // for device memory: point in a stream at which it became usable
   std::atomic<uint64_t> version_{0};
 };
 

@@ -19,7 +19,7 @@ std::atomic<int> unlimited_pushes{0};
 std::atomic<bool (*)()> may_run_handlers{nullptr};
 std::atomic<void (*)()> run_handlers{nullptr};
 
-// Counts one waiter while it lives; the mutex must be held at construction and destruction.
+// Counts one waiter during its lifetime. The mutex must be held at construction and destruction.
 class WaiterCount {
  public:
   explicit WaiterCount(uint32_t& count) : count_(count) { ++count_; }
@@ -102,7 +102,7 @@ void Scheduler::check_may_wait_for_dependencies(const Access& access,
                                                 const PushOptions& options) const {
   if (!RunScope::innermost()) return;
   for_each_dependency(access, [&](const Task& before, bool) { check_may_wait(before); });
-  if (is_stream_worker(options.worker)) return;  // streams do not wait in a queue on the host
+  if (is_stream_worker(options.worker)) return;  // stream tasks do not wait in a queue on the host
   const WorkerQueue& queue = queues_[static_cast<size_t>(options.worker)];
   if (queue.in_order && queue.newest) check_may_wait(*queue.newest);
 }
@@ -132,7 +132,8 @@ void Scheduler::sleep_until_empty(std::unique_lock<std::mutex>& lock) {
   wait_interruptibly(lock, progress_, [&] { return stats_.in_flight == 0; });
 }
 
-// Returns whether `bytes` more may be in flight. A single task may exceed the limit.
+// Returns whether `bytes` more fit into the limit of bytes in flight. A single task may exceed the
+// limit.
 bool Scheduler::bytes_fit(size_t bytes) const {
   return bytes == 0 || stats_.bytes_in_flight == 0 || stats_.bytes_in_flight + bytes <= max_bytes_;
 }
@@ -142,13 +143,14 @@ bool Scheduler::over_limit(size_t bytes) const {
   return stats_.in_flight >= max_tasks_ || !bytes_fit(bytes);
 }
 
-// Returns whether a push that waits may continue: only when a quarter of the tasks is done, because
-// otherwise each completion would switch threads.
+// Returns whether a waiting push may continue. It waits until a quarter of the tasks has ended,
+// because otherwise each completed task would cause a thread switch.
 bool Scheduler::below_low_mark() const { return stats_.in_flight <= max_tasks_ * 3 / 4; }
 
 void Scheduler::sleep_until_below_limit(std::unique_lock<std::mutex>& lock, size_t bytes) {
   const WaiterCount waiting(limit_waiters_);
-  while (over_limit(bytes))  // UnlimitedPushes may lift the limit, without a notification.
+  while (over_limit(bytes))  // UnlimitedPushes may lift the limit without a notification, so the
+                             // wait is timed
     wait_interruptibly(
         lock, progress_, [&] { return below_low_mark() && bytes_fit(bytes); },
         std::chrono::steady_clock::now() + kInterruptPeriod);

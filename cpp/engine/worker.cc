@@ -12,7 +12,8 @@
 namespace mxlite::engine {
 namespace {
 
-// Threads inherit the mask of the thread that starts them; the program's own threads get signals.
+// Blocks signals in a scope in which a thread is started, because threads inherit the mask. Signals
+// go to the program's own threads.
 class AllSignalsBlocked {
  public:
   AllSignalsBlocked() {

@@ -23,7 +23,7 @@ std::vector<Origin>& lines() {  // guarded by mutex; line i has the number i + 1
 }
 
 uint64_t number_of(Origin line) noexcept {
-  thread_local std::pair<Origin, uint64_t> last;  // a cache: loops write from one line
+  thread_local std::pair<Origin, uint64_t> last;  // cache, because loops write from one line
   const auto same = [&](Origin o) { return o.file == line.file && o.line == line.line; };
   if (!line.file) return 0;
   if (same(last.first)) return last.second;

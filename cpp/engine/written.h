@@ -1,4 +1,4 @@
-// Tests without waiting whether arrays have been computed; reports writes to parts of arrays.
+// Tests without waiting whether arrays have been computed. Reports writes to parts of arrays.
 #pragma once
 #include <span>
 
@@ -8,10 +8,11 @@ namespace mxlite::engine {
 
 class Engine;
 
-// Returns whether the last write of each variable is done, with a value or with a failure.
+// Returns whether the last write of each variable has ended, successfully or with a failure.
 bool are_written(Engine& engine, std::span<Var* const> vars);
 
-// Like Engine::host_wrote, for a part of the memory: raises the version, keeps an earlier failure.
+// Like Engine::host_wrote, but for a part of the memory: increments the version and keeps an
+// earlier failure.
 void host_wrote_part(Engine& engine, Var& var);
 
 }  // namespace mxlite::engine
