@@ -78,7 +78,7 @@ std::optional<Indices> clipped_indices(const OpSchema& op, const void* params,
   return Indices{1, data[normalize_axis(op.name.c_str(), *axis, data.ndim())]};
 }
 
-// Throws if `op` clipped an index, and so used another row or class than the given one.
+// Throws if `op` clipped an index and therefore used another row or class than the given one.
 void check_indices(const OpSchema& op, const void* params, std::span<const NDArrayRef> inputs,
                    const CallPlace& place) {
   const auto indices = clipped_indices(op, params, inputs);

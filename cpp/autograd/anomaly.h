@@ -12,7 +12,8 @@ namespace mxlite::autograd {
 
 inline std::atomic<bool> anomaly_checks{false};
 
-// Origin of a call. Inside a gradient rule: also the operator whose gradient the rule computes.
+// Origin of a call. Inside a gradient rule, also contains the operator whose gradient the rule
+// computes.
 struct CallPlace {
   engine::Origin origin;
   const OpSchema* gradient_of = nullptr;

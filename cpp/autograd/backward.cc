@@ -1,4 +1,4 @@
-// Visits the nodes of the tape from the heads, later calls first, and adds up gradients.
+// Visits the nodes of the tape from the heads to earlier calls and accumulates gradients.
 #include <algorithm>
 #include <queue>
 #include <unordered_map>
@@ -34,7 +34,8 @@ class BackwardWalk {
                      head->shape());
       MX_CHECK_DTYPE(grad->dtype() == head->dtype(), "backward: head gradient has dtype ",
                      grad->dtype(), ", the head ", head->dtype());
-      // As in 1.x, the shape may differ from the head's: scripts pass columns for rows.
+      // As in 1.x, the gradient may have another shape of the same size, because scripts pass
+      // columns for rows.
       if (grad->shape() != head->shape())
         grad = call_op("_reshape_to", {grad}, {{"shape", head->shape()}}, head->device());
     } else {
@@ -43,7 +44,7 @@ class BackwardWalk {
     arrive(ArrayInfoRef(info_of(*head)), std::move(grad));
   }
 
-  // Keeps the gradient of a value, although it is not a variable.
+  // Stores the gradient of a value that is not a variable.
   void want(const ArrayInfo& info) {
     if (info.node) wanted_[info.node.get()].resize(info.node->output_specs().size());
   }
@@ -75,7 +76,7 @@ class BackwardWalk {
       if (leaf->req == GradReq::kNull) continue;
       NDArrayRef value = std::move(arrived.grad);
       leaf->fresh = true;
-      if (value && value == leaf->grad) continue;  // written in place
+      if (value && value == leaf->grad) continue;  // the node has written it in place
       if (!value) {
         clear(*leaf);
         continue;
@@ -87,7 +88,7 @@ class BackwardWalk {
         continue;
       }
       if (value->is_sparse()) value = densified(value);
-      // If no other handle has this array, it becomes the gradient without a copy.
+      // If no other handle refers to this array, it becomes the gradient without a copy.
       const bool own = value->use_count() == 1 && value->contiguous() && value->offset() == 0 &&
                        !options_.retain_graph && !options_.create_graph;
       if (!leaf->grad) {
@@ -164,7 +165,7 @@ class BackwardWalk {
     }
   }
 
-  // Sets the gradient to 0, for a variable that was used but has no influence on the heads.
+  // Sets the gradient of a variable to 0 if the variable was used but does not influence the heads.
   void clear(ArrayInfo& leaf) const {
     if (!leaf.grad || leaf.req != GradReq::kWrite || leaf.stype != StorageType::kDefault) return;
     const NDArrayRef out[] = {leaf.grad};
@@ -236,7 +237,8 @@ class BackwardWalk {
     if (notes_order()) number_contributions(node);
   }
 
-  // Returns, by input, the gradient array of a variable into which the node may write its gradient.
+  // Returns, by input, the gradient array of a variable if the node may write its gradient there,
+  // else null.
   std::vector<NDArrayRef> places_for(const TapeNode& node) const {
     std::vector<NDArrayRef> places(node.inputs().size());
     if (options_.partial) return places;
@@ -254,12 +256,13 @@ class BackwardWalk {
   }
 
   BackwardOptions options_;
-  const uint64_t first_own_ = TapeNode::next_sequence();  // first node that this walk records again
+  const uint64_t first_own_ = TapeNode::next_sequence();  // first node that this backward pass
+                                                          // records again
   std::priority_queue<QueuedNode> ready_;
   std::unordered_map<const TapeNode*, std::vector<NDArrayRef>> grads_, wanted_;
   std::unordered_map<ArrayInfo*, Arrived> leaves_;
   std::vector<TapeNodeRef> visited_;
-  uint64_t contributions_ = 0;  // counted if notes_order()
+  uint64_t contributions_ = 0;  // counted only if notes_order()
 };
 
 void start(BackwardWalk& walk, std::span<const NDArrayRef> heads,
@@ -272,7 +275,7 @@ void start(BackwardWalk& walk, std::span<const NDArrayRef> heads,
   walk.run_all();
 }
 
-// Returns the array on `device`; records the copy if the mode says so.
+// Returns the array on `device`. Records the copy if recording is on.
 NDArrayRef moved(const NDArrayRef& array, Device device) {
   if (array->is_sparse() || array->device() == device) return array;
   const NDArrayRef out[] = {NDArray::empty(array->spec(), device)};
@@ -319,7 +322,7 @@ std::vector<NDArrayRef> gradients(std::span<const NDArrayRef> heads,
   }
   start(walk, heads, head_grads);
   std::vector<NDArrayRef> result;
-  // Memory of the caller's arrays, which must not be overwritten by gradients.
+  // Memory of the caller's arrays, which gradients must not overwrite.
   std::unordered_set<const Storage*> taken;
   for (const NDArrayRef& grad : head_grads)
     if (grad && !grad->is_sparse()) taken.insert(grad->storage().get());

@@ -81,7 +81,7 @@ NDArrays call_as_given(const OpSchema& op, const ParamsRef& params,
   return outputs;
 }
 
-// Applies mixed precision to the inputs: casts are calls of their own, recorded like others.
+// Applies mixed precision to the inputs. Casts are separate calls and are recorded like others.
 NDArrays cast_inputs(const amp::Rules& rules, const OpSchema& op, const void* params,
                      std::span<const NDArrayRef> inputs) {
   NDArrays result(inputs.begin(), inputs.end());

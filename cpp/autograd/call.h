@@ -4,7 +4,8 @@
 
 namespace mxlite::autograd {
 
-// Returns all outputs, including hidden ones. Ignores options.training: the thread's mode decides.
+// Returns all outputs, including hidden ones. Ignores options.training, because the thread's mode
+// applies.
 NDArrays call(const OpSchema& op, const ParamsRef& params, std::span<const NDArrayRef> inputs,
               InvokeOptions options = {});
 
@@ -12,11 +13,12 @@ NDArrays call(const OpSchema& op, const ParamsRef& params, std::span<const NDArr
 NDArrayRef call_op(const char* op, std::initializer_list<NDArrayRef> inputs, Attrs attrs = {},
                    Device device = {}, std::span<const NDArrayRef> out = {});
 
-// Records `view` as the result of op(source) without running it, if a call would be recorded.
+// Records `view` as the result of op(source) without running the operator, if a call would be
+// recorded.
 void record_view(const OpSchema& op, const ParamsRef& params, const NDArrayRef& source,
                  const NDArrayRef& view);
 
-// Observer of every operator that a thread runs on arrays with data.
+// Observes every operator that a thread runs on arrays with data.
 class CallObserver {
  public:
   virtual ~CallObserver() = default;
@@ -34,8 +36,8 @@ class ObserverScope {
   CallObserver* outer_;
 };
 
-// Throws if the array must not be written in place, because it is part of a recorded computation
-// and recording is on.
+// Throws if the array is part of a recorded computation and recording is on, because the array must
+// not be written in place then.
 void check_writable(const char* what, const NDArrayRef& array);
 
 }  // namespace mxlite::autograd

@@ -33,14 +33,14 @@ void write(const Arrays& values, const Arrays& states) {
   for (size_t i = 0; i < states.size(); ++i) copy_to(values[i], states[i]);
 }
 
-// Gives states the values from before the first run, until `restore` is called.
+// Sets states to their values from before the first run until `restore` is called.
 class EarlierStates {
  public:
   EarlierStates(const Arrays& states, const Arrays& earlier)
       : states_(states), current_(copies_of(states)) {
     write(earlier, states_);
   }
-  // Not done by the destructor, because it may throw.
+  // A separate function, because it may throw and destructors must not.
   void restore() { write(current_, states_); }
 
  private:
@@ -48,8 +48,8 @@ class EarlierStates {
   Arrays current_;
 };
 
-// Returns the values from outside on which `outputs` depend: those of nodes with sequence numbers
-// below `first`, and variables.
+// Returns the values on which `outputs` depend and which were computed outside: outputs of nodes
+// with sequence numbers below `first`, and variables.
 std::vector<ArrayInfoRef> links_to_outside(std::span<const NDArrayRef> outputs, uint64_t first) {
   std::vector<ArrayInfoRef> links;
   std::unordered_set<const void*> seen;
@@ -92,7 +92,7 @@ class CheckpointNode final : public TapeNode {
       MX_CHECK_KIND(!in || !in->node || !in->node->released, ErrorKind::kError,
                     "backward: the graph before ", call_.name,
                     " was freed by an earlier backward; pass retain_graph=True to the first one");
-    // Passes new handles, because the caller may have changed the history of its own.
+    // Passes new handles, because the caller may have changed the history of the original ones.
     Arrays arguments;
     for (size_t i = 0; i < call_.inputs.size(); ++i) {
       const NDArrayRef handle = call_.inputs[i]->detached();
@@ -152,7 +152,7 @@ class CheckpointNode final : public TapeNode {
   RandomLog random_;
   Arrays earlier_states_;
   std::vector<ArrayInfoRef> links_of_inputs_;
-  std::vector<uint64_t> versions_;  // versions of inputs, then of watched arrays
+  std::vector<uint64_t> versions_;  // versions of the inputs, then of the watched arrays
   bool training_;
 };
 
@@ -212,7 +212,7 @@ NDArrays checkpoint(CheckpointedCall call) {
   for (size_t i = call.states.size(); i-- > 0;) {
     if (version_of(*call.states[i]) != state_versions[i]) continue;
     const auto at = static_cast<ptrdiff_t>(i);
-    // The body only reads this state in this mode, so a later write must be reported.
+    // In this mode, the body only reads the state, so a later write must be reported.
     call.watched.push_back(call.states[i]);
     call.states.erase(call.states.begin() + at);
     earlier.erase(earlier.begin() + at);

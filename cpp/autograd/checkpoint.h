@@ -1,4 +1,5 @@
-// Activation checkpointing: a recorded computation saves only its inputs; backward runs it again.
+// Activation checkpointing: a recorded computation saves only its inputs, and backward runs the
+// computation again.
 #pragma once
 #include <functional>
 #include <string>

@@ -24,7 +24,7 @@ NDArrayRef zeros(const TensorSpec& spec, Device device) {
   return call_op("_zeros", {}, {{"shape", spec.shape}, {"dtype", spec.dtype}}, device);
 }
 
-// Node of outputs that do not depend on the inputs in this run: returns zero gradients.
+// Node of outputs that did not depend on the inputs in this run. Returns zero gradients.
 class ZeroGradients final : public TapeNode {
  public:
   explicit ZeroGradients(std::span<const NDArrayRef> inputs) {
@@ -149,7 +149,8 @@ std::vector<NDArrayRef> slices_of(const NDArrayRef& array) {
   const int64_t count = array->shape()[0];
   const bool is_vector = array->shape().ndim() == 1;
   if (graph::Trace::current() || mode.recording) {
-    // Uses one operator, because the gradient of each `slice` would be as large as the array.
+    // Uses a single operator, because the gradient of each `slice` call would be as large as the
+    // array.
     const OpSchema& split = ops().get("SliceChannel");
     const std::pair<std::string_view, AttrValue> attrs[] = {
         {"num_outputs", count}, {"axis", int64_t{0}}, {"squeeze_axis", !is_vector}};

@@ -1,5 +1,5 @@
-// Loops and branches on arrays. The calling thread runs them step by step, and waits for each
-// condition. Inside a hybridized forward, their functions are traced once, into graphs.
+// Loops and branches on arrays. The calling thread runs them step by step and waits for each
+// condition. Inside a hybridized forward, their functions are traced once as graphs.
 #pragma once
 #include <functional>
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace mxlite::autograd {
 
-// A function inside a forward, traced as part of the current trace.
+// A function within a forward, traced as part of the current trace.
 class TracedFunction : public RefCounted {
  public:
   using Function = std::function<std::vector<NDArrayRef>(const std::vector<NDArrayRef>& arguments)>;
@@ -20,10 +20,10 @@ class TracedFunction : public RefCounted {
   // Values of the surrounding forward that the function uses besides its arguments.
   const std::vector<NDArrayRef>& imports() const { return imports_; }
   const std::vector<TensorSpec>& outputs() const { return outputs_; }
-  // Returns whether the function changes this import in place.
+  // Returns whether the function writes to this import in place.
   bool writes_import(size_t i) const { return written_[i] != 0; }
   const std::shared_ptr<const graph::Graph>& graph() const { return body_; }
-  // arrays: the arguments, then the imports' values.
+  // `arrays` are the arguments, then the values of the imports.
   NDArrays operator()(std::span<const NDArrayRef> arguments,
                       std::span<const NDArrayRef> imports) const;
 
@@ -31,7 +31,8 @@ class TracedFunction : public RefCounted {
   std::shared_ptr<const graph::Graph> body_;
   IntrusivePtr<graph::CachedGraph> graph_;
   std::vector<NDArrayRef> imports_;
-  size_t imported_inputs_ = 0;    // the first imports; parameters follow
+  size_t imported_inputs_ = 0;    // number of imports that are inputs; they precede imported
+                                  // parameters
   std::vector<uint8_t> written_;  // by import
   std::vector<TensorSpec> outputs_;
 };
@@ -43,8 +44,10 @@ bool is_true(const NDArrayRef& array);
 // A loop on arrays that have data; runs while `condition` is not zero.
 struct RunningWhile {
   std::function<NDArrayRef(const NDArrays& variables)> condition;
-  std::function<NDArrays(const NDArrays& variables)> body;  // outputs of a step, then the variables
-  std::function<Specs()> output_specs;  // specs of one step; called only if there is none
+  std::function<NDArrays(const NDArrays& variables)> body;  // returns the outputs of a step, then
+                                                            // the new variables
+  std::function<Specs()> output_specs;  // returns the specs of one step's outputs; called only if
+                                        // the loop makes no step
   int64_t max_iterations = 0;
 };
 // Returns the outputs, stacked and padded with zeros to max_iterations, then the variables after

@@ -19,7 +19,8 @@ struct Positions {
 };
 
 Positions& positions() {
-  static auto* const all = new Positions;  // leaked: threads may run backward at exit
+  static auto* const all = new Positions;  // leaked, because threads may run backward while the
+                                           // process ends
   return *all;
 }
 

@@ -1,4 +1,5 @@
-// The order in which backward computes gradients, for code that sends them while backward runs.
+// The order in which backward computes gradients. Code that sends gradients during backward uses
+// it.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -7,15 +8,16 @@
 
 namespace mxlite::autograd {
 
-// Sets whether backward notes the order. Process-wide; off by default. Off also clears the notes.
+// Sets whether backward stores the order, for the whole process; off by default. Switching off
+// deletes the stored order.
 void set_notes_order(bool on);
 bool notes_order();
 
-// Notes that backward has computed these gradients in this order.
+// Stores that backward has computed these gradients in this order.
 void note_gradients(std::span<const NDArrayRef> gradients);
 
-// Returns a number that is higher for gradients that were computed later; 0 if none is noted. Only
-// a hint: an array may get the number of a freed array that had its address.
+// Returns a number that is higher for gradients that were computed later, or 0 if none is stored.
+// Only a hint: an array may get the number of a freed array that had its address.
 uint64_t gradient_position(const NDArray& gradient);
 
 }  // namespace mxlite::autograd

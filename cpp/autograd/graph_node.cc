@@ -53,7 +53,7 @@ class EagerReplay final : public graph::Visitor<NDArrayRef> {
     const Node& n = node(step);
     const NDArrays outputs = call(*n.op(), n.params(), inputs, {.device = device_});
     Arrays all(outputs.begin(), outputs.end());
-    all.resize(n.outputs.size());  // with nulls for hidden ones, which are unused
+    all.resize(n.outputs.size());  // hidden outputs are unused and become null
     return all;
   }
   std::string place(size_t step) const override {
@@ -76,8 +76,8 @@ NDArrayRef copy_of(const NDArrayRef& a) {
   return copy;
 }
 
-// Returns whether a zero gradient of the node's outputs may give nonzero gradients of its inputs.
-// Nodes that run Python code, and checkpoints, may do that.
+// Returns whether gradients of the node's inputs may be nonzero although those of its outputs are
+// zero. This is possible for nodes that run Python code and for checkpoints.
 bool starts_gradient(const TapeNode& node) {
   if (const auto* call = dynamic_cast<const OpNode*>(&node)) return call->op().starts_gradient;
   const auto* block = dynamic_cast<const GraphNode*>(&node);
@@ -179,7 +179,7 @@ GraphNode::GraphNode(const std::string& name, graph::CachedGraph::Ready ready,
   const graph::RecordedGraph& recorded = *ready_.entry->recorded;
   for (const graph::RecordedGraph::Source s : recorded.saved()) {
     const NDArrayRef& from = (s.is_input ? inputs : outputs)[static_cast<size_t>(s.index)];
-    // Saves a handle without the output's link to this node, which would be a cycle.
+    // Saves a handle without the output's link to this node, which would form a reference cycle.
     saved_.push_back(s.is_input ? from : from->detached());
     saved_versions_.push_back(version_of(*from));
   }
@@ -246,7 +246,8 @@ std::vector<NDArrayRef> GraphNode::run_backward(std::span<const NDArrayRef> outp
   std::vector<NDArrayRef> result(needs.size());
   for (size_t i = 0; i < needs.size(); ++i) {
     if (needs[i] && plan->grads[i] >= 0) result[i] = grads[static_cast<size_t>(plan->grads[i])];
-    // Passes zeros on if a loss is before this call: losses start gradients even from zeros.
+    // Passes zeros to earlier calls if a loss is among them, because losses start gradients even
+    // from zeros.
     if (needs[i] && plan->grads[i] == graph::BackwardGraph::kZero &&
         reaches_loss(this->inputs()[i]->node.get()))
       result[i] =
@@ -273,8 +274,8 @@ std::vector<NDArrayRef> GraphNode::replay(std::span<const NDArrayRef> output_gra
     const int32_t id = is_input ? g.inputs[i] : g.parameters[i - g.inputs.size()];
     NDArrayRef array = is_written(g, id) ? copy_of(inputs[i]) : inputs[i]->detached();
     if (needs[i]) {
-      // Uses the history that the array had when it was recorded. Each input gets a variable of its
-      // own, even if one array was passed twice.
+      // Uses the history that the array had when it was recorded. Each input gets a separate
+      // variable, even if one array was passed twice.
       array->set_autograd(this->inputs()[i]);
       const NDArrayRef variable = array->detached();
       record_view(identity, identity.default_params, array, variable);

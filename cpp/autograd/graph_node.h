@@ -12,8 +12,9 @@ NDArrays call(graph::CachedGraph& graph, std::span<const NDArrayRef> inputs,
 // Returns whether a node of the graph changes this input or parameter in place.
 bool is_written(const graph::Graph& g, int32_t node);
 
-// Backward runs a separate executable. With create_graph, it runs the traced operators again one by
-// one, with the same inputs and random numbers, and records and differentiates them on the tape.
+// Backward runs a separate executable. With create_graph, backward instead runs the traced
+// operators again one by one, with the same inputs and random numbers, records them on the tape,
+// and differentiates them.
 class GraphNode final : public TapeNode {
  public:
   GraphNode(const std::string& name, graph::CachedGraph::Ready ready,
@@ -29,7 +30,7 @@ class GraphNode final : public TapeNode {
   std::vector<size_t> gradient_order() const override { return gradient_order_; }
   void release_saved() override;
 
-  // Returns the operators of this call; null once released.
+  // Returns the operators of this call, or null after release_saved.
   const graph::Graph* traced() const {
     return ready_.entry ? &ready_.entry->recorded->traced() : nullptr;
   }
@@ -38,7 +39,7 @@ class GraphNode final : public TapeNode {
   std::vector<NDArrayRef> run_backward(std::span<const NDArrayRef> output_grads,
                                        std::span<const uint8_t> needs,
                                        std::span<const NDArrayRef> into, bool last);
-  // read_values: positions in saved_. See Note [Overwritten values].
+  // `read_values` are positions in saved_. See Note [Overwritten values].
   void check_versions(std::span<const int> read_values) const;
   std::vector<NDArrayRef> replay(std::span<const NDArrayRef> output_grads,
                                  std::span<const uint8_t> needs);
@@ -47,10 +48,10 @@ class GraphNode final : public TapeNode {
   graph::CachedGraph::Ready ready_;
   std::vector<NDArrayRef> inputs_;
   std::vector<NDArrayRef> saved_;             // same order as RecordedGraph::saved()
-  std::vector<uint64_t> saved_versions_;      // versions of their storages when recorded
+  std::vector<uint64_t> saved_versions_;      // versions of their storages at the time of recording
   std::vector<uint64_t> parameter_versions_;  // versions of RecordedGraph::read_parameters()
   RandomState random_;
-  std::vector<size_t> gradient_order_;  // filled if notes_order()
+  std::vector<size_t> gradient_order_;  // empty unless notes_order()
 };
 
 }  // namespace mxlite::autograd

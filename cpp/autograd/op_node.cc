@@ -62,7 +62,7 @@ class EagerGradBuilder final : public GradBuilder {
                                  ParamsRef params) override {
     NDArrays arrays;
     for (ValueRef v : inputs) arrays.push_back(densified(array(v)));
-    // Some rules end with this operator: skips it, so that the gradient stays row-sparse.
+    // Some rules end with this operator. Skips it, so that the gradient stays row-sparse.
     static const OpSchema& to_dense = ops().get("_row_sparse_to_dense");
     if (&op == &to_dense && !mode.recording) {
       const TensorSpec spec =
@@ -109,7 +109,7 @@ OpNode::OpNode(const OpSchema& op, ParamsRef params, bool training,
     // Does not check states that the call itself writes (running statistics).
     if (op.mutates(static_cast<int>(i), training)) saved_inputs_.back().version = kAnyVersion;
   }
-  // Saves handles without the arrays' link to this node, which would be a cycle.
+  // Saves handles without the arrays' link to this node, which would form a reference cycle.
   for (const NDArrayRef& a : outputs) saved_outputs_.push_back(save(a->detached()));
 }
 

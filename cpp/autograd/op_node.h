@@ -1,5 +1,5 @@
-// A recorded operator call. Backward runs the operator's gradient rule, and runs each operator that
-// the rule emits at once; with create_graph, these calls are recorded like any others.
+// A recorded operator call. Backward runs the operator's gradient rule and immediately runs each
+// operator that the rule emits. With create_graph, these calls are recorded like others.
 #pragma once
 #include "cpp/autograd/tape.h"
 
@@ -15,19 +15,19 @@ class OpNode final : public TapeNode {
                                    std::span<const uint8_t> needs) override;
   void release_saved() override;
 
-  // Returns the node whose gradient rule runs on this thread; null if none does.
+  // Returns the node whose gradient rule this thread is running, or null.
   static const OpNode* in_backward();
-  engine::Origin origin;  // the line of the call
+  engine::Origin origin;  // the line of the call in the user's program
 
   const OpSchema& op() const { return op_; }
-  const ParamsRef& params() const { return params_; }  // null once released
+  const ParamsRef& params() const { return params_; }  // null after release_saved
 
  private:
   friend class EagerGradBuilder;
   static constexpr uint64_t kAnyVersion = ~uint64_t{0};
   struct Saved {
     NDArrayRef array;
-    uint64_t version = 0;  // version of its storage when recorded
+    uint64_t version = 0;  // version of its storage at the time of recording
   };
   std::vector<NDArrayRef> zero_gradients(std::span<const uint8_t> needs) const;
   static Saved save(NDArrayRef array);

@@ -39,7 +39,7 @@ void report_overwritten(const std::string& what, const Shape& shape, uint64_t ve
     const std::lock_guard lock(mutex);
     if (warned().contains(key)) return;
   }
-  // Warns without the mutex, because the warning may run Python code. If the warning throws, the
+  // Releases the mutex first, because the warning may run Python code. If the warning throws, the
   // line is not marked and will be reported again.
   warn_python(str(text,
                   ", so gradients are computed from its new value, as in MXNet 1.x. If its "

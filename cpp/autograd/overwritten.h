@@ -1,4 +1,4 @@
-// Writes to operands of recorded calls.
+// Reports writes to operands of recorded calls.
 #pragma once
 #include <string>
 
@@ -12,14 +12,15 @@ namespace mxlite::autograd {
 
 // Shows a warning for a line of the program; may throw. line.file is null if the line is unknown.
 using Warn = void (*)(const std::string& text, engine::Origin line);
-// Must be called once, before the first backward; otherwise no warnings are shown.
+// Sets the function that shows warnings. Must be called once, before the first backward; otherwise
+// no warnings are shown.
 void set_write_warning(Warn warn);
 
-// Warns that a value was overwritten after it was recorded, or throws.
-// what: the value, such as "lhs of elemwise_mul"; version: the current version of its memory.
+// Warns that a value was overwritten after it was recorded, or throws. `what` names the value, such
+// as "lhs of elemwise_mul"; `version` is the current version of its memory.
 void report_overwritten(const std::string& what, const Shape& shape, uint64_t version);
 
-// Reports the array if its version is not `recorded`. describe() returns `what`.
+// Reports the array if its version differs from `recorded`. describe() returns the text for `what`.
 template <class Describe>
 void check_version(const NDArray& a, uint64_t recorded, Describe&& describe) {
   const uint64_t now = version_of(a);

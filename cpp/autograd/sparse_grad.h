@@ -4,14 +4,14 @@
 
 namespace mxlite::autograd {
 
-// Returns the array as a dense one; unchanged if it is dense.
+// Returns the array in dense form, or the array itself if it is dense.
 NDArrayRef densified(const NDArrayRef& array);
 // Adds two gradients. The sum of two row-sparse ones is row-sparse (their rows are concatenated).
 NDArrayRef add_gradients(const NDArrayRef& a, const NDArrayRef& b);
 // Makes an array of zeros in a storage type other than the default.
 NDArrayRef empty_sparse(StorageType stype, const TensorSpec& spec, Device device);
-// Writes or adds a gradient of any storage type to a variable whose gradient is sparse. own: no
-// other handle has the array `value`.
+// Writes or adds a gradient of any storage type to a variable whose gradient is sparse. `own` means
+// that no other handle refers to the array `value`.
 void store_sparse(ArrayInfo& variable, const NDArrayRef& value, bool own);
 
 }  // namespace mxlite::autograd

@@ -12,14 +12,15 @@ namespace {
 
 std::atomic<uint64_t> sequence_counter{1};
 
-// Drops links one after another from a list. If every node destroyed its predecessor in its own
-// destructor, a long chain (a recurrent net over 10,000 steps) would overflow the stack.
+// Drops links iteratively from a list. If every node destroyed its predecessor in its destructor, a
+// long chain (a recurrent net over 10,000 steps) would overflow the stack.
 void drop(std::vector<ArrayInfoRef> links) {
   thread_local std::vector<ArrayInfoRef>* pending = nullptr;
   if (pending) {
     try {
       std::move(links.begin(), links.end(), std::back_inserter(*pending));
-    } catch (const std::bad_alloc&) {  // the rest is dropped when this call ends
+    } catch (const std::bad_alloc&) {  // without memory, the remaining links are dropped when this
+                                       // call ends
     }
     return;
   }
@@ -31,8 +32,8 @@ void drop(std::vector<ArrayInfoRef> links) {
   pending = nullptr;
 }
 
-// Returns the history of an array; null for constants and if backward has freed the history. So a
-// state that is carried from one recording to the next needs no detach, as in 1.x.
+// Returns the history of an array, or null for constants and for arrays whose history backward has
+// freed. So, as in 1.x, a state that is carried from one recording to the next needs no detach.
 ArrayInfo* live_info(const NDArrayRef& a) {
   ArrayInfo* const info = a ? info_of(*a) : nullptr;
   return info && info->node && info->node->released ? nullptr : info;

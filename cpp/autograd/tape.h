@@ -19,13 +19,13 @@ class ArrayInfo final : public AutogradInfo {
   ArrayInfo(NDArrayRef g, GradReq r, StorageType s = StorageType::kDefault, Device d = {})
       : grad(std::move(g)), req(r), stype(s), device(d) {}
 
-  TapeNodeRef node;  // null: a variable
+  TapeNodeRef node;  // null for a variable
   int output = 0;
-  NDArrayRef grad;  // null until backward or the user needs it (gradient_of)
+  NDArrayRef grad;  // null until backward or gradient_of creates it
   GradReq req = GradReq::kNull;
   StorageType stype = StorageType::kDefault;  // storage type of the gradient
-  Device device;                              // where backward puts a variable's gradient
-  bool fresh = false;  // backward has stored a gradient since the last trainer step
+  Device device;                              // device of a variable's gradient
+  bool fresh = false;  // whether backward has stored a gradient since the last trainer step
 };
 using ArrayInfoRef = IntrusivePtr<ArrayInfo>;
 
@@ -40,22 +40,24 @@ class TapeNode : public RefCounted {
   ~TapeNode() override;
 
   virtual const char* name() const = 0;
-  // Returns gradients of the inputs; null if `needs` is 0 or no gradient flows. output_grads: by
-  // output; null if no gradient arrived. Runs ops in the current mode (recording: create_graph).
+  // Returns gradients of the inputs; null if `needs` is 0 or no gradient flows. output_grads has an
+  // element for each output, null if no gradient arrived. Operators run in the current mode (with
+  // create_graph, they are recorded).
   virtual std::vector<NDArrayRef> backward(std::span<const NDArrayRef> output_grads,
                                            std::span<const uint8_t> needs) = 0;
-  // Like backward, but called last for this node: may release saved values (then it sets
-  // `released`). into: by input, an array into which it may write the gradient, or null.
+  // Like backward, but for the last call on this node: may release saved values (then sets
+  // `released`). `into` has, for each input, an array to which the gradient may be written, or
+  // null.
   virtual std::vector<NDArrayRef> last_backward(std::span<const NDArrayRef> output_grads,
                                                 std::span<const uint8_t> needs,
                                                 std::span<const NDArrayRef> into) {
     (void)into;
     return backward(output_grads, needs);
   }
-  // Returns indices of inputs in the order in which backward has computed their gradients; empty if
-  // it computes them all at once. Call after backward.
+  // Returns the inputs in the order in which backward has computed their gradients, or an empty
+  // list if it computes all of them at once. Call after backward.
   virtual std::vector<size_t> gradient_order() const { return {}; }
-  // Frees values saved for backward; a later backward through this node is an error.
+  // Frees values saved for backward. A later backward through this node throws an error.
   virtual void release_saved() = 0;
   // Returns whether this is a checkpoint: backward calls run_again instead of `backward`.
   virtual bool runs_again() const { return false; }
@@ -64,7 +66,7 @@ class TapeNode : public RefCounted {
   // Returns whether backward accepts sparse output gradients; otherwise they are made dense.
   virtual bool takes_sparse() const { return false; }
 
-  // Links inputs (arrays without history count as constants) and outputs.
+  // Links inputs (arrays without history count as constants) and outputs to this node.
   void connect(std::span<const NDArrayRef> node_inputs, std::span<const NDArrayRef> node_outputs);
   void connect(std::vector<ArrayInfoRef> links, std::span<const NDArrayRef> node_outputs);
 
@@ -77,8 +79,9 @@ class TapeNode : public RefCounted {
   bool released = false;
 
  private:
-  uint64_t sequence_;                 // creation order: larger than those of its inputs
-  std::vector<ArrayInfoRef> inputs_;  // null: a constant
+  uint64_t sequence_;                 // creation order: larger than the numbers of the nodes that
+                                      // computed its inputs
+  std::vector<ArrayInfoRef> inputs_;  // null for a constant
   std::vector<TensorSpec> output_specs_;
   Device device_;
 };
@@ -86,11 +89,13 @@ class TapeNode : public RefCounted {
 // Returns whether a call on these inputs would be recorded.
 bool needs_record(std::span<const NDArrayRef> inputs);
 
-// Makes the array a variable. If `grad` is null, `stype` is the gradient's storage type.
+// Makes the array a variable. If `grad` is null, `stype` is the storage type of the gradient that
+// is created later.
 void mark_variable(const NDArrayRef& array, const NDArrayRef& grad, GradReq req,
                    StorageType stype = StorageType::kDefault);
 
-// Returns the gradient array of a variable, which is made (zeros) if needed; null for other arrays.
+// Returns the gradient array of a variable, creating it with zeros if necessary. Returns null for
+// other arrays.
 NDArrayRef gradient_of(const NDArray& array);
 
 struct BackwardOptions {
@@ -102,7 +107,8 @@ struct BackwardOptions {
 // Writes or adds gradients to the gradient arrays of the variables.
 void backward(std::span<const NDArrayRef> heads, std::span<const NDArrayRef> head_grads,
               const BackwardOptions& options);
-// Returns the gradients of heads with respect to `variables` (zeros if unconnected) instead.
+// Returns the gradients of heads with respect to `variables` (zeros if heads do not depend on them)
+// instead of storing them.
 std::vector<NDArrayRef> gradients(std::span<const NDArrayRef> heads,
                                   std::span<const NDArrayRef> head_grads,
                                   std::span<const NDArrayRef> variables,
