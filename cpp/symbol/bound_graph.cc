@@ -142,7 +142,7 @@ BoundGraph::BoundGraph(const NodeOutputs& heads, const BoundArrays& arrays,
       states.push_back(arrays.states.at(state++)->detached());
       continue;
     }
-    // Attaches the gradient to a new handle, so that the user's array does not change.
+    // Attaches the gradient to a new handle, so that the user's array is not modified.
     const NDArrayRef handle = arrays.arguments.at(argument)->detached();
     const NDArrayRef& gradient = arrays.gradients.at(argument);
     const autograd::GradReq request = arrays.requests.at(argument++);
@@ -152,7 +152,7 @@ BoundGraph::BoundGraph(const NodeOutputs& heads, const BoundArrays& arrays,
     (is_weight ? param_names : names).push_back(variable);
     (is_weight ? params : arrays_).push_back(handle);
   }
-  if (arrays_.empty() && !params.empty()) {  // a call of a graph needs an input
+  if (arrays_.empty() && !params.empty()) {  // a call of a graph needs at least one input
     names.push_back(param_names.front());
     arrays_.push_back(params.front());
     param_names.erase(param_names.begin());
@@ -230,7 +230,7 @@ Arrays head_gradients(const NodeOutputs& heads, const Arrays& outputs, const Arr
   for (size_t i = 0; i < outputs.size(); ++i) {
     const NDArrayRef& output = outputs[i];
     const Call& call = *heads[i].node->call;
-    // A loss ignores the gradient of its output, so that gradient may have any shape.
+    // A loss ignores the gradient of its output, so this gradient may have any shape.
     const bool ignored = call.op && !call.host() && call.op->symbol.constant_output;
     NDArrayRef grad;
     if (i >= given.size() || (given[i] && ignored && given[i]->shape() != output->shape())) {
@@ -248,7 +248,8 @@ Arrays head_gradients(const NodeOutputs& heads, const Arrays& outputs, const Arr
 
 void BoundGraph::backward(const Arrays& head_grads, bool training) {
   const Arrays grads = head_gradients(heads_, outputs_, head_grads);
-  // Frees the saved values, because a second backward is rare; prepare_backward handles it.
+  // Frees the saved values, because a second backward is rare; prepare_backward then runs forward
+  // again.
   spent_ = on_graph_;
   autograd::backward(outputs_, grads, {.retain_graph = !on_graph_, .training = training});
 }

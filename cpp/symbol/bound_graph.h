@@ -16,13 +16,13 @@ namespace mxlite::symbol {
 // A symbol as a function of its variables, whose arrays are passed in the order of `names`.
 class SymbolFunction {
  public:
-  // `calls` replace the calls of nodes. Without it, nodes whose shapes depend on their users (such
-  // as begin_state) get shapes that are inferred from the arrays.
+  // `calls` replace the calls of nodes. Without `calls`, nodes whose shapes depend on their users
+  // (such as begin_state) get shapes that are inferred from the arrays.
   SymbolFunction(NodeOutputs heads, std::vector<std::string> names, std::optional<Calls> calls);
 
   const std::vector<std::string>& names() const { return names_; }
   // Adds the symbol's calls to the running trace. Loops, branches and operators written in Python
-  // are called and traced.
+  // are also called and traced.
   Arrays trace(const Arrays& arrays) const;
   // Runs node by node, on arrays of any storage type.
   Arrays run(const Arrays& arrays, const NodeRun& run_node) const;
@@ -43,20 +43,20 @@ class SymbolFunction {
 // Arrays in the order of the symbol's arguments, and of its auxiliary states.
 struct BoundArrays {
   Arrays arguments;
-  Arrays gradients;  // by argument; null: no gradient is computed
+  Arrays gradients;  // by argument; null if no gradient is computed
   std::vector<autograd::GradReq> requests;
   Arrays states;
 };
 // Returns the arrays of `given` (by name), zeros of inferred shapes for the other variables and,
-// unless `request` is kNull, zeros for all gradients. `shapes`: shapes of variables that are not in
-// `given`. Throws a value error if a shape stays unknown.
+// unless `request` is kNull, zeros for all gradients. `shapes` has shapes of variables that are not
+// in `given`. Throws a value error if a shape cannot be inferred.
 BoundArrays bound_arrays(const NodeOutputs& heads, const std::map<std::string, NDArrayRef>& given,
                          const Inference::Shapes& shapes, Device device = {},
                          autograd::GradReq request = autograd::GradReq::kNull);
 
-// Returns the head gradients of a backward pass, with the outputs' dtypes and on their devices.
-// given: by output; null means ones. If it is shorter than the outputs, the others get zeros; if it
-// is empty, all get ones.
+// Returns the head gradients of a backward pass, with the outputs' dtypes and devices. `given` has
+// an element for each output; null means ones. If it is shorter, the remaining outputs get zeros;
+// if it is empty, all get ones.
 Arrays head_gradients(const NodeOutputs& heads, const Arrays& outputs, const Arrays& given);
 
 class BoundGraph {
@@ -70,18 +70,21 @@ class BoundGraph {
 
   // Returns the outputs. `record`: saves values for backward.
   const Arrays& forward(bool training, bool record, engine::Origin origin = {});
-  // Runs forward in this mode if the last forward was not recorded. Runs it again, with the same
-  // random numbers, if an earlier backward has freed the saved values. Returns whether it ran.
+  // Runs forward in this mode if the last forward was not recorded. If an earlier backward has
+  // freed the saved values, runs forward again with the same random numbers. Returns whether
+  // forward ran.
   bool prepare_backward(bool training, engine::Origin origin = {});
-  // Writes or adds gradients to their arrays, as requested. head_grads: see head_gradients.
+  // Writes or adds gradients to their arrays, according to their grad_req. For `head_grads` see
+  // head_gradients.
   void backward(const Arrays& head_grads, bool training);
 
   const Arrays& outputs() const { return outputs_; }
-  // Returns the variables' arrays by name: handles with gradients, on the memory of the given ones.
+  // Returns handles with gradients for all variables by name. They share the memory of the given
+  // arrays.
   std::map<std::string, NDArrayRef> values() const;
-  // Call if the outputs were computed without forward(): makes the next backward run it.
+  // Makes the next backward run forward first. Call if the outputs were computed without forward().
   void forget_forward() { recorded_ = false; }
-  // Counts compilations together with `other`, which is the same network for other shapes.
+  // Makes both share a count of compilations, because `other` is the same network for other shapes.
   void count_with(const BoundGraph& other);
   size_t num_signatures() const { return graph_ ? graph_->num_entries() : 0; }
 
@@ -90,14 +93,15 @@ class BoundGraph {
 
   const NodeOutputs heads_;
   std::shared_ptr<const SymbolFunction> function_;
-  Arrays arrays_;  // in the order of the function's variables; inputs of the graph are first
+  Arrays arrays_;  // in the order of the function's variables; the graph's inputs precede its
+                   // parameters
   size_t num_inputs_ = 0, num_states_ = 0;
   NodeRun run_node_;
-  IntrusivePtr<graph::CachedGraph> graph_;  // null: runs node by node
+  IntrusivePtr<graph::CachedGraph> graph_;  // null if the symbol runs node by node
   Arrays outputs_;
-  AllRandomStates random_;  // before the last recorded forward
+  AllRandomStates random_;  // random states before the last recorded forward
   bool training_ = false, recorded_ = false, on_graph_ = false;
-  bool spent_ = false;  // backward has freed the values that the last forward saved
+  bool spent_ = false;  // whether backward has freed the values that the last forward saved
 };
 
 }  // namespace mxlite::symbol

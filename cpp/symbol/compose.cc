@@ -31,8 +31,8 @@ int given_count(const Attributes& attrs, const std::string& key) {
   return count;
 }
 
-// Returns the names of a call's inputs, which depend on its parameters: `no_bias` removes bias and
-// the ends of its range, `use_length` adds length.
+// Returns the names of a call's inputs, which depend on its parameters: `no_bias` removes the bias
+// and range ends of the bias, `use_length` adds `length`.
 std::vector<std::string> fixed_labels(const OpSchema& op, const Call& call, const Given& given) {
   const std::vector<AttrValue> values = op.params_values(call.params.get());
   const auto is_on = [&](const std::string& param, bool otherwise) {
@@ -146,7 +146,7 @@ NodeRef compose(Given given, graph::NodeName name) {
 
   std::map<int, NodeOutput> taken = place(op, labels, given.inputs);
   if (!taken.empty() && taken.rbegin()->first >= static_cast<int>(labels.size())) {
-    // Renumbers the inputs, because their positions still count inputs that the call does not have.
+    // Renumbers the inputs, because their positions count inputs that the call does not have.
     MX_CHECK_KIND(taken.size() <= labels.size(), ErrorKind::kType, given.alias, "() takes ",
                   labels.size(), " inputs with these parameters, ", taken.size(), " given");
     std::map<int, NodeOutput> closed;

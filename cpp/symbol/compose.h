@@ -9,19 +9,20 @@ namespace mxlite::symbol {
 
 // Arguments of an operator call. `attrs` includes attributes of inputs (weight_lr_mult).
 struct Given {
-  std::string alias;  // name by which the operator was called
+  std::string alias;  // name with which the caller called the operator
   std::map<int, NodeOutput> inputs;
   Attributes attrs;
 };
 
-// Returns a call of an operator without a name. Parses the parameters among `attrs`; throws if a
-// text is not a value of its parameter.
+// Returns a call of an operator without a name. Parses the parameters among `attrs`. Throws if a
+// text is not valid for its parameter.
 Call make_call(const std::string& file_op, Attributes attrs);
 
 // Returns the attribute that holds the number of inputs of a variadic operator (num_args).
 std::string count_attribute(const OpSchema& op, const std::string& file_op);
 
-// Returns the names of the inputs of a variadic operator; empty if they are arg0, arg1, ...
+// Returns the names of the inputs of a variadic operator, or an empty list if they are arg0, arg1,
+// ...
 std::vector<std::string> named_inputs(const OpSchema& op, const std::string& file_op,
                                       const Attributes& attrs);
 

@@ -9,7 +9,7 @@
 namespace mxlite::symbol {
 namespace {
 
-// Returns specs as Python writes them: ((2, 3), 'float32'), or (None, 'float32').
+// Returns specs in Python syntax: ((2, 3), 'float32'), or (None, 'float32').
 std::string shown(const Specs& specs) {
   std::string text;
   for (const TensorSpec& spec : specs) {

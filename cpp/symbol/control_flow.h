@@ -30,7 +30,7 @@ class ControlFlow : public graph::HostOp {
 
  protected:
   // `inner` converts the spec of an operator's input to the spec that subgraphs see; `outer`
-  // converts a shape back. Its last argument is the input's shape as far as it is known.
+  // converts a shape back, and its last argument is the known part of the input's shape.
   virtual TensorSpec inner(int, const TensorSpec& spec) const { return spec; }
   virtual Shape outer(int, const Shape& shape, const Shape&) const { return shape; }
   // Returns the specs of a subgraph's outputs.
@@ -91,15 +91,16 @@ class Branch final : public ControlFlow {
   const Subgraph& otherwise() const { return graphs()[1]; }
 };
 
-// Returns the operator of a call; null unless it is one of these.
+// Returns the operator of a call, or null if it is not a control-flow operator.
 const ControlFlow* control_flow(const Call& call);
 
-// Collects the inputs of a new node: as in 1.x, each value once, in the order of first use.
+// Collects the inputs of a new node. As in 1.x, each value becomes one input, in the order of first
+// use.
 class NodeInputs {
  public:
   // Returns the index of the input for a value of the surrounding graph.
   int import(const NodeOutput& entry) { return place({entry.node.get(), entry.output}, entry); }
-  // The same for a loop variable or a predicate, which always has a separate input.
+  // Like import, but for a loop variable or a predicate, which always gets a separate input.
   int variable(int number, const NodeOutput& entry) { return place({nullptr, number}, entry); }
 
   Subgraph give(CutSubgraph graph, const NodeOutputs& variables) {
@@ -129,7 +130,7 @@ class NodeInputs {
   std::map<std::pair<const Node*, int>, int> places_;
 };
 
-// A call of one of these operators, without name and attributes, and the inputs of its node.
+// A call of a control-flow operator, without name and attributes, and the inputs of its node.
 struct ControlFlowCall {
   Call call;
   NodeOutputs inputs;

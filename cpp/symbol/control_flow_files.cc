@@ -21,7 +21,7 @@ std::string text_of(const std::vector<int>& numbers) {
   return str("[", text, "]");
 }
 
-// Returns the positions of the variables begin to end - 1 in the order of files; -1: unused.
+// Returns the positions in the file of the variables begin to end - 1; -1 if unused.
 std::string positions_in(const std::vector<int>& order, size_t begin, size_t end) {
   std::vector<int> positions;
   for (size_t i = begin; i < end; ++i) {
@@ -78,7 +78,8 @@ ControlFlow::Saved saved_form(const Node& node) {
   ControlFlow::Saved saved = flow->saved(node.inputs);
   saved.attrs["num_args"] = std::to_string(saved.graphs.size() + node.inputs.size());
   saved.attrs["num_outputs"] = std::to_string(node.num_outputs());
-  saved.attrs.insert(node.call->attrs.begin(), node.call->attrs.end());  // replaces none
+  // Keeps the attributes that saved already has
+  saved.attrs.insert(node.call->attrs.begin(), node.call->attrs.end());
   return saved;
 }
 
@@ -178,8 +179,8 @@ ControlFlowCall load_foreach(const Attributes& attrs, const NodeOutputs& inputs,
                  inputs);
 }
 
-// Makes a subgraph of a while loop. `own`: by variable, the operator's input. `loop`: by variable,
-// the index of its loop variable, or -1. `places`: by loop variable, the operator's input.
+// Makes a subgraph of a while loop. `own` has the operator's input for each variable, `loop` the
+// index of its loop variable or -1, and `places` the operator's input for each loop variable.
 Subgraph loop_graph(LoadedGraph& part, const std::vector<int>& own, const std::vector<int>& loop,
                     const std::vector<int>& places) {
   Subgraph graph{std::move(part.heads), {}, places};
@@ -216,7 +217,8 @@ ControlFlowCall load_while(const Attributes& attrs, const NodeOutputs& inputs,
     MX_CHECK(graphs[i].variables.size() >= own, "a subgraph has ", graphs[i].variables.size(),
              " variables for ", own);
   }
-  // If the body does not use a loop variable, files have no position: uses the variable's index.
+  // If the body does not use a loop variable, the file has no position for it; the variable's index
+  // is used instead.
   std::vector<int> places;
   std::vector<int> loop_of_body(of_body.size(), -1), loop_of_condition(of_condition.size(), -1);
   for (size_t i = 0; i < count; ++i) {

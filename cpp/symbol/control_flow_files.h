@@ -19,13 +19,14 @@ struct LoadedGraph {
 // Returns whether nodes of the operator have subgraphs.
 bool is_control_flow(const std::string& op);
 
-// Makes the call of a node in a file. Attributes that do not describe the call stay in it. Throws a
-// FileError that begins with `label` if the attributes do not fit the subgraphs.
+// Makes the call of a node in a file. Attributes that do not describe the call stay attributes.
+// Throws a FileError that begins with `label` if the attributes do not match the subgraphs.
 ControlFlowCall load_control_flow(const std::string& op, const Attributes& attrs,
                                   const NodeOutputs& inputs, std::vector<LoadedGraph> graphs,
                                   const std::string& label);
 
-// Returns a node's attributes and subgraphs for a file; other nodes have only their attributes.
+// Returns a node's attributes and subgraphs in the form used in files; nodes without subgraphs have
+// only attributes.
 ControlFlow::Saved saved_form(const Node& node);
 
 }  // namespace mxlite::symbol

@@ -8,8 +8,8 @@
 
 namespace mxlite::symbol {
 
-inline constexpr size_t kMaxNodes = 1'000'000;  // in a file, including subgraphs
-inline constexpr int kMaxDepth = 16;            // levels of nested subgraphs
+inline constexpr size_t kMaxNodes = 1'000'000;  // limit for one file, including subgraphs
+inline constexpr int kMaxDepth = 16;            // limit for nested subgraphs
 
 // Makes the call of an operator in a file. The operator may be missing in ops().
 using MakeCall = std::function<Call(const std::string& op, const Attributes& attrs)>;
@@ -20,7 +20,7 @@ struct FileHooks {
   bool np_shape = false;  // unknown extents are -1
 };
 
-// Returns the same text, character by character, as 1.9.1 writes for the same graph.
+// Returns the text that 1.9.1 writes for the same graph, character by character.
 std::string to_json(const NodeOutputs& heads, bool remove_amp_cast, bool np_shape);
 
 // Returns the outputs of a graph that any MXNet 1.x has written; `source` names the file in errors.

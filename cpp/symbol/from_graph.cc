@@ -28,13 +28,14 @@ Attributes texts_of(const OpSchema& op, const ParamsRef& params) {
   return attrs;
 }
 
-// Returns the form of a host operator; nullopt for other operators and for calls of symbols.
+// Returns the form of a host operator. Returns nullopt for other operators and for calls that come
+// from symbols.
 std::optional<graph::HostOpForm> form_of(const Call& call) {
   const graph::HostOp* host = call.file_op.empty() ? call.host() : nullptr;
   return host ? host->form() : std::nullopt;
 }
 
-// Makes a subgraph of a host operator with these inputs.
+// Makes a subgraph of a host operator that has these inputs.
 Subgraph subgraph_of(const graph::HostOpForm::CalledGraph& part, const NodeOutputs& inputs,
                      std::string name, const MakeCall& make_call) {
   graph::Graph body = *part.graph;
@@ -54,14 +55,14 @@ Subgraph subgraph_of(const graph::HostOpForm::CalledGraph& part, const NodeOutpu
 }
 
 // Makes the call of a loop or a branch of a forward. As in 1.x, each value that its graphs import
-// is one input of the node.
+// becomes one input of the node.
 ControlFlowCall control_flow_of_form(const std::string& op, const graph::HostOpForm& form,
                                      const NodeOutputs& inputs, const std::string& name,
                                      const MakeCall& make_call) {
   const bool is_branch = form.num_variables == 0;
   const size_t first = is_branch ? 1 : static_cast<size_t>(form.num_variables);
   NodeInputs given;
-  std::vector<int> places;  // by input of the operator: input of the node
+  std::vector<int> places;  // by input of the operator: the input of the node
   for (size_t i = 0; i < inputs.size(); ++i)
     places.push_back(i < first ? given.variable(static_cast<int>(i), inputs[i])
                                : given.import(inputs[i]));
@@ -137,7 +138,7 @@ std::string TraceNames::operator()(const graph::Graph& graph, const graph::Node&
   else if (text.ends_with("_" + op))
     text.resize(text.size() - op.size() - 1);
   else
-    return unique(text);  // a name that the user gave
+    return unique(text);  // the user has given this name
   const bool is_host = node.call->host() != nullptr;
   const std::string kind = hint(is_host ? op.substr(op.find_first_not_of('_')) : file_name(op));
   const std::string base = text.empty() ? kind : str(text, '_', kind);
@@ -147,7 +148,7 @@ std::string TraceNames::operator()(const graph::Graph& graph, const graph::Node&
 NodeOutputs from_graph(const graph::Graph& graph, std::span<const NodeOutput> leaves,
                        const NodeName& name, const MakeCall& make_call) {
   MX_ASSERT(leaves.size() == graph.inputs.size() + graph.parameters.size());
-  std::vector<NodeOutput> found(graph.nodes.size());  // by node; an operator's is its output 0
+  std::vector<NodeOutput> found(graph.nodes.size());  // by node; for an operator, its output 0
   for (size_t i = 0; i < leaves.size(); ++i) {
     const size_t inputs = graph.inputs.size();
     found[static_cast<size_t>(i < inputs ? graph.inputs[i] : graph.parameters[i - inputs])] =

@@ -17,13 +17,13 @@ namespace mxlite::symbol {
 // error that names the operator and the user's line.
 NodeRef node_of_run(const CallRef& call, NodeOutputs inputs, std::string name);
 
-// Returns the names that nodes of a traced graph get in a symbol: dense0_fullyconnected0, with a
-// count for each block.
+// Names of the nodes of a traced graph in a symbol: dense0_fullyconnected0, with a count for each
+// block.
 class TraceNames {
  public:
   explicit TraceNames(std::set<std::string> taken) : taken_(std::move(taken)) {}
   std::string operator()(const graph::Graph& graph, const graph::Node& node);
-  std::string unique(const std::string& name);  // adds a number if the name is taken
+  std::string unique(const std::string& name);  // appends a number if the name is taken
 
  private:
   std::set<std::string> taken_;
@@ -31,18 +31,18 @@ class TraceNames {
 };
 
 using NodeName = std::function<std::string(const graph::Graph&, const graph::Node&)>;
-// Returns the outputs of a traced graph as a symbol. leaves: those for the graph's inputs, then its
+// Returns the outputs of a traced graph as a symbol. `leaves` replace the graph's inputs, then its
 // parameters; constants become variables. `make_call` makes the calls of operators written in
 // Python. Throws like node_of_run if symbols do not support an operator.
 NodeOutputs from_graph(const graph::Graph& graph, std::span<const NodeOutput> leaves,
                        const NodeName& name, const MakeCall& make_call);
-// Returns the outputs of the graph of a symbol, with the same names and new variables.
+// Returns the outputs of a graph made from a symbol, with the same names and new variables.
 NodeOutputs from_graph(const graph::Graph& graph);
 
 // Returns a copy of a symbol in which `leaf(variable)` replaces each variable.
 NodeOutputs with_leaves(const NodeOutputs& heads,
                         const std::function<NodeOutput(const NodeRef&)>& leaf);
-// Returns a copy in which variables with an entry in `replaced` (by name) are replaced by it.
+// Returns a copy in which entries of `replaced` replace the variables of the same name.
 NodeOutputs substituted(const NodeOutputs& heads,
                         const std::map<std::string, NodeOutput>& replaced);
 

@@ -96,7 +96,7 @@ CallRef with_shape(const Call& call, const Shape& shape) {
     MX_CHECK_SHAPE(shape[0] % repeat == 0, call.name.text,
                    ": the number of values must be a multiple of repeat ", repeat, ", got ",
                    shape[0], " from the users of the result");
-    // `stop` is half a step before the next value, so that rounding cannot change the count.
+    // `stop` lies half a step before the next value, so that rounding cannot change the count.
     const double steps = static_cast<double>(shape[0] / repeat) - 0.5;
     found = attr_to_double(value("start")) + steps * attr_to_double(value("step"));
   }
@@ -343,7 +343,7 @@ bool Inference::refine(const InferredCall& step) {
   else
     refine_all_alike(nullptr, shapes);
   if (!shapes.changed()) return false;
-  bool changed = false;  // merge decides: an array may be several inputs
+  bool changed = false;  // merge decides, because an array may be several inputs
   for (size_t i = 0; i < in.size(); ++i) changed |= merge(step.in[i], in[i]);
   for (size_t i = 0; i < out.size(); ++i) changed |= merge(step.out + i, out[i]);
   return changed;

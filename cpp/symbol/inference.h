@@ -12,30 +12,31 @@
 
 namespace mxlite::symbol {
 
-// Notation of unknown extents: 0 (and () for an unknown number of axes) or, with NumPy shapes, -1
-// (and None).
+// Notation of unknown dimensions: 0 (and () for an unknown number of axes) or, with NumPy shapes,
+// -1 (and None).
 enum class UnknownExtent : int8_t { kZero = 0, kNegative = -1 };
 
-// Parses "(2, 0)" or "None"; unknown extents become -1. Throws a value error that names `who`.
+// Parses "(2, 0)" or "None"; unknown dimensions become -1. Throws a value error that begins with
+// `who`.
 Shape parse_shape(const std::string& text, UnknownExtent unknown, const std::string& who);
 // Returns the shape with -1 for unknown extents.
 Shape known_shape(const Shape& given, UnknownExtent unknown);
 
-// Returns how the calling thread writes unknown extents: as 0, unless a higher layer has set a
-// function that tells.
+// Returns how the calling thread writes unknown dimensions. The default is 0; a higher layer may
+// set a function.
 UnknownExtent unknown_extent();
 void set_unknown_extent(UnknownExtent (*of_thread)());
 
 class Inference {
  public:
-  // Facts about a variable; they take precedence over the variable's attributes.
+  // Known properties of a variable; they take precedence over the variable's attributes.
   struct Known {
     std::optional<Shape> shape;
     KnownType type;
   };
   Inference(const NodeOutputs& heads, const std::function<Known(const Node&)>& known,
             UnknownExtent unknown);
-  // The same facts by the variables' names.
+  // Known properties by the variables' names.
   using Shapes = std::map<std::string, Shape>;
   using Types = std::map<std::string, DType>;
   Inference(const NodeOutputs& heads, const Shapes& shapes, const Types& types,
@@ -51,8 +52,8 @@ class Inference {
   bool casts_precision() const;
   const Shape& shape(const Node& node, int output) const { return shapes_[slot(node, output)]; }
   KnownType type(const Node& node, int output) const { return types_[slot(node, output)]; }
-  // Returns, by node, calls with inferred shapes for calls whose users determine the shape. Throws
-  // a shape error if a shape is unknown.
+  // Returns, by node, calls with inferred shapes that replace calls whose users determine the
+  // shape. Throws a shape error if a shape is unknown.
   Calls completed_calls() const;
 
  private:
@@ -61,7 +62,7 @@ class Inference {
     const SymbolRules* traits;
     int32_t node;
     std::vector<graph::Route::Slot> in;
-    size_t out;  // the first slot
+    size_t out;  // slot of the first output
     size_t outputs;
     bool done = false;
   };
@@ -73,7 +74,7 @@ class Inference {
   bool refine(const InferredCall& step);
   bool infer_known(const InferredCall& step);
   bool infer_partly(const InferredCall& step);
-  // Sets the operator's default shape for arrays of undetermined shape.
+  // Sets the operators' default shapes for arrays whose shape is not determined otherwise.
   bool take_default_shapes();
   bool merge(size_t slot, const Shape& shape);
   bool is_known(const std::vector<graph::Route::Slot>& slots) const;
@@ -85,7 +86,7 @@ class Inference {
   graph::ValueSlots slots_;
   UnknownExtent unknown_;
   std::vector<InferredCall> steps_;  // calls, in topological order
-  std::vector<size_t> variables_;    // slots
+  std::vector<size_t> variables_;    // slots of the variables
   std::vector<Shape> shapes_;        // by slot
   std::vector<KnownType> types_;
 };
@@ -93,8 +94,8 @@ class Inference {
 // Returns whether the call makes an array whose shape its users determine.
 bool shape_from_users(const Call& call, UnknownExtent unknown);
 
-// Throws a shape error if the variable is an input of a graph that was traced with fixed shapes,
-// and has another shape now, because the graph is wrong for other shapes.
+// Throws a shape error if the variable is an input of a graph that was traced with fixed shapes and
+// its shape has changed, because the graph would compute wrong results.
 void check_traced_shape(const Call& variable, const Shape& given);
 
 }  // namespace mxlite::symbol

@@ -17,8 +17,8 @@ graph::ValueId add_call(graph::Graph& graph, CallRef call, std::vector<graph::Va
 struct Listing {
   explicit Listing(const NodeOutputs& heads, const Calls& replaced = {});
 
-  // Nodes are in 1.x's order and share the calls of the symbol's nodes. Variables are inputs. Nodes
-  // have only visible outputs; shapes are unknown.
+  // Contains the nodes in 1.x's order; nodes share the calls of the symbol's nodes. Variables are
+  // inputs. Nodes have only visible outputs, and shapes are unknown.
   graph::Graph graph;
   std::vector<NodeRef> nodes;  // by position
   std::unordered_map<const Node*, int32_t> positions;

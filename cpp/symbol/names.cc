@@ -9,7 +9,7 @@
 namespace mxlite::symbol {
 namespace {
 
-// Engine's operator for each name in files that is not the name of an operator.
+// The engine's operator for each name in files that the engine does not have.
 const std::map<std::string, std::string, std::less<>>& engine_names() {
   static const auto* const made = [] {
     auto* names = new std::map<std::string, std::string, std::less<>>;

@@ -7,20 +7,22 @@
 
 namespace mxlite::symbol {
 
-// Attributes of 1.x that users write without underscores and symbols store with them.
+// Attributes of 1.x that users write without underscores and symbols store with underscores.
 inline constexpr std::array<std::string_view, 5> kHiddenKeys = {"ctx_group", "lr_mult", "wd_mult",
                                                                 "force_mirroring", "mirror_stage"};
-// Attribute with a variable's shape in a trace with fixed shapes, such as (0, 3); 0: any extent.
+// Attribute with a variable's shape in a trace with fixed shapes, such as (0, 3), where 0 means any
+// size.
 inline constexpr const char* kTracedShape = "__traced_shape__";
 bool is_hidden_key(std::string_view key);
-std::string hidden_key(std::string_view key);  // __lr_mult__ for lr_mult, other keys as they are
+std::string hidden_key(std::string_view key);  // returns __lr_mult__ for lr_mult, and other keys
+                                               // unchanged
 // An operator's attribute that applies to an input: weight_lr_mult is __lr_mult__ of weight.
 struct InputAttribute {
   std::string input, key;
 };
 std::optional<InputAttribute> input_attribute(std::string_view key);
 
-// Returns the name in ops() of an operator in a 1.x file.
+// Returns the engine's name of an operator in a 1.x file.
 std::string engine_name(std::string_view op);
 // Returns the name in 1.9.1 files of an operator that is called by an alias.
 std::string file_name(std::string_view alias);

@@ -27,7 +27,7 @@ struct NodeOutput {
 using NodeOutputs = std::vector<NodeOutput>;
 
 struct Node {
-  CallRef call;  // a variable has a call without an operator
+  CallRef call;  // for a variable, a call without an operator
   NodeOutputs inputs;
 
   Node() = default;
@@ -36,9 +36,9 @@ struct Node {
 
   bool is_variable() const { return !call->op; }
   const std::string& name() const { return call->name.text; }
-  const std::string& op() const { return call->file_op; }  // as files name it
+  const std::string& op() const { return call->file_op; }  // the operator's name in files
   int num_inputs() const { return static_cast<int>(inputs.size()); }
-  int num_outputs() const;  // visible ones
+  int num_outputs() const;  // number of visible outputs
   std::string output_name(int index) const;
   std::vector<int> states() const;  // inputs that are auxiliary states
   // Replaces the call by a copy that `change` modifies, because other nodes may share the call.
@@ -50,21 +50,21 @@ struct Node {
 NodeRef make_variable(std::string name, Attributes attrs = {});
 NodeRef make_node(CallRef call, NodeOutputs inputs);
 
-// Returns all nodes that heads need in 1.x's order: inputs before their users.
+// Returns all nodes on which heads depend, in 1.x's order: inputs before their users.
 std::vector<NodeRef> topological_order(const NodeOutputs& heads);
 
 // The variables of a graph in topological order: arguments and auxiliary states.
 struct Variables {
   std::vector<NodeRef> all;
-  std::vector<bool> is_state;  // parallel to `all`: an operator writes it
+  std::vector<bool> is_state;  // parallel to `all`: whether an operator writes the variable
 };
 Variables variables_of(const std::vector<NodeRef>& order);
 
 // Returns the names of variables that operators use only as weights or auxiliary states.
 std::vector<std::string> weight_names(const NodeOutputs& heads);
 
-// Returns, in topological order, variables in which operators look up rows, and whether the
-// operator has a row-sparse gradient.
+// Returns, in topological order, variables that operators use as lookup tables, and whether the
+// operator's gradient is row-sparse.
 std::vector<std::pair<std::string, bool>> looked_up(const NodeOutputs& heads);
 
 }  // namespace mxlite::symbol

@@ -1,5 +1,5 @@
-// Reads -symbol.json files of any MXNet 1.x: checks the whole graph, updates old files to the
-// present form, and then makes the nodes.
+// Reads -symbol.json files of any MXNet 1.x: checks the whole graph, converts old files to the
+// current form, and then makes the nodes.
 #include <algorithm>
 
 #include "cpp/base/json.h"
@@ -20,7 +20,7 @@ template <class... Args>
   throw FileError(str(args...));
 }
 
-// Returns a member of an object; null if there is none or it is JSON's null.
+// Returns a member of an object, or null if it is missing or JSON's null.
 const Json* member(const Json* value, const char* name) {
   if (!value || !value->is_object()) return nullptr;
   const auto found = value->find(name);
@@ -39,7 +39,7 @@ std::string shown(const Json* value) {
   }
   size_t longest = 80;
   if (text.size() <= longest) return text;
-  while ((text[longest] & 0xC0) == 0x80) --longest;  // does not cut a UTF-8 character
+  while ((text[longest] & 0xC0) == 0x80) --longest;  // avoids cutting within a UTF-8 character
   return text.substr(0, longest) + " ...";
 }
 
@@ -187,7 +187,8 @@ int64_t version_of(const Json* attrs) {
 Item read_item(const Json& node) {
   Item item{text_of(node.at("op")), text_of(node.at("name")), {}, {}, member(&node, "subgraphs")};
   if (item.op != "null" && schema_of(item.op)) item.op = file_name(item.op);
-  // Up to 0.8, files had parameters in `param` and attributes in `attr`; 0.9 to 0.11, both in attr.
+  // Up to 0.8, files had parameters in `param` and attributes in `attr`; from 0.9 to 0.11, both
+  // were in `attr`.
   for (const char* key : {"param", "attr", "attrs"})
     if (const Json* attrs = member(&node, key))
       for (const auto& [name, value] : attrs->get_ref<const Json::object_t&>())
@@ -217,7 +218,7 @@ void hide_attributes(Item& item, std::vector<Item>& nodes) {
   }
 }
 
-// Adds the auxiliary variables that files before 0.9 left out: bn0_moving_mean.
+// Adds the auxiliary variables that files before 0.9 omit: bn0_moving_mean.
 void add_missing_variables(File& file) {
   std::vector<Item> result;
   std::vector<size_t> moved;
@@ -245,7 +246,7 @@ void add_missing_variables(File& file) {
   file.nodes = std::move(result);
 }
 
-// Writes unknown extents of a variable's shape as -1, like NumPy shapes.
+// Writes unknown dimensions of a variable's shape as -1, like NumPy shapes.
 void write_unknown_as_negative(Attributes& attrs, const std::string& name) {
   const auto found = attrs.find("__shape__");
   if (found == attrs.end()) return;
@@ -279,7 +280,7 @@ void check_output(const Node& node, int output, const std::string& label) {
             node.is_variable() ? "a variable" : node.op(), "), which has ", node.num_outputs());
 }
 
-// Checks that there are as many inputs as the operator needs with these parameters.
+// Checks that the number of inputs is what the operator needs with these parameters.
 void check_arity(const Call& call, size_t given, const std::string& label) {
   const int wanted = call.num_inputs();
   if (static_cast<int>(given) == wanted || (wanted < 0 && given > 0)) return;
@@ -345,7 +346,7 @@ class Builder {
   }
 
   const FileHooks& hooks_;
-  const Json* attrs_;  // those of the whole file, because subgraphs have no version
+  const Json* attrs_;  // attributes of the whole file, because subgraphs have no version
 };
 
 }  // namespace

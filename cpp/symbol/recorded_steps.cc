@@ -29,7 +29,7 @@ NDArrayRef no_gradient(const ArrayInfo& info, const NDArray& leaf) {
   return autograd::empty_sparse(info.stype, leaf.spec(), leaf.device());
 }
 
-// Returns the sum of the gradients that are not null; null if all are null.
+// Returns the sum of the gradients that are not null, or null if all are null.
 NDArrayRef sum(std::span<const NDArrayRef> gradients) {
   NDArrayRef total;
   for (const NDArrayRef& gradient : gradients)
@@ -44,7 +44,7 @@ class RecordedSteps::Forward final : public graph::Visitor<NDArrayRef> {
   Forward(RecordedSteps& owner, const Run& run, const Watch& watch)
       : owner_(owner), run_(run), watch_(watch) {}
 
-  // Gives the node a tape of its own: passes new variables as its inputs.
+  // Gives the node a separate tape by passing new variables as its inputs.
   void before(size_t step, Arrays& inputs) override {
     const std::vector<int> written = owner_.listing_.nodes[index(step)]->states();
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -53,7 +53,7 @@ class RecordedSteps::Forward final : public graph::Visitor<NDArrayRef> {
       const bool is_asked = info && !info->node && info->req != GradReq::kNull;
       const bool is_leaf = !info || !info->node;
       const bool is_written = std::ranges::find(written, static_cast<int>(i)) != written.end();
-      // Sparse data have gradients only if the user requests them.
+      // Sparse data get gradients only if the user requests them.
       if (!is_written && is_floating(array->dtype()) &&
           (is_asked || !is_leaf || !array->is_sparse()))
         autograd::mark_variable(array, nullptr, GradReq::kWrite,
@@ -108,7 +108,7 @@ class RecordedSteps::Backward final : public graph::Visitor<NDArrayRef> {
     route_.finish(std::move(results));
   }
 
-  // Returns the gradients of the variables; null for those without influence.
+  // Returns the gradients of the variables; null for variables that do not influence the heads.
   Arrays walk(Arrays heads) {
     heads.resize(route_.num_values());  // heads are in the first slots
     return sums(graph::walk(route_, std::move(heads), *this), leaf_counts_);
@@ -137,7 +137,7 @@ class RecordedSteps::Backward final : public graph::Visitor<NDArrayRef> {
   }
 
  private:
-  using Counts = std::vector<size_t>;  // number of contributions, by gradient
+  using Counts = std::vector<size_t>;  // number of contributions to each gradient
 
   static void take(const Slots& readers, Slots& slots, Counts& counts) {
     slots.insert(slots.end(), readers.begin(), readers.end());
@@ -156,7 +156,7 @@ class RecordedSteps::Backward final : public graph::Visitor<NDArrayRef> {
   const RecordedSteps& owner_;
   const Report& report_;
   graph::Route route_;
-  std::vector<Counts> counts_;  // by step of this walk and output of its node
+  std::vector<Counts> counts_;  // by step of this walk: counts for each output of the node
   Counts leaf_counts_;
 };
 

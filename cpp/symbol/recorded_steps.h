@@ -1,4 +1,4 @@
-// Runs a symbol node by node, forward and backward, for monitors that also show gradients.
+// Runs a symbol forward and backward node by node, for monitors that also show gradients.
 #pragma once
 #include <functional>
 
@@ -7,24 +7,25 @@
 namespace mxlite::symbol {
 
 // One forward pass in which each node has a separate tape, so that backward stops at every node.
-// Both passes are walks (cpp/graph/walk.h). Nodes are given by their position in the listing.
+// Nodes are identified by their position in the listing.
 class RecordedSteps {
  public:
-  // Runs the call of a node; it may return hidden outputs, too.
+  // Runs the call of a node; may also return hidden outputs.
   using Run = std::function<Arrays(int32_t node, const Arrays& inputs)>;
   // Called in forward after each node, outside of recording.
   using Watch = std::function<void(int32_t node, const Arrays& inputs, const Arrays& outputs)>;
   // Called in backward with the gradient of each differentiable input of each node.
   using Report = std::function<void(const Node& node, int input, const NDArrayRef& gradient)>;
 
-  // Runs forward in training mode. leaves: arrays for the listing's variables; backward stores
+  // Runs forward in training mode. `leaves` are arrays for the listing's variables; backward stores
   // gradients of leaves that are autograd variables.
   RecordedSteps(Listing listing, Arrays leaves, const Run& run, const Watch& watch);
 
   const Arrays& outputs() const { return outputs_; }
 
-  // Writes or adds gradients as each leaf's grad_req says; zeros if the outputs do not depend on
-  // the leaf. May be called again. head_grads: by output; ones if null or missing.
+  // Writes or adds gradients according to each leaf's grad_req; zeros if the outputs do not depend
+  // on the leaf. May be called again. `head_grads` has an element for each output; ones if null or
+  // missing.
   void backward(const Arrays& head_grads, const Report& report) const;
 
  private:
@@ -41,7 +42,7 @@ class RecordedSteps {
   Arrays outputs_;
 };
 
-// Returns the name by which a monitor shows the gradient of an input: fc1_backward_output0.
+// Returns the name with which a monitor shows the gradient of an input: fc1_backward_output0.
 std::string gradient_name(const Node& node, int input);
 
 }  // namespace mxlite::symbol

@@ -34,7 +34,7 @@ class NodeVisitor final : public graph::Visitor<NDArrayRef> {
   const NodeRun& run_node_;
 };
 
-// Returns whether users determine the shape of one of the nodes.
+// Returns whether one of the nodes has a shape that its users determine.
 bool has_open_shape(const std::vector<NodeRef>& nodes) {
   return std::ranges::any_of(nodes, [](const NodeRef& node) {
     return shape_from_users(*node->call, UnknownExtent::kZero);

@@ -1,4 +1,4 @@
-// Runs calls of symbols on arrays: adds them to the running trace, or runs them one by one.
+// Runs calls of symbols on arrays: adds the calls to the running trace, or runs them one by one.
 #pragma once
 #include <functional>
 
@@ -12,9 +12,9 @@ namespace mxlite::symbol {
 
 using Arrays = std::vector<NDArrayRef>;
 
-// Runs an operator with kernels on dense or traced arrays, without mixed precision, because a
-// symbol has casts as nodes. Returns all outputs, including hidden ones. `device` is used if there
-// are no inputs.
+// Runs an operator with kernels on dense or traced arrays. Does not apply mixed precision, because
+// a symbol has casts as nodes. Returns all outputs, including hidden ones. `device` is used if
+// there are no inputs.
 NDArrays run_operator(const CallRef& call, const Arrays& inputs, Device device,
                       engine::Origin origin);
 
@@ -22,12 +22,13 @@ NDArrays run_operator(const CallRef& call, const Arrays& inputs, Device device,
 // (statistics of normalizations).
 size_t num_shown_outputs(const Call& call, int num_inputs);
 
-// Runs a call inside a subgraph on arrays of any storage type. The default runs dense operators; a
-// higher layer that supports more sets its own function, once.
+// Runs a call inside a subgraph on arrays of any storage type. The default supports dense
+// operators; a higher layer that supports more sets another function, once.
 using CallRunner = Arrays (*)(const CallRef& call, const Arrays& inputs);
 void set_call_runner(CallRunner runner);
 
-// Runs the call of a node; it may return hidden outputs, too. Empty: set_call_runner's.
+// Runs the call of a node; may also return hidden outputs. If empty, the function of
+// set_call_runner is used.
 using NodeRun = std::function<Arrays(int32_t node, const Arrays& inputs)>;
 // Runs a graph node by node; `leaves` are arrays for its inputs.
 Arrays run_nodes(const graph::Graph& graph, const graph::GraphRoute& route, const Arrays& leaves,
@@ -46,7 +47,7 @@ Calls calls_with_shapes(const NodeOutputs& heads,
 class SubgraphRun {
  public:
   explicit SubgraphRun(const Subgraph& graph);
-  // `arrays`: by variable of the subgraph.
+  // `arrays` has an element for each variable of the subgraph.
   Arrays operator()(const Arrays& arrays) const;
 
  private:

@@ -8,13 +8,13 @@
 
 namespace mxlite::symbol {
 
-// Attribute of nodes that a function has made while it was called to make a subgraph.
+// Attribute that marks nodes created by a function while it is called to make a subgraph.
 inline constexpr const char* kSubgraphName = "__subgraph_name__";
 
 struct Subgraph {
   NodeOutputs heads;
-  std::vector<NodeRef> variables;  // arguments, then variables for the imports
-  std::vector<int> inputs;         // by variable: index of the operator's input
+  std::vector<NodeRef> variables;  // arguments, then variables that stand for the imports
+  std::vector<int> inputs;         // by variable: index of an input of the operator
 
   // Returns the indices of the variables that the outputs use, in the order of files.
   std::vector<int> order() const;
@@ -22,11 +22,11 @@ struct Subgraph {
   std::vector<int> written() const;
 };
 
-// Specs of a subgraph's variables and outputs; unknown extents are -1.
+// Specs of a subgraph's variables and outputs; unknown dimensions are -1.
 struct SubgraphSpecs {
   Specs variables, outputs;
 };
-// Infers all specs from the known facts about the variables. Throws a shape error on a mismatch.
+// Infers all specs from known specs of the variables. Throws a shape error on a mismatch.
 SubgraphSpecs infer(const Subgraph& graph, std::span<const TensorSpec> variables);
 // Returns the types of the outputs.
 std::vector<DType> infer_types(const Subgraph& graph, std::span<const DType> variables);
@@ -41,7 +41,8 @@ struct CutSubgraph {
   size_t num_arguments = 0;
   NodeOutputs imports;  // values of the surrounding graph for the other variables
 };
-// Copies the nodes that are marked with `name`; values of other nodes that they use become imports.
+// Copies the nodes that are marked with `name`. Values that they use from other nodes become
+// imports.
 CutSubgraph cut_subgraph(const NodeOutputs& heads, std::vector<NodeRef> arguments,
                          const std::string& name);
 

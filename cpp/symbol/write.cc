@@ -24,7 +24,7 @@ std::string joined(std::string text, const Texts& items, const std::string& betw
   return text.append(end);
 }
 
-// Writes each item on lines of its own.
+// Writes each item on a separate line.
 std::string on_lines(const std::string& begin, const Texts& items, int indent,
                      const std::string& end) {
   const std::string inner = new_line(items.empty() ? 0 : indent + 2);
@@ -37,7 +37,7 @@ std::string object(const Fields& fields, int indent, bool lines) {
   return lines ? on_lines("{", items, indent, "}") : joined("{", items, ", ", "}");
 }
 
-// Writes up to ten items on one line, and more on lines of their own.
+// Writes up to ten items on one line, and more items on separate lines.
 std::string array(const Texts& items, int indent) {
   return items.size() > 10 ? on_lines("[", items, indent, "]") : joined("[", items, ", ", "]");
 }

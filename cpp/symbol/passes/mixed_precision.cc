@@ -11,7 +11,7 @@
 namespace mxlite::symbol {
 namespace {
 
-// Returns the type to which a call casts; nullopt for other calls.
+// Returns the target type of a cast, or nullopt for other calls.
 KnownType cast_type(const Call& call) {
   if (!call.op || call.op->name != "amp_cast") return std::nullopt;
   return static_cast<const CastParams*>(call.params.get())->dtype;
@@ -27,7 +27,7 @@ void add_casts(const amp::Rules& rules, const Call& call, std::vector<Value>& in
     const KnownType type = cast_type(call_of(input));
     types.push_back(type == rules.target || type == DType::kFloat32 ? type : std::nullopt);
   }
-  // Operators that Python runs have their parameters as text alone.
+  // Operators that run Python code have their parameters only as text.
   const amp::ParamText text =
       call.host() ? amp::text_of(call.attrs) : amp::text_of(*call.op, call.params.get());
   const amp::Casts casts = amp::find_casts(
@@ -139,7 +139,7 @@ graph::Graph mixed_precision(const graph::Graph& graph, const PassOptions& optio
 void cast_inputs(Node& node, const std::function<std::string(const std::string& op)>& name) {
   const amp::Rules* rules = amp::current_rules();
   if (!rules || node.is_variable()) return;
-  // Marks casts as part of the loop's or branch's body in which the node is composed.
+  // Marks casts as part of the loop or branch body in which the node is composed.
   const auto body = node.call->attrs.find(kSubgraphName);
   add_casts(
       *rules, *node.call, node.inputs,

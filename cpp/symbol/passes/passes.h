@@ -16,13 +16,13 @@
 namespace mxlite::symbol {
 
 struct PassOptions {
-  std::shared_ptr<const amp::Rules> precision;  // required by passes of mixed precision
+  std::shared_ptr<const amp::Rules> precision;  // required by mixed-precision passes
   std::set<std::string> kept;                   // names of nodes that the pass must not change
 };
 
 // Operators in `kept` run in float32.
 graph::Graph mixed_precision(const graph::Graph& graph, const PassOptions& options);
-// Variables in `kept` are data and keep their type.
+// Variables in `kept` are data, and their types do not change.
 graph::Graph lower_parameters(const graph::Graph& graph, const PassOptions& options);
 graph::Graph remove_casts(const graph::Graph& graph, const PassOptions& options);
 
