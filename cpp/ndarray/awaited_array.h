@@ -14,7 +14,7 @@ class AwaitedArray {
   // `who` is the prefix of error texts. Throws a not-supported error if the engine runs tasks in
   // the caller, because no task can then wait.
   AwaitedArray(const TensorSpec& spec, const std::string& who, double seconds);
-  ~AwaitedArray();  // fails the array with the text of `expect` if no value has been given
+  ~AwaitedArray();  // without a value, the array fails with the text of `expect`
   AwaitedArray& operator=(AwaitedArray&&) = delete;  // neither copied nor moved
 
   const NDArrayRef& array() const { return array_; }
@@ -22,7 +22,7 @@ class AwaitedArray {
   // this array fails, too.
   void give(const NDArrayRef& value);
   void fail(const std::string& reason);
-  // Sets the reason in the error of an array that gets no value in time.
+  // Sets the error text for the case that the array gets no value in time.
   void expect(const std::string& missing);
   // Returns whether a value has been given, or the array has failed.
   bool over() const;

@@ -85,7 +85,7 @@ void copy_row(const StridedData& src, int64_t src_step, const StridedData& dst, 
     convert_row<int64_t>(src, src_step, dst, dst_step, n);
 }
 
-DeviceCopyFn device_copy = nullptr;  // set when the plug-in is loaded, before any use
+DeviceCopyFn device_copy = nullptr;  // set before any use, when the plug-in is loaded
 
 StridedData advanced(const StridedData& d, int64_t elements) {
   return {static_cast<std::byte*>(d.data) + elements * static_cast<int64_t>(dtype_size(d.dtype)),

@@ -12,9 +12,10 @@ struct StridedData {
   Strides strides;  // in elements
 };
 
-// Copies src to dst of the same shape; they must be identical or not overlap. Pass threads > 1 only
-// in kernels: an OpenMP region on the user's thread creates a second pool, and libgomp then puts
-// the threads of the engine's pool to sleep after every region (100 layers take 1.4 times as long).
+// Copies src to dst, which have the same shape. Their memory must be identical or not overlap. Pass
+// threads > 1 only in kernels: an OpenMP region on the user's thread creates a second pool, and
+// libgomp then puts the threads of the engine's pool to sleep after every region (100 layers take
+// 1.4 times as long).
 void copy_strided(const Shape& shape, const StridedData& src, const StridedData& dst,
                   int threads = 1);
 

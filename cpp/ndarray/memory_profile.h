@@ -1,5 +1,5 @@
-// Array bytes for each Gluon block: an allocation counts for the block whose call made it, while
-// the profiler records memory. All functions are thread-safe.
+// Bytes of arrays per Gluon block. While the profiler records memory, an allocation counts for the
+// block whose call made it. All functions are thread-safe.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace mxlite {
 
 struct MemoryOfBlock {
   Device device;
-  std::string block;  // empty: allocated outside of all blocks
+  std::string block;  // empty if allocated outside of all blocks
   int64_t bytes = 0, peak_bytes = 0, allocations = 0;
 };
 

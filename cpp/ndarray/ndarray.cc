@@ -31,8 +31,8 @@ void check_inside(const Storage& storage, const TensorSpec& spec, const Strides&
 }  // namespace
 
 void check_empty_or_huge(const TensorSpec& spec) {
-  // As in NumPy, check an empty array as if its zero dimensions were 1, so that strides and
-  // conversions to wider dtypes cannot overflow.
+  // As in NumPy, treats zero dimensions of an empty array as 1, so that strides and conversions to
+  // wider dtypes cannot overflow.
   const bool empty = std::find(spec.shape.begin(), spec.shape.end(), 0) != spec.shape.end();
   int64_t bytes = empty ? kWidestElement : static_cast<int64_t>(dtype_size(spec.dtype));
   bool fits = true;

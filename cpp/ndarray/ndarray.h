@@ -1,4 +1,4 @@
-// The user's array: a strided view of a storage. One made while tracing has no storage.
+// The user's array: a strided view of a storage. Arrays of a trace have no storage.
 #pragma once
 #include "cpp/base/intrusive_ptr.h"
 #include "cpp/core/shape.h"
@@ -19,14 +19,14 @@ class NDArray final : public RefCounted {
   ~NDArray() override {
     if (storage_) storage_->remove_array();
   }
-  // Returns a fresh contiguous array, not initialized.
+  // Returns a new contiguous array with uninitialized memory.
   static NDArrayRef empty(const TensorSpec& spec, Device device,
                           StreamKind first_user = StreamKind::kCompute);
   static NDArrayRef from_storage(StorageRef storage, const TensorSpec& spec);
   static NDArrayRef view_of(StorageRef storage, const TensorSpec& spec, const Strides& strides,
                             int64_t offset);
   static NDArrayRef traced(const TensorSpec& spec, Device device, IntrusivePtr<TraceInfo> trace);
-  // Returns an array whose memory is other arrays (sparse.h); operators never get one.
+  // Returns an array that consists of other arrays (sparse.h). Operators never receive such arrays.
   static NDArrayRef sparse(const TensorSpec& spec, Device device, IntrusivePtr<SparseInfo> parts);
 
   const Shape& shape() const { return spec_.shape; }
@@ -45,11 +45,12 @@ class NDArray final : public RefCounted {
   void set_numpy(bool numpy) { numpy_ = numpy; }
 
   const StorageRef& storage() const { return storage_; }
-  // Returns the first element. Only for kernels, and after a wait.
+  // Returns the first element's address. Only for kernels, and after a wait.
   void* data() const {
     return static_cast<std::byte*>(storage_->data()) + offset_ * dtype_size(spec_.dtype);
   }
-  // Returns the storage and offset with which a task finds the first element when it runs.
+  // Returns the storage and offset from which a task computes the first element's address when it
+  // runs.
   StoragePlace place() const {
     return {storage_, static_cast<size_t>(offset_) * dtype_size(spec_.dtype)};
   }
@@ -64,16 +65,17 @@ class NDArray final : public RefCounted {
 
   // Waits until the value is computed; rethrows the error of the task that failed to compute it.
   void wait_to_read() const;
-  // Waits until no task reads or writes it.
+  // Waits until no task reads or writes the array.
   void wait_to_write() const;
 
   const IntrusivePtr<AutogradInfo>& autograd() const { return autograd_; }
   void set_autograd(IntrusivePtr<AutogradInfo> info) { autograd_ = std::move(info); }
   const IntrusivePtr<TraceInfo>& trace() const { return trace_; }
   const IntrusivePtr<SparseInfo>& sparse_info() const { return sparse_; }
-  // Completes the shape of a traced array while shapes of parameters are inferred.
+  // Completes the shape of a traced array when shapes of parameters are inferred.
   void complete_spec(const TensorSpec& spec) { spec_ = spec; }
-  // Exchanges the arrays behind two handles (Parameter data, `out=` of an op that returns a view).
+  // Makes this handle refer to the array of another handle (Parameter data, `out=` of an op that
+  // returns a view).
   void assign_handle(const NDArray& other);
 
   // The Python object of this array, not owned; written by cpp/python under the GIL only.

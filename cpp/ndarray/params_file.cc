@@ -42,7 +42,7 @@ bool is_utf8(const std::string& text) {
   return true;
 }
 
-// Reads a source from the current offset on; every read checks the remaining size.
+// Reads a source from the current offset; every read checks the remaining size.
 class Reader {
  public:
   explicit Reader(const ByteSource& source) : source_(source) {}
@@ -52,7 +52,7 @@ class Reader {
   [[noreturn]] void error(const Args&... args) const {
     throw FileError(str("load: ", source_.name, ", offset ", offset_, ": ", args...));
   }
-  // Reports an error about the number that was just read, with the number's offset.
+  // Throws an error about the number that was just read, with its offset.
   template <class T, class... Args>
   [[noreturn]] void error_about(T, const Args&... args) {
     offset_ -= sizeof(T);
@@ -161,7 +161,7 @@ NDArrayRef Reader::values(DType dtype, const Shape& shape, const std::string& wh
   require(spec.bytes(), data);
   NDArrayRef array = NDArray::empty(spec, {});
   read(array->data(), spec.bytes(), data);
-  if (dtype == DType::kBool) {  // bytes other than 0 and 1 would make sums wrong
+  if (dtype == DType::kBool) {  // bytes other than 0 and 1 would give wrong sums
     auto* bytes = static_cast<uint8_t*>(array->data());
     std::transform(bytes, bytes + array->size(), bytes, [](uint8_t b) { return b != 0; });
   }
@@ -264,7 +264,7 @@ NDArrayRef Reader::sparse(StorageType stype, const std::string& what) {
   if (stored.ndim() == 0) error("values of ", what, " have no dimensions");
   skip_context(what);
   const TensorSpec spec{whole, type(what)};
-  // For a csr array, the file has indptr (begin of each row) before the columns.
+  // In the file of a csr array, indptr (the begin of each row) precedes the columns.
   struct Indices {
     DType dtype;
     Shape shape;
@@ -378,7 +378,7 @@ void write_values(const NDArrayRef& array, const Write& write) {
 void write_array(const NDArrayRef& array, const Write& write) {
   const Shape& shape = array->shape();
   if (!array->is_sparse()) {
-    // In MXNet 1.x scalars and empty arrays exist only in numpy mode, which writes version 3.
+    // In MXNet 1.x, scalars and empty arrays exist only in numpy mode, which writes version 3.
     Head head(array->size() == 0 || shape.ndim() == 0 ? kVersion3 : kVersion2, int32_t{0});
     head.add_shape(shape);
     head.add_context_and_type(array->dtype());

@@ -15,9 +15,9 @@ namespace mxlite {
 // would end with SIGBUS if another process truncated the file.
 struct ByteSource {
   size_t size = 0;
-  // Fills `to` with the bytes at `offset`; the caller stays inside the size.
+  // Fills `to` with the bytes at `offset`. The caller must not exceed the size.
   std::function<void(size_t offset, std::span<std::byte> to)> read;
-  std::string name;  // in errors: "file 'a.params'"
+  std::string name;  // name in errors: "file 'a.params'"
 };
 ByteSource bytes_in_memory(std::span<const std::byte> bytes, std::string name);
 // Returns a source that reads from a file descriptor, which the caller must keep open.
@@ -25,7 +25,7 @@ ByteSource bytes_of_file(int descriptor, size_t size, std::string name);
 
 struct NamedArrays {
   std::vector<NDArrayRef> arrays;  // on the CPU; null for an array that was saved without a value
-  std::vector<std::string> names;  // empty: the arrays have no names
+  std::vector<std::string> names;  // empty if the arrays have no names
 };
 
 // Checks each size against the rest of the source before allocating memory. Throws FileError with
@@ -36,8 +36,8 @@ NamedArrays load_params(const std::string& path);
 // Reads one array without header and names, as in pickles of MXNet.
 NDArrayRef read_array(const ByteSource& source);
 
-// Calls `write` with consecutive bytes. `names` is empty or has one entry for each array. Arrays
-// are on the CPU, and sparse ones are in the normal form (sparse::normal_parts).
+// Calls `write` with consecutive bytes. `names` is empty or has one entry per array. Arrays must be
+// on the CPU, and sparse arrays in the normal form (sparse::normal_parts).
 void write_params(std::span<const NDArrayRef> arrays, std::span<const std::string> names,
                   const std::function<void(std::span<const std::byte>)>& write);
 

@@ -5,14 +5,15 @@
 
 namespace mxlite {
 
-enum class StorageType : uint8_t { kDefault = 0, kRowSparse = 1, kCSR = 2 };  // as in .params files
+// Same values as in .params files
+enum class StorageType : uint8_t { kDefault = 0, kRowSparse = 1, kCSR = 2 };
 
-// Gradients are converted to the normal form only when a program reads them: the shape of that form
-// depends on values, so the conversion has to wait for them.
+// Form of a sparse array. Gradients are converted to the normal form only when a program reads
+// them: the shape of that form depends on values, so the conversion must wait for the values.
 enum class SparseForm : uint8_t {
   kNormal,  // row_sparse: rows are sorted and distinct
   kRows,    // row_sparse: rows in any order; values of equal rows are summed
-  kDense,   // `values` is the whole array; there are no indices
+  kDense,   // `values` is the dense array, and `indices` is null
 };
 
 class SparseParts final : public SparseInfo {
@@ -20,8 +21,8 @@ class SparseParts final : public SparseInfo {
   StorageType stype = StorageType::kRowSparse;
   SparseForm form = SparseForm::kNormal;
   NDArrayRef values;   // row_sparse: (rows, ...); csr: (nonzeros,)
-  NDArrayRef indices;  // int64: rows, or columns of a csr array
-  NDArrayRef indptr;   // csr, int64: begin of each row, (rows + 1,)
+  NDArrayRef indices;  // int64: row numbers, or column numbers of a csr array
+  NDArrayRef indptr;   // csr, int64: first position of each row, (rows + 1,)
 };
 
 inline SparseParts& sparse_parts(const NDArray& a) {

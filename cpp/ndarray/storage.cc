@@ -11,7 +11,8 @@
 namespace mxlite {
 namespace {
 
-constexpr size_t kMoreThanAnyMachine = size_t{1} << 42;  // bytes
+constexpr size_t kMoreThanAnyMachine = size_t{1} << 42;  // bytes; larger than the memory of any
+                                                         // machine
 
 std::atomic<void (*)()> reclaimer{nullptr};
 
@@ -36,7 +37,8 @@ Block allocate_on_gpu(Device device, size_t bytes, StreamKind first_user) {
     return gpu.allocate(device.index, bytes, first_user);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kOutOfMemory) throw;
-    // Wait for pending tasks, which release memory when they run. Does nothing within a task.
+    // Waits for pending tasks, because they release memory when they run. Does nothing within a
+    // task.
     engine::Engine::get().drain();
     if (auto* reclaim = reclaimer.load()) reclaim();
   }
@@ -53,7 +55,9 @@ IntrusivePtr<Storage> Storage::allocate(Device device, size_t bytes, StreamKind 
   IntrusivePtr<Storage> storage(new Storage(device, block, nullptr));
   attribute_memory(device, storage.get(), bytes);
   if (!on_gpu) {
-    if (bytes >= kMoreThanAnyMachine) storage->data();  // throws in the caller
+    if (bytes >= kMoreThanAnyMachine)
+      storage->data();  // throws the error in the caller instead of
+                        // a task
     return storage;
   }
   count_memory(storage.get());
@@ -75,11 +79,11 @@ void* Storage::obtain() const {
     data_.store(whole_->data(), std::memory_order_release);
     return whole_->data();
   }
-  if (whole_ || release_ || device_.type == DeviceType::kCUDA) return nullptr;  // 0 bytes
+  if (whole_ || release_ || device_.type == DeviceType::kCUDA) return nullptr;  // a size of 0 bytes
   Allocator& allocator = host_allocator(device_.type);
   const Block block = allocator.allocate(bytes_);
   void* first = nullptr;
-  // Two threads may allocate at once, if both read an array that nothing has written.
+  // Two threads may allocate at once if both read an array that was never written.
   if (!data_.compare_exchange_strong(first, block.data, std::memory_order_acq_rel)) {
     allocator.free(block);
     return first;

@@ -1,4 +1,4 @@
-// Reference-counted memory with the engine variable that orders its users.
+// Reference-counted memory, and the engine variable that orders the tasks that use it.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -14,39 +14,41 @@ namespace mxlite {
 class Storage final : public RefCounted {
  public:
   // Returns uninitialized memory of the device's allocator. Host memory is allocated by the first
-  // call of data(), so that a queued operator holds no memory for its results. On a GPU, tasks of
-  // other streams wait for the work that was submitted to stream `first_user` so far.
+  // call of data(), so that a queued operator needs no memory for its results. On a GPU, tasks of
+  // other streams wait for the work that has been submitted to stream `first_user`.
   static IntrusivePtr<Storage> allocate(Device device, size_t bytes,
                                         StreamKind first_user = StreamKind::kCompute);
   // Returns a storage that calls `provide` in the first call of data(), which must happen in a
-  // task, and keeps the memory that `provide` returns as long as the storage exists.
+  // task. The memory returned by `provide` lives as long as the storage.
   static IntrusivePtr<Storage> provided(Device device, size_t bytes,
                                         std::function<IntrusivePtr<Storage>()> provide);
   // Wraps foreign memory (NumPy, DLPack); release runs after the last use, on any thread.
   static IntrusivePtr<Storage> wrap(Device device, void* data, size_t bytes,
                                     std::function<void()> release);
-  // Returns a range of another storage's bytes with an engine variable of its own: tasks depend on
-  // the range that they use. Keeps the whole alive.
+  // Returns a range of another storage's bytes with a separate engine variable, so that tasks
+  // depend only on ranges that they use. Keeps the other storage alive.
   static IntrusivePtr<Storage> part_of(const IntrusivePtr<Storage>& whole, size_t offset,
                                        size_t bytes);
   ~Storage() override;
 
-  // Allocates the memory on the first call and throws kOutOfMemory if there is none. Tasks
-  // therefore call data() when they run, not when they are pushed.
+  // Allocates the memory on the first call; throws kOutOfMemory on failure. Tasks must call data()
+  // when they run, not when they are pushed.
   void* data() const {
     void* const known = data_.load(std::memory_order_acquire);
     return known ? known : obtain();
   }
   size_t bytes() const { return bytes_; }
   Device device() const { return device_; }
-  // Whether wrap made it: its owner may reuse the memory as soon as release has run.
+  // Returns whether wrap made the storage: the owner of its memory may reuse it as soon as release
+  // has run.
   bool is_foreign() const { return static_cast<bool>(release_); }
   engine::Var& var() const { return var_; }
-  // Number of arrays that lie here: handles of users and of the tape. Tasks in flight hold the
-  // memory without being counted.
+  // Returns the number of arrays of users and of the tape that use this storage. Tasks in flight
+  // keep the memory alive without being counted.
   uint32_t num_arrays() const { return num_arrays_.load(std::memory_order_relaxed); }
-  // Returns the size at the first call if the memory was allocated outside of a task, else 0. The
-  // caller passes it as PushOptions::bytes: its task keeps these bytes allocated until it has run.
+  // Returns the size if the memory was allocated outside of a task and this is the first call, else
+  // 0. The caller passes it as PushOptions::bytes, because its task keeps these bytes allocated
+  // until it has run.
   size_t take_new_bytes() const {
     const bool taken = is_new_.load(std::memory_order_relaxed) &&
                        is_new_.exchange(false, std::memory_order_relaxed);
@@ -56,7 +58,7 @@ class Storage final : public RefCounted {
  private:
   friend class NDArray;
   // If there is one reference, no other thread can access the count, so no atomic read-modify-write
-  // is needed. This is the common case: most storages only ever have one array.
+  // is needed. Most storages only have one array.
   void add_array() const noexcept {
     if (use_count() == 1)
       num_arrays_.store(1, std::memory_order_relaxed);
@@ -76,12 +78,12 @@ class Storage final : public RefCounted {
   void* obtain() const;
 
   Device device_;
-  mutable std::atomic<void*> data_;  // null: not allocated yet
+  mutable std::atomic<void*> data_;  // null if not allocated yet
   size_t bytes_;
   mutable std::atomic<bool> is_new_;
-  std::function<void()> release_;  // empty: the block goes back to the allocator
+  std::function<void()> release_;  // empty if the block is returned to the allocator
   mutable std::function<IntrusivePtr<Storage>()> provide_;
-  mutable IntrusivePtr<Storage> whole_;  // the storage of which this is a part
+  mutable IntrusivePtr<Storage> whole_;  // storage of which this one is a part, or null
   mutable std::atomic<uint32_t> num_arrays_{0};
   mutable engine::Var var_;
 };
@@ -94,7 +96,7 @@ struct StoragePlace {
   void* data() const { return static_cast<std::byte*>(storage->data()) + offset; }
 };
 
-// Sets the function, one for the process, that drops cached memory when a GPU is out of memory.
+// Sets a process-wide function that drops cached memory when a GPU is out of memory.
 void set_memory_reclaimer(void (*reclaim)());
 
 }  // namespace mxlite

@@ -1,4 +1,4 @@
-// Host arrays as sources of copies to a GPU.
+// Host arrays from which data are copied to a GPU.
 #pragma once
 #include "cpp/ndarray/ndarray.h"
 
