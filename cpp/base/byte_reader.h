@@ -11,8 +11,8 @@
 
 namespace mxlite {
 
-// A position in bytes. Every read compares its size with the rest, and counts are compared
-// before memory is asked for. Numbers are little-endian unless a function says otherwise.
+// A read position in a range of bytes. Every read checks the remaining size, and counts are checked
+// before memory is allocated. Numbers are little-endian unless a function says otherwise.
 class ByteReader {
  public:
   // Errors have the given kind, and their text begins with `source`, a string literal.
@@ -37,7 +37,8 @@ class ByteReader {
     offset_ += size;
     return piece;
   }
-  // Reads a 32-bit count of entries that take at least `least` bytes each.
+  // Reads a 32-bit count of entries, each of which takes at least `least` bytes. Throws if they
+  // exceed the remaining bytes.
   uint32_t count(size_t least) {
     const auto n = number<uint32_t>();
     if (n > left() / least) [[unlikely]]
@@ -62,7 +63,7 @@ class ByteReader {
   size_t offset_ = 0;
 };
 
-// Returns the unsigned number of up to four bytes at an offset, or nothing beyond the end.
+// Returns the unsigned number of up to four bytes at an offset, or nullopt beyond the end.
 inline std::optional<uint32_t> number_at(std::span<const std::byte> bytes, size_t offset,
                                          size_t size, bool little_endian) {
   if (size > 4 || offset > bytes.size() || bytes.size() - offset < size) return std::nullopt;

@@ -5,7 +5,8 @@
 
 namespace mxlite {
 
-// Extends the checksum `before` of preceding bytes (0: there are none) by `bytes` more bytes.
+// Returns the checksum of preceding bytes, whose checksum is `before` (0 if there are none), and
+// `bytes` more bytes.
 uint32_t crc32c(const void* data, size_t bytes, uint32_t before = 0);
 
 }  // namespace mxlite

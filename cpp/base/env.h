@@ -6,7 +6,8 @@
 namespace mxlite {
 
 std::string env_string(const char* name, const std::string& fallback);
-// Throws a value error that names the variable when its text is not an integer.
+// Returns the variable's value or `fallback`. Throws a value error that names the variable if its
+// text is not an integer.
 int64_t env_int(const char* name, int64_t fallback);
 
 }  // namespace mxlite

@@ -1,4 +1,4 @@
-// The one exception type of the core. The kind decides the Python class (python/mxlite/base.py).
+// The only exception type of the core. The kind selects the Python class (python/mxlite/base.py).
 #pragma once
 #include <exception>
 #include <string>
@@ -9,7 +9,7 @@
 namespace mxlite {
 
 enum class ErrorKind {
-  kError,  // MXNetError: none of the others fits
+  kError,  // MXNetError, if no other kind fits
   kShape,
   kDType,
   kIndex,
@@ -20,7 +20,7 @@ enum class ErrorKind {
   kRecord,
   kCommunicator,
   kNotSupported,
-  kInterrupt,  // Ctrl-C ended code of the user: KeyboardInterrupt in Python
+  kInterrupt,  // an interrupt (Ctrl-C) has ended user code; KeyboardInterrupt in Python
 };
 
 class Error : public std::exception {
@@ -47,7 +47,8 @@ template <class... Args>
 
 }  // namespace mxlite
 
-// Reports a mistake of the user: message only. `kind` is an ErrorKind without the prefix.
+// Reports an error of the user; the text is only the message. `kind` is an ErrorKind without the
+// prefix.
 #define MX_CHECK_KIND(condition, kind, ...) \
   do {                                      \
     if (!(condition)) [[unlikely]]          \
@@ -58,7 +59,7 @@ template <class... Args>
   MX_CHECK_KIND(condition, ::mxlite::ErrorKind::kShape, __VA_ARGS__)
 #define MX_CHECK_DTYPE(condition, ...) \
   MX_CHECK_KIND(condition, ::mxlite::ErrorKind::kDType, __VA_ARGS__)
-// Reports a mistake of mxlite.
+// Reports a bug in mxlite.
 #define MX_ASSERT(condition)                                    \
   do {                                                          \
     if (!(condition)) [[unlikely]]                              \

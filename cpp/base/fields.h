@@ -1,6 +1,5 @@
-// Parameters of operators and options of readers, declared once: a struct's fields() lists its
-// members with name, documentation and bounds, and everything that Python, files and documents know
-// of them is read from there.
+// Parameters of operators and options of readers. A struct's fields() lists its members with name,
+// documentation and bounds. Python, files and documents get all of this information from fields().
 #pragma once
 #include <limits>
 #include <string>
@@ -11,20 +10,21 @@ namespace mxlite {
 
 // Upper bound of sizes, counts, strides and paddings: sums and products of two stay below 2^63.
 inline constexpr double kMaxSize = 2147483647;
-// Bound of real numbers that kernels multiply by sizes or positions: float32 products stay finite.
+// Bound of real numbers that kernels multiply by sizes or positions, so that float32 products stay
+// finite.
 inline constexpr double kMaxReal = 1e30;
 
-// Bounds of a number or of every element of a tuple of numbers.
+// Bounds of a number, or of every element of a tuple of numbers.
 struct NumberRange {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
   bool low_excluded = false, high_excluded = false;
   bool is_bounded() const;
-  bool holds(double number) const;  // false for NaN
+  bool holds(double number) const;  // returns false for NaN
 };
-// "at least 1", "from 0 to below 1"; empty where nothing is bounded.
+// Returns "at least 1" or "from 0 to below 1", or an empty text if there are no bounds.
 std::string range_text(const NumberRange& range);
-// The number as 1.x writes it: a value that was a float32 has a float32's digits.
+// Returns the number as 1.x writes it: a value that was a float32 gets a float32's digits.
 std::string number_text(double number);
 
 template <class E>
@@ -45,7 +45,7 @@ struct Field {
   bool required;
   NumberRange range = {};
 
-  // Bounds, checked for every call before shapes are inferred.
+  // Sets bounds, which are checked for every call before shapes are inferred.
   constexpr Field at_least(double low) const {
     return with({low, range.high, false, range.high_excluded});
   }
@@ -72,7 +72,7 @@ constexpr Field<P, T> required_field(const char* name, T P::*member, const char*
   return {name, member, doc, true};
 }
 
-// join_fields(fields or tuples of fields...) is one tuple of all of them.
+// join_fields(fields or tuples of fields...) returns one tuple with all of them.
 template <class P, class T>
 constexpr auto fields_tuple(const Field<P, T>& f) {
   return std::tuple(f);
@@ -86,18 +86,18 @@ constexpr auto join_fields(const F&... f) {
   return std::tuple_cat(fields_tuple(f)...);
 }
 
-// Declares fields() of a struct: single fields, and tuples of them such as a base's fields(). The
-// arguments call the struct P.
+// Defines fields() of a struct from single fields and tuples of fields, such as those of a base.
+// The arguments refer to the struct as P.
 #define MX_FIELDS(Struct, ...)               \
   static constexpr auto fields() {           \
     using P [[maybe_unused]] = Struct;       \
     return mxlite::join_fields(__VA_ARGS__); \
   }
-// field() of P's member of the same name.
+// Declares a field for P's member of the same name.
 #define MX_FIELD(name, doc) mxlite::field(#name, &P::name, doc)
 #define MX_REQUIRED_FIELD(name, doc) mxlite::required_field(#name, &P::name, doc)
 
-// Stands for the parameters of operators that have none.
+// Parameters of operators that have none.
 struct NoParams {
   static constexpr auto fields() { return std::tuple<>(); }
 };

@@ -1,4 +1,4 @@
-// Errors of files that are read.
+// Errors while reading files.
 #pragma once
 #include <string>
 #include <utility>
@@ -7,13 +7,13 @@
 
 namespace mxlite {
 
-// The content of a file is not what its format demands: FileFormatError in Python.
+// The content of a file violates its format; FileFormatError in Python.
 class FileError : public Error {
  public:
   explicit FileError(std::string message) : Error(ErrorKind::kValue, std::move(message)) {}
 };
 
-// The system cannot read a file: FileAccessError in Python.
+// The system cannot read a file; FileAccessError in Python.
 class FileReadError : public Error {
  public:
   explicit FileReadError(std::string message) : Error(ErrorKind::kRecord, std::move(message)) {}

@@ -1,4 +1,4 @@
-// FNV-1a with 64 bits, for the comparison of texts and messages. It resists no attacker.
+// 64-bit FNV-1a hashes for comparing texts and messages. Not secure against attackers.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace mxlite {
 
 inline constexpr uint64_t kHashOfNothing = 0xcbf29ce484222325;
 
-// Returns the hash of bytes that follow those of which `hash` is the hash.
+// Returns the hash of preceding bytes, whose hash is `hash`, and `bytes`.
 inline uint64_t hash_of(std::span<const std::byte> bytes, uint64_t hash = kHashOfNothing) {
   for (const std::byte b : bytes) hash = (hash ^ static_cast<uint64_t>(b)) * 0x100000001b3;
   return hash;

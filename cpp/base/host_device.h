@@ -1,4 +1,4 @@
-// Marks functions that kernels on every device call.
+// Marks functions that can be called by kernels on every device.
 #pragma once
 
 #ifdef __CUDACC__

@@ -1,4 +1,5 @@
-// Shared ownership with the count inside the object: one word per pointer, no control block.
+// Shared ownership with a reference count inside the object: a pointer is one word, and there is no
+// control block.
 #pragma once
 #include <atomic>
 #include <cstddef>

@@ -16,7 +16,8 @@ Json parse_json(const std::string& text, const std::string& what, int deepest) {
   try {
     return Json::parse(text, check_depth);
   } catch (const Json::exception& e) {
-    const std::string why = e.what();  // "[json.exception.parse_error.101] parse error at line ..."
+    const std::string why = e.what();  // for example "[json.exception.parse_error.101] parse error
+                                       // at line ..."
     const size_t prefix = why.find("] ");
     fail(ErrorKind::kValue, what,
          ": no JSON: ", prefix == std::string::npos ? why : why.substr(prefix + 2));

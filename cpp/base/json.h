@@ -7,12 +7,11 @@ namespace mxlite {
 
 using Json = nlohmann::json;
 
-// Throws a value error that begins with `what` ("set_optimizer") for text that is not JSON
-// (RFC 8259) or is nested deeper than `deepest` levels. Of equal names in an object the last one
-// counts.
+// Throws a value error that begins with `what` ("set_optimizer") if the text is not JSON (RFC 8259)
+// or is nested deeper than `deepest` levels. If an object has equal names, the last one counts.
 Json parse_json(const std::string& text, const std::string& what, int deepest = 32);
 
-// A text with quotation marks.
+// Returns a JSON string with quotation marks.
 std::string json_text(const std::string& text);
 
 }  // namespace mxlite

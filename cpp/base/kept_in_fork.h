@@ -1,6 +1,6 @@
-// A value whose threads stay in the process that made it. A forked child has copies of thread
-// objects and condition variables, but not the threads: destroying them there would wait for ever,
-// so the child keeps the value's memory.
+// A value with threads, which exist only in the process that created the value. A forked child has
+// copies of thread objects and condition variables but not the threads. Destroying these copies
+// would never return, so the child leaks the value.
 #pragma once
 
 #include <unistd.h>
@@ -18,7 +18,7 @@ class KeptInFork {
   }
   KeptInFork& operator=(KeptInFork&&) = delete;  // neither copied nor moved
 
-  // Whether this is the process that made the value.
+  // Returns whether this process created the value.
   bool is_owner() const { return owner_ == ::getpid(); }
 
   T& operator*() const { return *value_; }

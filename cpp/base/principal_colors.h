@@ -1,5 +1,5 @@
-// Principal components of ImageNet's colors (RGB), in units of 0 to 255, for noise along them
-// (Krizhevsky et al. 2012). Readers, operators and mx.image take them from here.
+// Principal components of ImageNet's colors (RGB), in units of 0 to 255, for random color noise
+// (Krizhevsky et al. 2012). Readers, operators and mx.image use them.
 #pragma once
 #include "cpp/base/host_device.h"
 
@@ -12,7 +12,7 @@ struct PrincipalColors {
                         {T(-0.5808), T(-0.0045), T(-0.8140)},  // green
                         {T(-0.5836), T(-0.6948), T(0.4203)}};  // blue
 
-  // Returns what component k adds to a color channel, for noise of 1.
+  // Returns what component k adds to a color channel for a noise value of 1.
   MX_HOST_DEVICE constexpr T part(int channel, int k) const {
     return deviations[k] * directions[channel][k];
   }

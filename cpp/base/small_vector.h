@@ -1,5 +1,5 @@
-// A vector whose first N elements live inside the object: most operators have a few inputs, and a
-// heap allocation per list would cost as much as the rest of the call.
+// A vector that stores its first N elements inside the object. Most operators have few inputs, and
+// a heap allocation per list would take as long as the rest of the call.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -70,7 +70,7 @@ class SmallVector {
   template <class... Args>
   T& emplace_back(Args&&... args) {
     if (size_ == capacity_) {
-      T value(std::forward<Args>(args)...);  // the argument may live in this vector
+      T value(std::forward<Args>(args)...);  // the argument may be an element of this vector
       grow(capacity_ * 2);
       return *new (data_ + size_++) T(std::move(value));
     }

@@ -1,4 +1,5 @@
-// str("a", 1, shape) joins its arguments through operator<<. libstdc++ 12 has no <format>.
+// str("a", 1, shape) concatenates its arguments with operator<<, because libstdc++ 12 has no
+// <format>.
 #pragma once
 #include <sstream>
 #include <string>
@@ -8,7 +9,7 @@ namespace mxlite {
 template <class... Args>
 std::string str(const Args&... args) {
   std::ostringstream out;
-  out.exceptions(std::ios_base::badbit);  // else it drops text when memory runs out
+  out.exceptions(std::ios_base::badbit);  // otherwise the stream drops text if memory runs out
   (out << ... << args);
   return std::move(out).str();
 }

@@ -24,7 +24,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-// Pairs of keywords that mean the same in different operators or libraries.
+// Pairs of keywords with the same meaning in different operators or libraries.
 constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
     {"axis", "dim"}, {"dim", "axis"}, {"axes", "axis"}, {"keepdim", "keepdims"}, {"size", "shape"}};
 

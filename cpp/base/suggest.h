@@ -6,7 +6,8 @@
 
 namespace mxlite {
 
-// Returns "" if no name is near enough (edit distance above a third of the name).
+// Returns a text such as "; did you mean 'axis'?", or "" if no name is similar enough (edit
+// distance above a third of the name).
 std::string did_you_mean(std::string_view given, std::span<const std::string> candidates);
 
 }  // namespace mxlite

@@ -46,7 +46,7 @@ std::atomic<Accelerator*> in_use{nullptr};
 
 const Loaded& loaded() {
   static const Loaded& result = []() -> const Loaded& {
-    const Loaded& made = *new Loaded(load());  // leaked, like what the plug-in made
+    const Loaded& made = *new Loaded(load());  // leaked, like all objects that the plug-in creates
     in_use = made.accelerator;
     return made;
   }();

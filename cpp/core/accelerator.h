@@ -1,5 +1,6 @@
-// The interface of the accelerator plug-in. libmxlite_cuda.so, beside this library, drives the GPUs
-// and is loaded on first use; the functions below also work without it or without a driver.
+// The interface of the accelerator plug-in. libmxlite_cuda.so, in the folder of this library,
+// drives the GPUs and is loaded on first use. The functions below also work if the plug-in or the
+// driver is missing.
 #pragma once
 #include <string>
 
@@ -16,28 +17,30 @@ struct AcceleratorInfo {
 };
 
 struct DeviceMemory {
-  size_t free = 0, total = 0;  // bytes, counting all processes
+  size_t free = 0, total = 0;  // bytes, for all processes together
 };
 
-// There is one per process; every function may be called by any thread.
+// There is one object per process. Any thread may call every function.
 class Accelerator {
  public:
   virtual ~Accelerator() = default;
   virtual int count() const = 0;
   virtual AcceleratorInfo info(int device) const = 0;
-  // Throws a device error if there is no such device, or no kernel was compiled for it.
+  // Throws a device error if the device does not exist or this build has no kernels for it.
   virtual void check_usable(int device) = 0;
 
-  // Allocates memory that `first_user` may use at once; others wait for it (engine::Var).
-  // Throws kOutOfMemory with asked, in use, cached and limit after one retry without cache.
+  // Allocates memory that stream `first_user` may use at once; other streams wait for that stream
+  // (engine::Var). If memory is short, drops the cache and retries once, then throws kOutOfMemory
+  // with the requested, used and cached bytes and the limit.
   virtual Block allocate(int device, size_t bytes, StreamKind first_user) = 0;
   // Frees a block in the order of `stream`. The block's allocation and all work that uses it must
-  // come earlier in the order of this stream, or be done.
+  // precede this call in that stream's order, or have ended.
   virtual void free(int device, Block block, StreamKind stream) noexcept = 0;
   virtual void release_cached(int device) = 0;
   virtual MemoryStats stats(int device) const = 0;
   virtual DeviceMemory memory(int device) = 0;
-  // Allocates page-locked host memory; copies from it overlap with work of the host.
+  // Returns the allocator of page-locked host memory. Copies from such memory overlap with work of
+  // the host.
   virtual Allocator& pinned() = 0;
 
   virtual Stream& stream(int device, StreamKind kind) = 0;
@@ -45,17 +48,19 @@ class Accelerator {
   virtual void synchronize(int device) = 0;
 };
 
-// Returns null if there is none; accelerator_absence() then gives the reason.
+// Returns the accelerator, or null if there is none; then accelerator_absence() returns the reason.
 Accelerator* accelerator();
-// Returns the accelerator if something has asked for it before; loads nothing.
+// Returns the accelerator if it has been loaded. Loads nothing.
 Accelerator* accelerator_in_use();
-// Returns "this build has MXLITE_CUDA=OFF", "no NVIDIA driver ..."; empty if there is a plug-in.
+// Returns "this build has MXLITE_CUDA=OFF", "no NVIDIA driver ...", or an empty text if an
+// accelerator was loaded.
 const std::string& accelerator_absence();
-// Throws a device error "<who>: gpu(3) asked for, ..." if that GPU cannot be used.
+// Returns the accelerator. Throws a device error that begins with `who` and names the GPU if that
+// GPU cannot be used.
 Accelerator& require_accelerator(const char* who, int gpu);
 
-// The one function of a plug-in that is called by name, mxlite_plugin_load: registers kernels and
-// returns the accelerator, or null and why not. Never throws.
+// Type of mxlite_plugin_load, the only function of a plug-in that is looked up by name. Registers
+// kernels and returns the accelerator, or returns null and sets the reason. Never throws.
 using PluginLoadFn = Accelerator* (*)(std::string* why_not);
 
 }  // namespace mxlite

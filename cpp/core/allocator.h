@@ -1,4 +1,5 @@
-// Host memory: 64-byte aligned blocks, cached by size class.
+// Allocators of memory, and the allocator of host memory: 64-byte aligned blocks, cached by size
+// class.
 #pragma once
 #include <cstddef>
 
@@ -16,7 +17,8 @@ struct Block {
 class Allocator {
  public:
   virtual ~Allocator() = default;
-  // If memory runs out, empties the cache and retries, then throws kOutOfMemory with byte counts.
+  // If memory is short, empties the cache and retries once, then throws kOutOfMemory with byte
+  // counts.
   virtual Block allocate(size_t bytes) = 0;
   virtual void free(Block block) noexcept = 0;
   virtual void release_cached() = 0;
@@ -24,7 +26,7 @@ class Allocator {
 };
 
 Allocator& cpu_allocator();
-// Called around fork(): the child must find the allocator's lock free.
+// Called before and after fork(), so that the allocator's lock is free in the child.
 void lock_cpu_allocator();
 void unlock_cpu_allocator();
 

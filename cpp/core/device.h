@@ -1,4 +1,4 @@
-// The device of an array. Type codes are MXNet's (they are written into .params files).
+// The device of an array. Type codes are MXNet's, because .params files contain them.
 #pragma once
 #include <cstdint>
 #include <ostream>
@@ -13,7 +13,8 @@ struct Device {
   bool operator==(const Device&) const = default;
 };
 
-const char* device_type_name(DeviceType type);  // "cpu", "gpu", "cpu_pinned", "cpu_shared"
-std::ostream& operator<<(std::ostream& out, const Device& device);  // cpu(0)
+const char* device_type_name(DeviceType type);  // returns "cpu", "gpu", "cpu_pinned" or
+                                                // "cpu_shared"
+std::ostream& operator<<(std::ostream& out, const Device& device);  // prints for example cpu(0)
 
 }  // namespace mxlite

@@ -1,4 +1,4 @@
-// Values by the device that computes, so that another device needs no member anywhere.
+// One value per device that computes. Users of this class need no change if a device type is added.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -7,14 +7,14 @@
 
 namespace mxlite {
 
-inline constexpr size_t kMaxDeviceTypes = 8;  // above every code of DeviceType
+inline constexpr size_t kMaxDeviceTypes = 8;  // exceeds every code of DeviceType
 
-// The device that computes on memory of a type: the CPU for all host memory.
+// Returns the type of the device that computes on memory of `type`: the CPU for all host memory.
 constexpr DeviceType computing_device(DeviceType type) {
   return type == DeviceType::kPinned || type == DeviceType::kShared ? DeviceType::kCPU : type;
 }
 
-// One T per device that computes, made by its default constructor.
+// One T for each device that computes, created by its default constructor.
 template <class T>
 class DeviceMap {
  public:

@@ -13,12 +13,13 @@
 namespace mxlite {
 namespace {
 
-// More marks than this are turned into times before the profile is taken; they are long past then.
+// Number of pending marks above which the oldest ones are converted to times early; the device has
+// passed them by then.
 constexpr size_t kMostMarks = size_t{1} << 16;
 constexpr size_t kMostEvents = size_t{4} << 20;
 
-// Numbers of tracks cannot be those of threads: bit 30 is set. Bits 4 to 11 are the device, bit 12
-// is set for tracks of single kernels.
+// Track numbers of devices differ from thread numbers by bit 30. Bits 4 to 11 are the device; bit
+// 12 is set for tracks of single kernels.
 constexpr uint32_t kDeviceTrack = 1u << 30, kKernelTrack = 1u << 12;
 
 std::atomic<DeviceTimer*> timer{nullptr};
@@ -29,7 +30,7 @@ struct Tracing {
   bool runs = false;
 };
 Tracing& tracing() {
-  static auto* const instance = new Tracing;  // leaked, as the tracer
+  static auto* const instance = new Tracing;  // leaked, like the tracer
   return *instance;
 }
 
@@ -52,7 +53,7 @@ struct Events {
     const auto device = static_cast<uint32_t>(stream.device().index);
     return tracks.emplace(&stream, kDeviceTrack | device << 4 | (number & 15)).first->second;
   }
-  // A device that broke returns no times.
+  // Converts the oldest mark to a time. Skips it if the device has failed.
   void resolve_first() {
     const PendingMark p = std::move(marks.front());
     marks.pop_front();
@@ -68,7 +69,8 @@ struct Events {
   }
 };
 
-// Kernels of one stream may overlap (branches of a CUDA graph): within a track none do.
+// A track on which events do not overlap. Kernels of one stream may overlap (branches of a CUDA
+// graph) and then get different tracks.
 struct Track {
   int device;
   uint32_t stream, number;
@@ -157,7 +159,7 @@ void DeviceScope::begin(Stream& stream, const char* name) noexcept {
     profile_mark(stream, std::move(mark), name, 'B');
     stream_ = &stream;
     name_ = name;
-  } catch (const std::exception&) {  // the device broke; its tasks say so
+  } catch (const std::exception&) {  // the device has failed, which its tasks report
   }
 }
 
@@ -165,7 +167,7 @@ void DeviceScope::end() noexcept {
   try {
     if (std::shared_ptr<DeviceTimer::Mark> mark = device_timer()->mark(*stream_))
       profile_mark(*stream_, std::move(mark), name_, 'E');
-  } catch (const std::exception&) {  // the device broke; its tasks say so
+  } catch (const std::exception&) {  // the device has failed, which its tasks report
   }
 }
 

@@ -4,10 +4,10 @@
 
 namespace mxlite {
 
-// Start and stop recording single kernels where the accelerator can.
+// Start and stop recording single kernels if the accelerator supports that.
 void start_device_profile();
 void stop_device_profile();
-// Appends the events in order of time for each stream, and counts those that are lost.
+// Appends the events, ordered by time within each stream, and counts lost events.
 void take_device_profile(ProfileRecord& record);
 
 }  // namespace mxlite

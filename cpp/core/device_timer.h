@@ -1,5 +1,5 @@
-// Time that a device works, for the profiler: marks in streams before and after what is submitted,
-// and single kernels where the device's own tools record them.
+// Times of work on devices, for the profiler: marks in streams before and after submitted work, and
+// single kernels if the device's own tools record them.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -18,21 +18,22 @@ class DeviceTimer {
   };
 
   virtual ~DeviceTimer() = default;
-  // Null where work is recorded instead of run. Called by the thread that submits to the stream.
+  // Submits a mark to the stream. Returns null if the stream records work instead of running it.
+  // Called by the thread that submits to the stream.
   virtual std::shared_ptr<Mark> mark(Stream& stream) = 0;
-  // When the device reached a mark, by the clock of the profiler; waits until it does. Called with
+  // Returns when the device reached a mark, on the profiler's clock; waits until then. Called with
   // the marks of a stream in order, by any thread, one at a time.
   virtual int64_t nanoseconds(const std::shared_ptr<Mark>& mark) = 0;
 };
 
-// The accelerator plug-in calls this once; without one there is no timer.
+// Called once by the accelerator plug-in. Without a plug-in there is no timer.
 void set_device_timer(DeviceTimer* timer);
 DeviceTimer* device_timer();
 
-// A kernel or copy that a device has run; times are nanoseconds of the profiler's clock.
+// A kernel or copy that a device has run. Times are nanoseconds on the profiler's clock.
 struct DeviceKernel {
   int64_t begin = 0, end = 0;
-  const char* name = nullptr;  // interned
+  const char* name = nullptr;  // interned text
   int device = 0;
   uint32_t stream = 0;  // number of the stream on its device
 };
@@ -40,23 +41,23 @@ struct DeviceKernel {
 class KernelTracer {
  public:
   virtual ~KernelTracer() = default;
-  // Begins and ends recording. A tracer that cannot record says why, once, and records nothing.
+  // start begins recording, stop ends it. A tracer that cannot record reports the reason once.
   virtual void start() = 0;
   virtual void stop() = 0;
-  // Appends what was recorded since the last call, in any order; returns how many were lost.
+  // Appends the records since the last call, in any order. Returns the number of lost records.
   virtual uint64_t take(std::vector<DeviceKernel>& kernels) = 0;
 };
 
-// The accelerator plug-in calls this once, and the tracer starts if the profiler runs.
+// Called once by the accelerator plug-in. Starts the tracer if the profiler is running.
 void set_kernel_tracer(KernelTracer* tracer);
 
-// Keeps a mark until the profile is taken.
+// Stores a mark until the profile is taken.
 void profile_mark(Stream& stream, std::shared_ptr<DeviceTimer::Mark> mark, const char* name,
                   char phase) noexcept;
 bool profiles_devices();
 
-// Records all that the thread submits to the stream during its life as one event of the device,
-// with the name of the host's event. It costs nothing while the profiler is off.
+// Records all work that the thread submits to the stream during the object's lifetime as one event
+// of the device, with the name of the host's event. Has no cost while the profiler is off.
 class DeviceScope {
  public:
   DeviceScope(Stream* stream, const char* name) {

@@ -33,7 +33,7 @@ const char* dtype_name(DType dtype) { return kRows[static_cast<size_t>(dtype)].n
 std::optional<DType> dtype_from_name(std::string_view name) {
   for (size_t i = 0; i < kRows.size(); ++i)
     if (name == kRows[i].name) return static_cast<DType>(i);
-  // NumPy's other names of the same types.
+  // Other names of the same types in NumPy.
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 21> kAliases = {{
       {"int", "int64"},      {"float", "float64"},  {"bool_", "bool"}, {"half", "float16"},
       {"single", "float32"}, {"double", "float64"}, {"long", "int64"}, {"byte", "int8"},
@@ -43,7 +43,7 @@ std::optional<DType> dtype_from_name(std::string_view name) {
       {"?", "bool"},
   }};
   if (name.starts_with('<') || name.starts_with('=') || name.starts_with('|'))
-    name.remove_prefix(1);  // the byte order of this machine
+    name.remove_prefix(1);  // ignores a byte order that equals the machine's
   for (const auto& [alias, full] : kAliases)
     if (name == alias) return dtype_from_name(full);
   return std::nullopt;

@@ -1,4 +1,4 @@
-// Element types. Codes are those of .params files (8 to 11 are reserved names there).
+// Element types. Codes are those of .params files, where 8 to 11 are reserved.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -66,12 +66,12 @@ struct DTypeOf<uint32_t> : std::integral_constant<DType, DType::kUInt32> {};
 template <>
 struct DTypeOf<uint64_t> : std::integral_constant<DType, DType::kUInt64> {};
 
-// The type in which values of T are added up or computed: float for the halves, T otherwise.
+// Type of sums and computations on values of T: float for 16-bit floats, T otherwise.
 template <class T>
 using ComputeType =
     std::conditional_t<std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>, float, T>;
 
-// Calls fn(T{}) with the C++ type of dtype. Dispatch once per kernel, on entry.
+// Calls fn(T{}) with the C++ type of dtype. Use once, at the beginning of a kernel.
 decltype(auto) dispatch_dtype(DType dtype, auto&& fn) {
   switch (dtype) {
     case DType::kFloat32:
@@ -104,7 +104,8 @@ decltype(auto) dispatch_dtype(DType dtype, auto&& fn) {
   fail(ErrorKind::kDType, "unknown dtype code ", static_cast<int>(dtype));
 }
 
-// Dispatches kernels that accept floating types only; op names the operator in the error.
+// Like dispatch_dtype for kernels that accept only floating types. `op` names the operator in the
+// error.
 decltype(auto) dispatch_floating(const char* op, DType dtype, auto&& fn) {
   switch (dtype) {
     case DType::kFloat32:

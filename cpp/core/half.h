@@ -1,4 +1,4 @@
-// float16 and bfloat16 as storage types; arithmetic happens in float. Rounds to nearest even.
+// float16 and bfloat16 as storage types. Arithmetic uses float; conversion rounds to nearest even.
 #pragma once
 #include <immintrin.h>
 
@@ -39,7 +39,7 @@ struct bfloat16 {
 #else
     const uint32_t u = std::bit_cast<uint32_t>(value);
 #endif
-    // A NaN whose payload sits in the dropped bits must stay a NaN.
+    // A NaN must remain a NaN even if only dropped bits of its payload are set.
     bits = (u & 0x7fffffff) > 0x7f800000
                ? static_cast<uint16_t>((u >> 16) | 0x40)
                : static_cast<uint16_t>((u + 0x7fff + (u >> 16 & 1)) >> 16);

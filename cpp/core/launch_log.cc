@@ -15,11 +15,12 @@
 namespace mxlite {
 namespace {
 
-constexpr uint64_t kEntries = 8192;  // a few steps of a large network
-constexpr size_t kMostKernels = 12;  // in the text of one task
+constexpr uint64_t kEntries = 8192;  // enough for a few steps of a large network
+constexpr size_t kMostKernels = 12;  // maximum number of kernels in the text of one task
 constexpr size_t kLongestName = 80;
 
-// The log is read only when a device has failed. An entry overwritten meanwhile belongs to no task.
+// A launch in the log. The log is read only after a device has failed. An entry that is being
+// overwritten belongs to no task.
 struct Entry {
   std::atomic<uint64_t> task{0};
   std::atomic<const char*> kernel{nullptr};
@@ -80,8 +81,9 @@ std::string short_kernel_name(const char* linker_name) {
       abi::__cxa_demangle(linker_name, nullptr, nullptr, &status), &std::free);
   if (!readable || status != 0) return std::string(linker_name).substr(0, kLongestName);
   std::string name = readable.get();
-  // "void mxlite::cuda::(anonymous namespace)::forward_rows<float, true>(Rows, Array)": the name
-  // ends at the first bracket that does not belong to an anonymous namespace.
+  // Extracts the name from "void mxlite::cuda::(anonymous namespace)::forward_rows<float,
+  // true>(Rows, Array)": it ends at the first bracket that does not belong to an anonymous
+  // namespace.
   static const std::string unnamed = "(anonymous namespace)::";
   for (size_t at; (at = name.find(unnamed)) != std::string::npos;) name.erase(at, unnamed.size());
   name.resize(std::min(name.find_first_of("<("), name.size()));
@@ -91,7 +93,8 @@ std::string short_kernel_name(const char* linker_name) {
 }
 
 const char* intern_kernel_name(const std::string& name) {
-  // Leaked: the log and the profiler keep the pointers, and threads may outlive static destructors.
+  // Leaked, because the log and the profiler store the pointers, and threads may outlive static
+  // destructors.
   static auto* const mutex = new std::mutex;
   static auto* const names = new std::unordered_set<std::string>;
   const std::lock_guard lock(*mutex);

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMostMissing = 32;  // libraries that one library may lack
+constexpr int kMostMissing = 32;  // maximum number of missing libraries that one library may need
 
 std::mutex mutex;
 std::vector<std::string>& package_folders() {  // guarded by mutex
@@ -21,7 +21,8 @@ std::vector<std::string>& package_folders() {  // guarded by mutex
   return *folders;
 }
 
-// "libcudnn.so.9: cannot open shared object file: ..." names the library.
+// Returns the library's name in a message such as "libcudnn.so.9: cannot open shared object file:
+// ...".
 std::optional<std::string> missing_library(const std::string& why_not) {
   const size_t colon = why_not.find(": cannot open shared object file");
   if (colon == std::string::npos) return std::nullopt;
@@ -40,7 +41,8 @@ std::optional<std::string> find_in_packages(const std::string& library) {
   return std::nullopt;
 }
 
-// Loads what the library lacks first: a library of that name is then in the process, and found.
+// Loads the libraries that the library needs first. The loader then finds them by name in the
+// process.
 void* load(const std::string& path, int mode, int depth, std::string& why_not) {
   for (int i = 0; i < kMostMissing; ++i) {
     if (void* handle = dlopen(path.c_str(), mode)) return handle;

@@ -5,18 +5,19 @@
 
 namespace mxlite {
 
-// Category of a scope; each kind is a track of its own in a trace.
+// Category of a scope; each kind has a separate track in a trace.
 enum class ProfileKind : uint8_t {
-  kOperator,  // a task of the engine, or a step of an executable
+  kOperator,  // an engine task, or a step of an executable
   kApi,       // a call from Python that computes or waits
-  kPass,      // making an executable
+  kPass,      // compilation of an executable
   kIo,        // a stage of the input pipeline
   kComm,      // a collective operation
-  kDevice,    // work of a device, in its own time
+  kDevice,    // work of a device, with the device's times
 };
 
-// Called on the thread that runs the work, with the same name at start and end. The name is static
-// or interned, so a listener may keep the pointer. count: a quantity that changes over time.
+// Callbacks, run on the thread that does the work, with the same name at start and end. Names are
+// static or interned, so a listener may store the pointer. `count` reports a quantity that changes
+// over time.
 struct ProfileListener {
   void (*begin)(const char* name, ProfileKind kind) = nullptr;
   void (*end)(const char* name, ProfileKind kind) = nullptr;

@@ -13,16 +13,16 @@
 namespace mxlite {
 namespace {
 
-constexpr size_t kMostEvents = size_t{4} << 20;  // per thread between two calls of take()
+constexpr size_t kMostEvents = size_t{4} << 20;  // limit per thread between two calls of take()
 constexpr const char* kMemoryName = "Memory: cpu/0";
 
-// Contended only during a take().
+// Events of one thread. Its lock is contended only during take().
 struct Buffer {
   std::mutex mutex;
   std::vector<ProfileEvent> events;
   uint64_t dropped = 0;
   uint32_t thread = 0;
-  int64_t memory = -1;  // the last count of memory that was written
+  int64_t memory = -1;  // last recorded count of memory bytes
 };
 
 struct Buffers {
@@ -55,7 +55,8 @@ int64_t now() {
       .count();
 }
 
-// Drops the event if memory is exhausted, as beyond kMostEvents: ends of scopes must not throw.
+// Drops the event if memory is exhausted or the buffer has kMostEvents, because ends of scopes must
+// not throw.
 void append(Buffer& buffer, const ProfileEvent& event) noexcept {
   try {
     if (buffer.events.size() < kMostEvents) return buffer.events.push_back(event);
@@ -103,7 +104,8 @@ void on_count(const char* name, int64_t value) { record(name, ProfileKind::kOper
 
 constexpr ProfileListener kRecorder{on_begin, on_end, on_count};
 
-// A forked child neither records nor touches locks that another thread may have held.
+// A forked child does not record, and does not use locks that another thread may have held during
+// the fork.
 void forget_in_child() { profile_listener.store(nullptr, std::memory_order_relaxed); }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Records what happens between start and stop: every thread writes into a buffer of its own, which
-// take() empties. Times are those of CLOCK_MONOTONIC, as Python's time.perf_counter_ns.
+// Records events between start and stop. Every thread writes to a separate buffer, which take()
+// empties. Times are those of CLOCK_MONOTONIC, like Python's time.perf_counter_ns.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -10,17 +10,18 @@ namespace mxlite {
 
 struct ProfileEvent {
   int64_t nanoseconds = 0;
-  int64_t value = 0;  // value of a count
+  int64_t value = 0;  // value of a counter
   const char* name = nullptr;
-  // Threads count from 0 in the order of their first event; streams of devices from 2^30.
+  // Number of the thread, counted from 0 in the order of first events, or of the stream of a
+  // device, from 2^30.
   uint32_t thread = 0;
   ProfileKind kind = ProfileKind::kOperator;
-  char phase = 'B';  // begin, 'E'nd, 'C'ount
+  char phase = 'B';  // 'B' for begin, 'E' for end, 'C' for a counter
 };
 
 struct ProfilerOptions {
-  uint32_t kinds = ~0u;  // bit i: ProfileKind i
-  bool memory = true;    // bytes in use after each operator
+  uint32_t kinds = ~0u;  // bit i selects ProfileKind i
+  bool memory = true;    // whether to record the bytes in use after each operator
 };
 
 void start_profiler(const ProfilerOptions& options);
@@ -28,8 +29,8 @@ void stop_profiler();
 bool profiler_runs();
 
 struct ProfileRecord {
-  std::vector<ProfileEvent> events;  // in order of time for each thread
-  uint64_t dropped = 0;              // events lost by threads whose buffer was full
+  std::vector<ProfileEvent> events;  // ordered by time within each thread
+  uint64_t dropped = 0;              // number of events lost because a thread's buffer was full
 };
 ProfileRecord take_profile();
 

@@ -11,8 +11,8 @@
 namespace mxlite {
 namespace {
 
-// A pass over a data set draws its seed from a stream of its own. The passes since cpu(0) was
-// seeded are counted in `by_device` under kLoading: no operator runs on shared memory.
+// Passes over data sets draw seeds from a separate stream. The number of passes since cpu(0) was
+// seeded is stored in `by_device` under kLoading, a device type on which no operator runs.
 constexpr Device kMain{DeviceType::kCPU, 0};
 constexpr std::pair<DeviceType, int> kLoading{DeviceType::kShared, 0};
 constexpr uint64_t kLoadingStream = ~uint64_t{0};
@@ -27,8 +27,8 @@ struct Generators {
     if (inserted) it->second.seed = derive(base_seed, device.index);
     return it->second;
   }
-  // splitmix64 of seed and device index: neighbouring devices get unrelated keys. The device's type
-  // does not enter, so cpu(i) and gpu(i) draw the same numbers.
+  // Returns splitmix64 of seed and device index, so that neighboring devices get unrelated keys.
+  // Does not depend on the device type, so cpu(i) and gpu(i) draw the same numbers.
   static uint64_t derive(uint64_t seed, int index) {
     uint64_t z = seed + 0x9E3779B97F4A7C15ull * static_cast<uint64_t>(index + 1);
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
@@ -96,7 +96,7 @@ RandomState RandomLogReplay::next() {
 
 RandomState reserve_random(Device device, uint64_t count) {
   const RandomState reserved = reserve(device, count);
-  // A graph that is run again with its former numbers replays them itself.
+  // Numbers that a replay returns are not logged again.
   if (noted && !replayed) noted->note(reserved);
   return reserved;
 }
@@ -113,7 +113,7 @@ void seed_random(uint64_t seed, Device device) {
   if (replayed) return seed_random(seed);
   Generators& g = generators();
   std::lock_guard lock(g.mutex);
-  // The device's index does not enter, as in MXNet 1.9.1. Each device gets the stream that
+  // Ignores the device's index, as in MXNet 1.9.1: each device gets the stream that
   // seed_random(seed) gives to device 0.
   g.by_device[{device.type, device.index}] = {Generators::derive(seed, 0), 0};
   if (device == kMain) g.by_device.erase(kLoading);

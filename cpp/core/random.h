@@ -16,10 +16,10 @@ struct RandomState {
   uint64_t offset = 0;
 };
 
-// Reserves `count` counters of the device's generator. Called when an op is pushed.
+// Reserves `count` random numbers of the device's generator. Called when an op is pushed.
 RandomState reserve_random(Device device, uint64_t count);
-// While it lives, this thread's reservations start at `state` instead of the generator's position,
-// so the same calls get the same numbers again.
+// During the object's lifetime, this thread's reservations start at `state` instead of the
+// generator's position, so that the same calls get the same numbers again.
 class RandomReplayScope {
  public:
   explicit RandomReplayScope(RandomState state);
@@ -30,7 +30,8 @@ class RandomReplayScope {
   RandomState state_;
   RandomState* outer_;
 };
-// MXNet: every device stream derives from the seed, so cpu(0) and cpu(1) differ.
+// Seeds the generators of all devices. As in MXNet, each device derives its own stream from the
+// seed, so cpu(0) and cpu(1) differ.
 void seed_random(uint64_t seed);
 void seed_random(uint64_t seed, Device device);
 
@@ -53,15 +54,15 @@ MX_HOST_DEVICE inline std::array<uint32_t, 4> philox(uint64_t seed, uint64_t cou
   return {c0, c1, c2, c3};
 }
 
-// Uniform in [0, 1) with 24 bits.
+// Returns a number in [0, 1) with 24 random bits.
 MX_HOST_DEVICE inline float to_uniform(uint32_t bits) {
   return static_cast<float>(bits >> 8) * 0x1p-24f;
 }
-// Uniform in [0, 1) with 53 bits.
+// Returns a number in [0, 1) with 53 random bits.
 MX_HOST_DEVICE inline double to_uniform_double(uint32_t high, uint32_t low) {
   return static_cast<double>((uint64_t{high} << 21) ^ (low >> 11)) * 0x1p-53;
 }
-// Makes two standard normal numbers (Box and Muller) from two words.
+// Returns two standard normal numbers computed from two words (Box and Muller).
 MX_HOST_DEVICE inline std::array<float, 2> to_normal(uint32_t a, uint32_t b) {
   const float radius = std::sqrt(-2.0f * std::log(1.0f - to_uniform(a)));
   const float angle = 6.28318530718f * to_uniform(b);

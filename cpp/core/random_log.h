@@ -1,4 +1,5 @@
-// Keeps which random numbers a piece of a program draws, so that it can run again with them.
+// Logs which random numbers a part of a program draws, so that it can run again with the same
+// numbers.
 #pragma once
 #include <vector>
 
@@ -8,8 +9,9 @@ namespace mxlite {
 
 using RandomLog = std::vector<RandomState>;
 
-// Appends this thread's reservations to a log while it lives. Scopes nest; all of them get each
-// reservation, except scopes outside of a replay, which do not get what it answers.
+// Appends this thread's reservations to a log during the object's lifetime. Scopes nest, and all of
+// them log each reservation. Scopes outside of a replay do not log reservations that the replay
+// serves.
 class RandomLogScope {
  public:
   explicit RandomLogScope(RandomLog& log);
@@ -23,8 +25,8 @@ class RandomLogScope {
   RandomLogScope* outer_;
 };
 
-// Answers this thread's reservations from a log while it lives, in its order. A reservation beyond
-// the end of the log throws.
+// Serves this thread's reservations from a log, in the log's order, during the object's lifetime. A
+// reservation beyond the end of the log throws.
 class RandomLogReplay {
  public:
   explicit RandomLogReplay(const RandomLog& log);
@@ -32,14 +34,14 @@ class RandomLogReplay {
   RandomLogReplay& operator=(RandomLogReplay&&) = delete;  // neither copied nor moved
 
   RandomState next();
-  // Returns whether every reservation in the log has been answered.
+  // Returns whether all reservations in the log have been served.
   bool is_used_up() const { return position_ == log_.size(); }
 
  private:
   const RandomLog& log_;
   size_t position_ = 0;
   RandomLogReplay* outer_;
-  RandomLogScope* noted_outside_;  // the logs that do not get what this replay answers
+  RandomLogScope* noted_outside_;  // logs that do not record what this replay serves
 };
 
 }  // namespace mxlite

@@ -1,4 +1,4 @@
-// The states of all generators, for checkpoints: a restored state draws the same numbers.
+// The states of all generators, for checkpoints: after restoring, the same numbers are drawn.
 #pragma once
 #include <utility>
 #include <vector>
@@ -8,7 +8,7 @@
 namespace mxlite {
 
 struct AllRandomStates {
-  uint64_t seed = 0;  // seed of devices that have drawn nothing yet
+  uint64_t seed = 0;  // seed of devices that have not drawn any number yet
   std::vector<std::pair<Device, RandomState>> devices;
 };
 

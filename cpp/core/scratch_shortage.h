@@ -1,5 +1,5 @@
-// Thrown by Stream::scratch of a stream that records, which cannot enlarge its memory. The same
-// work on a stream that does not record enlarges it.
+// Thrown by Stream::scratch of a recording stream, which cannot enlarge its scratch memory. Running
+// the same work on a stream that does not record enlarges it.
 #pragma once
 #include <string>
 #include <utility>

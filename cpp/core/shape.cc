@@ -30,7 +30,7 @@ Strides contiguous_strides(const Shape& shape) {
       step = 0;
     }
   }
-  // Throws unless the array is empty, whose strides are never used.
+  // Throws on overflow, except for empty arrays, whose strides are never used.
   if (overflow && shape.is_known()) [[unlikely]]
     shape.size();
   return strides;

@@ -1,5 +1,5 @@
-// Shape and strides: up to kMaxNdim numbers without heap memory. While shapes are inferred a
-// dimension may be -1 (unknown), and ndim -1 stands for a shape of which nothing is known.
+// Shape and strides: up to kMaxNdim numbers without heap memory. During shape inference, a
+// dimension of -1 is unknown, and ndim is -1 if nothing is known about the shape.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -65,10 +65,11 @@ class Shape {
     --ndim_;
   }
 
-  // Number of elements; 1 for ndim 0. Throws a shape error if it does not fit into 64 bits.
+  // Returns the number of elements (1 if ndim is 0). Throws a shape error if it does not fit into
+  // 64 bits.
   int64_t size() const { return product(0, ndim_); }
-  // Product of the dimensions first to last - 1. Throws a shape error if it does not fit into 64
-  // bits; a dimension of 0 makes the product 0 whatever the other dimensions are.
+  // Returns the product of the dimensions first to last - 1. Throws a shape error if it does not
+  // fit into 64 bits. If a dimension is 0, returns 0 even if other products would overflow.
   int64_t product(int first, int last) const {
     int64_t n = 1;
     bool overflow = false;
@@ -95,15 +96,16 @@ class Shape {
   int64_t dims_[kMaxNdim];
 };
 
-using Strides = Shape;  // in elements
+using Strides = Shape;  // in elements, not bytes
 
-std::ostream& operator<<(std::ostream& out, const Shape& shape);  // as Python prints a tuple
+std::ostream& operator<<(std::ostream& out, const Shape& shape);  // prints like a Python tuple
 
 Strides contiguous_strides(const Shape& shape);
 bool is_contiguous(const Shape& shape, const Strides& strides);
-// Axis in [0, ndim) or an index error that names op, axis and ndim.
+// Returns the axis in [0, ndim). Throws an index error that names op, axis and ndim.
 int normalize_axis(const char* op, int64_t axis, int ndim);
-// NumPy's broadcasting; shape error naming op and both shapes.
+// Returns the shape by NumPy's broadcasting rules. Throws a shape error that names op and both
+// shapes.
 Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b);
 
 struct TensorSpec {
@@ -115,6 +117,7 @@ struct TensorSpec {
     return static_cast<size_t>(checked_mul(shape.size(), static_cast<int64_t>(dtype_size(dtype))));
   }
 };
-std::ostream& operator<<(std::ostream& out, const TensorSpec& spec);  // float32(2, 3)
+std::ostream& operator<<(std::ostream& out, const TensorSpec& spec);  // prints for example
+                                                                      // float32(2, 3)
 
 }  // namespace mxlite

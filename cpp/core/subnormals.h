@@ -1,4 +1,4 @@
-// Flushes subnormal numbers to 0: arithmetic on them takes processors up to a hundred times longer.
+// Flushes subnormal numbers to 0, because arithmetic on them is up to a hundred times slower.
 #pragma once
 #ifdef __SSE__
 #include <xmmintrin.h>
@@ -6,8 +6,8 @@
 
 namespace mxlite {
 
-// While this object exists, arithmetic of this thread treats subnormal operands as 0 and writes 0
-// for subnormal results; if `on` is false, it keeps both. Has an effect on x86 only.
+// During the object's lifetime, arithmetic of this thread treats subnormal operands as 0 and writes
+// 0 for subnormal results. If `on` is false, both are kept. Has an effect on x86 only.
 class FlushSubnormals {
  public:
   explicit FlushSubnormals(bool on = true) : before_(is_on()) { set(on); }
@@ -19,7 +19,7 @@ class FlushSubnormals {
   static bool is_on() { return (_mm_getcsr() & kBits) == kBits; }
 
  private:
-  static constexpr unsigned kBits = 0x8040;  // FTZ and DAZ of the register MXCSR
+  static constexpr unsigned kBits = 0x8040;  // bits FTZ and DAZ of the register MXCSR
   static void set(bool on) {
     const unsigned now = _mm_getcsr(), wanted = on ? now | kBits : now & ~kBits;
     if (now != wanted) _mm_setcsr(wanted);

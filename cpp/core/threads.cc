@@ -18,7 +18,7 @@ int allowed_cores() {
   cpu_set_t mask;
   int cores = 1;
   if (sched_getaffinity(0, sizeof mask, &mask) == 0) cores = CPU_COUNT(&mask);
-  std::ifstream file("/sys/fs/cgroup/cpu.max");  // "max 100000" or "200000 100000"
+  std::ifstream file("/sys/fs/cgroup/cpu.max");  // contains "max 100000" or "200000 100000"
   std::string quota;
   double period = 0;
   if (file >> quota >> period && quota != "max" && period > 0)

@@ -75,7 +75,8 @@ extern "C" __attribute__((visibility("default"))) mxlite::Accelerator* mxlite_pl
     return nullptr;
   }
   try {
-    // cuDNN's run-time compiled engines load NVRTC by name: load the process's own NVRTC first.
+    // cuDNN's run-time compiled engines load NVRTC by name. Loading the process's NVRTC first makes
+    // them use the same one.
     std::string ignored;
     mxlite::rtc::Nvrtc::get(&ignored);
     // Leaked: arrays may outlive static destructors.

@@ -1,9 +1,9 @@
-// Size classes are powers of two below 4 KiB, then eighths of them up to 16 MiB (weights have many
-// sizes, and larger steps would waste a tenth of their memory), then steps of 2 MiB; huge pages are
-// advised from 2 MiB on. Freed blocks stay cached until the cache holds MXLITE_CPU_CACHE_BYTES.
-// Without that variable the limit is 1 GiB, and more as long as blocks in use and cached ones are
-// together not more than was in use within the last 10 to 20 seconds: a training step frees what
-// the next one asks for, and fresh pages cost as much as many operators.
+// Size classes are powers of two below 4 KiB, then eighths of powers of two up to 16 MiB (weights
+// have many sizes, and larger steps would waste a tenth of their memory), then multiples of 2 MiB.
+// Huge pages are requested from 2 MiB on. Freed blocks are cached. If MXLITE_CPU_CACHE_BYTES is
+// set, it limits the cache. Otherwise the limit is 1 GiB, or more as long as used and cached blocks
+// together do not exceed the largest use of the last 10 to 20 seconds: a training step allocates
+// what the previous step has freed, and fresh pages take as long as many operators.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ size_t size_class(size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
-// Tracks the largest number of bytes in use during this interval and the one before.
+// Tracks the largest number of bytes in use during the current and the previous interval.
 class RecentPeak {
  public:
   void count(size_t in_use) { now_ = std::max(now_, in_use); }
@@ -108,7 +108,8 @@ class CpuAllocator final : public Allocator {
       // This block was used last, so older cached blocks are released first.
       if (keeps_peak_) shrink_locked(/*bytes=*/0, /*cached=*/bytes);
       if (keeps_peak_ || stats_.cached + bytes <= cache_limit_) {
-        class_locked(bytes).cached.push_back(block.data);  // cannot fail: add_one reserved it
+        class_locked(bytes).cached.push_back(block.data);  // does not allocate, because add_one has
+                                                           // reserved the memory
         if (bytes < kOwnPages) allow_access(block.data, 0, bytes);
         stats_.in_use -= bytes;
         stats_.cached += bytes;
@@ -170,18 +171,19 @@ class CpuAllocator final : public Allocator {
   }
 
  private:
-  // The blocks of one size. The list has capacity for every block, so freeing one cannot fail.
+  // The blocks of one size. The list has capacity for all of them, so that freeing a block cannot
+  // fail.
   struct SizeClass {
     void add_one() {
       if (cached.capacity() == blocks) cached.reserve(std::max<size_t>(8, 2 * blocks));
       ++blocks;
     }
     std::vector<void*> cached;
-    size_t blocks = 0;  // in use and cached
+    size_t blocks = 0;  // number of used and cached blocks
   };
 
-  // Cannot fail for the size of a block that is in use. Small sizes, which are powers of two, are
-  // looked up without a search of the map.
+  // Cannot fail for the size of a block in use. Small sizes are powers of two and are found without
+  // searching the map.
   SizeClass& class_locked(size_t bytes) {
     if (bytes >= kSmallLimit) return size_classes_[bytes];
     SizeClass*& known = small_classes_[std::bit_width(bytes) - std::bit_width(kAlignment)];
@@ -197,7 +199,7 @@ class CpuAllocator final : public Allocator {
   void* system_allocate(size_t bytes) noexcept {
     if (bytes < kOwnPages) return std::aligned_alloc(kAlignment, bytes);
     const bool huge = bytes >= kHugePage;
-    void* data = nullptr;  // aligned_alloc wants multiples of the alignment
+    void* data = nullptr;  // aligned_alloc requires multiples of the alignment
     if (posix_memalign(&data, huge ? kHugePage : kPage, bytes) != 0) return nullptr;
     if (huge) madvise(data, bytes, MADV_HUGEPAGE);
     std::lock_guard lock(large_mutex_);
@@ -222,7 +224,8 @@ class CpuAllocator final : public Allocator {
     stats_.peak = std::max(stats_.peak, stats_.in_use);
     recent_peak_.count(stats_.in_use);
   }
-  // Releases cached blocks until `bytes` more bytes, `cached` of them cached, fit the limit.
+  // Releases cached blocks until `bytes` more bytes, of which `cached` are cached, fit into the
+  // limit.
   void shrink_locked(size_t bytes, size_t cached) noexcept {
     auto it = size_classes_.rbegin();
     while (it != size_classes_.rend() && stats_.cached + cached > cache_limit_ &&
@@ -253,12 +256,13 @@ class CpuAllocator final : public Allocator {
   }
 
   mutable std::mutex mutex_;
-  std::map<size_t, SizeClass> size_classes_;  // guarded by mutex_; none is ever removed
+  std::map<size_t, SizeClass> size_classes_;  // guarded by mutex_; entries are never removed
   std::array<SizeClass*, kNumSmallClasses> small_classes_{};  // guarded by mutex_
   MemoryStats stats_;                                         // guarded by mutex_
   RecentPeak recent_peak_;                                    // guarded by mutex_
-  std::mutex large_mutex_;                    // locked after mutex_ and after SharedMemory's
-  std::map<const std::byte*, size_t> large_;  // guarded by large_mutex_; sizes by address
+  std::mutex large_mutex_;                    // locked after mutex_ and the mutex of SharedMemory
+  std::map<const std::byte*, size_t> large_;  // guarded by large_mutex_; sizes of large blocks by
+                                              // address
   const size_t cache_limit_, limit_;
   const bool keeps_peak_;
 };

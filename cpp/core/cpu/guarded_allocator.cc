@@ -12,14 +12,14 @@ namespace mxlite {
 namespace {
 
 constexpr size_t kPageBytes = 4096;
-constexpr std::byte kFill{0xCB};  // as float32 about -2.6e7, as an index far out of any range
+constexpr std::byte kFill{0xCB};  // about -2.6e7 as a float32, and out of range as an index
 
 size_t mapped_bytes(size_t bytes) {
   return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes + kPageBytes;
 }
 
-// The last byte of a block lies next to the guard page. The data is therefore aligned only as far
-// as its size is a multiple of the alignment, like a view into foreign memory.
+// The last byte of a block precedes the guard page. The data is therefore less aligned if its size
+// is not a multiple of the alignment, as in a view of foreign memory.
 class GuardedAllocator final : public Allocator {
  public:
   Block allocate(size_t bytes) override {
@@ -34,7 +34,7 @@ class GuardedAllocator final : public Allocator {
       munmap(pages, whole);
       fail(ErrorKind::kOutOfMemory, "out of memory on cpu: no guard page for ", bytes, " bytes");
     }
-    // Large blocks stay untouched: filling them would take memory that nobody may use.
+    // Does not fill large blocks, because filling would allocate pages that may never be used.
     if (bytes <= (size_t{1} << 20)) std::memset(guard - bytes, static_cast<int>(kFill), bytes);
     in_use_ += bytes;
     return {guard - bytes, bytes};

@@ -1,6 +1,6 @@
-// Host memory for tests: MXLITE_CPU_GUARD_PAGES=1 puts every array and every scratch block right
-// before a page without access, so that a kernel that reads or writes past an end is stopped by
-// SIGSEGV. Nothing is cached; use after release is stopped likewise.
+// Host memory for tests: MXLITE_CPU_GUARD_PAGES=1 places every array and every scratch block
+// directly before an inaccessible page, so that a kernel that accesses memory beyond the end gets
+// SIGSEGV. Blocks are not cached, so a use after free also gets SIGSEGV.
 #pragma once
 #include "cpp/core/allocator.h"
 

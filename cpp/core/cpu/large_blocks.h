@@ -1,4 +1,4 @@
-// Blocks of the CPU allocator of 1 MiB and more, which consist of whole pages.
+// Blocks of the CPU allocator of at least 1 MiB, which consist of whole pages.
 #pragma once
 #include <cstddef>
 #include <optional>
@@ -15,12 +15,13 @@ struct LargeBlock {
   size_t bytes = 0;
 };
 
-// Returns the block around an address, in use or cached.
+// Returns the used or cached block that contains an address.
 std::optional<LargeBlock> large_block_at(const void* address);
 
-// Frees a block of a size that will not be reused: large blocks go back to the system.
+// Frees a block whose size will not be reused. Large blocks are returned to the system.
 void discard(Block block) noexcept;
-// Returns cached large blocks of this size to the system, because nobody will ask for it again.
+// Returns cached large blocks of this size to the system. Call if this size will not be allocated
+// again.
 void discard_cached(size_t bytes) noexcept;
 
 }  // namespace mxlite

@@ -1,5 +1,5 @@
-// Tells the address sanitizer which memory of the CPU allocator may be used: a block may be larger
-// than the array in it, and no access to a cached block is allowed.
+// Tells the address sanitizer which memory of the CPU allocator may be accessed: a block may be
+// larger than its array, and cached blocks must not be accessed.
 #pragma once
 #include <cstddef>
 
@@ -9,8 +9,8 @@
 
 namespace mxlite {
 
-// Makes accesses to a block of `bytes` errors, except to its first `accessible` bytes. Does nothing
-// in builds without the address sanitizer.
+// Makes the address sanitizer report accesses to a block of `bytes`, except to its first
+// `accessible` bytes. Has no effect in other builds.
 inline void allow_access([[maybe_unused]] void* data, [[maybe_unused]] size_t accessible,
                          [[maybe_unused]] size_t bytes) {
 #ifdef __SANITIZE_ADDRESS__

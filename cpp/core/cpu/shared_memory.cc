@@ -15,22 +15,22 @@
 namespace mxlite {
 namespace {
 
-constexpr uint64_t kFileBytes = uint64_t{1} << 38;  // address range; pages are allocated with
-                                                    // blocks
+constexpr uint64_t kFileBytes = uint64_t{1} << 38;  // size of the address range; pages are
+                                                    // allocated with blocks
 
-// Puts huge pages under a fresh range of the file, which other processes then map as such, too. The
-// setting `shmem_enabled`, mostly `never`, keeps the system from doing so by itself. Linux before
-// 6.1 refuses, and so does a system without free huge pages: small pages stay.
+// Requests huge pages for a new range of the file; other processes then also map huge pages. With
+// the usual setting `never` of `shmem_enabled`, the kernel creates none by itself. If the kernel is
+// older than 6.1 or has no free huge pages, the range keeps small pages.
 void collapse_pages(std::byte* begin, size_t bytes) {
   constexpr int kCollapse = 25;  // MADV_COLLAPSE, which older headers lack
   const size_t whole = bytes / kHugePage * kHugePage;
   if (whole == 0) return;
-  // The system collapses no range without pages.
+  // Touches every page, because the kernel only collapses ranges that have pages.
   for (size_t at = 0; at < whole; at += kHugePage) begin[at] = std::byte{0};
   madvise(begin, whole, kCollapse);
 }
 
-// Replaces the pages at `to` by those at `from`.
+// Replaces the pages at `to` with those at `from`.
 bool replace_pages(std::byte* to, std::byte* from, size_t bytes) {
   if (mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) != MAP_FAILED) return true;
   munmap(from, bytes);
@@ -69,7 +69,7 @@ bool SharedMemory::open_file() {
   refused_ = true;
   if (env_int("MXLITE_COMM_SHARED_ARRAYS", 1) == 0) return false;
   rlimit limit{};
-  getrlimit(RLIMIT_FSIZE, &limit);  // exceeding the limit ends the process
+  getrlimit(RLIMIT_FSIZE, &limit);  // writing beyond this limit would end the process
   const uint64_t bytes = std::min<uint64_t>(kFileBytes, limit.rlim_cur) / kHugePage * kHugePage;
   const int file = memfd_create("mxlite-arrays", MFD_CLOEXEC);
   struct stat info {};
@@ -140,7 +140,7 @@ void SharedMemory::make_private(const void* data) noexcept {
   std::lock_guard lock(mutex_);
   const auto found = blocks_.find(block->data);
   if (found == blocks_.end()) return;
-  // The range of the file is never reused: a rank that hangs now may write it later.
+  // The file's range is never reused, because a rank that hangs now may write to it later.
   if (move_out(block->data, block->bytes)) blocks_.erase(found);
 }
 
@@ -156,7 +156,8 @@ bool SharedMemory::withdraw(void* data, size_t bytes) noexcept {
   blocks_.erase(found);
   fallocate(file_.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
             static_cast<off_t>(bytes));
-  free_.find(bytes)->second.offsets.push_back(offset);  // cannot fail: move_in reserved it
+  free_.find(bytes)->second.offsets.push_back(offset);  // does not allocate, because move_in has
+                                                        // reserved the memory
   return true;
 }
 
@@ -167,8 +168,8 @@ size_t SharedMemory::shared_bytes() {
   return total;
 }
 
-// Writes of a forked child must not show up in its parent. The child gets copies of the parent's
-// arrays as they are now; if copying fails, the child cannot read them.
+// Writes of a forked child must not change the parent's arrays. The child gets copies of the
+// parent's current arrays; if copying fails, it cannot read them.
 void SharedMemory::forget_in_child() noexcept {
   SharedMemory& all = get();
   for (const auto& [data, shared] : all.blocks_) {

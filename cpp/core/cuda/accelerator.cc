@@ -25,7 +25,8 @@ std::string name_of(int device) {
   return properties.name;
 }
 
-// Runs before the pool and streams are made, so that nothing is made on an unusable device.
+// Checks the device before the pool and streams are created, so that nothing is created on an
+// unusable device.
 int checked(int device) {
   const DeviceGuard guard(device);
   MX_CHECK_KIND(runs_on_current_device(), ErrorKind::kDevice, "gpu(", device, ") is an ",
@@ -80,7 +81,7 @@ void CudaAccelerator::free(int device, Block block, StreamKind stream) noexcept 
 }
 
 void CudaAccelerator::release_cached(int device) {
-  synchronize(device);  // memory freed in stream order enters the cache only now
+  synchronize(device);  // memory that was freed in stream order enters the cache during this call
   get(device).pool.release_cached();
 }
 

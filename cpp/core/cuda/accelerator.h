@@ -1,4 +1,4 @@
-// The CUDA devices of this machine. Each is set up when it is first used.
+// The CUDA devices of this machine. Each device is initialized on its first use.
 #pragma once
 #include <array>
 #include <memory>
@@ -44,7 +44,7 @@ class CudaAccelerator final : public Accelerator {
   State& get(int device) const;
 
   std::vector<std::unique_ptr<LazyDevice>> devices_;
-  mutable PinnedAllocator pinned_;  // get passes it the device that is used
+  mutable PinnedAllocator pinned_;  // set to the device in use by get
 };
 
 }  // namespace mxlite::cuda

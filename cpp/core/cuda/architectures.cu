@@ -5,7 +5,8 @@
 namespace mxlite::cuda {
 namespace {
 
-// Compiled for the same architectures as all kernels, so its image stands for all of them.
+// Compiled for the same architectures as all other kernels, so it shows whether those can be
+// loaded.
 __global__ void probe() {}
 
 }  // namespace

@@ -1,9 +1,10 @@
-// Says what this build was compiled for, and whether a device can run it.
+// Returns the architectures for which this build was compiled, and whether a device can run its
+// kernels.
 #pragma once
 
 namespace mxlite::cuda {
 
-const char* compiled_architectures();  // "9.0"
+const char* compiled_architectures();  // returns for example "9.0"
 // Returns whether kernels of this build can be loaded on the current device.
 bool runs_on_current_device();
 

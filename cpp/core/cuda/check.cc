@@ -7,7 +7,8 @@
 
 namespace mxlite::cuda {
 
-// After these the process can do nothing more on the device: every call returns the same code.
+// Returns whether the device is unusable for this process after the error: every later call returns
+// the same code.
 bool breaks_the_device(cudaError_t status) {
   switch (status) {
     case cudaErrorIllegalAddress:
@@ -31,7 +32,7 @@ bool breaks_the_device(cudaError_t status) {
 }
 
 void throw_cuda_error(cudaError_t status, const char* call) {
-  cudaGetLastError();  // clears it: the next launch would report it again
+  cudaGetLastError();  // clears the error, because the next launch would report it again
   if (status == cudaErrorMemoryAllocation) fail(ErrorKind::kOutOfMemory, "out of memory in ", call);
   if (status == cudaErrorNoKernelImageForDevice || status == cudaErrorUnsupportedPtxVersion)
     fail(ErrorKind::kDevice, call,
@@ -50,14 +51,14 @@ bool is_reached(cudaEvent_t event) {
     check(status, "cudaEventQuery");
     return true;
   }
-  cudaGetLastError();  // else the next launch of this thread would report it
+  cudaGetLastError();  // clears the error, because the next launch of this thread would report it
   return false;
 }
 
 void check_noexcept(cudaError_t status, const char* call) noexcept {
   if (status == cudaSuccess || status == cudaErrorCudartUnloading) return;
   cudaGetLastError();
-  // Everything that is freed on a broken device fails: the first line says all.
+  // On a broken device every free fails, so only the first failure is printed.
   static std::atomic<bool> reported{false};
   if (breaks_the_device(status) && reported.exchange(true)) return;
   std::fprintf(stderr, "mxlite: %s failed: %s\n", call, cudaGetErrorString(status));

@@ -1,4 +1,4 @@
-// MX_CUDA(call): a failed call of the CUDA runtime becomes a mxlite::Error with the call's text.
+// MX_CUDA(call) throws a mxlite::Error with the call's text if the call of the CUDA runtime fails.
 // The engine adds "while running <op> (<shapes>)".
 #pragma once
 #include <cuda_runtime_api.h>
@@ -19,17 +19,18 @@ inline void check(cudaError_t status, const char* call) {
     throw_cuda_error(status, call);
 }
 
-// Returns whether all work before the event is done, without waiting.
+// Returns whether all work before the event has ended, without waiting.
 bool is_reached(cudaEvent_t event);
 
-// Destructors call it: it prints the failure unless the process is ending.
+// Prints the failure unless the process is ending. For destructors, which must not throw.
 void check_noexcept(cudaError_t status, const char* call) noexcept;
 
-// Makes a device this thread's current one while it lives, and touches no other.
+// Makes a device the current one of this thread during the object's lifetime. Initializes no other
+// device.
 class DeviceGuard {
  public:
   explicit DeviceGuard(int device) { push_context(device); }
-  // Destructors use this form: if it fails, the current device stays current.
+  // For destructors: on failure, the current device does not change.
   DeviceGuard(int device, std::nothrow_t) noexcept;
   ~DeviceGuard() {
     if (pushed_) pop_context();
@@ -44,6 +45,7 @@ class DeviceGuard {
 
 #define MX_CUDA(call) ::mxlite::cuda::check((call), #call)
 #define MX_CUDA_NOEXCEPT(call) ::mxlite::cuda::check_noexcept((call), #call)
-// Must follow every <<<...>>>: launches report through the thread's last error.
+// Must follow every <<<...>>>, because a launch reports its error only through the thread's last
+// error.
 #define MX_CUDA_LAUNCHED(kernel) \
   (::mxlite::note_launch(kernel), ::mxlite::cuda::check(cudaGetLastError(), "launch of " kernel))

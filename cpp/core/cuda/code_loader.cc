@@ -8,7 +8,7 @@
 namespace mxlite::cuda {
 namespace {
 
-// Blocks get more dynamic shared memory than this only after cuFuncSetAttribute.
+// Dynamic shared memory that a block may use without cuFuncSetAttribute.
 constexpr unsigned kSharedBytesOfAnyKernel = 48 << 10;
 
 struct Driver {

@@ -1,4 +1,4 @@
-// Loads and launches run-time compiled kernels through the driver.
+// Loads and launches kernels compiled at run time, through the driver.
 #pragma once
 #include "cpp/core/device_code.h"
 

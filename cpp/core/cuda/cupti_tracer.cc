@@ -29,7 +29,7 @@ int64_t host_now() {
       .count();
 }
 
-// The functions that the tracer calls; their types are those of the header.
+// Functions of CUPTI that the tracer calls. Their types come from the header.
 struct Functions {
   decltype(&cuptiActivityRegisterCallbacks) register_callbacks = nullptr;
   decltype(&cuptiActivityEnable) enable = nullptr;
@@ -57,7 +57,7 @@ struct Functions {
   }
 };
 
-// A layout of records belongs to a major version of CUDA: 130001 is of 13.
+// Returns the major version, which determines the layout of records: 130001 belongs to CUDA 13.
 constexpr uint32_t major_version(uint32_t api_version) { return api_version / 10000; }
 
 const char* name_of_copy(uint8_t kind) {
@@ -121,9 +121,9 @@ class CuptiTracer final : public KernelTracer {
  private:
   static constexpr CUpti_ActivityKind kKinds[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
                                                   CUPTI_ACTIVITY_KIND_MEMCPY};
-  static CuptiTracer* instance;  // CUPTI's callbacks have no argument of ours
+  static CuptiTracer* instance;  // CUPTI's callbacks receive no user argument
 
-  // Returns what is wrong, empty if nothing is.
+  // Loads the library. Returns why it cannot be used, or an empty text.
   std::string load() {
     std::vector<std::string> names = {library_};
     if (library_.empty())
@@ -159,7 +159,7 @@ class CuptiTracer final : public KernelTracer {
   static void CUPTIAPI give_buffer(uint8_t** buffer, size_t* bytes, size_t* most_records) {
     *buffer = static_cast<uint8_t*>(std::aligned_alloc(kAlignment, kBufferBytes));
     *bytes = *buffer ? kBufferBytes : 0;
-    *most_records = 0;  // as many as fit
+    *most_records = 0;  // 0 means as many records as fit
   }
 
   static void CUPTIAPI take_buffer(CUcontext context, uint32_t stream, uint8_t* buffer, size_t,
@@ -174,7 +174,7 @@ class CuptiTracer final : public KernelTracer {
     std::free(buffer);
   }
 
-  // Runs on a thread of CUPTI's, or within flush_all.
+  // Reads the records of a buffer. Runs on a thread of CUPTI or within flush_all.
   void read(uint8_t* buffer, size_t valid_bytes) noexcept {
     CUpti_Activity* record = nullptr;
     while (valid_bytes > 0 &&
@@ -193,7 +193,7 @@ class CuptiTracer final : public KernelTracer {
            uint32_t stream) noexcept {
     const std::lock_guard lock(records_mutex_);
     try {
-      // A kernel that had not ended when the buffer was given back has no times.
+      // A kernel that had not ended when CUPTI returned the buffer has no times.
       if (start == 0 || end < start || records_.size() >= kMostKernels) {
         ++lost_;
         return;
@@ -208,10 +208,10 @@ class CuptiTracer final : public KernelTracer {
   }
 
   const std::string library_;
-  std::mutex mutex_;  // guards what start, stop and take use
+  std::mutex mutex_;  // guards members that start, stop and take use
   bool loaded_ = false, works_ = false;
   Functions functions_;
-  std::atomic<int64_t> offset_{0};  // from CUPTI's clock to the profiler's
+  std::atomic<int64_t> offset_{0};  // converts CUPTI's time to the profiler's
   std::mutex records_mutex_;        // locked after mutex_
   std::vector<DeviceKernel> records_;
   uint64_t lost_ = 0;

@@ -1,4 +1,5 @@
-// Kernels and copies by name in the time of the GPU, from CUDA's profiling library (CUPTI).
+// Records kernels and copies with their names and times on the GPU, using CUDA's profiling library
+// (CUPTI).
 #pragma once
 #include <string>
 
@@ -6,9 +7,9 @@
 
 namespace mxlite::cuda {
 
-// Returns null if this build has no headers of CUPTI. The library itself is loaded when
-// recording first starts: `library`, or if that is empty the one that the loader finds. The tracer
-// lives until the process ends, because CUPTI calls it from a thread of its own.
+// Returns a tracer, or null if CUPTI's headers were missing in this build. The library is loaded
+// when recording first starts: `library` or, if it is empty, the default one. The tracer lives
+// until the process ends, because CUPTI calls it from its own thread.
 KernelTracer* make_cupti_tracer(const std::string& library);
 
 }  // namespace mxlite::cuda

@@ -1,4 +1,4 @@
-// Functions of the driver, libcuda.so.1, which is not linked: the CUDA runtime finds them.
+// Functions of the driver, libcuda.so.1. It is not linked; the CUDA runtime looks the functions up.
 #pragma once
 #include <cuda.h>
 
@@ -6,7 +6,8 @@
 
 namespace mxlite::cuda {
 
-// Sets `function` to the driver's function of that name; throws a device error if there is none.
+// Sets `function` to the driver's function of that name. Throws a device error if it does not
+// exist.
 template <class F>
 void find_driver_function(const char* name, F*& function) {
   void* address = nullptr;

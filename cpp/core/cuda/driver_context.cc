@@ -34,7 +34,7 @@ void check(CUresult status, const char* call, int device) {
   fail(kind, call, " failed on gpu(", device, "): CUDA driver error ", static_cast<int>(status));
 }
 
-// Retained until the process ends.
+// Returns the primary context, which is retained until the process ends.
 CUcontext primary_context(int device) {
   static std::mutex mutex;
   static auto* const contexts = new std::vector<CUcontext>;
@@ -58,7 +58,7 @@ void push_context(int device) {
 
 void pop_context() noexcept {
   CUcontext popped = nullptr;
-  driver().pop(&popped);  // fails only when the driver is unloaded, at the end of the process
+  driver().pop(&popped);  // fails only at the end of the process, when the driver is unloaded
 }
 
 }  // namespace mxlite::cuda

@@ -1,13 +1,13 @@
-// Contexts of the driver. cudaSetDevice makes a context, which takes hundreds of megabytes, on
-// every GPU that it is called with, also to restore what was current; pushing and popping makes one
-// only on the GPU that is used.
+// Contexts of the driver. cudaSetDevice creates a context of hundreds of megabytes on every GPU
+// that it is called with, even to restore the previous device. Pushing and popping contexts creates
+// one only on the GPU in use.
 #pragma once
 
 namespace mxlite::cuda {
 
-// Makes the device's primary context, which the runtime uses, this thread's current one.
+// Makes the device's primary context, which the runtime uses, the current one of this thread.
 void push_context(int device);
-// Restores what was current before push_context, which may be nothing.
+// Restores the context, if any, that was current before push_context.
 void pop_context() noexcept;
 
 }  // namespace mxlite::cuda

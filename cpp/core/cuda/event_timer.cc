@@ -9,7 +9,8 @@
 namespace mxlite::cuda {
 namespace {
 
-// CUDA returns times as float milliseconds: beyond this distance they lose microseconds.
+// CUDA returns times as float milliseconds, which are not exact to a microsecond beyond this
+// distance.
 constexpr float kFarMilliseconds = 4000;
 
 int64_t host_now() {
@@ -54,7 +55,7 @@ int64_t EventTimer::nanoseconds(const std::shared_ptr<Mark>& mark) {
   return at;
 }
 
-// An event that is recorded and reached at once ties the device's clock to the host's.
+// Relates the device's clock to the host's by an event that is recorded and reached immediately.
 EventTimer::Anchor EventTimer::make_anchor(int device) {
   Anchor anchor{std::make_shared<Event>(device), 0};
   cudaStream_t stream = nullptr;

@@ -1,4 +1,4 @@
-// Marks of the profiler as CUDA events.
+// The profiler's marks, implemented with CUDA events.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -15,7 +15,8 @@ class EventTimer final : public DeviceTimer {
 
  private:
   struct Event;
-  // An event of which the host knows the time; others of the device are measured from it.
+  // An event whose time on the host's clock is known. Times of other events of the device are
+  // measured from it.
   struct Anchor {
     std::shared_ptr<Event> event;
     int64_t nanoseconds = 0;

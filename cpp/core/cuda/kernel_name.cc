@@ -9,7 +9,7 @@
 namespace mxlite::cuda {
 
 const char* kernel_name(const void* function) {
-  // Each thread has its own, so that a look-up at a launch meets none of other threads.
+  // Thread-local, so that look-ups at launches need no lock.
   thread_local std::unordered_map<const void*, const char*> known;
   const auto found = known.find(function);
   if (found != known.end()) return found->second;
@@ -18,7 +18,7 @@ const char* kernel_name(const void* function) {
   if (cudaFuncGetName(&linker_name, function) == cudaSuccess && linker_name)
     name = intern_kernel_name(short_kernel_name(linker_name));
   else
-    cudaGetLastError();  // the launch reports what is wrong
+    cudaGetLastError();  // the launch itself reports the error
   return known.emplace(function, name).first->second;
 }
 

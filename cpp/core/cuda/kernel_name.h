@@ -3,8 +3,7 @@
 
 namespace mxlite::cuda {
 
-// Returns the name that the source gives the kernel whose host function this is. The pointer stays
-// valid for the life of the process.
+// Returns the source name of the kernel with this host function. The pointer is never freed.
 const char* kernel_name(const void* function);
 
 }  // namespace mxlite::cuda

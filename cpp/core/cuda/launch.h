@@ -1,4 +1,4 @@
-// Launches of kernels: named in the log of launches and in the error of a launch that fails.
+// Launches kernels. The log of launches and errors of failed launches contain the kernel's name.
 #pragma once
 #include <cuda_runtime.h>
 

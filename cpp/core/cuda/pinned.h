@@ -1,4 +1,5 @@
-// Page-locked host memory in powers of two, kept for reuse: locking pages costs more than copying.
+// Page-locked host memory in powers of two. Blocks are cached, because locking pages takes longer
+// than copying.
 #pragma once
 #include <map>
 #include <mutex>
@@ -10,7 +11,7 @@ namespace mxlite::cuda {
 
 class PinnedAllocator final : public Allocator {
  public:
-  // Locks pages through this device's context, once it is known which device the process uses.
+  // Locks pages through this device's context. Call once the device that the process uses is known.
   void use_device(int device);
   Block allocate(size_t bytes) override;
   void free(Block block) noexcept override;

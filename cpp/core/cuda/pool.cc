@@ -9,7 +9,8 @@
 namespace mxlite::cuda {
 namespace {
 
-// Enables peer access from all devices that can reach this one: copies then need no staging.
+// Enables access from all devices that support peer access to this one, so that copies need no
+// staging buffer.
 void allow_peers(cudaMemPool_t pool, int device) {
   int count = 0;
   MX_CUDA(cudaGetDeviceCount(&count));
@@ -33,9 +34,10 @@ MemoryPool::MemoryPool(int device)
   properties.allocType = cudaMemAllocationTypePinned;
   properties.location = {cudaMemLocationTypeDevice, {device}};
   MX_CUDA(cudaMemPoolCreate(&pool_, &properties));
-  uint64_t keep = UINT64_MAX;  // synchronizing would otherwise return memory to the driver
+  uint64_t keep = UINT64_MAX;  // otherwise, synchronizing would return memory to the driver
   MX_CUDA(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep));
-  // Reuse that makes one stream wait for another would undo the overlap of copies.
+  // Disables reuse that makes one stream wait for another, because copies would no longer overlap
+  // with kernels.
   int no = 0;
   MX_CUDA(cudaMemPoolSetAttribute(pool_, cudaMemPoolReuseAllowInternalDependencies, &no));
   allow_peers(pool_, device);
@@ -48,7 +50,7 @@ MemoryPool::~MemoryPool() {
 
 Block MemoryPool::allocate(size_t asked, cudaStream_t stream, std::span<const cudaStream_t> frees) {
   const size_t bytes = std::max<size_t>(asked, 1);
-  const DeviceGuard guard(device_);  // any thread allocates
+  const DeviceGuard guard(device_);  // any thread may allocate, so the device must be set
   const auto fits = [&] {
     return limit_ == 0 || attribute(cudaMemPoolAttrUsedMemCurrent) + bytes <= limit_;
   };

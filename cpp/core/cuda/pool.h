@@ -1,4 +1,4 @@
-// Device memory of one GPU: a pool of the driver, whose blocks are reused in the order of streams.
+// Device memory of one GPU: a memory pool of the driver, whose blocks are reused in stream order.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -14,10 +14,10 @@ class MemoryPool {
   ~MemoryPool();
   MemoryPool& operator=(MemoryPool&&) = delete;  // neither copied nor moved
 
-  // Allocates memory for work submitted to `stream` from now on. When memory runs out: drops the
-  // cache, waits for the frees in the streams `frees` and tries once more.
+  // Allocates memory for work submitted to `stream` from now on. If memory is short, drops the
+  // cache, waits for pending frees in the streams `frees`, and retries once.
   Block allocate(size_t bytes, cudaStream_t stream, std::span<const cudaStream_t> frees);
-  // Frees memory for reuse by work ordered after what `stream` has been given.
+  // Frees memory. Work that follows the work already submitted to `stream` may reuse it.
   void free(Block block, cudaStream_t stream) noexcept;
   void release_cached();
   MemoryStats stats() const;
@@ -28,7 +28,7 @@ class MemoryPool {
   [[noreturn]] void throw_out_of_memory(size_t asked) const;
 
   const int device_;
-  const size_t limit_;  // 0: all memory of the device
+  const size_t limit_;  // 0 means all memory of the device
   cudaMemPool_t pool_ = nullptr;
 };
 

@@ -20,13 +20,13 @@ CudaStream::CudaStream(CudaStream& owner) : CudaStream(owner.device_, owner.pool
   create();
 }
 
-// A constructor that delegates here may throw afterwards: the destructor then runs.
+// A delegating constructor may still throw after this one; then the destructor runs.
 CudaStream::CudaStream(int device, cudaMemPool_t pool, CudaStream* owner)
     : device_(device), pool_(pool), owner_(owner) {}
 
 void CudaStream::create() {
   const DeviceGuard guard(device_);
-  // This stream is not ordered with the legacy default stream, which other libraries may use.
+  // The stream is not ordered with the legacy default stream, which other libraries may use.
   MX_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   MX_CUDA(cudaEventCreateWithFlags(&mark_, cudaEventDisableTiming));
   MX_CUDA(cudaEventCreateWithFlags(&done_, cudaEventDisableTiming | cudaEventBlockingSync));
@@ -50,7 +50,7 @@ void CudaStream::wait_for(Stream& other) {
 }
 
 void CudaStream::synchronize() {
-  const DeviceGuard guard(device_);  // the thread may have used no device yet
+  const DeviceGuard guard(device_);  // the thread may not have used any device yet
   MX_CUDA(cudaEventRecord(done_, stream_));
   MX_CUDA(cudaEventSynchronize(done_));
 }
@@ -66,7 +66,7 @@ void* CudaStream::allocate(size_t bytes) {
   cudaError_t status = cudaMallocFromPoolAsync(&data, bytes, pool_, stream_);
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();
-    MX_CUDA(cudaStreamSynchronize(stream_));  // completes the frees in its order
+    MX_CUDA(cudaStreamSynchronize(stream_));  // completes pending frees in this stream
     MX_CUDA(cudaMemPoolTrimTo(pool_, 0));
     status = cudaMallocFromPoolAsync(&data, bytes, pool_, stream_);
   }
@@ -86,7 +86,7 @@ void* CudaStream::scratch(size_t bytes) {
   const DeviceGuard guard(device_);
   const size_t grown =
       (std::max(bytes, scratch_bytes_ * 2) + kScratchStep - 1) / kScratchStep * kScratchStep;
-  // Freed in stream order, so work that was given the old block may still run.
+  // Frees in stream order, because submitted work may still use the old block.
   if (scratch_) MX_CUDA(cudaFreeAsync(scratch_, stream_));
   scratch_ = nullptr;
   scratch_bytes_ = 0;

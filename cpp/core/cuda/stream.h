@@ -1,4 +1,4 @@
-// A CUDA stream with the events that order it and the scratch memory of its kernels.
+// A CUDA stream, the events that order it, and scratch memory for its kernels.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -10,10 +10,10 @@ namespace mxlite::cuda {
 
 class CudaStream final : public Stream {
  public:
-  // Scratch memory comes from `pool`, which must outlive the stream.
+  // Allocates scratch memory from `pool`, which must outlive the stream.
   CudaStream(int device, cudaMemPool_t pool);
-  // Makes a stream that records work for `owner`, with owner's handles and scratch memory, which
-  // cannot grow here.
+  // Creates a stream that records work for `owner`. It uses owner's handles and scratch memory,
+  // which it cannot enlarge.
   explicit CudaStream(CudaStream& owner);
   ~CudaStream() override;
   CudaStream& operator=(CudaStream&&) = delete;  // neither copied nor moved
@@ -28,7 +28,7 @@ class CudaStream final : public Stream {
     return owner_ ? owner_->attachment_ : attachment_;
   }
 
-  // Memory allocated in this stream's order and freed with cudaFreeAsync.
+  // Returns memory that is allocated in this stream's order; free it with cudaFreeAsync.
   void* allocate(size_t bytes);
   cudaStream_t raw() const { return stream_; }
   bool is_recording() const { return owner_ != nullptr; }
@@ -41,11 +41,11 @@ class CudaStream final : public Stream {
   const cudaMemPool_t pool_;
   CudaStream* const owner_ = nullptr;
   cudaStream_t stream_ = nullptr;
-  // Recorded repeatedly: a wait refers to the point at which it was last recorded, and waiting for
-  // a later point than requested is correct, too.
+  // Recorded repeatedly: a waiting stream waits for the point of the last recording. Waiting for a
+  // later point than requested is harmless.
   cudaEvent_t mark_ = nullptr;
-  cudaEvent_t done_ = nullptr;  // the host sleeps on this one
-  void* scratch_ = nullptr;     // used by the thread that fills the stream
+  cudaEvent_t done_ = nullptr;  // the host waits for this event
+  void* scratch_ = nullptr;     // used only by the thread that submits to the stream
   size_t scratch_bytes_ = 0;
   std::unique_ptr<Attachment> attachment_;
 };
