@@ -15,7 +15,7 @@ namespace {
 
 bool is_host(Device device) { return computing_device(device.type) == DeviceType::kCPU; }
 
-// The last element of a list is its length: returns the list, cut to this length.
+// Returns the list cut to its length, which is its last element.
 NDArrayRef without_count(const NDArrayRef& list) {
   const int64_t last = list->shape()[0] - 1;
   return first_axis_part(list, 0, read_integers(first_axis_part(list, last, last + 1))[0]);
@@ -60,7 +60,7 @@ NDArrayRef make_integers(std::span<const int64_t> values, Device device) {
 }
 
 NDArrayRef first_axis_part(const NDArrayRef& array, int64_t begin, int64_t end) {
-  // Not in a trace, because the size of the parts depends on values.
+  // Traced arrays are refused, because the size of the parts depends on values.
   if (array->is_traced()) graph::Trace::fail_read(*array, "sparse array");
   Shape shape = array->shape();
   shape[0] = end - begin;

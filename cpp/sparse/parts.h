@@ -1,5 +1,5 @@
-// Converts sparse arrays to their normal form, and has helpers for rules of operators. Nothing here
-// is recorded. Functions wait for values if the shape of their result depends on values.
+// Converts sparse arrays to their normal form, and provides helpers for operator rules. These
+// functions are not recorded. They wait for values if the shape of their result depends on values.
 #pragma once
 #include <span>
 #include <vector>
@@ -18,7 +18,7 @@ class Unrecorded : public autograd::ModeScope {
 
 // Converts the parts of a sparse array to the normal form and returns them.
 const SparseParts& normal_parts(const NDArrayRef& array);
-// Returns the array in default storage; unchanged if it is dense.
+// Returns the array in default storage, or the array itself if it is dense.
 NDArrayRef dense(const NDArrayRef& array);
 // Converts a dense array to a sparse one that stores the nonzero values.
 NDArrayRef sparse_of_dense(const NDArrayRef& dense, StorageType stype);

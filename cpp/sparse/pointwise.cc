@@ -34,7 +34,7 @@ NDArrayRef add_csr(const NDArrayRef& lhs, const NDArrayRef& rhs) {
 
 NDArrayRef add_or_subtract(const SparseCall& call, bool subtract) {
   const NDArrayRef &lhs = call.inputs[0], &rhs = call.inputs[1];
-  if (subtract && lhs->dtype() == DType::kBool) return nullptr;  // booleans have no negative
+  if (subtract && lhs->dtype() == DType::kBool) return nullptr;  // booleans cannot be negated
   const StorageType stype = storage_type(*lhs);
   if (!lhs->is_sparse() || !rhs->is_sparse()) {
     const std::array operands{dense(lhs), dense(rhs)};

@@ -1,4 +1,5 @@
-// Rules of products with csr matrices and of look-ups in row-sparse tables; they record themselves.
+// Rules of products with csr matrices and of look-ups in row-sparse tables. These rules record
+// their calls.
 #include "cpp/ops/matrix/dot.h"
 #include "cpp/ops/nn/embedding.h"
 #include "cpp/ops/nn/fully_connected.h"
@@ -24,11 +25,12 @@ NDArrayRef csr_dot(const SparseParts& parts, const Shape& shape, const NDArrayRe
                  {{"shape", shape}, {"transpose", transposed}, {"sparse_grad", sparse_grad}});
 }
 
-// Returns lhs.T @ rhs as a row-sparse array; its rows are the columns that lhs stores.
+// Returns lhs.T @ rhs as a row-sparse array whose rows are the columns that lhs stores.
 NDArrayRef rows_of_product(const NDArrayRef& lhs, const NDArrayRef& rhs) {
   const SparseParts& parts = normal_parts(lhs);
   const Shape& shape = lhs->shape();
-  if (rhs->shape()[0] != shape[0]) return csr_dot(parts, shape, rhs, true);  // throws
+  // Throws the shape error
+  if (rhs->shape()[0] != shape[0]) return csr_dot(parts, shape, rhs, true);
   const NDArrayRef rows = unique_rows(parts.indices);
   const NDArrayRef places = call_op("_find_rows", {rows, parts.indices});
   const NDArrayRef values =
@@ -58,7 +60,7 @@ NDArrayRef product(const NDArrayRef& lhs, const NDArrayRef& rhs, bool transpose_
   }
   const int ndim = rhs->shape().ndim();
   if (!lhs_is_csr || (ndim != 1 && ndim != 2) || is_recorded(lhs)) return nullptr;
-  // A gradient of single rows pays only if the variable's gradient is row-sparse.
+  // A row-sparse gradient is only useful if the variable's gradient is row-sparse.
   const bool sparse_grad = has_gradient_by_rows(rhs) || right == StorageType::kRowSparse;
   const bool vector = ndim == 1;
   NDArrayRef matrix = dense_operand(rhs);
@@ -98,7 +100,7 @@ NDArrayRef fully_connected(const SparseCall& call) {
   NDArrays inputs{data, dense_operand(call.inputs[1])};
   if (call.inputs.size() == 3) {
     const NDArrayRef bias = dense_operand(call.inputs[2]);
-    const bool by_rows = bias->shape() == Shape{p.num_hidden, 1};  // a row-sparse bias
+    const bool by_rows = bias->shape() == Shape{p.num_hidden, 1};  // whether the bias is row-sparse
     inputs.push_back(by_rows ? reshape(bias, Shape{p.num_hidden}) : bias);
   }
   SmallVector<TensorSpec, 3> specs;

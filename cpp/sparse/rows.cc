@@ -14,8 +14,8 @@ using autograd::call_op;
 
 bool is_csr(const NDArrayRef& array) { return storage_type(*array) == StorageType::kCSR; }
 
-// Returns indptr[first] to indptr[first + rows]: where rows begin and end among the stored values.
-// Throws if the parts, which may come from the user, are not a valid csr array.
+// Returns indptr[first] to indptr[first + rows], the positions of the rows' first and last stored
+// values. Throws if the parts, which may come from the user, are not a valid csr array.
 std::vector<int64_t> row_starts(const SparseCall& call, const SparseParts& parts, int64_t first,
                                 int64_t rows) {
   const int64_t stored = parts.indices->size();
@@ -64,7 +64,7 @@ NDArrayRef slice(const SparseCall& call) {
                     make_integers(starts, data->device()));
   }
   const std::vector<int64_t> columns = read_integers(first_axis_part(parts.indices, low, high));
-  std::vector<int64_t> places, kept_before{0};  // stored values in the column range
+  std::vector<int64_t> places, kept_before{0};  // positions of stored values in the column range
   for (size_t i = 0; i < columns.size(); ++i) {
     if (columns[i] >= left && columns[i] < right) places.push_back(low + static_cast<int64_t>(i));
     kept_before.push_back(static_cast<int64_t>(places.size()));

@@ -7,7 +7,7 @@
 namespace mxlite::sparse {
 namespace {
 
-// Filled by static objects before main().
+// Static objects add rules to this map before main().
 std::map<std::string_view, RuleEntry>& rules() {
   static auto* made = new std::map<std::string_view, RuleEntry>;
   return *made;
@@ -54,10 +54,11 @@ NDArrayRef stored_in_first(const SparseCall& call) {
   return with_values(data, autograd::call(call.op, call.params, operands)[0]);
 }
 
-// Returns the rule of an operator whose result is sparse only if it is called by this alias. 1.x
-// has element-wise operators beside broadcasting ones (_maximum, broadcast_maximum), and operators
-// that skip values which are not stored (_scatter_plus_scalar, _plus_scalar). Here each pair is one
-// operator, whose schema says how the results of an alias are stored (AliasStorage).
+// Returns the rule of an operator whose result is sparse only if the operator is called by this
+// alias. 1.x has element-wise operators as well as broadcasting ones (_maximum, broadcast_maximum),
+// and operators that skip values which are not stored (_scatter_plus_scalar, _plus_scalar). Here
+// each pair is one operator, whose schema defines how the results of an alias are stored
+// (AliasStorage).
 Rule alias_rule(const OpSchema& op, std::string_view alias) {
   const auto found = op.storage.aliases.find(alias);
   if (found == op.storage.aliases.end()) return nullptr;

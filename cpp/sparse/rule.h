@@ -11,9 +11,9 @@ namespace mxlite::sparse {
 // A call whose counts, parameters and shapes the operator's schema has checked.
 struct SparseCall {
   const OpSchema& op;
-  std::string_view alias;  // the name that was called
+  std::string_view alias;  // the operator name that the caller used
   const ParamsRef& params;
-  std::span<const NDArrayRef> inputs;  // at least one is sparse
+  std::span<const NDArrayRef> inputs;  // at least one input is sparse
 
   template <class P>
   const P& get() const {
@@ -28,18 +28,18 @@ using Rule = NDArrayRef (*)(const SparseCall&);
 struct RuleEntry {
   const char* op;  // the schema's name
   Rule rule = nullptr;
-  bool records = false;  // runs in the caller's mode and records itself; others run unrecorded
+  bool records = false;        // true for rules that run in the caller's mode and record themselves
   bool checks_shapes = false;  // accepts shapes that the dense call refuses
 };
 
-// Each file registers its rules by one static object of this class; there is no other list.
+// Each file registers its rules with one static object of this class.
 class RuleRegistration {
  public:
   RuleRegistration(std::initializer_list<RuleEntry> rules);
 };
 
-// Returns whether the rule checks the shapes of a call instead of the schema. alias: the name that
-// was called.
+// Returns whether the rule, instead of the schema, checks the shapes of a call. `alias` is the name
+// that the caller used.
 bool rule_checks_shapes(const OpSchema& op, std::string_view alias);
 
 // Returns whether the result stores values at the same positions as the only input.
@@ -48,8 +48,8 @@ bool keeps_storage(const OpSchema& op, const void* params, std::span<const Tenso
 // Runs the rule of the operator if it records itself; returns null if there is none.
 NDArrayRef run_recording_rule(const SparseCall& call);
 
-// Runs the rule of the alias or of the operator, unrecorded, or applies the operator to the stored
-// values if its schema says that this is enough. Returns null if none of them fits.
+// Runs the rule of the alias or of the operator without recording. If there is none and the schema
+// allows it, applies the operator to the stored values. Otherwise returns null.
 NDArrayRef run_rule(const SparseCall& call);
 
 }  // namespace mxlite::sparse

@@ -44,7 +44,7 @@ NDArrayRef sum_over(const NDArrayRef& squares, const Shape& axes, bool keepdims)
   return call_op("sum", {squares}, {{"axis", axes}, {"keepdims", keepdims}});
 }
 
-// Returns sums of squares of a row-sparse matrix, unrecorded. Sums of each row are row-sparse if
+// Returns sums of squares of a row-sparse matrix, without recording. Sums of rows are row-sparse if
 // the axis is kept.
 NDArrayRef sums_of_rows(const NDArrayRef& data, const Shape& axes, bool keepdims) {
   const SparseParts& parts = normal_parts(data);

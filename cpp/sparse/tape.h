@@ -11,14 +11,15 @@ bool is_recorded(const NDArrayRef& array);
 
 // Computes gradients of the inputs from gradients of the outputs (null if none arrived).
 using Backward = std::function<std::vector<NDArrayRef>(std::span<const NDArrayRef>)>;
-// Records `result` as a function of `data`. takes_sparse: `backward` accepts sparse gradients.
+// Records `result` as a function of `data`. `takes_sparse` means that `backward` accepts sparse
+// gradients.
 void record(const char* name, const NDArrayRef& data, const NDArrayRef& result, bool takes_sparse,
             Backward backward);
 
-// Converts the array to a storage type, and records this; returns `data` if it has the type. Throws
-// a value error between row_sparse and csr, as in 1.x.
+// Converts the array to a storage type and records the conversion. Returns `data` itself if it has
+// the type. As in 1.x, throws a value error between row_sparse and csr.
 NDArrayRef cast_storage(const NDArrayRef& data, StorageType stype);
-// Returns a dense array that may share memory with `array`, and whose gradient goes to `array`.
+// Returns a dense array that may share memory with `array` and passes its gradient to `array`.
 NDArrayRef dense_operand(const NDArrayRef& array);
 
 }  // namespace mxlite::sparse
