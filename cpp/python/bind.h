@@ -1,4 +1,4 @@
-// One function per file of bindings; module.cc calls them.
+// Declares one function per file of bindings, which module.cc calls.
 #pragma once
 #include <pybind11/pybind11.h>
 

@@ -62,7 +62,7 @@ NDArrayRef slice_view(const NDArrayRef& a, int64_t begin, int64_t end, bool drop
   if (drop_axis) {
     shape.erase(0);
     strides.erase(0);
-    if (shape.ndim() == 0) {  // 1.x has no 0-d arrays: an element of a vector has shape (1,)
+    if (shape.ndim() == 0) {  // 1.x has no 0-d arrays, so an element of a vector has shape (1,)
       shape.push_back(1);
       strides.push_back(1);
     }

@@ -77,7 +77,8 @@ py::object load_descriptor(int descriptor, size_t size, const std::string& name)
   return to_python(found);
 }
 
-// Returns the array in the form that write_params needs: in host memory, sparse parts normalized.
+// Returns the array as write_params requires it: in host memory, with sparse parts in the normal
+// form.
 NDArrayRef saved(const NDArrayRef& array) {
   if (array->is_traced()) graph::Trace::fail_read(*array, "save");
   if (!array->is_sparse())

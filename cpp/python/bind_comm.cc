@@ -178,7 +178,8 @@ class PyCommunicator {
   }
 
  private:
-  // Waits for pending tasks on the arrays, so that this thread may use their memory until the end.
+  // Waits for pending tasks on the arrays, so that this thread may use their memory until the
+  // object is destroyed.
   class Use {
    public:
     Use(const NDArrayRef& input, const NDArrayRef& output)

@@ -139,7 +139,8 @@ class Arguments {
     }
   }
 
-  // Places the inputs passed by name; call it last, because input names depend on parameters.
+  // Assigns inputs that were passed by name. Must be called last, because input names depend on
+  // parameters.
   void place_named() {
     if (by_name_.empty()) return;
     const std::vector<std::string> names = symbol::named_inputs(op_, file_op_, given_.attrs);
@@ -154,7 +155,7 @@ class Arguments {
     }
   }
 
-  // Whether the operands are arrays. Throws if arrays and symbols are mixed.
+  // Returns whether the operands are arrays. Throws if arrays and symbols are mixed.
   bool on_arrays() const {
     MX_CHECK_KIND(!has_arrays_ || given_.inputs.empty(), ErrorKind::kType, given_.alias,
                   ": Symbols and NDArrays given together, all of one kind expected");
@@ -168,7 +169,8 @@ class Arguments {
            std::all_of(key.begin() + 3, key.end(), [](char c) { return c >= '0' && c <= '9'; });
   }
 
-  // Whether the value stands for several inputs: a list, a tuple or a symbol of several outputs.
+  // Returns whether the value represents several inputs: a list, a tuple or a symbol with several
+  // outputs.
   bool is_spread(py::handle value) const {
     if (is_symbol(value.ptr())) return py::len(value) > 1;
     return next_input_ == 0 &&
@@ -207,7 +209,8 @@ class Arguments {
   int next_input_ = 0;
   size_t next_param_ = 0;
   bool has_arrays_ = false;
-  std::vector<std::pair<std::string, py::object>> by_name_;  // inputs, until place_named()
+  std::vector<std::pair<std::string, py::object>> by_name_;  // inputs by name, until place_named()
+                                                             // assigns them
 };
 
 // Returns the attributes of the current scope merged with the call's `attr` argument.

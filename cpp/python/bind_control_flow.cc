@@ -18,7 +18,7 @@ namespace {
 using autograd::TracedFunction;
 using FunctionRef = IntrusivePtr<TracedFunction>;
 
-// A reference to a Python function; the last holder may release it on any thread.
+// A reference to a Python function. The last owner may release it on any thread.
 class HeldFunction final : public RefCounted {
  public:
   explicit HeldFunction(py::object function) : function_(std::move(function)) {}

@@ -27,7 +27,7 @@ using autograd::mode;
 
 thread_local bool in_callback = false;
 
-// A reference to a Python object; the last holder may release it on any thread.
+// A reference to a Python object. The last owner may release it on any thread.
 class PyRef final : public RefCounted {
  public:
   explicit PyRef(py::object o) : object(std::move(o)) {}
@@ -69,7 +69,7 @@ struct Callback {
   StateRef state;
   bool training = false;
   std::vector<Group> reads, writes, updates;
-  std::vector<uint8_t> needs;  // which inputs need gradients; backward only
+  std::vector<uint8_t> needs;  // whether each input needs a gradient; only for backward
 
   std::vector<Group> groups() const {
     std::vector<Group> all;
@@ -124,7 +124,7 @@ class CallbackTask final : public engine::Task {
       failure = std::current_exception();
     }
     in_callback = false;
-    // Wait even after a failure: nothing may use the memory once this task has ended.
+    // Waits even after a failure, because no task may use the memory after this task has ended.
     for_each_array(handles, [](const NDArrayRef& a) { a->wait_to_write(); });
     if (failure) std::rethrow_exception(failure);
     for_each_array(handles, [](const NDArrayRef& a) { a->wait_to_read(); });
@@ -165,7 +165,7 @@ void launch(Callback callback) {
                              {.worker = engine::WorkerKind::kCallback, .bytes = bytes});
 }
 
-// Arrays without history, so that a task does not keep the tape alive.
+// Returns arrays without history, so that a task does not keep the tape alive.
 Group detached(std::span<const NDArrayRef> arrays) {
   Group group;
   for (const NDArrayRef& a : arrays) group.push_back(contiguous(a)->detached());
@@ -174,7 +174,7 @@ Group detached(std::span<const NDArrayRef> arrays) {
 
 struct Signature {
   size_t num_inputs = 0;
-  std::vector<uint8_t> needs_grad, needs_input, needs_output;  // in backward
+  std::vector<uint8_t> needs_grad, needs_input, needs_output;  // for backward
 };
 
 class NoGradient final : public autograd::TapeNode {
@@ -337,7 +337,7 @@ class CustomOp final : public graph::HostOp {
   }
 
  private:
-  // Returns specs of inputs and states, then of outputs, as the user's infer methods give them.
+  // Returns specs of inputs and states, then of outputs, as the user's infer methods return them.
   py::tuple ask(std::span<const TensorSpec> inputs) const {
     py::list shapes, dtypes;
     for (const TensorSpec& s : inputs) {

@@ -33,7 +33,7 @@ py::object& sparse_runner() {
   return *made;
 }
 
-// While it exists, the current trace names the nodes that it records after `call`.
+// During its lifetime, the current trace names the nodes that it records after `call`.
 class NamedAfter {
  public:
   explicit NamedAfter(const Call& call) : trace_(graph::Trace::current()) {
@@ -57,7 +57,7 @@ auto at_call(const Call& call, auto&& fn) {
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kInterrupt) throw;
     throw Error(error.kind(), call.error_text(error.what()));
-  } catch (py::error_already_set& raised) {  // changes the text in place: keeps object and class
+  } catch (py::error_already_set& raised) {  // changes the text of the exception in place
     const py::object& error = raised.value();
     if (raised.matches(py::module_::import("mxlite.base").attr("MXNetError")))
       error.attr("args") = py::make_tuple(call.error_text(py::str(error).cast<std::string>()));
@@ -118,7 +118,7 @@ void check_count(const Call& call, size_t inputs, size_t outputs) {
            expected, " expected");
 }
 
-// Returns all outputs, hidden ones too.
+// Returns all outputs, including hidden ones.
 Objects run(const CallRef& call, const Objects& inputs) {
   bool dense = !call->op->storage.chooses_storage;
   for (const py::object& input : inputs) dense &= is_array(input.ptr());
@@ -138,7 +138,7 @@ symbol::Arrays run_in_subgraph(const CallRef& call, const symbol::Arrays& inputs
   });
 }
 
-// Runs the call in the scope of `context`; copies inputs that are on another device to it.
+// Runs the call in the scope of `context`. Copies inputs from other devices to that device.
 Objects run_at(const py::object& context, const CallRef& call, Objects inputs) {
   for (py::object& input : inputs) input = input.attr("as_in_context")(context);
   context.attr("__enter__")();
@@ -169,7 +169,7 @@ Objects values_of_variables(const Listing& listing, const py::dict& values) {
 
 using Contexts = std::optional<py::dict>;
 
-// Runs the call of a node, in the context that `contexts` assigns to the node if it has a value.
+// Runs the call of a node. If `contexts` has a value for the node, runs it in that context.
 Objects run_node(const Listing& listing, int32_t id, const Contexts& contexts,
                  const Objects& inputs) {
   const CallRef& call = listing.graph.node(id).call;
@@ -179,7 +179,7 @@ Objects run_node(const Listing& listing, int32_t id, const Contexts& contexts,
   });
 }
 
-// Calls watch(node, inputs, outputs), for monitors, without the hidden outputs.
+// Calls watch(node, inputs, outputs) of a monitor, without the hidden outputs.
 void call_watch(const py::object& watch, const NodeRef& node, const Objects& inputs,
                 const Objects& outputs) {
   if (watch.is_none()) return;

@@ -25,7 +25,8 @@ using graph::CachedGraph;
 struct GraphObject {
   PyObject_HEAD vectorcallfunc vectorcall;
   IntrusivePtr<CachedGraph> graph;
-  PyObject* trace;  // the Python function, for the garbage collector; `graph` holds it too
+  PyObject* trace;  // the Python function, visible to the garbage collector; `graph` also refers to
+                    // it
   PyObject* weak_references;
 };
 
@@ -62,14 +63,14 @@ graph::TraceFn trace_function(PyObject* callable) {
 
 namespace {
 
-// Whether tracing met an operator with a dynamic shape; the block then runs eagerly instead.
+// Returns whether tracing reached an operator with a dynamic shape; then the block runs eagerly.
 bool is_dynamic_shape(const std::exception& error) {
   const auto* raised = dynamic_cast<const py::error_already_set*>(&error);
   return raised && raised->matches(py::module_::import("mxlite.base").attr("DynamicShapeError"));
 }
 
-// Calls the graph. If tracing fails, reports the error to the ranks that wait in the collectives
-// which forward had already reached.
+// Calls the graph. If tracing fails, reports the error to the ranks that wait in collectives that
+// forward has already reached.
 NDArrays call_or_give_up(CachedGraph& graph, std::span<const NDArrayRef> inputs) {
   collective::forget_failed_trace();
   try {
@@ -124,7 +125,8 @@ PyObject* make_graph(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"trace", "name", "static_alloc", "static_shape", nullptr};
   PyObject* trace = nullptr;
   const char* name = "";
-  int static_alloc = 0, static_shape = 0;  // ignored: memory is always planned statically
+  int static_alloc = 0, static_shape = 0;  // accepted for compatibility but ignored, because memory
+                                           // is always planned statically
   if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|spp", const_cast<char**>(names), &trace,
                                    &name, &static_alloc, &static_shape))
     return nullptr;
@@ -231,7 +233,7 @@ PyTypeObject* init_graph_type() {
   return graph_type = &type;
 }
 
-// Dimensions of -1 or 0, and an empty shape, are unknown.
+// Dimensions of -1 or 0, and an empty shape, count as unknown.
 TensorSpec param_spec(py::handle spec) {
   const py::tuple pair = py::reinterpret_borrow<py::tuple>(spec);
   MX_CHECK_KIND(py::isinstance<py::tuple>(spec) && pair.size() == 2, ErrorKind::kType,
@@ -243,7 +245,7 @@ TensorSpec param_spec(py::handle spec) {
   return {shape, require_dtype(pair[1], "infer_params")};
 }
 
-// Requires the GIL; the caller holds it, because tracing runs Python.
+// Requires the GIL, which the caller holds because tracing runs Python.
 void warn_in_python(const std::string& text) {
   if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw py::error_already_set();
 }

@@ -39,7 +39,7 @@ bool has_whole_strides(const py::array& a) {
   return true;
 }
 // Returns the same values in a form that C++ can read: native byte order, and addresses and strides
-// that are multiples of the element size. Every copy from NumPy starts with this function.
+// that are multiples of the element size. Must be called before copying from NumPy.
 py::array readable(const py::array& given) {
   if (is_native(given) && is_aligned(given) && has_whole_strides(given)) return given;
   const py::object native = given.dtype().attr("newbyteorder")("=");
@@ -51,7 +51,7 @@ Shape shape_of(const py::array& a) {
   return s;
 }
 
-// Whether the address range of the source's values overlaps the target's memory.
+// Returns whether the address range of the source's values overlaps the target's memory.
 bool may_overlap(const py::array& source, const NDArray& target) {
   const auto* first = static_cast<const std::byte*>(source.data());
   const std::byte* last = first + source.itemsize();
@@ -63,7 +63,7 @@ bool may_overlap(const py::array& source, const NDArray& target) {
   const auto* begin = static_cast<const std::byte*>(target.storage()->data());
   return first < begin + target.storage()->bytes() && begin < last;
 }
-// Returns `source`, or a copy of it if writing the target could change it, as in NumPy assignment.
+// Returns `source`, or a copy if writing to the target could change it, as in NumPy assignment.
 py::array apart_from(const NDArray& target, py::array source) {
   return may_overlap(source, target) ? source.attr("copy")().cast<py::array>() : source;
 }
@@ -82,8 +82,8 @@ void fill_from_numpy(const NDArrayRef& target, const py::array& given) {
 
 bool on_gpu(const NDArray& a) { return a.device().type == DeviceType::kCUDA; }
 
-// Copies the values to pinned memory: the copy to the GPU is asynchronous, and the program may
-// change NumPy's memory meanwhile.
+// Copies the values to pinned memory, because the copy to the GPU is asynchronous and the program
+// may change NumPy's memory before it ends.
 NDArrayRef staged(const py::array& source, DType dtype) {
   NDArrayRef array = NDArray::empty({shape_of(source), dtype}, {DeviceType::kPinned, 0});
   fill_from_numpy(array, source);
@@ -121,7 +121,8 @@ void write_from_numpy(const NDArrayRef& target, const py::array& source) {
     engine::host_wrote_part(engine, var);
 }
 
-// Copies a GPU array's values to the host memory `to`, which nothing else may use meanwhile.
+// Copies a GPU array's values to the host memory `to`, which no other thread may use during the
+// call.
 void read_from_gpu(const NDArrayRef& source, void* to, DType dtype) {
   const StorageRef memory =
       Storage::wrap({}, to, static_cast<size_t>(source->size()) * dtype_size(dtype), [] {});
@@ -189,8 +190,9 @@ void method(const char* name, F&& f, const Extra&... extra) {
 }  // namespace
 
 void bind_numpy(py::module_& m) {
-  // pybind11 imports NumPy's functions at their first use, under a lock. Do that now: a signal
-  // handler or __del__ that runs during a later import would deadlock on the lock.
+  // pybind11 imports NumPy's functions on their first use, under a lock. Importing them here avoids
+  // a deadlock: a signal handler or __del__ that runs during a later import would wait for the
+  // lock.
   py::dtype::of<float>();
   method("asnumpy", &as_numpy,
          "Wait and copy into a NumPy array (bfloat16: ml_dtypes when installed, else float32).");

@@ -62,13 +62,13 @@ constexpr std::array kTable = {
                "_logical_xor_scalar", Signs::kNone},
 };
 
-enum class Side : uint8_t { kLeft, kRight, kInPlace };  // where `self` stands
+enum class Side : uint8_t { kLeft, kRight, kInPlace };  // the position of `self`
 
 struct OperatorObject {
   PyObject_HEAD vectorcallfunc vectorcall;
   const Arithmetic* arithmetic;
   Side side;
-  std::string* method;  // "__radd__"; lives as long as the process, like the object
+  std::string* method;  // "__radd__"; lives until the process ends, like the object
   const OpSchema* array_op;
   const OpSchema* scalar_op;
 };
@@ -80,13 +80,14 @@ const char* scalar_name(const OperatorObject& object) {
   return object.side == Side::kRight ? table.reflected : table.scalar;
 }
 
-// Whether the object is a Python or NumPy scalar; excludes NumPy arrays, which are sequences.
+// Returns whether the object is a Python or NumPy scalar, but not a NumPy array, which is a
+// sequence.
 bool is_number(PyObject* o) {
   return PyFloat_Check(o) || PyLong_Check(o) ||
          (PyNumber_Check(o) && !PySequence_Check(o) && !PyComplex_Check(o));
 }
 
-// Integers stay exact; everything else is a double.
+// Converts integers exactly and all other numbers to double.
 Number number_from_python(PyObject* o) {
   if (PyFloat_CheckExact(o)) return PyFloat_AS_DOUBLE(o);
   if (PyIndex_Check(o))
@@ -98,7 +99,7 @@ Number number_from_python(PyObject* o) {
 
 py::object operator_named(const char* name) { return make_op_object(ops().get(name), name); }
 
-// Computes with one sparse operand; the other one is an array or a number.
+// Computes with one sparse operand and an array or number.
 PyObject* call_on_sparse(const OperatorObject& object, PyObject* self, PyObject* other,
                          bool in_place) {
   if (is_any_array(other)) {
@@ -149,9 +150,10 @@ PyObject* call_on_array(const OperatorObject& object, const NDArrayRef& array, P
       std::move(autograd::call(*object.scalar_op, std::move(params), {&array, 1}, options)[0]));
 }
 
-// Tries the reflected method of `other`, an object of another library, as Python does.
+// Tries the reflected method of `other`, an object of another library, like Python does.
 PyObject* beside_foreign(const OperatorObject& object, PyObject* self, PyObject* other) {
-  // A list or tuple is an error: with NotImplemented, Python's == would return False.
+  // Raises an error for a list or tuple, because with NotImplemented, Python's == would return
+  // False.
   const bool sequence = PyList_Check(other) || PyTuple_Check(other);
   const bool comparison = object.arithmetic->signs == Signs::kComparison;
   if (!sequence && (comparison || object.side == Side::kInPlace)) Py_RETURN_NOTIMPLEMENTED;

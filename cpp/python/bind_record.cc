@@ -16,7 +16,7 @@ py::bytes to_bytes(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Several Python threads may call this, so each call uses its own Record.
+// Several Python threads may call this function, so each call uses a separate Record.
 py::object read_next(io::RecordReader& reader) {
   io::Record record;
   if (!reader.next(record)) return py::none();

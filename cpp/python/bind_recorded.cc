@@ -58,7 +58,7 @@ class TapeReader {
   std::string next_name() { return str("node_", num_calls_++); }
 
   NodeOutput entry_of(const ArrayInfo* info) {
-    if (!info) return variable();  // a constant
+    if (!info) return variable();  // an array without history is a constant
     if (info->node) return outputs_.at(info->node.get())[static_cast<size_t>(info->output)];
     const auto [it, fresh] = variables_.try_emplace(info);
     if (fresh) it->second = variable();
@@ -96,7 +96,8 @@ class TapeReader {
   int num_variables_ = 0, num_calls_ = 0;
 };
 
-// Returns the outputs, their specs, and by name the arrays that forward used but did not receive.
+// Returns the outputs, their specs, and, by name, the arrays that forward used although they were
+// not arguments.
 py::tuple trace_symbol(const py::function& trace, const std::string& name,
                        const py::object& context, const py::list& input_specs,
                        const py::object& parameters, NodeOutputs leaves) {

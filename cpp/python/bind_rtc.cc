@@ -19,14 +19,14 @@
 namespace mxlite::python {
 namespace {
 
-// The Python object only points to the DeviceProgram, which is never destroyed.
+// The Python object refers to the DeviceProgram, which is never destroyed.
 struct RtcProgram {
   rtc::DeviceProgram* program;
 };
 struct RtcKernel {
   rtc::DeviceProgram* program;
   std::string name;
-  std::vector<bool> is_const;  // for each parameter
+  std::vector<bool> is_const;  // by parameter
 };
 
 RtcProgram compile(std::string source, std::vector<std::string> options,
@@ -39,7 +39,7 @@ RtcProgram compile(std::string source, std::vector<std::string> options,
   return {&program};
 }
 
-// Converts an argument: an array, or bytes that hold a number of the parameter's type.
+// Converts an argument: an array, or bytes that contain a number of the parameter's type.
 rtc::LaunchArgument argument_from_python(const RtcKernel& kernel, size_t i, py::handle o,
                                          Device device) {
   rtc::LaunchArgument argument;

@@ -22,20 +22,20 @@ std::string package_version() {
   return py::module_::import("mxlite").attr("__version__").cast<std::string>();
 }
 
-// Runs pending Python signal handlers; what they raise (Ctrl-C) stops the server. Takes the GIL.
+// Runs pending Python signal handlers. An exception (Ctrl-C) stops the server. Takes the GIL.
 void raise_signals() {
   const GilAcquire held;
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 }
 
-// Calls the program's function. Converts its Python error to an Error, which is sent to the client.
+// Calls the program's function. Converts its Python error to an Error that is sent to the client.
 void call_profile(const py::function& profile, int rank, const std::string& name,
                   const std::string& text) {
   const GilAcquire held;
   try {
     profile(rank, name, text);
   } catch (const py::error_already_set& e) {
-    if (!e.matches(PyExc_Exception)) throw;  // Ctrl-C
+    if (!e.matches(PyExc_Exception)) throw;  // for example KeyboardInterrupt
     const auto kind = e.matches(PyExc_OSError)      ? ErrorKind::kRecord
                       : e.matches(PyExc_TypeError)  ? ErrorKind::kType
                       : e.matches(PyExc_ValueError) ? ErrorKind::kValue
@@ -74,7 +74,7 @@ class PyClient {
       const GilRelease released;
       client_ = store::server_plugin().connect(version);
     }
-    // An atexit handler runs before the engine stops: the process must leave the job first.
+    // The process must leave the job before the engine stops, so an atexit handler does this.
     const auto leave = [weak = std::weak_ptr(client_), process = process_] {
       const auto client = weak.lock();
       if (!client || process != getpid()) return;
@@ -174,7 +174,8 @@ class PyClient {
     if (o.pull)
       o.pull_rows ? check_some(name, *o.stored, o.pull_rows, o.pull)
                   : check_whole(name, *o.stored, o.pull);
-    // Use separate handles, because the caller may give its own other memory before the task runs.
+    // Copies the handles, because the caller may assign other memory to its handles before the task
+    // runs.
     for (NDArrayRef* array : {&o.push, &o.pull, &o.push_rows, &o.pull_rows})
       if (*array) *array = (*array)->detached();
     std::vector<engine::Var*> reads, overwrites, updates;
@@ -188,7 +189,7 @@ class PyClient {
       (whole ? overwrites : updates).push_back(&o.pull->storage()->var());
       bytes += o.pull->storage()->take_new_bytes();
     }
-    // A push clears the previous push's failure, which that push's pulls have already raised.
+    // A push clears the failure of the previous push, which that push's pulls have already raised.
     (o.push ? overwrites : reads).push_back(&o.stored->order);
     const bool may_inline = !o.push || o.push->spec().bytes() < kSmall;
     auto task = make_ref<store::ServerTask>(name, current_origin(), std::move(o), shared(), sync_);

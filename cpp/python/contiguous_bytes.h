@@ -8,7 +8,8 @@
 
 namespace mxlite::python {
 
-// Holds the memory of bytes, bytearray, memoryview or an array. Needs the GIL, also to destroy.
+// Refers to the memory of bytes, bytearray, memoryview or an array. Needs the GIL, also in the
+// destructor.
 class ContiguousBytes {
  public:
   // Throws a type error that names `who` unless the object has a contiguous buffer.

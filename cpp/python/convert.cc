@@ -37,7 +37,7 @@ constexpr Py_ssize_t kLongestSequence = 1 << 24;
 
 AttrValue scalar_from_python(PyObject* o, const std::string& op, const std::string& param);
 
-// Fast path for a tuple or list of plain ints, the usual case. Returns false for anything else.
+// Fast path for a tuple or list of plain ints. Returns false for all other objects.
 bool read_ints(PyObject* o, Shape& shape) {
   if (!PyTuple_CheckExact(o) && !PyList_CheckExact(o)) return false;
   const Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
@@ -71,7 +71,7 @@ AttrValue sequence_from_python(PyObject* o, const std::string& op, const std::st
   for (Py_ssize_t i = 0; i < n; ++i) {
     AttrValue v = scalar_from_python(items[i], op, param);
     none |= std::holds_alternative<std::monostate>(v);
-    // Lists of integers hold int64, so one larger value makes the whole list real.
+    // Lists of integers contain int64, so if a number is larger, all numbers become real.
     real |= std::holds_alternative<double>(v) || std::holds_alternative<uint64_t>(v);
     if (!std::holds_alternative<std::monostate>(v) && !std::holds_alternative<double>(v) &&
         !std::holds_alternative<int64_t>(v) && !std::holds_alternative<uint64_t>(v) &&
@@ -158,7 +158,7 @@ PyObject* dtype_to_python(DType dtype) {
 }
 
 std::optional<DType> dtype_from_python(PyObject* o) {
-  // Type objects are looked up by identity; everything else goes through its name.
+  // Looks up type objects by identity and all other objects by name.
   static auto* known = new std::unordered_map<PyObject*, DType>;
   if (const auto it = known->find(o); it != known->end()) return it->second;
   std::string name;
@@ -202,7 +202,8 @@ DType require_dtype(py::handle o, const char* who) {
 
 namespace {
 
-// Converts anything but a sequence; returns false for a sequence. `value` must hold None.
+// Converts all objects except sequences; returns false for a sequence. `value` must initially
+// contain None.
 bool read_plain(PyObject* o, const std::string& op, const std::string& param, AttrValue& value) {
   const auto read = [&](auto result) {
     value.emplace<decltype(result)>(std::move(result));
@@ -242,7 +243,8 @@ bool read_plain(PyObject* o, const std::string& op, const std::string& param, At
     if (auto d = dtype_from_python(o)) return read(*d);
     if (PyIndex_Check(o)) {
       py::object i = py::reinterpret_steal<py::object>(PyNumber_Index(o));
-      // TypeError means "not an integer". Other errors describe a bad integer: raise them.
+      // A TypeError means that the object is not an integer. Other errors describe a bad integer
+      // and are raised.
       if (!i && !PyErr_ExceptionMatches(PyExc_TypeError)) throw py::error_already_set();
       if (!i) PyErr_Clear();
       if (i) return read_plain(i.ptr(), op, param, value);
@@ -345,11 +347,11 @@ py::tuple shape_to_python(const Shape& shape) {
 }
 
 py::object device_to_python(const Device& device) {
-  // Leaked on purpose: the objects live as long as the interpreter. The GIL guards the list.
+  // Leaked, because the objects live as long as the interpreter. The GIL guards the list.
   static auto* known = new std::vector<std::pair<Device, PyObject*>>;
   for (auto& [made, object] : *known) {
     if (!(made == device)) continue;
-    // Programs may assign to attributes of a Context; a changed object must not be returned again.
+    // Programs may assign to attributes of a Context; then this object must not be returned again.
     if (py::cast<PyContext&>(py::handle(object)).device == device)
       return py::reinterpret_borrow<py::object>(object);
     Py_DECREF(object);

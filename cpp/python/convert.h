@@ -12,7 +12,8 @@ namespace mxlite::python {
 
 namespace py = pybind11;
 
-// Looks up NumPy's types now, so that no later call imports anything: a signal may interrupt it.
+// Looks up NumPy's types, so that no later call imports modules: a signal handler could interrupt
+// the import.
 void import_numpy_types();
 // Returns a type object such as numpy.float32; ml_dtypes.bfloat16, or the text 'bfloat16' if that
 // package is not installed. The reference is borrowed and stays valid.
@@ -26,12 +27,12 @@ DType require_dtype(py::handle o, const char* who);
 AttrValue attr_from_python(PyObject* o, const std::string& op, const std::string& param);
 py::object attr_to_python(const AttrValue& value);
 
-// "cpu(0)", "gpu(1)".
+// Parses "cpu(0)" or "gpu(1)".
 Device parse_device(const std::string& text);
 // Converts a Context object; None gives the thread's current device.
 Device device_from_python(py::handle o);
 Device current_device();
-// Returns the Context object of a device: one object per device, made at the first call.
+// Returns the Context object of a device. There is one object per device, made on the first call.
 py::object device_to_python(const Device& device);
 
 Shape shape_from_python(py::handle o, const char* who);

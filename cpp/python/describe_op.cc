@@ -64,7 +64,7 @@ py::dict describe_op(const OpSchema& op) {
       py::arg("inputs") = op.inputs, py::arg("variadic") = op.variadic,
       py::arg("optional_inputs") = static_cast<bool>(op.input_count), py::arg("params") = params,
       py::arg("mutated") = op.mutated_inputs, py::arg("signature") = op.signature(),
-      // Kind of result: "one" array, "many" (a list), or "any" of both by the parameters.
+      // Kind of result: "one" array, "many" (a list), or "any" if the parameters decide.
       py::arg("outputs") = op.visible_outputs || op.output_count ? "any"
                            : op.num_outputs == 1                 ? "one"
                                                                  : "many",

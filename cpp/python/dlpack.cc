@@ -80,10 +80,11 @@ void delete_exported(DLManagedTensor* t) {
   const std::unique_ptr<Exported> exported(static_cast<Exported*>(t->manager));
   const Device device = exported->array->device();
   if (device.type != DeviceType::kCUDA) return;
-  // Wait for the consumer's kernels: their streams are not ordered with the reuse of this memory.
+  // Waits for the consumer's kernels, because their streams are not ordered with the reuse of this
+  // memory.
   try {
     accelerator()->synchronize(device.index);
-  } catch (const Error&) {  // the device has failed: nothing runs there any more
+  } catch (const Error&) {  // the device has failed, so no work runs there
   }
 }
 
@@ -115,7 +116,8 @@ std::pair<int32_t, int32_t> dlpack_device(Device device) {
 
 py::capsule to_dlpack(const NDArrayRef& array) {
   auto* e = new Exported;
-  // Use a separate handle, because the caller's may get other memory during the consumer's use.
+  // Copies the handle, because other memory may be assigned to the caller's handle while the
+  // consumer uses the array.
   e->array = array->detached();
   e->shape.assign(array->shape().begin(), array->shape().end());
   e->strides.assign(array->strides().begin(), array->strides().end());

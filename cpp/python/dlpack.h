@@ -8,7 +8,7 @@
 
 namespace mxlite::python {
 
-// Returns DLPack's device type and number; all host memory, pinned too, is kDLCPU.
+// Returns DLPack's device type and number. All host memory, including pinned memory, is kDLCPU.
 std::pair<int32_t, int32_t> dlpack_device(Device device);
 
 pybind11::capsule to_dlpack(const NDArrayRef& array);

@@ -1,10 +1,10 @@
-// Python exceptions as errors of the core.
+// Converts Python exceptions to errors of the core.
 #pragma once
 #include <pybind11/pybind11.h>
 
 namespace mxlite::python {
 
-// Raises an exception; bytes of the text that are not UTF-8 are replaced.
+// Raises an exception. Replaces bytes of the text that are not UTF-8.
 void set_exception(pybind11::handle type, const char* text);
 
 // Throws an Error if `raised` is a class of mxlite.base, else rethrows the exception unchanged.

@@ -124,7 +124,7 @@ PARKS(long long, PyLong_AsLongLong, (Object o), (o))
 PARKS(long long, PyLong_AsLongLongAndOverflow, (Object o, int* f), (o, f))
 #if PY_VERSION_HEX >= 0x030B0000
 PARKS(Object, PyObject_Vectorcall, (Object f, Object const* a, size_t n, Object k), (f, a, n, k))
-#else  // an inline function before Python 3.11: vectorcall.h renames it
+#else  // inline before Python 3.11, where vectorcall.h renames it
 #undef PyObject_Vectorcall
 Object mxlite::python::vectorcall(Object f, Object const* a, size_t n, Object k) {
   return park_at_exit([&] { return PyObject_Vectorcall(f, a, n, k); });

@@ -1,5 +1,5 @@
-// Releases and takes the global interpreter lock (GIL), also while the interpreter is finalizing:
-// see Note [Threads at exit].
+// Releases and acquires the global interpreter lock (GIL), also while the interpreter is
+// finalizing; see Note [Threads at exit].
 #pragma once
 #include <pybind11/pybind11.h>
 
@@ -39,19 +39,19 @@ class GilAcquire {
 // thread once the program has created a subinterpreter.
 bool holds_gil();
 
-// Whether this thread may take the GIL. While the interpreter finalizes, only the finalizing thread
-// may; destructors on other threads then leak their Python objects.
+// Returns whether this thread may acquire the GIL. While the interpreter finalizes, only the
+// finalizing thread may; destructors on other threads then leak their Python objects.
 bool may_take_gil();
 
 // is_main_thread returns whether this is Python's main thread, which runs signal handlers;
 // remember_main_thread registers that thread at import.
 void remember_main_thread();
 bool is_main_thread();
-// Runs pending signal handlers and throws what they raise (KeyboardInterrupt). Call only on the
+// Runs pending signal handlers and throws their exceptions (KeyboardInterrupt). Call only on the
 // main thread, without the GIL.
 void run_signal_handlers();
 
-// Whether Ctrl-C ended the program; for exit handlers. Requires the GIL.
+// Returns whether Ctrl-C ended the program. For exit handlers; requires the GIL.
 bool ended_by_interrupt();
 
 }  // namespace mxlite::python

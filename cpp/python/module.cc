@@ -14,7 +14,7 @@ namespace {
 namespace detail = pybind11::detail;
 using Initialize = void (*)(detail::instance*, const void*);
 
-// pybind11's own init function of each class; not changed after the module's import.
+// pybind11's original init function of each class. Not changed after the module's import.
 std::unordered_map<PyTypeObject*, Initialize>& originals() {
   static auto& map = *new std::unordered_map<PyTypeObject*, Initialize>;
   return map;
@@ -28,8 +28,8 @@ Initialize original_of(PyTypeObject* type) {
   return nullptr;
 }
 
-// An object without an entry in pybind11's table works normally, except that a function which
-// returns a pointer or reference to it would make a second Python object.
+// An object that is missing in pybind11's instance table works normally, except that a function
+// which returns a pointer or reference to it creates a second Python object.
 void initialize(detail::instance* object, const void* holder) {
   const Initialize original = original_of(Py_TYPE(reinterpret_cast<PyObject*>(object)));
   try {
@@ -37,7 +37,7 @@ void initialize(detail::instance* object, const void* holder) {
   } catch (const std::bad_alloc&) {
     auto value = object->get_value_and_holder();
     value.set_instance_registered(true);
-    original(object, holder);  // makes the holder
+    original(object, holder);  // creates the holder
     value.set_instance_registered(false);
   }
 }

@@ -32,7 +32,7 @@ inline std::unordered_map<PyObject*, int>::const_iterator find_keyword(const OpO
                                                                        PyObject* key) {
   const auto it = object.keywords->find(key);
   if (it != object.keywords->end() || !PyUnicode_CheckExact(key)) return it;
-  // Keywords from a dict (**kwargs) may not be interned.
+  // Keywords of **kwargs may not be interned.
   Py_INCREF(key);
   PyUnicode_InternInPlace(&key);
   const auto again = object.keywords->find(key);
@@ -77,7 +77,7 @@ struct OpArguments {
       return;
     }
     if (!in_params && (op.variadic ? !listed : next_input < op.inputs.size())) {
-      // Only optional inputs may be left out before positional parameters.
+      // Optional inputs before positional parameters may be omitted, but others may not.
       if (next_input == 0 || op.variadic || op.params.empty() || !op.input_count)
         fail_input(next_input, o);
       skipped = o;
@@ -101,7 +101,8 @@ struct OpArguments {
     }
   }
 
-  // In MXNet 1.x, out and name may follow inputs and parameters as positional arguments.
+  // As in MXNet 1.x, out and name may be passed as positional arguments after inputs and
+  // parameters.
   void set_trailing(int i, PyObject* o) {
     if (i == 0)
       set_out(o);
@@ -185,7 +186,8 @@ struct OpArguments {
     fail(ErrorKind::kType, op.name, ": ", op.input_name(static_cast<int>(i)), ": a ",
          Py_TYPE(o)->tp_name, " given, an NDArray or a Symbol expected");
   }
-  // If a value fits no parameter, the user meant it as the optional input at this position.
+  // If a value is not valid for any parameter, assumes that the user meant it as the optional input
+  // at this position.
   void fail_skipped() const {
     if (skipped) fail_input(next_input, skipped);
   }
@@ -222,12 +224,12 @@ struct OpArguments {
     }
   }
 
-  // Drops absent optional inputs at the end and checks the count.
+  // Removes omitted optional inputs at the end and checks the count.
   void check_inputs(const void* params) {
     while (!inputs.empty() && !inputs.back()) inputs.pop_back();
     const size_t wanted =
         op.variadic ? inputs.size() : static_cast<size_t>(op.count_inputs(params));
-    // Close the gap of an omitted optional input before a given one (CTCLoss: label_lengths only).
+    // Removes an omitted optional input before a given one (CTCLoss: label_lengths only).
     if (inputs.size() > wanted) {
       auto given_inputs = std::remove(inputs.begin(), inputs.end(), nullptr);
       inputs.erase(given_inputs, inputs.end());
@@ -256,15 +258,17 @@ struct OpArguments {
   const bool takes_sparse;  // if false, sorting stops at the first sparse array and sets `sparse`
   SmallVector<NDArrayRef, 6> inputs;
   SmallVector<NDArrayRef, 1> out;
-  SmallVector<AttrValue, 8> values;  // one for each parameter; empty until one is given
+  SmallVector<AttrValue, 8> values;  // one value per parameter; empty until a parameter is given
   uint64_t given = 0;
   size_t next_input = 0, next_param = 0;
   int next_trailing = 0;
-  bool listed = false;  // inputs of a variadic operator were passed as one list
+  bool listed = false;  // whether the inputs of a variadic operator were passed as one list
   bool in_params = false;
-  PyObject* skipped = nullptr;  // given in place of an optional input, but taken as a parameter
-  bool symbolic = false;        // a Symbol among the inputs: the call composes
-  bool sparse = false;          // a sparse array among the arguments: sparse code takes the call
+  PyObject* skipped = nullptr;  // value at the position of an optional input that was used as a
+                                // parameter
+  bool symbolic = false;  // whether a Symbol is among the inputs, so that the call makes a node
+  bool sparse = false;    // whether a sparse array is among the arguments, so that sparse
+                          // code handles the call
   Device device = current_device();
 };
 

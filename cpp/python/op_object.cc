@@ -33,8 +33,8 @@ PyObject* interned(const char* text) {
   return o;
 }
 
-// Returns whether a call makes a node: its first operand is a symbol, or it is a call of a function
-// of mx.sym without operands (there, missing inputs become variables).
+// Returns whether a call makes a node: its first operand is a symbol, or it calls a function of
+// mx.sym without operands, where missing inputs become variables.
 bool composes(const OpObject& object, PyObject* const* args, size_t n, PyObject* keywords) {
   const size_t count = n + static_cast<size_t>(keywords ? PyTuple_GET_SIZE(keywords) : 0);
   if (object.takes_inputs)
@@ -81,8 +81,8 @@ PyObject* call_op(PyObject* self, PyObject* const* args, size_t nargsf, PyObject
   });
 }
 
-// Sorts and checks the arguments of a call with sparse arrays like those of a dense call: counts,
-// parameters and, if `shapes`, shape and dtype inference.
+// Sorts and checks the arguments of a call with sparse arrays in the same way as those of a dense
+// call: counts, parameters and, if `shapes` is true, shape and dtype inference.
 py::tuple bind_arguments(const py::handle& callable, const py::tuple& args, const py::dict& kwargs,
                          bool shapes) {
   MX_ASSERT(Py_IS_TYPE(callable.ptr(), op_type));
@@ -133,7 +133,7 @@ PyObject* get_doc(PyObject* self, void*) {
   const std::string text = doc_of(*object_of(self).op);
   return PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
 }
-// Used by inspect.signature() and by editors that complete keywords.
+// Used by inspect.signature() and by editors for completion.
 PyObject* get_signature(PyObject* self, void*) {
   return guarded([&] {
     return py::module_::import("mxlite.ndarray.signatures")

@@ -1,5 +1,5 @@
-// The callable type of all operators: mx.nd.softmax is an instance. One hand-written vectorcall
-// serves them all; what an operator takes comes from its schema.
+// The callable type of all operators; mx.nd.softmax is an instance. One vectorcall function serves
+// all operators and gets their arguments from the schema.
 #pragma once
 #include <pybind11/pybind11.h>
 
@@ -13,10 +13,10 @@ void bind_ops(pybind11::module_& m);  // Op, list_ops, op
 // make nodes.
 pybind11::object make_op_object(const OpSchema& op, std::string_view alias, bool composes = false);
 
-// Returns the Python line that runs now; cheap, the text is interned.
+// Returns the Python line that is running. Fast; the text is interned.
 engine::Origin current_origin();
 
-// Runs fn and converts C++ exceptions to a Python error; then returns nullptr.
+// Runs fn and converts C++ exceptions to a Python error; returns nullptr in that case.
 PyObject* guarded(auto&& fn) noexcept;
 void set_python_error() noexcept;  // call inside a catch (...) block
 

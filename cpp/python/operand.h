@@ -9,7 +9,7 @@ namespace mxlite::python {
 
 enum class OperandKind : uint8_t { kArray, kSymbol, kOther };
 
-// Returns whether an argument is an array or a symbol. A list has the kind of its first operand.
+// Returns whether an argument is an array or a symbol. For a list, its first operand decides.
 inline OperandKind operand_kind(PyObject* o) {
   if (is_any_array(o)) return OperandKind::kArray;
   if (is_symbol(o)) return OperandKind::kSymbol;

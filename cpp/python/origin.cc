@@ -12,7 +12,7 @@ namespace {
 
 struct SourceFile {
   const char* path;
-  bool in_package;  // whether it is a file of mxlite itself
+  bool in_package;  // whether the file belongs to mxlite
 };
 
 // Returns the folder of the package, with a slash at its end.
@@ -21,7 +21,8 @@ const std::string& package_folder() {
     std::string path;
     try {
       path = py::cast<std::string>(py::module_::import("mxlite._core").attr("__file__"));
-    } catch (py::error_already_set&) {  // no __file__ (unusual loader): treat all frames as user's
+    } catch (py::error_already_set&) {  // no __file__ because of an unusual loader: all frames
+                                        // count as the user's
     }
     return new std::string(path.substr(0, path.rfind('/') + 1));
   }();
@@ -29,9 +30,10 @@ const std::string& package_folder() {
 }
 
 const SourceFile& source_file(PyObject* name) {
-  // Leaked on purpose: file names are few, and tasks outlive the frames that pushed them.
+  // Leaked, because there are few file names and tasks outlive the frames that pushed them.
   static auto* files = new std::unordered_map<PyObject*, SourceFile>;
-  static std::pair<PyObject*, const SourceFile*> last;  // consecutive calls share a file
+  static std::pair<PyObject*, const SourceFile*> last;  // cache, because consecutive calls are
+                                                        // mostly in one file
   if (last.first == name) return *last.second;
   const auto found = files->find(name);
   if (found != files->end()) {
@@ -52,7 +54,7 @@ const SourceFile& source_file(PyObject* name) {
 
 PyCodeObject* code_of(PyFrameObject* frame) {
   PyCodeObject* code = PyFrame_GetCode(frame);
-  Py_DECREF(code);  // the frame keeps it
+  Py_DECREF(code);  // the frame keeps the code object alive
   return code;
 }
 

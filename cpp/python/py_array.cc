@@ -31,7 +31,7 @@ PyObject* allocate(PyTypeObject* type) {
   return self;
 }
 
-// Allows only NDArray(None), which MXNet's pickles call before they set the state.
+// Allows only NDArray(None), which unpickling in MXNet calls before it sets the state.
 int forbid_init(PyObject* self, PyObject* args, PyObject* keywords) {
   if (!keywords && PyTuple_GET_SIZE(args) == 1 && PyTuple_GET_ITEM(args, 0) == Py_None) return 0;
   PyErr_Format(PyExc_TypeError, "%s cannot be made directly; use mx.nd.array",

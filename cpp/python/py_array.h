@@ -18,9 +18,9 @@ PyTypeObject* init_array_type();
 inline const NDArrayRef& array_of(PyObject* o) { return reinterpret_cast<PyArray*>(o)->ref; }
 
 enum class ArrayKind : uint8_t {
-  kNone,    // no array
+  kNone,    // not an array
   kDense,   // an NDArray or an object of a subclass, such as numpy mode's
-  kSparse,  // an array of mx.nd.sparse, which operators do not take
+  kSparse,  // an array of mx.nd.sparse, which operators do not accept
 };
 inline ArrayKind array_kind(PyObject* o) {
   if (Py_TYPE(o) == array_type) return ArrayKind::kDense;
@@ -30,8 +30,8 @@ inline ArrayKind array_kind(PyObject* o) {
 inline bool is_array(PyObject* o) { return array_kind(o) == ArrayKind::kDense; }
 inline bool is_sparse_array(PyObject* o) { return array_kind(o) == ArrayKind::kSparse; }
 inline bool is_any_array(PyObject* o) { return array_kind(o) != ArrayKind::kNone; }
-// Returns a new reference to the array's Python object, which is cached while it is alive. Chooses
-// the object's class; no other function does.
+// Returns a new reference to the array's Python object, which is cached while it is alive. Only
+// this function chooses the object's class.
 PyObject* wrap_array(NDArrayRef array);
 // Sets the class for arrays with NDArray::is_numpy(), a subclass of NDArray; None resets it.
 void set_numpy_class(PyObject* cls);

@@ -1,4 +1,4 @@
-// Nodes and entries of symbols at the Python border: an entry is a pair (node, output).
+// Nodes and entries of symbols in the Python interface; an entry is a pair (node, output).
 #pragma once
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -39,7 +39,7 @@ class PythonCall final : public graph::HostOp {
 };
 
 // Returns the Python object for a call: None for a variable, the object of a PythonCall, or a
-// HostCall for a loop or a branch.
+// HostCall for a loop or branch.
 py::object call_to_python(const symbol::CallRef& call);
 // Inverse of call_to_python, for objects other than None. The returned call has no name.
 symbol::Call call_from_python(const std::string& op, const py::object& object);
@@ -55,7 +55,7 @@ py::list specs_to_python(std::span<const TensorSpec> specs);
 // Returns the dtype's name, or None if it is unknown.
 py::object known_type_to_python(KnownType type);
 
-// A loop or a branch as Python sees it.
+// A loop or a branch in the Python interface.
 struct HostCall {
   symbol::CallRef call;
 };
@@ -63,7 +63,8 @@ struct HostCall {
 // Makes a call of the operator `op` of a symbol file, with the parameters found in `attrs`.
 symbol::Call make_symbol_call(const std::string& op, const symbol::Attributes& attrs);
 
-// Returns the running Python line outside mxlite, as "train.py:12"; empty if there is none.
+// Returns the running Python line outside mxlite, such as "train.py:12", or an empty text if there
+// is none.
 std::string user_line();
 
 // The name and the attributes that a new node gets from the current scopes.

@@ -18,8 +18,8 @@ bool holds(std::string_view characters, char c) {
   return characters.find(c) != std::string_view::npos;
 }
 
-// Splits the argument list that begins at `begin` at its commas, ignoring commas in brackets and
-// strings. Returns nothing if the closing parenthesis is missing.
+// Splits the argument list that starts at `begin` at its commas, ignoring commas in brackets and
+// strings. Returns an empty list if the closing parenthesis is missing.
 std::vector<std::string_view> parts_of(std::string_view text, size_t begin) {
   std::vector<std::string_view> parts;
   int depth = 0;
@@ -46,7 +46,8 @@ std::vector<std::string_view> parts_of(std::string_view text, size_t begin) {
   return {};
 }
 
-// Whether the text is a Python literal: it contains no names other than None, True and False.
+// Returns whether the text is a Python literal: it contains no names other than None, True and
+// False.
 bool is_literal(std::string_view text) {
   if (text == "None" || text == "True" || text == "False" || text == "()" || text == "[]")
     return true;
@@ -55,7 +56,7 @@ bool is_literal(std::string_view text) {
          text.front() != 'e';
 }
 
-// "b: str = 'x'" becomes "b='x'".
+// Converts "b: str = 'x'" to "b='x'".
 std::string without_type(std::string_view part) {
   part.remove_prefix(std::min(part.find_first_not_of(' '), part.size()));
   std::string result(part.substr(0, part.find_first_of(":= ")));
@@ -91,7 +92,7 @@ void sign_function(PyObject* function) {
   if (signature.empty()) return;
   const char* const old = method->ml_doc;
   if (char* const text = ::strdup((signature + old).c_str())) {
-    method->ml_doc = text;  // pybind11 frees it
+    method->ml_doc = text;  // pybind11 frees the text
     std::free(const_cast<char*>(old));
   }
 }

@@ -4,7 +4,8 @@
 
 namespace mxlite::python {
 
-// Sets the text signatures of the module's functions and of its classes' methods. Docstrings stay.
+// Sets the text signatures of the module's functions and of its classes' methods without changing
+// docstrings.
 void add_text_signatures(const pybind11::module_& m);
 
 }  // namespace mxlite::python

@@ -9,7 +9,7 @@ namespace mxlite::python {
 // Converts an array or a sequence of arrays; throws a type error that names `who` otherwise.
 graph::ArrayList arrays_from(pybind11::handle o, const char* who);
 
-// `callable` is borrowed: it must outlive the returned function.
+// The returned function borrows `callable`, which must outlive it.
 graph::TraceFn trace_function(PyObject* callable);
 
 // Makes a CachedGraph of a function that borrows Python objects, which `owner` keeps alive.
