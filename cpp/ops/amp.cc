@@ -34,7 +34,7 @@ AmpClass class_of(const Rules& rules, const OpSchema& op, const ParamText& text)
 }  // namespace
 
 void set_rules(std::shared_ptr<const Rules> rules) {
-  // Old rules are leaked on purpose: a call in another thread may still be reading them.
+  // Old rules are leaked, because a call in another thread may still be reading them.
   const Rules* kept = rules ? new Rules(*rules) : nullptr;
   active.store(kept, std::memory_order_release);
 }
@@ -74,7 +74,8 @@ Casts find_casts(const Rules& rules, const OpSchema& op, const ParamText& text,
   if (kind == AmpClass::kNeutral) return {};
   bool low = false, single = false, unknown = false;
   for (const KnownType& type : types) {
-    if (type && is_floating(*type) && !takes_part(rules, *type)) return {};  // e.g. float64
+    // An input of another floating type, such as float64
+    if (type && is_floating(*type) && !takes_part(rules, *type)) return {};
     low |= type == rules.target;
     single |= type == DType::kFloat32;
     unknown |= !type;

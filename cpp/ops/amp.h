@@ -16,7 +16,8 @@ namespace mxlite::amp {
 
 struct Rules {
   DType target = DType::kBFloat16;
-  std::unordered_map<const OpSchema*, AmpClass> classes;  // other operators: class of the schema
+  std::unordered_map<const OpSchema*, AmpClass> classes;  // other operators have the class of their
+                                                          // schema
   std::unordered_map<const OpSchema*, std::vector<AmpCondition>> conditions;
 };
 
@@ -27,7 +28,8 @@ const Rules* current_rules();
 // Sets the loss scale of all threads. The default is 1; a trainer with dynamic scaling changes it.
 void set_loss_scale(double scale);
 
-// While it exists, this thread's calls get no casts: in gradient rules, symbols, shape inference.
+// During its lifetime, this thread's calls get no casts. Used in gradient rules, symbols and shape
+// inference.
 class Pause {
  public:
   Pause();
@@ -35,7 +37,8 @@ class Pause {
   Pause& operator=(Pause&&) = delete;  // neither copied nor moved
 };
 
-// While it exists, this thread's pauses have no effect: for a forward that backward runs again.
+// During its lifetime, this thread's pauses have no effect. Used when backward runs a forward
+// again.
 class Resume {
  public:
   Resume();
@@ -46,7 +49,7 @@ class Resume {
   int lifted_;
 };
 
-// Returns the text of a call's parameter; nothing: there is no such parameter.
+// Returns the text of a call's parameter, or nullopt if the call has no such parameter.
 using ParamText = std::function<std::optional<std::string>(const std::string& param)>;
 ParamText text_of(const OpSchema& op, const void* params);
 ParamText text_of(const std::map<std::string, std::string>& attrs);
@@ -54,13 +57,14 @@ ParamText text_of(const std::map<std::string, std::string>& attrs);
 // The casts that one call needs.
 struct Casts {
   SmallVector<int, 4> inputs;  // indices of the inputs to cast
-  std::optional<DType> type;   // nullopt: the widest type of these inputs, known only at run time
+  std::optional<DType> type;   // nullopt for the widest type of these inputs, which is known only
+                               // at run time
 };
-// Finds the casts of a call from its inputs' types (nullopt: unknown). Never casts inputs that the
-// call writes, nor any input if one has another floating type, such as float64.
+// Finds the casts of a call from its inputs' types (nullopt if unknown). Never casts inputs that
+// the call writes. Casts nothing if an input has another floating type, such as float64.
 Casts find_casts(const Rules& rules, const OpSchema& op, const ParamText& text,
                  std::span<const KnownType> types, const std::function<bool(int)>& writes);
-// Returns the parameters; if `op` is a loss output, grad_scale is multiplied by the loss scale.
+// Returns the parameters. For a loss output, grad_scale is multiplied by the loss scale.
 ParamsRef scaled_params(const OpSchema& op, const ParamsRef& params);
 
 const char* class_name(AmpClass c);

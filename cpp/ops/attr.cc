@@ -26,7 +26,8 @@ AttrValue parse_scalar(std::string_view s) {
   if (s == "True" || s == "true") return true;
   if (s == "False" || s == "false") return false;
   std::string_view digits = s;
-  if (!digits.empty() && digits.back() == 'L') digits.remove_suffix(1);  // Python 2 wrote 3L
+  // Python 2 wrote long integers as 3L
+  if (!digits.empty() && digits.back() == 'L') digits.remove_suffix(1);
   if (!digits.empty() && digits.front() == '+') digits.remove_prefix(1);
   int64_t i = 0;
   const char* end = digits.data() + digits.size();

@@ -18,7 +18,8 @@
 
 namespace mxlite {
 
-using OptionalInts = std::vector<std::optional<int64_t>>;  // slice's begin and end: (None, 2)
+using OptionalInts = std::vector<std::optional<int64_t>>;  // type of slice's begin and end: (None,
+                                                           // 2)
 // The alternative uint64_t is only used for integers above the largest int64_t.
 using AttrValue = std::variant<std::monostate, bool, int64_t, double, std::string, Shape,
                                std::vector<double>, OptionalInts, DType, uint64_t>;
@@ -26,20 +27,20 @@ using AttrValue = std::variant<std::monostate, bool, int64_t, double, std::strin
 // Thrown if a conversion fails; the caller adds the names of operator and parameter.
 struct AttrMismatch {
   std::string expected;
-  bool wrong_value = false;  // the type is right, the value is out of range
+  bool wrong_value = false;  // true if the type is right but the value is out of range
 };
 
 // Throws AttrMismatch if a number in `value` lies outside the range or is NaN. None passes.
 void check_attr_range(const AttrValue& value, const NumberRange& range);
 
-std::string attr_text(const AttrValue& value);  // MXNet 1.x's spelling: (3, 3), True, float32
+std::string attr_text(const AttrValue& value);  // uses MXNet 1.x's spelling: (3, 3), True, float32
 // Parses a value from a JSON file, or a string that the user passed for a number or tuple.
 AttrValue parse_attr_text(std::string_view text);
 
 int64_t attr_to_int(const AttrValue& value);
 double attr_to_double(const AttrValue& value);
 bool attr_to_bool(const AttrValue& value);
-Shape attr_to_ints(const AttrValue& value);  // one int counts as a tuple of one
+Shape attr_to_ints(const AttrValue& value);  // converts one int to a tuple of length 1
 OptionalInts attr_to_optional_ints(const AttrValue& value);
 std::vector<double> attr_to_doubles(const AttrValue& value);
 DType attr_to_dtype(const AttrValue& value);

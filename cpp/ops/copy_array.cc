@@ -1,5 +1,6 @@
-// Copies between arrays. Transfers between devices need contiguous memory of one dtype: strides and
-// dtypes are converted on the source's device before, or on the destination's device after.
+// Copies between arrays. Transfers between devices need contiguous memory of one dtype, so strides
+// and dtypes are converted before the transfer on the source's device, or after it on the
+// destination's device.
 #include "cpp/core/host_memory.h"
 #include "cpp/core/threads.h"
 #include "cpp/ndarray/copy.h"
@@ -8,7 +9,7 @@
 namespace mxlite {
 namespace {
 
-constexpr size_t kInlineBytes = 64 << 10;  // as in invoke.cc
+constexpr size_t kInlineBytes = 64 << 10;  // same limit as in invoke.cc
 
 bool on_gpu(const NDArray& a) { return !is_host_memory(a.device()); }
 
@@ -82,8 +83,8 @@ void transfer(const NDArray& src, const NDArray& dst) {
 
 void copy_between_devices(const NDArrayRef& src, const NDArrayRef& dst) {
   NDArrayRef from = src;
-  // A GPU converts dtypes at the speed of its memory, so GPUs convert before or after the transfer.
-  // The host only makes strided data contiguous.
+  // GPUs convert dtypes at memory speed, so they convert before or after the transfer. The host
+  // only makes strided data contiguous.
   const bool convert_there = !on_gpu(*src) && src->dtype() != dst->dtype();
   if (!from->contiguous() || (from->dtype() != dst->dtype() && !convert_there)) {
     from =

@@ -1,4 +1,4 @@
-// send and recv: an array goes from one rank to another, and its gradient back.
+// send and recv: an array is sent from one rank to another, and its gradient is sent back.
 #include "cpp/ops/collective/params.h"
 #include "cpp/ops/collective/reductions.h"
 #include "cpp/ops/collective/run.h"
@@ -37,10 +37,10 @@ std::vector<ValueRef> receive_gradient(GradBuilder& g) {
   const auto& p = g.params<ReceiveParams>();
   g.emit(kSendOp, {g.output_grad(0)},
          {{"destination", int64_t{p.source}}, {"process_set", int64_t{p.process_set}}});
-  return {ValueRef{}};  // only the shape of the argument is used
+  return {ValueRef{}};  // uses only the shape of the argument
 }
 
-// Sender and receiver describe the message with the same text, by which their calls are matched.
+// Returns a text that is the same for sender and receiver, so that their calls can be matched.
 std::string text_of(int from, int to) { return str("message from rank ", from, " to rank ", to); }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Interface between collective operators and the processes of a job. Operators say which call they
-// make; cpp/python, which joins the job, provides the processes that carry it out.
+// Interface between collective operators and the processes of a job. Operators describe their
+// calls; cpp/python, which joins the job, provides the implementation.
 #pragma once
 #include <cstdint>
 #include <exception>
@@ -13,18 +13,18 @@ namespace mxlite::collective {
 
 enum class Kind : uint8_t {
   kAllReduce,
-  kReduce,  // zeros on all ranks but the root
+  kReduce,  // all ranks except the root get zeros
   kBroadcast,
   kAllGather,
   kReduceScatter,
   kAllToAll,
   kSend,
   kReceive,
-  kNone,  // no communication: only the gradient has some
+  kNone,  // no communication in forward, only in the gradient
 };
 enum class Reduction : uint8_t { kSum, kMean, kProduct, kMin, kMax };
 
-// Value of Terms::later if this rank gives up the run of a graph to which the call belongs.
+// Value of Terms::later if this rank gives up the run of a graph that contains the call.
 inline constexpr int kGivenUp = -1;
 
 // The request of one operator to a process set. All fields but `later` are equal on all ranks.
@@ -33,14 +33,15 @@ struct Terms {
   Reduction reduction = Reduction::kSum;
   int32_t process_set = 0;
   int32_t peer = 0;                   // root, source or destination: a rank of the job
-  int split_axis = 0, join_axis = 0;  // axes along which ranks have their parts; in range
-  std::string text;                   // "all_gather(axis=1)": the call in errors
-  int later = 0;  // number of calls of the same channel that this run of a graph makes afterwards
+  int split_axis = 0, join_axis = 0;  // axes along which the ranks' parts are split or joined; in
+                                      // range
+  std::string text;                   // the call in errors: "all_gather(axis=1)"
+  int later = 0;  // number of later calls of the same channel in this run of a graph
 };
 
 // The ranks of a process set to which this process belongs.
 struct ProcessGroup {
-  std::vector<int> ranks;  // in the job
+  std::vector<int> ranks;  // rank numbers of the job
   int rank = 0;            // this process's rank in the job
 
   int64_t size() const { return static_cast<int64_t>(ranks.size()); }
@@ -50,25 +51,25 @@ struct ProcessGroup {
 // One call of this rank. Arrays are contiguous and on the device that Processes::place_of returns;
 // blocks of the ranks follow each other in memory.
 struct CollectiveCall {
-  const char* op = "";  // static
+  const char* op = "";  // static text
   Terms terms;
-  TensorSpec spec;           // the operator's argument
-  NDArrayRef input, output;  // no input: a message is received
+  TensorSpec spec;           // spec of the operator's argument
+  NDArrayRef input, output;  // input is null if a message is received
   engine::Origin origin;
 };
 
-// Gets the end of a call that a task makes while it runs.
+// Is notified when calls end that a task has made.
 class CallOwner {
  public:
-  // Called once for each call that begins, on any thread and perhaps before `begin` returns, with
-  // null for success. `position` is what `begin` was given.
+  // Called once for each call that was begun, on any thread and perhaps before `begin` returns.
+  // `position` is the argument of `begin`; the error is null on success.
   virtual void call_ended(size_t position, std::exception_ptr error) noexcept = 0;
 
  protected:
   ~CallOwner() = default;
 };
 
-// A call of one run of a graph. After `number`, one of begin and refuse must be called.
+// A call in one run of a graph. After `number`, either begin or refuse must be called.
 class PendingCall : public RefCounted {
  public:
   // Gives the call the next number of its process set.
@@ -77,7 +78,7 @@ class PendingCall : public RefCounted {
   // itself, which lives until `call_ended` returns.
   virtual void begin(CallOwner& owner, size_t position, engine::TaskRef task, NDArrayRef input,
                      NDArrayRef output) = 0;
-  // This rank cannot take part, because what the call needs has failed.
+  // Reports that this rank cannot take part, because computing an operand has failed.
   virtual void refuse(const std::exception_ptr& cause) noexcept = 0;
 };
 using PendingCallRef = IntrusivePtr<PendingCall>;
@@ -96,27 +97,28 @@ class Processes {
   // Returns whether this process has joined a job. Throws a communicator error if it was started
   // as one of several and has not joined them.
   virtual bool running() const = 0;
-  // Returns the ranks of a process set; throws a value error if there is none.
+  // Returns the ranks of a process set. Throws a value error if it does not exist.
   virtual ProcessGroup group(int32_t process_set) const = 0;
-  // Returns the device on which the arrays of a call must be if the operator runs on `device`.
+  // Returns the device on which a call needs its arrays if the operator runs on `device`.
   virtual Device place_of(Kind kind, DType dtype, Device device) const = 0;
   // Gives the call the next number of its process set and pushes a task that writes the output.
   virtual void start(CollectiveCall call) = 0;
-  // Prepares calls of arrays in host memory, none of which is a message.
+  // Prepares calls for arrays in host memory. Not for messages.
   virtual PreparedCallRef prepare(const Terms& terms, const TensorSpec& spec) = 0;
-  // Gives the call the next number, too: this rank cannot take part, and the others must not wait.
-  // If `later` of the call is kGivenUp, the calls that follow it on the other ranks in the same run
-  // of a graph get the next numbers and fail, too.
+  // Gives the call the next number and reports that this rank cannot take part, so that other ranks
+  // do not wait. If `later` of the call is kGivenUp, the calls that follow it on the other ranks in
+  // the same run of a graph also get numbers and fail.
   virtual void refuse(CollectiveCall call, const std::string& reason) = 0;
 };
 
-// The object must live until the process ends. Until this is called a process is alone.
+// The object must live until the process ends. Before this call, the process counts as the only
+// one.
 void set_processes(Processes* processes);
-// Returns null if this process is alone.
+// Returns null if this process is the only one.
 Processes* running_processes();
 
-// Returns the group of a call; throws a value error that names the operator if this process does
-// not belong to it. A process that is alone has only process set 0.
+// Returns the group of a call. Throws a value error that names the operator if this process is not
+// in the group. A process that is the only one has only process set 0.
 ProcessGroup group_of(const char* op, int32_t process_set);
 
 }  // namespace mxlite::collective

@@ -17,10 +17,10 @@ std::unordered_map<const OpSchema*, TermsFn>& terms_by_op() {
   return map;
 }
 
-// Names the kernels of all collectives; their address distinguishes them from other operators.
+// Name of the kernels of all collectives. Its address identifies collective operators.
 constexpr char kAlone[] = "alone";
 
-// A group of one rank: every collective returns its input.
+// For a group of one rank: every collective returns its input.
 void run_alone(KernelContext& ctx, const void*, Inputs in, Outputs out) {
   MX_CHECK_KIND(!running_processes(), ErrorKind::kNotSupported,
                 "a collective operator was called inside a kernel while a job of several processes "
@@ -32,7 +32,7 @@ void run_alone(KernelContext& ctx, const void*, Inputs in, Outputs out) {
     std::memcpy(out[0].data, in[0].data, out[0].bytes());
 }
 
-// Returns the contiguous array on a device, copied if it is elsewhere.
+// Returns the array in contiguous form on a device; copies it if necessary.
 NDArrayRef contiguous_on(Device device, const NDArrayRef& array) {
   if (array->device() == device) return contiguous(array);
   const NDArrayRef copy = NDArray::empty(array->spec(), device);
@@ -46,7 +46,8 @@ int64_t product(const Shape& shape, int begin, int end) {
   return n;
 }
 
-// A view of a contiguous array that is divided along an axis: the blocks of the ranks come first.
+// Returns a view of a contiguous array that is divided along an axis. In the view, the rank is the
+// first axis.
 NDArrayRef by_rank(const NDArrayRef& array, int axis, int64_t ranks) {
   const Shape& shape = array->shape();
   const int64_t outer = product(shape, 0, axis);
@@ -65,14 +66,15 @@ bool is_message(const Terms& terms) {
 }
 
 // Marks the text, which ranks compare, so that a call in backward differs from the same call in
-// forward. Messages are not marked, because a program may send a gradient that it has computed
-// itself; kReduce is not marked, because its text names backward already.
+// forward. Does not mark messages, because a program may send a gradient that it has computed, nor
+// kReduce, because its text contains "backward".
 void mark_backward(Terms& terms) {
   if (in_backward && !position_in_graph && !is_message(terms) && terms.kind != Kind::kReduce)
     terms.text = "backward's " + terms.text;
 }
 
-// The message about the failure to other ranks does not need the rest.
+// Fills the terms as far as they are valid. Messages to other ranks about a failure do not need the
+// rest.
 void fill_what_is_valid(const OpSchema& op, const void* params, CollectiveCall& call) {
   try {
     terms_by_op().at (&op)(params, call.spec, call.terms);
@@ -81,7 +83,7 @@ void fill_what_is_valid(const OpSchema& op, const void* params, CollectiveCall& 
   }
 }
 
-// Returns a call whose fields are filled in as far as its arguments are valid.
+// Returns a call whose fields are set as far as its arguments are valid.
 CollectiveCall refused_call(const OpSchema& op, const void* params, const TensorSpec& data) {
   CollectiveCall call;
   call.op = op.name.c_str();
@@ -137,7 +139,7 @@ Terms terms_of(const OpSchema& op, const void* params, const TensorSpec& data) {
 
 bool runs_in_place(const Terms& terms, const TensorSpec& data, const TensorSpec& result) {
   if (is_message(terms)) return false;
-  // Blocks of the ranks that do not follow each other in the operand are copied.
+  // If the blocks of the ranks are not adjacent in the operand, copies it.
   const auto apart = [](const Shape& shape, int axis) {
     return shape.size() > 0 && product(shape, 0, axis) > 1;
   };
@@ -164,7 +166,7 @@ Prepared prepare(Processes& processes, CollectiveCall call, const NDArrayRef& in
     if (splits(kind) && spec.shape.size() > 0)
       call.input = contiguous(by_rank(call.input, call.terms.split_axis, ranks));
   }
-  // The stream of collectives waits for the stream of copies, which does little.
+  // The stream of copies does little work, so waiting for it costs little.
   const NDArrayRef result = NDArray::empty(spec, place, StreamKind::kCopyIn);
   NDArrayRef target = result;
   if (joins(kind) && spec.shape.size() > 0) target = by_rank(result, call.terms.join_axis, ranks);
@@ -193,7 +195,7 @@ NDArrays run(Processes& processes, const OpSchema& op, const void* params, const
   Prepared prepared;
   try {
     prepared = prepare(processes, std::move(call), input, spec, options.device);
-  } catch (const std::exception& error) {  // no memory
+  } catch (const std::exception& error) {  // out of memory
     announce_failure(op, params, {&input, 1}, error.what());
     throw;
   }
@@ -218,8 +220,8 @@ void announce_failure(const OpSchema& op, const void* params, std::span<const ND
     mark_backward(call.terms);
     refuse(*processes, std::move(call), reason);
   } catch (const std::exception&) {
-    // The call names no process set that exists, so no rank waits for this one; or memory has run
-    // out, and the other ranks wait until the deadline.
+    // Either the process set does not exist, so no rank waits, or memory has run out and the other
+    // ranks wait until the deadline.
   }
 }
 
@@ -254,7 +256,7 @@ void PlannedCalls::give_up(const std::string& reason) const noexcept {
       refuse(*processes, std::move(call), reason);
     }
   } catch (const std::exception&) {
-    // Ignored for the reasons given in announce_failure.
+    // Ignored for the reasons that announce_failure gives.
   }
 }
 

@@ -1,6 +1,6 @@
-// Runs collective operators. Other processes decide when a call ends, and all ranks must make
-// the same calls in the same order: calls are never part of an executable, where passes could
-// merge, move or drop them, and never wait inside a worker of the engine.
+// Runs collective operators. Other processes decide when a call ends, and all ranks must make the
+// same calls in the same order. So calls are never part of an executable, where passes could merge,
+// move or drop them, and never wait inside an engine worker.
 #pragma once
 #include <string>
 #include <tuple>
@@ -12,36 +12,37 @@
 
 namespace mxlite::collective {
 
-// Fills what a call with these parameters asks for, the process set and the peer first. Throws an
+// Sets the terms of a call with these parameters, beginning with process set and peer. Throws an
 // index error if an axis is out of range.
 using TermsFn = void (*)(const void* params, const TensorSpec& data, Terms& terms);
 
-// Adds the operator and its kernel for a process that is alone.
+// Registers the operator and its kernel for a process that is the only one.
 void add(OpRegistry& ops, OpSchema schema, TermsFn terms);
 
 bool is_collective(const OpSchema& op);
 bool is_collective(const Kernel& kernel);
 
-// Throws a shape error unless the array that shall get the result, if one is given, fits it.
+// Throws a shape error if `out` is given and does not match the result.
 void check_out(const OpSchema& op, const TensorSpec& spec, const InvokeOptions& options);
 
-// Returns what a call with these parameters asks for.
+// Returns the terms of a call with these parameters.
 Terms terms_of(const OpSchema& op, const void* params, const TensorSpec& data);
 // Returns whether a call with these terms needs no staging copy: it is not a message, and the block
 // of each rank is contiguous in `data` and in `result`.
 bool runs_in_place(const Terms& terms, const TensorSpec& data, const TensorSpec& result);
 
-// Carries a call out together with other processes. `spec` describes the result.
+// Runs a call together with other processes. `spec` describes the result.
 NDArrays run(Processes& processes, const OpSchema& op, const void* params, const NDArrayRef& input,
              const TensorSpec& spec, const InvokeOptions& options);
 
 // Announces that this rank cannot make a call: other ranks that make the call get an error. Does
-// nothing for operators that are not collective, and inside a PositionScope, where the graph does.
+// nothing for operators that are not collective. Also does nothing inside a PositionScope, where
+// the graph announces failures.
 void announce_failure(const OpSchema& op, const void* params, std::span<const NDArrayRef> inputs,
                       const char* reason) noexcept;
 
-// While this object exists, calls of this thread outside of graphs count as calls of backward. If
-// one rank makes a call in forward and another one in backward, both get an error.
+// During its lifetime, calls of this thread outside of graphs count as calls of backward. If one
+// rank makes a call in forward and another rank makes it in backward, both get an error.
 class BackwardScope {
  public:
   BackwardScope();
@@ -58,10 +59,10 @@ Channel channel_of(const Terms& terms);
 
 // Position of a call in one run of a graph.
 struct Position {
-  int later = 0;         // see Terms
-  bool started = false;  // whether the call got its number
+  int later = 0;         // see Terms::later
+  bool started = false;  // whether the call has a number
 };
-// While this object exists, the next call of this thread is the one at `position` (not owned).
+// During its lifetime, the next call of this thread is the one at `position` (not owned).
 class PositionScope {
  public:
   explicit PositionScope(Position& position);
@@ -69,13 +70,13 @@ class PositionScope {
   PositionScope& operator=(PositionScope&&) = delete;  // neither copied nor moved
 };
 
-// The known calls that this rank has not made yet and will make in one run of a graph.
+// Calls that this rank will still make in one run of a graph, as far as known.
 class PlannedCalls {
  public:
   // Does nothing if `op` is not a collective operator.
   void add(const OpSchema& op, ParamsRef params, const TensorSpec& data);
-  // Announces that the run has failed on this rank: the other ranks get `reason` as the error of
-  // all calls of the run whose channel is the channel of a planned call.
+  // Announces that the run has failed on this rank. On the other ranks, all calls of the run in the
+  // channels of the planned calls fail with `reason`.
   void give_up(const std::string& reason) const noexcept;
 
  private:
@@ -87,33 +88,34 @@ class PlannedCalls {
   std::vector<Planned> calls_;
 };
 
-// While this object exists, it collects the collective operators that this thread traces.
+// During its lifetime, collects the collective operators that this thread traces.
 class TracedCalls {
  public:
   TracedCalls();
   ~TracedCalls();
   TracedCalls& operator=(TracedCalls&&) = delete;  // neither copied nor moved
 
-  // Call if the trace has failed: give_up_failed_trace then gives up the calls that it reached.
+  // Call if the trace has failed, so that give_up_failed_trace gives up the collected calls.
   void keep() noexcept { kept() = std::move(calls_); }
 
  private:
   friend void note_traced(const OpSchema& op, const ParamsRef& params, const TensorSpec& data);
   friend void give_up_failed_trace(const std::string& reason) noexcept;
   friend void forget_failed_trace() noexcept;
-  static PlannedCalls& kept();  // one for each thread
+  static PlannedCalls& kept();  // one object per thread
 
   PlannedCalls calls_;
   TracedCalls* const outer_;
 };
 // Must be called before the shapes of a traced operator are inferred.
 void note_traced(const OpSchema& op, const ParamsRef& params, const TensorSpec& data);
-// Call when the call that traced fails: other ranks get `reason` as the error of the collectives
-// that this thread's failed trace had reached.
+// Call if the call that traced has failed. On other ranks, the collectives that this thread's
+// failed trace has reached fail with `reason`.
 void give_up_failed_trace(const std::string& reason) noexcept;
 void forget_failed_trace() noexcept;
 
-// Returns the text of the exception that is being handled; empty if it is not a std::exception.
+// Returns the text of the exception that is being handled, or an empty text if it is not a
+// std::exception.
 std::string text_of_current_exception();
 
 }  // namespace mxlite::collective

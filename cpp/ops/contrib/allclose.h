@@ -1,4 +1,4 @@
-// Whether two arrays are equal within a tolerance.
+// Tests whether two arrays are equal within a tolerance.
 #pragma once
 #include "cpp/ops/op_schema.h"
 

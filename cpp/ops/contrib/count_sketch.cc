@@ -29,7 +29,7 @@ Specs infer(const CountSketchParams& p, std::span<const TensorSpec> in) {
 }
 
 std::vector<ValueRef> gradient(GradBuilder& g) {
-  std::vector<ValueRef> grads(3);  // hash and signs are constants
+  std::vector<ValueRef> grads(3);  // hash and signs get no gradient
   grads[0] =
       g.emit("_count_sketch_backward", {g.output_grad(0), g.input(1), g.input(2)}, g.params_ref());
   return grads;

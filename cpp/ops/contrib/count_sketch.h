@@ -1,5 +1,5 @@
-// count_sketch: vectors of length d hashed into out_dim buckets with signs,
-// out[..., h[i]] += s[i] * data[..., i].
+// count_sketch hashes vectors of length d into out_dim buckets with signs: out[..., h[i]] += s[i] *
+// data[..., i].
 #pragma once
 #include "cpp/ops/attr.h"
 

@@ -1,6 +1,6 @@
 // fft: discrete Fourier transform of real vectors (the last axis) to interleaved real and imaginary
-// parts. ifft: real part of the inverse transform of interleaved numbers, times their count as
-// cuFFT leaves it. Each is the other's gradient.
+// parts. ifft: real part of the inverse transform of interleaved numbers, multiplied by their
+// count, as in cuFFT. Each operator is the other's gradient.
 #pragma once
 #include "cpp/ops/attr.h"
 

@@ -1,6 +1,6 @@
-// Log likelihood of a Hawkes process: for each of N samples up to T events, lags[i, j] after the
-// one before and of kind marks[i, j] in [0, K). The second output is the state at the end, which a
-// following stretch of the same process starts from.
+// Log likelihood of a Hawkes process: for each of N samples with up to T events, lags[i, j] is the
+// time since the preceding event and marks[i, j] in [0, K) its kind. The second output is the state
+// at the end, which is the initial state for a continuation of the process.
 #include "cpp/ops/dimensions.h"
 #include "cpp/ops/registration.h"
 
@@ -38,7 +38,7 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
   std::vector<ValueRef> inputs{g.output_grad(0), g.output_grad(1)};
   for (int i = 0; i < 8; ++i) inputs.push_back(g.input(i));
   const auto some = g.emit_all("_hawkesll_backward", inputs, g.params_ref());
-  std::vector<ValueRef> grads(8);  // none for marks and valid_length
+  std::vector<ValueRef> grads(8);  // marks and valid_length get no gradient
   for (size_t i = 0; i < kMarks; ++i) grads[i] = some[i];
   grads[7] = some[5];
   return grads;

@@ -11,7 +11,8 @@
 namespace mxlite::cpu {
 namespace {
 
-// Sums the n src rows listed in `group` in the compute type, in strips that fit the L1 cache.
+// Sums the n rows of src listed in `group` in the compute type, in strips that fit into the L1
+// cache.
 template <class T>
 void sum_group(const RowAccumulation& a, const T* src, const int64_t* group, int64_t n, T* dst) {
   using Sum = ComputeType<T>;
@@ -28,7 +29,7 @@ void sum_group(const RowAccumulation& a, const T* src, const int64_t* group, int
   }
 }
 
-// Sorts positions by row (stable): order[0..count) are positions, order[count..) their rows.
+// Sorts positions by row (stable): order[0..count) contains positions, order[count..) their rows.
 void group_by_row(const RowAccumulation& a) {
   int64_t* const order = a.order;
   for (int64_t i = 0; i < a.count; ++i) order[i] = i;
@@ -43,7 +44,8 @@ void accumulate(const RowAccumulation& a, const T* src, T* dst) {
   const int64_t* const order = a.order;
   const int64_t* const sorted_rows = order + a.count;
   const int64_t dst_size = a.num_rows * a.inner;
-  // Each thread gets a range of the sorted list; moves the range's ends to where a new row begins.
+  // Each thread gets a range of the sorted list. Range ends are moved to the beginning of a new
+  // row.
   const auto border = [&](int64_t i) {
     while (i > 0 && i < a.count && sorted_rows[i] == sorted_rows[i - 1]) ++i;
     return i;
@@ -70,8 +72,8 @@ void accumulate(const RowAccumulation& a, const T* src, T* dst) {
   }
 }
 
-// For types that need no intermediate rounding, adds rows in place: every thread
-// reads all rows and adds those of its part of the destination.
+// Adds rows in place, for types that need no intermediate rounding. Every thread reads all rows and
+// adds those in its part of the destination.
 template <class T>
 void accumulate_direct(const RowAccumulation& a, const T* src, T* dst) {
   const int64_t work = a.outer * std::max(a.count, a.num_rows) * a.inner;

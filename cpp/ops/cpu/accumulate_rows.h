@@ -7,7 +7,7 @@
 namespace mxlite::cpu {
 
 // Sets dst (outer, num_rows, inner) to zero and adds src (outer, count, inner)[:, i] to row rows[i]
-// for each i. Rows must be in range. `order` is memory for 2 * count numbers. Sums are computed in
+// for each i. Rows must be in range. `order` has memory for 2 * count numbers. Sums are computed in
 // the compute type and in source order, so results do not depend on the number of threads.
 struct RowAccumulation {
   DType dtype;

@@ -1,6 +1,6 @@
-// Compute-bound kernels flush subnormal numbers to 0, as TensorFlow and XLA do on CPUs: otherwise
-// vanishing gradients would make products and convolutions tens of times slower. Element-wise
-// operators, reductions and copies keep subnormal numbers.
+// Compute-bound kernels flush subnormal numbers to 0, like TensorFlow and XLA on CPUs, because
+// vanishing gradients would otherwise make products and convolutions tens of times slower.
+// Element-wise operators, reductions and copies keep subnormal numbers.
 #pragma once
 #include "cpp/core/subnormals.h"
 #include "cpp/ops/kernel.h"
@@ -16,8 +16,8 @@ struct Flushing<Fn> {
     Fn(ctx, p, in, out);
   }
 };
-// ops.cpu_kernel<flushing<kernel>>(...) registers `kernel` so that it flushes. The threads of its
-// parallel regions flush, too (parallel_regions.cc).
+// ops.cpu_kernel<flushing<kernel>>(...) registers `kernel` with flushing of subnormal numbers, also
+// in the threads of its parallel regions (parallel_regions.cc).
 template <auto Fn>
 constexpr auto flushing = &Flushing<Fn>::run;
 

@@ -52,7 +52,8 @@ struct Tile {
 
   Vec sums[kRows][2] = {};
 
-  // Adds the product of a packed block of A (depth x kRows) and a strip of B (depth x kCols).
+  // Adds the product of a packed block of A (depth x kRows) and a strip of B (depth x kCols) to a
+  // tile of C.
   void add(const T* block, const T* strip, int64_t depth) {
     for (int64_t l = 0; l < depth; ++l) {
       Vec b0, b1;
@@ -128,7 +129,7 @@ void convert_rows(int64_t rows, int64_t cols, const From* src, int64_t src_ld, T
                [=](int64_t i) { convert_run(src + i * src_ld, dst + i * dst_ld, cols); });
 }
 
-// If the processor has no instructions for T, uses float copies.
+// Uses float copies if the processor has no instructions for T.
 template <class T>
 void gemm_as_float(const Problem& p, const T* a, const T* b, T* c) {
   static thread_local std::vector<float> buffer;
@@ -147,8 +148,9 @@ void gemm_as_float(const Problem& p, const T* a, const T* b, T* c) {
 }
 
 const dnnl::engine& dnnl_cpu() {
-  static const auto* const engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);  // leaked:
-  return *engine;  // worker threads may outlive static destructors
+  // Leaked, because worker threads may outlive static destructors.
+  static const auto* const engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);
+  return *engine;
 }
 
 dnnl::matmul make_matmul(const Problem& p) {
@@ -170,7 +172,7 @@ dnnl::matmul make_matmul(const Problem& p) {
                                         desc(p.k, p.n, p.trans_b, p.ldb, p.stride_b),
                                         desc(p.m, p.n, false, p.ldc, p.stride_c), attr,
                                         /*allow_empty=*/true);
-  // The reference implementation is hundreds of times slower than computing on float copies.
+  // oneDNN's reference implementation is hundreds of times slower than computing on float copies.
   const bool usable =
       pd.get(/*allow_empty=*/true) && !std::string_view(pd.impl_info_str()).starts_with("ref");
   return usable ? dnnl::matmul(pd) : dnnl::matmul();
@@ -203,7 +205,7 @@ bool gemm_matmul(const Problem& p, const void* a, const void* b, void* c) {
 
 // ---- one product -----------------------------------------------------------------------------
 
-// Each thread computes a range of rows (of columns if there are few rows) with its own panel.
+// Each thread computes a range of rows (of columns if there are few rows) with a separate panel.
 template <class T, class Acc>
 void gemm_threaded(const Problem& p, const T* a, const T* b, T* c) {
   constexpr int64_t kWorkPerThread = 1 << 20;
@@ -240,7 +242,7 @@ void run_native(const Problem& p, const void* a, const void* b, void* c) {
     default:
       break;
   }
-  // Sums and products modulo 2^bits do not depend on the sign.
+  // Sums and products modulo 2^bits are equal for signed and unsigned types.
   switch (dtype_size(p.dtype)) {
     case 1:
       return go(uint8_t{}, uint32_t{});
@@ -253,7 +255,7 @@ void run_native(const Problem& p, const void* a, const void* b, void* c) {
   }
 }
 
-// Whether packed_product supports the operands' dtype and memory layout.
+// Returns whether packed_product supports the operands' dtype and memory layout.
 bool is_packed_case(const Problem& p) {
   return p.dtype == DType::kBFloat16 && p.batch == 1 && p.alpha == 1 && p.beta == 0 &&
          p.lda == (p.trans_a ? p.m : p.k) && p.ldb == (p.trans_b ? p.k : p.n) && p.ldc == p.n;
@@ -270,7 +272,8 @@ void run_half(const Problem& p, const void* a, const void* b, void* c) {
                   static_cast<float16*>(c));
 }
 
-// Computes a product with one row or column by matrix_vector; false if the layout does not fit.
+// Computes a product with one row or column by matrix_vector. Returns false if the layout does not
+// allow that.
 bool as_matrix_vector(const Problem& p, const float* a, const float* b, float* c) {
   if (p.alpha != 1 || (p.beta != 0 && p.beta != 1)) return false;
   const float* const start = p.beta == 1 ? c : nullptr;
@@ -300,7 +303,7 @@ bool is_slow_for_avx2(const Problem& p) {
          !has_avx512() && !omp_in_parallel();
 }
 
-// Runs sgemm on copies of parts of B with another row stride; a part stays in the caches.
+// Runs sgemm on copies of parts of B with another row stride. A part fits into the caches.
 dnnl_status_t sgemm_on_copies(const Problem& p, const float* a, const float* b, float* c) {
   constexpr int64_t kFloats = int64_t{1} << 20, kLeastDepth = 64, kLine = 16;
   const int64_t most = std::max(kLeastDepth, kFloats / p.n);
@@ -359,7 +362,8 @@ void gemm_batch(DType dtype, bool trans_a, bool trans_b, int64_t batch, int64_t 
             static_cast<const std::byte*>(b) + i * stride_b * size,
             static_cast<std::byte*>(c) + i * stride_c * size);
   };
-  // If there are enough products, each runs on one thread (oneDNN opens no nested region).
+  // If there are enough products, each product runs on one thread, because oneDNN opens no nested
+  // region.
   const bool outer = !small && batch >= cpu_threads() && !omp_in_parallel();
   if (outer) {
 #pragma omp parallel for num_threads(cpu_threads())

@@ -1,7 +1,7 @@
 // The matrix product of the CPU backend, row-major: C = alpha * op(A) * op(B) + beta * C, where
-// op(A) is m x k and op(B) is k x n. float32 uses oneDNN's sgemm (matrix_vector
-// for one row or column), the halves use oneDNN's matmul with float
-// accumulation, float64 and integers (modulo 2^bits) use a blocked native loop.
+// op(A) is m x k and op(B) is k x n. float32 uses oneDNN's sgemm (matrix_vector for one row or
+// column), 16-bit floats use oneDNN's matmul with float accumulation, float64 and integers (modulo
+// 2^bits) use a blocked loop.
 #pragma once
 #include <cstdint>
 
@@ -9,8 +9,8 @@
 
 namespace mxlite::cpu {
 
-// Up to this many multiply-adds the native loop is used. It has no parallel region and no library
-// call, so such a product may run inline on the caller's thread.
+// For at most this many multiply-adds, the blocked loop is used. It has no parallel region and no
+// library call, so such a product may run inline on the caller's thread.
 constexpr int64_t kSmallGemm = 16384;
 inline bool is_small_gemm(int64_t m, int64_t n, int64_t k) { return m * n * k <= kSmallGemm; }
 
@@ -20,8 +20,8 @@ void gemm(DType dtype, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t
           int64_t lda, const void* b, int64_t ldb, void* c, int64_t ldc, double alpha = 1,
           double beta = 0);
 
-// Computes `batch` products; strides are elements between consecutive matrices (0 for A or B: the
-// same matrix for all).
+// Computes `batch` products. Strides are elements between consecutive matrices; 0 for A or B uses
+// the same matrix for all products.
 void gemm_batch(DType dtype, bool trans_a, bool trans_b, int64_t batch, int64_t m, int64_t n,
                 int64_t k, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb,
                 int64_t stride_b, void* c, int64_t ldc, int64_t stride_c, double alpha = 1,

@@ -9,7 +9,8 @@
 namespace mxlite::cpu {
 namespace {
 
-// Returns the nearest int64, so that clipping works for indices beyond its range; NaN: the lowest.
+// Returns the nearest int64, so that clipping works for indices beyond its range; NaN gives the
+// lowest value.
 template <class T>
 int64_t to_index(T value) {
   if constexpr (std::is_floating_point_v<T>) {

@@ -11,9 +11,10 @@ namespace {
 
 using Vec [[gnu::vector_size(32)]] = float;
 constexpr int64_t kLanes = 8, kStep = 2 * kLanes;
-constexpr int64_t kRows = 4;               // rows read concurrently
-constexpr int64_t kTakeBytes = 1 << 18;    // bytes of the matrix that a thread takes at a time
-constexpr int64_t kFewProducts = 1 << 15;  // up to this many use one thread
+constexpr int64_t kRows = 4;               // number of rows read concurrently
+constexpr int64_t kTakeBytes = 1 << 18;    // bytes of the matrix that a thread processes before it
+                                           // takes more
+constexpr int64_t kFewProducts = 1 << 15;  // products up to this size use one thread
 
 Vec load(const float* p) {
   Vec v;
@@ -39,7 +40,7 @@ void some_rows(const MatrixVector& p, int64_t row) {
     for (int64_t lane = 0; lane < kLanes; ++lane) sum += both[lane];
     for (int64_t tail = j; tail < p.columns; ++tail) sum += a[r * p.stride + tail] * p.x[tail];
     if (p.start) sum += p.start[row + r];
-    p.y[row + r] = p.relu && sum < 0 ? 0.0f : sum;  // NaN stays
+    p.y[row + r] = p.relu && sum < 0 ? 0.0f : sum;  // keeps NaN
   }
 }
 

@@ -1,11 +1,11 @@
 // float32 matrix times vector, as in the dense layer for a single image. Memory-bound, so several
-// rows are read concurrently, and each thread takes the next rows when it has finished its last.
+// rows are read concurrently, and each thread takes further rows when it has finished.
 #pragma once
 #include <cstdint>
 
 namespace mxlite::cpu {
 
-// y[i] = dot(matrix[i, :], x) + (start ? start[i] : 0), then relu. `start` may be y itself.
+// y[i] = dot(matrix[i, :], x) + (start ? start[i] : 0), followed by relu if set. `start` may be y.
 struct MatrixVector {
   const float* matrix;
   int64_t rows, columns, stride;  // stride counts elements between rows

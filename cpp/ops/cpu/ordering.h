@@ -1,6 +1,6 @@
-// Sorting by keys. Values become unsigned keys of the same order, so that one radix sort serves all
-// dtypes: keys of up to 32 bits are joined with the index to one 64-bit number, wider ones to a
-// pair.
+// Sorting by keys. Values are converted to unsigned keys of the same order, so that one radix sort
+// serves all dtypes. Keys of up to 32 bits are combined with the index in one 64-bit number, wider
+// keys in a pair.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -16,7 +16,7 @@ namespace mxlite::cpu {
 template <class T>
 using KeyOf = std::conditional_t<sizeof(ComputeType<T>) == 8, uint64_t, uint32_t>;
 
-// Returns the key for ascending order: NaN is last, -0 equals 0.
+// Returns the key for ascending order, where NaN is last and -0 equals 0.
 template <class T>
 KeyOf<T> order_key(T raw) {
   using Key = KeyOf<T>;
@@ -33,7 +33,7 @@ KeyOf<T> order_key(T raw) {
   }
 }
 
-// Returns the value of a key. For floating types, the key of 0 may come from -0.
+// Returns the value of a key. For floating types, the key of 0 may be that of -0.
 template <class T>
 T value_of_key(KeyOf<T> key) {
   using Key = KeyOf<T>;
@@ -78,13 +78,13 @@ struct WideEntry {
 template <class T>
 using EntryOf = std::conditional_t<sizeof(KeyOf<T>) == 8, WideEntry, NarrowEntry>;
 
-// Up to this many entries are sorted by counting, for each entry, how many are smaller.
+// Up to this many entries are sorted by counting, for each entry, how many entries are smaller.
 constexpr int64_t kFewEntries = 96;
 
-// The index of an entry is the number of smaller ones. Does not branch on values.
+// The sorted position of an entry is the number of smaller ones. Does not branch on values.
 template <class Entry>
 Entry* sort_few(const Entry* entries, Entry* to, int64_t count) {
-  // Signed numbers of the key's width: compared and counted in vector instructions.
+  // Signed numbers of the key's width, which vector instructions can compare and count.
   using Key = std::conditional_t<Entry::kKeyBits == 32, int32_t, int64_t>;
   Key keys[kFewEntries];
   for (int64_t i = 0; i < count; ++i)
@@ -123,8 +123,8 @@ Entry* radix_passes(Entry* from, Entry* to, int64_t count) {
   return from;
 }
 
-// Sorts entries, which must be in the order of their indices; `room` has room for as many. Returns
-// `entries` or `room`, whichever has the result.
+// Sorts entries, which must be in the order of their indices. `room` has the same size. Returns the
+// one of `entries` and `room` that contains the result.
 template <class Entry>
 Entry* sort_entries(Entry* entries, Entry* room, int64_t count) {
   if (count <= kFewEntries) return sort_few(entries, room, count);
@@ -132,16 +132,17 @@ Entry* sort_entries(Entry* entries, Entry* room, int64_t count) {
     std::sort(entries, entries + count);
     return entries;
   }
-  // Large tables do not pay off for few entries; for many, which exceed the caches, 256 bins win.
+  // Large tables are slower for few entries. For many entries, which exceed the caches, 256 bins
+  // are faster.
   return count >= 4096 && count < 524288 ? radix_passes<11>(entries, room, count)
                                          : radix_passes<8>(entries, room, count);
 }
 
-// Whether selecting the first k of `count` entries is faster than sorting all.
+// Returns whether selecting the first k of `count` entries is faster than sorting all.
 inline bool selects(int64_t count, int64_t k) { return count > kFewEntries && k <= count / 32; }
 
-// Calls fn for the entries with keys below `limit`, which fn may lower. Blocks without such entries
-// are skipped without a branch per entry.
+// Calls fn for the entries with keys below `limit`, which fn may lower. Skips blocks without such
+// entries without a branch per entry.
 template <class EntryAt, class F>
 void for_each_below(const uint64_t& limit, EntryAt entry_at, int64_t first, int64_t count, F fn) {
   constexpr int64_t kBlock = 32;
@@ -190,7 +191,7 @@ void select_first(EntryAt entry_at, int64_t count, int64_t k, Entry* best) {
   std::sort(best, best + size);
 }
 
-// Sorts the first k of them, in `entries` or `room` as above.
+// Sorts and returns the first k entries, in `entries` or `room` as above.
 template <class Entry>
 Entry* sort_first(Entry* entries, Entry* room, int64_t count, int64_t k) {
   if (!selects(count, k)) return sort_entries(entries, room, count);

@@ -5,7 +5,8 @@
 
 #include "cpp/ops/cpu/nn/parallel.h"
 
-// After the headers that others include too: their inline functions must not get this target.
+// Must follow the headers that other files also include, because their inline functions must not be
+// compiled for this target.
 #pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw")
 #define MX_RNN_WIDE 1
 #include "cpp/ops/cpu/nn/rnn_tile.h"
@@ -16,9 +17,9 @@ namespace {
 constexpr int64_t kBlock = PairPanels::kRows, kPairs = kBlock / 2, kWords = 16;
 using Words [[gnu::vector_size(64)]] = uint32_t;
 using Halves [[gnu::vector_size(32)]] = uint16_t;
-using Row = Lanes<float>::Vec;  // moved, not computed with
+using Row = Lanes<float>::Vec;  // elements are moved, not computed with
 
-// `count` elements, at most 16, each in the lower half of a word; then zeros.
+// Loads `count` (at most 16) elements, each into the lower half of a word, then zeros.
 MX_INLINE Words widen(const uint16_t* from, int64_t count) {
   Halves half{};
   if (count >= kWords)
@@ -28,14 +29,15 @@ MX_INLINE Words widen(const uint16_t* from, int64_t count) {
   return __builtin_convertvector(half, Words);
 }
 
-// Words of an element of row `even` and the one below it, which there may be none of (null).
+// Combines each element of row `even` and the element below it to a word. The row below may be
+// missing (null).
 MX_INLINE Row pair(const uint16_t* even, const uint16_t* odd, int64_t count) {
   Words words = widen(even, count);
   if (odd) words |= widen(odd, count) << 16;
   return reinterpret_cast<Row>(words);
 }
 
-// The 16 pairs of rows of a block, 16 columns of each; rows beyond `rows` are 0.
+// Loads the 16 pairs of rows of a block, 16 columns of each. Rows beyond `rows` are 0.
 MX_INLINE void pair_rows(const uint16_t* from, int64_t stride, int64_t rows, int64_t columns,
                          Row* words) {
   for (int64_t i = 0; i < kPairs; ++i) {
@@ -45,7 +47,7 @@ MX_INLINE void pair_rows(const uint16_t* from, int64_t stride, int64_t rows, int
   }
 }
 
-// 16 rows of up to 32 elements, as words of two neighbours; what is beyond is 0.
+// Loads 16 rows of up to 32 elements as words of two adjacent elements. Missing elements are 0.
 MX_INLINE void load_rows(const uint16_t* from, int64_t stride, int64_t rows, int64_t columns,
                          Row* words) {
   for (int64_t i = 0; i < kWords; ++i) {

@@ -11,7 +11,7 @@ struct PairPanels {
   static constexpr int64_t kRows = 32;
   int64_t rows, columns;              // size of the matrix
   int64_t width;                      // a multiple of 16
-  int64_t row_stride, column_stride;  // elements from a block to the next one
+  int64_t row_stride, column_stride;  // distance between blocks in elements
 };
 
 // Packs `from`, a contiguous matrix (rows, columns), or (columns, rows) if `transposed`.

@@ -31,7 +31,7 @@ struct SizesHash {
 };
 
 struct Product {
-  onednn::Primitive primitive;  // empty: oneDNN has nothing for this processor
+  onednn::Primitive primitive;  // empty if oneDNN has no kernel for this processor
   PairPanels panels;
   size_t packed_bytes = 0;
 };
@@ -51,7 +51,7 @@ Product make_product(const Sizes& s) {
   return {onednn::Primitive(pd), panels->panels, pd.weights_desc().get_size()};
 }
 
-// Memory of a thread that only grows, in lines of the cache.
+// Memory of a thread in whole cache lines; it never shrinks.
 class Buffer {
  public:
   void* get(size_t bytes) {

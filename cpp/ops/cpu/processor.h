@@ -1,10 +1,11 @@
-// Instruction sets between which our kernels choose at run time. ONEDNN_MAX_CPU_ISA limits them.
+// Instruction sets among which our kernels choose at run time. ONEDNN_MAX_CPU_ISA limits them.
 #pragma once
 
 namespace mxlite::cpu {
 
 bool has_avx512();  // AVX-512 F, VL, DQ and BW
-// Tiles of bfloat16 (AMX), which the operating system lets this process use.
+// Returns whether the processor has bfloat16 tiles (AMX) and the operating system lets this process
+// use them.
 bool has_amx_bf16();
 
 }  // namespace mxlite::cpu

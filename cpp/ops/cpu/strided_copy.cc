@@ -40,7 +40,7 @@ void simplify(CopyAxes& axes) {
   if (kept == 0) axes.push_back({1, 1, 1});
 }
 
-// Calls fn(dst offset, src offset) for every index of `axes`, split over threads.
+// Calls fn(dst offset, src offset) for every index of `axes`, divided among threads.
 void for_each_index(std::span<const CopyAxis> axes, int64_t total_bytes, auto fn) {
   int64_t count = 1;
   for (const CopyAxis& a : axes) count *= a.size;
@@ -74,7 +74,7 @@ void for_each_index(std::span<const CopyAxis> axes, int64_t total_bytes, auto fn
   }
 }
 
-// dst[r][c] = src[c][r] for an 8 x 8 tile; steps in elements.
+// dst[r][c] = src[c][r] for an 8 x 8 tile. Steps are in elements.
 void transpose_8x8(const uint32_t* src, int64_t src_step, uint32_t* dst, int64_t dst_step) {
   __m256 r[8], t[8];
   const auto* const from = reinterpret_cast<const float*>(src);
@@ -124,8 +124,8 @@ void transpose_8x8(const T* src, int64_t src_step, T* dst, int64_t dst_step) {
     for (int64_t c = 0; c < 8; ++c) dst[r * dst_step + c] = src[c * src_step + r];
 }
 
-// Transposes: dst (rows x cols) has contiguous rows, src has contiguous columns. Tiles of at most
-// 64 x 64 keep both sides in the L1 cache.
+// Transposes: dst (rows x cols) has contiguous rows, src contiguous columns. Tiles of at most 64 x
+// 64 elements fit into the L1 cache on both sides.
 template <class T>
 void transpose_block(const T* src, int64_t src_step, T* dst, int64_t dst_step, int64_t rows,
                      int64_t cols) {
@@ -149,7 +149,7 @@ void copy_transposed(CopyAxes axes, int row_axis, T* dst, const T* src, int64_t 
   const CopyAxis row = axes[row_axis], col = axes[axes.size() - 1];
   axes.resize(axes.size() - 1);
   axes.erase(row_axis);
-  // Splitting the rows gives every thread work when there are few outer indices.
+  // Divides the rows as well, so that every thread has work if there are few outer indices.
   constexpr int64_t kRowsPerStep = 64;
   const int64_t steps = row.size / kRowsPerStep;
   if (steps > 0) {

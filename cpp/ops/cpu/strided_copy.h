@@ -8,21 +8,21 @@
 
 namespace mxlite::cpu {
 
-// Number of elements above which kernels that cost about as much as a copy run in parallel. Below,
-// a call (operands of up to 64 KiB) may run inline, where parallel regions are not allowed.
+// Number of elements above which kernels that cost about as much as a copy run in parallel. Smaller
+// calls (operands of up to 64 KiB) may run inline, where parallel regions are not allowed.
 constexpr int64_t kParallelElements = 65536;
 
-// One axis: its length and its stride in elements. Strides may be negative; a source stride
-// of 0 repeats. Destinations must not overlap.
+// One axis: its length and its strides in elements. Strides may be negative; a source stride of 0
+// repeats elements. Destinations must not overlap.
 struct CopyAxis {
   int64_t size = 1, dst = 0, src = 0;
 };
 
-// Room for two axes per dimension, which tile and repeat need.
+// Has room for two axes per dimension, as tile and repeat need.
 class CopyAxes {
  public:
   void push_back(const CopyAxis& axis) { axes_[count_++] = axis; }
-  void resize(int count) { count_ = count; }  // may only shrink
+  void resize(int count) { count_ = count; }  // count may only decrease
   void erase(int i) {
     std::copy(axes_ + i + 1, axes_ + count_, axes_ + i);
     --count_;
@@ -38,16 +38,16 @@ class CopyAxes {
   int count_ = 0;
 };
 
-// Copies; dst and src point to the elements with all indices 0.
+// Copies elements. dst and src point to the elements whose indices are all 0.
 void strided_copy(size_t element_bytes, CopyAxes axes, void* dst, const void* src);
-// Same, with the axes of `shape`.
+// Like the function above, with the axes of `shape`.
 void strided_copy(size_t element_bytes, const Shape& shape, void* dst, const Strides& dst_strides,
                   const void* src, const Strides& src_strides);
-// Copies contiguous memory, large blocks with all threads. Does nothing if dst == src.
+// Copies contiguous memory; uses all threads for large blocks. Does nothing if dst == src.
 void contiguous_copy(void* dst, const void* src, size_t bytes);
 void zero_fill(void* dst, size_t bytes);
 
-// Pointer to element `offset` of tensor memory.
+// Returns a pointer to element `offset` of tensor memory.
 inline void* at(void* data, int64_t offset, size_t element_bytes) {
   return static_cast<char*>(data) + offset * static_cast<int64_t>(element_bytes);
 }
@@ -55,7 +55,8 @@ inline const void* at(const void* data, int64_t offset, size_t element_bytes) {
   return static_cast<const char*>(data) + offset * static_cast<int64_t>(element_bytes);
 }
 
-// Calls fn(T{}) with an unsigned integer type of that size, for copies, which need no dtype.
+// Calls fn(T{}) with an unsigned integer type of this size. For copies, which do not depend on the
+// dtype.
 decltype(auto) dispatch_size(size_t element_bytes, auto&& fn) {
   switch (element_bytes) {
     case 1:

@@ -10,7 +10,7 @@ namespace mxlite {
 namespace {
 
 bool close(const AllcloseParams& p, double a, double b) {
-  if (a == b) return true;  // infinities of one sign too
+  if (a == b) return true;  // also true for infinities of the same sign
   if (std::isnan(a) || std::isnan(b)) return p.equal_nan && std::isnan(a) && std::isnan(b);
   return std::isfinite(b) && std::fabs(a - b) <= p.atol + p.rtol * std::fabs(b);
 }

@@ -19,7 +19,7 @@ void count_sketch_native(KernelContext& ctx, const CountSketchParams& p, Inputs 
   const int64_t depth = in[1].size(), rows = in[0].shape.product(0, in[0].shape.ndim() - 1);
   dispatch_floating("count_sketch", in[0].dtype, [&]<class T>(T) {
     using Acc = ComputeType<T>;
-    // One row of sums per thread after the indices; Acc is at most as wide as an index.
+    // Memory after the indices holds a row of sums per thread; Acc is at most as wide as an index.
     int64_t* rest = nullptr;
     const int64_t* hash = cpu::index_values(ctx, in[1], p.out_dim * cpu_threads(), &rest);
     check_hash(hash, depth, p.out_dim);

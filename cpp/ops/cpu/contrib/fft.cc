@@ -6,7 +6,7 @@
 namespace mxlite {
 namespace {
 
-// load(row, work) fills the numbers of a row, store(row, result) takes them.
+// load(row, work) reads the numbers of a row; store(row, result) writes its result.
 template <class R, class Load, class Store>
 void transform(KernelContext& ctx, int64_t rows, int64_t n, Load&& load, Store&& store) {
   using Plan = cpu::FftPlan<R>;
@@ -26,7 +26,8 @@ void transform(KernelContext& ctx, int64_t rows, int64_t n, Load&& load, Store&&
   });
 }
 
-// Calls fn(type of the row, type of the computation): double wherever Bluestein's sums are needed.
+// Calls fn(type of the row, type of the computation). Lengths that need Bluestein's sums are
+// computed in double.
 void dispatch_precision(DType dtype, int64_t n, auto&& fn) {
   dispatch_floating("fft", dtype, [&]<class T>(T t) {
     if (fft::power_of_two(n) && !std::is_same_v<T, double>)
@@ -64,7 +65,7 @@ void fft_native(KernelContext& ctx, const FftParams&, Inputs in, Outputs out) {
   });
 }
 
-// The real part of the inverse is that of the transform of conjugates.
+// The real part of the inverse transform equals that of the transform of the conjugates.
 void ifft_native(KernelContext& ctx, const FftParams&, Inputs in, Outputs out) {
   const int64_t n = out[0].shape.back(), rows = out[0].shape.product(0, out[0].shape.ndim() - 1);
   dispatch_precision(in[0].dtype, n, [&]<class T, class R>(T, R) {

@@ -1,4 +1,4 @@
-// Complex numbers, lengths and butterflies of the Fourier transform. On every device.
+// Complex numbers, lengths and butterflies of the Fourier transform, for every device.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -20,7 +20,7 @@ struct Complex {
   MX_HOST_DEVICE Complex times_i() const { return {-im, re}; }
 };
 
-// exp(-2 pi i k / n) for 0 <= k < n.
+// Returns exp(-2 pi i k / n) for 0 <= k < n.
 template <class R>
 MX_HOST_DEVICE Complex<R> root_of_unity(int64_t k, int64_t n) {
   constexpr double kTwoPi = 6.283185307179586476925286766559;
@@ -28,7 +28,7 @@ MX_HOST_DEVICE Complex<R> root_of_unity(int64_t k, int64_t n) {
   return {static_cast<R>(std::cos(angle)), static_cast<R>(std::sin(angle))};
 }
 
-// Number k of the factors with which Bluestein's method multiplies n values.
+// Returns factor k by which Bluestein's method multiplies n values.
 template <class R>
 MX_HOST_DEVICE Complex<R> chirp(int64_t k, int64_t n) {
   return root_of_unity<R>(k * k % (2 * n), 2 * n);
@@ -36,7 +36,8 @@ MX_HOST_DEVICE Complex<R> chirp(int64_t k, int64_t n) {
 
 MX_HOST_DEVICE constexpr bool power_of_two(int64_t n) { return (n & (n - 1)) == 0; }
 
-// Length of the passes for n values: n itself, or that of Bluestein's convolution.
+// Returns the transform length of the passes for n values: n, or the length of Bluestein's
+// convolution.
 MX_HOST_DEVICE constexpr int64_t inner_length(int64_t n) {
   if (power_of_two(n)) return n;
   int64_t m = 1;
@@ -44,7 +45,7 @@ MX_HOST_DEVICE constexpr int64_t inner_length(int64_t n) {
   return m;
 }
 
-// A radix-4 butterfly in Stockham's order: inputs are `quarter` apart, outputs `stride`.
+// A radix-4 butterfly in Stockham's order. Inputs are `quarter` elements apart, outputs `stride`.
 template <class R>
 MX_HOST_DEVICE inline void butterfly(const Complex<R>* in, int64_t quarter, Complex<R>* out,
                                      int64_t stride, Complex<R> w1, Complex<R> w2, Complex<R> w3) {

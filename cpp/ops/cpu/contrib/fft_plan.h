@@ -1,5 +1,5 @@
-// Fourier transform of complex vectors of any length: passes of radix 4 and 2 for powers of two,
-// Bluestein's convolution of such a length otherwise.
+// Fourier transform of complex vectors of any length: radix-4 and radix-2 passes for powers of two,
+// otherwise Bluestein's convolution with a power-of-two length.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -13,7 +13,8 @@ namespace mxlite::cpu {
 template <class R>
 using Complex = fft::Complex<R>;
 
-// The tables are made once per call and read by all threads; each has work() numbers of its own.
+// The tables are computed once per call and read by all threads. Each thread has separate memory of
+// work() numbers.
 template <class R>
 class FftPlan {
  public:
@@ -38,7 +39,7 @@ class FftPlan {
     for (int64_t k = 0; k < m_; ++k) filter_[k] = result[k] * scale;
   }
 
-  // Transforms the n numbers at the start of `work`; the result lies somewhere in it.
+  // Transforms the n numbers at the start of `work`. Returns the result's address within `work`.
   const C* run(C* work) const {
     if (n_ == m_) return passes(work, work + m_);
     for (int64_t k = 0; k < n_; ++k) work[k] = work[k] * chirp_[k];
@@ -52,7 +53,7 @@ class FftPlan {
   }
 
  private:
-  // Stockham's self-sorting passes; from and to swap after each.
+  // Stockham's self-sorting passes; `from` and `to` are swapped after each pass.
   C* passes(C* from, C* to) const {
     int64_t length = m_, stride = 1;
     for (; length >= 4; length /= 4, stride *= 4, std::swap(from, to)) {

@@ -13,7 +13,7 @@ constexpr const char* kOp = "_contrib_hawkesll";
 template <class T>
 using Process = hawkes::Process<T, const int64_t*>;
 
-// `buffer` holds marks.size() + lengths.size() numbers.
+// `buffer` has room for marks.size() + lengths.size() numbers.
 template <class T>
 Process<T> checked_process(Inputs in, int64_t* buffer) {
   const Process<T> p{in[0].as<T>(),
@@ -57,8 +57,8 @@ void hawkesll_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out
   });
 }
 
-// in: gradients of likelihood and state, then the inputs; out: of lda, alpha, beta, state, lags,
-// max_time.
+// `in`: gradients of likelihood and state, then the inputs. `out`: gradients of lda, alpha, beta,
+// state, lags and max_time.
 void hawkesll_backward_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   dispatch_floating(kOp, in[0].dtype, [&]<class T>(T) {
     const int64_t samples = in[2].shape[0], kinds = in[2].shape[1], events = in[6].shape[1];

@@ -1,4 +1,4 @@
-// One sample of a Hawkes process: its log likelihood and derivatives. For every device.
+// One sample of a Hawkes process: log likelihood and derivatives, for every device.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -23,7 +23,7 @@ MX_HOST_DEVICE T rounded(double v) {
     return static_cast<T>(static_cast<float>(v));
 }
 
-// The arrays of one call. marks and lengths give valid integers.
+// The arrays of one call. marks and lengths return valid integers.
 template <class T, class Index>
 struct Process {
   const T *lda, *alpha, *beta, *state, *lags, *max_time;
@@ -31,7 +31,7 @@ struct Process {
   int64_t samples, kinds, events;
 };
 
-// State of one kind of events between its last event and a later time.
+// State of events of one kind between the last of them and a later time.
 struct EventInterval {
   double mu, alpha, beta, state, length, decay;
 
@@ -47,7 +47,7 @@ struct EventInterval {
   MX_HOST_DEVICE double compensator() const { return mu * length + alpha * state * (1 - decay); }
 };
 
-// state and last (kinds numbers each) end as at max_time and the last events.
+// On return, state and last (arrays of `kinds` numbers) have their values at max_time.
 template <class P>
 MX_HOST_DEVICE double likelihood(const P& p, int64_t n, double* state, double* last) {
   double sum = 0, time = 0;
@@ -71,12 +71,13 @@ MX_HOST_DEVICE double likelihood(const P& p, int64_t n, double* state, double* l
   return sum;
 }
 
-// Sums of derivatives of one sample while events are walked backwards.
+// Sums of derivatives of one sample while events are processed in reverse order.
 struct Reverse {
-  double *mu, *alpha, *beta, *state, *last;  // one number per kind
+  double *mu, *alpha, *beta, *state, *last;  // arrays with one number per kind
 
-  // Adds grad_lik times the derivative of -compensator (and, with event, of the log intensity) and
-  // grad_decayed times that of state * decay. Returns the derivative by the interval's length.
+  // Adds grad_lik times the derivative of -compensator (and, with `event`, of the log intensity)
+  // and grad_decayed times the derivative of state * decay. Returns the derivative with respect to
+  // the interval's length.
   MX_HOST_DEVICE double interval(int64_t k, const EventInterval& i, bool event, double grad_lik,
                                  double grad_decayed) {
     const double by_intensity = event ? grad_lik / i.intensity() : 0;
@@ -93,7 +94,8 @@ struct Reverse {
   }
 };
 
-// Before each event: the state of its kind and the time since the last one; per kind at the end.
+// Stores, before each event, the state of its kind and the time since the last event of this kind;
+// and at the end, both for every kind.
 template <class P>
 MX_HOST_DEVICE void record(const P& p, int64_t n, double* states, double* lengths, double* state,
                            double* last) {
@@ -112,17 +114,18 @@ MX_HOST_DEVICE void record(const P& p, int64_t n, double* states, double* length
   }
 }
 
-// Destinations of the derivatives of sample n: all arrays of the call.
+// Destinations of the derivatives of sample n, given the arrays of the call.
 template <class T>
 struct Gradients {
   T *lda, *state, *lags, *max_time;
-  double* sums;  // (samples, 2, kinds): of alpha and beta, zero before
+  double* sums;  // (samples, 2, kinds): sums for alpha and beta, initially zero
 };
 inline MX_HOST_DEVICE int64_t work_size(int64_t events, int64_t kinds) {
   return 2 * events + 5 * kinds;
 }
 
-// work: work_size numbers. lik_grad, state_grad: gradients of the two outputs.
+// `work` has room for work_size numbers. `lik_grad` and `state_grad` are the gradients of the
+// outputs.
 template <class P, class T>
 MX_HOST_DEVICE void sample_gradient(const P& p, int64_t n, double* work, const T* lik_grad,
                                     const T* state_grad, const Gradients<T>& out) {
@@ -143,7 +146,7 @@ MX_HOST_DEVICE void sample_gradient(const P& p, int64_t n, double* work, const T
   out.max_time[n] = rounded<T>(time_grad);
   T* const lag_grad = out.lags + n * events;
   for (int64_t e = p.lengths[n]; e < events; ++e) lag_grad[e] = rounded<T>(0);
-  double since = 0;  // derivative by the time of this event and of all later ones
+  double since = 0;  // derivative with respect to the time of this event and all later ones
   for (int64_t e = p.lengths[n] - 1; e >= 0; --e) {
     const int64_t k = p.marks[n * events + e];
     const EventInterval i(p, n, k, work[e], lengths[e]);
@@ -158,7 +161,8 @@ MX_HOST_DEVICE void sample_gradient(const P& p, int64_t n, double* work, const T
   }
 }
 
-// Kind k of alpha (k < kinds) or of beta (k - kinds), summed over the samples in order.
+// Returns the gradient of kind k of alpha (k < kinds) or of beta (k - kinds), summed over the
+// samples in order.
 inline MX_HOST_DEVICE double sum_of_samples(const double* sums, int64_t samples, int64_t kinds,
                                             int64_t k) {
   double sum = 0;

@@ -73,7 +73,7 @@ void light(const Image<T>& image, const std::array<float, 3>& alpha) {
           cpu::to_pixel<T>(static_cast<float>(image.data[i * 3 + c]) + shift[c]);
 }
 
-// Random numbers of one image.
+// The random numbers for one image.
 struct Draws {
   RandomState random;
   uint64_t next = 0;
@@ -84,7 +84,7 @@ struct Draws {
   }
 };
 
-// Copies data to the output and calls fn(image, draws) for every image of it.
+// Copies data to the output and calls fn(image, draws) for every image of the output.
 void for_each_image(KernelContext& ctx, Inputs in, Outputs out, auto fn) {
   cpu::contiguous_copy(out[0].data, in[0].data, out[0].bytes());
   const ImageView v = image_view("image", {out[0].shape, out[0].dtype});

@@ -1,5 +1,5 @@
-// Every output row and column is a weighted sum of a few input rows and columns: first along the
-// width into a float image, of doubles for images of doubles, then along the height.
+// Every output row and column is a weighted sum of a few input rows and columns. The width is
+// resized first, into a float image (double for double images), then the height.
 #include "cpp/ops/cpu/image/resample.h"
 
 #include "cpp/core/threads.h"
@@ -92,9 +92,9 @@ void resample_image(const uint8_t* in, const ImageView& from, uint8_t* out, cons
   }
 }
 
-// Resizes uint8 images in integers: along the width into an image of 16 bits, then along the
-// height. Bit for bit what OpenCV gives for bilinear and enlarging area interpolation and for
-// halving by area; returns false for other kinds, which leaves `out` as it is.
+// Resizes uint8 images with integer arithmetic: the width into a 16-bit image, then the height.
+// Results equal OpenCV's bit for bit for bilinear interpolation, enlarging area interpolation, and
+// halving by area. Returns false for other cases and then does not write `out`.
 bool resample_fixed_point(KernelContext& ctx, Interpolation kind, const TensorRef& in,
                           const ImageView& from, const TensorRef& out, const ImageView& to) {
   const int64_t in_size = from.height * from.width * from.channels;

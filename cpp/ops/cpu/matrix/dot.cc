@@ -33,7 +33,8 @@ void batch_dot_native(KernelContext&, const DotParams& p, Inputs in, Outputs out
                   s.k * s.n, out[0].data, s.n, s.m * s.n);
 }
 
-// Steps between matrices along the broadcast leading axes, 0 where the operand has length 1.
+// Returns the steps between matrices along the broadcast leading axes; 0 where the operand has
+// length 1.
 Strides batch_steps(const Shape& shape, const Shape& batch, int64_t matrix_size) {
   Strides steps = Strides::filled(batch.ndim(), 0);
   const int lead = batch.ndim() - (shape.ndim() - 2);
@@ -49,7 +50,7 @@ void matmul_native(KernelContext&, const NoParams&, Inputs in, Outputs out) {
   const Shape lhs = in[0].shape.ndim() > 1 ? in[0].shape : Shape{1, in[0].shape[0]};
   const Shape rhs = in[1].shape.ndim() > 1 ? in[1].shape : Shape{in[1].shape[0], 1};
   MatrixSizes s = batch_dot_sizes({}, lhs, rhs);
-  if (rhs.ndim() == 2) {  // one product with all rows of lhs
+  if (rhs.ndim() == 2) {  // one product with all rows of lhs suffices
     s.m *= s.batch;
     return cpu::gemm(in[0].dtype, false, false, s.m, s.n, s.k, in[0].data, s.k, in[1].data, s.n,
                      out[0].data, s.n);
@@ -58,7 +59,7 @@ void matmul_native(KernelContext&, const NoParams&, Inputs in, Outputs out) {
                                        Shape(rhs.span().first(rhs.ndim() - 2)));
   const Strides lhs_steps = batch_steps(lhs, batch, s.m * s.k);
   const Strides rhs_steps = batch_steps(rhs, batch, s.k * s.n);
-  // gemm_batch handles the last leading axis, this loop the others.
+  // gemm_batch handles the last leading axis, and this loop handles the others.
   const int last = batch.ndim() - 1;
   const int64_t inner = batch[last], outer = batch.size() / inner;
   const size_t bytes = dtype_size(in[0].dtype);

@@ -1,4 +1,5 @@
-// Plain algorithms on small dense matrices; working copies are double, so results are rounded once.
+// Unblocked algorithms on small dense matrices. Working copies are double, so results are rounded
+// once.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -19,7 +20,7 @@ void store(const double* from, int64_t count, T* to) {
   for (int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(from[i]);
 }
 
-// Calls fn(T{}, matrix index, work) for every matrix, `doubles` numbers of work memory each time.
+// Calls fn(T{}, matrix index, work) for every matrix, where `work` has room for `doubles` numbers.
 void for_each_matrix(KernelContext& ctx, DType dtype, int64_t count, int64_t doubles, auto fn) {
   auto* const work =
       static_cast<double*>(ctx.scratch(static_cast<size_t>(doubles) * sizeof(double)));
@@ -60,7 +61,7 @@ void potrf_native(KernelContext& ctx, const LinalgFactorParams& p, Inputs in, Ou
   });
 }
 
-// Columns of the inverse of a lower triangular matrix, then their products.
+// Computes columns of the inverse of a lower triangular matrix, then their products.
 void potri_native(KernelContext& ctx, const LinalgFactorParams& p, Inputs in, Outputs out) {
   const MatrixView v = matrix_view("linalg_potri", in[0].shape);
   const int64_t n = v.rows, size = n * n;
@@ -85,8 +86,8 @@ void potri_native(KernelContext& ctx, const LinalgFactorParams& p, Inputs in, Ou
   });
 }
 
-// Gauss elimination with row pivots on (n, width), whose first n columns are the matrix. Returns
-// the sign of the permutation, 0 for a singular matrix.
+// Gauss elimination with row pivots on an (n, width) array whose first n columns are the matrix.
+// Returns the sign of the permutation, or 0 for a singular matrix.
 int eliminate(double* a, int64_t n, int64_t width) {
   int sign = 1;
   for (int64_t j = 0; j < n; ++j) {
@@ -171,7 +172,8 @@ void slogdet_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out)
   });
 }
 
-// Gram-Schmidt over the rows, each projected twice: the second pass restores orthogonality.
+// Gram-Schmidt over the rows. Each row is projected twice, because the second pass restores
+// orthogonality.
 void gelqf_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   const MatrixView v = matrix_view("linalg_gelqf", in[0].shape);
   const int64_t m = v.rows, n = v.cols;
@@ -196,7 +198,7 @@ void gelqf_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   });
 }
 
-// Cyclic Jacobi rotations until the off-diagonal part vanishes; rows of u become eigenvectors.
+// Cyclic Jacobi rotations until off-diagonal elements vanish; rows of u become eigenvectors.
 void jacobi(double* a, double* u, int64_t n) {
   constexpr int kMaxSweeps = 64;
   for (int64_t i = 0; i < n * n; ++i) u[i] = i % (n + 1) == 0;
@@ -235,7 +237,7 @@ void syevd_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   for_each_matrix(ctx, in[0].dtype, v.outer, 2 * size, [&]<class T>(T, int64_t m, double* a) {
     double* const u = a + size;
     const T* const from = in[0].as<T>() + m * size;
-    for (int64_t i = 0; i < n; ++i)  // only the lower triangle counts, as in LAPACK
+    for (int64_t i = 0; i < n; ++i)  // only the lower triangle is used, as in LAPACK
       for (int64_t j = 0; j < n; ++j) a[i * n + j] = from[std::max(i, j) * n + std::min(i, j)];
     jacobi(a, u, n);
     T* const values = out[1].as<T>() + m * n;
@@ -247,7 +249,7 @@ void syevd_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
       if (smallest != i) std::swap_ranges(u + i * n, u + (i + 1) * n, u + smallest * n);
       double* const row = u + i * n;
       const auto by_size = [](double x, double y) { return std::abs(x) < std::abs(y); };
-      // The largest component of each vector is positive, as in 1.x.
+      // Makes the largest component of each vector positive, as in 1.x.
       if (n > 0 && *std::max_element(row, row + n, by_size) < 0)
         std::transform(row, row + n, row, std::negate<>());
       values[i] = static_cast<T>(a[i * n + i]);
@@ -256,8 +258,8 @@ void syevd_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   });
 }
 
-// With P = dU U^T: diagonal dL, off the diagonal (P_ij - P_ji) / (2 (L_i - L_j)); equal
-// eigenvalues have no defined eigenvectors and get 0.
+// With P = dU U^T, the diagonal is dL, and other elements are (P_ij - P_ji) / (2 (L_i - L_j)).
+// Equal eigenvalues have no unique eigenvectors, so these elements are 0.
 void syevd_backward_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   const MatrixView v = matrix_view("_linalg_syevd_backward", in[0].shape);
   const int64_t n = v.rows, size = n * n;

@@ -42,8 +42,8 @@ void trmm_native(KernelContext& ctx, const LinalgTriangularParams& p, Inputs in,
   });
 }
 
-// Solves in place. Row form (left): x_i = (b_i - sum_j A_ij x_j) / A_ii over whole rows of B; the
-// right side does the same with the columns of every row.
+// Solves in place. For the left side, x_i = (b_i - sum_j A_ij x_j) / A_ii with whole rows of B; for
+// the right side, the same with the columns of every row.
 template <class T>
 void solve_left(const T* a, bool transpose, bool lower, int64_t n, T* x, int64_t cols) {
   const auto entry = [&](int64_t i, int64_t j) { return transpose ? a[j * n + i] : a[i * n + j]; };
@@ -64,7 +64,8 @@ void solve_left(const T* a, bool transpose, bool lower, int64_t n, T* x, int64_t
 template <class T>
 void solve_right(const T* a, bool transpose, bool lower, int64_t n, T* x, int64_t rows) {
   const auto entry = [&](int64_t i, int64_t j) { return transpose ? a[j * n + i] : a[i * n + j]; };
-  const bool forward = lower == transpose;  // x A = b: column j needs the ones that A_ij couples
+  const bool forward = lower == transpose;  // x A = b: column j depends on the columns i with
+                                            // nonzero A_ij
   for (int64_t r = 0; r < rows; ++r) {
     T* const row = x + r * n;
     for (int64_t step = 0; step < n; ++step) {
@@ -133,7 +134,8 @@ void makediag_native(KernelContext&, const LinalgOffsetParams& p, Inputs in, Out
                     in[0].data);
 }
 
-// fn(offset in the matrices, offset in the packed triangles, run length) for every triangle's rows.
+// Calls fn(offset in the matrices, offset in the packed triangles, run length) for every row of the
+// triangles.
 void for_each_triangle_row(const LinalgTrianParams& p, int64_t batch, int64_t n, auto fn) {
   int64_t packed = 0;
   const int64_t distance = p.distance();

@@ -21,7 +21,7 @@ void map(const TensorRef& in, const TensorRef& out, F f) {
   });
 }
 
-// grad * slope(value)
+// Computes grad * slope(value).
 template <class T, class F>
 void map_backward(Inputs in, const TensorRef& out, F slope) {
   const T *grad = in[0].as<T>(), *value = in[1].as<T>();

@@ -40,7 +40,7 @@ void enc_value_native(KernelContext&, const InterleavedParams& p, Inputs in, Out
 
 void zero(const TensorRef& t) { std::memset(t.data, 0, t.bytes()); }
 
-// scores = scale q k^T: dq = scale g k, dk = scale g^T q.
+// For scores = scale q k^T and gradient g: dq = scale g k, dk = scale g^T q.
 void self_qk_backward(KernelContext&, const InterleavedParams& p, Inputs in, Outputs out) {
   zero(out[0]);
   const AttentionPart g = scores_of(in[0]);
@@ -55,7 +55,7 @@ void enc_qk_backward(KernelContext&, const InterleavedParams& p, Inputs in, Outp
   multiply(g, false, k, false, part_of(out[0], p.heads, 1, 0), query_scale(q));
   multiply(g, true, q, false, part_of(out[1], p.heads, 2, 0), query_scale(q));
 }
-// output = a v: dv = a^T g, da = g v^T.
+// For output = a v and gradient g: dv = a^T g, da = g v^T.
 void value_backward(const InterleavedParams& p, Inputs in, Outputs out, int64_t parts) {
   zero(out[0]);
   const AttentionPart g = part_of(in[0], p.heads, 1, 0);

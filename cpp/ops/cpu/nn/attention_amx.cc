@@ -14,22 +14,22 @@
 #include "cpp/ops/cpu/nn/attention_sizes.h"
 #include "cpp/ops/nn/dot_product_attention.h"
 
-// After the headers that others include too: their inline functions must not get this target.
+// Must follow the headers that other files also include, because their inline functions must not be
+// compiled for this target.
 #pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw,avx512bf16,amx-tile,amx-bf16")
 #define MX_RNN_WIDE 1
 #include "cpp/ops/cpu/nn/rnn_tile.h"
 #include "cpp/ops/random/philox_rounds_avx512.h"
-// The loops need the tiles, and each other in this order.
-// clang-format off
-#include "cpp/ops/cpu/nn/attention_tile.h"
-#include "cpp/ops/cpu/nn/attention_rows.h"
-#include "cpp/ops/cpu/nn/attention_items.h"
-#include "cpp/ops/cpu/nn/attention_bf16_tile.h"
+// The headers of loops must follow these, in this order. clang-format off
+#include "cpp/ops/cpu/nn/attention_bf16_backward_loop.h"
+#include "cpp/ops/cpu/nn/attention_bf16_forward_loop.h"
 #include "cpp/ops/cpu/nn/attention_bf16_pack.h"
 #include "cpp/ops/cpu/nn/attention_bf16_rows.h"
-#include "cpp/ops/cpu/nn/attention_bf16_forward_loop.h"
-#include "cpp/ops/cpu/nn/attention_bf16_backward_loop.h"
+#include "cpp/ops/cpu/nn/attention_bf16_tile.h"
+#include "cpp/ops/cpu/nn/attention_items.h"
+#include "cpp/ops/cpu/nn/attention_rows.h"
 #include "cpp/ops/cpu/nn/attention_run.h"
+#include "cpp/ops/cpu/nn/attention_tile.h"
 // clang-format on
 
 namespace mxlite::cpu::amx {

@@ -1,4 +1,4 @@
-// Dot-product attention in vectors of AVX2, which every supported processor has.
+// Dot-product attention with AVX2 vectors, which every supported processor has.
 #include <omp.h>
 
 #include <algorithm>
@@ -15,14 +15,13 @@
 #define MX_RNN_WIDE 0
 #include "cpp/ops/cpu/nn/rnn_tile.h"
 #include "cpp/ops/random/philox_rounds.h"
-// The loops need the tile, and each other in this order.
-// clang-format off
-#include "cpp/ops/cpu/nn/attention_tile.h"
-#include "cpp/ops/cpu/nn/attention_rows.h"
-#include "cpp/ops/cpu/nn/attention_items.h"
-#include "cpp/ops/cpu/nn/attention_forward_loop.h"
+// The headers of loops must follow these, in this order. clang-format off
 #include "cpp/ops/cpu/nn/attention_backward_loop.h"
+#include "cpp/ops/cpu/nn/attention_forward_loop.h"
+#include "cpp/ops/cpu/nn/attention_items.h"
+#include "cpp/ops/cpu/nn/attention_rows.h"
 #include "cpp/ops/cpu/nn/attention_run.h"
+#include "cpp/ops/cpu/nn/attention_tile.h"
 // clang-format on
 
 namespace mxlite::cpu::avx2 {

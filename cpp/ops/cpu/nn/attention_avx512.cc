@@ -1,4 +1,4 @@
-// Dot-product attention in vectors of AVX-512. Nothing here may run unless the processor has it.
+// Dot-product attention with AVX-512 vectors. Call only if the processor has AVX-512.
 #include <omp.h>
 
 #include <algorithm>
@@ -12,19 +12,19 @@
 #include "cpp/ops/cpu/nn/attention_sizes.h"
 #include "cpp/ops/nn/dot_product_attention.h"
 
-// After the headers that others include too: their inline functions must not get this target.
+// Must follow the headers that other files also include, because their inline functions must not be
+// compiled for this target.
 #pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw")
 #define MX_RNN_WIDE 1
 #include "cpp/ops/cpu/nn/rnn_tile.h"
 #include "cpp/ops/random/philox_rounds_avx512.h"
-// The loops need the tile, and each other in this order.
-// clang-format off
-#include "cpp/ops/cpu/nn/attention_tile.h"
-#include "cpp/ops/cpu/nn/attention_rows.h"
-#include "cpp/ops/cpu/nn/attention_items.h"
-#include "cpp/ops/cpu/nn/attention_forward_loop.h"
+// The headers of loops must follow these, in this order. clang-format off
 #include "cpp/ops/cpu/nn/attention_backward_loop.h"
+#include "cpp/ops/cpu/nn/attention_forward_loop.h"
+#include "cpp/ops/cpu/nn/attention_items.h"
+#include "cpp/ops/cpu/nn/attention_rows.h"
 #include "cpp/ops/cpu/nn/attention_run.h"
+#include "cpp/ops/cpu/nn/attention_tile.h"
 // clang-format on
 
 namespace mxlite::cpu::avx512 {

@@ -31,7 +31,7 @@ class AttentionBackward {
     loaded_ = memory.take(s_.loaded_rows());
   }
 
-  // Adds up the gradients of key and value of the item in `sums` (AttentionSizes::key_grads).
+  // Adds the item's gradients of key and value to `sums` (AttentionSizes::key_grads).
   void run(int64_t item, T* sums) {
     key_grad_ = sums;
     value_grad_ = sums + s_.k_pad * s_.d_pad;
@@ -41,7 +41,7 @@ class AttentionBackward {
         [&](int64_t b, int64_t h, int64_t first, int64_t rows) { block(b, h, first, rows); });
   }
 
-  // Writes the sums of all parts of a key head, the first of which lie at `sums`.
+  // Writes the sums over all parts of a key head, which are adjacent from `sums` on.
   static void finish(const AttentionCall& c, const AttentionPlan& plan, int64_t head, T* sums) {
     const Sizes s(c, plan.block_rows);
     for (int64_t part = 1; part < plan.parts; ++part)
@@ -120,7 +120,7 @@ class AttentionBackward {
                    query_grad_ + r * s_.d_pad);
   }
 
-  // Turns scores into weights after dropout, and products dy value^T into the scores' gradients.
+  // Converts scores to weights after dropout, and products dy value^T to gradients of the scores.
   void row(const ScoreRow<T>& scores, int64_t r, int64_t valid, const HeadRows* mask, int64_t b,
            int64_t h, int64_t query, int64_t k) {
     scores.mask_scores(valid, mask, query, k);

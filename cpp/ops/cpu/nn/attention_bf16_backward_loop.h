@@ -32,8 +32,7 @@ class TileBackward {
     delta_ = memory.take(s_.rows);
   }
 
-  // Adds up the transposed gradients of key and value of the item in `sums`
-  // (AttentionSizes::key_grads).
+  // Adds the item's transposed gradients of key and value to `sums` (AttentionSizes::key_grads).
   void run(int64_t item, float* sums) {
     key_grad_ = sums;
     value_grad_ = sums + s_.k * s_.d;
@@ -43,7 +42,7 @@ class TileBackward {
         [&](int64_t b, int64_t h, int64_t first, int64_t rows) { block(b, h, first, rows); });
   }
 
-  // Writes the sums of all parts of a key head, the first of which lie at `sums`.
+  // Writes the sums over all parts of a key head, which are adjacent from `sums` on.
   static void finish(const AttentionCall& c, const AttentionPlan& plan, int64_t head, float* sums) {
     const Sizes s(c, plan.block_rows);
     for (int64_t part = 1; part < plan.parts; ++part)
@@ -63,7 +62,7 @@ class TileBackward {
     pack_as_rows({key, length, c_.d, loaded_, s_.d}, s_.d, keys_);
   }
 
-  // Rows beyond the block's are zero, and their weights, too.
+  // Sets rows beyond the block to zero, so that their weights are zero, too.
   void load(int64_t b, int64_t h, int64_t first, int64_t rows) {
     const HeadRows query(c_.query, b, h), grad(c_.output_grad, b, h), output(c_.output, b, h);
     const int64_t end = first + rows, all = Sizes::padded(rows);
@@ -117,7 +116,7 @@ class TileBackward {
         else
           pair<false>(r, row(r), row(r + 1), row_steps, dropout_row, k);
       }
-      // Tiles of weights: the steps of 16 keys follow each other.
+      // In the tiles of weights, the steps of 16 keys are adjacent.
       const int64_t column = row_steps * kTileSize;
       multiply_halves(Sizes::tiles(c_.dv), key_tiles, row_steps, {grad_transposed_, all},
                       {weights_, column, kTileSize}, {value_grad_ + k, s_.k, true});
@@ -133,8 +132,9 @@ class TileBackward {
                      TileRow::load(query_grad_ + r * s_.d + n) * static_cast<float>(c_.scale));
   }
 
-  // Turns the scores of rows r and r + 1 into weights after dropout, and products dy value^T into
-  // the scores' gradients: as right factors, the gradients also as rows in the memory of `grads_`.
+  // Converts the scores of rows r and r + 1 to weights after dropout, and products dy value^T to
+  // gradients of the scores. Stores both as right factors, and the gradients also as rows in the
+  // memory of `grads_`.
   template <bool kDropout>
   void pair(int64_t r, const TileRow& even, const TileRow& odd, int64_t row_steps,
             int64_t dropout_row, int64_t k) {
@@ -143,7 +143,7 @@ class TileBackward {
       dropout_factors<float>(c_, dropout_row, k, even.padded, factors[0]);
       dropout_factors<float>(c_, dropout_row + 1, k, even.padded, factors[1]);
     }
-    // Takes pairs of rows as a right factor has them.
+    // Orders pairs of rows as in a right factor.
     alignas(64) static constexpr auto kOrder = [] {
       std::array<int16_t, kDepth> order{};
       for (int16_t i = 0; i < kDepth; ++i)

@@ -1,5 +1,5 @@
 // Forward of dot-product attention for bfloat16: the online softmax of attention_forward_loop.h
-// between products in tiles. Weights are rounded to bfloat16, their sums are not.
+// between products in tiles. Weights are rounded to bfloat16, but their sums are not.
 #pragma once
 
 namespace mxlite::cpu {
@@ -63,8 +63,8 @@ class TileForward {
     finish(b, h, first, rows);
   }
 
-  // Turns scores into weights of bfloat16 in the same memory and adds to the row's sums, which
-  // change their center.
+  // Converts scores to bfloat16 weights in the same memory and adds them to the row's sums, whose
+  // center changes.
   void row(int64_t r, const TileRow& scores, int64_t dropout_row, int64_t k) {
     const float center = scores.max_with(max_[r]);
     if (k > 0 && center != max_[r]) {

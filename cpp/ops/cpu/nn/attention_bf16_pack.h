@@ -1,5 +1,5 @@
-// Brings rows of bfloat16 into the order of attention_bf16_tile.h, and stores results.
-// Included after attention_tile.h and attention_bf16_tile.h.
+// Rearranges rows of bfloat16 for attention_bf16_tile.h, and stores results. Included after
+// attention_tile.h and attention_bf16_tile.h.
 #pragma once
 
 namespace mxlite::cpu {
@@ -7,13 +7,13 @@ namespace {
 
 using Floats = Register<float>::Vec;
 
-constexpr __mmask32 kAllHalves = 0xffffffff;  // GCC warns of the forms without a mask
+constexpr __mmask32 kAllHalves = 0xffffffff;  // GCC warns about intrinsics without a mask
 
 MX_INLINE __mmask32 first_halves(int64_t count) {
   return count >= 32 ? kAllHalves : (__mmask32{1} << std::max<int64_t>(count, 0)) - 1;
 }
 
-// Loads 32 elements: zeros from the `count`-th on, and all zeros for a null pointer.
+// Loads 32 elements. Elements from the `count`-th on are zero; for a null pointer, all are zero.
 MX_INLINE __m512i load_halves(const bfloat16* from, int64_t count) {
   return from ? _mm512_maskz_loadu_epi16(first_halves(count), from) : _mm512_setzero_si512();
 }
@@ -42,12 +42,12 @@ MX_INLINE void store_rounded(bfloat16* to, Floats v) {
                       reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(v)));
 }
 
-// Finds the rows of an array. Copies row r to slot r % 16 unless it is contiguous bfloat16.
+// Returns the rows of an array. Copies row r to slot r % 16 unless it is contiguous bfloat16.
 struct RowReader {
   const HeadRows& from;
   int64_t count, columns;
   bfloat16* loaded;
-  int64_t stride;  // elements of a slot
+  int64_t stride;  // elements per slot
 
   // Returns null for rows from `count` on.
   MX_INLINE const bfloat16* row(int64_t r) const {
@@ -64,7 +64,8 @@ struct RowReader {
   }
 };
 
-// Copies `rows` rows of `width` elements from row `first` on; elements beyond the array are zero.
+// Copies `rows` rows of `width` elements, starting at row `first`. Elements beyond the array are
+// zero.
 inline void copy_rows(const RowReader& reader, int64_t first, int64_t rows, int64_t width,
                       bfloat16* to) {
   for (int64_t r = 0; r < rows; ++r) {
@@ -77,7 +78,7 @@ inline void copy_rows(const RowReader& reader, int64_t first, int64_t rows, int6
 
 // Packs rows as the columns of a right factor of `depth` rows.
 inline void pack_as_columns(const RowReader& reader, int64_t depth, bfloat16* to) {
-  for (int64_t first = 0; first < reader.count; first += kDepth)  // two tiles
+  for (int64_t first = 0; first < reader.count; first += kDepth)  // processes two tiles
     for (int64_t n = first; n < first + kDepth; n += kTile) {
       const bfloat16* rows[kTile];
       for (int64_t i = 0; i < kTile; ++i) rows[i] = reader.row(n + i);
@@ -104,7 +105,7 @@ inline void pack_as_rows(const RowReader& reader, int64_t width, bfloat16* to) {
     }
 }
 
-// Writes the transpose of `from` to `to`; rows must be a multiple of kDepth, columns of kTile.
+// Writes the transpose of `from` to `to`. `rows` must be a multiple of kDepth, `columns` of kTile.
 inline void transpose_rows(const bfloat16* from, int64_t rows, int64_t columns, bfloat16* to) {
   for (int64_t r = 0; r < rows; r += kDepth)
     for (int64_t n = 0; n < columns; n += kTile) {
@@ -119,7 +120,7 @@ inline void transpose_rows(const bfloat16* from, int64_t rows, int64_t columns, 
     }
 }
 
-// Stores `count` elements of row r from column `first` on; count is at most kTile.
+// Stores `count` (at most kTile) elements of row r, starting at column `first`.
 MX_INLINE void store_halves(const HeadRows& to, int64_t r, int64_t first, int64_t count, Floats v) {
   bfloat16 values[kTile];
   store_rounded(values, v);
@@ -130,7 +131,7 @@ MX_INLINE void store_halves(const HeadRows& to, int64_t r, int64_t first, int64_
     for (int64_t i = 0; i < count; ++i) row[i * to.column] = values[i];
 }
 
-// Stores factor times the transpose of from, whose rows are `stride` elements apart.
+// Stores `factor` times the transpose of `from`, whose rows are `stride` elements apart.
 inline void store_transposed(const HeadRows& to, int64_t rows, int64_t columns, float factor,
                              const float* from, int64_t stride) {
   for (int64_t r = 0; r < rows; r += kTile)

@@ -5,11 +5,11 @@
 namespace mxlite::cpu {
 namespace {
 
-// A row of one block of scores, before the scale.
+// A row of one block of scores before scaling.
 struct TileRow {
   float* values;
   int64_t padded;  // a multiple of kDepth
-  float factor;    // values times factor are the scores
+  float factor;    // the scores are the values times this factor
 
   MX_INLINE Floats at(int64_t i) const {
     Floats v;
@@ -17,7 +17,7 @@ struct TileRow {
     return v * factor;
   }
 
-  // The first `valid` keys of the block take part.
+  // Only the first `valid` keys of the block take part.
   static TileRow make(float* values, int64_t padded, int64_t valid, float scale,
                       const HeadRows* mask, int64_t query, int64_t first) {
     if (!mask && valid == padded) return {values, padded, scale};
@@ -41,8 +41,8 @@ struct TileRow {
     return v <= static_cast<float>(kMaskedScore) ? Floats{} : exp_of(v - center);
   }
 
-  // Writes exponentials, times dropout's factors unless these are null, to `to`, which may be
-  // `values`. Returns the sum of the exponentials.
+  // Writes exponentials, multiplied by dropout's factors unless `factors` is null, to `to`, which
+  // may be `values`. Returns the sum of the exponentials.
   float exponentials(float center, const float* factors, bfloat16* to) const {
     Floats total = {};
     for (int64_t i = 0; i < padded; i += kTile) {

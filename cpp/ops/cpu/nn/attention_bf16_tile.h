@@ -1,4 +1,4 @@
-// Matrix products of bfloat16 with sums in float32, in tiles of AMX. Included after rnn_tile.h.
+// Matrix products of bfloat16 with float32 sums, in AMX tiles. Included after rnn_tile.h.
 #pragma once
 
 namespace mxlite::cpu {
@@ -6,7 +6,7 @@ namespace {
 
 constexpr int64_t kTile = AttentionSizes<bfloat16>::kTile;    // rows or columns of a tile
 constexpr int64_t kDepth = AttentionSizes<bfloat16>::kDepth;  // products per sum of a tile
-constexpr int64_t kTileSize = kTile * kDepth;                 // elements of a factor's tile
+constexpr int64_t kTileSize = kTile * kDepth;                 // elements of a tile of a factor
 
 // The left factor: rows of bfloat16, `stride` elements apart.
 struct LeftFactor {
@@ -16,7 +16,7 @@ struct LeftFactor {
 
 // The right factor: packed tiles of kDepth rows by kTile columns. A tile holds pairs of rows:
 // element (k, column) is at (k / 2 * kTile + column) * 2 + k % 2. `column` and `step` are the
-// distances, in elements, to the tiles of the next columns and of the next rows.
+// distances, in elements, to the next tile along the columns and along the rows.
 struct RightFactor {
   const bfloat16* data;
   int64_t column, step;
@@ -26,10 +26,10 @@ struct RightFactor {
 struct Product {
   float* data;
   int64_t stride;
-  bool add;  // to the values in memory, instead of overwriting them
+  bool add;  // add to the values in memory instead of overwriting them
 };
 
-// Gives the tile registers of this thread 16 rows of 64 bytes while it lives.
+// Configures the tile registers of this thread as 16 rows of 64 bytes during its lifetime.
 class TileRegisters {
  public:
   TileRegisters() {
@@ -94,12 +94,12 @@ MX_INLINE void multiply_columns(int64_t row_tiles, int64_t steps, LeftFactor a,
   if (row_tiles % 2) multiply_tiles<1, kColumns>(steps, a, b, c);
 }
 
-// c = [c +] a b, for row_tiles * kTile rows, column_tiles * kTile columns, and sums of steps *
-// kDepth products.
+// c = [c +] a b for row_tiles * kTile rows and column_tiles * kTile columns; each element sums
+// steps * kDepth products.
 __attribute__((noinline)) void multiply_halves(int64_t row_tiles, int64_t column_tiles,
                                                int64_t steps, const LeftFactor& a, RightFactor b,
                                                Product c) {
-  // The compiler does not see that tile instructions read memory.
+  // Makes stores visible, because the compiler does not know that tile instructions read memory.
   asm volatile("" ::: "memory");
   for (int64_t i = 0; i + 1 < column_tiles; i += 2) {
     multiply_columns<2>(row_tiles, steps, a, b, c);

@@ -1,7 +1,7 @@
 // The blocked loops of dot-product attention, compiled once per instruction set. They process
 // queries in blocks of rows and keys in blocks of columns, and store the scores of one pair of
-// blocks at a time. T is the type of computation: double for double, float for float and the
-// halves, or bfloat16 for bfloat16 if has_bfloat16_attention(): factors of matrix products are then
+// blocks at a time. T is the compute type: double for double, float for float and 16-bit floats, or
+// bfloat16 for bfloat16 if has_bfloat16_attention(). With bfloat16, factors of matrix products are
 // rounded to bfloat16, while sums and the operations between the products are float32.
 #pragma once
 #include <cstdint>
@@ -12,7 +12,8 @@
 
 namespace mxlite::cpu {
 
-// An array (batch, heads, rows, columns) in any layout; strides in elements, 0 where broadcast.
+// An array (batch, heads, rows, columns) in any layout. Strides are in elements, and 0 along
+// broadcast axes.
 struct AttentionArray {
   void* data = nullptr;
   DType dtype = DType::kFloat32;
@@ -28,19 +29,19 @@ struct AttentionCall {
   RandomState random;
   std::vector<int64_t> lengths;  // by sample, at most k_length
   AttentionArray query, key, value, mask, output;
-  void* log_sum = nullptr;  // (batch, heads, q_length) of float or double; infinity: masked rows
-  // Backward only.
+  void* log_sum = nullptr;  // (batch, heads, q_length) of float or double; infinity for masked rows
+  // Used only in backward.
   AttentionArray output_grad, query_grad, key_grad, value_grad;
 
-  int64_t group() const { return heads / key_heads; }  // heads that share a key head
+  int64_t group() const { return heads / key_heads; }  // number of heads that share a key head
 };
 
 // Division of a call into blocks of queries and into work items (a key head and a part of its
 // queries), and the scratch memory. The sums of a backward item are its gradients of key and value:
 // one array per thread, or one per item if key heads have several parts.
 struct AttentionPlan {
-  int64_t block_rows = 0, blocks = 0;  // queries of a block, blocks of a head
-  int64_t parts = 1;                   // items per key head
+  int64_t block_rows = 0, blocks = 0;  // queries per block, and blocks per head
+  int64_t parts = 1;                   // number of items per key head
   int threads = 1;
   int64_t thread_bytes = 0, sum_bytes = 0;
 
@@ -51,12 +52,12 @@ struct AttentionPlan {
   }
 };
 
-// Returns whether this processor multiplies bfloat16 tiles (AMX). AVX512_BF16 is not used: its dot
-// products were measured to be slower here than those of float32.
+// Returns whether this processor multiplies bfloat16 tiles (AMX). AVX512_BF16 is not used, because
+// its dot products were measured to be slower here than float32 ones.
 bool has_bfloat16_attention();
 
 // Plans use the widest vectors of this processor. `scratch` has plan.bytes(call) bytes, aligned to
-// 64. No extent may be 0.
+// 64. No dimension may be 0.
 template <class T>
 AttentionPlan plan_attention_forward(const AttentionCall& call);
 template <class T>
@@ -87,7 +88,7 @@ void attention_forward(const AttentionCall&, const AttentionPlan&, double* scrat
 void attention_backward(const AttentionCall&, const AttentionPlan&, float* scratch);
 void attention_backward(const AttentionCall&, const AttentionPlan&, double* scratch);
 }  // namespace avx512
-// Both functions compute in bfloat16, with the sums of backward in float32.
+// The functions compute in bfloat16; sums of backward are float32.
 namespace amx {
 void attention_forward(const AttentionCall&, const AttentionPlan&, float* scratch);
 void attention_backward(const AttentionCall&, const AttentionPlan&, float* scratch);

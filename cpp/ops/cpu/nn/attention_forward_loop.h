@@ -1,5 +1,5 @@
-// Forward of dot-product attention: the online softmax. A thread keeps the packed keys and values
-// of one key head while it works on blocks of that head's queries.
+// Forward of dot-product attention with the online softmax. A thread keeps the packed keys and
+// values of one key head while it processes blocks of that head's queries.
 #pragma once
 
 namespace mxlite::cpu {
@@ -64,7 +64,7 @@ class AttentionForward {
     finish(b, h, first, rows);
   }
 
-  // Turns scores into weights and adds to the row's sums, which change their center.
+  // Converts scores to weights and adds them to the row's sums, whose center changes.
   void row(const ScoreRow<T>& scores, int64_t r, int64_t valid, const HeadRows* mask, int64_t b,
            int64_t h, int64_t query, int64_t k) {
     scores.mask_scores(valid, mask, query, k);

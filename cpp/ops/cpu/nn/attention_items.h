@@ -1,4 +1,4 @@
-// Divides one item of a plan of attention into blocks of queries, and scratch memory into arrays.
+// Divides an item of an attention plan into blocks of queries, and scratch memory into arrays.
 // Included once per instruction set, before the loops.
 #pragma once
 
@@ -15,7 +15,7 @@ class AttentionScratch {
     next_ += count;
     return taken;
   }
-  // Two halves lie in one element of float.
+  // Two 16-bit floats fit into one float element.
   bfloat16* take_halves(int64_t count) { return reinterpret_cast<bfloat16*>(take(count / 2)); }
 
  private:
@@ -23,8 +23,8 @@ class AttentionScratch {
 };
 
 // Calls `block(b, h, first, rows)` for the blocks of queries of an item, which is a part of the
-// queries of a key head: heads of its group, block by block. Calls `pack(b, key_head)` before if
-// `packed` is another key head.
+// queries of a key head: for each head of its group, block by block. If `packed` is another key
+// head, calls `pack(b, key_head)` first.
 template <class Pack, class Block>
 void run_item(const AttentionCall& c, const AttentionPlan& plan, int64_t item, int64_t& packed,
               Pack&& pack, Block&& block) {

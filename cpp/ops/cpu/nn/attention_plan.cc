@@ -1,4 +1,4 @@
-// Divides attention calls among threads, and chooses the instruction set.
+// Divides attention calls among threads, and selects the instruction set.
 #include "cpp/core/threads.h"
 #include "cpp/ops/cpu/nn/attention_blocks.h"
 #include "cpp/ops/cpu/nn/attention_sizes.h"
@@ -8,7 +8,7 @@
 namespace mxlite::cpu {
 namespace {
 
-// Items per thread; more than one, so that other threads can take over work of a slow thread.
+// Items per thread. More than one, so that other threads can relieve a slow thread.
 constexpr int64_t kForwardItems = 4, kBackwardItems = 2;
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }

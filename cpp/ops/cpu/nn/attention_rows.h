@@ -1,16 +1,16 @@
-// Handles a row of scores between the matrix products: mask, exponentials, dropout.
-// Included once per instruction set, after attention_tile.h.
+// Operations on a row of scores between the matrix products: mask, exponentials, dropout. Included
+// once per instruction set, after attention_tile.h.
 #pragma once
 
 namespace mxlite::cpu {
 namespace {
 
-// Returns exp(x) within 2 ulp for x < 80; 0 for x < -86; NaN for NaN. The integer part of x / ln 2
-// goes into the exponent, the rest into a polynomial.
+// Returns exp(x) within 2 ulp for x < 80, 0 for x < -86, and NaN for NaN. The integer part of x /
+// ln 2 becomes the exponent; a polynomial computes the rest.
 MX_INLINE typename Register<float>::Vec exp_of(typename Register<float>::Vec x) {
   using Vec = typename Register<float>::Vec;
   using Bits [[gnu::vector_size(Register<float>::kBytes)]] = int32_t;
-  const Vec shifted = x * 1.44269504089f + 12582912.0f;  // 1.5 * 2^23: rounds to an integer
+  const Vec shifted = x * 1.44269504089f + 12582912.0f;  // adding 1.5 * 2^23 rounds to an integer
   const Vec n = shifted - 12582912.0f;
   const Vec r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
   Vec p = r * 1.9875691500e-4f + 1.3981999507e-3f;
@@ -32,7 +32,7 @@ MX_INLINE typename Register<double>::Vec exp_of(typename Register<double>::Vec x
   return x;
 }
 
-// Combines the elements of a vector by op(Vec, Vec), in pairs: halves, quarters and so on.
+// Combines the elements of a vector by op(Vec, Vec) pairwise: halves, quarters and so on.
 template <class T, int64_t kStep = Register<T>::kCount / 2, class F>
 MX_INLINE T fold(typename Register<T>::Vec v, F&& op) {
   if constexpr (kStep == 0) {
@@ -61,7 +61,7 @@ struct ScoreRow {
   static constexpr int64_t kStep = Register<T>::kCount;
 
   T* values;
-  int64_t padded;  // a multiple of the lanes
+  int64_t padded;  // a multiple of the number of lanes
 
   MX_INLINE Vec at(int64_t i) const {
     Vec v;
@@ -70,12 +70,13 @@ struct ScoreRow {
   }
   MX_INLINE void put(int64_t i, Vec v) const { std::memcpy(values + i, &v, sizeof v); }
 
-  // Adds the mask to the first `valid` scores and sets the others to -inf, so they get weight 0.
+  // Adds the mask to the first `valid` scores and sets the others to -inf, so that their weight is
+  // 0.
   void mask_scores(int64_t valid, const HeadRows* mask, int64_t row, int64_t first) const {
     if (mask)
       with_floating(mask->dtype, [&]<class U>(U) {
         const U* added = static_cast<const U*>(mask->at(row, first));
-        // A masked score gets weight 0 even if the score itself is infinite or NaN.
+        // A masked score gets weight 0 even if the score is infinite or NaN.
         const auto masked = [](T score, T m) {
           constexpr T kHidden = -std::numeric_limits<T>::infinity();
           return m <= static_cast<T>(kMaskedScore) ? kHidden : score + m;
@@ -99,7 +100,7 @@ struct ScoreRow {
     return fold_max<T>(best);
   }
 
-  // Replaces scores by exp(score - center), or by 0 if they are masked. Returns the sum.
+  // Replaces scores by exp(score - center), or by 0 if masked. Returns the sum.
   T exponentials(T center) const {
     Vec total = {};
     for (int64_t i = 0; i < padded; i += kStep) {
@@ -116,8 +117,8 @@ struct ScoreRow {
   }
 };
 
-// Computes dropout's factors of a row from key `first` on, a multiple of attention_dropout::kKeys.
-// Writes whole groups of attention_dropout::kStreams.
+// Computes dropout's factors of a row, starting at key `first`, a multiple of
+// attention_dropout::kKeys. Writes whole groups of attention_dropout::kStreams.
 template <class T>
 void dropout_factors(const AttentionCall& c, int64_t row, int64_t first, int64_t padded, T* to) {
   constexpr int64_t kStreams = attention_dropout::kStreams, kKeys = attention_dropout::kKeys;
@@ -125,7 +126,7 @@ void dropout_factors(const AttentionCall& c, int64_t row, int64_t first, int64_t
   const T kept = static_cast<T>(attention_dropout::kept_factor(c.dropout));
   for (int64_t k = 0; k < padded; k += kKeys) {
     alignas(64) uint32_t words[4][kStreams];
-    // Streams of one block differ in their lowest bits only.
+    // Stream numbers of one block differ only in their lowest bits.
     const auto stream = static_cast<uint64_t>((first + k) / kKeys * kStreams);
 #pragma omp simd
     for (int64_t j = 0; j < kStreams; ++j) {
@@ -144,7 +145,7 @@ void dropout_factors(const AttentionCall& c, int64_t row, int64_t first, int64_t
   }
 }
 
-// Returns the number n of keys that query `row` of sample b attends to: the keys [0, n).
+// Returns the number n of keys that query `row` of sample b attends to, which are the keys [0, n).
 inline int64_t attended_keys(const AttentionCall& c, int64_t b, int64_t row) {
   const int64_t length = c.lengths[static_cast<size_t>(b)];
   if (!c.causal) return length;

@@ -1,10 +1,11 @@
-// Runs the items of an attention call on threads. Included per instruction set, after the loops.
+// Runs the items of an attention call on threads. Included once per instruction set, after the
+// loops.
 #pragma once
 
 namespace mxlite::cpu {
 namespace {
 
-// Calls fn(loop, item, thread) for every item, where each thread has a loop of its own.
+// Calls fn(loop, item, thread) for every item. Each thread has a separate loop object.
 template <class Loop, class T, class F>
 void for_items(const AttentionCall& c, const AttentionPlan& plan, T* scratch, F&& fn) {
   const int64_t items = plan.items(c);

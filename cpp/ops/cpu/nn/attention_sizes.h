@@ -1,4 +1,4 @@
-// Sizes of the blocks of attention_blocks.h, which planning and loops share.
+// Sizes of the blocks of attention_blocks.h, used by planning and loops.
 #pragma once
 #include <algorithm>
 
@@ -10,8 +10,8 @@ template <class T>
 struct AttentionSizes {
   static constexpr int64_t kLanes = 64 / sizeof(T);
   static constexpr int64_t kStrip = 4 * kLanes;  // columns of a packed strip
-  static constexpr int64_t kRows = 96;           // most queries of a block
-  static constexpr int64_t kKeys = 256;          // keys of a block, a multiple of kStrip
+  static constexpr int64_t kRows = 96;           // maximum number of queries per block
+  static constexpr int64_t kKeys = 256;          // keys per block, a multiple of kStrip
 
   static constexpr int64_t padded(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
@@ -24,7 +24,7 @@ struct AttentionSizes {
         dv_pad(padded(c.dv)),
         k_pad(padded(c.k_length)) {}
 
-  // Elements of the arrays, all multiples of 64 bytes.
+  // Numbers of elements of the arrays; their sizes are multiples of 64 bytes.
   int64_t query_rows() const { return padded(rows * d); }
   int64_t value_rows() const { return padded(rows * dv); }
   int64_t scores() const { return rows * kKeys; }
@@ -42,25 +42,27 @@ struct AttentionSizes {
   }
 };
 
-// Sizes for products of bfloat16 with sums in float32. Everything is padded to whole tiles: 16 rows
-// or columns, and 32 products per sum.
+// Sizes for bfloat16 products with float32 sums. Everything is padded to whole tiles: 16 rows or
+// columns, and 32 products per sum.
 template <>
 struct AttentionSizes<bfloat16> {
   static constexpr int64_t kTile = 16, kDepth = 32;
-  static constexpr int64_t kForwardRows = 32, kBackwardRows = 128;   // most queries of a block
-  static constexpr int64_t kForwardKeys = 256, kBackwardKeys = 128;  // keys of a block
-  // Elements from one row of scores to the next: rows of whole pages would share few cache sets.
+  static constexpr int64_t kForwardRows = 32, kBackwardRows = 128;   // maximum number of queries
+                                                                     // per block
+  static constexpr int64_t kForwardKeys = 256, kBackwardKeys = 128;  // keys per block
+  // Distance of rows of scores in elements. It is not a multiple of a page, because such rows would
+  // share few cache sets.
   static constexpr int64_t kForwardStride = kForwardKeys + kTile;
   static constexpr int64_t kBackwardStride = kBackwardKeys + kTile;
 
   static constexpr int64_t padded(int64_t n) { return (n + kDepth - 1) / kDepth * kDepth; }
   static constexpr int64_t tiles(int64_t n) { return (n + kTile - 1) / kTile; }
 
-  int64_t rows, d, dv, k;  // padded
+  int64_t rows, d, dv, k;  // padded sizes
   AttentionSizes(const AttentionCall& c, int64_t block_rows)
       : rows(padded(block_rows)), d(padded(c.d)), dv(padded(c.dv)), k(padded(c.k_length)) {}
 
-  // Rows of an array whose elements are not next to each other in memory.
+  // Number of rows that are copied because their elements are not adjacent in memory.
   int64_t loaded_rows() const { return kTile * std::max(d, dv); }
 
   int64_t forward_bytes() const {

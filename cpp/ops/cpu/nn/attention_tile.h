@@ -1,12 +1,12 @@
-// Matrix products of attention blocks, sums in registers, and packing of their operands. Included
-// once per instruction set, after rnn_tile.h, whose registers and transposition it uses.
+// Matrix products of attention blocks with sums in registers, and packing of their operands.
+// Included once per instruction set, after rnn_tile.h, whose registers and transposition it uses.
 #pragma once
 
 namespace mxlite::cpu {
 namespace {
 
-// c (kRows x kVecs registers) = [c +] a * b. a is (kRows x depth) with rows lda apart, or stored
-// transposed with columns lda apart; b is (depth x kVecs registers).
+// c (kRows x kVecs registers) = [c +] a * b. a is (kRows x depth) with rows `lda` elements apart,
+// or is stored transposed with columns `lda` apart. b is (depth x kVecs registers).
 template <class T, bool kTransposed, int kRows, int kVecs>
 MX_INLINE void attention_tile(const T* a, int64_t lda, const T* b, int64_t ldb, int64_t depth,
                               bool add, T* c, int64_t ldc) {
@@ -43,7 +43,7 @@ MX_INLINE void attention_rows(int64_t count, const T* a, int64_t lda, const T* b
   }
 }
 
-// Takes as many rows as fit, in groups of nearly equal size.
+// Divides the rows into groups of nearly equal size that fit into registers.
 template <class T, bool kTransposed, int kVecs, int kMost>
 __attribute__((noinline)) void attention_panel(int64_t rows, const T* a, int64_t lda, const T* b,
                                                int64_t ldb, int64_t depth, bool add, T* c,
@@ -61,20 +61,21 @@ __attribute__((noinline)) void attention_panel(int64_t rows, const T* a, int64_t
   }
 }
 
-// A packed matrix of `depth` rows: strips of kStrip columns one after the other, each row-major
-// without gaps, the last one narrower.
+// A packed matrix of `depth` rows: adjacent strips of kStrip columns, each row-major without gaps.
+// The last strip may be narrower.
 template <class T>
 struct Strips {
   static constexpr int64_t kVecs = 4, kStrip = kVecs * Lanes<T>::kCount;
   T* data = nullptr;
-  int64_t depth = 0, columns = 0;  // columns: a multiple of the lanes
+  int64_t depth = 0, columns = 0;  // columns is a multiple of the number of lanes
 
   int64_t count() const { return (columns + kStrip - 1) / kStrip; }
   int64_t width(int64_t strip) const { return std::min(kStrip, columns - strip * kStrip); }
   T* strip(int64_t i) const { return data + i * kStrip * depth; }
 };
 
-// c = [c +] a * b for rows [row, row + depth) and strips [begin, end) of b; a as in attention_tile.
+// c = [c +] a * b for rows [row, row + depth) and strips [begin, end) of b; for a see
+// attention_tile.
 template <class T, bool kTransposed>
 void multiply(int64_t rows, const T* a, int64_t lda, const Strips<T>& b, int64_t row, int64_t depth,
               int64_t begin, int64_t end, bool add, T* c, int64_t ldc) {
@@ -116,7 +117,7 @@ MX_INLINE void with_floating(DType dtype, auto&& fn) {
 struct HeadRows {
   const char* data;
   DType dtype;
-  int64_t row, column, bytes;  // strides in elements, and the size of one
+  int64_t row, column, bytes;  // strides in elements, and element size
 
   HeadRows(const AttentionArray& a, int64_t b, int64_t h)
       : dtype(a.dtype),
@@ -147,7 +148,8 @@ void store_row(const HeadRows& to, int64_t r, int64_t count, T factor, const T* 
   });
 }
 
-// Packs rows [0, count) as the columns of to (depth x padded count). `loaded` holds kStrip rows.
+// Packs rows [0, count) as the columns of `to` (depth x padded count). `loaded` has room for kStrip
+// rows.
 template <class T>
 void pack_transposed(const HeadRows& from, int64_t count, const Strips<T>& to, T* loaded) {
   const bool direct = from.dtype == DTypeOf<T>::value && from.column == 1;
@@ -163,7 +165,7 @@ void pack_transposed(const HeadRows& from, int64_t count, const Strips<T>& to, T
   }
 }
 
-// Packs rows [0, count) as rows; columns are padded with zeros.
+// Packs rows [0, count) as rows and pads columns with zeros.
 template <class T>
 void pack_plain(const HeadRows& from, int64_t count, int64_t columns, T factor,
                 const Strips<T>& to) {

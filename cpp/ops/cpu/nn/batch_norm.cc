@@ -1,5 +1,6 @@
-// Batch normalization over (outer, channels, inner). Sums each row in float and the row sums in
-// double. A second pass sums squared deviations, to avoid cancellation when the mean is large.
+// Batch normalization over (outer, channels, inner). Each row is summed in float, and row sums are
+// added in double. A second pass sums squared deviations, to avoid cancellation if the mean is
+// large.
 #include "cpp/ops/nn/batch_norm.h"
 
 #include <cmath>
@@ -12,7 +13,7 @@
 namespace mxlite {
 namespace {
 
-constexpr int64_t kBlock = 64;  // channels handled together when they are the last axis
+constexpr int64_t kBlock = 64;  // channels processed together if they are the last axis
 
 // Calls fn(first channel, count) for blocks of channels.
 void for_channels(const ChannelBlocks& b, auto&& fn) {
@@ -60,7 +61,7 @@ void for_elements(const ChannelBlocks& b, int64_t c0, int64_t count, auto&& fn) 
   }
 }
 
-enum class End : uint8_t { kPlain, kRelu, kAddRelu };  // operation after the normalization
+enum class End : uint8_t { kPlain, kRelu, kAddRelu };  // operation that follows the normalization
 
 template <class T, class S, End kEnd>
 void forward(const KernelContext& ctx, const BatchNormParams& p, Inputs in, Outputs out) {
@@ -85,7 +86,7 @@ void forward(const KernelContext& ctx, const BatchNormParams& p, Inputs in, Outp
         d += v;
       });
       for (int64_t c = 0; c < n; ++c) {
-        // Correct the variance for `rest`, the rounding error of the mean in type Acc.
+        // Corrects the variance for `rest`, the rounding error of the mean in type Acc.
         const double rest = squares.second[c] / count;
         var[c] = squares.first[c] / count - rest * rest;
         const double m = static_cast<double>(p.momentum);
@@ -112,9 +113,9 @@ void forward(const KernelContext& ctx, const BatchNormParams& p, Inputs in, Outp
     }
     for_elements(b, c0, n, [&](int64_t i, int64_t c) {
       Acc v = (Acc(x[i]) - mean[c]) * scale[c] + shift[c];
-      // Round to T before the addition, as a separate BatchNorm operator would.
+      // Rounds to T before the addition, as a separate BatchNorm operator would.
       if constexpr (kEnd == End::kAddRelu) v = Acc(static_cast<T>(v)) + Acc(added[i]);
-      y[i] = static_cast<T>(kEnd != End::kPlain && v < 0 ? Acc(0) : v);  // NaN stays
+      y[i] = static_cast<T>(kEnd != End::kPlain && v < 0 ? Acc(0) : v);  // keeps NaN
     });
   });
 }
@@ -150,7 +151,7 @@ void relu_again_native(KernelContext&, const BatchNormParams& p, Inputs in, Outp
       }
       for_elements(b, c0, n, [&](int64_t i, int64_t c) {
         const Acc v = (Acc(in[0].as<T>()[i]) - mean[c]) * scale[c] + shift[c];
-        out[0].as<T>()[i] = static_cast<T>(v < 0 ? Acc(0) : v);  // NaN stays
+        out[0].as<T>()[i] = static_cast<T>(v < 0 ? Acc(0) : v);  // keeps NaN
       });
     });
   });
@@ -240,8 +241,8 @@ void add_relu_bits_native(KernelContext& ctx, const BatchNormParams& p, Inputs i
   });
 }
 
-// Inputs: output_grad, bits, data, gamma, mean, inverse deviation. The gradient that relu passes is
-// that of the addend, and also the output's gradient of a plain BatchNorm.
+// Inputs: output_grad, bits, data, gamma, mean, inverse deviation. The gradient that passes through
+// relu is both the addend's gradient and the output gradient of a plain BatchNorm.
 void add_relu_bits_backward_native(KernelContext& ctx, const BatchNormGradParams& p, Inputs in,
                                    Outputs out) {
   const uint8_t* const bits = in[1].as<uint8_t>();

@@ -1,4 +1,4 @@
-// Convolution and deconvolution by im2col and a matrix product, image by image. The halves are
+// Convolution and deconvolution by im2col and a matrix product, image by image. 16-bit floats are
 // computed in float and rounded once at the end.
 #include "cpp/ops/nn/convolution.h"
 
@@ -56,7 +56,8 @@ Problem make_problem(const ConvolutionParams& p, const Shape& image, const Shape
   return q;
 }
 
-// Returns the array in type Acc: for the halves a converted copy in `buffer`, else the array.
+// Returns the array in type Acc. 16-bit floats are converted to `buffer`; other arrays are returned
+// unchanged.
 template <class T, class Acc>
 const Acc* as_acc(const TensorRef& t, Acc* buffer) {
   if constexpr (std::is_same_v<T, Acc>) {

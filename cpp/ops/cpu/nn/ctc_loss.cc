@@ -1,5 +1,5 @@
-// Forward and backward recursion in logarithms and double, one sequence per thread. The gradient is
-// computed with the loss, because both need the same tables.
+// Forward and backward recursion with logarithms in double, one sequence per thread. The gradient
+// is computed together with the loss, because both need the same tables.
 #include "cpp/ops/nn/ctc_loss.h"
 
 #include <cmath>
@@ -31,7 +31,7 @@ struct Problem {
     while (count < labels && value_at(*label, n * labels + count) != padding) ++count;
     return count;
   }
-  // Class of state s: blanks at even states, labels between them.
+  // Returns the class of state s: blank for even states, a label for odd ones.
   int64_t state_class(int64_t n, int64_t s) const {
     if (s % 2 == 0) return blank;
     return std::clamp<int64_t>(value_at(*label, n * labels + s / 2), 0, classes - 1);
@@ -39,20 +39,20 @@ struct Problem {
   int64_t max_states() const { return 2 * labels + 1; }
 };
 
-// Rows of states are padded by two unreachable states, in front or at the end: then every state has
+// Rows of states have two additional unreachable states at the front or the end. So every state has
 // three predecessors, and loops over states vectorize.
 constexpr int64_t kEdge = 2;
 
 // Tables of one thread: log probabilities (length x classes), alpha (length x states), and one row
 // of states each for emit, reach, beta and skip. skip is 0 if a state can be entered from the state
-// two before it (only between different labels), else -inf. sums has one entry per class.
+// two positions before it (only between different labels), else -inf. sums has one entry per class.
 struct Tables {
   double *log_prob, *alpha, *emit, *reach, *beta, *skip, *sums;
   int64_t* classes;
 };
 
-// Returns log(exp(a) + exp(b) + exp(c)); -inf if all are -inf. Clamps exponents to the range where
-// exp is fast, which changes the result by less than rounding.
+// Returns log(exp(a) + exp(b) + exp(c)), or -inf if all are -inf. Clamps exponents to the range
+// where exp is fast, which changes the result by less than rounding.
 inline double log_add(double a, double b, double c) {
   constexpr double kLeast = -700;
   const double largest = std::max(std::max(a, b), c);
@@ -128,7 +128,7 @@ void run_gradient(const Problem& q, const Tables& t, int64_t n, int64_t frames, 
       for (int64_t s = 0; s < states; ++s)
         beta[s] = log_add(reach[s], reach[s + 1], reach[s + 2] + skip[s + 2]);
     }
-    // Probability of each state at this frame, then of each class.
+    // Computes the probability of each state at this frame, then of each class.
     const double* const alpha = t.alpha + i * (states + kEdge) + kEdge;
     double *const emit = t.emit, *const sums = t.sums;
 #pragma omp simd

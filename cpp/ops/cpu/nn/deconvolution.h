@@ -1,4 +1,4 @@
-// Deconvolution for operators that contain one.
+// Deconvolution for operators that use it internally.
 #pragma once
 #include "cpp/ops/kernel.h"
 

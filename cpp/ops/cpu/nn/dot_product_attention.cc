@@ -19,7 +19,7 @@ AttentionArray array(const TensorRef& t) {
   return {t.data, t.dtype, t.strides[0], t.strides[1], t.strides[2], t.strides[3]};
 }
 
-// A mask with fewer axes than scores repeats along the leading ones.
+// A mask with fewer axes than the scores is repeated along the leading axes.
 AttentionArray mask_array(const TensorRef& t) {
   int64_t strides[4] = {};
   const int lead = 4 - t.shape.ndim();
@@ -27,7 +27,7 @@ AttentionArray mask_array(const TensorRef& t) {
   return {t.data, t.dtype, strides[0], strides[1], strides[2], strides[3]};
 }
 
-// Reads query, key and value from `first` on, the optional inputs from `optional` on.
+// Reads query, key and value from position `first`, and optional inputs from position `optional`.
 AttentionCall make_call(const AttentionParams& p, Inputs in, size_t first, size_t optional) {
   const TensorRef &q = in[first], &k = in[first + 1], &v = in[first + 2];
   AttentionCall c;

@@ -23,7 +23,7 @@ int64_t mask_index(const Shape& data, const Shape& mask, int64_t i) {
   return at;
 }
 
-// y = x * scale where the mask, of the shape of x, is 1.
+// y = x * scale where the mask is 1, else 0. The mask has the shape of x.
 template <class T>
 void apply_whole_mask(const T* x, const uint8_t* mask, float scale, T* y, int64_t n) {
   using Acc = ComputeType<T>;
@@ -35,7 +35,7 @@ void apply_whole_mask(const T* x, const uint8_t* mask, float scale, T* y, int64_
   }
 }
 
-// Same, and adds `added`; rounds after the product and after the sum.
+// Like the function above, then adds `added`. Rounds after the product and after the sum.
 template <class T>
 void apply_whole_mask(const T* x, const uint8_t* mask, float scale, const T* added, T* y,
                       int64_t n) {
@@ -65,12 +65,13 @@ void apply_mask(const T* x, const Shape& shape, const uint8_t* mask, const Shape
   });
 }
 
-// Random counters per part of the mask, which is drawn and then applied: 16 KiB of mask.
+// Random counters per part of the mask, 16 KiB of mask. Each part is drawn and then applied.
 constexpr int64_t kCounters = 4096;
 
 // Calls fn(first element, end) for every part of the mask as soon as it is drawn.
 void draw_mask(const KernelContext& ctx, float p, uint8_t* mask, int64_t n, auto&& fn) {
-  // Equivalent to to_uniform(bits) >= p, without rounding: uniform numbers are multiples of 2^-24.
+  // The comparison equals to_uniform(bits) >= p without rounding, because uniform numbers are
+  // multiples of 2^-24.
   const auto threshold = static_cast<uint32_t>(std::ceil(static_cast<double>(p) * 0x1p24));
   cpu::parallel_ranges((n + 3) / 4, 16, [&](int64_t begin, int64_t end, int) {
     for (int64_t quad = begin; quad < end; quad += kCounters) {
@@ -107,7 +108,7 @@ void dropout_native(KernelContext& ctx, const DropoutParams& p, Inputs in, Outpu
   });
 }
 
-// Requires a mask of the data's shape and p > 0: the pass that emits it checks both.
+// Requires a mask of the data's shape and p > 0; the pass that emits this operator checks both.
 void dropout_add_native(KernelContext& ctx, const DropoutParams& p, Inputs in, Outputs out) {
   uint8_t* const mask = out[1].as<uint8_t>();
   dispatch_floating("Dropout", in[0].dtype, [&]<class T>(T) {

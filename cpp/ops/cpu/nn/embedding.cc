@@ -15,7 +15,7 @@ int64_t row_index(T index, int64_t rows) {
         std::min(static_cast<uint64_t>(index), static_cast<uint64_t>(rows - 1)));
   } else {
     const double v = static_cast<double>(index);
-    if (!(v > 0)) return 0;  // NaN too
+    if (!(v > 0)) return 0;  // also for NaN
     return v < static_cast<double>(rows - 1) ? static_cast<int64_t>(v) : rows - 1;
   }
 }
@@ -57,7 +57,8 @@ Sorted sort_positions(KernelContext& ctx, const EmbeddingParams& p, const Tensor
   void* block = ctx.scratch(plan.bytes());
   int64_t* rows = cpu::part<int64_t>(block, rows_at);
   int64_t* sorted = cpu::part<int64_t>(block, sorted_at);
-  int64_t* end = cpu::part<int64_t>(block, end_at);  // end[r]: first slot of row r, then its end
+  int64_t* end = cpu::part<int64_t>(block, end_at);  // end[r] is first the first slot of row r, and
+                                                     // finally its end
   read_indices(data, p.input_dim, rows);
   std::fill_n(end, p.input_dim + 1, 0);
   for (int64_t i = 0; i < count; ++i) ++end[rows[i] + 1];
@@ -66,13 +67,13 @@ Sorted sort_positions(KernelContext& ctx, const EmbeddingParams& p, const Tensor
   return {sorted, end, p.input_dim, p.output_dim};
 }
 
-// Calls fn(first row, last row, first column, last column) for parts of about equal work. Columns
-// are divided only where there are fewer rows than threads can share.
+// Calls fn(first row, last row, first column, last column) for parts with similar amounts of work.
+// Columns are divided only if there are fewer rows than threads can share.
 void share_rows(const Sorted& s, auto&& fn) {
   const int64_t terms = s.end[s.rows - 1], threads = cpu_threads();
   const int64_t column_parts = s.rows < 4 * threads ? std::min(threads, (s.columns + 63) / 64) : 1;
   const int64_t row_parts = (threads + column_parts - 1) / column_parts;
-  // Work of the rows before `row`: each is written, and each of its terms is read.
+  // Returns the first row of a part. The work of a row is one write and one read per term.
   const auto row_at = [&](int64_t part) {
     const int64_t wanted = (s.rows + terms) * part / row_parts;
     int64_t low = 0, high = s.rows;
@@ -94,7 +95,7 @@ void share_rows(const Sorted& s, auto&& fn) {
                     });
 }
 
-// write(target, sum, n) stores n sums of a row.
+// Calls write(target, sum, n), which stores n sums of a row.
 template <class T, class Write>
 void sum_row(const Sorted& s, const T* grad, int64_t row, int64_t first, int64_t last, T* out,
              Write&& write) {
@@ -130,7 +131,7 @@ void embedding_backward_native(KernelContext& ctx, const EmbeddingParams& p, Inp
   });
 }
 
-// Rounds the sum of a row before adding it, as the two separate operators would.
+// Rounds the sum of a row before adding it, like two separate operators.
 void embedding_backward_add_native(KernelContext& ctx, const EmbeddingParams& p, Inputs in,
                                    Outputs out) {
   const Sorted s = sort_positions(ctx, p, in[2]);

@@ -11,7 +11,7 @@ namespace {
 void fully_connected_native(KernelContext&, const FullyConnectedParams& p, Inputs in, Outputs out) {
   const auto [rows, columns] = fully_connected_rows(p, in[0].shape);
   const bool bias = !p.no_bias;
-  // Store the bias first and add the product to it, so that halves are rounded once.
+  // Stores the bias first and adds the product to it, so that 16-bit floats are rounded once.
   if (bias) {
     const size_t row_bytes = in[2].bytes();
     cpu::parallel_for(rows, p.num_hidden, [&](int64_t r) {

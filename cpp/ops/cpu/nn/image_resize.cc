@@ -16,7 +16,7 @@ Planes planes(const Shape& data, const Shape& output) {
   return {data[0] * data[1], data[2], data[3], output[2], output[3]};
 }
 
-// Rows (or columns) [begin, end) that contribute to output position i.
+// Input rows (or columns) [begin, end) that contribute to one output position.
 struct Range {
   int64_t begin, end;
 };
@@ -46,8 +46,8 @@ void adaptive_pooling_native(KernelContext&, const AdaptiveAvgPoolingParams&, In
   });
 }
 
-// Sums in Acc, one plane per thread, then rounded once. add(sum plane, output row, output column,
-// gradient) spreads one gradient.
+// Accumulates in Acc, one plane per thread, and rounds once. add(sum plane, output row, output
+// column, gradient) distributes one gradient.
 void scatter(KernelContext& ctx, const Planes& q, Inputs in, Outputs out, auto&& add) {
   dispatch_floating("resize", in[0].dtype, [&]<class T>(T) {
     using Acc = ComputeType<T>;

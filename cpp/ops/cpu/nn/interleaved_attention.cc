@@ -1,4 +1,4 @@
-// Attention on interleaved projections: views of the parts go to the kernels of attention.
+// Attention on interleaved projections: the attention kernels get views of the projections' parts.
 #include "cpp/ops/nn/interleaved_attention.h"
 
 #include <cstring>
@@ -13,7 +13,7 @@ namespace {
 using Params = InterleavedAttentionParams;
 using Views = SmallVector<TensorRef, 12>;
 
-// Adds the views of query, key and value. Self-attention finds all of them in projections[0].
+// Adds the views of query, key and value. For self-attention, all of them are in projections[0].
 template <bool Self>
 void add_parts(Views& to, std::span<const TensorRef> projections, int64_t heads) {
   if (Self) {

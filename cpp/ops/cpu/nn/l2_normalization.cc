@@ -11,14 +11,14 @@
 namespace mxlite {
 namespace {
 
-// Calls fn(first element) for every vector, unless vectors are empty; elements are `inner` apart.
+// Calls fn(first element) for every vector, unless vectors are empty. Elements are `inner` apart.
 void for_vectors(const ChannelBlocks& b, auto&& fn) {
   if (b.channels == 0) return;
   cpu::parallel_for(b.outer * b.inner, b.channels * 2,
                     [&](int64_t r) { fn(r / b.inner * b.channels * b.inner + r % b.inner); });
 }
 
-// Returns the sum of a * b. A `step` of 1 is passed as a type, so that the loop is vectorized.
+// Returns the sum of a * b. A `step` of 1 is a compile-time constant, so that the loop vectorizes.
 template <class Acc, class T, class Step>
 double product_sum(const T* a, const T* b, int64_t n, Step step) {
   return cpu::sum_of<Acc>(n, [=](int64_t i) { return Acc(a[i * step]) * Acc(b[i * step]); });

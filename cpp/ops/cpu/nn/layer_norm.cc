@@ -75,8 +75,8 @@ void forward(const Rows& all_rows, Inputs in, Outputs out, Step given) {
   });
 }
 
-// Sums over one row: grad * gamma, and grad * gamma * normalized data. The row's part is added to
-// the gradients of gamma and beta.
+// Sums over one row of grad * gamma, and of grad * gamma * normalized data. Also adds the row's
+// part to the gradients of gamma and beta.
 struct RowSums {
   double sum = 0, dot = 0;
 };
@@ -115,7 +115,7 @@ RowSums row_sums(const Rows& rows, int64_t r, const T* grad, const T* x, const T
 }
 
 // One thread's gradients of gamma and beta. Rows are added to `rows`, which is added to `total` and
-// cleared after every kRows rows, because a long sum of floats loses digits.
+// cleared after every kRows rows, because long float sums lose precision.
 template <class Acc>
 struct ParamSums {
   static constexpr int64_t kRows = 64;
@@ -181,7 +181,7 @@ void backward(KernelContext& ctx, const Rows& all_rows, Inputs in, Outputs out, 
   }
 }
 
-// LayerNorm along the last axis, in float32 and the halves: the loops of vector_kernels.h.
+// LayerNorm along the last axis for float32 and 16-bit floats, with the loops of vector_kernels.h.
 template <class P, class T>
 bool is_vector_case(const Rows& rows) {
   return std::is_same_v<P, LayerNormParams> && cpu::kHasVectorKernels<T> && rows.inner == 1;
@@ -196,8 +196,9 @@ void forward_in_vectors(const Rows& rows, Inputs in, Outputs out) {
                        [&](int64_t begin, int64_t end, int) { normalize(call, begin, end); });
 }
 
-// The gradients of gamma and beta are sums over parts of the rows, which do not depend on the
-// number of threads; a part adds up to kRows rows in float, and those sums in double.
+// The gradients of gamma and beta are sums over parts of the rows. Parts do not depend on the
+// number of threads; each part sums up to kRows rows in float, and the parts' sums are added in
+// double.
 template <class T>
 void backward_in_vectors(KernelContext& ctx, const Rows& rows, Inputs in, Outputs out) {
   constexpr int64_t kMostParts = 32, kRows = 64;

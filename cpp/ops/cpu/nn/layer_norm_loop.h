@@ -1,5 +1,5 @@
-// LayerNorm of contiguous rows, forward and backward. A row stays in the first-level cache while
-// its statistics and its result are computed. Included once per instruction set.
+// LayerNorm of contiguous rows, forward and backward. A row stays in the L1 cache while its
+// statistics and its result are computed. Included once per instruction set.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -10,14 +10,14 @@
 namespace mxlite::cpu {
 namespace {
 
-// Elements that are added in float before their sum is added in double.
+// Number of elements that are summed in float before their sum is added to a double.
 constexpr int64_t kNormPiece = 4096;
 static_assert(kNormPiece % (4 * kVectorLanes) == 0);
 
 inline int64_t whole_vectors(int64_t n) { return n - n % kVectorLanes; }
 
-// Four sums side by side hide the latency of an addition. vector(i) holds the terms of the elements
-// from i on, scalar(i) the term of element i.
+// Four independent sums hide the latency of an addition. vector(i) returns the terms of the
+// elements from i on, scalar(i) the term of element i.
 template <class V, class S>
 MX_LANES_INLINE double sum_row(int64_t n, V vector, S scalar) {
   const int64_t whole = whole_vectors(n);
@@ -85,15 +85,16 @@ void normalize_rows(const LayerNormRows<T>& rows, int64_t first, int64_t last) {
 }
 
 // With g = grad * gamma and x_hat the normalized data: data_grad = (g - mean(g) - x_hat * mean(g *
-// x_hat)) / std. kRows rows pass together, so that the sums of a column are loaded and stored once.
+// x_hat)) / std. Processes kRows rows together, so that the sums of a column are loaded and stored
+// once.
 template <class T, int kRows>
 struct GradRows {
   const LayerNormGradRows<T>& rows;
   const T *grad[kRows], *data[kRows];
   T* data_grad[kRows];
   RowMoments moments[kRows];
-  double sum[kRows] = {};      // adds g
-  double product[kRows] = {};  // adds g * x_hat
+  double sum[kRows] = {};      // sum of g
+  double product[kRows] = {};  // sum of g * x_hat
 
   GradRows(const LayerNormGradRows<T>& all, int64_t first) : rows(all) {
     for (int k = 0; k < kRows; ++k) {
@@ -105,7 +106,7 @@ struct GradRows {
     }
   }
 
-  // Columns [begin, end), a multiple of the vectors' length.
+  // Processes columns [begin, end), a multiple of the vector length.
   MX_LANES_INLINE void add_vectors(int64_t begin, int64_t end, float* gamma_grad,
                                    float* beta_grad) {
     Floats sums[kRows], products[kRows];

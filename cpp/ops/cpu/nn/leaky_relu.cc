@@ -13,8 +13,8 @@ namespace {
 using Type = LeakyReLUType;
 constexpr double kSeluScale = 1.0507009873554804934, kSeluAlpha = 1.6732632423543772848;
 
-// Each thread copies the function object: if the loop read its members through a reference, the
-// compiler could not vectorize it.
+// Each thread copies the function object, because the compiler cannot vectorize a loop that reads
+// its members through a reference.
 template <class T, class F>
 void map(const T* x, T* y, int64_t n, F f) {
   cpu::parallel_ranges(n, 4, [=](int64_t begin, int64_t end, int) {

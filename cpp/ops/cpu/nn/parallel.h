@@ -10,9 +10,9 @@
 
 namespace mxlite::cpu {
 
-// Cost, in elements, above which a parallel region pays off. Calls with operands of up to 64 KiB
-// may run inline on the caller's thread, where parallel regions are not allowed: operators with a
-// cost of more than four per element must set inline_ok = false.
+// Cost, in elements, above which a parallel region is worthwhile. Calls with operands of up to 64
+// KiB may run inline on the caller's thread, where parallel regions are not allowed. So operators
+// that cost more than four per element must set inline_ok = false.
 constexpr int64_t kParallelWork = 65536;
 
 // Calls fn(begin, end, thread) for ranges that cover [0, count); `work` is the cost of one item in
@@ -38,7 +38,8 @@ void parallel_for(int64_t count, int64_t work, auto&& fn) {
   });
 }
 
-// Divides one scratch block into aligned parts: add() all parts, get the block, then use part().
+// Divides one scratch block into aligned parts: call add() for all parts, get the block, then call
+// part().
 class ScratchPlan {
  public:
   size_t add(size_t bytes) {

@@ -11,7 +11,7 @@
 namespace mxlite {
 namespace {
 
-constexpr int64_t kBlock = 64;  // channels handled together in channels-last data
+constexpr int64_t kBlock = 64;  // channels processed together in channels-last data
 
 // Computes addresses in an image plane (channels first) or in a block of channels (channels last).
 struct Geometry {
@@ -45,11 +45,12 @@ Geometry make_geometry(const PoolingParams& p, const Shape& data, const Shape& o
   return g;
 }
 
-// The part of one window that is inside the data, and the divisor of its average.
+// The part of a window that lies inside the data, and the divisor of its average.
 struct Window {
   int64_t begin[3], end[3], count = 1;
 
-  // Returns the factor that axis i contributes to the count, for the window of output index `at`.
+  // Returns the factor of axis i in the number of averaged elements, for the window of output index
+  // `at`.
   int64_t count_of(const Geometry& g, int i, int64_t at) const {
     const int64_t start = at * g.window.stride[i] - g.window.pad[i];
     const int64_t padded_end =
@@ -109,7 +110,7 @@ void pool_window(const Geometry& g, const PoolingParams& p, const Window& w, con
     if (max) {
       for (int64_t c = 0; c < channels; ++c) {
         const Acc v = static_cast<Acc>(x[c]);
-        if (v > acc[c] || v != v) acc[c] = v;  // a NaN stays
+        if (v > acc[c] || v != v) acc[c] = v;  // keeps NaN
       }
     } else {
       for (int64_t c = 0; c < channels; ++c)
@@ -199,7 +200,7 @@ void sum_backward(const Geometry& g, const PoolingParams& p, const Window& w, co
   });
 }
 
-// Position of the first largest element so far. NaN is the largest; the first NaN is kept.
+// Position of the first largest element so far. NaN counts as largest, and the first NaN is kept.
 template <class Acc>
 struct Largest {
   Acc value = lowest<Acc>();
@@ -211,7 +212,7 @@ struct Largest {
       at = i;
     }
   }
-  // A row of n elements, the first of which is element `first`.
+  // Processes a row of n elements that starts at element `first`.
   template <class T>
   void take_row(const T* row, int64_t n, int64_t first) {
     constexpr int64_t kLongRow = 16;
@@ -227,7 +228,7 @@ struct Largest {
         nan |= v != v;
       }
       if (!nan && !(top > value) && at >= 0) return;
-      if (!nan)  // the first of the largest
+      if (!nan)  // finds the first of equal largest elements
         while (static_cast<Acc>(row[begin]) != top) ++begin;
     }
     for (int64_t i = begin; i < n; ++i) {
@@ -237,7 +238,7 @@ struct Largest {
   }
 };
 
-// Calls fn(output position, window) for a plane; finds the bounds of a row of windows once.
+// Calls fn(output position, window) for a plane. Computes the bounds of a row of windows once.
 void for_each_window(const Geometry& g, auto&& fn) {
   int64_t o = 0;
   for (int64_t d = 0; d < g.output.size[0]; ++d)
@@ -265,7 +266,7 @@ void for_each_row(const Geometry& g, const Window& w, auto&& fn) {
       fn((d * g.data.size[1] + h) * g.data.size[2] + w.begin[2], n);
 }
 
-// One plane of channels-first data, for maxima, averages and sums.
+// Processes one plane of channels-first data for maxima, averages and sums.
 template <class T, class Acc>
 void plane_backward(const Geometry& g, const PoolingParams& p, const T* grad, const T* data,
                     Acc* sum) {
@@ -300,7 +301,7 @@ void pooling_backward_native(KernelContext& ctx, const PoolingGradParams& p, Inp
   const int64_t positions = g.output.spatial_size(), pixels = g.data.spatial_size();
   dispatch_dtype(in[0].dtype, [&]<class T>(T) {
     using Acc = PoolAcc<T>;
-    // One plane of sums per thread.
+    // Each thread has one plane of sums.
     Acc* scratch = static_cast<Acc*>(
         ctx.scratch(static_cast<size_t>(pixels * g.block * cpu_threads()) * sizeof(Acc)));
     const int64_t work = positions * g.block * g.window.kernel_size();

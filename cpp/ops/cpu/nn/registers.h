@@ -1,7 +1,7 @@
 // Registers of floats for kernels of convolutions and BatchNorm. A kernel's source is included once
 // per instruction set, by a file that defines MX_WIDE: 1 for AVX-512 (set its target before this
-// header), 0 for AVX2. Everything has internal linkage, so that code for one never replaces code
-// for the other.
+// header), 0 for AVX2. Everything has internal linkage, so that the linker does not replace code
+// for one instruction set by code for the other.
 #pragma once
 #include <immintrin.h>
 
@@ -14,11 +14,12 @@
 namespace mxlite::cpu {
 namespace {
 
-// Loops over registers must be unrolled early, or the registers live in memory.
+// Loops over registers must be unrolled early. Otherwise the compiler keeps the registers in
+// memory.
 #define MX_UNROLL _Pragma("GCC unroll 36")
 
 #if MX_WIDE
-constexpr int64_t kLane = 16;  // floats of a register
+constexpr int64_t kLane = 16;  // floats per register
 using Vec = __m512;
 inline Vec set(float v) { return _mm512_set1_ps(v); }
 inline Vec zero() { return _mm512_setzero_ps(); }
@@ -29,7 +30,7 @@ inline Vec sub(Vec a, Vec b) { return _mm512_sub_ps(a, b); }
 inline Vec mul(Vec a, Vec b) { return _mm512_mul_ps(a, b); }
 inline Vec madd(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
 inline Vec nmadd(Vec a, Vec b, Vec c) { return _mm512_fnmadd_ps(a, b, c); }
-// NaN stays. GCC warns of the form without a mask.
+// Keeps NaN. GCC warns about the intrinsic without a mask.
 inline Vec relu(Vec v) { return _mm512_maskz_max_ps(0xffff, zero(), v); }
 #else
 constexpr int64_t kLane = 8;
@@ -43,7 +44,7 @@ inline Vec sub(Vec a, Vec b) { return _mm256_sub_ps(a, b); }
 inline Vec mul(Vec a, Vec b) { return _mm256_mul_ps(a, b); }
 inline Vec madd(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
 inline Vec nmadd(Vec a, Vec b, Vec c) { return _mm256_fnmadd_ps(a, b, c); }
-inline Vec relu(Vec v) { return _mm256_max_ps(zero(), v); }  // NaN stays
+inline Vec relu(Vec v) { return _mm256_max_ps(zero(), v); }  // keeps NaN
 #endif
 inline Vec madd(Vec a, float b, Vec c) { return madd(a, set(b), c); }
 

@@ -34,7 +34,8 @@ RnnOperands<C> RnnLoader<C>::load(void* scratch) const {
 }
 
 int rnn_threads(const RnnSizes& s) {
-  constexpr int64_t kWorkPerBarrier = 1 << 19;  // multiply-adds that justify one barrier
+  constexpr int64_t kWorkPerBarrier = 1 << 19;  // number of multiply-adds that make a barrier
+                                                // worthwhile
   const int64_t work = s.batch * s.gates * s.hidden * s.out();
   return static_cast<int>(std::clamp<int64_t>(work / kWorkPerBarrier, 1, cpu_threads()));
 }
@@ -53,7 +54,7 @@ RnnForwardPass<C>::RnnForwardPass(const RnnParams& p, const RnnSizes& s, bool sa
       reserve_(s, sizeof(C)),
       save_(save),
       threads_(rnn_threads(s)) {
-  // The products of a chunk stay in the threads' second-level caches until its steps use them.
+  // The products of a chunk stay in the threads' L2 caches until its steps use them.
   constexpr int64_t kChunkBytes = 1 << 19, kLeastRows = 64;
   const int64_t step_bytes =
       std::max<int64_t>(blocks_.blocks * blocks_.width * s.batch * sizeof(C), 1);

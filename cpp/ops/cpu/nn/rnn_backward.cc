@@ -1,4 +1,4 @@
-// Backward of RNN, layer by layer from the last: the steps (rnn_steps.h), then the gradients of
+// Backward of RNN, from the last layer to the first: the steps (rnn_steps.h), then the gradients of
 // weights and data as products over all steps at once.
 #include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/gemm.h"
@@ -25,11 +25,12 @@ class BackwardPass {
     out_grads_ = plan.add<C>(s.projection ? s.rows() * blocks_.out_pad : 0);
     hidden_grad_ = plan.add<C>(s.batch * blocks_.out_pad);
     cell_grad_ = plan.add<C>(s.batch * blocks_.hidden_pad);
-    for (int64_t l = 1; l < std::min<int64_t>(s.layers, 3); ++l)  // what run takes for layer l
+    for (int64_t l = 1; l < std::min<int64_t>(s.layers, 3); ++l)  // scratch memory of run for layer
+                                                                  // l
       between_[l % 2] = plan.add<C>(s.rows() * s.directions * s.out());
   }
 
-  // grads: gradients of output, state and cell.
+  // `grads` are the gradients of output, state and cell.
   void run(const RnnOperands<C>& in, const RnnResults<const C>& grads, void* reserve, void* scratch,
            const Gradients<C>& out) const {
     const C* output_grad = grads.output;
@@ -58,13 +59,14 @@ class BackwardPass {
                    reserve_.layer_input + reserve_.layer_input_bytes * static_cast<size_t>(l - 1));
   }
 
-  // Copies the first states to the reserve, if the program has changed them since forward. Slots
-  // that are equal are not written, because another backward may be reading them.
+  // Copies the initial states to the reserve if the program has changed them since forward. Does
+  // not write equal slots, because another backward may be reading them.
   void renew_first(const C* state, int64_t columns, int64_t padded, int64_t d,
                    const int64_t* lengths, C* slots) const {
     const int64_t last = d == 1 ? sizes_.steps : 0;
     for (int64_t r = 0; r < sizes_.batch; ++r, state += columns) {
-      // A backward direction carries the first state over the steps past the sample's end.
+      // In the backward direction, the initial state is passed over the steps beyond the sample's
+      // end.
       const int64_t first = d == 1 && lengths ? std::min(lengths[r], last) : last;
       for (int64_t slot = first; slot <= last; ++slot) {
         C* const kept = slots + (slot * sizes_.batch + r) * padded;
@@ -111,8 +113,8 @@ class BackwardPass {
     return layer;
   }
 
-  // Calls fn(columns of gate_grads, first row of the weight, rows) for the input's gates: twice for
-  // gru, because gate_grads has another order (n, r, z).
+  // Calls fn(columns of gate_grads, first row of the weight, rows) for the gates of the input. For
+  // gru there are two calls, because gate_grads has another order (n, r, z).
   void for_input_gates(auto&& fn) const {
     const int64_t h = sizes_.hidden;
     if (sizes_.mode == RnnMode::kGru) {
@@ -136,7 +138,7 @@ class BackwardPass {
                     C* bias_grad) const {
     const RnnSizes& s = sizes_;
     const int64_t stride = layer.gate_stride(), rows = s.gates * s.hidden;
-    // to (count x columns) = gradients^T (count x all steps) * values (all steps x columns)
+    // to (count x columns) = gradients^T (count x all steps) * values (all steps x columns).
     const auto product = [&](const C* grads, int64_t ld, int64_t count, const C* values,
                              int64_t value_ld, int64_t columns, C* to) {
       gemm(DTypeOf<C>::value, true, false, count, columns, s.rows(), grads, ld, values, value_ld,
@@ -157,7 +159,7 @@ class BackwardPass {
               s.hidden, grad + rows * s.out());
   }
 
-  // Sums over all rows, in pieces, so that float sums of long sequences do not lose digits.
+  // Sums over all rows in pieces, so that float sums over long sequences do not lose precision.
   void sum_rows(const C* values, int64_t stride, int64_t columns, C* to) const {
     constexpr int64_t kStrip = 64, kPiece = 128;
     const int64_t rows = sizes_.rows();
@@ -209,7 +211,7 @@ void backward(KernelContext& ctx, const RnnGradParams& p, Inputs in, Outputs out
     for (size_t i = 0; i <= states; ++i) grads_at[i] = plan.add<C>(in[i].size());
     for (size_t i = 0; i < out.size(); ++i) results_at[i] = plan.add<C>(out[i].size());
   }
-  // Without a reserve, forward runs again; its results go to memory that is reused afterwards.
+  // Without a reserve, forward runs again, and its results go to memory that is reused afterwards.
   ScratchPlan again = plan;
   const size_t reserve_at = again.add(reserve_layout.bytes);
   const size_t output_at = again.add<C>(in[0].size()), state_at = again.add<C>(in[1].size());

@@ -1,5 +1,6 @@
-// Backward over all steps, last to first; the products with data and the weights' gradients follow
-// for all steps at once (rnn_backward.cc). Included once per instruction set, like rnn_tile.h.
+// Backward over all steps, from last to first. The products with data and the weights' gradients
+// are computed afterwards for all steps at once (rnn_backward.cc). Included once per instruction
+// set, like rnn_tile.h.
 #pragma once
 #include "cpp/ops/cpu/nn/rnn_loops.h"
 
@@ -16,8 +17,8 @@ struct BackwardLoop {
   T* const packed_hidden = p.packed;         // [out_pad / kWidth][depth][kWidth]
   T* const packed_out = packed_hidden + b.out_pad * depth;
 
-  // Computes the gradient of the state after step `index` without that of the output: what the
-  // later step carried, plus its gates' gradients times the weight.
+  // Computes the gradient of the state after step `index` except for the output's part: the carried
+  // gradient of the later step, plus its gates' gradients times the weight.
   void state_grad(int64_t index, int64_t block, int64_t q, int64_t q_end, T* grads) const {
     for (int64_t n = q; n < q_end; ++n)
       std::copy_n(p.hidden_grad + n * b.out_pad + block * kWidth, kWidth, grads + (n - q) * kWidth);
@@ -56,7 +57,7 @@ struct BackwardLoop {
     });
   }
 
-  // Passes gradients from the projection's output back to the cells.
+  // Passes gradients from the projection's output to the cells.
   void step_inner(const Share& share, int64_t index) const {
     const int64_t step = step_at(p, index);
     share.for_each_group([&](int64_t block, int64_t q, int64_t q_end) {
@@ -69,7 +70,7 @@ struct BackwardLoop {
     });
   }
 
-  // Gradients of the gates of kWidth units from `first` on.
+  // Computes the gradients of the gates of kWidth units, starting at unit `first`.
   void cells(int64_t step, int64_t sample, int64_t first, bool past, const T* grad,
              T* carried) const {
     const int64_t row = step * s.batch + sample;

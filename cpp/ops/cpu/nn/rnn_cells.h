@@ -1,5 +1,5 @@
-// Arithmetic of one step of the recurrent cells for one row and one block of units. Included once
-// per instruction set, like rnn_tile.h.
+// One step of the recurrent cells for one row and one block of units. Included once per instruction
+// set, like rnn_tile.h.
 #pragma once
 #include <cmath>
 
@@ -9,10 +9,10 @@
 namespace mxlite::cpu {
 namespace {
 
-// Functions of gates. For float shorter than those of all arguments in math.h: exponents are never
+// Functions of gates. For float, they are simpler than those in math.h: exponents are never
 // positive, so that one factor scales them, and tanh always uses expm1.
 MX_INLINE pointwise::ExpParts split_decay(float x) {
-  return pointwise::split_exponent(x < -87.0f ? -87.0f : x);  // a NaN stays
+  return pointwise::split_exponent(x < -87.0f ? -87.0f : x);  // keeps NaN
 }
 MX_INLINE float sigmoid_of(float x) {
   const pointwise::ExpParts p = split_decay(-std::fabs(x));
@@ -23,7 +23,8 @@ MX_INLINE float sigmoid_of(float x) {
 MX_INLINE float tanh_of(float x) {
   const pointwise::ExpParts p = split_decay(-2.0f * std::fabs(x));
   const float scale = pointwise::power_of_two(p.n);
-  const float minus = pointwise::expm1_reduced(p.rest) * scale + (scale - 1.0f);  // e^-2|x| - 1
+  // Computes e^-2|x| - 1
+  const float minus = pointwise::expm1_reduced(p.rest) * scale + (scale - 1.0f);
   return std::copysign(minus / (2.0f + minus), x);
 }
 MX_INLINE double sigmoid_of(double x) { return pointwise::sigmoid_of(x); }
@@ -32,11 +33,11 @@ MX_INLINE double tanh_of(double x) { return pointwise::tanh_of(x); }
 template <class T>
 MX_INLINE T clip_state(const RnnClip& clip, T c) {
   const T low = static_cast<T>(clip.low), high = static_cast<T>(clip.high);
-  const T bounded = c < low ? low : c > high ? high : c;  // a NaN stays
+  const T bounded = c < low ? low : c > high ? high : c;  // keeps NaN
   return clip.nan && !(c == c) ? low : bounded;
 }
 
-// gates: i, f, g, o before their activation, after it on return.
+// `gates`: i, f, g, o before their activation, and after it on return.
 template <class T>
 MX_INLINE void lstm_forward(T* __restrict gates, const T* __restrict cell, const RnnClip& clip,
                             T* __restrict next_cell, T* __restrict out) {
@@ -60,8 +61,8 @@ MX_INLINE void lstm_forward(T* __restrict gates, const T* __restrict cell, const
   }
 }
 
-// gates: the input's r, z, n with all biases but that of `hidden`, the recurrent products; on
-// return after their activation.
+// `gates`: r, z, n of the input with all biases except the one of `hidden`, which has the recurrent
+// products. On return, the gates after their activation.
 template <class T>
 MX_INLINE void gru_forward(T* __restrict gates, const T* __restrict hidden,
                            const T* __restrict state, T* __restrict next) {
@@ -87,7 +88,7 @@ MX_INLINE void vanilla_forward(bool relu, int64_t units, T* __restrict gates, T*
   std::copy_n(gates, units, next);
 }
 
-// grads: gradients of i, f, g, o before their activation.
+// `grads`: gradients of i, f, g, o before their activation.
 template <class T>
 MX_INLINE void lstm_backward(const T* __restrict gates, const T* __restrict cell,
                              const T* __restrict next_cell, const RnnClip& clip,
@@ -109,8 +110,8 @@ MX_INLINE void lstm_backward(const T* __restrict gates, const T* __restrict cell
   }
 }
 
-// grads: gradients of the input's n, r, z and of the recurrent n, before their activation. carried:
-// the part of the state's gradient that does not pass through the weights.
+// `grads`: gradients of the input's n, r, z and of the recurrent n, before their activation.
+// `carried`: the part of the state's gradient that does not pass through the weights.
 template <class T>
 MX_INLINE void gru_backward(const T* __restrict gates, const T* __restrict recurrent,
                             const T* __restrict state, const T* __restrict out_grad,

@@ -28,13 +28,14 @@ struct ForwardLoop {
     return p.gates + ((block * gate_steps + gate_step) * s.batch + sample) * b.width;
   }
 
-  // Gates of the steps [begin, end) from the input: bias + data * weight.
+  // Computes gates of the steps [begin, end) from the input: bias + data * weight.
   void project(const Share& share, int64_t begin, int64_t end, int64_t first_gate_step) const {
     share.for_each([&](int64_t block, int64_t q, int64_t q_end) {
       T bias[4 * kLanes], hidden_bias[4 * kLanes];
       gather_gate_block(p, p.bias_input, block, bias);
       gather_gate_block(p, p.bias_hidden, block, hidden_bias);
-      const int64_t added = s.mode == RnnMode::kGru ? 2 * kLanes : b.width;  // n: inside r * ()
+      // For gru, the cell adds the bias of n inside r * (...)
+      const int64_t added = s.mode == RnnMode::kGru ? 2 * kLanes : b.width;
       for (int64_t i = 0; i < added; ++i) bias[i] += hidden_bias[i];
       const auto rows = [&](int64_t step, int64_t sample, int64_t count) {
         T* gates = gates_at(block, step - first_gate_step, sample);
@@ -47,7 +48,8 @@ struct ForwardLoop {
     });
   }
 
-  // Destination of a cell's output for one row: the next state, or the input of its projection.
+  // Returns where a cell's output of one row is written: the next state, or the input of the
+  // projection.
   T* target(int64_t index, int64_t sample) const {
     if (!s.projection) return hidden_at(after(index)) + sample * b.out_pad;
     const int64_t row = (p.save ? step_at(p, index) * s.batch : 0) + sample;
@@ -74,7 +76,7 @@ struct ForwardLoop {
     if (!s.projection) finish_row(step, sample, first, b.units, state, next);
   }
 
-  // The output of a row, and its state beyond the sequence's end.
+  // Writes the output of a row, and the state of a row whose sequence has ended.
   void finish_row(int64_t step, int64_t sample, int64_t first, int64_t width, const T* state,
                   T* next) const {
     T* output = p.output + (step * s.batch + sample) * p.output_stride + first;

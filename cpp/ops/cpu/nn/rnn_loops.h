@@ -1,5 +1,5 @@
-// Shared by the forward and backward loops: how work and time are divided, and how weights are
-// packed. Included once per instruction set, like rnn_tile.h.
+// Code shared by the forward and backward loops: division of work among threads, and packing of
+// weights. Included once per instruction set, like rnn_tile.h.
 #pragma once
 #include <omp.h>
 
@@ -8,9 +8,9 @@
 namespace mxlite::cpu {
 namespace {
 
-constexpr int64_t kRowGroup = 32;  // rows whose gates stay in the first-level cache
+constexpr int64_t kRowGroup = 32;  // number of rows whose gates stay in the L1 cache
 
-// One thread's share of (block of columns, range of samples) pairs, the same in every step.
+// One thread's (block of columns, range of samples) pairs, which are the same in every step.
 struct Share {
   int64_t blocks, batch, chunks, first, last;
   Share(int64_t block_count, int64_t samples, int64_t threads, int64_t me)
@@ -27,7 +27,7 @@ struct Share {
       fn(i / chunks, batch * c / chunks, batch * (c + 1) / chunks);
     }
   }
-  // The same in groups of at most kRowGroup samples.
+  // Like for_each, but in groups of at most kRowGroup samples.
   void for_each_group(auto&& fn) const {
     for_each([&](int64_t block, int64_t begin, int64_t end) {
       for (int64_t q = begin; q < end; q += kRowGroup) fn(block, q, std::min(q + kRowGroup, end));
@@ -40,7 +40,7 @@ MX_INLINE bool is_past_end(const RnnLayer<T>& p, int64_t step, int64_t sample) {
   return p.lengths && step >= p.lengths[sample];
 }
 
-// Return the slots of the states before and after a step if all states are kept.
+// If all states are kept, return the slots of the states before and after a step.
 template <class T>
 int64_t slot_before(const RnnLayer<T>& p, int64_t step) {
   return p.reverse ? step + 1 : step;
@@ -54,7 +54,7 @@ int64_t step_at(const RnnLayer<T>& p, int64_t index) {
   return p.reverse ? p.sizes.steps - 1 - index : index;
 }
 
-// Packs the rows of a (gates * hidden, depth) weight that a gate block needs, as its columns.
+// Packs the rows of a (gates * hidden, depth) weight that a gate block needs as columns.
 template <class T>
 void pack_gate_block(const RnnLayer<T>& p, const T* weight, int64_t depth, int64_t block, T* to) {
   const T* rows[4 * Lanes<T>::kCount];
@@ -81,7 +81,7 @@ inline int64_t valid_columns(int64_t columns, int64_t first, int64_t width) {
   return std::clamp<int64_t>(columns - first, 0, width);
 }
 
-// Copies (rows, columns) to rows of length `padded`, filled up with zeros.
+// Copies (rows, columns) to rows of length `padded` and appends zeros.
 template <class T>
 void pad_rows(const T* from, int64_t rows, int64_t columns, int64_t padded, T* to) {
   for (int64_t r = 0; r < rows; ++r) {

@@ -1,5 +1,5 @@
-// One call of RNN in its compute type C (float, or double for float64): the layers one after the
-// other. Backward uses it too, where forward kept nothing.
+// One call of RNN in its compute type C (double for float64, else float): runs the layers one after
+// another. Backward uses this class too, if forward has kept no values.
 #pragma once
 #include <cstddef>
 
@@ -10,7 +10,7 @@
 
 namespace mxlite::cpu {
 
-// Inputs in the compute type; halves are converted into scratch.
+// Inputs in the compute type; 16-bit floats are converted to scratch memory.
 template <class C>
 struct RnnOperands {
   const C *data = nullptr, *parameters = nullptr, *state = nullptr, *cell = nullptr;
@@ -59,9 +59,9 @@ struct RnnKept {
 template <class C>
 class RnnForwardPass {
  public:
-  // Adds its scratch memory to plan. save: writes a reserve.
+  // Adds the required scratch memory to `plan`. `save`: forward writes a reserve.
   RnnForwardPass(const RnnParams& p, const RnnSizes& s, bool save, ScratchPlan& plan);
-  // random: for dropout between the layers; null: none.
+  // `random` is for dropout between the layers, or null.
   void run(const RnnOperands<C>& in, const RnnResults<C>& out, void* reserve, void* scratch,
            const RandomState* random) const;
 

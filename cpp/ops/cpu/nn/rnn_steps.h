@@ -22,7 +22,7 @@ struct RnnLayer {
   int64_t inputs = 0;  // length of a data row
   bool reverse = false;
   int threads = 1;
-  const int64_t* lengths = nullptr;  // [batch]; null: all steps
+  const int64_t* lengths = nullptr;  // [batch]; null if all sequences have all steps
   const T* weight_hidden = nullptr;  // (gates * hidden, out)
   const T* weight_out = nullptr;     // (projection, hidden) or null
 };
@@ -35,13 +35,14 @@ struct RnnForward : RnnLayer<T> {
   const T* bias_hidden = nullptr;
   const T* first_hidden = nullptr;  // [batch][out]
   const T* first_cell = nullptr;    // [batch][hidden], lstm
-  int64_t chunk = 1;  // steps whose input products are computed together, to be read from the cache
-  // With save: the arrays of RnnReserve. Otherwise scratch: gates of one chunk, two slots, one row
-  // of inner per sample.
+  int64_t chunk = 1;  // number of steps whose input products are computed together, so that they
+                      // are still in the cache when used
+  // With `save`, the arrays of RnnReserve. Otherwise scratch: gates of one chunk, two slots, one
+  // row of `inner` per sample.
   bool save = false;
   T *gates = nullptr, *hidden_slots = nullptr, *cell_slots = nullptr;
   T *recurrent = nullptr, *inner = nullptr;
-  T* packed = nullptr;  // rnn_forward_packed elements
+  T* packed = nullptr;  // rnn_forward_packed(...) elements
   T* output = nullptr;  // row r at output + r * output_stride
   int64_t output_stride = 0;
   T *last_hidden = nullptr, *last_cell = nullptr;  // [batch][out], [batch][hidden]
@@ -54,18 +55,19 @@ struct RnnBackward : RnnLayer<T> {
   int64_t output_stride = 0;
   const T *last_hidden_grad = nullptr, *last_cell_grad = nullptr;
   T *first_hidden_grad = nullptr, *first_cell_grad = nullptr;
-  // Gradients before the activations, [rows][gate_stride()]. gru: n of the input side, r, z, n of
-  // the hidden side, so that both sides are contiguous but for the order of the input's gates.
+  // Gradients before the activations, [rows][gate_stride()]. For gru: n of the input side, r, z, n
+  // of the hidden side, so that the gates of each side are contiguous, although the input's are in
+  // another order.
   T* gate_grads = nullptr;
   T* out_grads = nullptr;    // [rows][out_pad], projection: gradient of its output
   T* hidden_grad = nullptr;  // [batch][out_pad], carried from step to step
   T* cell_grad = nullptr;    // [batch][hidden_pad]
-  T* packed = nullptr;       // rnn_backward_packed elements
+  T* packed = nullptr;       // rnn_backward_packed(...) elements
 
   int64_t gate_stride() const {
     return (this->sizes.mode == RnnMode::kGru ? 4 : this->sizes.gates) * this->sizes.hidden;
   }
-  int64_t hidden_side() const {  // offset of the gates that weight_hidden produced
+  int64_t hidden_side() const {  // returns the offset of the gates that weight_hidden produced
     return this->sizes.mode == RnnMode::kGru ? this->sizes.hidden : 0;
   }
 };
@@ -77,7 +79,7 @@ inline int64_t rnn_backward_packed(const RnnSizes& s, const RnnBlocks& b) {
   return b.out_pad * s.gates * s.hidden + (s.projection ? b.hidden_pad * s.projection : 0);
 }
 
-// Both exist for float and double and use the widest vectors of this processor.
+// The functions exist for float and double and use the widest vectors of this processor.
 template <class T>
 void rnn_forward(const RnnForward<T>& layer);
 template <class T>

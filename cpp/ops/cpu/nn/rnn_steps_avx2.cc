@@ -12,7 +12,7 @@
 #include "cpp/ops/pointwise/math.h"
 #define MX_RNN_WIDE 0
 #include "cpp/ops/cpu/nn/rnn_tile.h"
-// The loops need the tile.
+// The headers of loops must follow rnn_tile.h.
 #include "cpp/ops/cpu/nn/rnn_backward_loop.h"
 #include "cpp/ops/cpu/nn/rnn_forward_loop.h"
 

@@ -1,4 +1,4 @@
-// The step kernels for AVX-512. Nothing here may run unless the processor has it.
+// The step kernels for AVX-512. Call only if the processor has AVX-512.
 #include <omp.h>
 
 #include <algorithm>
@@ -10,11 +10,12 @@
 #include "cpp/ops/cpu/nn/rnn_steps.h"
 #include "cpp/ops/pointwise/math.h"
 
-// After the headers that others include too: their inline functions must not get this target.
+// Must follow the headers that other files also include, because their inline functions must not be
+// compiled for this target.
 #pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw")
 #define MX_RNN_WIDE 1
 #include "cpp/ops/cpu/nn/rnn_tile.h"
-// The loops need the tile.
+// The headers of loops must follow rnn_tile.h.
 #include "cpp/ops/cpu/nn/rnn_backward_loop.h"
 #include "cpp/ops/cpu/nn/rnn_forward_loop.h"
 

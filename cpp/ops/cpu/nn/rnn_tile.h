@@ -1,6 +1,6 @@
-// Products of the step kernels: a few rows times a packed block of columns, sums in registers.
-// Included once per instruction set, which decides the tile: everything has internal linkage, so
-// that code for one never replaces code for the other.
+// Products of the step kernels: a few rows times a packed block of columns, with sums in registers.
+// Included once per instruction set, which determines the tile size. Everything has internal
+// linkage, so that the linker does not replace code for one instruction set by code for the other.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -23,7 +23,7 @@ struct Lanes {
   static constexpr int64_t kCount = 64 / sizeof(T);
   using Vec [[gnu::vector_size(64)]] = T;
 };
-// A vector type of the register's size: the compiler would keep wider ones in memory.
+// A vector type of the register's size, because the compiler would keep wider ones in memory.
 template <class T>
 struct Register {
   static constexpr int64_t kBytes = MX_RNN_WIDE ? 64 : 32, kCount = kBytes / sizeof(T);
@@ -64,7 +64,7 @@ MX_INLINE void tile_rows(int64_t count, const T* a, int64_t lda, const T* b, int
   }
 }
 
-// Takes as many rows as fit, in groups of nearly equal size.
+// Divides the rows into groups of nearly equal size that fit into registers.
 template <class T, int kVecs, int kMost>
 __attribute__((noinline)) void panel(int64_t rows, const T* a, int64_t lda, const T* b, int64_t ldb,
                                      int64_t depth, T* c, int64_t ldc) {
@@ -94,7 +94,7 @@ void product(int64_t vecs, int64_t rows, int64_t depth, const T* a, int64_t lda,
 #endif
 }
 
-// Transposes kLanes vectors: blocks of size kStep trade places in pairs, for every power of two.
+// Transposes kLanes vectors: swaps pairs of blocks of size kStep, for every power of two.
 template <class T, int64_t kStep>
 MX_INLINE void transpose(typename Lanes<T>::Vec* rows) {
   using Vec = typename Lanes<T>::Vec;
@@ -117,7 +117,7 @@ MX_INLINE void transpose(typename Lanes<T>::Vec* rows) {
   }
 }
 
-// Rows of weights become columns: to[k * width + column] = from[column's row][k]. rows[i] is null
+// Packs rows of weights as columns: to[k * width + column] = from[column's row][k]. rows[i] is null
 // for columns beyond the last unit.
 template <class T>
 void pack_rows(const T* const* rows, int64_t width, int64_t depth, T* to) {
@@ -141,7 +141,8 @@ void pack_rows(const T* const* rows, int64_t width, int64_t depth, T* to) {
   }
 }
 
-// Packs the columns [first, first + width) of from (depth x columns); zeros beyond the last.
+// Packs the columns [first, first + width) of `from` (depth x columns), with zeros beyond the last
+// column.
 template <class T>
 void pack_columns(const T* from, int64_t columns, int64_t first, int64_t width, int64_t depth,
                   T* to) {

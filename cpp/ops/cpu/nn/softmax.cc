@@ -47,7 +47,7 @@ void for_blocks(const ChannelBlocks& b, auto&& fn) {
 template <class T, class To>
 using ForwardType = std::conditional_t<std::is_same_v<To, double>, double, ComputeType<T>>;
 
-// Processes neighbouring rows side by side: loops over r are vectorized.
+// Processes neighboring rows together; loops over r vectorize.
 template <Form kForm, class T, class To>
 void forward_block(double factor_of_x, const T* x, To* y, int64_t n, int64_t stride, int64_t rows,
                    const int64_t* lengths) {
@@ -83,11 +83,11 @@ void forward_block(double factor_of_x, const T* x, To* y, int64_t n, int64_t str
     }
 }
 
-// Processes one row of neighbouring elements: loops over k are vectorized.
+// Processes one row of adjacent elements; loops over k vectorize.
 template <Form kForm, class T, class To>
 void forward_row(double factor_of_x, const T* x, To* y, int64_t n, int64_t length) {
   using Acc = ForwardType<T, To>;
-  constexpr int64_t kPart = 256;  // summed in Acc, the parts in double
+  constexpr int64_t kPart = 256;  // parts are summed in Acc, and their sums in double
   const Acc factor = static_cast<Acc>(factor_of_x);
   Acc top = -std::numeric_limits<Acc>::infinity();
 #pragma omp simd reduction(max : top)
@@ -114,7 +114,7 @@ void forward_row(double factor_of_x, const T* x, To* y, int64_t n, int64_t lengt
   std::fill(y + length, y + n, To(0));
 }
 
-// Halves are converted block by block, because loops over float16 do not become vectors.
+// 16-bit floats are converted block by block, because loops over float16 do not vectorize.
 template <class T, class To>
 constexpr bool kConverts = sizeof(T) == 2 && !std::is_same_v<To, double>;
 
@@ -133,7 +133,7 @@ class FloatBlocks {
   const std::unique_ptr<float[]> memory_;
 };
 
-// Copies n runs of neighbouring rows.
+// Copies n runs of neighboring rows.
 template <class From, class To>
 void convert_block(const From* from, int64_t from_stride, To* to, int64_t to_stride, int64_t n,
                    int64_t rows) {
@@ -173,7 +173,7 @@ void run_forward(const SoftmaxParams& p, const ChannelBlocks& b, Inputs in, Outp
   });
 }
 
-// softmax: y * (g - sum(g y)); log_softmax: g - exp(y) * sum(g); both times factor.
+// softmax: factor * y * (g - sum(g y)); log_softmax: factor * (g - exp(y) * sum(g)).
 template <Form kForm, class Acc>
 MX_HD Acc backward_term(Acc g, Acc y) {
   return kForm == Form::kLogSoftmax ? g : g * y;

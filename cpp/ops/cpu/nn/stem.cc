@@ -14,10 +14,12 @@ namespace {
 
 constexpr int64_t kLane = 16;
 constexpr int kMostVectors = 4;
-// Output pixels computed at once for 16 * i filters: the sums fill most of the 32 registers.
+// Number of output pixels computed at once for 16 * i filters; their sums fill most of the 32
+// registers.
 constexpr int kPixels[kMostVectors + 1] = {0, 14, 12, 8, 6};
 
-// A padded copy of the input rows that one output row reads, with room for whole pixel groups.
+// Returns the row width of a padded copy of the input rows that one output row reads, with room for
+// whole groups of pixels.
 int64_t row_width(const StemProblem& p) {
   const int64_t pixels = p.out_width + kPixels[1];
   return std::max(p.width + p.pad[1],
@@ -29,7 +31,8 @@ int64_t row_width(const StemProblem& p) {
 #pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw")
 #define MX_UNROLL _Pragma("GCC unroll 16")
 
-// Computes the pixels [x, x + count) of one output row for 16 * kVectors filters from k on.
+// Computes the pixels [x, x + count) of one output row for 16 * kVectors filters, starting at
+// filter k.
 template <int kVectors>
 void pixels(const StemProblem& p, const StemArgs& args, const float* rows, int64_t x, int64_t count,
             int64_t k, float* output) {
@@ -58,7 +61,7 @@ void pixels(const StemProblem& p, const StemArgs& args, const float* rows, int64
     if (i >= count) break;
     MX_UNROLL for (int v = 0; v < kVectors; ++v) {
       __m512 y = sum[i][v];
-      if (args.relu) y = _mm512_maskz_max_ps(0xffff, _mm512_setzero_ps(), y);  // NaN stays
+      if (args.relu) y = _mm512_maskz_max_ps(0xffff, _mm512_setzero_ps(), y);  // keeps NaN
       _mm512_storeu_ps(output + (x + i) * p.filters + k + v * kLane, y);
     }
   }

@@ -1,5 +1,5 @@
-// The first convolution of a network, whose input has few channels. Reads plain images and writes
-// channels-last output, so that no reorder is needed. For float32 with AVX-512.
+// The first convolution of a network (its stem), whose input has few channels. Reads plain images
+// and writes channels-last output, so that no reorder is needed. For float32 with AVX-512.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,13 +11,13 @@ struct StemProblem {
   int64_t filters = 0;  // a multiple of 16
   int64_t kernel[2] = {1, 1}, stride[2] = {1, 1}, dilate[2] = {1, 1}, pad[2] = {0, 0};
   int64_t out_height = 0, out_width = 0;
-  int threads = 1;  // at most; the scratch memory depends on it
+  int threads = 1;  // maximum, on which the scratch memory depends
 };
 
 struct StemArgs {
   const float* data;    // (batch, channels, height, width)
   const float* weight;  // [channels][kernel][kernel][filters]
-  const float* bias;    // null: none
+  const float* bias;    // null if there is no bias
   float* output;        // (batch, out_height, out_width, filters)
   bool relu;
 };

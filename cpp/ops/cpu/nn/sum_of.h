@@ -1,10 +1,11 @@
-// Sums of floats: short pieces in the compute type, their sums in double.
+// Sums of floats: short pieces are summed in the compute type, and their sums in double.
 #pragma once
 #include <cstdint>
 
 namespace mxlite::cpu {
 
-// The sum of value(i) for i below n. Four sums side by side hide the latency of an addition.
+// Returns the sum of value(i) for 0 <= i < n. Four independent sums hide the latency of an
+// addition.
 template <class Acc, class F>
 inline double sum_of(int64_t n, F value) {
   constexpr int64_t kPart = 128, kPiece = 4 * kPart;

@@ -1,6 +1,6 @@
 // im2col and its transpose for one image, with up to three spatial dimensions. Rows of the matrix
-// are (channel, kernel position) and columns output positions; channels last: rows are output
-// positions and columns (kernel position, channel).
+// are (channel, kernel position) and columns are output positions. For channels-last data, rows are
+// output positions and columns are (kernel position, channel).
 #pragma once
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/nn/spatial.h"
@@ -10,13 +10,14 @@ namespace mxlite::cpu {
 struct UnfoldGeometry {
   SpatialWindow window;
   int64_t channels = 0;        // channels of this group
-  int64_t size[3], output[3];  // size of data; number of windows
-  int64_t pixel_stride = 1;    // elements between neighbours in data: 1 or all channels
+  int64_t size[3], output[3];  // size of the data, and number of windows
+  int64_t pixel_stride = 1;    // elements between neighboring pixels in data: 1 or the number of
+                               // all channels
   int64_t channel_stride = 1;
   bool channels_last = false;
 
   int64_t outputs() const { return output[0] * output[1] * output[2]; }
-  int64_t rows() const { return channels * window.kernel_size(); }  // channels first
+  int64_t rows() const { return channels * window.kernel_size(); }  // for channels-first data
   int64_t pixel(int64_t d, int64_t h, int64_t w) const {
     return ((d * size[1] + h) * size[2] + w) * pixel_stride;
   }
@@ -76,13 +77,15 @@ void unfold(const UnfoldGeometry& g, const T* data, To* col) {
   }
 }
 
-// data = sum over the windows' elements that came from it, plus bias[channel] unless bias is null.
-// Gathers, so that every element is rounded once and written by one thread.
+// Sets each data element to the sum of its occurrences in the windows, plus bias[channel] unless
+// bias is null. Iterates over data, so that every element is rounded once and written by one
+// thread.
 template <class From, class T>
 void fold(const UnfoldGeometry& g, const From* col, T* data, const T* bias = nullptr) {
   const int64_t pixels = g.size[0] * g.size[1] * g.size[2];
   const int64_t kernel_size = g.window.kernel_size();
-  const int64_t row_step = g.channels_last ? 1 : kernel_size * g.outputs();  // channel to channel
+  // Step from channel to channel
+  const int64_t row_step = g.channels_last ? 1 : kernel_size * g.outputs();
   parallel_for(pixels, g.rows(), [&](int64_t pixel) {
     const int64_t at[3] = {pixel / (g.size[2] * g.size[1]), pixel / g.size[2] % g.size[1],
                            pixel % g.size[2]};

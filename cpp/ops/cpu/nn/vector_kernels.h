@@ -1,5 +1,5 @@
-// Loops over contiguous float32 and halves in the widest vectors of the processor: AVX-512, else
-// AVX2. They run in the calling thread; their callers share the work among threads.
+// Loops over contiguous float32 and 16-bit floats with the processor's widest vectors (AVX-512 or
+// AVX2). They run in the calling thread; callers divide the work among threads.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -12,12 +12,12 @@ namespace mxlite::cpu {
 template <class T>
 struct LayerNormRows {
   const T *data, *gamma, *beta;
-  T *output, *mean, *std;  // output may be data
+  T *output, *mean, *std;  // output and data may be the same memory
   int64_t length;
   double eps;
 };
 
-// Its backward pass.
+// Operands of the backward pass of LayerNorm.
 template <class T>
 struct LayerNormGradRows {
   const T *grad, *data, *gamma;
@@ -26,12 +26,12 @@ struct LayerNormGradRows {
   double eps;
 };
 
-// T is float, bfloat16 or float16. Arrays of a call are identical or do not overlap.
+// T is float, bfloat16 or float16. Two arrays of a call must be identical or not overlap.
 template <class T>
 struct VectorKernels {
   using Map = void (*)(const T* x, T* y, int64_t n);
   using MapGrad = void (*)(const T* grad, const T* x, T* y, int64_t n);
-  // Writes what Map returns to y and what MapGrad returns to x_grad.
+  // Writes the result of Map to y and the result of MapGrad to x_grad.
   using MapBoth = void (*)(const T* grad, const T* x, T* x_grad, T* y, int64_t n);
   Map gelu, gelu_tanh;
   MapGrad gelu_backward, gelu_tanh_backward;
@@ -44,7 +44,8 @@ struct VectorKernels {
   // Normalizes the rows [first, last).
   void (*normalize)(const LayerNormRows<T>& rows, int64_t first, int64_t last);
   // Writes the gradients of the rows [first, last), and adds their parts of the gradients of gamma
-  // and beta to `length` sums each. Call it for a few rows at a time: long sums lose digits.
+  // and beta to `length` sums each. Call it for a few rows at a time, because long sums lose
+  // precision.
   void (*normalize_backward)(const LayerNormGradRows<T>& rows, int64_t first, int64_t last,
                              float* gamma_grad, float* beta_grad);
 };
@@ -59,7 +60,7 @@ const VectorKernels<T>& vector_kernels();
 // first + i are at least `threshold`, else to 0.
 void draw_mask(uint64_t seed, uint64_t first, int64_t counters, uint32_t threshold, uint8_t* mask);
 
-// One per instruction set.
+// One namespace per instruction set.
 namespace avx2 {
 template <class T>
 const VectorKernels<T>& vector_kernels();

@@ -1,4 +1,5 @@
-// Loops in vectors of AVX2, which every supported processor has, and the choice between the two.
+// Loops with AVX2 vectors, which every supported processor has, and selection of the instruction
+// set.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -8,10 +9,9 @@
 #include "cpp/ops/cpu/processor.h"
 #include "cpp/ops/nn/gelu_forms.h"
 #define MX_WIDE 0
-// The loops need the random words.
-// clang-format off
-#include "cpp/ops/random/philox_rounds.h"
+// The headers of loops must follow the one of random words. clang-format off
 #include "cpp/ops/cpu/nn/vector_kernels_loops.h"
+#include "cpp/ops/random/philox_rounds.h"
 // clang-format on
 
 namespace mxlite::cpu {

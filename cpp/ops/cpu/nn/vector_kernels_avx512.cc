@@ -1,4 +1,4 @@
-// Loops in vectors of AVX-512. Nothing here may run unless the processor has it.
+// Loops with AVX-512 vectors. Call only if the processor has AVX-512.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -7,13 +7,13 @@
 #include "cpp/ops/cpu/nn/vector_kernels.h"
 #include "cpp/ops/nn/gelu_forms.h"
 
-// After the headers that others include too: their inline functions must not get this target.
+// Must follow the headers that other files also include, because their inline functions must not be
+// compiled for this target.
 #pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw")
 #define MX_WIDE 1
-// The loops need the random words.
-// clang-format off
-#include "cpp/ops/random/philox_rounds_avx512.h"
+// The headers of loops must follow the one of random words. clang-format off
 #include "cpp/ops/cpu/nn/vector_kernels_loops.h"
+#include "cpp/ops/random/philox_rounds_avx512.h"
 // clang-format on
 
 namespace mxlite::cpu::avx512 {

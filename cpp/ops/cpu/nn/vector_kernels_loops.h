@@ -13,7 +13,7 @@ namespace {
 template <class T>
 concept HalfType = std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>;
 
-// Loops over halves become vectors only where the conversions are loops of their own.
+// Loops over 16-bit floats vectorize only if conversions are separate loops.
 constexpr int64_t kMapBlock = 512;
 
 template <HalfType Half>
@@ -102,7 +102,8 @@ void mask_values(const Half* x, const uint8_t* mask, float scale, Half* y, int64
 inline void widen(const float* from, float* to, int64_t n) { std::copy_n(from, n, to); }
 inline void narrow(const float* from, float* to, int64_t n) { std::copy_n(from, n, to); }
 
-// A block of products is stored before it is added: one loop would not round them.
+// A block of products is stored before the addition, because a single loop would not round the
+// products.
 template <class T>
 void mask_and_add_values(const T* x, const uint8_t* mask, float scale, const T* added, T* y,
                          int64_t n) {
@@ -144,7 +145,7 @@ void draw_words(uint64_t seed, uint64_t first, int64_t counters, uint32_t thresh
       words[2][j] = words[3][j] = 0;
     }
     random::philox_rounds(seed, words);
-    for (int64_t j = 0; j < kCounters; ++j) {  // the bytes of a little-endian word
+    for (int64_t j = 0; j < kCounters; ++j) {  // extracts the bytes of a little-endian word
       const auto keeps = [&](int k) { return uint32_t{words[k][j] >> 8 >= threshold}; };
       packed[j] = keeps(0) | keeps(1) << 8 | keeps(2) << 16 | keeps(3) << 24;
     }

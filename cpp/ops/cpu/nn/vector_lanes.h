@@ -32,7 +32,7 @@ MX_LANES_INLINE Floats load(const bfloat16* from) {
 }
 
 #if MX_WIDE
-constexpr __mmask16 kAllLanes = 0xffff;  // GCC warns of the forms without a mask
+constexpr __mmask16 kAllLanes = 0xffff;  // GCC warns about intrinsics without a mask
 MX_LANES_INLINE Floats load(const float16* from) {
   __m256i half;
   std::memcpy(&half, from, sizeof half);
@@ -56,7 +56,7 @@ MX_LANES_INLINE void store(float16* to, Floats v) {
 #endif
 
 MX_LANES_INLINE void store(float* to, Floats v) { std::memcpy(to, &v, sizeof v); }
-// Rounds as bfloat16's constructor does.
+// Rounds like bfloat16's constructor.
 MX_LANES_INLINE void store(bfloat16* to, Floats v) {
   const Words bits = reinterpret_cast<Words>(v);
   const Words rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;

@@ -1,4 +1,5 @@
-// Eager convolutions: plain arrays in and out, reordered to the library's layouts inside.
+// Eager convolutions: inputs and outputs are plain arrays, which are reordered to and from the
+// library's layouts.
 #include "cpp/ops/cpu/onednn/convolution.h"
 
 #include "cpp/ops/cpu/onednn/float_copies.h"

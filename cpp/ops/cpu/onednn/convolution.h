@@ -9,7 +9,7 @@ namespace mxlite::onednn {
 // Descriptors of the user's memory with dimensions in oneDNN's order: data (N, C, ...), weight
 // ([groups,] O, I, ...).
 struct ConvDescs {
-  Desc data, weight, bias, output;  // bias: zero descriptor without one
+  Desc data, weight, bias, output;  // the bias is a zero descriptor if there is none
   Dims stride, dilate, pad, pad_end;
   Desc any_data() const { return any_desc(data); }
   Desc any_weight() const { return any_desc(weight); }

@@ -9,7 +9,7 @@ Dims entries(const Shape& values, int count, int64_t missing) {
   return values.ndim() > 0 ? dims(values) : Dims(static_cast<size_t>(count), missing);
 }
 
-// oneDNN counts the elements that dilation skips.
+// oneDNN's dilation is the number of skipped elements.
 Dims dilation(const Shape& values, int count) {
   Dims d = entries(values, count, 1);
   for (auto& v : d) --v;
@@ -60,7 +60,8 @@ ConvDescs describe(const DeconvolutionParams& p, const Shape& data, const Shape&
   ConvDescs d;
   d.data = spatial_desc(data, dtype, last);
   d.output = spatial_desc(output, dtype, last);
-  // Our weight is (C, num_filter / groups, ...), oneDNN's is ([groups,] num_filter, C, ...).
+  // The operator's weight is (C, num_filter / groups, ...); oneDNN's is ([groups,] num_filter, C,
+  // ...).
   Desc weight = spatial_desc(deconvolution_weight_shape(p, data), dtype, last);
   if (p.num_group > 1) weight = grouped(weight, p.num_group);
   Dims size = weight.get_dims(), step = weight.get_strides();

@@ -1,5 +1,6 @@
-// Shared by the eager kernels. Each has a function `prepare(params, inputs, outputs)` that returns
-// the cached call, or null for cases that oneDNN lacks; `supports` then selects the native kernel.
+// Code shared by the eager kernels. Each has a function `prepare(params, inputs, outputs)` that
+// returns the cached call, or null for cases that oneDNN does not support; `supports` then selects
+// the native kernel.
 #pragma once
 #include <memory>
 #include <span>
@@ -12,7 +13,8 @@
 namespace mxlite::onednn {
 
 using SpecSpan = std::span<const TensorSpec>;
-using PrimitiveCallRef = std::shared_ptr<const PrimitiveCall>;  // null: not for oneDNN
+using PrimitiveCallRef = std::shared_ptr<const PrimitiveCall>;  // null if oneDNN does not support
+                                                                // the case
 
 constexpr const char* kNoImplementation = "oneDNN has no fast implementation for this case";
 
@@ -22,7 +24,7 @@ inline SmallVector<TensorSpec, 4> specs_of(std::span<const TensorRef> refs) {
   return specs;
 }
 
-// Returns why oneDNN cannot run the call; null if it may.
+// Returns why oneDNN cannot run the call, or null if it can.
 const char* check_common(SpecSpan inputs, SpecSpan outputs);
 
 template <class P, PrimitiveCallRef (*Prepare)(const P&, SpecSpan, SpecSpan)>
@@ -31,13 +33,14 @@ const char* supports(const P& p, SpecSpan in, SpecSpan out) {
   return Prepare(p, in, out) ? nullptr : kNoImplementation;
 }
 
-// Like cached(), for calls: make returns a PrimitiveCall, which is empty if oneDNN lacks the case.
+// Like cached(), for calls. `make` returns a PrimitiveCall, which is empty if oneDNN does not
+// support the case.
 PrimitiveCallRef cached_call(const char* op, const Key& key, auto&& make) {
   auto found = cached(key, [&]() -> PrimitiveCall { return guarded(op, make); });
   return found->primitive() ? found : nullptr;
 }
 
-// Registers one kernel; at Stage::kLibraryKernels, so that it is tried before the native one.
+// Registers a kernel at Stage::kLibraryKernels, so that it is tried before the native one.
 template <class P, PrimitiveCallRef (*Prepare)(const P&, SpecSpan, SpecSpan), auto Run>
 void add_kernel(OpRegistry& ops, const char* op) {
   Kernel k;

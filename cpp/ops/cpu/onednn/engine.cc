@@ -30,12 +30,12 @@ bool probe(dnnl::memory::data_type type) {
 
 const dnnl::engine& engine() {
   static const auto* const cpu = [] {
-    // Executables own their primitives, so oneDNN's cache only serves to share them between equal
-    // layers. A small cache suffices for that; the default, 1024, would keep 50 MiB of unused ones.
+    // Executables own their primitives, so oneDNN's cache only serves to share primitives between
+    // equal layers. A small cache suffices; the default, 1024, would keep 50 MiB of unused ones.
     constexpr int kSharedPrimitives = 128;
     dnnl::set_primitive_cache_capacity(kSharedPrimitives);
     return new dnnl::engine(dnnl::engine::kind::cpu, 0);
-  }();  // leaked: worker threads may outlive static destructors
+  }();  // leaked, because worker threads may outlive static destructors
   return *cpu;
 }
 
@@ -148,7 +148,8 @@ Desc Primitive::desc(int which) const { return pd_.query_md(dnnl::query::exec_ar
 
 void Primitive::run(std::span<const Arg> args, void* scratch) const {
   const FlushSubnormals flush;
-  // The C interface: the C++ one builds a map and a shared pointer per argument on every call.
+  // Uses the C interface, because the C++ one builds a map and a shared pointer per argument on
+  // every call.
   SmallVector<dnnl_exec_arg_t, 8> bound;
   struct Release {
     SmallVector<dnnl_exec_arg_t, 8>& bound;

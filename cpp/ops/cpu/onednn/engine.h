@@ -1,6 +1,6 @@
 // The interface to oneDNN: engine, streams, descriptors, and primitives that any thread may run.
-// Scratchpads are passed by the caller (scratchpad_mode::user), because oneDNN only allows the
-// creator's thread to run a primitive that owns its scratchpad.
+// Callers pass scratchpads (scratchpad_mode::user), because a primitive that owns its scratchpad
+// may only run on the thread that created it.
 #pragma once
 #include <initializer_list>
 #include <oneapi/dnnl/dnnl.hpp>
@@ -15,7 +15,8 @@ using Desc = dnnl::memory::desc;
 using Dims = dnnl::memory::dims;
 
 const dnnl::engine& engine();
-// Stream of the calling thread; also gives the thread's OpenMP regions cpu_threads() threads.
+// Returns the stream of the calling thread. Also gives the thread's OpenMP regions cpu_threads()
+// threads.
 dnnl::stream& stream();
 void apply_thread_count();
 
@@ -29,25 +30,25 @@ decltype(auto) guarded(const char* what, auto&& fn) {
   }
 }
 
-// Returns oneDNN's name of a dtype; undef if there is none.
+// Returns oneDNN's name of a dtype, or undef if oneDNN does not have the type.
 dnnl::memory::data_type find_data_type(DType dtype);
-// Throws a dtype error if there is none.
+// Returns oneDNN's name of a dtype. Throws a dtype error if oneDNN does not have the type.
 dnnl::memory::data_type data_type(DType dtype);
-// Returns whether this processor computes dtype with oneDNN's fast kernels: float32 always, the
-// halves where their instructions (or an emulation in AVX-512) exist, nothing else. Logs once if
-// bfloat16 is missing.
+// Returns whether oneDNN has fast kernels for dtype on this processor: always for float32, for
+// 16-bit floats if the processor has instructions (or an AVX-512 emulation exists), never for other
+// types. Logs once if bfloat16 is missing.
 bool computes_in(DType dtype);
 
 Dims dims(const Shape& shape);
 Desc plain_desc(const Shape& shape, DType dtype);
 inline Desc plain_desc(const TensorSpec& spec) { return plain_desc(spec.shape, spec.dtype); }
-// Channels-last memory in oneDNN's order (N, C, spatial): shape is in the user's order.
+// Returns channels-last memory in oneDNN's order (N, C, spatial). `shape` is in the user's order.
 Desc channels_last_desc(const Shape& shape, DType dtype);
 // Returns a descriptor whose layout oneDNN chooses.
 Desc any_desc(const Desc& like);
 Desc strided_desc(const Dims& dims, dnnl::memory::data_type type, const Dims& strides);
 
-// Attributes of all our primitives.
+// Returns the attributes that all primitives have.
 dnnl::primitive_attr user_scratchpad();
 
 struct Arg {
@@ -55,13 +56,13 @@ struct Arg {
   const void* data;
 };
 
-// A primitive and its descriptor: immutable, shared between threads.
+// A primitive and its descriptor. Immutable, and shared between threads.
 class Primitive {
  public:
   Primitive() = default;
   explicit Primitive(const dnnl::primitive_desc_base& pd);
   explicit operator bool() const { return static_cast<bool>(primitive_); }
-  Desc desc(int which) const;  // zero descriptor: no such argument
+  Desc desc(int which) const;  // returns a zero descriptor if the primitive has no such argument
   size_t scratch_bytes() const { return scratch_bytes_; }
   const char* name() const { return pd_.impl_info_str(); }  // name of the implementation
   // Returns when the primitive has run. `scratch` has scratch_bytes() bytes, 64-byte aligned.
@@ -91,7 +92,7 @@ class PrimitiveCall {
   PrimitiveCall(const dnnl::primitive_desc_base& pd, std::span<const Operand> operands);
   size_t scratch_bytes() const { return scratch_bytes_; }
   const Primitive& primitive() const { return primitive_; }
-  // Arguments that were not listed as operands are passed unchanged.
+  // Passes arguments that were not listed as operands unchanged.
   void run(std::span<const Arg> args, void* scratch) const;
   void run(KernelContext& ctx, std::initializer_list<Arg> args) const {
     run(std::span<const Arg>(args.begin(), args.size()), ctx.scratch(scratch_bytes_));
@@ -102,12 +103,13 @@ class PrimitiveCall {
     int which;
     bool output;
     Primitive reorder;
-    size_t offset;  // offset of the primitive's side in scratch
+    size_t offset;  // offset of the reordered operand in scratch memory
   };
   Primitive primitive_;
   std::vector<Moved> moved_;
   size_t scratch_bytes_ = 0;
-  size_t shared_offset_ = 0;  // scratchpad of whatever runs
+  size_t shared_offset_ = 0;  // offset of the scratchpad that the primitive and the reorders use in
+                              // turn
 };
 
 }  // namespace mxlite::onednn

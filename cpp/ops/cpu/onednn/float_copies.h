@@ -1,5 +1,5 @@
-// Kernels for halves on processors that lack their instructions: the call is computed in float32
-// on copies of the arrays, and its results are rounded once.
+// Kernels for 16-bit floats on processors without instructions for them: computed in float32 on
+// copies of the arrays; results are rounded once.
 #pragma once
 #include "cpp/core/allocator.h"
 #include "cpp/ops/cpu/onednn/eager.h"
@@ -9,10 +9,10 @@ namespace mxlite::onednn {
 using SpecList = SmallVector<TensorSpec, 4>;
 SpecList as_float32(SpecSpan specs);
 
-// Returns why a call is not computed on copies; null if it may be.
+// Returns why a call cannot be computed on copies, or null if it can.
 const char* check_float_copies(SpecSpan in, SpecSpan out);
 
-// Copies of a call's arrays in float32.
+// Float32 copies of a call's arrays.
 class FloatCopies {
  public:
   FloatCopies(Inputs in, Outputs out);
@@ -21,7 +21,7 @@ class FloatCopies {
 
   Inputs inputs() const { return {refs_.data(), inputs_}; }
   Outputs outputs() const { return {refs_.data() + inputs_, refs_.size() - inputs_}; }
-  // Rounds the outputs into the call's arrays.
+  // Rounds the outputs and stores them in the call's arrays.
   void store(Outputs out) const;
 
  private:
@@ -43,7 +43,7 @@ void run_on_copies(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
   copies.store(out);
 }
 
-// Like add_kernel, and for halves that oneDNN does not compute in.
+// Like add_kernel, but also registers a kernel for 16-bit floats that oneDNN cannot compute in.
 template <class P, PrimitiveCallRef (*Prepare)(const P&, SpecSpan, SpecSpan), auto Run>
 void add_kernel_for_halves(OpRegistry& ops, const char* op) {
   add_kernel<P, Prepare, Run>(ops, op);

@@ -14,7 +14,7 @@ dnnl::primitive_desc_base product_desc(const RowsColumns& size, int64_t outputs,
   apply_thread_count();
   const Desc data({size.rows, size.columns}, data_type(dtype), dnnl::memory::format_tag::ab);
   const Desc output({size.rows, outputs}, data_type(dtype), dnnl::memory::format_tag::ab);
-  // inner_product has the faster bfloat16 matrix-vector product, matmul the faster others.
+  // inner_product has the faster bfloat16 matrix-vector product; for other cases matmul is faster.
   const bool any = weight.get_format_kind() == dnnl::memory::format_kind::any;
   if (size.rows == 1 || (any && !as_matmul)) {
     using PD = dnnl::inner_product_forward::primitive_desc;
@@ -36,8 +36,10 @@ namespace {
 
 PrimitiveCallRef prepare(const FullyConnectedParams& p, SpecSpan in, SpecSpan) {
   const RowsColumns size = fully_connected_rows(p, in[0].shape);
-  if (cpu::is_small_gemm(size.rows, p.num_hidden, size.columns)) return nullptr;  // native, inline
-  if (size.rows == 1 && in[0].dtype == DType::kFloat32) return nullptr;           // matrix_vector
+  // Small products run inline in the native kernel
+  if (cpu::is_small_gemm(size.rows, p.num_hidden, size.columns)) return nullptr;
+  // Matrix_vector computes these
+  if (size.rows == 1 && in[0].dtype == DType::kFloat32) return nullptr;
   Key key("FullyConnected");
   key.add(size.rows).add(size.columns).add(in[1]).add(static_cast<int64_t>(in.size()));
   return cached_call("FullyConnected", key, [&] {

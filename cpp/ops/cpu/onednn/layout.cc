@@ -12,8 +12,8 @@ namespace {
 
 using dnnl::memory;
 
-// Strides, sizes and blocks of a memory. The stride of a one-element dimension is 0, because it
-// addresses nothing; a single block that covers its whole dimension is written as a stride.
+// Strides, sizes and blocks of a memory. The stride of a dimension of size 1 is set to 0, because
+// it has no effect. A single block that covers its whole dimension is described by a stride.
 struct Addressing {
   Dims size, stride, block;
   std::vector<memory::dim> block_dims;
@@ -88,7 +88,7 @@ Layout winograd_layout(const Shape& weight) {
 
 Desc channels_to_second(const Desc& user) {
   const int ndim = user.get_ndims();
-  std::vector<int> to(static_cast<size_t>(ndim));  // dimension i goes to place to[i]
+  std::vector<int> to(static_cast<size_t>(ndim));  // dimension i becomes dimension to[i]
   for (int i = 1; i < ndim - 1; ++i) to[i] = i + 1;
   to[ndim - 1] = 1;
   return user.permute_axes(to);
@@ -151,7 +151,7 @@ Plan plan_format_reorder(const TensorSpec& from_spec, const Layout& from, const 
   return guarded("reorder", [&] {
     apply_thread_count();
     Desc source = desc_of(from, from_spec), target = desc_of(to, to_spec);
-    // A packed weight has groups as a dimension of its own.
+    // A packed weight has the groups as a separate dimension.
     if (source.get_ndims() != target.get_ndims())
       (from.is_plain() ? source : target) =
           (from.is_plain() ? source : target)
@@ -160,7 +160,7 @@ Plan plan_format_reorder(const TensorSpec& from_spec, const Layout& from, const 
     plan.inputs = {from};
     plan.outputs = {to};
     if (!to.is_plain() && format_of(to).winograd) {
-      // Only weights are transformed, and they are plain.
+      // Only weights have the Winograd form, and their source is plain.
       const auto pack = std::make_shared<const Primitive>(make_reorder(source, target));
       const int64_t channels = to_spec.shape[1], filters = to_spec.shape[0];
       const int kernel = static_cast<int>(to_spec.shape[2]);
@@ -176,7 +176,8 @@ Plan plan_format_reorder(const TensorSpec& from_spec, const Layout& from, const 
       return plan;
     }
     if (const auto pairs = pair_panels(target); pairs && from.is_plain() && cpu::has_avx512()) {
-      // oneDNN's reorder of transposed matrices takes longer than their product.
+      // oneDNN's reorder of transposed matrices takes longer than their product, so pack_pairs is
+      // used.
       plan.run = [pairs = *pairs](KernelContext&, std::span<void* const> in,
                                   std::span<void* const> out, void*) {
         cpu::pack_pairs(static_cast<const uint16_t*>(in[0]), pairs.transposed, pairs.panels,

@@ -9,51 +9,53 @@ namespace mxlite::onednn {
 
 // The object that Layout::desc points to.
 struct MemoryFormat {
-  // Dimensions in the user's order; a packed weight may have its first one split into groups.
+  // Dimensions in the user's order. A packed weight may have its first dimension split into groups.
   Desc desc;
   // If true, the memory holds the output of winograd_transform, and desc describes its input.
   bool winograd = false;
 };
-const MemoryFormat& format_of(const Layout& layout);  // not plain
+const MemoryFormat& format_of(const Layout& layout);  // requires a layout that is not plain
 
 // Returns the descriptor of a tensor with this layout.
 Desc desc_of(const Layout& layout, const TensorSpec& spec);
-// Returns plain if the memory is equal to plain memory (channels-last of 1 x 1 pixels).
+// Returns a plain layout if the memory equals plain memory (channels-last of 1 x 1 pixels).
 Layout make_layout(const Desc& desc);
-// Weights (filters, channels, k, k), transformed.
+// Returns the layout of transformed weights (filters, channels, k, k).
 Layout winograd_layout(const Shape& weight);
 Desc winograd_weight_desc(const Shape& weight);   // input of winograd_transform
-Desc winograd_rotated_desc(const Shape& weight);  // for the gradient of data
+Desc winograd_rotated_desc(const Shape& weight);  // for the gradient with respect to data
 bool same_memory(const Desc& a, const Desc& b);
 
-// Operators with a channels-last parameter: their data's dimensions (N, spatial, C) in oneDNN's
-// order (N, C, spatial), and back.
+// For operators with a channels-last parameter: convert the data's dimensions (N, spatial, C) to
+// oneDNN's order (N, C, spatial), and back.
 Desc channels_to_second(const Desc& user);
 Desc channels_to_last(const Desc& own);
 
 // Dense channels-last memory for a shape (N, C, spatial).
 Desc channels_last_of(const Shape& shape, DType dtype);
 bool is_channels_last(const Desc& desc);
-// Channels of a block in oneDNN's blocked formats and for our own kernels: 16 with AVX-512, else 8.
+// Returns the channels per block in oneDNN's blocked formats and in our own kernels: 16 with
+// AVX-512, else 8.
 int64_t channel_block();
-// Memory in blocks of channels for a shape (N, C, H, W); it has no padding for these shapes.
+// Returns whether memory of shape (N, C, H, W) in blocks of channels has no padding.
 inline bool fills_blocks(const Shape& shape) {
   return shape.ndim() == 4 && shape[1] % channel_block() == 0;
 }
 Desc blocked_of(const Shape& shape, DType dtype = DType::kFloat32);
-// Chooses the layout of our own kernels: the producer's blocks, else channels-last.
+// The layout of our own kernels: the producer's blocks, else channels-last.
 struct PixelLayout {
   bool blocked = false;
   Layout layout;
 };
 PixelLayout pixel_layout(const Layout& given, const Shape& shape);
 
-// Hooks for set_layout_backend.
+// Implementations of the hooks for set_layout_backend.
 bool same_format(const Layout& a, const Layout& b);
 Plan plan_format_reorder(const TensorSpec& from_spec, const Layout& from, const TensorSpec& to_spec,
                          const Layout& to);
 
-// Plan.run for one primitive: argument i of the inputs and outputs is which[i]; 0 leaves it out.
+// Plan.run for one primitive. Operand i (inputs, then outputs) becomes oneDNN's argument which[i];
+// 0 omits it.
 struct Binding {
   std::vector<int> inputs, outputs;
 };

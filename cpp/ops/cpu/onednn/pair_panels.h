@@ -1,4 +1,4 @@
-// oneDNN's blocked weights of bfloat16 products as panels of pack_pairs.h.
+// Describes oneDNN's blocked weights of bfloat16 products as panels of pack_pairs.h.
 #pragma once
 #include <optional>
 
@@ -9,7 +9,7 @@ namespace mxlite::onednn {
 
 struct PairLayout {
   cpu::PairPanels panels;
-  bool transposed;  // dimensions of the descriptor: (columns, rows)
+  bool transposed;  // whether the dimensions of the descriptor are (columns, rows)
 };
 // Returns nullopt unless the two-dimensional matrix lies in blocks of pairs of rows.
 std::optional<PairLayout> pair_panels(const Desc& desc);

@@ -1,7 +1,7 @@
 // BatchNorm in the layout of its producer: inference, training and gradients. Our operator returns
 // the inverse standard deviation where oneDNN returns the variance, and updates the running
-// statistics itself. Batch statistics of plain arrays are left to the native kernel, which adds in
-// doubles and is not slower: oneDNN's means of a million numbers are good to 3 digits only.
+// statistics itself. Batch statistics of plain arrays use the native kernel, which sums in double
+// and is not slower; oneDNN's means of a million numbers have only 3 correct digits.
 #include <algorithm>
 #include <cmath>
 
@@ -42,7 +42,7 @@ std::optional<Plan> plan_forward(const PlanRequest& r) {
     if (batch_stats && r.layouts[0].is_plain()) return std::nullopt;
     const Desc data = desc_of(r.layouts[0], r.inputs[0]);
     apply_thread_count();
-    // Training always fuses nothing, so forward_training needs no workspace.
+    // Training is never fused, so forward_training needs no workspace.
     const dnnl::batch_normalization_forward::primitive_desc pd(
         engine(),
         batch_stats ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference, data,

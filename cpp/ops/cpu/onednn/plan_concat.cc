@@ -1,5 +1,5 @@
-// Concat, and slice_axis, of which its gradient consists, in the layout of their producers. Copies
-// each tensor's part of a row of memory in one piece.
+// Concat and slice_axis (which computes Concat's gradient) in the layout of their producers. Copies
+// each tensor's part of a row of memory at once.
 #include <cstring>
 
 #include "cpp/core/threads.h"
@@ -21,8 +21,8 @@ bool lies_in(bool blocked, const Layout& layout, const TensorSpec& s) {
          same_memory(format_of(layout).desc, desc_in(blocked, s));
 }
 
-// Returns the bytes from one index of the axis' outer dimensions to the next, in memory's order of
-// dimensions: N, spatial, C, or N, C / 16, spatial, 16.
+// Returns the bytes from one index of the dimensions outside the axis to the next, in memory's
+// order of dimensions: N, spatial, C, or N, C / 16, spatial, 16.
 size_t row_bytes(bool blocked, const TensorSpec& s, int axis) {
   const Shape& shape = s.shape;
   int64_t n = 1;
@@ -39,8 +39,8 @@ void for_rows(int64_t rows, size_t bytes, auto&& copy) {
   for (int64_t i = 0; i < rows; ++i) copy(static_cast<size_t>(i));
 }
 
-// Returns whether to concatenate in blocks of channels: all inputs fill whole blocks, and more
-// bytes lie in blocks than channels-last. Inputs in another layout are reordered.
+// Returns whether to concatenate in blocks of channels: all inputs must fill whole blocks, and more
+// input bytes must be in blocks than channels-last. Inputs in another layout are reordered.
 bool prefers_blocks(const PlanRequest& r) {
   size_t blocked = 0, last = 0;
   for (size_t i = 0; i < r.inputs.size(); ++i) {

@@ -1,6 +1,6 @@
-// Convolutions and their gradients inside executables: every tensor has the layout that oneDNN
-// prefers, weights are packed once, residual additions and activations are applied before results
-// are stored.
+// Convolutions and their gradients inside executables. Every tensor has the layout that oneDNN
+// prefers, weights are packed once, and residual additions and activations are applied before
+// results are stored.
 #include "cpp/ops/cpu/onednn/convolution.h"
 #include "cpp/ops/cpu/onednn/layout.h"
 #include "cpp/ops/cpu/onednn/plans.h"
@@ -10,7 +10,7 @@
 namespace mxlite::onednn {
 namespace {
 
-// Makes a Layout of oneDNN's descriptor of data (N, C, spatial), with the dimensions in the user's
+// Makes a Layout from oneDNN's descriptor of data (N, C, spatial), with dimensions in the user's
 // order: (N, spatial, C) if channels_last.
 Layout data_layout(const Desc& own, bool channels_last) {
   return make_layout(channels_last ? channels_to_last(own) : own);
@@ -19,12 +19,12 @@ Layout data_layout(const Desc& own, bool channels_last) {
 // Returns the layout of a packed weight; dimensions after the groups are in the user's order.
 Layout weight_layout(const Desc& own, bool channels_last, bool grouped, bool transposed) {
   const int ndim = own.get_ndims(), first = grouped ? 1 : 0;
-  std::vector<int> to(static_cast<size_t>(ndim));  // dimension i goes to place to[i]
+  std::vector<int> to(static_cast<size_t>(ndim));  // dimension i becomes dimension to[i]
   for (int i = 0; i < ndim; ++i) to[i] = i;
   int out = first, in = first + 1;
-  if (transposed) std::swap(out, in);  // our first dimension is oneDNN's input channel
+  if (transposed) std::swap(out, in);  // the operator's first dimension is oneDNN's input channel
   if (channels_last) {
-    // Our weight is (a, spatial, b); b moves from second to last.
+    // The operator's weight is (a, spatial, b); b moves from the second to the last dimension.
     for (int i = first + 2; i < ndim; ++i) to[i] = i - 1;
     to[first] = out == first ? first : ndim - 1;
     to[first + 1] = out == first ? ndim - 1 : first;
@@ -67,12 +67,13 @@ std::optional<Plan> plan_forward(const PlanRequest& r, bool transposed, MakeDesc
   return plan;
 }
 
-// Returns whether to pack a weight in every call instead of keeping a copy. With a large batch,
-// memory is scarce, and packing (twice with a folded BatchNorm) takes 1 to 3 % of the work on 4,096
-// pixels.
+// Returns whether to pack a weight in every call instead of keeping a packed copy. With a large
+// batch, memory is scarce, and packing (twice with a folded BatchNorm) takes 1 to 3 % of the work
+// on 4,096 pixels.
 bool is_cheap_to_pack(const PlanRequest& r) {
   constexpr int64_t kLeastBatch = 8, kLeastPixels = 4096;
-  constexpr int64_t kVeryLargeBatch = 32, kLeastPixelsOfIt = 1536;  // up to 6 %
+  constexpr int64_t kVeryLargeBatch = 32, kLeastPixelsOfIt = 1536;  // with these, packing takes up
+                                                                    // to 6 %
   constexpr size_t kLeastBytes = 256 << 10;
   const Shape &output = r.outputs[0].shape, &weight = r.inputs[1].shape;
   const int64_t batch = output[0], filters = weight[0], pixels = output.size() / filters;

@@ -1,5 +1,5 @@
-// FullyConnected inside executables. float32 weights are not packed: a packed copy of VGG's or
-// AlexNet's weights would double the memory and gain little speed. bfloat16 weights are packed,
+// FullyConnected inside executables. float32 weights are not packed, because a packed copy of VGG's
+// or AlexNet's weights would double the memory and gain little speed. bfloat16 weights are packed,
 // because the instructions need pairs of rows: once if the weights are constant, else in each run,
 // since oneDNN would pack them again for every 256 rows of data.
 #include "cpp/ops/cpu/matrix_vector.h"
@@ -14,7 +14,7 @@
 namespace mxlite::onednn {
 namespace {
 
-// A single image in float32: the product is our own.
+// Plans the float32 product for a single image with our own kernel.
 std::optional<Plan> plan_matrix_vector(const PlanRequest& r) {
   const auto& p = *static_cast<const FullyConnectedParams*>(r.params);
   const RowsColumns size = fully_connected_rows(p, r.inputs[0].shape);

@@ -1,4 +1,4 @@
-// BatchNorm by our own kernels, alone or with the addition and relu after it, in the layout of its
+// BatchNorm with our own kernels, alone or with a following addition and relu, in the layout of its
 // producer.
 #include "cpp/core/threads.h"
 #include "cpp/ops/cpu/nn/norm/norm.h"
@@ -10,7 +10,7 @@
 namespace mxlite::onednn {
 namespace {
 
-// Returns the data's layout; nullopt if the kernels cannot read it.
+// Returns the data's layout, or nullopt if the kernels cannot read it.
 std::optional<cpu::NormMemory> memory_of(const PlanRequest& r, const BatchNormParams& p,
                                          size_t data, size_t gamma) {
   const TensorSpec& spec = r.inputs[data];
@@ -38,7 +38,7 @@ std::optional<Plan> plan_forward(const PlanRequest& r) {
   const auto& p = *static_cast<const BatchNormParams*>(r.params);
   const auto memory = memory_of(r, p, 0, 1);
   if (!memory) return std::nullopt;
-  // The rule that fuses into BatchNorm accepts relu and nothing else in inference.
+  // In inference, the fusion rule for BatchNorm accepts only relu.
   const cpu::NormEnd end = r.post_ops.empty() ? kEnd : cpu::NormEnd::kRelu;
   Plan plan;
   for (size_t i = 0; i < r.inputs.size(); ++i)

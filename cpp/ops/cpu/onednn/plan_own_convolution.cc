@@ -1,5 +1,5 @@
-// Convolutions of our own, for float32 with whole registers of filters: Winograd for 3 x 3
-// and 5 x 5, a direct kernel for first layers.
+// Convolutions with our own kernels, for float32 if filters fill whole registers: Winograd for 3 x
+// 3 and 5 x 5, and a direct kernel for first layers.
 #include "cpp/core/threads.h"
 #include "cpp/ops/cpu/nn/stem.h"
 #include "cpp/ops/cpu/nn/winograd/winograd.h"
@@ -13,12 +13,14 @@
 namespace mxlite::onednn {
 namespace {
 
-// Measured (benchmarks/ops/conv_bench): below these tile counts reading the transformed weights,
-// which are four times the plain ones of 3 x 3, costs more than the multiplications that are saved.
-constexpr int64_t kLeastTiles = 12;  // transformed once; otherwise cpu::winograd_least_tiles()
+// Measured with benchmarks/ops/conv_bench: below these tile counts, reading the transformed weights
+// (four times as large as plain 3 x 3 weights) takes longer than the multiplications that are
+// saved.
+constexpr int64_t kLeastTiles = 12;  // if weights are transformed once; otherwise
+                                     // cpu::winograd_least_tiles() applies
 // With at least kEnoughTiles tiles, transforming the weights in every call costs a few percent and
-// saves the memory of a transformed copy. With batches of kLargeBatch and more, where memory is
-// scarce, kEnoughTilesOfBatch tiles are enough.
+// saves the memory of a transformed copy. With batches of at least kLargeBatch, where memory is
+// scarce, kEnoughTilesOfBatch tiles suffice.
 constexpr int64_t kEnoughTiles = 512, kEnoughTilesOfBatch = 128, kLargeBatch = 8;
 
 std::optional<Plan> plan_winograd(const PlanRequest& r, const SimplePostOps& post) {
@@ -75,11 +77,11 @@ std::optional<Plan> plan_winograd(const PlanRequest& r, const SimplePostOps& pos
   return plan;
 }
 
-// Only with AVX-512. On AVX2 (Zen 3, GFLOP/s of one core) oneDNN's kernel gave 98 on 7 x 7 of
-// stride 2 and 82 on 3 x 3 where ours gave 88 and 67.
+// Only with AVX-512. With AVX2 (Zen 3, GFLOP/s of one core), oneDNN's kernel reached 98 for 7 x 7
+// with stride 2 and 82 for 3 x 3; ours reached 88 and 67.
 std::optional<Plan> plan_stem(const PlanRequest& r, const SimplePostOps& post) {
   constexpr int64_t kMostChannels = 4;
-  constexpr int64_t kMostTerms = 4096;  // terms of a sum, which are added one after the other
+  constexpr int64_t kMostTerms = 4096;  // number of terms of a sum, which are added sequentially
   const auto& p = *static_cast<const ConvolutionParams*>(r.params);
   const Shape &data = r.inputs[0].shape, &output = r.outputs[0].shape;
   if (!cpu::has_avx512() || post.add || data[1] > kMostChannels || !r.layouts[0].is_plain())

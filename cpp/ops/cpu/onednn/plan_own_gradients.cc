@@ -1,4 +1,4 @@
-// Gradients of convolutions of our own: Winograd for 3 x 3 and 5 x 5 in float32.
+// Gradients of convolutions with our own kernels: Winograd for 3 x 3 and 5 x 5 in float32.
 #include "cpp/core/threads.h"
 #include "cpp/ops/cpu/nn/winograd/winograd.h"
 #include "cpp/ops/cpu/onednn/layout.h"
@@ -8,7 +8,7 @@
 namespace mxlite::onednn {
 namespace {
 
-// Returns the problem of the forward convolution; nullopt if Winograd does not compute it.
+// Returns the problem of the forward convolution, or nullopt if Winograd does not support it.
 std::optional<cpu::WinogradProblem> problem_of(const ConvolutionParams& p, const Shape& data) {
   if (data.ndim() != 4 || p.channels_last() || p.num_group != 1 || data[1] % 16 != 0 ||
       p.num_filter % 16 != 0)
@@ -31,7 +31,7 @@ std::optional<cpu::WinogradProblem> problem_of(const ConvolutionParams& p, const
 
 }  // namespace
 
-// A convolution of the output's gradient with the weights turned by 180 degrees.
+// Computed as a convolution of the output's gradient with the weights rotated by 180 degrees.
 std::optional<Plan> plan_own_backward_data(const PlanRequest& r) {
   if (!is_plannable(r) || r.inputs[0].dtype != DType::kFloat32) return std::nullopt;
   const auto& p = *static_cast<const ConvolutionDataGradParams*>(r.params);

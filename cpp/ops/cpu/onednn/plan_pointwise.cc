@@ -1,5 +1,5 @@
-// Element-wise operators in the layout of their producers: activations and binary operators through
-// oneDNN, every other pointwise operator by its plain kernel over the memory as one long row.
+// Element-wise operators in the layout of their producers: activations and binary operators use
+// oneDNN, all other pointwise operators use their plain kernel on the memory as one long row.
 #include <string_view>
 
 #include "cpp/ops/cpu/onednn/layout.h"
@@ -10,25 +10,28 @@
 namespace mxlite::onednn {
 namespace {
 
-// Returns the layout of the first non-plain input that has the output's shape, else a plain one.
+// Returns the layout of the first non-plain input that has the output's shape, or a plain layout.
 Layout common_layout(const PlanRequest& r) {
   for (size_t i = 0; i < r.inputs.size(); ++i)
     if (!r.layouts[i].is_plain() && r.inputs[i].shape == r.outputs[0].shape) return r.layouts[i];
   return {nullptr, r.outputs[0].bytes()};
 }
 
-// Returns the same order of elements for another type; nullopt for blocked memory of another type.
+// Returns a layout with the same order of elements for another type, or nullopt for blocked memory
+// of another type.
 std::optional<Layout> with_type(const Layout& layout, const TensorSpec& spec) {
   if (layout.is_plain()) return Layout{nullptr, spec.bytes()};
   const Desc& d = format_of(layout).desc;
   const dnnl::memory::data_type type = find_data_type(spec.dtype);
-  if (type == dnnl::memory::data_type::undef) return std::nullopt;  // oneDNN could not reorder it
+  if (type == dnnl::memory::data_type::undef)
+    return std::nullopt;  // oneDNN could not reorder the
+                          // type
   if (d.get_data_type() == type) return layout;
   if (d.get_inner_nblks()) return std::nullopt;
   return make_layout(Desc(d.get_dims(), type, d.get_strides()));
 }
 
-// Says whether padding, which must stay zero, may be an input.
+// Returns whether the operator maps zero to zero, so that padding stays zero.
 bool keeps_zero(const PlanRequest& r) {
   const auto& rule = r.op.keeps_zeros;
   return rule && r.inputs.size() == 1 && rule(r.params, r.inputs[0].dtype);
@@ -36,7 +39,7 @@ bool keeps_zero(const PlanRequest& r) {
 
 std::optional<Plan> plan_any(const PlanRequest& r) {
   const Layout layout = common_layout(r);
-  if (layout.is_plain()) return std::nullopt;  // the plain kernel is as good
+  if (layout.is_plain()) return std::nullopt;  // the plain kernel is as fast
   const Desc& d = format_of(layout).desc;
   const auto padded = d.get_padded_dims();
   if (padded != d.get_dims() && !keeps_zero(r)) return std::nullopt;
@@ -105,14 +108,15 @@ std::optional<dnnl::algorithm> binary_algorithm(std::string_view op) {
   return std::nullopt;
 }
 
-// Plans a op b, where b has the shape of a, or length 1 along axes that are broadcast.
+// Plans a op b, where b has the shape of a, or length 1 along broadcast axes.
 std::optional<Plan> plan_binary(const PlanRequest& r) {
   const Shape &a = r.inputs[0].shape, &b = r.inputs[1].shape, &shape = r.outputs[0].shape;
   bool fits = is_plannable(r) && a == shape && b.ndim() == shape.ndim() && shape.ndim() <= 5 &&
               r.inputs[1].dtype == r.inputs[0].dtype && r.outputs[0].dtype == r.inputs[0].dtype;
   for (int i = 0; fits && i < b.ndim(); ++i) fits = b[i] == shape[i] || b[i] == 1;
   const Layout common = common_layout(r);
-  // oneDNN broadcasts plain memory with its reference kernel; ours is a hundred times faster.
+  // oneDNN broadcasts plain memory with its reference kernel; the native one is a hundred times
+  // faster.
   if (!fits || (common.is_plain() && b != shape)) return plan_any(r);
   return guarded(r.op.name.c_str(), [&]() -> std::optional<Plan> {
     apply_thread_count();
@@ -123,8 +127,8 @@ std::optional<Plan> plan_binary(const PlanRequest& r) {
         r.op.name == "add_n" ? dnnl::algorithm::binary_add : *binary_algorithm(r.op.name);
     const dnnl::binary::primitive_desc pd(engine(), algorithm, da, db, da, fused_attr(r.post_ops),
                                           /*allow_empty=*/true);
-    // The reference kernel, which oneDNN takes for padded memory and division, is slow, and it
-    // clears its output before it reads a second source in the same memory.
+    // oneDNN uses its reference kernel for padded memory and division. It is slow, and it clears
+    // its output before it reads a second source in the same memory.
     if (!pd.get(true) || std::string_view(pd.impl_info_str()).starts_with("ref"))
       return plan_any(r);
     plan.outputs = {make_layout(pd.dst_desc())};

@@ -17,7 +17,7 @@ Desc first_samples(const Desc& d, int64_t count) {
   return d.submemory_desc(dims, Dims(dims.size(), 0));
 }
 
-// Pools a few samples at a time and checks them for NaN after that.
+// Pools a few samples at a time and then checks them for NaN.
 void keep_nans_in(Plan& plan, const PlanRequest& r, PoolDescs d,
                   const dnnl::pooling_forward::primitive_desc& whole) {
   const auto& p = *static_cast<const PoolingParams*>(r.params);
@@ -69,7 +69,8 @@ std::optional<Plan> plan_pooling_forward(const PlanRequest& r) {
   });
 }
 
-// The input data is not given: its layout follows from the gradient, which has another shape.
+// The input data is not an operand. Its layout is derived from the gradient, which has another
+// shape.
 Desc data_like_grad(const PlanRequest& r, const Desc& grad) {
   const TensorSpec& spec = r.inputs[0];
   const Shape& data = static_cast<const PoolingGradParams*>(r.params)->data_shape;

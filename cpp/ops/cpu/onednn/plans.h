@@ -1,15 +1,15 @@
-// Declares what the files of planned kernels share.
+// Declarations that the files of planned kernels share.
 #pragma once
 #include "cpp/ops/planned_kernel.h"
 
 namespace mxlite::onednn {
 
-// Our own convolutions, where they beat oneDNN's: Winograd and first layers.
+// Convolutions with our own kernels where they are faster than oneDNN's: Winograd and first layers.
 std::optional<Plan> plan_own_convolution(const PlanRequest& r);
 std::optional<Plan> plan_own_backward_data(const PlanRequest& r);
 std::optional<Plan> plan_own_backward_weight(const PlanRequest& r);
 
-// Our own BatchNorm in training, for channels-last data or blocks of channel_block().
+// BatchNorm in training with our own kernels, for channels-last data or blocks of channel_block().
 std::optional<Plan> plan_own_norm(const PlanRequest& r);
 std::optional<Plan> plan_own_norm_backward(const PlanRequest& r);
 

@@ -1,4 +1,4 @@
-// Pooling as oneDNN sees it, shared by the eager and planned kernels.
+// Descriptions of poolings for oneDNN, shared by the eager and planned kernels.
 #pragma once
 #include <optional>
 
@@ -13,7 +13,8 @@ struct PoolDescs {
   Dims kernel, stride, dilate, pad, pad_end;
 };
 
-// Returns nullopt for poolings that oneDNN lacks (sums, norms, averages over cut windows).
+// Returns nullopt for poolings that oneDNN does not support (sums, norms, averages over cut
+// windows).
 std::optional<PoolDescs> describe(const PoolingParams& p, const Shape& data, const Shape& output,
                                   DType dtype);
 
@@ -22,12 +23,12 @@ dnnl::pooling_forward::primitive_desc forward_desc(const PoolDescs& d, const Des
                                                    const Desc& output,
                                                    const dnnl::primitive_attr& attr);
 
-// Returns how many samples to pool at once: max pooling checks its input for NaN, which should
-// still be in the cache then.
+// Returns how many samples to pool at once. Max pooling then checks its input for NaN, which should
+// still be in the cache.
 int64_t samples_at_once(const PoolingParams& p, const TensorSpec& data);
 
-// After max pooling of `data` (memory like `from`) into `out` (like `to`): a window with a NaN
-// gives NaN.
+// Call after max pooling of `data` (memory like `from`) into `out` (like `to`). Sets the results of
+// windows with a NaN to NaN.
 void keep_nans(const PoolDescs& d, const Desc& from, const Desc& to, const void* data, void* out);
 
 }  // namespace mxlite::onednn

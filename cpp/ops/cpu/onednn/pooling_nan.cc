@@ -1,5 +1,5 @@
-// oneDNN's max pooling ignores NaN. NaN is rare, so we search the input after pooling, and only if
-// it has a NaN, visit the windows again.
+// oneDNN's max pooling ignores NaN. Because NaN is rare, the input is searched after pooling, and
+// the windows are visited again only if it has a NaN.
 #include <atomic>
 #include <cmath>
 
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kChunk = 4096;
 
-// magnitude: mask of the bits without the sign. Those of a NaN are above those of infinity.
+// `magnitude` masks the bits without the sign. Those of a NaN exceed those of infinity.
 template <class Bits>
 bool has_nan(const void* memory, size_t bytes, Bits magnitude, Bits infinity) {
   const auto* data = static_cast<const Bits*>(memory);
@@ -30,7 +30,7 @@ bool has_nan(const void* memory, size_t bytes, Bits magnitude, Bits infinity) {
   return found;
 }
 
-// Computes addresses in memory whose channels may lie in blocks.
+// Computes addresses in memory that may consist of blocks of channels.
 class Places {
  public:
   explicit Places(const Desc& d) : dims_(d.get_dims()), strides_(d.get_strides()) {

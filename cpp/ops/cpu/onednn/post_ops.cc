@@ -20,9 +20,10 @@ float number(const OpSchema& op, const void* params, std::string_view name) {
   return static_cast<float>(attr_to_double(attribute(op, params, name)));
 }
 
-// Note [NaN and relu]: oneDNN's relu turns NaN into 0. hardswish is x * clip(a * x, 0, 1). With the
-// largest possible a it is x for x > 0, 0 or -0 for x < 0, and NaN for NaN (and for -inf, which we
-// accept: such a network has diverged). Adding 0 turns -0 into 0.
+// Note [NaN and relu]: oneDNN's relu turns NaN into 0, so hardswish is used, which is x * clip(a *
+// x, 0, 1). With the largest possible a, the result is x for x > 0, 0 or -0 for x < 0, and NaN for
+// NaN (and for -inf, which is accepted, because such a network has diverged). Adding 0 turns -0
+// into 0.
 void append_relu_with_nan(dnnl::post_ops& ops) {
   ops.append_eltwise(dnnl::algorithm::eltwise_hardswish, std::numeric_limits<float>::max(), 0);
   ops.append_eltwise(dnnl::algorithm::eltwise_linear, 1, 0);
@@ -47,7 +48,8 @@ std::optional<Eltwise> eltwise_of(const OpSchema& op, const void* params) {
     if (type == "gelu") return Eltwise{alg::eltwise_gelu_erf};
     return std::nullopt;
   }
-  // Not used: oneDNN's clip and hard_sigmoid lose NaN, and its soft_relu is negative around -20.
+  // oneDNN's clip and hard_sigmoid are not used, because they lose NaN, nor is its soft_relu,
+  // because it is negative around -20.
   return by_type(op.name);  // relu, sigmoid, tanh
 }
 

@@ -1,4 +1,4 @@
-// Fused operators as oneDNN's post-ops.
+// Converts fused operators to oneDNN's post-ops.
 #pragma once
 #include <optional>
 #include <string_view>
@@ -13,21 +13,21 @@ struct Eltwise {
   dnnl::algorithm algorithm;
   float alpha = 0, beta = 0, scale = 1;
 };
-// Returns oneDNN's activation; nullopt if none has the same meaning.
+// Returns oneDNN's activation, or nullopt if none has the same meaning.
 std::optional<Eltwise> eltwise_of(const OpSchema& op, const void* params);
 
 // Returns a parameter by name, for operators whose parameter struct this folder does not include.
 AttrValue attribute(const OpSchema& op, const void* params, std::string_view name);
 
-// Attributes with the post-ops of a request. kAdd becomes a sum into the output's memory. relu is
-// written as a product (see Note [NaN and relu]) unless the primitive only takes oneDNN's own.
+// Returns attributes with the post-ops of a request. kAdd becomes a sum into the output's memory.
+// relu becomes a product (see Note [NaN and relu]) unless the primitive only supports oneDNN's own.
 dnnl::primitive_attr fused_attr(std::span<const PostOp> post_ops, bool keep_nan = true);
-// The rule for kernels with sum and eltwise: one addition, before any activation.
+// Fusion rule for kernels with sum and eltwise: one addition before any activation.
 bool can_fuse_add_and_activation(const PlanRequest& so_far, const PostOp& candidate,
                                  const TensorSpec* extra_input);
 bool can_fuse_activation(const PlanRequest& so_far, const PostOp& candidate,
                          const TensorSpec* extra_input);
-// Returns post-ops for our own kernels: an addition, then relu; nullopt for anything else.
+// Post-ops for our own kernels: an addition, then relu. Other post-ops give nullopt.
 struct SimplePostOps {
   bool add = false, relu = false;
 };

@@ -57,8 +57,8 @@ size_t Key::hash() const {
 namespace detail {
 
 std::shared_ptr<const void> cache_find(const Key& key) {
-  // A kernel looks up each key twice in a row: in `supports` and to run the call. This thread-local
-  // entry answers the second look-up without a lock.
+  // A kernel looks up each key twice in a row: in `supports` and when it runs. This thread-local
+  // entry serves the second look-up without a lock.
   struct Latest {
     Key key{nullptr};
     std::weak_ptr<const void> value;

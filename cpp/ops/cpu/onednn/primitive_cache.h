@@ -1,5 +1,5 @@
-// One bounded cache for the prepared calls of all operators, shared by all threads. Making a
-// primitive costs up to milliseconds, finding it a fraction of a microsecond.
+// A bounded cache of the prepared calls of all operators, shared by all threads. Creating a
+// primitive takes up to milliseconds, finding it a fraction of a microsecond.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace mxlite::onednn {
 
-// Key of a prepared call: a tag that is unique per kernel, then numbers, shapes and types.
-// The thread count is part of every key: oneDNN divides the work when a primitive is made.
+// Key of a prepared call: a tag that is unique per kernel, then numbers, shapes and types. Every
+// key includes the thread count, because oneDNN divides the work when a primitive is created.
 class Key {
  public:
   explicit Key(const char* tag);
@@ -39,8 +39,8 @@ std::shared_ptr<const void> cache_find(const Key& key);
 void cache_insert(const Key& key, std::shared_ptr<const void> value);
 }  // namespace detail
 
-// The cached value for key, made by make() on a miss (two threads may both make it). The least
-// recently used entry is dropped when the cache is full; callers keep the calls that they hold.
+// Returns the cached value for key, or calls make() on a miss (two threads may both call it). Drops
+// the least recently used entry if the cache is full; callers keep the calls that they hold.
 auto cached(const Key& key, auto&& make) {
   using T = decltype(make());
   if (auto found = detail::cache_find(key)) return std::static_pointer_cast<const T>(found);

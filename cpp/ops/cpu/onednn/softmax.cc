@@ -1,4 +1,4 @@
-// softmax and log_softmax over the last axis; LRN. Eager kernels on plain arrays.
+// Eager kernels on plain arrays: softmax and log_softmax over the last axis, and LRN.
 #include "cpp/ops/nn/softmax.h"
 
 #include "cpp/ops/cpu/onednn/float_copies.h"
@@ -8,7 +8,7 @@
 namespace mxlite::onednn {
 namespace {
 
-// With fewer elements, the native loop is done before a parallel region has started.
+// With fewer elements, the native loop ends before a parallel region would have started.
 constexpr int64_t kSmallSoftmax = 16384;
 
 template <bool Log>

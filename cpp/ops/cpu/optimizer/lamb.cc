@@ -26,7 +26,7 @@ double sum_squares(const C* values, int64_t n) {
   return sum;
 }
 
-// Sums of squares of a block, or of a weight.
+// Sums of squares, of a block or of a whole weight.
 struct Squares {
   double weight = 0, step = 0;
 };
@@ -50,12 +50,12 @@ class LambWeight {
   int64_t size() const { return size_; }
   int64_t num_blocks() const { return (size_ + kBlock - 1) / kBlock; }
 
-  // Half-precision means are rounded, so the step cannot be recomputed from them and is saved.
+  // Half-precision means are rounded, so the step cannot be recomputed from them and must be saved.
   bool keeps_step() const { return keeps_step_; }
-  // Memory for size() numbers.
+  // Sets memory for size() numbers in which the step is saved.
   void keep_step_in(C* step) { step_ = step; }
 
-  // `first` must be a multiple of kBlock; squares has an entry for each block of the weight.
+  // `first` must be a multiple of kBlock. `squares` has an entry for each block of the weight.
   void update_means(int64_t first, int64_t last, Squares* squares) const {
     alignas(64) C buffer[5][kBlock];
     for (; first < last; first += kBlock) {
@@ -73,7 +73,7 @@ class LambWeight {
     }
   }
 
-  // Sets how far take_step goes.
+  // Sets the norms that determine the length of the step.
   void set_norms(const Squares& squares) {
     double r1 = std::sqrt(squares.weight);
     const double r2 = std::sqrt(squares.step);
@@ -139,7 +139,7 @@ void update(KernelContext& ctx, std::vector<LambWeight<C>>& weights) {
   parallel_blocks(sizes, [&](size_t w, int64_t first, int64_t last) {
     weights[w].update_means(first, last, squares + first_block[w]);
   });
-  // Blocks are added in order, so that the sums do not depend on the number of threads.
+  // Adds blocks in order, so that the sums do not depend on the number of threads.
   for (size_t w = 0; w < weights.size(); ++w) {
     Squares total;
     for (int64_t i = 0; i < weights[w].num_blocks(); ++i) {

@@ -13,7 +13,7 @@ namespace mxlite {
 namespace optimizer {
 namespace {
 
-// data is weight, grad, states, weight32 (if mixed) for each weight, then ExtraArrays.
+// `data` contains weight, grad, states and weight32 (if mixed) for each weight, then ExtraArrays.
 template <template <class> class Rule, class P, size_t kStates, bool mixed>
 void multi(KernelContext&, const Multi<P>& p, Inputs in, Outputs out) {
   const ExtraArrays<P> extra(in, 2 + kStates + (mixed ? 1 : 0), out.size());

@@ -1,11 +1,11 @@
-// The arrays and parameters of each weight in a call of an update over many weights.
+// The arrays and parameters of each weight in an update of many weights.
 #pragma once
 #include "cpp/ops/cpu/optimizer/update.h"
 #include "cpp/ops/optimizer/multi.h"
 
 namespace mxlite::optimizer {
 
-// in holds weight, grad, states and weight32 (if mixed) for each weight, then ExtraArrays.
+// `in` contains weight, grad, states and weight32 (if mixed) for each weight, then ExtraArrays.
 template <size_t kStates, bool mixed>
 Operands operands_of(Inputs in, Outputs out, size_t w) {
   constexpr size_t kGroup = 2 + kStates + (mixed ? 1 : 0);
@@ -14,7 +14,7 @@ Operands operands_of(Inputs in, Outputs out, size_t w) {
           out[w]};
 }
 
-// Returns the parameters of one weight, with the numbers that the call reads from arrays.
+// Returns the parameters of one weight, including numbers that the call reads from arrays.
 template <class P>
 P params_of(const Multi<P>& p, const ExtraArrays<P>& extra, size_t w) {
   P one = p.each[w];

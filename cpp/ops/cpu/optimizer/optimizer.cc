@@ -6,7 +6,7 @@ namespace mxlite {
 namespace optimizer {
 namespace {
 
-// Inputs: weight, grad, states; mixed: then the float32 weight; then the scale if it is an input.
+// Inputs: weight, grad, states, then the float32 weight if mixed, then the scale if it is an input.
 template <template <class> class Rule, class P, size_t kStates, bool mixed>
 void update(KernelContext&, const P& p, Inputs in, Outputs out) {
   constexpr size_t kArrays = 2 + kStates + (mixed ? 1 : 0);
@@ -15,7 +15,7 @@ void update(KernelContext&, const P& p, Inputs in, Outputs out) {
   run_update<Rule>(p, o, in.size() > kArrays ? &in[kArrays] : nullptr);
 }
 
-// Writes the step to out and leaves the weight unchanged.
+// Writes the step to `out` and does not change the weight.
 template <bool mixed>
 void lamb_phase1(KernelContext&, const LambParams& p, Inputs in, Outputs out) {
   const Operands o{mixed ? in[4] : in[0], in[1], in.subspan(2, 2), nullptr, out[0]};
@@ -36,7 +36,7 @@ void lamb_phase2(KernelContext&, const LambStepParams& p, Inputs in, Outputs out
     run_blocks<float>(o, LambStep<float>{static_cast<float>(rate)});
 }
 
-// One history per row.
+// Keeps one history value per row.
 void group_adagrad(KernelContext&, const GroupAdagradParams& p, Inputs in, Outputs out) {
   if (out[0].size() == 0) return;
   const int64_t rows = in[0].shape[0], width = in[0].size() / rows;

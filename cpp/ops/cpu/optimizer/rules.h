@@ -1,6 +1,6 @@
-// The update rules. A rule object is made once from the parameters and then updates blocks. Loops
-// use `omp simd`, because the new weight usually overwrites the old one. Kernels of other devices
-// apply a rule to blocks of one element.
+// The update rules. A rule object is constructed once from the parameters and then updates blocks.
+// Loops use `omp simd`, because the new weight usually overwrites the old one. Kernels of other
+// devices apply a rule to blocks of one element.
 #pragma once
 #include "cpp/ops/cpu/optimizer/update.h"
 #include "cpp/ops/optimizer/updates.h"
@@ -18,15 +18,15 @@ MX_HOST_DEVICE C sign_of(C x) {
   return static_cast<C>(x > C(0)) - static_cast<C>(x < C(0));
 }
 
-// Returns the learning rate of update number t, corrected because both means start at 0; t is 0 if
-// the rate is corrected already.
+// Returns the learning rate of update number t, corrected for means that start at 0. t is 0 if the
+// rate is already corrected.
 MX_HOST_DEVICE inline double corrected_rate(double lr, double beta1, double beta2, int64_t t) {
   const auto n = static_cast<double>(t);
   return t == 0 ? lr : lr * (std::sqrt(1 - std::pow(beta2, n)) / (1 - std::pow(beta1, n)));
 }
 
-// For rules that divide by the learning rate: if it is 0, as at the start of a warm-up, keeps the
-// weight and the states unchanged.
+// For rules that divide by the learning rate: keeps the weight and the states if the rate is 0, as
+// at the start of a warm-up.
 template <class C>
 MX_HOST_DEVICE void keep_weight(const Block<C>& b) {
   MX_FOR_BLOCK(b) b.new_weight[i] = b.weight[i];
@@ -275,7 +275,7 @@ struct Adamax {
       mean[i] = beta1 * mean[i] + (C(1) - beta1) * g;
       const C old = beta2 * largest[i], now = std::fabs(g);
       largest[i] = old > now ? old : now;
-      // All gradients have been 0, as of an input that is always 0: 0 / 0 would be NaN.
+      // All gradients so far are 0, for example because an input is always 0. 0 / 0 would give NaN.
       const C step = largest[i] == C(0) ? C(0) : base.lr * mean[i] / largest[i];
       b.new_weight[i] = b.weight[i] - step;
     }
@@ -327,7 +327,7 @@ struct Adadelta {
   }
 };
 
-// previous is the weight at the last update.
+// `previous` is the weight at the last update.
 template <class C>
 struct Dcasgd {
   Sgd<C> base;
@@ -363,7 +363,7 @@ struct DcasgdMom : Dcasgd<C> {
   }
 };
 
-// First phase of LAMB: writes the update direction, not the new weight, to new_weight.
+// First phase of LAMB: writes the update direction instead of the new weight to new_weight.
 template <class C>
 struct Lamb {
   C wd, rescale, bound, beta1, beta2, epsilon, correction1, correction2;
@@ -393,7 +393,7 @@ struct Lamb {
   }
 };
 
-// Second phase of LAMB: grad is the update direction.
+// Second phase of LAMB, where grad is the update direction.
 template <class C>
 struct LambStep {
   C rate;

@@ -13,7 +13,7 @@ namespace mxlite::optimizer {
 
 constexpr int kMaxStates = 3;
 
-// One block. weight and new_weight may be the same memory.
+// One block. `weight` and `new_weight` may be the same memory.
 template <class C>
 struct Block {
   const C* weight;
@@ -23,12 +23,12 @@ struct Block {
   int64_t n;
 };
 
-// Returns x clamped to [-bound, bound]; NaN for NaN.
+// Returns x clamped to [-bound, bound], or NaN for NaN.
 template <class C>
 MX_HOST_DEVICE C limited(C x, C bound) {
   return x < -bound ? -bound : (x > bound ? bound : x);
 }
-// Bound of 1.x's clip parameters: below 0 means none.
+// Returns the bound given by 1.x's clip parameters, where a negative value means none.
 template <class C>
 MX_HOST_DEVICE C bound_of(double clip) {
   return clip >= 0 ? static_cast<C>(clip) : std::numeric_limits<C>::infinity();
@@ -37,11 +37,12 @@ MX_HOST_DEVICE C bound_of(double clip) {
 struct Operands {
   TensorRef weight, grad;
   std::span<const TensorRef> states;
-  const TensorRef* weight32 = nullptr;  // mixed precision: the float32 master weight
+  const TensorRef* weight32 = nullptr;  // for mixed precision: the float32 master weight
   TensorRef out;
 };
 
-// Reads or writes n values of type C from element `first` on, in place where the array holds C.
+// Reads or writes n values of type C, starting at element `first`, in place if the array has type
+// C.
 template <class C>
 class Lane {
  public:
@@ -76,7 +77,7 @@ class Lane {
   pointwise::StoreFn store_ = nullptr;
 };
 
-// The work of one weight.
+// Updates one weight.
 template <class C, class Rule>
 class BlockUpdate {
  public:
@@ -126,11 +127,11 @@ void run_blocks(const Operands& o, const Rule& rule) {
                              [&](int64_t first, int64_t last) { update.run(first, last); });
 }
 
-// Shares the blocks of several arrays between threads in one parallel region: calls
-// fn(array, first, last), where `first` is a multiple of kBlock.
+// Divides the blocks of several arrays among threads in one parallel region: calls fn(array, first,
+// last), where `first` is a multiple of kBlock.
 void parallel_blocks(std::span<const int64_t> sizes, auto&& fn) {
   constexpr int64_t kBlock = pointwise::kBlock;
-  std::vector<int64_t> begin = {0};  // position of each array's first element, rounded up
+  std::vector<int64_t> begin = {0};  // first position of each array, rounded up to a block
   for (const int64_t size : sizes)
     begin.push_back(begin.back() + (size + kBlock - 1) / kBlock * kBlock);
   pointwise::parallel_ranges(begin.back(), [&](int64_t first, int64_t last) {
@@ -149,7 +150,7 @@ void run_blocks_of_all(const std::vector<BlockUpdate<C, Rule>>& updates) {
                   [&](size_t w, int64_t first, int64_t last) { updates[w].run(first, last); });
 }
 
-// Multiplies the rule's factor on the gradient. The second part of LAMB has none.
+// Multiplies the rule's gradient factor. The second phase of LAMB has none.
 template <class C, class Rule>
 MX_HOST_DEVICE void scale_gradient(Rule& rule, double scale) {
   if constexpr (requires { rule.base; })
@@ -160,7 +161,7 @@ MX_HOST_DEVICE void scale_gradient(Rule& rule, double scale) {
 // Returns whether gradients of this scale leave the weights unchanged.
 MX_HOST_DEVICE inline bool skips(double scale) { return !(scale - scale == 0) || scale == 0; }
 
-// Copies the weight to the output unchanged; does not read the float32 weight.
+// Copies the weight to the output without reading the float32 weight.
 inline void keep_weight(const Operands& o) {
   if (o.out.data != o.weight.data) std::memcpy(o.out.data, o.weight.data, o.weight.bytes());
 }
@@ -172,7 +173,7 @@ inline double number_at(const TensorRef& t, size_t i) {
   return value;
 }
 
-// Rule<C>(params) makes the function that changes one block.
+// Rule<C>(params) constructs the function that updates one block.
 template <template <class> class Rule, class P>
 void run_update(const P& params, const Operands& o, const TensorRef* scale = nullptr) {
   const double factor = scale ? number_at(*scale, 0) : 1;

@@ -1,4 +1,5 @@
-// Sum of many arrays: block by block, so that halves are rounded once and memory is read once.
+// Sum of many arrays, block by block, so that 16-bit floats are rounded once and memory is read
+// once.
 
 #include "cpp/ops/cpu/pointwise/parallel_ranges.h"
 #include "cpp/ops/cpu/pointwise/tables.h"

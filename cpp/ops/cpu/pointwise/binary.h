@@ -1,4 +1,4 @@
-// Registration of functors of two values under their operators' names.
+// Registers functors of two values under their operators' names.
 #pragma once
 #include <string>
 

@@ -1,5 +1,5 @@
-// Several pointwise operators in one pass over memory: each thread takes block after block and runs
-// every operator's own kernel on it, so that intermediate values stay in the cache.
+// Several pointwise operators in one pass over memory. Each thread processes block after block and
+// runs every operator's kernel on a block, so that intermediate values stay in the cache.
 #include <algorithm>
 #include <utility>
 
@@ -11,7 +11,7 @@
 namespace mxlite {
 namespace {
 
-// Large enough to hide what a kernel's call costs, small enough for the second-level cache.
+// Large enough to make the cost of kernel calls small, and small enough for the L2 cache.
 constexpr int64_t kChainBlock = 8192;
 static_assert(kChainBlock <= pointwise::kParallelElements, "kernels must not split a block");
 
@@ -19,7 +19,7 @@ static_assert(kChainBlock <= pointwise::kParallelElements, "kernels must not spl
 struct Source {
   enum class Kind : uint8_t { kInput, kOutput, kSlot } kind = Kind::kSlot;
   size_t index = 0;
-  size_t step_bytes = 0;  // from one element to the next; 0: one element for all
+  size_t step_bytes = 0;  // from one element to the next; 0 for a single value
 };
 
 class Chain {
@@ -55,7 +55,7 @@ class Chain {
     return step.op->select_kernel(DeviceType::kCPU, step.params.get(), in, out).run;
   }
 
-  // Slots are given back after the last step that writes or reads them.
+  // Slots are reused after the last step that writes or reads them.
   void place_values() {
     const size_t n = chain_.values.size();
     std::vector<size_t> last_use(n, 0);

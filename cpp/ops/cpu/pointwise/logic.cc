@@ -1,4 +1,4 @@
-// Comparisons and logic, and the backward functions that have kernels.
+// Comparisons, logic, and backward functions that have kernels.
 #include <array>
 
 #include "cpp/ops/cpu/pointwise/binary.h"
@@ -22,7 +22,7 @@ void register_scalar_logic(OpRegistry& ops, FunctorList<F...>) {
   (ops.cpu_kernel<&logic_kernel<F>>(std::string("_") + F::name + "_scalar", kStrided), ...);
 }
 
-// Gradients are of floating type.
+// Gradients have a floating type.
 template <class F>
 inline constexpr BinaryTable kFloatingBinary = {{&binary_loop<F, float>, &binary_loop<F, double>}};
 

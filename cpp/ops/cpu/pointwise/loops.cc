@@ -8,7 +8,7 @@
 namespace mxlite::pointwise {
 namespace {
 
-constexpr int64_t kShortRow = 16;  // shorter rows are gathered into blocks
+constexpr int64_t kShortRow = 16;  // shorter rows are copied to blocks
 
 struct Buffer {
   alignas(64) std::byte bytes[kBlock * 8];
@@ -29,7 +29,8 @@ bool same_contiguous(const TensorRef& t, const TensorRef& out, Compute c) {
   return t.contiguous && stored_as(t.dtype, c) && t.shape == out.shape;
 }
 
-// Plan for rows of the innermost dimension in which each side is a contiguous run or one value.
+// Plan for rows along the innermost dimension, where each operand is a contiguous run or a single
+// value.
 struct RowPlan {
   Shape shape;
   Strides a, b;

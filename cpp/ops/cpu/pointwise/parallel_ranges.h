@@ -1,4 +1,4 @@
-// Shares an index range between threads.
+// Divides an index range among threads.
 #pragma once
 #include <algorithm>
 
@@ -7,10 +7,11 @@
 
 namespace mxlite::pointwise {
 
-// Above this many elements, loops are shared between threads (and calls never run inline).
+// Above this many elements, loops are divided among threads (and calls never run inline).
 constexpr int64_t kParallelElements = 32 << 10;
 
-// Calls fn(first, last) on parts of [0, n): one if n is small. Parts begin at multiples of kBlock.
+// Calls fn(first, last) for parts of [0, n); for one part if n is small. Parts begin at multiples
+// of kBlock.
 void parallel_ranges(int64_t n, auto&& fn) {
   const int threads = n > kParallelElements ? cpu_threads() : 1;
   if (threads == 1) {

@@ -11,13 +11,13 @@
 
 namespace mxlite::pointwise {
 
-// Uses `omp simd`, because input and output may be the same memory, for which the compiler's own
-// alias check would select a scalar loop.
+// Uses `omp simd`, because input and output may be the same memory, for which the compiler's alias
+// check would select a scalar loop.
 template <class F, class C>
 void unary_loop(const void* x, void* y, int64_t n, const void* args) {
   const C* in = static_cast<const C*>(x);
   C* out = static_cast<C*>(y);
-  // Copy the arguments, because the compiler must assume that `out` overlaps them.
+  // Copies the arguments, because the compiler must assume that `out` overlaps them.
   C p[F::num_args + 1] = {};
   for (int i = 0; i < F::num_args; ++i) p[i] = static_cast<const C*>(args)[i];
 #pragma omp simd
@@ -47,8 +47,8 @@ void binary_loop(const void* left, const void* right, void* result, int64_t n, F
 template <>
 inline void binary_loop<Mod, float>(const void* left, const void* right, void* result, int64_t n,
                                     Form form) {
-  constexpr double kMostQuotient = 1 << 28;  // times 24 bits of the divisor: exact
-  constexpr double kMostDivisor = std::numeric_limits<float>::max();  // finite
+  constexpr double kMostQuotient = 1 << 28;  // times the divisor's 24 bits is exact
+  constexpr double kMostDivisor = std::numeric_limits<float>::max();  // must be finite
   constexpr int64_t kPart = 512;
   const float* a = static_cast<const float*>(left);
   const float* b = static_cast<const float*>(right);
@@ -62,7 +62,7 @@ inline void binary_loop<Mod, float>(const void* left, const void* right, void* r
     for (int64_t i = begin; i < end; ++i) {
       const double x = a[i * step_a], y = b[i * step_b], quotient = std::floor(x / y);
       const double rest = x - quotient * y;
-      // The quotient may have been rounded up to a whole number.
+      // Corrects the remainder if the quotient was rounded up to a whole number.
       const double mended = (rest < 0) != (y < 0) && rest != 0 ? rest + y : rest;
       exact &= (std::fabs(quotient) < kMostQuotient) & (std::fabs(y) <= kMostDivisor);
       done[i - begin] = static_cast<float>(mended == 0 ? std::copysign(0.0, y) : mended);
@@ -72,7 +72,8 @@ inline void binary_loop<Mod, float>(const void* left, const void* right, void* r
   }
 }
 
-// Float gamma functions in vectors of double; values outside of `simple` are computed one by one.
+// Float gamma functions with vectors of double. Values that do not satisfy `simple` are computed
+// one by one.
 template <class F, class Simple>
 inline void gamma_loop(const void* x, void* y, int64_t n, Simple simple) {
   constexpr int64_t kPart = 512;
@@ -108,7 +109,7 @@ template <>
 inline void unary_loop<GammaLn, float>(const void* x, void* y, int64_t n, const void* /*args*/) {
   gamma_loop<GammaLn>(x, y, n, [](double v) {
     const ShiftedGamma g = shifted_gamma(v);
-    // The two logarithms differ by a rounding error where the result is 0.
+    // Where the result is 0, the two logarithms would differ by a rounding error.
     return v == 1.0 || v == 2.0 ? 0.0 : g.log_gamma - std::log(g.product);
   });
 }

@@ -1,4 +1,4 @@
-// Element-wise functions that every dtype has, and those with parameters.
+// Element-wise functions that all dtypes have, and those with parameters.
 #include "cpp/ops/cpu/pointwise/tables.h"
 #include "cpp/ops/pointwise/params.h"
 #include "cpp/ops/registration.h"
@@ -7,7 +7,7 @@ namespace mxlite {
 namespace pointwise {
 namespace {
 
-// Parameters in the type that the loop computes in.
+// Parameters in the loop's compute type.
 struct UnaryArgs {
   alignas(8) std::byte bytes[16];
   UnaryArgs(Number first, Number second, DType dtype, Compute c) {

@@ -1,4 +1,4 @@
-// Shared by the kernels on quantized data.
+// Code shared by the kernels on quantized data.
 #pragma once
 #include <cmath>
 #include <limits>
@@ -9,7 +9,7 @@
 
 namespace mxlite::quantization {
 
-// Nearest number (halves to even) within T; NaN is 0.
+// Returns the nearest number of type T, ties to even; NaN gives 0.
 template <class T>
 T saturate(float v) {
   constexpr auto kLow = static_cast<float>(std::numeric_limits<T>::min());
@@ -24,7 +24,7 @@ inline void set_range(Outputs out, float low, float high) {
   *out[1].as<float>() = low;
   *out[2].as<float>() = high;
 }
-// Scale from floats to numbers; 0 for a range without extent.
+// Returns the factor from floats to quantized numbers, or 0 for an empty range.
 inline float scale_to(float top, float magnitude) { return magnitude > 0 ? top / magnitude : 0; }
 
 // Calls fn(T{}) with int8_t or uint8_t.
@@ -33,7 +33,7 @@ decltype(auto) dispatch_quantized(DType dtype, auto&& fn) {
   return fn(int8_t{});
 }
 
-// out[i] = saturate(fn(i))
+// Sets out[i] = saturate(fn(i)).
 template <class T, class F>
 void fill(const TensorRef& out, F&& fn) {
   T* to = out.as<T>();

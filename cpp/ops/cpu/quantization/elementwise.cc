@@ -1,4 +1,4 @@
-// Element-wise operators on quantized arrays, and those that copy.
+// Element-wise and copying operators on quantized arrays.
 #include <cstring>
 
 #include "cpp/ops/cpu/index_values.h"
@@ -32,7 +32,7 @@ class Reader {
   bool is_unsigned_;
 };
 
-// fn(i) in out's dtype.
+// Sets out[i] = fn(i) in out's dtype.
 void fill_any(const TensorRef& out, auto&& fn) {
   if (out.dtype == DType::kInt32)
     fill<int32_t>(out, fn);
@@ -51,7 +51,7 @@ void add(KernelContext&, const RangeParams& p, Inputs in, Outputs out) {
   const float a = out_scale / scale_to(full_scale(in[0].dtype), left);
   const float b = out_scale / scale_to(full_scale(in[1].dtype), right);
   const Reader lhs(in[0]), rhs(in[1]);
-  // uint8 numbers beside int8 ones become int8 first.
+  // If inputs differ in type, uint8 numbers are first converted to int8.
   const bool narrow = in[0].dtype != in[1].dtype && out[0].dtype == DType::kInt8;
   const auto term = [&](const TensorRef& t, float v) {
     return narrow && t.dtype == DType::kUInt8 ? static_cast<float>(saturate<int8_t>(v)) : v;
@@ -141,7 +141,7 @@ void batch_norm(KernelContext&, const BatchNormParams& p, Inputs in, Outputs out
   const float level = magnitude(in[5], in[6]) / top;
   const float scale = scale_to(top, largest_magnitude(*p.min_calib_range, *p.max_calib_range));
   const Reader from(in[0]);
-  // uint8 numbers become int8 first.
+  // Converts uint8 numbers to int8 first.
   const bool narrow = in[0].dtype == DType::kUInt8;
   const float step = full_scale(DType::kInt8) / full_scale(DType::kUInt8);
   int8_t* to = out[0].as<int8_t>();

@@ -1,5 +1,5 @@
-// Chooses which part of a histogram around 0 to keep: for every width, the clipped histogram is
-// compared with its quantized form.
+// Chooses which part of a histogram around 0 to keep: for every width, compares the clipped
+// histogram with its quantized form.
 #include <vector>
 
 #include "cpp/ops/cpu/pointwise/block_io.h"
@@ -19,7 +19,8 @@ Histogram read(const TensorRef& t) {
   return values;
 }
 
-// Moves a small amount from other bins to empty ones, so that logarithms exist; false: impossible.
+// Moves a small amount from other bins to empty bins, so that logarithms exist. Returns false if
+// impossible.
 bool smooth(Histogram& h) {
   constexpr float kLittle = 1e-4f;
   const auto zeros = static_cast<float>(std::count(h.begin(), h.end(), 0.0f));
@@ -41,7 +42,7 @@ float divergence(const Histogram& p, const Histogram& q) {
   return result;
 }
 
-// Merges bins to `levels` groups and spreads each group's sum over its bins that are not empty.
+// Merges bins into `levels` groups and distributes each group's sum over its nonempty bins.
 Histogram quantized(const Histogram& bins, const Histogram& kept, size_t levels) {
   Histogram result(bins.size(), 0.0f);
   const size_t width = bins.size() / levels;
@@ -69,7 +70,7 @@ void calibrate(KernelContext&, const EntropyParams& p, Inputs in, Outputs out) {
     Histogram kept = bins;  // outer bins are added to the end bins
     for (size_t i = 0; i < first; ++i) kept.front() += hist[i];
     for (size_t i = last; i < hist.size(); ++i) kept.back() += hist[i];
-    bins.front() = 0;  // 1.x does this, and the thresholds must equal 1.x's
+    bins.front() = 0;  // 1.x also does this, and the thresholds must equal 1.x's
     Histogram coarse = quantized(bins, kept, levels);
     float distance = std::numeric_limits<float>::infinity();
     if (smooth(kept) && smooth(coarse)) distance = divergence(kept, coarse);

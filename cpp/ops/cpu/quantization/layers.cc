@@ -1,5 +1,5 @@
-// Convolution, linear layer and pooling of quantized data. Products are added up in int32 (with
-// wrap-around, as the instructions of processors do).
+// Convolution, linear layer and pooling of quantized data. Products are summed in int32 with
+// wrap-around, like the processors' instructions.
 #include "cpp/ops/cpu/quantization/convert.h"
 #include "cpp/ops/nn/convolution.h"
 #include "cpp/ops/nn/fully_connected.h"
@@ -10,7 +10,7 @@ namespace mxlite {
 namespace quantization {
 namespace {
 
-// Range of int32 sums of products, from the ranges at in[first ...].
+// Sets the range of int32 sums of products, from the ranges at in[first ...].
 void set_product_range(float data_top, Inputs in, size_t first, Outputs out) {
   const float data = largest_magnitude(number(in[first]), number(in[first + 1]));
   const float weight = largest_magnitude(number(in[first + 2]), number(in[first + 3]));
@@ -30,7 +30,7 @@ struct Span {
         last(size > offset ? std::min((size - offset - 1) / stride + 1, outputs) : 0) {}
 };
 
-// One output channel of one sample: every weight multiplies rows of the input.
+// Computes one output channel of one sample: every weight multiplies rows of the input.
 template <class T>
 void convolve_plane(const T* data, const int8_t* weight, const SpatialDims& in,
                     const SpatialDims& out, const SpatialWindow& w, int64_t channels,
@@ -70,7 +70,7 @@ void convolution(KernelContext&, const ConvolutionParams& p, Inputs in, Outputs 
     cpu::parallel_for(to.batch * p.num_filter, weights * plane, [&](int64_t i) {
       const int64_t sample = i / p.num_filter, filter = i % p.num_filter;
       int32_t* sums = out[0].as<int32_t>() + i * plane;
-      // The bias counts in units of the sums, whatever its range, as in 1.x on the CPU.
+      // As in 1.x on the CPU, the bias is used in units of the sums, regardless of its range.
       std::fill_n(sums, plane, p.no_bias ? 0 : int32_t{in[2].as<int8_t>()[filter]});
       const int64_t first = sample * data.channels + filter / filters * channels;
       convolve_plane(in[0].as<T>() + first * data.spatial_size(),
@@ -83,7 +83,7 @@ void convolution(KernelContext&, const ConvolutionParams& p, Inputs in, Outputs 
 void fully_connected(KernelContext&, const FullyConnectedParams& p, Inputs in, Outputs out) {
   const auto [rows, columns] = fully_connected_rows(p, in[0].shape);
   const size_t first = p.no_bias ? 2 : 3;
-  float bias_units = 0;  // units of the sums in one of the bias
+  float bias_units = 0;  // number of units of the sums per unit of the bias
   if (!p.no_bias) {
     const auto scale = [&](size_t i, DType dtype) {
       return scale_to(full_scale(dtype), largest_magnitude(number(in[i]), number(in[i + 1])));
@@ -113,7 +113,7 @@ void pool(const PoolingParams& p, const TensorRef& in, const TensorRef& out) {
   const SpatialDims from = spatial_dims(in.shape, last), to = spatial_dims(out.shape, last);
   const SpatialWindow w = p.window(in.shape);
   const bool average = p.pool_type == PoolType::kAvg;
-  const int64_t step = last ? from.channels : 1;  // between neighbours along the last axis
+  const int64_t step = last ? from.channels : 1;  // distance between neighbors along the last axis
   cpu::parallel_for(to.batch * to.channels, to.spatial_size() * w.kernel_size(), [&](int64_t i) {
     const int64_t n = i / to.channels, c = i % to.channels;
     const auto base = [&](const SpatialDims& dims) {

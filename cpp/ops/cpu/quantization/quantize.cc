@@ -17,7 +17,7 @@ Range range_of(const TensorRef& t) {
   return {static_cast<float>(*low), static_cast<float>(*high)};
 }
 
-// Stores floats as integers; the end of the range becomes `top`.
+// Stores floats as integers. The end of the range becomes `top`.
 void store(const TensorRef& data, const Range& range, float top, Outputs out) {
   const float* from = data.as<float>();
   const float scale = scale_to(top, range.magnitude());
@@ -35,7 +35,7 @@ void quantize(KernelContext&, const QuantizeParams&, Inputs in, Outputs out) {
 }
 
 void quantize_v2(KernelContext&, const CalibratedParams& p, Inputs in, Outputs out) {
-  if (in[0].dtype != DType::kFloat32) {  // quantized already
+  if (in[0].dtype != DType::kFloat32) {  // the data is already quantized
     std::copy_n(in[0].as<std::byte>(), in[0].bytes(), out[0].as<std::byte>());
     set_range(out, *p.min_calib_range, *p.max_calib_range);
     return;

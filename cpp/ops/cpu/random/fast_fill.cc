@@ -11,7 +11,7 @@ namespace {
 using pointwise::Compute;
 using pointwise::kBlock;
 
-// The order of draw.h lets loops over counters vectorize.
+// With the counter order of draw.h, loops over counters vectorize.
 static_assert(kBlock == kFillBlock);
 constexpr int64_t kCounters = kBlock / 4;
 constexpr int64_t kCountersDouble = kBlock / 2;
@@ -68,7 +68,7 @@ void normal_block(const RandomState& state, int64_t block, double* out) {
   }
 }
 
-// Stores blocks of values of type C; block(index, values) computes one block.
+// Stores blocks of values of type C. block(index, values) computes one block.
 template <class C, class F>
 void fill(const TensorRef& out, F&& block) {
   const auto store =

@@ -1,4 +1,4 @@
-// Uniform and normal numbers in bulk.
+// Uniform and normal random numbers in blocks.
 #pragma once
 #include "cpp/ops/kernel.h"
 
@@ -8,7 +8,7 @@ namespace mxlite::random {
 void fill_uniform(RandomState state, double low, double high, const TensorRef& out);
 void fill_normal(RandomState state, double mean, double deviation, const TensorRef& out);
 
-// Writes the first two words of kWordBlock consecutive counters, from counter `first` on.
+// Writes the first two words of kWordBlock consecutive counters, starting at counter `first`.
 constexpr int64_t kWordBlock = 512;
 void first_words(RandomState state, int64_t first, uint32_t* high, uint32_t* low);
 

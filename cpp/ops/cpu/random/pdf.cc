@@ -1,4 +1,4 @@
-// Densities are computed in double, through their logarithm.
+// Densities are computed in double from their logarithms.
 #include "cpp/ops/random/pdf.h"
 
 #include <cmath>
@@ -37,7 +37,7 @@ template <class D>
 void density(KernelContext&, const PdfParams& p, Inputs in, Outputs out) {
   const int64_t size = out[0].size();
   if (size == 0) return;
-  const int64_t row = size / in[1].size();  // samples of one parameter
+  const int64_t row = size / in[1].size();  // number of samples per parameter element
   const Values samples(in[0]), first_param(in[1]), second_param(in.back());
   const auto store = pointwise::store_fn(pointwise::Compute::kDouble, out[0].dtype);
   const auto width = static_cast<int64_t>(dtype_size(out[0].dtype));

@@ -15,7 +15,7 @@ using pointwise::Compute;
 using pointwise::kBlock;
 using pointwise::parallel_ranges;
 
-// Element i is value(i).
+// Sets element i to value(i).
 void fill_elements(const TensorRef& out, Compute c, auto&& value) {
   using V = decltype(value(int64_t{0}));
   const auto store = pointwise::store_fn(c, out.dtype);
@@ -56,7 +56,7 @@ void draw_like(KernelContext& ctx, const LikeParams<D>& p, Inputs, Outputs out) 
   fill_with<D>(ctx, p.a, p.b, out[0]);
 }
 
-// One row of draws per element of the parameter arrays.
+// Draws one row per element of the parameter arrays.
 template <class D>
 void sample(KernelContext& ctx, const SampleParams&, Inputs in, Outputs out) {
   const int64_t row = out[0].size() / in[0].size();
@@ -81,7 +81,8 @@ void randint(KernelContext& ctx, const RandintParams& p, Inputs, Outputs out) {
     });
     return;
   }
-  // The same numbers in bulk: the high half of the product in two parts of 32 bits.
+  // Draws the same numbers in blocks. The high half of the product is computed from two 32-bit
+  // parts.
   const auto store = pointwise::store_fn(Compute::kInt64, out[0].dtype);
   const auto width = static_cast<int64_t>(dtype_size(out[0].dtype));
   static_assert(kWordBlock == kBlock);
@@ -115,7 +116,7 @@ void multinomial(KernelContext& ctx, const MultinomialParams& p, Inputs in, Outp
   double* sums = static_cast<double*>(ctx.scratch(static_cast<size_t>(classes) * sizeof(double)));
   for (int64_t row = 0; row < rows; ++row) {
     load(data.as<std::byte>() + row * classes * width, 1, classes, sums);
-    int64_t last = 0;  // a class of probability 0 must not be drawn, whatever rounding does
+    int64_t last = 0;  // prevents rounding from selecting a class of probability 0
     double total = 0;
     for (int64_t k = 0; k < classes; ++k) {
       MX_CHECK(sums[k] >= 0, "sample_multinomial: probability ", sums[k], " of class ", k,
@@ -164,8 +165,9 @@ void multinomial_backward(KernelContext&, const NoParams&, Inputs in, Outputs ou
   });
 }
 
-// Returns the order of the rows, which is in `entries`, a place for 2 * n. An entry beside an index
-// of 32 bits has the upper half of its row's key; the few equal ones are compared by the whole key.
+// Returns the order of the rows, stored in `entries`, which has room for 2 * n. With 32-bit
+// indices, an entry contains the upper half of its row's key; entries with equal halves are few and
+// are compared by the whole key.
 template <class Entry>
 const Entry* shuffled(RandomState state, Entry* entries, int64_t n) {
   constexpr int kLeftOut = Entry::kKeyBits == 32 ? 31 : 0;

@@ -55,13 +55,13 @@ struct Source {
   const std::byte* data;
   int64_t width;
   pointwise::LoadFn load;
-  bool stored;  // memory holds T
+  bool stored;  // whether memory contains values of type T
   Source(const TensorRef& in, pointwise::Compute c)
       : data(static_cast<const std::byte*>(in.data)),
         width(static_cast<int64_t>(dtype_size(in.dtype))),
         load(pointwise::load_fn(in.dtype, c)),
         stored(pointwise::stored_as(in.dtype, c)) {}
-  // n values from `offset` on, in place or in buffer.
+  // Returns n values from `offset` on, in place or copied to `buffer`.
   const T* read(int64_t offset, int64_t stride, int64_t n, T* buffer) const {
     if (stored && stride == 1) return reinterpret_cast<const T*>(data + offset * width);
     load(data + offset * width, stride, n, buffer);
@@ -69,7 +69,7 @@ struct Source {
   }
 };
 
-// Steps [first, last) of one result.
+// Reduces steps [first, last) of one result.
 template <class R, class T>
 Wide<T> reduce_rows(const ReducePlan& plan, const Source<T>& source, int64_t unit, int64_t first,
                     int64_t last, T center) {
@@ -86,7 +86,8 @@ Wide<T> reduce_rows(const ReducePlan& plan, const Source<T>& source, int64_t uni
   return total;
 }
 
-// Steps [first, last) of one tile of results; center is one value per result or null.
+// Reduces steps [first, last) of one tile of results. `center` has one value per result, or is
+// null.
 template <class R, class T>
 void reduce_columns(const ReducePlan& plan, const Source<T>& source, int64_t unit, int64_t first,
                     int64_t last, const T* center, Wide<T>* total) {
@@ -110,7 +111,7 @@ void reduce_columns(const ReducePlan& plan, const Source<T>& source, int64_t uni
   };
   const int inner = plan.reduced.count - 1;
   for (int64_t step = first; step < last;) {
-    // Folded rows must be neighbours along the innermost reduced axis.
+    // Rows that are folded must be adjacent along the innermost reduced axis.
     int64_t together = 1;
     if (plan.fold > 1) {
       const int64_t length = plan.reduced.size[inner];
@@ -125,7 +126,7 @@ void reduce_columns(const ReducePlan& plan, const Source<T>& source, int64_t uni
   widen();
 }
 
-// Writes one wide total per result to `totals`, which holds results * chunks values.
+// Writes one wide total per result to `totals`, which has room for results * chunks values.
 template <class R, class T>
 void accumulate(const ReducePlan& plan, const TensorRef& in, pointwise::Compute c, const T* centers,
                 Wide<T>* totals, int64_t results) {

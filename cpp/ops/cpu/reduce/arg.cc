@@ -1,4 +1,4 @@
-// argmax and argmin: the extreme first, then its position.
+// argmax and argmin: finds the extreme value first, then its position.
 #include "cpp/ops/cpu/pointwise/parallel_ranges.h"
 #include "cpp/ops/cpu/reduce/run.h"
 #include "cpp/ops/registration.h"
@@ -7,7 +7,7 @@ namespace mxlite {
 namespace reduce {
 namespace {
 
-// data seen as (outer, n, inner).
+// Sizes of data seen as (outer, n, inner).
 struct Split {
   int64_t outer = 1, n = 1, inner = 1;
 };
@@ -40,7 +40,7 @@ int64_t find_in_row(const Source<T>& source, int64_t offset, int64_t n) {
   return where;
 }
 
-// One tile of columns: `best` and `where` move down the rows.
+// Processes one tile of columns; `best` and `where` are updated row by row.
 template <class R, class T>
 void find_in_columns(const Source<T>& source, int64_t offset, const Split& s, int64_t m,
                      int64_t* where) {

@@ -6,7 +6,7 @@ namespace mxlite {
 namespace reduce {
 namespace {
 
-// One tile of columns of data seen as (outer, n, inner), added up in the wide type.
+// Processes one tile of columns of data seen as (outer, n, inner). Sums in the wide type.
 template <class W>
 void run_columns(const TensorRef& in, const TensorRef& out, int64_t offset, int64_t n,
                  int64_t inner, int64_t m, bool reverse) {
@@ -23,7 +23,7 @@ void run_columns(const TensorRef& in, const TensorRef& out, int64_t offset, int6
   }
 }
 
-// One row, in blocks.
+// Processes one row in blocks.
 template <class W>
 void run_row(const TensorRef& in, const TensorRef& out, int64_t offset, int64_t n, bool reverse) {
   const auto load = pointwise::load_fn(in.dtype, compute_of<W>());
@@ -51,7 +51,7 @@ void cumsum(KernelContext&, const CumsumParams& p, Inputs in, Outputs out) {
   const int64_t n = p.axis ? shape[axis] : shape.size();
   const int64_t inner = p.axis ? shape.product(axis + 1, shape.ndim()) : 1;
   const int64_t tiles = (inner + kTile - 1) / kTile;
-  // Sum in a type that holds both dtypes.
+  // Sums in a type that contains both dtypes.
   const Compute c = is_floating(in[0].dtype) || is_floating(out[0].dtype)
                         ? Compute::kDouble
                         : pointwise::compute_for_sum(in[0].dtype);

@@ -25,7 +25,7 @@ void run(KernelContext& ctx, const AxisMask& mask, const TensorRef& in, const Te
       static_cast<double*>(ctx.scratch(count * 8 + static_cast<size_t>(results) * sizeof(T)));
   T* const centers = reinterpret_cast<T*>(totals + count);
   accumulate<Max, T>(plan, in, c, nullptr, totals, results);
-  for (int64_t i = 0; i < results; ++i)  // infinities have no distances
+  for (int64_t i = 0; i < results; ++i)  // differences of infinities are NaN
     centers[i] = std::isfinite(totals[i]) ? static_cast<T>(totals[i]) : T(0);
   accumulate<SumExp, T>(plan, in, c, centers, totals, results);
   for (int64_t i = 0; i < results; ++i)

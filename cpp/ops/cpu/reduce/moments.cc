@@ -5,7 +5,7 @@ namespace mxlite {
 namespace reduce {
 namespace {
 
-// Two passes: a difference of sums would lose the variance beside a large mean.
+// Uses two passes, because a difference of sums loses the variance if the mean is large.
 void moments(KernelContext& ctx, const MomentsParams& p, Inputs in, Outputs out) {
   const AxisMask mask = reduced_axes("moments", p.axes, false, in[0].shape.ndim());
   const int64_t results = out[0].size();

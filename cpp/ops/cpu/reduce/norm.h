@@ -8,7 +8,8 @@
 
 namespace mxlite::reduce {
 
-// Whether squares of type T may have overflowed, or have been rounded to 0 or to subnormal values.
+// Returns whether squares of type T may have overflowed, or may have been rounded to 0 or subnormal
+// values.
 template <class T>
 bool out_of_range(double sum_of_squares) {
   const double least = std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon() /
@@ -16,13 +17,13 @@ bool out_of_range(double sum_of_squares) {
   return sum_of_squares < least || sum_of_squares > std::numeric_limits<double>::max();
 }
 
-// Memory for the norms of `results` results whose squares leave the range.
+// Memory for the norms of `results` results whose squares overflow or underflow.
 template <class T>
 struct ScaledNorms {
-  Wide<T>* totals;  // results * plan.chunks
-  T* factors;       // results
+  Wide<T>* totals;  // results * plan.chunks elements
+  T* factors;       // one element per result
 
-  // Writes these norms; for all other results, the square roots of the sums.
+  // Writes these norms, and the square roots of the sums for all other results.
   void run(const ReducePlan& plan, const TensorRef& in, Compute c, Wide<T>* sums, int64_t results) {
     accumulate<MaxAbs, T>(plan, in, c, nullptr, totals, results);
     bool finite = false;
@@ -30,7 +31,7 @@ struct ScaledNorms {
       factors[i] = factor_for<T>(totals[i]);
       finite |= out_of_range<T>(sums[i]) && totals[i] != 0 && std::isfinite(totals[i]);
     }
-    // If the largest absolute value of a result is 0 or infinity, it is also the norm.
+    // If the largest absolute value of a result is 0 or infinity, it equals the norm.
     if (finite) accumulate<SumScaledSquares, T>(plan, in, c, factors, totals, results);
     for (int64_t i = 0; i < results; ++i) {
       if (!out_of_range<T>(sums[i]))
@@ -41,7 +42,7 @@ struct ScaledNorms {
   }
 };
 
-// Returns the elements of which result `index` is the norm.
+// Returns the elements whose norm is result `index`.
 inline TensorRef part_of_result(TensorRef in, const AxisMask& reduced, int64_t index) {
   int64_t offset = 0;
   for (int axis = in.shape.ndim() - 1; axis >= 0; --axis) {
@@ -58,7 +59,8 @@ template <class T>
 void root_of_floats(KernelContext& ctx, const AxisMask& reduced, const TensorRef& in,
                     const TensorRef& out, Compute c) {
   using W = Wide<T>;
-  constexpr int64_t kFew = 8;  // one in eight results is computed again by itself
+  constexpr int64_t kFew = 8;  // if at most one in eight results overflows or underflows, these are
+                               // computed separately
   const ReducePlan plan = make_plan(in, reduced);
   const int64_t results = out.size(), count = results * plan.chunks;
   const auto words = static_cast<size_t>(count + std::max(count, kMaxChunks));
@@ -82,9 +84,9 @@ void root_of_floats(KernelContext& ctx, const AxisMask& reduced, const TensorRef
   pointwise::store_fn(compute_of<W>(), out.dtype)(sums, results, out.data);
 }
 
-// out = sqrt(sum of in^2) over the axes. Values whose squares leave the range of the type are
-// read again: once for the largest, once scaled by it. Results that need this are computed by
-// themselves if they are few.
+// out = sqrt(sum of in^2) over the axes. If squares overflow or underflow, the values are read
+// twice more: to find the largest value, and to sum scaled squares. If there are few such results,
+// only they are computed again.
 inline void root_of_squares(KernelContext& ctx, const AxisMask& reduced, const TensorRef& in,
                             const TensorRef& out) {
   if (out.size() == 0) return;

@@ -16,7 +16,7 @@ int64_t AxisList::total() const {
 }
 
 int64_t AxisList::offset(int64_t index) const {
-  if (count == 1) return index * stride[0];  // the usual case needs no division
+  if (count == 1) return index * stride[0];  // the common case needs no division
   int64_t offset = 0;
   for (int i = count - 1; i >= 0; --i) {
     offset += index % size[i] * stride[i];
@@ -55,7 +55,7 @@ ReducePlan make_plan(const TensorRef& in, const AxisMask& mask) {
     plan.units = plan.kept.total();
     plan.steps = plan.reduced.total() * plan.pieces;
   } else {
-    // (100000, 3) over axis 0: as runs of 170 rows.
+    // For example, (100000, 3) reduced over axis 0 is read in runs of 170 rows.
     AxisList& outer = plan.reduced;
     const int last = outer.count - 1;
     if (plan.run <= kTile / 4 && last >= 0 && plan.run_stride == 1 &&

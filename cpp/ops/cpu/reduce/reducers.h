@@ -1,4 +1,4 @@
-// The binary functions of reductions (see accumulate.h), on every device.
+// The binary functions of reductions (see accumulate.h), for every device.
 #pragma once
 #include <cmath>
 #include <limits>
@@ -85,7 +85,7 @@ struct NanProd : Multiplying {
   }
 };
 
-// A NaN wins on either side.
+// Returns NaN if either value is NaN.
 struct Max {
   template <class T>
   MX_HOST_DEVICE static T start() {
@@ -132,7 +132,7 @@ struct MaxAbs : Max {
   }
 };
 
-// The center is the factor of each value.
+// The center is the factor by which values are scaled.
 struct SumScaledSquares : Adding {
   template <class T>
   MX_HOST_DEVICE static T step(T total, T x, T factor) {
@@ -140,7 +140,7 @@ struct SumScaledSquares : Adding {
   }
 };
 
-// Returns a power of two that moves a largest value near 1.
+// Returns a power of two that scales the largest value to about 1.
 template <class T>
 MX_HOST_DEVICE T factor_for(double largest) {
   constexpr int kMost = std::numeric_limits<T>::max_exponent - 2;

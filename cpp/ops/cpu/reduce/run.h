@@ -1,4 +1,4 @@
-// Kernels of reductions: plan, accumulate, finish, store.
+// Kernels of reductions: plan, accumulate, finish and store.
 #pragma once
 #include "cpp/ops/cpu/reduce/accumulate.h"
 #include "cpp/ops/cpu/reduce/reducers.h"
@@ -32,7 +32,7 @@ constexpr Compute compute_of() {
     return Compute::kInt64;
 }
 
-// out = finish(total) over the axes; finish maps the wide type to itself.
+// out = finish(total) over the axes. `finish` maps the wide type to itself.
 template <class R, class Finish>
 void run_reduction(KernelContext& ctx, const AxisMask& reduced, const TensorRef& in,
                    const TensorRef& out, Finish&& finish) {

@@ -22,7 +22,7 @@ void mean(KernelContext& ctx, const ReduceParams& p, Inputs in, Outputs out) {
     if constexpr (std::is_integral_v<W>)
       return n ? static_cast<W>(total / static_cast<W>(n)) : W(0);
     else
-      return total / static_cast<W>(n);  // NaN for no elements, as NumPy
+      return total / static_cast<W>(n);  // NaN if there are no elements, as in NumPy
   });
 }
 

@@ -13,8 +13,8 @@ namespace mxlite {
 namespace {
 
 struct Rows {
-  int64_t times, batch, time_step, batch_step, inner;  // steps in rows, inner in elements
-  const int64_t* lengths;                              // null: full length
+  int64_t times, batch, time_step, batch_step, inner;  // steps are in rows, inner in elements
+  const int64_t* lengths;                              // null if all sequences have full length
 
   Rows(KernelContext& ctx, const Shape& shape, int axis, Inputs in)
       : times(shape[axis]),
@@ -26,7 +26,8 @@ struct Rows {
   int64_t length(int64_t sequence) const {
     return lengths ? std::clamp<int64_t>(lengths[sequence], 0, times) : times;
   }
-  // As in 1.x, step length - 1; for an empty sequence step 0, where 1.x reads out of bounds.
+  // As in 1.x, returns step length - 1. For an empty sequence returns step 0, where 1.x reads out
+  // of bounds.
   int64_t last(int64_t sequence) const { return std::max<int64_t>(length(sequence) - 1, 0); }
   int64_t row(int64_t time, int64_t sequence) const {
     return time * time_step + sequence * batch_step;

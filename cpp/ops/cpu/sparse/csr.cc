@@ -30,7 +30,7 @@ void zero(T* out, int64_t n) {
   std::fill_n(out, n, T(0));
 }
 
-// Row by row: sums are made in the compute type, strip by strip.
+// Computes row by row. Sums are accumulated in the compute type, strip by strip.
 template <class T>
 void multiply(const Csr& csr, const T* data, const T* rhs, int64_t n, T* out) {
   using Sum = ComputeType<T>;
@@ -53,8 +53,8 @@ void multiply(const Csr& csr, const T* data, const T* rhs, int64_t n, T* out) {
   });
 }
 
-// Every thread reads all stored values and uses those of its own columns, so no two threads write
-// the same element and sums do not depend on the number of threads.
+// Every thread reads all stored values and uses those of its columns. So no two threads write the
+// same element, and sums do not depend on the number of threads.
 template <class T, class Sum>
 void multiply_transposed(const Csr& csr, const T* data, const T* rhs, int64_t n, Sum* out) {
   const int64_t work = n * (1 + csr.nnz / std::max<int64_t>(csr.cols, 1));
@@ -110,7 +110,7 @@ void csr_sampled_dot(KernelContext&, const NoParams&, Inputs in, Outputs out) {
 }
 
 void csr_spread(KernelContext&, const NoParams&, Inputs in, Outputs out) {
-  const Csr csr(in[0], in[1]);  // only the number of stored values is read from the first
+  const Csr csr(in[0], in[1]);  // the first input only gives the number of stored values
   const int64_t n = in[2].shape[1];
   dispatch_dtype(in[2].dtype, [&]<class T>(T) {
     using Sum = ComputeType<T>;
@@ -214,7 +214,8 @@ void csr_sum(KernelContext& ctx, const CsrSumParams& p, Inputs in, Outputs out) 
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace sparse;                        // NOLINT: this file's own names
-  const Kernel worker_only{.inline_ok = false};  // cost and parallel regions depend on values
+  const Kernel worker_only{.inline_ok = false};  // cost depends on values, and kernels have
+                                                 // parallel regions
   ops.cpu_kernel<cpu::flushing<&csr_dot>>("_csr_dot", worker_only);
   ops.cpu_kernel<cpu::flushing<&csr_sampled_dot>>("_csr_sampled_dot", worker_only);
   ops.cpu_kernel<&csr_spread>("_csr_spread");

@@ -1,12 +1,12 @@
-// Positions of a row-sparse gradient, grouped by the row they name.
+// Groups positions of a row-sparse gradient by row.
 #pragma once
 #include <algorithm>
 #include <cstdint>
 
 namespace mxlite::sparse {
 
-// Writes the positions whose row lies in [0, rows) to order, sorted by row and then by position;
-// returns their number.
+// Writes the positions whose row lies in [0, rows) to `order`, sorted by row and then by position.
+// Returns their number.
 inline int64_t order_by_row(const int64_t* indices, int64_t count, int64_t rows, int64_t* order) {
   int64_t n = 0;
   bool ascending = true;
@@ -22,7 +22,7 @@ inline int64_t order_by_row(const int64_t* indices, int64_t count, int64_t rows,
   return n;
 }
 
-// Calls fn(row, first, last) for the groups of order that begin in [begin, end).
+// Calls fn(row, first, last) for the groups of `order` that begin in [begin, end).
 void for_each_group(const int64_t* indices, const int64_t* order, int64_t n, int64_t begin,
                     int64_t end, auto&& fn) {
   const auto same = [&](int64_t i) { return indices[order[i]] == indices[order[i - 1]]; };

@@ -63,7 +63,7 @@ void nonzero_rows(KernelContext&, const NoParams&, Inputs in, Outputs out) {
   to[rows] = n;
 }
 
-// Indices are cut to integers and clipped to the table, as by Embedding.
+// As in Embedding, indices are truncated to integers and clipped to the table.
 void embedding_rows(KernelContext&, const EmbeddingRowsParams& p, Inputs in, Outputs out) {
   int64_t* const to = out[0].as<int64_t>();
   const int64_t last = p.input_dim - 1, n = in[0].size();
@@ -72,7 +72,7 @@ void embedding_rows(KernelContext&, const EmbeddingRowsParams& p, Inputs in, Out
     for (int64_t i = 0; i < n; ++i) {
       const double v = static_cast<double>(static_cast<ComputeType<T>>(from[i]));
       if (!(v > 0))
-        to[i] = 0;  // NaN too
+        to[i] = 0;  // also for NaN
       else
         to[i] = v < static_cast<double>(last) ? static_cast<int64_t>(from[i]) : last;
     }

@@ -8,7 +8,7 @@ namespace mxlite {
 namespace optimizer {
 namespace {
 
-// Positions of the gradient's rows, sorted; the weight is copied first unless it is the output.
+// Sorted positions of the gradient's rows. The weight is copied first unless it is the output.
 struct Rows {
   Rows(KernelContext& ctx, Inputs in, Outputs out)
       : indices(in[2].as<int64_t>()), width(in[0].shape.product(1, in[0].shape.ndim())) {
@@ -19,7 +19,7 @@ struct Rows {
     if (out[0].data != in[0].data)
       std::copy_n(in[0].as<std::byte>(), in[0].bytes(), out[0].as<std::byte>());
   }
-  // fn(row, first, last) for every row of the gradient.
+  // Calls fn(row, first, last) for every row of the gradient.
   void for_each(auto&& fn) const {
     cpu::parallel_ranges(count, width, [&](int64_t begin, int64_t end, int) {
       sparse::for_each_group(indices, order, count, begin, end, fn);
@@ -31,7 +31,7 @@ struct Rows {
   int64_t count, width;
 };
 
-// Elements [column, column + n) of the summed gradient of one row.
+// Computes elements [column, column + n) of one row of the summed gradient.
 template <class C>
 void sum_gradient(const Lane<C>& values, const Rows& rows, int64_t first, int64_t last,
                   int64_t column, int64_t n, C* sum) {
@@ -79,7 +79,7 @@ void update_rows(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
     run_rows<float>(rows, in, out, Rule<float>(p));
 }
 
-// One history per row.
+// Keeps one history value per row.
 template <class C>
 void run_group_adagrad(const GroupAdagradParams& p, const Rows& rows, Inputs in, Outputs out) {
   constexpr int64_t kBlock = pointwise::kBlock;
@@ -124,7 +124,7 @@ void group_adagrad_rows(KernelContext& ctx, const GroupAdagradParams& p, Inputs 
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace optimizer;                     // NOLINT: the rules of the dense updates
-  const Kernel worker_only{.inline_ok = false};  // the cost of one row is that of a whole rule
+  const Kernel worker_only{.inline_ok = false};  // each row runs a whole update rule
   ops.cpu_kernel<cpu::flushing<&update_rows<Sgd, SgdParams>>>("_rows_sgd_update", worker_only);
   ops.cpu_kernel<cpu::flushing<&update_rows<SgdMom, SgdMomParams>>>("_rows_sgd_mom_update",
                                                                     worker_only);

@@ -1,5 +1,5 @@
-// All four see the axis as the middle of (outer, length, inner): a part of the joined array is
-// `outer` rows of part length * inner elements.
+// All four kernels see the axis as the middle of (outer, length, inner): a part of the joined array
+// consists of `outer` rows of part length * inner elements.
 #include "cpp/ops/tensor/concat.h"
 
 #include "cpp/ops/cpu/strided_copy.h"

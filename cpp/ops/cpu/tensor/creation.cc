@@ -37,7 +37,7 @@ void fill_value(const TensorRef& out, Number value) {
   }
 }
 
-// Element i is value(i), a double or an int64_t.
+// Sets element i to value(i), a double or an int64_t.
 void fill_from(const TensorRef& out, auto&& value) {
   using Value = decltype(value(int64_t{0}));
   constexpr Compute c = std::is_same_v<Value, double> ? Compute::kDouble : Compute::kInt64;
@@ -64,9 +64,9 @@ void arange(KernelContext&, const ArangeParams& p, Inputs, Outputs out) {
   if (is_floating(out[0].dtype)) {
     const double first = start, step = p.step;
     fill_from(out[0], [&](int64_t i) { return first + static_cast<double>(i / p.repeat) * step; });
-  } else {  // as in NumPy, integers of one distance
+  } else {  // as in NumPy, all steps are equal integers
     const auto first = start.as<uint64_t>(), step = p.step.as<uint64_t>();
-    fill_from(out[0], [&](int64_t i) {  // unsigned, so that an end beyond the dtype wraps
+    fill_from(out[0], [&](int64_t i) {  // unsigned, so that a value beyond the dtype wraps
       return static_cast<int64_t>(first + static_cast<uint64_t>(i / p.repeat) * step);
     });
   }

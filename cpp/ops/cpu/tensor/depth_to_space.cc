@@ -6,7 +6,7 @@
 namespace mxlite {
 namespace {
 
-// deep is (N, b, b, C, H, W), wide is (N, C, H, b, W, b); `wide_shape` is (N, C, H*b, W*b).
+// `deep` is (N, b, b, C, H, W), `wide` is (N, C, H, b, W, b), and wide_shape is (N, C, H*b, W*b).
 cpu::CopyAxes describe(const Shape& wide_shape, int64_t b, bool to_wide) {
   const int64_t channels = wide_shape[1], height = wide_shape[2] / b, width = wide_shape[3] / b;
   const int64_t plane = height * width, row = width * b;

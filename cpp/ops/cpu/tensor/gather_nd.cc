@@ -1,5 +1,5 @@
-// Coordinates become row numbers in an array of (rows, inner); a wrong coordinate raises, negative
-// ones count from the end.
+// Converts coordinates to row numbers in an array of (rows, inner). Negative coordinates count from
+// the end; coordinates out of range throw.
 #include "cpp/ops/tensor/gather_nd.h"
 
 #include <omp.h>
@@ -18,7 +18,7 @@ namespace {
 
 struct Rows {
   const int64_t* row;
-  int64_t* extra;  // requested memory after the rows
+  int64_t* extra;  // additional memory that the caller has requested
   int64_t count, num_rows, inner;
 };
 
@@ -62,7 +62,7 @@ void gather_nd_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs ou
   });
 }
 
-// Writes in the order of the indices, so that the last of equal ones wins.
+// Writes in the order of the indices, so that the last of equal indices takes effect.
 void put_rows(const Rows& r, const TensorRef& from, const TensorRef& to) {
   const size_t row_bytes = static_cast<size_t>(r.inner) * dtype_size(to.dtype);
   for (int64_t i = 0; i < r.count; ++i)

@@ -1,5 +1,5 @@
-// Every axis has a table of the input index for each output index, -1 for the constant. The
-// last axis is copied as left edge, middle, right edge.
+// Every axis has a table with the input index of each output index, or -1 for the constant. The
+// last axis is copied as left edge, middle and right edge.
 #include "cpp/ops/tensor/pad.h"
 
 #include <omp.h>
@@ -41,7 +41,8 @@ PadTables make_tables(const PadParams& p, const Shape& plain, const Shape& padde
   return tables;
 }
 
-// Offset of row `row` (all axes but the last) in the plain array; -1: outside of it.
+// Returns the offset of row `row` (all axes but the last) in the plain array, or -1 if the row is
+// padding.
 int64_t plain_row(const PadTables& tables, const Shape& plain, const Shape& padded, int64_t row) {
   int64_t offset = 0, step = plain.back();
   for (int axis = padded.ndim() - 2; axis >= 0; --axis) {
@@ -91,8 +92,8 @@ void pad_native(KernelContext& ctx, const PadParams& p, Inputs in, Outputs out) 
   });
 }
 
-// Rows of one index of the leading axes without padding touch only their own part of the result,
-// so these indices are what threads share out.
+// Rows with the same index along the leading unpadded axes write only their part of the result, so
+// threads divide these indices.
 void pad_backward_native(KernelContext& ctx, const PadParams& p, Inputs in, Outputs out) {
   const Shape& plain = out[0].shape;
   const Shape& padded = in[0].shape;

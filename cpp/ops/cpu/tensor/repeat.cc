@@ -1,4 +1,4 @@
-// repeat and tile are strided copies with source stride 0 along the axis of repetitions.
+// repeat and tile are strided copies whose source stride is 0 along the axis of repetitions.
 #include "cpp/ops/tensor/repeat.h"
 
 #include "cpp/ops/cpu/strided_copy.h"

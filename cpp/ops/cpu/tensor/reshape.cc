@@ -1,4 +1,5 @@
-// Kernel that copies; used if the output cannot alias the input: with `out=` or in memory plans.
+// Copying kernel for cases where the output cannot share the input's memory: `out=` and memory
+// plans.
 #include "cpp/ops/tensor/reshape.h"
 
 #include "cpp/ops/cpu/strided_copy.h"

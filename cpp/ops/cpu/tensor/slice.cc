@@ -11,7 +11,7 @@ struct Steps {
   Strides strides;
 };
 
-// Offset and steps of the region in an array with these strides.
+// Returns the offset and steps of the region in an array with these strides.
 Steps steps_of(const SliceRegion& r, const Strides& strides) {
   Steps s{0, strides};
   for (int i = 0; i < strides.ndim(); ++i) {

@@ -1,5 +1,6 @@
-// Rows of the sorted axis are entries of a key and an index (ordering.h). Where the axis is not the
-// last, neighbouring rows are read and written together: their elements share cache lines.
+// An entry is a key with an index (ordering.h); the sorted axis of a row gives its entries. If the
+// axis is not the last one, neighboring rows are read and written together, because their elements
+// share cache lines.
 #include "cpp/ops/tensor/sort.h"
 
 #include <omp.h>
@@ -17,8 +18,8 @@
 namespace mxlite {
 namespace {
 
-constexpr int64_t kMaxRows = 16;                   // rows that are sorted together
-constexpr int64_t kGroupBytes = int64_t{4} << 20;  // upper bound of their entries' bytes
+constexpr int64_t kMaxRows = 16;                   // number of rows that are sorted together
+constexpr int64_t kGroupBytes = int64_t{4} << 20;  // limit of their entries' bytes
 
 struct SortRequest {
   SortView view;
@@ -29,7 +30,7 @@ struct SortRequest {
   const TensorRef* mask = nullptr;
 };
 
-// Rows that lie side by side: element i of row w is at first + i * step + w.
+// Adjacent rows: element i of row w is at first + i * step + w.
 struct RowGroup {
   int64_t first_in, first_out, step, width;
 };
@@ -37,7 +38,7 @@ struct RowGroup {
 template <class T>
 using Sorted = std::array<cpu::EntryOf<T>*, kMaxRows>;
 
-// The first k entries of every row of the group. `memory` has room for width + 1 rows.
+// Finds the first k entries of every row of the group. `memory` has room for width + 1 rows.
 template <class T>
 Sorted<T> sort_group(const SortRequest& r, const T* data, const RowGroup& group,
                      cpu::EntryOf<T>* memory) {
@@ -47,7 +48,8 @@ Sorted<T> sort_group(const SortRequest& r, const T* data, const RowGroup& group,
   const Key flip = r.ascend ? Key(0) : static_cast<Key>(~Key(0));
   const T* const values = data + group.first_in;
   Sorted<T> sorted;
-  if (group.step == 1 && cpu::selects(length, r.k)) {  // most elements never become entries
+  if (group.step == 1 && cpu::selects(length, r.k)) {  // with selection, most elements are never
+                                                       // stored as entries
     const auto entry_at = [=](int64_t i) {
       return Entry::make(static_cast<Key>(cpu::order_key(values[i]) ^ flip), i);
     };
@@ -156,7 +158,7 @@ void topk_native(KernelContext& ctx, const TopkParams& p, Inputs in, Outputs out
   sort_all(ctx, in[0], r);
 }
 
-// fn(position in the indexed array, position in the indices) for every index.
+// Calls fn(position in the indexed array, position in the indices) for every index.
 void along_axis(const Shape& shape, int axis, const TensorRef& index, const int64_t* indices,
                 auto fn) {
   const SortView v = sort_view("_take_along_axis", axis, shape);
@@ -193,7 +195,8 @@ void put_along_axis_native(KernelContext& ctx, const PutAlongAxisParams& p, Inpu
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  const Kernel worker_only{.inline_ok = false};  // far more work than the output's size suggests
+  const Kernel worker_only{.inline_ok = false};  // takes much longer than the output's size
+                                                 // suggests
   ops.cpu_kernel<&sort_native>("sort", worker_only);
   ops.cpu_kernel<&argsort_native>("argsort", worker_only);
   ops.cpu_kernel<&topk_native>("topk", worker_only);

@@ -23,9 +23,9 @@ const NormRows<T>& norm_rows() {
 // Number of rows after which float sums are added to double sums.
 constexpr int64_t kRows = 256;
 
-// A run of rows of contiguous channels: all of them, or a block.
+// A run of rows of contiguous channels: of all channels, or of a block.
 struct Piece {
-  int64_t offset;  // elements
+  int64_t offset;  // in elements
   int64_t rows, channel;
 };
 
@@ -48,11 +48,11 @@ struct Pieces {
 
 int64_t padded(int64_t channels) { return (channels + kMostLanes - 1) / kMostLanes * kMostLanes; }
 
-// Arrays with a value per channel; each thread has its own sums and totals.
+// Arrays with a value per channel. Each thread has separate sums and totals.
 struct Scratch {
-  float *pivot, *mean, *scale, *shift, *slope;  // for all threads
-  float* sums;                                  // [2][channels] of a thread
-  double* totals;                               // [2][channels] of a thread
+  float *pivot, *mean, *scale, *shift, *slope;  // shared by all threads
+  float* sums;                                  // [2][channels] per thread
+  double* totals;                               // [2][channels] per thread
   double* all_totals;
   int64_t channels;
 
@@ -75,7 +75,7 @@ struct Scratch {
     std::fill_n(sums, 2 * channels, 0.0f);
     std::fill_n(totals, 2 * channels, 0.0);
   }
-  // Moves the sums of the channels [first, first + count) into the totals.
+  // Adds the sums of the channels [first, first + count) to the totals and clears the sums.
   void flush(int64_t first, int64_t count) {
     for (int64_t k = 0; k < 2; ++k)
       for (int64_t c = k * channels + first; c < k * channels + first + count; ++c) {
@@ -97,7 +97,7 @@ Range share(int64_t count, int64_t part, int64_t parts) {
   return {count * part / parts, count * (part + 1) / parts};
 }
 
-// Calls fn(piece) for every piece of the thread and moves the sums into the totals.
+// Calls fn(piece) for every piece of the thread and adds the sums to the totals.
 void add_up(const Pieces& pieces, Range mine, Scratch& s, auto&& fn) {
   s.clear();
   for (int64_t i = mine.first; i < mine.last; ++i) {
@@ -134,7 +134,8 @@ void forward(const NormMemory& m, const NormForwardArgs& a, void* scratch) {
     Scratch s(scratch, m, me);
     const bool batch_stats = a.stats == NormForwardArgs::kBatch;
     if (batch_stats) {
-      // Use a value of the channel as pivot, so that a large mean does not cancel the variance.
+      // Uses a value of the channel as pivot, because a large mean would cause cancellation in the
+      // variance.
       if (me == 0) first_row(m, data, s.pivot);
 #pragma omp barrier
       add_up(pieces, mine, s, [&](const Piece& p) {
@@ -221,7 +222,7 @@ void backward(const NormMemory& m, const NormBackwardArgs& a, void* scratch) {
       s.pivot[c] = a.batch_stats ? static_cast<float>(sum / count) : 0.0f;
       s.slope[c] = a.batch_stats ? static_cast<float>(product * inv_std * inv_std / count) : 0.0f;
     }
-    // The first pass has put the gradient that relu passes into added_grad.
+    // The first pass has stored the gradient that passes through relu in added_grad.
     const T* const passed = kEnd == NormEnd::kAddRelu ? added_grad : grad;
     for_pieces(pieces, mine, [&](const Piece& p) {
       loops.apply_grads[end](passed + p.offset, data + p.offset, data_grad + p.offset, p.rows,

@@ -1,6 +1,6 @@
-// BatchNorm of executables, with a following addition and relu, in two passes over memory:
-// statistics (backward: sums), then the result. Channels-last memory or blocks of channels, float32
-// or bfloat16 data, AVX-512 or AVX2.
+// BatchNorm for executables, optionally followed by an addition and relu, in two passes over
+// memory: statistics (backward: sums), then the result. Supports channels-last memory or blocks of
+// channels, float32 or bfloat16 data, AVX-512 or AVX2.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -8,13 +8,13 @@
 namespace mxlite::cpu {
 
 struct NormMemory {
-  int64_t block = 0;      // channels of a block; 0: channels-last
-  bool bfloat16 = false;  // data; statistics and parameters are float32
+  int64_t block = 0;      // channels per block; 0 for channels-last
+  bool bfloat16 = false;  // type of the data; statistics and parameters are float32
   int64_t batch = 0, pixels = 0, channels = 0;
-  int threads = 1;  // upper bound
+  int threads = 1;  // maximum number of threads
 };
 
-// Operation on the normalized data, and how backward finds out where relu was active.
+// Operation on the normalized data, and how backward determines where relu was active.
 enum class NormEnd : uint8_t {
   kPlain,
   kRelu,     // backward recomputes relu's input
@@ -23,11 +23,11 @@ enum class NormEnd : uint8_t {
 inline constexpr int kNormEnds = 3;
 
 struct NormForwardArgs {
-  const void *data, *added;   // added: of kAddRelu
-  const float *gamma, *beta;  // gamma null: 1
+  const void *data, *added;   // added: for kAddRelu
+  const float *gamma, *beta;  // null gamma means 1
   float *moving_mean, *moving_var;
   void* output;
-  float *mean, *inv_std;  // outputs, may be null; inputs if stats is kGiven
+  float *mean, *inv_std;  // outputs (may be null), or inputs if stats is kGiven
   float eps, momentum;
   // Source of mean and variance: this batch (which updates the moving statistics), the moving
   // statistics, or for kGiven the inputs mean and inv_std unchanged.
@@ -35,16 +35,17 @@ struct NormForwardArgs {
 };
 
 struct NormBackwardArgs {
-  const void *grad, *data, *output;  // output: of kAddRelu
+  const void *grad, *data, *output;  // output: for kAddRelu
   const float *gamma, *beta, *mean, *inv_std;
-  void *data_grad, *added_grad;  // added_grad: of kAddRelu
+  void *data_grad, *added_grad;  // added_grad: for kAddRelu
   float *gamma_grad, *beta_grad;
   bool batch_stats;
 };
 
 size_t norm_scratch_bytes(const NormMemory& m);
 void norm_forward(const NormMemory& m, NormEnd end, const NormForwardArgs& args, void* scratch);
-// data_grad may be grad's memory (kAddRelu: added_grad's may), element by element.
+// data_grad (with kAddRelu, added_grad) may use grad's memory, because elements are processed
+// independently.
 void norm_backward(const NormMemory& m, NormEnd end, const NormBackwardArgs& args, void* scratch);
 
 }  // namespace mxlite::cpu

@@ -1,4 +1,4 @@
-// The loops of BatchNorm for AVX-512. Nothing here may run unless the processor has it.
+// The loops of BatchNorm for AVX-512. Call only if the processor has AVX-512.
 #include <immintrin.h>
 
 #include <algorithm>
@@ -8,7 +8,8 @@
 #include "cpp/core/dtype.h"
 #include "cpp/ops/cpu/nn/norm/norm_rows.h"
 
-// After the headers that others include too: their inline functions must not get this target.
+// Must follow the headers that other files also include, because their inline functions must not be
+// compiled for this target.
 #pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw")
 #define MX_WIDE 1
 #include "cpp/ops/cpu/nn/norm/norm_loops.h"

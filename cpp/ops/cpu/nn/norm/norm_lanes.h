@@ -1,4 +1,4 @@
-// Registers of which some lanes lie beyond the last channel, of float32 and bfloat16 memory.
+// Registers with float32 and bfloat16 data in which some lanes may lie beyond the last channel.
 // Included once per instruction set.
 #pragma once
 #include <cstring>
@@ -12,7 +12,7 @@ namespace {
 
 #if MX_WIDE
 using NormLanes = __mmask16;
-constexpr NormLanes kAll = 0xffff;  // GCC warns of the forms without a mask
+constexpr NormLanes kAll = 0xffff;  // GCC warns about intrinsics without a mask
 
 inline NormLanes lanes(int64_t left) {
   return left >= kLane ? NormLanes{0xffff} : static_cast<NormLanes>((1u << left) - 1);
@@ -24,7 +24,7 @@ inline Vec load(const bfloat16* p, NormLanes m) {
       kAll, _mm512_maskz_cvtepu16_epi32(kAll, _mm256_maskz_loadu_epi16(m, p)), 16));
 }
 inline void store(float* p, NormLanes m, Vec v) { _mm512_mask_storeu_ps(p, m, v); }
-// Upper halves of the result: the nearest bfloat16, ties to even; a NaN stays one.
+// Returns the nearest bfloat16, ties to even, in the upper halves. A NaN stays NaN.
 inline __m512i rounded_bits(Vec v) {
   const __m512i bits = _mm512_castps_si512(v);
   const __m512i odd =
@@ -37,21 +37,21 @@ inline __m512i rounded_bits(Vec v) {
 inline void store(bfloat16* p, NormLanes m, Vec v) {
   _mm256_mask_storeu_epi16(p, m, _mm512_maskz_cvtepi32_epi16(kAll, rounded_bits(v)));
 }
-// Sets the other lanes to 0.
+// Sets the lanes outside of the mask to 0.
 inline Vec keep(NormLanes m, Vec v) { return _mm512_maskz_mov_ps(m, v); }
-// Loads the lanes where x > 0; the others are 0.
+// Loads the data where x > 0 and 0 elsewhere.
 template <class T>
 inline Vec load_where_positive(const T* p, NormLanes m, Vec x) {
   return load(p, _mm512_mask_cmp_ps_mask(m, x, zero(), _CMP_GT_OQ));
 }
-// Rounds like a store and a load.
+// Rounds as storing and loading would.
 template <class T>
 inline Vec rounded(Vec v) {
   if constexpr (std::is_same_v<T, float>) return v;
   return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(kAll, rounded_bits(v), 16));
 }
 #else
-// Stores with a mask are slow on AMD processors, so whole registers take none.
+// Stores with a mask are slow on AMD processors, so whole registers are stored without a mask.
 struct NormLanes {
   int64_t count;
   bool all() const { return count >= kLane; }
@@ -73,7 +73,7 @@ inline Vec load(const bfloat16* p, NormLanes m) {
 inline void store(float* p, NormLanes m, Vec v) {
   m.all() ? store(p, v) : _mm256_maskstore_ps(p, mask_of(m), v);
 }
-// Upper halves of the result: the nearest bfloat16, ties to even; a NaN stays one.
+// Returns the nearest bfloat16, ties to even, in the upper halves. A NaN stays NaN.
 inline __m256i rounded_bits(Vec v) {
   const __m256i bits = _mm256_castps_si256(v);
   const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
@@ -89,16 +89,16 @@ inline void store(bfloat16* p, NormLanes m, Vec v) {
   std::memcpy(static_cast<void*>(p), &bits,
               m.all() ? sizeof(bits) : static_cast<size_t>(m.count) * sizeof(*p));
 }
-// Sets the other lanes to 0.
+// Sets the lanes outside of the mask to 0.
 inline Vec keep(NormLanes m, Vec v) {
   return m.all() ? v : _mm256_and_ps(v, _mm256_castsi256_ps(mask_of(m)));
 }
-// Loads the lanes where x > 0; the others are 0.
+// Loads the data where x > 0 and 0 elsewhere.
 template <class T>
 inline Vec load_where_positive(const T* p, NormLanes m, Vec x) {
   return _mm256_and_ps(load(p, m), _mm256_cmp_ps(x, zero(), _CMP_GT_OQ));
 }
-// Rounds like a store and a load.
+// Rounds as storing and loading would.
 template <class T>
 inline Vec rounded(Vec v) {
   if constexpr (std::is_same_v<T, float>) return v;

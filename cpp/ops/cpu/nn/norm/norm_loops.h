@@ -15,18 +15,19 @@ inline void for_vectors(int64_t rows, int64_t width, auto&& fn) {
     for (int64_t c = 0; c < width; c += kLane) fn(r * width + c, c, lanes(width - c));
 }
 
-// Sums over rows: the values of a channel are loaded and stored once for kTogether rows, and the
-// sums of a channel are divided among kSums registers.
+// Sums over rows. The sums of a channel are loaded and stored once per kTogether rows and are
+// divided among kSums registers.
 template <int64_t kRows, int kParts>
 struct Summing {
   static constexpr int64_t kTogether = kRows;
   static constexpr int kSums = kParts;
 };
 using SumWide = Summing<4, 1>;
-// In blocks, a row is one register: with one sum, each addition would wait for the previous one.
+// In blocks, a row is one register. With a single sum, each addition would wait for the previous
+// one.
 using SumBlocks = std::conditional_t<MX_WIDE, SumWide, Summing<16, 4>>;
 
-// Calls fn(row, sum) for the rows [0, count): the sums take turns.
+// Calls fn(row, sum) for the rows [0, count), alternating between the sums.
 template <int kSums, class F>
 inline void for_sums(int64_t count, F&& fn) {
   int64_t i = 0;
@@ -82,7 +83,7 @@ void normalize(const T* data, const T* added, T* output, int64_t rows, int64_t w
   });
 }
 
-// The output's gradient where relu passed values.
+// Returns the output's gradient where relu passed values, and 0 elsewhere.
 template <class T, NormEnd kEnd>
 inline Vec passed_grad(const T* grad, const T* output, int64_t at, NormLanes m, Vec centered,
                        Vec scale, Vec shift) {

@@ -1,6 +1,6 @@
 // The loops of BatchNorm over rows of contiguous channels, one table per instruction set. `rows`
-// rows of `width` elements follow each other in memory; arrays with a value per channel are float32
-// and padded to whole registers.
+// rows of `width` elements are adjacent in memory. Arrays with a value per channel are float32 and
+// padded to whole registers.
 #pragma once
 #include <cstdint>
 
@@ -9,7 +9,7 @@
 
 namespace mxlite::cpu {
 
-// Arrays of functions are indexed by NormEnd.
+// NormEnd is the index of arrays of functions.
 template <class T>
 struct NormRows {
   // sum += x - pivot, square += (x - pivot)^2

@@ -12,10 +12,10 @@
 namespace mxlite::cpu {
 namespace {
 
-// Slabs of one block: [36][tiles][channels] and [36][tiles][filters].
+// Slabs of one block of tiles: [36][tiles][channels] and [36][tiles][filters].
 struct Block {
   int64_t tiles;
-  int64_t data_slab, product_slab;  // floats
+  int64_t data_slab, product_slab;  // in floats
 };
 
 Block block_for(const WinogradProblem& p) {
@@ -27,14 +27,16 @@ Block block_for(const WinogradProblem& p) {
   return {tiles, tiles * p.channels + kSkew, tiles * p.filters + kSkew};
 }
 
-// Few tiles: the threads share one block, each taking some of the 36 products.
+// Returns whether there are so few tiles that the threads share one block, each computing some of
+// the 36 products.
 bool shared_block(const WinogradProblem& p) {
   return p.tiles() < 2 * winograd_kernels().forward.least_tiles * p.threads;
 }
 
 void transform_share(const WinogradProblem& p, const float* weight, float* out, int64_t part,
                      int64_t parts) {
-  // Units of 16 filters x 16 channels, so that few filters still divide well.
+  // Divides the work into units of 16 filters x 16 channels, which are small enough to balance even
+  // few filters.
   const int64_t across = p.channels / kFilterBlock;
   const IndexRange r = share(p.filters / kFilterBlock * across, part, parts);
   for (int64_t u = r.first; u < r.last; ++u)
@@ -91,7 +93,8 @@ void winograd_convolution(const WinogradProblem& p, const WinogradArgs& args, vo
       transform_share(p, args.weight, own, me, threads);
 #pragma omp barrier
     }
-    // A shared block: all threads work on all blocks and wait for each other between the steps.
+    // With a shared block, all threads work on each block and wait for each other between the
+    // steps.
     auto* const data = reinterpret_cast<float*>(slabs + (shared ? 0 : me) * block_bytes(block));
     float* const product = data + kPoints * block.data_slab;
     const IndexRange mine = shared ? IndexRange{0, total} : share(total, me, threads);

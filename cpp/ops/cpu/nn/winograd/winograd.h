@@ -1,7 +1,7 @@
 // 3 x 3 and 5 x 5 convolutions of stride 1 by Winograd's minimal filtering (Lavin and Gray, CVPR
-// 2016): F(4 x 4, 3 x 3) and F(2 x 2, 5 x 5) share tiles of 6 x 6 pixels and need 36 products where
-// the direct form needs 144 and 100. float32, channels-last data, AVX-512 or AVX2. oneDNN 3 has no
-// such kernel.
+// 2016). F(4 x 4, 3 x 3) and F(2 x 2, 5 x 5) share tiles of 6 x 6 pixels and need 36 products where
+// the direct form needs 144 and 100. For float32, channels-last data, AVX-512 or AVX2. oneDNN 3 has
+// no such kernel.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,14 +12,15 @@ struct WinogradProblem {
   int64_t batch = 0, height = 0, width = 0;
   int64_t channels = 0, filters = 0;  // multiples of 16
   int64_t pad_height = 0, pad_width = 0;
-  int kernel = 3;  // or 5
-  // Memory in blocks of 16 channels (AVX2: 8) instead of channels-last.
+  int kernel = 3;  // 3 or 5
+  // Whether memory consists of blocks of 16 channels (AVX2: 8) instead of channels-last.
   bool data_blocked = false, output_blocked = false;
-  bool rotated = false;  // for the data gradient: use the forward's weight rotated by 180 degrees
-  int threads = 1;       // at most; the scratch memory depends on it
+  bool rotated = false;  // true for the data gradient, which uses forward's weight rotated by 180
+                         // degrees
+  int threads = 1;       // maximum, on which the scratch memory depends
   int64_t out_height() const { return height + 2 * pad_height - kernel + 1; }
   int64_t out_width() const { return width + 2 * pad_width - kernel + 1; }
-  int64_t tile_outputs() const { return 7 - kernel; }  // in one dimension
+  int64_t tile_outputs() const { return 7 - kernel; }  // outputs of a tile in one dimension
   int64_t tiles_down() const { return (out_height() + tile_outputs() - 1) / tile_outputs(); }
   int64_t tiles_across() const { return (out_width() + tile_outputs() - 1) / tile_outputs(); }
   int64_t tiles() const { return batch * tiles_down() * tiles_across(); }
@@ -27,31 +28,31 @@ struct WinogradProblem {
 
 struct WinogradArgs {
   const float* data;
-  // Packed [filters / 16][channels][kernel][kernel][16], rotated ones
-  // [channels][filters / 16][kernel][kernel][16]; null with `transformed`.
+  // Packed [filters / 16][channels][kernel][kernel][16], or if rotated [channels][filters /
+  // 16][kernel][kernel][16]. Null if `transformed` is set.
   const float* weight;
-  const float* transformed;  // from winograd_transform; null: transformed in every call
-  const float* bias;         // null: none
+  const float* transformed;  // result of winograd_transform, or null to transform in every call
+  const float* bias;         // null if there is no bias
   float* output;
-  bool add, relu;  // output += what it holds; then max(output, 0)
+  bool add, relu;  // add: output += its previous value; relu: then max(output, 0)
 };
 
-// Returns the number of tiles from which Winograd is faster although every call transforms the
+// Returns the number of tiles from which Winograd is faster even if every call transforms the
 // weights, or reads and writes the sums of their gradients: 48 with AVX-512, 32 with AVX2.
 int64_t winograd_least_tiles();
 
 size_t winograd_weight_bytes(int64_t channels, int64_t filters);
-// Transforms all weights at once, in parallel; packed as above.
+// Transforms all weights, packed as above, in parallel.
 void winograd_transform(int64_t channels, int64_t filters, int kernel, const float* weight,
                         float* transformed);
 size_t winograd_scratch_bytes(const WinogradProblem& p, bool transformed);
 void winograd_convolution(const WinogradProblem& p, const WinogradArgs& args, void* scratch);
 
-// The gradients of weight and bias; p is the forward's problem.
+// Operands for the gradients of weight and bias; `p` is the problem of forward.
 struct WinogradGradArgs {
   const float *data, *output_grad;
   float* weight_grad;  // [filters / 16][channels][kernel][kernel][16]
-  float* bias_grad;    // null: none
+  float* bias_grad;    // null if there is no bias
 };
 size_t winograd_weight_grad_scratch_bytes(const WinogradProblem& p);
 void winograd_weight_grad(const WinogradProblem& p, const WinogradGradArgs& args, void* scratch);

@@ -7,7 +7,7 @@ namespace mxlite::cpu::avx2 {
 const WinogradKernels kWinogradKernels = with_kernels({
     .worthwhile_tiles = 32,
     .forward = {.bytes = 1 << 20, .least_tiles = 60, .most_tiles = 240},
-    // Many tiles, because each pass reads and writes all sums.
+    // Requires many tiles, because each pass reads and writes all sums.
     .weight_grad = {.bytes = 1 << 20, .least_tiles = 48, .most_tiles = 256},
 });
 

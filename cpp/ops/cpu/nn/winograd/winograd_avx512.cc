@@ -8,7 +8,8 @@
 
 #include "cpp/ops/cpu/nn/winograd/winograd_kernels.h"
 
-// After the headers that others include too: their inline functions must not get this target.
+// Must follow the headers that other files also include, because their inline functions must not be
+// compiled for this target.
 #pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw")
 #define MX_WIDE 1
 #include "cpp/ops/cpu/nn/winograd/winograd_weight_grad_loops.h"
@@ -18,7 +19,7 @@ namespace mxlite::cpu::avx512 {
 const WinogradKernels kWinogradKernels = with_kernels({
     .worthwhile_tiles = 48,
     .forward = {.bytes = 1 << 20, .least_tiles = 56, .most_tiles = 224},
-    // Many tiles, because each pass reads and writes all sums.
+    // Requires many tiles, because each pass reads and writes all sums.
     .weight_grad = {.bytes = 3 << 20, .least_tiles = 48, .most_tiles = 256},
 });
 

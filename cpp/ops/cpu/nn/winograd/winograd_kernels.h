@@ -5,18 +5,19 @@
 
 namespace mxlite::cpu {
 
-constexpr int kPoints = 36;           // products per tile
-constexpr int64_t kFilterBlock = 16;  // filters of packed weights that follow each other
-constexpr int64_t kSkew = 16;         // extra stride: the 36 slabs must not share cache sets
+constexpr int kPoints = 36;           // number of products per tile
+constexpr int64_t kFilterBlock = 16;  // number of adjacent filters in packed weights
+constexpr int64_t kSkew = 16;  // additional stride, so that the 36 slabs do not share cache sets
 
-// Arrays of 36 slabs hold [tiles][channels] or [tiles][filters] each; `slab` is the distance of
-// two slabs in floats. `index` counts the tiles of the problem, `t` those of a block.
+// Arrays of 36 slabs contain [tiles][channels] or [tiles][filters] each; `slab` is the distance
+// between slabs in floats. `index` counts the tiles of the problem, `t` those of a block.
 struct WinogradKernels {
-  int64_t most_rows;         // rows of a slab that one product keeps in registers
-  int64_t panel;             // filters of one product
-  int64_t worthwhile_tiles;  // winograd_least_tiles()
-  // Bounds of the tiles that are transformed before they are multiplied: bytes of their slabs,
-  // which stay in the second-level cache if channels are few, and a least and a greatest number.
+  int64_t most_rows;         // number of rows of a slab that one product keeps in registers
+  int64_t panel;             // number of filters of one product
+  int64_t worthwhile_tiles;  // value of winograd_least_tiles()
+  // Number of tiles that are transformed before they are multiplied: as many as fit into `bytes`,
+  // which stay in the L2 cache if there are few channels, but at least and at most the given
+  // numbers.
   struct BlockSize {
     int64_t bytes, least_tiles, most_tiles;
   } forward, weight_grad;
@@ -27,20 +28,22 @@ struct WinogradKernels {
   // Transforms kFilterBlock filters for the channels [first, last).
   void (*transform_weights)(const WinogradProblem& p, const float* weight, float* out,
                             int64_t filter, int64_t first, int64_t last);
-  // One of the 36 products: (tiles x channels) times (channels x filters).
+  // Computes one of the 36 products: (tiles x channels) times (channels x filters).
   void (*multiply_slab)(const WinogradProblem& p, const float* data, const float* weight,
                         float* product, int64_t tiles);
-  // Turns the products of a tile into output pixels.
+  // Converts the products of a tile to output pixels.
   void (*finish_tile)(const WinogradProblem& p, const WinogradArgs& args, int64_t index, int64_t t,
                       int64_t slab, const float* slabs);
 
-  // Transforms a tile of the output gradient and adds its sum to bias unless that is null.
+  // Transforms a tile of the output gradient and adds its sum to the bias gradient unless that is
+  // null.
   void (*transform_output_grad)(const WinogradProblem& p, const float* grad, int64_t index,
                                 int64_t t, int64_t slab, float* slabs, float* bias);
-  // Adds one panel of filters of one of the 36 products to its sums; `first`: sets them.
+  // Adds a panel of filters of one of the 36 products to its sums, or sets the sums if `first` is
+  // true.
   void (*accumulate_panel)(const WinogradProblem& p, const float* data, const float* grad,
                            float* sums, int64_t panel, int64_t tiles, bool first);
-  // Turns the sums of kFilterBlock filters for the channels [first, last) into weights.
+  // Converts the sums of kFilterBlock filters for the channels [first, last) to weights.
   void (*finish_weights)(const WinogradProblem& p, const float* sums, float* weight, int64_t filter,
                          int64_t first, int64_t last);
 };

@@ -1,4 +1,5 @@
-// The vector kernels of Winograd convolutions. Included per instruction set after registers.h.
+// The vector kernels of Winograd convolutions. Included once per instruction set, after
+// registers.h.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -13,16 +14,16 @@ namespace {
 // The sums, the weights and a factor of one product fill the registers: 14 x 2, 2 and 1 of the 32
 // of AVX-512, 6 x 2, 2 and 1 of the 16 of AVX2.
 constexpr int kMostRows = MX_WIDE ? 14 : 6;
-constexpr int64_t kPanel = 2 * kLane;  // filters of one product
+constexpr int64_t kPanel = 2 * kLane;  // number of filters of one product
 
-// Transformed weights: [36][panel of kPanel filters][channel][kPanel], the last panel kFilterBlock
-// wide if need be.
+// Returns the offset in the transformed weights [36][panel of kPanel filters][channel][kPanel]; the
+// last panel may have only kFilterBlock filters.
 inline int64_t weight_at(const WinogradProblem& p, int64_t filter, int64_t channel) {
   const int64_t panel = filter / kPanel, width = std::min(kPanel, p.filters - panel * kPanel);
   return panel * kPanel * p.channels + channel * width + filter % kPanel;
 }
 
-// kLane filters of one channel.
+// Transforms kLane filters of one channel.
 template <int kKernel>
 void transform_weight_tile(const float* weight, bool rotated, float* out, int64_t slab) {
   const int last_tap = rotated ? kKernel * kKernel - 1 : 0;
@@ -93,7 +94,7 @@ void finish_tile(const WinogradProblem& p, const WinogradArgs& args, int64_t ind
   (p.kernel == 3 ? finish_outputs<4> : finish_outputs<2>)(p, args, index, t, slab, slabs);
 }
 
-// kRows rows of data (stride channels) times one panel of kLane * kVectors filters.
+// Multiplies kRows rows of data (stride: channels) by one panel of kLane * kVectors filters.
 template <int kRows, int kVectors>
 void multiply(const float* data, const float* weight, float* product, int64_t channels,
               int64_t filters) {

@@ -15,9 +15,9 @@ inline Tile tile_at(const WinogradProblem& p, int64_t index) {
           index % across * p.tile_outputs()};
 }
 
-// Strides in floats: channels-last, or in blocks of kLane channels.
+// Strides in floats, for channels-last memory or blocks of kLane channels.
 struct PixelStrides {
-  int64_t image, row, pixel, block;  // distances of neighbours; block: kLane channels
+  int64_t image, row, pixel, block;  // distances between neighbors; a block has kLane channels
 };
 inline PixelStrides pixels_of(bool blocked, int64_t height, int64_t width, int64_t channels) {
   const int64_t image = height * width * channels;
@@ -31,7 +31,7 @@ inline PixelStrides output_pixels(const WinogradProblem& p) {
   return pixels_of(p.output_blocked, p.out_height(), p.out_width(), p.filters);
 }
 
-// kLane channels of the tile whose first pixel is `top`, `left`: into the 36 slabs.
+// Transforms kLane channels of the tile whose first pixel is at (`top`, `left`) into the 36 slabs.
 inline void transform_tile_data(const float* image, const PixelStrides& at,
                                 const WinogradProblem& p, int64_t top, int64_t left, bool inside,
                                 float* out, int64_t slab) {
@@ -56,7 +56,7 @@ inline void transform_tile_data(const float* image, const PixelStrides& at,
   }
 }
 
-// Tile t of a block (tile `index` of all): its 6 x 6 pixels, `channels` of them, into the slabs.
+// Transforms `channels` channels of tile t of a block (tile `index` of the problem) into the slabs.
 inline void transform_tile(const WinogradProblem& p, const float* data, int64_t index, int64_t t,
                            int64_t slab, float* slabs) {
   const Tile tile = tile_at(p, index);

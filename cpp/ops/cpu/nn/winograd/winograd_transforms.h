@@ -1,12 +1,13 @@
-// One dimension of Winograd's transforms: data, products, weights and their gradients, between six
-// interpolation points and pixels. Included once per instruction set.
+// Winograd's transforms in one dimension: of data, products, weights and their gradients, between
+// six interpolation points and pixels. Included once per instruction set.
 #pragma once
 #include "cpp/ops/cpu/nn/registers.h"
 
 namespace mxlite::cpu {
 namespace {
 
-// One dimension of the data transform: six values to six, points 0, 1, -1, 2, -2 and infinity.
+// Transforms data in one dimension: six pixels to values at the points 0, 1, -1, 2, -2 and
+// infinity.
 inline void transform_data(const Vec (&d)[6], Vec (&v)[6]) {
   const Vec a = madd(d[2], -4, d[4]), b = madd(d[1], -4, d[3]);
   const Vec c = sub(d[4], d[2]), e = sub(d[3], d[1]);
@@ -32,7 +33,7 @@ inline void transform_product(const Vec (&m)[6], Vec (&y)[2]) {
   y[1] = add(madd(sub(m[3], m[4]), 2, sub(m[1], m[2])), m[5]);
 }
 
-// Transposed forms of transform_product: the gradient of the outputs to that of the products.
+// Transposes of transform_product, which convert gradients of outputs to gradients of products.
 inline void transform_gradient(const Vec (&y)[4], Vec (&m)[6]) {
   const Vec even = add(y[0], y[2]), odd = add(y[1], y[3]);
   const Vec wide_even = madd(y[2], 4, y[0]);
@@ -54,7 +55,8 @@ inline void transform_gradient(const Vec (&y)[2], Vec (&m)[6]) {
   m[5] = y[1];
 }
 
-// The weights' polynomial at the points, over the products of the points' distances.
+// Evaluates the weights' polynomial at the points, divided by the products of distances between
+// points.
 inline void transform_weight(const Vec (&g)[3], Vec (&u)[6]) {
   const Vec outer = add(g[0], g[2]), wide = madd(g[2], 4, g[0]);
   u[0] = mul(g[0], set(1.0f / 4));
@@ -77,7 +79,7 @@ inline void transform_weight(const Vec (&g)[5], Vec (&u)[6]) {
   u[5] = g[4];
 }
 
-// Transposed forms of transform_weight: gradients at the points to those of the weights.
+// Transposes of transform_weight, which convert gradients at the points to gradients of weights.
 template <int kKernel>
 inline void transform_weight_gradient(const Vec (&u)[6], Vec (&g)[kKernel]) {
   const Vec a = mul(add(u[1], u[2]), set(-1.0f / 6));

@@ -1,6 +1,6 @@
-// The gradient of weights by Winograd's minimal filtering, every step of the forward transposed:
-// data and output gradient are transformed tile by tile, 36 products add up over the tiles, and the
-// sums become 3 x 3 or 5 x 5 weights at the end.
+// The gradient of weights by Winograd's minimal filtering, in which every step of forward is
+// transposed: data and output gradient are transformed tile by tile, 36 products are accumulated
+// over the tiles, and finally the sums are converted to 3 x 3 or 5 x 5 weights.
 #include <omp.h>
 
 #include <algorithm>
@@ -13,8 +13,8 @@ namespace mxlite::cpu {
 namespace {
 
 struct Layout {
-  int64_t tiles;                 // tiles of a block
-  int64_t data_slab, grad_slab;  // floats
+  int64_t tiles;                 // tiles per block
+  int64_t data_slab, grad_slab;  // in floats
   size_t data_at, grad_at, sums_at, bias_at, bytes;
 };
 

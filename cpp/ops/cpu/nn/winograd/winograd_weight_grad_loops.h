@@ -43,7 +43,8 @@ void transform_output_grad(const WinogradProblem& p, const float* grad, int64_t 
                                                                 bias);
 }
 
-// sums[r][v] (+)= data[t][r] * grad[t][v] over the tiles: kRows channels, kLane * kVectors filters.
+// sums[r][v] = [sums[r][v] +] data[t][r] * grad[t][v] over the tiles, for kRows channels and kLane
+// * kVectors filters.
 template <int kRows, int kVectors>
 void accumulate(const float* data, const float* grad, float* sums, int64_t tiles, int64_t channels,
                 int64_t filters, bool first) {
@@ -62,7 +63,7 @@ void accumulate(const float* data, const float* grad, float* sums, int64_t tiles
       store(sums + r * filters + v * kLane, sum[r][v]);
 }
 
-// Sums of kLane filters of one channel become weights.
+// Converts the sums of kLane filters of one channel to weights.
 template <int kKernel>
 void finish_weight_tile(const float* sums, int64_t slab, float* weight) {
   Vec half[6][kKernel];
@@ -112,7 +113,7 @@ void accumulate_panel(const WinogradProblem& p, const float* data, const float* 
   }
 }
 
-// Returns the sizes that an instruction set works best with, together with the kernels above.
+// Returns `k`, which has the best sizes for an instruction set, with the kernels above added.
 constexpr WinogradKernels with_kernels(WinogradKernels k) {
   k.most_rows = kMostRows;
   k.panel = kPanel;
