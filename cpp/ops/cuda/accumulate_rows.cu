@@ -7,7 +7,8 @@
 namespace mxlite::cuda {
 namespace {
 
-// Scratch layout: caller's | rows | sorted rows | positions | sorted positions | sort's own | sums
+// Scratch layout: caller's | rows | sorted rows | positions | sorted positions | memory of the sort
+// | sums
 struct Parts {
   size_t rows, sorted, position, sorted_position, sort, sort_bytes, sums, bytes;
 };
@@ -39,7 +40,7 @@ __global__ void keep_rows(int64_t n, int64_t num_rows, const int64_t* rows, int6
     out[i] = rows[i] >= 0 && rows[i] < num_rows ? rows[i] : num_rows;
 }
 
-// Returns the number of bits that hold every number in [0, count).
+// Returns the number of bits needed for numbers in [0, count).
 int bits_for(int64_t count) {
   int bits = 1;
   while (bits < 63 && (int64_t{1} << bits) < count) ++bits;

@@ -1,10 +1,10 @@
-// Running sums within a block.
+// Prefix sums within a block.
 #pragma once
 #include "cpp/ops/cuda/run.cuh"
 
 namespace mxlite::cuda {
 
-// Returns the sum of v over the lanes up to this one.
+// Returns the sum of v over the lanes up to and including this one.
 template <class T>
 __device__ __forceinline__ T warp_running_sum(T v) {
   const int lane = threadIdx.x % kWarp;
@@ -16,14 +16,14 @@ __device__ __forceinline__ T warp_running_sum(T v) {
   return v;
 }
 
-// Returns the sum of v over the threads up to this one; `total` becomes the sum over all threads. A
-// block has up to 1024 threads (whole warps).
+// Returns the sum of v over the threads up to and including this one. `total` becomes the sum over
+// all threads. A block has up to 1024 threads (whole warps).
 template <class T>
 __device__ __forceinline__ T block_running_sum(T v, T& total) {
   __shared__ T parts[kWarp];
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   v = warp_running_sum(v);
-  __syncthreads();  // the last call's parts have been read
+  __syncthreads();  // until all threads have read the partial sums of the previous call
   if (lane == kWarp - 1) parts[warp] = v;
   __syncthreads();
   const T sums = warp_running_sum(lane < static_cast<int>(blockDim.x / kWarp) ? parts[lane] : T(0));

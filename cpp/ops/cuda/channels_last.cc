@@ -8,14 +8,14 @@ namespace {
 
 struct Stored {
   Shape shape;       // the tensor's shape, (N, C, spatial)
-  int64_t channels;  // channels in memory, with padding
+  int64_t channels;  // number of channels in memory, including padding
   bool operator==(const Stored&) const = default;
 };
 const Stored& stored(const Layout& layout) {
   return *static_cast<const Stored*>(layout.desc.get());
 }
 
-// In the order of the tensor's dimensions (N, C, spatial).
+// Returns strides in the order of the tensor's dimensions (N, C, spatial).
 Strides strides_in(const Layout& layout, const Shape& shape) {
   if (layout.is_plain()) return contiguous_strides(shape);
   Shape padded = shape;
@@ -57,7 +57,7 @@ Plan plan_channels_last_reorder(const TensorSpec& from_spec, const Layout& from,
                                 const TensorSpec& to_spec, const Layout& to) {
   MX_ASSERT(from_spec == to_spec);
   const Shape& shape = to_spec.shape;
-  // Loops in the order of the destination.
+  // Visits elements in the order of the destination.
   Walk<2> walk;
   const Strides source = strides_in(from, shape), target = strides_in(to, shape);
   const auto add = [&](int axis) { walk.add(shape[axis], {target[axis], source[axis]}); };

@@ -1,16 +1,16 @@
 // The memory format that executables on CUDA use besides plain memory: (N, C, spatial) tensors
-// stored as (N, spatial, C), for half types and int8, whose convolutions run on tensor cores that
-// way. A tensor so stored is a plain tensor of another shape, so the operators' own kernels work on
-// it. Only operands of int8 convolutions have channels of zeros behind their own.
+// stored as (N, spatial, C), for 16-bit floats and int8, whose convolutions then run on tensor
+// cores. Such a tensor is a plain tensor of another shape, so the operators' plain kernels work on
+// it. Only operands of int8 convolutions have additional channels of zeros.
 #pragma once
 #include "cpp/ops/planned_kernel.h"
 
 namespace mxlite::cuda {
 
-// (N, C, spatial) to (N, spatial, C).
+// Converts (N, C, spatial) to (N, spatial, C).
 Shape last_shape(const Shape& shape);
-// Returns the plain layout if the memory is the same: with one channel, or one pixel. Channels are
-// padded to a multiple of `multiple`.
+// Returns the plain layout if the memory is the same, which holds for one channel or one pixel.
+// Channels are padded to a multiple of `multiple`.
 Layout channels_last(const TensorSpec& spec, int64_t multiple = 1);
 bool is_channels_last(const Layout& layout);
 

@@ -44,8 +44,8 @@ inline auto run_kernel(KernelFn kernel, const void* params, std::vector<TensorRe
   };
 }
 
-// Plans the operator's own kernel. The first num_images_in inputs and num_images_out outputs are
-// stored channels-last and passed as tensors of that shape; params are those of the operator in
+// Plans the operator's plain kernel. The first num_images_in inputs and num_images_out outputs are
+// stored channels-last and passed as tensors of that shape. `params` are those of the operator in
 // this form.
 template <class P>
 std::optional<Plan> plan_seen_last(const PlanRequest& r, P params, int num_images_in,

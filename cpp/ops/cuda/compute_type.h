@@ -5,7 +5,7 @@
 
 namespace mxlite::cuda {
 
-// Calls fn(C{}) with the type to compute in: double for float64, float for float32 and the halves.
+// Calls fn(C{}) with the compute type: double for float64, float for float32 and 16-bit floats.
 void dispatch_float_compute(DType dtype, auto&& fn) {
   if (dtype == DType::kFloat64)
     fn(double{});
@@ -13,7 +13,7 @@ void dispatch_float_compute(DType dtype, auto&& fn) {
     fn(float{});
 }
 
-// Calls fn(C{}) with the type in which values of this dtype are added; 64 bits for integers.
+// Calls fn(C{}) with the type of sums of values of this dtype; 64 bits for integers.
 void dispatch_sum(DType dtype, auto&& fn) {
   switch (pointwise::compute_for_sum(dtype)) {
     case pointwise::Compute::kFloat:

@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t kGemmWorkspaceBytes = size_t{32} << 20;  // cuBLAS's recommendation for Hopper
 
-// Library handles are made on first use, because a copy stream needs none of them.
+// Library handles are created on first use, because a copy stream needs none.
 class Handles final : public Stream::Attachment {
  public:
   explicit Handles(int device) : device_(device) {
@@ -30,7 +30,8 @@ class Handles final : public Stream::Attachment {
     }
     if (stream != cublas_stream_) {
       MX_CUBLAS(cublasSetStream(cublas_, stream));
-      // Setting a stream takes the workspace away; without ours, a captured graph would own one.
+      // Setting a stream resets the workspace. Without a workspace of ours, a captured graph would
+      // allocate one.
       const Workspace w = gemm_workspace();
       MX_CUBLAS(cublasSetWorkspace(cublas_, w.data, w.bytes));
       cublas_stream_ = stream;

@@ -1,5 +1,5 @@
-// State that a CUDA kernel gets from its KernelContext besides scratch(): the stream, library
-// handles bound to it, and the position of its random numbers.
+// State that a CUDA kernel gets from its KernelContext in addition to scratch(): the stream,
+// library handles bound to it, and the position of its random numbers.
 #pragma once
 #include <cublasLt.h>
 #include <cublas_v2.h>
@@ -12,12 +12,13 @@
 namespace mxlite::cuda {
 
 cudaStream_t stream(const KernelContext& ctx);
-// Handles belong to the device's stream and are set to it; made on first use.
+// Handles belong to the device's stream, use it, and are created on first use.
 cublasHandle_t cublas(const KernelContext& ctx);
 cublasLtHandle_t cublaslt(const KernelContext& ctx);
 cudnnHandle_t cudnn(const KernelContext& ctx);
 
-// Serves one matrix product at a time; its size is fixed, so a heuristic's choice stays possible.
+// Used by one matrix product at a time. Its size is fixed, so that algorithms chosen earlier remain
+// possible.
 struct Workspace {
   void* data;
   size_t bytes;

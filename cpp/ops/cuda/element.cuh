@@ -1,5 +1,6 @@
-// Elements in device code. Kernels are instantiated for the few types they compute in; what memory
-// holds is a run-time dtype, the same for all threads, so the branch on it costs next to nothing.
+// Elements in device code. Kernels are instantiated for the few types in which they compute. The
+// dtype in memory is a run-time value that is equal for all threads, so branching on it costs
+// almost nothing.
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -29,7 +30,7 @@ using Element = typename ElementOf<T>::Type;
 template <class T>
 constexpr bool kIsHalf = std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>;
 
-// The type in which T is computed: float for the halves, T otherwise.
+// The compute type of T: float for 16-bit floats, T otherwise.
 template <class T>
 using AccOf = std::conditional_t<kIsHalf<T>, float, T>;
 
@@ -41,7 +42,8 @@ void dispatch_elements(DType dtype, auto&& fn) {
   dispatch_dtype(dtype, [&]<class T>(T) { fn(Element<T>{}); });
 }
 
-// Between any two element types; halves go through float, floats become small integers modulo 2^n.
+// Converts between any two element types. 16-bit floats are converted via float; floats become
+// small integers modulo 2^n.
 template <class To, class From>
 __host__ __device__ __forceinline__ To convert(From v) {
   if constexpr (std::is_same_v<To, From>)
@@ -62,7 +64,7 @@ __host__ __device__ __forceinline__ To convert(From v) {
     return static_cast<To>(v);
 }
 
-// N neighbouring elements, moved with as few and wide accesses as their size allows.
+// N adjacent elements, accessed with as few wide accesses as their size allows.
 template <class T, int N>
 struct alignas(sizeof(T) * N >= 16 ? 16 : sizeof(T) * N) Pack {
   T v[N];
@@ -82,8 +84,8 @@ __device__ __forceinline__ void store_pack(void* data, int64_t i, const C (&in)[
   *reinterpret_cast<Pack<T, N>*>(static_cast<T*>(data) + i) = x;
 }
 
-// Calls fn(T{}) for the dtypes that are computed in C: halves and float in float; float64 and
-// integers in double; integers in their own or a wider type.
+// Calls fn(T{}) for the dtypes whose compute type is C: float16, bfloat16 and float32 for float;
+// float64 and integers for double; integers for their own or a wider integer type.
 template <class C, class F>
 __device__ __forceinline__ void for_dtype_of(DType dtype, F&& fn) {
   if constexpr (std::is_same_v<C, float>) {
@@ -133,8 +135,8 @@ __device__ __forceinline__ void for_dtype_of(DType dtype, F&& fn) {
   }
 }
 
-// Returns whether arrays of this dtype are moved in packs where C is computed. Elements of other
-// dtypes are moved one by one, which keeps kernels small.
+// Returns whether arrays of this dtype are accessed in packs if the compute type is C. Elements of
+// other dtypes are accessed one by one, which keeps kernels small.
 template <class C>
 inline bool moves_in_packs(DType dtype) {
   if constexpr (std::is_same_v<C, float>)

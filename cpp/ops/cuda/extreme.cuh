@@ -1,4 +1,4 @@
-// The first largest (or smallest) element of a sequence. A NaN beats all numbers.
+// The first largest (or smallest) element of a sequence. NaN takes precedence over all numbers.
 #pragma once
 #include <limits>
 #include <type_traits>
@@ -27,7 +27,7 @@ struct Extreme {
       at = i;
     }
   }
-  // Merges the extreme of other elements.
+  // Merges with the extreme of other elements.
   __device__ __forceinline__ void join(C v, int64_t i) {
     if (i < 0) return;
     const bool nan = v != v, own_nan = value != value;
@@ -45,7 +45,7 @@ struct Extreme {
       join(v, __shfl_xor_sync(0xffffffffu, at, d));
     }
   }
-  // Joins the extremes of the block's threads; thread 0 gets the result.
+  // Merges the extremes of the block's threads. Thread 0 gets the result.
   __device__ __forceinline__ void join_block() {
     __shared__ C values[kWarp];
     __shared__ int64_t places[kWarp];

@@ -1,4 +1,4 @@
-// Arrays of one value.
+// Fills arrays with one value.
 #pragma once
 #include "cpp/ops/kernel.h"
 #include "cpp/ops/number.h"

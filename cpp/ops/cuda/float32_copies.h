@@ -1,5 +1,5 @@
-// Float32 copies of half arrays, for kernels of several steps: halves are computed in float32 and
-// rounded once, so no step may leave a rounded value to the next.
+// Float32 copies of 16-bit float arrays, for kernels of several steps: they are computed in float32
+// and rounded once, so no step may pass a rounded value to the next one.
 #pragma once
 #include <span>
 #include <vector>
@@ -11,7 +11,7 @@ namespace mxlite::cuda {
 
 inline DType without_halves(DType dtype) { return is_half(dtype) ? DType::kFloat32 : dtype; }
 
-// Use: plan the copies, get the scratch block, place them. Arrays of other dtypes are not copied.
+// Usage: plan the copies, get the scratch block, place them. Arrays of other dtypes are not copied.
 class Float32Copies {
  public:
   Float32Copies(ScratchPlan& plan, std::span<const TensorRef> arrays) : arrays_(arrays) {
@@ -32,7 +32,7 @@ class Float32Copies {
   }
   // Fills the copies from the arrays, before the kernel reads them.
   void read(KernelContext& ctx) const { convert(ctx, arrays_, copies_); }
-  // Rounds the copies into the arrays, after the kernel has written them.
+  // Rounds the copies and stores them in the arrays, after the kernel has written them.
   void write(KernelContext& ctx) const { convert(ctx, copies_, arrays_); }
 
   std::span<const TensorRef> refs() const { return copies_; }

@@ -1,4 +1,4 @@
-// Launching one-dimensional kernels.
+// Launches of one-dimensional kernels.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -9,7 +9,8 @@ namespace mxlite::cuda {
 
 inline constexpr int kThreads = 256;  // full occupancy on every architecture since 7.0
 
-// Enough blocks for n items, at most a few waves: kernels loop with stride grid_stride().
+// Returns enough blocks for n items, but at most a few waves; kernels loop with stride
+// grid_stride().
 inline unsigned blocks_for(int64_t n, const KernelContext& ctx) {
   constexpr int64_t kBlocksPerMultiprocessor = 16;
   const int64_t most = multiprocessors(ctx) * kBlocksPerMultiprocessor;

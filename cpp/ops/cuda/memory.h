@@ -1,4 +1,4 @@
-// Device memory inside a kernel call: copies, zeros, parts of the scratch block.
+// Device memory within a kernel call: copies, zeros, and parts of the scratch block.
 #pragma once
 #include "cpp/ops/cuda/context.h"
 
@@ -12,7 +12,8 @@ inline void zero_bytes(KernelContext& ctx, void* to, size_t bytes) {
   if (bytes > 0) MX_CUDA(cudaMemsetAsync(to, 0, bytes, stream(ctx)));
 }
 
-// Cuts one scratch block into aligned parts: add all, then get the block, then place.
+// Divides one scratch block into aligned parts: call add() for all parts, get the block, then call
+// place().
 class ScratchPlan {
  public:
   size_t add(size_t bytes) {

@@ -1,6 +1,6 @@
-// Sums ordered sources in chunks, so that several blocks share a row with many sources (a token
-// type, the padding). A run of equal rows inside one chunk is a result; a run that crosses chunks
-// has a partial sum in each of them, and a second kernel adds these.
+// Sums ordered sources in chunks, so that several blocks share a row with many sources (for example
+// a token type or the padding index). A run of equal rows inside one chunk gives a result. A run
+// that spans chunks gives a partial sum in each of them, and a second kernel adds these.
 #pragma once
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/row_sums.cuh"
@@ -8,10 +8,10 @@
 
 namespace mxlite::cuda {
 
-constexpr int64_t kMinChunk = 64;                      // sources
+constexpr int64_t kMinChunk = 64;                      // minimum number of sources per chunk
 constexpr int64_t kMostPartBytes = int64_t{64} << 20;  // unless a single chunk needs more
 
-// Returns the sources per chunk: as few as the memory of the parts allows.
+// Returns the number of sources per chunk: as few as the memory for partial sums allows.
 inline int64_t sources_per_chunk(const RowAccumulation& a) {
   const int64_t bytes_per_chunk = 2 * a.outer * a.inner * static_cast<int64_t>(sizeof(double));
   const int64_t most = std::max<int64_t>(kMostPartBytes / std::max<int64_t>(bytes_per_chunk, 1), 1);
@@ -37,8 +37,8 @@ __device__ __forceinline__ void store_sum(const RowAccumulation& a, const Column
 }
 
 // source.template load<C>(a, position, column) returns an element of a source. `parts` (chunks, 2,
-// columns) gets the sum of a run that began in an earlier chunk, and that of a run which begins in
-// this chunk and continues in the next one.
+// columns) receives the sum of a run that began in an earlier chunk, and the sum of a run that
+// begins in this chunk and continues in the next one.
 template <class C, class Source>
 __global__ void __launch_bounds__(kThreads)
     sum_chunks(const __grid_constant__ RowOrder order, const __grid_constant__ RowAccumulation a,
@@ -69,7 +69,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Each task adds the parts of the run that begins in its chunk and continues, if there is one.
+// Each task adds the partial sums of the run that begins in its chunk and continues in later ones,
+// if there is such a run.
 template <class C>
 __global__ void __launch_bounds__(kThreads)
     join_chunks(const __grid_constant__ RowOrder order, const __grid_constant__ RowAccumulation a,

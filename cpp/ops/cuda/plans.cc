@@ -1,4 +1,5 @@
-// Planned kernels: convolutions with what follows them, and channels-last layers between them.
+// Planned kernels: convolutions with fused operations, and channels-last layers between
+// convolutions.
 
 #include "cpp/ops/cuda/channels_last_plan.h"
 #include "cpp/ops/cuda/nn/convolution_plan.h"
@@ -18,7 +19,7 @@ bool by_cudnn(const PlanRequest& r) {
   return (r.inputs[0].dtype == DType::kFloat32 || is_half(r.inputs[0].dtype)) && has_elements(r);
 }
 
-// output + addend, then relu: at most one of each, in this order.
+// Supports output + addend and then relu, at most one of each, in this order.
 bool can_fuse(const PlanRequest& so_far, const PostOp& candidate, const TensorSpec* extra_input) {
   if (!by_cudnn(so_far)) return false;
   if (candidate.kind == PostOp::Kind::kAdd)
@@ -28,7 +29,7 @@ bool can_fuse(const PlanRequest& so_far, const PostOp& candidate, const TensorSp
   return is_relu(candidate);
 }
 
-// Channels-last memory for half types; float32 keeps the layout it has.
+// Uses channels-last memory for 16-bit floats; float32 keeps its layout.
 bool wants_last(const PlanRequest& r, bool already_last) {
   return is_half(r.inputs[0].dtype) && !already_last;
 }
@@ -137,7 +138,7 @@ std::optional<Plan> plan_concat(const PlanRequest& r) {
   return plan_seen_last(r, p, kAll, kAll);
 }
 
-// Element by element: any order will do, as long as all have the same.
+// Element-wise operators work in any memory order, as long as all operands have the same.
 std::optional<Plan> plan_pointwise(const PlanRequest& r) {
   if (!any_last(r) || !has_elements(r) || r.op.random_count) return std::nullopt;
   Plan plan;

@@ -1,5 +1,5 @@
-// The random numbers of a call inside a kernel: philox(state.seed, state.offset + i) with
-// cpp/core/random.h, as the CPU's kernel of the same operator, gives the same numbers.
+// The random numbers of a call inside a kernel: philox(state.seed, state.offset + i) of
+// cpp/core/random.h, which gives the same numbers as the CPU kernel of the operator.
 #pragma once
 #include "cpp/core/random.h"
 #include "cpp/ops/kernel.h"

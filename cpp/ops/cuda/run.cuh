@@ -1,4 +1,4 @@
-// Launching kernels through one function, and what kernels share: sums within a block.
+// Launches kernels through one function, and provides code that kernels share: sums within a block.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -13,12 +13,14 @@ namespace mxlite::cuda {
 
 inline constexpr int kWarp = 32;
 
-// Each task is the work of a block; kernels loop with stride gridDim.x.
+// Returns the number of blocks if each task is the work of a block; kernels loop with stride
+// gridDim.x.
 inline unsigned blocks_per_task(const KernelContext& ctx, int64_t tasks) {
   return blocks_for(tasks * kThreads, ctx);
 }
 
-// Shared memory whose size the launch says. The tests' emulation of a GPU has its own.
+// Shared memory whose size is given at launch. The GPU emulation of the tests has another
+// definition.
 #ifndef MX_DYNAMIC_SHARED
 #define MX_DYNAMIC_SHARED(type, name) extern __shared__ type name[]
 #endif
@@ -39,7 +41,7 @@ void launch(KernelContext& ctx, void (*fn)(Params...), unsigned blocks, unsigned
             Args&&... args) {
   launch_shared(ctx, fn, blocks, threads, 0, std::forward<Args>(args)...);
 }
-// One thread per item, striding over the grid.
+// Runs one thread per item; threads stride over the grid.
 template <class... Params, class... Args>
 void launch_items(KernelContext& ctx, void (*fn)(Params...), int64_t items, Args&&... args) {
   if (items > 0) launch(ctx, fn, blocks_for(items, ctx), kThreads, std::forward<Args>(args)...);
@@ -61,13 +63,13 @@ __device__ __forceinline__ T warp_max(T v) {
   return v;
 }
 
-// Returns the sum over a block of up to 1024 threads (whole warps) to each of its threads.
+// Returns the sum over a block of up to 1024 threads (whole warps). Every thread gets the result.
 template <class T>
 __device__ __forceinline__ T block_sum(T v) {
   __shared__ T parts[kWarp];
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   v = warp_sum(v);
-  __syncthreads();  // the last call's parts have been read
+  __syncthreads();  // until all threads have read the partial sums of the previous call
   if (lane == 0) parts[warp] = v;
   __syncthreads();
   return warp_sum(lane < static_cast<int>(blockDim.x / kWarp) ? parts[lane] : T(0));

@@ -16,14 +16,15 @@ __global__ void move(const __grid_constant__ Walk<2> walk, Word* dst, const Word
   }
 }
 
-// Moves runs that are contiguous on both sides as wide words.
+// Copies runs that are contiguous on both sides in wide words.
 template <class Word>
 void run_move(KernelContext& ctx, const Walk<2>& walk, void* dst, const void* src) {
   launch_items(ctx, move<Word>, walk.total(), walk, static_cast<Word*>(dst),
                static_cast<const Word*>(src));
 }
 
-// Makes `wide` the walk in words of `factor` elements; returns false if the steps do not allow it.
+// Sets `wide` to the walk in words of `factor` elements. Returns false if the steps do not allow
+// it.
 bool widen(const Walk<2>& walk, int64_t factor, Walk<2>& wide) {
   const int last = walk.ndim() - 1;
   if (last < 0 || walk.stride(0, last) != 1 || walk.stride(1, last) != 1 ||
@@ -38,8 +39,8 @@ bool widen(const Walk<2>& walk, int64_t factor, Walk<2>& wide) {
   return true;
 }
 
-// Transposes of the last two axes through shared memory, so that both sides are read and written
-// in order. dst is (batch, columns, rows), src (batch, rows, columns).
+// Transposes the last two axes via shared memory, so that both sides are accessed in order. dst is
+// (batch, columns, rows), src (batch, rows, columns).
 constexpr int kTile = 32, kTileLines = 8, kTileThreads = kTile * kTileLines;
 
 template <class Word>
@@ -91,7 +92,7 @@ __global__ void convert_elements(const __grid_constant__ Walk<2> walk, const voi
   }
 }
 
-// Converts between float32 and the halves; both arrays have no gaps.
+// Converts between float32 and 16-bit floats. Both arrays have no gaps.
 __global__ void convert_packs(int64_t n, const void* src, DType src_dtype, void* dst,
                               DType dst_dtype) {
   constexpr int kWidth = kPack<float>;

@@ -1,4 +1,4 @@
-// Sums over an output in the type of computation.
+// Sums over an output in the compute type.
 #pragma once
 #include "cpp/ops/cuda/compute_type.h"
 #include "cpp/ops/cuda/memory.h"
@@ -6,8 +6,8 @@
 
 namespace mxlite::cuda {
 
-// Calls fn with a zeroed array of out's shape, to which fn adds. It is out's own memory or, for
-// float16 and bfloat16, float32 scratch memory, which is then converted into out.
+// Calls fn with a zeroed array of out's shape, to which fn adds. The array is out's memory or, for
+// float16 and bfloat16, float32 scratch memory that is afterwards converted to out.
 void with_sums(KernelContext& ctx, const TensorRef& out, auto&& fn) {
   dispatch_float_compute(out.dtype, [&]<class C>(C) {
     TensorRef sums = out;

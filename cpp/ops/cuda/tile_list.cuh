@@ -1,5 +1,5 @@
-// Lists in order that many blocks make together: each counts what a tile keeps, one block adds the
-// counts up, and each writes its tile's part of the list.
+// Ordered lists that many blocks write together: each block counts the elements that it keeps of a
+// tile, one block adds the counts, and each block writes its tile's part of the list.
 #pragma once
 #include "cpp/ops/cuda/block_list.cuh"
 
@@ -8,7 +8,7 @@ namespace mxlite::cuda {
 inline constexpr int64_t kListTile = 4096;
 
 inline int64_t list_tiles(int64_t count) { return (count + kListTile - 1) / kListTile; }
-// Scratch memory of write_list.
+// Returns the bytes of scratch memory that write_list needs.
 inline size_t list_bytes(int64_t count) {
   return static_cast<size_t>(list_tiles(count) + 1) * sizeof(int64_t);
 }
@@ -27,7 +27,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// By one block: replaces counts by their exclusive prefix sums, and sets counts[tiles] to the sum.
+// Run by one block: replaces counts by their exclusive prefix sums, and sets counts[tiles] to the
+// sum.
 __global__ inline void __launch_bounds__(kThreads) start_tiles(int64_t tiles, int64_t* counts) {
   const int64_t part = (tiles + kThreads - 1) / kThreads, begin = part * threadIdx.x;
   const int64_t end = begin + part < tiles ? begin + part : tiles;
@@ -59,8 +60,8 @@ __global__ void __launch_bounds__(kThreads)
   if (blockIdx.x == 0 && threadIdx.x == 0) out[count] = total;
 }
 
-// Writes value(i) of every i below `count` with keeps(i), in order, then zeros; out[count] becomes
-// the length of the list.
+// Writes value(i) of every i below `count` with keeps(i), in order, followed by zeros. out[count]
+// becomes the length of the list.
 template <class List>
 void write_list(KernelContext& ctx, int64_t count, const List& list, void* scratch, int64_t* out) {
   auto* const starts = static_cast<int64_t*>(scratch);

@@ -1,4 +1,4 @@
-// Positions of elements in arrays of any strides that are walked together.
+// Positions of elements when arrays of any strides are traversed together.
 #pragma once
 #include <cstdint>
 #include <initializer_list>
@@ -8,7 +8,7 @@
 
 namespace mxlite::cuda {
 
-// Room for two axes per dimension, which tile and repeat need.
+// Maximum number of axes: two per dimension, which tile and repeat need.
 constexpr int kMaxAxes = 2 * Shape::kMaxNdim + 2;
 
 // Division of numbers below 2^31 by a multiplication (Granlund and Montgomery, 1994).
@@ -26,7 +26,8 @@ struct Divisor {
   }
 };
 
-// Maps an element's index to offsets in K arrays. Add axes outermost first; some get merged.
+// Maps an element's index to offsets in K arrays. Add axes from the outermost to the innermost;
+// adjacent axes are merged where possible.
 template <int K>
 class Walk {
  public:
@@ -56,14 +57,14 @@ class Walk {
   int ndim() const { return ndim_; }
   int64_t size(int axis) const { return size_[axis]; }
   int64_t stride(int k, int axis) const { return stride_[k][axis]; }
-  // Every array's elements are neighbours, in order.
+  // Returns whether the elements of every array are adjacent and in order.
   bool contiguous() const {
     for (int k = 0; k < K; ++k)
       if (ndim_ > 1 || (ndim_ == 1 && stride_[k][0] != 1)) return false;
     return true;
   }
 
-  // Element i of the shape in each array.
+  // Computes the offsets of element i of the shape in each array.
   MX_HOST_DEVICE void offsets(int64_t i, int64_t (&at)[K]) const {
     for (int k = 0; k < K; ++k) at[k] = 0;
     for (int a = ndim_ - 1; a >= 0; --a) {
@@ -90,7 +91,7 @@ class Walk {
   int64_t stride_[K][kMaxAxes] = {};
 };
 
-// Strides of an array of `shape` seen as the larger shape `to` (NumPy's broadcasting).
+// Returns the strides of an array of `shape` broadcast to the larger shape `to` by NumPy's rules.
 inline Strides broadcast_strides(const Shape& shape, const Strides& strides, const Shape& to) {
   Strides result = Strides::filled(to.ndim(), 0);
   const int lead = to.ndim() - shape.ndim();

@@ -1,5 +1,6 @@
-// A thread owns a row of buckets and takes the elements in order, so that runs agree. A GPU kernel
-// cannot raise as the CPU kernel does: it skips elements whose bucket does not exist.
+// A thread processes a row of buckets and reads the elements in order, so that every run gives the
+// same sums. A GPU kernel cannot throw like the CPU kernel; it skips elements whose bucket does not
+// exist.
 #include "cpp/ops/contrib/count_sketch.h"
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/run.cuh"
@@ -62,7 +63,7 @@ void count_sketch(KernelContext& ctx, const CountSketchParams& p, Inputs in, Out
   });
 }
 
-// in: output_grad, h, s.
+// `in`: output_grad, h, s.
 void count_sketch_backward(KernelContext& ctx, const CountSketchParams& p, Inputs in, Outputs out) {
   const Sketch s(p, in[1], in[2]);
   dispatch_float_compute(s.dtype, [&]<class C>(C) {

@@ -1,5 +1,5 @@
-// Fourier transforms of rows. A block transforms a row in shared memory; rows that do not fit go
-// through global memory, a launch per pass. Lengths, precision and method are the CPU's.
+// Fourier transforms of rows. A block transforms a row in shared memory. Rows that do not fit use
+// global memory, with a launch per pass. Lengths, precision and method are the same as on the CPU.
 #include <algorithm>
 #include <utility>
 
@@ -15,17 +15,18 @@ namespace {
 using fft::Complex;
 
 constexpr size_t kSharedBytes = 48 << 10;
-constexpr int64_t kPanelBytes = 64 << 20;  // scratch of rows that are transformed together
+constexpr int64_t kPanelBytes = 64 << 20;  // scratch memory of rows that are transformed together
 
 template <class R>
 struct Transform {
-  int64_t n, m;  // numbers of a row, and of a pass
+  int64_t n, m;  // length of a row, and length of a pass
   const void* data;
   void* out;
   DType dtype;
-  bool inverse;                 // loads conjugates: the real part is that of the inverse
-  Complex<R>* roots;            // m
-  Complex<R>* chirp = nullptr;  // n; null: n is a power of two
+  bool inverse;                 // loads conjugates, because the real part then equals that of the
+                                // inverse transform
+  Complex<R>* roots;            // m elements
+  Complex<R>* chirp = nullptr;  // n elements, or null if n is a power of two
   Complex<R>* filter = nullptr;
 
   __device__ Complex<R> load(int64_t row, int64_t k) const {
@@ -49,7 +50,7 @@ struct Transform {
   }
 };
 
-// Computes butterfly i of a pass over one row: one of m / 4 with radix 4, or of m / 2 with radix 2.
+// Computes butterfly i of a pass over one row: one of m / 4 for radix 4, or of m / 2 for radix 2.
 template <class R>
 __device__ void pass_butterfly(const Complex<R>* from, Complex<R>* to, const Complex<R>* roots,
                                int64_t length, int64_t stride, int64_t i) {
@@ -85,7 +86,7 @@ __device__ Complex<R>* row_passes(const Transform<R>& t, Complex<R>* from, Compl
 
 template <class R>
 __global__ void transform_rows(int64_t rows, const __grid_constant__ Transform<R> t) {
-  MX_DYNAMIC_SHARED(double, shared);  // two rows
+  MX_DYNAMIC_SHARED(double, shared);  // memory for two rows
   auto* const first = reinterpret_cast<Complex<R>*>(shared);
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     for (int64_t k = threadIdx.x; k < t.m; k += blockDim.x) first[k] = t.load(row, k);
@@ -96,7 +97,7 @@ __global__ void transform_rows(int64_t rows, const __grid_constant__ Transform<R
       result = row_passes(t, result, result == first ? first + t.m : first);
     }
     for (int64_t k = threadIdx.x; k < t.n; k += blockDim.x) t.store(row, k, result[k]);
-    __syncthreads();  // the next row overwrites the result
+    __syncthreads();  // because the next row overwrites the result
   }
 }
 
@@ -108,7 +109,7 @@ __global__ void fill_tables(const __grid_constant__ Transform<R> t) {
   }
 }
 
-// Writes the sequence with which Bluestein's method convolves, before its transform.
+// Writes the sequence that Bluestein's method convolves with, before its transform.
 template <class R>
 __global__ void fill_filter(const __grid_constant__ Transform<R> t, Complex<R>* to) {
   for (int64_t k = global_index(); k < t.m; k += grid_stride()) {

@@ -1,5 +1,5 @@
-// A thread per sample. A GPU kernel cannot raise as the CPU kernel does: for a sample with a mark
-// or a length out of range, the likelihood, the state and the gradients are NaN.
+// One thread per sample. A GPU kernel cannot throw like the CPU kernel: if a mark or a length is
+// out of range, the sample's likelihood, state and gradients are NaN.
 #include "cpp/ops/cpu/contrib/hawkes_process.h"
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/run.cuh"
@@ -39,7 +39,7 @@ struct Process : hawkes::Process<T, Integers> {
   }
 };
 
-// `states` has 2 * kinds numbers per sample.
+// `states` has room for 2 * kinds numbers per sample.
 template <class T>
 __global__ void hawkes_kernel(const __grid_constant__ Process<T> p, double* states, T* lik,
                               T* end_state) {
@@ -90,8 +90,8 @@ void hawkesll(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   });
 }
 
-// in: gradients of likelihood and state, then the inputs; out: of lda, alpha, beta, state, lags,
-// max_time.
+// `in`: gradients of likelihood and state, then the inputs. `out`: gradients of lda, alpha, beta,
+// state, lags and max_time.
 void hawkesll_backward(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   dispatch_float_elements(kOp, in[0].dtype, [&]<class T>(T) {
     const Process<T> p(in.subspan(2));

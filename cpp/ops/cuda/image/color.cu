@@ -1,5 +1,5 @@
-// One block per image: some changes need the mean of the whole image, and in a jitter each change
-// works on what the one before has stored.
+// One block per image, because some changes need the mean of the whole image, and because in a
+// jitter each change works on the result of the previous one.
 #include "cpp/ops/cuda/image/pixel.cuh"
 #include "cpp/ops/cuda/memory.h"
 #include "cpp/ops/cuda/random.cuh"
@@ -17,7 +17,8 @@ struct Images {
   int64_t count, pixels, channels;
 };
 
-// One image as a block sees it. Each thread owns its pixels, so changes need no barrier.
+// One image processed by a block. Each thread always processes the same pixels, so changes need no
+// barrier.
 struct Image {
   void* data;
   DType dtype;
@@ -40,7 +41,7 @@ struct Image {
     const color::Rgb v = load(pixel);
     return color::gray(v.r, v.g, v.b);
   }
-  // Every channel v becomes v * factor + shift.
+  // Replaces every channel value v by v * factor + shift.
   __device__ void scale(float factor, float shift) const {
     for (int64_t p = threadIdx.x; p < pixels; p += blockDim.x)
       for (int64_t i = at(p); i < at(p + 1); ++i)
@@ -79,7 +80,7 @@ __device__ void light(const Image& image, float a, float b, float c) {
   }
 }
 
-// Random numbers of one image, the same as on the CPU.
+// The random numbers of one image, which are the same as on the CPU.
 struct Draws {
   RandomState random;
   uint64_t next = 0;

@@ -79,7 +79,7 @@ void crop(KernelContext& ctx, const ImageCropParams& p, Inputs in, Outputs out) 
                at(in[0].data, (p.y * v.width + p.x) * v.channels, bytes));
 }
 
-// random: whether to flip is drawn for each image, with the same numbers as on the CPU.
+// `random`: whether to flip is drawn for each image, with the same numbers as on the CPU.
 template <class Word>
 __global__ void flip_images(int64_t n, ImageView v, bool left_right, bool random,
                             DeviceRandom numbers, const Word* from, Word* to) {
@@ -129,7 +129,7 @@ __global__ void resample_columns(int64_t n, AxisWeights w, int64_t channels, con
     wide[i] = sum;
   }
 }
-// Resamples the lines of each image; a line has `row` numbers.
+// Resamples the lines of each image; a line consists of `row` numbers.
 __global__ void resample_rows(int64_t n, AxisWeights w, int64_t row, const float* wide, void* out,
                               DType dtype, int64_t first) {
   for (int64_t i = global_index(); i < n; i += grid_stride()) {
@@ -181,7 +181,7 @@ void resize(KernelContext& ctx, const ImageResizeParams& p, Inputs in, Outputs o
   AxisWeights columns{from.width, to.width, resampling::count_taps(kind, from.width, to.width)};
   AxisWeights rows{from.height, to.height, resampling::count_taps(kind, from.height, to.height)};
   const int64_t row = to.width * from.channels, wide = from.height * row;
-  constexpr int64_t kMostNumbers = int64_t{1} << 24;  // between the two passes
+  constexpr int64_t kMostNumbers = int64_t{1} << 24;  // memory limit of the intermediate image
   const int64_t group = std::clamp<int64_t>(kMostNumbers / wide, 1, from.count);
   ScratchPlan plan;
   const auto add = [&](int64_t count, size_t bytes) {

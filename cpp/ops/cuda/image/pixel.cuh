@@ -1,4 +1,4 @@
-// Pixels are computed in float and rounded and cut to 0..255 when stored as uint8.
+// Pixels are computed in float. When stored as uint8, they are rounded and clipped to 0..255.
 #pragma once
 #include <cmath>
 

@@ -58,7 +58,7 @@ void matmul(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   const Shape rhs = in[1].shape.ndim() > 1 ? in[1].shape : Shape{in[1].shape[0], 1};
   const MatrixSizes s = batch_dot_sizes({}, lhs, rhs);
   Gemm g{.dtype = in[0].dtype, .m = s.m, .n = s.n, .k = s.k, .lda = s.k, .ldb = s.n, .ldc = s.n};
-  if (rhs.ndim() == 2) {  // one product with all rows of lhs
+  if (rhs.ndim() == 2) {  // one product with all rows of lhs suffices
     g.m *= s.batch;
     return gemm(ctx, g, {in[0].data, in[1].data, out[0].data});
   }
@@ -66,7 +66,7 @@ void matmul(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
                                        Shape(rhs.span().first(rhs.ndim() - 2)));
   const Strides lhs_steps = batch_steps(lhs, batch, s.m * s.k);
   const Strides rhs_steps = batch_steps(rhs, batch, s.k * s.n);
-  // The last leading axis is cuBLASLt's batch, the others are walked here.
+  // The last leading axis is cuBLASLt's batch; this function iterates over the others.
   const int last = batch.ndim() - 1;
   const int64_t outer = batch.size() / batch[last];
   const size_t bytes = dtype_size(in[0].dtype);

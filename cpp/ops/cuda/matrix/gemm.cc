@@ -1,5 +1,5 @@
-// cuBLASLt stores columns where our arrays store rows. So it computes the transposed product
-// C^T = op(B)^T op(A)^T on the same memory, and the bias runs along the rows of that.
+// cuBLASLt's matrices are column-major and ours row-major. So it computes the transposed product
+// C^T = op(B)^T op(A)^T on the same memory, and the bias extends along the rows of C^T.
 #include "cpp/ops/cuda/matrix/gemm.h"
 
 #include <cstring>
@@ -53,7 +53,7 @@ ResultTypes result_types(DType dtype) {
   }
 }
 
-// Descriptors of one call; released on every path.
+// Descriptors of one call, which are destroyed also after errors.
 struct Descriptors {
   cublasLtMatmulDesc_t op = nullptr;
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
@@ -107,14 +107,14 @@ void describe(const Gemm& g, const void* bias, Descriptors& d) {
   make_layout(&d.c, result.c, g.n, g.m, g.ldc, g, g.stride_c);
 }
 
-// Algorithm chosen by the heuristic, by everything on which it depends.
+// Everything on which the heuristic's choice of an algorithm depends.
 struct Key {
   Gemm gemm;
   GemmAlignment align;
   int device = 0;
 };
 
-// Keys are hashed field by field, because their padding has no defined value.
+// Hashes keys field by field, because the value of their padding is undefined.
 uint64_t mix(uint64_t hash, uint64_t v) {
   hash ^= v + 0x9e3779b97f4a7c15 + (hash << 6) + (hash >> 2);
   return hash * 0xff51afd7ed558ccd;
@@ -160,7 +160,7 @@ struct KeyEqual {
   }
 };
 
-// nullopt: cuBLASLt has no algorithm.
+// nullopt if cuBLASLt has no algorithm.
 using Algorithm = std::optional<cublasLtMatmulAlgo_t>;
 
 class AlgorithmCache {
@@ -200,7 +200,7 @@ std::string text_of(const Gemm& g) {
   return str(g.m, " x ", g.k, " times ", g.k, " x ", g.n, " of ", dtype_name(g.dtype));
 }
 
-// Returns false, and nothing runs, if cuBLASLt has no algorithm.
+// Returns false without running anything if cuBLASLt has no algorithm.
 bool run(KernelContext& ctx, const Gemm& g, const GemmOperands& o, const void* alpha,
          const void* beta) {
   Descriptors d;

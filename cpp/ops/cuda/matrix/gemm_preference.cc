@@ -12,11 +12,12 @@ cublasLtMatmulPreference_t make_preference(DType dtype, const GemmAlignment& ali
     MX_CUBLAS(cublasLtMatmulPreferenceSetAttribute(preference, what, &value, sizeof(value)));
   };
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
-  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, align.b);  // operands change places
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, align.b);  // A and B are exchanged, because
+                                                                // the product is transposed
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, align.a);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, align.c);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, align.c);
-  // Halves are rounded once: parts of a sum are added in float32, not in the type of C.
+  // 16-bit floats are rounded once: parts of a sum are added in float32, not in the type of C.
   if (is_half(dtype))
     prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
            uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});

@@ -1,4 +1,4 @@
-// Limits that cuBLASLt's heuristic is given. They need no GPU, so that a test reads them back.
+// Limits for cuBLASLt's heuristic. They need no GPU, so that a test can read them.
 #pragma once
 #include <cublasLt.h>
 
@@ -6,7 +6,7 @@
 
 namespace mxlite::cuda {
 
-// The caller destroys the preference. dtype: that of the operands.
+// The caller destroys the preference. `dtype` is that of the operands.
 cublasLtMatmulPreference_t make_preference(DType dtype, const GemmAlignment& align,
                                            size_t workspace_bytes);
 

@@ -1,4 +1,4 @@
-// One thread per element: integers are multiplied for indices and counts, not for speed.
+// One thread per element. Integer products serve indices and counts, so speed does not matter.
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/matrix/integer_gemm.h"
 #include "cpp/ops/cuda/run.cuh"
@@ -6,7 +6,7 @@
 namespace mxlite::cuda {
 namespace {
 
-// All integers are exact modulo 2^64, and so are their products in a narrower type.
+// Integers are exact modulo 2^64, and so are their products in a narrower type.
 __device__ __forceinline__ uint64_t load_bits(const void* data, DType dtype, int64_t i) {
   return dtype == DType::kUInt64 ? static_cast<const uint64_t*>(data)[i]
                                  : static_cast<uint64_t>(load_as<int64_t>(data, dtype, i));

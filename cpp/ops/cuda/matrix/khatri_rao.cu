@@ -7,7 +7,8 @@
 namespace mxlite::cuda {
 namespace {
 
-// Each matrix of at least two rows doubles the result or more, so more cannot fit in memory.
+// Each matrix with at least two rows doubles the result's size, so more matrices cannot fit into
+// memory.
 constexpr size_t kMostMatrices = 128;
 
 struct Matrices {

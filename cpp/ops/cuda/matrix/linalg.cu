@@ -17,7 +17,7 @@ __global__ void scale_array(int64_t n, double factor, const void* from, void* to
     store_any(to, dtype, i, factor * load_any<double>(from, dtype, i));
 }
 
-// out = alpha op(a) op(b) + beta c; c has out's layout and is not read where beta is 0.
+// out = alpha op(a) op(b) + beta c. c has out's layout and is not read if beta is 0.
 template <class P>
 void multiply(KernelContext& ctx, const char* op, const P& p, const TensorRef& a,
               const TensorRef& b, const TensorRef& out, double beta, const void* c) {
@@ -121,16 +121,17 @@ void linalg_triangle(KernelContext& ctx, const LinalgTrianParams& p, Inputs in, 
 // ---- triangles --------------------------------------------------------------------------------
 
 struct Triangular {
-  int64_t matrices, n, lines, b_size;  // lines: columns of B, or its rows where A is on the right
+  int64_t matrices, n, lines, b_size;  // lines are the columns of B, or its rows if A is on the
+                                       // right
   bool transpose, forward, right;
 };
 
-// One thread solves one column of a B, or one row where A is on the right: in both cases
-// x_i = (alpha b_i - sum over known j of A_ij x_j) / A_ii.
+// One thread solves one column of a B, or one row if A is on the right. In both cases x_i = (alpha
+// b_i - sum over known j of A_ij x_j) / A_ii.
 template <class T>
 __global__ void solve_lines(const __grid_constant__ Triangular t, T alpha, const T* a, const T* b,
                             T* out) {
-  const int64_t step = t.right ? 1 : t.lines;  // between entries of a line
+  const int64_t step = t.right ? 1 : t.lines;  // distance between entries of a line
   for (int64_t i = global_index(); i < t.matrices * t.lines; i += grid_stride()) {
     const int64_t matrix = i / t.lines, line = i % t.lines;
     const int64_t start = matrix * t.b_size + line * (t.right ? t.n : 1);
@@ -151,7 +152,7 @@ void trsm(KernelContext& ctx, const LinalgTriangularParams& p, Inputs in, Output
   const MatrixView b = matrix_view("linalg_trsm", in[1].shape);
   Triangular t{a.outer, a.rows, p.rightside ? b.rows : b.cols, b.rows * b.cols};
   t.right = p.rightside;
-  t.transpose = p.transpose != p.rightside;  // x A = b is A^T x = b for rows
+  t.transpose = p.transpose != p.rightside;  // for rows, x A = b means A^T x = b
   t.forward = p.lower != t.transpose;
   dispatch_float_compute(in[0].dtype, [&]<class T>(T) {
     launch_items(ctx, solve_lines<T>, t.matrices * t.lines, t, static_cast<T>(p.alpha),
@@ -190,14 +191,15 @@ void makediag(KernelContext& ctx, const LinalgOffsetParams& p, Inputs in, Output
   move_diagonals(ctx, out[0], in[0], p.offset, true);
 }
 
-// Triangles lie packed row by row; row i of a lower one begins after 1 + 2 + ... + i entries, of an
-// upper one after m + (m - 1) + ... .
+// Triangles are packed row by row. Row i of a lower triangle begins after 1 + 2 + ... + i entries,
+// row i of an upper one after m + (m - 1) + ... entries.
 struct Packed {
-  int64_t n, distance, side;  // side: of the triangle
+  int64_t n, distance, side;  // side is that of the triangle
   bool lower;
   __device__ int64_t length() const { return side * (side + 1) / 2; }
   __device__ int64_t in_matrix(int64_t k) const {
-    // Row r of the triangle: the largest whose begin is at most k; the root is exact to one row.
+    // Finds row r of the triangle, the largest one that begins at most at k. The square root is
+    // exact to one row.
     const int64_t from_end = length() - 1 - k;
     const int64_t rank = lower ? k : from_end;
     auto r = static_cast<int64_t>((sqrt(8.0 * static_cast<double>(rank) + 1) - 1) / 2);

@@ -1,5 +1,5 @@
-// Factorizations of many matrices, one block for each, in double: float32 results are rounded once.
-// A matrix without the factor asked for gives NaN here, where the CPU reports an error.
+// Factorizations of many matrices in double, with one block per matrix, so that float32 results are
+// rounded once. If a factor does not exist, the result is NaN, where the CPU reports an error.
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/extreme.cuh"
 #include "cpp/ops/cuda/run.cuh"
@@ -9,13 +9,13 @@
 namespace mxlite::cuda {
 namespace {
 
-// More threads than n would only wait at the barriers of small matrices.
+// More threads than rows would only wait at barriers.
 unsigned threads_for(int64_t n) {
   return static_cast<unsigned>(
       std::clamp<int64_t>((n + kWarp - 1) / kWarp * kWarp, kWarp, kThreads));
 }
 
-// Scratch memory of the blocks: each has `doubles` numbers of its own.
+// Scratch memory of the blocks; each block has `doubles` numbers.
 struct Work {
   unsigned blocks;
   double* memory;
@@ -37,12 +37,13 @@ __device__ void load_block(const T* from, int64_t count, double* to) {
 
 // ---- Cholesky ---------------------------------------------------------------------------------
 
-// The lower triangle of a becomes the factor; a pivot that is not positive makes what follows NaN.
+// Replaces the lower triangle of a by the factor. After a pivot that is not positive, results are
+// NaN.
 __device__ void cholesky(double* a, int64_t n) {
   for (int64_t j = 0; j < n; ++j) {
     const double square = a[j * n + j];
     const double pivot = square > 0 ? sqrt(square) : NAN;
-    __syncthreads();  // all have read it
+    __syncthreads();  // until all threads have read the pivot
     for (int64_t i = j + threadIdx.x; i < n; i += blockDim.x)
       a[i * n + j] = i == j ? pivot : a[i * n + j] / pivot;
     __syncthreads();
@@ -72,7 +73,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Columns of the inverse of a lower triangular matrix, then their products.
+// Computes columns of the inverse of a lower triangular matrix, then their products.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     potri_kernel(int64_t matrices, int64_t n, bool lower, const T* in, T* out, double* work) {
@@ -102,8 +103,9 @@ __global__ void __launch_bounds__(kThreads)
 
 // ---- Gauss ------------------------------------------------------------------------------------
 
-// Eliminates with row pivots in (n, width), whose first n columns are the matrix; entries below the
-// diagonal are not kept. Returns the sign of the permutation, 0 for a singular matrix.
+// Gauss elimination with row pivots on an (n, width) array whose first n columns are the matrix.
+// Entries below the diagonal are not kept. Returns the sign of the permutation, or 0 for a singular
+// matrix.
 __device__ int eliminate(double* a, int64_t n, int64_t width) {
   __shared__ int64_t pivot_row;
   int sign = 1;
@@ -115,7 +117,7 @@ __device__ int eliminate(double* a, int64_t n, int64_t width) {
     __syncthreads();
     const int64_t row = pivot_row;
     const double pivot = a[row * width + j];
-    __syncthreads();  // all have read both
+    __syncthreads();  // until all threads have read both rows
     if (pivot == 0) return 0;
     if (row != j) {
       sign = -sign;
@@ -149,7 +151,7 @@ __global__ void __launch_bounds__(kThreads)
     }
     __syncthreads();
     const bool regular = eliminate(a, n, width) != 0;
-    // Every thread has columns of its own.
+    // Every thread processes separate columns.
     for (int64_t c = threadIdx.x; c < n; c += blockDim.x)
       for (int64_t i = n - 1; i >= 0; --i) {
         double value = a[i * width + n + c];
@@ -191,7 +193,8 @@ __global__ void __launch_bounds__(kThreads)
 
 // ---- orthogonal factors -----------------------------------------------------------------------
 
-// Gram-Schmidt over the rows, each projected twice: the second pass restores orthogonality.
+// Gram-Schmidt over the rows. Each row is projected twice, because the second pass restores
+// orthogonality.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     gelqf_kernel(int64_t matrices, int64_t rows, int64_t n, const T* in, T* out_q, T* out_l,
@@ -233,7 +236,7 @@ __device__ __forceinline__ void turn(double& x, double& y, double c, double s) {
   y = s * before + c * y;
 }
 
-// Cyclic Jacobi rotations until the off-diagonal part vanishes; rows of u become eigenvectors.
+// Cyclic Jacobi rotations until off-diagonal elements vanish; rows of u become eigenvectors.
 __device__ void jacobi(double* a, double* u, int64_t n) {
   constexpr int kMaxSweeps = 64;
   for (int64_t i = threadIdx.x; i < n * n; i += blockDim.x) u[i] = i % (n + 1) == 0;
@@ -249,7 +252,7 @@ __device__ void jacobi(double* a, double* u, int64_t n) {
     for (int64_t p = 0; p < n; ++p)
       for (int64_t q = p + 1; q < n; ++q) {
         const double pq = a[p * n + q], pp = a[p * n + p], qq = a[q * n + q];
-        __syncthreads();  // all have read them
+        __syncthreads();  // until all threads have read the elements
         if (pq == 0) continue;
         const double theta = (qq - pp) / (2 * pq);
         const double t = copysign(1.0, theta) / (fabs(theta) + hypot(theta, 1.0));
@@ -273,13 +276,14 @@ __global__ void __launch_bounds__(kThreads)
   double *const a = work + blockIdx.x * 2 * size, *const u = a + size;
   for (int64_t m = blockIdx.x; m < matrices; m += gridDim.x) {
     const T* const from = in + m * size;
-    for (int64_t e = threadIdx.x; e < size; e += blockDim.x) {  // only the lower triangle counts
+    for (int64_t e = threadIdx.x; e < size; e += blockDim.x) {  // only the lower triangle is used
       const int64_t i = e / n, j = e % n;
       a[e] = static_cast<double>(i > j ? from[e] : from[j * n + i]);
     }
     __syncthreads();
     jacobi(a, u, n);
-    // Rising values; the largest component of each vector is positive. A warp per vector.
+    // Sorts values in ascending order and makes the largest component of each vector positive. One
+    // warp per vector.
     const int lane = threadIdx.x % kWarp;
     for (int64_t i = threadIdx.x / kWarp; i < n; i += blockDim.x / kWarp) {
       const double value = a[i * n + i];
@@ -300,8 +304,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// With P = dU U^T: diagonal dL, off the diagonal (P_ij - P_ji) / (2 (L_i - L_j)); equal
-// eigenvalues have no defined eigenvectors and get 0.
+// With P = dU U^T, the diagonal is dL, and other elements are (P_ij - P_ji) / (2 (L_i - L_j)).
+// Equal eigenvalues have no unique eigenvectors, so these elements are 0.
 template <class T>
 __global__ void syevd_gradient(int64_t count, int64_t n, const T* p, const T* grad_l, const T* l,
                                T* out) {

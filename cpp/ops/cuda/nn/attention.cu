@@ -50,7 +50,7 @@ void enc_value(KernelContext& ctx, const InterleavedParams& p, Inputs in, Output
            part_of(out[0], p.heads, 1, 0));
 }
 
-// scores = scale q k^T: dq = scale g k, dk = scale g^T q.
+// For scores = scale q k^T and gradient g: dq = scale g k, dk = scale g^T q.
 void self_qk_backward(KernelContext& ctx, const InterleavedParams& p, Inputs in, Outputs out) {
   zero_bytes(ctx, out[0].data, out[0].bytes());
   const AttentionPart g = scores_of(in[0]);
@@ -65,7 +65,7 @@ void enc_qk_backward(KernelContext& ctx, const InterleavedParams& p, Inputs in, 
   multiply(ctx, g, false, k, false, part_of(out[0], p.heads, 1, 0), query_scale(q));
   multiply(ctx, g, true, q, false, part_of(out[1], p.heads, 2, 0), query_scale(q));
 }
-// output = a v: dv = a^T g, da = g v^T.
+// For output = a v and gradient g: dv = a^T g, da = g v^T.
 template <int64_t parts>
 void value_backward(KernelContext& ctx, const InterleavedParams& p, Inputs in, Outputs out) {
   zero_bytes(ctx, out[0].data, out[0].bytes());

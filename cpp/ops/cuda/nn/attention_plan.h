@@ -1,4 +1,4 @@
-// Plans of cuDNN's fused attention, kept by problem and device for the life of the process.
+// Plans of cuDNN's fused attention, stored by problem and device until the process ends.
 #pragma once
 #include <cstddef>
 #include <cstdint>

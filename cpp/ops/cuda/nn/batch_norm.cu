@@ -1,8 +1,8 @@
-// Three launches: many blocks compute partial sums of each channel, then mean and scale of channels
-// follow from these, then the elements are computed. One of the channel's elements is subtracted
-// before summing, to avoid cancellation in the variance when the mean is large. Sums from a
-// convolution are float32 sums without this shift: they give the variance an error of about
-// mean^2 * 1e-6, which matters in nearly constant channels with a large mean.
+// Three launches: many blocks compute partial sums of each channel; then the mean and scale of
+// channels are computed from these; then the elements. One of the channel's elements is subtracted
+// before summing, to avoid cancellation in the variance if the mean is large. Sums from a
+// convolution are float32 sums without this shift: they give the variance an error of about mean^2
+// * 1e-6, which matters in nearly constant channels with a large mean.
 #include "cpp/ops/cuda/nn/batch_norm_gate.cuh"
 #include "cpp/ops/cuda/run.cuh"
 
@@ -11,10 +11,11 @@ namespace {
 
 // Enough blocks to occupy all multiprocessors even if there are few channels.
 constexpr int64_t kBlocksWanted = 1024, kMaxSplits = 1024;
-constexpr int64_t kLeastPerSplit = 4096;  // elements of a channel
+constexpr int64_t kLeastPerSplit = 4096;  // number of elements of a channel
 constexpr int kMostVector = 8;
 
-// Returns how many threads cover the channels of a channels-last array, `vector` channels each.
+// Returns the number of threads that cover the channels of a channels-last array with `vector`
+// channels each.
 int lanes_of(const ChannelBlocks& b, int vector) {
   int lanes = kWarp;
   while (lanes > 1 && int64_t{lanes / 2} * vector >= b.channels) lanes /= 2;
@@ -26,7 +27,7 @@ int64_t tiles_of(const ChannelBlocks& b, int vector) {
   return (b.channels + channels - 1) / channels;
 }
 
-// Returns how many blocks share the elements of a channel; more if packs are wider.
+// Returns the number of blocks that share the elements of a channel; more if packs are wider.
 int64_t splits_of(const ChannelBlocks& b, int vector) {
   const int64_t per_channel = b.outer * b.inner;
   const int64_t columns = b.inner == 1 ? tiles_of(b, vector) : b.channels;
@@ -67,7 +68,8 @@ struct Terms {
     if constexpr (backward) return load_as<Acc>(mean, stats_dtype, c);
     return convert<Acc>(x[c * inner]);
   }
-  // Adds the terms of elements [at, at + V). The arrays hold the channel's value of each element.
+  // Adds the terms of elements [at, at + V). The arrays contain the channel's value for each
+  // element.
   template <int V>
   __device__ __forceinline__ void add(int64_t at, const Acc (&middle)[V], const Acc (&scale)[V],
                                       const Acc (&shift)[V], Acc (&first)[V],
@@ -129,7 +131,7 @@ __global__ void sum_planes(ChannelBlocks b, const __grid_constant__ Terms<T, bac
   }
 }
 
-// For channels-last arrays: `lanes` neighbouring threads read V channels of a row each, and other
+// For channels-last arrays: `lanes` neighboring threads each read V channels of a row, and other
 // threads of the block read other rows.
 template <class T, bool backward, int V>
 __global__ void sum_columns(ChannelBlocks b, const __grid_constant__ Terms<T, backward> terms,
@@ -174,7 +176,7 @@ __global__ void sum_columns(ChannelBlocks b, const __grid_constant__ Terms<T, ba
   }
 }
 
-// A warp adds the sums of all splits of a channel; every thread of it gets the result.
+// A warp adds the sums of all splits of a channel. Every thread of the warp gets the result.
 template <class Acc>
 __device__ __forceinline__ void total(const Work<Acc>& work, int64_t channels, int64_t c,
                                       double& first, double& second) {
@@ -283,7 +285,7 @@ struct ForwardPass {
     for (int k = 0; k < V; ++k) {
       const Numbers& of = numbers_of(k);
       const Acc v = (x[k] - of.center) * of.scale + of.offset + other[k];
-      x[k] = call.relu && v < Acc(0) ? Acc(0) : v;  // a NaN stays
+      x[k] = call.relu && v < Acc(0) ? Acc(0) : v;  // keeps NaN
     }
     store_pack<T>(call.output, at, x);
     if constexpr (V == 8) {
@@ -339,7 +341,7 @@ struct BackwardPass {
   }
 };
 
-// `team` neighbouring threads process a plane: the elements of one channel of one image.
+// `team` neighboring threads process a plane: the elements of one channel of one image.
 template <class Pass, int V>
 __global__ void apply_planes(ChannelBlocks b, const __grid_constant__ Pass pass, int team) {
   const int64_t packs = b.inner / V, planes = b.outer * b.channels;
@@ -378,7 +380,7 @@ void run_pass(KernelContext& ctx, const ChannelBlocks& b, const Pass& pass) {
            pass, team);
     return;
   }
-  constexpr int64_t kLeastRows = 4;  // per thread, to be worth loading its coefficients
+  constexpr int64_t kLeastRows = 4;  // minimum per thread that justifies loading its coefficients
   const int lanes = lanes_of(b, V);
   const int64_t tiles = tiles_of(b, V), rows = b.outer / (kThreads / lanes * kLeastRows);
   const int64_t blocks = blocks_per_task(ctx, int64_t{1} << 32);

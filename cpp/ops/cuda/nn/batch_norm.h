@@ -14,12 +14,12 @@ struct BatchNormCall {
   const void* addend = nullptr;  // added to the result, before relu
   void *running_mean = nullptr, *running_var = nullptr;
   void *output = nullptr, *mean = nullptr, *inv_std = nullptr;
-  uint8_t* relu_bits = nullptr;  // optional: a bit for each element that relu let through
-  void* var = nullptr;           // SyncBatchNorm needs it, too
-  // Statistics from an earlier call instead of running ones; nothing but the output is written.
+  uint8_t* relu_bits = nullptr;  // optional: one bit per element, set if relu passed the value
+  void* var = nullptr;           // needed by SyncBatchNorm
+  // Statistics from an earlier call instead of running statistics; then only the output is written.
   const void *known_mean = nullptr, *known_inv_std = nullptr;
-  // (2, channels): sums of the data's channels and of their squares, for batch_stats. Null: they
-  // are computed, around one of the elements.
+  // (2, channels): sums of the data's channels and of their squares, for batch_stats. If null, the
+  // sums are computed after subtracting one of the elements.
   const float* known_sums = nullptr;
 };
 size_t batch_norm_scratch_bytes(const ChannelBlocks& blocks);
@@ -32,8 +32,8 @@ struct BatchNormGradCall {
   const void *output_grad = nullptr, *data = nullptr, *gamma = nullptr, *mean = nullptr,
              *inv_std = nullptr;
   void *data_grad = nullptr, *gamma_grad = nullptr, *beta_grad = nullptr;
-  // With a following relu, the output's gradient counts where relu passed values: where its
-  // output is positive, or its bit is set, or its input, recomputed with beta, is positive.
+  // With a following relu, the output's gradient passes where relu passed values: where its output
+  // is positive, or its bit is set, or its input, recomputed with beta, is positive.
   const void *relu_output = nullptr, *relu_beta = nullptr;
   const uint8_t* relu_bits = nullptr;
   void* added_grad = nullptr;  // optional: the gradient of the array added before relu

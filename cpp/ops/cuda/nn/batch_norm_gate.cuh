@@ -5,7 +5,8 @@
 
 namespace mxlite::cuda {
 
-// Passes gradients where relu passed values, see BatchNormGradCall; all of them without a relu.
+// Passes gradients where relu passed values, see BatchNormGradCall; without a relu, passes all
+// gradients.
 template <class T>
 struct ReluGate {
   using Acc = AccOf<T>;
@@ -31,7 +32,7 @@ struct ReluGate {
 #pragma unroll
     for (int k = 0; k < V; ++k) y[k] = passed >> k & 1 ? Acc(1) : Acc(0);
   }
-  // y: the output of relu, or its bit, if there is one; centered: x - mean.
+  // `y` is the output of relu, or its bit if there is one. `centered` is x - mean.
   __device__ __forceinline__ Acc passed(Acc g, Acc y, Acc centered, Acc scale, Acc shift) const {
     if (output || bits) return y > Acc(0) ? g : Acc(0);
     if (beta) return centered * scale + shift > Acc(0) ? g : Acc(0);

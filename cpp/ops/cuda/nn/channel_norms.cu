@@ -1,5 +1,5 @@
-// L2Normalization (one block per vector, but one thread if vectors are interleaved in memory) and
-// LRN (one thread per element).
+// L2Normalization (one block per vector, or one thread per vector if vectors are interleaved in
+// memory) and LRN (one thread per element).
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/nn/l2_normalization.h"
@@ -75,7 +75,7 @@ struct Response {
   float alpha, beta, knorm;
 };
 
-// knorm + alpha / nsize * sum of squares around channel c.
+// Returns knorm + alpha / nsize * sum of squares around channel c.
 template <class T>
 __device__ __forceinline__ AccOf<T> response_scale(const Response& r, const T* pixel, int64_t c) {
   using Acc = AccOf<T>;

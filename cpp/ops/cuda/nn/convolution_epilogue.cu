@@ -18,7 +18,7 @@ __global__ void finish(int64_t packs, int64_t channels, int64_t inner, const T* 
     for (int k = 0; k < V; ++k) {
       if (bias) y[k] += convert<Acc>(bias[c + k * step]);
       y[k] += other[k];
-      if (relu && y[k] < Acc(0)) y[k] = Acc(0);  // a NaN stays
+      if (relu && y[k] < Acc(0)) y[k] = Acc(0);  // keeps NaN
     }
     store_pack<T>(output, at, y);
   }

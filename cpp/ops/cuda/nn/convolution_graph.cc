@@ -61,7 +61,8 @@ Tensor pointwise(fe::graph::Graph& graph, DType dtype, fe::PointwiseMode_t mode,
   return b ? graph.pointwise(a, b, attributes) : graph.pointwise(a, attributes);
 }
 
-// Gives fused tensors the output's layout; the frontend would give the first one channels-last.
+// Gives fused tensors the output's layout, because the frontend would make the first one
+// channels-last.
 void lay_out(const ConvolutionProblem& p, const ConvolutionProblem::Numbers& dims,
              const ConvolutionResults& results) {
   for (const Tensor& t : results)

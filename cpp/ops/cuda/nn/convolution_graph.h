@@ -1,5 +1,5 @@
-// A convolution as a graph of cuDNN's frontend. Needs no GPU: only its execution does. int8 is
-// multiplied to int32, forward only and without bias, addend and relu.
+// A convolution as a graph of cuDNN's frontend. Only the execution needs a GPU. int8 operands give
+// int32 results, only forward and without bias, addend and relu.
 #pragma once
 // Serialised graphs are not used; without them the header compiles in half the time.
 #define CUDNN_FRONTEND_SKIP_JSON_LIB
@@ -17,8 +17,8 @@ enum ConvolutionTensor : int64_t { kData = 1, kWeight, kOutput, kBias, kAddend, 
 
 using ConvolutionResults = std::vector<std::shared_ptr<cudnn_frontend::graph::Tensor_attributes>>;
 
-// Returns what the nodes compute, in order: the last is the output, the others are never stored.
-// The sums of a problem with sums, which are stored, are not among them.
+// Returns the results of the nodes in order: the last is the output, and the others are never
+// stored. Does not include the sums, which are stored, of a problem with sums.
 ConvolutionResults make_convolution_nodes(cudnn_frontend::graph::Graph& graph,
                                           const ConvolutionProblem& problem);
 

@@ -46,7 +46,7 @@ struct ConvolutionPlan {
   fe::graph::Graph graph;
   int64_t index = -1;  // index among cuDNN's candidates
   size_t workspace_bytes = 0;
-  bool fused = true;  // false: the epilogue is left to a kernel
+  bool fused = true;  // if false, a separate kernel applies the epilogue
 
   void run(KernelContext& ctx, const ConvolutionOperands& o) const {
     auto pointers = bind(problem, o);
@@ -116,7 +116,7 @@ class Candidates final : public PlanCandidates {
   bool build(int64_t index) override {
     return graph_.build_plan_at_index(cudnn(ctx_), index).is_good();
   }
-  float measure(int64_t index) override {  // the minimum of a few runs
+  float measure(int64_t index) override {  // returns the minimum of a few runs
     constexpr int kRepeats = 3;
     constexpr float kFailed = std::numeric_limits<float>::infinity();
     const size_t bytes = workspace_bytes(index);
@@ -204,7 +204,7 @@ class PlanCache {
                                                      const ConvolutionOperands& operands) {
     std::string reason;
     if (auto plan = make_plan(ctx, problem, operands, reason)) return plan;
-    if (problem.sums) {  // the caller has a fallback
+    if (problem.sums) {  // callers of problems with sums have a fallback
       static const bool verbose =
           env_string("MXLITE_VERBOSE", "").find("dispatch") != std::string::npos;
       if (verbose)

@@ -1,30 +1,33 @@
-// Convolutions by cuDNN's graph API, and by plain loops where cuDNN has no plan. Plans are chosen
-// once per problem, device and process; what tuning chose is kept in a file for the next process.
+// Convolutions with cuDNN's graph API, or with plain loops if cuDNN has no plan. Plans are chosen
+// once per problem, device and process. The results of tuning are stored in a file for later
+// processes.
 #pragma once
 #include "cpp/ops/kernel.h"
 #include "cpp/ops/nn/convolution_problem.h"
 
 namespace mxlite::cuda {
 
-// The direction of the problem decides which operand is written. int8 operands have int32 outputs.
+// The direction of the problem determines which operand is written. int8 operands have int32
+// outputs.
 struct ConvolutionOperands {
   void *data = nullptr, *weight = nullptr, *output = nullptr;
-  void *bias = nullptr, *addend = nullptr;  // read where the problem has them
-  // Memory for cuDNN's own use, problem.workspace_bytes of it. Null: the call's scratch memory,
-  // which then holds no operand.
+  void *bias = nullptr, *addend = nullptr;  // read if the problem has them
+  // Memory of problem.workspace_bytes bytes for cuDNN. If null, the call's scratch memory is used,
+  // which then must not contain operands.
   void* workspace = nullptr;
-  // (2, channels of the output), written where the problem has sums: those of the channels, then
-  // those of their squares.
+  // (2, channels of the output), written if the problem has sums: the sums of the channels, then of
+  // their squares.
   float* sums = nullptr;
 };
 
-// Runs every type and alignment: in cuDNN where it has a plan, else in loops (direct_convolution).
+// Supports every type and alignment: uses cuDNN if it has a plan, otherwise loops
+// (direct_convolution).
 void run_convolution(KernelContext& ctx, ConvolutionProblem problem,
                      const ConvolutionOperands& operands);
 
-// Runs a forward problem in cuDNN and writes operands.sums. Returns false, and nothing runs, where
-// cuDNN has no engine that adds up channels. Its documentation names float16, channels last,
-// addresses of whole 16 bytes, and compute capability 8.0 or more, but not 8.9.
+// Runs a forward problem in cuDNN and writes operands.sums. Returns false without running anything
+// if cuDNN has no engine that sums channels. Its documentation requires float16, channels-last,
+// addresses aligned to 16 bytes, and compute capability 8.0 or more, except 8.9.
 bool run_convolution_with_sums(KernelContext& ctx, ConvolutionProblem problem,
                                const ConvolutionOperands& operands);
 

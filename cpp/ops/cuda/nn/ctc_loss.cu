@@ -1,5 +1,6 @@
-// Forward and backward recursion on logarithms in double. A block computes a sequence frame by
-// frame; its threads share the states of a frame. The gradient is computed with the loss.
+// Forward and backward recursion with logarithms in double. A block computes a sequence frame by
+// frame, and its threads share the states of a frame. The gradient is computed together with the
+// loss.
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/nn/ctc_loss.h"
@@ -35,7 +36,7 @@ __device__ __forceinline__ double log_add(double a, double b, double c) {
   return top + log(exp(a - top) + exp(b - top) + exp(c - top));
 }
 
-// One sequence, by all threads of a block.
+// One sequence, processed by all threads of a block.
 struct Sequence {
   int64_t frames, states;
   double *log_prob, *alpha, *beta, *sums;
@@ -45,7 +46,7 @@ struct Sequence {
   __device__ double emit(int64_t t, int64_t classes, int64_t s) const {
     return log_prob[t * classes + state_class[s]];
   }
-  // Whether state s can follow state s - 2: only between different labels.
+  // Returns whether state s can follow state s - 2, which requires different labels.
   __device__ bool may_skip(int64_t s) const {
     return s >= 2 && s < states && state_class[s] != blank && state_class[s] != state_class[s - 2];
   }
@@ -80,7 +81,7 @@ __device__ Sequence begin_sequence(const CtcArgs& a, int64_t n) {
   return q;
 }
 
-// A warp per frame.
+// One warp per frame.
 template <class C>
 __device__ void normalize(const CtcArgs& a, const Sequence& q, int64_t n) {
   const int lane = threadIdx.x % kWarp;

@@ -1,5 +1,6 @@
-// FullyConnected inside executables: epilogues of cuBLASLt add the bias and another array and apply
-// relu. The gelu epilogue is not used, because it is the tanh approximation and ours is exact.
+// FullyConnected inside executables. Epilogues of cuBLASLt add the bias and another array and apply
+// relu. Its gelu epilogue is not used, because it is the tanh approximation and the operator's is
+// exact.
 #include "cpp/ops/cuda/channels_last.h"
 #include "cpp/ops/cuda/matrix/gemm.h"
 #include "cpp/ops/nn/activation.h"
@@ -13,7 +14,7 @@ const FullyConnectedParams& params_of(const PlanRequest& r) {
   return *static_cast<const FullyConnectedParams*>(r.params);
 }
 
-// cuBLASLt has no epilogues for float64, and an empty product has none at all.
+// cuBLASLt has no epilogues for float64 or for empty products.
 bool has_epilogues(const PlanRequest& r) {
   const DType dtype = r.inputs[0].dtype;
   return (dtype == DType::kFloat32 || is_half(dtype)) &&
@@ -31,7 +32,9 @@ bool can_fuse(const PlanRequest& so_far, const PostOp& candidate, const TensorSp
 }
 
 std::optional<Plan> plan(const PlanRequest& r) {
-  if (!has_epilogues(r) || r.post_ops.empty()) return std::nullopt;  // runs the plain kernel
+  if (!has_epilogues(r) || r.post_ops.empty())
+    return std::nullopt;  // the plain kernel runs
+                          // instead
   const FullyConnectedParams& p = params_of(r);
   const auto [rows, columns] = fully_connected_rows(p, r.inputs[0].shape);
   Gemm g{.dtype = r.inputs[0].dtype,

@@ -7,7 +7,7 @@
 namespace mxlite::cuda {
 namespace {
 
-// The convolution extended to three spatial dimensions; added leading dimensions have extent 1.
+// The convolution extended to three spatial dimensions; added leading dimensions have size 1.
 struct Direct {
   int64_t batch, channels, filters, groups;
   int64_t size[3], output[3], kernel[3], stride[3], pad[3], dilate[3];
@@ -22,7 +22,7 @@ void spread(const ConvolutionProblem::Numbers& dims, const ConvolutionProblem& p
   step[0] = strides[0];
   step[1] = strides[1];
   for (int i = 0; i < 3; ++i) {
-    const int axis = p.ndim - 3 + i;  // below 2: an added dimension, of extent 1
+    const int axis = p.ndim - 3 + i;  // if negative, an added dimension of size 1
     size[i] = axis >= 2 ? dims[static_cast<size_t>(axis)] : 1;
     step[2 + i] = axis >= 2 ? strides[static_cast<size_t>(axis)] : 0;
   }
@@ -50,7 +50,7 @@ Direct describe(const ConvolutionProblem& p) {
   return d;
 }
 
-// Element i of (batch, channels, size) in row-major order.
+// Position of element i of (batch, channels, size) in row-major order.
 struct Position {
   int64_t n, c, at[3];
 };
@@ -97,7 +97,7 @@ __global__ void forward(const __grid_constant__ Direct d, ConvolutionOperands o)
     const int64_t at = offset(d.output_step, p.n, p.c, p.at);
     if (d.bias) sum += load_as<C>(o.bias, d.dtype, p.c);
     if (d.addend) sum += load_as<C>(o.addend, d.dtype, at);
-    if (d.relu && sum < C(0)) sum = C(0);  // a NaN stays
+    if (d.relu && sum < C(0)) sum = C(0);  // keeps NaN
     store_as<C>(o.output, d.dtype, at, sum);
   }
 }
@@ -136,7 +136,7 @@ __global__ void backward_weight(const __grid_constant__ Direct d, ConvolutionOpe
   const int64_t n = d.filters * group_channels * d.kernel[0] * d.kernel[1] * d.kernel[2];
   const int64_t places = d.batch * d.output[0] * d.output[1] * d.output[2];
   for (int64_t i = blockIdx.x; i < n; i += gridDim.x) {
-    const Position w = position(i, group_channels, d.kernel);  // n: the filter
+    const Position w = position(i, group_channels, d.kernel);  // here n is the filter
     const int64_t channel = w.n / group_filters * group_channels + w.c;
     C sum = C(0);
     for (int64_t k = threadIdx.x; k < places; k += blockDim.x) {

@@ -1,5 +1,5 @@
-// Convolutions as plain sums, for what cuDNN does not have: float64 and integers, and problems for
-// which it finds no plan. Slow.
+// Convolutions as plain loops for cases that cuDNN does not support: float64, integers, and
+// problems for which it has no plan. Slow.
 #pragma once
 #include "cpp/ops/cuda/nn/convolution_plan.h"
 

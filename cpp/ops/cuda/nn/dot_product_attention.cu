@@ -1,6 +1,6 @@
-// Dot-product attention: by cuDNN where it computes the call (fused_attention.h), otherwise by
-// matrix products with the scores in scratch memory, in float32 for the halves. Heads that share a
-// key head are rows of one product (dot_product_attention_gradient.cc).
+// Dot-product attention with cuDNN if it supports the call (fused_attention.h). Otherwise with
+// matrix products and the scores in scratch memory, in float32 for 16-bit floats. Heads that share
+// a key head are rows of one product (dot_product_attention_gradient.cc).
 #include <cmath>
 
 #include "cpp/ops/cuda/element.cuh"
@@ -162,13 +162,14 @@ class Attention {
     }
   }
 
-  // reserve() plans memory for a contiguous copy in the compute type, unless the array already is
-  // contiguous and of this type; reserve_scores() plans memory for all scores.
+  // reserve() plans memory for a contiguous copy in the compute type unless the array already has
+  // this form. reserve_scores() plans memory for all scores.
   void reserve(const TensorRef& t) { places_.push_back(wide(t) ? 0 : plan_.add(bytes(t))); }
   size_t reserve_scores() { return plan_.add(static_cast<size_t>(rows.rows * keys_) * sizeof(T)); }
   void allocate() { block_ = ctx_.scratch(plan_.bytes()); }
 
-  // In the order of reserve(): load() converts an input, target() returns memory for an output.
+  // Must be called in the order of reserve(): load() converts an input, target() returns memory for
+  // an output.
   T* load(const TensorRef& t) {
     T* const to = target(t);
     if (!wide(t)) convert_copy(ctx_, t, as_wide(t, to));
@@ -183,7 +184,7 @@ class Attention {
   }
   T* scores(size_t at) const { return part<T>(block_, at); }
 
-  // Products of rows of queries and of keys: c = alpha * a b^T, alpha * a b and alpha * a^T b.
+  // Products of rows of queries and rows of keys: c = alpha * a b^T, alpha * a b and alpha * a^T b.
   void against_keys(const T* a, const T* b, int64_t d, double alpha, T* c) {
     gemm(ctx_,
          {.dtype = DTypeOf<T>::value,

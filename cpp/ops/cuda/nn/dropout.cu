@@ -18,7 +18,7 @@ __global__ void draw_mask(int64_t n, DeviceRandom random, float p, uint8_t* mask
   }
 }
 
-// Draws, writes the mask and applies it in one pass: a mask of data's own shape.
+// Draws the mask, which has data's shape, writes it and applies it in one pass.
 template <class T>
 __global__ void drop(int64_t n, DeviceRandom random, float p, AccOf<T> scale, const T* x,
                      uint8_t* mask, T* y) {

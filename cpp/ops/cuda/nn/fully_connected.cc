@@ -9,7 +9,7 @@ namespace {
 
 void fully_connected(KernelContext& ctx, const FullyConnectedParams& p, Inputs in, Outputs out) {
   const auto [rows, columns] = fully_connected_rows(p, in[0].shape);
-  // cuBLASLt adds no bias to float64.
+  // cuBLASLt cannot add a bias to float64 results.
   const bool bias_after = !p.no_bias && (in[0].dtype == DType::kFloat64 || columns == 0);
   gemm(ctx,
        {.dtype = in[0].dtype,

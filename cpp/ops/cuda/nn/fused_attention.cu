@@ -14,10 +14,10 @@
 namespace mxlite::cuda {
 namespace {
 
-constexpr int64_t kVector = 8;  // halves that cuDNN loads at once
+constexpr int64_t kVector = 8;  // 16-bit floats that cuDNN loads at once
 constexpr uintptr_t kVectorBytes = 16;
 constexpr float kMaskedRow = -1e29f;            // a row is masked if log_sum is below
-constexpr uint64_t kSeedStream = ~uint64_t{0};  // dropout masks are drawn from small ones
+constexpr uint64_t kSeedStream = ~uint64_t{0};  // dropout masks use streams with small numbers
 
 // The number of keys of each sample, clipped to [0, most].
 struct Lengths {
@@ -49,7 +49,7 @@ __global__ void prepare(int64_t batch, int64_t q_length, const __grid_constant__
       to.q_lengths[b] = static_cast<int32_t>(q_length);
       to.k_lengths[b] = static_cast<int32_t>(length > 0 ? length : 1);
     }
-    // Each call needs its own seed: with one seed, the counters of two calls would overlap.
+    // Each call needs a different seed, because the counters of two calls would overlap.
     if (to.seed && b == 0) {
       const auto words = philox(static_cast<uint64_t>(random_state[0]),
                                 static_cast<uint64_t>(random_state[state_step]), kSeedStream);
@@ -105,7 +105,8 @@ bool is_readable(const TensorRef& t) {
 AttentionProblem::Steps contiguous_steps(const Shape& s) {
   return AttentionProblem::contiguous(s[1], s[2], s[3]);
 }
-// Returns the strides; axes of extent 1 get those of a contiguous array, as theirs do not matter.
+// Returns the strides. Axes of size 1 get the strides of a contiguous array, because theirs have no
+// effect.
 AttentionProblem::Steps steps_of(const TensorRef& t) {
   AttentionProblem::Steps steps = contiguous_steps(t.shape);
   for (int i = 0; i < 3; ++i)
@@ -122,7 +123,7 @@ class Call {
  public:
   Call(KernelContext& ctx, const AttentionProblem& problem) : ctx_(ctx), problem_(problem) {}
 
-  // Add an operand of the plan: read() with its strides, the others as a contiguous array.
+  // Add an operand of the plan: read() keeps its strides, the others add a contiguous array.
   void read(AttentionTensor id, const TensorRef& t, AttentionProblem::Steps AttentionProblem::*at) {
     operands_.push_back({id, t, at, false, !is_readable(t)});
   }
@@ -161,7 +162,7 @@ class Call {
   T* pointer(AttentionTensor id) const {
     return static_cast<T*>(pointers_.at(id));
   }
-  // For the arguments see clear_rows.
+  // See clear_rows for the arguments.
   void clear_masked_rows(const TensorRef& t, bool mark, float* log_sum) {
     if (!problem_.use_length && !problem_.use_mask) return;
     const int64_t rows_of_sample = problem_.heads * problem_.q_length;
@@ -180,7 +181,7 @@ class Call {
   struct Operand {
     AttentionTensor id;
     TensorRef given;
-    AttentionProblem::Steps AttentionProblem::*steps;  // null: contiguous
+    AttentionProblem::Steps AttentionProblem::*steps;  // null if contiguous
     bool written, copied;
     size_t place = 0;
   };
@@ -256,7 +257,7 @@ AttentionProblem describe(const AttentionParams& p, bool backward, float dropout
                             mask ? &mask->shape : nullptr);
 }
 
-// Returns nullptr if cuDNN computes the call, otherwise the reason for matrix products.
+// Returns nullptr if cuDNN supports the call, otherwise the reason for using matrix products.
 const char* why_not_fused(KernelContext& ctx, const AttentionProblem& problem) {
   if (const char* reason = why_not_cudnn(problem)) return reason;
   if (problem.dropout == 0) return nullptr;

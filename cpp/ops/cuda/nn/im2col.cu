@@ -10,7 +10,7 @@ namespace {
 // The matrix has a row per channel and kernel position, and a column per window.
 struct Windows {
   SpatialWindow w;
-  int64_t size[3], count[3];  // size of the image; number of windows
+  int64_t size[3], count[3];  // size of the image, and number of windows
   int64_t kernel_size, windows, pixels, planes;
   DType dtype;
 };
@@ -56,7 +56,7 @@ __global__ void unfold(int64_t n, const __grid_constant__ Windows a, const void*
   }
 }
 
-// A thread computes a pixel: the sum of its copies in all windows.
+// A thread computes one pixel as the sum of its copies in all windows.
 template <class C>
 __global__ void fold(int64_t n, const __grid_constant__ Windows a, const void* matrix, void* out) {
   for (int64_t i = global_index(); i < n; i += grid_stride()) {

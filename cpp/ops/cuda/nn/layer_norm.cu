@@ -1,6 +1,7 @@
-// LayerNorm, GroupNorm and InstanceNorm are one computation on rows: normalize each row to mean 0
-// and variance 1, then apply gamma and beta, one pair for each run of elements. One block per row;
-// if LayerNorm's row fits into the registers of a warp, one warp per row, which reads it once.
+// LayerNorm, GroupNorm and InstanceNorm use the same computation on rows: normalize each row to
+// mean 0 and variance 1, then apply gamma and beta, one pair for each run of elements. One block
+// per row; if a row of LayerNorm fits into the registers of a warp, one warp per row, which reads
+// it once.
 #include <initializer_list>
 #include <type_traits>
 
@@ -202,9 +203,9 @@ __global__ void backward_data_warps(const __grid_constant__ Rows rows, const T* 
   }
 }
 
-// Gradients of gamma and beta if every element of a row has its own (LayerNorm over contiguous
-// rows): a block sums a part of the rows, V neighbouring columns per lane. Another kernel adds the
-// partial sums, (splits, 2, length).
+// Gradients of gamma and beta if every element of a row has a separate pair (LayerNorm over
+// contiguous rows). A block sums a part of the rows, V neighboring columns per lane. Another kernel
+// adds the partial sums (splits, 2, length).
 constexpr int kLines = kThreads / kWarp;
 
 template <class T, int V>
@@ -264,7 +265,7 @@ __global__ void join_columns(int64_t length, int64_t splits, const AccOf<T>* sum
   }
 }
 
-// The same if a run of elements shares gamma and beta: one block per pair.
+// Gradients of gamma and beta if a run of elements shares a pair: one block per pair.
 template <class T>
 __global__ void backward_runs(const __grid_constant__ Rows rows, int64_t params, const T* grads,
                               const T* data, const AccOf<T>* stats, T* gamma_grad, T* beta_grad) {
@@ -292,7 +293,7 @@ unsigned threads_for(int64_t length) {
   return static_cast<unsigned>(std::clamp<int64_t>((length / 4 + 31) / 32 * 32, 32, kMostThreads));
 }
 
-// Returns whether rows are contiguous and every element of a row has its own gamma.
+// Returns whether rows are contiguous and every element of a row has a separate gamma.
 bool is_plain(const Rows& rows) { return rows.run == 1 && rows.inner == 1 && rows.cycle == 1; }
 
 bool packs_fit(const Rows& rows, int vector, std::initializer_list<const void*> pointers) {
@@ -330,7 +331,7 @@ void norm(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
   });
 }
 
-// Returns into how many parts the rows are split for the gradients of gamma and beta.
+// Returns the number of parts into which the rows are divided for the gradients of gamma and beta.
 int64_t splits_of(const Rows& rows, int vector) {
   constexpr int64_t kBlocksWanted = 1024, kLeastRows = 4 * kLines;
   const int64_t tiles = (rows.length + kWarp * vector - 1) / (kWarp * vector);

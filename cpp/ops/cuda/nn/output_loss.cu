@@ -10,7 +10,7 @@
 namespace mxlite::cuda {
 namespace {
 
-constexpr int kCountingThreads = 1024;  // one block counts or adds up
+constexpr int kCountingThreads = 1024;  // one block counts or sums
 
 struct Array {
   void* data;
@@ -36,7 +36,7 @@ void logistic(KernelContext& ctx, const RegressionOutputParams&, Inputs in, Outp
   });
 }
 
-// The score of the right class should be above margin, the others below -margin.
+// The score of the true class should be above margin, all others below -margin.
 template <class C>
 __global__ void svm_gradient(int64_t n, int64_t classes, Array x, Array label, C margin, C scale,
                              bool linear, Array out) {

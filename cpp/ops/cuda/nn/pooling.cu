@@ -40,7 +40,7 @@ Geometry make_geometry(const PoolingParams& p, const Shape& data, const Shape& o
   return g;
 }
 
-// Element i of an array of dims d: its position, and where its plane (one image and channel)
+// Element i of an array with sizes `d`: its position, and where its plane (one image and channel)
 // begins in data and output.
 struct Place {
   int64_t at[3], data_plane, output_plane;
@@ -65,7 +65,7 @@ __device__ __forceinline__ Place place_of(const Geometry& g, const SpatialDims& 
   return p;
 }
 
-// The part of a window that lies in data, and the divisor for its average.
+// The part of a window that lies inside data, and the divisor of its average.
 struct Window {
   int64_t begin[3], end[3], count;
 };
@@ -150,7 +150,7 @@ __global__ void pool(int64_t n, const __grid_constant__ Geometry g, DType dtype,
 template <class T>
 constexpr int kVector = static_cast<int>(16 / sizeof(T));
 
-// Index of a pixel within a window, counted from the first element, which may be padding.
+// Index of a pixel within a window, counted from the window's first element, which may be padding.
 struct PlaceInWindow {
   int64_t start[3], kernel[3];
 
@@ -241,7 +241,7 @@ __global__ void scatter_max(int64_t n, const __grid_constant__ Geometry g, DType
   }
 }
 
-// The windows that contain position `at`.
+// Returns the windows that contain position `at`.
 __device__ __forceinline__ void windows_over(const Geometry& g, const int64_t (&at)[3],
                                              int64_t (&begin)[3], int64_t (&end)[3]) {
 #pragma unroll

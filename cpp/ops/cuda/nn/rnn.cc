@@ -1,7 +1,7 @@
-// Recurrent layers: one matrix product for the inputs of all steps, then per step a product and a
-// kernel. cuDNN's recurrent layers are not used: their reserve for backward has a size and format
-// of their own, but the operator's reserve output has a fixed size and a format that can be read.
-// Half types are computed in float32, because rounding the states at every step adds up errors.
+// Recurrent layers: one matrix product for the inputs of all steps, then one product and one kernel
+// per step. cuDNN's recurrent layers are not used: the size and format of their reserve are private
+// to cuDNN, but the operator's reserve output has a fixed size and a documented format. 16-bit
+// floats are computed in float32, because rounding the states at every step accumulates errors.
 #include "cpp/ops/nn/rnn.h"
 
 #include "cpp/ops/cuda/float32_copies.h"
@@ -43,7 +43,8 @@ class Pass {
 
   const RnnSizes& sizes() const { return s_; }
 
-  // products: scratch, (batch, gates * hidden) elements. drops: apply dropout between layers.
+  // `products` is scratch memory of (batch, gates * hidden) elements. `drops`: apply dropout
+  // between layers.
   void forward(void* output, void* state, void* cell, void* products, bool drops) {
     const void* input = in_.data->data;
     for (int64_t l = 0; l < s_.layers; ++l) {
@@ -104,7 +105,8 @@ class Pass {
     return hidden_weight(l, d) + gate_rows() * s_.out();
   }
 
-  // Backward calls this as well: the program may have written other values to the first states.
+  // Also called by backward, because the program may have written other values to the initial
+  // states.
   void keep_first(int64_t l, int64_t d) {
     const int64_t index = l * s_.directions + d, first = d == 1 ? s_.steps : 0;
     copy(hidden(l, d, first), offset(in_.state->data, index * s_.batch * s_.out(), dtype_),
@@ -202,7 +204,8 @@ class BackwardPass final : public Pass {
                const BackwardScratch& scratch)
       : Pass(ctx, p, in, reserve), grad_params_(p), w_(scratch) {}
 
-  // grads: gradients of output, state and cell. out: those of data, parameters, state and cell.
+  // `grads`: gradients of output, state and cell. `out`: gradients of data, parameters, state and
+  // cell.
   void run(Inputs grads, Outputs out) {
     const void* above = grads[0].data;
     for (int64_t l = s_.layers; l-- > 0;) {

@@ -116,9 +116,9 @@ __global__ void backward_kernel(int64_t n, const __grid_constant__ RnnLayer laye
     C x[4], grads[4] = {0, 0, 0, 0};
     for (int g = 0; g < gates; ++g) x[g] = u.load(s.gates, u.gate(gates, g));
     const C grad = u.load(s.inner_grad, u.at());
-    C recurrent_grad = 0;  // gru: of the recurrent part of the new gate
+    C recurrent_grad = 0;  // gru: gradient of the recurrent part of the new gate
     if (!counts(layer, s.step, u.row)) {
-      // No gradient passes; the gradients of the states stay unchanged.
+      // No gradient passes through the cell; the gradients of the states are not changed.
     } else if (layer.mode == RnnMode::kLstm) {
       const C cell = u.load(s.cell, u.at()), y = tanh_of(cell);
       C c = u.load(s.cell_grad, u.at()) + grad * x[3] * (C(1) - y * y);

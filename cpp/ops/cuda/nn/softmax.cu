@@ -1,6 +1,6 @@
-// If the axis is the last, a row that fits the registers of a warp takes one warp and is read once;
-// a longer row takes one block. Otherwise one thread per row (neighbouring threads then read
-// neighbouring elements).
+// If the axis is the last one, a row that fits into the registers of a warp is processed by one
+// warp and read once; a longer row by one block. Otherwise one thread processes a row, because then
+// neighboring threads read neighboring elements.
 #include <initializer_list>
 #include <limits>
 #include <type_traits>
@@ -21,7 +21,7 @@ enum class Form : uint8_t { kSoftmax, kLogSoftmax, kSoftmin };
 struct Rows {
   ChannelBlocks b;
   Form form;
-  double factor;  // factor on the logits
+  double factor;  // factor of the logits
   const void* length = nullptr;
   DType length_dtype = DType::kInt32;
 
@@ -51,7 +51,7 @@ __device__ __forceinline__ C read(const Array& a, int64_t i) {
 
 constexpr int kMostThreads = 1024;  // the largest block that shares a row
 
-// The threads that share a row: all threads of a block, or a single thread.
+// The threads that process a row together: all threads of a block, or a single thread.
 template <bool by_block>
 struct Team {
   static constexpr int kThreadsOfBlock = by_block ? kMostThreads : kThreads;
@@ -89,7 +89,8 @@ __global__ void __launch_bounds__(Team<by_block>::kThreadsOfBlock)
       top = v > top ? v : top;
     }
     top = T::max(top);
-    // A row of -inf only has no maximum to subtract; its exponentials are 0 / 0 as in NumPy.
+    // If all elements of a row are -inf, there is no maximum to subtract, and the results are 0 / 0
+    // as in NumPy.
     C sum = C(0);
     for (int64_t k = T::rank(); k < length; k += T::size())
       sum += pointwise::exp_of_negative(read<C>(x, first + k * step) * factor - top);
@@ -107,7 +108,7 @@ __global__ void __launch_bounds__(Team<by_block>::kThreadsOfBlock)
   }
 }
 
-// softmax: y * (g - sum(g y)); log_softmax: g - exp(y) * sum(g); both times factor.
+// softmax: factor * y * (g - sum(g y)); log_softmax: factor * (g - exp(y) * sum(g)).
 template <class C, bool by_block>
 __global__ void __launch_bounds__(Team<by_block>::kThreadsOfBlock)
     backward_rows(const __grid_constant__ Rows rows, Array grad, Array y, Array out) {
@@ -220,7 +221,7 @@ __global__ void backward_warps(const __grid_constant__ Rows rows, const T* grad,
 
 Array array(const TensorRef& t) { return {t.data, t.dtype}; }
 
-// If a warp can process a row (contiguous, one float type, short enough for a warp's registers),
+// If a warp can process a row (contiguous, one float type, short enough for the warp's registers),
 // calls fn(T{}, integral_constant<int, V>) and returns true.
 bool dispatch_warps(const Rows& rows, std::initializer_list<const TensorRef*> arrays, auto&& fn) {
   const DType dtype = (*arrays.begin())->dtype;

@@ -1,11 +1,11 @@
-// Softmax for operators that contain one.
+// Softmax for operators that use it internally.
 #pragma once
 #include "cpp/ops/kernel.h"
 #include "cpp/ops/nn/channel_blocks.h"
 
 namespace mxlite::cuda {
 
-// out[0] = softmax of in[0] along the channels of `b`.
+// Computes out[0] = softmax of in[0] along the channels of `b`.
 void softmax_forward(KernelContext& ctx, const ChannelBlocks& b, Inputs in, Outputs out);
 
 }  // namespace mxlite::cuda

@@ -1,4 +1,4 @@
-// Updates of many weights in few launches.
+// Updates many weights in few launches.
 #include "cpp/ops/cuda/optimizer/update.cuh"
 #include "cpp/ops/optimizer/multi.h"
 #include "cpp/ops/registration.h"
@@ -17,7 +17,7 @@ DeviceNumbers device_numbers(const ExtraArrays<P>& extra) {
   return numbers;
 }
 
-// data is weight, grad, states, weight32 (if mixed) for each weight, then ExtraArrays.
+// `data` contains weight, grad, states and weight32 (if mixed) for each weight, then ExtraArrays.
 template <template <class> class R, class P, size_t kStates, bool mixed>
 void multi(KernelContext& ctx, const Multi<P>& p, Inputs in, Outputs out) {
   constexpr size_t kGroup = 2 + kStates + (mixed ? 1 : 0);
@@ -42,7 +42,8 @@ void multi(KernelContext& ctx, const Multi<P>& p, Inputs in, Outputs out) {
     run([](const P& one) { return LoadedRule<R, P>{one}; }, std::type_identity<LoadedRule<R, P>>());
 }
 
-// Sums of squares of many arrays: fixed parts, joined in order, so that runs agree.
+// Sums of squares of many arrays. Parts have a fixed size and are added in order, so that every run
+// gives the same sums.
 constexpr int kMostArrays = 64;
 constexpr unsigned kParts = 64;
 struct ArrayList {
@@ -111,7 +112,8 @@ void reset_arrays(KernelContext& ctx, const NumArraysParams&, Inputs in, Outputs
   for (const TensorRef& t : in) zero_bytes(ctx, t.data, t.bytes());
 }
 
-// x - x is 0 only for finite x. All threads that write store the same value, without atomics.
+// x - x is 0 only for finite x. All threads that write store the same value, so atomics are not
+// needed.
 __global__ void clear_if_infinite(const __grid_constant__ ArrayList list, float* all_finite) {
   const DeviceArray& a = list.arrays[blockIdx.y];
   bool bad = false;
@@ -144,7 +146,8 @@ void all_finite(KernelContext& ctx, const P&, Inputs in, Outputs out) {
   }
 }
 
-// LAMB needs the norm of a step before the update: step, norms and their parts are in scratch.
+// LAMB needs the norm of a step before the update. Step, norms and partial sums are in scratch
+// memory.
 struct LoadedLambRule {
   LambUpdateParams p;
   template <class C>

@@ -1,5 +1,5 @@
-// The update rules of cpp/ops/cpu/optimizer/rules.h over arrays on the device: a rule sees blocks
-// of one element. One launch serves many weights.
+// Applies the update rules of cpp/ops/cpu/optimizer/rules.h to arrays on the device; a rule gets
+// blocks of one element. One launch updates many weights.
 #pragma once
 #include <cstring>
 
@@ -23,7 +23,7 @@ inline DeviceArray device_array(const TensorRef& t) { return {t.data, t.dtype}; 
 struct UpdateArrays {
   DeviceArray weight, grad, out;
   DeviceArray states[kMaxStates];
-  DeviceArray weight32;  // mixed precision: the weight that is updated
+  DeviceArray weight32;  // for mixed precision: the weight that is updated
   int64_t n = 0;
 };
 inline UpdateArrays update_arrays(const TensorRef& weight, const TensorRef& grad,
@@ -54,11 +54,12 @@ __device__ __forceinline__ void update_element(const UpdateArrays& a, const Rule
   store_as<C>(a.out.data, a.out.dtype, i, result);
 }
 
-// Numbers that a launch reads on the device. An array without data: the rule has the number.
+// Numbers that a launch reads on the device. If an array has no data, the rule contains the number.
 struct DeviceNumbers {
   DeviceArray
       loaded[optimizer::kMaxLoaded];  // LoadedFields: one number for each weight of the call
-  DeviceArray scale;  // one factor on all gradients; weights stay where it is 0 or not finite
+  DeviceArray scale;  // one factor of all gradients; if it is 0 or not finite, weights do not
+                      // change
 };
 
 // Sets the parameters of a weight that the call reads from arrays.
@@ -75,7 +76,8 @@ constexpr int kMostWeights = 16;
 template <class Rule>
 struct UpdateBatch {
   UpdateArrays arrays[kMostWeights];
-  alignas(Rule) std::byte rules[kMostWeights][sizeof(Rule)];  // rules have no default
+  alignas(Rule) std::byte rules[kMostWeights][sizeof(Rule)];  // a byte array, because rules have no
+                                                              // default constructor
   int weight[kMostWeights];                                   // its position in the call
   DeviceNumbers numbers;
   int count = 0;
@@ -92,7 +94,8 @@ __global__ void update_batch(const __grid_constant__ UpdateBatch<Rule> batch) {
   auto rule = batch.rule(blockIdx.y).template make<C>(numbers, batch.weight[blockIdx.y]);
   if (numbers.scale.data) {
     const double scale = load_any<double>(numbers.scale.data, numbers.scale.dtype, 0);
-    if (optimizer::skips(scale)) {  // the weight as it is, not the one in float32
+    if (optimizer::skips(scale)) {  // copies the weight itself instead of converting the float32
+                                    // one
       for (int64_t i = global_index(); i < a.n; i += grid_stride())
         store_as<C>(a.out.data, a.out.dtype, i, load_as<C>(a.weight.data, a.weight.dtype, i));
       return;
@@ -102,7 +105,7 @@ __global__ void update_batch(const __grid_constant__ UpdateBatch<Rule> batch) {
   for (int64_t i = global_index(); i < a.n; i += grid_stride()) update_element<C>(a, rule, i);
 }
 
-// A rule that is known on the host.
+// A rule whose parameters are all known on the host.
 template <template <class> class R>
 struct KnownRule {
   R<float> single;
@@ -126,7 +129,7 @@ struct LoadedRule {
   }
 };
 
-// Launches full batches; flush() launches the last one.
+// Launches each full batch; flush() launches the last one.
 template <class Rule>
 class Updater {
  public:

@@ -6,7 +6,7 @@ namespace {
 
 using namespace optimizer;  // NOLINT: rules and their parameters
 
-// Inputs: weight, grad, states; mixed: then the float32 weight; then the scale if it is an input.
+// Inputs: weight, grad, states, then the float32 weight if mixed, then the scale if it is an input.
 template <template <class> class Rule, class P, size_t kStates, bool mixed>
 void update(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
   constexpr size_t kArrays = 2 + kStates + (mixed ? 1 : 0);
@@ -17,7 +17,7 @@ void update(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
   run_update(ctx, a, in[0].dtype, KnownRule<Rule>{Rule<float>(p), Rule<double>(p)}, numbers);
 }
 
-// Writes the step to out and leaves the weight unchanged.
+// Writes the step to `out` and does not change the weight.
 template <bool mixed>
 void lamb_phase1(KernelContext& ctx, const LambParams& p, Inputs in, Outputs out) {
   const UpdateArrays a =
@@ -45,7 +45,7 @@ void lamb_phase2(KernelContext& ctx, const LambStepParams& p, Inputs in, Outputs
   run_update(ctx, a, in[0].dtype, LambStepRule{p, device_array(in[2]), device_array(in[3])});
 }
 
-// One history per row, one block per row.
+// Keeps one history value per row; one block per row.
 template <class T>
 __global__ void group_adagrad_rows(int64_t rows, int64_t width, GroupAdagradParams p,
                                    const T* weight, const T* grad, T* history, T* out) {
@@ -59,7 +59,7 @@ __global__ void group_adagrad_rows(int64_t rows, int64_t width, GroupAdagradPara
     }
     const C sum = convert<C>(history[row]) + block_sum(squares) / static_cast<C>(width);
     const C rate = static_cast<C>(p.lr) / std::sqrt(sum + static_cast<C>(p.epsilon));
-    __syncthreads();  // all have read the old history
+    __syncthreads();  // until all threads have read the old history
     if (threadIdx.x == 0) history[row] = convert<T>(sum);
     for (int64_t i = row * width + threadIdx.x; i < (row + 1) * width; i += blockDim.x)
       out[i] =

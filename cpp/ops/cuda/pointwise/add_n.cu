@@ -1,4 +1,4 @@
-// Sum of many arrays in one pass: halves are rounded once.
+// Sum of many arrays in one pass, so that 16-bit floats are rounded once.
 #include "cpp/ops/cuda/pointwise/loops.cuh"
 #include "cpp/ops/registration.h"
 

@@ -1,5 +1,6 @@
-// Runs of pointwise operators inside an executable. A kernel is generated for them (cpp/ops/rtc);
-// without NVRTC one kernel interprets the program that cpp/ops/pointwise/chain_program.h describes.
+// Chains of pointwise operators inside an executable. A kernel is generated for each (cpp/ops/rtc);
+// without NVRTC, one kernel interprets the program that cpp/ops/pointwise/chain_program.h
+// describes.
 #include "cpp/ops/cuda/channels_last.h"
 #include "cpp/ops/cuda/pointwise/loops.cuh"
 #include "cpp/ops/pointwise/chain_program.h"
@@ -16,11 +17,11 @@ constexpr int kWidth = kPack<float>;
 struct Pointers {
   const void* in[ChainProgram::kMostInputs];
   void* out[ChainProgram::kMostOutputs];
-  bool packed;  // all are aligned
+  bool packed;  // whether all arrays are aligned
 };
 static_assert(sizeof(ChainProgram) + sizeof(Pointers) <= 4096, "kernel arguments");
 
-// Kept values lie in shared memory, side by side for neighbouring threads.
+// Kept values are in shared memory; those of neighboring threads are adjacent.
 struct ThreadMemory {
   const Pointers& pointers;
   int64_t count;

@@ -1,9 +1,9 @@
 // Element-wise kernels: the functors of cpp/ops/pointwise over arrays of any shape, stride and
-// dtype. A kernel is instantiated for the type it computes in, as on the CPU.
+// dtype. As on the CPU, a kernel is instantiated for its compute type.
 #pragma once
 #include <cstring>
 
-#pragma nv_diag_suppress 186  // functors of unsigned types compare with zero
+#pragma nv_diag_suppress 186  // functors compare values of unsigned types with zero
 
 #include "cpp/ops/cpu/pointwise/block_io.h"
 #include "cpp/ops/cuda/element.cuh"
@@ -16,7 +16,7 @@ namespace mxlite::cuda {
 
 using pointwise::Compute;
 
-// Elements per thread and step: 16 bytes of a half, two accesses of 16 bytes of float.
+// Elements per thread and step: 16 bytes of 16-bit floats, or two accesses of 16 bytes of float.
 template <class C>
 constexpr int kPack = sizeof(C) == 4 ? 8 : 4;
 
@@ -32,7 +32,7 @@ struct Operand {
   __device__ __forceinline__ C at(int64_t offset) const {
     return source == Source::kScalar ? scalar : load_as<C>(data, dtype, offset);
   }
-  // Elements i .. i + kPack of an array without gaps.
+  // Loads or stores elements i .. i + kPack of an array without gaps.
   __device__ __forceinline__ void pack(int64_t i, C (&out)[kPack<C>]) const {
     if (source == Source::kArray) {
       for_packed_dtype<C>(dtype, [&]<class T>(T) { load_pack<T>(data, i, out); });
@@ -141,7 +141,7 @@ void run_unary(KernelContext& ctx, const TensorRef& x, const TensorRef& y, C p0 
   launch_items(ctx, unary_loop<F, C>, loop_items<C>(a.walk.total(), a.packed), a);
 }
 
-// Returns whether the operand is read in order, or is one element only.
+// Returns whether the operand is read in order, or is a single element.
 inline bool is_regular(const Walk<2>& walk, int k, Source* source) {
   if (walk.ndim() == 0) return true;
   if (walk.ndim() > 1) return false;
@@ -181,7 +181,7 @@ void run_binary(KernelContext& ctx, const TensorRef& a, const TensorRef& b, cons
   dispatch_compute(pointwise::compute_for_arithmetic(a.dtype),
                    [&]<class C>(C) { run_binary_in<F, C>(ctx, a, b, y); });
 }
-// Takes functions of floating types only.
+// Accepts only functions of floating types.
 template <class F>
 void run_floating_binary(KernelContext& ctx, const TensorRef& a, const TensorRef& b,
                          const TensorRef& y) {

@@ -1,5 +1,5 @@
-// Shared by the kernels on quantized data. A range is two arrays of one float in device memory;
-// every thread computes the scales that follow from it.
+// Code shared by the kernels on quantized data. A range consists of two arrays of one float in
+// device memory; every thread computes the scales from it.
 #pragma once
 #include <limits>
 
@@ -22,7 +22,7 @@ __device__ __forceinline__ float scale_to(float top, float magnitude) {
   return magnitude > 0 ? top / magnitude : 0;
 }
 
-// Ends of a range: addresses in device memory or, if these are null, values.
+// Ends of a range: addresses in device memory, or values if these are null.
 struct Range {
   const float *low_at = nullptr, *high_at = nullptr;
   float low_value = 0, high_value = 0;
@@ -36,7 +36,7 @@ struct Range {
   __device__ float magnitude() const { return fmaxf(fabsf(low()), fabsf(high())); }
 };
 
-// The range that a call returns.
+// The range that a call writes.
 struct RangeOut {
   float *low, *high;
   explicit RangeOut(Outputs out) : low(out[1].as<float>()), high(out[2].as<float>()) {}
@@ -48,7 +48,7 @@ struct RangeOut {
   }
 };
 
-// Copies a range. It is a template only so that each file has its own kernel.
+// Copies a range. A template only so that each file gets a separate kernel.
 template <class = void>
 __global__ void copy_range(Range from, RangeOut to) {
   to.set(from.low(), from.high());
@@ -65,7 +65,7 @@ __global__ void product_range(Range data, float data_top, Range weight, float we
       data.magnitude() / data_top * (weight.magnitude() / weight_top) * quantization::kInt32Range;
   out.set(-end, end);
 }
-// Both ranges begin at in[first].
+// Both ranges begin at in[first]. Writes the range of the products.
 inline void give_product_range(KernelContext& ctx, float data_top, Inputs in, size_t first,
                                Outputs out) {
   launch(ctx, product_range<>, 1, 1, Range::of(in[first], in[first + 1]), data_top,
@@ -73,7 +73,7 @@ inline void give_product_range(KernelContext& ctx, float data_top, Inputs in, si
          RangeOut(out));
 }
 
-// An array of int8 or uint8, or of int32 to be written.
+// An array of int8 or uint8, or an int32 array to be written.
 struct Numbers {
   void* data;
   DType dtype;
@@ -96,7 +96,7 @@ struct Numbers {
   }
 };
 
-// A kernel that only has a range to write still needs a thread.
+// Returns at least 1, because a kernel that only writes a range still needs a thread.
 inline int64_t at_least_one(int64_t items) { return std::max<int64_t>(items, 1); }
 
 }  // namespace mxlite::cuda

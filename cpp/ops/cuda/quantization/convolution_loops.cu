@@ -20,7 +20,7 @@ struct Steps {  // elements between neighbors along batch, channel and space
 struct Convolve {
   SpatialDims in, out;
   SpatialWindow w;
-  int64_t channels, filters;  // per group
+  int64_t channels, filters;  // numbers per group
   Steps data, weight, sums;
 };
 
@@ -37,7 +37,7 @@ __global__ void convolve(int64_t n, const __grid_constant__ Convolve a, const vo
     const int64_t filter = rest % a.out.channels, sample = rest / a.out.channels;
     const int64_t from = sample * a.data.batch + filter / a.filters * a.channels * a.data.channel;
     const int8_t* const kernel = weight + filter * a.weight.batch;
-    // The bias counts in units of the sums, whatever its range, as in 1.x on the CPU.
+    // As in 1.x on the CPU, the bias is used in units of the sums, regardless of its range.
     uint32_t sum = bias ? static_cast<uint32_t>(int32_t{bias[filter]}) : 0;
     int64_t k[3], x[3];
     for (k[0] = 0; k[0] < a.w.kernel[0]; ++k[0])

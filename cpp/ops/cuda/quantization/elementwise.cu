@@ -1,4 +1,4 @@
-// Element-wise operators on quantized arrays, and those that copy.
+// Element-wise and copying operators on quantized arrays.
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/memory.h"
 #include "cpp/ops/cuda/quantization/convert.cuh"
@@ -23,7 +23,8 @@ Pair pair_of(Inputs in) {
           Range::of(in[4], in[5]), full_scale(in[0].dtype), full_scale(in[1].dtype)};
 }
 
-// known: the result's range is given. narrow: uint8 numbers beside int8 ones become int8 first.
+// `known`: the result's range is given. `narrow`: inputs differ in type, so uint8 numbers are first
+// converted to int8.
 __global__ void add_numbers(int64_t n, Pair p, Range given, bool known, float out_top, bool narrow,
                             Numbers to, RangeOut out) {
   const float left = p.left.magnitude(), right = p.right.magnitude();
@@ -60,7 +61,8 @@ __global__ void multiply_to_float(int64_t n, Pair p, float* to) {
   for (int64_t i = global_index(); i < n; i += grid_stride())
     to[i] = p.lhs.load(i) * p.rhs.load(i) * level;
 }
-// largest_*: largest values of the operands' dtypes, from which the range of products follows.
+// `largest_*` are the largest values of the operands' dtypes, which determine the range of
+// products.
 __global__ void multiply_numbers(int64_t n, Pair p, Range given, bool known, float out_top,
                                  float largest_left, float largest_right, Numbers to,
                                  RangeOut out) {
@@ -99,7 +101,7 @@ void flatten(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   give_range(ctx, Range::of(in[1], in[2]), out);
 }
 
-// Widens the range to contain that of the next part; the first part sets it.
+// Widens the range to contain that of the next part. The first part sets it.
 __global__ void widen_range(Range next, bool first, RangeOut out) {
   const float low = next.low(), high = next.high();
   out.set(first ? low : fminf(*out.low, low), first ? high : fmaxf(*out.high, high));
@@ -133,7 +135,7 @@ __global__ void take_rows(int64_t n, int64_t width, int64_t rows, const void* in
                           const uint8_t* table, uint8_t* to) {
   for (int64_t i = global_index(); i < n; i += grid_stride()) {
     const double v = load_any<double>(indices, dtype, i / width);
-    int64_t row = 0;  // for a NaN too
+    int64_t row = 0;  // also for NaN
     if (v > 0) row = v < static_cast<double>(rows - 1) ? static_cast<int64_t>(v) : rows - 1;
     to[i] = table[row * width + i % width];
   }
@@ -157,7 +159,7 @@ __global__ void normalize_numbers(int64_t n, Numbers from, Range range, float to
     const int64_t c = i / a.inner % a.channels;
     const float slope = (a.fix_gamma ? 1.0f : a.gamma[c]) / sqrtf(a.var[c] + a.eps);
     const float factor = level * slope * scale, shift = (a.beta[c] - a.mean[c] * slope) * scale;
-    // uint8 numbers become int8 first.
+    // Converts uint8 numbers to int8 first.
     const float x = from.dtype == DType::kUInt8 ? rintf(from.load(i) * step) : from.load(i);
     to[i] = saturate<int8_t>(x * factor + shift);
   }

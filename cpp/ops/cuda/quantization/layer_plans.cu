@@ -1,6 +1,6 @@
-// Planned kernels of quantized layers: convolutions and what is between them stay in channels-last
-// memory, and fixed weights are packed once. Convolutions that cuDNN does not take, or whose
-// filters would have to be padded, take the operator's own kernel.
+// Planned kernels of quantized layers: convolutions and the layers between them keep channels-last
+// memory, and constant weights are packed once. Convolutions that cuDNN does not support, or whose
+// filters would have to be padded, use the operator's plain kernel.
 #include "cpp/ops/cuda/channels_last_plan.h"
 #include "cpp/ops/cuda/quantization/convolution_loops.h"
 #include "cpp/ops/cuda/quantization/tensor_cores.cuh"
@@ -25,7 +25,7 @@ std::optional<Plan> plan_convolution(const PlanRequest& r) {
   plan.outputs.push_back(channels_last(r.outputs[0]));
   for (size_t i = 1; i < r.outputs.size(); ++i)
     plan.outputs.push_back({nullptr, r.outputs[i].bytes()});
-  const size_t ends = p.no_bias ? 2 : 3;  // inputs before the ends of the ranges
+  const size_t ends = p.no_bias ? 2 : 3;  // number of inputs before the ends of the ranges
   std::vector<TensorSpec> in_specs(r.inputs.begin(), r.inputs.end());
   std::vector<TensorSpec> out_specs(r.outputs.begin(), r.outputs.end());
   plan.run = [p, c, ends, in_specs, out_specs](KernelContext& ctx, std::span<void* const> in,
@@ -49,7 +49,8 @@ std::optional<Plan> plan_convolution(const PlanRequest& r) {
   return plan;
 }
 
-// Element by element: arrays of the output's shape in one order; the others are ends of ranges.
+// Element-wise operators: arrays of the output's shape have one memory order; the other inputs are
+// ends of ranges.
 std::optional<Plan> plan_elementwise(const PlanRequest& r) {
   if (!any_last(r) || !has_elements(r)) return std::nullopt;
   const Shape& shape = r.outputs[0].shape;

@@ -1,5 +1,5 @@
-// Convolution, linear layer and pooling of quantized data: on tensor cores, or in loops, which add
-// up products in int32 with wrap-around, as the instructions of processors do.
+// Convolution, linear layer and pooling of quantized data: on tensor cores, or in loops that sum
+// products in int32 with wrap-around, like the processors' instructions.
 #include "cpp/ops/cuda/quantization/convolution_loops.h"
 #include "cpp/ops/cuda/quantization/tensor_cores.cuh"
 #include "cpp/ops/nn/pooling.h"
@@ -19,7 +19,7 @@ void convolution(KernelContext& ctx, const ConvolutionParams& p, Inputs in, Outp
   give_product_range(ctx, largest(DType::kInt8), in, p.no_bias ? 2 : 3, out);
 }
 
-// A warp per output.
+// One warp per output.
 __global__ void multiply_rows(int64_t n, int64_t hidden, int64_t columns, Numbers data,
                               const int8_t* weight, BiasUnits b, int32_t* out) {
   const int64_t lane = threadIdx.x % kWarp;
@@ -71,7 +71,8 @@ __global__ void pool_numbers(int64_t n, const __grid_constant__ Pool a, Numbers 
     const int64_t sample = i / plane / a.out.channels;
     const int64_t start = a.last ? sample * image * a.in.channels + channel
                                  : (sample * a.in.channels + channel) * image;
-    const int64_t step = a.last ? a.in.channels : 1;  // between neighbours along the last axis
+    const int64_t step = a.last ? a.in.channels : 1;  // distance between neighbors along the last
+                                                      // axis
     const int64_t at[3] = {place / (a.out.size[1] * a.out.size[2]),
                            place / a.out.size[2] % a.out.size[1], place % a.out.size[2]};
     int64_t begin[3], end[3];

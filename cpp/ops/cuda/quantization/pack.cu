@@ -24,7 +24,7 @@ __global__ void copy_rows(const __grid_constant__ PackedRows p, const uint8_t* f
 // The output packs 4 channels into a 32-bit word.
 constexpr int kTileChannels = 32, kTilePixels = 128, kWord = 4;
 
-// Returns the pixel of the source for one of the copy, -1 on the border.
+// Returns the pixel of the source for a pixel of the copy, or -1 on the border.
 __device__ __forceinline__ int64_t source_pixel(const PackedImages& p, int64_t pixel) {
   int64_t at = 0, step = 1;
 #pragma unroll
@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kThreads)
     const int64_t first_channel = task % channel_tiles * kTileChannels;
     const int64_t first_pixel = task / channel_tiles % pixel_tiles * kTilePixels;
     const int64_t image = task / channel_tiles / pixel_tiles;
-    __syncthreads();  // the previous tile has been stored; shared memory may be reused
+    __syncthreads();  // the previous tile has been stored, so shared memory may be reused
     for (int k = threadIdx.x; k < kTileChannels * kTilePixels; k += blockDim.x) {
       const int64_t c = first_channel + k / kTilePixels, pixel = first_pixel + k % kTilePixels;
       const bool inside = image < p.images && c < p.channels && pixel < pixels;
@@ -82,7 +82,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// One thread per byte of the copy. The weights of padded channels are zeros, so any value will do.
+// One thread per byte of the copy. Padded channels may have any value, because their weights are
+// zeros.
 __global__ void shift_pixels(int64_t n, int64_t pixels, int64_t source_pixels,
                              const __grid_constant__ PackedImages p, const uint8_t* from,
                              uint8_t* to) {

@@ -7,7 +7,7 @@
 
 namespace mxlite::cuda {
 
-// (rows, columns) to (rows + zero_rows, padded).
+// Converts (rows, columns) to (rows + zero_rows, padded).
 struct PackedRows {
   int64_t rows = 0, columns = 0, padded = 0;
   int64_t zero_rows = 0;
@@ -15,8 +15,9 @@ struct PackedRows {
 };
 void pack_rows(KernelContext& ctx, const PackedRows& p, const void* from, void* to);
 
-// (images, channels, size) to (images + zero_images, size + 2 * border, padded), where padded is a
-// multiple of 4. The border holds the data's 0, padded channels hold 0.
+// Converts (images, channels, size) to (images + zero_images, size + 2 * border, padded), where
+// padded is a multiple of 4. The border contains the number that represents 0; padded channels
+// contain 0.
 struct PackedImages {
   int64_t images = 0, channels = 0, padded = 0;
   int64_t size[3] = {1, 1, 1}, border[3] = {0, 0, 0};
@@ -25,15 +26,15 @@ struct PackedImages {
 };
 void pack_images(KernelContext& ctx, const PackedImages& p, const void* from, void* to);
 
-// Channels-last uint8 (images, size, padded) to int8 (images, size + 2 * border, padded); the other
-// members are not used.
+// Converts channels-last uint8 (images, size, padded) to int8 (images, size + 2 * border, padded).
+// Other members are not used.
 void shift_images(KernelContext& ctx, const PackedImages& p, const void* from, void* to);
 
-// Results add the addend of their channel to the sums; null adds nothing.
-// (rows, padded) to (rows, columns); both may be the same memory if padded is columns.
+// Adds the addend of each channel to the sums (null adds nothing) and converts (rows, padded) to
+// (rows, columns). Both may be the same memory if padded equals columns.
 void unpack_rows(KernelContext& ctx, int64_t rows, int64_t columns, int64_t padded,
                  const int32_t* sums, const int32_t* addends, int32_t* to);
-// (images, pixels, padded) to (images, channels, pixels).
+// Converts (images, pixels, padded) to (images, channels, pixels).
 void unpack_images(KernelContext& ctx, int64_t images, int64_t pixels, int64_t channels,
                    int64_t padded, const int32_t* sums, const int32_t* addends, int32_t* to);
 

@@ -11,7 +11,7 @@ using namespace quantization;  // NOLINT: parameters and scales
 
 constexpr unsigned kParts = 64;
 
-// Each block leaves the least and the largest of its part; one more block joins them.
+// Each block writes the minimum and maximum of its part; another block combines them.
 template <class T>
 __global__ void __launch_bounds__(kThreads) find_range(int64_t n, const T* data, float* parts) {
   T low = data[0], high = data[0];
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kThreads) find_range(int64_t n, const T* data,
   parts[2 * blockIdx.x + 1] = most;
 }
 
-// Two floats in scratch memory; zeros for no data.
+// Writes two floats to scratch memory; zeros if there is no data.
 template <class T>
 Range range_of(KernelContext& ctx, const TensorRef& data) {
   auto* const range = static_cast<float*>(ctx.scratch((2 * kParts + 2) * sizeof(float)));
@@ -49,7 +49,7 @@ Range calibrated(const std::optional<float>& low, const std::optional<float>& hi
 
 // ---- conversions ------------------------------------------------------------------------------
 
-// Floats as numbers that reach `top` at the end of the range.
+// Converts floats to numbers whose largest value `top` corresponds to the end of the range.
 __global__ void store_numbers(int64_t n, const float* from, Range range, float top, Numbers to,
                               RangeOut out) {
   const float magnitude = range.magnitude(), scale = scale_to(top, magnitude);
@@ -70,7 +70,7 @@ void quantize(KernelContext& ctx, const QuantizeParams&, Inputs in, Outputs out)
 
 void quantize_v2(KernelContext& ctx, const CalibratedParams& p, Inputs in, Outputs out) {
   const Range known = calibrated(p.min_calib_range, p.max_calib_range);
-  if (in[0].dtype != DType::kFloat32) {  // quantized already
+  if (in[0].dtype != DType::kFloat32) {  // the data is already quantized
     copy_bytes(ctx, out[0].data, in[0].data, in[0].bytes());
     return give_range(ctx, known, out);
   }
@@ -87,7 +87,7 @@ void dequantize(KernelContext& ctx, const DequantizeParams&, Inputs in, Outputs 
                Range::of(in[1], in[2]), full_scale(in[0].dtype), out[0].as<float>());
 }
 
-// raw: the range of the int32 numbers themselves, where the result's is not known.
+// `raw` is the range of the int32 numbers, used if the result's range is not known.
 __global__ void requantize_numbers(int64_t n, const int32_t* from, Range range, Range known,
                                    bool is_known, float top, Numbers to, RangeOut out) {
   const double level = static_cast<double>(range.magnitude()) / (double{kInt32Range} - 1);

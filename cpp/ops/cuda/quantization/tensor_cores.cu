@@ -27,7 +27,7 @@ __global__ void find_addends(int64_t filters, int64_t products, const int8_t* sh
   }
 }
 
-// Returns null where nothing is added.
+// Returns null if nothing is added.
 const int32_t* make_addends(KernelContext& ctx, int64_t filters, int64_t products,
                             const int8_t* shifted_weight, const BiasUnits& bias, int32_t* addends) {
   if (!bias.bias && !shifted_weight) return nullptr;
@@ -46,7 +46,7 @@ size_t bytes_if(bool wanted, int64_t elements, DType dtype = DType::kInt8) {
   return wanted ? static_cast<size_t>(elements) * dtype_size(dtype) : 0;
 }
 
-// Describes the images of a convolution's data, and their border in the copy.
+// Describes the images of a convolution's data, and the border of their copy.
 PackedImages images_of(const Int8Convolution& c, int64_t channels) {
   const ConvolutionProblem& q = c.problem;
   PackedImages p{

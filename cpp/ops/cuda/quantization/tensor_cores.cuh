@@ -1,6 +1,6 @@
-// Quantized convolutions and fully connected layers on tensor cores, exactly as in the loops of
-// layers.cu. They return false, and nothing but scratch memory is written, where those loops have
-// to run: plan_int8_gemm and plan_int8_convolution, or the library, say why
+// Quantized convolutions and fully connected layers on tensor cores, with the same results as the
+// loops of layers.cu. The functions return false, without writing anything except scratch memory,
+// if the loops must run; plan_int8_gemm and plan_int8_convolution, or the library, give the reason
 // (MXLITE_VERBOSE=dispatch).
 #pragma once
 #include "cpp/ops/cuda/quantization/convert.cuh"
@@ -8,10 +8,10 @@
 
 namespace mxlite::cuda {
 
-// Number of units of the int32 sums in one unit of an int8 bias. A convolution adds its bias to the
-// sums without a scale, whatever its range, as in 1.x on the CPU.
+// Number of units of the int32 sums in one unit of an int8 bias. As in 1.x on the CPU, a
+// convolution adds its bias to the sums without scaling, regardless of its range.
 struct BiasUnits {
-  const int8_t* bias = nullptr;  // null: no bias
+  const int8_t* bias = nullptr;  // null without a bias
   bool scaled = false;
   Range data, weight, own;
   float data_top = 1, int8_top = 1;
@@ -35,8 +35,9 @@ bool multiply_on_tensor_cores(KernelContext& ctx, const FullyConnectedParams& p,
 bool convolve_on_tensor_cores(KernelContext& ctx, const ConvolutionParams& p, const BiasUnits& bias,
                               Inputs in, Outputs out);
 
-// The same for channels-last data and weights with as many channels as the plan's problem, and for
-// channels-last sums. The number of filters is a multiple of Int8Convolution::kFilters.
+// Like the function above for channels-last data and weights with as many channels as the plan's
+// problem, and channels-last sums. The number of filters must be a multiple of
+// Int8Convolution::kFilters.
 bool convolve_last_on_tensor_cores(KernelContext& ctx, const quantization::Int8Convolution& c,
                                    const BiasUnits& bias, const void* data, const int8_t* weight,
                                    int32_t* sums);

@@ -19,7 +19,7 @@ using namespace mxlite::random;  // NOLINT: distributions and their draws
 using Words = mxlite::random::Stream;
 
 struct Fill {
-  double offset, scale, steps;  // uniform_steps of the dtype
+  double offset, scale, steps;  // result of uniform_steps for the dtype
   OpenInterval interval;        // bounds of uniform numbers
   void* out;
   DType dtype;
@@ -99,8 +99,8 @@ void fill(KernelContext& ctx, double a, double b, const TensorRef& out) {
     launch_items(ctx, fill_float<normal>, blocks * kFillBlock / 4, n, device_random(ctx), f);
 }
 
-// Any other distribution, one stream of words per element; parameters are numbers, or arrays with
-// one entry per `row` elements.
+// All other distributions use one stream of words per element. Parameters are numbers, or arrays
+// with one entry per `row` elements.
 struct Parameters {
   double a, b;
   const void *a_array = nullptr, *b_array = nullptr;
@@ -164,7 +164,7 @@ void randint(KernelContext& ctx, const RandintParams& p, Inputs, Outputs out) {
                static_cast<uint64_t>(p.high) - low, out[0].data, out[0].dtype);
 }
 
-// Finds the last class of each row of probabilities that is not 0; -1 for rows that are no
+// Finds the last class with nonzero probability in each row; -1 if the row is not a valid
 // distribution. One block per row.
 __global__ void __launch_bounds__(kThreads)
     last_classes(int64_t rows, int64_t classes, const void* data, DType dtype, const double* sums,
@@ -202,7 +202,7 @@ __global__ void draw_classes(int64_t n, DeviceRandom random, const __grid_consta
     const double* const sums = d.sums + row * d.classes;
     Words stream(state, i);
     const double level = stream.uniform() * sums[d.classes - 1];
-    int64_t low = 0, high = d.classes;  // the first sum above level
+    int64_t low = 0, high = d.classes;  // searches the first sum above `level`
     while (low < high) {
       const int64_t middle = (low + high) / 2;
       if (sums[middle] > level)
@@ -211,7 +211,7 @@ __global__ void draw_classes(int64_t n, DeviceRandom random, const __grid_consta
         low = middle + 1;
     }
     int64_t index = low < d.last[row] ? low : d.last[row];
-    // Sums are rounded in the order of a block, and may rise at a class of probability 0.
+    // Sums are rounded in the order of a block and may increase at a class of probability 0.
     while (index > 0 && load_any<double>(d.data, d.dtype, row * d.classes + index) == 0) --index;
     store_any<int64_t>(d.out, d.out_dtype, i, index);
     if (d.log_prob)
@@ -247,7 +247,7 @@ void multinomial(KernelContext& ctx, const MultinomialParams& p, Inputs in, Outp
   launch_items(ctx, draw_classes, n, n, device_random(ctx), d);
 }
 
-// One thread adds up the draws of a row, in order.
+// One thread adds the draws of a row, in order.
 template <class C>
 __global__ void draw_gradients(int64_t rows, int64_t classes, int64_t per_row, const void* grad,
                                const void* data, DType dtype, const void* draws, DType draws_dtype,
@@ -255,7 +255,7 @@ __global__ void draw_gradients(int64_t rows, int64_t classes, int64_t per_row, c
   for (int64_t row = global_index(); row < rows; row += grid_stride())
     for (int64_t i = row * per_row; i < (row + 1) * per_row; ++i) {
       const int64_t drawn = load_any<int64_t>(draws, draws_dtype, i);
-      if (drawn < 0 || drawn >= classes) continue;  // the row is no distribution
+      if (drawn < 0 || drawn >= classes) continue;  // the row is not a valid distribution
       const int64_t at = row * classes + drawn;
       store_as<C>(
           out, dtype, at,
@@ -311,7 +311,7 @@ DensityArgs density_args(const PdfParams& p, Inputs in, Outputs out) {
           in[1].dtype, in.back().dtype, out[0].dtype,   p.is_log};
 }
 
-// row: number of samples per distribution, that is, per set of parameters.
+// `row` is the number of samples per distribution, that is, per set of parameters.
 template <class D>
 __global__ void densities(int64_t n, int64_t row, const __grid_constant__ DensityArgs o) {
   for (int64_t i = global_index(); i < n; i += grid_stride()) {

@@ -1,4 +1,4 @@
-// argmax and argmin: one block per row where the axis is the last, else one thread per result.
+// argmax and argmin: one block per row if the axis is the last one, else one thread per result.
 #include "cpp/ops/cuda/extreme.cuh"
 #include "cpp/ops/cuda/reduce/reduce.cuh"
 #include "cpp/ops/registration.h"
@@ -6,7 +6,7 @@
 namespace mxlite::cuda {
 namespace {
 
-// data seen as (outer, n, inner).
+// Sizes of data viewed as (outer, n, inner).
 struct Split {
   int64_t outer = 1, n = 1, inner = 1;
 };

@@ -1,4 +1,4 @@
-// Running sums: a block scans a row of neighbouring elements; otherwise a thread sums a column.
+// Prefix sums: a block scans a row of adjacent elements; otherwise a thread sums a column.
 #include "cpp/ops/cuda/block_scan.cuh"
 #include "cpp/ops/cuda/reduce/cumsum.h"
 #include "cpp/ops/cuda/reduce/reduce.cuh"
@@ -63,7 +63,7 @@ void cumsum(KernelContext& ctx, const CumsumParams& p, Inputs in, Outputs out) {
     else
       launch_items(ctx, scan_columns<W>, c.outer * c.inner, c);
   };
-  // The sum's type holds whichever of the two dtypes is wider.
+  // Sums in the wider of the two dtypes.
   if (is_floating(in[0].dtype) || is_floating(out[0].dtype))
     run(double{});
   else if (in[0].dtype == DType::kUInt64)

@@ -1,4 +1,4 @@
-// Two passes, as on the CPU: the largest value, then the sum of exponentials of the distances.
+// Two passes, as on the CPU: the largest value, then the sum of exp(value - largest).
 #include <cmath>
 
 #include "cpp/ops/cuda/reduce/reduce.cuh"
@@ -20,7 +20,7 @@ __global__ void choose_centers(int64_t results, int64_t splits, const T* largest
     T center = largest[i];
     for (int64_t s = 1; s < splits; ++s)
       center = reduce::Max::join(center, largest[s * results + i]);
-    centers[i] = std::isfinite(center) ? center : T(0);  // infinities have no distances
+    centers[i] = std::isfinite(center) ? center : T(0);  // differences of infinities are NaN
   }
 }
 

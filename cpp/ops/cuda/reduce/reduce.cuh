@@ -1,7 +1,7 @@
-// Reductions over any axes. Each block reduces all or part of the inputs of one result; where a
+// Reductions over any axes. Each block reduces all or a part of the inputs of one result. If a
 // result has several parts, a second launch combines them in a wider type (double for float).
 #pragma once
-#pragma nv_diag_suppress 186  // functors of unsigned types compare with zero
+#pragma nv_diag_suppress 186  // functors compare values of unsigned types with zero
 #include "cpp/ops/cpu/reduce/reducers.h"
 #include "cpp/ops/cuda/compute_type.h"
 #include "cpp/ops/cuda/element.cuh"
@@ -20,16 +20,16 @@ struct ReducePlan {
   const void* data = nullptr;
   DType dtype = DType::kFloat32;
   int64_t splits = 1;
-  bool columns = false;  // neighbouring threads work on neighbouring results
-  // Neighbouring elements are read in packs: those of one result, or of neighbouring results.
+  bool columns = false;  // neighboring threads compute neighboring results
+  // Adjacent elements are read in packs: elements of one result, or of neighboring results.
   bool packs = false;
 };
 
-// Elements of a pack, for every dtype that is computed in C.
+// Elements per pack, for every dtype whose compute type is C.
 template <class C>
 constexpr int kReducePack = std::is_same_v<C, float> ? 8 : 2;
 
-// Returns whether neighbouring results are neighbours along this axis.
+// Returns whether neighboring results are adjacent along this axis.
 inline bool last_kept(const Shape& shape, const AxisMask& reduced, int axis) {
   for (int i = axis + 1; i < shape.ndim(); ++i)
     if (!reduced[static_cast<size_t>(i)] && shape[i] > 1) return false;
@@ -40,8 +40,9 @@ inline int64_t pack_of(DType dtype) {
   return dtype == DType::kFloat64 ? kReducePack<double> : kReducePack<float>;
 }
 
-// Returns whether every pack begins at a multiple of 16 bytes and lies in one result or, by
-// columns, in as many as it has elements. `inner` is the axis whose elements are neighbours.
+// Returns whether every pack begins at a multiple of 16 bytes and belongs to one result or, if
+// `columns`, to as many results as it has elements. `inner` is the axis along which elements are
+// adjacent.
 inline bool packs_fit(const TensorRef& in, const AxisMask& reduced, const ReducePlan& plan,
                       int inner) {
   const auto at_16_bytes = [](int64_t bytes) { return bytes % 16 == 0; };
@@ -64,7 +65,7 @@ inline ReducePlan make_reduce_plan(const TensorRef& in, const AxisMask& reduced)
   ReducePlan plan;
   plan.data = in.data;
   plan.dtype = in.dtype;
-  int inner = -1;  // the axis whose elements are neighbours
+  int inner = -1;  // axis along which elements are adjacent
   for (int i = 0; i < in.shape.ndim(); ++i) {
     (reduced[i] ? plan.reduced : plan.kept).add(in.shape[i], {in.strides[i]});
     if (in.shape[i] > 1 && in.strides[i] == 1) inner = i;
@@ -95,8 +96,8 @@ struct Finish {
   bool root = false;
   int64_t divisor = 0;  // used with `mean`
   bool mean = false;
-  bool to_factor = false;  // the power of two that moves the total near 1
-  bool by_center = false;  // divides by the center, which was the factor of the values
+  bool to_factor = false;  // returns the power of two that scales the total to about 1
+  bool by_center = false;  // divides by the center, by which the values were multiplied
 };
 
 template <class W>
@@ -106,18 +107,18 @@ __device__ __forceinline__ W finished(const Finish& f, W total) {
   if constexpr (std::is_integral_v<W>)
     return f.divisor ? total / static_cast<W>(f.divisor) : W(0);
   else
-    return total / static_cast<W>(f.divisor);  // NaN for no elements, as NumPy
+    return total / static_cast<W>(f.divisor);  // NaN if there are no elements, as in NumPy
 }
 
-// Destination of the reduced values: parts, or the result if there is only one part.
+// Destination of the reduced values: partial values, or the result if there is only one part.
 template <class T>
 struct ReduceTarget {
-  T* partial = nullptr;  // null: write the result
+  T* partial = nullptr;  // null to write the result
   Finish finish;
-  void* out = nullptr;  // null: only `centers` gets the result
+  void* out = nullptr;  // null if only `centers` receives the result
   DType dtype = DType::kFloat32;
-  T* centers = nullptr;        // optional: gets the result, too
-  const T* factors = nullptr;  // optional: the result is divided by them
+  T* centers = nullptr;        // optional: also receives the result
+  const T* factors = nullptr;  // optional: the result is divided by these
 
   __device__ __forceinline__ void write_result(int64_t result, Wide<T> total) const {
     total = finished(finish, total);
@@ -150,7 +151,7 @@ __device__ __forceinline__ T reduce_elements(const ReducePlan& plan, int64_t bas
   return total;
 }
 
-// The same in packs, for neighbouring elements: `begin` and `end` count packs.
+// Like the function above in packs of adjacent elements; `begin` and `end` count packs.
 template <class R, class T>
 __device__ __forceinline__ T reduce_packs(const ReducePlan& plan, int64_t base, int64_t begin,
                                           int64_t end, int64_t step, T center) {
@@ -195,7 +196,7 @@ __global__ void reduce_rows(const __grid_constant__ ReducePlan plan, const T* ce
   }
 }
 
-// A warp for each result that has few elements, without parts.
+// One warp per result, for results with few elements and one part.
 template <class R, class T>
 __global__ void reduce_short_rows(const __grid_constant__ ReducePlan plan, const T* centers,
                                   const __grid_constant__ ReduceTarget<T> target) {
@@ -213,7 +214,7 @@ __global__ void reduce_short_rows(const __grid_constant__ ReducePlan plan, const
   }
 }
 
-// A warp reads neighbouring results' elements; the block's warps share the reduced elements.
+// A warp reads elements of neighboring results; the block's warps divide the reduced elements.
 template <class R, class T>
 __global__ void reduce_columns(const __grid_constant__ ReducePlan plan, const T* centers,
                                const __grid_constant__ ReduceTarget<T> target) {
@@ -245,7 +246,8 @@ __global__ void reduce_columns(const __grid_constant__ ReducePlan plan, const T*
   }
 }
 
-// The same in packs: a lane has as many neighbouring results as a pack has elements.
+// Like the kernel above in packs: a lane computes as many neighboring results as a pack has
+// elements.
 template <class R, class T>
 __global__ void reduce_column_packs(const __grid_constant__ ReducePlan plan, const T* centers,
                                     const __grid_constant__ ReduceTarget<T> target) {
@@ -333,8 +335,8 @@ void reduce_parts(KernelContext& ctx, const ReducePlan& plan, const T* centers, 
   launch_reduction<R>(ctx, plan, centers, ReduceTarget<T>{.partial = partial});
 }
 
-// out = finish(reduction); `partial` has room for partial_count values. centers_out also gets it;
-// out may have no data then.
+// out = finish(reduction). `partial` has room for partial_count values. centers_out also receives
+// the result; then `out` may have no data.
 template <class R, class T>
 void reduce(KernelContext& ctx, const ReducePlan& plan, const T* centers, T* partial,
             const Finish& finish, const TensorRef& out, T* centers_out = nullptr) {

@@ -11,7 +11,8 @@ void mean(KernelContext& ctx, const ReduceParams& p, Inputs in, Outputs out) {
                              {.divisor = reduced_size(in[0].shape, mask), .mean = true});
 }
 
-// Two passes, in which the largest value becomes about 1: squares neither overflow nor vanish.
+// Two passes, in which values are scaled so that the largest is about 1 and squares neither
+// overflow nor underflow.
 template <class T>
 void root_of_squares(KernelContext& ctx, const AxisMask& mask, const TensorRef& in,
                      const TensorRef& out) {
@@ -40,7 +41,7 @@ void norm(KernelContext& ctx, const NormParams& p, Inputs in, Outputs out) {
   }
 }
 
-// Two passes: a difference of sums would lose the variance beside a large mean.
+// Uses two passes, because a difference of sums loses the variance if the mean is large.
 void moments(KernelContext& ctx, const MomentsParams& p, Inputs in, Outputs out) {
   const AxisMask mask = reduced_axes("moments", p.axes, false, in[0].shape.ndim());
   const int64_t results = out[0].size();

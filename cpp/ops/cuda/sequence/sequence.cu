@@ -1,4 +1,4 @@
-// One row is what one sequence has at one time step.
+// A row contains the elements of one sequence at one time step.
 #include <cstring>
 
 #include "cpp/ops/cuda/element.cuh"
@@ -12,7 +12,7 @@ namespace {
 
 struct Rows {
   int64_t times, batch, time_step, batch_step, inner;  // steps in rows, inner in elements
-  const void* lengths;                                 // null: full length
+  const void* lengths;                                 // null if all sequences have full length
   DType dtype;
 
   __device__ __forceinline__ int64_t length(int64_t sequence) const {
@@ -69,7 +69,7 @@ void mask(KernelContext& ctx, const SequenceMaskParams& p, Inputs in, Outputs ou
   });
 }
 
-// The last row of every sequence: gathered, or put back into an array of zeros.
+// Gathers the last row of every sequence, or writes it into an array of zeros.
 template <class Word, bool put>
 __global__ void last_rows(int64_t n, const __grid_constant__ Rows r, const Word* from, Word* to) {
   for (int64_t i = global_index(); i < n; i += grid_stride()) {

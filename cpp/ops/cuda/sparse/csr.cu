@@ -1,5 +1,5 @@
-// Parts of csr arrays come from users: rows are cut to the stored values and columns out of range
-// are left out, so that damaged arrays give wrong values but never touch foreign memory.
+// The parts of csr arrays come from users. Rows are clipped to the stored values and columns out of
+// range are skipped, so that invalid arrays give wrong values but no invalid memory access.
 #include "cpp/ops/cuda/ordered_sums.cuh"
 #include "cpp/ops/cuda/sparse/rows.cuh"
 #include "cpp/ops/cuda/strided_copy.h"
@@ -23,7 +23,7 @@ struct Csr {
   __device__ bool inside(int64_t k) const { return columns[k] >= 0 && columns[k] < cols; }
   // Returns the row that stored value k belongs to, or -1.
   __device__ int64_t row_of(int64_t k) const {
-    int64_t low = 0, high = rows;  // the last row that begins at k or before
+    int64_t low = 0, high = rows;  // finds the last row that begins at most at k
     while (low < high) {
       const int64_t middle = (low + high) / 2;
       if (starts[middle + 1] <= k)
@@ -100,7 +100,7 @@ void csr_dot(KernelContext& ctx, const CsrDotParams& p, Inputs in, Outputs out) 
                [&]<class C>(C) { launch_items(ctx, multiply<C>, csr.rows * n, csr, n, a); });
 }
 
-// A warp per stored value.
+// One warp per stored value.
 template <class C>
 __global__ void sampled_multiply(const __grid_constant__ Csr csr, int64_t n, Arrays a) {
   const int64_t lane = threadIdx.x % kWarp;
@@ -133,7 +133,7 @@ __global__ void spread(const __grid_constant__ Csr csr, int64_t n, Arrays a) {
   }
 }
 void csr_spread(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
-  const Csr csr(in[0], in[1]);  // only the number of stored values is read from the first
+  const Csr csr(in[0], in[1]);  // the first input only gives the number of stored values
   const int64_t n = in[2].shape[1];
   const Arrays a{in[0].data, in[2].data, out[0].data, in[2].dtype};
   dispatch_sum(a.dtype, [&]<class C>(C) { launch_items(ctx, spread<C>, csr.nnz * n, csr, n, a); });
@@ -157,7 +157,7 @@ void csr_sum(KernelContext& ctx, const CsrSumParams& p, Inputs in, Outputs out) 
 
 // ---- dense and back ---------------------------------------------------------------------------
 
-// A thread per row, because a column may be stored twice.
+// One thread per row, because a column may be stored twice.
 template <class C>
 __global__ void add_rows(const __grid_constant__ Csr csr, Arrays a) {
   for (int64_t r = global_index(); r < csr.rows; r += grid_stride())
@@ -194,7 +194,8 @@ void csr_gather(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   });
 }
 
-// Counts values: a block per row writes counts[r + 1], then one block sums the counts from 0 on.
+// Counts values: a block per row writes counts[r + 1], then one block computes prefix sums of the
+// counts.
 __global__ void __launch_bounds__(kThreads)
     count_rows(int64_t rows, int64_t cols, const void* data, DType dtype, int64_t* counts) {
   for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
@@ -259,7 +260,7 @@ __global__ void write_rows(const __grid_constant__ Csr csr, int64_t* out) {
   }
 }
 void csr_rows(KernelContext& ctx, const CountParams& p, Inputs in, Outputs out) {
-  const Csr csr(out[0], in[0]);  // only the length of the first is used
+  const Csr csr(out[0], in[0]);  // only the length of the first array is used
   launch_items(ctx, write_rows, p.nnz, csr, out[0].as<int64_t>());
 }
 

@@ -26,7 +26,7 @@ void row_sparse_to_dense(KernelContext& ctx, const ShapeParams& p, Inputs in, Ou
   sum_ordered_rows(ctx, order, a, in[0].data, out[0].data, sums);
 }
 
-// Writes the positions of queries in an ascending list; -1 for those that are not in it.
+// Writes the positions of queries in an ascending list, or -1 if they are not in it.
 __global__ void find_all(int64_t n, const int64_t* list, int64_t count, const int64_t* queries,
                          int64_t* out) {
   for (int64_t i = global_index(); i < n; i += grid_stride())
@@ -47,7 +47,7 @@ void merge_rows(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   sum_ordered_rows(ctx, order, a, in[0].data, out[0].data, part<void>(block, sums_at));
 }
 
-// A block per row.
+// One block per row.
 __global__ void __launch_bounds__(kThreads)
     mark_nonzero(int64_t rows, int64_t width, const void* data, DType dtype, uint8_t* marks) {
   for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
@@ -89,12 +89,12 @@ void unique_rows(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   write_list(ctx, count, FirstOfRuns{order.row}, scratch, out[0].as<int64_t>());
 }
 
-// Indices are cut to integers and clipped to the table, as by Embedding.
+// As in Embedding, indices are truncated to integers and clipped to the table.
 __global__ void clip_rows(int64_t n, const void* indices, DType dtype, int64_t last, int64_t* out) {
   for (int64_t i = global_index(); i < n; i += grid_stride()) {
     const double v = load_any<double>(indices, dtype, i);
     if (!(v > 0))
-      out[i] = 0;  // NaN too
+      out[i] = 0;  // also for NaN
     else
       out[i] = v < static_cast<double>(last) ? static_cast<int64_t>(v) : last;
   }

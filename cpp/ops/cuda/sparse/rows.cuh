@@ -1,4 +1,4 @@
-// Shared by kernels on sparse arrays: runs of equal rows, lookups.
+// Code shared by kernels on sparse arrays: runs of equal rows, and look-ups.
 #pragma once
 #include "cpp/ops/cuda/accumulate_rows.cuh"
 #include "cpp/ops/cuda/block_list.cuh"
@@ -8,7 +8,7 @@
 
 namespace mxlite::cuda {
 
-// Returns whether a run of rows below num_rows begins at i. (Other rows come last.)
+// Returns whether a run of rows below num_rows begins at i. All other rows come last.
 __device__ __forceinline__ bool begins_run(const RowOrder& s, int64_t i, int64_t num_rows) {
   const int64_t row = s.row[i];
   return row >= 0 && row < num_rows && (i == 0 || s.row[i - 1] != row);

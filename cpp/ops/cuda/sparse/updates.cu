@@ -1,4 +1,4 @@
-// Updates of the rows that a row-sparse gradient names, one block for each. Rows that are named
+// Updates the rows that a row-sparse gradient contains, with one block per row. Rows that occur
 // twice are summed first.
 #include "cpp/ops/cuda/memory.h"
 #include "cpp/ops/cuda/optimizer/update.cuh"
@@ -40,8 +40,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Inputs: weight, the gradient's rows, their numbers, states. The weight is copied first unless it
-// is the output.
+// Inputs: weight, values and row numbers of the gradient, states. The weight is copied first unless
+// it is the output.
 RowUpdate row_update(KernelContext& ctx, Inputs in, Outputs out) {
   RowUpdate u{};
   u.rows = in[0].shape[0];
@@ -66,7 +66,7 @@ void update(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
          blocks_per_task(ctx, u.order.count), threads_for_columns(u.width), u, rule);
 }
 
-// One history per row.
+// Keeps one history value per row.
 template <class C>
 __global__ void __launch_bounds__(kThreads)
     group_adagrad_rows(const __grid_constant__ RowUpdate u, GroupAdagradParams p) {
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kThreads)
     const C sum =
         load_as<C>(history.data, history.dtype, row) + block_sum(squares) / static_cast<C>(u.width);
     const C rate = static_cast<C>(p.lr) / std::sqrt(sum + static_cast<C>(p.epsilon));
-    __syncthreads();  // all have read the old history
+    __syncthreads();  // until all threads have read the old history
     if (threadIdx.x == 0) store_as<C>(history.data, history.dtype, row, sum);
     for (int64_t k = threadIdx.x; k < u.width; k += blockDim.x) {
       const int64_t at = row * u.width + k;

@@ -1,5 +1,5 @@
-// Joining and splitting. The joined array is seen as (outer, length, inner), where the axis is in
-// the middle; a part of it is `outer` rows of (the part's length) * inner elements.
+// Joining and splitting. The joined array is viewed as (outer, length, inner), where the axis is in
+// the middle; a part consists of `outer` rows of (the part's length) * inner elements.
 #include "cpp/ops/tensor/concat.h"
 
 #include "cpp/ops/cuda/strided_copy.h"

@@ -1,4 +1,4 @@
-// Operators that move values: copies, conversions, reshapes, broadcasts.
+// Copying operators: copies, conversions, reshapes, broadcasts.
 #include "cpp/ops/cuda/strided_copy.h"
 #include "cpp/ops/registration.h"
 #include "cpp/ops/tensor/cast.h"

@@ -1,4 +1,4 @@
-// Arrays of one value: _zeros, _ones, _full and their likes; shapes and sizes.
+// Arrays of one value: _zeros, _ones, _full and similar operators; shapes and sizes.
 #include <algorithm>
 #include <cstring>
 
@@ -21,8 +21,8 @@ void fill_words(KernelContext& ctx, const TensorRef& out, const void* value) {
   cuda::launch_items(ctx, fill_kernel<Word>, out.size(), out.as<Word>(), word, out.size());
 }
 
-// Chooses a kernel by the size of an element and passes it the bits of the value, so that four
-// kernels serve all dtypes.
+// Chooses a kernel by the element size and passes it the bits of the value, so that four kernels
+// serve all dtypes.
 void fill(KernelContext& ctx, const TensorRef& out, Number value) {
   if (out.size() == 0) return;
   alignas(8) unsigned char stored[8];
@@ -53,7 +53,7 @@ void zeros_like(KernelContext& ctx, const LikeParams&, Inputs, Outputs out) {
 }
 void ones_like(KernelContext& ctx, const LikeParams&, Inputs, Outputs out) { fill(ctx, out[0], 1); }
 
-// Values known to the host travel as kernel arguments.
+// Values that are known on the host are passed as kernel arguments.
 struct Numbers {
   int64_t values[Shape::kMaxNdim];
 };

@@ -1,4 +1,4 @@
-// Diagonals, and the blocks of depth_to_space.
+// Diagonals, and the block rearrangement of depth_to_space.
 #include "cpp/ops/tensor/diag.h"
 
 #include "cpp/ops/cuda/strided_copy.h"
@@ -28,7 +28,7 @@ void diag_backward(KernelContext& ctx, const DiagBackwardParams& p, Inputs in, O
   place(ctx, diagonal_view(out[0].shape, out[0].strides, p.k, p.axis1, p.axis2), in[0], out[0]);
 }
 
-// deep is (N, b, b, C, H, W), wide is (N, C, H, b, W, b); `wide_shape` is (N, C, H*b, W*b).
+// `deep` is (N, b, b, C, H, W), `wide` is (N, C, H, b, W, b), and wide_shape is (N, C, H*b, W*b).
 void move_blocks(KernelContext& ctx, const Shape& wide_shape, int64_t b, bool to_wide,
                  const TensorRef& from, const TensorRef& to) {
   const int64_t channels = wide_shape[1], height = wide_shape[2] / b, width = wide_shape[3] / b;

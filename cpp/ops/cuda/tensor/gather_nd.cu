@@ -1,5 +1,5 @@
-// Coordinates become row numbers in an array of (rows, inner). Negative ones count from the end;
-// ones outside the array are clipped, because kernels cannot raise.
+// Converts coordinates to row numbers in an array of (rows, inner). Negative coordinates count from
+// the end; coordinates out of range are clipped, because kernels cannot throw.
 #include "cpp/ops/cuda/accumulate_rows.cuh"
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/run.cuh"
@@ -44,7 +44,7 @@ __global__ void gather(int64_t n, const __grid_constant__ Coordinates c, const W
   for (int64_t i = global_index(); i < n; i += grid_stride())
     to[i] = from[c.row(i / c.inner) * c.inner + i % c.inner];
 }
-// If coordinates are equal, it is not defined whose element is kept.
+// If coordinates are equal, it is undefined which element is stored.
 template <class Word>
 __global__ void scatter(int64_t n, const __grid_constant__ Coordinates c, const Word* from,
                         Word* to) {

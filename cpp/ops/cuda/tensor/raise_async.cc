@@ -4,7 +4,7 @@
 namespace mxlite {
 namespace {
 
-// Fails on the host, like a launch that the device refuses.
+// Fails on the host, like a launch that the device rejects.
 void raise_async(KernelContext&, const NoParams&, Inputs, Outputs) {
   fail(ErrorKind::kValue, "_raise_async: fails by design");
 }

@@ -1,4 +1,4 @@
-// Arrays whose elements follow from their index, and strided regions of one value.
+// Arrays whose elements are computed from their index, and strided regions of one value.
 #include <cstring>
 
 #include "cpp/ops/cuda/element.cuh"
@@ -12,7 +12,7 @@
 namespace mxlite::cuda {
 namespace {
 
-// Element i is value(i) = first + i / repeat * step, or `last` for the last one.
+// Element i is value(i) = first + i / repeat * step; the last element is `last`.
 template <class Value>
 struct Range {
   Value first, step;
@@ -38,7 +38,7 @@ void arange(KernelContext& ctx, const ArangeParams& p, Inputs, Outputs out) {
   const Number first = p.stop ? p.start : Number(0);
   if (is_floating(out[0].dtype))
     fill_range<double>(ctx, {first, p.step, p.repeat, false, 0}, out[0]);
-  else  // as in NumPy, integers at equal distances
+  else  // as in NumPy, all steps are equal integers
     fill_range<int64_t>(ctx, {first.as<int64_t>(), p.step.as<int64_t>(), p.repeat, false, 0},
                         out[0]);
 }

@@ -1,4 +1,4 @@
-// repeat and tile copy with a source step of 0 along the axis that counts repetitions.
+// repeat and tile are copies whose source step is 0 along the axis of repetitions.
 #include "cpp/ops/tensor/repeat.h"
 
 #include "cpp/ops/cuda/strided_copy.h"

@@ -1,4 +1,5 @@
-// where, one_hot, conversions of indices, padding: each element of the result is found alone.
+// where, one_hot, conversions of indices, padding. Each element of the result is computed
+// independently.
 #include <cstring>
 
 #include "cpp/ops/cuda/element.cuh"
@@ -11,7 +12,7 @@
 namespace mxlite::cuda {
 namespace {
 
-// `row` elements share a condition.
+// `row` elements share one condition.
 template <class Word>
 __global__ void select(int64_t n, int64_t row, const void* condition, DType dtype, const Word* x,
                        const Word* y, Word* out) {
@@ -105,7 +106,7 @@ struct Padding {
   PadMode mode;
   int64_t plain[Shape::kMaxNdim], padded[Shape::kMaxNdim], before[Shape::kMaxNdim];
 
-  // Returns the index in the plain array that index i of the padded one shows along an axis, or -1.
+  // Returns the index in the plain array for index i of the padded array along an axis, or -1.
   __device__ __forceinline__ int64_t source(int axis, int64_t i) const {
     const int64_t k = i - before[axis], length = plain[axis];
     if (k >= 0 && k < length) return k;
@@ -154,13 +155,13 @@ void pad(KernelContext& ctx, const PadParams& p, Inputs in, Outputs out) {
   });
 }
 
-// Every plain element adds up the padded ones that show it: along each axis its own place, then
-// the border (edge) or its mirror image on either side (reflect, at most one each).
+// Every plain element sums the padded elements that are copies of it: along each axis its own
+// position, then the border (edge) or its mirror image on either side (reflect, at most one each).
 template <class C>
 __global__ void pad_gradient(int64_t n, const __grid_constant__ Padding d, DType dtype,
                              const void* grad, void* out) {
   for (int64_t i = global_index(); i < n; i += grid_stride()) {
-    // Per axis, candidates: a first run [begin, end) and up to two single mirror places.
+    // Candidates per axis: a run [begin, end) and up to two mirrored positions.
     int64_t begin[Shape::kMaxNdim], end[Shape::kMaxNdim], low[Shape::kMaxNdim],
         high[Shape::kMaxNdim], at[Shape::kMaxNdim];
     int64_t rest = i;
@@ -184,7 +185,7 @@ __global__ void pad_gradient(int64_t n, const __grid_constant__ Padding d, DType
       sum += load_as<C>(grad, dtype, offset);
       more = false;
       for (int axis = d.ndim - 1; axis >= 0 && !more; --axis) {
-        // The next candidate of this axis, or back to its first.
+        // Advances to the next candidate of this axis, or back to its first.
         if (at[axis] >= begin[axis] && at[axis] + 1 < end[axis]) {
           ++at[axis];
           more = true;

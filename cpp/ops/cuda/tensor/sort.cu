@@ -1,6 +1,6 @@
-// All rows are sorted at once: values become unsigned keys of the same order (NaN largest, ties in
-// order of the index), the number of the row stands above the key, and a stable radix sort does the
-// rest. Keys of 64 bits take a second sort by row.
+// Sorts all rows at once: values are converted to unsigned keys of the same order (NaN largest,
+// ties by index), the row number is stored in the bits above the key, and a stable radix sort sorts
+// these. 64-bit keys need a second sort by row.
 #include <cub/device/device_radix_sort.cuh>
 
 #include "cpp/ops/cuda/strided_copy.h"
@@ -25,7 +25,7 @@ __global__ void make_entries(int64_t n, SortView v, bool ascend, const T* data, 
   }
 }
 
-// Wide keys: the first kernel makes the keys of a sort by row, the second one leaves indices.
+// For wide keys: the first kernel makes the keys of a sort by row, the second extracts indices.
 __global__ void rows_of_entries(int64_t n, int64_t length, const int64_t* entries, uint64_t* rows) {
   for (int64_t e = global_index(); e < n; e += grid_stride())
     rows[e] = static_cast<uint64_t>(entries[e] / length);
@@ -62,7 +62,7 @@ struct Sorter {
   void* memory;
   size_t memory_bytes;
 
-  // The sorted entries become the ones to be sorted next.
+  // Sorts once; the sorted entries are the input of the next sort.
   void run(int begin_bit, int end_bit) {
     MX_CUDA(cub::DeviceRadixSort::SortPairs(memory, memory_bytes, const_cast<const uint64_t*>(keys),
                                             sorted_keys, const_cast<const int64_t*>(values),

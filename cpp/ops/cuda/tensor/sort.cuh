@@ -1,4 +1,4 @@
-// Sorting the rows of an array; what the operators sort, argsort and topk share.
+// Sorting of an array's rows: code shared by the operators sort, argsort and topk.
 #pragma once
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/run.cuh"
@@ -6,7 +6,7 @@
 
 namespace mxlite::cuda {
 
-// Keys in the order of the values: NaN largest, -0 equal to 0.
+// Converts values to keys of the same order: NaN is largest, -0 equals 0.
 template <class T>
 __device__ __forceinline__ uint64_t order_key(T value) {
   if constexpr (std::is_same_v<T, double>) {
@@ -27,13 +27,13 @@ __device__ __forceinline__ uint64_t order_key(T value) {
   }
 }
 
-// Entry e is element e % length of row e / length; rows run over (outer, inner).
+// Entry e is element e % length of row e / length, where rows are numbered over (outer, inner).
 __device__ __forceinline__ int64_t element_of(const SortView& v, int64_t row, int64_t i,
                                               int64_t length) {
   return (row / v.inner * length + i) * v.inner + row % v.inner;
 }
 
-// Destinations of the first k elements of each sorted row; null: not requested.
+// Destinations for the first k elements of each sorted row; null if not requested.
 struct SortResults {
   SortView v;
   int64_t k;
@@ -43,10 +43,10 @@ struct SortResults {
   void* mask = nullptr;  // data's shape, 1 at these elements
 };
 
-// Ties keep the order of their indices.
+// Ties keep the order of indices.
 void sort_rows(KernelContext& ctx, const TensorRef& data, bool ascend, const SortResults& results);
 
-// Returns the bits of 1 in the dtype.
+// Returns the bits of the number 1 in the dtype.
 uint64_t bits_of_one(DType dtype);
 
 }  // namespace mxlite::cuda

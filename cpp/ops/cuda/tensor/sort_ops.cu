@@ -1,4 +1,4 @@
-// sort, argsort, and topk, which takes a few elements of each row without sorting it.
+// sort, argsort, and topk, which selects a few elements of each row without sorting it.
 #include <cstring>
 
 #include "cpp/ops/cuda/strided_copy.h"
@@ -20,9 +20,10 @@ namespace {
 
 constexpr int64_t kMostSelected = 32;
 
-// One block per row. Each thread keeps the best of its own elements; the block takes the best of
-// these, and the thread that had it looks for its next one. Keys stand above indices, so all
-// differ, and are inverted: the largest wins, and 0 means no element.
+// One block per row. Each thread keeps the best of its elements. The block selects the best of
+// these, and the thread that had it searches for its next one. The index is stored in the bits
+// below the key, so all values differ. Keys are inverted: the largest is best, and 0 means no
+// element.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     select_best(int64_t rows, bool ascend, const __grid_constant__ SortResults r, const T* data,
@@ -42,7 +43,7 @@ __global__ void __launch_bounds__(kThreads)
     uint64_t own = best_up_to(~uint64_t{0});
     for (int64_t rank = 0; rank < r.k; ++rank) {
       const uint64_t best = block_max(own, uint64_t{0});
-      if (own != best) continue;  // another thread has it
+      if (own != best) continue;  // another thread has the element
       const auto index = static_cast<int64_t>(0xffffffffu - static_cast<uint32_t>(best));
       const int64_t from = element_of(v, row, index, v.length);
       const int64_t to = element_of(v, row, rank, r.k);
@@ -54,7 +55,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Returns whether the elements were selected: keys of at most 32 bits, and few of a row.
+// Selects the elements if keys have at most 32 bits and few elements of a row are needed. Returns
+// whether they were selected.
 bool select_rows(KernelContext& ctx, const TensorRef& data, bool ascend, const SortResults& r) {
   const int64_t rows = data.size() / std::max<int64_t>(r.v.length, 1);
   if (dtype_size(data.dtype) > 4 || r.k > kMostSelected || r.k > r.v.length ||

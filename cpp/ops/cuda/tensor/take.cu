@@ -1,5 +1,6 @@
-// Arrays are seen as (outer, axis, inner): take moves runs of `inner` elements, pick single ones.
-// Indices outside are clipped or wrapped; mode 'raise' needs the host and is not offered.
+// Arrays are viewed as (outer, axis, inner): take moves runs of `inner` elements, pick single
+// elements. Indices out of range are clipped or wrapped. Mode 'raise' needs the host and is not
+// supported.
 #include "cpp/ops/cuda/accumulate_rows.cuh"
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/run.cuh"
@@ -109,7 +110,7 @@ void pick_backward(KernelContext& ctx, const PickBackwardParams& p, Inputs in, O
   });
 }
 
-// One index per element of the indexed or the written array: (outer, k, inner).
+// One index per element of the indexed or written array: (outer, k, inner).
 template <class Word, bool put>
 __global__ void along_axis(int64_t n, SortView v, int64_t k,
                            const __grid_constant__ Indices indices, const Word* from, Word* to) {

@@ -1,4 +1,4 @@
-// Overlaps of boxes, and boxes relative to anchors.
+// Overlaps of boxes, and encoding of boxes relative to anchors.
 #include "cpp/ops/cuda/vision/ranking.cuh"
 #include "cpp/ops/registration.h"
 #include "cpp/ops/vision/box.h"

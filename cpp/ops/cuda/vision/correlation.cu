@@ -1,4 +1,4 @@
-// One thread computes an output element. For the gradients one thread per pixel gathers the terms,
+// One thread computes an output element. For the gradients, one thread per pixel gathers the terms,
 // so that every run adds them in the same order.
 #include "cpp/ops/cuda/compute_type.h"
 #include "cpp/ops/cuda/element.cuh"
@@ -11,11 +11,11 @@ namespace {
 
 // Coordinates are those of the zero-padded images.
 struct Patches {
-  const void *first, *second, *grad;  // grad: of the output
+  const void *first, *second, *grad;  // grad: gradient of the output
   DType dtype;
   int64_t channels, height, width, pad, rows, columns;
-  int64_t size, start, stride;  // side of a patch, corner of the first one, step between corners
-  int64_t radius, step, moves;  // displacements along an axis
+  int64_t size, start, stride;  // side of a patch, corner of the first patch, step between corners
+  int64_t radius, step, moves;  // number of displacements along an axis
   bool multiply;
 
   Patches(const CorrelationParams& p, const TensorRef& data1, const TensorRef& data2)
@@ -77,7 +77,7 @@ __global__ void correlation_kernel(int64_t n, const __grid_constant__ Patches p,
   }
 }
 
-// The gradient of data2 if kSecond, otherwise of data1.
+// Computes the gradient of data2 if kSecond, otherwise of data1.
 template <class C, bool kSecond>
 __global__ void correlation_backward_kernel(int64_t n, const __grid_constant__ Patches p,
                                             void* out) {
@@ -118,7 +118,7 @@ void correlation(KernelContext& ctx, const CorrelationParams& params, Inputs in,
   });
 }
 
-// in: output_grad, data1, data2.
+// `in`: output_grad, data1, data2.
 void correlation_backward(KernelContext& ctx, const CorrelationParams& params, Inputs in,
                           Outputs out) {
   Patches p(params, in[1], in[2]);

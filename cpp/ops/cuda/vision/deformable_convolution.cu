@@ -21,7 +21,7 @@ struct Geometry {
   int64_t groups, moved_groups, filters;
   DType dtype;
   bool modulated;
-  int64_t elements, plane, positions, group_channels, depth;  // depth: of one group's product
+  int64_t elements, plane, positions, group_channels, depth;  // depth of one group's product
 
   template <class P>
   Geometry(const P& p, const TensorRef& data, const Shape& out)
@@ -43,7 +43,7 @@ struct Geometry {
         depth(channels / groups * elements) {}
 };
 
-// Arrays of one image; members after `offset` and `mask` begin at the image.
+// Arrays of one image; members after `offset` and `mask` point to the image's part.
 struct Image {
   const void *data, *offset, *mask;
 };
@@ -152,7 +152,7 @@ __global__ void add_bias(int64_t n, int64_t positions, const C* sums, const void
     store_as<C>(out, dtype, i, sums[i] + (bias ? load_as<C>(bias, dtype, i / positions) : C(0)));
 }
 
-// Arrays of a call in the type of computation.
+// Arrays of a call in the compute type.
 template <class C>
 struct Workspace {
   C *col, *weight, *output, *grad_col = nullptr, *grad_weight = nullptr, *planes = nullptr;
@@ -174,7 +174,7 @@ struct Workspace {
   }
 };
 
-// A contiguous array of the computation's type and the same shape.
+// Returns a contiguous array of the compute type with the same shape.
 template <class C>
 TensorRef in_type(const TensorRef& like, C* data) {
   TensorRef t = like;
@@ -224,7 +224,8 @@ void forward(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
   });
 }
 
-// in: output_grad, data, offset, mask if modulated, weight; out: gradients of all but the first.
+// `in`: output_grad, data, offset, mask if modulated, weight. `out`: gradients of all inputs except
+// output_grad.
 template <class P>
 void backward(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
   const Geometry g(p, in[1], in[0].shape);

@@ -1,4 +1,4 @@
-// Position-sensitive ROI pooling; the input `trans` moves the bins.
+// Position-sensitive ROI pooling, where the input `trans` shifts the bins.
 #include "cpp/ops/cpu/vision/moved_bins.h"
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/cuda/vision/region_gather.cuh"
@@ -16,7 +16,7 @@ struct MovedArgs {
   using Bins = mxlite::cpu::MovedBins<T, C>;
   Bins bins;
   int64_t batch, channels, regions, out_channels;
-  const T *data, *grad;  // grad: of the output
+  const T *data, *grad;  // grad: gradient of the output
   const void* rois;
   DType rois_dtype;
 
@@ -81,7 +81,7 @@ struct MovedGather {
     typename MovedArgs<T>::Bins::Bin bin;
     C grad;
   };
-  static constexpr int kChannels = 1;  // each channel is read by other bins
+  static constexpr int kChannels = 1;  // 1, because each channel is read by other bins
   MovedArgs<T> a;
 
   __device__ bool touches(int64_t item, int64_t image, int64_t plane, const Rectangle& tile,
@@ -110,7 +110,7 @@ struct MovedGather {
   }
 
  private:
-  // The first of the lines that the points of a bin may touch; 0 if `at` is NaN.
+  // Returns the first line that the points of a bin may touch; 0 if `at` is NaN.
   __device__ static int64_t first_line(C at, int64_t size) {
     return mxlite::cpu::clamp_index(std::floor(at) - C(1), int64_t{0}, size - 1);
   }
@@ -168,7 +168,7 @@ void moved_pooling(KernelContext& ctx, const DeformablePsRoiPoolingParams& p, In
   });
 }
 
-// in: output_grad, data, rois, trans.
+// `in`: output_grad, data, rois, trans.
 void moved_pooling_backward(KernelContext& ctx, const DeformablePsRoiPoolingParams& p, Inputs in,
                             Outputs out) {
   dispatch_float_elements(kOp, in[0].dtype, [&]<class T>(T) {

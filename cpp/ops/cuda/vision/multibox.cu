@@ -85,10 +85,10 @@ struct DetectArgs {
   int64_t classes, num_anchors, padded;
   float threshold, nms_threshold;
   double variances[4];
-  int64_t limit;  // how many of the best detections are compared
+  int64_t limit;  // number of best detections that are compared
   bool clip, one_group, suppresses;
   void* rows;           // rows of this pass, by image and anchor
-  int64_t* detections;  // how many, by image
+  int64_t* detections;  // number of detections, by image
   Ranked* entries;
   __device__ int64_t first_row(int64_t image) const { return (first_image + image) * num_anchors; }
 };

@@ -1,6 +1,6 @@
-// Training targets of single-shot detectors: the same steps as in the CPU's kernel, each for all
-// images of a pass at once. Two steps use one block per image: the matching of labels, because each
-// match depends on earlier ones, and the choice among sorted negatives.
+// Training targets of single-shot detectors. The steps are those of the CPU kernel, each for all
+// images of a pass at once. Two steps use one block per image: matching of labels, because each
+// match depends on earlier ones, and selection among sorted negatives.
 #include "cpp/ops/cpu/vision/bilinear.h"
 #include "cpp/ops/cuda/vision/ranking.cuh"
 #include "cpp/ops/cuda/vision/suppression_plan.h"
@@ -25,13 +25,13 @@ struct TargetArgs {
   int64_t least_negatives;
   double variances[4];
   // Each array below has a part for each image of this pass.
-  int64_t* num_valid;     // labels before the first one of class -1
-  int64_t* label_anchor;  // by label: the free anchor that overlaps most, -1: none
+  int64_t* num_valid;     // number of labels before the first one of class -1
+  int64_t* label_anchor;  // by label: the free anchor that overlaps most, or -1
   float* overlaps;        // a row of anchors per label
   float* best_overlap;    // by anchor, unless match_labels has matched it
   int32_t* best_label;    // by anchor
   Role* role;             // by anchor
-  Ranked* entries;        // only if negatives are mined
+  Ranked* entries;        // used only if negatives are mined
 
   bool mines() const { return mining_ratio > 0; }
   template <class C>
@@ -57,7 +57,7 @@ __global__ void count_labels(int64_t n, const __grid_constant__ TargetArgs a) {
   }
 }
 
-// A thread per image, label and anchor.
+// One thread per image, label and anchor.
 template <class C>
 __global__ void compute_overlaps(int64_t n, const __grid_constant__ TargetArgs a) {
   for (int64_t at = global_index(); at < n; at += grid_stride()) {
@@ -86,13 +86,13 @@ __device__ inline int64_t nearest_anchor(const float* row, int64_t count) {
       best = j;
     }
   const float largest = block_max(most, kLeastOverlap);
-  // The smallest index with this overlap, as the maximum of negated indices.
+  // Finds the smallest index with this overlap as the maximum of negated indices.
   const int64_t none = -count - 1;
   const int64_t found = block_max(best >= 0 && most == largest ? -best : none, none);
   return found == none ? -1 : -found;
 }
 
-// A block per image and label.
+// One block per image and label.
 __global__ void __launch_bounds__(kThreads)
     find_nearest_anchors(int64_t tasks, const __grid_constant__ TargetArgs a) {
   for (int64_t task = blockIdx.x; task < tasks; task += gridDim.x) {
@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(kThreads) match_labels(const __grid_constant__
     int64_t* const label_anchor = a.label_anchor + image * a.num_labels;
     const int64_t num_valid = a.num_valid[image], first = image * a.num_anchors;
     for (;;) {
-      int64_t best = -1, nearest = -1;  // the same in all threads
+      int64_t best = -1, nearest = -1;  // equal in all threads
       float most = kLeastOverlap;
       for (int64_t k = 0; k < num_valid; ++k) {
         const int64_t j = label_anchor[k];
@@ -127,7 +127,7 @@ __global__ void __launch_bounds__(kThreads) match_labels(const __grid_constant__
         }
       }
       if (best < 0) break;
-      __syncthreads();  // all threads have read the arrays that are written below
+      __syncthreads();  // until all threads have read the arrays that are written below
       if (threadIdx.x == 0) {
         a.role[first + nearest] = Role::kPositive;
         a.best_label[first + nearest] = static_cast<int32_t>(best);
@@ -178,13 +178,14 @@ __device__ C background(const TargetArgs& a, int64_t image, int64_t j) {
   return std::exp(prediction(0) - largest) / sum;
 }
 
-// Keys that sort the anchors which may be mined first, in ascending order of their predicted
-// background probability.
+// Makes keys that sort anchors which may be mined first, by ascending predicted background
+// probability.
 template <class C>
 __global__ void rank_negatives(int64_t n, const __grid_constant__ TargetArgs a) {
   for (int64_t at = global_index(); at < n; at += grid_stride()) {
     const int64_t image = at / a.padded, j = at % a.padded;
-    Ranked entry{kLastKey, a.num_anchors + j};  // sorted after a NaN, because the index is larger
+    Ranked entry{kLastKey, a.num_anchors + j};  // a NaN is sorted before it, because the index is
+                                                // larger
     if (j < a.num_anchors && a.num_valid[image] > 0) {
       const int64_t own = image * a.num_anchors + j;
       if (a.role[own] != Role::kPositive && a.best_overlap[own] < a.mining_threshold)

@@ -14,7 +14,7 @@ constexpr int64_t kAnchors = 32;
 template <class C>
 struct Anchors {
   Region<C> base[kAnchors];
-  int64_t first, count;  // range within all kinds
+  int64_t first, count;  // range among all kinds
 };
 
 struct ProposalArgs {

@@ -1,4 +1,4 @@
-// Position-sensitive ROI pooling: the average over each bin, which reads its own channel.
+// Position-sensitive ROI pooling: the average over each bin. Each bin reads a separate channel.
 #include "cpp/ops/cuda/vision/roi.cuh"
 
 namespace mxlite::cuda {
@@ -6,7 +6,7 @@ namespace {
 
 struct GroupedArgs {
   PoolArgs pool;
-  int64_t groups;  // along each axis: bin (i, j) reads the channel of its group
+  int64_t groups;  // number of groups along each axis: bin (i, j) reads the channel of its group
   __device__ int64_t group_of(int64_t i, int64_t j) const {
     return i * groups / pool.bins_h * groups + j * groups / pool.bins_w;
   }
@@ -36,7 +36,7 @@ struct TouchedAxis {
     return {clamp_index(std::floor(static_cast<C>(b) * bin + start), 0, size),
             clamp_index(std::ceil(static_cast<C>(b + 1) * bin + start), 0, size)};
   }
-  // The bins [first, past) may contain the line.
+  // Returns the bins [first, past) that may contain the line.
   __device__ void near(int64_t line, int64_t& first, int64_t& past) const {
     bins_around(start, bin, static_cast<C>(line), static_cast<C>(line + 1), bins, first, past);
   }
@@ -69,7 +69,7 @@ __global__ void psroi_pooling_kernel(const __grid_constant__ GroupedArgs g) {
 template <class Acc>
 struct GroupedGather {
   using C = Acc;
-  using Entry = int64_t;  // a region
+  using Entry = int64_t;  // index of a region
   static constexpr int kChannels = 8;
   GroupedArgs g;
 

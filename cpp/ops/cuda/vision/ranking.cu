@@ -15,15 +15,16 @@ __device__ void put_in_order(Ranked& low, Ranked& high, bool rising) {
   high = kept;
 }
 
-// Index of the first entry of pair i, whose entries are `step` apart.
+// Returns the index of the first entry of pair i, whose entries are `step` apart.
 __device__ int64_t lower_of_pair(int64_t i, int64_t step) { return 2 * i - (i & (step - 1)); }
 
-// Whether the run of `size` entries that contains this one is ascending; the whole list is.
+// Returns whether the run of `size` entries that contains this entry is ascending. The complete
+// list is ascending.
 __device__ bool is_rising(int64_t entry, int64_t size, int64_t padded) {
   return (entry & (padded - 1) & size) == 0;
 }
 
-// Merges into sorted runs of first_size, 2 * first_size, ..., last_size entries; does only the
+// Merges into sorted runs of first_size, 2 * first_size, ..., last_size entries. Performs only
 // comparisons of entries in the same part.
 __global__ void __launch_bounds__(kThreads)
     sort_parts(int64_t parts, int64_t part, int64_t padded, int64_t first_size, int64_t last_size,

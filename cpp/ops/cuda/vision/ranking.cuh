@@ -1,4 +1,4 @@
-// Boxes by rank: keys of scores, and sorting by many blocks.
+// Ranks boxes: keys of scores, and sorting by many blocks.
 #pragma once
 #include "cpp/ops/cuda/block_list.cuh"
 #include "cpp/ops/cuda/compute_type.h"
@@ -22,17 +22,17 @@ struct alignas(16) Ranked {
 };
 inline constexpr uint64_t kLastKey = ~uint64_t{0};
 
-// Keys of the order of numbers: NaN is the largest, -0 equals 0.
+// Returns a key with the order of the numbers: NaN is the largest, -0 equals 0.
 __device__ inline uint64_t rising_key(double v) {
   constexpr uint64_t kSign = uint64_t{1} << 63;
   if (v != v) return kLastKey;
   const auto bits = static_cast<uint64_t>(__double_as_longlong(v + 0.0));
   return bits & kSign ? ~bits : bits ^ kSign;
 }
-// Largest number first, NaN after everything.
+// Returns a key that sorts the largest number first and NaN last.
 __device__ inline uint64_t falling_key(double v) { return v != v ? kLastKey : ~rising_key(v); }
 
-// Sorts each of `lists` lists of `padded` entries, a power of two. The lists follow each other.
+// Sorts each of `lists` adjacent lists of `padded` entries, a power of two.
 void sort_ranked_lists(KernelContext& ctx, Ranked* entries, int64_t lists, int64_t padded);
 
 template <class C>
@@ -41,7 +41,7 @@ struct RankedBox {
   int32_t group;  // only boxes of one group are compared
 };
 
-// One length of the interval that two have in common.
+// Returns the length of the intersection of two intervals.
 template <class C>
 __device__ __forceinline__ C common_length(C a_low, C a_high, C b_low, C b_high) {
   const C low = a_low > b_low ? a_low : b_low, high = a_high < b_high ? a_high : b_high;

@@ -1,6 +1,6 @@
-// Gradients of images that regions were pooled from. A block owns a tile of pixels and a few
-// channels: it lists the regions that touch the tile, and each thread adds to its pixel what they
-// took from it. Regions are added in order, without atomics, so that every run gives the same sums.
+// Gradients of images from which regions were pooled. A block processes a tile of pixels and a few
+// channels: it lists the regions that touch the tile, and each thread adds their gradients to its
+// pixel. Regions are added in order, without atomics, so that every run gives the same sums.
 #pragma once
 #include "cpp/ops/cpu/vision/bilinear.h"
 #include "cpp/ops/cuda/compute_type.h"
@@ -19,7 +19,8 @@ struct Rectangle {
 
 inline constexpr int64_t kGatherColumns = kWarp, kGatherRows = kThreads / kWarp;
 
-// Gradient of an image array, and how many items (regions, or bins of regions) are added to it.
+// Gradient of an image array, and the number of items (regions, or bins of regions) that are added
+// to it.
 struct GatherTarget {
   void* out;
   DType dtype;
@@ -29,14 +30,15 @@ struct Pixel {
   int64_t image, row, column;
 };
 
-// Writes the entries of the threads that have one into the list, in thread order; returns how many.
+// Appends the entries of the threads that have one to the list, in thread order. Returns their
+// number.
 template <class Entry>
 __device__ int list_entries(bool has_one, const Entry& entry, Entry* list) {
   __shared__ int counts[kThreads / kWarp];
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const unsigned bits = __ballot_sync(0xffffffffu, has_one);
   if (lane == 0) counts[warp] = __popc(bits);
-  __syncthreads();  // also: the last list has been read
+  __syncthreads();  // also ensures that all threads have read the previous list
   int place = __popc(bits & ((1u << lane) - 1)), total = 0;
   for (int w = 0; w < kThreads / kWarp; ++w) {
     if (w < warp) place += counts[w];
@@ -47,10 +49,9 @@ __device__ int list_entries(bool has_one, const Entry& entry, Entry* list) {
   return total;
 }
 
-// G says what is added:
-//   Entry, C, kChannels (channels of a block);
-//   touches(item, image, first channel, tile, entry): whether the item may reach the tile, with its
-//   entry; add(entry, first channel, number of channels, pixel, sums): adds to the sums of a pixel.
+// G defines what is added: Entry, C, kChannels (channels per block); touches(item, image, first
+// channel, tile, entry): whether the item may reach the tile, and its entry; add(entry, first
+// channel, number of channels, pixel, sums): adds to the sums of a pixel.
 template <class G>
 __global__ void __launch_bounds__(kThreads)
     gather_regions(int64_t tasks, const __grid_constant__ GatherTarget t,
@@ -96,7 +97,8 @@ void launch_gather(KernelContext& ctx, const GatherTarget& t, const G& g) {
   if (tasks > 0) launch(ctx, gather_regions<G>, blocks_per_task(ctx, tasks), kThreads, tasks, t, g);
 }
 
-// Bins [first, past) of `size` pixels each from `start` that may contain the points [low, high].
+// Returns the bins [first, past), each of `size` pixels from `start` on, that may contain the
+// points [low, high].
 template <class C>
 __device__ void bins_around(C start, C size, C low, C high, int64_t bins, int64_t& first,
                             int64_t& past) {

@@ -1,12 +1,12 @@
-// Rows of a rois array. What a CPU kernel raises cannot be raised here: regions of an image that
-// data does not have are not usable; their bins are NaN, and get no gradient.
+// Rows of a rois array. GPU kernels cannot throw like those of the CPU: regions of an image that
+// data does not have are not usable; their bins are NaN and get no gradient.
 #pragma once
 #include "cpp/ops/cpu/vision/bilinear.h"
 #include "cpp/ops/cuda/element.cuh"
 
 namespace mxlite::cuda {
 
-// The image and K - 1 numbers in the type of computation.
+// The image and K - 1 numbers in the compute type.
 template <class C, int K>
 struct RegionRow {
   C v[K];
@@ -23,7 +23,7 @@ struct RegionRow {
     for (int k = 1; k < K; ++k) finite = finite && std::isfinite(v[k]);
     return finite;
   }
-  // Has pixels of this image.
+  // Returns whether the region reads pixels of this image.
   __device__ bool reads(int64_t number, int64_t batch) const {
     return !ignored() && usable(batch) && image() == number;
   }

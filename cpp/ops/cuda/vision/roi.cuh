@@ -1,5 +1,5 @@
-// Helpers of the pooling operators over regions of interest. Kernels on a GPU cannot throw where
-// those of the CPU do: bins of a region of an image that data lacks are NaN and get no gradient.
+// Helpers of pooling operators over regions of interest. GPU kernels cannot throw like those of the
+// CPU: if data does not have a region's image, its bins are NaN and get no gradient.
 #pragma once
 #include "cpp/ops/cuda/compute_type.h"
 #include "cpp/ops/cuda/element.cuh"
@@ -14,9 +14,9 @@ namespace mxlite::cuda {
 using mxlite::cpu::clamp_index;
 
 struct PoolArgs {
-  const void *data, *rois, *grad;  // grad: of the output
+  const void *data, *rois, *grad;  // grad: gradient of the output
   void* out;
-  int32_t* positions;  // ROIPooling
+  int32_t* positions;  // used by ROIPooling
   DType dtype, rois_dtype;
   int64_t batch, channels, height, width, regions, out_channels, bins_h, bins_w;
   int64_t samples;
@@ -44,7 +44,7 @@ inline PoolArgs make_args(const RoiPoolingParams& p, const Shape& data, const Te
   return a;
 }
 
-// An output element: region, channel, bin.
+// Position of an output element: region, channel, bin.
 struct Place {
   int64_t region, channel, i, j;
 };
@@ -54,7 +54,7 @@ __device__ inline Place place_of(const PoolArgs& a, int64_t at) {
   return {rest / a.out_channels, rest % a.out_channels, i, j};
 }
 
-// v: image, x1, y1, x2, y2.
+// `v`: image, x1, y1, x2, y2.
 template <class C>
 using Region = RegionRow<C, 5>;
 template <class C>

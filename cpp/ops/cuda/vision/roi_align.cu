@@ -4,7 +4,7 @@
 namespace mxlite::cuda {
 namespace {
 
-// One axis of a region: bins of `bin` length from `start`, each with `samples` points.
+// One axis of a region: bins of length `bin`, starting at `start`, each with `samples` points.
 template <class C>
 struct Axis {
   C start, bin;
@@ -42,7 +42,8 @@ __device__ Point<C> point_of(const Axis<C>& axis, int64_t b, int64_t sample) {
   return {low, last ? low : low + 1, last ? C(0) : at - static_cast<C>(low), true};
 }
 
-// The samples [first, past) of a bin may lie in the image; skips the others of a huge region.
+// Returns the samples [first, past) of a bin that may lie inside the image; skips the others of a
+// huge region.
 template <class C>
 __device__ void near_samples(const Axis<C>& axis, int64_t b, int64_t& first, int64_t& past) {
   const C step = axis.bin / static_cast<C>(axis.samples);
@@ -100,12 +101,12 @@ __global__ void roi_align_kernel(const __grid_constant__ PoolArgs a) {
   }
 }
 
-// Sum of the weights with which the samples of a bin read a line.
+// Returns the sum of the weights with which the samples of a bin read a line.
 template <class C>
 __device__ C weight_of_line(const Axis<C>& axis, int64_t b, int64_t line) {
   int64_t first, past;
   near_samples(axis, b, first, past);
-  // Skips samples a pixel or more away; border lines also get the samples outside of the image.
+  // Skips samples at least a pixel away. Border lines also get the samples outside of the image.
   const C step = axis.bin / static_cast<C>(axis.samples);
   if (step > C(0)) {
     const C from = static_cast<C>(line) - axis.start - static_cast<C>(b) * axis.bin;
@@ -123,7 +124,7 @@ __device__ C weight_of_line(const Axis<C>& axis, int64_t b, int64_t line) {
   return sum;
 }
 
-// The samples of bins [first, past) may touch the line.
+// Returns the bins [first, past) whose samples may touch the line.
 template <class C>
 __device__ void near_bins(const Axis<C>& axis, int64_t bins, int64_t line, int64_t& first,
                           int64_t& past) {
@@ -138,7 +139,7 @@ __device__ void near_bins(const Axis<C>& axis, int64_t bins, int64_t line, int64
     past = clamp_index(std::ceil((at + C(1) - axis.start) / axis.bin) + C(1), first, bins);
 }
 
-// The samples of all bins may touch lines [first, past).
+// Returns the lines [first, past) that the samples of all bins may touch.
 template <class C>
 __device__ void lines_of(const Axis<C>& axis, int64_t bins, int64_t& first, int64_t& past) {
   first = 0;
@@ -152,7 +153,7 @@ __device__ void lines_of(const Axis<C>& axis, int64_t bins, int64_t& first, int6
 template <class Acc>
 struct AlignGather {
   using C = Acc;
-  using Entry = int64_t;  // a region
+  using Entry = int64_t;  // index of a region
   static constexpr int kChannels = 8;
   PoolArgs a;
 

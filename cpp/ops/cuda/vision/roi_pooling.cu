@@ -8,7 +8,7 @@ namespace {
 template <class C>
 struct PooledAxis {
   int64_t start;
-  C bin;  // pixels
+  C bin;  // in pixels
   int64_t bins, size;
 
   __device__ PooledAxis(const PoolArgs& a, C from, C to, int64_t num_bins, int64_t num_lines)
@@ -25,7 +25,7 @@ struct PooledAxis {
     const auto high = static_cast<int64_t>(std::ceil(static_cast<C>(b + 1) * bin)) + start;
     return {low < 0 ? 0 : low < size ? low : size, high < 0 ? 0 : high < size ? high : size};
   }
-  // The bins [first, past) may contain the line.
+  // Returns the bins [first, past) that may contain the line.
   __device__ void near(int64_t line, int64_t& first, int64_t& past) const {
     const C at = static_cast<C>(line - start);
     bins_around(C(0), bin, at, at + C(1), bins, first, past);
@@ -61,7 +61,7 @@ __global__ void roi_pooling_kernel(const __grid_constant__ PoolArgs a) {
 template <class Acc>
 struct MaxGather {
   using C = Acc;
-  using Entry = int64_t;  // a region
+  using Entry = int64_t;  // index of a region
   static constexpr int kChannels = 8;
   PoolArgs a;
 

@@ -15,7 +15,7 @@ using mxlite::cpu::RotatedGrid;
 struct RotatedArgs {
   mxlite::cpu::RotatedBins bins;
   int64_t batch, channels, regions;
-  const void *data, *rois;  // data: of the output's gradient in backward
+  const void *data, *rois;  // data: gradient of the output in backward
   DType dtype, rois_dtype;
 
   RotatedArgs(const RotatedRoiAlignParams& p, const Shape& data_shape, const TensorRef& from,
@@ -58,7 +58,7 @@ __global__ void rotated_align_kernel(int64_t n, const __grid_constant__ RotatedA
 template <class Acc>
 struct RotatedGather {
   using C = Acc;
-  using Entry = int64_t;  // a region
+  using Entry = int64_t;  // index of a region
   static constexpr int kChannels = 8;
   RotatedArgs a;
 
@@ -68,7 +68,8 @@ struct RotatedGather {
     if (!region.reads(image, a.batch)) return false;
     const RotatedGrid<C> grid(a.bins, region.v);
     entry = r;
-    // Half of the extents of a rotated rectangle; start_h and start_w are half its sides, negative.
+    // Computes half of the extents of a rotated rectangle; start_h and start_w are its negative
+    // half sides.
     const C cosine = std::abs(grid.cosine), sine = std::abs(grid.sine);
     const C half_y = -grid.start_h * cosine - grid.start_w * sine;
     const C half_x = -grid.start_w * cosine - grid.start_h * sine;
@@ -107,7 +108,7 @@ struct RotatedGather {
   }
 
  private:
-  // Lines [first, past) that points within `half` of `centre` may touch.
+  // Returns the lines [first, past) that points within `half` of `centre` may touch.
   __device__ static void lines_around(C centre, C half, int64_t size, int64_t& first,
                                       int64_t& past) {
     const C slack = C(2) + C(1e-5) * (std::abs(centre) + half);
@@ -123,7 +124,7 @@ void rotated_align(KernelContext& ctx, const RotatedRoiAlignParams& p, Inputs in
   });
 }
 
-// in: output_grad, rois.
+// `in`: output_grad, rois.
 void rotated_align_backward(KernelContext& ctx, const RoiGradParams<RotatedRoiAlignParams>& p,
                             Inputs in, Outputs out) {
   const RotatedArgs a(p, p.data_shape, in[0], in[1]);

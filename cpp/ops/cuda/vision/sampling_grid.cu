@@ -15,7 +15,7 @@ namespace {
 
 // Images of (height, width) are read at (out_height, out_width) points.
 struct Sampling {
-  const void *data, *where;  // where: a grid, or the matrices of an affine transformation
+  const void *data, *where;  // where: a grid, or the matrices of affine transformations
   DType dtype;
   int64_t channels, height, width, out_height, out_width;
   bool affine;
@@ -27,7 +27,7 @@ Sampling sampling(const TensorRef& data, const TensorRef& where, const Shape& po
           data.shape[3], points[2],  points[3],  affine};
 }
 
-// A point in pixels, with its neighbours where it lies in the image.
+// A point in pixels, and its neighbors that lie inside the image.
 template <class C>
 struct Point {
   enum Kind { kInside, kOutside, kNaN } kind;
@@ -91,15 +91,16 @@ void transformer(KernelContext& ctx, const SpatialTransformerParams&, Inputs in,
   sample(ctx, sampling(in[0], in[1], out[0].shape, true), out[0]);
 }
 
-// The neighbours of points are sorted by pixel, so that each pixel adds its gradients in the order
-// of the points, and every run gives the same sums. A pixel's row is its index in a plane.
+// The neighbors of points are sorted by pixel, so that each pixel adds its gradients in the order
+// of the points and every run gives the same sums. A pixel's row is its index in a plane.
 struct NeighbourList {
   int64_t* rows;
-  void* weights;  // elements have the type in which sums are computed
+  void* weights;  // element type is the type of sums
 };
-constexpr int64_t kMostNeighbours = int64_t{1} << 21;  // a pass has no more, unless it is one image
+constexpr int64_t kMostNeighbours = int64_t{1} << 21;  // limit per pass, which a single image may
+                                                       // exceed
 
-// Entry 4 * point + q is neighbour q of the point; its row is `none` if the weight is 0.
+// Entry 4 * point + q is neighbor q of the point. Its row is `none` if the weight is 0.
 template <class C>
 __global__ void list_neighbours(int64_t n, const __grid_constant__ Sampling s, int64_t first_image,
                                 int64_t none, NeighbourList to) {
@@ -176,7 +177,7 @@ __global__ void grid_gradient(int64_t n, const __grid_constant__ Sampling s, con
   }
 }
 
-// in: output_grad, data, grid.
+// `in`: output_grad, data, grid.
 void sampler_backward(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   const Sampling s = sampling(in[1], in[2], in[0].shape, false);
   const int64_t points = in[0].shape[0] * s.out_height * s.out_width;

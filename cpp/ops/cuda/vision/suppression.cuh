@@ -15,13 +15,13 @@ inline constexpr int kSweepThreads = 512;
 template <class C>
 struct Suppression {
   int64_t images, limit, words, rows;
-  int64_t wanted;       // an image may end when so many boxes are kept
-  RankedBox<C>* boxes;  // limit per image, best first
-  int64_t* counts;      // boxes of each image that take part; filled by the caller
-  int64_t* sizes;       // result: kept boxes of each image
-  int64_t* starts;      // kept boxes before each word of `kept`
-  uint64_t* kept;       // result: a bit per box
-  uint64_t* dropped;    // a bit per box
+  int64_t wanted;       // an image is finished when this many boxes are kept
+  RankedBox<C>* boxes;  // `limit` boxes per image, best first
+  int64_t* counts;      // number of boxes of each image that take part; filled by the caller
+  int64_t* sizes;       // result: number of kept boxes of each image
+  int64_t* starts;      // number of kept boxes before each word of `kept`
+  uint64_t* kept;       // result: one bit per box
+  uint64_t* dropped;    // one bit per box
   uint64_t* matrix;     // by image, word and row of the panel
 
   // Returns how many kept boxes come before box i, or -1 if box i is not kept.
@@ -30,7 +30,8 @@ struct Suppression {
     const uint64_t bit = uint64_t{1} << (i % kTileBoxes);
     return kept[at] & bit ? starts[at] + __popcll(kept[at] & (bit - 1)) : -1;
   }
-  // Sets the number of boxes that take part to that of valid entries. Called for each i < limit.
+  // Sets the number of boxes that take part to the number of valid entries. Called for each i <
+  // limit.
   __device__ void count_valid(const Ranked* entries, int64_t padded, int64_t image,
                               int64_t i) const {
     const Ranked* const own = entries + image * padded;
@@ -39,7 +40,7 @@ struct Suppression {
   }
 };
 
-// Parts of the call's scratch memory: construct, get the block, then place.
+// Parts of the call's scratch memory. Usage: construct, get the block, then place.
 template <class C>
 class SuppressionMemory {
  public:
@@ -49,12 +50,12 @@ class SuppressionMemory {
         words_(suppression_words(limit)),
         rows_(rows_per_panel(images, limit)) {
     boxes_ = add(plan, limit, sizeof(RankedBox<C>));
-    // Zeros at first: counts, sizes, kept, dropped.
+    // Initially zero: counts, sizes, kept, dropped.
     zeros_ = add(plan, 2 + 2 * words_, sizeof(uint64_t));
     starts_ = add(plan, words_, sizeof(int64_t));
     matrix_ = add(plan, words_ * rows_, sizeof(uint64_t));
   }
-  // Bytes per image besides the panel.
+  // Returns the bytes per image without the panel.
   static int64_t image_bytes(int64_t limit) {
     return limit * static_cast<int64_t>(sizeof(RankedBox<C>)) +
            (2 + 3 * suppression_words(limit)) * static_cast<int64_t>(sizeof(uint64_t));
@@ -102,7 +103,7 @@ __global__ void __launch_bounds__(kThreads)
     if (base >= count || base + kTileBoxes <= group_row || s.sizes[image] >= s.wanted) continue;
     const RankedBox<C>* const boxes = s.boxes + image * s.limit;
     const int64_t past = count - base < kTileBoxes ? count - base : kTileBoxes;
-    __syncthreads();  // the last task's boxes have been read
+    __syncthreads();  // until all threads have read the previous task's boxes
     if (threadIdx.x < past) later[threadIdx.x] = boxes[base + threadIdx.x];
     __syncthreads();
     const int64_t row = group_row + threadIdx.x;
@@ -168,7 +169,7 @@ __global__ void __launch_bounds__(kSweepThreads)
   }
 }
 
-// rule(better, later) says whether a kept box drops a later one of its group.
+// rule(better, later) returns whether a kept box suppresses a later one of its group.
 template <class C, class Rule>
 void suppress(KernelContext& ctx, const Suppression<C>& s, Rule rule) {
   for (int64_t first_row = 0; first_row < s.limit; first_row += s.rows) {
