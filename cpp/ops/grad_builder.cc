@@ -44,7 +44,7 @@ ValueRef GradBuilder::mul_scalar(ValueRef a, double s) {
 
 ValueRef GradBuilder::reshape(ValueRef a, const Shape& shape) {
   if (spec(a).shape == shape) return a;
-  // Unlike Reshape, _reshape_to takes all numbers literally: 0 and -1 have no special meaning.
+  // Unlike Reshape, _reshape_to gives 0 and -1 no special meaning.
   return emit("_reshape_to", {a}, {{"shape", shape}});
 }
 

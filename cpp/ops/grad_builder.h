@@ -15,7 +15,8 @@ namespace mxlite {
 struct OpSchema;
 using ParamsRef = std::shared_ptr<const void>;
 
-// A value of one GradBuilder. An undefined one is a zero gradient (integer input, unused output).
+// A value of one GradBuilder. An undefined value is a zero gradient (of an integer input or unused
+// output).
 struct ValueRef {
   int32_t id = -1;
   explicit operator bool() const { return id >= 0; }
@@ -30,11 +31,11 @@ class GradBuilder {
   virtual int num_inputs() const = 0;
   virtual int num_outputs() const = 0;
   virtual bool needs_grad(int input) const = 0;
-  virtual ValueRef input(int i) = 0;   // calling it makes the tape save the value
-  virtual ValueRef output(int i) = 0;  // same
+  virtual ValueRef input(int i) = 0;   // if called, the tape saves the value
+  virtual ValueRef output(int i) = 0;  // if called, the tape saves the value
   virtual const TensorSpec& input_spec(int i) const = 0;
   virtual const TensorSpec& output_spec(int i) const = 0;
-  // Returns the gradient of output i; zeros if !has_output_grad(i).
+  // Returns the gradient of output i, or zeros if !has_output_grad(i).
   virtual ValueRef output_grad(int i) = 0;
   virtual bool has_output_grad(int i) const = 0;
   virtual const ParamsRef& params_ref() const = 0;
@@ -49,7 +50,7 @@ class GradBuilder {
   const P& params() const {
     return *static_cast<const P*>(params_ref().get());
   }
-  // Emits op(inputs, attrs...) and returns its first output. Attributes are the op's parameters.
+  // Emits op(inputs, attrs...) and returns its first output. `attrs` are the op's parameters.
   ValueRef emit(std::string_view op, std::initializer_list<ValueRef> inputs, Attrs attrs = {});
   ValueRef emit(std::string_view op, std::initializer_list<ValueRef> inputs, ParamsRef params);
   std::vector<ValueRef> emit_all(std::string_view op, std::span<const ValueRef> inputs,
@@ -57,7 +58,7 @@ class GradBuilder {
   std::vector<ValueRef> emit_all(std::string_view op, std::initializer_list<ValueRef> inputs,
                                  Attrs attrs = {});
 
-  ValueRef add(ValueRef a, ValueRef b);  // broadcasts; if one is undefined, returns the other
+  ValueRef add(ValueRef a, ValueRef b);  // broadcasts; if one value is undefined, returns the other
   ValueRef sub(ValueRef a, ValueRef b);
   ValueRef mul(ValueRef a, ValueRef b);
   ValueRef div(ValueRef a, ValueRef b);
@@ -71,6 +72,7 @@ class GradBuilder {
   ValueRef zeros(const TensorSpec& spec);
 };
 
-using GradFn = std::vector<ValueRef> (*)(GradBuilder&);  // one entry per input, undefined allowed
+using GradFn = std::vector<ValueRef> (*)(GradBuilder&);  // returns one entry per input, which may
+                                                         // be undefined
 
 }  // namespace mxlite

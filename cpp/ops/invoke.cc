@@ -15,7 +15,7 @@
 namespace mxlite {
 namespace {
 
-// Up to this many operand bytes, running a task takes less time than passing it to a worker.
+// For at most this many operand bytes, running a task takes less time than passing it to a worker.
 constexpr size_t kInlineBytes = 64 << 10;
 
 struct ScratchBlock {
@@ -24,7 +24,7 @@ struct ScratchBlock {
   ~ScratchBlock() { std::free(data); }
 };
 
-// Returns a new block, ending at a guard page, for every call (to find kernels that write past it).
+// Returns a new block for every call, ending at a guard page, to find kernels that write beyond it.
 void* guarded_scratch(size_t bytes) {
   struct Guarded {
     Block block;
@@ -79,7 +79,7 @@ class OpTask final : public engine::Task {
     return std::any_of(held_.begin(), held_.end(),
                        [](auto& place) { return place.storage->is_foreign(); });
   }
-  size_t new_bytes() const { return new_bytes_; }  // for PushOptions::bytes
+  size_t new_bytes() const { return new_bytes_; }  // value for PushOptions::bytes
 
   void run() override {
     ctx_.stream = engine::current_stream();
@@ -117,7 +117,7 @@ class OpTask final : public engine::Task {
 };
 static_assert(sizeof(OpTask) <= engine::kLargestReusedTask);
 
-// Whether the device is pinned or shared memory, in which no results are allocated.
+// Returns whether the device is pinned or shared memory, in which no results are allocated.
 bool is_transfer_memory(const Device& device) {
   return device.type == DeviceType::kPinned || device.type == DeviceType::kShared;
 }
@@ -135,7 +135,7 @@ void check_devices(const OpSchema& op, std::span<const NDArrayRef> inputs) {
                   "; copy one with as_in_context");
 }
 
-// Returns the device on which an operator runs and allocates results; as in MXNet 1.x never pinned
+// Returns the device on which an operator runs and allocates results; as in MXNet 1.x, never pinned
 // or shared memory. Without inputs, the device of out= takes precedence over ctx=.
 Device place_of(std::span<const NDArrayRef> inputs, const InvokeOptions& options) {
   const bool from_out = inputs.empty() && !options.out.empty() && options.out[0];
@@ -300,7 +300,7 @@ NDArrays invoke(const OpSchema& op, const ParamsRef& params, std::span<const NDA
       fresh = allocate_for(op, out_specs[i], [&] { return NDArray::empty(out_specs[i], device); });
     const NDArray& written = fresh ? *fresh : *target;
     task->add_output(written);
-    // Writing a view keeps the rest of its storage, and an earlier error of that storage.
+    // Writing to a view keeps the rest of its storage, including an earlier error of that storage.
     const bool whole = !target || written.spec().bytes() >= written.storage()->bytes();
     if (whole)
       overwrites.push_back(&written.storage()->var());

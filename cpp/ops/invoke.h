@@ -17,20 +17,20 @@ struct InvokeOptions {
   engine::Origin origin = {};
 };
 
-// Returns all outputs, hidden ones too.
+// Returns all outputs, including hidden ones.
 NDArrays invoke(const OpSchema& op, const ParamsRef& params, std::span<const NDArrayRef> inputs,
                 const InvokeOptions& options);
 
 // Infers output specs; adds the op's name and the input shapes to errors.
 Specs infer_outputs(const OpSchema& op, const void* params, std::span<const TensorSpec> inputs);
 
-// Returns how many random counters a call uses; 0 if it draws nothing (Dropout in inference).
+// Returns how many random counters a call uses; 0 if it draws no numbers (Dropout in inference).
 uint64_t count_random(const OpSchema& op, const void* params, std::span<const TensorSpec> outputs,
                       bool training);
 
-// Copies values between any strides and devices and converts the dtype. Writes dst's memory.
+// Copies values between any strides and devices, and converts the dtype. Writes to dst's memory.
 void copy_to(const NDArrayRef& src, const NDArrayRef& dst);
-NDArrayRef copy_to_device(const NDArrayRef& src, Device device);  // a fresh contiguous array
+NDArrayRef copy_to_device(const NDArrayRef& src, Device device);  // returns a new contiguous array
 NDArrayRef contiguous(const NDArrayRef& array);
 
 }  // namespace mxlite

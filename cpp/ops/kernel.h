@@ -51,11 +51,12 @@ using SupportsFn = const char* (*)(const void* params, std::span<const TensorSpe
 
 struct Kernel {
   const char* name = "native";
-  SupportsFn supports = nullptr;  // nullptr: supports all calls that pass the op's shape rule
-  KernelFn run = nullptr;         // filled by OpRegistry::kernel
+  SupportsFn supports = nullptr;  // if nullptr, supports all calls that pass the op's shape rule
+  KernelFn run = nullptr;         // set by OpRegistry::kernel
   // Whether inputs may have any strides; if false, the caller makes them contiguous first.
   bool strided_inputs = false;
-  // Whether small calls may run on the caller's thread: the kernel opens no parallel region then.
+  // Whether small calls may run on the caller's thread; the kernel must then open no parallel
+  // region.
   bool inline_ok = true;
   // Whether to run even if all outputs are empty, because other processes wait for the call.
   bool runs_when_empty = false;

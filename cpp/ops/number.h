@@ -19,7 +19,7 @@ class Number {
       : real_(static_cast<double>(value)), bits_(value), exact_(true), unsigned_(value >> 63) {}
   constexpr Number(int value) : Number(int64_t{value}) {}  // NOLINT
 
-  // The nearest double.
+  // Returns the nearest double.
   constexpr operator double() const { return real_; }  // NOLINT: most kernels compute in floats
   // Returns the number without its fraction, clamped to the range of int64; 0 for NaN.
   int64_t whole() const {
@@ -60,14 +60,14 @@ class Number {
       return *this;
     });
   }
-  // The exact integer; requires is_integer.
+  // Returns the exact integer; requires is_integer.
   __int128 integer() const {
     return unsigned_ ? static_cast<__int128>(bits_) : static_cast<__int128>(whole());
   }
   bool is_integer() const {
     return exact_ || (real_ == std::trunc(real_) && std::abs(real_) < 0x1p53);
   }
-  // Returns a double, or an integer if the double would be rounded.
+  // Returns a double, or an integer if a double would be rounded.
   AttrValue attr() const {
     if (unsigned_) return bits_;
     if (exact_ && (real_ >= 0x1p63 || static_cast<int64_t>(real_) != whole())) return whole();
@@ -76,9 +76,9 @@ class Number {
 
  private:
   double real_;
-  uint64_t bits_ = 0;  // the integer's bits, two's complement if negative
+  uint64_t bits_ = 0;  // the bits of an integer, in two's complement if negative
   bool exact_ = false;
-  bool unsigned_ = false;  // bits_ is an integer above the largest int64_t
+  bool unsigned_ = false;  // whether bits_ is an integer above the largest int64_t
 };
 
 template <>

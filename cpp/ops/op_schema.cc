@@ -77,8 +77,8 @@ std::string why_no_kernel(DeviceType device, const std::string& op) {
   return " was written for " + op + "; move its inputs to the CPU with as_in_context(mx.cpu())";
 }
 
-// Replaces a kernel if all outputs are empty: the kernel's loops could still be long, for example
-// over 2^40 rows without columns.
+// A kernel for calls whose outputs are all empty. The regular kernel's loops could still be long,
+// for example over 2^40 rows without columns.
 const Kernel& no_work() {
   static const Kernel kernel{.name = "no work",
                              .run = [](KernelContext&, const void*, Inputs, Outputs) {},
@@ -98,7 +98,8 @@ bool writes_nothing(const OpSchema& op, std::span<const TensorSpec> out) {
 const Kernel& OpSchema::select_kernel(DeviceType device, const void* p,
                                       std::span<const TensorSpec> in,
                                       std::span<const TensorSpec> out) const {
-  // The accelerator plug-in registers its kernels even if it finds no GPU; ignore them then.
+  // The accelerator plug-in registers its kernels even if it finds no GPU, so they must be ignored
+  // then.
   const bool has_device = computing_device(device) == DeviceType::kCPU || accelerator();
   const std::span<const Kernel> candidates =
       has_device ? std::span<const Kernel>(kernels[device]) : std::span<const Kernel>();
@@ -112,7 +113,7 @@ const Kernel& OpSchema::select_kernel(DeviceType device, const void* p,
     }
     return !kernel.runs_when_empty && writes_nothing(*this, out) ? no_work() : kernel;
   }
-  // Without a GPU, the error is about the missing GPU, not about a missing kernel.
+  // Without a GPU, the error reports the missing GPU, not a missing kernel.
   MX_CHECK_KIND(!candidates.empty(), has_device ? ErrorKind::kNotSupported : ErrorKind::kDevice,
                 name, ": no ", device == DeviceType::kCUDA ? "CUDA" : "CPU", " kernel",
                 why_no_kernel(device, name));

@@ -1,5 +1,5 @@
-// One operator: names, parameters, shape and type rule, gradient, traits, kernels. Everything that
-// Python, graphs, stubs, docs and tests know of an operator is read from here.
+// One operator: names, parameters, shape and type rule, gradient, traits, kernels. Python, graphs,
+// stubs, documentation and tests get all information about operators from here.
 #pragma once
 #include <functional>
 #include <map>
@@ -25,7 +25,7 @@ using Specs = SmallVector<TensorSpec, 2>;
 struct ParamInfo {
   std::string name, python_type, default_text, doc;
   bool required = false;
-  std::string range;  // "at least 1"; empty where the type is the only bound
+  std::string range;  // "at least 1"; empty if only the type limits the values
 };
 
 // The precision that mixed-precision training uses for an operator.
@@ -33,32 +33,32 @@ enum class AmpClass : uint8_t { kNeutral, kLowPrecision, kFloat32, kWidest };
 
 // A parameter with values for which mixed-precision training runs an operator in float32.
 struct AmpCondition {
-  std::string param;  // empty: there is none
+  std::string param;  // empty if there is none
   std::vector<std::string> values;
 };
 
 struct AmpTraits {
   AmpClass kind = AmpClass::kNeutral;
-  AmpCondition float32_if = {};  // counts more than `kind`
-  // Inputs that are float32 where the data is of a lower precision.
+  AmpCondition float32_if = {};  // takes precedence over `kind`
+  // Inputs that are float32 if the data has a lower precision.
   std::vector<int> float32_inputs = {};
-  bool casts = false;  // the operator is a cast of mixed precision: amp_cast, amp_multicast
+  bool casts = false;  // whether the operator is a cast of mixed precision: amp_cast, amp_multicast
 };
 
 // Relates the variants of one weight update formula: mixed precision, several weights per call.
 struct UpdateFamily {
-  std::string name;    // the operator on one weight; empty: this operator updates no weights
+  std::string name;    // the operator on one weight; empty if this operator updates no weights
   bool mixed = false;  // each weight has a float32 copy
-  // The parameter that counts the weights of one call; empty: the operator takes one weight.
+  // Parameter with the number of weights in one call; empty if the operator updates one weight.
   std::string count = {};
-  // Parameters with one number for each weight, by the names that they have for one weight.
+  // Parameters with one number per weight, keyed by their names in the operator on one weight.
   std::map<std::string, std::string> listed = {};
 };
 
 // Style of the operator in plots of networks (mx.viz.plot_network).
 struct Drawing {
-  std::string kind;   // the group of operators of one colour: "layer", "pooling"; empty: none
-  std::string label;  // the text below the name, with parameters in braces: "{kernel}/{stride}"
+  std::string kind;   // group of operators with a common color: "layer", "pooling"; empty for none
+  std::string label;  // text below the name, with parameters in braces: "{kernel}/{stride}"
 };
 
 struct InplacePair {
@@ -67,105 +67,114 @@ struct InplacePair {
 
 struct OpSchema {
   std::string name, doc;
-  std::string shapes;  // "inputs -> output" for the reference; empty: element-wise
+  std::string shapes;  // "inputs -> output" for the reference; empty if element-wise
   std::vector<std::string> aliases;
   std::vector<std::string> inputs;
   std::vector<std::string> input_docs;
-  bool variadic = false;  // inputs[0] names a list of any length
+  bool variadic = false;  // inputs[0] is the name of a list of any length
   std::vector<ParamInfo> params;
 
-  // Returns how many of `inputs` this call takes (no_bias); if it is null, all of them.
+  // Returns the number of `inputs` that a call has (no_bias); if null, a call has all of them.
   std::function<int(const void* params)> input_count;
   int num_outputs = 1;
-  std::function<int(const void* params, int num_inputs)> output_count;  // null: num_outputs
-  // The user sees the first ones (BatchNorm: 1 of 3); null: all of them.
+  std::function<int(const void* params, int num_inputs)> output_count;  // if null, num_outputs
+  // Returns how many of the first outputs the user sees (BatchNorm: 1 of 3); if null, all.
   std::function<int(const void* params)> visible_outputs;
 
   // Shape and type rule. While a symbol's shapes are inferred, dimensions of inputs may be -1
   // (dimensions.h), unless the operator is internal.
   std::function<Specs(const void* params, std::span<const TensorSpec>)> infer;
-  // Fills unknown dimensions of inputs that are parameters, as far as they follow from the others;
-  // null: nothing can be completed.
+  // Sets unknown dimensions of inputs that are parameters, as far as they follow from the other
+  // inputs. If null, nothing can be inferred.
   std::function<void(const void* params, std::span<TensorSpec>)> complete;
-  GradFn gradient = nullptr;  // null: not differentiable
+  GradFn gradient = nullptr;  // null if not differentiable
   // Gradient made of differentiable operators, for use if the result will be differentiated
   // (autograd.grad(create_graph=True)) and `gradient` emits a fused kernel that has no gradient.
   // If this is null or returns an empty list, `gradient` is used.
   GradFn composite_gradient = nullptr;
-  bool zero_gradient = false;  // differentiable, the gradient is zero (sign, floor, comparisons)
+  bool zero_gradient = false;  // differentiable with a zero gradient (sign, floor, comparisons)
 
   std::vector<int> mutated_inputs;  // state that the kernel writes: running statistics, momentum
-  // Inputs written only when training (BatchNorm); otherwise mutated_inputs always are.
+  // Whether inputs are written only when training (BatchNorm); otherwise mutated_inputs are always
+  // written.
   bool mutates_only_in_training = false;
-  int mutates_every = 0;  // variadic: the pattern of mutated_inputs repeats after so many inputs
-  std::vector<InplacePair> inplace;  // output may use the input's memory
-  bool alias = false;                // output 0 is input 0 with another shape (reshape)
+  int mutates_every = 0;  // for variadic operators: mutated_inputs repeats after this many inputs
+  std::vector<InplacePair> inplace;  // pairs in which the output may use the input's memory
+  bool alias = false;                // whether output 0 is input 0 with another shape (reshape)
   bool pointwise = false;
-  // An element of the output depends only on elements of the inputs at its position, and on inputs
+  // Whether an element of the output depends only on input elements at its position, and on inputs
   // of other shapes (prelu's gamma).
   bool elementwise = false;
-  // Returns whether output 0 is a copy of input 0 where both have one shape and dtype; null: false.
+  // Returns whether output 0 is a copy of input 0 if both have one shape and dtype; if null, false.
   std::function<bool(const void* params, bool training)> is_identity;
-  // Only gradient rules and graph passes may call the operator: its kernels trust their inputs.
+  // Whether only gradient rules and graph passes may call the operator, because its kernels do not
+  // check their inputs.
   bool internal = false;
   AmpTraits amp;
-  // Has a gradient even if the gradient of its output is zero: losses, and operators that add a
-  // penalty to the output's gradient.
+  // Whether the operator has a gradient even if the gradient of its output is zero: losses, and
+  // operators that add a penalty to the output's gradient.
   bool starts_gradient = false;
-  // Starts gradients, and mixed precision multiplies its grad_scale by the loss scale.
+  // Whether the operator starts gradients and mixed precision multiplies its grad_scale by the loss
+  // scale.
   bool loss_output = false;
-  bool training_dependent = false;  // behaves differently when training (Dropout, BatchNorm)
-  // Random counters used by a call; null: deterministic.
+  bool training_dependent = false;  // whether it behaves differently in training (Dropout,
+                                    // BatchNorm)
+  // Returns the number of random counters that a call uses; null if the operator is deterministic.
   std::function<uint64_t(const void* params, std::span<const TensorSpec> outputs)> random_count;
 
-  // Returns whether f(0) = 0 in arrays of a dtype, for an operator of one array; null: false. The
-  // result of a sparse array is stored where the array is.
+  // For operators of one array: returns whether f(0) = 0 for a dtype; if null, false. If true, the
+  // result of a sparse array stores values at the same positions.
   std::function<bool(const void* params, DType dtype)> keeps_zeros;
 
   StorageTraits storage;
   UpdateFamily update_family;
   Drawing drawing;
   SymbolRules symbol;
-  // Aliases under which 1.x has operators of their own: files keep these names.
+  // Aliases that are separate operators in 1.x; files keep these names.
   std::map<std::string, SymbolRules, std::less<>> kept_aliases;
 
   std::function<ParamsRef(std::span<const AttrValue> values, uint64_t given)> make_params;
-  std::function<std::vector<AttrValue>(const void* params)> params_values;  // in `params` order
-  ParamsRef default_params;  // null when one is required
+  // In the order of `params`
+  std::function<std::vector<AttrValue>(const void* params)> params_values;
+  ParamsRef default_params;  // null if a parameter is required
 
-  DeviceMap<std::vector<Kernel>> kernels;  // candidates by device, in the order they are tried
+  DeviceMap<std::vector<Kernel>> kernels;  // candidates by device, in the order in which they are
+                                           // tried
 
   std::string input_name(int i) const;
-  int count_inputs(const void* p) const;  // for calls that are not variadic
+  int count_inputs(const void* p) const;  // number of inputs; not for variadic operators
   int count_outputs(const void* p, int num_inputs) const;
   int count_visible_outputs(const void* p, int num_inputs) const;
-  int param_index(std::string_view name) const;  // -1: none of that name
-  // Traits of the operator that files call `file_name`: this one or one of kept_aliases.
+  int param_index(std::string_view name) const;  // returns -1 if there is no such parameter
+  // Returns the traits for operator name `file_name` in files: those of this operator or of one of
+  // kept_aliases.
   const SymbolRules& symbol_traits(std::string_view file_name) const;
-  // Attributes by name, for graphs and gradients. Throws a type error for unknown names.
+  // Makes parameters from attributes by name, for graphs and gradients. Throws a type error for
+  // unknown names.
   ParamsRef make_params_by_name(
       std::span<const std::pair<std::string_view, AttrValue>> attrs) const;
   bool mutates(int input, bool training) const;
-  // Gradients of the inputs; only for operators with a rule. `differentiable`: the result will be
-  // differentiated.
+  // Returns the gradients of the inputs; only for operators with a rule. `differentiable` means
+  // that the result will be differentiated.
   std::vector<ValueRef> emit_gradient(GradBuilder& g, bool differentiable) const;
-  // First kernel that takes the call; throws a device or not-supported error when there is none.
+  // Returns the first kernel that supports the call. Throws a device or not-supported error if
+  // there is none.
   const Kernel& select_kernel(DeviceType device, const void* params, std::span<const TensorSpec> in,
                               std::span<const TensorSpec> out) const;
-  std::string signature() const;  // "(data, *, axis: int = -1) -> NDArray"
+  std::string signature() const;  // returns "(data, *, axis: int = -1) -> NDArray"
 };
 
 // Throws "<op>: parameter <name>: <text> given, <expected> expected": a type error, or a value
 // error if the type is right and the value is out of range.
 [[noreturn]] void throw_attr_mismatch(const std::string& op, const std::string& param,
                                       const AttrValue& given, const AttrMismatch& mismatch);
-// Throws as throw_attr_mismatch if a parameter's default lies outside its range.
+// Throws like throw_attr_mismatch if a parameter's default lies outside its range.
 void check_default(const std::string& op, const char* param, const AttrValue& value,
                    const NumberRange& range);
 [[noreturn]] void throw_missing_param(const std::string& op, const std::string& param);
 
-// Builds an operator with parameters P. It has one input, data, unless inputs() or variadic() says
-// otherwise.
+// Builds an operator with parameters P. It has one input, `data`, unless inputs() or variadic() is
+// called.
 template <class P>
 class OpBuilder {
  public:
@@ -279,7 +288,7 @@ class OpBuilder {
     return set(schema_.drawing, Drawing{std::move(kind), std::move(label)});
   }
 
-  // Groups of traits: each is set by one call, as .symbol({.output_names = {"output", "mean"}}).
+  // Setters of groups of traits, each in one call: .symbol({.output_names = {"output", "mean"}}).
   OpBuilder& amp(AmpClass kind) { return amp(AmpTraits{kind}); }
   OpBuilder& amp(AmpTraits traits) { return set(schema_.amp, std::move(traits)); }
   OpBuilder& storage(StorageTraits traits) { return set(schema_.storage, std::move(traits)); }
@@ -296,7 +305,7 @@ class OpBuilder {
   }
   OpBuilder& total_outputs(auto fn) { return rule(schema_.symbol.total_outputs, fn); }
   OpBuilder& named_inputs(auto fn) { return rule(schema_.symbol.named_inputs, fn); }
-  // The alias keeps its name in files. Its traits are the operator's, but for the rule if given.
+  // The alias keeps its name in files. It has the operator's traits, except for `refine` if given.
   OpBuilder& keeps_alias(std::string name, RefineFn refine = nullptr) {
     kept_aliases_.emplace_back(std::move(name), refine);
     return *this;
@@ -317,7 +326,7 @@ class OpBuilder {
     slot = std::move(value);
     return *this;
   }
-  // Stores a function of (const P&, ...), or one that reads no parameters: (const void*, ...).
+  // Stores a function of (const P&, ...), or of (const void*, ...) if it does not read parameters.
   template <class R, class... Args, class F>
   OpBuilder& rule(std::function<R(const void*, Args...)>& slot, F fn) {
     if constexpr (std::is_invocable_v<const F&, const P&, Args...>)
@@ -335,7 +344,7 @@ class OpBuilder {
 class OpRegistry {
  public:
   OpSchema& add(OpSchema schema);  // throws if a name or alias is taken
-  // Fn is void(KernelContext&, const P&, Inputs, Outputs).
+  // Fn has the type void(KernelContext&, const P&, Inputs, Outputs).
   template <auto Fn>
   void kernel(std::string_view op, DeviceType device, Kernel k = {}) {
     k.run = &Erase<Fn>::call;
@@ -349,23 +358,24 @@ class OpRegistry {
   void cuda_kernel(std::string_view op, const Kernel& k = {}) {
     kernel<Fn>(op, DeviceType::kCUDA, k);
   }
-  // Throws if there is no such operator, or if it has a candidate of this name on the device.
+  // Throws if the operator does not exist or already has a candidate of this name on the device.
   void add_kernel(std::string_view op, DeviceType device, const Kernel& kernel);
   const OpSchema* find(std::string_view name_or_alias) const;
-  const OpSchema& get(std::string_view name_or_alias) const;  // throws with a suggestion
-  // Like get, for names from programs and files; throws a value error for internal operators.
+  const OpSchema& get(std::string_view name_or_alias) const;  // throws an error with a suggestion
+  // Like get, for names from programs and files. Throws a value error for internal operators.
   const OpSchema& get_public(std::string_view name_or_alias) const;
   // Throws if an operator has no CPU kernel.
   void check_complete() const;
-  // Every operator once, in order of registration.
+  // Returns every operator once, in order of registration.
   const std::vector<OpSchema*>& all() const { return order_; }
 
  private:
-  std::vector<OpSchema*> order_;  // leaked with the registry: graphs and tasks point to them
+  std::vector<OpSchema*> order_;  // leaked with the registry, because graphs and tasks refer to
+                                  // schemas
   std::unordered_map<std::string, OpSchema*> by_name_;
 };
 
-// Filled on first use by all registrations (registration.h).
+// Returns the registry, which all registrations (registration.h) fill on first use.
 OpRegistry& ops();
 
 }  // namespace mxlite

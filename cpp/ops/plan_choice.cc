@@ -35,8 +35,8 @@ float time_of(PlanCandidates& candidates, int64_t index) {
   }
 }
 
-// Result of measuring: index of the fastest candidate, or -1 if none can run, and index of the
-// first candidate that was not tried.
+// Result of measuring: index of the fastest candidate (-1 if none can run), and index of the first
+// candidate that was not tried.
 struct Measured {
   int64_t best = -1, next = 0;
 };
@@ -63,7 +63,7 @@ int64_t choose(PlanCandidates& candidates, const std::string& problem, const Tun
   if (!tuning->budget.is_left()) return build_first(candidates, 0);
   const TuningBudget::Measuring measuring(tuning->budget);
   const Measured measured = measure_first(candidates);
-  // None of the measured candidates can run: take the first of the others that can be built.
+  // If none of the measured candidates can run, takes the first of the others that can be built.
   if (measured.best < 0) return build_first(candidates, measured.next);
   if (const std::string name = candidates.name(measured.best); !name.empty())
     tuning->store.add(problem, name);
@@ -75,7 +75,7 @@ int64_t choose(PlanCandidates& candidates, const std::string& problem, const Tun
 PlanChoice choose_plan(PlanCandidates& candidates, const PlanRules& rules,
                        const std::string& problem, const Tuning* tuning) {
   if (std::string reason = candidates.list(); !reason.empty()) return {-1, reason};
-  candidates.exclude(rules);  // after list(), because it affects only listed candidates
+  candidates.exclude(rules);  // after list(), because exclude affects only listed candidates
   if (std::string reason = candidates.supported(); !reason.empty()) return {-1, reason};
   const int64_t index = choose(candidates, problem, tuning);
   return {index, index < 0 ? "none of its engines could be built" : ""};

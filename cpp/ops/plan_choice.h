@@ -1,5 +1,5 @@
-// Chooses one of a library's candidates for a problem: the fastest of an earlier measurement, else
-// the fastest of a measurement now, else the first one that can be built.
+// Chooses one of a library's candidates for a problem: the fastest one of an earlier measurement,
+// else the fastest one of a measurement now, else the first one that can be built.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -31,7 +31,8 @@ class PlanCandidates {
   virtual void exclude(const PlanRules& rules) = 0;
   virtual std::string supported() = 0;
   virtual int64_t count() const = 0;
-  // Returns a name that identifies the candidate in other processes, for the plan store; "": none.
+  // Returns a name that identifies the candidate in other processes, for the plan store; "" if
+  // there is none.
   virtual std::string name(int64_t index) const = 0;
   // Returns false if the library cannot build the candidate or the rules exclude it.
   virtual bool build(int64_t index) = 0;
@@ -82,7 +83,7 @@ struct Tuning {
 
 struct PlanChoice {
   int64_t index = -1;  // index of a built candidate, or -1
-  std::string reason;  // why there is none, if index is -1
+  std::string reason;  // why there is no candidate, if index is -1
 };
 
 // Measures candidates only if `tuning` is given; stores the result in tuning->store for `problem`.

@@ -12,8 +12,9 @@
 
 namespace mxlite {
 
-// Memory layout of a tensor. A null desc is plain row-major; otherwise desc is the backend's own
-// descriptor (cpu/onednn/layout.h, cuda/channels_last.h) and bytes its size, padding included.
+// Memory layout of a tensor. If `desc` is null, the layout is plain row-major; otherwise `desc` is
+// the backend's descriptor (cpu/onednn/layout.h, cuda/channels_last.h) and `bytes` the size
+// including padding.
 struct Layout {
   std::shared_ptr<const void> desc;
   size_t bytes = 0;
@@ -39,16 +40,18 @@ struct PlanRequest {
   bool training = false;
   std::span<const TensorSpec> inputs;  // the op's inputs, then one per kAdd of post_ops, in order
   std::span<const TensorSpec> outputs;
-  std::span<const Layout> layouts;    // layouts of inputs, as left by their producers
-  std::span<const uint8_t> constant;  // 1: fixed between runs (weights), reordering is free
+  std::span<const Layout> layouts;    // layouts of inputs as their producers wrote them
+  std::span<const uint8_t> constant;  // by input: 1 if it is constant between runs (a weight), so
+                                      // that reordering has no cost
   std::span<const PostOp> post_ops;
 };
 
 struct Plan {
-  std::vector<Layout> inputs;   // required; where one differs from `layouts`, a reorder is added
-  std::vector<Layout> outputs;  // that the kernel writes
-  // For each input, 1 if a constant is reordered in every run instead of keeping a reordered copy,
-  // to save memory where the kernel takes long anyway. Empty: 0 for all.
+  std::vector<Layout> inputs;   // required layouts; if one differs from `layouts`, a reorder is
+                                // added
+  std::vector<Layout> outputs;  // layouts that the kernel writes
+  // By input: 1 if a constant is reordered in every run, to save the memory of a reordered copy if
+  // the kernel takes much longer. Empty means 0 for all.
   std::vector<uint8_t> reorder_each_run;
   size_t scratch_bytes = 0;
   // Pairs (input, output) that must share memory, e.g. the sum post-op.
@@ -66,10 +69,11 @@ using FuseFn = bool (*)(const PlanRequest& so_far, const PostOp& candidate,
 
 struct PlannedKernel {
   PlanFn plan = nullptr;
-  FuseFn can_fuse = nullptr;  // null: supports no post-ops
+  FuseFn can_fuse = nullptr;  // if null, no post-ops are supported
 };
-// Registers a planned kernel; call it at Stage::kPlans. Throws if there is no such operator or if
-// it already has one for the device. (A separate table, so op_schema.h does not need this file.)
+// Registers a planned kernel; call it at Stage::kPlans. Throws if the operator does not exist or
+// already has a planned kernel for the device. (A separate table, so that op_schema.h does not need
+// this file.)
 void add_planned_kernel(const OpRegistry& ops, std::string_view op, DeviceType device,
                         PlannedKernel kernel);
 // Registers the planned kernel for all operators with the trait `pointwise` that have none.
@@ -92,15 +96,17 @@ struct PointwiseChain {
   };
   // Reduction or softmax that ends the chain, over rows of `length` adjacent elements.
   struct RowEnd {
-    enum class Kind : uint8_t { kSum, kMean, kSoftmax, kLogSoftmax };  // a number, or a row
+    // KSum and kMean give a number per row, the others give a row
+    enum class Kind : uint8_t { kSum, kMean, kSoftmax, kLogSoftmax };
     Kind kind = Kind::kSum;
     int64_t length = 0;
-    float factor = 1;  // multiplies the input of softmax
+    float factor = 1;  // factor of softmax's input
   };
   std::vector<TensorSpec> values;  // the first num_inputs are the chain's inputs
   size_t num_inputs = 0;
-  std::vector<std::vector<IndexTerm>> broadcast;  // by input; no terms (or no list): not broadcast
-  std::vector<Operation> steps;                   // in order
+  std::vector<std::vector<IndexTerm>> broadcast;  // by input; if it has no terms (or there is no
+                                                  // list), it is not broadcast
+  std::vector<Operation> steps;                   // in order of execution
   std::optional<RowEnd> row_end;
   std::vector<int> outputs;  // indices of the values to store
   Device device;             // device on which the chain runs
@@ -111,20 +117,20 @@ struct PointwiseChain {
 using PlanChainFn = Plan (*)(PointwiseChain chain);
 struct ChainPlanner {
   PlanChainFn plan = nullptr;
-  // Returns whether the planner supports chains that are not flat; null: never.
+  // Returns whether the planner supports chains that are not flat; if null, it does not.
   bool (*takes_rows)(Device device) = nullptr;
 };
 void set_chain_planner(DeviceType device, ChainPlanner planner);
-ChainPlanner find_chain_planner(DeviceType device);  // plan is null if there is none
+ChainPlanner find_chain_planner(DeviceType device);  // `plan` is null if there is no planner
 
-// Copies between two layouts of one tensor, one of which may be plain; dtypes may differ.
+// Plans a copy between two layouts of one tensor, one of which may be plain. Dtypes may differ.
 Plan plan_reorder(const TensorSpec& from_spec, const Layout& from, const TensorSpec& to_spec,
                   const Layout& to);
 // Functions that need the backend of a descriptor. Layouts that are not plain are backend-specific.
 struct LayoutBackend {
-  bool (*same)(const Layout& a, const Layout& b) = nullptr;  // both not plain
+  bool (*same)(const Layout& a, const Layout& b) = nullptr;  // both layouts are not plain
   Plan (*reorder)(const TensorSpec& from_spec, const Layout& from, const TensorSpec& to_spec,
-                  const Layout& to) = nullptr;  // one or both not plain
+                  const Layout& to) = nullptr;  // at least one layout is not plain
 };
 void set_layout_backend(DeviceType device, LayoutBackend backend);
 

@@ -14,7 +14,7 @@ namespace mxlite {
 enum class Stage : uint8_t {
   kSchemas,
   kLibraryKernels,  // oneDNN's eager kernels
-  kKernels,         // native kernels of the CPU, all kernels of other devices
+  kKernels,         // native kernels of the CPU, and all kernels of other devices
   kPlans,           // planned kernels (planned_kernel.h)
 };
 
@@ -25,8 +25,8 @@ class Registration {
   Registration(Stage stage, Function add, const char* file = __builtin_FILE());
   Registration& operator=(Registration&&) = delete;  // neither copied nor moved
 
-  // Runs all registrations that have not run yet. ops() calls it at its first use, and a plug-in
-  // calls it once it is loaded.
+  // Runs all registrations that have not run yet. Called by ops() on first use, and by a plug-in
+  // after it is loaded.
   static void run_all(OpRegistry& ops);
 
  private:

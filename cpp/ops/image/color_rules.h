@@ -1,4 +1,4 @@
-// Changes of colours, pixel by pixel, for the kernels of every device.
+// Changes of colors, pixel by pixel, for kernels of every device.
 #pragma once
 #include <cmath>
 
@@ -15,7 +15,7 @@ struct Rgb {
   float r, g, b;
 };
 
-// Through hue, lightness and saturation; `turn` counts full circles.
+// Changes the hue via hue, lightness and saturation. `turn` is in full circles.
 MX_HOST_DEVICE inline Rgb turn_hue(const Rgb& v, float turn) {
   const float high = std::fmax(v.r, std::fmax(v.g, v.b)), low = std::fmin(v.r, std::fmin(v.g, v.b));
   const float range = high - low;
@@ -25,7 +25,7 @@ MX_HOST_DEVICE inline Rgb turn_hue(const Rgb& v, float turn) {
                             : (v.r - v.g) / range + 4;
   hue += turn * 6;
   hue -= 6 * std::floor(hue / 6);
-  const auto channel = [&](float shift) {  // a trapezoid over the circle of six sectors
+  const auto channel = [&](float shift) {  // a trapezoid over the circle, which has six sectors
     float h = hue + shift;
     h -= 6 * std::floor(h / 6);
     return low + range * std::fmin(std::fmax(std::fabs(h - 3) - 1, 0.0f), 1.0f);
@@ -33,7 +33,7 @@ MX_HOST_DEVICE inline Rgb turn_hue(const Rgb& v, float turn) {
   return {channel(0), channel(4), channel(2)};
 }
 
-// Summand of lighting for each color: noise of the principal components of colors.
+// Returns the summand of lighting for each color: noise along the principal components of colors.
 MX_HOST_DEVICE inline Rgb light_shift(float a, float b, float c) {
   constexpr PrincipalColors<float> kColors;
   const auto shift = [&](int channel) {

@@ -1,5 +1,5 @@
-// Image operators: (height, width, channels) or a batch of them, uint8 or a float type. They live
-// in nd.image without the prefix _image_.
+// Image operators for (height, width, channels) arrays or batches of them, of uint8 or a float
+// type. They are available in nd.image without the prefix _image_.
 #pragma once
 #include <vector>
 
@@ -59,14 +59,14 @@ struct ImageRandomLightingParams {
             MX_FIELD(alpha_std, "Standard deviation of the factors.").at_least(0))
 };
 
-// Height, width and channels of data and how many images it holds.
+// Height, width and channels of data, and the number of images in it.
 struct ImageView {
   int64_t count, height, width, channels;
 };
 ImageView image_view(const char* op, const TensorSpec& data);
-// 3 dimensions, or 4 with a batch, of uint8 or a float type.
+// Requires 3 dimensions, or 4 with a batch, and uint8 or a float type.
 void check_image(const char* op, const TensorSpec& data);
 
-constexpr uint64_t kRandomPerImage = 8;  // counters; every op uses fewer
+constexpr uint64_t kRandomPerImage = 8;  // number of counters; every op uses fewer
 
 }  // namespace mxlite

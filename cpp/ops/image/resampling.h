@@ -1,5 +1,5 @@
-// Separable resizing: every pixel along an axis is a weighted sum of a few pixels. Pixel centres of
-// both sizes are aligned as in OpenCV; borders repeat.
+// Separable resizing: every pixel along an axis is a weighted sum of a few pixels. As in OpenCV,
+// the outer edges of both sizes are aligned. Border pixels are repeated.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace mxlite::resampling {
 
-// Numbers are OpenCV's and MXNet's.
-// kAreaEnlarging is what OpenCV makes of kArea when one side grows: sharp steps between pixels.
+// Values are those of OpenCV and MXNet. kAreaEnlarging is OpenCV's result for kArea if one side
+// grows: sharp steps between pixels.
 enum class Interpolation {
   kNearest = 0,
   kBilinear = 1,
@@ -23,7 +23,7 @@ inline Interpolation resolve(Interpolation kind, bool enlarges) {
   return kind == Interpolation::kArea && enlarges ? Interpolation::kAreaEnlarging : kind;
 }
 
-MX_HOST_DEVICE inline float cubic(float x) {  // Keys' kernel with a = -0.75, as OpenCV
+MX_HOST_DEVICE inline float cubic(float x) {  // Keys' kernel with a = -0.75, as in OpenCV
   constexpr float a = -0.75f;
   x = std::fabs(x);
   if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
@@ -37,7 +37,7 @@ MX_HOST_DEVICE inline float lanczos(float x) {
   return x < 4 * kPi ? std::sin(x) / x * std::sin(x / 4) / (x / 4) : 0;
 }
 
-// Pixels of `from` that one of `to` is made of.
+// Returns the number of pixels of `from` from which a pixel of `to` is computed.
 MX_HOST_DEVICE inline int64_t count_taps(Interpolation kind, int64_t from, int64_t to) {
   switch (kind) {
     case Interpolation::kNearest:
@@ -54,7 +54,8 @@ MX_HOST_DEVICE inline int64_t count_taps(Interpolation kind, int64_t from, int64
   }
 }
 
-// The pixel below the place of output `o` and how far the place is from it to the next.
+// The pixel at or before the position of output `o`, and the fraction of the distance to the next
+// pixel.
 struct Place {
   int64_t pixel;
   float fraction;
@@ -73,7 +74,8 @@ MX_HOST_DEVICE inline Place place_of(Interpolation kind, int64_t o, int64_t from
   return {static_cast<int64_t>(below), center - below};
 }
 
-// uint8 in integers, as OpenCV: two pixels of the source and their weights in 2048ths.
+// For uint8 with integer arithmetic, as in OpenCV: two source pixels and their weights in units of
+// 1/2048.
 struct FixedTap {
   int64_t first, second;
   int32_t weight[2];
@@ -87,14 +89,14 @@ MX_HOST_DEVICE inline FixedTap fixed_tap(int64_t first, int64_t second, float fr
            static_cast<int32_t>(std::nearbyint(fraction * kOne))}};
 }
 
-// Beyond the left and right border the second pixel is left out.
+// Beyond the left and right border, the second pixel is omitted.
 MX_HOST_DEVICE inline FixedTap column_tap(const Place& place, int64_t from) {
   if (place.pixel < 0) return fixed_tap(0, 0, 0);
   if (place.pixel >= from - 1) return fixed_tap(from - 1, from - 1, 0);
   return fixed_tap(place.pixel, place.pixel + 1, place.fraction);
 }
 
-// Above and below the image its border row repeats; the weights stay.
+// Above and below the image, the border row is repeated, with unchanged weights.
 MX_HOST_DEVICE inline FixedTap row_tap(const Place& place, int64_t from) {
   const int64_t last = from - 1, pixel = place.pixel;
   return fixed_tap(pixel < 0      ? 0
@@ -103,7 +105,8 @@ MX_HOST_DEVICE inline FixedTap row_tap(const Place& place, int64_t from) {
                    pixel < last ? pixel + 1 : last, place.fraction);
 }
 
-// A row's sum of two pixels, in 128ths, fits 16 bits; of two rows the upper halves are added.
+// The sum of two pixels of a row, in units of 1/128, fits into 16 bits. For the sum of two rows,
+// the upper halves are added.
 MX_HOST_DEVICE inline int32_t along_row(const FixedTap& t, uint8_t first, uint8_t second) {
   return (first * t.weight[0] + second * t.weight[1]) >> 4;
 }
@@ -112,7 +115,7 @@ MX_HOST_DEVICE inline uint8_t along_column(const FixedTap& t, int32_t above, int
   return static_cast<uint8_t>(value < 0 ? 0 : value > 255 ? 255 : value);
 }
 
-// Whether uint8 is resized by the taps above; halving takes means of four instead.
+// Returns whether uint8 is resized with the taps above. Halving uses means of four pixels instead.
 MX_HOST_DEVICE inline bool is_fixed(Interpolation kind) {
   return kind == Interpolation::kBilinear || kind == Interpolation::kAreaEnlarging;
 }
@@ -122,7 +125,8 @@ inline bool halves(Interpolation kind, int64_t from_width, int64_t from_height, 
          from_height == 2 * to_height;
 }
 
-// Makes one axis of `to` pixels of one of `from`: `taps` input indices and weights per output.
+// Describes how one axis with `to` pixels is computed from one with `from` pixels: `taps` input
+// indices and weights per output.
 struct AxisWeights {
   int64_t from, to, taps;
   int64_t* index;
@@ -140,7 +144,7 @@ MX_HOST_DEVICE inline void fill_area(int64_t o, double scale, const AxisWeights&
   }
 }
 
-// Writes what output `o` is made of.
+// Writes the input indices and weights of output `o`.
 MX_HOST_DEVICE inline void fill_weights(Interpolation kind, int64_t o, const AxisWeights& w) {
   const double scale = static_cast<double>(w.from) / static_cast<double>(w.to);
   int64_t* const index = w.index + o * w.taps;

@@ -57,7 +57,7 @@ Specs infer_dot(const DotParams& p, std::span<const TensorSpec> in) {
     to.push_back(lhs[i]);
   for (int i = p.transpose_b ? 0 : 1; i < rhs.ndim() - (p.transpose_b ? 1 : 0); ++i)
     to.push_back(rhs[i]);
-  if (to.ndim() == 0) to.push_back(1);  // as 1.x, which has no 0-d arrays
+  if (to.ndim() == 0) to.push_back(1);  // as in 1.x, which has no 0-d arrays
   return {{to, in[0].dtype}};
 }
 
@@ -71,7 +71,7 @@ Specs infer_batch_dot(const DotParams& p, std::span<const TensorSpec> in) {
                  " differ in their batch dimensions");
   const MatrixSizes s = batch_dot_sizes(p, in[0].shape, in[1].shape);
   check_inner("batch_dot", p, s, in);
-  if (!is_known(s.k) || !is_known(s.rhs_k)) return {{Shape::unknown(), in[0].dtype}};  // as 1.x
+  if (!is_known(s.k) || !is_known(s.rhs_k)) return {{Shape::unknown(), in[0].dtype}};  // as in 1.x
   for (int i = 0; i < lead; ++i) to[i] = merged(to[i], in[1].shape[i]);
   to[lead] = s.m;
   to[lead + 1] = s.n;
@@ -85,8 +85,8 @@ std::shared_ptr<DotParams> transposed(bool a, bool b) {
   return params;
 }
 
-// Gradients of C = op(A) op(B) as products of C's gradient with the other operand, which keep the
-// operands as they are stored.
+// Gradients of C = op(A) op(B), computed as products of C's gradient and the other operand in its
+// stored form.
 std::vector<ValueRef> product_grads(GradBuilder& g, const char* op, ValueRef grad, ValueRef a,
                                     ValueRef b) {
   const auto& p = g.params<DotParams>();
@@ -122,7 +122,8 @@ std::vector<ValueRef> grad_batch_dot(GradBuilder& g) {
                        g.needs_grad(0) ? g.input(1) : ValueRef{});
 }
 
-// A vector on the left is a row, on the right a column; its axis is left out of the result.
+// A vector on the left is treated as a row, one on the right as a column; the added axis is removed
+// from the result.
 Shape as_matrices(const Shape& shape, bool is_lhs) {
   if (shape.ndim() > 1) return shape;
   return is_lhs ? Shape{1, shape[0]} : Shape{shape[0], 1};

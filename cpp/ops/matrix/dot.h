@@ -1,4 +1,4 @@
-// dot, batch_dot, _matmul: how operands become matrices.
+// dot, batch_dot and _matmul: how operands are viewed as matrices.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -21,13 +21,13 @@ struct DotParams {
                "Storage type of the result; None: chosen by the storage types of the inputs."))
 };
 
-// op(lhs) is m x k, op(rhs) is k x n; `batch` pairs of them.
+// op(lhs) is m x k, op(rhs) is k x n; there are `batch` pairs.
 struct MatrixSizes {
   int64_t batch = 1, m = 1, n = 1, k = 1, rhs_k = 1;
 };
-// dot: all axes but the contracted one are joined.
+// For dot: all axes except the contracted one are joined.
 MatrixSizes dot_sizes(const DotParams& p, const Shape& lhs, const Shape& rhs);
-// batch_dot: the last two axes are the matrices, the others count.
+// For batch_dot: the last two axes are the matrices, the others form the batch.
 MatrixSizes batch_dot_sizes(const DotParams& p, const Shape& lhs, const Shape& rhs);
 
 }  // namespace mxlite

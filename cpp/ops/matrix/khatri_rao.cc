@@ -22,8 +22,8 @@ Specs infer_khatri_rao(const NoParams&, std::span<const TensorSpec> in) {
   return {{{rows, columns}, in[0].dtype}};
 }
 
-// The result as (before, own rows, after, columns): the gradient of one factor is the sum of
-// output_grad times the product of the others over `before` and `after`.
+// Views the result as (before, own rows, after, columns). The gradient of one factor is the sum
+// over `before` and `after` of output_grad times the product of the other factors.
 std::vector<ValueRef> grad_khatri_rao(GradBuilder& g) {
   const int count = g.num_inputs();
   const int64_t columns = g.output_spec(0).shape[1];

@@ -1,5 +1,5 @@
-// Parameters of the linear algebra operators. Matrices are the last two axes unless stated
-// otherwise, the axes before them count matrices.
+// Parameters of the linear algebra operators. Unless stated otherwise, matrices are the last two
+// axes, and the other axes form a batch.
 #pragma once
 #include "cpp/ops/op_schema.h"
 
@@ -74,12 +74,12 @@ inline MatrixView matrix_view(const char* op, const Shape& shape, int axis = -2)
   return {shape.product(0, a), shape[a], shape.product(a + 1, shape.ndim() - 1), shape.back()};
 }
 
-// At least two dimensions and float32 or float64 (or any float type).
+// Requires at least two dimensions and float32 or float64 (or, if `halves`, any float type).
 void check_matrices(const char* op, std::span<const TensorSpec> in, bool halves = false);
 void check_square(const char* op, const TensorSpec& a, bool halves = false);
 // Drops the last `count` axes but keeps at least one.
 Shape leading_shape(const Shape& shape, int count);
-// Returns the number of rows and columns of square matrices; -1 if neither is known.
+// Returns the number of rows and columns of square matrices, or -1 if neither is known.
 int64_t square_size(const Shape& shape);
 
 }  // namespace mxlite

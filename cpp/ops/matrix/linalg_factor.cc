@@ -34,14 +34,14 @@ ValueRef lower_triangle(GradBuilder& g, ValueRef a) {
   return g.emit("_linalg_triangle", {a}, share(LinalgTrianParams{0, true}));
 }
 
-// The lower triangle of a, mirrored to the upper.
+// Copies the lower triangle of a to the upper one.
 ValueRef mirror_lower(GradBuilder& g, ValueRef a) {
   const ValueRef lower = lower_triangle(g, a);
   const ValueRef diagonal = g.emit("linalg_makediag", {g.emit("linalg_extractdiag", {a})});
   return g.sub(g.add(lower, transposed(g, lower)), diagonal);
 }
 
-// output_grad of one number per matrix, shaped to multiply matrices.
+// Returns output_grad, one number per matrix, reshaped so that it multiplies matrices.
 ValueRef per_matrix(GradBuilder& g, ValueRef value) {
   Shape shape(
       g.input_spec(0).shape.span().first(static_cast<size_t>(g.input_spec(0).shape.ndim() - 2)));
@@ -89,7 +89,7 @@ Specs infer_syevd(const NoParams&, std::span<const TensorSpec> in) {
 }
 Specs infer_syevd_backward(const NoParams&, std::span<const TensorSpec> in) { return {in[0]}; }
 
-// 1/2 L^-T mirror(L^T dL) L^-1.
+// dA = 1/2 L^-T mirror(L^T dL) L^-1.
 std::vector<ValueRef> grad_potrf(GradBuilder& g) {
   const bool lower = g.params<LinalgFactorParams>().lower;
   const ValueRef l = lower ? g.output(0) : transposed(g, g.output(0));
@@ -113,8 +113,9 @@ std::vector<ValueRef> grad_inverse(GradBuilder& g) {
   return {product(g, b, product(g, g.output_grad(0), b, false, true), true, false, -1)};
 }
 
-// The gradients of determinants are factors of A^-T that are 0 where A is singular, as in 1.x.
-// There the identity matrix is inverted instead. `determinant` may be its sign.
+// The gradients of determinants are multiples of A^-T that are 0 where A is singular, as in 1.x.
+// For singular matrices the identity matrix is inverted instead. `determinant` may also be its
+// sign.
 struct RegularInverse {
   ValueRef transposed, is_regular;
 };
@@ -138,7 +139,7 @@ std::vector<ValueRef> grad_slogdet(GradBuilder& g) {
   return {g.mul(per_matrix(g, g.mul(g.output_grad(1), inverse.is_regular)), inverse.transposed)};
 }
 
-// L^-T (dQ + mirror(L^T dL - dQ Q^T) Q).
+// dA = L^-T (dQ + mirror(L^T dL - dQ Q^T) Q).
 std::vector<ValueRef> grad_gelqf(GradBuilder& g) {
   const ValueRef q = g.output(0), l = g.output(1);
   const ValueRef grad_q = g.output_grad(0);

@@ -31,13 +31,13 @@ int64_t square_size(const Shape& shape) { return merged(shape.back(), shape[shap
 
 Shape leading_shape(const Shape& shape, int count) {
   Shape to(shape.span().first(static_cast<size_t>(shape.ndim() - count)));
-  if (to.ndim() == 0) to.push_back(1);  // as 1.x, which has no 0-d arrays
+  if (to.ndim() == 0) to.push_back(1);  // as in 1.x, which has no 0-d arrays
   return to;
 }
 
 namespace {
 
-// Shape of op(A) op(B).
+// Returns the shape of op(A) op(B).
 template <class P>
 Shape product_shape(const char* op, const P& p, const Shape& a, const Shape& b) {
   const int axis = normalize_axis(op, p.axis, a.ndim());
@@ -107,7 +107,7 @@ std::vector<ValueRef> grad_product(GradBuilder& g) {
   return grads;
 }
 
-// (G + G^T) A or A (G + G^T).
+// dA = (G + G^T) A or A (G + G^T).
 std::vector<ValueRef> grad_syrk(GradBuilder& g) {
   const auto& p = g.params<LinalgSyrkParams>();
   const ValueRef grad = g.output_grad(0), a = g.input(0);

@@ -1,4 +1,4 @@
-// Triangular products and solves, and moving triangles and diagonals in and out of matrices.
+// Triangular products and solves, and copies of triangles and diagonals from and to matrices.
 #include <cmath>
 #include <memory>
 #include <vector>
@@ -37,7 +37,8 @@ Specs infer_trsm(const LinalgTriangularParams& p, std::span<const TensorSpec> in
   return {in[1]};
 }
 
-// The result is like B, whose rows, or columns from the right, are as many as A's.
+// The result has the shape of B. A has as many rows as B has rows (or columns, if A is on the
+// right).
 void refine_triangular(const LinalgTriangularParams& p, PartialShapes& shapes) {
   shapes.refine_output(0, shapes.input(1));
   shapes.refine_input(1, shapes.output(0));

@@ -19,8 +19,8 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
   return {g.emit("_activation_backward", {g.output_grad(0), value}, g.params_ref())};
 }
 
-// Derivative d/dv of the slope f'(x) written as a function of v, the output (data for softsign):
-// sigmoid v (1 - v), tanh 1 - v^2, softrelu 1 - exp(-v), softsign 1 / (1 + |v|)^2.
+// Derivative d/dv of the slope f'(x), which is written as a function of v, the output (data for
+// softsign): sigmoid v (1 - v), tanh 1 - v^2, softrelu 1 - exp(-v), softsign 1 / (1 + |v|)^2.
 ValueRef slope_derivative(GradBuilder& g, Type type, ValueRef v) {
   switch (type) {
     case Type::kSigmoid:

@@ -8,7 +8,8 @@ enum class ActivationType : uint8_t { kRelu, kSigmoid, kSoftrelu, kSoftsign, kTa
 MX_ENUM_NAMES(ActivationType, {"relu", E::kRelu}, {"sigmoid", E::kSigmoid},
               {"softrelu", E::kSoftrelu}, {"softsign", E::kSoftsign}, {"tanh", E::kTanh})
 
-// Also params of `_activation_backward(output_grad, value)`; value: output, or data for softsign.
+// Also the params of `_activation_backward(output_grad, value)`, where value is the output, or data
+// for softsign.
 struct ActivationParams {
   ActivationType act_type = ActivationType::kRelu;
   MX_FIELDS(ActivationParams, MX_REQUIRED_FIELD(act_type, "Function that is applied."))

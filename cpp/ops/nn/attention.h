@@ -1,4 +1,4 @@
-// Attention products of transformers on interleaved projections. The projection has the queries,
+// Attention products of transformers on interleaved projections. A projection contains the queries,
 // keys and values of each head: (length, batch, heads * 3 * d), or heads * 2 * d without queries.
 #pragma once
 #include "cpp/ops/attr.h"

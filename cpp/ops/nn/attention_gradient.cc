@@ -11,7 +11,7 @@ namespace mxlite {
 namespace {
 
 struct Projection {
-  int64_t length, heads, parts, depth;  // heads: batch * heads
+  int64_t length, heads, parts, depth;  // heads is batch * heads
   Projection(const Shape& shape, int64_t heads_each, int64_t parts)
       : length(shape[0]),
         heads(shape[1] * heads_each),
@@ -31,7 +31,7 @@ ValueRef take_part(GradBuilder& g, ValueRef v, const Projection& p, int64_t inde
   return swap_heads(g, g.reshape(part, Shape{p.length, p.heads, p.depth}));
 }
 
-// Joins parts to a projection; undefined parts become zeros.
+// Joins parts to a projection. Undefined parts become zeros.
 ValueRef join(GradBuilder& g, std::vector<ValueRef> parts, const Projection& p,
               const TensorSpec& like) {
   for (ValueRef& part : parts)

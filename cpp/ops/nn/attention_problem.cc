@@ -6,7 +6,7 @@
 namespace mxlite {
 namespace {
 
-constexpr int64_t kVector = 8;      // halves per vector load
+constexpr int64_t kVector = 8;      // 16-bit floats per vector load
 constexpr int64_t kMostHead = 256;  // the largest head size on any device
 
 int64_t mask_row(const AttentionProblem& p) {
@@ -92,11 +92,13 @@ const char* why_not_cudnn(const AttentionProblem& p) {
   if (p.q_length == 1 && p.k_length == 1) return "one query and one key";
   if (p.dropout >= 1) return "dropout of everything";
   if (p.causal && p.q_length > p.k_length) return "causal with more queries than keys";
-  // cuDNN aligns the last query with each sample's last valid key, we with the array's last key.
+  // cuDNN aligns the last query with each sample's last valid key; the operator aligns it with the
+  // array's last key.
   if (p.causal && p.q_length != p.k_length && (p.use_length || p.use_mask || p.dropout > 0))
     return "causal with fewer queries than keys together with length, mask or dropout";
   if (p.use_mask && p.mask_repeats[3] && p.k_length > 1) return "one mask value for all keys";
-  // -inf in the mask must become a finite number below all scores, too large for float16.
+  // -inf in the mask must become a finite number below all scores, which exceeds the range of
+  // float16.
   if (p.use_mask && p.dtype == DType::kFloat16) return "mask of float16";
   // The gradient of the mask needs the dropout factors, which cuDNN does not return.
   if (p.use_mask && p.dropout > 0) return "dropout together with a mask";

@@ -1,5 +1,5 @@
 // Description of one dot-product attention call for a library with fused attention, and the check
-// whether the library computes it. Problems are the keys of a cache of built plans.
+// whether the library supports it. Problems are the keys of a cache of built plans.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace mxlite {
 
 struct AttentionProblem {
-  // Strides, in elements, of samples, heads and rows; elements of a row are adjacent.
+  // Strides, in elements, of samples, heads and rows. Elements of a row are adjacent.
   using Steps = std::array<int64_t, 3>;
 
   bool backward = false;

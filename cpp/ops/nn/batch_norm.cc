@@ -45,7 +45,8 @@ void complete(const BatchNormParams& p, std::span<TensorSpec> in) {
   for (size_t i = 1; i < 5; ++i) complete_shape(in[i], Shape{in[0].shape[axis]});
 }
 
-// P is the operator's parameter type; output number `inv_std` is the inverse standard deviation.
+// P is the operator's parameter type. `inv_std` is the index of the output with the inverse
+// standard deviation.
 template <class P>
 std::vector<ValueRef> composite_backward(GradBuilder& g, ValueRef output_grad, int inv_std) {
   const BatchNormParams& p = g.params<P>();
@@ -115,7 +116,7 @@ std::vector<ValueRef> composite_add_relu(GradBuilder& g) {
   return grads;
 }
 
-// Output kPassed tells for each element whether relu was active (its input was positive).
+// Output kPassed contains for each element whether relu was active (its input was positive).
 template <int kPassed>
 std::vector<ValueRef> gradient_add_relu(GradBuilder& g) {
   const ValueRef inputs[] = {g.output_grad(0), g.output(kPassed), g.input(0),

@@ -1,6 +1,6 @@
-// BatchNorm. Outputs: normalized data, and each channel's mean and *inverse standard deviation*
-// 1 / sqrt(var + eps) that were used (MXNet 1.x names the latter var). Statistics, gamma and beta
-// have one dtype, which may be float32 if data is half precision.
+// BatchNorm. Outputs: normalized data, and each channel's mean and *inverse standard deviation* 1 /
+// sqrt(var + eps) that were used (MXNet 1.x names the latter var). Statistics, gamma and beta have
+// one dtype, which may be float32 if data is half precision.
 #pragma once
 #include <optional>
 #include <string>

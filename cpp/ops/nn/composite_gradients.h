@@ -25,7 +25,7 @@ struct Normalization {
   bool fix_gamma = false;  // use 1 instead of gamma
 };
 std::vector<ValueRef> normalize(GradBuilder& g, ValueRef dy, const Normalization& n);
-// Same, for fixed statistics (of gamma's shape) that do not depend on the data.
+// Like the function above, for fixed statistics (of gamma's shape) that do not depend on the data.
 std::vector<ValueRef> normalize_with(GradBuilder& g, ValueRef dy, const Normalization& n,
                                      ValueRef mean, ValueRef inv_std);
 

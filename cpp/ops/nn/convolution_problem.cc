@@ -8,8 +8,8 @@
 namespace mxlite {
 namespace {
 
-// Largest workspace for tuning without a limit (kFastest): measuring must not use up the memory
-// that the network needs.
+// Workspace limit for tuning without a user limit (kFastest): measuring must leave memory for the
+// network.
 constexpr int64_t kMostWorkspace = int64_t{4} << 30;
 
 int64_t workspace_limit(int64_t mebibytes, ConvolutionTuning tuning) {
@@ -17,7 +17,8 @@ int64_t workspace_limit(int64_t mebibytes, ConvolutionTuning tuning) {
   return tuning == ConvolutionTuning::kFastest ? std::max(asked, kMostWorkspace) : asked;
 }
 
-// Returns (N, C, spatial) with leading spatial dimensions of 1, so that there are ndim in all.
+// Returns (N, C, spatial) with leading spatial dimensions of 1 added, so that there are ndim
+// dimensions.
 ConvolutionProblem::Numbers own_dims(const SpatialDims& d, int ndim) {
   ConvolutionProblem::Numbers n{d.batch, d.channels};
   for (int i = 2; i < ndim; ++i) n[static_cast<size_t>(i)] = d.size[3 - (ndim - i)];

@@ -1,6 +1,6 @@
 // Description of one convolution for a library: strided tensors of 4 or 5 dimensions in the order
-// (N, C, spatial). Problems are keys of the caches of plans, in memory and in files (as text), so
-// that a measured choice is used again.
+// (N, C, spatial). Problems are the keys of the plan caches in memory and in files (as text), so
+// that a measured choice is reused.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -26,19 +26,21 @@ struct ConvolutionProblem {
   DType dtype = DType::kFloat32;
   int ndim = 4;
   bool channels_last = false;                       // memory layout: N, spatial, C
-  bool bias = false, addend = false, relu = false;  // post-ops in this order; backward: bias only
+  bool bias = false, addend = false, relu = false;  // post-ops in this order; for gradients, only
+                                                    // bias
   // Whether forward also stores the sums of the output's channels and of their squares; cannot be
   // combined with the three post-ops above.
   bool sums = false;
-  // MXNET_CUDA_TENSOR_OP_MATH_ALLOW_CONVERSION (float32 in TF32) and MXNET_ENFORCE_DETERMINISM:
-  // a choice measured with one value is not valid for the other.
+  // MXNET_CUDA_TENSOR_OP_MATH_ALLOW_CONVERSION (float32 in TF32) and MXNET_ENFORCE_DETERMINISM. A
+  // choice measured with one value is not valid for the other.
   bool allow_conversion = false, deterministic = false;
   int64_t workspace_bytes = 0;
-  // All operands' addresses are multiples of this (bytes). Engines with 16-byte loads need 16.
+  // All operands' addresses are multiples of this number of bytes. Engines with 16-byte loads
+  // require 16.
   int64_t alignment = kFullAlignment;
   int64_t groups = 1;
   Numbers data{}, weight{}, output{};
-  std::array<int64_t, 3> stride{}, pad{}, dilate{};  // the first ndim - 2
+  std::array<int64_t, 3> stride{}, pad{}, dilate{};  // only the first ndim - 2 entries are used
 
   bool operator==(const ConvolutionProblem&) const = default;
   Numbers strides_of(const Numbers& dims) const;

@@ -24,7 +24,8 @@ Specs infer(const CTCLossParams&, std::span<const TensorSpec> in) {
 }
 
 std::vector<ValueRef> gradient(GradBuilder& g) {
-  // Output 1 is the gradient of output 0; it has a gradient if that gradient is differentiated.
+  // Output 1 is the gradient of output 0. It has a gradient only if that gradient is
+  // differentiated.
   MX_CHECK_KIND(!g.has_output_grad(1), ErrorKind::kNotSupported, kOp,
                 ": the gradient of its gradient is not supported");
   const Shape& data = g.input_spec(0).shape;

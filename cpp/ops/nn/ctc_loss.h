@@ -1,5 +1,5 @@
-// Connectionist temporal classification (Graves et al., 2006). data (length, batch, classes) is
-// normalized by softmax in the operator. label (batch, labels) holds classes; its padding is 0 if
+// Connectionist temporal classification (Graves et al., 2006). The operator normalizes data
+// (length, batch, classes) by softmax. label (batch, labels) contains classes; its padding is 0 if
 // the blank is class 0 (blank_label 'first'), or -1 if the blank is the last class.
 #pragma once
 #include "cpp/ops/attr.h"
@@ -9,7 +9,7 @@ namespace mxlite {
 enum class BlankLabel : uint8_t { kFirst, kLast };
 MX_ENUM_NAMES(BlankLabel, {"first", E::kFirst}, {"last", E::kLast})
 
-// Outputs: loss (batch,) and, hidden, its gradient for data.
+// Outputs: loss (batch,) and, hidden, the gradient of data.
 struct CTCLossParams {
   bool use_data_lengths = false, use_label_lengths = false;
   BlankLabel blank_label = BlankLabel::kFirst;

@@ -14,7 +14,7 @@ int64_t entry(const Shape& values, int i, int64_t missing) {
   return values.ndim() > 0 ? values[i] : missing;
 }
 
-// Returns the output's extent before padding is removed; -1 if the data's extent is unknown.
+// Returns the output's size before padding is removed, or -1 if the data's size is unknown.
 int64_t full_extent(const DeconvolutionParams& p, const Shape& data, int i) {
   const int64_t size = data[i + (p.channels_last() ? 1 : 2)];
   if (!is_known(size)) return kUnknownDim;
@@ -107,7 +107,7 @@ DeconvolutionPadding deconvolution_padding(const DeconvolutionParams& p, const S
   DeconvolutionPadding r;
   for (int i = 0; i < p.kernel.ndim(); ++i) {
     if (has_target(p)) {
-      // Remove half of the excess, rounded up, on each side; if the excess is odd, adj adds a row.
+      // Removes half of the excess, rounded up, on each side. If the excess is odd, adj adds a row.
       const int64_t excess = full_extent(p, data, i) - p.target_shape[i];
       r.pad.push_back((excess + 1) / 2);
       r.adj.push_back(excess % 2);

@@ -38,7 +38,8 @@ ValueRef positions(GradBuilder& g, int64_t first, int64_t count, DType dtype, co
   return g.reshape(range, shape);
 }
 
-// Returns 1 where length and causality let a query attend to a key, else 0; undefined if no limit.
+// Returns 1 where length and causality allow a query to attend to a key, else 0. Undefined if
+// nothing limits attention.
 ValueRef attended(GradBuilder& g, const Sizes& s, ValueRef length, bool causal) {
   ValueRef result;
   if (!length && !causal) return result;

@@ -8,12 +8,12 @@
 
 namespace mxlite {
 
-// Inputs of a call and what its gradient needs; shapes as in dot_product_attention.h.
+// Inputs of a call and values that its gradient needs. For shapes see dot_product_attention.h.
 struct AttentionValues {
   ValueRef query, key, value;
-  ValueRef mask = {}, length = {};  // undefined: the call has none
+  ValueRef mask = {}, length = {};  // undefined if the call has none
   ValueRef output_grad = {};
-  ValueRef random_state = {};  // undefined: no dropout
+  ValueRef random_state = {};  // undefined without dropout
 };
 
 // Returns the gradients of query, key, value and mask.

@@ -30,13 +30,14 @@ struct TanhGelu {
   }
   template <class A>
   static MX_HD A slope(A x) {
-    // Clamp x: beyond this limit the derivative is 0 or 1, but its factors would be 0 * infinity.
+    // Clamps x, because beyond this limit the derivative is 0 or 1, but its factors would be 0 *
+    // infinity.
     const A limit = static_cast<A>(16);
-    const A near_zero = x < -limit ? -limit : (x > limit ? limit : x);  // NaN stays
+    const A near_zero = x < -limit ? -limit : (x > limit ? limit : x);  // keeps NaN
     const A square = near_zero * near_zero;
     const A twice = static_cast<A>(kTwice) * near_zero * (1 + static_cast<A>(kCubic) * square);
     const A growth = static_cast<A>(kTwice) * (1 + static_cast<A>(3 * kCubic) * square);
-    // sigmoid and 1 - sigmoid, both computed without a subtraction that cancels digits.
+    // Computes sigmoid and 1 - sigmoid without a subtraction that cancels digits.
     const A e = pointwise::exp_of_negative(-std::fabs(twice));
     const A larger = 1 / (1 + e), smaller = e / (1 + e);
     return (twice < 0 ? smaller : larger) + near_zero * larger * smaller * growth;

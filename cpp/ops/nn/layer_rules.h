@@ -7,7 +7,8 @@
 
 namespace mxlite {
 
-// Fills the unknown dimensions of a parameter's shape; known ones stay (infer compares them).
+// Sets the unknown dimensions of a parameter's shape. Known dimensions do not change (infer
+// compares them).
 void complete_shape(TensorSpec& spec, const Shape& expected);
 
 void check_floating(const char* op, const char* input, const TensorSpec& spec);

@@ -13,7 +13,8 @@ constexpr const char* kOp = "LeakyReLU";
 
 Shape gamma_shape(const Shape& data) { return Shape{data.ndim() > 1 ? data[1] : 1}; }
 
-// Whether gamma has one slope, one per channel, or one for each entry of the first two axes.
+// Returns whether gamma has one slope, one per channel, or one for each entry of the first two
+// axes.
 bool is_gamma_of(const Shape& data, const Shape& gamma) {
   if (may_equal(gamma, Shape{1}) || may_equal(gamma, gamma_shape(data))) return true;
   if (data.ndim() < 2) return may_equal(gamma, data);

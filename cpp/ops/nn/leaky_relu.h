@@ -11,7 +11,8 @@ enum class LeakyReLUType : uint8_t { kElu, kGelu, kGeluTanh, kLeaky, kPrelu, kRr
 MX_ENUM_NAMES(LeakyReLUType, {"elu", E::kElu}, {"gelu", E::kGelu}, {"gelu_tanh", E::kGeluTanh},
               {"leaky", E::kLeaky}, {"prelu", E::kPrelu}, {"rrelu", E::kRrelu}, {"selu", E::kSelu})
 
-// Also for `_leaky_relu_backward(output_grad, data[, gamma])` -> gradients of data[, gamma].
+// Also the params of `_leaky_relu_backward(output_grad, data[, gamma])` -> gradients of data[,
+// gamma].
 struct LeakyReLUParams {
   LeakyReLUType act_type = LeakyReLUType::kLeaky;
   float slope = 0.25f, lower_bound = 0.125f, upper_bound = 0.334f;

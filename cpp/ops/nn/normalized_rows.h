@@ -1,5 +1,6 @@
 // Common description of LayerNorm, GroupNorm and InstanceNorm for all devices: each row is
-// normalized to mean 0 and variance 1, then each run of its elements has its own gamma and beta.
+// normalized to mean 0 and variance 1, then each run of its elements is scaled by a separate gamma
+// and shifted by a separate beta.
 #pragma once
 #include "cpp/base/host_device.h"
 #include "cpp/ops/nn/channel_blocks.h"
@@ -9,9 +10,9 @@ namespace mxlite {
 
 struct NormalizedRows {
   int64_t count, length;
-  int64_t inner = 1;  // number of interleaved rows; 1: rows are contiguous
+  int64_t inner = 1;  // number of interleaved rows; 1 if rows are contiguous
   int64_t cycle = 1;  // rows r and r + cycle share gamma
-  int64_t run = 1;    // neighbouring elements with the same gamma
+  int64_t run = 1;    // number of adjacent elements with the same gamma
   double eps;
 
   MX_HOST_DEVICE int64_t first(int64_t r) const { return r / inner * length * inner + r % inner; }

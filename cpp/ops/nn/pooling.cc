@@ -82,7 +82,7 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
   return {g.emit_all("_pooling_backward", inputs, ParamsRef(std::move(params)))[0]};
 }
 
-// Average and sum pooling are linear: the gradient of their backward is the pooling itself.
+// Average and sum pooling are linear, so the gradient of their backward is the pooling itself.
 std::vector<ValueRef> backward_gradient(GradBuilder& g) {
   const auto& p = g.params<PoolingGradParams>();
   MX_CHECK_KIND(backward_inputs(p.pool_type) == 1, ErrorKind::kNotSupported,

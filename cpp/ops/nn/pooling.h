@@ -40,7 +40,7 @@ struct PoolingParams {
       MX_FIELD(layout, "Order of data's dimensions; None is channels first."))
   bool channels_last() const { return is_channels_last(layout); }
   bool includes_pad() const { return count_include_pad.value_or(true); }
-  // Whether this is global average pooling of channels-first data: one average per channel.
+  // Returns whether this is global average pooling of channels-first data: one average per channel.
   bool is_whole_average() const {
     return global_pool && pool_type == PoolType::kAvg && !channels_last();
   }
@@ -48,7 +48,8 @@ struct PoolingParams {
   SpatialWindow window(const Shape& data) const;
 };
 
-// Params of `_pooling_backward(output_grad[, data[, output]])`: max needs data, lp data and output.
+// Params of `_pooling_backward(output_grad[, data[, output]])`. max requires data; lp requires data
+// and output.
 struct PoolingGradParams : PoolingParams {
   Shape data_shape;
   MX_FIELDS(PoolingGradParams, PoolingParams::fields(),

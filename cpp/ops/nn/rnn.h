@@ -49,7 +49,8 @@ struct RnnParams {
 // [sequence_length], reserve)` -> gradients of data, parameters, state and state_cell. Gradients
 // that are not requested have shape (0,).
 struct RnnGradParams : RnnParams {
-  bool has_reserve = true;  // false: forward ran without training; recompute its values
+  bool has_reserve = true;  // false if forward ran without training, so its values must be
+                            // recomputed
   bool data_grad = true, parameters_grad = true;
   MX_FIELDS(RnnGradParams, RnnParams::fields(),
             MX_FIELD(has_reserve, "The last input was written by forward."),
@@ -70,8 +71,9 @@ struct RnnSizes {
   int64_t layer_input(int64_t layer) const { return layer == 0 ? input : directions * out(); }
 
   // Return offsets, in elements, in the parameter vector; d is the direction.
-  int64_t weight_offset(int64_t layer, int64_t d) const;  // input, hidden, projection weights
-  int64_t bias_offset(int64_t layer, int64_t d) const;    // input, hidden biases
+  int64_t weight_offset(int64_t layer, int64_t d) const;  // weights of input, hidden state and
+                                                          // projection
+  int64_t bias_offset(int64_t layer, int64_t d) const;    // biases of input and hidden state
   int64_t parameter_count() const;
 
  private:
@@ -92,8 +94,8 @@ struct RnnReserve {
   struct LayerOffsets {
     size_t gates;      // [blocks][rows][width], after the activation
     size_t hidden;     // [steps + 1][batch][out_pad]: state before each step, in time order
-    size_t cell;       // same for cell states, lstm
-    size_t recurrent;  // [blocks][rows][lanes], gru: Rh + b of the new gate
+    size_t cell;       // like `hidden` for cell states; lstm
+    size_t recurrent;  // [blocks][rows][lanes]: Rh + b of the new gate; gru
     size_t inner;      // [rows][hidden_pad]: output before the projection
   };
   size_t part_bytes = 0;                          // bytes of one layer and direction

@@ -29,8 +29,8 @@ struct SoftmaxGradParams : SoftmaxParams {
             MX_FIELD(data_dtype, "dtype of the gradient."))
 };
 
-// SoftmaxActivation(data) and `_softmax_activation_backward(output_grad, output)`: over all of a
-// sample (instance) or over axis 1 (channel).
+// SoftmaxActivation(data) and `_softmax_activation_backward(output_grad, output)`: softmax over all
+// elements of a sample (instance) or over axis 1 (channel).
 enum class SoftmaxMode : uint8_t { kChannel, kInstance };
 MX_ENUM_NAMES(SoftmaxMode, {"channel", E::kChannel}, {"instance", E::kInstance})
 struct SoftmaxActivationParams {

@@ -46,7 +46,8 @@ Shape spatial_shape(int64_t batch, int64_t channels, std::span<const int64_t> si
 
 namespace {
 
-// Returns the text about the expected data for a window with `spatial` dimensions.
+// Returns the part of an error text about the data's expected shape for `spatial` window
+// dimensions.
 std::string expected_data(const Shape& data, int spatial,
                           const std::optional<SpatialLayout>& layout) {
   const std::string name =

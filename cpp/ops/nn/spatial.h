@@ -1,6 +1,6 @@
 // Sliding windows over 1 to 3 spatial dimensions: layouts, checks and output sizes of convolution,
-// deconvolution, pooling and im2col. Kernels always get three spatial dimensions, the leading ones
-// of size 1 if there are fewer (SpatialWindow, SpatialDims).
+// deconvolution, pooling and im2col. Kernels always get three spatial dimensions; missing leading
+// ones have size 1 (SpatialWindow, SpatialDims).
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -55,7 +55,7 @@ constexpr auto convolution_fields() {
       MX_FIELD(layout, "Order of data's dimensions; None is channels first."));
 }
 
-// Empty stride and dilate mean 1, empty pad 0.
+// Empty stride and dilate mean 1, empty pad means 0.
 SpatialWindow make_window(const Shape& kernel, const Shape& stride, const Shape& dilate,
                           const Shape& pad);
 
@@ -71,10 +71,11 @@ Shape spatial_shape(int64_t batch, int64_t channels, std::span<const int64_t> si
                     bool channels_last);
 inline int channel_axis(int ndim, bool channels_last) { return channels_last ? ndim - 1 : 1; }
 
-// Throws unless data has kernel.ndim() + 2 dimensions and fits the layout.
+// Throws unless data has kernel.ndim() + 2 dimensions and matches the layout.
 void check_spatial_data(const char* op, const Shape& data, const Shape& kernel,
                         const std::optional<SpatialLayout>& layout);
-// Throws unless kernel has 1 to 3 entries, and stride, dilate and pad are empty or as long.
+// Throws unless kernel has 1 to 3 entries, and stride, dilate and pad are empty or have the same
+// length.
 void check_window(const char* op, const Shape& kernel, const Shape& stride, const Shape& dilate,
                   const Shape& pad);
 // Returns floor((size + 2 pad - dilated kernel) / stride) + 1, or -1 for an unknown size. Throws a

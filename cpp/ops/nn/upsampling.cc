@@ -28,7 +28,7 @@ Specs infer_bilinear(const UpSamplingParams& p, std::span<const TensorSpec> in) 
       in[0].dtype}};
 }
 
-// Returns large / small, 0 if that is not an integer, -1 if one of them is unknown.
+// Returns large / small, 0 if the quotient is not an integer, or -1 if one of them is unknown.
 int64_t factor(int64_t large, int64_t small) {
   return if_known([](int64_t size, int64_t part) { return size % part == 0 ? size / part : 0; },
                   large, small);

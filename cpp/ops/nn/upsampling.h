@@ -1,4 +1,4 @@
-// UpSampling: nearest neighbour, of one or several inputs to one size; or bilinear, which is a
+// UpSampling: nearest neighbor, of one or several inputs to a common size; or bilinear, which is a
 // deconvolution with the second input as weight (channels, 1, k, k), k = 2 scale - scale % 2.
 #pragma once
 #include "cpp/ops/nn/deconvolution.h"

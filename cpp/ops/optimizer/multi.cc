@@ -12,7 +12,8 @@ namespace optimizer {
 std::vector<double> numbers_of_weights(const MultiRow& row, const char* name,
                                        const AttrValue& value, int64_t weights, bool listed) {
   std::vector<double> numbers;
-  const auto* ints = std::get_if<OptionalInts>(&value);  // used for lists too long for a Shape
+  const auto* ints = std::get_if<OptionalInts>(&value);  // used for lists that are too long for a
+                                                         // Shape
   if (ints && std::all_of(ints->begin(), ints->end(), [](auto& x) { return x.has_value(); }))
     for (const auto& x : *ints) numbers.push_back(static_cast<double>(*x));
   else
@@ -63,7 +64,8 @@ std::string extra_doc(const MultiRow& row) {
 
 namespace {
 
-// Throws if a loaded field is passed as parameter and in an array, or a required one is missing.
+// Throws if a loaded field is passed both as a parameter and in an array, or if a required one is
+// missing.
 void check_loaded(const MultiRow& row, bool loads, unsigned given) {
   for (size_t k = 0; k < row.loaded.size(); ++k) {
     const bool is_given = given >> k & 1, is_required = row.required_loaded >> k & 1;

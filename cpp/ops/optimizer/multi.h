@@ -13,7 +13,8 @@
 
 namespace mxlite::optimizer {
 
-constexpr int kMaxInplace = 64;  // the first so many weights of a call may be updated in place
+constexpr int kMaxInplace = 64;  // number of weights of a call, counted from the first, that may be
+                                 // updated in place
 constexpr int64_t kMaxWeights = 4096;
 
 // The parameters that a call may read from arrays with one number per weight: learning rate, weight
@@ -46,21 +47,21 @@ template <class P>
 struct Multi {
   std::vector<P> each;                                       // one per weight
   unsigned given_loaded = 0;                                 // bit k: LoadedFields' k-th parameter
-  static constexpr auto fields() { return std::tuple<>(); }  // make_multi replaces them
+  static constexpr auto fields() { return std::tuple<>(); }  // placeholder that make_multi replaces
 };
 
 struct MultiRow {
   std::string name;
-  std::string family;  // UpdateFamily::name; empty: none
+  std::string family;  // UpdateFamily::name; empty for none
   std::string doc;
-  std::vector<std::string> group;        // arrays of one weight
-  bool mixed = false;                    // all but weight and grad are float32
-  bool preloaded = false;                // MXNet 1.x's form that requires arrays of loaded fields
-  bool needs_scale = false;              // the last input is an array with a factor on gradients
+  std::vector<std::string> group;  // arrays of one weight
+  bool mixed = false;              // all but weight and grad are float32
+  bool preloaded = false;          // MXNet 1.x's form that requires arrays of loaded fields
+  bool needs_scale = false;  // whether the last input is an array with a factor of the gradients
   std::vector<std::string> loaded = {};  // names of LoadedFields
-  unsigned required_loaded = 0;          // bit k: field k is required, as parameter or in an array
+  unsigned required_loaded = 0;  // bit k: field k is required, as a parameter or in an array
   const char* count_name = "num_weights";
-  // Parameters with another name than in P; they must have one number per weight.
+  // Parameters whose names differ from those in P; they must have one number per weight.
   std::map<std::string, std::string> renamed = {{"lr", "lrs"}, {"wd", "wds"}, {"eta", "etas"}};
   std::vector<std::string> aliases = {};
 
@@ -88,7 +89,7 @@ template <class P>
 struct ExtraArrays {
   std::array<TensorRef, LoadedFields<P>::kNumber> loaded;  // if `loads`: one number per weight
   bool loads = false;
-  const TensorRef* scale = nullptr;  // one number, a factor on all gradients
+  const TensorRef* scale = nullptr;  // one number: a factor of all gradients
 
   ExtraArrays(std::span<const TensorRef> in, size_t group, size_t weights) {
     const auto extra = in.subspan(group * weights);
@@ -109,8 +110,8 @@ struct ExtraArrays {
 Specs infer_groups(const MultiRow& row, int64_t weights, unsigned given_loaded,
                    std::span<const TensorSpec> in);
 
-// Returns one number per weight for the parameter `name`. Throws a value error for another count,
-// except that one number is used for all weights unless `listed`.
+// Returns one number per weight for the parameter `name`. A single number is used for all weights
+// unless `listed`. Throws a value error for any other count.
 std::vector<double> numbers_of_weights(const MultiRow& row, const char* name,
                                        const AttrValue& value, int64_t weights, bool listed);
 // Returns the names of a symbol's inputs: weight_0, grad_0, weight_1, ...

@@ -23,7 +23,7 @@ void check_update(const std::string& op, const std::vector<std::string>& names,
 }
 
 // Inputs: weight, grad, states, then the float32 weight if `mixed`, then the scale if it is an
-// input, so that a loss scale need not be copied to the host.
+// input (so that a loss scale need not be copied to the host).
 template <class P, template <class> class R, size_t kStates, bool kPreloaded>
 void add_update(OpRegistry& ops, const Update<P, R, kStates, kPreloaded>& update, bool mixed) {
   constexpr bool kScaled = Update<P, R, kStates, kPreloaded>::kScaleIsInput;

@@ -136,7 +136,7 @@ struct SignumParams {
             MX_FIELD(wd_lh, "Weight decay apart from the momentum."))
 };
 
-// Updates that are not operators in MXNet 1.x, whose optimizers compose them of array operations.
+// Updates that are not operators in MXNet 1.x, where optimizers combine array operations instead.
 struct AdamaxParams {
   double lr = 0, beta1 = 0.9, beta2 = 0.999, wd = 0, rescale_grad = 1, clip_gradient = -1;
   int64_t t = 0;

@@ -16,7 +16,8 @@ const OpSchema& find_update(const std::string& name) {
   return *op;
 }
 
-// Converts a double without a fraction to an integer, which parameters of any numeric type accept.
+// Converts a double without a fraction to an integer, because parameters of all numeric types
+// accept integers.
 AttrValue number_attr(double value) {
   constexpr double kExact = 1LL << 53;
   if (value == std::floor(value) && std::abs(value) < kExact) return static_cast<int64_t>(value);

@@ -19,7 +19,7 @@ void run_update(const std::string& op, std::span<const NamedNumber> params, Inpu
 
 struct UpdateForm {
   int states = 0;               // number of state arrays per weight
-  bool scale_is_input = false;  // whether the factor on the gradient is the last input
+  bool scale_is_input = false;  // whether the last input is the factor of the gradient
   std::vector<std::string> params;
 };
 UpdateForm form_of_update(const std::string& op);

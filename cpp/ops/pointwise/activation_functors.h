@@ -1,6 +1,6 @@
-// Functions of chains and of Activation that have no operator of their own, and the slopes of all
-// activations: what the output's gradient is multiplied with at the saved value (the output, for
-// softsign the data).
+// Functions of chains and of Activation that are not operators, and the slopes of all activations:
+// the factor of the output's gradient as a function of the saved value (the output, or data for
+// softsign).
 #pragma once
 #include "cpp/ops/pointwise/binary_functors.h"
 
@@ -32,7 +32,7 @@ struct SoftsignBackward {
     return grad / (base * base);
   }
 };
-// Also of integers.
+// Also used for integers.
 struct ReluSlope {
   template <class T>
   static MX_HD T apply(T grad, T y) {

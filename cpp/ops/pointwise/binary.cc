@@ -15,7 +15,7 @@ ValueRef dy(GradBuilder& g) { return g.output_grad(0); }
 ValueRef a(GradBuilder& g) { return g.input(0); }
 ValueRef b(GradBuilder& g) { return g.input(1); }
 
-// Gradients for both sides, each only if wanted, summed over the broadcast axes.
+// Gradients for both sides, each only if requested, summed over the broadcast axes.
 template <class Left, class Right>
 Grads both(GradBuilder& g, Left left, Right right) {
   Grads grads(2);
@@ -34,7 +34,7 @@ constexpr GradFn kAdd = MX_GRADS(dy(g), dy(g));
 constexpr GradFn kSub = MX_GRADS(dy(g), g.neg(dy(g)));
 constexpr GradFn kMul = MX_GRADS(g.mul(dy(g), b(g)), g.mul(dy(g), a(g)));
 constexpr GradFn kDiv = MX_GRADS(g.div(dy(g), b(g)), g.neg(g.div(g.mul(dy(g), g.output(0)), b(g))));
-// Integers have steps only, as in 1.x.
+// For integers these functions are piecewise constant, so the gradient is zero, as in 1.x.
 Grads grad_mod(GradBuilder& g) {
   if (!is_floating(g.input_spec(0).dtype)) return Grads(2);
   return both(
@@ -44,7 +44,7 @@ Grads grad_mod(GradBuilder& g) {
 constexpr GradFn kPower =
     MX_GRADS(g.mul(dy(g), g.mul(b(g), g.emit("broadcast_power", {a(g), g.add_scalar(b(g), -1.0)}))),
              g.mul(dy(g), g.mul(g.output(0), g.emit("log", {a(g)}))));
-// Where both sides are equal, 1.x gives the gradient to the left one.
+// As in 1.x, if both sides are equal, the left one gets the gradient.
 constexpr GradFn kMaximum = MX_GRADS(g.mul(dy(g), g.emit("broadcast_greater_equal", {a(g), b(g)})),
                                      g.mul(dy(g), g.emit("broadcast_lesser", {a(g), b(g)})));
 constexpr GradFn kMinimum = MX_GRADS(g.mul(dy(g), g.emit("broadcast_lesser_equal", {a(g), b(g)})),
@@ -55,16 +55,17 @@ constexpr GradFn kHypot =
 struct BinaryRow {
   const char* name;
   const char* doc;
-  GradFn gradient;  // null: zero gradient
+  GradFn gradient;  // null for a zero gradient
   std::vector<std::string> aliases = {};
-  // OpBuilder::keeps_alias; broadcasting operators keep all names of 1.x's element-wise ones.
+  // Argument of OpBuilder::keeps_alias. Broadcasting operators keep all names of 1.x's element-wise
+  // ones.
   const char* kept_alias = nullptr;
-  // The storage of the result of 1.x's operator of that name for sparse arrays.
+  // Storage type of the result for sparse arrays in 1.x's operator of that name.
   std::optional<AliasStorage> alias_storage = std::nullopt;
   bool dense_result = false;
 };
 
-// 1.x adds csr and dense arrays without a warning that the result is dense.
+// 1.x adds csr and dense arrays without the warning about a dense result.
 BinaryRow dense_result(BinaryRow row) {
   row.dense_result = true;
   return row;

@@ -30,7 +30,7 @@ MX_HD T subtracted(T a, T b) {
     return a - b;
 }
 
-// Integer division by zero gives 0; the smallest integer divided by -1 wraps.
+// Integer division by zero gives 0. The smallest integer divided by -1 wraps around.
 template <class T>
 MX_HD T divided(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
@@ -59,7 +59,8 @@ MX_HD T modulo(T a, T b) {
   }
 }
 
-// Integers: by squaring; a negative exponent truncates towards zero (0 to a negative power: 0).
+// Computes integer powers by squaring. Negative exponents truncate towards zero (0 to a negative
+// power gives 0).
 template <class T>
 MX_HD T power(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
@@ -90,7 +91,7 @@ MX_BINARY(Mul, "mul", multiplied(a, b))
 MX_BINARY(Div, "div", divided(a, b))
 MX_BINARY(Mod, "mod", modulo(a, b))
 MX_BINARY(Power, "power", power(a, b))
-// A NaN on either side wins.
+// Returns NaN if either value is NaN.
 MX_BINARY(Maximum, "maximum", (a > b || a != a) ? a : b)
 MX_BINARY(Minimum, "minimum", (a < b || a != a) ? a : b)
 MX_BINARY(Hypot, "hypot", hypotenuse(a, b))
@@ -104,11 +105,11 @@ MX_BINARY(LogicalAnd, "logical_and", (a != T(0)) & (b != T(0)) ? T(1) : T(0))
 MX_BINARY(LogicalOr, "logical_or", (a != T(0)) | (b != T(0)) ? T(1) : T(0))
 MX_BINARY(LogicalXor, "logical_xor", (a != T(0)) != (b != T(0)) ? T(1) : T(0))
 
-// Backward functions worth a kernel of their own: a is the output's gradient.
-// b: output; where that is NaN so is the gradient.
+// Backward functions that have kernels; a is the output's gradient. Here b is the output, and the
+// result is NaN where b is.
 MX_BINARY(ReluBackward, "_relu_backward", b > T(0) ? a : b <= T(0) ? T(0) : b)
-MX_BINARY(SigmoidBackward, "_sigmoid_backward", a* b*(T(1) - b))  // b: output
-MX_BINARY(TanhBackward, "_tanh_backward", a*(T(1) - b * b))       // b: output
+MX_BINARY(SigmoidBackward, "_sigmoid_backward", a* b*(T(1) - b))  // b is the output
+MX_BINARY(TanhBackward, "_tanh_backward", a*(T(1) - b * b))       // b is the output
 
 #undef MX_BINARY
 

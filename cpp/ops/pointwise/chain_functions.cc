@@ -38,7 +38,7 @@ constexpr bool is_binary(int number) {
 
 constexpr const char* kRepeating[] = {"broadcast_to", "broadcast_axis"};
 
-// Says how an operator becomes a step.
+// The form in which an operator becomes a step of a chain.
 struct Meaning {
   enum class Form : uint8_t {
     kArrays,       // all operands are inputs
@@ -161,7 +161,7 @@ float scalar_of(Number value, DType dtype) {
 
 void take_scalar(const Meaning& meaning, const void* params, DType dtype, ChainFunction& f) {
   const Number scalar = static_cast<const ScalarParams*>(params)->scalar;
-  if (meaning.form == Form::kPowerScalar && scalar == 2.0) {  // as the operator's kernels
+  if (meaning.form == Form::kPowerScalar && scalar == 2.0) {  // as in the operator's kernels
     f.number = number_of<Mul>();
     f.b = f.a;
     return;
@@ -178,7 +178,8 @@ std::string name_in(int number, std::tuple<Functors...>) {
   return name;
 }
 
-// The compiler's text of this function's name ends with "... [with F = mxlite::pointwise::Add]".
+// The compiler's text of this function's name ends with "... [with F = mxlite::pointwise::Add]",
+// from which the class name is extracted.
 struct ClassName {
   template <class F>
   static std::string of() {

@@ -1,4 +1,4 @@
-// Operators as functions of chains: which functor each is, and with which operands.
+// Maps operators to functions of chains: the functor and its operands.
 #pragma once
 #include <optional>
 
@@ -6,8 +6,8 @@
 
 namespace mxlite::pointwise {
 
-// Functions that only generated kernels have; in the interpreter they would take registers from all
-// others. Numbers continue those of ChainUnary.
+// Functions that only generated kernels have, because in the interpreter they would increase the
+// registers of all functions. Their numbers continue those of ChainUnary.
 using GeneratedBinary = std::tuple<Hypot>;
 using GeneratedUnary =
     std::tuple<Cbrt, Rcbrt, Log10, Log2, Sin, Cos, Tan, Arcsin, Arccos, Arctan, Sinh, Cosh, Arcsinh,
@@ -15,28 +15,29 @@ using GeneratedUnary =
 
 struct ChainFunction {
   static constexpr int kConstant = -1, kNone = -2;
-  int number = 0;  // number in ChainBinary, ChainUnary, GeneratedBinary, GeneratedUnary
-  int a = 0;       // input of the step, or kConstant: p[0]
-  int b = kNone;   // likewise; kNone: a function of one value
-  bool has_parameters = false;  // reads p
+  int number = 0;               // index in ChainBinary, ChainUnary, GeneratedBinary, GeneratedUnary
+  int a = 0;                    // index of the step's input, or kConstant for p[0]
+  int b = kNone;                // like `a`; kNone for a function of one value
+  bool has_parameters = false;  // whether it reads p
   float p[2] = {0, 0};
 };
-// Returns what a step computes; nullopt if no function does.
-std::optional<ChainFunction> find_chain_function(const PointwiseChain::Operation& step,
-                                                 DType dtype);
+// Returns the function of a step, or nullopt if there is none.
+std::optional<ChainFunction> find_chain_function(const PointwiseChain::Operation& step, DType dtype);
 // Returns the name of the functor's class in this namespace, "Add".
 std::string chain_functor(int number);
 
-// Returns whether an operator only repeats its input along axes, as chains that are not flat can.
+// Returns whether an operator only repeats its input along axes, which chains that are not flat
+// support.
 bool repeats_input(const OpSchema& op);
 
-// Returns what an operator computes of rows of its only input; nullopt: it is no such operator, or
-// its rows are not neighboring elements.
+// Returns the row operation of an operator on its only input, or nullopt if it is not a row
+// operation or the elements of its rows are not adjacent.
 std::optional<PointwiseChain::RowEnd> find_row_end(const OpSchema& op, const void* params,
                                                    const TensorSpec& input,
                                                    const TensorSpec& output);
 
-// Returns where elements of an array of shape `from` are that is broadcast to `to`.
+// Returns the index terms that locate elements of an array of shape `from` that is broadcast to
+// `to`.
 std::vector<PointwiseChain::IndexTerm> broadcast_terms(const Shape& from, const Shape& to);
 
 }  // namespace mxlite::pointwise

@@ -66,7 +66,7 @@ class Compiler {
     return last_use_[made] <= s + 1 || keep(made, step);
   }
 
-  // The operand that is input `which` of the step, or its constant.
+  // Returns the operand for input `which` of the step, or for its constant.
   ChainOperand operand(const PointwiseChain::Operation& from, int which, int s) const {
     using Kind = ChainOperand::Kind;
     if (which == ChainFunction::kConstant) return {Kind::kConstant, 0};
@@ -80,7 +80,7 @@ class Compiler {
     return {Kind::kKept, static_cast<uint8_t>(kept_in_[v])};
   }
 
-  // Places of values that no later step reads.
+  // Frees the slots of values that no later step reads.
   void release(const std::vector<int>& read, int s) {
     for (int value : read) {
       const auto v = static_cast<size_t>(value);

@@ -1,8 +1,8 @@
-// Pointwise operators in a row as a short program that one kernel interprets: a thread takes a few
-// neighbouring elements through all steps, so that what only the steps exchange stays in its
-// registers. Values are computed in float and rounded to their dtype after each step, as the
-// operators one by one would. Used where a call costs more than its work (CUDA); on the CPU the
-// operators' own kernels run block by block (cpu/pointwise/chain.cc).
+// Consecutive pointwise operators as a short program that one kernel interprets: a thread processes
+// a few adjacent elements in all steps, so that intermediate values stay in registers. Values are
+// computed in float and rounded to their dtype after each step, like separate operators. Used on
+// CUDA, where a launch takes longer than its work; on the CPU, the operators' own kernels run block
+// by block (cpu/pointwise/chain.cc).
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -15,8 +15,8 @@
 
 namespace mxlite::pointwise {
 
-// Functions that a step can compute. Functions that networks hardly use and that need many
-// registers (gamma, the inverse functions) are left to their own kernels.
+// Functions that a step can compute. Excludes functions that networks rarely use and that need many
+// registers (gamma, the inverse functions).
 using ChainBinary =
     std::tuple<Add, Sub, Mul, Div, Mod, Power, Maximum, Minimum, Equal, NotEqual, Greater,
                GreaterEqual, Lesser, LesserEqual, LogicalAnd, LogicalOr, LogicalXor, ReluBackward,
@@ -31,10 +31,10 @@ inline constexpr int kChainFunctions = kChainBinaries + std::tuple_size_v<ChainU
 struct ChainOperand {
   enum class Kind : uint8_t {
     kNone,
-    kLast,      // result of the step before
-    kKept,      // kept result `index`
+    kLast,      // result of the previous step
+    kKept,      // kept result number `index`
     kArray,     // elements of input `index`
-    kElement,   // the one element of input `index`
+    kElement,   // the single element of input `index`
     kConstant,  // p[0]
   };
   Kind kind = Kind::kNone;
@@ -44,13 +44,13 @@ struct ChainOperand {
 struct ChainStep {
   uint8_t function = 0;  // value of ChainBinary, then ChainUnary
   ChainOperand a, b;
-  int8_t keep = -1;   // slot in which the result is kept for a later step
-  int8_t store = -1;  // index of the output that stores it
+  int8_t keep = -1;   // slot in which the result is kept for a later step, or -1
+  int8_t store = -1;  // index of the output that stores the result, or -1
   DType dtype = DType::kFloat32;
   float p[2] = {0, 0};
 };
 
-// Small enough to be a kernel's argument together with its pointers.
+// Small enough to be a kernel argument together with its pointers.
 struct ChainProgram {
   static constexpr int kMostSteps = 32, kMostInputs = 48, kMostOutputs = 32, kMostKept = 6;
   int64_t count = 0;  // elements
@@ -59,11 +59,11 @@ struct ChainProgram {
   ChainStep steps[kMostSteps] = {};
 };
 
-// nullopt: a step has no function here, a value is not float32, float16 or bfloat16, or there are
-// more values than fit.
+// Returns nullopt if a step has no function here, a value is not float32, float16 or bfloat16, or
+// there are too many values.
 std::optional<ChainProgram> compile_chain(const PointwiseChain& chain);
 
-// fn(integral_constant) for the number n in [kFirst, kFirst + kCount).
+// Calls fn(integral_constant) for the number n in [kFirst, kFirst + kCount).
 template <int kFirst, int kCount, class Fn>
 MX_HD void with_number(int n, Fn&& fn) {
   if constexpr (kCount == 1) {
@@ -118,7 +118,9 @@ MX_HD void run_chain(const ChainProgram& program, Memory& memory, int64_t at) {
   for (int s = 0; s < program.num_steps; ++s) {
     const ChainStep& step = program.steps[s];
     float b[W] = {};
-    if (step.b.kind != Kind::kNone) fetch(step, step.b, b);  // first: it may be the last result
+    if (step.b.kind != Kind::kNone)
+      fetch(step, step.b, b);  // b is fetched first, because it may
+                               // be the previous result
     if (step.a.kind != Kind::kLast) {
       float a[W];
       fetch(step, step.a, a);

@@ -10,7 +10,7 @@ namespace {
 constexpr int64_t kLongestRowOfWarp = 1024;
 constexpr int64_t kWarpThreads = 32;
 constexpr size_t kMostValues = 200;  // keeps parameters below 4 KiB
-// Arrays stay in registers only if all their indices are known.
+// The compiler keeps arrays in registers only if all their indices are known.
 constexpr const char* kEachElement = "#pragma unroll\n  for (int k = 0; k < kWidth; ++k)";
 
 const char* type_name(DType dtype) {
@@ -19,13 +19,13 @@ const char* type_name(DType dtype) {
                                      : "float";
 }
 
-// The way in which the elements of a pack are read from an input.
+// Access pattern with which the elements of a pack are read from an input.
 enum class Access : uint8_t {
-  kPack,     // neighbors in the order of the chain
-  kOne,      // the only element
-  kRow,      // neighbors, at an offset that the index terms give
-  kSame,     // one element for the pack
-  kElement,  // an offset for each element
+  kPack,     // adjacent elements in the order of the chain
+  kOne,      // the single element of the input
+  kRow,      // adjacent elements, at an offset that the index terms give
+  kSame,     // one element for the whole pack
+  kElement,  // a separate offset for each element
 };
 
 class Generator {
@@ -90,7 +90,8 @@ class Generator {
     return chain_.broadcast[input];
   }
 
-  // Packs begin at multiples of the width, unless rows have other lengths.
+  // Returns whether packs begin at multiples of the width, which may not hold for rows of other
+  // lengths.
   bool packs_are_regular() const {
     return !chain_.row_end || code_.length % ChainCode::kWidth == 0;
   }
@@ -121,7 +122,7 @@ class Generator {
   }
 
   // Returns the expression for the offset of element `x` in a broadcast input. Its numbers become
-  // arguments; a modulo that changes nothing is left out.
+  // arguments; a modulo without effect is omitted.
   std::string offset_text(size_t input) {
     std::string text;
     for (const Term& t : terms(input)) {
@@ -142,7 +143,7 @@ class Generator {
     return str("c", code_.constants.size() - 1);
   }
 
-  // Returns the value as an expression for element k of the pack; loads inputs at their first use.
+  // Returns the value as an expression for element k of the pack. Inputs are loaded on first use.
   std::string operand(int value) {
     const auto v = static_cast<size_t>(value);
     if (v < chain_.num_inputs) load(v);
@@ -220,7 +221,7 @@ class Generator {
     return text;
   }
 
-  // 32-bit indices divide several times faster.
+  // 32-bit indices are used if possible, because their division is several times faster.
   const char* index_type() const {
     return code_.count < int64_t{1} << 31 ? "unsigned" : "long long";
   }
@@ -240,7 +241,7 @@ class Generator {
                "  const int n = width_at(count - at);\n", body_, "  }\n");
   }
 
-  // The body is computed once in each sweep over the row; the last sweep stores.
+  // Returns one sweep over the row. Each sweep computes the body once; only the last sweep stores.
   std::string sweep(const char* stores, const std::string& use) const {
     return str(
         "    for (long long j = T::rank() * kWidth; j < length; j += T::size() * kWidth) {\n",
@@ -288,10 +289,10 @@ class Generator {
 
   const PointwiseChain& chain_;
   ChainCode code_;
-  std::vector<Access> accesses_;      // by input, as the rest
+  std::vector<Access> accesses_;      // by input, like the following members
   std::vector<std::string> offsets_;  // expressions of `x`
   std::vector<bool> loaded_;
-  std::string before_, body_;  // statements before the loop, and of a pack
+  std::string before_, body_;  // statements before the loop, and statements for a pack
   std::string row_value_, row_factor_;
 };
 

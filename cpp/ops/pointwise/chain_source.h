@@ -1,5 +1,5 @@
-// Pointwise chains as CUDA C++: the source depends on functions, dtypes and the way operands are
-// read, not on sizes and constants, which are arguments, so that few sources serve many shapes.
+// Generates CUDA C++ for pointwise chains. The source depends on functions, dtypes and access to
+// operands. Sizes and constants are arguments, so that few sources serve many shapes.
 #pragma once
 #include <optional>
 #include <span>
@@ -12,28 +12,29 @@
 namespace mxlite::pointwise {
 
 struct ChainCode {
-  static constexpr int kThreads = 256;  // in each block
+  static constexpr int kThreads = 256;  // threads of each block
   static constexpr int kWidth = 8;      // neighboring elements that a thread computes at a time
 
-  std::string source;  // the kernel alone; chain_prelude() stands before it
-  std::string kernel;  // its name
+  std::string source;  // source of the kernel without chain_prelude(), which must precede it
+  std::string kernel;  // name of the kernel
   size_t num_inputs = 0;
-  std::vector<size_t> packed_inputs;  // inputs that are read in packs where they are aligned
+  std::vector<size_t> packed_inputs;  // inputs that are read in packs if they are aligned
   std::vector<float> constants;
   std::vector<int64_t> numbers;  // divisors, extents and strides of broadcast inputs
-  int64_t count = 0;             // elements
-  int64_t rows = 0, length = 0;  // 0 in chains without a row end
-  int row_threads = 0;           // threads that share a row: a warp or a block
+  int64_t count = 0;             // number of elements
+  int64_t rows = 0, length = 0;  // 0 for chains without a row end
+  int row_threads = 0;           // number of threads that process a row together: a warp or a block
 
-  // Blocks that have work, at most `most`.
+  // Returns the number of blocks that have work, at most `most`.
   unsigned blocks(int64_t most) const;
 };
 
-// Returns the source of a kernel with that name. nullopt and the reason: a step has no function, or
-// a value is not float32, float16 or bfloat16.
+// Returns the source of a kernel with that name. Returns nullopt and the reason if a step has no
+// function, or a value is not float32, float16 or bfloat16.
 std::optional<ChainCode> generate_chain(const PointwiseChain& chain, const std::string& kernel,
                                         std::string* why_not);
-// The functions that kernels call: the functors of all other kernels, and what NVRTC lacks.
+// Returns the functions that kernels call: the functors of all other kernels, and functions that
+// NVRTC lacks.
 const std::string& chain_prelude();
 // Returns the NVRTC options for compiling generated chains.
 std::vector<std::string> chain_options();

@@ -10,7 +10,7 @@
 #ifdef __CUDACC__
 #define MX_HD __host__ __device__ inline
 #elif defined(__GNUC__)
-// A call that is left in a loop keeps it from becoming vectors.
+// Functions must be inlined, because a loop that contains a call is not vectorized.
 #define MX_HD __attribute__((always_inline)) inline
 #else
 #define MX_HD inline
@@ -21,13 +21,14 @@ namespace mxlite::pointwise {
 // Coefficients below: least-squares fits weighted towards the relative error of the result; each
 // float function is within 2.5 ulp of the exact value (tests/cpp/pointwise_math_test.cc).
 
-// 2 to the power of n + more. The sum wraps, because a NaN has any n; its result is not used.
+// Returns 2 to the power of n + more. For NaN, n has an arbitrary value, so the sum may wrap; the
+// result is then not used.
 MX_HD float power_of_two(int n, int more = 0) {
   const unsigned biased = static_cast<unsigned>(n) + static_cast<unsigned>(more) + 127u;
   return std::bit_cast<float>(biased << 23);
 }
 
-// exp(x) - 1 for |x| <= ln(2) / 2.
+// Returns exp(x) - 1 for |x| <= ln(2) / 2.
 MX_HD float expm1_reduced(float r) {
   float q = 1.3951711589e-03f;
   q = q * r + 8.3695994690e-03f;
@@ -47,16 +48,18 @@ MX_HD ExpParts split_exponent(float x) {
 }
 
 MX_HD float exp_of(float x) {
-  x = x < -104.0f ? -104.0f : x;  // written so that a NaN stays
+  x = x < -104.0f ? -104.0f : x;  // this form keeps NaN
   x = x > 89.0f ? 89.0f : x;
   const ExpParts p = split_exponent(x);
-  // Two factors: the result may be subnormal or infinite where the factors are neither.
+  // Multiplies by two factors, because the result may be subnormal or infinite although the factors
+  // are not.
   const int half = p.n / 2;
   return (1.0f + expm1_reduced(p.rest)) * power_of_two(half) * power_of_two(p.n - half);
 }
 MX_HD double exp_of(double x) { return std::exp(x); }
 
-// If x <= 0, the scale is normal after 64 doublings, undone exactly unless subnormal.
+// If x <= 0, the scale is normal after 64 doublings, which are undone exactly unless the result is
+// subnormal.
 MX_HD float exp_of_negative(float x) {
   const ExpParts p = split_exponent(x < -104.0f ? -104.0f : x);
   return (1.0f + expm1_reduced(p.rest)) * power_of_two(p.n, 64) * 0x1p-64f;
@@ -67,13 +70,13 @@ MX_HD float expm1_of(float x) {
   const float low = x < -20.0f ? -20.0f : x;
   const float y = low > 89.0f ? 89.0f : low;
   const ExpParts p = split_exponent(y);
-  const float scale = power_of_two(p.n, -1);  // half of it: n may be 128
+  const float scale = power_of_two(p.n, -1);  // half of the scale, because n may be 128
   const float result = (expm1_reduced(p.rest) * scale + (scale - 0.5f)) * 2.0f;
-  return p.n == 0 ? std::copysign(expm1_reduced(y), y) : result;  // -0 stays
+  return p.n == 0 ? std::copysign(expm1_reduced(y), y) : result;  // keeps -0
 }
 MX_HD double expm1_of(double x) { return std::expm1(x); }
 
-// log(1 + f) for f in [sqrt(1/2) - 1, sqrt(2) - 1], plus n * ln(2).
+// Returns log(1 + f) for f in [sqrt(1/2) - 1, sqrt(2) - 1], plus n * ln(2).
 MX_HD float log_reduced(float f, float n) {
   float q = 6.7464902997e-02f;
   q = q * f - 1.1675615609e-01f;
@@ -113,7 +116,7 @@ MX_HD float log1p_of(float x) {
 }
 MX_HD double log1p_of(double x) { return std::log1p(x); }
 
-// log(1 + x) for x in [0, 1].
+// Returns log(1 + x) for x in [0, 1].
 MX_HD float log1p_of_unit(float x) {
   const float u = 1.0f + x;
   const float lost = (x - (u - 1.0f)) / u;
@@ -131,7 +134,7 @@ MX_HD float tanh_of(float x) {
   q = q * z - 5.3945377469e-02f;
   q = q * z + 1.3333195448e-01f;
   q = q * z - 3.3333331347e-01f;
-  const float near_zero = std::copysign(q * z * x + x, x);  // -0 stays
+  const float near_zero = std::copysign(q * z * x + x, x);  // keeps -0
   const float far = std::copysign(1.0f - 2.0f / (exp_of(2.0f * a) + 1.0f), x);
   return a < 0.62f ? near_zero : far;
 }
@@ -170,13 +173,14 @@ MX_HD float erf_of(float x) {
 }
 MX_HD double erf_of(double x) { return std::erf(x); }
 
-// log(1 + exp(x)) without overflow.
+// Returns log(1 + exp(x)) without overflow.
 template <class T>
 MX_HD T softrelu_of(T x) {
   return (x > T(0) ? x : T(0)) + log1p_of_unit(exp_of_negative(-std::fabs(x)));
 }
 
-// Inverse of erf: Giles' single-precision polynomials, both computed so that loops vectorize.
+// Inverse of erf with Giles' single-precision polynomials. Both are computed, so that loops
+// vectorize.
 MX_HD float erfinv_of(float y) {
   const float w = -log_of((1.0f - y) * (1.0f + y));
   const float c = w - 2.5f;
@@ -206,7 +210,7 @@ MX_HD float erfinv_of(float y) {
   return a < 1.0f ? inside : edge;
 }
 
-// The same in double: polynomial as a start, then Newton steps.
+// Inverse of erf in double: a polynomial as initial value, then Newton steps.
 MX_HD double erfinv_of(double y) {
   if (!(y > -1.0 && y < 1.0)) {
     constexpr double kInf = std::numeric_limits<double>::infinity();
@@ -239,7 +243,7 @@ MX_HD double erfinv_of(double y) {
   }
   double x = p * y;
   for (int step = 0; step < 2; ++step) {
-    // erfc near 1 keeps the digits that 1 - erf would lose.
+    // Near 1, erfc keeps the digits that 1 - erf would lose.
     const double error = y > 0.5    ? (1.0 - y) - std::erfc(x)
                          : y < -0.5 ? std::erfc(-x) - (1.0 + y)
                                     : std::erf(x) - y;
@@ -248,8 +252,8 @@ MX_HD double erfinv_of(double y) {
   return x;
 }
 
-// gamma(x) = exp(log_gamma) / product for x > 0: arguments below 8 go up by 8, where the asymptotic
-// series is good for 15 digits.
+// gamma(x) = exp(log_gamma) / product for x > 0. Arguments below 8 are increased by 8, where the
+// asymptotic series is accurate to 15 digits.
 struct ShiftedGamma {
   double log_gamma, product;
 };
@@ -269,7 +273,7 @@ MX_HD ShiftedGamma shifted_gamma(double x) {
   return {(y - 0.5) * std::log(y) - y + 0.91893853320467274178 + s * r, low ? product : 1.0};
 }
 
-// Derivative of log(gamma(x)): reflection, recurrence up to 10, asymptotic series.
+// Derivative of log(gamma(x)): reflection formula, recurrence up to 10, then the asymptotic series.
 MX_HD double digamma_of(double x) {
   constexpr double kPi = 3.14159265358979323846;
   double result = 0.0;

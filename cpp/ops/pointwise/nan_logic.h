@@ -1,4 +1,4 @@
-// Comparisons and logic of integers with NaN, which no integer can hold.
+// Comparisons and logic of integers with NaN, which no integer type can represent.
 #pragma once
 #include <cmath>
 #include <optional>
@@ -9,7 +9,7 @@
 namespace mxlite::pointwise {
 
 struct LogicScalar {
-  std::optional<bool> result;  // the result of all elements, if it does not depend on the data
+  std::optional<bool> result;  // result for all elements, if it does not depend on the data
   Number scalar;
 };
 
@@ -20,7 +20,7 @@ LogicScalar logic_scalar(Number scalar, DType dtype) {
   const double nan = scalar;
   const bool of_zero = F::apply(0.0, nan) != 0, of_one = F::apply(1.0, nan) != 0;
   if (of_zero == of_one) return {of_one, scalar};
-  return {{}, 1};  // logic depends on which data are 0, and NaN counts as not 0
+  return {{}, 1};  // logic depends on which data are 0, and NaN counts as nonzero
 }
 
 }  // namespace mxlite::pointwise

@@ -1,4 +1,4 @@
-// Parameters that element-wise schemas share with their kernels.
+// Parameters that schemas and kernels of element-wise operators share.
 #pragma once
 #include "cpp/ops/number.h"
 #include "cpp/ops/op_schema.h"

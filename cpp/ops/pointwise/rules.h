@@ -1,4 +1,5 @@
-// Shape and type rules of element-wise operators. Each returns a rule that knows the op's name.
+// Shape and type rules of element-wise operators. Each function returns a rule for an operator
+// name.
 #pragma once
 #include <cmath>
 #include <string>
@@ -9,8 +10,8 @@
 
 namespace mxlite {
 
-// Whether integers can hold the number: after cutting its fraction or, as in 1.x, by wrapping. None
-// can hold NaN, infinity and what lies beyond 64 bits.
+// Returns whether integers can represent the number after truncating its fraction or, as in 1.x,
+// wrapping around. They cannot represent NaN, infinity and numbers beyond 64 bits.
 inline bool integers_hold(Number value) {
   return value.is_integer() || std::abs(static_cast<double>(value)) < 0x1p64;
 }
@@ -21,12 +22,12 @@ inline void check_same_dtype(const std::string& op, std::span<const TensorSpec> 
                    in[i].dtype, " given, equal dtypes expected; convert one with astype");
 }
 
-// One input of any dtype; the output is like it.
+// Rule for one input of any dtype; the output has its shape and dtype.
 inline auto like_input() {
   return [](const auto&, std::span<const TensorSpec> in) -> Specs { return {in[0]}; };
 }
 
-// One input of any dtype but bool; the output is like it.
+// Rule for one input of any dtype except bool; the output has its shape and dtype.
 inline auto like_number(std::string op) {
   return [op = std::move(op)](const auto&, std::span<const TensorSpec> in) -> Specs {
     MX_CHECK_DTYPE(in[0].dtype != DType::kBool, op,

@@ -1,4 +1,5 @@
-// Element-wise operators of an array and a number, which takes the result's dtype first.
+// Element-wise operators of an array and a number. The number is first converted to the result's
+// dtype.
 #include <cmath>
 #include <string_view>
 
@@ -21,7 +22,7 @@ ValueRef with_scalar(GradBuilder& g, const char* op, ValueRef v, double s) {
 
 #define MX_GRAD(expression) [](GradBuilder& g) -> Grads { return {expression}; }
 
-// Integers have steps only, as in 1.x.
+// For integers these functions are piecewise constant, so the gradient is zero, as in 1.x.
 Grads grad_mod(GradBuilder& g) {
   if (!is_floating(g.input_spec(0).dtype)) return Grads(1);
   return {dy(g)};
@@ -32,14 +33,14 @@ Grads grad_rmod(GradBuilder& g) {
   return {g.neg(g.mul(dy(g), g.emit("floor", {with_scalar(g, "_rdiv_scalar", x(g), scalar(g))})))};
 }
 
-// Says how an operator treats a number that no integer holds, beside integers.
+// Defines how an operator on integers treats a number that no integer can represent.
 enum class Beyond {
-  kRefused,  // arithmetic has no result
-  kNearest,  // maximum and minimum take the dtype's nearest limit, but refuse NaN
+  kRefused,  // arithmetic throws an error
+  kNearest,  // maximum and minimum use the dtype's nearest limit, but throw for NaN
   kLogic,    // comparisons and logic have a result for every number
 };
 
-// Integers cannot hold the logarithm of 0 and of negative numbers.
+// The logarithm of 0 and of negative numbers is not an integer.
 Grads grad_rpower(GradBuilder& g) {
   const double factor = std::log(scalar(g));
   if (!is_floating(g.input_spec(0).dtype) && !std::isfinite(factor)) return Grads(1);
@@ -49,13 +50,14 @@ Grads grad_rpower(GradBuilder& g) {
 struct ScalarRow {
   const char* name;
   const char* doc;
-  GradFn gradient;  // null: zero gradient
+  GradFn gradient;  // null for a zero gradient
   const char* alias;
-  // Whether the result is 0 where data is 0, by the scalar as data's dtype holds it; null: no.
+  // Returns whether the result is 0 where data is 0, given the scalar converted to data's dtype. If
+  // null, false.
   bool (*keeps_zeros)(double scalar) = nullptr;
-  // 1.x's operator of this name leaves out what a sparse array does not store.
+  // 1.x's operator of this name ignores positions that a sparse array does not store.
   const char* stored_alias = nullptr;
-  bool keeps_storage = false;  // whatever the scalar is, as in 1.x
+  bool keeps_storage = false;  // for every scalar, as in 1.x
 
   Beyond beyond() const {
     if (!gradient) return Beyond::kLogic;
@@ -114,14 +116,14 @@ const ScalarRow kRows[] = {
     {"_logical_xor_scalar", "1 where exactly one is 0, else 0.", nullptr, "_LogicalXorScalar"},
 };
 
-// The scalar as the operator takes it: in the dtype of its result.
+// Returns the scalar converted to the dtype of the operator's result.
 double scalar_in(const ScalarParams& p, DType data) {
   if (std::isnan(p.scalar)) return p.scalar;
   return dispatch_dtype(data == DType::kBool ? DType::kInt64 : data,
                         [&]<class T>(T) { return static_cast<double>(p.scalar.as<T>()); });
 }
 
-// Like data; bools count as integers, as in 1.x.
+// The result has data's dtype. As in 1.x, booleans count as integers.
 auto infer_scalar(const ScalarRow& row) {
   return [op = row.name, beyond = row.beyond()](const ScalarParams& p,
                                                 std::span<const TensorSpec> in) -> Specs {

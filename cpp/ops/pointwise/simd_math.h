@@ -1,5 +1,5 @@
-// Lets loops over the standard library's functions vectorize: glibc's libmvec has them for whole
-// registers (within 4 ulp), but its headers say so only under -ffast-math.
+// Lets loops that call the standard library's functions vectorize. glibc's libmvec has vector
+// versions (within 4 ulp), but its headers declare them only under -ffast-math.
 #pragma once
 #include <cmath>
 

@@ -1,4 +1,4 @@
-// Element-wise operators of one input: a row gives name, meaning and derivative.
+// Element-wise operators of one input: a table row has name, meaning and derivative.
 #include "cpp/ops/pointwise/params.h"
 #include "cpp/ops/pointwise/rules.h"
 #include "cpp/ops/registration.h"
@@ -22,7 +22,7 @@ ValueRef one_and_square(GradBuilder& g, ValueRef v, double sign) {
 struct UnaryRow {
   const char* name;
   const char* doc;
-  GradFn gradient;  // null: zero gradient
+  GradFn gradient;  // null for a zero gradient
   AmpClass amp = AmpClass::kNeutral;
   std::vector<std::string> aliases = {};
   bool keeps_zeros = false;
@@ -30,7 +30,7 @@ struct UnaryRow {
   bool loss = false;
 };
 
-// f(0) = 0. Only those are marked whose results for sparse arrays are sparse in 1.x, too.
+// Marks that f(0) = 0. Only used if the result for a sparse array is sparse in 1.x, too.
 UnaryRow keeps_zeros(UnaryRow row) {
   row.keeps_zeros = true;
   return row;
@@ -44,7 +44,7 @@ UnaryRow loss(UnaryRow row) {
   return row;
 }
 
-// Functions whose results for booleans are booleans.
+// Functions that return booleans for booleans.
 const UnaryRow kRows[] = {
     identity(keeps_zeros(
         {"_copy", "A copy of data.", MX_GRAD(dy(g)), AmpClass::kNeutral, {"identity"}})),
@@ -74,7 +74,7 @@ const UnaryRow kRows[] = {
     {"_contrib_isfinite", "1 where data is neither NaN nor infinite, else 0.", nullptr},
 };
 
-// Functions of numbers. Their results for booleans would not be what a bool array holds.
+// Functions of numbers. They reject booleans, because a bool array could not hold their results.
 const UnaryRow kNumberRows[] = {
     keeps_zeros({"negative", "-data.", MX_GRAD(g.neg(dy(g)))}),
     keeps_zeros({"sqrt", "Square root.", MX_GRAD(g.mul_scalar(g.div(dy(g), y(g)), 0.5))}),
@@ -140,12 +140,13 @@ const UnaryRow kNumberRows[] = {
      AmpClass::kFloat32},
 };
 
-// The output's gradient where mask is 1, and 0 where it is 0, whatever the gradient is there.
+// Returns the output's gradient where mask is 1, and 0 elsewhere, even if the gradient is NaN
+// there.
 ValueRef where_one(GradBuilder& g, ValueRef mask, ValueRef grad) {
   return g.emit("_relu_backward", {grad, mask});
 }
 
-// The gradient passes where data is NaN, as in 1.x.
+// As in 1.x, the gradient passes where data is NaN.
 Grads clip_gradient(GradBuilder& g) {
   const auto& p = g.params<ClipParams>();
   const ValueRef below =

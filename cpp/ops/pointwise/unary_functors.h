@@ -1,6 +1,6 @@
-// Element-wise functions of one value: the meaning of each operator, once for all devices. "Math"
-// functors exist for float and double (integers are computed in double, halves in float);
-// "arithmetic" ones for every type that compute_for_arithmetic names.
+// Element-wise functions of one value: the definition of each operator, once for all devices.
+// "Math" functors exist for float and double (integers are computed in double, 16-bit floats in
+// float); "arithmetic" ones for every type that compute_for_arithmetic returns.
 #pragma once
 #include <type_traits>
 
@@ -8,7 +8,7 @@
 
 namespace mxlite::pointwise {
 
-// Functors with parameters read them from `p` (see UnaryArgs in the op's kernel).
+// Functors with parameters read them from `p` (see UnaryArgs in the kernel).
 #define MX_UNARY(Type, op, kind, expression)    \
   struct Type {                                 \
     static constexpr const char* name = op;     \
@@ -55,9 +55,9 @@ MX_HD T rint_half_down(T x) {
 }
 template <class T>
 MX_HD T round_half_away(T x) {
-  // Not floor(x + 0.5): that sum rounds 0.49999997 up to 1.
+  // floor(x + 0.5) is not used, because the sum rounds 0.49999997 up to 1.
   const T whole = std::trunc(x);
-  return whole + std::copysign(std::fabs(x - whole) >= T(0.5) ? T(1) : T(0), x);  // -0 stays
+  return whole + std::copysign(std::fabs(x - whole) >= T(0.5) ? T(1) : T(0), x);  // keeps -0
 }
 template <class T>
 MX_HD T gamma_of(T x) {
@@ -75,10 +75,10 @@ MX_HD T gamma_of(T x) {
 
 MX_UNARY(Negative, "negative", false, negated(x))
 MX_UNARY(Abs, "abs", false, MX_PER_KIND(x < T(0) ? negated(x) : x, std::fabs(x)))
-// A NaN stays.
+// Keeps NaN.
 MX_UNARY(Sign, "sign", false, x == x ? (x > T(0) ? T(1) : T(0)) - (x < T(0) ? T(1) : T(0)) : x)
 MX_UNARY(Square, "square", false, multiplied(x, x))
-MX_UNARY(Relu, "relu", false, x <= T(0) ? T(0) : x)  // a NaN stays, -0 becomes 0 as in 1.x
+MX_UNARY(Relu, "relu", false, x <= T(0) ? T(0) : x)  // keeps NaN; as in 1.x, -0 becomes 0
 MX_UNARY(LogicalNot, "logical_not", false, x == T(0) ? T(1) : T(0))
 MX_UNARY(Round, "round", false, MX_PER_KIND(x, round_half_away(x)))
 MX_UNARY(Rint, "rint", false, MX_PER_KIND(x, rint_half_down(x)))
@@ -126,12 +126,12 @@ MX_UNARY(GammaLn, "gammaln", true, std::lgamma(static_cast<double>(x)))
 MX_UNARY(Digamma, "_digamma", true, digamma_of(static_cast<double>(x)))
 MX_UNARY(Trigamma, "_trigamma", true, trigamma_of(static_cast<double>(x)))
 
-// p: lower and upper bound. A NaN stays.
+// `p`: lower and upper bound. Keeps NaN.
 MX_UNARY_ARGS(Clip, "clip", false, x > p[1] ? p[1] : (x < p[0] ? p[0] : x))
-// p: sigma squared.
+// `p`: sigma squared.
 MX_UNARY_ARGS(SmoothL1, "smooth_l1", true,
               std::fabs(x) * p[0] < T(1) ? T(0.5) * x * x * p[0] : std::fabs(x) - T(0.5) / p[0])
-// p: slope and offset.
+// `p`: slope and offset.
 MX_UNARY_ARGS(HardSigmoid, "hard_sigmoid", true,
               p[0] * x + p[1] < T(0) ? T(0) : (p[0] * x + p[1] > T(1) ? T(1) : p[0] * x + p[1]))
 

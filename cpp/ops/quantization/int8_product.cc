@@ -5,8 +5,8 @@
 namespace mxlite::quantization {
 namespace {
 
-constexpr int64_t kGemmMultiple = 4;    // elements, and bytes of addresses
-constexpr int64_t kPaddedColumns = 16;  // whole vectors, where columns are padded anyway
+constexpr int64_t kGemmMultiple = 4;    // in elements, and in bytes for addresses
+constexpr int64_t kPaddedColumns = 16;  // whole vectors, used if columns must be padded anyway
 
 int64_t rounded_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 

@@ -1,4 +1,4 @@
-// Layers on quantized data. Each takes its arrays, then the ends of their ranges.
+// Layers on quantized data. The inputs are the arrays, then the ends of their ranges.
 #include "cpp/ops/dimensions.h"
 #include "cpp/ops/nn/activation.h"
 #include "cpp/ops/nn/batch_norm.h"
@@ -17,7 +17,7 @@ namespace {
 
 TensorSpec as(const TensorSpec& spec, DType dtype) { return {spec.shape, dtype}; }
 
-// Shape rule of the layer on floats.
+// Applies the shape rule of the layer on floats.
 template <class P>
 Shape float_shape(const char* op, const P& p, std::span<const TensorSpec> arrays) {
   SmallVector<TensorSpec, 8> floats;
@@ -25,7 +25,7 @@ Shape float_shape(const char* op, const P& p, std::span<const TensorSpec> arrays
   return ops().get(op).infer(&p, floats)[0].shape;
 }
 
-// Convolution and FullyConnected: data, weight[, bias], then two ends for each.
+// Inputs of Convolution and FullyConnected: data, weight[, bias], then two range ends for each.
 template <class P>
 Specs infer_product(const char* op, const char* of, const P& p, std::span<const TensorSpec> in) {
   const size_t arrays = p.no_bias ? 2 : 3;
@@ -51,7 +51,7 @@ void complete_ranges(std::span<TensorSpec> ends) {
   for (TensorSpec& end : ends) complete_shape(end, Shape{1});
 }
 
-// Types in symbols: int8 data behind the first `arrays` inputs, float32 ends of ranges.
+// Types in symbols: int8 data after the first `arrays` inputs, float32 for ends of ranges.
 void fill_inputs(KnownTypes in, int arrays) {
   for (size_t i = 0; i < in.size(); ++i)
     if (!in[i]) in[i] = static_cast<int>(i) < arrays ? DType::kInt8 : DType::kFloat32;
@@ -62,7 +62,7 @@ void fill_outputs(KnownTypes out, KnownType first) {
     if (!out[i]) out[i] = i == 0 ? first : DType::kFloat32;
 }
 
-// `source` is the input that the output has the type of.
+// `source` is the input whose type the output has.
 template <class P>
 auto types_like_input(int arrays, size_t source = 0) {
   return [=](const P&, KnownTypes in, KnownTypes out) {
@@ -132,7 +132,7 @@ Specs infer_concat(const ConcatParams& p, std::span<const TensorSpec> in) {
       {float_shape("Concat", p, in.first(count)), is_signed ? DType::kInt8 : DType::kUInt8});
 }
 
-// Both operands and their ranges; the output is signed if one of them is.
+// Checks both operands and their ranges. The output is signed if one operand is.
 DType check_pair(const char* op, const RangeParams& p, std::span<const TensorSpec> in) {
   check_quantized(op, "lhs", in[0]);
   check_quantized(op, "rhs", in[1]);

@@ -1,6 +1,6 @@
-// int8 and uint8 numbers that stand for floats. A quantized array comes with two arrays of one
-// float32: the ends of the range that it stands for. What counts is the larger absolute value of
-// the two; the constants and roundings are those of 1.x on the CPU.
+// int8 and uint8 numbers that represent floats. A quantized array comes with two arrays of one
+// float32, the ends of its range. Only the larger absolute value of the two is used. Constants and
+// rounding are those of 1.x on the CPU.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -14,16 +14,17 @@ enum class Target : uint8_t { kAuto, kInt8, kUInt8 };
 enum class Fixed : uint8_t { kInt8, kUInt8 };
 enum class Float : uint8_t { kFloat32 };
 
-// Decides whether a call returns int8 or uint8: auto is uint8 for a range without negative part.
+// Returns whether a call returns int8 or uint8. `auto` means uint8 for a range without negative
+// numbers.
 inline DType target_dtype(Target t, const std::optional<float>& min_calib_range) {
   if (t == Target::kAuto)
     return min_calib_range && *min_calib_range >= 0 ? DType::kUInt8 : DType::kInt8;
   return t == Target::kUInt8 ? DType::kUInt8 : DType::kInt8;
 }
 
-// Number that stands for the end of the range, in conversions of activations.
+// Returns the number that represents the end of the range in conversions of activations.
 inline float full_scale(DType dtype) { return dtype == DType::kUInt8 ? 255.5f : 127.5f; }
-// The same where ranges of products are computed.
+// Returns the number that represents the end of the range where ranges of products are computed.
 inline float largest(DType dtype) { return dtype == DType::kUInt8 ? 255.0f : 127.0f; }
 inline float largest_magnitude(float low, float high) {
   return std::max(std::fabs(low), std::fabs(high));
@@ -72,9 +73,9 @@ struct EntropyParams {
 
 // "<op>: <input> of dtype ... given, int8 or uint8 expected"
 void check_quantized(const char* op, const char* input, const TensorSpec& spec);
-// Inputs first .. first + count hold one float32 each.
+// Requires one float32 in each of the inputs first .. first + count.
 void check_ranges(const char* op, std::span<const TensorSpec> in, size_t first, size_t count);
-// Both ends or none.
+// Requires either both ends or none.
 void check_calibration(const char* op, const std::optional<float>& low,
                        const std::optional<float>& high);
 inline const TensorSpec kOneFloat{Shape{1}, DType::kFloat32};

@@ -1,4 +1,4 @@
-// Between floats and quantized numbers, and the choice of ranges.
+// Conversions between floats and quantized numbers, and selection of ranges.
 #include "cpp/ops/dimensions.h"
 #include "cpp/ops/quantization/quantization.h"
 #include "cpp/ops/registration.h"
@@ -92,7 +92,7 @@ Specs infer_entropy(const EntropyParams& p, std::span<const TensorSpec> in) {
            " (the number of bins of hist) expected");
   MX_CHECK_SHAPE(!is_known(hist[0]) || hist[0] % 2 == 1, kOp, ": hist of shape ", hist,
                  " given, an odd number of bins around 0 expected");
-  // The search for a threshold takes the square of the number of bins.
+  // The time to search a threshold grows with the square of the number of bins.
   MX_CHECK_SHAPE(hist[0] < 65536, kOp, ": hist of shape ", hist,
                  " given, fewer than 65536 bins expected");
   for (const TensorSpec& s : in)
@@ -100,7 +100,7 @@ Specs infer_entropy(const EntropyParams& p, std::span<const TensorSpec> in) {
   return {kOneFloat, kOneFloat};
 }
 
-// The first output is like the first input; all others are single numbers.
+// The first output has the shape of the first input; all others are single numbers.
 void refine_ranged(const void* params, PartialShapes& shapes) {
   refine_like_first(params, shapes);
   for (int i = 1; i < shapes.num_inputs(); ++i)
@@ -108,7 +108,7 @@ void refine_ranged(const void* params, PartialShapes& shapes) {
   for (int i = 1; i < shapes.num_outputs(); ++i) shapes.refine_output(i, Shape{1});
 }
 
-// Fills unknown types in symbols: everything behind the first input and output is float32.
+// Fills unknown types in symbols: all inputs and outputs after the first are float32.
 void fill_ranged(KnownTypes in, KnownTypes out, KnownType data, KnownType result) {
   for (size_t i = 0; i < in.size(); ++i)
     if (!in[i]) in[i] = i == 0 ? data : DType::kFloat32;
@@ -120,7 +120,7 @@ void fill_quantize(const QuantizeParams& p, KnownTypes in, KnownTypes out) {
   fill_ranged(in, out, DType::kFloat32, fixed_dtype(p));
 }
 
-// Data that is quantized already keeps its type.
+// Data that is already quantized keeps its type.
 void fill_quantize_v2(const CalibratedParams& p, KnownTypes in, KnownTypes out) {
   const bool quantized = in[0] == DType::kInt8 || in[0] == DType::kUInt8;
   fill_ranged(in, out, {}, quantized ? *in[0] : target_dtype(p.out_type, p.min_calib_range));

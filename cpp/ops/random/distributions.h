@@ -99,12 +99,12 @@ struct GeneralizedNegativeBinomial {
   }
 };
 
-// Whether an element of parameter arrays is valid; draws for an invalid one are NaN.
+// Returns whether an element of parameter arrays is valid. Draws for an invalid one are NaN.
 template <class D>
 MX_HOST_DEVICE bool drawable(D, double a, double b) {
   return D::legal(a, b);
 }
-// As in MXNet 1.x, the bounds may be in any order: draws lie between them.
+// As in MXNet 1.x, the bounds may be in any order.
 MX_HOST_DEVICE inline bool drawable(Uniform, double, double) { return true; }
 
 void for_each_distribution(auto&& fn) {
@@ -187,7 +187,7 @@ struct MultinomialParams {
 // Returns the number of random counters that n elements need.
 uint64_t counters_for(int64_t n);
 
-// Throws for invalid numbers. Called by kernels, because MXNet 1.x raises at the next wait.
+// Throws for invalid numbers. Kernels call it, because MXNet 1.x throws at the next wait.
 template <class D>
 void check_numbers(const char* suffix, double a, double b) {
   const auto* op = suffix[0] ? "_random_" : "random_";

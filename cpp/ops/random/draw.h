@@ -32,7 +32,7 @@ class Stream {
     const double radius = std::sqrt(-2.0 * std::log(positive()));
     return radius * std::cos(6.283185307179586 * uniform());
   }
-  // Returns an integer in [0, n), the high half of a product: the bias is below n / 2^64.
+  // Returns an integer in [0, n), the high half of a product. The bias is below n / 2^64.
   MX_HOST_DEVICE uint64_t below(uint64_t n) {
     const uint64_t high = word();
     const auto bits = static_cast<unsigned __int128>(high << 32 | word());
@@ -57,7 +57,8 @@ MX_HOST_DEVICE inline int64_t shuffle_key(RandomState state, int64_t row) {
 MX_HOST_DEVICE inline double draw_gamma(Stream& s, double alpha, double beta) {
   const double boost = alpha < 1 ? std::pow(s.positive(), 1.0 / alpha) : 1.0;
   const double d = (alpha < 1 ? alpha + 1.0 : alpha) - 1.0 / 3;
-  // For huge d the variation is below rounding; for infinity or NaN the loop would never end.
+  // For huge d, the variation is less than the rounding error; for infinity or NaN the loop would
+  // never end.
   if (!(d < 1e30)) return d * beta;
   const double c = 1.0 / std::sqrt(9.0 * d);
   for (;;) {
@@ -72,7 +73,7 @@ MX_HOST_DEVICE inline double draw_gamma(Stream& s, double alpha, double beta) {
 
 // For lam < 12 counts exponential steps, else Hoermann's transformed rejection (PTRS, 1993).
 MX_HOST_DEVICE inline double draw_poisson(Stream& s, double lam) {
-  if (lam == 0 || !(lam < 1e15)) return lam;  // the variation is below rounding
+  if (lam == 0 || !(lam < 1e15)) return lam;  // the variation is less than the rounding error
   if (lam < 12) {
     const double limit = std::exp(-lam);
     double product = s.positive(), count = 0;

@@ -11,7 +11,8 @@ namespace {
 
 using Grads = std::vector<ValueRef>;
 
-// Returns derivatives of the log density by sample and parameters; undefined ones are zero.
+// Returns derivatives of the log density with respect to sample and parameters; undefined ones are
+// zero.
 using LogDerivatives = Grads (*)(GradBuilder& g, ValueRef x, const Grads& p);
 
 ValueRef one(GradBuilder& g, const char* op, ValueRef x) { return g.emit(op, {x}); }
@@ -42,7 +43,7 @@ Grads poisson(GradBuilder& g, ValueRef x, const Grads& p) {
   return {{}, g.add_scalar(g.div(x, p[0]), -1.0)};
 }
 
-// Returns the derivative by k of lgamma(x + k) - lgamma(k).
+// Returns the derivative of lgamma(x + k) - lgamma(k) with respect to k.
 ValueRef rising(GradBuilder& g, ValueRef x, ValueRef k) {
   return g.sub(one(g, "_digamma", g.add(x, k)), one(g, "_digamma", k));
 }
@@ -79,7 +80,7 @@ ValueRef head(GradBuilder& g) {
 template <LogDerivatives derivatives>
 Grads gradient(GradBuilder& g) {
   const DType dtype = g.input_spec(0).dtype;
-  // Compute halves in float32, because differences of nearly equal terms lose digits.
+  // Computes 16-bit floats in float32, because differences of nearly equal terms lose digits.
   const auto widen = [&](ValueRef v) { return is_half(dtype) ? g.cast(v, DType::kFloat32) : v; };
   const ValueRef x = widen(g.input(0)), h = widen(head(g));
   Grads params;
@@ -161,7 +162,7 @@ Specs infer_dirichlet(const PdfParams&, std::span<const TensorSpec> in) {
                  "dimensions equal");
   Shape out = sample;
   out.erase(out.ndim() - 1);
-  if (out.ndim() == 0) out.push_back(1);  // as 1.x
+  if (out.ndim() == 0) out.push_back(1);  // as in 1.x
   return {{out, in[0].dtype}};
 }
 

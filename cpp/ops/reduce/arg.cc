@@ -1,4 +1,4 @@
-// Positions of extremes.
+// Positions of extreme values.
 #include "cpp/ops/dimensions.h"
 #include "cpp/ops/reduce/reduce.h"
 #include "cpp/ops/registration.h"
@@ -6,7 +6,7 @@
 namespace mxlite {
 namespace {
 
-// float32 as in 1.x, unless the input's own type holds larger indices exactly.
+// float32 as in 1.x, unless the input's type represents larger indices exactly.
 DType index_dtype(DType input) {
   const bool wide = input == DType::kFloat64 || input == DType::kInt32 || input == DType::kInt64;
   return wide ? input : DType::kFloat32;

@@ -13,7 +13,7 @@ AxisMask reduced_axes(const char* op, const std::optional<Shape>& axis, bool exc
   const bool all = !axis || axis->ndim() == 0;
   if (all) {
     std::fill_n(listed.begin(), ndim, true);
-    return listed;  // 1.x ignores exclude without axes
+    return listed;  // as in 1.x, exclude without axes has no effect
   }
   for (const int64_t a : *axis) {
     const int i = normalize_axis(op, a, ndim);

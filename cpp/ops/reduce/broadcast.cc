@@ -1,4 +1,4 @@
-// Repeats values along axes of length 1; the gradient adds up over them.
+// Repeats values along axes of length 1; the gradient is the sum over these axes.
 #include "cpp/ops/dimensions.h"
 #include "cpp/ops/reduce/reduce.h"
 #include "cpp/ops/registration.h"

@@ -1,4 +1,4 @@
-// Running sums. The gradient runs the other way, so both directions are operators.
+// Prefix sums. The gradient sums in the opposite direction, so both directions are operators.
 #include "cpp/ops/dimensions.h"
 #include "cpp/ops/reduce/reduce.h"
 #include "cpp/ops/registration.h"

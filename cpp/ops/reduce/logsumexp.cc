@@ -19,7 +19,8 @@ Specs infer(const ReduceParams& p, std::span<const TensorSpec> in) {
   return {{out, in[0].dtype}};
 }
 
-// The share of each element in the sum. An output of halves has too few digits for it.
+// Returns the share of each element in the sum. Recomputed, because an output of 16-bit floats has
+// too few digits.
 std::vector<ValueRef> gradient(GradBuilder& g) {
   const auto& p = g.params<ReduceParams>();
   const TensorSpec& data = g.input_spec(0);

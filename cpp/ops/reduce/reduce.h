@@ -47,18 +47,19 @@ struct CumsumParams {
             MX_FIELD(dtype, "Type of the result; None keeps data's."))
 };
 
-// reduced[i]: does axis i disappear?
+// reduced[i] is true if axis i is reduced.
 using AxisMask = std::array<bool, Shape::kMaxNdim>;
 
-// Refuses bool: a sum or product of bools in their own dtype counts nothing.
+// Throws for bool, because a sum or product of booleans in their own dtype would not count.
 void check_summable(const char* op, DType dtype);
 
 AxisMask reduced_axes(const char* op, const std::optional<Shape>& axis, bool exclude, int ndim);
-// Reduced axes with length 1.
+// Returns the shape in which reduced axes have length 1.
 Shape kept_shape(const Shape& shape, const AxisMask& reduced);
-// A result without axes has shape (1,), as in 1.x.
+// Returns the shape without the reduced axes; as in 1.x, (1,) if no axes remain.
 Shape result_shape(const Shape& shape, const AxisMask& reduced, bool keepdims);
-// Returns how many elements are combined into one; -1 if one of their dimensions is unknown.
+// Returns how many elements are combined into one result, or -1 if one of their dimensions is
+// unknown.
 int64_t reduced_size(const Shape& shape, const AxisMask& reduced);
 
 }  // namespace mxlite

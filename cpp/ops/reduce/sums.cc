@@ -14,7 +14,7 @@ AxisMask mask_of(GradBuilder& g) {
 }
 Shape kept(GradBuilder& g) { return kept_shape(g.input_spec(0).shape, mask_of(g)); }
 
-// The output's gradient with the reduced axes back, ready for broadcasting.
+// Returns the output's gradient with the reduced axes restored as axes of length 1.
 ValueRef dy(GradBuilder& g) { return g.reshape(g.output_grad(0), kept(g)); }
 
 ValueRef spread(GradBuilder& g, ValueRef v) {
@@ -36,12 +36,13 @@ Grads nansum_gradient(GradBuilder& g) {
   return {g.mul(dy(g), g.emit("broadcast_equal", {x, x}))};
 }
 
-// Product of the elements before each along the last axis (1 before the first), by doubling.
+// Returns, for each element, the product of the elements before it along the last axis (1 for the
+// first), by doubling.
 ValueRef products_before(GradBuilder& g, ValueRef x) {
   const Shape shape = g.spec(x).shape;
   const int64_t rows = shape[0], n = shape[1];
   const ValueRef ones = g.emit("ones_like", {x});
-  // `by` ones in front, as many elements less at the end
+  // Prepends `by` ones and removes as many elements at the end.
   const auto shifted = [&](ValueRef v, int64_t by) {
     const ValueRef front =
         g.emit("slice", {ones}, {{"begin", Shape{0, 0}}, {"end", Shape{rows, by}}});
@@ -54,7 +55,7 @@ ValueRef products_before(GradBuilder& g, ValueRef x) {
   return result;
 }
 
-// Composite gradients need it: product_of_others treats which elements are zero as fixed.
+// For composite gradients, because product_of_others treats the positions of zeros as constant.
 ValueRef product_of_others_exactly(GradBuilder& g, ValueRef x) {
   const Shape shape = g.input_spec(0).shape;
   if (shape.size() == 0) return x;
@@ -79,7 +80,7 @@ ValueRef product_of_others_exactly(GradBuilder& g, ValueRef x) {
   return turn(g.reshape(g.mul(before, after), turned), back);
 }
 
-// Product of the other elements, exact where elements are zero.
+// Returns the product of the other elements, which is exact if elements are zero.
 ValueRef product_of_others(GradBuilder& g, ValueRef x) {
   const auto& p = g.params<ReduceParams>();
   const AttrValue axis = AttrTraits<std::optional<Shape>>::to(p.axis);
@@ -111,7 +112,7 @@ Grads nanprod_gradient(GradBuilder& g) {
   return {g.emit("where", {is_number, grad, g.emit("zeros_like", {grad})})};
 }
 
-// Every element equal to the extreme gets the whole gradient, as in 1.x.
+// As in 1.x, every element equal to the extreme gets the whole gradient.
 Grads extreme_gradient(GradBuilder& g) {
   const ValueRef y = g.reshape(g.output(0), kept(g));
   return {g.mul(dy(g), g.emit("broadcast_equal", {g.input(0), y}))};
@@ -123,7 +124,7 @@ Specs infer_norm(const NormParams& p, std::span<const TensorSpec> in) {
   return {{result_shape(in[0].shape, reduced, p.keepdims), p.out_dtype.value_or(in[0].dtype)}};
 }
 
-// At 0 the gradient is 0 (1.x: NaN).
+// At 0 the gradient is 0 (1.x gives NaN).
 Grads norm_gradient(GradBuilder& g) {
   const auto& p = g.params<NormParams>();
   const TensorSpec& in = g.input_spec(0);
@@ -145,7 +146,7 @@ OpBuilder<ReduceParams> reduction(const char* name, const char* doc, bool needs_
   op.doc(doc).gradient(gradient).amp(AmpClass::kFloat32);
   op.shapes(kReduced);
   op.infer([name, needs_values](const ReduceParams& p, std::span<const TensorSpec> in) -> Specs {
-    // The largest bool is a bool; a sum, mean or product of bools is none.
+    // The largest boolean is a boolean, but a sum, mean or product of booleans is not.
     if (!needs_values) check_summable(name, in[0].dtype);
     const Shape& shape = in[0].shape;
     const AxisMask reduced = reduced_axes(name, p.axis, p.exclude, shape.ndim());

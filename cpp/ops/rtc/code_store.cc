@@ -17,8 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// File: magic, checksum of the rest, key, number of names, pairs of names, image. A text or image
-// is its number of bytes (64 bits) and the bytes.
+// File format: magic, checksum of the rest, key, number of names, pairs of names, image. A text or
+// image is stored as its number of bytes (64 bits) and the bytes.
 constexpr char kMagic[] = "mxlite code 1\n";
 constexpr size_t kMagicBytes = sizeof kMagic - 1;
 constexpr uintmax_t kMostFileBytes = 256 << 20;
@@ -39,7 +39,8 @@ std::string take_text(ByteReader& reader) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Two keys of one hash share a file name, and each finds the other's key in it.
+// Returns the hash for the file name. Keys with equal hashes share a file; its content shows which
+// key it belongs to.
 uint64_t hash_of(const std::string& text) {
   return mxlite::hash_of(std::as_bytes(std::span(text)));
 }

@@ -1,5 +1,5 @@
-// Compiled kernels on disk, one file for each key. A file that is missing, damaged or of another
-// key costs a compilation, nothing else.
+// Compiled kernels on disk, one file per key. If a file is missing, damaged or of another key, the
+// kernel is compiled again.
 #pragma once
 #include <optional>
 #include <span>
@@ -11,12 +11,13 @@ namespace mxlite::rtc {
 
 class CodeStore {
  public:
-  // Files are kept in `folder`, which is made when the first one is written; empty: keeps nothing.
+  // Stores files in `folder`, which is created with the first file. If `folder` is empty, stores
+  // nothing.
   explicit CodeStore(std::string folder) : folder_(std::move(folder)) {}
 
   std::optional<CompiledCode> find(const std::string& key) const;
-  // Writes a temporary file first and renames it, so that a reader never sees half a file. Returns
-  // whether the file is written.
+  // Writes a temporary file and renames it, so that readers never see a partial file. Returns
+  // whether the file was written.
   bool add(const std::string& key, const CompiledCode& code) const;
   std::string path_of(const std::string& key) const;
 
@@ -24,8 +25,8 @@ class CodeStore {
   const std::string folder_;
 };
 
-// The bytes of a file, and what they hold. `decode_code` throws a record error if the bytes are
-// damaged, and returns nothing if they belong to another key.
+// Convert between the bytes of a file and its content. `decode_code` throws a record error if the
+// bytes are damaged, and returns nothing if they belong to another key.
 std::string encode_code(const std::string& key, const CompiledCode& code);
 std::optional<CompiledCode> decode_code(const std::string& key, std::span<const std::byte> bytes);
 

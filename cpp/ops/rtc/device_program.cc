@@ -13,10 +13,10 @@
 namespace mxlite::rtc {
 namespace {
 
-// Changes when equal keys may mean other code.
+// Increment if equal keys may mean different code.
 constexpr const char* kKeyVersion = "1";
 
-// Everything that the machine code depends on. Sizes keep neighboring texts apart.
+// Returns everything on which the machine code depends. Sizes separate adjacent texts.
 std::string key_of(const SourceProgram& program, const std::string& versions) {
   std::string key = str("mxlite ", kKeyVersion, "\n", versions, "\n");
   for (const auto* texts : {&program.options, &program.expressions}) {

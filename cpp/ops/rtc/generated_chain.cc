@@ -18,7 +18,7 @@ using pointwise::ChainArguments;
 using pointwise::ChainCode;
 
 constexpr const char* kKernel = "mxlite_chain";
-constexpr int64_t kBlocksPerMultiprocessor = 16;  // as the other kernels' launches
+constexpr int64_t kBlocksPerMultiprocessor = 16;  // same limit as for launches of other kernels
 
 std::atomic<bool> compilation_failed{false};
 

@@ -9,18 +9,18 @@
 
 namespace mxlite::rtc {
 
-// An array, or a number as the kernel's parameter holds it.
+// An array, or a number in the type of the kernel's parameter.
 struct LaunchArgument {
-  NDArrayRef array;  // null: a number
+  NDArrayRef array;  // null for a number
   bool is_const = false;
   std::array<std::byte, 8> number{};
   size_t number_bytes = 0;
 };
 
-// Launches a kernel of the program on a GPU after the tasks that it depends on: it reads arrays
-// that are const, and reads and writes the others. Arrays are contiguous, dense and on that GPU.
-// Throws at once if the program cannot be compiled or loaded; a failed launch is an error of the
-// written arrays.
+// Launches a kernel of the program on a GPU as an engine task: it reads arrays that are const, and
+// reads and writes the others. Arrays must be contiguous, dense and on that GPU. Throws immediately
+// if the program cannot be compiled or loaded; a failed launch becomes an error of the written
+// arrays.
 void launch_on_arrays(DeviceProgram& program, const std::string& kernel, int device,
                       const LaunchGrid& grid, std::vector<LaunchArgument> arguments,
                       engine::Origin origin);

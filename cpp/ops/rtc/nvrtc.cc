@@ -30,7 +30,7 @@ struct Nvrtc::Functions {
   int (*ptx)(Program, char*) = nullptr;
   int (*lowered_name)(Program, const char* expression, const char** name) = nullptr;
 
-  // Returns the name of a function that the library lacks; null if it has all.
+  // Returns the name of a function that the library lacks, or null if it has all.
   const char* find_all(void* library) {
     FunctionFinder find(library);
     find("nvrtcVersion", version);
@@ -61,7 +61,7 @@ bool names_architecture(const std::string& option) {
   return option.starts_with("--gpu-architecture") || option.starts_with("-arch");
 }
 
-// The headers of a toolkit, or of a Python package, are beside its libraries.
+// Returns the include folder, which is next to the libraries of a toolkit or Python package.
 std::string find_include_folder(void* function) {
   namespace fs = std::filesystem;
   Dl_info info{};
@@ -105,7 +105,8 @@ const Nvrtc* Nvrtc::get(std::string* why_not) {
     std::string why_not;
   };
   static const Loaded* const loaded = [] {
-    auto* const result = new Loaded;  // leaked: kernels may be compiled until the process ends
+    auto* const result = new Loaded;  // leaked, because kernels may be compiled until the process
+                                      // ends
     const std::string given = env_string("MXLITE_NVRTC_LIBRARY", "");
     if (!given.empty()) {
       result->nvrtc = load(given, &result->why_not);
@@ -177,7 +178,7 @@ CompiledCode Nvrtc::compile(const SourceProgram& program, const std::string& arc
     f.check(read(owner.program, reinterpret_cast<char*>(code.image.data())), call);
     return true;
   };
-  // There is a cubin only if an architecture sm_N was given.
+  // A cubin exists only if an architecture sm_N was given.
   if (!fetch(f.cubin_bytes, f.cubin, "nvrtcGetCUBIN") && !fetch(f.ptx_bytes, f.ptx, "nvrtcGetPTX"))
     fail(ErrorKind::kError, "NVRTC ", version_, " compiled without a result");
   for (const std::string& e : program.expressions) {

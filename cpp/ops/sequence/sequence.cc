@@ -28,14 +28,14 @@ void check_sequences(const char* op, const Shape& data, int axis, std::span<cons
                  ": sequence_length has dtype bool, a number type expected");
 }
 
-// There is one length for each sequence of the batch.
+// Requires one length for each sequence of the batch.
 template <class P>
 void refine_lengths(const P& p, PartialShapes& shapes) {
   const Shape& data = shapes.input(0);
   if (shapes.num_inputs() > 1 && data.ndim() >= 2 && (p.axis == 0 || p.axis == 1))
     shapes.refine_input(1, Shape{data[1 - p.axis]});
 }
-// The same where the output is like data.
+// Like the function above if the output has data's shape.
 template <class P>
 void refine_sequences(const P& p, PartialShapes& shapes) {
   refine_like_first(&p, shapes);
@@ -66,7 +66,7 @@ Specs infer_reverse(const SequenceParams& p, std::span<const TensorSpec> in) {
   return {in[0]};
 }
 
-// op(gradient[, sequence_length]); lengths get no gradient.
+// Emits op(gradient[, sequence_length]). Lengths get no gradient.
 std::vector<ValueRef> apply(GradBuilder& g, const char* op, ParamsRef params) {
   const ValueRef grad = g.output_grad(0);
   if (g.num_inputs() == 1) return {g.emit(op, {grad}, std::move(params))};

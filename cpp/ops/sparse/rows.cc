@@ -1,4 +1,4 @@
-// Row-sparse arrays: values holds the rows that indices names.
+// Row-sparse arrays: `values` contains the rows whose numbers are in `indices`.
 #include "cpp/ops/dimensions.h"
 #include "cpp/ops/registration.h"
 #include "cpp/ops/sparse/sparse.h"

@@ -1,4 +1,5 @@
-// Arrays are seen as (outer, axis, inner): take moves runs of `inner` elements, pick single ones.
+// Arrays are viewed as (outer, axis, inner): take moves runs of `inner` elements, pick single
+// elements.
 #include "cpp/ops/tensor/take.h"
 
 #include <omp.h>

@@ -7,8 +7,8 @@ namespace {
 using pointwise::Compute;
 using pointwise::kBlock;
 
-// x and y are read as words: only their width matters. The condition is widened to double, which
-// keeps every value other than 0 different from 0.
+// x and y are read as words, because only their element size matters. The condition is widened to
+// double, in which nonzero values stay nonzero.
 template <class Word>
 void select(Inputs in, Outputs out) {
   const Word *x = in[1].as<Word>(), *y = in[2].as<Word>();
@@ -16,7 +16,8 @@ void select(Inputs in, Outputs out) {
   const auto load = pointwise::load_fn(in[0].dtype, Compute::kDouble);
   const auto width = static_cast<int64_t>(dtype_size(in[0].dtype));
   const int64_t total = out[0].size();
-  const int64_t row = total / std::max<int64_t>(in[0].size(), 1);  // elements per condition
+  const int64_t row = total / std::max<int64_t>(in[0].size(), 1);  // number of elements per
+                                                                   // condition
   pointwise::parallel_ranges(total, [&](int64_t first, int64_t last) {
     double condition[kBlock];
     while (first < last) {

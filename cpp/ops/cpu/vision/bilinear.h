@@ -1,5 +1,5 @@
-// A point between pixels: its four neighbours, their weights, and the derivatives of the weights.
-// Kernels of other devices use it, too.
+// A point between pixels: its four neighbors, their weights, and the derivatives of the weights.
+// For every device.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -18,7 +18,7 @@ MX_HOST_DEVICE int64_t clamp_index(Acc value, int64_t low, int64_t high) {
 template <class Acc>
 struct Neighbours {
   int64_t at[4];   // top left, top right, bottom left, bottom right
-  Acc weight[4];   // 0 for a neighbour that does not exist
+  Acc weight[4];   // 0 if the neighbor does not exist
   Acc along_y[4];  // derivatives of the weights
   Acc along_x[4];
 
@@ -28,7 +28,8 @@ struct Neighbours {
     for (int i = 0; i < 4; ++i) sum += weight[i] * static_cast<Acc>(plane[at[i]]);
     return sum;
   }
-  // sums[k] += grad * neighbour k: what all channels share of the derivatives below.
+  // sums[k] += grad * neighbor k, which is the part of the derivatives below that depends on the
+  // channel.
   template <class T>
   MX_HOST_DEVICE void add_products(const T* plane, Acc grad, Acc* sums) const {
     for (int i = 0; i < 4; ++i) sums[i] += grad * static_cast<Acc>(plane[at[i]]);
@@ -45,7 +46,8 @@ struct Neighbours {
   }
 };
 
-// One axis: two lines and the weight of the second. step: 0 where moving changes nothing.
+// One axis: two lines and the weight of the second. `step` is 0 where moving the point changes
+// nothing.
 template <class Acc>
 struct AxisPoint {
   int64_t low, high;
@@ -62,7 +64,7 @@ MX_HOST_DEVICE Neighbours<Acc> combine(const AxisPoint<Acc>& y, const AxisPoint<
           {-x.step * up, x.step * up, -x.step * y.rest, x.step * y.rest}};
 }
 
-// A coordinate moved into [0, size - 1]. It must be a number.
+// Clamps a coordinate to [0, size - 1]. It must not be NaN.
 template <class Acc>
 MX_HOST_DEVICE AxisPoint<Acc> clamped(Acc at, int64_t size) {
   const Acc last = static_cast<Acc>(size - 1);
@@ -72,7 +74,8 @@ MX_HOST_DEVICE AxisPoint<Acc> clamped(Acc at, int64_t size) {
   return {low, low + 1, at - static_cast<Acc>(low), Acc(1)};
 }
 
-// With zeros around the image. Only for points with -1 < y < height and -1 < x < width.
+// Treats the outside of the image as zeros. Only for points with -1 < y < height and -1 < x <
+// width.
 template <class Acc>
 MX_HOST_DEVICE Neighbours<Acc> zero_padded(Acc y, Acc x, int64_t height, int64_t width) {
   const Acc top = std::floor(y), left = std::floor(x);

@@ -9,7 +9,7 @@
 namespace mxlite {
 namespace {
 
-// Scores that cannot match are left out before sorting: of overlaps most are 0.
+// Scores that cannot match are removed before sorting, because most overlaps are 0.
 template <class T>
 void match(const BipartiteMatchingParams& p, const T* scores, int64_t rows, int64_t columns,
            cpu::EntryOf<T>* entries, cpu::EntryOf<T>* room, T* row_match, T* column_match) {

@@ -34,7 +34,7 @@ void iou_native(KernelContext&, const BoxIouParams& p, Inputs in, Outputs out) {
   });
 }
 
-// A box as middle and size.
+// A box given by center and size.
 template <class Acc>
 struct CenterBox {
   Acc x, y, width, height;
@@ -57,7 +57,8 @@ void encode(Inputs in, Outputs out, int64_t i) {
     out[1].as<T>()[4 * i + k] = T(positive ? 1 : 0);
   }
   if (!positive || num_refs == 0) return;
-  const Acc match = static_cast<Acc>(in[1].as<T>()[i]);  // out of range: the nearest box
+  const Acc match = static_cast<Acc>(in[1].as<T>()[i]);  // indices out of range select the nearest
+                                                         // box
   const Acc last = static_cast<Acc>(num_refs - 1);
   const int64_t ref = match > 0 ? static_cast<int64_t>(match < last ? match : last) : 0;
   const auto from = center_of<Acc>(in[3].as<T>() + 4 * (i / num_anchors * num_refs + ref));

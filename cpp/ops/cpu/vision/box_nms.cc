@@ -22,14 +22,15 @@ Candidate<ComputeType<T>> load_candidate(const BoxNmsParams& p, const T* row) {
                        : cpu::load_box<BoxFormat::kCenter, Acc>(row + p.coord_start);
   int32_t group = 0;
   if (p.id_index >= 0 && !p.force_suppress) {
-    const Acc id = static_cast<Acc>(row[p.id_index]);  // classes count without their fraction
+    const Acc id = static_cast<Acc>(row[p.id_index]);  // class ids are truncated to integers
     group = std::abs(id) < Acc(2147483648.0) ? static_cast<int32_t>(id)
                                              : std::numeric_limits<int32_t>::min();
   }
   return {box.x.low, box.y.low, box.x.high, box.y.high, box.area, group};
 }
 
-// Does not change boxes with a negative left edge, which MXNet 1.x takes for rows filled with -1.
+// Does not change boxes with a negative left edge, because MXNet 1.x takes them for rows filled
+// with -1.
 template <class T>
 void change_format(BoxFormat to, T* box) {
   using Acc = ComputeType<T>;
@@ -43,7 +44,7 @@ void change_format(BoxFormat to, T* box) {
   box[3] = static_cast<T>(center ? d - b : b + d / 2);
 }
 
-// Memory of one thread for one image.
+// Memory that one thread needs for one image.
 template <class T>
 struct ImageMemory {
   using Entry = cpu::EntryOf<T>;
@@ -58,7 +59,7 @@ struct ImageMemory {
 };
 
 struct Image {
-  int64_t first_row, num_boxes, width, limit;  // limit: boxes that are compared
+  int64_t first_row, num_boxes, width, limit;  // limit: number of boxes that are compared
 };
 
 template <class T>

@@ -1,5 +1,6 @@
-// Areas and overlaps of boxes as 1.x computes them, operation by operation: which of two equal
-// candidates wins depends on it, so these files are compiled without fused multiply-add.
+// Areas and overlaps of boxes, computed with the same operations as in 1.x, because rounding
+// decides between equal candidates. Files that include this are compiled without fused
+// multiply-add.
 #pragma once
 #include "cpp/ops/vision/box.h"
 
@@ -18,7 +19,7 @@ Interval<T> interval(T first, T second) {
   return {first - half, first + half};
 }
 
-// Returns the length of the intersection, 0 if there is none.
+// Returns the length of the intersection, or 0.
 template <class T>
 T common_length(Interval<T> a, Interval<T> b) {
   const T low = a.low > b.low ? a.low : b.low;

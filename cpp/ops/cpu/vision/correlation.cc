@@ -9,11 +9,11 @@
 namespace mxlite {
 namespace {
 
-// One image pair with its zeros around, in the type of computation.
+// One pair of zero-padded images in the compute type.
 struct Geometry {
   int64_t channels, height, width;  // size of data
   int64_t pad, padded_height, padded_width;
-  int64_t rows, columns;  // patches
+  int64_t rows, columns;  // number of patches
 
   Geometry(const CorrelationParams& p, const Shape& data)
       : channels(data[1]),
@@ -24,7 +24,8 @@ struct Geometry {
         padded_width(width + 2 * pad),
         rows(p.patches(height)),
         columns(p.patches(width)) {
-    checked_mul(padded_size(), sizeof(double));  // the scratch memory can be counted
+    checked_mul(padded_size(), sizeof(double));  // throws if the size of the scratch memory
+                                                 // overflows
   }
   int64_t padded_plane() const { return checked_mul(padded_height, padded_width); }
   int64_t padded_size() const { return checked_mul(channels, padded_plane()); }
@@ -48,14 +49,16 @@ int64_t displacement(const CorrelationParams& p, const Geometry& g, int64_t k) {
   return (k / n - p.radius()) * p.stride2 * g.padded_width + (k % n - p.radius()) * p.stride2;
 }
 
-// fn(offset) for each element of the patches of row i: of the first one in data1's plane.
+// Calls fn(offset) for each element of the patches of row i; offsets are those of the first patch,
+// in data1's plane.
 void for_patch(const CorrelationParams& p, const Geometry& g, int64_t i, auto&& fn) {
   for (int64_t h = 0; h < p.kernel_size; ++h)
     for (int64_t w = 0; w < p.kernel_size; ++w)
       fn((i * p.stride1 + p.max_displacement + h) * g.padded_width + p.max_displacement + w);
 }
 
-// Calls fn(constant 1) for dense patches, so that the compiler sees neighbours, else fn(stride).
+// Calls fn(constant 1) for dense patches, so that the compiler knows that elements are adjacent;
+// otherwise fn(stride).
 void with_stride(int64_t stride, auto&& fn) {
   if (stride == 1)
     fn(std::integral_constant<int64_t, 1>{});
@@ -141,7 +144,7 @@ void cut_border(const Geometry& g, const Acc* padded, T* plane) {
       plane[y * g.width + x] = static_cast<T>(padded[(y + g.pad) * g.padded_width + x + g.pad]);
 }
 
-// in: output_grad, data1, data2.
+// `in`: output_grad, data1, data2.
 void correlation_backward_native(KernelContext& ctx, const CorrelationParams& p, Inputs in,
                                  Outputs out) {
   const Geometry g(p, in[1].shape);

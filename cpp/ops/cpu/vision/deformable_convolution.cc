@@ -1,6 +1,6 @@
-// Works like convolution by im2col and matrix product, image by image, on interpolated columns. The
-// plain form takes the border's values up to one pixel after the last row and column and zeros
-// elsewhere outside; the modulated one has zeros around the image.
+// Convolution by im2col and matrix product, image by image, where columns contain interpolated
+// values. In the plain form, points less than one pixel beyond the last row or column have the
+// border's value, and other points outside are 0. The modulated form treats the outside as zeros.
 #include "cpp/ops/vision/deformable_convolution.h"
 
 #include <cmath>
@@ -15,7 +15,7 @@
 namespace mxlite {
 namespace {
 
-constexpr int64_t kPlanes = 16;  // channels that a thread accumulates at a time
+constexpr int64_t kPlanes = 16;  // number of channels that a thread accumulates at a time
 
 struct Geometry {
   SpatialWindow window;
@@ -42,7 +42,7 @@ struct Geometry {
 };
 
 // One image's offsets and factors. Points of a row of output positions for one element of the
-// window; `inside` says which of them touch the image.
+// window; `inside` marks those that touch the image.
 template <class T, bool kModulated>
 struct Points {
   using Acc = ComputeType<T>;
@@ -120,7 +120,7 @@ struct Workspace {
   Acc *col, *weight, *output, *grad_col, *grad_weight;
 };
 
-// col[(c, element), position] = image[c] at the moved position, times the factor.
+// col[(c, element), position] = image[c] at the shifted position, times the factor.
 template <class T, bool kModulated>
 void unfold_moved(const Workspace<T>& space, const T* image, const T* offset, const T* mask) {
   using Acc = ComputeType<T>;
@@ -151,7 +151,7 @@ void unfold_moved(const Workspace<T>& space, const T* image, const T* offset, co
   });
 }
 
-// Gradient of one image. A thread owns the planes of some channels of one deformable group.
+// Gradient of one image. A thread processes the planes of some channels of one deformable group.
 template <class T, bool kModulated>
 void scatter_image(const Workspace<T>& space, const T* offset, const T* mask, T* image_grad) {
   using Acc = ComputeType<T>;
@@ -260,7 +260,8 @@ void forward_native(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
   });
 }
 
-// in: output_grad, data, offset, mask if modulated, weight; out: gradients of all but the first.
+// `in`: output_grad, data, offset, mask if modulated, weight. `out`: gradients of all inputs except
+// output_grad.
 template <class P>
 void backward_native(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
   const Geometry g(p, in[1].shape, in[0].shape);

@@ -49,14 +49,14 @@ void pooling_native(KernelContext& ctx, const DeformablePsRoiPoolingParams& p, I
   });
 }
 
-// Gradient of a bin for each of its points.
+// Returns a bin's gradient for each of its points.
 template <class T, class Acc>
 Acc point_grad(const BinGeometry<T>& g, const typename BinGeometry<T>::Bin& bin, T grad) {
   const int64_t count = g.for_points(bin, [](const cpu::Neighbours<Acc>&) {});
   return static_cast<Acc>(grad) / static_cast<Acc>(std::max<int64_t>(count, 1));
 }
 
-// A thread owns all planes that one output channel reads in one image.
+// A thread processes all planes that one output channel reads in one image.
 template <class T, class Acc>
 void data_gradient(const BinGeometry<T>& g, const cpu::Regions<Acc>& regions, const TensorRef& grad,
                    const TensorRef& target, Acc* scratch) {
@@ -83,7 +83,7 @@ void data_gradient(const BinGeometry<T>& g, const cpu::Regions<Acc>& regions, co
   });
 }
 
-// A thread owns the offsets of whole regions.
+// A thread processes the offsets of whole regions.
 template <class T, class Acc>
 void trans_gradient(const BinGeometry<T>& g, const cpu::Regions<Acc>& regions,
                     const TensorRef& grad, const TensorRef& data_ref, const TensorRef& target,
@@ -116,7 +116,7 @@ void trans_gradient(const BinGeometry<T>& g, const cpu::Regions<Acc>& regions,
   });
 }
 
-// in: output_grad, data, rois, trans.
+// `in`: output_grad, data, rois, trans.
 void pooling_backward_native(KernelContext& ctx, const DeformablePsRoiPoolingParams& p, Inputs in,
                              Outputs out) {
   const Shape& data = in[1].shape;

@@ -1,26 +1,27 @@
-// Positions of bins that the input trans shifts, and of their sampling points. For all devices.
+// Positions of bins that the input trans shifts, and of their sampling points. For every device.
 #pragma once
 #include "cpp/ops/cpu/vision/bilinear.h"
 #include "cpp/ops/vision/roi.h"
 
 namespace mxlite::cpu {
 
-// Bins and points of one call. A class is a set of output channels that share trans.
+// Bins and points of one call. A class is a set of output channels that use the same part of trans.
 template <class T, class Acc>
 struct MovedBins {
   DeformablePsRoiPoolingParams p;
   int64_t height, width, classes;
-  const T* trans;  // null: bins are not shifted
+  const T* trans;  // null if bins are not shifted
 
   struct Bin {
-    Acc y, x, step_y, step_x;  // first point and distance of points
-    Acc size_y, size_x;        // size of the region: unit of trans
-    int64_t group, part;       // plane of the output channel; place in one channel of trans
+    Acc y, x, step_y, step_x;  // first point, and distance between points
+    Acc size_y, size_x;        // size of the region, which is the unit of trans
+    int64_t group, part;       // plane of the output channel, and position in one channel of trans
     int64_t moved_class;
   };
 
   MX_HOST_DEVICE int64_t parts() const { return p.parts() * p.parts(); }
-  // First number of trans for a class of a region: x offsets, then y offsets.
+  // Returns the position of the first number of trans for a class of a region: x offsets, then y
+  // offsets.
   MX_HOST_DEVICE int64_t trans_at(int64_t region, int64_t moved_class) const {
     return (region * classes + moved_class) * 2 * parts();
   }
@@ -51,7 +52,7 @@ struct MovedBins {
     return b;
   }
 
-  // fn(neighbours) for the points inside of the image; returns their number.
+  // Calls fn(neighbors) for the points inside the image. Returns their number.
   MX_HOST_DEVICE int64_t for_points(const Bin& b, auto&& fn) const {
     int64_t count = 0;
     for (int64_t a = 0; a < p.sample_per_part; ++a) {

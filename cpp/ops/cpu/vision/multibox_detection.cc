@@ -13,7 +13,7 @@ using cpu::Candidate;
 using cpu::KeptBoxes;
 
 constexpr int64_t kRow = 6;        // class, probability, xmin, ymin, xmax, ymax
-constexpr int64_t kBlock = 256;    // anchors whose classes are compared together
+constexpr int64_t kBlock = 256;    // number of anchors whose classes are compared together
 constexpr float kNoClass = -1.0f;  // class of a row that is not a detection
 
 template <class T>
@@ -22,7 +22,7 @@ struct Best {
   int32_t id[kBlock];
 };
 
-// The most probable class but for the background, 0 where none is above -1 (NaN).
+// Finds the most probable class except background, or 0 if no probability is above -1 (NaN).
 template <class T>
 void best_classes(const T* probabilities, int64_t num_classes, int64_t num_anchors, int64_t count,
                   Best<T>& best) {
@@ -55,7 +55,7 @@ void decode(const MultiBoxDetectionParams& p, const T* anchor, const T* offset, 
     box[i] = static_cast<T>(p.clip ? std::max(Acc(0), std::min(Acc(1), corners[i])) : corners[i]);
 }
 
-// Rows of the anchors [begin, end) of one image.
+// Computes the rows of the anchors [begin, end) of one image.
 template <class T>
 void detect_block(const MultiBoxDetectionParams& p, Inputs in, int64_t image, int64_t begin,
                   int64_t end, T* rows) {
@@ -121,7 +121,7 @@ void suppress(const MultiBoxDetectionParams& p, T* out, int64_t count,
   }
 }
 
-// `rows` has a row per anchor; detections go to the front of `out`.
+// `rows` has a row per anchor. Detections are written to the front of `out`.
 template <class T>
 void collect(const MultiBoxDetectionParams& p, const T* rows, int64_t num_anchors,
              const ImageMemory<T>& memory, std::byte* block, T* out) {

@@ -11,8 +11,8 @@
 namespace mxlite {
 namespace {
 
-constexpr int64_t kBlock = 128;      // anchors whose classes are compared together
-constexpr float kNoOverlap = -1.0f;  // below every overlap that counts
+constexpr int64_t kBlock = 128;      // number of anchors whose classes are compared together
+constexpr float kNoOverlap = -1.0f;  // less than every overlap that can match
 constexpr float kLeastOverlap = 1e-6f;
 
 enum class Role : int8_t { kIgnored, kNegative, kPositive };
@@ -21,7 +21,7 @@ struct Sizes {
   int64_t num_anchors, num_labels, label_width, num_classes;
 };
 
-// Per-thread arrays of one image. overlaps: a row of anchors per label.
+// Per-thread arrays for one image. overlaps has a row of anchors per label.
 struct Memory {
   size_t overlaps, best_overlap, best_label, role, label_anchor, entries, room, bytes;
   explicit Memory(const Sizes& s) {
@@ -44,12 +44,12 @@ struct Image {
   const Sizes& sizes;
   const T* anchors;
   const T* labels;
-  int64_t num_valid = 0;  // labels before the first of class -1
+  int64_t num_valid = 0;  // number of labels before the first one of class -1
   float* overlaps;
-  float* best_overlap;  // for each anchor with a label
+  float* best_overlap;  // best overlap of each anchor that has a label
   int32_t* best_label;
   Role* role;
-  int64_t* label_anchor;  // nearest free anchor of each label, -1: none
+  int64_t* label_anchor;  // nearest free anchor of each label, or -1
   cpu::NarrowEntry *entries, *room;
 
   Image(const MultiBoxTargetParams& p, const Sizes& s, const Memory& memory, std::byte* block)
@@ -87,7 +87,7 @@ void compute_overlaps(const Image<T>& image) {
   }
 }
 
-// First of the anchors that overlap most with label k; NaN never counts.
+// Finds the first anchor that overlaps most with label k. NaN never counts.
 template <class T>
 int64_t nearest_anchor(const Image<T>& image, int64_t k) {
   const float* const row = image.overlap_row(k);
@@ -101,8 +101,8 @@ int64_t nearest_anchor(const Image<T>& image, int64_t k) {
   return best;
 }
 
-// Pairs of a label and an anchor with the largest overlap of all that are left, one after the
-// other. Returns how many.
+// Repeatedly matches the label and the anchor with the largest overlap among the unmatched ones.
+// Returns the number of pairs.
 template <class T>
 int64_t match_labels(const Image<T>& image) {
   for (int64_t k = 0; k < image.num_valid; ++k) image.label_anchor[k] = nearest_anchor(image, k);
@@ -130,7 +130,7 @@ int64_t match_labels(const Image<T>& image) {
   }
 }
 
-// The first label that overlaps most, for every anchor that match_labels left.
+// Finds the first label that overlaps most, for every anchor that match_labels has left unmatched.
 template <class T>
 void find_best_labels(const Image<T>& image) {
   const int64_t count = image.sizes.num_anchors;
@@ -145,7 +145,7 @@ void find_best_labels(const Image<T>& image) {
   }
 }
 
-// Probability of the background for the anchors [begin, begin + count).
+// Computes the probability of background for the anchors [begin, begin + count).
 template <class T>
 void background_probabilities(const T* predictions, const Sizes& s, int64_t count,
                               ComputeType<T>* to) {
@@ -165,7 +165,8 @@ void background_probabilities(const T* predictions, const Sizes& s, int64_t coun
     to[i] = pointwise::exp_of(static_cast<Acc>(predictions[i]) - largest[i]) / sum[i];
 }
 
-// Hard negative mining: marks the background anchors of lowest background probability negative.
+// Hard negative mining: marks the background anchors with the lowest background probability as
+// negative.
 template <class T>
 void mine_negatives(const Image<T>& image, const T* predictions, int64_t num_positive) {
   const auto& p = image.params;
@@ -221,7 +222,8 @@ void encode(const std::vector<double>& variances, const T* anchor, const T* box,
     to[i] = static_cast<T>(encoded[i] / static_cast<Acc>(variances[static_cast<size_t>(i)]));
 }
 
-// Targets of one image; location, mask and classes start as zeros, zeros and the label to ignore.
+// Computes the targets of one image. Initially, location and mask are zeros and classes are the
+// label to ignore.
 template <class T>
 void write_targets(const Image<T>& image, T* location, T* mask, T* classes) {
   using Acc = ComputeType<T>;

@@ -26,7 +26,7 @@ ImageInfo<ComputeType<T>> image_info(const ProposalParams& p, const T* info) {
           static_cast<Acc>(info[2])};
 }
 
-// All boxes of one image in the order (row, column, anchor).
+// Computes all boxes of one image in the order (row, column, anchor).
 template <class T>
 void predict_all(const ProposalParams& p, const Grid& grid, const T* scores, const T* offsets,
                  const ImageInfo<ComputeType<T>>& image, Region<ComputeType<T>>* boxes) {
@@ -64,7 +64,7 @@ struct ImageMemory {
   }
 };
 
-// Indices of the boxes that remain, best first; returns how many.
+// Finds the indices of the boxes that remain, best first. Returns their number.
 template <class Acc>
 int64_t suppress(const ProposalParams& p, const Region<Acc>* boxes, const cpu::EntryOf<Acc>* sorted,
                  int64_t count, KeptBoxes<Acc> kept, int64_t* kept_index) {

@@ -1,4 +1,4 @@
-// Rows of a rois array, read into the type of computation.
+// Rows of a rois array, converted to the compute type.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -16,14 +16,15 @@ struct Regions {
 
   const Acc* row(int64_t r) const { return values + r * columns; }
   int64_t image(int64_t r) const { return static_cast<int64_t>(row(r)[0]); }
-  // Bins of ignored regions are zeros, those of regions with NaN or infinite numbers are NaN.
+  // Bins of ignored regions are zeros. Bins of regions with NaN or infinite numbers are NaN.
   bool ignored(int64_t r) const { return row(r)[0] < 0; }
   bool finite(int64_t r) const {
     return std::all_of(row(r) + 1, row(r) + columns, [](Acc v) { return std::isfinite(v); });
   }
 };
 
-// `buffer` holds rois.size() numbers. Raises an index error for an image that data does not have.
+// `buffer` has room for rois.size() numbers. Throws an index error if a region refers to an image
+// that data does not have.
 template <class Acc>
 Regions<Acc> read_regions(const char* op, const TensorRef& rois, int64_t batch, Acc* buffer) {
   dispatch_floating(op, rois.dtype,

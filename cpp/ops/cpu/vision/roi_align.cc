@@ -16,20 +16,20 @@ cpu::PoolShape pool_shape(const RoiAlignParams& p, const Shape& data, const Shap
   return q;
 }
 
-// One axis of a region: bins of `bin` length from `start`, each with `samples` points.
+// One axis of a region: bins of length `bin`, starting at `start`, each with `samples` points.
 template <class Acc>
 struct SampledAxis {
   Acc start, bin;
   int64_t samples;
 
-  // Points beyond the border count as zero from one pixel on, else as the border.
+  // Points more than one pixel beyond the border count as zero; nearer ones use the border's value.
   void weights(int64_t bins, int64_t size, cpu::AxisBins<Acc>& to) const {
     const Acc step = bin / static_cast<Acc>(samples), last = static_cast<Acc>(size);
     for (int64_t b = 0; b < bins; ++b) {
       to.begin_bin();
       const Acc origin = start + static_cast<Acc>(b) * bin;
       int64_t first = 0, past = samples;
-      if (step > 0) {  // only the points near the image: a region may be huge
+      if (step > 0) {  // visits only points near the image, because a region may be huge
         first = cpu::clamp_index(std::floor((-1 - origin) / step) - 1, 0, samples);
         past = cpu::clamp_index(std::ceil((last - origin) / step) + 1, first, samples);
       }

@@ -11,7 +11,7 @@ struct Range {
   int64_t begin, end;
 };
 
-// The pixels of every bin of a region along one axis, end included.
+// Returns the pixels of every bin of a region along one axis, including the last one.
 template <class Acc>
 struct PixelAxis {
   int64_t start;
@@ -30,13 +30,13 @@ struct PixelAxis {
   }
 };
 
-// Whether v at `row` comes before the best so far; NaN is larger than all numbers.
+// Returns whether v at `row` replaces the best value so far. NaN counts as larger than all numbers.
 template <class Acc>
 bool is_better(Acc v, Acc best) {
   return (v > best) | ((v != v) & (best == best));
 }
 
-// Largest value of each column of the given rows, and the first row that has it.
+// Finds the largest value of each column of the given rows, and the first row that has it.
 template <class T, class Acc>
 void column_maxima(const T* plane, int64_t width, Range rows, Range columns, Acc* line,
                    int32_t* row_of) {
@@ -70,7 +70,7 @@ void find_max(const Acc* line, const int32_t* row_of, int64_t width, Range colum
   *position = static_cast<int32_t>(row_of[at] * width + at);
 }
 
-// One channel of one region. line and row_of have room for one row of data.
+// Processes one channel of one region. `line` and `row_of` have room for one row of data.
 template <class T, class Acc>
 void pool_plane(const T* plane, const Shape& data, const PixelAxis<Acc>& y, const PixelAxis<Acc>& x,
                 int64_t bins_h, int64_t bins_w, Acc* line, int32_t* row_of, T* value,

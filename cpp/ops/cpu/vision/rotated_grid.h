@@ -1,4 +1,4 @@
-// Points of the bins of a rotated region. For kernels of other devices too.
+// Points of the bins of a rotated region, for every device.
 #pragma once
 #include "cpp/ops/cpu/vision/bilinear.h"
 
@@ -6,7 +6,8 @@ namespace mxlite::cpu {
 
 // Parameters that all regions of a call share.
 struct RotatedBins {
-  int64_t rows, columns, samples;  // samples: per bin and axis; not positive: one per pixel
+  int64_t rows, columns, samples;  // samples: number per bin and axis; if not positive, one per
+                                   // pixel
   int64_t height, width;           // size of the image
   float scale;
 };
@@ -16,7 +17,7 @@ struct RotatedGrid {
   Acc centre_x, centre_y, bin_h, bin_w, start_h, start_w, cosine, sine;
   int64_t samples_h, samples_w, height, width;
 
-  // region: image, centre, width, height, angle in degrees.
+  // `region`: image, center, width, height, angle in degrees.
   MX_HOST_DEVICE RotatedGrid(const RotatedBins& bins, const Acc* region)
       : height(bins.height), width(bins.width) {
     const Acc scale = static_cast<Acc>(bins.scale);
@@ -30,7 +31,8 @@ struct RotatedGrid {
     bin_w = w / static_cast<Acc>(bins.columns);
     start_h = -h / 2;
     start_w = -w / 2;
-    // Regions far larger than the image need no more points than its pixels.
+    // Limits the points, because regions far larger than the image need no more points than the
+    // image has pixels.
     const int64_t most = 4 * (height + width);
     samples_h = bins.samples > 0 ? bins.samples : clamp_index(std::ceil(bin_h), 1, most);
     samples_w = bins.samples > 0 ? bins.samples : clamp_index(std::ceil(bin_w), 1, most);
@@ -39,22 +41,23 @@ struct RotatedGrid {
     return static_cast<Acc>(samples_h) * static_cast<Acc>(samples_w);
   }
 
-  // fn(neighbours) for the points of bin (i, j) that touch the image.
+  // Calls fn(neighbors) for the points of bin (i, j) that touch the image.
   MX_HOST_DEVICE void for_points(int64_t i, int64_t j, auto&& fn) const {
     for (int64_t a = 0; a < samples_h; ++a) for_row(i, j, a, 0, samples_w, fn);
   }
 
-  // A pixel in the region's own axes, and how far from it points may lie that it is a neighbour of.
+  // A pixel in the region's axes, and the distance within which points may have it as a neighbor.
   struct Around {
     Acc down, right, reach;
   };
   MX_HOST_DEVICE Around around(int64_t row, int64_t column) const {
     const Acc dy = static_cast<Acc>(row) - centre_y, dx = static_cast<Acc>(column) - centre_x;
-    // A neighbour is less than a pixel away along both axes of the image; the rest is for rounding.
+    // A neighbor is less than a pixel away along both axes of the image. The margin allows for
+    // rounding.
     const Acc size = std::abs(centre_x) + std::abs(centre_y) - start_h - start_w;
     return {dx * sine + dy * cosine, dx * cosine - dy * sine, Acc(1.5) + Acc(1e-5) * size};
   }
-  // Bins [first, past) that may have points there: along rows, then along columns.
+  // Returns the bins [first, past) that may have such points: along rows, then along columns.
   MX_HOST_DEVICE void near_rows(const Around& p, int64_t rows, int64_t& first,
                                 int64_t& past) const {
     range(p.down, p.reach, start_h, bin_h, rows, first, past);
@@ -63,7 +66,7 @@ struct RotatedGrid {
                                    int64_t& past) const {
     range(p.right, p.reach, start_w, bin_w, columns, first, past);
   }
-  // Calls fn for the points of bin (i, j), perhaps without those that are not around p.
+  // Calls fn for the points of bin (i, j), except some that are not around p.
   MX_HOST_DEVICE void for_points_around(const Around& p, int64_t i, int64_t j, auto&& fn) const {
     int64_t a_first, a_past, b_first, b_past;
     range(p.down, p.reach, start_h + static_cast<Acc>(i) * bin_h,
@@ -74,7 +77,7 @@ struct RotatedGrid {
   }
 
  private:
-  // fn(neighbours) for the points [first, past) of one row of points.
+  // Calls fn(neighbors) for the points [first, past) of one row of points.
   MX_HOST_DEVICE void for_row(int64_t i, int64_t j, int64_t a, int64_t first, int64_t past,
                               auto&& fn) const {
     const Acc down = start_h + static_cast<Acc>(i) * bin_h +
@@ -94,8 +97,8 @@ struct RotatedGrid {
     }
   }
 
-  // Finds the intervals, among `count` of `size` from `start`, that may reach
-  // [at - reach, at + reach].
+  // Finds which of the `count` intervals of length `size`, starting at `start`, may intersect [at -
+  // reach, at + reach].
   MX_HOST_DEVICE static void range(Acc at, Acc reach, Acc start, Acc size, int64_t count,
                                    int64_t& first, int64_t& past) {
     first = clamp_index(std::floor((at - reach - start) / size) - 1, int64_t{0}, count);
@@ -103,7 +106,7 @@ struct RotatedGrid {
   }
 
   // Reduces the range of points [first, past) to those with -1 <= origin + point * step <= size,
-  // and one more on both sides: a region may be far larger than the image.
+  // and one more on both sides, because a region may be far larger than the image.
   MX_HOST_DEVICE static void narrow(Acc origin, Acc step, int64_t size, int64_t& first,
                                     int64_t& past) {
     if (step == 0) return;

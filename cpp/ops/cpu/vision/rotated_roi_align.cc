@@ -7,7 +7,7 @@ namespace mxlite {
 namespace {
 
 constexpr const char* kOp = "_contrib_RROIAlign";
-constexpr int64_t kPlanes = 16;  // channels that share the geometry of a point
+constexpr int64_t kPlanes = 16;  // number of channels that share the geometry of a point
 
 cpu::RotatedBins region_bins(const RotatedRoiAlignParams& p, const Shape& data) {
   return {p.pooled_size[0], p.pooled_size[1], p.sampling_ratio, data[2], data[3], p.spatial_scale};

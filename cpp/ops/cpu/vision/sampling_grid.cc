@@ -9,8 +9,8 @@
 namespace mxlite {
 namespace {
 
-constexpr int64_t kPoints = 64;  // points whose geometry is kept for all channels
-constexpr int64_t kPlanes = 16;  // channels that a thread accumulates at a time
+constexpr int64_t kPoints = 64;  // number of points whose geometry is stored for all channels
+constexpr int64_t kPlanes = 16;  // number of channels that a thread accumulates at a time
 
 template <class Acc>
 struct Point {
@@ -63,7 +63,7 @@ void sample(const TensorRef& data_ref, const TensorRef& out, F&& point_at) {
   });
 }
 
-// Pixel of a coordinate in [-1, 1].
+// Returns the pixel position of a coordinate in [-1, 1].
 template <class Acc>
 Acc to_pixel(Acc at, int64_t size) {
   return (at + 1) * static_cast<Acc>(size - 1) / 2;
@@ -102,7 +102,7 @@ void transformer_native(KernelContext&, const SpatialTransformerParams&, Inputs 
   });
 }
 
-// in: output_grad, data, grid. A thread owns the planes of some channels.
+// `in`: output_grad, data, grid. A thread processes the planes of some channels.
 template <class T>
 void data_gradient(KernelContext& ctx, Inputs in, const TensorRef& target) {
   using Acc = ComputeType<T>;
@@ -196,7 +196,7 @@ void generator_native(KernelContext&, const GridGeneratorParams& p, Inputs in, O
   });
 }
 
-// Sums of one row of the matrix: gradients times x, y and 1.
+// Sums for one row of the matrix: gradients times x, y and 1.
 template <class T>
 void affine_gradient(const T* grad, int64_t height, int64_t width, T* to) {
   double sums[3] = {};

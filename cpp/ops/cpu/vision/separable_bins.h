@@ -1,6 +1,6 @@
-// Pooling over regions whose bins are products of weights for rows and weights for columns:
-// out[c, i, j] = scale * sum over y, x of rows[i][y] * columns[j][x] * data[c, y, x]. The weights
-// are made once per region and used for all its channels.
+// Pooling over regions whose bins are products of weights for rows and weights for columns: out[c,
+// i, j] = scale * sum over y, x of rows[i][y] * columns[j][x] * data[c, y, x]. The weights are
+// computed once per region and used for all of its channels.
 #pragma once
 #include <limits>
 
@@ -28,7 +28,7 @@ class AxisBins {
   void add(int64_t line, Acc weight) {
     if (weight == Acc(0)) return;
     int64_t& last = end_[bins_ + 1];
-    // Samples move forward by less than a line or more, so only the last two lines can come again.
+    // Samples advance by any distance, so only the last two lines can occur again.
     for (int64_t i = last - 1; i >= std::max(end_[bins_], last - 2); --i)
       if (entries_[i].line == line) {
         entries_[i].weight += weight;
@@ -44,7 +44,7 @@ class AxisBins {
   std::span<const Entry> bin(int64_t b) const {
     return {entries_ + end_[b], static_cast<size_t>(end_[b + 1] - end_[b])};
   }
-  // Lines that any bin uses: [first, past).
+  // Lines that any bin uses, as a range [first, past).
   int64_t first() const { return last_line_ < 0 ? 0 : first_line_; }
   int64_t past() const { return last_line_ + 1; }
 
@@ -57,7 +57,7 @@ class AxisBins {
 struct PoolShape {
   int64_t channels, height, width;  // size of one image
   int64_t out_channels, bins_h, bins_w;
-  int64_t groups_h = 1, groups_w = 1;  // more than 1: position-sensitive
+  int64_t groups_h = 1, groups_w = 1;  // greater than 1 for position-sensitive pooling
 
   int64_t plane() const { return height * width; }
   int64_t bins() const { return bins_h * bins_w; }
@@ -69,7 +69,7 @@ struct PoolShape {
 // Memory of a call: the regions, then one block per thread.
 template <class Acc>
 struct PoolScratch {
-  static constexpr int64_t kPlanes = 8;  // channels that a thread accumulates at a time
+  static constexpr int64_t kPlanes = 8;  // number of channels that a thread accumulates at a time
   PoolScratch(KernelContext& ctx, const PoolShape& q, const TensorRef& rois, bool planes)
       : shape(q) {
     const size_t regions_at = plan.add<Acc>(rois.size());
@@ -98,7 +98,7 @@ struct PoolScratch {
   Acc* regions;
 };
 
-// One output channel of one region; `data` is the first plane of that channel.
+// Computes one output channel of one region. `data` is the first plane of that channel.
 template <class T, class Acc>
 void pool_channel(const PoolShape& q, const AxisBins<Acc>& rows, const AxisBins<Acc>& columns,
                   Acc scale, const T* data, Acc* line, T* out) {
@@ -117,7 +117,7 @@ void pool_channel(const PoolShape& q, const AxisBins<Acc>& rows, const AxisBins<
       }
       continue;
     }
-    // The bins of a row share its sum over rows.
+    // The bins of a row share the sum over rows.
     std::fill(line + columns.first(), line + columns.past(), Acc(0));
     for (const auto& [y, weight] : rows.bin(i)) {
       const T* from = data + y * q.width;
@@ -132,7 +132,7 @@ void pool_channel(const PoolShape& q, const AxisBins<Acc>& rows, const AxisBins<
   }
 }
 
-// fill(region, rows, columns) makes the weights and returns the scale.
+// fill(region, rows, columns) computes the weights and returns the scale.
 template <class T, class Fill>
 void pool_regions(KernelContext& ctx, const char* op, const PoolShape& q, Inputs in,
                   const TensorRef& out, Fill&& fill) {
@@ -140,7 +140,7 @@ void pool_regions(KernelContext& ctx, const char* op, const PoolShape& q, Inputs
   const PoolScratch<Acc> scratch(ctx, q, in[1], /*planes=*/false);
   const Regions<Acc> regions = read_regions(op, in[1], in[0].shape[0], scratch.regions);
   if (out.size() == 0) return;
-  // Few regions: their channels are divided, so that every thread has work.
+  // If there are few regions, their channels are divided, so that every thread has work.
   const int64_t parts = std::clamp<int64_t>(4 * cpu_threads() / regions.count, 1, q.out_channels);
   const int64_t image_size = q.channels * q.plane();
   const int64_t group_planes = q.groups_h * q.groups_w * q.plane();
@@ -165,8 +165,9 @@ void pool_regions(KernelContext& ctx, const char* op, const PoolShape& q, Inputs
   });
 }
 
-// Adds the gradients of one region's bins to the plane of one input channel. `grad` is the output
-// channel that reads it, `group` its place among that one's planes.
+// Adds the gradients of one region's bins to the plane of one input channel. `grad` belongs to the
+// output channel that reads the plane, `group` is the plane's position among those of that output
+// channel.
 template <class T, class Acc>
 void scatter_channel(const PoolShape& q, const AxisBins<Acc>& rows, const AxisBins<Acc>& columns,
                      Acc scale, const T* grad, int64_t group, Acc* line, Acc* plane) {
@@ -185,7 +186,8 @@ void scatter_channel(const PoolShape& q, const AxisBins<Acc>& rows, const AxisBi
   }
 }
 
-// in: output_grad, rois. A thread owns whole planes of the gradient, in fixed order of regions.
+// `in`: output_grad, rois. A thread processes whole planes of the gradient, with regions in a fixed
+// order.
 template <class T, class Fill>
 void pool_regions_backward(KernelContext& ctx, const char* op, const PoolShape& q, Inputs in,
                            const TensorRef& data_grad, Fill&& fill) {

@@ -17,7 +17,7 @@ struct Candidate {
 template <class T>
 class KeptBoxes {
  public:
-  // Room for `capacity` boxes in a block of bytes(capacity).
+  // Memory for `capacity` boxes, in a block of bytes(capacity).
   static size_t bytes(int64_t capacity) {
     return static_cast<size_t>(padded(capacity)) * (5 * sizeof(T) + sizeof(int32_t));
   }
