@@ -45,9 +45,9 @@ class HostOp : public RefCounted {
   virtual int num_inputs() const { return -1; }  // -1 means any number
   virtual int num_outputs(int /*num_inputs*/) const { return 1; }
   virtual std::string input_name(int index) const { return str("data", index); }
-  // May have fewer entries than outputs
+  // May have fewer entries than outputs.
   virtual std::vector<std::string> output_names() const { return {}; }
-  // Inputs that the operator changes in place
+  // Inputs that the operator changes in place.
   virtual std::vector<int> written(int num_inputs) const;
   // Returns false if the ordinary type rules apply.
   virtual bool fill_types(KnownTypes, KnownTypes) const { return false; }

@@ -11,7 +11,7 @@ namespace mxlite::jobs {
 namespace {
 
 constexpr uint32_t kProtocol = 9;
-// Bytes; for larger tensors in shared memory, copying takes longer than a separate collective
+// Bytes; for larger tensors in shared memory, copying takes longer than a separate collective.
 constexpr int64_t kFuseBelow = int64_t{512} << 10;
 
 // Checks that all ranks have one version, because frames of another version would be misread.

@@ -5,7 +5,7 @@
 
 namespace mxlite {
 
-// Same values as in .params files
+// Same values as in .params files.
 enum class StorageType : uint8_t { kDefault = 0, kRowSparse = 1, kCSR = 2 };
 
 // Form of a sparse array. Gradients are converted to the normal form only when a program reads

@@ -96,7 +96,7 @@ struct PointwiseChain {
   };
   // Reduction or softmax that ends the chain, over rows of `length` adjacent elements.
   struct RowEnd {
-    // KSum and kMean give a number per row, the others give a row
+    // KSum and kMean give a number per row, the others give a row.
     enum class Kind : uint8_t { kSum, kMean, kSoftmax, kLogSoftmax };
     Kind kind = Kind::kSum;
     int64_t length = 0;

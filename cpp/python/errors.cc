@@ -44,7 +44,7 @@ void set_exception(py::handle type, const char* text) {
 
 void rethrow_as_error(const py::error_already_set& raised) {
   const py::module_ classes = py::module_::import("mxlite.base");
-  // From the last kind to the first, because kError is the base class
+  // From the last kind to the first, because kError is the base class.
   for (auto i = static_cast<size_t>(ErrorKind::kInterrupt); i-- > 0;)
     if (raised.matches(classes.attr(kClassNames[i])))
       throw Error(static_cast<ErrorKind>(i), py::str(raised.value()).cast<std::string>());

@@ -29,7 +29,7 @@ NDArrayRef csr_dot(const SparseParts& parts, const Shape& shape, const NDArrayRe
 NDArrayRef rows_of_product(const NDArrayRef& lhs, const NDArrayRef& rhs) {
   const SparseParts& parts = normal_parts(lhs);
   const Shape& shape = lhs->shape();
-  // Throws the shape error
+  // Throws the shape error.
   if (rhs->shape()[0] != shape[0]) return csr_dot(parts, shape, rhs, true);
   const NDArrayRef rows = unique_rows(parts.indices);
   const NDArrayRef places = call_op("_find_rows", {rows, parts.indices});

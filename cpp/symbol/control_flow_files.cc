@@ -78,7 +78,7 @@ ControlFlow::Saved saved_form(const Node& node) {
   ControlFlow::Saved saved = flow->saved(node.inputs);
   saved.attrs["num_args"] = std::to_string(saved.graphs.size() + node.inputs.size());
   saved.attrs["num_outputs"] = std::to_string(node.num_outputs());
-  // Keeps the attributes that saved already has
+  // Keeps the attributes that saved already has.
   saved.attrs.insert(node.call->attrs.begin(), node.call->attrs.end());
   return saved;
 }

@@ -303,7 +303,7 @@ Executable::Prepared Executable::prepare(const LaunchArgs& call) {
   for (const Program::Output& o : program_.outputs) {
     const NDArrayRef& array = fresh[static_cast<size_t>(program_.root(o.buffer).index)];
     outputs.push_back(array->spec() == o.spec ? array
-                                              // Reshapes the array to the output's spec
+                                              // Reshapes the array to the output's spec.
                                               : NDArray::from_storage(array->storage(), o.spec));
   }
   return prepared;

@@ -91,7 +91,7 @@ class Joiner final : public SegmentVisitor {
 
   // Creates all collective calls. Returns false if an output shape differs from the traced one.
   bool make_calls(collective::Processes& processes) {
-    // Throws if the process set has been removed
+    // Throws if the process set has been removed.
     for (const auto& [set, op] : graph_.sets) collective::group_of(op, set);
     std::lock_guard lock(graph_.mutex);
     for (size_t i = 0; i < work.size(); ++i) {

@@ -181,7 +181,7 @@ DeviceBackend* device_backend() { return accelerator() ? the_backend.load() : nu
 bool travels_through_nccl(Device device, DType dtype) {
   static const bool wanted = env_int("MXLITE_NCCL", 1) != 0;
   if (device.type != DeviceType::kCUDA || !wanted) return false;
-  // NCCL does not support these dtypes
+  // NCCL does not support these dtypes.
   if (dtype == DType::kInt16 || dtype == DType::kUInt16) return false;
   return device_backend() != nullptr;
 }

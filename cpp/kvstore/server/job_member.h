@@ -20,7 +20,7 @@ class JobMember final : public members::Member {
   struct Events {
     std::function<void(const JobState& now)> changed = [](const JobState&) {};
     std::function<void(const std::string& why)> failed = [](const std::string&) {};
-    // Called for frames from a worker
+    // Called for frames from a worker.
     std::function<void(ConnectionId, Frame)> frame = [](ConnectionId, Frame) {};
     std::function<void(ConnectionId)> closed = [](ConnectionId) {};
     // Called when a server has been restarted, to repeat requests whose effect it may have lost.

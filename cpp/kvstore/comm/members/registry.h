@@ -33,7 +33,7 @@ class Registry {
   // is the reason of the refusal, or empty if the process should retry.
   virtual Entry* place_for(const Registration& r, std::string& why) = 0;
   virtual void take_frame(Entry& entry, const Frame& frame) = 0;  // called for frame types that
-                                                                  // Registry does not handle
+                                                                  // Registry does not handle.
   virtual void lose(Entry& entry, const std::string& why) = 0;
   virtual void left(Entry& entry) = 0;
   virtual void tick() = 0;

@@ -23,7 +23,7 @@ MX_INLINE float sigmoid_of(float x) {
 MX_INLINE float tanh_of(float x) {
   const pointwise::ExpParts p = split_decay(-2.0f * std::fabs(x));
   const float scale = pointwise::power_of_two(p.n);
-  // Computes e^-2|x| - 1
+  // Computes e^-2|x| - 1.
   const float minus = pointwise::expm1_reduced(p.rest) * scale + (scale - 1.0f);
   return std::copysign(minus / (2.0f + minus), x);
 }

@@ -34,7 +34,7 @@ struct ForwardLoop {
       T bias[4 * kLanes], hidden_bias[4 * kLanes];
       gather_gate_block(p, p.bias_input, block, bias);
       gather_gate_block(p, p.bias_hidden, block, hidden_bias);
-      // For gru, the cell adds the bias of n inside r * (...)
+      // For gru, the cell adds the bias of n inside r * (...).
       const int64_t added = s.mode == RnnMode::kGru ? 2 * kLanes : b.width;
       for (int64_t i = 0; i < added; ++i) bias[i] += hidden_bias[i];
       const auto rows = [&](int64_t step, int64_t sample, int64_t count) {

@@ -36,7 +36,7 @@ namespace {
 
 PrimitiveCallRef prepare(const FullyConnectedParams& p, SpecSpan in, SpecSpan) {
   const RowsColumns size = fully_connected_rows(p, in[0].shape);
-  // Small products run inline in the native kernel
+  // Small products run inline in the native kernel.
   if (cpu::is_small_gemm(size.rows, p.num_hidden, size.columns)) return nullptr;
   // Matrix_vector computes these
   if (size.rows == 1 && in[0].dtype == DType::kFloat32) return nullptr;

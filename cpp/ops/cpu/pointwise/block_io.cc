@@ -33,7 +33,7 @@ void store(const void* in, int64_t n, void* dst) {
     if constexpr (std::is_same_v<T, bool>)
       to[i] = from[i] != C(0);
     else if constexpr (std::is_floating_point_v<C> && std::is_integral_v<T> && sizeof(T) < 8)
-      // Converts via int64, which wraps instead of having undefined behavior
+      // Converts via int64, which wraps instead of having undefined behavior.
       to[i] = static_cast<T>(static_cast<int64_t>(from[i]));
     else if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>)
       to[i] = T(static_cast<float>(from[i]));
