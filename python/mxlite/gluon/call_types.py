@@ -60,7 +60,7 @@ class BlockLike(Protocol):
 
 
 class BlockOptions(TypedDict, total=False):
-    """Keywords that every layer passes on to `Block`."""
+    """Keywords that every layer passes to `Block`."""
 
     prefix: str | None
     params: ParameterDict | None

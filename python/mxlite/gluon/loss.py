@@ -1,4 +1,4 @@
-"""Losses (``mx.gluon.loss``): one value per sample, mostly the mean over all other axes."""
+"""Losses (``mx.gluon.loss``): one value per sample, usually the mean over all other axes."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def split_data(
             f"Too many slices for data with shape {tuple(data.shape)}. Arguments are "
             f"num_slice={num_slice} and batch_axis={batch_axis}."
         )
-    # As in numpy.array_split, the first parts are one longer.
+    # As in numpy.array_split, the first parts have one more element.
     step, rest = divmod(size, num_slice)
     begins = [step * index + min(index, rest) for index in range(num_slice)]
     ends = [*begins[1:], size]
@@ -175,7 +175,7 @@ def _get_repo_file_url(namespace: str, filename: str) -> str:
 
 
 def replace_file(src: str | os.PathLike[str], dst: str | os.PathLike[str]) -> None:
-    """Move a file onto another one in a single step.
+    """Atomically move a file to a path, replacing an existing file.
 
     Parameters
     ----------
@@ -263,7 +263,7 @@ def download(
 
 
 def _fetch(url: str, target: str, retries: int, verify_ssl: bool) -> bytes:
-    # Imported late, because http.client takes longer than the rest of mxlite's Python.
+    # Imported on use, because importing http.client takes longer than the rest of mxlite's Python.
     import http.client
     import urllib.error
 

@@ -52,7 +52,7 @@ class Block(NeedsInit, TypedInit):
     """
 
     _set_by_init = "_forward_pre_hooks"
-    _is_container = False  # True for containers such as Sequential, which summary() leaves out
+    _is_container = False  # True for containers such as Sequential, which summary() does not list
     _checkpointed = False
     # Context, parameters and states of the last checkpointed call; unused once the binding expires.
     _checkpoint_arrays: tuple[Binding, Context, list[NDArray], list[NDArray]] | None = None
@@ -227,7 +227,7 @@ class Block(NeedsInit, TypedInit):
     def _match_names(
         self, arrays: dict[str, NDArray]
     ) -> tuple[dict[str, list[Parameter]], dict[str, NDArray]]:
-        """Return the parameters by name, and the arrays renamed so that most names match."""
+        """Return the parameters by name, and the file's arrays renamed to match most of them."""
         structural = {name: [p] for name, p in self._collect_params_with_prefix().items()}
         full = {name: [param] for name, param in self.collect_params().items()}
         dotted = not full or any("." in name for name in arrays)
@@ -323,7 +323,7 @@ class Block(NeedsInit, TypedInit):
         """
         handle = HookHandle()
         handle.attach(self._forward_pre_hooks, hook)
-        self._bindings.expire()  # the fast path of __call__ would skip the hook
+        self._bindings.expire()  # otherwise the fast path of __call__ would skip the hook
         return handle
 
     def register_forward_hook(self, hook: Callable[[Block, Any, Any], Any]) -> HookHandle:
@@ -360,7 +360,7 @@ class Block(NeedsInit, TypedInit):
             child.register_op_hook(callback, monitor_all)
 
     def apply(self, fn: Callable[[Block], Any]) -> Block:
-        """Call ``fn`` on every child, recursively, and on this block last.
+        """Call ``fn`` on every child, recursively, and finally on this block.
 
         Returns
         -------
@@ -397,7 +397,7 @@ class Block(NeedsInit, TypedInit):
         params.initialize(init, ctx, verbose, force_reinit)
 
     def hybridize(self, active: bool = True, **kwargs: Any) -> None:
-        """Hybridize the children that support it, or stop it; this Block itself stays eager.
+        """Hybridize the children that support it, or undo that; this block itself stays eager.
 
         Parameters
         ----------
@@ -424,11 +424,11 @@ class Block(NeedsInit, TypedInit):
     if TYPE_CHECKING:
 
         def __call__(self: HasForward[R_co], *args: Any) -> R_co:
-            """Run the block; the code is below."""
+            """Run the block (declaration for type checkers)."""
             raise NotImplementedError
 
         def forward(self, *args: Any, **kwargs: Any) -> NDArray | Any:
-            """Compute the outputs; the code is below."""
+            """Compute the outputs (declaration for type checkers)."""
 
     else:
 
@@ -449,7 +449,7 @@ class Block(NeedsInit, TypedInit):
                 raise arity_error(error, self, args) or error  # noqa: B904 - it hides its cause
 
         def forward(self, *args):
-            """Compute the outputs; every block defines it.
+            """Compute the outputs; every block class defines this method.
 
             Parameters
             ----------
@@ -465,7 +465,7 @@ class Block(NeedsInit, TypedInit):
         return self.forward(*args)
 
     def checkpoint(self, active: bool = True) -> Self:
-        """Keep only the inputs of this block for backward, which runs forward again.
+        """Save only the inputs of this block for backward, which then runs forward again.
 
         The activations inside the block use no memory, at the cost of one more forward. Gradients
         have the same bits: the second forward draws the same random numbers and does not update
@@ -492,7 +492,7 @@ class Block(NeedsInit, TypedInit):
         return self
 
     def _dispatch(self, args: tuple[Any, ...]) -> Any:
-        """Run the block with its checkpoint, and count its memory if the profiler asks for that."""
+        """Run the block with its checkpoint; attribute its memory if the profiler does so."""
         watched = WATCH.on
         if watched:
             _core.memory_scope_enter(self.name)
@@ -505,7 +505,7 @@ class Block(NeedsInit, TypedInit):
                 _core.memory_scope_leave()
 
     def _new_binding(self) -> tuple[Binding, list[Parameter]]:
-        """Return a binding to this block, its descendants and parameters, and the parameters."""
+        """Return a binding to this block, its descendants and parameters; and the parameters."""
         binding = Binding()
         PROCESS.note(binding)
         parts: list[Block] = [self]

@@ -1,4 +1,4 @@
-"""Activation checkpointing of blocks: backward runs forward again to get its activations."""
+"""Activation checkpointing of blocks: backward runs forward again to compute activations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["run_checkpointed"]
 
 
 def run_checkpointed(block: Any, args: tuple[Any, ...]) -> Any:
-    """Run a block while recording, and keep only its inputs for backward."""
+    """Run a block while recording, and save only its inputs for backward."""
     if any(isinstance(entry, Symbol) for entry in args):
         return block._run(args)
     return _traced(block, args) if _core.is_tracing() else _checkpointed(block, args)
@@ -53,7 +53,7 @@ def _checkpointed(block: Any, args: tuple[Any, ...]) -> Any:
 
 
 def _arrays_of(block: Any, ctx: Context) -> tuple[list[NDArray], list[NDArray]] | None:
-    """Return the trained parameters' arrays and the states' arrays; None before the first call.
+    """Return arrays of the trained parameters and of the states; None before the first call.
 
     The first call infers the shapes, and runs without a checkpoint.
     """
@@ -93,7 +93,7 @@ def _take(nested: Any, arrays: list[NDArray]) -> Any:
 
 
 def _put(structure: Any, arrays: Iterator[NDArray]) -> Any:
-    """Return the containers from `_take` with the next arrays in place of its placeholders."""
+    """Return the containers from `_take` with their placeholders replaced by the next arrays."""
     if structure is _LEAF:
         return next(arrays)
     if type(structure) in (list, tuple):

@@ -30,11 +30,11 @@ class DeferredTrace(NamedTuple):
 
     params: list[Parameter]
     layout: Layout  # layout of the outputs
-    traced: Any  # for CachedGraph.adopt; None if forward failed after the shapes were found
+    traced: Any  # argument for CachedGraph.adopt; None if forward failed after shapes were found
 
 
 class Compilation:
-    """The graphs of a block, and the state that decides whether a call runs one of them.
+    """The graphs of a block, and the state that determines whether a call runs a graph.
 
     Copies and pickles of it have no graphs.
 
@@ -125,7 +125,8 @@ class Compiled:
         self.output_layouts: dict[bool, Layout] = {}  # by training mode
         self.described = [_description(param) for param in params]
         self.binding = EXPIRED
-        # The graph keeps its trace function alive where the garbage collector cannot see it.
+        # A weak reference, because the graph refers to its trace function, which the garbage
+        # collector cannot see.
         this = weakref.ref(self)
 
         def trace(inputs: list[NDArray], params: list[NDArray]) -> list[NDArray]:
@@ -151,14 +152,15 @@ class Compiled:
             self._block._compilation.fast = None
 
     def adopt(self, deferred: DeferredTrace) -> None:
-        """Compile the graph that inferred the parameters' shapes; forward is not traced again."""
+        """Compile the graph whose trace inferred the parameters' shapes, without tracing again."""
         if deferred.traced is not None and deferred.params == self._params:
             self._note_layout(deferred.layout)
             self.graph.adopt(deferred.traced)
 
     def bind(self, ctx: Context, binding: Binding) -> None:
         """Give the parameters' arrays on ``ctx`` to the graph; `binding` expires if they change."""
-        # Does not call param.data(): a class that computes data() has the computation in its trace.
+        # Calls Parameter.data, not param.data(): if a class computes data(), the trace contains the
+        # computation.
         self.graph.set_params([Parameter.data(param, ctx) for param in self._params])
         self.binding = binding
 
@@ -177,7 +179,7 @@ class Compiled:
         return all(data and len(data) == 1 and data[0].ctx == ctx for data in arrays)
 
     def single_output(self) -> bool:
-        """Return whether every trace so far gave one array."""
+        """Return whether every trace so far has returned a single array."""
         return all(layout == LEAF for layout in self.output_layouts.values())
 
     def structured(self, outputs: Any) -> Any:
@@ -200,7 +202,7 @@ def traced_forward(
     arrays: list[NDArray],
     used: set[int] | None = None,
 ) -> tuple[list[NDArray], Layout]:
-    """Run a block's forward on traced arrays; ``used`` gets the ids of parameters that it reads."""
+    """Run a block's forward on traced arrays; add ids of parameters that it reads to ``used``."""
     _core.set_trace_owner(block._compilation.owner)
     with standing_in({id(param): array for param, array in zip(params, arrays)}, used):
         outputs = block.forward(*unflatten(inputs, layout))

@@ -1,4 +1,4 @@
-"""Adds to an error which layer raised it: ``in Net.features.3 (Conv2D 'net0_conv3'), ...``."""
+"""Adds to an error the layer that raised it: ``in Net.features.3 (Conv2D 'net0_conv3'), ...``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..call_types import BlockLike
 
 __all__ = ["add_layer", "channels_hint", "conv_hint", "described_line"]
 
-_LONGEST = 6  # most list entries that an error describes
+_LONGEST = 6  # maximum number of list entries that an error describes
 _PACKAGE = str(Path(__file__).parents[2])
 
 
@@ -30,7 +30,7 @@ def _input_text(value: Any) -> str:
 
 
 def _key_of(child: int, block: BlockLike) -> str:
-    """Return the structural name of the child with that id, ``?`` if there is none."""
+    """Return the structural name of the child with that id, or ``?``."""
     for key, value in block._children.items():
         if id(value) == child:
             return key
@@ -81,7 +81,8 @@ def add_layer(error: MXNetError, block: BlockLike, args: tuple[Any, ...]) -> Non
             "last": id(block),
         }
         error.__dict__["_layers"] = trail
-    elif trail["last"] != id(block):  # a hybridized block may call itself to trace
+    # An entry is not repeated if a hybridized block calls itself to trace.
+    elif trail["last"] != id(block):
         trail["path"].insert(0, _key_of(trail["last"], block))
         trail["last"] = id(block)
     path = ".".join([type(block).__name__, *trail["path"]])
@@ -96,7 +97,7 @@ def _hint(error: MXNetError, block: BlockLike, args: tuple[Any, ...]) -> str:
         return ""
     found = getattr(block, "_shape_hint", None)
     text = "" if found is None else found(shape)
-    for name in ("l0_i2h_weight", "i2h_weight"):  # recurrent layers and cells
+    for name in ("l0_i2h_weight", "i2h_weight"):  # for recurrent layers and cells
         wanted = (block._reg_params[name].shape or (0, 0))[1] if name in block._reg_params else 0
         if wanted > 0 and shape[-1] != wanted:
             text = (
@@ -106,12 +107,12 @@ def _hint(error: MXNetError, block: BlockLike, args: tuple[Any, ...]) -> str:
 
 
 def described_line(error: BaseException) -> str:
-    """Return the innermost line outside of mxlite that raised an error, and the error's text."""
+    """Return the innermost line outside mxlite at which an error was raised, and the error text."""
     text = str(error).split("\n    in ", 1)[0]
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not frame.filename.startswith(_PACKAGE)]
     forwards = [frame for frame in own if frame.name in ("forward", "hybrid_forward")]
-    # If no forward is the user's, the remaining lines only call the network.
+    # If no forward is defined by the user, the remaining lines only call the network.
     if not forwards:
         return text
     return f"{own[-1].filename}:{own[-1].lineno}: {text}"

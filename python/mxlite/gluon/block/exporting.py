@@ -59,7 +59,7 @@ def exported_symbol(block: HybridLike) -> tuple[Symbol, dict[str, NDArray]]:
         traced, found, captured = forward.traced(forward.specs)
     except Exception as error:
         composed = forward.composed()
-        if composed is not None:  # a shape depends on values, which only symbols allow
+        if composed is not None:  # a shape depends on values, which is possible only with symbols
             return composed, {}
         raise NotSupportedError(
             f"export: {type(block).__name__} {block.name!r} cannot be written as a symbol: "
@@ -102,11 +102,11 @@ class _Forward:
         self._names = input_names(count_leaves(self._layout))
 
     def variables(self) -> list[Any]:
-        """Return one variable for each input, nested as the inputs were."""
+        """Return one variable for each input, with the nesting of the inputs."""
         return list(unflatten([make_var(name) for name in self._names], self._layout))
 
     def composed(self) -> Symbol | None:
-        """Return the symbol that forward returns for symbols; None if forward needs arrays."""
+        """Return the symbol that forward computes from symbols, or None if forward needs arrays."""
         with exact():
             found = composed_outputs(self._block, self._layout)
         return None if found is None else found[0]
@@ -128,7 +128,7 @@ class _Forward:
         return Symbol(heads), found, captured
 
     def note_shapes(self, traced: Symbol, any_batch: bool) -> None:
-        """Store the inputs' shapes in their variables, which then refuse other shapes."""
+        """Store the inputs' shapes in their variables, which then reject other shapes."""
         shapes = dict(zip(self._names, (shape for shape, _ in self.specs)))
         for node in traced._nodes():
             if node.op is None and node.name in shapes:
@@ -140,13 +140,13 @@ class _Forward:
         if any(not shape for shape, _ in self.specs):
             return False
         expected = traced.tojson()
-        # A forward that branches on the batch size is likely to differ for one more row, for a
-        # single row, or for many rows.
+        # A forward that depends on the batch size is likely to differ for one more row, a single
+        # row, or many rows.
         for change in (lambda n: n + 1, lambda n: 1, lambda n: 997 * n):
             specs = [((change(shape[0]), *shape[1:]), dtype) for shape, dtype in self.specs]
             try:
                 other, _, others = self.traced(specs)
-            except Exception:  # for example, shapes that do not fit together
+            except Exception:  # for example, incompatible shapes
                 return False
             if other.tojson() != expected or captured.keys() != others.keys():
                 return False
@@ -175,7 +175,7 @@ class _Forward:
 
 
 def _broadcasts_unnamed(node: Node, inference: Inference) -> bool:
-    """Return whether a node relies on broadcasting that its operator has in mxlite only.
+    """Return whether a node needs broadcasting that only mxlite's operator supports.
 
     In 1.x only ``broadcast_equal`` broadcasts; ``_equal`` needs equal shapes.
     """

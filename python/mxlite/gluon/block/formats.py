@@ -44,7 +44,7 @@ def flatten(args: Any, inout_str: str) -> tuple[list[Any], Format]:
 
 
 def regroup(args: Any, fmt: Format) -> Any:
-    """Nest the leaves from `flatten` again.
+    """Nest the result of `flatten` again.
 
     Matches ``mxnet.gluon.block._regroup``.
     """
@@ -101,7 +101,7 @@ class FormatAttribute:
         return None if layout is None else _of_layout(layout)
 
     def __set__(self, block: Any, fmt: Format | None) -> None:
-        """Set the format; None: use that of the last graph again."""
+        """Set the format, or with None, use that of the last graph."""
         block.__dict__.pop(self._name, None)
         if fmt is not None:
             block.__dict__[self._name] = fmt

@@ -1,4 +1,4 @@
-"""Functions that blocks call before or after their forward, or after each operator in it."""
+"""Functions that blocks call before or after forward, or after each operator in it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class HookHandle:
 
 
 class _Text(str):
-    """Text that may also be decoded: 1.x hands names to hooks as bytes."""
+    """A str with a method ``decode``, because 1.x passes names to hooks as bytes."""
 
     __slots__ = ()
 
@@ -73,7 +73,7 @@ class OpHook:
         self._monitor_all = monitor_all
 
     def run_symbol(self, symbol: Any, values: dict[str, NDArray]) -> list[NDArray]:
-        """Return the values of a symbol's outputs and call back after each operator."""
+        """Return the values of a symbol's outputs; call the hook after each operator."""
 
         def watch(node: Any, inputs: list[NDArray], outputs: list[NDArray]) -> None:
             names = [node.input_name(i) for i in range(len(inputs) if self._monitor_all else 0)]
@@ -86,7 +86,7 @@ class OpHook:
         return _core.evaluate(symbol._outputs, values, watch=watch)
 
     def run(self, name: str, function: Callable[[], Any]) -> Any:
-        """Return ``function()`` and call back after each operator in it."""
+        """Return ``function()``; call the hook after each operator in it."""
         counts: dict[str, int] = {}
 
         def hook(op: str, names: list[str], inputs: list[NDArray], outputs: list[NDArray]) -> None:

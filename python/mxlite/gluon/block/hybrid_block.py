@@ -76,7 +76,7 @@ class HybridBlock(Block):
         self._op_hook: OpHook | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes for a copy, which makes graphs of its own."""
+        """Return the attributes for a copy, which makes separate graphs."""
         return {**self.__dict__, "_compilation": Compilation(self._compilation.flags)}
 
     if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class HybridBlock(Block):
         @overload
         def __call__(self: HasForward[R_co], *args: Any) -> R_co: ...
         def __call__(self, *args: Any, **kwargs: Any) -> Any:
-            """Run the block; the code is below."""
+            """Run the block (declaration for type checkers)."""
 
     else:
 
@@ -100,7 +100,7 @@ class HybridBlock(Block):
                 else:
                     try:
                         outputs = fast[0](*args)
-                    except DynamicShapeError:  # the shapes of this call need an eager run
+                    except DynamicShapeError:  # the shapes of this call require an eager run
                         return super().__call__(*args)
                     except MXNetError as error:
                         add_layer(error, self, args)
@@ -111,7 +111,7 @@ class HybridBlock(Block):
             return super().__call__(*args)
 
     def _structured(self, args: tuple[Any, ...], outputs: Any) -> Any:
-        """Nest the outputs of a call whose trace found that forward does not return one array."""
+        """Nest the outputs of a call whose trace showed that forward does not return one array."""
         key = args[0].ctx, tuple(LEAF for _ in args)
         return self._compilation.graphs[key].structured(outputs)
 
@@ -215,7 +215,8 @@ class HybridBlock(Block):
                 return self._run_graph(args)
             except DynamicShapeError:
                 self._clear_cached_op()
-                flat, layout = flatten(args, self.name)  # children keep their graphs
+                # Children keep their graphs and may run them.
+                flat, layout = flatten(args, self.name)
                 specs = [(tuple(array.shape), dtype_name(array.dtype)) for array in flat]
                 self._compilation.dynamic = flat[0].ctx, layout, specs
         if len(args) > 1 and has_symbol(args):
@@ -237,10 +238,10 @@ class HybridBlock(Block):
         except InputError:
             if type(self).forward is HybridBlock.forward:
                 raise
-            # As in 1.x, an overridden forward may accept dicts and numbers and unpack them itself.
+            # As in 1.x, an overridden forward may take dicts and numbers and unpack them itself.
             return self.forward(*args)
         if not args:
-            return self.forward()  # the base class raises that an input is missing
+            return self.forward()  # the base class raises an error about the missing input
         if not flat:
             raise InputError(f"{self.name}: a hybridized block needs an NDArray among its inputs")
         ctx = flat[0].ctx
@@ -266,7 +267,7 @@ class HybridBlock(Block):
     def _bind(
         self, compiled: Compiled | None, ctx: Context, flat: list[NDArray], layout: Layout
     ) -> Compiled:
-        """Return the graph with the current parameters; make it if it is missing or stale."""
+        """Return the graph with the current parameters; make it if it is missing or outdated."""
         binding, params = self._new_binding()
         deferred = None
         if any(param._deferred_init for param in params):
@@ -283,7 +284,7 @@ class HybridBlock(Block):
         return compiled
 
     def _resolve_deferred(self, args: tuple[Any, ...]) -> None:
-        """Initialize own parameters whose shapes follow from this input."""
+        """Initialize this block's parameters whose shapes follow from this input."""
         if self._compilation.resolved.valid:
             return
         resolved = Binding()
@@ -342,7 +343,8 @@ class HybridBlock(Block):
         except Exception as error:
             of_shapes = isinstance(error, (ShapeError, DynamicShapeError))
             if of_shapes and sum(not shape_is_known(param.shape) for param in params) < unknown:
-                return self._infer(params, flat, layout, finish)  # a child's infer_shape set some
+                # A child's infer_shape has set some shapes.
+                return self._infer(params, flat, layout, finish)
             # A parameter that forward does not use may stay unknown.
             is_used = [id(param) in used for param in params]
             lacks = [use and not shape_is_known(shape) for use, shape in zip(is_used, found)]
@@ -374,10 +376,10 @@ class HybridBlock(Block):
     if TYPE_CHECKING:
 
         def forward(self: HasHybridForward[R_co], *args: Any, **kwargs: Any) -> R_co:
-            """Compute the outputs; the code is below."""
+            """Compute the outputs (declaration for type checkers)."""
 
         def hybrid_forward(self, F: Any, *args: Any, **kwargs: Any) -> NDArray | Any:  # noqa: N803
-            """Compute the outputs; the code is below."""
+            """Compute the outputs (declaration for type checkers)."""
 
     else:
 
@@ -395,8 +397,8 @@ class HybridBlock(Block):
             if STATE.traces and stand_ins() is not None:
                 self._ask_shapes((x, *args))
                 return self.hybrid_forward(symbol, x, *args, **symbolic.traced_params(self))
-            # A direct call of forward also runs the graph, unless the class overrides forward and
-            # this is its call of super().forward.
+            # A direct call of forward also runs the graph, except for a call of super().forward in
+            # an overridden forward.
             if self._active and type(self).forward is HybridBlock.forward:
                 if isinstance(x, NDArray) and self._compiles((x, *args)):
                     return self._dispatch((x, *args))

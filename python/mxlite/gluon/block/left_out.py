@@ -14,7 +14,7 @@ _CONTAINERS = (list, tuple, dict)
 
 
 def _has_new(value: Any, kind: type, known: set[int]) -> bool:
-    """Return whether nested containers hold a block whose id is not in ``known``."""
+    """Return whether nested containers contain a block whose id is not in ``known``."""
     if isinstance(value, kind):
         return id(value) not in known
     if isinstance(value, dict):
@@ -25,7 +25,7 @@ def _has_new(value: Any, kind: type, known: set[int]) -> bool:
 
 
 def warn_of_hidden_blocks(block: Any, kind: type) -> None:
-    """Warn about attributes that are containers of blocks which are not registered."""
+    """Warn about attributes that are containers with blocks that are not registered."""
     known = set(map(id, block._children.values()))
     for key, value in vars(block).items():
         if isinstance(value, _CONTAINERS) and key != "_children" and _has_new(value, kind, known):

@@ -29,7 +29,7 @@ def save_model(block: BlockLike, prefix: str) -> None:
 
 
 def load_model(block: BlockLike, prefix: str) -> None:
-    """Read what `save_model` wrote into a block of the same structure."""
+    """Load a file pair written by `save_model` into a block of the same structure."""
     path = f"{prefix}-model.json"
     try:
         tree = json.loads(read_file(path))
@@ -71,7 +71,7 @@ def _described(block: BlockLike) -> dict[str, Any]:
 def _match(
     block: BlockLike, tree: Any, path: str, params: dict[str, list[Parameter]], source: str
 ) -> None:
-    """Collect the block's parameters under the names they were saved with."""
+    """Return the block's parameters by the names under which they were saved."""
     where = path or "the model"
     if tree["class"] != type(block).__name__:
         raise FileFormatError(

@@ -1,4 +1,4 @@
-"""Prefixes of blocks: ``net0_``, ``net0_conv0_``, ... as MXNet 1.x counts them."""
+"""Prefixes of blocks, numbered as in MXNet 1.x: ``net0_``, ``net0_conv0_``, ..."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _local = _Local()
 
 
 class BlockScope:
-    """The name scope of one block: children made inside of it get its prefix."""
+    """The name scope of one block: children that are created within it get its prefix."""
 
     def __init__(self, block: BlockLike) -> None:
         self._block = block

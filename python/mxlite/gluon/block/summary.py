@@ -81,7 +81,7 @@ def _shapes(nested: Any) -> str:
 
 
 def indented(text: str) -> str:
-    """Return a text whose lines after the first begin with two more spaces."""
+    """Return a text in which all lines except the first are indented by two more spaces."""
     return text.replace("\n", "\n  ")
 
 

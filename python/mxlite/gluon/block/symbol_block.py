@@ -30,7 +30,7 @@ _ROW_SPARSE = "1"  # value of the attribute __storage_type__
 
 
 def _saved_names(param_file: str | os.PathLike[str] | None) -> set[str]:
-    """Return the names of the variables that an exported file has values for."""
+    """Return the names of the variables for which an exported file has values."""
     arrays = {} if param_file is None else load_named(param_file)
     return {name.partition(":")[2] for name in arrays}
 
@@ -117,7 +117,7 @@ class SymbolBlock(HybridBlock):
                 shard = node.attr(SHARD_ATTRIBUTE)
                 exported_by: int | None = None
                 if shard is not None:
-                    options.pop("shape", None)  # this is the shape of one shard
+                    options.pop("shape", None)  # the attribute has the shape of one shard
                     of_shard, exported_by = options_of_attribute(node.name, shard)
                     options.update(of_shard)
                 param = self._params.get(node.name, **options)

@@ -46,7 +46,7 @@ class _LayerNames(_name.Prefix):
 
 
 def has_symbol(nested: Any) -> bool:
-    """Return whether a Symbol is among (nested lists of) arguments."""
+    """Return whether (nested lists of) arguments contain a Symbol."""
     if isinstance(nested, NDArray):
         return False
     if isinstance(nested, Symbol):
@@ -55,7 +55,7 @@ def has_symbol(nested: Any) -> bool:
 
 
 def mixed_inputs(block: HybridLike) -> InputError:
-    """Return the error for arguments that are arrays and symbols."""
+    """Return the error for a mixture of arrays and symbols."""
     return InputError(
         f"{block.name}: NDArrays and Symbols given, inputs of a HybridBlock are either the one or "
         "the other"
@@ -103,7 +103,7 @@ def run_hooked(block: HybridLike, hook: OpHook, args: tuple[Any, ...]) -> Any:
 
 
 def composed_outputs(block: HybridLike, layout: Layout) -> tuple[Symbol, Layout] | None:
-    """Return the symbol of a block's outputs and their nesting; None if forward needs arrays."""
+    """Return the symbol of a block's outputs and their nesting, or None if forward needs arrays."""
     variables = input_variables(count_leaves(layout))
     try:
         outputs = call_symbolic(block, tuple(unflatten(variables, layout)))

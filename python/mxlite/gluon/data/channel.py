@@ -1,4 +1,4 @@
-"""Messages between the DataLoader and its workers: over a socket; large ones in shared memory.
+"""Messages between DataLoader and workers over a socket, with large ones in shared memory.
 
 Note [Nothing to leak]: shared memory has no name. It is a memory file whose descriptor travels
 with the message, so that the system frees it whenever a process is killed.
@@ -24,7 +24,7 @@ from ...ndarray import NDArray
 __all__ = ["Channel", "dumps", "loads"]
 
 _INLINE_BYTES = 16384  # two messages fit into a socket's buffer, so sends never block
-_MAX_BUFFERS = 1000  # so many sizes fit into an inline message
+_MAX_BUFFERS = 1000  # maximum number of buffer sizes in an inline message
 _ALIGNMENT = 64
 _LENGTH = struct.Struct("<Q")
 
@@ -61,12 +61,12 @@ def dumps(value: Any) -> list[memoryview]:
 
 
 def loads(parts: Sequence[Any]) -> Any:
-    """Return the value that `dumps` was given; arrays in it share the parts' memory."""
+    """Return the value passed to `dumps`; its arrays share the memory of the parts."""
     return pickle.loads(parts[0], buffers=parts[1:])
 
 
 class Channel:
-    """One end of a connection that keeps messages apart."""
+    """One end of a connection that preserves message boundaries."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.socket = sock
@@ -78,7 +78,7 @@ class Channel:
         return Channel(first), Channel(second)
 
     def close(self) -> None:
-        """End the connection; the other end reads the end of the file."""
+        """End the connection, so that the other end reads end of file."""
         self.socket.close()
 
     def send(self, value: Any) -> None:

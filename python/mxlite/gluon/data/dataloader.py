@@ -219,7 +219,7 @@ class DataLoader(TypedInit):
                 "batch_size, shuffle, sampler and last_batch must not be specified if "
                 "batch_sampler is specified."
             )
-        num_workers = max(0, num_workers)  # 1.x takes negative numbers as 0
+        num_workers = max(0, num_workers)  # as in 1.x, negative numbers mean 0
         if timeout <= 0:
             raise ValueError_(f"DataLoader: timeout is {timeout}, expected more than 0 seconds")
         self._num_workers = num_workers
@@ -233,8 +233,8 @@ class DataLoader(TypedInit):
             self._finish = functools.partial(_as_in_context, ctx=cpu_pinned(pin_device_id))
         self._processes: WorkerPool | None = None
         self._iter: Iterator[Any] | None = None
-        self._resumed: dict[str, Any] | None = None  # position at which the next pass starts
-        self._refreshed: Any = None  # sample order of the pass that was started last
+        self._resumed: dict[str, Any] | None = None  # position at which the next pass begins
+        self._refreshed: Any = None  # sample order of the pass that was started most recently
         self._pass: Any = None  # sample order of the current pass
         self.auto_reload = auto_reload
         if auto_reload:
@@ -295,7 +295,8 @@ class DataLoader(TypedInit):
         if self._num_workers == 0:
             self._iter = self._prepare_here(prepare, order)
             return
-        from . import pools  # imported late: multiprocessing costs megabytes that only workers need
+        # Imported on use, because multiprocessing needs megabytes that only workers require.
+        from . import pools
 
         if self._thread_pool:
             seed = order.start(_core.draw_loading_seed)
@@ -313,7 +314,7 @@ class DataLoader(TypedInit):
             yield self._finish(_core.call_seeded(batch_seed(seed, batch), prepare, indices))
 
     def clean(self) -> None:
-        """Drop a pass that was prepared ahead, and the position of a pass that was left early."""
+        """Drop a pass prepared in advance, and the position of a pass that was left early."""
         self._iter = None
         if self._pass is not None and self._pass.ended:
             self._pass = None
@@ -333,7 +334,7 @@ class DataLoader(TypedInit):
             return {**self._resumed, **own}
         running = self._pass
         if running is None or running.ended:
-            if self._iter is not None:  # a pass that is prepared ahead has drawn its order already
+            if self._iter is not None:  # a pass prepared in advance has already drawn its order
                 running = self._refreshed
             elif running is not None and running.taken == running.total:
                 running = None
@@ -363,7 +364,7 @@ class DataLoader(TypedInit):
 
 
 class _Prepare:
-    """The part of a loader that workers use; they must not keep the loader itself alive."""
+    """The part of a loader that workers use; it must not keep the loader alive."""
 
     def __init__(self, dataset: Any, batchify_fn: Callable[[list[Any]], Any]) -> None:
         self._dataset = dataset
@@ -373,7 +374,8 @@ class _Prepare:
         with scope("DataLoader: batch", IO_SCOPE):
             try:
                 return self._batchify_fn([self._dataset[index] for index in indices])
-            except StopIteration as error:  # a for loop would take it for the end of the pass
+            # A for loop would treat the exception as the end of the pass.
+            except StopIteration as error:
                 raise WorkerError(
                     f"DataLoader: preparing the batch of samples {list(indices)[:8]} raised "
                     "StopIteration; perhaps the dataset or batchify_fn calls next() without a "

@@ -60,7 +60,7 @@ class Dataset:
         return _Chosen(self, range(size))
 
     def sample(self, sampler: Iterable[int]) -> Dataset:
-        """Return the samples in the order that a sampler gives now.
+        """Return the samples in an order that is drawn now from a sampler.
 
         Parameters
         ----------
@@ -176,7 +176,7 @@ class RecordFileDataset(Dataset):
         self._lock = threading.Lock()
 
     def __getitem__(self, idx: int) -> Any:
-        if self._owner != os.getpid():  # the file position is shared with the parent process
+        if self._owner != os.getpid():  # a forked child shares the file position with its parent
             self._open()
         with self._lock:
             return self._record.read_idx(self._record.keys[idx])
@@ -185,7 +185,7 @@ class RecordFileDataset(Dataset):
         return len(self._record.keys)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a pickled copy needs to open the file for itself."""
+        """Return the arguments with which a pickled copy opens the file."""
         return {k: v for k, v in self.__dict__.items() if k not in ("_record", "_owner", "_lock")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -230,7 +230,7 @@ class _Transformed(Dataset):
 
 
 class _First:
-    """A function applied to the first part of a sample; a class, so that it pickles."""
+    """Applies a function to the first part of a sample; a class, so that it can be pickled."""
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         self._fn = fn

@@ -1,4 +1,4 @@
-"""The order of one pass over a data set, which can be resumed in its middle."""
+"""The order of one pass over a data set, which can be resumed within the pass."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 
 
 class Order:
-    """The sample numbers of each batch of a pass, from its start or from a batch in its middle."""
+    """The sample numbers of each batch of a pass, from its beginning or from a later batch."""
 
     def __init__(self, batch_sampler: Any, resumed: dict[str, Any] | None) -> None:
         self.taken = 0 if resumed is None else int(resumed["taken"])
@@ -27,7 +27,7 @@ class Order:
         self._lists: Iterator[Any] | None = None
 
     def start(self, draw: Callable[[], _T]) -> _T:
-        """Start the pass and return the seeds that ``draw`` draws before the order is drawn.
+        """Start the pass; return the seeds that ``draw`` returns before the order is drawn.
 
         If the pass is resumed, both are drawn with the random state of its start, and the lists of
         the batches that were taken before are skipped.

@@ -77,7 +77,7 @@ class Processes:
 Requests = queue.SimpleQueue[Optional[tuple[concurrent.futures.Future[Any], int, Any]]]
 
 
-_EXIT_SECONDS = 1  # time that an ending program waits for threads that read samples
+_EXIT_SECONDS = 1  # limit in seconds for threads that read samples when a program ends
 
 
 class Threads:
@@ -141,7 +141,7 @@ class Threads:
                 future.set_result(_core.call_seeded(seed, self._prepare, indices))
             except BaseException as error:
                 future.set_exception(error)
-            del request, future  # the batch may be large
+            del request, future  # frees the batch, which may be large
 
 
 def draw_entropy() -> tuple[int, tuple[int, ...]]:

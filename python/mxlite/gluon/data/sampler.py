@@ -77,7 +77,7 @@ class FilterSampler(Sampler):
 
 
 class IntervalSampler(Sampler):
-    """``0, interval, 2 * interval, ...``, then from 1 on, and so on.
+    """Yields ``0, interval, 2 * interval, ...``, then the same from 1 on, and so on.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class IntervalSampler(Sampler):
 
 
 class BatchSampler(Sampler):
-    """Lists of numbers of another sampler.
+    """Groups the numbers of another sampler into lists.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ from .errors import WorkerDiedError, WorkerError, WorkerTimeoutError
 __all__ = ["Task", "WorkerPool", "WorkerTraceback"]
 
 _POLL_SECONDS = 1.0
-_STOPPED_SECONDS = 2.0  # a worker that is stopped (SIGSTOP, debugger) for longer is an error
+_STOPPED_SECONDS = 2.0  # a worker that is stopped (SIGSTOP, debugger) for longer counts as failed
 _EXIT_SECONDS = 2.0
 _QUEUED = 2  # tasks per worker: one in progress and one waiting
 
@@ -69,10 +69,10 @@ _pools: weakref.WeakSet[WorkerPool] = weakref.WeakSet()
 
 
 class WorkerPool:
-    """Worker processes, which are forked here and keep the data set as it is at that time."""
+    """Worker processes; they are forked here and keep the data set in its state at that time."""
 
     def __init__(self, size: int, prepare: Callable[[Any], Any]) -> None:
-        waitall()  # the child has no engine to finish values that are still pending
+        waitall()  # the child has no engine that could compute pending values
         context = multiprocessing.get_context("fork")
         self._lock = threading.RLock()
         self._numbers = itertools.count()
@@ -113,7 +113,7 @@ class WorkerPool:
             return task.number
 
     def forget(self, numbers: list[int]) -> None:
-        """Drop tasks whose batches are not needed any more."""
+        """Drop tasks whose batches are no longer needed."""
         with self._lock:
             for number in numbers:
                 self._results.pop(number, None)
@@ -250,11 +250,12 @@ def _is_stopped(pid: int) -> bool:
 
 def _run(channel: Channel, other_end: Channel, prepare: Callable[[Any], Any], parent: int) -> None:
     """Prepare batches until the loader closes the connection or its process ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the loader's process handles Ctrl-C
+    # The loader's process handles Ctrl-C for its workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    gc.freeze()  # a collection would write to, and so copy, pages shared with the loader
+    gc.freeze()  # a collection would write to pages shared with the loader and thereby copy them
     other_end.close()
-    for pool in list(_pools):  # close inherited ends, which delay end of file elsewhere
+    for pool in list(_pools):  # inherited copies would keep other workers' connections open
         for worker in pool._workers:
             worker.channel.close()
     with contextlib.suppress(EOFError, OSError):
@@ -281,7 +282,7 @@ def _answer(task: Task, prepare: Callable[[Any], Any]) -> tuple[int, bool, Any]:
 
 
 def _portable(error: BaseException) -> tuple[BaseException, str]:
-    """Return the exception, or a `WorkerError` with its text if it does not survive pickling."""
+    """Return the exception, or a `WorkerError` with its text if it cannot be pickled."""
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     try:
         if isinstance(error, Exception):
@@ -293,7 +294,7 @@ def _portable(error: BaseException) -> tuple[BaseException, str]:
 
 
 def _seed(task: Task) -> None:
-    """Seed the three generators, so that a batch does not depend on which worker makes it."""
+    """Seed the three generators, so that a batch does not depend on the worker that prepares it."""
     words = np.random.SeedSequence(task.entropy).generate_state(2, np.uint32).tolist()
     np.random.seed(words[0])
     random.seed(words[1])

@@ -57,12 +57,12 @@ _SHORT_SHA1 = {
     "vgg19_bn": "f360b758",
 }
 
-# SHA-1 of further files: libraries add those that they publish when they are imported.
+# SHA-1 of further files, which libraries add when they are imported.
 _model_sha1: dict[str, str] = {}
 
 
 def _known_hash(name: str) -> str | None:
-    """Return the first eight digits for a name of this zoo or of a library; None if unknown."""
+    """Return the first eight digits for a file of this zoo or of a library, or None."""
     return _SHORT_SHA1.get(name) or (_model_sha1[name][:8] if name in _model_sha1 else None)
 
 

@@ -111,7 +111,7 @@ class Dense(HybridBlock):
         return f"the layer has in_units={wanted}, but a row of the data has {given} values"
 
     def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> NDArray:  # noqa: N803
-        """Multiply, add, activate."""
+        """Multiply by the weight, add the bias, and apply the activation."""
         output = F.FullyConnected(
             x, weight, bias, no_bias=bias is None, num_hidden=self._units, flatten=self._flatten
         )
@@ -125,7 +125,7 @@ class Dense(HybridBlock):
 
 
 class Dropout(HybridBlock):
-    """Set a random part of the elements to 0 while training and scale the rest up.
+    """In training, sets random elements to 0 and scales the others up.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ class Dropout(HybridBlock):
 
 
 class Embedding(HybridBlock):
-    """Rows of a matrix chosen by index.
+    """Looks up rows of a matrix by index.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ class Embedding(HybridBlock):
             )
 
     def hybrid_forward(self, F: Any, x: Any, weight: Any) -> NDArray:  # noqa: N803
-        """Look the rows up: shape ``x.shape + (output_dim,)``."""
+        """Return the rows for the indices, shape ``x.shape + (output_dim,)``."""
         return F.Embedding(
             x,
             weight,
@@ -220,7 +220,7 @@ class Embedding(HybridBlock):
 
 
 class Flatten(HybridBlock):
-    """Join all but the first dimension."""
+    """Joins all dimensions except the first."""
 
     def hybrid_forward(self, F: Any, x: Any) -> NDArray:  # noqa: N803
         """Return ``x`` with shape ``(x.shape[0], -1)``."""
@@ -235,7 +235,7 @@ def _without_module(operator: Callable[..., Any], _: Any, *args: Any) -> Any:
 
 
 def _operator(layer: str, name: str) -> Callable[..., Any]:
-    """Return the operator of a name."""
+    """Return the operator with a name."""
     found = getattr(nd, name, None)
     if found is None:
         raise ValueError_(f"{layer}: there is no operator {name!r}{suggestion(name, dir(nd))}")
@@ -243,7 +243,7 @@ def _operator(layer: str, name: str) -> Callable[..., Any]:
 
 
 class Lambda(Block):
-    """A function as a block.
+    """Wraps a function as a block.
 
     Parameters
     ----------
@@ -274,7 +274,7 @@ class Lambda(Block):
 
 
 class HybridLambda(HybridBlock):
-    """A function of ``F`` and arrays as a block that can be hybridized.
+    """Wraps a function of ``F`` and arrays as a block that can be hybridized.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ class Sequential(Block):
             self.register_child(block)
 
     def forward(self, x: Any, *args: Any) -> NDArray | Any:
-        """Run the children; each gets the output of the one before."""
+        """Run the children; each gets the output of the previous one."""
         return _run(self, x, args)
 
     def __repr__(self) -> str:
@@ -105,7 +105,7 @@ class HybridSequential(HybridBlock):
             self.register_child(block)
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any) -> NDArray | Any:  # noqa: N803
-        """Run the children; each gets the output of the one before."""
+        """Run the children; each gets the output of the previous one."""
         return _run(self, x, args)
 
     def __repr__(self) -> str:

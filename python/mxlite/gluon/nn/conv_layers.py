@@ -66,7 +66,7 @@ class SpatialLayer(HybridBlock):
     _ndim = 0
     _layouts: tuple[str, ...] = ()
     _parameters_doc = ""
-    _spread: dict[str, int] = {}  # arguments whose default has one number for each dimension
+    _spread: dict[str, int] = {}  # arguments whose default has one number per spatial dimension
 
     def __init_subclass__(cls, ndim: int = 0, **options: Any) -> None:
         """Adapt constructor and docstring to the number of dimensions."""
@@ -185,7 +185,7 @@ class _Conv(SpatialLayer):
         return (outer, inner, *kernel)
 
     def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> NDArray:  # noqa: N803
-        """Convolve, add the bias, activate."""
+        """Apply the convolution, the bias and the activation."""
         operator = F.Deconvolution if self._transposed else F.Convolution
         if bias is None:
             output = operator(x, weight, **self._kwargs)

@@ -62,7 +62,7 @@ class _NormLayer(HybridBlock):
 
 
 class _BatchNorm(_NormLayer):
-    """Batch normalization with or without an activation after it."""
+    """Base of batch normalization, optionally followed by an activation."""
 
     _node_op = "batchnorm"
     _unknown_channels = None
@@ -118,7 +118,7 @@ class _BatchNorm(_NormLayer):
         return channels_hint(shape, channels, self._axis % len(shape), f"axis={self._axis}")
 
     def cast(self, dtype: Any) -> None:
-        """Convert the parameters; for half types they stay float32."""
+        """Convert the parameters; for 16-bit float types they stay float32."""
         check_cast(self, dtype)
         super().cast("float32" if is_half(dtype_name(dtype)) else dtype)
 

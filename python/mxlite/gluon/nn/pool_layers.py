@@ -32,7 +32,7 @@ __all__ = [
 
 
 class _Pooling(SpatialLayer):
-    """Base of all pooling layers: keeps the options and calls the operator."""
+    """Base of all pooling layers: stores the options and calls the operator."""
 
     _node_op = "pooling"
     _pool_type = "max"
@@ -238,7 +238,7 @@ class GlobalAvgPool3D(AvgPool3D, ndim=3):
 
 
 class ReflectionPad2D(HybridBlock):
-    """Pad height and width of NCHW data by reflection at the border.
+    """Pads height and width of NCHW data by reflection at the border.
 
     Parameters
     ----------

@@ -36,16 +36,18 @@ class Binding:
         self.retrace = False
 
     def __reduce__(self) -> Any:
-        # No parameter knows a copy, so nothing would expire it: copies are expired from the start.
+        # A parameter has no reference to a copied binding and could not expire it, so copies are
+        # expired.
         return Binding, (False,)
 
 
 EXPIRED = Binding(False)
-_LOCK = threading.RLock()  # reentrant: a finalizer may expire bindings while it is held
+# Reentrant, because a finalizer may expire bindings while the lock is held.
+_LOCK = threading.RLock()
 
 
 class Bindings:
-    """Weak references to the bindings noted at one parameter or block."""
+    """Weak references to the bindings that depend on one parameter or block."""
 
     __slots__ = ("__weakref__", "_limit", "_references")
 
@@ -82,7 +84,7 @@ class _Process(Bindings):
     __slots__ = ()
 
     def _follow_size(self) -> None:
-        """Expire graphs, because they hold the ranks of the job before its size changed."""
+        """Expire graphs, because they contain the ranks of the job before its size changed."""
         self.expire(retrace=True)
 
 

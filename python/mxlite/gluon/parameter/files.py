@@ -33,7 +33,7 @@ class MissingParameterError(ParameterNameError, AssertionError):
 
 
 def strip_kind(name: str) -> str:
-    """Return a name without the ``arg:`` or ``aux:`` of exported files."""
+    """Return a name without the prefix ``arg:`` or ``aux:`` of exported files."""
     return name[4:] if name.startswith(("arg:", "aux:")) else name
 
 
@@ -77,7 +77,7 @@ def check_arrays(
     cast_dtype: bool = False,
     dtype_source: str = "current",
 ) -> None:
-    """Raise if `load_into` would refuse the arrays; the arguments are the same."""
+    """Raise if `load_into` would reject the arrays; the arguments are the same."""
     unlike = _unlike(arrays, params, source)
     if unlike and allow_missing and ignore_extra:
         warnings.warn(f"load: {unlike}", stacklevel=5)

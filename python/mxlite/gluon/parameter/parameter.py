@@ -116,12 +116,13 @@ class Parameter(TypedInit):
     _same_loss = False
     # True if the graph of the layer depends on which shard this rank has.
     _graph_of_rank = False
-    # Process set with one rank per stage of the pipeline; None outside of pipelines, -1 if a stage
-    # has no trained parameters.
+    # Process set with one rank per stage of the pipeline; None outside of pipelines, or -1 if a
+    # stage has no trained parameters.
     _stages: int | None = None
-    # False for a copy of an earlier stage's parameter; norms count the gradient in that stage.
+    # False for a copy of an earlier stage's parameter, because norms count the gradient there.
     _is_counted = True
-    # True if a pipeline zeroes the gradient at each step; grad_req 'add' then sums micro-batches.
+    # True if a pipeline zeroes the gradient at each step, so that grad_req 'add' sums
+    # micro-batches.
     _cleared_by_pipelines = False
     _grad = private_names.grads
     _ctx_list = private_names.contexts
@@ -182,12 +183,12 @@ class Parameter(TypedInit):
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = dict(state)
         contexts = state.pop("_contexts")
-        if state["_data"] is not None:  # unpickled arrays are on the CPU
+        if state["_data"] is not None:  # loaded arrays are on the CPU after unpickling
             pairs = zip(state["_data"], contexts)
             arrays = [array.as_in_context(ctx) for array, ctx in pairs]
             state["_data"] = ParameterArrays(arrays)
         self.__dict__.update(state)
-        # Copied arrays have no gradient; a shallow copy shares arrays and gradients.
+        # Deep copies of arrays have no gradient; a shallow copy shares arrays and gradients.
         if self._data is not None and any(array.grad is None for array in self._data):
             self._attach_grads()
 
@@ -268,7 +269,7 @@ class Parameter(TypedInit):
                 f"{self._grad_stype!r}, only dense parameters can be sharded"
             )
         if new is not None and JOB.info is not None:
-            new.group()  # raises if this process does not belong to it
+            new.group()  # raises if this process does not belong to the process set
             if self._shape:
                 new.axis(self._shape)
         self._shard = new
@@ -360,7 +361,7 @@ class Parameter(TypedInit):
             self._finish_deferred_init()
 
     def _finish_deferred_init(self) -> None:
-        """Make the arrays now that the shape is known."""
+        """Create the arrays after the shape has become known."""
         if not self._deferred_init:
             return
         init, contexts, default_init, data = self._deferred_init
@@ -372,7 +373,7 @@ class Parameter(TypedInit):
         with autograd.pause():
             if data is None:
                 data = self._drawn(init, default_init)
-            else:  # set_data gave the value, perhaps before a cast
+            else:  # set_data has set the value, perhaps before a cast
                 data = data.astype(self._dtype, copy=False)
             self._init_impl(data, contexts)
         self._deferred_init = ()
@@ -403,7 +404,7 @@ class Parameter(TypedInit):
         return data
 
     def _init_impl(self, data: NDArray, contexts: Sequence[Context]) -> None:
-        """Store ``data``, which the caller gives up, on its context and copies on the others."""
+        """Store ``data`` on its context without a copy, and copies on the other contexts."""
         if self._shard is None:
             self._shape = tuple(int(extent) for extent in data.shape)
         data = self._stored(data)
@@ -442,7 +443,7 @@ class Parameter(TypedInit):
         cast_dtype: bool = False,
         dtype_source: str = "current",
     ) -> None:
-        """Set a whole value that was read from a file; the parameter then owns the array."""
+        """Set the whole value read from a file; the parameter takes ownership of the array."""
         self._check_loaded(data, ctx, cast_dtype, dtype_source)
         saved = tuple(int(extent) for extent in data.shape)
         self._shape = saved
@@ -473,7 +474,7 @@ class Parameter(TypedInit):
         cast_dtype: bool = False,
         dtype_source: str = "current",
     ) -> None:
-        """Raise if `_load_init` would refuse a value; the parameter is not changed."""
+        """Raise if `_load_init` would reject a value, without changing the parameter."""
         saved = tuple(int(extent) for extent in data.shape)
         known = self._shape
         if known is not None and (
@@ -545,7 +546,7 @@ class Parameter(TypedInit):
     # -- values ----------------------------------------------------------------------------------
 
     def _pick(self, ctx: Context | None) -> NDArray:
-        """Return the array on ``ctx``, or raise an error that says why there is none."""
+        """Return the array on ``ctx``, or raise an error with the reason why it does not exist."""
         data = self._data
         if data is None:
             raise self._missing()
@@ -562,7 +563,7 @@ class Parameter(TypedInit):
         return array
 
     def _stand_in(self) -> Any:
-        """Return the traced array of this parameter in this thread's trace; None if not tracing."""
+        """Return the traced array that replaces this parameter in this thread's trace, or None."""
         arrays = stand_ins()
         if arrays is None:
             return None
@@ -681,7 +682,7 @@ class Parameter(TypedInit):
     @staticmethod
     def _rows(array: NDArray, row_id: NDArray) -> NDArray:
         rows = nd.array(np.unique(row_id.asnumpy().astype(np.int64)), ctx=array.ctx, dtype=np.int64)
-        # Always recorded, so that rows that are read before record() still get gradients.
+        # Always records, so that rows that are read before record() also get gradients.
         with autograd.record(train_mode=autograd.is_training()):
             return nd.sparse.retain(array, rows)
 
@@ -708,7 +709,7 @@ class Parameter(TypedInit):
             )
 
     def list_ctx(self) -> list[Context]:
-        """Return the contexts this parameter is or will be on."""
+        """Return the contexts on which this parameter is or will be initialized."""
         if self._data is not None:
             return [array.ctx for array in self._data]
         if self._deferred_init:
@@ -716,7 +717,7 @@ class Parameter(TypedInit):
         raise self._missing()
 
     def _set_trainer(self, trainer: Any) -> None:
-        """Set the trainer that updates this parameter; None: no trainer any more."""
+        """Set the trainer that updates this parameter; None removes it."""
         if self._stype != "default" and None not in (self._trainer, trainer):
             if self._trainer is not trainer:
                 raise MXNetError(

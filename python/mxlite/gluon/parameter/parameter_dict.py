@@ -90,7 +90,7 @@ class ParameterDict:
         return None
 
     def get(self, name: str, **kwargs: Any) -> Parameter:
-        """Return the parameter ``prefix + name``, made if there is none.
+        """Return the parameter ``prefix + name``; create it if it does not exist.
 
         Parameters
         ----------
@@ -124,7 +124,7 @@ class ParameterDict:
 
     @staticmethod
     def _agrees(param: Parameter, key: str, wanted: Any, stored: Any) -> bool:
-        """Return whether an attribute is as wanted; merge shapes with unknown dimensions."""
+        """Return whether an attribute has the requested value; merge partly unknown shapes."""
         if key == "shape":
             wanted = (wanted,) if isinstance(wanted, int) else tuple(wanted)
             if len(wanted) != len(stored):
@@ -140,7 +140,7 @@ class ParameterDict:
         return bool(wanted == stored)
 
     def get_constant(self, name: str, value: Any = None) -> Constant:
-        """Return the constant ``prefix + name``, made from ``value`` if there is none.
+        """Return the constant ``prefix + name``; create it from ``value`` if it does not exist.
 
         Parameters
         ----------
@@ -230,7 +230,7 @@ class ParameterDict:
             param.reset_ctx(ctx)
 
     def list_ctx(self) -> list[Context]:
-        """Return all contexts that any parameter is on."""
+        """Return all contexts of the parameters."""
         found: dict[Context, None] = {}
         for param in self.values():
             found.update(dict.fromkeys(param.list_ctx()))
@@ -362,4 +362,4 @@ class ParameterDict:
         )  # fmt: skip
 
 
-vars(_parameter)["ParameterDict"] = ParameterDict  # also available there, as in 1.x
+vars(_parameter)["ParameterDict"] = ParameterDict  # also available in that module, as in 1.x

@@ -25,7 +25,7 @@ class ParameterArrays(list[NDArray]):
     def __setitem__(self, index: Any, value: Any) -> None:
         """Replace one or more arrays; the next forward of every block reads the new ones."""
         super().__setitem__(index, value)
-        PROCESS.expire()  # the list does not know its parameter, so all bindings expire
+        PROCESS.expire()  # the list has no reference to its parameter, so all bindings expire
 
 
 def _grads(param: Any) -> list[NDArray] | None:
@@ -35,8 +35,8 @@ def _grads(param: Any) -> list[NDArray] | None:
 
 
 def _set_grads(param: Any, grads: Sequence[NDArray] | None) -> None:
-    # The caller has most likely replaced _data as well, and may put this parameter into blocks
-    # that have no binding to it, so all bindings expire.
+    # The caller has probably replaced _data as well, and may add this parameter to blocks without a
+    # binding to it, so all bindings expire.
     PROCESS.expire()
     if grads is None or param._data is None or param._grad_req == "null":
         return

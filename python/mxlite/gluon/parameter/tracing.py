@@ -16,7 +16,7 @@ __all__ = ["STATE", "note_use", "stand_ins", "standing_in"]
 
 
 class _State:
-    """Counts the traces that run in this process.
+    """Counts the traces that are running in this process.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class _State:
 
 
 class _Local(threading.local):
-    """The stand-ins of the trace that runs in this thread."""
+    """Traced arrays that replace parameters in this thread's trace."""
 
     arrays: Mapping[int, Any] | None = None
     used: set[int] | None = None
@@ -49,13 +49,13 @@ def note_use(param_id: int) -> None:
 
 
 def stand_ins() -> Mapping[int, Any] | None:
-    """Return the traced arrays of this thread's trace by ``id(parameter)``, None outside of one."""
+    """Return the traced arrays of this thread's trace by ``id(parameter)``, or None."""
     return _local.arrays
 
 
 @contextmanager
 def standing_in(arrays: Mapping[int, Any], used: set[int] | None = None) -> Iterator[None]:
-    """Make parameters return ``arrays`` instead of their data inside a with statement."""
+    """Within a with block, make parameters return ``arrays`` instead of their data."""
     outer = _local.arrays, _local.used
     with STATE.lock:
         STATE.traces += 1

@@ -36,7 +36,7 @@ class RecurrentCell(Block):
         self.reset()
 
     def reset(self) -> None:
-        """Clear the state of the last sequence; call it before stepping through a new sequence."""
+        """Clear the state of the last sequence. Call it before the first step of a new sequence."""
         self._init_counter = -1
         self._counter = -1
         for cell in self._children.values():
@@ -205,12 +205,12 @@ def cells_state_info(cells: Any, batch_size: int) -> list[dict[str, Any]]:
 def cells_begin_state(
     cells: Any, batch_size: int, func: Callable[..., Any], **kwargs: Any
 ) -> list[Any]:
-    """Return the first states of several cells, one after the other."""
+    """Return the initial states of several cells, one after the other."""
     return [state for cell in cells for state in cell.begin_state(batch_size, func, **kwargs)]
 
 
 def deal_states(cells: Any, states: Any) -> list[Any]:
-    """Split a list of states into one list for each cell."""
+    """Divide a list of states into one list per cell."""
     dealt, at = [], 0
     for cell in cells:
         count = len(cell.state_info())

@@ -1,4 +1,4 @@
-"""Cells with weights of their own: vanilla, LSTM and GRU."""
+"""Cells with their own weights: vanilla, LSTM and GRU."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class _DenseCell(HybridRecurrentCell):
         return new[0], new
 
     def _step(self, F: Any, i2h: Any, h2h: Any, states: Any) -> list[Any]:  # noqa: N803
-        """Return the new states from the input's and the state's share of the gates."""
+        """Return the new states, given the input's and the state's contributions to the gates."""
         raise NotImplementedError(f"{type(self).__name__} does not define hybrid_forward")
 
 
@@ -201,7 +201,7 @@ def lstm_step(
     axis: int = 1,
     out_name: str = "out",
 ) -> list[Any]:
-    """Compute h' and c' from the input's and the state's share of the gates."""
+    """Compute h' and c', given the input's and the state's contributions to the gates."""
     name = f"t{owner._counter}_"
     gates = F.SliceChannel(
         F.elemwise_add(i2h, h2h, name=name + "plus0"), num_outputs=4, axis=axis, name=name + "slice"
@@ -248,7 +248,7 @@ def gru_step(
     activation: Any = "tanh",
     axis: int = 1,
 ) -> Any:
-    """Compute h' from the input's and the state's share of the gates."""
+    """Compute h', given the input's and the state's contributions to the gates."""
     name = f"t{owner._counter}_"
     xr, xz, xn = F.SliceChannel(i2h, num_outputs=3, axis=axis, name=name + "i2h_slice")
     hr, hz, hn = F.SliceChannel(h2h, num_outputs=3, axis=axis, name=name + "h2h_slice")

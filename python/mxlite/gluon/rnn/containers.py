@@ -1,4 +1,4 @@
-"""Cells made of cells: stacks, and two directions side by side."""
+"""Cells made of other cells: stacks and bidirectional cells."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["BidirectionalCell", "HybridSequentialRNNCell", "SequentialRNNCell"]
 
 
 class SequentialRNNCell(RecurrentCell):
-    """Cells on top of each other; the states are those of all cells in order.
+    """Stacked cells; the states are those of all cells in order.
 
     Matches ``mxnet.gluon.rnn.SequentialRNNCell``.
     """
@@ -54,12 +54,12 @@ class SequentialRNNCell(RecurrentCell):
     def begin_state(
         self, batch_size: int = 0, func: Callable[..., Any] = nd.zeros, **kwargs: Any
     ) -> list[Any]:
-        """Return the first states of all cells; see `RecurrentCell.begin_state`."""
+        """Return the initial states of all cells; see `RecurrentCell.begin_state`."""
         self._check_not_modified()
         return cells_begin_state(self._children.values(), batch_size, func, **kwargs)
 
     def forward(self, inputs: Any, states: Any) -> tuple[NDArray, list[NDArray]]:
-        """Step every cell on the output of the one below.
+        """Run a step of every cell on the output of the cell below.
 
         Parameters
         ----------
@@ -156,7 +156,7 @@ class BidirectionalCell(HybridRecurrentCell):
     def begin_state(
         self, batch_size: int = 0, func: Callable[..., Any] = nd.zeros, **kwargs: Any
     ) -> list[Any]:
-        """Return the first states of both cells; see `RecurrentCell.begin_state`."""
+        """Return the initial states of both cells; see `RecurrentCell.begin_state`."""
         self._check_not_modified()
         return cells_begin_state(self._children.values(), batch_size, func, **kwargs)
 
@@ -209,7 +209,7 @@ class BidirectionalCell(HybridRecurrentCell):
 
 
 def check_can_step(cell: RecurrentCell, modifier: str) -> None:
-    """Raise if a cell cannot be stepped, because a modifier needs that."""
+    """Raise if a cell does not support single steps, which a modifier needs."""
     if isinstance(cell, BidirectionalCell):
         raise ValueError_(
             f"{modifier}: a BidirectionalCell cannot be stepped; modify the cells inside it instead"

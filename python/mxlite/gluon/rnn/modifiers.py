@@ -1,4 +1,4 @@
-"""Cells that change what another cell does: dropout, zoneout, residual connections."""
+"""Cells that modify another cell: dropout, zoneout, residual connections."""
 
 from __future__ import annotations
 
@@ -113,12 +113,12 @@ class ModifierCell(HybridRecurrentCell):
     def begin_state(
         self, batch_size: int = 0, func: Callable[..., Any] = nd.zeros, **kwargs: Any
     ) -> list[Any]:
-        """Return the first states of the wrapped cell; see `RecurrentCell.begin_state`."""
+        """Return the initial states of the wrapped cell; see `RecurrentCell.begin_state`."""
         self._check_not_modified()
         return self._unlocked(lambda cell: cell.begin_state(batch_size, func, **kwargs))
 
     def _unlocked(self, use: Callable[[Any], Any]) -> Any:
-        """Call ``use`` with the wrapped cell, which otherwise refuses direct calls."""
+        """Call ``use`` with the wrapped cell, which otherwise raises on direct calls."""
         self.base_cell._modified = False
         try:
             return use(self.base_cell)
@@ -127,7 +127,7 @@ class ModifierCell(HybridRecurrentCell):
 
 
 class _RememberingCell(ModifierCell):
-    """A modifier that keeps arrays between the steps of a sequence.
+    """A modifier that stores arrays between the steps of a sequence.
 
     A step of the modifier is never compiled by itself, only the wrapped cell, or an outer block
     that unrolls the whole sequence.
@@ -149,7 +149,7 @@ class _RememberingCell(ModifierCell):
 
 
 class ZoneoutCell(_RememberingCell):
-    """Zoneout: in training, random elements keep their value of the step before.
+    """Zoneout: in training, random elements keep their value of the previous step.
 
     Matches ``mxnet.gluon.rnn.ZoneoutCell``.
 
@@ -177,12 +177,12 @@ class ZoneoutCell(_RememberingCell):
         return "zoneout"
 
     def reset(self) -> None:
-        """Drop the output of the previous step; see `RecurrentCell.reset`."""
+        """Forget the output of the previous step; see `RecurrentCell.reset`."""
         super().reset()
         self._prev_output = None
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> tuple[NDArray, list[NDArray]]:  # noqa: N803
-        """Step the wrapped cell, then keep random elements of the previous step."""
+        """Run a step of the wrapped cell, then keep random elements of the previous step."""
         output, next_states = self.base_cell(inputs, states)
 
         def choose(rate: float, new: Any, old: Any) -> Any:
@@ -208,7 +208,7 @@ class ResidualCell(ModifierCell):
     """
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> tuple[NDArray, list[NDArray]]:  # noqa: N803
-        """Step the wrapped cell and add its input."""
+        """Run a step of the wrapped cell and add its input."""
         output, states = self.base_cell(inputs, states)
         return F.elemwise_add(output, inputs, name=f"t{self._counter}_fwd"), states
 

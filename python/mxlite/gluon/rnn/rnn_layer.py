@@ -106,7 +106,7 @@ class _RNNLayer(HybridBlock):
         return f"{type(self).__name__}({', '.join(parts)})"
 
     def _collect_params_with_prefix(self, prefix: str = "") -> dict[str, Parameter]:
-        # Files of 1.x use the names of the stack of cells that _unfuse makes.
+        # Files of 1.x use the names of the cells that _unfuse creates.
         dot = prefix + "." if prefix else ""
         found = {}
         for name, param in self._reg_params.items():
@@ -204,7 +204,7 @@ class _RNNLayer(HybridBlock):
         ShapeError
             If a state has another shape.
         """
-        if inputs is None or extra:  # the base class's error names the layer
+        if inputs is None or extra:  # the base class raises an error that names the layer
             return super().__call__(*(() if inputs is None else (inputs, states, None, *extra)))
         if states is not None and not isinstance(states, (list, tuple)):
             states = [states]
@@ -286,7 +286,7 @@ class _RNNLayer(HybridBlock):
             )
 
     def _find_input_size(self, inputs: NDArray, params: dict[str, Any]) -> None:
-        """Infer the input size by a dense operator whose output is not used."""
+        """Infer the input size with a dense operator whose output is not used."""
         for side in "lr"[: self._dir]:
             weight = params[f"{side}0_i2h_weight"]
             if not is_known(weight.shape):

@@ -38,7 +38,7 @@ def is_merged(inputs: Any) -> bool:
 
 
 def first_step(inputs: Any) -> Any:
-    """Return an array from which context and type of the sequence can be read."""
+    """Return an array that has the context and type of the sequence."""
     return inputs if is_merged(inputs) else inputs[0]
 
 
@@ -51,7 +51,7 @@ def batch_size(inputs: Any, layout: str) -> int:
 
 
 def symbolic_zeros(inputs: Any, layout: str) -> Callable[..., Any]:
-    """Return a function that makes zeros for as many samples as a symbolic sequence has."""
+    """Return a function that makes zeros for the number of samples of a symbolic sequence."""
     samples = first_step(inputs)
     if is_merged(inputs) and layout.find("N") == 1:
         samples = nd.swapaxes(samples, dim1=0, dim2=1)
@@ -86,7 +86,8 @@ def split(inputs: Any, length: int | None, layout: str) -> list[Any]:
     axis = time_axis(layout)
     is_array = isinstance(inputs, NDArray)
     steps = inputs.shape[axis] if is_array else length
-    cut: Any = nd.split if is_array else sym.split  # each sets its own node names
+    # Each of the functions sets different node names.
+    cut: Any = nd.split if is_array else sym.split
     result = cut(inputs, num_outputs=steps, axis=axis, squeeze_axis=True)
     return list(result) if steps != 1 or isinstance(result, list) else [result]
 
@@ -114,7 +115,7 @@ def mask_steps(
 
 
 def reverse(steps: Sequence[Any], valid_length: Any = None) -> list[Any]:
-    """Return steps from last to first; padding stays where it is."""
+    """Return steps from last to first; padding keeps its position."""
     if valid_length is None:
         return list(reversed(steps))
     turned = nd.SequenceReverse(nd.stack(*steps, axis=0), valid_length, use_sequence_length=True)
@@ -122,7 +123,7 @@ def reverse(steps: Sequence[Any], valid_length: Any = None) -> list[Any]:
 
 
 def last_states(states: Sequence[Sequence[Any]], valid_length: Any) -> list[Any]:
-    """Pick each sample's states at its last step."""
+    """Select each sample's states at its last step."""
     return [
         nd.SequenceLast(nd.stack(*steps, axis=0), valid_length, use_sequence_length=True)
         for steps in zip(*states)

@@ -34,7 +34,7 @@ class StaleGradientWarning(MXNetError, UserWarning):
 
 
 class BatchSizeWarning(MXNetError, UserWarning):
-    """A batch size that a distributed plug-in cannot follow (1.x raises a ``UserWarning``)."""
+    """A batch size that a distributed plug-in cannot use (1.x raises a ``UserWarning``)."""
 
 
 class TrainerModeError(MXNetError, AssertionError):
@@ -77,7 +77,7 @@ def checked_batch_size(batch_size: Any) -> Any:
 
 
 def checked_options(options: Any) -> dict[str, Any]:
-    """Return the optimizer's parameters that a trainer was given."""
+    """Return the optimizer options that a trainer was given."""
     if options is not None and not isinstance(options, Mapping):
         raise TypeError_(
             f"Trainer: optimizer_params is {options!r}, expected a dict such as "
@@ -100,7 +100,7 @@ def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def warn_of_options(given: dict[str, Any], state: dict[str, Any]) -> None:
-    """Warn about options of this program that a restored state replaces."""
+    """Warn about options of this program that a restored state overrides."""
     saved = state.get("given")
     if saved is None:
         return
@@ -130,7 +130,7 @@ def check_state(state: Any, source: str, optimizer: Optimizer, loss_scaler: Any)
         if saved is not None:
             check_class(source, "optimizer", saved.get("name"), optimizer)
         prepare_states(tree, optimizer, source)
-    if state.get("given") is not None:  # files of older versions have none
+    if state.get("given") is not None:  # files of older versions do not have this entry
         check_like(state["given"], {}, f"{source}: 'given'")
     if loss_scaler is not None and state["loss_scaler"] is not None:
         scaler = dict(vars(loss_scaler))

@@ -27,7 +27,7 @@ _ADVICE = (
 
 
 def described(params: Sequence[Parameter]) -> list[dict[str, Any]]:
-    """Return names and whole shapes of a trainer's parameters, for files."""
+    """Return names and whole shapes of a trainer's parameters for use in files."""
     return [
         {"name": p.name, "shape": None if p._shape is None else tuple(map(int, p._shape))}
         for p in params
@@ -101,7 +101,7 @@ def _pairs(saved: list[str], own: list[str]) -> list[tuple[int, int]]:
     if saved != own and len(set(saved)) == len(saved) and set(saved) == set(own):
         return [(i, own.index(name)) for i, name in enumerate(saved)]
     if saved != own and saved == sorted(saved) and own == sorted(own):
-        # Both lists are sorted as text. Sorting by number restores the order of creation.
+        # Both lists are sorted alphabetically. Sorting by number restores the order of creation.
         return list(zip(by_number(saved), by_number(own)))
     return [(i, i) for i in range(len(saved))]
 
@@ -160,7 +160,7 @@ def _check_keys(states: dict[Any, Any], count: int, source: str) -> None:
 def _check_shapes(
     tree: dict[str, Any], params: Sequence[Parameter], optimizer: Optimizer, source: str
 ) -> None:
-    """Raise if an array of a state does not fit its parameter."""
+    """Raise if an array of a state is incompatible with its parameter."""
     klass: type[Optimizer] | None = type(optimizer)
     if tree["optimizer"] is not None and tree["optimizer"]["name"] != type(optimizer).__name__:
         klass = Optimizer.opt_registry.get(str(tree["optimizer"]["name"]).lower())

@@ -126,9 +126,10 @@ class Trainer(TypedInit):
         self._given = given_options(options or {"lr_scheduler": scheduler})
         self._init_optimizer(optimizer, options)
         self._zero = checked_stage(zero, update_on_kvstore, self._optimizer)
-        self._lost_states = False  # True if states that this rank needs now were on other ranks
+        # True if states that this rank needs now were stored on other ranks.
+        self._lost_states = False
         self._scale = float(self._optimizer.rescale_grad)
-        # amp.init_trainer sets the loss scaler, and _scale as it is without loss scaling.
+        # amp.init_trainer sets the loss scaler, and _scale to its value without loss scaling.
         self._amp_loss_scaler: Any = None
         self._amp_original_scale = self._scale
         self._updaters: list[opt.Updater] = []
@@ -170,7 +171,7 @@ class Trainer(TypedInit):
         return contexts or []
 
     def _reset_kvstore(self) -> None:
-        """Drop the store; the next step makes a new one from the parameters' values."""
+        """Drop the store; the next step makes a new one from the current parameter values."""
         self._kv_initialized = False
         self._kvstore: Any = None
         self._division: Division | None = None
@@ -178,7 +179,7 @@ class Trainer(TypedInit):
         self._params_to_init = list(self._params)
 
     def _value_was_set(self, param: Parameter) -> None:
-        """Reset a store that holds a copy of the value that `Parameter.set_data` replaced."""
+        """Reset the store if it has a copy of a value that `Parameter.set_data` has replaced."""
         if self._update_on_kvstore and not any(p is param for p in self._params_to_init):
             if self._distributed:
                 raise MXNetError(
@@ -309,7 +310,7 @@ class Trainer(TypedInit):
 
     @property
     def learning_rate(self) -> float:
-        """The learning rate now: the scheduler's value if there is one."""
+        """The current learning rate, from the scheduler if there is one."""
         return self._optimizer.learning_rate
 
     def set_learning_rate(self, lr: float) -> None:
@@ -348,7 +349,7 @@ class Trainer(TypedInit):
         self._update(fresh)
 
     def _check_and_rescale_grad(self, scale: float) -> None:
-        """Set the factor of gradients; raise if a plug-in's optimizer can no longer change it."""
+        """Set the factor of gradients; raise if a plug-in's optimizer cannot change it any more."""
         if self._update_on_kvstore and self._distributed and self._optimizer.rescale_grad != scale:
             if not self._kvstore._spans_processes:
                 raise BatchSizeWarning(
@@ -407,7 +408,7 @@ class Trainer(TypedInit):
             self._allreduce_grads()
 
     def _allreduce(self, params: list[tuple[int, Parameter]]) -> None:
-        """Sum gradients in the store; with update_on_kvstore the sums become new values."""
+        """Sum gradients in the store; with update_on_kvstore the results are new values."""
         if self._kvstore is None:
             self._warn_of_copies()
             return
@@ -454,7 +455,7 @@ class Trainer(TypedInit):
         self._arrays.leave_gradients(params)
 
     def _skips_on_device(self) -> bool:
-        """Return whether the device skips a step that overflowed, without the host reading it."""
+        """Return whether the device skips a step that overflowed without involving the host."""
         begin_check = getattr(self._amp_loss_scaler, "_begin_check", None)
         return begin_check is not None and self._arrays.dense and self._optimizer._takes_scale()
 
@@ -473,7 +474,7 @@ class Trainer(TypedInit):
             shards.send_weights(self._arrays.entries)
 
     def _settle(self) -> None:
-        """Wait for the overflow check of the last step, which may have been skipped."""
+        """Wait for the overflow check of the last step, which decides whether it was skipped."""
         for waiting in (self._amp_loss_scaler, self._optimizer):
             if isinstance(waiting, Settling):
                 waiting._settle()
@@ -598,7 +599,7 @@ class Trainer(TypedInit):
         self._share_optimizer()
 
     def _tree(self, context: int) -> dict[str, Any]:
-        """Return options and states of a context, for all parameters and whole."""
+        """Return options and states of one context for all parameters, with whole arrays."""
         optimizer = None if context else self._optimizer
         tree = states_tree(self._updaters[context].states, optimizer)
         tree["states"] = {
@@ -617,7 +618,7 @@ class Trainer(TypedInit):
             self._kv_initialized, self._division = False, None
 
     def _check_states(self) -> None:
-        """Raise if the job was formed again and states that the next update needs are lost."""
+        """Raise if the job was formed again and the next update needs states that are lost."""
         if self._lost_states:
             raise MXNetError(
                 "Trainer: the job was formed again and its optimizer states were divided among the "
@@ -625,7 +626,7 @@ class Trainer(TypedInit):
             )
 
     def _own_states(self, states: dict[Any, Any]) -> dict[Any, Any]:
-        """Return the part of the whole states of all parameters that this rank keeps."""
+        """Return the part of all states that this rank stores."""
         self._lost_states = False
         shards = self._state_shards
         if shards is not None:

@@ -1,4 +1,4 @@
-"""The arrays of a trainer, their update together, and clipping by the global norm."""
+"""The arrays of a trainer, their joint update, and clipping by the global norm."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .checks import sparse_parts
 
 __all__ = ["StepArrays", "checked_norm", "has_grad", "update_arrays"]
 
-# Number of arrays in one call: larger calls take longer than several of this size.
+# Number of arrays in one call, because one larger call takes longer than several of this size.
 _GROUP = 200
 
 
@@ -45,7 +45,7 @@ def has_grad(param: Parameter) -> bool:
 
 
 class StepArrays:
-    """Lists of the arrays of a trainer's parameters, rebuilt when a parameter gets new arrays.
+    """Lists of the arrays of a trainer's parameters, rebuilt after a parameter got new arrays.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class StepArrays:
     """
 
     def __init__(self, order: Sequence[int] | None) -> None:
-        self._order = order  # indices in the order of updates; None for the order of the list
+        self._order = order  # indices in the order of updates, or None for the order of the list
         self.entries: list[tuple[int, Parameter]] = []
         self.dense = True
         self._seen: list[tuple[Parameter, Any, str]] = []  # parameters, arrays, grad_req
@@ -92,7 +92,7 @@ class StepArrays:
         self._seen = [(param, param._data, param._grad_req) for param in params]
 
     def any_stale(self) -> bool:
-        """Return whether backward has not computed some gradient since the last step."""
+        """Return whether backward has left out some gradient since the last step."""
         return bool(_core.stale_grads(self._arrays))
 
     def grads(self) -> list[list[NDArray]]:
@@ -117,7 +117,7 @@ class StepArrays:
         return lists
 
     def leave_gradients(self, params: Sequence[tuple[int, Parameter]]) -> None:
-        """Mark gradients as used, until backward computes new ones."""
+        """Mark gradients as used until backward computes new ones."""
         for _, arrays in self.chosen(params, only_fresh=False):
             _core.set_fresh_grads(arrays, False)
 
@@ -188,7 +188,8 @@ def _clip_factor(
                 f"Trainer: clip_global_norm: a gradient of storage type {grad.stype} was given, "
                 "dense gradients expected"
             )
-    by_set: dict[int, list[NDArray]] = {}  # by process set of the shards; -1: not sharded
+    # By process set of the shards; -1 for parameters that are not sharded.
+    by_set: dict[int, list[NDArray]] = {}
     for grad, param in zip(grads, params):
         if not param._is_counted:
             continue
@@ -208,5 +209,5 @@ def _clip_factor(
     if stages is not None:
         total = nd.contrib.all_reduce(total, process_set=stages)
     norm = nd.sqrt(total) * abs(rescale)
-    # 0 * norm is NaN if the norm is NaN or infinite; minimum() turns the infinity of 1 / 0 into 1.
+    # 0 * norm is NaN if the norm is NaN or infinite; minimum() limits 1 / 0 (infinity) to 1.
     return nd.minimum(max_norm / norm, 1.0) + 0.0 * norm

@@ -22,7 +22,7 @@ __all__ = ["CheckpointHandler"]
 
 
 class PeriodError(MXNetError, AssertionError):
-    """Saving is by epochs but training by batches, or the reverse (1.x: ``AssertionError``)."""
+    """Saving counts epochs but training batches, or the reverse (1.x: ``AssertionError``)."""
 
 
 class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
@@ -127,7 +127,7 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
 
     def _save_checkpoint(self, estimator: Estimator) -> None:
         epoch, batch = self.current_epoch, self.current_batch
-        if self.resume_from_checkpoint:  # continue the numbers of the earlier training
+        if self.resume_from_checkpoint:  # continue the numbering of the earlier training
             epoch += self.trained_epoch + 1
             batch += self.trained_batch + (0 if estimator.max_epoch else 1)
         prefix = f"{self.model_prefix}-epoch{epoch}batch{batch}"

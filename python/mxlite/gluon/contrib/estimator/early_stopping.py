@@ -1,4 +1,4 @@
-"""Compares values of a metric, and ends a training when they no longer get better."""
+"""Compares values of a metric, and ends training when they no longer improve."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def worst(operator: Callable[[Any, Any], Any]) -> float:
 
 
 class EarlyStoppingHandler(TrainBegin, EpochEnd, TrainEnd):
-    """Ends a training when a metric no longer gets better.
+    """Ends training when a metric no longer improves.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The handlers that every training needs: steps, metrics, validation, log lines, the end."""
+"""The handlers that every training needs: steps, metrics, validation, logging, the end."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class MetricHandler(EpochBegin, BatchEnd):
 
 
 class ValidationHandler(TrainBegin, BatchEnd, EpochEnd):
-    """Evaluates the model after every so many epochs or batches.
+    """Evaluates the model after a given number of epochs or batches.
 
     Parameters
     ----------
@@ -155,13 +155,13 @@ class ValidationHandler(TrainBegin, BatchEnd, EpochEnd):
         self.current_epoch = 0
 
     def batch_end(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
-        """Evaluate if it is time."""
+        """Evaluate if the batch period has passed."""
         self.current_batch += 1
         if self.batch_period and self.current_batch % self.batch_period == 0:
             self._evaluate(estimator)
 
     def epoch_end(self, estimator: Estimator, *args: Any, **kwargs: Any) -> None:
-        """Evaluate if it is time."""
+        """Evaluate if the epoch period has passed."""
         self.current_epoch += 1
         if self.epoch_period and self.current_epoch % self.epoch_period == 0:
             self._evaluate(estimator)

@@ -1,4 +1,4 @@
-"""The moments of a training at which handlers are called."""
+"""The events during training for which handlers are called."""
 
 from __future__ import annotations
 

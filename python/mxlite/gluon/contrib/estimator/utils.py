@@ -43,5 +43,5 @@ def check_known_metrics(handler: Any, known: Iterable[EvalMetric]) -> None:
 
 
 def suggested_metric(loss: Loss) -> EvalMetric | None:
-    """Return the default metric for a loss, None if there is none."""
+    """Return the default metric for a loss, or None."""
     return Accuracy() if isinstance(loss, SoftmaxCrossEntropyLoss) else None

@@ -38,7 +38,7 @@ __all__ = [
 
 
 class Concurrent(Sequential):
-    """Blocks that all get the same input; their outputs are concatenated.
+    """Passes the same input to all child blocks and concatenates their outputs.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Concurrent(Sequential):
 
 
 class HybridConcurrent(HybridSequential):
-    """HybridBlocks that all get the same input; their outputs are concatenated.
+    """Passes the same input to all child HybridBlocks and concatenates their outputs.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class HybridConcurrent(HybridSequential):
 
 
 class Identity(HybridBlock):
-    """Return the input; a shortcut inside of `Concurrent`."""
+    """Returns its input, for example as a shortcut in `Concurrent`."""
 
     def hybrid_forward(self, F: Any, x: Any) -> NDArray:  # noqa: N803
         """Return ``x``."""
@@ -219,7 +219,8 @@ class SyncBatchNorm(BatchNorm):
             ranks = options["ndev"] if is_array else max(options["ndev"], self._group().size)
             if ranks == 1:
                 return super().hybrid_forward(F, *arrays)
-            # Training this symbol raises, because its statistics would cover one rank only.
+            # This symbol raises an error in training, because its statistics would cover only one
+            # rank.
             return F.contrib.SyncBatchNorm(*arrays, **{**options, "ndev": ranks})
         group = self._group()
         devices = 1 if self._alone else len(self.gamma.list_ctx())
@@ -261,7 +262,7 @@ class SyncBatchNorm(BatchNorm):
 
 
 class _PixelShuffle(HybridBlock):
-    """Base of the pixel shuffles: moves channels into one to three spatial dimensions."""
+    """Base of the pixel shuffles, which move channels to one to three spatial dimensions."""
 
     _ndim = 0
 
@@ -306,7 +307,7 @@ class _PixelShuffle(HybridBlock):
 
 
 class PixelShuffle1D(_PixelShuffle):
-    """Turn ``(N, f * C, W)`` into ``(N, C, f * W)``.
+    """Turns ``(N, f * C, W)`` into ``(N, C, f * W)``.
 
     Parameters
     ----------
@@ -317,7 +318,7 @@ class PixelShuffle1D(_PixelShuffle):
 
 
 class PixelShuffle2D(_PixelShuffle):
-    """Turn ``(N, f1 * f2 * C, H, W)`` into ``(N, C, f1 * H, f2 * W)``.
+    """Turns ``(N, f1 * f2 * C, H, W)`` into ``(N, C, f1 * H, f2 * W)``.
 
     Parameters
     ----------
@@ -328,7 +329,7 @@ class PixelShuffle2D(_PixelShuffle):
 
 
 class PixelShuffle3D(_PixelShuffle):
-    """Turn ``(N, f1 * f2 * f3 * C, D, H, W)`` into ``(N, C, f1 * D, f2 * H, f3 * W)``.
+    """Turns ``(N, f1 * f2 * f3 * C, D, H, W)`` into ``(N, C, f1 * D, f2 * H, f3 * W)``.
 
     Parameters
     ----------

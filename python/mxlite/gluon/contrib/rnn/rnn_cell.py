@@ -63,7 +63,7 @@ class VariationalDropoutCell(_RememberingCell):
         return F.elemwise_mul(values, self._masks[kind])
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> tuple[NDArray, list[NDArray]]:  # noqa: N803
-        """Step the wrapped cell between the masks."""
+        """Run a step of the wrapped cell, with masks on its inputs, states and outputs."""
         states = [self._drop(F, "states", self.drop_states, states[0]), *states[1:]]
         inputs = self._drop(F, "inputs", self.drop_inputs, inputs)
         output, states = self.base_cell(inputs, states)
@@ -78,7 +78,7 @@ class VariationalDropoutCell(_RememberingCell):
         merge_outputs: bool | None = None,
         valid_length: Any = None,
     ) -> tuple[NDArray | Any, list[NDArray]]:
-        """Apply dropout to the whole sequence at once if it does not affect states."""
+        """Apply dropout to the whole sequence at once if no state is dropped."""
         if self.drop_states:
             return super().unroll(length, inputs, begin_state, layout, merge_outputs, valid_length)
         self.reset()
@@ -97,7 +97,7 @@ class VariationalDropoutCell(_RememberingCell):
 
 
 class LSTMPCell(_DenseCell):
-    """LSTM whose output is projected: ``r' = P h'`` takes the place of h.
+    """LSTM with a projected output: ``r' = P h'`` replaces h.
 
     Matches ``mxnet.gluon.contrib.rnn.LSTMPCell``: states r (batch, projection_size) and c
     (batch, hidden_size).
@@ -188,7 +188,7 @@ def dynamic_unroll(
     layout: str = "TNC",
     valid_length: Any = None,
 ) -> tuple[NDArray | Any, list[NDArray]]:
-    """Run a cell over as many steps as the input has.
+    """Run a cell for as many steps as the input has.
 
     Matches ``mxnet.gluon.contrib.rnn.rnn_cell.dynamic_unroll``.
 

@@ -166,7 +166,7 @@ class CIFAR10(_Images):
 
 
 class CIFAR100(CIFAR10):
-    """Photographs in 100 classes or 20 groups of them, else as `CIFAR10`.
+    """Photographs in 100 classes or 20 groups of classes; otherwise like `CIFAR10`.
 
     Matches ``mxnet.gluon.data.vision.CIFAR100``.
 
@@ -213,7 +213,7 @@ class ImageRecordDataset(RecordFileDataset):
         Whether images are turned upright as their Exif orientation says; see `mx.image.imdecode`.
     """
 
-    # Subclasses of 1.x scripts set the other attributes themselves.
+    # Subclasses in 1.x scripts set the other attributes themselves, but not this one.
     _apply_exif_orientation: bool | None = None
 
     def __init__(
@@ -243,7 +243,7 @@ _EXTENSIONS = (".jpg", ".jpeg", ".png")
 
 
 class ImageFolderDataset(Dataset):
-    """Image files in folders, one for each class.
+    """Image files in folders, one folder per class.
 
     Matches ``mxnet.gluon.data.vision.ImageFolderDataset``.
 
@@ -271,7 +271,7 @@ class ImageFolderDataset(Dataset):
         If there is no such folder.
     """
 
-    # Subclasses of 1.x scripts set the other attributes themselves.
+    # Subclasses in 1.x scripts set the other attributes themselves, but not this one.
     _apply_exif_orientation: bool | None = None
 
     def __init__(

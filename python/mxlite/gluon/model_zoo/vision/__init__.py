@@ -58,7 +58,7 @@ def get_model(name: str, **kwargs: Any) -> HybridBlock:
     return MODELS[key](**kwargs)
 
 
-if not TYPE_CHECKING:  # type checkers take the names from the imports above
+if not TYPE_CHECKING:  # type checkers get the names from the imports above
     __all__ = sorted(
         name for name, v in vars().items() if getattr(v, "__module__", "").startswith(__name__)
     )

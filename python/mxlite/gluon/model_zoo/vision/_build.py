@@ -1,4 +1,4 @@
-"""Shared by every family of the zoo: loading, and the convolution + BatchNorm + ReLU group."""
+"""Code shared by all families of the zoo: loading, and the convolution + BatchNorm + ReLU group."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 Made = TypeVar("Made", bound=HybridBlock, covariant=True)
 
-# The functions of the zoo, each by the name of its parameter file.
+# Functions of the zoo by the name of the parameter file.
 MODELS: dict[str, ZooFunction[HybridBlock]] = {}
 
 
@@ -40,7 +40,7 @@ def zoo_function(
     options: str = "``classes``",
     **fixed: Any,
 ) -> ZooFunction[Net]:
-    """Return the function ``name`` of the module of ``klass``, and enter it into ``MODELS``.
+    """Return the function ``name`` for the module of ``klass``, and add it to ``MODELS``.
 
     The function calls ``get``, or makes ``klass(*arguments)`` and loads ``file`` (by default the
     parameters of ``name``). The caller cannot override ``fixed``.
@@ -92,7 +92,7 @@ def pick(family: str, argument: str, key: Key, table: Mapping[Key, Value]) -> Va
 
 
 def finish(net: Net, name: str, pretrained: bool, ctx: Any, root: str | None) -> Net:
-    """Load the parameters of ``name`` into ``net`` when ``pretrained``, and return it."""
+    """Return ``net``, with the parameters of ``name`` loaded if ``pretrained``."""
     if pretrained:
         net.load_parameters(get_model_file(name, root), ctx=ctx)
     return net
@@ -119,14 +119,14 @@ def conv_norm_relu(
 
 
 def chain(*layers: HybridBlock) -> nn.HybridSequential:
-    """Return ``layers`` one after the other, without a name prefix of their own."""
+    """Return a block that runs ``layers`` one after another, without a name prefix."""
     group = nn.HybridSequential(prefix="")
     group.add(*layers)
     return group
 
 
 def parallel(*branches: HybridBlock, prefix: str = "") -> HybridConcurrent:
-    """Return branches that read the same input and are joined along the channels."""
+    """Return a block that concatenates the outputs of branches along the channels."""
     group = HybridConcurrent(axis=1, prefix=prefix)
     if branches:
         group.add(*branches)

@@ -16,8 +16,8 @@ from ._build import Pair, chain, conv_norm_relu, parallel, zoo_function
 
 __all__ = ["InceptionBN", "inception_bn"]
 
-# Name; channels of 1 x 1; of 3 x 3 reduce and 3 x 3; of double 3 x 3 reduce and double 3 x 3; pool
-# and the channels of its projection.
+# Module name; channels of 1 x 1; of 3 x 3 reduce and 3 x 3; of double 3 x 3 reduce and double 3 x
+# 3; kind of pool and channels of its projection.
 _STAGES = [
     [("3a", 64, 64, 64, 64, 96, "avg", 32), ("3b", 64, 64, 96, 64, 96, "avg", 64)],
     [
@@ -28,7 +28,8 @@ _STAGES = [
     ],
     [("5a", 352, 192, 320, 160, 224, "avg", 128), ("5b", 352, 192, 320, 192, 224, "max", 128)],
 ]
-# Modules of stride 2 after the first two stages: 3 x 3 reduce and 3 x 3; double 3 x 3 likewise.
+# Modules of stride 2 after the first two stages: 3 x 3 reduce and 3 x 3; double 3 x 3 reduce and
+# double 3 x 3.
 _REDUCTIONS = [("3c", 128, 160, 64, 96), ("4e", 128, 192, 192, 256)]
 
 

@@ -68,7 +68,7 @@ def _block35() -> _Residual:
 
 
 def _block17() -> _Residual:
-    # 129 channels and the unequal pads are those of the symbol; together the pads keep the size.
+    # As in MXNet's symbol: 129 channels and unequal pads, which together preserve the size.
     branches = parallel(
         _conv(192, 1),
         chain(_conv(129, 1), _conv(160, (1, 7), pad=(1, 2)), _conv(192, (7, 1), pad=(2, 1))),

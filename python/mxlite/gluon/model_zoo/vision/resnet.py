@@ -204,7 +204,7 @@ class _ResNet(HybridBlock):
         with self.name_scope():
             self.features = nn.HybridSequential(prefix="")
             if self._norms_first:
-                # Normalizes the images themselves, so that files of any scale can be fed.
+                # Normalizes the images, so that inputs may have any scale.
                 self.features.add(nn.BatchNorm(scale=False, center=False))
             if thumbnail:
                 self.features.add(_conv3x3(channels[0], 1, 0))

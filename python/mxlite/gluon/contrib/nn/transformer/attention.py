@@ -1,4 +1,4 @@
-"""Multi-head attention: the product itself, and the layers that project into and out of it."""
+"""Multi-head attention: the product, and layers with the projections before and after it."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _merge(F: Any, mixed: Any) -> Any:  # noqa: N803
 
 
 class MultiHeadSelfAttention(HybridBlock):
-    """Attention of the positions of a sequence to each other.
+    """Self-attention: each position of a sequence attends to all positions of the sequence.
 
     ``qkv.weight`` holds the rows of the queries, then those of the keys, then those of the values,
     each with the heads one after another.
@@ -207,7 +207,7 @@ def _with_new(F: Any, cached: Any, new: Any, positions: Any) -> Any:  # noqa: N8
 
 
 def _seen(F: Any, key: Any, positions: Any, mask: Any) -> Any:  # noqa: N803
-    """Return the mask that lets a position attend to itself and earlier positions of the cache."""
+    """Return the mask for which a position attends to itself and earlier positions of the cache."""
     places = places_along(F, key, 2)
     rows = F.reshape(positions, shape=(1, 1, -1, 1))
     seen = F.broadcast_lesser_equal(F.reshape(places, shape=(1, 1, 1, -1)), rows)
@@ -215,7 +215,7 @@ def _seen(F: Any, key: Any, positions: Any, mask: Any) -> Any:  # noqa: N803
 
 
 class MultiHeadCrossAttention(HybridBlock):
-    """Attention of the positions of a sequence to those of another one, an encoder's output.
+    """Cross-attention: the positions of a sequence attend to those of an encoder's output.
 
     ``key_value.weight`` holds the rows of the keys, then those of the values.
 

@@ -130,7 +130,7 @@ class BERTModel(HybridBlock):
 
 
 class BERTForPretraining(HybridBlock):
-    """BERT with the scores of masked tokens and of whether the second segment follows the first.
+    """BERT with two outputs: scores of masked tokens, and of whether segment 2 follows segment 1.
 
     The decoder of masked tokens has the weight of the word embedding and a bias of its own.
 
@@ -173,7 +173,7 @@ class BERTForPretraining(HybridBlock):
         mlm_weight: Any,
         mlm_bias: Any,
     ) -> Any:
-        """Return the scores of all tokens at the masked positions, and those of the two classes.
+        """Return the scores of all tokens at the masked positions, and of the two sequence classes.
 
         Parameters
         ----------
@@ -265,7 +265,7 @@ class BERTClassifier(HybridBlock):
 
 
 def _check_tokens(block: HybridBlock, tokens: Any, token_types: Any, lengths: Any) -> None:
-    """Raise ShapeError if the inputs do not fit each other; symbols have no shape."""
+    """Raise ShapeError if the inputs are incompatible; the shape of symbols is not checked."""
     shape = getattr(tokens, "shape", None)
     if shape is None:
         return

@@ -52,7 +52,7 @@ def activation_layer(name: str) -> HybridBlock:
 
 
 class FeedForward(HybridBlock):
-    """Two dense layers with an activation between them, for each position alone.
+    """Two dense layers with an activation between them, applied to each position separately.
 
     Parameters
     ----------

@@ -18,7 +18,8 @@ from .gpt import GPTModel
 __all__ = ["SOURCES", "load_weights"]
 
 _Arrays = dict[str, np.ndarray]
-#: Name of an array of this package, names of its source arrays, function that combines them.
+#: Name of an array of this package, names of its source arrays, and the function that combines
+#: them.
 _Rule = tuple[str, tuple[str, ...], Callable[..., np.ndarray]]
 
 _BOTH = (("weight", "weight"), ("bias", "bias"))
@@ -171,7 +172,7 @@ _BERT = {
     ),
     "gluonnlp": (_gluonnlp_encoder, _gluonnlp_head, 0, "bert.", r"decoder\.3\.weight"),
 }  # fmt: skip
-#: Arrays of the decoder by the array that they must equal; this package's networks tie the two.
+#: Arrays of the decoder, by the array that must be equal, because this package's networks tie them.
 _TIED = {
     "bert": {
         "cls.predictions.decoder.weight": "embeddings.word_embeddings.weight",
@@ -184,7 +185,7 @@ _TIED = {
     "gluonnlp": {"decoder.3.weight": "word_embed.0.weight", "_logits_proj.weight": "_embed.weight"},
     "gpt2": {"lm_head.weight": "wte.weight"},
 }
-# Names of heads that a file may have although the network does not.
+# Names of heads that a file may contain although the network does not have them.
 _HEADS = r"(cls|lm_head|classifier|pooler|decoder)\."
 
 #: Values of the argument ``source`` of `load_weights`.
@@ -278,7 +279,7 @@ def _check_tied(arrays: dict[str, Any], source: str) -> None:
 def _needed(
     rule: Callable[..., np.ndarray], found: tuple[int, ...], expected: tuple[int, ...]
 ) -> str:
-    """Return the part of an error that names the expected shape."""
+    """Return the part of an error text with the expected shape."""
     if rule is _transposed:
         return f"{expected[::-1]} expected: GPT-2's matrices are (input, output)"
     if rule is _rows:

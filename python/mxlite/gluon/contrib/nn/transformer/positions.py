@@ -17,7 +17,7 @@ __all__ = ["LearnedPositions", "places_along", "rotate"]
 
 
 class LearnedPositions(HybridBlock):
-    """Add a learned vector for each position.
+    """Adds a learned vector for each position.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def places_along(F: Any, x: Any, axis: int) -> Any:  # noqa: N803
 
 
 def rotate(F: Any, x: Any, positions: Any, size: int, base: float) -> Any:  # noqa: N803
-    """Rotate pairs of features by angles that grow with the position (Su et al., 2021).
+    """Rotate pairs of features by angles proportional to the position (Su et al., 2021).
 
     Parameters
     ----------

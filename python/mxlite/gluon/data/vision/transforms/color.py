@@ -38,7 +38,7 @@ class _Jitter(HybridBlock):
 
 
 class RandomBrightness(_Jitter):
-    """Multiplies by a factor from ``[max(0, 1 - brightness), 1 + brightness]``.
+    """Multiplies the image by a factor from ``[max(0, 1 - brightness), 1 + brightness]``.
 
     Matches ``mxnet.gluon.data.vision.transforms.RandomBrightness``.
     """
@@ -50,7 +50,7 @@ class RandomBrightness(_Jitter):
 
 
 class RandomContrast(_Jitter):
-    """Mixes with the mean gray by a factor from ``[max(0, 1 - contrast), 1 + contrast]``.
+    """Blends with the mean gray by a factor from ``[max(0, 1 - contrast), 1 + contrast]``.
 
     Matches ``mxnet.gluon.data.vision.transforms.RandomContrast``.
     """
@@ -62,7 +62,7 @@ class RandomContrast(_Jitter):
 
 
 class RandomSaturation(_Jitter):
-    """Mixes with the gray image by a factor from ``[max(0, 1 - saturation), 1 + saturation]``.
+    """Blends with the gray image by a factor from ``[max(0, 1 - saturation), 1 + saturation]``.
 
     Matches ``mxnet.gluon.data.vision.transforms.RandomSaturation``.
     """
@@ -74,7 +74,7 @@ class RandomSaturation(_Jitter):
 
 
 class RandomHue(_Jitter):
-    """Turns the hue by a factor from ``[max(0, 1 - hue), 1 + hue]``.
+    """Rotates the hue by a factor from ``[max(0, 1 - hue), 1 + hue]``.
 
     Matches ``mxnet.gluon.data.vision.transforms.RandomHue``.
     """
@@ -86,7 +86,7 @@ class RandomHue(_Jitter):
 
 
 class RandomColorJitter(HybridBlock):
-    """Brightness, contrast, saturation and hue in random order.
+    """Changes brightness, contrast, saturation and hue in random order.
 
     Matches ``mxnet.gluon.data.vision.transforms.RandomColorJitter``.
 
@@ -128,7 +128,7 @@ class RandomLighting(HybridBlock):
 
 
 class RandomGray(Block):
-    """Makes the image gray, in as many channels, with a probability (Python's generator)."""
+    """Makes the image gray with a probability (Python's generator); channels keep their number."""
 
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()

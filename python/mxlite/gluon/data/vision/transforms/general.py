@@ -1,4 +1,4 @@
-"""Transforms in sequence and by chance, types, tensors."""
+"""Transforms that combine others, change types, or make tensors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 
 class Compose(Sequential):
-    """Transforms one after the other.
+    """Applies transforms one after another.
 
     Matches ``mxnet.gluon.data.vision.transforms.Compose``, but runs hybrid transforms as they
     are: a graph for each size of image would cost more than it saves. `hybridize` compiles one.
@@ -37,7 +37,7 @@ class Compose(Sequential):
 
 
 class HybridCompose(HybridSequential):
-    """Hybrid transforms one after the other, hybridized."""
+    """Applies hybrid transforms one after another; hybridized."""
 
     def __init__(self, transforms: Sequence[HybridBlock]) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ def _check_probability(name: str, p: float) -> float:
 
 
 class RandomApply(Sequential):
-    """Transforms that are applied, all or none, with a probability.
+    """Applies all of its transforms with a probability, otherwise none.
 
     Matches ``mxnet.gluon.data.vision.transforms.RandomApply`` (Python's generator); lists too.
 
@@ -119,7 +119,8 @@ class RandomApply(Sequential):
         super().__init__()
         self.p = _check_probability("RandomApply", p)
         many = isinstance(transforms, (list, tuple))
-        self.transforms = Compose(transforms) if many else transforms  # a child by assignment
+        # The assignment makes it a child block.
+        self.transforms = Compose(transforms) if many else transforms
 
     def forward(self, x: NDArray, *args: Any) -> NDArray:
         """Return x, perhaps transformed."""
@@ -127,7 +128,7 @@ class RandomApply(Sequential):
 
 
 class HybridRandomApply(HybridSequential):
-    """A hybrid transform that is applied with a probability; each call draws again.
+    """Applies a hybrid transform with a probability; each call draws again.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Transforms that cut, resize, turn and mirror."""
+"""Transforms that crop, resize, rotate and flip images."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _check_float(name: str, x: NDArray) -> None:
 
 
 class Rotate(Block):
-    """Turns (C, H, W) or (N, C, H, W) by an angle.
+    """Rotates (C, H, W) or (N, C, H, W) by an angle.
 
     Matches ``mxnet.gluon.data.vision.transforms.Rotate``.
 
@@ -70,7 +70,7 @@ class Rotate(Block):
 
 
 class RandomRotation(Block):
-    """Turns by an angle drawn by ``numpy.random``, one for each image.
+    """Rotates each image by an angle drawn by ``numpy.random``.
 
     Matches ``mxnet.gluon.data.vision.transforms.RandomRotation``.
 
@@ -115,7 +115,7 @@ class RandomRotation(Block):
 
 
 class RandomResizedCrop(Block):
-    """Cuts a rectangle of random area, ratio and place, and resizes it.
+    """Crops a rectangle of random area, aspect ratio and position, and resizes it.
 
     Matches ``mxnet.gluon.data.vision.transforms.RandomResizedCrop`` (Python's generator).
 
@@ -146,7 +146,7 @@ class RandomResizedCrop(Block):
 
 
 class CropResize(HybridBlock):
-    """Cuts a rectangle and optionally resizes it.
+    """Crops a rectangle and optionally resizes it.
 
     Matches ``mxnet.gluon.data.vision.transforms.CropResize``.
 
@@ -183,7 +183,7 @@ class CropResize(HybridBlock):
 
 
 class CenterCrop(Block):
-    """Cuts a rectangle from the center; enlarges if the image is smaller.
+    """Crops a rectangle from the center; enlarges smaller images.
 
     Matches ``mxnet.gluon.data.vision.transforms.CenterCrop``.
 
@@ -204,7 +204,7 @@ class CenterCrop(Block):
 
 
 class RandomCrop(Block):
-    """Cuts a rectangle at a random place, of the image with an optional border.
+    """Crops a rectangle at a random position, after optional padding.
 
     Parameters
     ----------
@@ -258,7 +258,7 @@ class Resize(HybridBlock):
 
 
 class RandomFlipLeftRight(HybridBlock):
-    """Mirrors left to right with probability one half.
+    """Flips left to right with probability one half.
 
     Matches ``mxnet.gluon.data.vision.transforms.RandomFlipLeftRight``.
     """
@@ -269,7 +269,7 @@ class RandomFlipLeftRight(HybridBlock):
 
 
 class RandomFlipTopBottom(HybridBlock):
-    """Mirrors top to bottom with probability one half.
+    """Flips top to bottom with probability one half.
 
     Matches ``mxnet.gluon.data.vision.transforms.RandomFlipTopBottom``.
     """
