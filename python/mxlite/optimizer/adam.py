@@ -14,12 +14,12 @@ from .shards import whole_squares
 
 __all__ = ["FTML", "LAMB", "Adam", "AdamW", "Adamax", "Nadam"]
 
-# Options of the first operator of LAMB, which computes the step.
+# Options of LAMB's first operator, which computes the step.
 _FIRST_PART = ("beta1", "beta2", "epsilon", "bias_correction", "rescale_grad", "clip_gradient")
 
 
 class _TwoMoments(FusedOptimizer):
-    """Base of the optimizers that keep a mean and a variance of the gradient."""
+    """Base of optimizers that keep the mean and the variance of the gradient."""
 
     _state_count = 2
     _option_names: ClassVar[tuple[str, ...]] = ("beta1", "beta2", "epsilon")
@@ -75,7 +75,7 @@ class Adam(_TwoMoments):
 
 @register
 class AdamW(_TwoMoments):
-    """`Adam` with weight decay apart from the gradient (Loshchilov and Hutter, 2017).
+    """`Adam` with decoupled weight decay (Loshchilov and Hutter, 2017).
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class AdamW(_TwoMoments):
         self.correct_bias = correct_bias
 
     def _options(self) -> dict[str, Any]:
-        # The operator computes eta * (lr * step + wd * weight); wd has no other factor.
+        # The operator computes eta * (lr * step + wd * weight), so eta is the only factor of wd.
         options = {**super()._options(), "eta": 1.0}
         return options if self.correct_bias else {**options, "t": 0}
 
@@ -156,7 +156,7 @@ class Nadam(_TwoMoments):
     """
 
     _operator_name = "_nadam_update"
-    _by_weight = False  # all weights share one momentum schedule
+    _by_weight = False  # all weights use one momentum schedule
     m_schedule = Settled[float]()
     _counts = (*_TwoMoments._counts, "m_schedule")
 
@@ -194,7 +194,7 @@ class Nadam(_TwoMoments):
 
 @register
 class FTML(_TwoMoments):
-    """Follow the moving leader (Zheng and Kwok, 2017).
+    """Follows the moving leader (Zheng and Kwok, 2017).
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ class FTML(_TwoMoments):
 
 @register
 class LAMB(_TwoMoments):
-    """Adam with a trust ratio ``|weight| / |step|`` for each layer (You et al., 2019).
+    """Adam with a trust ratio ``|weight| / |step|`` per layer (You et al., 2019).
 
     Parameters
     ----------
@@ -280,7 +280,7 @@ class LAMB(_TwoMoments):
         self._run_shards(batch.only(*shards), hyper)
 
     def _run_shards(self, batch: Weights, hyper: dict[str, Any]) -> None:
-        """Update shards of weights, with the norms of the whole weights and steps."""
+        """Update shards of weights, using the norms of whole weights and steps."""
         assert batch.scale is None
         first = {key: hyper[key] for key in _FIRST_PART if key in hyper}
         second = {key: hyper[key] for key in ("lower_bound", "upper_bound") if key in hyper}

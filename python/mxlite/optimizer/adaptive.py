@@ -1,4 +1,4 @@
-"""Optimizers with a rate for each element."""
+"""Optimizers with a separate rate for each element."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class AdaGrad(FusedOptimizer):
         self.float_stable_eps = eps
 
     def create_state(self, index: Any, weight: NDArray) -> NDArray:
-        """Return the sum of squares, zero."""
+        """Return the sum of squares, initially zero."""
         return nd.zeros_like(weight)
 
     def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
@@ -108,7 +108,7 @@ class RMSProp(FusedOptimizer):
         self.clip_weights = clip_weights
 
     def create_state(self, index: Any, weight: NDArray) -> Any:
-        """Return n, or n, g and delta of the centered form, zero."""
+        """Return n, or for the centered form n, g and delta, initially zero."""
         count = 3 if self.centered else 1
         return tuple(nd.zeros_like(weight) for _ in range(count))
 
@@ -124,7 +124,7 @@ class RMSProp(FusedOptimizer):
 
 @register
 class Ftrl(FusedOptimizer):
-    """Follow the regularized leader, proximal (McMahan et al., 2013).
+    """Follows the regularized leader, proximal (McMahan et al., 2013).
 
     Parameters
     ----------

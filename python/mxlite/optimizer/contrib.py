@@ -16,7 +16,7 @@ __all__ = ["GroupAdaGrad"]
 
 @register
 class GroupAdaGrad(Optimizer):
-    """AdaGrad with one rate for each row of the weight.
+    """AdaGrad with one rate per row of the weight.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class GroupAdaGrad(Optimizer):
         self.float_stable_eps = eps
 
     def create_state(self, index: Any, weight: NDArray) -> NDArray:
-        """Return the mean squares of the rows, zero."""
+        """Return the mean squares of the rows, initially zero."""
         if len(weight.shape) != 2:
             raise ValueError_(
                 f"GroupAdaGrad: a weight of shape {tuple(weight.shape)} was given, expected 2 "
@@ -67,14 +67,14 @@ class GroupAdaGrad(Optimizer):
         return type(self).update is GroupAdaGrad.update
 
     def _divided_columns(self, index: Any) -> int | None:
-        """Return the number of columns of the whole weight if this process has a part of them."""
+        """Return the whole weight's number of columns if this process has only part of them."""
         if index not in self._shards:
             return None
         param = self.param_dict[index]
         return int(param.shape[1]) if param.shard[0] % 2 == 1 else None
 
     def _row_means(self, index: Any, squares: NDArray) -> NDArray:
-        """Return the means of the rows of a whole weight; all ranks with its shards call this."""
+        """Return the row means of a whole weight; all ranks with its shards must call this."""
         columns = self._divided_columns(index)
         if columns is None:
             means: NDArray = nd.mean(squares, axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Optimizers whose update is one operator, which can update many weights in one call."""
+"""Optimizers whose update is one operator, which can update many weights per call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .optimizer import Optimizer
 
 __all__ = ["FusedOptimizer", "Weights"]
 
-# Most weights that an operator updates in place in one call (cpp/ops/optimizer/multi.h).
+# Maximum number of weights that an operator updates in place per call (cpp/ops/optimizer/multi.h).
 _MOST_WEIGHTS = 64
 
 
@@ -61,11 +61,12 @@ class Weights(NamedTuple):
 
 
 class _Form(NamedTuple):
-    """An update operator: its names for hyper-parameters, and whether it takes many weights."""
+    """An update operator: its parameter names, and whether it updates many weights."""
 
     call: Callable[..., Any]
-    names: dict[str, str]  # hyper-parameter -> parameter
-    count_name: str  # parameter with the number of weights; empty: takes one weight
+    names: dict[str, str]  # maps a hyper-parameter to the operator's parameter
+    # Parameter with the number of weights; empty if the operator updates one weight.
+    count_name: str
     scale_is_input: bool  # whether rescale_grad is an input array
 
     @property
@@ -129,7 +130,7 @@ class _Plan(NamedTuple):
 
 
 class FusedOptimizer(Optimizer):
-    """Base of optimizers whose update is one operator for each weight.
+    """Base of optimizers whose update is one operator per weight.
 
     A subclass names the operator and its hyper-parameters; weights of one dtype are then updated
     together, at most ``aggregate_num`` in one call. A subclass that overrides ``update`` or
@@ -152,7 +153,7 @@ class FusedOptimizer(Optimizer):
     # -- defined by subclasses -------------------------------------------------------------------
 
     _operator_name: ClassVar[str] = ""
-    # Number of arrays, zero at first, that the operator keeps for a weight.
+    # Number of arrays, initially zero, that the operator keeps per weight.
     _state_count: ClassVar[int] = 0
     # Attributes that are parameters of the operator, equal for all weights and updates.
     _option_names: ClassVar[tuple[str, ...]] = ()
@@ -160,8 +161,8 @@ class FusedOptimizer(Optimizer):
     _clip_name: ClassVar[str] = "clip_gradient"
     # Whether the learning rate multiplies the weight decay.
     _decoupled: ClassVar[bool] = False
-    # Whether norms are summed over shards, and whether servers may do the updates. These are read
-    # from the class itself, because a subclass may compute other updates than its base.
+    # Whether norms are summed over shards, and whether servers may run the updates. Read from the
+    # class itself, because a subclass may compute other updates than its base.
     _sums_shards: ClassVar[bool] = False
     _on_servers: ClassVar[bool] = False
 
@@ -187,7 +188,7 @@ class FusedOptimizer(Optimizer):
         return {**options, **self._options()}
 
     def _hyper(self, batch: Weights) -> dict[str, Any]:
-        """Return the hyper-parameters of an update, each one value or a list with one per weight.
+        """Return the hyper-parameters of an update: one value, or a list with one per weight.
 
         Operators get those that are among their parameters.
         """
@@ -197,7 +198,7 @@ class FusedOptimizer(Optimizer):
         return {"lr": batch.lrs, "wd": decays, "t": batch.counts, **self._all_options()}
 
     def _for_servers(self, state: Any) -> dict[str, Any]:
-        """Return what servers need to do the updates: the operator and its parameters."""
+        """Return the operator and parameters with which servers run the updates."""
         name, _ = self._operator(state)
         form = _form(name, False, False)
         assert form is not None, name
@@ -214,14 +215,14 @@ class FusedOptimizer(Optimizer):
     # -- updates ---------------------------------------------------------------------------------
 
     def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        """Change a weight in place, or several given as lists."""
+        """Change a weight in place, or a list of weights."""
         if isinstance(index, (list, tuple)):
             self._update_by_context(index, weight, grad, state, [None] * len(index))
         else:
             self._apply([index], [weight], [grad], [state], [None])
 
     def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        """Change a weight in place, and its float32 copy; or several given as lists."""
+        """Change a weight in place, and its float32 copy; or lists of weights."""
         if type(self).update is not FusedOptimizer.update:
             super().update_multi_precision(index, weight, grad, state)
             return
@@ -262,7 +263,7 @@ class FusedOptimizer(Optimizer):
         states: Sequence[Any],
         scale: NDArray | None = None,
     ) -> None:
-        """Do the same as `update_multi_precision`, for weights on one context."""
+        """Do the same as `update_multi_precision` for weights on one context."""
         self._apply(indices, weights, grads, *self._without_masters(weights, states), scale)
 
     def _without_masters(
@@ -312,7 +313,8 @@ class FusedOptimizer(Optimizer):
         step = max(1, min(self.aggregate_num, _MOST_WEIGHTS))
         options = (step, batch.scale is None)
         context = str(batch.weights[0].ctx) if batch.weights else ""
-        plans: dict[str, _Plan] = self.__dict__.setdefault("_plans", {})  # a copy has no plans
+        # Copies of the optimizer have no plans.
+        plans: dict[str, _Plan] = self.__dict__.setdefault("_plans", {})
         plan = plans.get(context)
         if plan is not None and plan.fits(batch, options):
             for call in plan.calls:
@@ -338,7 +340,7 @@ class FusedOptimizer(Optimizer):
                 calls.append(_dense_call(batch, members[at : at + step], arrays, name, mixed))
                 _call(calls[-1], hyper, batch.scale)
         plans.pop(context, None)
-        # Keep the calls if this keeps no array alive, and the states are immutable containers.
+        # Keep the calls unless that keeps an array alive or a state is mutable.
         if all(isinstance(state, tuple) for state in arrays) and all(
             _are_dense(weight, grad) and weight.grad is grad
             for weight, grad in zip(batch.weights, batch.grads)
@@ -405,10 +407,10 @@ def _call(call: _Call, hyper: dict[str, Any], scale: NDArray | None = None) -> N
 
 
 def _rescale_input(rescale: float, weight: NDArray, scale: NDArray | None) -> NDArray:
-    """Return the factor on gradients as an array for operators that have it as an input."""
+    """Return the gradient factor as an array, for operators for which it is an input."""
     if scale is None:
         return nd.array([rescale], ctx=weight.ctx, dtype="float64")
-    # In the weights' precision, so that a scale of exactly 1 changes no bit.
+    # Uses the weights' precision, so that a scale of exactly 1 changes no bit.
     return (scale.astype("float64") if weight.dtype == np.float64 else scale) * rescale
 
 

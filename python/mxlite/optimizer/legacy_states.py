@@ -30,7 +30,7 @@ _ARRAYS = {
     ("mxnet.numpy.multiarray", "ndarray"),
 }
 _OBJECT_MODULES = ("mxnet.optimizer", "mxnet.lr_scheduler")
-_MOST_ENTRIES = 1_000_000  # far above the few entries of each parameter
+_MOST_ENTRIES = 1_000_000  # far more than the few entries of each parameter
 _PLAIN = {"OrderedDict", "bytearray", "bytes", "complex", "encode", "frozenset", "set"}
 
 
@@ -54,7 +54,7 @@ class LegacyObject(Unfinished):
 
 
 class _LegacyArray(Unfinished):
-    """An array of 1.x: the bytes of its blob."""
+    """An array of 1.x, given by the bytes of its blob."""
 
     def __init__(self) -> None:
         self._blob: bytes | bytearray | None = None
@@ -87,7 +87,7 @@ def _make_object(name: str) -> Callable[[tuple[Any, ...], Spender], LegacyObject
 
 
 def _make_instance(args: tuple[Any, ...], spend: Spender) -> Any:
-    """Make an object of a class from the arguments of pickle protocols 0 and 1."""
+    """Make an object from a class and the arguments in pickle protocols 0 and 1."""
     if len(args) != 3 or args[2] is not None or not isinstance(args[0], Maker):
         raise PickleContentError("a class of MXNet was expected")
     return args[0].make((), spend)

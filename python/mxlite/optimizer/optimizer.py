@@ -55,17 +55,19 @@ class Optimizer(NeedsInit, TypedInit, Settling):
 
     _set_by_init = "rescale_grad"
     opt_registry: ClassVar[dict[str, type[Optimizer]]] = {}
-    _same_everywhere: ClassVar[bool] = True  # equal gradients give equal weights on all workers
-    _by_weight: ClassVar[bool] = True  # updates do not depend on updates of other weights
-    _by_element: ClassVar[bool] = True  # shards of a weight may be updated independently
-    _row_states: ClassVar[bool] = False  # a state has one value for each row of the weight
-    # For weights of which this process updates a shard: the process set of all shards, by index.
+    # Whether equal gradients give equal weights on all workers.
+    _same_everywhere: ClassVar[bool] = True
+    _by_weight: ClassVar[bool] = True  # whether updates are independent of updates of other weights
+    _by_element: ClassVar[bool] = True  # whether shards of a weight may be updated independently
+    _row_states: ClassVar[bool] = False  # whether a state has one value per row of the weight
+    # By index, for weights of which this process updates a shard: the process set of all shards.
     _shards: Mapping[Any, int] = MappingProxyType({})
     _transient = (*Settling._transient, "_shards")
     _default_rate: ClassVar[float] = 0.01  # used if neither a rate nor a scheduler is given
-    aggregate_num = 0  # weights in one call of update_multi_precision; above 1 it gets lists
-    # Reading these counts waits for the overflow check of the previous step. `_counts` names those
-    # that a skipped step restores.
+    # Number of weights per call of update_multi_precision; above 1, it gets lists.
+    aggregate_num = 0
+    # Reading these counts waits for the previous step's overflow check. `_counts` lists those that
+    # are restored if the step is skipped.
     num_update = Settled[int]()
     _all_index_update_counts = Settled[dict[int, dict[Any, int]]]()
     _index_update_count = Settled[dict[Any, int]]()
@@ -103,7 +105,8 @@ class Optimizer(NeedsInit, TypedInit, Settling):
             if lr_scheduler is not None and hasattr(lr_scheduler, "base_lr"):
                 self._replace_base_rate(lr_scheduler, learning_rate)
         elif lr_scheduler is not None:
-            learning_rate = getattr(lr_scheduler, "base_lr", None)  # None for functions
+            # Functions as schedulers do not have this attribute.
+            learning_rate = getattr(lr_scheduler, "base_lr", None)
         self.lr = self._default_rate if learning_rate is None else learning_rate
         self.wd = wd
         self.lr_mult: dict[Any, float] = {}
@@ -116,7 +119,7 @@ class Optimizer(NeedsInit, TypedInit, Settling):
         self.multi_precision = multi_precision
         self.idx2name = dict(param_idx2name or {})
         self.param_dict = dict(param_dict or {})
-        # User-defined optimizers for 1.x read the attributes and names of the symbol's variables.
+        # User-defined optimizers for 1.x read attributes and names of the symbol's variables.
         self.sym_info = () if sym is None else (sym.attr_dict(), sym.list_arguments())
         self.set_lr_mult({})
         self.set_wd_mult({})
@@ -196,7 +199,7 @@ class Optimizer(NeedsInit, TypedInit, Settling):
 
     @property
     def learning_rate(self) -> float:
-        """The rate now: the scheduler's value if there is one."""
+        """The current rate: the scheduler's value if there is one."""
         if self.lr_scheduler is not None:
             return float(self.lr_scheduler(self.num_update))
         return self.lr
@@ -277,7 +280,7 @@ class Optimizer(NeedsInit, TypedInit, Settling):
         return self.create_state(index, weight)
 
     def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
-        """Change a weight in place; every optimizer must define this.
+        """Change a weight in place; every optimizer must define this method.
 
         Parameters
         ----------
@@ -291,7 +294,7 @@ class Optimizer(NeedsInit, TypedInit, Settling):
     def update_multi_precision(
         self, index: Any, weight: NDArray, grad: NDArray, state: Any
     ) -> None:
-        """Change a weight in place, through its float32 copy if there is one.
+        """Change a weight in place, using its float32 copy if there is one.
 
         Lists of all four change several weights.
 
@@ -318,7 +321,7 @@ class Optimizer(NeedsInit, TypedInit, Settling):
         return master, inner
 
     def _takes_shards(self) -> bool:
-        """Return whether a shard can be updated, with `_shards`, as part of the whole weight."""
+        """Return whether, given `_shards`, a shard can be updated like part of a whole weight."""
         return self._by_element
 
     def _takes_lists(self) -> bool:
@@ -326,7 +329,7 @@ class Optimizer(NeedsInit, TypedInit, Settling):
         return self.aggregate_num > 1
 
     def _takes_scale(self) -> bool:
-        """Return whether updates of lists accept an array as a further factor on gradients."""
+        """Return whether updates of lists accept an array as an additional gradient factor."""
         return False
 
     def _update_list(
@@ -442,7 +445,7 @@ class Optimizer(NeedsInit, TypedInit, Settling):
         return lrs, wds, counts
 
     def _rescaled(self, grad: NDArray, weight: NDArray | None = None, wd: float = 0.0) -> Any:
-        """Return the gradient rescaled, with weight decay if ``weight`` is given, and clipped."""
+        """Return the gradient rescaled, clipped, and with weight decay if ``weight`` is given."""
         grad = grad * self.rescale_grad
         if weight is not None:
             grad = grad + wd * weight
@@ -457,7 +460,7 @@ create = Optimizer.create_optimizer
 
 @register
 class Test(Optimizer):
-    """Adds the rescaled gradient; for tests of stores and updaters."""
+    """Adds the rescaled gradient to the weight; for tests of stores and updaters."""
 
     _on_servers = True
 

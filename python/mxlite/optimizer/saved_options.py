@@ -68,7 +68,7 @@ def prepare_options(
 
 
 def _check_attribute(optimizer: Optimizer, key: Any, value: Any, source: str) -> None:
-    """Raise for unknown options, and for values of another type than the current ones."""
+    """Raise for unknown options, and for values whose type differs from the current value's."""
     own = getattr(type(optimizer), key, None) if type(key) is str else None
     if type(key) is not str or not key.isidentifier() or key.startswith("__"):
         raise FileFormatError(f"load_states: {source}: {str(key)[:100]!r} names no option")
@@ -93,7 +93,7 @@ def _check_attribute(optimizer: Optimizer, key: Any, value: Any, source: str) ->
 
 
 def _with_objects(saved: Any, current: Any, source: str, changes: _Changes) -> Any:
-    """Return a saved value in which scheduler objects replace the entries of schedulers.
+    """Return a saved value in which the entries of schedulers are replaced by scheduler objects.
 
     The scheduler at the same place in ``current`` is reused if it has the saved class. The new
     attributes of each scheduler are appended to ``changes``.
@@ -127,7 +127,7 @@ def _with_objects(saved: Any, current: Any, source: str, changes: _Changes) -> A
 
 
 def _scheduler_of_class(name: Any, current: Any, source: str) -> Any:
-    """Return the current scheduler if it has that class, else a new scheduler of mxlite."""
+    """Return the current scheduler if it has that class, or else a new scheduler of mxlite."""
     if type(current).__name__ == name:
         return current
     if not isinstance(name, str) or name not in _schedulers.__all__:

@@ -1,4 +1,4 @@
-"""Attributes whose value is unknown until the result of a check on the device is read."""
+"""Attributes whose value is unknown until a check on the device has ended."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _T = TypeVar("_T")
 
 
 class Settling:
-    """Base of objects that have attributes which depend on a check that may still run."""
+    """Base of objects with attributes that depend on a check that may still be running."""
 
     # Reads the result and corrects the attributes; None if no check is running.
     _unsettled: Callable[[], None] | None = None

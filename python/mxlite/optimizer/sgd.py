@@ -29,7 +29,7 @@ class _MomentumOptimizer(FusedOptimizer):
         self.momentum = momentum
 
     def create_state(self, index: Any, weight: NDArray) -> NDArray | None:
-        """Return the momentum, None when there is none."""
+        """Return the momentum, or None if there is none."""
         return nd.zeros_like(weight) if self.momentum != 0.0 else None
 
     def create_state_multi_precision(self, index: Any, weight: NDArray) -> Any:
@@ -92,7 +92,7 @@ class NAG(_MomentumOptimizer):
 
 @register
 class LARS(_MomentumOptimizer):
-    """SGD with a rate for each layer (You et al., 2017).
+    """SGD with a separate rate per layer (You et al., 2017).
 
     The rate is ``lr * eta * |w| / (|grad| + wd * |w| + eps)``. Under a Module gammas, betas and
     biases keep ``lr``; under a Trainer, which gives no names, all parameters are scaled as in 1.x.
@@ -132,7 +132,7 @@ class LARS(_MomentumOptimizer):
         return False  # the rates depend on the gradients
 
     def _hyper(self, batch: Weights) -> dict[str, Any]:
-        # Under a Trainer, parameters have indices but no names.
+        # In a Trainer, parameters have indices but no names.
         scaled = [
             i
             for i, index in enumerate(batch.indices)
@@ -159,7 +159,7 @@ class LARS(_MomentumOptimizer):
         return {**super()._hyper(batch), "lr": lrs, "momentum": momenta}
 
     def _norms(self, indices: Sequence[Any], arrays: Sequence[NDArray]) -> list[float]:
-        """Return the 2-norms of whole weights or gradients, with one wait."""
+        """Return the 2-norms of whole weights or gradients, waiting only once."""
         if not any(index in self._shards for index in indices):
             return _norms(arrays)
         squares = whole_squares(indices, arrays, self._shards).asnumpy()
@@ -168,7 +168,7 @@ class LARS(_MomentumOptimizer):
 
 @register
 class LBSGD(_MomentumOptimizer):
-    """SGD for large batches: gradients are gathered, the rate is warmed up or chosen by layer.
+    """SGD for large batches: accumulates gradients; the rate has a warm-up or depends on the layer.
 
     Parameters
     ----------
@@ -257,7 +257,7 @@ class LBSGD(_MomentumOptimizer):
 
 @register
 class Signum(FusedOptimizer):
-    """Steps by the sign of the momentum (Bernstein et al., 2018).
+    """Steps in the direction of the momentum's sign (Bernstein et al., 2018).
 
     Parameters
     ----------
@@ -287,7 +287,7 @@ class Signum(FusedOptimizer):
         self.wd_lh = wd_lh
 
     def create_state(self, index: Any, weight: NDArray) -> NDArray | None:
-        """Return the momentum, None when there is none."""
+        """Return the momentum, or None if there is none."""
         return nd.zeros_like(weight) if self.momentum != 0.0 else None
 
     def _operator(self, state: Any) -> tuple[str, Sequence[NDArray]]:
@@ -346,7 +346,7 @@ def _norm(array: NDArray) -> float:
 
 
 def _norms(arrays: Sequence[NDArray]) -> list[float]:
-    """Return the 2-norm of each array, computed in float32, with one wait."""
+    """Return the 2-norm of each array, computed in float32, waiting only once."""
     if not all(array.stype == "default" for array in arrays):
         return [_norm(array) for array in arrays]
     if not arrays:

@@ -1,4 +1,4 @@
-"""Norms of whole weights whose shards are held by several ranks."""
+"""Norms of whole weights whose shards are stored on several ranks."""
 
 from __future__ import annotations
 

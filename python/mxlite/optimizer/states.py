@@ -80,7 +80,7 @@ def parsed_states(data: bytes, optimizer: Optimizer, source: str) -> dict[str, A
 
 
 def tree_of_bytes(data: bytes, source: str) -> Any:
-    """Return the tree that `bytes_of_tree` wrote, with new arrays."""
+    """Return the tree from the bytes of `bytes_of_tree`, with new arrays."""
     tree, arrays = _open(data, source)
     try:
         return _decode(tree, arrays)
@@ -143,7 +143,7 @@ def copied(tree: Any) -> Any:
 
 
 def _checksum(data: bytes) -> bytes:
-    import hashlib  # imported late, because it loads OpenSSL (4 MB)
+    import hashlib  # imported on use, because it loads OpenSSL (4 MB)
 
     return hashlib.sha256(data).digest()
 
@@ -243,8 +243,9 @@ def _check_states(states: Any, source: str) -> None:
 
 
 def _legacy_tree(data: bytes, optimizer: Optimizer, source: str) -> dict[str, Any]:
-    """Read a pickle of MXNet 1.x, which holds states or a pair of states and optimizer."""
-    classes = {type(optimizer), *Optimizer.opt_registry.values()}  # those of other packages, too
+    """Read a pickle of MXNet 1.x, which contains states, or states and an optimizer."""
+    # Includes optimizers of other packages.
+    classes = {type(optimizer), *Optimizer.opt_registry.values()}
     content = read_legacy_states(data, source, {(c.__module__, c.__qualname__) for c in classes})
     saved = None
     if isinstance(content, tuple) and len(content) == 2:

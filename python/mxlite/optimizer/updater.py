@@ -25,7 +25,7 @@ class _Batch(NamedTuple):
     context: Context
 
     def fits(self, indices: Sequence[Any], weights: Sequence[NDArray], states: list[Any]) -> bool:
-        """Return whether weights, states and indices are those of this batch."""
+        """Return whether weights, states and indices are the same as in this batch."""
         return (
             len(weights) == len(self.weights)
             and all(map(operator.is_, weights, self.weights))
@@ -35,7 +35,7 @@ class _Batch(NamedTuple):
 
 
 class Updater:
-    """Calls an optimizer and keeps the states."""
+    """Calls an optimizer and stores the states."""
 
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = optimizer
@@ -101,18 +101,18 @@ class Updater:
             state = self.optimizer.create_state_multi_precision(index, weight)
         state = self.states[index] = _moved(state, context)
         self._places[index] = (weight, state, context)
-        self._batches.clear()  # drop batches, which keep the previous arrays alive
+        self._batches.clear()  # drop batches, because they keep the previous arrays alive
         return context
 
     def get_states(self, dump_optimizer: bool = False) -> bytes:
-        """Return the states as bytes, which contain no pickle.
+        """Return the states as bytes, which are not a pickle.
 
         Parameters
         ----------
         dump_optimizer : bool
             Include the optimizer's options and counts.
         """
-        self.optimizer._settle()  # removes states that a skipped step has made
+        self.optimizer._settle()  # removes states that a skipped step has created
         return dump_states(self.states, self.optimizer if dump_optimizer else None)
 
     def set_states(self, states: bytes) -> None:
@@ -124,7 +124,7 @@ class Updater:
 
 
 def _moved(state: Any, context: Context) -> Any:
-    """Return a state with its arrays on a context; the same object if they are there already."""
+    """Return a state with its arrays on a context; the same object if they are already there."""
     if isinstance(state, NDArray):
         return state if state.ctx == context else state.as_in_context(context)
     if isinstance(state, (tuple, list)):
@@ -141,7 +141,7 @@ def get_updater(optimizer: Optimizer) -> Updater:
 
 
 class Attempt:
-    """Changes that an update made on the host; undone if the device skips the update."""
+    """Changes that an update has made on the host, to undo them if the device skips the update."""
 
     def __init__(self, optimizer: Optimizer, updaters: Sequence[Updater]) -> None:
         self._optimizer, self._updaters = optimizer, list(updaters)
@@ -159,7 +159,7 @@ class Attempt:
         self._optimizer._unsettled = settle
 
     def finish(self, skipped: bool) -> None:
-        """End the wait; undo the changes if the update was skipped."""
+        """Stop waiting; undo the changes if the update was skipped."""
         self._optimizer.__dict__.pop("_unsettled", None)
         if not skipped:
             return
@@ -185,7 +185,7 @@ def _copied(value: Any) -> Any:
 
 
 def _restore(value: dict[Any, Any], before: dict[Any, Any]) -> None:
-    """Restore a dictionary and nested ones from a copy, in place, because they are shared."""
+    """Restore a dictionary and nested ones from a copy; in place, because they are shared."""
     for key in list(value):
         if isinstance(value[key], dict):
             _restore(value[key], before.get(key, {}))
