@@ -1,4 +1,4 @@
-"""NumPy shapes (``mx.np_shape``), which can be switched on, and NumPy arrays, which cannot.
+"""NumPy shapes (``mx.np_shape``), which can be switched on; NumPy arrays are not supported.
 
 Arrays without elements and without dimensions work always. The switch says how shapes of symbols
 are read and printed: off, 0 is an unknown dimension and () an unknown shape; on, -1 and None are,
@@ -32,7 +32,7 @@ _EVERY_THREAD = 2
 
 
 class _Switch(threading.local):
-    """Whether NumPy shapes are on in a thread; None: the default of the process applies."""
+    """Whether NumPy shapes are on in a thread; if None, the default of the process applies."""
 
     shape: bool | None = None
 
@@ -48,7 +48,7 @@ def is_np_shape() -> bool:
 
 
 def set_np_shape(active: int) -> bool:
-    """Switch NumPy shapes on or off in this thread; return the state before.
+    """Switch NumPy shapes on or off in this thread; return the previous state.
 
     2 switches them on in all threads that did not choose themselves; a later False ends that, too.
     """
@@ -63,12 +63,12 @@ def set_np_shape(active: int) -> bool:
 
 
 def is_np_array() -> bool:
-    """Return whether NumPy arrays are on; they never are, ``mx.nd`` is the one array interface."""
+    """Return False, because NumPy arrays are not supported."""
     return False
 
 
 def is_np_default_dtype() -> bool:
-    """Return whether float64 is the default type; it never is."""
+    """Return False, because float64 is not supported as the default type."""
     return False
 
 
@@ -79,7 +79,7 @@ def _refuse(what: str) -> NotSupportedError:
 
 
 def set_np(shape: bool = True, array: bool = True, dtype: bool = False) -> None:
-    """Switch NumPy shapes; raise NotSupportedError if array or dtype is switched on."""
+    """Switch NumPy shapes on or off; raise NotSupportedError if array or dtype is True."""
     if array or dtype:
         raise _refuse("set_np")
     set_np_shape(shape)
@@ -110,7 +110,7 @@ class _NumpyShapeScope:
 
 
 class _NumpyArrayScope:
-    """The class behind ``np_array`` in 1.x: arrays can only be left off."""
+    """The class behind ``np_array`` in 1.x; it only accepts switching arrays off."""
 
     def __init__(self, is_np_array: bool) -> None:
         if is_np_array:
@@ -128,7 +128,7 @@ class _NumpyArrayScope:
 
 
 def np_shape(active: bool = True) -> _NumpyShapeScope:
-    """Return a ``with`` block, or decorator, with NumPy shapes on or off."""
+    """Return a ``with`` block or decorator that switches NumPy shapes on or off."""
     return _NumpyShapeScope(active)
 
 
@@ -174,7 +174,7 @@ def use_np_shape(func: Any) -> Any:
 
 
 def _refuse_decorated(what: str, func: Any) -> Any:
-    """Let a function or class be defined; calling it is what is refused."""
+    """Allow the definition of a function or class whose calls raise NotSupportedError."""
     _checked(what, func)
     error = f"{what}: {getattr(func, '__qualname__', repr(func))}"
     if isinstance(func, type):
@@ -193,7 +193,7 @@ def _refuse_decorated(what: str, func: Any) -> Any:
 
 
 def use_np(func: Callable[..., _T]) -> Any:
-    """Refuse numpy mode for a function or class.
+    """Decorate a function or class so that its use raises, because numpy mode is not supported.
 
     A file with decorated functions can be imported; only they do not work: the result raises
     NotSupportedError when it is called or an object of it is made.
@@ -202,5 +202,5 @@ def use_np(func: Callable[..., _T]) -> Any:
 
 
 def use_np_array(func: Callable[..., _T]) -> Any:
-    """Refuse NumPy arrays for a function or class, as `use_np`; return it."""
+    """Decorate a function or class like `use_np`."""
     return _refuse_decorated("use_np_array", func)

@@ -48,7 +48,7 @@ def _module(name: str, doc: str) -> _types.ModuleType:
 
 
 def _namespace(name: str, prefixes: tuple[str, ...]) -> None:
-    """Make a submodule with the operators that have one of the prefixes, which is removed."""
+    """Make a submodule of the operators with one of the prefixes, without the prefix."""
     module = _module(name, f"Operators of mx.nd.{name}.")
     for op_name, op in _core.all_ops().items():
         for prefix in prefixes:
@@ -71,7 +71,7 @@ _internal.__dict__.update(
 _namespace("linalg", ("linalg_", "_linalg_"))
 _namespace("image", ("_image_",))
 
-# A function of this package (zeros, maximum, ...) takes precedence over the same operator.
+# Functions of this package (zeros, maximum, ...) take precedence over operators of the same name.
 for _name, _op in op.__dict__.items():
     if not _name.startswith("__"):
         globals().setdefault(_name, _op)

@@ -46,7 +46,7 @@ def _ops(name: str, number: Callable[[Any, Any], Any], doc: str) -> Callable[...
     _, broadcast, scalar, reflected = (_core.op(op) for op in _core.arithmetic(name))
 
     def binary(lhs: Operand, rhs: Operand) -> Any:
-        if lhs is None or rhs is None:  # operators use a default for None
+        if lhs is None or rhs is None:  # for None, operators would use a default
             raise _refused(name, lhs, rhs)
         if isinstance(lhs, NDArray):
             return broadcast(lhs, rhs) if isinstance(rhs, NDArray) else scalar(lhs, scalar=rhs)

@@ -45,7 +45,7 @@ def _of_real_dtype(values: np.ndarray[Any, Any], who: str, dtype: Any) -> np.nda
             f"{who}: complex values of dtype {values.dtype} given, real numbers expected; pass "
             "the .real or .imag part"
         )
-    return values  # other dtypes, of which the core refuses some
+    return values  # all other dtypes; the core rejects those that it does not support
 
 
 def _check_whole(values: np.ndarray[Any, Any], who: str, dtype: np.dtype[Any]) -> None:
@@ -66,7 +66,7 @@ def _as_numpy(source: Any, who: str) -> np.ndarray[Any, Any]:
     else:
         if values.dtype != object or not hasattr(source, "__dlpack__"):
             return values
-    return _of_dlpack(source, who)  # for example, bfloat16 tensors, which NumPy does not support
+    return _of_dlpack(source, who)  # for example a bfloat16 tensor, which NumPy does not support
 
 
 def _of_dlpack(source: Any, who: str) -> np.ndarray[Any, Any]:
@@ -87,7 +87,7 @@ def _numbers(values: np.ndarray[Any, Any], who: str, dtype: Any) -> np.ndarray[A
             last = error
         except (TypeError, ValueError) as error:
             last = error
-            if values.dtype == object:  # no integer type can hold None or NaN
+            if values.dtype == object:  # None and NaN have no integer value
                 break
     if values.dtype == object and values.ndim == 0:
         raise TypeError_(f"{who}: a {type(values.item()).__name__} given, {_EXPECTED}") from last

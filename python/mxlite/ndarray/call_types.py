@@ -1,4 +1,4 @@
-"""Types of arguments that many functions of mx.nd share. Used in annotations only."""
+"""Argument types that many functions of mx.nd share; used only in annotations."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ ShapeLike = Union[int, Sequence[int]]
 
 
 class NameOption(TypedDict, total=False):
-    """The keyword ``name`` of symbols, which calls on arrays ignore."""
+    """The keyword ``name`` of symbols, which has no effect for arrays."""
 
     name: str | None
 
 
 class CallOptions(NameOption, total=False):
-    """Keywords that operators take besides their parameters."""
+    """Keywords that operators accept in addition to their parameters."""
 
     out: NDArray | Sequence[NDArray] | None

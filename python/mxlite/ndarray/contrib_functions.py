@@ -1,4 +1,4 @@
-"""Functions of ``mx.nd.contrib`` that are made of operators (MXNet 1.x: ``mxnet.nd.contrib``)."""
+"""Functions of ``mx.nd.contrib`` made of operators (MXNet 1.x: ``mxnet.nd.contrib``)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = [
     "uniform",
 ]
 
-sync_batch_norm = Provided()  # provided by comm/batch_norm.py, which is made of functions of mx.nd
+sync_batch_norm = Provided()  # provided by comm/batch_norm.py, which uses functions of mx.nd
 
 uniform = random.uniform
 
@@ -155,7 +155,7 @@ def SyncBatchNorm(  # noqa: N802 - the operator's name
     name: str | None = None,
     process_set: Any = None,
 ) -> NDArray | list[NDArray]:
-    """Normalize every channel over the batch of all devices of all ranks of a process set.
+    """Normalize every channel over the batches of all devices and ranks of a process set.
 
     Parameters
     ----------
@@ -333,7 +333,7 @@ def adamw_update(
     eta: float, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8, wd: float = 0.0,
     clip_gradient: float = -1.0, out: NDArray | None = None, name: str | None = None,
 ) -> NDArray:  # fmt: skip
-    """Make a step of AdamW; skip it if rescale_grad is 0 or not finite.
+    """Run a step of AdamW; skip it if rescale_grad is 0 or not finite.
 
     Parameters
     ----------
@@ -361,7 +361,7 @@ def mp_adamw_update(
     epsilon: float = 1e-8, wd: float = 0.0, clip_gradient: float = -1.0, out: NDArray | None = None,
     name: str | None = None,
 ) -> NDArray:  # fmt: skip
-    """Take a step of AdamW with a float32 copy of the weight; see `adamw_update`."""
+    """Run a step of AdamW with a float32 copy of the weight; see `adamw_update`."""
     scale = _scale(rescale_grad, weight)
     result: NDArray = _core.op("_mp_adamw_update")(
         weight, grad, mean, var, weight32, scale, lr=lr, eta=eta, beta1=beta1, beta2=beta2,
@@ -384,7 +384,7 @@ def multi_adamw_update(
     size: int = 0,
     **kwargs: Any,
 ) -> Any:
-    """Take a step of AdamW for many weights in one call; see `adamw_update`."""
+    """Run a step of AdamW for many weights in one call; see `adamw_update`."""
     arrays = [*_in_turn(weights, grads, mean, var), _scale(rescale_grad, weights[0])]
     return _core.op("_multi_adamw_update")(
         *arrays, lrs=lrs, wds=wds, etas=etas, num_weights=size or len(weights), out=out, **kwargs
@@ -406,7 +406,7 @@ def multi_mp_adamw_update(
     size: int = 0,
     **kwargs: Any,
 ) -> Any:
-    """Take a step of AdamW for many weights with float32 copies; see `adamw_update`."""
+    """Run a step of AdamW for many weights with float32 copies; see `adamw_update`."""
     arrays = [*_in_turn(weights, grads, mean, var, weights32), _scale(rescale_grad, weights[0])]
     return _core.op("_multi_mp_adamw_update")(
         *arrays, lrs=lrs, wds=wds, etas=etas, num_weights=size or len(weights), out=out, **kwargs
@@ -425,7 +425,7 @@ def multi_lamb_update(
     num_tensors: int = 0,
     **kwargs: Any,
 ) -> Any:
-    """Take a step of LAMB for many weights in one call.
+    """Run a step of LAMB for many weights in one call.
 
     Parameters
     ----------
@@ -464,7 +464,7 @@ def multi_mp_lamb_update(
     num_tensors: int = 0,
     **kwargs: Any,
 ) -> Any:
-    """Take a step of LAMB for many weights with float32 copies; see `multi_lamb_update`."""
+    """Run a step of LAMB for many weights with float32 copies; see `multi_lamb_update`."""
     return _core.op("_multi_mp_lamb_update")(
         *_in_turn(weights, grads, mean, var, weights32),
         learning_rates=lrs,

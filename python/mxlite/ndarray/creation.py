@@ -80,7 +80,7 @@ def array(source_array: Any, ctx: ContextLike = None, dtype: Any = None) -> NDAr
 def empty(
     shape: ShapeLike, ctx: ContextLike = None, dtype: Any = None, stype: str | None = None
 ) -> NDArray:
-    """Return an array whose values are not set."""
+    """Return an array with uninitialized values."""
     if stype not in (None, "default"):
         return sparse.empty(stype, shape, ctx, dtype)
     return _core.empty(shape, ctx, dtype)
@@ -96,7 +96,7 @@ def zeros(
     """Return an array of zeros (float32 by default)."""
     if stype not in (None, "default"):
         return sparse.zeros(stype, shape, ctx, dtype, **kwargs)
-    if shape is None:  # the operator would use its default for None
+    if shape is None:  # for None, the operator would use its default
         raise _no_shape("zeros")
     return _zeros(shape=shape, ctx=ctx, dtype=dtype, **kwargs)
 
@@ -121,7 +121,7 @@ def full(
     dtype: Any = None,
     out: NDArray | None = None,
 ) -> NDArray:
-    """Return an array filled with one value, or with an array that broadcasts (float32)."""
+    """Return an array filled with one value, or with a broadcast array (float32 by default)."""
     if shape is None:
         raise _no_shape("full")
     if not np.isscalar(val):
@@ -161,7 +161,7 @@ def linspace(
 def eye(
     N: int, M: int = 0, k: int = 0, ctx: ContextLike = None, dtype: Any = None, **kw: Any
 ) -> NDArray:
-    """Return a matrix with ones on the k-th diagonal (M 0: square)."""
+    """Return a matrix with ones on the k-th diagonal; square if M is 0."""
     return _eye(N=N, M=M, k=k, ctx=ctx, dtype=dtype, **kw)
 
 
@@ -178,7 +178,7 @@ def concatenate(arrays: list[NDArray], axis: int = 0, always_copy: bool = True) 
 
 
 def moveaxis(tensor: NDArray, source: Any, destination: Any) -> NDArray:
-    """Move axes to new positions, as NumPy's moveaxis, with its errors."""
+    """Move axes to new positions, with the errors of NumPy's moveaxis."""
     sources = [source] if isinstance(source, int) else list(source)
     targets = [destination] if isinstance(destination, int) else list(destination)
     if len(sources) != len(targets):
@@ -245,7 +245,7 @@ def from_numpy(
     if not ndarray.flags["C_CONTIGUOUS"]:
         raise ValueError_("from_numpy: zero_copy needs a C-contiguous array")
     if not (ndarray.flags.writeable or _owner_of(ndarray).flags.owndata):
-        return from_numpy(ndarray, zero_copy=False)  # read-only memory of a file or of bytes
+        return from_numpy(ndarray, zero_copy=False)  # memory of a file or of bytes is read-only
     result = _core.from_numpy(ndarray)
     ndarray.flags["WRITEABLE"] = False
     return result

@@ -1,4 +1,4 @@
-"""Functions of mx.nd that are more than one operator: split_v2, histogram, onehot_encode."""
+"""Functions of mx.nd made of several operators: split_v2, histogram, onehot_encode."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def split_v2(
 def histogram(
     a: NDArray, bins: Any = 10, range: tuple[float, float] | None = None
 ) -> list[NDArray]:
-    """Count values in intervals.
+    """Count the values in intervals.
 
     Parameters
     ----------

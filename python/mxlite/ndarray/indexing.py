@@ -26,7 +26,7 @@ def _is_advanced(item: Any) -> bool:
 
 
 def _normalize(key: Any, ndim: int) -> list[Any]:
-    """Return one item per axis (and None for new axes): int, slice, or index array."""
+    """Return one item per axis, and None for new axes: int, slice, or index array."""
     items = list(key) if isinstance(key, tuple) else [key]
     ellipses = sum(1 for item in items if item is Ellipsis)
     if ellipses > 1:
@@ -79,7 +79,7 @@ def _basic(array: NDArray, items: list[Any]) -> NDArray:
             whole = whole and count == size and stride == 1
             out_shape.append(count)
             begin.append(first)
-            # A slice with negative step that includes element 0 has the end None.
+            # A slice with a negative step that includes element 0 ends at None.
             end.append(None if last < 0 else last)
             step.append(stride)
             if count == 0:
@@ -101,7 +101,7 @@ def _basic(array: NDArray, items: list[Any]) -> NDArray:
         ]
         if 0 not in out_shape and _is_contiguous(ranges, array.shape):
             return _contiguous_view(array, ranges, shape)
-    # Use None for whole axes, so that a traced graph also works for other extents.
+    # Whole axes get None, so that a traced graph also works for other sizes.
     for i, size in enumerate(array.shape):
         if (begin[i], end[i], step[i]) == (0, size, 1):
             begin[i] = end[i] = step[i] = None
@@ -110,12 +110,12 @@ def _basic(array: NDArray, items: list[Any]) -> NDArray:
 
 
 def _is_viewable(array: NDArray) -> bool:
-    """Return whether a view can be returned; recorded or traced slices are computed instead."""
+    """Return whether a view can be returned; recorded or traced slices are operators instead."""
     return not array._traced and not (_core.is_recording() and _core.is_recorded(array))
 
 
 def _is_contiguous(ranges: Sequence[range], shape: tuple[int, ...]) -> bool:
-    """Return whether the elements that non-empty ranges select are contiguous in memory."""
+    """Return whether the elements selected by non-empty ranges are contiguous in memory."""
     inside = True  # whether all axes after this one are whole
     for numbers, size in zip(reversed(ranges), reversed(shape)):
         if len(numbers) > 1 and (numbers.step != 1 or not inside):
@@ -162,7 +162,7 @@ def _index_array(item: Any) -> np.ndarray[Any, Any]:
 
 
 def _flat_indices(array: NDArray, items: list[Any]) -> tuple[np.ndarray[Any, Any], ...]:
-    """Return NumPy index arrays, one per axis, that select what the key selects."""
+    """Return NumPy index arrays, one per axis, that select the same elements as the key."""
     key = tuple(
         _index_array(item) if _is_advanced(item) else item for item in items if item is not None
     )
@@ -280,7 +280,7 @@ def setitem(self: NDArray, key: Any, value: Any) -> None:
 
 
 def _write_recorded(owner: NDArray, items: list[Any], value: NDArray) -> None:
-    """Replace all values by a recorded result, which then receives the gradients."""
+    """Replace all values by a recorded result, to which gradients then flow."""
     _core.check_writable(owner)
     sliced = [item for item in items if item is not None]
     if any(
@@ -323,7 +323,7 @@ def _write(target: NDArray, owner: NDArray, value: Any) -> None:
 
 
 def _written_shape(given: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the given shape without surplus leading 1s; raise if it does not broadcast."""
+    """Return the given shape without superfluous leading 1s; raise if it does not broadcast."""
     kept = given
     while len(kept) > len(shape) and kept[0] == 1:
         kept = kept[1:]

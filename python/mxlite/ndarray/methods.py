@@ -8,7 +8,7 @@ from .. import _core
 from .._core import NDArray
 from .ndarray import _squeeze, attach
 
-# The operators that 1.x offers as methods. Methods that differ from operators are in ndarray.py.
+# Operators that are methods in 1.x. ndarray.py has methods that differ from operators.
 METHODS = """
 abs arccos arccosh arcsin arcsinh arctan arctanh argmax argmax_channel argmin argsort broadcast_axes
 broadcast_like cbrt ceil clip cos cosh degrees depth_to_space diag exp expm1 fix flip floor
@@ -36,7 +36,7 @@ def _mean(
     *,
     dtype: object = None,
 ) -> NDArray:
-    """Return the mean, by the operator `mean`; ``numpy.mean`` gives a dtype to compute in."""
+    """Return the mean with the operator `mean`; ``numpy.mean`` passes the dtype of the sum."""
     data = self if dtype is None else self.astype(dtype)
     return _core.op("mean")(data, axis, keepdims, exclude, out=out, name=name)
 
@@ -44,7 +44,7 @@ def _mean(
 def _broadcast_like(
     self: NDArray, other: NDArray | None = None, *args: object, **kwargs: object
 ) -> NDArray:
-    """Return the array broadcast to the shape of ``other``, which symbols of 1.x call ``rhs``."""
+    """Return the array broadcast to the shape of ``other``, which is ``rhs`` for symbols in 1.x."""
     return _core.op("broadcast_like")(self, kwargs.pop("rhs", other), *args, **kwargs)
 
 

@@ -60,8 +60,8 @@ def _asscalar(self: NDArray) -> float | Any:
 
 
 def _astype(self: NDArray, dtype: Any, copy: bool = True) -> NDArray:
-    """Return the values in another dtype; the array itself if copy is False and nothing changes."""
-    if isinstance(dtype, (NDArray, np.ndarray)):  # as in NumPy, an array means its own dtype
+    """Return the values in another dtype; the array itself if not copy and dtypes are equal."""
+    if isinstance(dtype, (NDArray, np.ndarray)):  # as in NumPy, an array stands for its dtype
         dtype = dtype.dtype
     if not copy and self.dtype == _core.dtype_type(dtype):
         return self
@@ -69,7 +69,7 @@ def _astype(self: NDArray, dtype: Any, copy: bool = True) -> NDArray:
 
 
 def _as_in_context(self: NDArray, context: Any) -> NDArray:
-    """Return the array on a device; itself if it is on the device already."""
+    """Return the array on a device, or the array itself if it is on that device."""
     if self._traced or self.ctx == context:
         return self
     return _copyto(self, context)
@@ -79,7 +79,7 @@ _plain_copyto = NDArray.copyto
 
 
 def _copyto(self: NDArray, other: Any) -> NDArray:
-    """Copy into an array (converting its type) or to a context, from which gradients return."""
+    """Copy to an array (converting its type) or to a context; gradients flow back."""
     if other is self:
         return self
     copy = _plain_copyto(self, other)
@@ -189,7 +189,7 @@ def _split_v2_method(
 
 
 def _as_nd_ndarray(self: NDArray) -> NDArray:
-    """Return the array itself: it is no ``mx.np`` array."""
+    """Return the array itself, because it is not an ``mx.np`` array."""
     return self
 
 
@@ -199,7 +199,7 @@ def _transposed(self: NDArray) -> NDArray:
 
 
 def _broadcast_to(self: NDArray, shape: Any) -> NDArray:
-    """Return the values repeated to a shape; dimensions of 1 and missing leading ones expand."""
+    """Return the values repeated to a shape; size-1 dimensions and missing leading ones expand."""
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     missing = len(shape) - self.ndim
     source = self._reshape_view((1,) * missing + self.shape) if missing > 0 else self
@@ -252,7 +252,7 @@ def _to_numpy(self: NDArray, dtype: Any = None, copy: Any = None) -> Any:
     return values if dtype is None else values.astype(dtype)
 
 
-# NumPy's ufuncs, and the operator that implements each of them here.
+# NumPy's ufuncs, each with the operator that implements it.
 _UFUNC_OPERATORS: dict[Any, Callable[[Any, Any], Any]] = {
     np.add: operator.add,
     np.subtract: operator.sub,
@@ -270,7 +270,7 @@ _UFUNC_OPERATORS: dict[Any, Callable[[Any, Any], Any]] = {
 
 
 def _array_ufunc(self: NDArray, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-    """Serve NumPy: ``np.float32(2) * array`` is an NDArray, ``np.isnan(array)`` a NumPy array."""
+    """Implement NumPy's ufuncs: ``np.float32(2) * array`` is an NDArray, ``np.isnan`` is not."""
     function = _UFUNC_OPERATORS.get(ufunc) if method == "__call__" and not kwargs else None
     if function is not None:
         if any(isinstance(x, np.ndarray) and x.ndim for x in inputs):
@@ -302,7 +302,7 @@ def _str(self: NDArray) -> str:
 
 
 def _repr(self: NDArray) -> str:
-    """Return the text of `str`, or the error of a failed array, because `repr` must not raise."""
+    """Return the text of `str`, or for a failed array its error, because `repr` must not raise."""
     try:
         return _str(self)
     except MXNetError as error:
@@ -338,7 +338,7 @@ def _index(self: NDArray) -> int:
 
 
 def _format(self: NDArray, spec: str) -> str:
-    """Format as the number that an array of one element holds: ``f"{loss:.3f}"``."""
+    """Format the single number of an array of one element: ``f"{loss:.3f}"``."""
     if not spec:
         return str(self)
     if self.size != 1:
@@ -365,7 +365,7 @@ def _set_fresh_grad(self: NDArray, fresh: bool) -> None:
 
 
 def _setstate(self: NDArray, state: dict[str, Any]) -> None:
-    """Become the array in a pickle of MXNet 1.x; arrays of a GPU are read to the CPU."""
+    """Restore an array from a pickle of MXNet 1.x; arrays of a GPU are loaded to the CPU."""
     array = array_from_blob(state["handle"] or b"")
     if array is None:
         raise ValueError_("NDArray: the pickle holds an array without value, one expected")
@@ -373,7 +373,7 @@ def _setstate(self: NDArray, state: dict[str, Any]) -> None:
 
 
 def _setstate_sparse(self: BaseSparseNDArray, state: dict[str, Any]) -> None:
-    """Become the array in a pickle of MXNet 1.x: ``{'handle': bytes}``."""
+    """Restore an array from a pickle of MXNet 1.x: ``{'handle': bytes}``."""
     array = array_from_blob(state["handle"] or b"")
     if type(array) is not type(self):
         raise ValueError_(f"{type(self).__name__}: the pickle holds no array of this type")
@@ -381,7 +381,7 @@ def _setstate_sparse(self: BaseSparseNDArray, state: dict[str, Any]) -> None:
 
 
 def attach(methods: dict[str, Any]) -> None:
-    """Set attributes of the class NDArray; its stub is generated from the attributes."""
+    """Set attributes of the class NDArray, from which its stub is generated."""
     for name, method in methods.items():
         setattr(NDArray, name, method)
 

@@ -39,7 +39,7 @@ _DAMAGE = (
 
 
 class _Stream(io.RawIOBase):
-    """The bytes of a file for zipfile, which seeks."""
+    """The bytes of a file as a seekable stream for zipfile."""
 
     def __init__(self, data: memoryview | FileBytes) -> None:
         super().__init__()

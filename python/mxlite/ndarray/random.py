@@ -69,7 +69,7 @@ def uniform(
     out: NDArray | None = None,
     **kwargs: Unpack[NameOption],
 ) -> NDArray:
-    """Draw from the uniform distribution between low and high; neither is drawn."""
+    """Draw from the uniform distribution between low and high, excluding both."""
     return _draw("uniform", {"low": low, "high": high}, shape, dtype, ctx, out)
 
 

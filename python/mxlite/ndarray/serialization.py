@@ -31,7 +31,7 @@ _DTYPES = (
 
 
 def save(fname: str | os.PathLike[str], data: Any) -> None:
-    """Save arrays to a file that MXNet 1.x reads.
+    """Save arrays to a file that MXNet 1.x can read.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def array_from_blob(blob: Buffer) -> NDArray | None:
 
 
 def _named_arrays(op: str, data: Any) -> tuple[list[Any], list[NDArray]]:
-    """Return names (none for a list) and arrays; names are UTF-8, which the core accepts as str."""
+    """Return names (empty for a list) and arrays; names are UTF-8 bytes, which the core accepts."""
     if isinstance(data, NDArray):
         return [], [data]
     if isinstance(data, Mapping):
@@ -152,7 +152,8 @@ def dtype_name(dtype: Any) -> str:
     if getattr(dtype, "__name__", "") == "bfloat16" or getattr(dtype, "name", "") == "bfloat16":
         return "bfloat16"
     dtype = np.dtype(dtype)
-    return "bfloat16" if dtype.names == ("bfloat16",) else str(dtype.name)  # a field in 1.x
+    # In 1.x, bfloat16 is a dtype with one field.
+    return "bfloat16" if dtype.names == ("bfloat16",) else str(dtype.name)
 
 
 def dtype_code(dtype: Any) -> int:
@@ -173,7 +174,8 @@ def _parse(data: memoryview | FileBytes, source: str) -> Any:
 
 def _parse_npz(data: memoryview | FileBytes, source: str) -> Any:
     """Read the zip file of ``.npy`` members that MXNet 2.0 writes."""
-    from .npz import read_npz  # imported late: zip and lzma cost 4 MB that few programs need
+    # Imported on use, because zip and lzma need 4 MB that few programs use.
+    from .npz import read_npz
 
     found = read_npz(data, source)
     values = {name: make_array(array, dtype=array.dtype) for name, array in found.items()}

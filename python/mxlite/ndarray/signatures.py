@@ -11,14 +11,14 @@ from .. import _core
 _KEYWORD = Parameter.KEYWORD_ONLY
 _EITHER = Parameter.POSITIONAL_OR_KEYWORD
 _VALUES = {"None": None, "True": True, "False": False}
-# Inputs that the operator has or not, depending on parameters such as no_bias or use_length.
+# Inputs whose existence depends on parameters such as no_bias or use_length.
 _SWITCHED = frozenset(
     "attention_mask bias data_lengths gamma length like sequence_length state_cell trans".split()
 )
 
 
 def required_inputs(op: dict[str, Any]) -> int:
-    """Return how many inputs of an operator are required for any values of its parameters."""
+    """Return how many inputs of an operator are required whatever its parameters are."""
     if not op["optional_inputs"]:
         return len(op["inputs"])
     switched = [i for i, name in enumerate(op["inputs"]) if name in _SWITCHED]
@@ -26,7 +26,7 @@ def required_inputs(op: dict[str, Any]) -> int:
 
 
 def _value(text: str, kind: str) -> Any:
-    """Return a default from its text in the schema."""
+    """Return a default value from its text in the schema."""
     if text in _VALUES:
         return _VALUES[text]
     if kind.startswith(("Literal", "str", "DTypeLike")):

@@ -15,7 +15,7 @@ NONE = 1
 
 
 def flatten(nested: Any, label: str) -> tuple[list[NDArray], Layout]:
-    """Return the arrays in nested lists, and their layout."""
+    """Return the arrays in nested lists and their layout."""
     arrays: list[NDArray] = []
     return arrays, _flatten(nested, label, arrays)
 
@@ -35,7 +35,7 @@ def _flatten(nested: Any, label: str, arrays: list[NDArray]) -> Layout:
 
 
 def unflatten(arrays: Sequence[Any], layout: Layout) -> Any:
-    """Return arrays nested as before `flatten`; tuples become lists."""
+    """Return arrays with the nesting before `flatten`; tuples become lists."""
     return _unflatten(iter(arrays), layout)
 
 

@@ -53,7 +53,7 @@ def _module(name: str, doc: str) -> _types.ModuleType:
 
 
 def _namespace(name: str, prefixes: tuple[str, ...]) -> None:
-    """Make a submodule with the operators that have one of the prefixes, which is removed."""
+    """Make a submodule of the operators with one of the prefixes, without the prefix."""
     module = _module(name, f"Operators of mx.sym.{name}.")
     for op_name, op in _OPS.items():
         for prefix in prefixes:
@@ -78,7 +78,7 @@ _namespace("sparse", ("_sparse_",))
 sparse.__dict__["cast_storage"] = cast_storage
 _internal.__dict__["_CachedOp"] = _cached_op
 
-# A function of this package (zeros, maximum, ...) takes precedence over the same operator.
+# Functions of this package (zeros, maximum, ...) take precedence over operators of the same name.
 for _name, _op in op.__dict__.items():
     if not _name.startswith("__"):
         globals().setdefault(_name, _op)

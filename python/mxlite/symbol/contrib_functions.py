@@ -1,4 +1,4 @@
-"""Functions of ``mx.sym.contrib`` that are more than one operator."""
+"""Functions of ``mx.sym.contrib`` made of several operators."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def SparseEmbedding(  # noqa: N802 - the operator's name
     out: Any = None,
     deterministic: bool = False,
 ) -> Symbol:
-    """Look up rows of a table with row-sparse gradient; see ``mx.nd.contrib.SparseEmbedding``.
+    """Look up rows of a table with a row-sparse gradient; see ``mx.nd.contrib.SparseEmbedding``.
 
     ``attr``, a dict of str to str, holds the node's attributes; ``out`` has no effect.
     """

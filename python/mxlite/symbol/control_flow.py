@@ -50,7 +50,7 @@ def _symbols(entries: Sequence[Entry]) -> list[Symbol]:
 
 
 class UnusedInputError(ValueError_, AssertionError):
-    """The body of a loop does not use a slice or a state (1.x: ``AssertionError``)."""
+    """The body of a loop does not use one of its slices or states (1.x: ``AssertionError``)."""
 
 
 def foreach(
@@ -112,7 +112,7 @@ def while_loop(
     max_iterations: int | None = None,
     name: str = "while_loop",
 ) -> tuple[Any, Any]:
-    """Call ``func`` while ``cond`` holds; see ``mx.nd.contrib.while_loop``.
+    """Call ``func`` as long as ``cond`` is true; see ``mx.nd.contrib.while_loop``.
 
     Parameters
     ----------

@@ -80,7 +80,7 @@ def linspace(
 
 
 def eye(N: int, M: int = 0, k: int = 0, dtype: Any = None, **kwargs: Any) -> Symbol:  # noqa: N803
-    """Return a matrix with ones on the k-th diagonal (M 0: square)."""
+    """Return a matrix with ones on the k-th diagonal; square if M is 0."""
     return _made("_eye", {"N": N, "M": M, "k": k, "dtype": dtype or "float32"}, kwargs)
 
 
@@ -157,7 +157,7 @@ def concatenate(arrays: list[Symbol], axis: int = 0, **kwargs: Any) -> Symbol:
 
 
 def moveaxis(tensor: Symbol, source: Any, destination: Any) -> Symbol:
-    """Raise a TypeError: the number of axes of a symbol is not known; use transpose."""
+    """Raise TypeError, because a symbol's number of axes is unknown; use transpose instead."""
     raise TypeError_("moveaxis: the rank of a Symbol is not known; use transpose with axes")
 
 

@@ -22,7 +22,7 @@ _Spec = tuple[Any, str]
 
 
 class CustomCall:
-    """The parameters of a Custom node, and the methods that the core calls for the node."""
+    """The parameters of a Custom node, with methods that the core calls for the node."""
 
     name = "Custom"
 
@@ -81,7 +81,7 @@ class CustomCall:
         return outputs
 
     def complete(self, specs: Sequence[_Spec]) -> list[_Spec]:
-        """Return shapes of the inputs, as far as the operator infers them."""
+        """Return the shapes of the inputs as far as the operator infers them."""
         try:
             inputs, _ = self._infer(specs)
         except MXNetError:  # infer_shape needs known dimensions
@@ -89,7 +89,7 @@ class CustomCall:
         return [(shape if shape and 0 not in shape else None, dtype) for shape, dtype in inputs]
 
     def types(self, known: Sequence[str | None]) -> tuple[list[str], list[str]] | None:
-        """Return types of inputs and outputs; None while the first input's type is unknown."""
+        """Return types of inputs and outputs, or None if the first input's type is unknown."""
         wanted = known[: self.definition.num_inputs]
         if not wanted or wanted[0] is None:
             return None

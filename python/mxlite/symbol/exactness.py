@@ -1,4 +1,4 @@
-"""Refuses operations whose meaning differs between arrays and symbols, during an export.
+"""During an export, rejects operations that differ between arrays and symbols.
 
 ``len(x)``, ``x[0]`` and ``for row in x`` use the first axis of an array, but the outputs of a
 symbol. A forward that is exported by calling it on symbols must mean the same for both.
@@ -24,7 +24,7 @@ _local = _Local()
 
 @contextmanager
 def exact() -> Iterator[None]:
-    """Make `check_exact` raise inside a with statement, for calls from outside of mxlite."""
+    """Make `check_exact` raise within a with block, for calls from code outside mxlite."""
     outer, _local.on = _local.on, True
     try:
         yield
@@ -33,7 +33,7 @@ def exact() -> Iterator[None]:
 
 
 def check_exact(symbol: Any, what: str) -> None:
-    """Raise inside `exact` if code outside of mxlite uses ``what`` of a symbol with one output."""
+    """Within `exact`, raise if code outside mxlite uses ``what`` of a symbol with one output."""
     if not _local.on or len(symbol._outputs) != 1:
         return
     module = sys._getframe(2).f_globals.get("__name__", "")

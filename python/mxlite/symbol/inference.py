@@ -1,4 +1,4 @@
-"""Inference of shapes and types, which users pass by name or in order and get in lists."""
+"""Shape and type inference: users pass known values by name or in order, and get lists."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..ndarray.serialization import dtype_name
 from ..numpy_mode import is_np_shape
 from .node import Entry
 
-Shape = Optional[tuple[int, ...]]  # -1: unknown dimension, None: unknown altogether
+Shape = Optional[tuple[int, ...]]  # -1 for an unknown dimension, None for an unknown shape
 
 
 def is_known(shape: Shape) -> bool:
@@ -52,7 +52,7 @@ def parse_shape(value: Any, name: str) -> Shape:
 
 
 def public_shape(shape: Shape) -> Shape:
-    """Return a shape in the user's notation for unknown ones: 0 and (), or -1 and None."""
+    """Return a shape in the user's notation for unknown parts: 0 and (), or -1 and None."""
     if is_np_shape():
         return shape
     return () if shape is None else tuple(0 if d == -1 else d for d in shape)
@@ -61,7 +61,7 @@ def public_shape(shape: Shape) -> Shape:
 def uninferred(
     heads: Sequence[Entry], shapes: Mapping[str, Shape], types: Mapping[str, Any]
 ) -> Inference:
-    """Return the inference of a graph before it ran."""
+    """Return the inference of a graph before it has run."""
     return Inference(list(heads), dict(shapes), dict(types), is_np_shape())
 
 

@@ -1,4 +1,4 @@
-"""``mx.sym._internal._CachedOp``: a symbol, given as JSON, called like an operator."""
+"""``mx.sym._internal._CachedOp``: calls a symbol, given as JSON, like an operator."""
 
 from __future__ import annotations
 

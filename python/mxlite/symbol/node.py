@@ -1,4 +1,4 @@
-"""Nodes of symbols, a class of the core."""
+"""Nodes of symbols, which are a class of the core."""
 
 from __future__ import annotations
 

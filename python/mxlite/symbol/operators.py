@@ -49,7 +49,7 @@ def _astype(self: Symbol, dtype: Any, **kwargs: Any) -> Any:
 
 
 def _expand_dims(self: Symbol, axis: int, inplace: bool = False, **kwargs: Any) -> Any:
-    """Return the symbol with an axis of length 1 more; inplace has no effect."""
+    """Return the symbol with an additional axis of length 1; inplace has no effect."""
     return compose("expand_dims", (self,), {"axis": axis, **kwargs})
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-Shape = Optional[tuple[int, ...]]  # -1: unknown dimension, None: unknown altogether
+Shape = Optional[tuple[int, ...]]  # -1 for an unknown dimension, None for an unknown shape
 
 
 class _UnknownDim(int):
-    """An unknown dimension that a shape rule gets; its value is 0, as in 1.x.
+    """An unknown dimension that is passed to a shape rule; as in 1.x, its value is 0.
 
     Results of arithmetic with it are unknown, too. Ordering it raises an error, so that a rule that
     needs the dimension fails instead of taking a wrong branch.
@@ -31,7 +31,7 @@ UNKNOWN = _UnknownDim()
 
 
 def may_equal(a: Shape, b: Shape) -> bool:
-    """Return whether two shapes are equal in all dimensions that are known in both."""
+    """Return whether two shapes are equal in all dimensions that both know."""
     if a is None or b is None:
         return True
     return len(a) == len(b) and all(m == n or -1 in (m, n) for m, n in zip(a, b))

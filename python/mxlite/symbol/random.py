@@ -1,4 +1,4 @@
-"""Random symbols (MXNet 1.x: ``mxnet.symbol.random``): numbers draw one array, symbols many."""
+"""Random symbols (MXNet 1.x: ``mxnet.symbol.random``); numbers draw one array, symbols many."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _draw(name: str, params: dict[str, Any], shape: Any, dtype: Any, kwargs: Any
 def uniform(
     low: Any = 0, high: Any = 1, shape: Any = None, dtype: Any = None, **kwargs: Any
 ) -> Symbol:
-    """Draw from the uniform distribution between low and high; neither is drawn."""
+    """Draw from the uniform distribution between low and high, excluding both."""
     return _draw("uniform", {"low": low, "high": high}, shape, dtype, kwargs)
 
 

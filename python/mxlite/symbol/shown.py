@@ -13,7 +13,7 @@ from ..ndarray.sparse.storage import is_sparse
 
 
 def show(computed: list[NDArray]) -> list[NDArray]:
-    """Return a detached array for each output, which shares memory with it."""
+    """Return a detached array for each output, with which it shares memory."""
     return [array if is_sparse(array) else array.detach() for array in computed]
 
 
@@ -27,7 +27,7 @@ def renew(shown: list[NDArray], computed: list[NDArray]) -> None:
 
 
 def overwrite(shown: list[NDArray], computed: list[NDArray]) -> None:
-    """Do as `renew`, but keep the memory of dense arrays, because other arrays share it."""
+    """Like `renew`, but keep the memory of dense arrays, because other arrays share it."""
     with autograd.pause():
         for i, (old, new) in enumerate(zip(shown, computed)):
             if is_sparse(old) or is_sparse(new):

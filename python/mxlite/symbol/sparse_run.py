@@ -17,9 +17,9 @@ def _run(op: str, call: Any, inputs: list[NDArray]) -> list[NDArray]:
         if not getattr(call, "eager", False):
             inputs = [array.tostype("default") if is_sparse(array) else array for array in inputs]
         return list(call.run(inputs))
-    # For every operator, None means that a parameter is not given.
+    # None means for every operator that a parameter is not given.
     params = {key: value for key, value in call.params.items() if value is not None}
-    # The node's name of the operator, which may be an alias, decides which rule applies.
+    # The rule is selected by the node's operator name, which may be an alias.
     result = dispatch.run(_core.op(_core.symbol_engine_name(op)), tuple(inputs), params)
     return list(result) if isinstance(result, (list, tuple)) else [result]
 

@@ -64,7 +64,7 @@ class Symbol(_Base):
 
     @property
     def name(self) -> str | None:
-        """Name of the node of the outputs; None if they come from several nodes."""
+        """Name of the outputs' node; None if they belong to several nodes."""
         nodes = {node for node, _ in self._outputs}
         return next(iter(nodes)).name if len(nodes) == 1 else None
 
@@ -81,11 +81,11 @@ class Symbol(_Base):
         return self._variables(states=False)
 
     def list_auxiliary_states(self) -> list[str]:
-        """Return the names of the variables that operators write, such as running statistics."""
+        """Return the names of variables that operators write to, such as running statistics."""
         return self._variables(states=True)
 
     def list_inputs(self) -> list[str]:
-        """Return the names of all variables, auxiliary states too."""
+        """Return the names of all variables, including auxiliary states."""
         return [node.name for node in _core.symbol_variables(self._outputs)[0]]
 
     def list_outputs(self) -> list[str]:
@@ -159,7 +159,7 @@ class Symbol(_Base):
         return Symbol([self._outputs[index]])
 
     def get_internals(self) -> Symbol:
-        """Return a group of the outputs of all nodes, variables too."""
+        """Return a group of the outputs of all nodes, including variables."""
         return Symbol([(node, i) for node in self._nodes() for i in range(node.num_outputs)])
 
     def get_children(self) -> Symbol | None:
@@ -185,7 +185,7 @@ class Symbol(_Base):
         return _public_attrs(self._node("list_attr"))
 
     def attr_dict(self) -> dict[str, dict[str, str]]:
-        """Return the attributes of all nodes by name; nodes without any are left out."""
+        """Return the attributes of all nodes by name; omit nodes without attributes."""
         return {node.name: _public_attrs(node) for node in self._nodes() if node.attrs}
 
     def _set_attr(self, **kwargs: str) -> None:
@@ -264,7 +264,7 @@ class Symbol(_Base):
         return Symbol(_core.substituted(self._outputs, replaced))
 
     def _gen_atomic_symbol(self) -> Symbol:
-        """Return a symbol of the output's operator, with its parameters, on new variables."""
+        """Return a symbol of the output's operator, with the same parameters and new variables."""
         node = self._node("_gen_atomic_symbol")
         if node.op is None:
             raise ValueError_(f"_gen_atomic_symbol: {node.name} is a variable, it has no operator")
@@ -284,7 +284,7 @@ class Symbol(_Base):
         return load_json.function, (self.tojson(remove_amp_cast=False),)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Become the symbol in a pickle of MXNet 1.x: ``{'handle': JSON text}``."""
+        """Restore a symbol from a pickle of MXNet 1.x: ``{'handle': JSON text}``."""
         self._outputs = load_json(state["handle"])._outputs
 
     def __bool__(self) -> bool:
@@ -318,7 +318,7 @@ class Symbol(_Base):
         return infer_shape(self, args, kwargs, partial=False)
 
     def infer_shape_partial(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, Any]:
-        """Do as `infer_shape`, but return 0 for unknown dimensions and () for unknown shapes."""
+        """Like `infer_shape`, but return 0 for unknown dimensions and () for unknown shapes."""
         return infer_shape(self, args, kwargs, partial=True)
 
     def infer_type(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, Any]:
@@ -337,7 +337,7 @@ class Symbol(_Base):
         return infer_type(self, args, kwargs, partial=False)
 
     def infer_type_partial(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, Any]:
-        """Do as `infer_type`, but return None for each unknown type."""
+        """Like `infer_type`, but return None for each unknown type."""
         return infer_type(self, args, kwargs, partial=True)
 
     # -- running ---------------------------------------------------------------------------------
@@ -408,7 +408,7 @@ class Symbol(_Base):
         skip_infer: bool = False,
         **kwargs: Any,
     ) -> Symbol:
-        """Return the symbol itself, because mxlite's own passes always run when it is bound."""
+        """Return the symbol itself, because mxlite's passes always run when it is bound."""
         return self
 
     def get_backend_symbol(self, backend: str) -> Symbol:
@@ -416,7 +416,7 @@ class Symbol(_Base):
         return self
 
     def as_np_ndarray(self) -> Symbol:
-        """Raise, because there is no ``mx.np``."""
+        """Raise, because ``mx.np`` is not supported."""
         raise NotSupportedError("Symbol.as_np_ndarray: mxlite has no mx.np")
 
     def as_nd_ndarray(self) -> Symbol:
@@ -425,7 +425,7 @@ class Symbol(_Base):
 
 
 def _public_attrs(node: Node) -> dict[str, str]:
-    """Return a node's attributes; hidden ones also under their names without underscores."""
+    """Return a node's attributes; hidden ones are also included without underscores."""
     attrs = node.attrs
     plain = {k[2:-2]: value for k, value in attrs.items() if k == hidden_key(k[2:-2])}
     return {**attrs, **plain}

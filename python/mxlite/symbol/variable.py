@@ -87,7 +87,7 @@ Variable = var
 def Group(  # noqa: N802 - name of 1.x
     symbols: Sequence[Symbol], create_fn: type[Symbol] = Symbol
 ) -> Symbol:
-    """Return a symbol, of class ``create_fn``, with the outputs of several.
+    """Return a symbol, of class ``create_fn``, with the outputs of several symbols.
 
     Raises TypeError if the list is empty, or an entry is not a Symbol.
     """

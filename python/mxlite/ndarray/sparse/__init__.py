@@ -30,7 +30,7 @@ from .functions import retain as retain
 if TYPE_CHECKING:
     from ..op import *  # noqa: F403 - more than _OPERATORS, with the same signatures
 
-# The operators that 1.x has in this module; they are the same objects as in mx.nd.
+# Operators of this module in 1.x; they are the same objects as in mx.nd.
 _OPERATORS = """
 ElementWiseSum Embedding FullyConnected LinearRegressionOutput LogisticRegressionOutput
 MAERegressionOutput abs adam_update add_n arccos arccosh arcsin arcsinh arctan arctanh

@@ -24,7 +24,7 @@ from .storage import parts
 
 
 def _named(name: str) -> Any:
-    """Return an object whose ``__name__`` an error shows in place of a function's."""
+    """Return an object whose ``__name__`` replaces a function's name in an error."""
     return SimpleNamespace(__name__=name)
 
 
@@ -112,7 +112,7 @@ class BaseSparseNDArray(NDArray):
         _core.exchange_fresh_grad(self, fresh)
 
     def detach(self) -> Any:
-        """Return the same values without history."""
+        """Return an array with the same values and no history."""
         return _core.detach_sparse(self)
 
     # -- conversion ------------------------------------------------------------------------------
@@ -126,14 +126,14 @@ class BaseSparseNDArray(NDArray):
         raise NotSupportedForSparseNDArray(_named("asscalar"), None)
 
     def tostype(self, stype: str) -> NDArray:
-        """Return the array as 'default', 'csr' or 'row_sparse'; itself if it has this storage type.
+        """Return the array as 'default', 'csr' or 'row_sparse', or itself if it has this type.
 
         Raises ValueError between csr and row_sparse.
         """
         return cast_storage(self, stype)
 
     def astype(self, dtype: Any, copy: bool = True) -> NDArray:
-        """Return the values in another dtype; itself if copy is False and nothing changes."""
+        """Return the values in another dtype, or itself if copy is False and dtypes are equal."""
         if not copy and self.dtype == _core.dtype_type(dtype):
             return self
         return _core.op("Cast")(self, dtype=dtype)
@@ -155,7 +155,7 @@ class BaseSparseNDArray(NDArray):
         return storage.of_parts(moved, self.shape)  # type: ignore[arg-type]
 
     def as_in_context(self, context: Any) -> NDArray:
-        """Return the array on a device; itself if it is on the device already."""
+        """Return the array on a device, or itself if it is on that device."""
         return self if self.context == context else self.copyto(context)
 
     as_in_ctx = as_in_context
@@ -167,7 +167,7 @@ class BaseSparseNDArray(NDArray):
                 part.wait_to_read()
 
     def wait_to_write(self) -> None:
-        """Block until nothing reads or writes the parts any more."""
+        """Block until no task reads or writes the parts."""
         for part in parts(self):
             if part is not None:
                 part.wait_to_write()
@@ -181,7 +181,7 @@ class BaseSparseNDArray(NDArray):
         raise NotSupportedForSparseNDArray(_named("reshape"), None, shape)
 
     def slice_assign(self, *args: Any, **kwargs: Any) -> NDArray:
-        """Raise; only ``x[:] = value`` is defined."""
+        """Raise, because sparse arrays only support ``x[:] = value``."""
         raise NotSupportedForSparseNDArray(_named("slice_assign"), None, args)
 
     def check_format(self, full_check: bool = True) -> None:
@@ -272,7 +272,7 @@ class CSRNDArray(BaseSparseNDArray):
         return sparse.csr_matrix((data, indices, indptr), shape=self.shape, dtype=self.dtype)
 
     def check_format(self, full_check: bool = True) -> None:
-        """Check that the parts fit together; see `BaseSparseNDArray.check_format`."""
+        """Check that the parts are consistent; see `BaseSparseNDArray.check_format`."""
         data, indices, indptr = (p.asnumpy() for p in parts(self) if p is not None)
         rows, columns = self.shape
         if indptr.shape != (rows + 1,) or data.shape != indices.shape:
@@ -290,7 +290,7 @@ class CSRNDArray(BaseSparseNDArray):
         if (np.diff(indptr) < 0).any():
             raise MXNetError("check_format: indptr of a csr array has to ascend")
         inner = np.ones(len(indices), bool)
-        inner[indptr[:-1][indptr[:-1] < len(indices)]] = False  # first value of a row
+        inner[indptr[:-1][indptr[:-1] < len(indices)]] = False  # first value of each row
         if ((indices < 0) | (indices >= columns)).any() or (
             np.diff(indices, prepend=0)[inner] <= 0
         ).any():
@@ -322,14 +322,14 @@ class RowSparseNDArray(BaseSparseNDArray):
     """Array of which only some rows are stored: ``data[i]`` is row ``indices[i]``; others are 0."""
 
     stype = "row_sparse"
-    _was_unordered = False  # True if the given rows were not sorted
+    _was_unordered = False  # whether the given rows were unsorted
 
     def retain(self, indices: Any, out: NDArray | None = None, name: str | None = None) -> NDArray:
         """Return the rows at the NDArray ``indices``; rows without stored values are 0."""
         return storage.into(out, _core.op("_sparse_retain")(self, as_rows(indices, self.context)))
 
     def check_format(self, full_check: bool = True) -> None:
-        """Check that the parts fit together; see `BaseSparseNDArray.check_format`."""
+        """Check that the parts are consistent; see `BaseSparseNDArray.check_format`."""
         data, indices = (p.asnumpy() for p in parts(self) if p is not None)
         if data.shape[1:] != self.shape[1:] or indices.shape != data.shape[:1]:
             raise MXNetError(

@@ -1,4 +1,4 @@
-"""Making sparse arrays (MXNet 1.x: ``mxnet.ndarray.sparse``)."""
+"""Creation of sparse arrays (MXNet 1.x: ``mxnet.ndarray.sparse``)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _array(source: Any, ctx: Any, dtype: Any) -> NDArray:
-    """Return a dense array of a dtype; None: the source's."""
+    """Return a dense array of a dtype; None means the source's dtype."""
     if isinstance(source, NDArray):
         source = storage.dense(source)
         moved = source if ctx is None or source.ctx == ctx else source.copyto(ctx)
@@ -151,7 +151,7 @@ def _csr_of_parts(
 def _whole(who: str, source: Any) -> np.ndarray[Any, Any]:
     """Return positions as int64; raise if they are not integers."""
     given = host_array(source, who, np.int64)
-    with np.errstate(invalid="ignore"):  # NaN and infinity are refused below.
+    with np.errstate(invalid="ignore"):  # NaN and infinity are rejected below
         whole = given.astype(np.int64)
     if given.dtype.kind == "f" and not np.array_equal(whole, given):
         raise ValueError_(f"{who}: values of dtype {given.dtype} given that are not whole numbers")
@@ -165,7 +165,7 @@ def _check_range(who: str, places: np.ndarray[Any, Any], extent: int) -> None:
 
 
 def _check_distinct(who: str, places: np.ndarray[Any, Any], extent: int) -> None:
-    """Raise if a position occurs twice, because only one of its values could be used."""
+    """Raise if a position occurs twice, because only one of its values could be stored."""
     if (np.diff(places) > 0).all():  # ascending positions, which need no sorting
         return
     ordered = np.sort(places)
@@ -254,7 +254,7 @@ def row_sparse_array(
         )
     _check_range("row_sparse_array: indices", indices, shape[0])
     _check_distinct("row_sparse_array: indices", indices, shape[0])
-    if (np.diff(indices) < 0).any():  # not sorted, which some operators of 1.x misread
+    if (np.diff(indices) < 0).any():  # some operators of 1.x misread unsorted rows
         order = np.argsort(indices, kind="stable")
         ranks = _core.array_from_numpy(order, ctx, np.int64)
         rows = _core.array_from_numpy(indices[order], ctx, np.int64)
@@ -265,7 +265,7 @@ def row_sparse_array(
 
 
 def array(source_array: Any, ctx: ContextLike = None, dtype: Any = None) -> BaseSparseNDArray:
-    """Return a sparse array with the values of a sparse one of mxlite or SciPy.
+    """Return a sparse array with the values of a sparse array of mxlite or SciPy.
 
     Raises ValueError for dense sources; use `mx.nd.array` for them.
     """
@@ -307,7 +307,7 @@ def zeros(
 
 
 def empty(stype: str, shape: Any, ctx: ContextLike = None, dtype: Any = None) -> NDArray:
-    """Return an array in a storage type; sparse ones have no stored values."""
+    """Return an array in a storage type; sparse arrays have no stored values."""
     if storage.check_stype("empty", stype) == "default":
         return _core.empty(shape, ctx, dtype)
     return zeros(stype, shape, ctx, dtype)

@@ -1,4 +1,4 @@
-"""Runs operators that get a sparse array.
+"""Runs operators on sparse arrays.
 
 The core passes the call to `run`, which binds it to the operator's schema: counts, parameters,
 shapes and dtypes are checked as for dense arrays. Then an update may run on single rows, or a rule
@@ -25,7 +25,7 @@ _logged: set[tuple[Any, ...]] = set()
 
 
 def run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run an operator of which an argument or ``out=`` is sparse.
+    """Run an operator with a sparse argument or a sparse ``out=``.
 
     The core orders the arguments by the schema, and checks them as it does for dense arrays.
     """
@@ -63,7 +63,7 @@ def _run(op: Any, arrays: list[NDArray], params: dict[str, Any]) -> Any:
 
 
 def _fallback(op: Any, arrays: list[NDArray], params: dict[str, Any]) -> Any:
-    """Run the operator on dense copies; copy the states that it writes back."""
+    """Run the operator on dense copies, and copy states that it writes back."""
     log_fallback(op.schema_name, arrays)
     copies = [dense(array) for array in arrays]
     result = op(*copies, **params)
@@ -80,7 +80,7 @@ def _mutated(name: str, count: int) -> list[int]:
 
 
 def log_fallback(name: str, arrays: list[NDArray]) -> None:
-    """Warn, once per operator and storage types, that sparse arrays are made dense.
+    """Warn, once per operator and storage types, that sparse arrays are converted to dense ones.
 
     ``MXNET_STORAGE_FALLBACK_LOG_VERBOSE=0`` silences it.
     """
@@ -106,11 +106,12 @@ def _versions(array: NDArray) -> list[int]:
 
 
 def _recorded(op: Any, arrays: list[NDArray], params: dict[str, Any], result: Any) -> Any:
-    """Put a call on the tape; its gradient is that of the operator on dense arrays."""
+    """Put a call on the tape with the gradient of the operator on dense arrays."""
     outputs = [a.detach() for a in (result if isinstance(result, list) else [result])]
-    saved = {id(a): a for a in arrays}  # as in 1.x, backward reads their values when it runs
+    # As in 1.x, backward reads their values at the time when it runs.
+    saved = {id(a): a for a in arrays}
     versions = {key: _versions(a) for key, a in saved.items()}
-    # States, such as the moving averages of BatchNorm, which backward neither reads nor changes.
+    # States such as the moving averages of BatchNorm; backward neither reads nor changes them.
     states = {id(arrays[i]) for i in _mutated(op.schema_name, len(arrays))}
     needed = {id(a): _core.is_recorded(a) for a in arrays}
     order = [id(a) for a in arrays]

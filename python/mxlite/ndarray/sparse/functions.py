@@ -17,7 +17,7 @@ from .storage import parts
 def retain(
     data: NDArray, indices: Any = None, out: NDArray | None = None, name: str | None = None
 ) -> NDArray:
-    """Return the rows of a row-sparse array that ``indices`` names.
+    """Return the rows of a row-sparse array with the given ``indices``.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def retain(
 def getnnz(
     data: CSRNDArray, axis: int | None = None, out: NDArray | None = None, name: str | None = None
 ) -> NDArray:
-    """Return the number of values that a csr array stores: in all, by column (0) or by row (1).
+    """Return the number of values that a csr array stores: in total, by column (0) or by row (1).
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def edge_id(
     out: NDArray | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Return the values at (u[i], v[i]) of a csr array, -1 where none is stored.
+    """Return the values at (u[i], v[i]) of a csr array, or -1 where no value is stored.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from ...base import MXNetError, NotSupportedError, ShapeError, TypeError_, Value
 STYPES = {"default": 0, "row_sparse": 1, "csr": 2}
 Parts = tuple[NDArray, NDArray, Optional[NDArray]]  # values, indices, indptr
 
-_DENSE = 2  # a form of `_core.sparse_parts`
+_DENSE = 2  # value of a form of `_core.sparse_parts`
 
 _cast = _core.op("Cast")
 _arange = _core.op("_arange")
@@ -24,7 +24,7 @@ _arange = _core.op("_arange")
 
 @functools.cache
 def traits(op: str) -> dict[str, Any]:
-    """Return the storage part of an operator's schema: ``describe_op(op)["storage"]``."""
+    """Return the storage entry of an operator's schema: ``describe_op(op)["storage"]``."""
     return _core.describe_op(op)["storage"]
 
 
@@ -49,7 +49,7 @@ def stype_of(array: NDArray) -> str:
 
 
 def check_stype(who: str, stype: str | None) -> str:
-    """Return a storage type, ``'default'`` for None; raise if it is unknown."""
+    """Return a storage type (``'default'`` for None); raise if it is unknown."""
     if stype is None:
         return "default"
     if stype not in STYPES:
@@ -68,7 +68,7 @@ def parts(array: NDArray) -> Parts:
 
 
 def gradient_rows(array: NDArray) -> tuple[NDArray, NDArray]:
-    """Return values and possibly repeated indices of a gradient for row updates; does not wait."""
+    """Return values and row indices, which may repeat, of a gradient; does not wait."""
     form, values, indices, _ = _core.sparse_parts(array)
     if form == _DENSE:
         values, indices, _ = parts(array)
@@ -76,22 +76,22 @@ def gradient_rows(array: NDArray) -> tuple[NDArray, NDArray]:
 
 
 def dense(array: NDArray) -> NDArray:
-    """Return the array in default storage, itself if it is dense already. Not recorded."""
+    """Return the array in default storage, or itself if it is dense. Not recorded."""
     return _core.dense_of(array) if is_sparse(array) else array
 
 
 def row_sparse(values: NDArray, indices: NDArray, shape: Any) -> Any:
-    """Return the row-sparse array of its parts."""
+    """Return the row-sparse array with these parts."""
     return _core.make_row_sparse(values, indices, tuple(shape))
 
 
 def csr(values: NDArray, indices: NDArray, indptr: NDArray, shape: Any) -> Any:
-    """Return the csr array of its parts."""
+    """Return the csr array with these parts."""
     return _core.make_csr(values, indices, indptr, tuple(shape))
 
 
 def with_values(like: NDArray, values: NDArray) -> NDArray:
-    """Return an array with the indices of a sparse array and other values."""
+    """Return an array with the indices of a sparse array and new values."""
     _, indices, indptr = parts(like)
     if indptr is None:
         return row_sparse(values, indices, like.shape)
@@ -110,7 +110,7 @@ def empty_parts(stype: str, shape: tuple[int, ...], ctx: Any, dtype: Any) -> Par
 
 
 def of_parts(found: Parts, shape: tuple[int, ...]) -> Any:
-    """Return the sparse array of its parts."""
+    """Return the sparse array with these parts."""
     values, indices, indptr = found
     if indptr is None:
         return row_sparse(values, indices, shape)
@@ -123,7 +123,7 @@ def empty_array(stype: str, shape: tuple[int, ...], ctx: Any, dtype: Any) -> Any
 
 
 def cast_parts(array: NDArray, stype: str) -> NDArray:
-    """Return the array in a storage type; itself if it has that type. Not recorded."""
+    """Return the array in a storage type, or itself if it has that type. Not recorded."""
     code = STYPES[check_stype("cast_storage", stype)]
     with unrecorded():
         return _core.cast_storage(array, code)
@@ -165,7 +165,7 @@ def assign(target: NDArray, source: NDArray, who: str = "copyto") -> None:
 
 
 def into(out: NDArray | None, result: NDArray) -> NDArray:
-    """Write a function's result into ``out`` and return ``out``; if None, return the result."""
+    """Write a result to ``out`` and return ``out``; if ``out`` is None, return the result."""
     if out is None:
         return result
     assign(out, result)
@@ -173,5 +173,5 @@ def into(out: NDArray | None, result: NDArray) -> NDArray:
 
 
 def not_built(what: str) -> NotSupportedError:
-    """Return the error for a function that sparse arrays do not have."""
+    """Return the error for a function that sparse arrays do not support."""
     return NotSupportedError(f"{what} is not supported for sparse arrays; use tostype('default')")

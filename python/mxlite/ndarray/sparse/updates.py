@@ -11,7 +11,7 @@ from .storage import dense, stype_of, traits
 
 
 def has_rows_form(name: str) -> bool:
-    """Return whether an update operator can change only the rows of a row-sparse gradient."""
+    """Return whether an update operator can update only the rows in a row-sparse gradient."""
     return traits(name)["row_update"] is not None
 
 
