@@ -74,4 +74,5 @@ setattr(ndarray, "CachedOp", _CachedOp)  # noqa: B010 - of symbols, which need m
 if not _typing.TYPE_CHECKING:
     __getattr__, __dir__ = _attributes(__name__)
 
-kvstore_server._init_kvstore_server_module()  # servers and the scheduler of a job go no further
+# Processes with the role of a server or scheduler run here and then exit.
+kvstore_server._init_kvstore_server_module()

@@ -35,11 +35,11 @@ class RNNVector(NamedTuple):
 
     @property
     def directions(self) -> tuple[str, ...]:
-        """First letters of the names: left to right, right to left."""
+        """First letters of the parameter names for each direction: left to right, right to left."""
         return ("l", "r") if self.bidirectional else ("l",)
 
     def input_size(self, size: int, who: str) -> int:
-        """Solve the length of the vector for the width of the first layer's input."""
+        """Return the input width of the first layer for a vector of this length."""
         rows, count = self.num_hidden, len(self.directions)
         deeper = (self.num_layers - 1) * (rows + count * rows + 2)
         width = size / (len(GATES[self.mode]) * rows * count) - deeper - rows - 2

@@ -1,4 +1,4 @@
-"""Checks of the numbers, texts and switches that classes of mxlite are made with."""
+"""Checks of the numbers, texts and booleans that constructors of mxlite's classes receive."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _is_integer(value: Any) -> bool:
         return True
     try:
         operator.index(value)
-    except (TypeError, ValueError):  # arrays of several values raise either
+    except (TypeError, ValueError):  # arrays of several values raise one of these
         return False
     return True
 
@@ -87,7 +87,7 @@ def _is_switch(value: Any) -> bool:
     return not isinstance(value, (str, bytes))
 
 
-# Each annotation has a check, the words of an error, and whether None is allowed.
+# For each annotation: a check, the error text's name of valid values, and whether None is valid.
 _KINDS: dict[str, tuple[Callable[[Any], bool], str, bool]] = {
     "float": (_is_number, "a number", False),
     "float | None": (_is_number, "a number", True),
@@ -155,7 +155,7 @@ def _checked(init: Callable[..., None]) -> Callable[..., None] | None:
 def _check_keywords(
     self: Any, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> None:
-    """Raise for a keyword that no class takes, before Python misses the argument that it means."""
+    """Raise for an unknown keyword, before Python reports that the intended argument is missing."""
     try:
         signature.bind(self, *args, **kwargs)
     except TypeError:

@@ -11,7 +11,7 @@ __all__ = ["AttrScope", "current"]
 
 
 class _AttrScopeType(type):
-    """Gives the class its property ``current``."""
+    """Metaclass that gives `AttrScope` the property ``current``."""
 
     @property
     def current(cls) -> AttrScope:

@@ -25,7 +25,7 @@ from .ndarray.ndarray import attach
 
 __all__ = [
     "Function",
-    "NDArray",  # what scripts that import * get from here in 1.x
+    "NDArray",  # names for scripts that use import * as in 1.x
     "backward",
     "detect_anomaly",
     "get_symbol",
@@ -54,17 +54,17 @@ graphs_out_of_date = Provided()  # provided by gluon/parameter/bindings.py
 
 
 def set_recording(is_recording: bool) -> bool:
-    """Switch recording of this thread on or off; return the state before."""
+    """Switch recording of this thread on or off; return the previous state."""
     return _core.set_recording(bool(is_recording))
 
 
 def set_training(train_mode: bool) -> bool:
-    """Switch training mode of this thread (Dropout, BatchNorm); return the state before."""
+    """Switch training mode of this thread (Dropout, BatchNorm); return the previous state."""
     return _core.set_training(bool(train_mode))
 
 
 class _Scope:
-    """Sets recording and training mode (None: leave as it is); a with-block or a decorator."""
+    """Sets recording and training mode (None: no change); usable as a with block or decorator."""
 
     def __init__(self, recording: bool | None, training: bool | None) -> None:
         self._recording = recording
@@ -119,17 +119,17 @@ def pause(train_mode: bool = False) -> _Scope:
 
 
 def train_mode() -> _Scope:
-    """Return a scope with training behaviour; recording stays as it is."""
+    """Return a scope with training behavior; recording does not change."""
     return _Scope(None, True)
 
 
 def predict_mode() -> _Scope:
-    """Return a scope with prediction behaviour; recording stays as it is."""
+    """Return a scope with prediction behavior; recording does not change."""
     return _Scope(None, False)
 
 
 def _pass_number() -> int:
-    """Return the number of this thread's last outermost `record` scope; 0 before the first."""
+    """Return the number of this thread's last outermost `record` scope, or 0 before the first."""
     return int(getattr(_PASSES, "number", 0))
 
 
@@ -308,7 +308,7 @@ def detect_anomaly(enabled: bool = True) -> Iterator[None]:
     ...     loss.backward()
     """
     before = _core.set_anomaly_checks(bool(enabled))
-    graphs_out_of_date()  # compiled graphs must not be run without being asked
+    graphs_out_of_date()  # existing compiled graphs do not check for NaN
     try:
         yield
     finally:
@@ -351,15 +351,15 @@ class Function(NeedsInit):
         self._used = True
         with pause():
             outputs = self.forward(*inputs)
-        if not recording:  # also of a trace, and of symbols
+        if not recording:  # recording is also on in traces and for symbols
             return outputs
         single = isinstance(outputs, NDArray)
         output_list = self._arrays(outputs, "forward")
-        # Outputs get handles of their own, so that an input that forward returns unchanged does
-        # not get this history.
+        # Gives outputs separate handles, so that an input that forward returns unchanged does not
+        # get this history.
         output_list = [array.detach() for array in output_list]
 
-        # The gradients of outputs nobody used are zeros.
+        # Outputs that are not used have zero gradients.
         def run_backward(grads: list[NDArray | None]) -> list[NDArray | None]:
             filled = [g if g is not None else o.zeros_like() for g, o in zip(grads, shapes)]
             result = self.backward(*filled)
@@ -377,7 +377,7 @@ class Function(NeedsInit):
         return output_list[0] if single else output_list
 
     def _arrays(self, result: Any, method: str) -> list[Any]:
-        """Return what the user's code returned as a list."""
+        """Return the result of the user's method as a list."""
         found = [result] if isinstance(result, NDArray) else result
         wanted = (NDArray,) if method == "forward" else (NDArray, type(None))
         if isinstance(found, (list, tuple)) and all(isinstance(part, wanted) for part in found):
@@ -387,7 +387,7 @@ class Function(NeedsInit):
     def _fitted(
         self, index: int, grad: NDArray | None, shape: tuple[int, ...], dtype: Any
     ) -> NDArray | None:
-        """Return a gradient in its input's shape and type, as 1.x writes it there."""
+        """Return a gradient in its input's shape and type, as 1.x does."""
         if grad is None or grad.stype != "default":
             return grad
         if grad.shape != shape:
@@ -410,7 +410,7 @@ class Function(NeedsInit):
 
 
 def _attach_grad(self: NDArray, grad_req: str = "write", stype: str | None = None) -> None:
-    """Make the array a variable with a gradient of zeros; its history is dropped.
+    """Make the array a variable with a zero gradient and drop its history.
 
     The gradient takes memory only once it is read or computed.
     """

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Callable, ClassVar, TypeVar, Union
 
 import numpy as np
 
-if TYPE_CHECKING:  # modules_1x/__init__.py sets them
+if TYPE_CHECKING:  # set by modules_1x/__init__.py
     from .modules_1x.base_names import *  # noqa: F403
 
 __all__ = [
@@ -65,11 +65,11 @@ class MXNetError(RuntimeError):
 
 
 class ShapeError(MXNetError, ValueError):
-    """Shapes that do not fit together, or a shape that an operator cannot take."""
+    """Shapes that are incompatible, or a shape that an operator does not support."""
 
 
 class DTypeError(MXNetError, TypeError):
-    """An element type that an operator cannot take, or two that do not fit together."""
+    """An element type that an operator does not support, or two incompatible ones."""
 
 
 class IndexError_(MXNetError, IndexError):  # noqa: N801, N818 - the builtin's name is taken
@@ -84,14 +84,14 @@ class TypeError_(MXNetError, TypeError):  # noqa: N801, N818 - the builtin's nam
     """An argument of the wrong Python type."""
 
 
-# Tracebacks show the builtins' names; pickle looks the classes up by them.
+# Tracebacks show the names of built-in errors; pickle finds the classes by these names.
 for _class in (IndexError_, ValueError_, TypeError_):
     _class.__name__ = _class.__qualname__ = _class.__name__.rstrip("_")
     globals()[_class.__name__] = _class
 
 
 class AxisError(IndexError_, builtins.ValueError):
-    """An axis that an array does not have, where NumPy raises both kinds of error."""
+    """An axis that an array does not have (NumPy's AxisError is also both kinds of error)."""
 
 
 class InputError(TypeError_, builtins.ValueError):
@@ -119,7 +119,7 @@ class NotSupportedError(MXNetError, NotImplementedError):
 
 
 class DynamicShapeError(NotSupportedError):
-    """A shape depends on values, which are not known while a graph is made."""
+    """A shape depends on values, which are unknown while a graph is traced."""
 
 
 class MissingFileError(MXNetError, FileNotFoundError):
@@ -131,7 +131,7 @@ class FileAccessError(MXNetError, OSError):
 
 
 class FileFormatError(MXNetError, builtins.ValueError):
-    """A file whose bytes are not what its format demands: truncated, damaged or foreign."""
+    """A file whose bytes do not have the expected format: truncated, damaged or foreign."""
 
 
 class NotImplementedForSymbol(NotSupportedError):  # noqa: N818 - the name of 1.x
@@ -171,7 +171,7 @@ class NotSupportedForSparseNDArray(NotSupportedError):  # noqa: N818 - the name 
 
 
 def _refusal(function: Any, alias: str | None, args: Iterable[Any], kind: str, verb: str) -> str:
-    """Return the text of an error about an argument of an unsuitable class."""
+    """Return the error text for an argument of an unsupported class."""
     operator = f' (operator "{alias}")' if alias else ""
     given = ", ".join(type(arg).__name__ for arg in args)
     return f"{function.__name__}{operator}: arguments ({given}), not {verb} for {kind}, use NDArray"
@@ -220,8 +220,8 @@ def c2pyerror(err_msg: str) -> tuple[str, str | None]:
 
 
 _TRAINING = "autograd.record() chooses training mode, a network called outside of it predicts"
-# Names that other libraries, or other functions of mxlite, have for the same thing. A value with
-# blanks is a hint whatever the object is; other values are names, shown if the object has them.
+# Names that other libraries, or other functions of mxlite, use for the same thing. A value with
+# blanks is a hint for any object; other values are names, shown only if the object has them.
 _OTHER_NAMES = {
     "axis": ("dim",), "batch_first": ("use layout='NTC'",), "betas": ("beta1",),
     "bias": ("use_bias",), "dim": ("axis",), "drop_last": ("use last_batch='discard'",),
@@ -265,7 +265,7 @@ _OTHER_NAMES = {
 
 
 def shape_tuple(shape: Any, where: str) -> tuple[int, ...]:
-    """Return a user's shape, an int or integers, as a tuple; raise TypeError for others, also 2.0.
+    """Return a user's shape (int or integers) as a tuple; raise TypeError for others such as 2.0.
 
     ``where`` begins the message of the error.
     """
@@ -295,7 +295,7 @@ def _did_you_mean(names: Sequence[str]) -> str:
 
 
 def _other_name(name: str, known: Iterable[str]) -> str:
-    """Return the hint of `_OTHER_NAMES` for a name, or an empty string."""
+    """Return the hint from `_OTHER_NAMES` for a name, or an empty string."""
     others = _OTHER_NAMES.get(name, ())
     near = [other for other in others if other in known]
     return _did_you_mean(near) or "".join(f"; {other}" for other in others if " " in other)
@@ -305,7 +305,7 @@ def missing_attribute(owner: object, name: str) -> Any:
     """Raise the error for an attribute that an object lacks; for its class's ``__getattr__``."""
     hint = _other_name(name, dir(type(owner))) if name in _OTHER_NAMES else ""
     if not hint:
-        return object.__getattribute__(owner, name)  # the usual error, or that of a property
+        return object.__getattribute__(owner, name)  # raises the usual error, or that of a property
     raise AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}{hint}")
 
 
@@ -331,14 +331,14 @@ def unknown_keyword(kind: type, given: str) -> TypeError_:
 
 
 class NeedsInit:
-    """Base of classes that users extend: a forgotten ``super().__init__()`` is named.
+    """Base of classes that users extend; reports a missing call of ``super().__init__()``.
 
     Derived classes name an attribute that their ``__init__`` sets in ``_set_by_init``.
     """
 
     _set_by_init: ClassVar[str]
 
-    if not TYPE_CHECKING:  # attributes stay known to checkers
+    if not TYPE_CHECKING:  # hidden from type checkers, so that they know the attributes
 
         def __getattr__(self, name):
             """Raise AttributeError; called for missing attributes only."""
@@ -365,7 +365,7 @@ class Provided:
         self._function: Callable[..., Any] | None = None
 
     def provide(self, function: _F) -> _F:
-        """Take the function; also a decorator."""
+        """Set the function; usable as a decorator."""
         self._function = function
         return function
 
@@ -394,7 +394,7 @@ def data_dir() -> str:
 
 
 def data_dir_default() -> str:
-    """Return the folder of downloads where ``MXNET_HOME`` is not set: ``~/.mxnet``."""
+    """Return the default folder for downloads: ``~/.mxnet``."""
     import os
 
     return os.path.join(os.path.expanduser("~"), ".mxnet")

@@ -129,9 +129,9 @@ class Speedometer(TypedInit):
         self.last_count = 0
 
     def __call__(self, param: Any) -> None:
-        """Log a line when it is time, from a `BatchEndParam`."""
+        """Log a line if an interval has passed, given a `BatchEndParam`."""
         count = param.nbatch
-        if self.last_count > count:  # a new epoch
+        if self.last_count > count:  # a new epoch has begun
             self.init = False
         self.last_count = count
         if not self.init:
@@ -160,7 +160,7 @@ class Speedometer(TypedInit):
 
 
 class ProgressBar:
-    """Logs a bar that shows how much of an epoch is done.
+    """Logs a bar that shows the progress of an epoch.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ class ProgressBar:
         self.total = total
 
     def __call__(self, param: Any) -> None:
-        """Log the bar, from a `BatchEndParam`."""
+        """Log the bar, given a `BatchEndParam`."""
         share = param.nbatch / float(self.total)
         done = int(round(self.bar_len * share))
         bar = "=" * done + "-" * (self.bar_len - done)
@@ -186,7 +186,7 @@ class LogValidationMetricsCallback:
     """Logs the metrics at the end of a validation."""
 
     def __call__(self, param: Any) -> None:
-        """Log one line for each metric of a `BatchEndParam`."""
+        """Log one line for each metric, given a `BatchEndParam`."""
         if param.eval_metric is None:
             return
         for name, value in param.eval_metric.get_name_value():

@@ -20,7 +20,7 @@ __all__ = [
     "num_gpus",
 ]
 
-Device = Context  # the names of MXNet 2, whose module is mx.device
+Device = Context  # names of MXNet 2, whose module is mx.device
 current_device = current_context
 
 
@@ -28,7 +28,8 @@ def _reduced(ctx: Context) -> tuple[type[Context], tuple[str, int]]:
     return Context, (ctx.device_type, ctx.device_id)
 
 
-copyreg.pickle(Context, _reduced)  # protocols 0 and 1 cannot make the object of a native class
+# Pickle protocols 0 and 1 cannot create objects of native classes by themselves.
+copyreg.pickle(Context, _reduced)
 
 
 def cpu(device_id: int = 0) -> Context:
@@ -37,7 +38,7 @@ def cpu(device_id: int = 0) -> Context:
 
 
 def gpu(device_id: int = 0) -> Context:
-    """Return the context of a CUDA device; only arrays on it need a CUDA build and a driver."""
+    """Return the context of a CUDA device; only using it needs a CUDA build and a driver."""
     return Context("gpu", device_id)
 
 

@@ -66,7 +66,7 @@ class InitDesc(str):
         attrs: dict[str, Any] | None = None,
         global_init: Initializer | None = None,
     ) -> InitDesc:
-        """Make the string and attach the description."""
+        """Make the string and attach the attributes."""
         desc = super().__new__(cls, name)
         desc.attrs = attrs or {}
         desc.global_init = global_init
@@ -90,7 +90,7 @@ class Initializer(TypedInit):
     def set_verbosity(
         self, verbose: bool = False, print_func: Callable[[NDArray], Any] | None = None
     ) -> Initializer:
-        """Log each initialized parameter; return this object.
+        """Log each initialized parameter from now on; return this object.
 
         ``print_func`` maps an array to what is logged, by default its root mean square.
         """
@@ -99,7 +99,7 @@ class Initializer(TypedInit):
         return self
 
     def dumps(self) -> str:
-        """Return JSON text ``["xavier", {"magnitude": 3}]`` from which `create` makes it again."""
+        """Return JSON text for `create`, such as ``["xavier", {"magnitude": 3}]``."""
         return json.dumps([type(self).__name__.lower(), self._kwargs])
 
     def __call__(self, desc: str, arr: NDArray) -> None:
@@ -244,7 +244,7 @@ class Constant(Initializer):
 
     def __init__(self, value: Any) -> None:
         number = isinstance(value, (int, float, np.number))
-        # The form for JSON: arrays as lists.
+        # JSON needs arrays as lists.
         super().__init__(value=value if number else host_array(value, "Constant").tolist())
         self.value = value
 
@@ -410,7 +410,7 @@ class Bilinear(Initializer):
 
 @register
 class LSTMBias(Initializer):
-    """Zeros, and ``forget_bias`` in the second quarter (gate order input, forget, cell, output)."""
+    """Zeros, but ``forget_bias`` in the second quarter (gate order input, forget, cell, output)."""
 
     def __init__(self, forget_bias: float = 1.0) -> None:
         super().__init__(forget_bias=forget_bias)
@@ -425,7 +425,7 @@ class LSTMBias(Initializer):
 
 @register
 class FusedRNN(Initializer):
-    """The one parameter vector of a fused RNN, each of its matrices by ``init``.
+    """The parameter vector of a fused RNN; ``init`` initializes each of its matrices.
 
     Parameters
     ----------
@@ -479,7 +479,7 @@ class FusedRNN(Initializer):
 
 
 class Load:
-    """Values from a file or a dict; names not found there go to ``default_init``.
+    """Values from a file or a dict; ``default_init`` initializes names that are missing there.
 
     Parameters
     ----------
@@ -531,7 +531,7 @@ class Load:
 
 
 class Mixed:
-    """Choose the initializer by the first pattern that matches the name.
+    """Uses the initializer of the first pattern that matches the name.
 
     Parameters
     ----------

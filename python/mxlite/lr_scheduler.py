@@ -85,7 +85,7 @@ class LRScheduler(TypedInit):
 
 
 class FactorScheduler(LRScheduler):
-    """Multiply the rate by ``factor`` every ``step`` updates.
+    """Multiplies the rate by ``factor`` every ``step`` updates.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ class FactorScheduler(LRScheduler):
         """Return the learning rate; `LRScheduler.__call__`."""
         if num_update < self.warmup_steps:
             return self.get_warmup_lr(num_update)
-        # The change comes when num_update is beyond the step, as in MXNet 1.x.
+        # As in MXNet 1.x, the rate changes in the first update after the step.
         while num_update > self.count + self.step:
             self.count += self.step
             self.base_lr *= self.factor
@@ -139,7 +139,7 @@ class FactorScheduler(LRScheduler):
 
 
 class MultiFactorScheduler(LRScheduler):
-    """Multiply the rate by ``factor`` after each number of updates in ``step``.
+    """Multiplies the rate by ``factor`` after each number of updates in ``step``.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ class MultiFactorScheduler(LRScheduler):
 
 
 class _DecayScheduler(LRScheduler):
-    """Schedules that fall from ``base_lr`` to ``final_lr``, kept after ``max_update``."""
+    """Base of schedules from ``base_lr`` to ``final_lr``, which is kept after ``max_update``."""
 
     _follows_base_lr = False  # rates are computed from `base_lr_orig`
 
@@ -215,7 +215,7 @@ class _DecayScheduler(LRScheduler):
         self.max_steps = max_update - warmup_steps
 
     def _shape(self, fraction: float) -> float:
-        """Map the part of the way done, 0 to 1, to the part of the rate left, 1 to 0."""
+        """Map the completed fraction (0 to 1) to the remaining fraction of the rate (1 to 0)."""
         raise NotImplementedError(f"{type(self).__name__} does not define _shape")
 
     def __call__(self, num_update: int) -> float:
@@ -231,7 +231,7 @@ class _DecayScheduler(LRScheduler):
 
 
 class PolyScheduler(_DecayScheduler):
-    """``final_lr + (base_lr - final_lr) * (1 - done) ** pwr``.
+    """Returns ``final_lr + (base_lr - final_lr) * (1 - done) ** pwr``.
 
     Parameters
     ----------
@@ -263,7 +263,7 @@ class PolyScheduler(_DecayScheduler):
 
 
 class CosineScheduler(_DecayScheduler):
-    """``final_lr + (base_lr - final_lr) * (1 + cos(pi * done)) / 2``.
+    """Returns ``final_lr + (base_lr - final_lr) * (1 + cos(pi * done)) / 2``.
 
     Parameters
     ----------

@@ -56,17 +56,17 @@ class Monitor:
         self.monitor_all = monitor_all
 
     def install(self, exe: Any) -> None:
-        """Watch an `Executor`."""
+        """Add an `Executor` whose arrays are monitored."""
         exe.set_monitor_callback(self.stat_helper, self.monitor_all)
         self.exes.append(exe)
 
     def stat_helper(self, name: str, array: NDArray) -> None:
-        """Note the statistic of an array, if it is collected now."""
+        """Record the statistic of an array if statistics are being collected."""
         if self.activated and self.re_prog.match(name):
             self.queue.append((self.step, name, self.stat_func(array)))
 
     def tic(self) -> None:
-        """Begin a batch: every ``interval`` batches statistics are collected."""
+        """Begin a batch; collect statistics in it if ``interval`` batches have passed."""
         if self.step % self.interval == 0:
             self._wait()
             self.queue = []
@@ -101,7 +101,7 @@ class Monitor:
         return found
 
     def toc_print(self) -> None:
-        """End a batch and log what was collected."""
+        """End a batch and log the collected statistics."""
         for step, name, text in self.toc():
             logging.info("Batch: %7d %-30s %s", step, name, text)
 

@@ -1,4 +1,4 @@
-"""Automatic names: ``dense0``, ``dense1``, ... as MXNet 1.x gives them."""
+"""Automatic names, numbered as in MXNet 1.x: ``dense0``, ``dense1``, ..."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["NameManager", "Prefix", "current"]
 
 
 class _NameManagerType(type):
-    """Gives the class its property ``current``."""
+    """Metaclass that gives `NameManager` the property ``current``."""
 
     @property
     def current(cls) -> NameManager:
@@ -22,7 +22,7 @@ class _NameManagerType(type):
 
 
 class NameManager(metaclass=_NameManagerType):
-    """Give a name to every object that has none: a hint and a counter.
+    """Names objects without a name: a hint and a counter.
 
     A manager is made current with ``with``; each thread starts with its own.
     Matches ``mxnet.name.NameManager``.
@@ -33,7 +33,7 @@ class NameManager(metaclass=_NameManagerType):
         self._outer: NameManager | None = None
 
     def get(self, name: str | None, hint: str) -> str:
-        """Return ``name``, or the next free name for ``hint`` when it is None.
+        """Return ``name``, or if it is None, the next free name for ``hint``.
 
         Parameters
         ----------
@@ -59,7 +59,7 @@ class NameManager(metaclass=_NameManagerType):
 
 
 class Prefix(NameManager):
-    """A name manager that adds ``prefix`` before every name.
+    """A name manager that adds ``prefix`` to every name.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Prefix(NameManager):
         self._prefix = prefix
 
     def get(self, name: str | None, hint: str) -> str:
-        """Return the prefix followed by the name that `NameManager.get` gives."""
+        """Return the prefix followed by the result of `NameManager.get`."""
         return self._prefix + super().get(name, hint)
 
 

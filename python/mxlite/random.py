@@ -44,11 +44,11 @@ __all__ = [
     "uniform",
 ]
 
-_DEVICE_TYPES = (1, 2, 3, 5)  # CPU, GPU, pinned and shared memory of the CPU
+_DEVICE_TYPES = (1, 2, 3, 5)  # CPU, GPU, pinned and shared CPU memory
 
 
 def seed(seed_state: int, ctx: Any = "all") -> None:
-    """Seed the generators. Every fresh process starts with the same fixed seed.
+    """Seed the generators. Every new process starts with the same fixed seed.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def random_state() -> dict[str, Any]:
 
 
 def set_random_state(state: dict[str, Any]) -> None:
-    """Set the generators back to what `random_state` returned.
+    """Restore the generators' states that `random_state` returned.
 
     Raises FileFormatError for anything else; no generator has changed then.
     """

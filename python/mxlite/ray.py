@@ -1,4 +1,4 @@
-"""Jobs on a Ray cluster: one actor for each rank (``pip install ray``)."""
+"""Jobs on a Ray cluster: one actor per rank (``pip install ray``)."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from .horovod.elastic.state import keep_commits_in
 
 __all__ = ["run"]
 
-# Time that other workers have to report their errors after the first one has failed.
+# Limit in seconds for other workers to report their errors after the first failure.
 _LAST_ERRORS_SECONDS = 15.0
 
 
 class _Keeper:
-    """Holds the newest commit of an elastic training while workers are replaced."""
+    """Stores the newest commit of an elastic training while workers are replaced."""
 
     def __init__(self) -> None:
         self._commits = 0
         self._content: Any = None
 
     def save(self, commits: int, content: Any) -> None:
-        """Replace the commit, unless there is a newer one."""
+        """Replace the commit unless the stored one is newer."""
         if commits >= self._commits:
             self._commits, self._content = commits, content
 
     def load(self) -> tuple[int, Any]:
-        """Return the number and the content of the newest commit; 0 and None without one."""
+        """Return number and content of the newest commit, or 0 and None."""
         return self._commits, self._content
 
 
 class _Client:
-    """Calls the keeper from a worker."""
+    """Lets a worker access the keeper."""
 
     def __init__(self, keeper: Any) -> None:
         self._keeper = keeper
 
     def save(self, commits: int, content: Any) -> None:
-        """Send a commit and wait until the keeper has it."""
+        """Send a commit, and wait until the keeper has stored it."""
         _ray().get(self._keeper.save.remote(commits, content))
 
     def load(self) -> tuple[int, Any]:
@@ -54,12 +54,12 @@ class _Client:
 
 
 class _Worker:
-    """A rank of the job."""
+    """Runs one rank of the job."""
 
     def run(
         self, train: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], keeper: Any
     ) -> Any:
-        """Call the function; elastic states are kept outside of this process."""
+        """Call the function; commits of elastic states are stored outside this process."""
         keep_commits_in(_Client(keeper))
         return train(*args, **kwargs)
 
@@ -181,7 +181,7 @@ def _attempt(
 
 
 def _results(ray: Any, calls: list[Any]) -> tuple[list[Any], Exception | None]:
-    """Wait for all ranks; raise an error of the function, return the error of a loss."""
+    """Wait for all ranks; raise the function's error, or return the error of a lost rank."""
     results: dict[Any, Any] = {}
     lost: Exception | None = None
     deadline: float | None = None
@@ -201,7 +201,7 @@ def _results(ray: Any, calls: list[Any]) -> tuple[list[Any], Exception | None]:
 
 
 def _fitting(ray: Any, wanted: int, resources: dict[str, float]) -> int:
-    """Return how many of the wanted workers fit into the cluster."""
+    """Return how many of the requested workers fit into the cluster."""
     there = ray.cluster_resources()
     for kind, needed in (("CPU", resources["num_cpus"]), ("GPU", resources["num_gpus"])):
         if needed:

@@ -57,7 +57,7 @@ def get_register_func(base_class: type, nickname: str) -> Callable[..., Any]:
 
 
 def get_alias_func(base_class: type, nickname: str) -> Callable[..., Any]:
-    """Return ``alias(*names)``, which gives a decorator that registers names for a class."""
+    """Return ``alias(*names)``, which makes a decorator that registers names for a class."""
     register = get_register_func(base_class, nickname)
 
     def alias(*names: str) -> Callable[[type[_T]], type[_T]]:
@@ -72,7 +72,7 @@ def get_alias_func(base_class: type, nickname: str) -> Callable[..., Any]:
 
 
 def _described(nickname: str, spec: str) -> tuple[Any, dict[str, Any]]:
-    """Return name and arguments of a JSON text, which may stand in a symbol file."""
+    """Return name and arguments from a JSON text, which may occur in a symbol file."""
     try:
         found = json.loads(spec)
     except (ValueError, RecursionError) as error:

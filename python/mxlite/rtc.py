@@ -20,7 +20,7 @@ from .ndarray.serialization import dtype_name
 
 __all__ = ["CudaKernel", "CudaModule"]
 
-# C++ types of parameters; a pointer to one takes an array of that dtype.
+# C++ types of parameters. For a pointer parameter, the argument is an array of that dtype.
 _DTYPES: dict[str, type[np.generic]] = {
     "float": np.float32,
     "double": np.float64,
@@ -257,7 +257,7 @@ class CudaKernel:
             raise TypeError_(
                 f"{who}: argument {i} is {type(arg).__name__}, a number for {dtype.name} expected"
             )
-        # Python's numbers are compared exactly, NumPy's only after a conversion.
+        # Compares Python's numbers exactly, and NumPy's numbers after a conversion.
         value = arg.item() if isinstance(arg, np.generic) else arg
         if dtype.kind in "iu":
             limits = np.iinfo(dtype)

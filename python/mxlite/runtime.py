@@ -10,9 +10,9 @@ from .base import MXNetError, suggestion
 
 __all__ = ["Feature", "Features", "feature_list", "memory_stats"]
 
-# Features of the build; they do not say whether there is a GPU.
+# Features of the build, regardless of whether the machine has a GPU.
 _HAS_CUDA = (Path(__file__).parent / "libmxlite_cuda.so").exists()
-# Features that this source tree can have; what the build lacks is False.
+# All features of the source tree; those that this build lacks are False.
 _FEATURES = {
     "CUDA": _HAS_CUDA,
     "CUDNN": _HAS_CUDA,
@@ -69,12 +69,12 @@ def feature_list() -> list[Feature]:
 
 
 class Features(dict[str, Feature]):
-    """The features by name; there is one object of this class."""
+    """The features by name; a singleton."""
 
     instance: Features | None = None
 
     def __new__(cls) -> Features:
-        """Return the object, made on the first call."""
+        """Return the singleton, which is made on the first call."""
         if cls.instance is None:
             cls.instance = super().__new__(cls)
         return cls.instance

@@ -1,4 +1,4 @@
-"""MXNet 1.9.1: its modules, where they are in mxlite, and the names that mxlite lacks."""
+"""MXNet 1.9.1: its modules, the mxlite modules with their content, and names that mxlite lacks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["MOVED", "VERSION", "imports", "is_module", "module_paths", "names_of
 
 VERSION = "1.9.1"
 
-# Modules of 1.9.1 that mxlite divides otherwise: path in 1.9.1 -> path here.
+# Modules of 1.9.1 whose content is in another module of mxlite: path in 1.9.1 -> path here.
 MOVED = {
     "contrib.nd": "ndarray.contrib",
     "contrib.ndarray": "ndarray.contrib",
@@ -44,7 +44,7 @@ def _names() -> dict[str, dict[str, str | None]]:
 
 
 def names_of(rest: str) -> dict[str, str | None]:
-    """Return the names of ``mxnet.<rest>`` of 1.9.1 that its module here does not define."""
+    """Return the names of 1.9.1's ``mxnet.<rest>`` that the corresponding module lacks."""
     return _names().get(f"mxnet.{rest}" if rest else "mxnet", {})
 
 

@@ -33,7 +33,7 @@ class MissingNameError(NotSupportedError, AttributeError):
 
 
 class UnknownNameError(AttributeError):
-    """A name that neither MXNet 1.9.1 nor mxlite has; suggests near ones when it is printed."""
+    """A name that neither MXNet 1.9.1 nor mxlite has; the text suggests similar names."""
 
     def __init__(self, module_name: str, name: str) -> None:
         super().__init__(module_name, name)
@@ -59,12 +59,12 @@ OWN_MODULES = {
     "mxlite.gluon.contrib": ("parallel",),
 }
 
-# Called when a module was imported because its name was asked for.
+# Functions to call after a module was imported because a program accessed its name.
 AFTER_IMPORT: list[Callable[[], None]] = []
 
 
 def not_built(path: str) -> str:
-    """Return the text of the error for a name of 1.9.1."""
+    """Return the error text for a name of 1.9.1 that mxlite lacks."""
     hint = "; use mx.nd" if path.split(".")[0] in ("np", "npx", "numpy", "numpy_extension") else ""
     if path == "symbol.contrib.boolean_mask":
         hint = ": its shape depends on values; call it in a block, which may be hybridized"
@@ -85,7 +85,7 @@ def _imported(rest: str, name: str) -> Any:
 
 
 def resolve(rest: str) -> ModuleType | None:
-    """Return the module of mxlite that ``mxnet.<rest>`` is, imported; None if there is none."""
+    """Import and return the module of mxlite for ``mxnet.<rest>``, or None if there is none."""
     if rest in MOVED:
         return resolve(MOVED[rest])
     parent_path, _, name = rest.rpartition(".")
@@ -109,7 +109,7 @@ def resolve(rest: str) -> ModuleType | None:
 
 
 def moved_below(rest: str) -> dict[str, ModuleType]:
-    """Return the submodules of ``mxnet.<rest>`` that mxlite has in another place."""
+    """Return the submodules of ``mxnet.<rest>`` that are elsewhere in mxlite."""
     found = {path: resolve(path) for path in MOVED if path.rpartition(".")[0] == rest}
     return {path: module for path, module in found.items() if module is not None}
 
@@ -131,7 +131,8 @@ def _getattr_of(module_name: str) -> Callable[[str], Any]:
                     if module is not None:
                         setattr(sys.modules[module_name], name, module)
                         return module
-                # 1.9.1 has it in a file of the package, mxlite in another one.
+                # The name's module is a file of the package in 1.9.1, but a different one in
+                # mxlite.
                 package = resolve(rest.rpartition(".")[0]) if "." in rest else sys.modules["mxlite"]
                 if package is not None and rest and name in vars(package):
                     return vars(package)[name]
@@ -168,7 +169,7 @@ def own_names(module: ModuleType) -> set[str]:
 
 
 def _public_names(module: ModuleType) -> list[str]:
-    """Return what ``dir`` shows: public names of the module and modules that it would import."""
+    """Return the names for ``dir``: public names, and submodules that it imports on first use."""
     names = names_of(old_path(module.__name__))
     have = vars(module)
     unloaded = {

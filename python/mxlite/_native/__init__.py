@@ -28,8 +28,8 @@ def _check_interpreter() -> None:
 
 _check_interpreter()
 
-# About 0.1 ms: longer than the gaps between parallel loops of one network, much shorter than a time
-# slice. benchmarks/results has the measurements of other values, docs/performance.md the summary.
+# About 0.1 ms: longer than the gaps between parallel loops of one network, and much shorter than a
+# time slice. See docs/performance.md; benchmarks/results has measurements of other values.
 _POLLS = "5000"
 
 # Respect a wait policy that the user set.

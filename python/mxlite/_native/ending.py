@@ -24,7 +24,7 @@ def close_at_exit(resource: Any) -> None:
 
 def _end() -> None:
     if _core.ended_by_interrupt():
-        # After Ctrl-C, do not wait for queued work.
+        # After Ctrl-C, cancel queued work instead of waiting for it.
         _core.engine_cancel("the program was interrupted")
     for resource in list(_open):
         with contextlib.suppress(Exception):

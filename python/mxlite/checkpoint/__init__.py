@@ -1,4 +1,4 @@
-"""Checkpoints from which a training continues bit for bit: see ``docs/checkpoints.md``."""
+"""Checkpoints from which training continues with bitwise equal results: ``docs/checkpoints.md``."""
 
 from __future__ import annotations
 

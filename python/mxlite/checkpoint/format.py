@@ -96,7 +96,7 @@ def _pad(stream: io.BufferedWriter, at: int) -> int:
 
 
 def _to_bits(array: NDArray) -> tuple[str, np.ndarray[Any, Any]]:
-    """Return the name of a dense array's type and its values; those of bfloat16 as uint16."""
+    """Return type name and values of a dense array; bfloat16 values as uint16."""
     name = dtype_name(array.dtype)
     if name == "bfloat16":
         bits = array.astype("float32").asnumpy().view(np.uint32)
@@ -326,7 +326,8 @@ class _Table:
 
     def _array(self, number: int) -> Any:
         entry = self.entries[number]
-        if number in self._read:  # forged copies of a large array could exhaust memory
+        # A forged table could list a large array many times and exhaust memory.
+        if number in self._read:
             raise ValueError(f"array {entry.name!r} stands in the tree twice")
         self._read.add(number)
         raw = self._data[entry.offset : entry.offset + entry.bytes]

@@ -72,7 +72,7 @@ def load(
     restore_random: bool = True,
     **named: Any,
 ) -> dict[str, Any]:
-    """Restore the states of objects and return the plain values; change nothing if it raises.
+    """Restore the states of objects and return the plain values; on error, change nothing.
 
     The whole file is compared with the objects before any object changes. Objects that check
     their states in ``load_state_dict`` are restored first; if one of them raises, those restored

@@ -95,12 +95,12 @@ def _block_state(block: Block) -> dict[str, Any]:
             absent.append(name)
             continue
         first, *others = param._arrays()
-        if param._shard is not None:  # whole, so that jobs of any size can load it
+        if param._shard is not None:  # the whole array, so that jobs of any size can load it
             first, others = param.full_data(), []
         params[name] = first
         if any((other.asnumpy() != first.asnumpy()).any() for other in others):
             copies[name] = others  # running statistics differ between contexts
-        if param.grad_req == "add":  # gradients that accumulate over steps
+        if param.grad_req == "add":  # gradients that accumulate over several steps
             gradients[name] = [param._whole(grad) for grad in param.list_grad()]
     return {
         "params": params, "copies": copies, "gradients": gradients, "uninitialized": absent
@@ -239,7 +239,7 @@ def _prepare_module(module: Module, state: dict[str, Any], source: str) -> Apply
 
 
 def _refresh_store(module: Module) -> None:
-    """Copy the restored values into the store, which keeps copies of its own."""
+    """Copy the restored values to the store, which has separate copies."""
     stored = getattr(module._kvstore, "_arrays", None)
     if stored is None:
         raise NotSupportedError(
@@ -313,7 +313,8 @@ def _prepare_attributes(
     changed = []
     parts = {key: entry for key, entry in vars(value).items() if _is_part(entry)}
     for key in {**own, **attributes} if type(value).__module__.startswith("mxlite.") else ():
-        # Only for classes of mxlite. Files of older versions have no helper objects (parts).
+        # Only for classes of mxlite. Files of older versions have no helper objects (see
+        # `_is_part`).
         if key not in own or (key not in attributes and key not in parts):
             which = "no" if key in own else "an unknown"
             raise FileFormatError(f"{source}: its state has {which} entry {str(key)[:100]!r}")

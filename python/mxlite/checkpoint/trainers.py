@@ -49,7 +49,7 @@ def matched_state(
 def _known(
     trainer: Trainer, saved: Any, blocks: Mapping[str, Block], source: str
 ) -> dict[int, int]:
-    """Return positions in the trainer by position in the file, for parameters of the blocks."""
+    """Map positions in the file to positions in the trainer, for parameters of the blocks."""
     own = {id(param): position for position, param in enumerate(trainer._params)}
     params = {key: block._collect_params_with_prefix() for key, block in blocks.items()}
     known = {}

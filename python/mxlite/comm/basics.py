@@ -67,7 +67,7 @@ def _version() -> str:
 
 
 def _chosen(comm: Any) -> tuple[list[int], int]:
-    """Return ranks, or the address of a communicator of mpi4py."""
+    """Return the given ranks, or the address of an mpi4py communicator."""
     if isinstance(comm, (list, tuple)):
         return [sets.checked_rank("init: comm", r) for r in comm], 0
     mpi4py = sys.modules.get("mpi4py.MPI")
@@ -107,7 +107,8 @@ def _at_exit() -> None:
         _core.comm_stop()
     else:
         if JOB.info is not None:
-            # Finish calls that are pending. Their errors are dropped: reading a result raises them.
+            # Completes pending calls. Their errors are ignored here, because reading a result
+            # raises them.
             with contextlib.suppress(MXNetError):
                 _core.waitall()
         _core.comm_finalize()
@@ -127,7 +128,7 @@ def shutdown() -> None:
 
 
 def forget() -> None:
-    """Reset the state of a job that is formed again; its process sets must be added again."""
+    """Reset the state before the job is formed again; its process sets must then be added again."""
     JOB.info = None
     sets.left()
 

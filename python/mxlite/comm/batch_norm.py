@@ -1,4 +1,4 @@
-"""Batch normalization with statistics over several devices, of one process or of all ranks."""
+"""Batch normalization with statistics over several devices of one or more processes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _exchanges: dict[tuple[str, int, Group], DeviceExchange] = {}
 def _exchange_of_key(
     key: str, num_devices: int, process_set: ProcessSet | int | None
 ) -> DeviceExchange | None:
-    """Return the exchange of a layer between this process's devices; None for one device."""
+    """Return the exchange between this process's devices for a layer; None for one device."""
     group = group_of("SyncBatchNorm", process_set)
     if num_devices in (1, group.size):
         return None
@@ -83,7 +83,7 @@ def sync_batch_norm(
             "least one element on every rank"
         )
     if not all(extent > 0 for array in (gamma, beta) for extent in array.shape or (0,)):
-        # While shapes are inferred, this call sets the shapes of gamma and beta.
+        # While shapes are inferred, this call determines the shapes of gamma and beta.
         few = nd.zeros((1, shape[1]), dtype=moving_mean.dtype)
         nd.BatchNorm(few, gamma, beta, moving_mean, moving_var, use_global_stats=True)
     if exchange is not None and data._traced:
@@ -137,7 +137,7 @@ def sync_batch_norm(
 
 
 def _move(moving: NDArray, batch: NDArray, momentum: float) -> None:
-    """Update a running statistic, also inside a trace."""
+    """Update a running statistic, also within a trace."""
     # This operator changes its third argument: momentum * moving - lr * batch.
     with autograd.pause(train_mode=True):
         batch = nd.BlockGrad(batch)

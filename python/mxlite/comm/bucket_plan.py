@@ -26,9 +26,9 @@ _VARIABLE = "MXLITE_BUCKET_MB"
 _HALVES = ("float16", "bfloat16")
 # Bucket sizes in bytes, in the order in which they are tried.
 _SIZES = (25 * _MB, 8 * _MB, 3 * _MB)
-# Steps with each size; the first of them are not timed, because they allocate memory.
+# Number of steps with each size; the first ones are not timed, because they allocate memory.
 _TRIAL_STEPS, _SKIPPED_STEPS = 12, 4
-# A size replaces the best one so far if its steps take less than this share of its time.
+# A size replaces the best one so far if its steps take less than this fraction of the time.
 _GAIN = 0.98
 
 
@@ -39,7 +39,7 @@ def wire_dtype(array: NDArray, wire: str | None) -> str:
 
 
 def kind_of(array: NDArray, wire: str | None) -> tuple[str, int]:
-    """Return the kind of a gradient, equal for all of a bucket, and the bytes that it sends."""
+    """Return the properties that are equal for all gradients of a bucket, and the bytes to send."""
     own, travels = dtype_name(array.dtype), wire_dtype(array, wire)
     width = 2 if travels in _HALVES else np.dtype(array.dtype).itemsize
     place = "GPU" if array.ctx.device_type == "gpu" else "CPU"
@@ -50,7 +50,7 @@ def kind_of(array: NDArray, wire: str | None) -> tuple[str, int]:
 def agree(
     label: str, group: Group, gradients: Mapping[str, NDArray], options: str, wire: str | None
 ) -> tuple[list[str], bool]:
-    """Raise if the ranks have different gradients; return the order from rank 0's backward.
+    """Raise if ranks have different gradients; return the order in which rank 0 computes them.
 
     The second result is whether rank 0 knew the order. All ranks of the group must call this at the
     same point of their sequence of calls.
@@ -75,7 +75,7 @@ def agree(
 
 
 def backward_order(gradients: Sequence[NDArray]) -> tuple[list[int], bool]:
-    """Return the order in which backward makes gradients, and whether it is fully known."""
+    """Return the order in which backward computes gradients, and whether it is fully known."""
     positions = _core.gradient_positions(list(gradients))
     # Gradients of unknown position come last, in reverse order of the parameters.
     order = sorted(range(len(positions)), key=lambda i: (positions[i] == 0, positions[i], -i))
@@ -168,7 +168,7 @@ class BucketSizes:
         return f"buckets of {self.current} bytes" if self._fixed else "buckets of tuned sizes"
 
     def count_step(self, kinds: Mapping[str, tuple[str, int]], group: Group) -> bool:
-        """Time a step; return whether the size has changed. All ranks call this equally often."""
+        """Time a step; return whether the size changed. All ranks must call this equally often."""
         if sum(size for _, size in kinds.values()) <= _SIZES[-1]:
             self.done = True  # all sizes would give the same buckets
             return False

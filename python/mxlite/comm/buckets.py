@@ -25,13 +25,13 @@ class _Bucket:
         self, names: list[str], arrays: list[NDArray], in_place: bool, wire: str | None
     ) -> None:
         self.names = names
-        # True if `sums` have the dtype of the gradients.
+        # True if `sums` has the dtype of the gradients.
         self.has_sums = wire is None
         place = _core.comm_place(arrays[0])
         context = arrays[0].ctx if place is None else Context(*place)
         dtype = wire_dtype(arrays[0], wire)
         size = _core.bucket_elements(arrays, nd.zeros((1,), dtype=dtype))
-        # Separate sums, with which a store updates, do not need pinned memory.
+        # Separate sums, which a store uses for updates, do not need pinned memory.
         apart = cpu() if context.device_type == "cpu_pinned" else context
         contexts = [context] if in_place else [context, apart]
         memories = [nd.zeros((size,), ctx=each, dtype=dtype) for each in contexts]
@@ -58,11 +58,11 @@ class _Bucket:
         self.core.take(arrays)
 
     def fits(self, arrays: list[NDArray | None]) -> bool:
-        """Say whether arrays, or None, are such as the bucket was made for."""
+        """Return whether arrays (or None) have the properties for which the bucket was made."""
         return self.core.fits(arrays)
 
     def reduce(self, begin: int, end: int, name: str, number: int, prescale: float) -> None:
-        """Sum gradients that lie side by side over the ranks of a process set."""
+        """Sum adjacent gradients over the ranks of a process set."""
         self.core.reduce(begin, end, name, number, prescale)
 
     def give(self, gradients: Sequence[Sequence[NDArray] | None]) -> None:
@@ -100,11 +100,11 @@ class _CodedBucket:
         )
 
     def fits(self, arrays: list[NDArray | None]) -> bool:
-        """Say whether arrays, or None, are such as the bucket was made for."""
+        """Return whether arrays (or None) have the properties for which the bucket was made."""
         return self._core.fits(arrays)
 
     def reduce(self, begin: int, end: int, name: str, number: int, prescale: float) -> None:
-        """Send gradients that lie side by side to all ranks of a process set."""
+        """Send adjacent gradients to all ranks of a process set."""
         self._core.reduce(begin, end, name, number)
 
     def give(self, gradients: Sequence[Sequence[NDArray] | None]) -> None:
@@ -121,7 +121,7 @@ def _summed(arrays: Sequence[NDArray]) -> NDArray:
 
 
 def _runs(chosen: Sequence[bool]) -> Iterator[tuple[int, int]]:
-    """Yield the bounds of each run of True."""
+    """Yield the begin and end of each run of True."""
     begin = None
     for position, is_chosen in enumerate([*chosen, False]):
         if is_chosen and begin is None:
@@ -157,7 +157,7 @@ class GradientBuckets:
         JOB.followers.add(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A copy makes its own plan, because buckets are memory of this process.
+        # A copy makes a separate plan, because buckets are memory of this process.
         own = (self._label, self._in_place, self._wire, self._groups, self._code, self._terms)
         return _buckets_like, own
 
@@ -211,7 +211,7 @@ class GradientBuckets:
     def _kept_sums(
         self, bucket: _Bucket | _CodedBucket, members: Sequence[Sequence[NDArray] | None]
     ) -> dict[str, NDArray]:
-        """Return the sums of a bucket by name, in the gradients' own dtype."""
+        """Return the sums of a bucket by name, in the gradients' dtype."""
         if bucket.has_sums:
             return dict(zip(bucket.names, bucket.sums))
         targets: list[list[NDArray] | None] = []
@@ -252,7 +252,7 @@ class GradientBuckets:
             f"codes {self._code}{self._terms and f', {self._terms}'}"
         )
         order, learned = agree(self._label, group, self._known, options, self._wire)
-        # After a second step without it, a gradient that backward does not make comes last.
+        # A gradient that backward has not computed in two steps is placed last.
         self._asks_again = not learned and not fits
         _core.note_gradient_order(self._asks_again)
         if not fits or order != self._order:

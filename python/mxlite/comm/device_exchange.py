@@ -1,4 +1,4 @@
-"""Exchange of arrays between the devices of this process, whose calls follow each other.
+"""Exchange of arrays between the devices of this process, which call a layer one after another.
 
 A program calls a layer for one device after the other, often in one thread, so an exchange cannot
 wait for the last device. It returns an array that gets its value when all devices have added their
@@ -50,7 +50,7 @@ class DeviceExchange:
 
 
 class _Meetings:
-    """Rounds that some devices have joined and others have not."""
+    """Exchanges that some devices have joined and others have not."""
 
     def __init__(self, who: str, devices: int, group: Group, is_sum: bool) -> None:
         self.who, self.devices, self.group, self.is_sum = who, devices, group, is_sum
@@ -58,7 +58,7 @@ class _Meetings:
         self._lock = threading.Lock()
 
     def join(self, part: NDArray, in_pass: int | None = None) -> tuple[_Round, int]:
-        """Add a device's array; return the round and the device's position in it."""
+        """Add a device's array; return the exchange and the device's position in it."""
         with self._lock:
             self._open = [one for one in self._open if not one.over]
             mine = [one for one in self._open if part.ctx in one.passes]
@@ -88,8 +88,8 @@ class _Round:
         if not meetings.is_sum:
             shape = (meetings.devices * shape[0], *shape[1:])
         self._awaited = _core.AwaitedArray(shape, dtype_name(like.dtype), meetings.who)
-        # The collective is submitted when the first device joins, so that all ranks submit theirs
-        # in the order in which the program calls layers.
+        # Submits the collective when the first device joins, so that all ranks submit theirs in the
+        # order in which the program calls layers.
         self.result: NDArray = self._awaited.array
         if group.size > 1:
             call = nd.contrib.reduce_scatter if meetings.is_sum else nd.contrib.all_gather
@@ -104,7 +104,7 @@ class _Round:
 
     @property
     def gradients(self) -> _Meetings:
-        """Meetings at which the devices exchange the gradients of the result."""
+        """Exchanges of the gradients of the result."""
         if self._gradients is None:
             old = self._meetings
             who = f"{old.who}, backward"
@@ -134,7 +134,7 @@ class _Round:
         return len(self.passes) - 1
 
     def give_up(self, device: Context) -> None:
-        """Fail, because a device starts another pass before all devices have joined."""
+        """Fail, because a device has begun another pass before all devices have joined."""
         here = ", ".join(str(one) for one in self.passes)
         self._awaited.fail(
             f"{device} has begun another pass (autograd.record) while {len(self.passes)} of "
@@ -149,7 +149,7 @@ class _Round:
 
 
 class _Gather(autograd.Function):
-    """Gather along axis 0, with gradient."""
+    """Gathers along axis 0; differentiable."""
 
     def __init__(self, meetings: _Meetings) -> None:
         super().__init__()

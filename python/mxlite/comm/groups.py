@@ -53,7 +53,7 @@ class Group:
 
 
 def group_of(who: str, process_set: GivenProcessSet) -> Group:
-    """Return the group that a process set stands for."""
+    """Return the group for an argument that names a process set."""
     process_set = resolved_process_set(who, process_set)
     number = process_set.process_set_id if isinstance(process_set, ProcessSet) else process_set
     if JOB.info is None:

@@ -22,10 +22,10 @@ class _Job:
     def __init__(self) -> None:
         self.info: dict[str, Any] | None = None
         self.failed = False  # True if an exception ends this process
-        # Trainers, optimizers, ...: _follow_size() is called when the size of the job changes.
+        # Objects such as trainers whose _follow_size() is called when the size of the job changes.
         self.followers: weakref.WeakSet[Any] = weakref.WeakSet()
-        # Unnamed calls are numbered by kind of operation and process set; all ranks of the set make
-        # them in the same order.
+        # Calls without a name get a number per kind of operation and process set. All ranks of the
+        # set must make them in the same order.
         self.counters: dict[tuple[str, int | None], itertools.count[int]] = defaultdict(
             itertools.count
         )

@@ -50,7 +50,7 @@ class ProcessSet:
         self.ranks: list[int] | None = sorted(ranks)
 
     def wanted_ranks(self) -> list[int]:
-        """Return the ranks."""
+        """Return the ranks with which the set was made."""
         return list(self.ranks or [])
 
     def size(self) -> int | None:
@@ -100,7 +100,7 @@ class _GlobalProcessSet(ProcessSet):
         self.ranks = None
 
     def size(self) -> int:
-        _own_rank()  # raises before init
+        _own_rank()  # raises before init was called
         return len(self.ranks or ())
 
     def included(self) -> bool:
@@ -185,7 +185,7 @@ def check_given(process_sets: Sequence[ProcessSet] | str | None) -> list[Process
 
 
 def joined(given: Sequence[ProcessSet]) -> None:
-    """Set the numbers of the process sets that ``init`` made, in their order."""
+    """Set the numbers of the process sets that ``init`` created, in their order."""
     global_process_set.ranks = list(_core.comm_set_members(0))
     for number, process_set in enumerate(given, 1):
         process_set.process_set_id = number
@@ -193,7 +193,7 @@ def joined(given: Sequence[ProcessSet]) -> None:
 
 
 def added_process_sets() -> list[ProcessSet]:
-    """Return the process sets of the job besides that of all ranks."""
+    """Return the process sets of the job except that of all ranks."""
     return list(_added)
 
 
@@ -242,7 +242,7 @@ def provide_process_set(ranks: Sequence[int]) -> ProcessSet:
 
 def _add(process_set: ProcessSet) -> ProcessSet:
     ranks = process_set.wanted_ranks()
-    try:  # the core checks the ranks, so that all ranks raise if one rank makes a mistake
+    try:  # the core checks the ranks, so that all ranks raise if one passes invalid ranks
         pending = _core.comm_submit(
             "add_process_set", ["process_set.add"], [], [], {"splits": ranks}
         )

@@ -1,4 +1,4 @@
-"""Collectives that move rows of arrays; they block, as the result's shape depends on all ranks."""
+"""Collectives that move rows of arrays; they block, because result shapes depend on all ranks."""
 
 from __future__ import annotations
 

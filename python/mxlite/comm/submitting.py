@@ -1,4 +1,4 @@
-"""Shared by all named collectives: names, process sets, checks, submission."""
+"""Code shared by all named collectives: names, process sets, checks, submission."""
 
 from __future__ import annotations
 

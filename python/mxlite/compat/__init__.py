@@ -44,7 +44,7 @@ def install(subprocesses: bool = True, numpy_names: bool = True) -> None:
         If another ``mxnet`` is imported already.
     """
     imported = sys.modules.get("mxnet")
-    # In child processes, the file that calls this function is itself a module named mxnet.
+    # In child processes, the file that calls this function is itself imported as module mxnet.
     if imported is not None and not isinstance(imported, Mxnet):
         origin = str(getattr(imported, "__file__", None))
         if not origin.startswith(str(CHILD_PATH)) and origin not in SHIM_FILES:
@@ -62,7 +62,7 @@ def install(subprocesses: bool = True, numpy_names: bool = True) -> None:
 
 
 def _extend_python_path() -> None:
-    """Add the folder with ``mxnet`` for child processes, and mxlite's own, to the search path."""
+    """Add the folders of modules ``mxnet`` and mxlite to the search path of child processes."""
     folder = str(CHILD_PATH)
     entries = [e for e in os.environ.get("PYTHONPATH", "").split(os.pathsep) if e]
     if folder not in entries:

@@ -18,7 +18,7 @@ _USAGE = "usage: python -m mxlite.compat (script.py | -m module | -c code) [argu
 
 
 def _fresh_main(file: str | None) -> ModuleType:
-    """Make a new module __main__, as the interpreter does at start."""
+    """Create a new module __main__, like the interpreter at start-up."""
     main = ModuleType("__main__")
     main.__dict__["__builtins__"] = builtins
     if file is not None:
@@ -28,7 +28,7 @@ def _fresh_main(file: str | None) -> ModuleType:
 
 
 def _set_first_path(folder: str) -> None:
-    """Replace the entry of sys.path that ``-m`` put in front, unless Python runs with -P."""
+    """Replace the entry of sys.path that ``-m`` has inserted first, unless Python runs with -P."""
     if not getattr(sys.flags, "safe_path", False):
         sys.path[0] = folder
 
@@ -87,7 +87,8 @@ def main() -> None:
             sys.argv = arguments
             _run_script(first)
     except Exception as error:
-        # As for an uncaught error of python script.py: only the user's frames, by sys.excepthook.
+        # Like the interpreter for an uncaught error, calls sys.excepthook, with only the user's
+        # frames.
         trace = _without_our_frames(error.__traceback__)
         sys.excepthook(type(error), error.with_traceback(trace), trace)
         raise SystemExit(1) from None

@@ -89,13 +89,13 @@ class _AliasLoader(Loader):
         # with its own __spec__ and __name__.
         name = module.__name__
         sys.modules[name] = self._module
-        # Some modules here are packages in 1.x; the import system would not look for submodules.
+        # Some modules here are packages in 1.x, so their submodules are registered as well.
         for path, child in moved_below(name.partition(".")[2]).items():
             sys.modules[f"mxnet.{path}"] = child
 
 
 class _NumpyModeLoader(Loader):
-    """Makes a module of numpy mode, which can be imported, but raises for each of its names."""
+    """Makes an importable module of numpy mode that raises for each of its names."""
 
     def exec_module(self, module: ModuleType) -> None:
         path = module.__name__
@@ -116,7 +116,7 @@ class _HorovodLoader(Loader):
     def exec_module(self, module: ModuleType) -> None:
         def attribute(name: str) -> Any:
             if name == "run":
-                # Imported late, because most scripts do not use Horovod.
+                # Imported on use, because most scripts do not use Horovod.
                 return importlib.import_module("mxlite.horovod").run
             raise AttributeError(f"module 'horovod' has no attribute {name!r}")
 
@@ -208,7 +208,7 @@ def _horovod_internals(rest: str) -> ModuleSpec | None:
     """Return the spec of other modules of Horovod; None if Horovod itself is installed."""
     if getattr(sys.modules.get("horovod"), "__file__", None) is not None:
         return None
-    # Imported late, because it imports mxlite.horovod, which most scripts do not use.
+    # Imported on use, because it imports mxlite.horovod, which most scripts do not use.
     content = importlib.import_module("mxlite.compat.horovod_modules").CONTENT
     if rest not in content:
         return None

@@ -30,5 +30,5 @@ def take_over(name: str, file: str) -> None:
     SHIM_FILES.add(file)
     install(subprocesses=False)
     del sys.modules[name]
-    # The finder is installed now, and the import system returns its module.
+    # The finder is installed now, so this import replaces the present module.
     import_module(name)

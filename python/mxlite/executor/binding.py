@@ -68,7 +68,7 @@ def _arrays(given: Arrays, names: list[str], what: str, allow_missing: bool) -> 
 
 
 def _announced(make: Callable[..., Executor]) -> Callable[..., Executor]:
-    """Wrap a function to notify the other ranks of a job if the symbol cannot be bound."""
+    """Wrap a function so that other ranks of a job are notified if binding the symbol fails."""
 
     @functools.wraps(make)
     def announcing(symbol: Any, *args: Any, **options: Any) -> Executor:
@@ -161,7 +161,7 @@ def simple_bind(
     contexts = place(inference.nodes, groups, context)
     where = {node.name: contexts[node] for node in inference.nodes if node.op is None}
     requests = _requests(grad_req, names)
-    own = set(shared_arg_names or ())  # these arrays never use shared_buffer
+    own = set(shared_arg_names or ())  # these arrays do not use the memory of shared_buffer
     shared = own if shared_exec is not None else set()
     old_args = shared_exec.arg_dict if shared_exec is not None else {}
     old_grads = shared_exec.grad_dict if shared_exec is not None else {}
@@ -213,6 +213,6 @@ def simple_bind(
         else nd.zeros(specs[name][0], ctx=where[name], dtype=specs[name][1])
         for name in aux_names
     ]
-    # With shared_exec, arrays may have other types than those inferred here.
+    # With shared_exec, arrays may have types that differ from those inferred here.
     inferred = inference if shared_exec is None else None
     return Executor(symbol, context, args, grads, requests, aux, group2ctx, inferred)

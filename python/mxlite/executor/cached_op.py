@@ -12,7 +12,7 @@ from ..symbol import Symbol
 
 
 class CachedOp:
-    """A symbol that can be called on arrays; new scripts should hybridize a block instead.
+    """A symbol that can be called on arrays. New scripts should hybridize a block instead.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class CachedOp:
         self._symbol = sym
         self._names = sym.list_inputs()
         self._graph = None
-        # Arrays that operators write cannot be inputs of a compiled graph.
+        # Arrays that operators write to cannot be inputs of a compiled graph.
         if self._names and not sym.list_auxiliary_states():
             name = sym.name or "symbol group"
             self._graph = _core.symbol_graph(sym._outputs, self._names, name)

@@ -56,12 +56,12 @@ class Executor:
         self._arg_names = symbol.list_arguments()
         self._aux_names = symbol.list_auxiliary_states()
         self._outputs: list[NDArray] = []  # outputs of the last forward
-        self._shown: list[NDArray] | None = None  # arrays that `outputs` returned last
-        self._shares_outputs = False  # True if `reshape` made an executor that shares them
+        self._shown: list[NDArray] | None = None  # arrays that `outputs` returned most recently
+        self._shares_outputs = False  # True if `reshape` has made an executor that shares them
         self._monitor: Callable[[str, NDArray], None] | None = None
         self._monitor_all = False
         self._watched: _core.RecordedSteps | None = None
-        inference = inference or self._infer()  # simple_bind passes its inference
+        inference = inference or self._infer()  # simple_bind passes the inference that it has run
         self._output_specs: list[Any] = [
             (inference.shape(node, i), inference.type(node, i)) for node, i in symbol._outputs
         ]
@@ -127,7 +127,7 @@ class Executor:
 
     @property
     def outputs(self) -> list[NDArray]:
-        """The outputs of the last forward, in the same arrays each time; zeros before the first."""
+        """The outputs of the last forward, always in the same arrays; initially zeros."""
         if self._shown is None:
             self._shown = show(self._outputs) or [
                 nd.zeros(shape, ctx=(self._contexts or {}).get(node, self._ctx), dtype=dtype)
@@ -198,7 +198,7 @@ class Executor:
         def watch(node: Node, inputs: list[NDArray], outputs: list[NDArray]) -> None:
             if self._monitor_all:
                 for i, (array, (source, _)) in enumerate(zip(inputs, node.inputs)):
-                    if source.op is None:  # as in 1.x, a variable is shown at each use
+                    if source.op is None:  # as in 1.x, the monitor sees a variable at each use
                         monitor(source.name, array.detach())
                     monitor(node.input_name(i), array.detach())
             for i, array in enumerate(outputs):
@@ -217,7 +217,7 @@ class Executor:
         return self.outputs
 
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
-        """Compute gradients into ``grad_arrays``, as ``grad_req`` says.
+        """Compute gradients into ``grad_arrays``, according to ``grad_req``.
 
         Parameters
         ----------
@@ -330,7 +330,7 @@ class Executor:
     def reshape(
         self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: Any
     ) -> Executor:
-        """Return an executor for other shapes that shares this one's arrays, outputs included.
+        """Return an executor for other shapes that shares this one's arrays, including outputs.
 
         An array gets new memory if it is larger than the array of this executor.
 
@@ -357,7 +357,7 @@ class Executor:
     def _reshaped(
         self, new_shapes: Mapping[str, Any], changing: Container[str], allow_up_sizing: bool
     ) -> Executor:
-        """Implement `reshape`; only the arrays in ``changing`` may get another shape."""
+        """Implement `reshape`; only the arrays in ``changing`` may change their shape."""
         shapes, _, aux_shapes = self._symbol.infer_shape(**new_shapes)
         if shapes is None:
             raise ValueError_("Insufficient argument shapes provided.")
@@ -384,11 +384,11 @@ class Executor:
         return reshaped
 
     def get_optimized_symbol(self) -> Any:
-        """Return the symbol of this executor; passes run on the graph that is compiled from it."""
+        """Return the executor's symbol itself, because passes run on the graph compiled from it."""
         return self._symbol
 
     def debug_str(self) -> str:
-        """Return a readable list of the symbol's nodes and the memory that their results take.
+        """Return a readable list of the symbol's nodes and the memory that results need.
 
         Returns
         -------

@@ -19,7 +19,7 @@ def check_kept(
     changing: Container[str],
     given: Mapping[str, Any],
 ) -> None:
-    """Raise if arrays would get new shapes that may not change."""
+    """Raise if the shape of an array would change that may not change."""
     for name, array, shape in arrays:
         if name not in changing and tuple(shape) != tuple(array.shape):
             asked = ", ".join(f"{key}: {tuple(value)}" for key, value in given.items())
@@ -54,7 +54,7 @@ def _first_elements(array: NDArray, shape: Sequence[int]) -> NDArray:
 
 
 def shared(shown: list[NDArray], others: list[NDArray]) -> list[NDArray]:
-    """Return arrays like ``others``, in the memory of ``shown`` if that memory is large enough."""
+    """Return arrays like ``others``, in the memory of ``shown`` if it is large enough."""
     renew(shown, [array.copy() for array in shown])
     return [
         new if is_sparse(old) or new.size > old.size else _first_elements(old, new.shape)

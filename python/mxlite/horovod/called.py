@@ -24,7 +24,8 @@ def main() -> None:
     with Client((host, int(port))) as connection:
         channel = Channel(connection, key, "task", _FIRST_WORD_SECONDS)
         channel.send(rank.to_bytes(4, "big"))
-        # Unpickling is safe: only the caller has the key, and it sends the user's own program.
+        # Unpickling is safe, because only the caller has the key, and the call is the user's own
+        # program.
         path, preparation, call = pickle.loads(channel.receive())
         try:
             sys.path[:] = path

@@ -20,7 +20,7 @@ class Compressor:
 
     @staticmethod
     def decompress(tensor: NDArray, ctx: Any) -> NDArray:
-        """Return the tensor in its own type."""
+        """Return the tensor in its original type."""
         raise NotImplementedError
 
 
@@ -39,13 +39,13 @@ class NoneCompressor(Compressor):
 
 
 class HalfCompressor(Compressor):
-    """Sends wider floating tensors as halves of the dtype ``wire``."""
+    """Sends wider floating tensors in the 16-bit float dtype ``wire``."""
 
     wire: str
 
     @classmethod
     def compress(cls, tensor: NDArray) -> tuple[NDArray, Any]:
-        """Return the tensor as halves, and its own dtype; half types are not converted."""
+        """Return the tensor in 16-bit floats, and its dtype; 16-bit floats are not converted."""
         dtype = tensor.dtype
         if wire_dtype(tensor, cls.wire) == dtype_name(dtype):
             return tensor, dtype
@@ -54,7 +54,7 @@ class HalfCompressor(Compressor):
 
     @staticmethod
     def decompress(tensor: NDArray, ctx: Any) -> NDArray:
-        """Return the tensor in its own type."""
+        """Return the tensor in its original type."""
         if ctx is None or tensor.dtype == ctx:
             return tensor
         with autograd.pause():
@@ -62,13 +62,13 @@ class HalfCompressor(Compressor):
 
 
 class FP16Compressor(HalfCompressor):
-    """Sends wider floating tensors as float16; they are added in float32."""
+    """Sends wider floating tensors as float16; they are summed in float32."""
 
     wire = "float16"
 
 
 class BF16Compressor(HalfCompressor):
-    """Sends wider floating tensors as bfloat16; they are added in float32."""
+    """Sends wider floating tensors as bfloat16; they are summed in float32."""
 
     wire = "bfloat16"
 

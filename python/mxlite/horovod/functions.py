@@ -25,7 +25,7 @@ from .mpi_ops import allgather, broadcast_
 
 
 class ObjectError(MXNetError, pickle.PickleError):
-    """An object, or an object in a message, is of a type that is not sent between processes."""
+    """An object, or a part of one, has a type that may not be sent between processes."""
 
 
 def _array(value: np.ndarray[Any, Any]) -> NDArray:
@@ -59,7 +59,7 @@ def _make_array(args: tuple[Any, ...], spend: Spender) -> _SentArray:
 
 
 def _maker(module: str, name: str) -> Maker | None:
-    """Look up an allowed name; other classes could run code of a damaged or foreign message."""
+    """Look up an allowed name; others could run code from a damaged or foreign message."""
     if (module, name) == (__name__, "_array"):
         return Maker(_make_array, "NDArray")
     found = numpy_maker(module, name) or plain_maker(module, name)
@@ -135,7 +135,7 @@ def broadcast_object(obj: Any, root_rank: int = 0, name: str | None = None) -> A
 
 
 def allgather_object(obj: Any, name: str | None = None) -> list[Any]:
-    """Return the objects of all ranks, in their order.
+    """Return the objects of all ranks in rank order.
 
     Parameters
     ----------

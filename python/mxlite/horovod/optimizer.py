@@ -23,7 +23,7 @@ def checked_predivide(factor: float) -> float:
 
 
 class DistributedOptimizer(opt.Optimizer):
-    """Averages gradients over all ranks, then updates as the wrapped optimizer.
+    """Averages gradients over all ranks, then updates like the wrapped optimizer.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class DistributedOptimizer(opt.Optimizer):
     `gluon.Trainer` use `DistributedTrainer`.
     """
 
-    # Gradients are summed over all ranks, which may hold different shards of a weight.
+    # Gradients are summed over all ranks, which may have different shards of a weight.
     _by_element = False
     _by_weight = False
 
@@ -71,7 +71,7 @@ class DistributedOptimizer(opt.Optimizer):
         self._optimizer.rescale_grad *= before / self._size
 
     def __getattr__(self, item: str) -> Any:
-        if item == "_optimizer":  # copy and pickle ask before __init__ has run
+        if item == "_optimizer":  # copy and pickle read attributes before __init__ has run
             raise AttributeError(item)
         return getattr(self._optimizer, item)
 
@@ -88,7 +88,7 @@ class DistributedOptimizer(opt.Optimizer):
         return self._optimizer.create_state(index, weight)
 
     def create_state_multi_precision(self, index: Any, weight: NDArray) -> Any:
-        """Return the wrapped optimizer's state for a weight, with a float32 copy of halves."""
+        """Return the wrapped optimizer's state, with a float32 copy of 16-bit float weights."""
         return self._optimizer.create_state_multi_precision(index, weight)
 
     def _reduce(self, index: Any, grad: Any) -> None:
@@ -126,13 +126,13 @@ class DistributedOptimizer(opt.Optimizer):
         self._optimizer.update(index, weight, grad, state)
 
     def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
-        """Average the gradient, then change the weight through its float32 copy if there is one."""
+        """Average the gradient, then change the weight, using its float32 copy if there is one."""
         self._reduce(index, grad)
         self._optimizer.update_multi_precision(index, weight, grad, state)
 
     @property
     def learning_rate(self) -> float:
-        """The wrapped optimizer's learning rate now."""
+        """The wrapped optimizer's current learning rate."""
         return float(self._optimizer.learning_rate)
 
     def set_learning_rate(self, lr: float) -> None:

@@ -34,10 +34,10 @@ from .secret_channel import Channel, ChannelError
 ADDRESS, KEY = "MXLITE_CALL_ADDRESS", "MXLITE_CALL_KEY"
 _PROGRAM = "mxlite.horovod.called"
 _FIRST_WORD_SECONDS = 10.0
-_LAST_OUTPUT_SECONDS = 15.0  # time for the output of other ranks after a failure
-_END_SECONDS = 60.0  # time between the last result and the end of the processes
+_LAST_OUTPUT_SECONDS = 15.0  # limit for the output of other ranks after a failure
+_END_SECONDS = 60.0  # limit between the last result and the end of the processes
 _PAUSE_SECONDS = 0.1  # pause before accept() is retried after file descriptors ran out
-_OWN_DESCRIPTORS = 16  # file descriptors besides those of connections
+_OWN_DESCRIPTORS = 16  # number of file descriptors needed in addition to connections
 
 
 class RunError(MXNetError):
@@ -173,7 +173,7 @@ def _message(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
             "or a function inside a function is meant, pip install cloudpickle"
         ) from error
     preparation: dict[str, Any] = {}
-    if not whole and b"__main__" in call:  # the processes have to import the main script
+    if not whole and b"__main__" in call:  # the processes must import the main script
         found = spawn.get_preparation_data("mxlite")
         names = ("init_main_from_name", "init_main_from_path")
         preparation = {name: found[name] for name in names if name in found}
@@ -188,10 +188,10 @@ class _Call:
         self._message = message
         self._count = count
         self._key = secrets.token_bytes(32)
-        # (rank, whether it returned, result or error); a rank below 0 reports the end of mpirun.
+        # (rank, whether it returned, result or error); a negative rank reports the end of mpirun.
         self._events: queue.SimpleQueue[tuple[int, bool, Any]] = queue.SimpleQueue()
         self._open = True
-        self._shortage = ""  # reason why connections had to wait
+        self._shortage = ""  # why connections had to wait
 
     def run(self, line: Sequence[str]) -> list[Any]:
         """Start the processes and return their results."""
@@ -284,7 +284,7 @@ class _Call:
             except OSError as error:
                 if error.errno not in (errno.EMFILE, errno.ENFILE):
                     return
-                # The new process waits for the first message, and ends if none comes.
+                # The new process waits for the first message and ends if it does not arrive.
                 self._shortage = (
                     f"; connections waited for a descriptor: {error.strerror}; raise the limit of "
                     "open files (ulimit -n)"
@@ -303,12 +303,12 @@ class _Call:
                 good, content = pickle.loads(channel.receive())
                 self._events.put((rank, good, content))
         except (ChannelError, EOFError, OSError) as error:
-            if rank >= 0:  # below 0: an unknown process
+            if rank >= 0:  # a negative rank means an unknown process
                 self._events.put((rank, False, f"the process is gone ({error!r})"))
 
 
 def _report(failures: Mapping[int, str], missing: set[int], ended: str) -> str:
-    """Return the failures of all ranks as text, in the order in which they happened."""
+    """Return the failures of all ranks as text, in the order in which they occurred."""
     texts = [f"rank {rank} failed:\n{text.rstrip()}" for rank, text in failures.items()]
     silent = ", ".join(str(rank) for rank in sorted(missing - set(failures)))
     if silent:

@@ -20,7 +20,7 @@ class ChannelError(MXNetError):
 
 
 class Channel:
-    """One end of a conversation."""
+    """One end of an authenticated connection."""
 
     def __init__(self, connection: Connection, key: bytes, role: str, seconds: float) -> None:
         self._connection = connection

@@ -25,7 +25,7 @@ _WIRES: dict[Any, str] = {FP16Compressor: FP16Compressor.wire, BF16Compressor: B
 
 
 class DistributedTrainer(Trainer):
-    """Averages gradients over all ranks, then updates as `gluon.Trainer`.
+    """Averages gradients over all ranks, then updates like `gluon.Trainer`.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ class DistributedTrainer(Trainer):
         return Group(0, (rank(),), 0)
 
     def _allreduce_grads(self) -> None:
-        """Sum all gradients over ranks, including those that backward has not computed here."""
+        """Sum all gradients over ranks, even those that backward has not computed on this rank."""
         self._ready()
         assert self._division is not None
         if self._data_group(None) != self._division.replicas.group:

@@ -73,7 +73,7 @@ class _Group(Augmenter):
 
 
 class SequentialAug(_Group):
-    """Augmenters one after the other.
+    """Applies augmenters one after another.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class SequentialAug(_Group):
 
 
 class RandomOrderAug(_Group):
-    """Augmenters in random order.
+    """Applies augmenters in random order.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ class RandomOrderAug(_Group):
 
 @dataclass(eq=False, repr=False)
 class ResizeAug(Augmenter):
-    """Gives the shorter edge a size (`resize_short`)."""
+    """Resizes the shorter edge to a given size (`resize_short`)."""
 
     size: int
     interp: int = 2
@@ -117,7 +117,7 @@ class ResizeAug(Augmenter):
 
 @dataclass(eq=False, repr=False)
 class ForceResizeAug(Augmenter):
-    """Resizes to (width, height) whatever the ratio."""
+    """Resizes to (width, height), ignoring the aspect ratio."""
 
     size: tuple[int, int]
     interp: int = 2
@@ -129,7 +129,7 @@ class ForceResizeAug(Augmenter):
 
 @dataclass(eq=False, repr=False)
 class RandomCropAug(Augmenter):
-    """Cuts (width, height) at a random place (`random_crop`)."""
+    """Crops (width, height) at a random position (`random_crop`)."""
 
     size: tuple[int, int]
     interp: int = 2
@@ -140,7 +140,7 @@ class RandomCropAug(Augmenter):
 
 
 class RandomSizedCropAug(Augmenter):
-    """Cuts a rectangle of random area, ratio and place (`random_size_crop`)."""
+    """Crops a rectangle of random area, aspect ratio and position (`random_size_crop`)."""
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class RandomSizedCropAug(Augmenter):
 
 @dataclass(eq=False, repr=False)
 class CenterCropAug(Augmenter):
-    """Cuts (width, height) from the center (`center_crop`)."""
+    """Crops (width, height) from the center (`center_crop`)."""
 
     size: tuple[int, int]
     interp: int = 2
@@ -181,12 +181,12 @@ class CenterCropAug(Augmenter):
 
 @dataclass(eq=False, repr=False)
 class HorizontalFlipAug(Augmenter):
-    """Mirrors left to right with a probability."""
+    """Flips left to right with a probability."""
 
     p: float
 
     def __call__(self, src: NDArray) -> NDArray:
-        """Return the image, perhaps mirrored."""
+        """Return the image, perhaps flipped."""
         return flip(src, axis=1) if random.random() < self.p else src
 
 

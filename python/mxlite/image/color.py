@@ -26,7 +26,7 @@ def _gray(src: NDArray) -> NDArray:
 
 @dataclass(eq=False, repr=False)
 class BrightnessJitterAug(Augmenter):
-    """Multiplies by a factor from ``1 - brightness`` to ``1 + brightness``."""
+    """Multiplies the image by a factor from ``1 - brightness`` to ``1 + brightness``."""
 
     brightness: float
 
@@ -37,7 +37,7 @@ class BrightnessJitterAug(Augmenter):
 
 @dataclass(eq=False, repr=False)
 class ContrastJitterAug(Augmenter):
-    """Mixes with the mean gray by a factor from ``1 - contrast`` to ``1 + contrast``."""
+    """Blends with the mean gray by a factor from ``1 - contrast`` to ``1 + contrast``."""
 
     contrast: float
 
@@ -50,7 +50,7 @@ class ContrastJitterAug(Augmenter):
 
 @dataclass(eq=False, repr=False)
 class SaturationJitterAug(Augmenter):
-    """Mixes with the gray image by a factor from ``1 - saturation`` to ``1 + saturation``."""
+    """Blends with the gray image by a factor from ``1 - saturation`` to ``1 + saturation``."""
 
     saturation: float
 
@@ -62,7 +62,7 @@ class SaturationJitterAug(Augmenter):
 
 @dataclass(eq=False, repr=False)
 class HueJitterAug(Augmenter):
-    """Turns the hue by an angle from ``-hue`` to ``hue`` half turns, in the YIQ space."""
+    """Rotates the hue by an angle from ``-hue`` to ``hue`` half turns, in the YIQ space."""
 
     hue: float
 
@@ -76,7 +76,7 @@ class HueJitterAug(Augmenter):
 
 
 class ColorJitterAug(RandomOrderAug):
-    """Brightness, contrast and saturation in random order.
+    """Changes brightness, contrast and saturation in random order.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def _channels(values: Any) -> NDArray | None:
 
 
 class ColorNormalizeAug(Augmenter):
-    """``(src - mean) / std``.
+    """Returns ``(src - mean) / std``.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def color_augmenters(
     mean: Any,
     std: Any,
 ) -> list[Augmenter]:
-    """Return the color augmenters at the end of `CreateAugmenter` and `CreateDetAugmenter`."""
+    """Return the augmenters of color that `CreateAugmenter` and `CreateDetAugmenter` append."""
     steps: list[Augmenter] = []
     if brightness or contrast or saturation:
         steps.append(ColorJitterAug(brightness, contrast, saturation))

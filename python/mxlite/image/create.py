@@ -1,4 +1,4 @@
-"""The usual list of augmenters."""
+"""A standard list of augmenters."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def CreateAugmenter(  # noqa: N802
     rand_gray: float = 0,
     inter_method: int = 2,
 ) -> list[Augmenter]:
-    """Return a usual list of augmenters.
+    """Return a standard list of augmenters.
 
     Parameters
     ----------

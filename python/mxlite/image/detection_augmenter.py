@@ -37,7 +37,7 @@ class DetAugmenter(Described):
 
 
 class DetBorrowAug(DetAugmenter):
-    """An augmenter that does not move anything."""
+    """Wraps an augmenter that does not move objects, so that boxes are not changed."""
 
     def __init__(self, augmenter: Augmenter) -> None:
         if not isinstance(augmenter, Augmenter):
@@ -57,7 +57,7 @@ class DetBorrowAug(DetAugmenter):
 
 
 class DetRandomSelectAug(DetAugmenter):
-    """One of several augmenters, or none.
+    """Applies one of several augmenters, chosen at random, or none.
 
     Parameters
     ----------
@@ -91,12 +91,12 @@ class DetRandomSelectAug(DetAugmenter):
 
 @dataclass(eq=False, repr=False)
 class DetHorizontalFlipAug(DetAugmenter):
-    """Mirrors left to right with a probability."""
+    """Flips left to right with a probability."""
 
     p: float
 
     def __call__(self, src: NDArray, label: Label) -> tuple[NDArray, Label]:
-        """Return image and label, perhaps mirrored."""
+        """Return image and label, perhaps flipped."""
         if random.random() >= self.p:
             return src, label
         mirrored = label.copy()
@@ -121,7 +121,7 @@ def _areas(boxes: Label) -> Label:
 
 @dataclass(eq=False, repr=False)
 class DetRandomCropAug(DetAugmenter):
-    """Cuts a random rectangle that shows enough of the objects.
+    """Crops a random rectangle that covers enough of the objects.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ class DetRandomCropAug(DetAugmenter):
         return src, label
 
     def _propose(self, height: int, width: int) -> tuple[int, int, int, int] | None:
-        """Draw a rectangle (x, y, width, height); None if its area or ratio is not suitable."""
+        """Draw a rectangle (x, y, width, height); None if its area or ratio is not allowed."""
         ratio = random.uniform(*self.aspect_ratio_range)
         if ratio <= 0:
             return None
@@ -172,7 +172,7 @@ class DetRandomCropAug(DetAugmenter):
         highest = min(highest, height)
         h = random.randint(h, highest) if h < highest else highest
         w = round(h * ratio)
-        if w * h < least:  # rounding made it too small
+        if w * h < least:  # rounding has made it too small
             h += 1
             w = round(h * ratio)
         if w * h > greatest:
@@ -187,7 +187,7 @@ class DetRandomCropAug(DetAugmenter):
     def _cut_labels(
         self, label: Label, box: tuple[int, int, int, int], height: int, width: int
     ) -> Label | None:
-        """Return the boxes inside a rectangle; None if it shows too little of an object."""
+        """Return the boxes inside a rectangle, or None if it covers too little of an object."""
         x, y, w, h = box
         if w * h < 2:
             return None
@@ -211,7 +211,7 @@ class DetRandomCropAug(DetAugmenter):
 
 @dataclass(eq=False, repr=False)
 class DetRandomPadAug(DetAugmenter):
-    """Places the image at random in a larger, plain one.
+    """Places the image at a random position in a larger image of one color.
 
     Parameters
     ----------
@@ -255,7 +255,7 @@ class DetRandomPadAug(DetAugmenter):
         return src, label
 
     def _propose(self, height: int, width: int) -> tuple[int, int] | None:
-        """Draw a larger (width, height); None if its area or ratio is not suitable."""
+        """Draw a larger (width, height); None if its area or aspect ratio is not allowed."""
         ratio = random.uniform(*self.aspect_ratio_range)
         if ratio <= 0:
             return None
@@ -276,7 +276,7 @@ def CreateMultiRandCropAugmenter(  # noqa: N802
     max_attempts: Any = DetRandomCropAug.max_attempts,
     skip_prob: float = 0,
 ) -> DetRandomSelectAug:
-    """Return one of several `DetRandomCropAug`, at random.
+    """Return an augmenter that applies one of several `DetRandomCropAug`, chosen at random.
 
     Parameters
     ----------
@@ -324,7 +324,7 @@ def CreateDetAugmenter(  # noqa: N802
     max_attempts: Any = DetRandomCropAug.max_attempts,
     pad_val: Sequence[float] = (127, 127, 127),
 ) -> list[DetAugmenter]:
-    """Return a usual list of augmenters for detection.
+    """Return a standard list of augmenters for detection.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ Label = np.ndarray[Any, Any]
 
 
 class ImageDetIter(ImageIter):
-    """Batches of images and of boxes, from a record file or from files of a list.
+    """Iterates over batches of images and their boxes, from a record file or listed files.
 
     A label is ``header width, object width, ..., objects``; an object is ``class, left, top, right,
     bottom, ...`` with positions as shares of width and height. Labels of a batch are (batch,
@@ -222,7 +222,7 @@ class ImageDetIter(ImageIter):
             )
 
     def sync_label_shape(self, it: ImageDetIter, verbose: bool = False) -> ImageDetIter:
-        """Give this and another iterator the larger of their label shapes.
+        """Set the label shapes of this and another iterator to the larger one.
 
         Parameters
         ----------

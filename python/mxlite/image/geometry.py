@@ -74,7 +74,7 @@ def _get_interp_method(interp: int, sizes: Sequence[int] = ()) -> int:
 
 
 def scale_down(src_size: tuple[int, int], size: tuple[int, int]) -> tuple[int, int]:
-    """Return ``size`` (width, height) shrunk, keeping its ratio, to fit into ``src_size``."""
+    """Return ``size`` (width, height), shrunk at the same aspect ratio to fit ``src_size``."""
     width, height = float(size[0]), float(size[1])
     src_width, src_height = src_size
     if src_height < height:
@@ -101,7 +101,7 @@ def fixed_crop(
     size: tuple[int, int] | None = None,
     interp: int = 2,
 ) -> NDArray:
-    """Cut the rectangle at (x0, y0) of width w and height h and resize it to size (width, height).
+    """Crop a rectangle (w, h) at (x0, y0), and resize it to size (width, height).
 
     Raises ValueError if the rectangle leaves the image.
     """
@@ -120,7 +120,7 @@ def fixed_crop(
 def center_crop(
     src: NDArray, size: tuple[int, int], interp: int = 2
 ) -> tuple[NDArray, tuple[int, int, int, int]]:
-    """Cut size (width, height) from the center; enlarges if the image is smaller.
+    """Crop size (width, height) from the center; smaller images are enlarged.
 
     Returns the crop and its rectangle (x0, y0, width, height) in src.
     """
@@ -133,7 +133,7 @@ def center_crop(
 def random_crop(
     src: NDArray, size: tuple[int, int], interp: int = 2
 ) -> tuple[NDArray, tuple[int, int, int, int]]:
-    """Cut size (width, height) at a random place (Python's generator).
+    """Crop size (width, height) at a random position (Python's generator).
 
     Returns the crop and its rectangle (x0, y0, width, height) in src.
     """
@@ -161,7 +161,7 @@ def random_size_crop(
     interp: int = 2,
     **kwargs: Any,
 ) -> tuple[NDArray, tuple[int, int, int, int]]:
-    """Cut a rectangle of random area, ratio and place (Python's generator) and resize it.
+    """Crop a random area, aspect ratio and position (Python's generator), and resize the crop.
 
     Parameters
     ----------
@@ -324,12 +324,12 @@ def imrotate(
 def _rotation_grid(
     angles: np.ndarray[Any, Any], size: tuple[int, ...], zoom_in: bool, zoom_out: bool
 ) -> np.ndarray[Any, Any]:
-    """Return (n, 2, height, width): the source position of each pixel; edges are -1 and 1."""
+    """Return (n, 2, height, width): each pixel's source position, from -1 to 1 between edges."""
     height, width = size
     cos, sin = np.cos(angles), np.sin(angles)
     scale = np.ones_like(angles)
     if zoom_in or zoom_out:
-        # Size of the box around the rotated image.
+        # Size of the bounding box of the rotated image.
         box_w = width * np.abs(cos) + height * np.abs(sin)
         box_h = width * np.abs(sin) + height * np.abs(cos)
         if zoom_out:
@@ -347,7 +347,7 @@ def _rotation_grid(
 def random_rotate(
     src: NDArray, angle_limits: Sequence[float], zoom_in: bool = False, zoom_out: bool = False
 ) -> NDArray:
-    """Turn each image by an angle drawn by ``numpy.random``.
+    """Rotate each image by an angle drawn by ``numpy.random``.
 
     Parameters
     ----------

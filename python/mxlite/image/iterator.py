@@ -30,7 +30,7 @@ _HANDLES = ("pad", "discard", "roll_over")
 
 
 class ImageIter(DataIter):
-    """Batches of images from a record file or from files of a list, with any augmenters.
+    """Iterates over batches of images, from a record file or listed files, with any augmenters.
 
     Parameters
     ----------
@@ -195,14 +195,14 @@ class ImageIter(DataIter):
         return list(keys) if num_parts == 1 else keys[part_index * size : (part_index + 1) * size]
 
     def reset(self) -> None:
-        """Start the next pass; samples that were rolled over are kept."""
+        """Start the next pass, with the samples left over from the last one."""
         if self.seq is not None and self.shuffle:
             random.shuffle(self.seq)
         self._rewind()
         self._exhausted = False
 
     def hard_reset(self) -> None:
-        """Start the next pass; drop samples that were rolled over."""
+        """Start the next pass without the samples left over from the last one."""
         self._rolled = []
         self.reset()
 
@@ -352,12 +352,12 @@ class ImageIter(DataIter):
             )
 
     def check_valid_image(self, data: Sequence[NDArray]) -> None:
-        """Raise ShapeError if the first of a list is not an image."""
+        """Raise ShapeError if the first element of a list is not an image."""
         if len(data[0].shape) == 0:
             raise ShapeError("Data shape is wrong")
 
     def imdecode(self, s: bytes) -> NDArray:
-        """Return the image of a file's content; a RecordError names the file or record."""
+        """Decode the content of an image file; a RecordError names the file or record."""
         try:
             return imdecode(s, apply_exif_orientation=self._apply_exif_orientation)
         except RecordError as error:

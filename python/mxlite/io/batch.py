@@ -17,7 +17,7 @@ class _NameAndShape(NamedTuple):
 
 
 class DataDesc(_NameAndShape):
-    """Name, shape, type and layout of one array of a batch; a tuple (name, shape).
+    """Name, shape, type and layout of an array of a batch, as a tuple (name, shape).
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class DataDesc(_NameAndShape):
 
     @staticmethod
     def get_batch_axis(layout: str | None) -> int:
-        """Return the axis of the batch: that of ``N``, 0 without a layout."""
+        """Return the axis of ``N`` in a layout, or 0 without a layout."""
         return 0 if layout is None else layout.find("N")
 
     @staticmethod
@@ -148,7 +148,7 @@ class DataIter(NeedsInit):
         return None
 
     def getindex(self) -> Any:
-        """Return the positions of the current batch's samples; None: not known."""
+        """Return the positions of the current batch's samples, or None if unknown."""
         return None
 
     def getpad(self) -> int | None:
@@ -156,7 +156,7 @@ class DataIter(NeedsInit):
         return 0
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position of the iterator, for a checkpoint: numbers, strings and arrays.
+        """Return the position of the iterator for a checkpoint, as numbers, strings and arrays.
 
         It is for `load_state_dict` of an iterator made in the same way. Raises NotSupportedError
         if the class does not define it.
@@ -177,7 +177,7 @@ class DataIter(NeedsInit):
         )
 
     def _check_state(self, state: dict[str, Any], **expected: Any) -> None:
-        """Raise if a state is not a position of this class, or belongs to other data."""
+        """Raise if a state is not a position of this class or is for other data."""
         check_like(state, self.state_dict(), f"{type(self).__name__}: the saved position")
         for key, value in expected.items():
             if state[key] != value:

@@ -26,7 +26,7 @@ class MXDataIter(DataIter):
         self._repeats = False
 
     def debug_skip_load(self) -> None:
-        """Return the same batch every time, to measure training without reading."""
+        """Return the same batch every time, to measure training without input."""
         self._repeats = True
 
     def _load(self) -> DataBatch | None:
@@ -34,7 +34,7 @@ class MXDataIter(DataIter):
         raise NotImplementedError(f"{type(self).__name__} does not define _load")
 
     def _advance(self) -> DataBatch | None:
-        """Move to the next batch and return it, whatever other threads do to ``current``."""
+        """Move to the next batch and return it, even if other threads change ``current``."""
         batch: DataBatch | None = self.current
         if not (self._repeats and batch is not None):
             self.current = batch = self._load()
@@ -60,7 +60,7 @@ class MXDataIter(DataIter):
         return self.current.label[0]
 
     def getindex(self) -> np.ndarray[Any, Any]:
-        """Return the numbers of the current batch's samples in this part; -1 for padding."""
+        """Return the numbers of the current batch's samples within this part; -1 for padding."""
         return self.current.index
 
     def getpad(self) -> int | None:

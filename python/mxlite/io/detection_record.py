@@ -10,8 +10,8 @@ from .. import _core
 from .image_record import _DEFAULTS, _OPTIONS, ImageRecordIter
 from .options import documented
 
-# Options that the core declares and checks; they are passed to it by name. Options of samplers are
-# lists with an entry per sampler; the last entry of a shorter list is used for the others.
+# Options that are passed to the core by name, which declares and checks them. Options of samplers
+# are lists with an entry per sampler; the last entry of a shorter list is used for the others.
 _BOX_OPTIONS: dict[str, tuple[Any, str]] = _core.ImagePipeline.box_options()
 _SAMPLER_OPTIONS: dict[str, tuple[Any, str]] = _core.ImagePipeline.sampler_options()
 _BOXES = {name: default for name, (default, _) in _BOX_OPTIONS.items()}
@@ -77,7 +77,8 @@ class ImageDetRecordIter(ImageRecordIter):
     def _options(self, given: dict[str, Any]) -> dict[str, Any]:
         for c in "rgba":  # as in 1.x, 0 means no division in this iterator
             given[f"std_{c}"] = float(given[f"std_{c}"]) or 1.0
-        boxes = {name: given.pop(name) for name in _BOXES}  # some have the names of other options
+        # Some options have the same names as others.
+        boxes = {name: given.pop(name) for name in _BOXES}
         options = super()._options(given)
         options.update(detection=True, boxes={**boxes, "samplers": _samplers(given)})
         return options

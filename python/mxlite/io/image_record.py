@@ -18,10 +18,10 @@ from .batch import DataBatch, DataDesc
 from .data_iter import MXDataIter
 from .options import documented, known_options
 
-# Not logging.info, which would configure the root logger before the script does.
+# A separate logger, because logging.info would configure the root logger before the script does.
 _LOG = logging.getLogger(__name__)
 
-# Options that the core declares and checks; they are passed to it by name.
+# Options that are passed to the core by name, which declares and checks them.
 _OPTIONS: dict[str, tuple[Any, str]] = {
     **_core.ImagePipeline.reading_options(),
     **_core.ImagePipeline.augment_options(),
@@ -51,7 +51,7 @@ _DEFAULTS: dict[str, Any] = {
 
 
 def _record_files(text: str) -> list[str]:
-    """Return the files of a path: one file, several separated by ``;``, or those of a folder."""
+    """Return the files of a path: a file, several separated by ``;``, or a folder's files."""
     found: list[str] = []
     for part in filter(None, text.split(";")):
         if os.path.isdir(part):
@@ -84,7 +84,8 @@ def _read_index(path: str) -> list[int]:
 
 def _opened(path: str, what: str) -> IO[str]:
     try:
-        return open_text(path, errors="surrogateescape")  # damaged bytes are not numbers
+        # Keeps damaged bytes, which are then rejected as numbers.
+        return open_text(path, errors="surrogateescape")
     except OSError as error:
         raise RecordError(
             f"ImageRecordIter: {what} {path!r} cannot be read: {error.strerror}"
@@ -254,17 +255,17 @@ class ImageRecordIter(MXDataIter):
 
     @property
     def num_records(self) -> int:
-        """Records of this part."""
+        """Number of records in this part."""
         return self._pipeline.num_records
 
     @property
     def skipped(self) -> int:
-        """Bad records left out since the iterator was made."""
+        """Number of bad records skipped since the iterator was created."""
         return sum(self.bad_records.values())
 
     @property
     def bad_records(self) -> dict[str, int]:
-        """Number of bad records by the part that was bad: ``record``, ``label`` or ``image``."""
+        """Number of bad records by their bad part: ``record``, ``label`` or ``image``."""
         return self._pipeline.skipped
 
     def reset(self) -> None:
@@ -272,7 +273,7 @@ class ImageRecordIter(MXDataIter):
         self._pipeline.reset()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return epoch and position in it; see `DataIter.state_dict`."""
+        """Return the epoch and the position within it; see `DataIter.state_dict`."""
         return {
             "num_records": self.num_records,
             "batch_size": self.batch_size,
@@ -282,7 +283,7 @@ class ImageRecordIter(MXDataIter):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a position that `state_dict` returned; only later samples are decoded."""
-        state = {"order": self._order, **state}  # older files have no order
+        state = {"order": self._order, **state}  # states of older versions do not have an order
         self._check_state(
             state, num_records=self.num_records, batch_size=self.batch_size, order=self._order
         )
@@ -305,7 +306,7 @@ class ImageRecordIter(MXDataIter):
 
 
 def _write_mean_image(path: str, options: dict[str, Any], verbose: bool) -> None:
-    """Write the mean of all images of the files, cropped as the iterator crops them."""
+    """Write the mean of all images in the files, cropped like the iterator's images."""
     if verbose:
         _LOG.info("Cannot find %s: create mean image, this will take some time...", path)
     plain = {"num_parts": 1, "part_index": 0, "shuffle": False, "shuffle_bytes": 0}
@@ -332,14 +333,14 @@ def _mean_image(path: str, shape: tuple[int, ...]) -> list[float]:
 
 
 class ImageRecordUInt8Iter(ImageRecordIter):
-    """The same with uint8 pixels: cropped and jittered, not normalized."""
+    """`ImageRecordIter` with uint8 pixels, which are not normalized."""
 
     _dtype = np.uint8
     _dtypes = ("uint8",)
 
 
 class ImageRecordInt8Iter(ImageRecordIter):
-    """The same with int8 pixels: only the means are subtracted."""
+    """`ImageRecordIter` with int8 pixels, from which only the means are subtracted."""
 
     _dtype = np.int8
     _dtypes = ("int8",)

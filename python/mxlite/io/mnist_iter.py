@@ -14,7 +14,7 @@ from .batch import DataBatch, DataDesc
 from .data_iter import MXDataIter
 from .options import known_options
 
-# Not logging.info, which would configure the root logger before the script does.
+# A separate logger, because logging.info would configure the root logger before the script does.
 _LOG = logging.getLogger(__name__)
 
 _IGNORED = {"prefetch_buffer", "ctx", "device_id", "verbose"}

@@ -18,7 +18,7 @@ from .batch import DataBatch, DataDesc, DataIter
 
 
 def _named_sources(data: Any, default_name: str, optional: bool) -> list[tuple[str, Any]]:
-    """Return pairs (name, array): NDArrays, or array-likes that are read row by row."""
+    """Return pairs (name, array); an array is an NDArray or is read row by row."""
     if data is None:
         if not optional:
             raise TypeError_("NDArrayIter: no data given")
@@ -49,7 +49,7 @@ def _source(name: str, value: Any) -> Any:
             f"NDArrayIter: {name} is a {type(value).__name__}, an NDArray or numpy.ndarray expected"
         )
     if isinstance(value, NDArray) or type(value).__module__.startswith("h5py"):
-        return value  # files are read batch by batch
+        return value  # files are read one batch at a time
     return array(value)
 
 
@@ -101,7 +101,8 @@ class NDArrayIter(DataIter, TypedInit):
             raise ValueError_(f"NDArrayIter: batch_size {batch_size} given, at least 1 expected")
         self.data = _named_sources(data, data_name, optional=False)
         self.label = _named_sources(label, label_name, optional=True)
-        # The arrays without their names, data first. Later writes to them are visible in batches.
+        # The arrays without their names, data first. Later writes to the arrays are visible in
+        # batches.
         self.data_list: list[Any] = [value for _, value in self.data + self.label]
         self.num_source = len(self.data_list)
         self.layout = layout
@@ -206,7 +207,7 @@ class NDArrayIter(DataIter, TypedInit):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a position that `state_dict` returned."""
         shuffle = bool(self.shuffle)
-        state = {"shuffle": shuffle, **state}  # older files have no such entry
+        state = {"shuffle": shuffle, **state}  # states of older versions do not have this entry
         self._check_state(
             state, num_data=self.num_data, batch_size=self.batch_size, shuffle=shuffle
         )
@@ -265,7 +266,7 @@ class NDArrayIter(DataIter, TypedInit):
         return [self._rows(value) for _, value in sources]
 
     def getpad(self) -> int:
-        """Return the number of padding samples; with roll_over, of samples of the last epoch."""
+        """Return the number of padding samples, or with roll_over, of samples of the last epoch."""
         if self.last_batch_handle == "pad":
             return max(self.cursor + self.batch_size - self.num_data, 0)
         if self.last_batch_handle == "roll_over" and -self.batch_size < self.cursor < 0:

@@ -15,7 +15,7 @@ from .batch import DataBatch, DataDesc
 from .data_iter import MXDataIter
 from .options import known_options
 
-# Parameters of 1.x for prefetching, which are ignored.
+# Parameters of 1.x for prefetching, which have no effect.
 _IGNORED = {"prefetch_buffer", "ctx", "verbose", "device_id"}
 _LARGEST_BATCH = 2**31 - 1
 
@@ -30,7 +30,7 @@ def _shape(name: str, value: Any) -> tuple[int, ...]:
 
 
 def _index(begin: int, found: int, size: int, round_batch: bool) -> np.ndarray[Any, Any]:
-    """Return the numbers of a batch's rows when `begin` rows were before it."""
+    """Return the numbers of a batch's rows if `begin` rows precede it."""
     index = np.arange(begin, begin + size)
     if found < size:
         index[found:] = np.arange(size - found) % (begin + found) if round_batch else -1
@@ -38,7 +38,7 @@ def _index(begin: int, found: int, size: int, round_batch: bool) -> np.ndarray[A
 
 
 class _RowIter(MXDataIter):
-    """Batches of rows from two readers, for data and labels, in the order of their files."""
+    """Base of iterators over rows from two readers, for data and labels, in file order."""
 
     _data: Any
     _labels: Any

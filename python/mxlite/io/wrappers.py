@@ -1,4 +1,4 @@
-"""Iterators around other iterators."""
+"""Iterators that wrap other iterators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..base import FileFormatError, MXNetError, NotSupportedError, ValueError_
 from .batch import DataBatch, DataDesc, DataIter
 
 _EXIT_SECONDS = 2.0
-_ALIVE_SECONDS = 1.0  # interval at which a waiting iterator checks that its thread runs
+_ALIVE_SECONDS = 1.0  # interval at which a waiting iterator checks that its thread is alive
 
 
 class _CurrentBatch(DataIter):
@@ -40,12 +40,12 @@ class _CurrentBatch(DataIter):
         return self.current_batch.index
 
     def getpad(self) -> int | None:
-        """Return how many samples only fill the current batch."""
+        """Return the number of padding samples in the current batch."""
         return self.current_batch.pad
 
 
 class ResizeIter(_CurrentBatch, TypedInit):
-    """Another iterator with a given number of batches per epoch.
+    """Gives another iterator a fixed number of batches per epoch.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class ResizeIter(_CurrentBatch, TypedInit):
             self.default_bucket_key = data_iter.default_bucket_key
 
     def reset(self) -> None:
-        """Begin again."""
+        """Start again from the first batch."""
         self.cur = 0
         if self.reset_internal:
             self.data_iter.reset()
@@ -79,7 +79,7 @@ class ResizeIter(_CurrentBatch, TypedInit):
         return {"size": self.size, "cur": self.cur, "inside": self.data_iter.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go to a position that `state_dict` returned."""
+        """Restore a position that `state_dict` returned."""
         self._check_state(state, size=self.size)
         if not 0 <= state["cur"] <= self.size:
             raise FileFormatError(
@@ -106,7 +106,7 @@ class ResizeIter(_CurrentBatch, TypedInit):
 
 
 def _state_of(source: Any) -> dict[str, Any] | None:
-    """Return an iterator's position, None if its class does not support that."""
+    """Return an iterator's position, or None if its class does not support that."""
     try:
         return source.state_dict()
     except (NotSupportedError, AttributeError):
@@ -136,7 +136,7 @@ class _Fetcher(threading.Thread):
             self.ready.put((None, error))
 
     def stop(self, timeout: float | None = None) -> None:
-        """Wait for the thread to end, ``timeout`` seconds at most."""
+        """Wait for the thread to end, but at most ``timeout`` seconds."""
         self.stopping.set()
         end = None if timeout is None else time.monotonic() + timeout
         while self.is_alive() and (end is None or time.monotonic() < end):
@@ -158,12 +158,12 @@ class _Fetcher(threading.Thread):
                     ) from None
 
     def close(self) -> None:
-        """End the thread; give up after a while if the iterator inside blocks."""
+        """End the thread; give up after a while if the wrapped iterator blocks."""
         self.stop(_EXIT_SECONDS)
 
 
 class PrefetchingIter(_CurrentBatch):
-    """Other iterators, read ahead by a thread each; their batches are joined.
+    """Reads other iterators ahead, with one thread each, and joins their batches.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ class PrefetchingIter(_CurrentBatch):
     def _start(self) -> None:
         self._ended = False
         self._delivered = 0
-        # The iterators run ahead, so their positions at the start of the epoch are stored.
+        # Stores the positions now, because the threads read ahead.
         self._begin = [_state_of(source) for source in self.iters]
         self._fetchers = [_Fetcher(source) for source in self.iters]
         for fetcher in self._fetchers:
@@ -262,7 +262,7 @@ class PrefetchingIter(_CurrentBatch):
             self._ended = state["ended"]
 
     def reset(self) -> None:
-        """Begin again."""
+        """Start again from the first batch."""
         with self._lock:
             self._stop()
             for source in self.iters:

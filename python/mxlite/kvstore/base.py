@@ -20,7 +20,7 @@ create: Any  # set by names.py, because 1.x also has it in this module
 
 
 class KVStoreBase:
-    """Interface that `gluon.Trainer` needs of a store; plug-ins derive from it and register.
+    """Interface of stores for `gluon.Trainer`; plug-ins derive from it and register themselves.
 
     Notes
     -----
@@ -30,7 +30,8 @@ class KVStoreBase:
 
     OPTIMIZER: ClassVar[str] = "optimizer"
     kv_registry: ClassVar[dict[str, builtins.type[Any]]] = {}
-    _spans_processes: bool = False  # may be True for types without "dist" in their name
+    # True for types that span processes although their name has no "dist".
+    _spans_processes: bool = False
 
     def __repr__(self) -> str:
         if type(self).type is KVStoreBase.type:  # a plug-in that does not define its type
@@ -64,7 +65,7 @@ class KVStoreBase:
         raise self._undefined("pushpull")
 
     def set_optimizer(self, optimizer: Any) -> None:
-        """Let the store update its arrays by an `Optimizer`."""
+        """Make the store update its arrays with an `Optimizer`."""
         raise self._undefined("set_optimizer")
 
     @staticmethod
@@ -82,7 +83,7 @@ class KVStoreBase:
         raise self._undefined("save_optimizer_states")
 
     def load_optimizer_states(self, fname: str | os.PathLike[str]) -> None:
-        """Load what `save_optimizer_states` wrote."""
+        """Load a file that `save_optimizer_states` wrote."""
         raise self._undefined("load_optimizer_states")
 
     @property
@@ -105,7 +106,7 @@ class KVStoreBase:
 
     @staticmethod
     def register(klass: builtins.type[Any]) -> builtins.type[Any]:
-        """Register a store under its lower-case class name; a decorator that returns the class."""
+        """Register a store under its lower-case class name; usable as a decorator."""
         if not isinstance(klass, builtins.type):
             raise TypeError_(f"KVStoreBase.register: {klass!r} given, a class expected")
         name = klass.__name__.lower()
@@ -122,7 +123,7 @@ class KVStoreBase:
 
 @KVStoreBase.register
 class TestStore(KVStoreBase):
-    """The smallest store: sums on the first device, keeps nothing; for tests of plug-ins."""
+    """A minimal store that sums on the first device and stores nothing; for tests of plug-ins."""
 
     __test__ = False  # pytest must not collect this class
 
@@ -132,7 +133,7 @@ class TestStore(KVStoreBase):
             value.copyto(array)
 
     def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
-        """Sum the values into the outputs, or into themselves."""
+        """Sum the values into the outputs, or in place without outputs."""
         values = value if isinstance(value, (list, tuple)) else [value]
         outputs = values if out is None else out if isinstance(out, (list, tuple)) else [out]
         total = summed(values)
@@ -171,7 +172,7 @@ def summed(values: Sequence[NDArray]) -> NDArray:
 
 
 def all_reduced(values: Sequence[NDArray]) -> list[NDArray] | None:
-    """Return the sum of arrays on each of their GPUs, by NCCL; None if NCCL cannot sum them."""
+    """Return the sum of arrays on each of their GPUs, using NCCL; None if NCCL cannot sum them."""
     if not sums_on_gpus(values):
         return None
     copies = [value.copy() for value in values]

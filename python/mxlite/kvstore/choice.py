@@ -1,4 +1,4 @@
-"""Chooses the store of a training by the rules of `gluon.Trainer` and `mx.mod.Module`."""
+"""Chooses the store for a training by the rules of `gluon.Trainer` and `mx.mod.Module`."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def chosen_store(
 
 
 def _takes(store: Any, optimizer: Any) -> bool:
-    """Return whether a store can update by an optimizer; warn if the workers must do it instead."""
+    """Return whether a store can update with an optimizer; warn if workers must do it instead."""
     if isinstance(optimizer, str):
         optimizer = Optimizer.opt_registry.get(optimizer.lower())
     kind = optimizer if isinstance(optimizer, type) else type(optimizer)
     if not issubclass(kind, Optimizer) or not kind._same_everywhere:
-        return True  # workers cannot update instead, so the store raises if it cannot
+        return True  # workers cannot update instead, so a store that cannot update raises
     refusal = store._refusal(kind) if hasattr(store, "_refusal") else None
     if refusal is None:
         return True

@@ -18,7 +18,7 @@ _TYPES = ("2bit", "1bit", *HALVES)
 
 
 class Compression:
-    """Rounds gradients to few values; adds each sender's rounding error to its next gradient."""
+    """Rounds gradients to few values; a sender's rounding error is added to its next gradient."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         if not isinstance(options, Mapping):
@@ -64,7 +64,7 @@ class Compression:
         return HALVES.get(self.type)
 
     def __call__(self, sender: Any, grad: NDArray) -> NDArray:
-        """Return a gradient as it is received after compression."""
+        """Return the gradient that receivers get after compression."""
         if self.wire is not None:
             wide = wire_dtype(grad, self.wire) != dtype_name(grad.dtype)
             return grad.astype(self.wire).astype(grad.dtype) if wide else grad

@@ -15,7 +15,7 @@ Sums = list[NDArray]
 
 
 class _Bucket:
-    """Gradients that one call of NCCL sums, in one block of memory on each GPU."""
+    """Gradients that one NCCL call sums, stored in one block of memory on each GPU."""
 
     def __init__(self, positions: list[int], gradients: Sequence[Sequence[NDArray]]) -> None:
         self.positions = positions
@@ -55,7 +55,7 @@ class DeviceBuckets:
     def __init__(self, label: str) -> None:
         self._bytes = BucketSizes(label).current
         self._known: list[tuple[object, ...]] = []  # keys and kinds of the current gradients
-        self._learns = False  # True if the order of backward was not known yet
+        self._learns = False  # True if the order of backward is not known yet
         self._lists: list[list[int]] = []
         self._buckets: dict[int, _Bucket] = {}  # by index in _lists
 
@@ -82,7 +82,7 @@ class DeviceBuckets:
         if not is_new and not self._learns:
             return
         order, learned = backward_order([arrays[0] for arrays in gradients])
-        # After a second step without it, a gradient that backward does not make comes last.
+        # A gradient that backward has not computed in two steps is placed last.
         self._learns = is_new and not learned
         _core.note_gradient_order(self._learns)
         self._known = known

@@ -22,7 +22,7 @@ class BucketStore(KVStoreBase):
     def _pushpull_gradients(
         self, entries: Sequence[Entry], updates: bool, names: Sequence[str]
     ) -> None:
-        """Sum gradients; the sums update the arrays if ``updates``, else replace the gradients."""
+        """Sum gradients, then update the arrays with the sums if ``updates``, else store them."""
         raise self._undefined("pushpull")
 
 
@@ -51,7 +51,7 @@ def pushpull_all(
 
 
 def _is_packed(store: KVStore, entry: Entry) -> bool:
-    """Check the shapes of a parameter's gradients; return whether a bucket can hold them."""
+    """Check the shapes of a parameter's gradients; return whether buckets support them."""
     _, key, _, grads = entry
     if len(grads) < 2 or store._compression is not None:
         return False
@@ -85,7 +85,7 @@ def _pushpull_devices(store: KVStore, packed: Sequence[Entry], updates: bool) ->
 
 
 def _any_order(store: KVStore) -> bool:
-    """Return whether updates may run in any order: each depends on its own weight only."""
+    """Return whether updates may run in any order, because each uses only its own weight."""
     updater = store._updater
     if type(updater) is not opt.Updater:
         return updater is None

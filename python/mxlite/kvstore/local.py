@@ -32,7 +32,7 @@ from .rows import check_sparse, is_sparse, rows_of, wanted_rows
 
 
 class KVStoreError(MXNetError, KeyError):
-    """The store does not have a key, or already has a key that is initialized."""
+    """The store does not have a key, or the key is already initialized."""
 
     __str__ = RuntimeError.__str__  # str() of a KeyError would add quotes
 
@@ -49,7 +49,7 @@ class KVStore(KVStoreBase):
     Matches ``mxnet.kvstore.KVStore`` for one process.
     """
 
-    # Updates that are collected for one call: key, gradient, weight; None: update at once.
+    # Updates collected for one call (key, gradient, weight), or None to update immediately.
     _waiting: list[tuple[Any, NDArray, NDArray]] | None = None
 
     def __init__(self, name: str = "local") -> None:
@@ -100,7 +100,7 @@ class KVStore(KVStoreBase):
             yield name, values[0]
 
     def push(self, key: Any, value: Any, priority: int = 0) -> None:
-        """Sum values of each key and store the sum, or give it to the updater.
+        """Sum values of each key, and store the sum or pass it to the updater.
 
         Parameters
         ----------
@@ -125,7 +125,7 @@ class KVStore(KVStoreBase):
 
     @contextmanager
     def _updates_together(self) -> Iterator[None]:
-        """Collect updates inside a with statement; apply them in one call if the optimizer can."""
+        """Collect updates inside a with block; apply them in one call if the optimizer can."""
         updater = self._updater
         if type(updater) is not opt.Updater or not updater.optimizer._takes_lists():
             yield
@@ -148,7 +148,7 @@ class KVStore(KVStoreBase):
             if self._compression is not None:
                 values = [self._compression((name, i), v) for i, v in enumerate(values)]
             replicas = None if "local" in self._type else all_reduced(values)
-            # As in 1.x, the updater gets a single array itself, which saves a copy of gradients.
+            # As in 1.x, the updater gets a single array itself, without a copy.
             alone = len(values) == 1 and self._updater is not None
             total = replicas[0] if replicas else values[0] if alone else summed(values)
             self._take_sum(name, replicas or [total], stored)
@@ -203,7 +203,7 @@ class KVStore(KVStoreBase):
             near.get(str(array.ctx), stored).copyto(array)
 
     def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
-        """Push, then pull; see `push` and `pull`. Without out, the results overwrite the values."""
+        """Push, then pull; see `push` and `pull`. Without out, the results replace the values."""
         self.push(key, value, priority)
         self.pull(key, value if out is None else out, priority, ignore_sparse=False)
 
@@ -215,7 +215,7 @@ class KVStore(KVStoreBase):
     def row_sparse_pull(
         self, key: Any, out: Any = None, priority: int = 0, row_ids: Any = None
     ) -> None:
-        """Pull some rows of row-sparse values; servers send these rows only.
+        """Pull rows of row-sparse values; servers send only these rows.
 
         Parameters
         ----------
@@ -318,7 +318,7 @@ class KVStore(KVStoreBase):
     _set_updater = set_updater
 
     def set_optimizer(self, optimizer: opt.Optimizer) -> None:
-        """Update stored values by an optimizer at every push."""
+        """Update stored values with an optimizer at every push."""
         if not isinstance(optimizer, opt.Optimizer):
             raise InputError(
                 f"set_optimizer: a {type(optimizer).__name__} given, an mx.optimizer.Optimizer "
@@ -374,7 +374,7 @@ class KVStore(KVStoreBase):
             stream.write(content)
 
     def load_optimizer_states(self, fname: str | os.PathLike[str]) -> None:
-        """Load states that `save_optimizer_states` wrote or MXNet 1.x pickled.
+        """Load states that `save_optimizer_states` wrote or that MXNet 1.x pickled.
 
         Raises
         ------
@@ -420,7 +420,7 @@ class KVStore(KVStoreBase):
         return 1
 
     def barrier(self) -> None:
-        """Return at once, because there is one worker."""
+        """Return immediately, because there is only one worker."""
 
     _barrier = barrier
 

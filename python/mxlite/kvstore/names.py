@@ -105,11 +105,12 @@ def create(name: str = "local") -> KVStore:
     if not spans_processes(lower):
         return KVStore(lower)
     if lower != "horovod" and _has_servers():
-        # Imported late: only jobs with servers need it, and importing mxlite would take 2 % longer.
+        # Imported on use: only jobs with servers need it, and importing mxlite would take 2 %
+        # longer.
         from .servers import ServerStore
 
         return ServerStore(lower)
-    # Imported late: only jobs of several processes need it.
+    # Imported on use: only jobs of several processes need it.
     from .processes import AllReduceStore, Horovod
 
     return cast(KVStore, Horovod()) if lower == "horovod" else AllReduceStore(lower)
@@ -129,4 +130,4 @@ def _has_servers() -> bool:
     return started and os.environ.get("DMLC_NUM_SERVER", "1").strip() != "0"
 
 
-vars(_base)["create"] = create  # also available there, as in 1.x
+vars(_base)["create"] = create  # also available in that module, as in 1.x

@@ -29,7 +29,7 @@ from .gradients import BucketStore, Entry
 from .local import KVStore
 from .rows import is_sparse
 
-# All ranks make stores in the same order, so these numbers make tensor names unique.
+# All ranks create stores in the same order, so these numbers make tensor names unique.
 _numbers = itertools.count()
 
 
@@ -87,7 +87,7 @@ class _Group:
             self._submit("broadcast", key, [array], [array], priority, root=0)
 
     def gather(self, key: Any, array: NDArray) -> NDArray:
-        """Return the rows of all ranks, one rank after the other."""
+        """Return the rows of all ranks in rank order."""
         rows = contiguous(array)
         if self.size == 1:
             return returned(rows.copy(), array.ctx)
@@ -134,7 +134,7 @@ class AllReduceStore(KVStore, BucketStore):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self._group = _Group(name, ordered=True)
-        self._sums: dict[Any, NDArray] = {}  # sums that updaters get, by key
+        self._sums: dict[Any, NDArray] = {}  # by key: sums that are passed to updaters
         if "async" in name and self._group.size > 1:
             raise NotSupportedError(
                 f"kvstore.create: {name!r} given, in a job of {self._group.size} processes without "
@@ -168,7 +168,7 @@ class AllReduceStore(KVStore, BucketStore):
         return parts[0] if parts else rows.copy()
 
     def _gathered(self, name: str, rows: Any) -> list[NDArray]:
-        """Return the row-sparse arrays of all ranks that have rows, in order of ranks."""
+        """Return the row-sparse arrays of all ranks that have rows, in rank order."""
         ids = self._group.gather(f"{name}.rows", rows.indices.astype("int64"))
         data = self._group.gather(f"{name}.values", rows.data)
         numbers = ids.asnumpy()
@@ -236,7 +236,7 @@ class AllReduceStore(KVStore, BucketStore):
             for array in (stored, *grads)
         ):
             return False
-        # Buckets round float32 arrays on the CPU only; push() rounds others one by one.
+        # Buckets round only float32 arrays on the CPU; push() rounds others individually.
         if self._compression is None or self._compression.wire is not None:
             return True
         return grads[0].ctx == cpu() and kind_of(grads[0], None)[0] == "float32 on the CPU"
@@ -310,7 +310,7 @@ class AllReduceStore(KVStore, BucketStore):
 
 @KVStoreBase.register
 class Horovod(BucketStore):
-    """The store ``'horovod'``: sums over processes; optimizers run in the Trainer.
+    """The store ``'horovod'``: sums over processes; optimizers run in the trainer.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Optimizers as they are sent to a parameter server: a name and numbers, no code."""
+"""Optimizers in the form sent to a parameter server: a name and numbers, but no code."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def refused_by_servers(kind: type[opt.Optimizer]) -> str | None:
 
 
 def _is_for_servers(kind: type[opt.Optimizer]) -> bool:
-    """Return whether the class itself, not only a base, is marked as supported by servers."""
+    """Return whether the class itself, not only a base class, is marked as supported by servers."""
     return bool(vars(kind).get("_on_servers"))
 
 
@@ -76,7 +76,7 @@ class RemoteOptimizer:
         return json.dumps(values, sort_keys=True)
 
     def _factors(self, kind: str) -> dict[str, float]:
-        """Return the factors that are not 1, by the name of the key on servers."""
+        """Return the factors that differ from 1, by the keys' names on servers."""
         optimizer = self._optimizer
         given = getattr(optimizer, kind)
         keys = {*optimizer.param_dict, *given, *optimizer.idx2name}
@@ -97,7 +97,7 @@ class RemoteOptimizer:
 
 
 def _schedule(scheduler: Any) -> dict[str, Any] | None:
-    """Return the attributes of a scheduler; None if servers do not support its class."""
+    """Return the attributes of a scheduler, or None if servers do not support its class."""
     if type(scheduler) not in _SCHEDULERS:
         return None
     known = {

@@ -43,7 +43,7 @@ class _Value:
 
 
 class _Connection:
-    """The connection of this process to the servers, which all its stores share."""
+    """The connection of this process to the servers, shared by all of its stores."""
 
     def __init__(self) -> None:
         self.client: Any = _core.ServerClient()
@@ -64,8 +64,8 @@ class _Connection:
         if not self._failed:
             self.client.close()
             return
-        # The other workers must see a failed worker as lost, because they would wait for one that
-        # left properly. So keep the client alive: its destructor would leave properly.
+        # Other workers must see a failed worker as lost, because they would wait for a worker that
+        # left properly. So the client is kept alive: its destructor would leave properly.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.client))
 
 
@@ -114,7 +114,7 @@ class ServerStore(KVStore):
     def _name(self, key: Any) -> str:
         """Return the name of a key on the servers."""
         if not self._prefix and re.match(r"\d+:", str(key)):
-            return f"0:{key}"  # else it would look like the key of another store
+            return f"0:{key}"  # without the prefix, it could be the key of another store
         return f"{self._prefix}{key}"
 
     # -- values ----------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ class ServerStore(KVStore):
         news = self._optimizer.news()
         if news is None or self.rank:
             return
-        # Wait for earlier pushes and pulls, which must use the old options.
+        # Earlier pushes and pulls must use the old options, so waits for them.
         nd.waitall()
         self._client.update_optimizer(news, self._prefix)
 
@@ -188,18 +188,18 @@ class ServerStore(KVStore):
     # -- updating --------------------------------------------------------------------------------
 
     def set_optimizer(self, optimizer: opt.Optimizer) -> None:
-        """Let the servers update values; sends the optimizer as an operator and numbers."""
+        """Let the servers update values; sends the optimizer as an operator's name and numbers."""
         remote = RemoteOptimizer(optimizer, self._name)
         self._client.set_optimizer(remote.name, remote.text(), self._prefix)
         self._optimizer = remote
 
     def _refusal(self, kind: type[opt.Optimizer]) -> str | None:
-        """Return why workers must update instead of servers, else None."""
+        """Return why workers must update instead of servers, or None."""
         # Asynchronous workers have no common gradient, so they cannot update instead.
         return None if "async" in self._type else refused_by_servers(kind)
 
     def set_updater(self, updater: Any) -> None:
-        """Raise, because servers do not run functions of a worker."""
+        """Raise, because servers cannot run a worker's functions."""
         raise NotSupportedError(
             f"set_updater: values of a {self._type!r} store are updated on servers, which run no "
             "functions of workers; use set_optimizer"
@@ -255,7 +255,7 @@ class ServerStore(KVStore):
         return int(self._client.num_servers)
 
     def report(self) -> Any:
-        """Return the counters of each server: pushes, staleness, refused frames."""
+        """Return the counters of each server: pushes, staleness, rejected frames."""
         return self._client.report()
 
     def _profile_servers(self, name: str, text: str) -> None:
@@ -269,7 +269,7 @@ class ServerStore(KVStore):
     _barrier = barrier
 
     def _send_command_to_servers(self, head: int, body: str) -> None:
-        """Send a command to the servers, which log it."""
+        """Send a command to the servers, which write it to their log."""
         self._client.command(int(head), str(body))
 
 

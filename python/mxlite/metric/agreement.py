@@ -115,13 +115,13 @@ class _BinaryMetric(EvalMetric):
             self.global_sum_metric = self._score(self._global_counts) * self.global_num_inst
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Reset the local and global values."""
         super().reset()
         self._counts.reset()
         self._global_counts.reset()
 
     def reset_local(self) -> None:
-        """Forget what came since the last `reset_local`."""
+        """Reset the local values; see `EvalMetric.reset_local`."""
         super().reset_local()
         self._counts.reset()
 
@@ -219,13 +219,13 @@ class PCC(EvalMetric):
         return float(covariance / math.sqrt(spread_found * spread_truth))
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Reset the local and global values."""
         self.global_num_inst = 0
         self.gcm = np.zeros((self.k, self.k))
         self.reset_local()
 
     def reset_local(self) -> None:
-        """Forget what came since the last `reset_local`."""
+        """Reset the local values; see `EvalMetric.reset_local`."""
         self.num_inst = 0
         self.lcm = np.zeros((self.k, self.k))
 
@@ -234,7 +234,7 @@ class PCC(EvalMetric):
         return self.name, self._correlation(self.lcm) if self.num_inst else math.nan
 
     def get_global(self) -> tuple[str, float]:
-        """Return name and value of everything since `reset`."""
+        """Return name and value over all updates since `reset`."""
         if not self._has_global_stats:
             return self.get()
         return self.name, self._correlation(self.gcm) if self.global_num_inst else math.nan

@@ -1,4 +1,4 @@
-"""Shared by all metrics: base class, registry, composites and functions as metrics."""
+"""Code shared by all metrics: base class, registry, composites and functions as metrics."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def to_numpy(array: Any) -> np.ndarray[Any, Any]:
 
 
 class EvalMetric(NeedsInit, TypedInit):
-    """Base of all metrics: a sum and a number of instances, since the last reset and in all.
+    """Base of all metrics: sum and number of instances, local (since reset_local) and global.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class EvalMetric(NeedsInit, TypedInit):
         return f"EvalMetric: {dict(self.get_name_value())}"
 
     def get_config(self) -> dict[str, Any]:
-        """Return the arguments from which `create` makes the metric again."""
+        """Return the arguments with which `create` makes the same metric."""
         return {
             **self._kwargs,
             "metric": type(self).__name__,
@@ -169,14 +169,14 @@ class EvalMetric(NeedsInit, TypedInit):
         raise NotImplementedError(f"{type(self).__name__} does not define update")
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Reset the local and global values."""
         self.num_inst = self.global_num_inst = 0
-        # Not a Python float, because NumPy 2 would then add float32 values in float32.
+        # A NumPy number, because NumPy 2 would add float32 values to a Python float in float32.
         self.sum_metric: float = np.float64(0)
         self.global_sum_metric: float = np.float64(0)
 
     def reset_local(self) -> None:
-        """Forget what came since the last `reset_local`; the global values stay."""
+        """Reset the local values, which cover the updates since this call; keep the global ones."""
         self.num_inst = 0
         self.sum_metric = np.float64(0)
 
@@ -187,7 +187,7 @@ class EvalMetric(NeedsInit, TypedInit):
         self.global_num_inst += count
 
     def _value(self, total: float, count: int) -> float:
-        """Return the metric of a sum and a count."""
+        """Return the metric for a sum and a count."""
         return total / count
 
     def get(self) -> tuple[Any, Any]:
@@ -203,7 +203,7 @@ class EvalMetric(NeedsInit, TypedInit):
         return self.name, _plain(self._value(self.sum_metric, self.num_inst))
 
     def get_global(self) -> tuple[Any, Any]:
-        """Return name and value of everything since `reset`.
+        """Return name and value over all updates since `reset`.
 
         Returns
         -------
@@ -221,8 +221,8 @@ class EvalMetric(NeedsInit, TypedInit):
         return _pairs(self.get())
 
     def get_global_name_value(self) -> list[tuple[str, float]]:
-        """Return pairs of name and value of everything since `reset`."""
-        if not self._has_global_stats:  # metrics of users may override get_name_value or get
+        """Return pairs of name and value over all updates since `reset`."""
+        if not self._has_global_stats:  # user-defined metrics may override get_name_value or get
             return self.get_name_value()
         return _pairs(self.get_global())
 
@@ -299,7 +299,7 @@ class CompositeEvalMetric(EvalMetric):
             raise ValueError_(f"Metric index {index} is out of range 0 and {len(self.metrics)}")
         return self.metrics[index]
 
-    # As in 1.x, the parameters have other names here.
+    # As in 1.x, the parameters have other names than in EvalMetric.
     def update_dict(self, labels: Mapping[str, Array], preds: Mapping[str, Array]) -> None:
         """Update every metric; see `EvalMetric.update_dict`."""
         if self.label_names is not None:

@@ -31,7 +31,7 @@ __all__ = [
 @alias("acc")
 @register
 class Accuracy(EvalMetric):
-    """Part of the predictions that equal the label.
+    """Fraction of the predictions that equal the label.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class Accuracy(EvalMetric):
 @alias("top_k_accuracy", "top_k_acc")
 @register
 class TopKAccuracy(EvalMetric):
-    """Part of the samples whose label is among the ``top_k`` highest scores.
+    """Fraction of the samples whose label is among the ``top_k`` highest scores.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ __all__ = [
 
 
 class _MeanOfBatches(EvalMetric):
-    """Metrics that average one value per batch, whatever its size (as in MXNet 1.x)."""
+    """Metrics that average one value per batch, regardless of its size (as in MXNet 1.x)."""
 
     def __init__(
         self,
@@ -132,12 +132,12 @@ class PearsonCorrelation(EvalMetric):
         super().__init__(name, output_names, label_names, has_global_stats=True, average=average)
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Reset the local and global values."""
         super().reset()
         self._moments = np.zeros(6)
 
     def reset_local(self) -> None:
-        """Forget what came since the last `reset_local`."""
+        """Reset the local values; see `EvalMetric.reset_local`."""
         super().reset_local()
         self._moments = np.zeros(6)
 
@@ -168,7 +168,7 @@ class PearsonCorrelation(EvalMetric):
         return self.name, float((count * xy - x * y) / below) if below else math.nan
 
     def get_global(self) -> tuple[str, float]:
-        """Return name and value of everything since `reset`."""
+        """Return name and value over all updates since `reset`."""
         if self.average == "micro":
             return self.get()
         name, value = super().get_global()

@@ -1,4 +1,4 @@
-"""Shared by all modules: training, prediction, scores, parameter files."""
+"""Code shared by all modules: training, prediction, scores, parameter files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["BaseModule", "ModuleStateError"]
 
 
 class BaseModule(TypedInit):
-    """Base of modules; a module defines bind, init_params, forward, backward, update, ...
+    """Base of modules. A module defines bind, init_params, forward, backward, update, ...
 
     Parameters
     ----------
@@ -370,7 +370,7 @@ class BaseModule(TypedInit):
         force_init: bool = False,
         allow_extra: bool = False,
     ) -> None:
-        """Set the first values of the parameters."""
+        """Set the initial values of the parameters."""
         raise self._undefined("init_params")
 
     def init_optimizer(
@@ -398,7 +398,7 @@ class BaseModule(TypedInit):
         raise self._undefined("update")
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Give outputs and labels to a metric."""
+        """Update a metric with outputs and labels."""
         raise self._undefined("update_metric")
 
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
@@ -425,7 +425,7 @@ class BaseModule(TypedInit):
         return []
 
     def set_states(self, states: Any = None, value: Any = None) -> None:
-        """Accept no states, because there are none."""
+        """Do nothing, because there are no states; raise if any are given."""
         self._need("binded", "params_initialized")
         if states or value:
             raise ValueError_(f"{type(self).__name__} has no states to set")

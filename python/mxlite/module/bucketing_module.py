@@ -19,7 +19,7 @@ __all__ = ["BucketingModule"]
 
 
 class BucketingModule(BaseModule):
-    """One module for each bucket key, all with the same parameters.
+    """One module per bucket key; all share the same parameters.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class BucketingModule(BaseModule):
             "group2ctxs": group2ctxs,
             "compression_params": compression_params,
         }
-        first = self._make(default_bucket_key)  # raises now if names are wrong
+        first = self._make(default_bucket_key)  # raises here if names are wrong
         # Libraries for 1.x read these attributes.
         self._context, self._work_load_list = first._context, first._work_load_list
         self._fixed_param_names, self._state_names = first._fixed_param_names, first._state_names
@@ -74,7 +74,7 @@ class BucketingModule(BaseModule):
         return Module(symbol, data_names, label_names, **self._options)
 
     def _generate(self, key: Any) -> tuple[Any, Any, Any]:
-        """Call ``sym_gen``; unnamed nodes get the same names in every bucket."""
+        """Call ``sym_gen``; nodes without a name get equal names in all buckets."""
         with NameManager():
             return self._sym_gen(key)
 
@@ -152,7 +152,7 @@ class BucketingModule(BaseModule):
         force_init: bool = False,
         allow_extra: bool = False,
     ) -> None:
-        """Set the first values of the parameters, see ``Module.init_params``."""
+        """Set the initial values of the parameters, see ``Module.init_params``."""
         if self.params_initialized and not force_init:
             if self._loaded is None:
                 warnings.warn(
@@ -228,7 +228,7 @@ class BucketingModule(BaseModule):
             self.set_params(*params)
 
     def switch_bucket(self, bucket_key: Any, data_shapes: Any, label_shapes: Any = None) -> None:
-        """Make the bucket of a hashable key the current one; bind it if it is new, see `bind`."""
+        """Make the bucket of a hashable key current; bind it first if it is new, see `bind`."""
         self._need("binded")
         module = self._buckets.get(bucket_key)
         if module is None:
@@ -292,7 +292,7 @@ class BucketingModule(BaseModule):
         self._curr_module.backward(out_grads=out_grads)
 
     def update(self) -> None:
-        """Update the parameters by the gradients of the current bucket."""
+        """Update the parameters with the gradients of the current bucket."""
         self._need("binded", "params_initialized", "optimizer_initialized")
         self._curr_module.update()
 
@@ -351,7 +351,7 @@ class BucketingModule(BaseModule):
         default_bucket_key: Any = None,
         **kwargs: Any,
     ) -> BucketingModule:
-        """Make a `BucketingModule`, from its arguments, with the parameters of a checkpoint."""
+        """Make a `BucketingModule` with the parameters of a checkpoint."""
         return BucketingModule.load_dict(
             None, sym_gen, default_bucket_key, *load_params(prefix, epoch), **kwargs
         )
@@ -365,7 +365,7 @@ class BucketingModule(BaseModule):
         aux_params: Any = None,
         **kwargs: Any,
     ) -> BucketingModule:
-        """Make a `BucketingModule`, from its arguments, with given parameters by name.
+        """Make a `BucketingModule` with given parameters by name.
 
         ``sym_dict`` is accepted and ignored: sym_gen makes the symbols.
         """

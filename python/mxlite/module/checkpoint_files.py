@@ -84,7 +84,7 @@ def read_params(path: str) -> tuple[Params, Params]:
 
 
 def load_checkpoint(prefix: str, epoch: int) -> tuple[Symbol, Params, Params]:
-    """Load what `save_checkpoint` (of mxlite or MXNet 1.x) wrote.
+    """Load a checkpoint written by `save_checkpoint` (of mxlite or MXNet 1.x).
 
     Returns
     -------

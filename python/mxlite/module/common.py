@@ -20,7 +20,7 @@ class ModuleStateError(MXNetError, AssertionError):
 
 
 def as_list(value: Any) -> list[Any]:
-    """Return a list of a value: its entries, the value itself, or empty for None."""
+    """Return the entries of a list, other values as a list of one, None as an empty list."""
     if value is None:
         return []
     return list(value) if isinstance(value, (list, tuple)) else [value]
@@ -52,7 +52,7 @@ def call_all(callbacks: Any, epoch: int, nbatch: int, eval_metric: Any, variable
 
 
 def as_contexts(context: Any) -> list[Context]:
-    """Return a Module's contexts as a list; None is the CPU."""
+    """Return a Module's contexts as a list; None means the CPU."""
     contexts = as_list(cpu() if context is None else context)
     for entry in contexts:
         if not isinstance(entry, Context):

@@ -1,4 +1,4 @@
-"""Executors of one symbol on several contexts, each for its part of the batch."""
+"""Executors of one symbol on several contexts; each executor processes a part of the batch."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _described(entry: Any) -> DataDesc:
 
 
 class DataParallelExecutorGroup:
-    """Divides batches over contexts; made by `Module.bind`.
+    """Divides batches among contexts; created by `Module.bind`.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class DataParallelExecutorGroup:
         self.grad_req = self._requests(grad_req, set(self.fixed_param_names), data_shapes)
         self._set_shapes(data_shapes, label_shapes)
         shared: Sequence[Any] = [None] * len(self.contexts)
-        # For each context, by name: arrays of data and labels, which executors of all shapes share.
+        # By context and name: arrays of data and labels, which executors for all shapes share.
         self.shared_data_arrays: list[dict[str, NDArray]] = [{} for _ in self.contexts]
         if shared_group is not None:
             shared, self.shared_data_arrays = shared_group.execs, shared_group.shared_data_arrays
@@ -194,7 +194,7 @@ class DataParallelExecutorGroup:
             return
         execs = self._kept.pop(key, None)
         if execs is None:
-            # Labels and states follow the batch; parameters keep their shapes.
+            # Labels and states depend on the batch size; parameters keep their shapes.
             free = set(self.arg_names).difference(self.param_names)
             try:
                 execs = [
@@ -267,7 +267,7 @@ class DataParallelExecutorGroup:
 
     @property
     def grad_arrays(self) -> list[list[Any]]:
-        """The gradients of each parameter on all contexts; None where there is none."""
+        """The gradients of each parameter on all contexts; None for those without gradient."""
         return [[exe.grad_dict[name] for exe in self.execs] for name in self.param_names]
 
     @property
@@ -342,9 +342,9 @@ class DataParallelExecutorGroup:
                 axis = DataDesc.get_batch_axis(entry.layout)
                 for i, exe in enumerate(self.execs):
                     target = exe.arg_dict.get(entry.name)
-                    if target is None:  # a label that the symbol does not use
+                    if target is None:  # the symbol does not use this label
                         continue
-                    if isinstance(array, (list, tuple)):  # given in parts
+                    if isinstance(array, (list, tuple)):  # one array per context
                         part = array[i]
                     else:
                         part = self._slice(array, axis, i)

@@ -102,7 +102,7 @@ class Module(ModuleState):
 
     @staticmethod
     def load(prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Any) -> Module:
-        """Make a module of a checkpoint.
+        """Make a module from a checkpoint.
 
         Parameters
         ----------
@@ -303,7 +303,7 @@ class Module(ModuleState):
         self.optimizer_initialized = True
 
     def update(self) -> None:
-        """Update the parameters by the gradients of the last backward."""
+        """Update the parameters with the gradients of the last backward."""
         self._need("binded", "params_initialized", "optimizer_initialized")
         self._params_dirty = True
         group, count = self._exec_group, len(self._context)
@@ -328,7 +328,7 @@ class Module(ModuleState):
     # -- running ---------------------------------------------------------------------------------
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
-        """Compute the outputs of a batch, of any size.
+        """Compute the outputs of a batch, which may have any size.
 
         Parameters
         ----------
@@ -368,7 +368,7 @@ class Module(ModuleState):
                 DataDesc(entry.name, tuple(array.shape), entry.dtype, entry.layout)
                 for entry, array in zip(self._label_shapes, arrays)
             ]
-        elif not labels and self._label_shapes:  # in prediction, labels are not read
+        elif not labels and self._label_shapes:  # predictions do not read labels
             labels = self._resized_labels(shapes[0], self._data_shapes[0])
         self.reshape(data, labels or None)
 
@@ -382,7 +382,7 @@ class Module(ModuleState):
         return found
 
     def backward(self, out_grads: Any = None) -> None:
-        """Compute gradients for those of the outputs, NDArrays, which losses do not need."""
+        """Compute gradients; out_grads are the outputs' gradients as NDArrays (not for losses)."""
         self._need("binded", "params_initialized", "for_training")
         self._exec_group.backward(out_grads)
 
@@ -405,7 +405,7 @@ class Module(ModuleState):
         return self._exec_group.get_states(merge_multi_context)
 
     def set_states(self, states: Any = None, value: Any = None) -> None:
-        """Set the arrays of ``state_names`` to a number, or to one list of NDArrays for each."""
+        """Set the arrays of ``state_names`` to a number, or each to one list of NDArrays."""
         self._need("binded", "params_initialized")
         self._exec_group.set_states(states, value)
 

@@ -1,4 +1,4 @@
-"""Modules without parameters that are written in Python."""
+"""Modules without parameters, written in Python."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["PythonLossModule", "PythonModule"]
 
 
 class PythonModule(BaseModule):
-    """Base of modules without parameters; a module defines forward, backward, get_outputs, ...
+    """Base of modules without parameters. A module defines forward, backward, get_outputs, ...
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ class PythonModule(BaseModule):
 
 
 class PythonLossModule(PythonModule):
-    """A loss: its output is its input, its gradient a function.
+    """A loss whose output is its input and whose gradient is given by a function.
 
     Parameters
     ----------

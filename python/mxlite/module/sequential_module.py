@@ -17,7 +17,7 @@ __all__ = ["SequentialModule"]
 
 
 class SequentialModule(BaseModule):
-    """Modules of which each takes the outputs of the one before.
+    """A chain of modules; each module's data are the outputs of the previous module.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class SequentialModule(BaseModule):
 
     @property
     def label_shapes(self) -> Any:
-        """Descriptions of the labels; None if no module takes them."""
+        """Descriptions of the labels; None if no module uses labels."""
         self._need("binded")
         return self._label_shapes
 
@@ -107,7 +107,7 @@ class SequentialModule(BaseModule):
         force_init: bool = False,
         allow_extra: bool = False,
     ) -> None:
-        """Set the first values of all parameters, see ``Module.init_params``.
+        """Set the initial values of all parameters, see ``Module.init_params``.
 
         Raises ValueError if two modules have a parameter of the same name.
         """
@@ -141,7 +141,7 @@ class SequentialModule(BaseModule):
         shared_module: Any = None,
         grad_req: Any = "write",
     ) -> None:
-        """Bind all modules, each to the outputs of the one before, see `Module.bind`.
+        """Bind all modules, each to the outputs of the previous one, see `Module.bind`.
 
         ``shared_module`` must be None and ``grad_req`` a str.
         """
@@ -225,7 +225,7 @@ class SequentialModule(BaseModule):
         return self._modules[0].get_input_grads(merge_multi_context)
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Update a metric with outputs and labels, in the modules that take labels.
+        """Update a metric with outputs and labels, in the modules that use labels.
 
         See `Module.update_metric`.
         """

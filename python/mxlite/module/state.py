@@ -138,7 +138,7 @@ class ModuleState(BaseModule):
         force_init: bool = False,
         allow_extra: bool = False,
     ) -> None:
-        """Set the first values of the parameters.
+        """Set the initial values of the parameters.
 
         Parameters
         ----------

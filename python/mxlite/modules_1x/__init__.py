@@ -46,10 +46,10 @@ def _publish(name: str, module: ModuleType) -> None:
         setattr(sys.modules[package], name, module)
 
 
-# Names that only 1.x had in base.
+# Names that exist in base only for compatibility with 1.x.
 vars(base).update((name, vars(base_names)[name]) for name in base_names.__all__)
 vars(base)["__all__"] = sorted({*base.__all__, *base_names.__all__})
-# _names_1x imports base, so base cannot ask for its own attributes.
+# _names_1x imports base, so base cannot import from it.
 vars(base)["__getattr__"], vars(base)["__dir__"] = attributes(base.__name__)
 _publish("device", context)
 for _name, _module in list(sys.modules.items()):

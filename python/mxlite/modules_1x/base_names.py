@@ -1,4 +1,4 @@
-"""Names of ``mxnet.base`` besides errors: type tuples, ctypes helpers, small tools.
+"""Names of ``mxnet.base`` other than errors: type tuples, ctypes helpers, small functions.
 
 The handles of MXNet's C library (``_LIB``, ``NDArrayHandle``, ``check_call``, ...) have no meaning
 here; asking for one raises NotSupportedError that names it.
@@ -50,7 +50,7 @@ mx_float_p = ctypes.POINTER(ctypes.c_float)
 
 
 class _NullType:
-    """Stands for a parameter that was not given; false."""
+    """Represents a parameter that was not given; false."""
 
     def __repr__(self) -> str:
         return "_Null"
@@ -86,7 +86,7 @@ def with_metaclass(meta: type, *bases: type) -> type:
 
 
 def _as_list(obj: Any) -> Any:
-    """Return lists and tuples unchanged, anything else as a list of one."""
+    """Return lists and tuples unchanged, other values as a list of one."""
     return obj if isinstance(obj, (list, tuple)) else [obj]
 
 
@@ -149,7 +149,7 @@ def c_array_buf(ctype: Any, buf: Any) -> Any:
 
 
 def ctypes2buffer(cptr: Any, length: int) -> bytearray:
-    """Return a copy of the bytes a C pointer leads to.
+    """Return a copy of the bytes at a C pointer.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def ctypes2buffer(cptr: Any, length: int) -> bytearray:
 
 
 def ctypes2numpy_shared(cptr: Any, shape: Iterable[int]) -> np.ndarray[Any, Any]:
-    """Return a float32 array over the memory a C pointer leads to.
+    """Return a float32 array over the memory at a C pointer.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ def build_param_doc(
 
 
 def add_fileline_to_docstring(module: Any, incursive: bool = True) -> None:
-    """Do nothing: 1.x used it to add source lines to its documentation.
+    """Do nothing; 1.x used it to add source lines to its documentation.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ register = register_error
 
 
 class InternalError(MXNetError):
-    """A broken promise inside the library: please report it."""
+    """An internal error; please report it."""
 
     def __init__(self, msg: str) -> None:
         super().__init__(msg)

@@ -21,7 +21,7 @@ Target = tuple[slice, NDArray]
 
 
 class WorkLoadError(MXNetError, AssertionError):
-    """A work load that does not fit the contexts (1.x: ``AssertionError``)."""
+    """A work load list that does not match the contexts (1.x: ``AssertionError``)."""
 
 
 def _split_input_slice(batch_size: int, work_load_list: Sequence[float]) -> list[slice]:
@@ -43,7 +43,7 @@ def _split_input_slice(batch_size: int, work_load_list: Sequence[float]) -> list
 
 
 def _check_arguments(symbol: Any) -> None:
-    """Refuse a symbol with two arguments or states of one name."""
+    """Raise if a symbol has two arguments or two states of the same name."""
     arguments = symbol.list_arguments()
     for kind, names in (
         ("argument", arguments),
@@ -58,7 +58,7 @@ def _check_arguments(symbol: Any) -> None:
 
 
 def _load_general(data: Sequence[NDArray], targets: Sequence[Any]) -> None:
-    """Copy arrays to arrays, or to the parts of contexts."""
+    """Copy arrays to other arrays, or to parts of arrays on several contexts."""
     for source, target in zip(data, targets):
         if isinstance(target, NDArray):
             source.copyto(target)
@@ -71,17 +71,17 @@ def _load_general(data: Sequence[NDArray], targets: Sequence[Any]) -> None:
 
 
 def _load_data(batch: Any, targets: Sequence[Any]) -> None:
-    """Copy the data of a batch to where executors read it."""
+    """Copy the data of a batch to the executors' arrays."""
     _load_general(batch.data, targets)
 
 
 def _load_label(batch: Any, targets: Sequence[Any]) -> None:
-    """Copy the labels of a batch to where executors read them."""
+    """Copy the labels of a batch to the executors' arrays."""
     _load_general(batch.label, targets)
 
 
 class DataParallelExecutorGroup:
-    """One executor on each context for its part of a batch.
+    """One executor per context; each processes its part of a batch.
 
     Matches ``mxnet.executor_manager.DataParallelExecutorGroup``.
 
@@ -190,7 +190,7 @@ class DataParallelExecutorGroup:
 
 
 class DataParallelExecutorManager:
-    """The executor groups of a training: one, or one for each bucket key.
+    """The executor groups of a training: one, or one per bucket key.
 
     Matches ``mxnet.executor_manager.DataParallelExecutorManager``.
 

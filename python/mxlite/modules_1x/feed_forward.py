@@ -1,4 +1,4 @@
-"""``mx.model.FeedForward``: training of a symbol as before modules."""
+"""``mx.model.FeedForward``: training of a symbol without modules, as in early versions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _call(callbacks: Any, *args: Any) -> None:
 
 
 class FeedForward:
-    """A symbol with parameters that trains itself.
+    """A symbol with parameters and methods for training.
 
     Matches ``mxnet.model.FeedForward``, which is deprecated there too: use `Module`.
 
@@ -373,7 +373,7 @@ class FeedForward:
         kvstore: Any,
         batch_size: int,
     ) -> Callable[[], None]:
-        """Return what makes the optimizer's step after each batch."""
+        """Return a function that runs the optimizer's step after each batch."""
         count = len(self.ctx)
         sizes = [int(np.prod(value.shape)) for value in self.arg_params.values()]
         store, on_store = chosen_store(kvstore, count, sizes, optimizer=self.optimizer)
@@ -465,7 +465,7 @@ class FeedForward:
         eval_batch_end_callback: Any = None,
         **kwargs: Any,
     ) -> FeedForward:
-        """Return a model and train it; arguments as of `FeedForward` and `fit`."""
+        """Return a trained model; the arguments are those of `FeedForward` and `fit`."""
         model = FeedForward(
             symbol, ctx=ctx, num_epoch=num_epoch, epoch_size=epoch_size, optimizer=optimizer,
             initializer=initializer, **kwargs,

@@ -14,7 +14,7 @@ __all__ = ["data_iter", "eval_iter"]
 
 
 def data_iter(data: Any, label: Any, batch_size: int, is_train: bool) -> Any:
-    """Return an iterator over arrays, or the iterator that is given."""
+    """Return an iterator over arrays; a given iterator is returned unchanged."""
     if not isinstance(data, (np.ndarray, NDArray)):
         if not isinstance(data, io.DataIter):
             raise TypeError_(

@@ -9,7 +9,7 @@ from ..base import NotSupportedError
 
 __all__ = ["find_conf_path", "find_include_path", "find_lib_path"]
 
-__version__ = VERSION  # version of the interface, as mxnet.__version__
+__version__ = VERSION  # version of the interface, equal to mxnet.__version__
 
 
 def find_lib_path(prefix: str = "libmxlite") -> list[str]:
@@ -36,7 +36,7 @@ def find_lib_path(prefix: str = "libmxlite") -> list[str]:
 
 
 def find_include_path() -> str:
-    """Refuse: there are no C headers for custom operators.
+    """Raise, because there are no C headers for custom operators.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def find_include_path() -> str:
 
 
 def find_conf_path(prefix: str = "tvmop") -> str:
-    """Refuse: there are no operators made by TVM.
+    """Raise, because there are no operators made with TVM.
 
     Raises
     ------

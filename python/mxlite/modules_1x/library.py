@@ -1,4 +1,4 @@
-"""Libraries with operators of their own (MXNet 1.x: ``mxnet.library``): not supported."""
+"""Libraries with additional operators (MXNet 1.x: ``mxnet.library``): not supported."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["load"]
 
 
 def load(path: str, verbose: bool = True) -> None:
-    """Refuse a library compiled against MXNet's C interface.
+    """Raise for a library compiled against MXNet's C interface.
 
     Raises
     ------

@@ -28,7 +28,7 @@ _RED, _GREEN, _PLAIN = "\x1b[31m", "\x1b[32m", "\x1b[0m"
 
 
 class _Formatter(logging.Formatter):
-    """``I1121 06:42:28 23820 file:function:17] text``, the head in colour on a terminal."""
+    """``I1121 06:42:28 23820 file:function:17] text``, with a colored header on a terminal."""
 
     def __init__(self, colored: bool) -> None:
         super().__init__(datefmt="%m%d %H:%M:%S")
@@ -85,5 +85,5 @@ def getLogger(  # noqa: N802 - the older name of 1.x
     filemode: str | None = None,
     level: int = WARNING,
 ) -> logging.Logger:
-    """Return :func:`get_logger` of the same arguments."""
+    """Return the result of :func:`get_logger` for the same arguments."""
     return get_logger(name, filename, filemode, level)

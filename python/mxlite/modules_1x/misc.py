@@ -10,7 +10,7 @@ __all__ = ["FactorScheduler", "LearningRateScheduler"]
 
 
 class LearningRateScheduler:
-    """Base: called with the number of an iteration, gives the learning rate."""
+    """Base of schedulers: a call with the iteration number returns the learning rate."""
 
     def __init__(self) -> None:
         self.base_lr = 0.01
@@ -21,7 +21,7 @@ class LearningRateScheduler:
 
 
 class FactorScheduler(LearningRateScheduler):
-    """Multiplies the rate by a factor after every so many iterations.
+    """Multiplies the rate by a factor after a fixed number of iterations.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class FactorScheduler(LearningRateScheduler):
         self.old_lr: float | None = None
 
     def __call__(self, iteration: int) -> float:
-        """Return the learning rate; a change is logged."""
+        """Return the learning rate; log changes."""
         lr = self.base_lr * self.factor ** (iteration // self.step)
         if self.old_lr is not None and lr != self.old_lr:
             logging.info("At Iteration [%d]: Swith to new learning rate %.5f", iteration, lr)

@@ -34,7 +34,7 @@ __all__ = [
     "register",
 ]
 
-# mx.nd cannot import this package, which depends on it, so its functions are set here.
+# mx.nd cannot import this package, which imports mx.nd, so its functions are set here.
 for _place in (_nd, _nd.op, _nd._internal):
     vars(_place)["Custom"] = Custom
 

@@ -83,7 +83,7 @@ class CustomOp:
 
 
 class CustomOpProp:
-    """Base of descriptions of operators: names, shapes, types, and creation.
+    """Base of the description of an operator: names, shapes, types, and creation.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ _TYPE_WORDS = {
     "int | Sequence[int]": "Shape(tuple)",
     "Sequence[int]": "Shape(tuple)",
 }
-# symbol/custom.py provides the call on symbols.
+# The call on symbols is provided by symbol/custom.py.
 custom_symbol = Provided()
 _lock = threading.Lock()  # guards changes of REGISTRY
 

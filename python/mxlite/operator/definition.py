@@ -68,7 +68,7 @@ class Definition:
             ) from error
 
     def _groups(self, method: str, *args: Any) -> list[list[Any]]:
-        """Call a method; return its lists for inputs, outputs and states, with checked lengths."""
+        """Call a method; return its lists for inputs, outputs and states after checking lengths."""
         answer = self._ask(method, *args)
         if not isinstance(answer, (list, tuple)) or not all(map(_is_list, answer)):
             raise TypeError_(

@@ -1,4 +1,4 @@
-"""The oldest interfaces of operators in Python: ``NumpyOp`` and ``NDArrayOp`` of ``mx.operator``.
+"""Early interfaces for operators in Python: ``NumpyOp`` and ``NDArrayOp`` of ``mx.operator``.
 
 Each object of such a class is an operator. It is registered under a name of this process and runs
 like any other custom operator, so saved symbols of it cannot be loaded in another process.

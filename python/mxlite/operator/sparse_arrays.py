@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 def takes_sparse(definition: Definition) -> bool:
     """Return whether an operator overrides ``infer_storage_type``."""
     dense = CustomOpProp.infer_storage_type
-    # The adapter of PythonOp does not define it.
+    # The adapter of PythonOp does not have this method.
     return getattr(type(definition.prop), "infer_storage_type", dense) is not dense
 
 
 def call(definition: Definition, inputs: list[NDArray]) -> list[NDArray]:
-    """Call an operator; if it does not support sparse inputs, it gets dense copies."""
+    """Call an operator; it gets dense copies if it does not support sparse inputs."""
     inputs = _cast(definition, inputs)
     if all(_core.array_kind(array) == "dense" for array in inputs):
         return list(_core.call_custom(definition, inputs))
@@ -33,13 +33,13 @@ def call(definition: Definition, inputs: list[NDArray]) -> list[NDArray]:
 
 
 def _cast(definition: Definition, inputs: list[NDArray]) -> list[NDArray]:
-    """Return the inputs in the types that mixed precision asks for; states keep theirs."""
+    """Return the inputs in the types required by mixed precision; states keep their types."""
     result = list(inputs)
     dtypes = [array.dtype for array in inputs[: definition.num_inputs]]
     for i, dtype in _core.custom_casts(definition.attrs, dtypes):
         if _core.array_kind(inputs[i]) == "dense":
             result[i] = _core.op("amp_cast")(inputs[i], dtype=dtype)
-        else:  # amp_cast makes dense arrays
+        else:  # the operator amp_cast returns dense arrays
             result[i] = inputs[i].astype(dtype)
     return result
 

@@ -1,4 +1,4 @@
-"""Records what runs when, and for how long (MXNet 1.x: ``mxnet.profiler``).
+"""Records what runs at which time and for how long (MXNet 1.x: ``mxnet.profiler``).
 
 ``set_config(filename="profile.json")``, ``set_state("run")``, work, ``dump()`` writes a trace that
 ``chrome://tracing`` and Perfetto show: operators, calls from Python, graph passes, stages of the

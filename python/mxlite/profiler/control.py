@@ -31,7 +31,7 @@ _SORT_KEYS = ("total", "avg", "min", "max", "count")
 _config: dict[str, Any] = {**_FLAGS, **_OTHER}
 _lock = threading.Lock()
 _finished = False  # True after a finished dump, until set_state("run")
-_paused = False  # True if pause() stopped recording, so that resume() starts it again
+_paused = False  # True after pause() stopped recording, so that resume() continues it
 _named = False  # whether the last set_config() gave a file name
 _written: tuple[str, int] | None = None  # the written file and its number of events
 _writes_at_exit = False
@@ -166,12 +166,12 @@ def _stop() -> None:
 
 
 def _write_by_the_way() -> None:
-    """Write the file given to set_config; 1.x does so every second, and programs rely on it."""
+    """Write the file of set_config, as 1.x does every second, because programs rely on it."""
     if not (_named and _config["continuous_dump"]) or _finished:
         return
     try:
         _write()
-    except OSError as error:  # only dump() raises the error
+    except OSError as error:  # only dump() raises such an error
         warnings.warn(f"profiler: the trace cannot be written: {error}", stacklevel=3)
 
 
@@ -219,7 +219,8 @@ def _wait() -> None:
 def _wait_for_all() -> None:
     try:
         _core.waitall()
-    except RuntimeError as error:  # reading the value raises the error; still write the trace
+    # Reading the value raises the error, but the trace is written anyway.
+    except RuntimeError as error:
         warnings.warn(f"profiler: work in flight failed: {error}", stacklevel=3)
 
 
@@ -235,7 +236,7 @@ def pause(profile_process: str = "worker") -> None:
 
 
 def resume(profile_process: str = "worker") -> None:
-    """Continue after ``pause``; does nothing if ``pause`` has not stopped recording."""
+    """Continue after ``pause``; no effect if ``pause`` has not stopped recording."""
     global _paused
     if _of_servers(profile_process):
         _tell_servers("state", "resume")
@@ -367,9 +368,9 @@ def _autostart() -> None:
     bits = int(text) or 1
     names = ("profile_symbolic", "profile_imperative", "profile_api", "profile_memory")
     options: dict[str, Any] = {name: bool(bits >> i & 1) for i, name in enumerate(names)}
-    if role == "server":  # a file of its own, so that it does not overwrite the worker's
+    if role == "server":  # a separate file, which does not overwrite the worker's
         options["filename"] = f"server{os.environ.get('MXLITE_PS_RANK', os.getpid())}_profile.json"
     set_config(**options)
     set_state("run")
-    # Write only if there are events: launch.py inherits the variables but records nothing.
+    # Writes only if there are events, because launch.py inherits the variables but records nothing.
     atexit.register(lambda: None if _finished or not record.events() else dump())

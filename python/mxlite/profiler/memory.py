@@ -1,4 +1,4 @@
-"""Memory by Gluon block, while the profiler records memory."""
+"""Memory per Gluon block, while the profiler records memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .. import _core
 
 
 class _Watch:
-    """Whether memory is attributed to block calls; ``listeners`` are called on changes."""
+    """Whether memory is attributed to block calls; calls ``listeners`` on changes."""
 
     __slots__ = ("listeners", "on")
 
@@ -30,7 +30,7 @@ WATCH = _Watch()
 
 
 def memory_by_block() -> dict[str, dict[str, dict[str, int]]]:
-    """Return the bytes of arrays by the Gluon block in whose call they were allocated.
+    """Return the bytes of arrays by the Gluon block whose call allocated them.
 
     Returns
     -------

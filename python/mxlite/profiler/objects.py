@@ -1,4 +1,4 @@
-"""Objects with which scripts add their own events to the trace."""
+"""Objects with which scripts add events to the trace."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Domain:
 
 
 class _Span:
-    """Base of objects with a start and a stop; also a context manager."""
+    """Base of objects with a start and an end; usable as a context manager."""
 
     _begin, _end = "b", "e"
 
@@ -61,7 +61,7 @@ class _Span:
         record.add(self.name, self._category, self._begin)
 
     def stop(self) -> None:
-        """Record the end; may be called by another thread than ``start``."""
+        """Record the end; another thread than that of ``start`` may call it."""
         record.add(self.name, self._category, self._end, thread=self._thread)
 
     def __enter__(self) -> Any:
@@ -76,7 +76,7 @@ class _Span:
 
 
 class Task(_Span):
-    """A piece of work of a domain.
+    """A named piece of work in a domain.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Task(_Span):
 
 
 class Frame(_Span):
-    """One span of a series, such as a training step.
+    """One span of a repeated activity, such as a training step.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class Frame(_Span):
 
 
 class Event(_Span):
-    """A span of this thread, without a domain.
+    """A span on this thread, without a domain.
 
     Parameters
     ----------

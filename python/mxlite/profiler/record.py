@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from .. import _core
 
-# Kinds of the core's events; the number is the bit of the kind.
+# Kinds of the core's events; a kind's number is its bit in masks.
 OPERATOR, API, PASS, IO, COMM, DEVICE = range(6)
 CATEGORIES = ("operator", "MXNET_C_API", "graph pass", "IO", "communication")
 MEMORY, ENGINE, CUSTOM = "Device Storage", "engine", "Custom Operator"
@@ -51,13 +51,13 @@ class Record:
         self._lock = threading.Lock()
 
     def events(self, from_mark: bool = False) -> list[Entry]:
-        """Return the events, which are in order of time for each thread."""
+        """Return the events, ordered by time within each thread."""
         with self._lock:
             self._take()
             return self._entries[self._mark :] if from_mark else list(self._entries)
 
     def mark(self) -> None:
-        """Set the start of `events` with ``from_mark`` to now."""
+        """Make `events` with ``from_mark`` start at the current time."""
         with self._lock:
             self._take()
             self._mark = len(self._entries)
@@ -85,7 +85,7 @@ class Record:
         scope: str = "p",
         thread: int | None = None,
     ) -> None:
-        """Record an event of a user object now; does nothing if the profiler is off.
+        """Record an event of a user object now; no effect while the profiler is off.
 
         ``thread`` is the number of the event's thread; by default, the calling thread.
         """

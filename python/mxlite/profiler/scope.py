@@ -10,7 +10,7 @@ IO_SCOPE, COMM_SCOPE = 3, 4  # kinds of events, as in record.py
 
 
 class scope:  # noqa: N801 - used as a statement
-    """Record a ``with`` block; does nothing if the profiler is off."""
+    """Records a ``with`` block; no effect while the profiler is off."""
 
     __slots__ = ("_kind", "_name", "_on")
 

@@ -1,4 +1,4 @@
-"""The profiler of a server's process, controlled by the workers through their store."""
+"""The profiler of a server's process, which workers control through their store."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 from ..base import ValueError_
 from . import control
 
-_named = False  # whether the file name of this server was set
+_named = False  # whether this server's file name was set
 
 
 def _own_name(rank: int, filename: str) -> str:
-    """Return the path of the server's file; raise if it is outside of the permitted folder."""
+    """Return the path of the server's file; raise if it is outside the permitted folder."""
     folder, name = os.path.split(filename)
     home = os.path.realpath(os.environ.get("MXLITE_PS_PROFILE_DIR") or os.getcwd())
     target = os.path.realpath(os.path.join(home, folder))
@@ -43,7 +43,7 @@ def obey(rank: int, name: str, text: str) -> None:
         else:
             change()
     elif name == "dump":
-        # Every worker may send dump; only the first one has events to write.
+        # Every worker may send dump, but only the first command finds events to write.
         if not control.is_finished():
             control.dump(finished=text == "1")
     elif name != "config":

@@ -66,7 +66,7 @@ def _sorted(rows: dict[str, Row], sort_by: str, ascending: bool) -> list[tuple[s
 
 
 def aggregate_table(events: list[Entry], sort_by: str, ascending: bool) -> str:
-    """Return the tables as 1.x prints them."""
+    """Return the tables in 1.x's format."""
     lines = ["", "Profile Statistics:", "\tNote the difference in units for different entries."]
     for category, rows in aggregate(events).items():
         if category == MEMORY:

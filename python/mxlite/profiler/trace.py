@@ -8,12 +8,12 @@ from typing import Any
 from .._files.saving import replacing_file
 from .record import CATEGORIES, OPERATOR, Entry
 
-_DEVICE = "cpu/0"  # operators run there
+_DEVICE = "cpu/0"  # device name of operators
 _ASYNC = ("b", "e")
 
 
 def _process_names(events: list[Entry]) -> dict[str, int]:
-    # Operators come first, so that their row is on top.
+    # Operators come first, so that their row is at the top.
     names = {CATEGORIES[OPERATOR]: 0}
     for e in events:
         names.setdefault(e.category, len(names))
@@ -22,7 +22,7 @@ def _process_names(events: list[Entry]) -> dict[str, int]:
 
 def _convert(e: Entry, process: int) -> dict[str, Any]:
     phase = e.phase
-    if e.category == "MXNET_C_API":  # asynchronous, because calls overlap operators
+    if e.category == "MXNET_C_API":  # asynchronous events, because API calls overlap operators
         phase = phase.lower()
     event: dict[str, Any] = {
         "name": e.name,

@@ -1,4 +1,4 @@
-"""``python -m mxlite.run`` is ``mxlite-run``."""
+"""Runs ``mxlite-run`` as ``python -m mxlite.run``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds mpirun, makes its command line and runs it."""
+"""Finds mpirun, and makes and runs its command line."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 
 class MpiRun(NamedTuple):
-    """An mpirun and the version of its Open MPI."""
+    """An mpirun and its Open MPI version."""
 
     path: str
     version: tuple[int, ...]
@@ -122,7 +122,7 @@ def mpirun_command(
     if args.binding_args:
         command += shlex.split(args.binding_args)
     else:
-        # More processes than cores are the user's choice, as with -np of horovodrun.
+        # As in horovodrun, the user may start more processes than cores with -np.
         place = "slot:OVERSUBSCRIBE" if five else "slot"
         command += ["--bind-to", "none", "--map-by", place]
         if not five:
@@ -135,7 +135,7 @@ def mpirun_command(
     if args.elastic:
         command += ["--with-ft", "ulfm"]
     elif five:
-        # If a process dies, mpirun must not end the others before they report which rank is lost.
+        # If a process dies, the others must report which rank is lost before mpirun ends them.
         command.append("--enable-recovery")
     command += _output_options(args, five)
     command += _network_options(args, five, remote)
@@ -208,7 +208,7 @@ def job_environment(args: argparse.Namespace) -> dict[str, str]:
     # Unbuffered, so that stdout and stderr keep their order in the pipe to mpirun.
     environment.setdefault("PYTHONUNBUFFERED", "1")
     if args.elastic:
-        # A process that joins later does not know how many processes its host has.
+        # A process that joins later cannot count the processes on its host.
         hosts = _hosts_of(args)
         most = max(hosts.processes_by_host(args.num_proc))
         if len(hosts.slots) == 1:

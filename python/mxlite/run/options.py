@@ -40,7 +40,7 @@ _SWITCHES = {
 
 
 class Hosts:
-    """Hosts and how many processes each may run."""
+    """Hosts and the number of processes that each may run."""
 
     def __init__(self, slots: list[tuple[str, int]]) -> None:
         self.slots = slots
@@ -80,7 +80,7 @@ class Hosts:
         return sum(count for _, count in self.slots)
 
     def processes_by_host(self, processes: int) -> list[int]:
-        """Return the number of processes of each host; hosts are filled one after the other."""
+        """Return the number of processes per host; hosts are filled one after another."""
         left, counts = processes, []
         for _, slots in self.slots:
             counts.append(min(left, slots))
@@ -213,7 +213,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _read_config(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
-    """Fill in options from a YAML file; the command line overrides them."""
+    """Set options from a YAML file; options of the command line take precedence."""
     try:
         import yaml  # type: ignore[import-untyped, unused-ignore]
     except ImportError:

@@ -1,4 +1,4 @@
-"""Comparison of arrays with an error that shows the worst element."""
+"""Comparison of arrays; errors show the elements with the largest differences."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def same_array(array1: Any, array2: Any) -> bool:
-    """Return whether two NDArrays share memory: a change of one shows in the other.
+    """Return whether two NDArrays share memory, by changing one of them.
 
     Both keep their values.
     """
@@ -48,7 +48,7 @@ def same_array(array1: Any, array2: Any) -> bool:
 
 
 def _difference(a: Values, b: Values, rtol: float, atol: float, equal_nan: bool) -> Values:
-    """Return ``|a - b| / (atol + rtol * |b|)``: above 1 is too much, NaN cannot be compared."""
+    """Return ``|a - b| / (atol + rtol * |b|)``; values above 1 differ too much, NaN differs."""
     kind = np.result_type(a, b)
     if kind.kind in "iub":
         a, b = a.astype(np.float64), b.astype(np.float64)
@@ -56,7 +56,7 @@ def _difference(a: Values, b: Values, rtol: float, atol: float, equal_nan: bool)
         a, b = a.astype(np.float32), b.astype(np.float32)
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         absolute = np.where(np.equal(a, b), 0, np.abs(a - b))
-        # The smallest number keeps the quotient of two zeros a zero.
+        # The smallest positive number makes the quotient of two zeros 0.
         ratio = absolute / (atol + rtol * np.abs(b) + 1e-20)
         ratio = np.where(absolute == 0, 0, ratio)
     if equal_nan:
@@ -67,7 +67,7 @@ def _difference(a: Values, b: Values, rtol: float, atol: float, equal_nan: bool)
 def locationError(  # noqa: N802 - the name of 1.x
     a: Any, b: Any, index: tuple[int, ...], names: tuple[str, str], maxError: bool = False
 ) -> str:
-    """Return the text that names one element of two arrays.
+    """Return a text that describes one element of two arrays.
 
     Parameters
     ----------
@@ -109,12 +109,12 @@ def _report(
     names: tuple[str, str],
     mismatches: tuple[int, int],
 ) -> str:
-    """Return the text about all elements that are too far apart; prints the worst ones."""
+    """Return the text about all elements that differ too much; print the worst ones."""
     rtol, atol = tolerances
     wrong = ~(ratio <= 1)
     count = int(wrong.sum())
     rank = np.where(np.isnan(ratio), np.inf, ratio).reshape(-1)
-    # Elements that are not numbers are compared first.
+    # Elements that are not numbers come first.
     order = np.argsort(-rank, kind="stable")[: min(count, mismatches[0])]
     places = [_place(i, ratio.shape) for i in order]
     print(
@@ -146,7 +146,7 @@ def _prepared(a: Any, b: Any, use_broadcast: bool) -> tuple[Values, Values]:
         else:
             return np.broadcast_to(left, shape), np.broadcast_to(right, shape)
     checkShapes(left, right)
-    raise AssertionError  # not reached: the shapes differ
+    raise AssertionError  # never reached, because the shapes differ
 
 
 def assert_almost_equal(
@@ -197,7 +197,7 @@ def assert_almost_equal_with_err(
     *,
     _use_broadcast: bool = True,
 ) -> None:
-    """Raise an error if more than a share of the elements differ.
+    """Raise an error if more than a given fraction of the elements differ.
 
     Parameters
     ----------
@@ -276,7 +276,7 @@ def assert_exception(
 
 
 def compare_ndarray_tuple(t1: Any, t2: Any, rtol: Tolerance = None, atol: Tolerance = None) -> None:
-    """Raise an error if two optimizer states differ: arrays, None, or tuples of them.
+    """Raise an error if two optimizer states differ: arrays, None, or tuples of arrays.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ __all__ = [
 
 Values = np.ndarray[Any, Any]
 
-# Wider than for single arrays: rounding adds up through a network.
+# Larger than for single arrays, because rounding errors accumulate in a network.
 _TOLERANCES = {"float16": 1e-1, "float32": 1e-3, "float64": 1e-5}
 
 
@@ -63,7 +63,7 @@ def check_consistency(
     use_uniform: bool = False,
     rand_type: Any = np.float64,
 ) -> dict[str, Any]:
-    """Raise an error if a symbol computes different things on different contexts or dtypes.
+    """Raise an error if a symbol's results differ between contexts or dtypes.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def check_gluon_hybridize_consistency(
     rtol: float = 1e-4,
     atol: float = 1e-4,
 ) -> None:
-    """Raise an error if a block computes different things hybridized and not.
+    """Raise an error if a block's results differ between hybridized and eager runs.
 
     Parameters
     ----------
@@ -283,7 +283,7 @@ def compare_optimizer(
     compare_states: bool = True,
     ntensors: int = 1,
 ) -> None:
-    """Raise an error if two optimizers change weights or states in different ways.
+    """Raise an error if two optimizers change weights or states differently.
 
     Parameters
     ----------

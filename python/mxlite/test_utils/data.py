@@ -71,7 +71,7 @@ def rand_coord_2d(x_low: int, x_high: int, y_low: int, y_high: int) -> tuple[int
 
 
 def random_arrays(*shapes: tuple[int, ...]) -> Any:
-    """Return float32 arrays of normally distributed numbers; a single one not in a list.
+    """Return float32 arrays of normally distributed numbers; a list unless there is only one.
 
     Returns
     -------
@@ -83,7 +83,7 @@ def random_arrays(*shapes: tuple[int, ...]) -> Any:
 
 
 def random_uniform_arrays(*shapes: tuple[int, ...], **kwargs: Any) -> list[Values]:
-    """Return arrays of given shapes of numbers uniformly distributed in [low, high).
+    """Return arrays of given shapes with numbers uniformly distributed in [low, high).
 
     The range is 0 to 1 and the dtype float32 by default.
     """
@@ -95,7 +95,7 @@ def random_uniform_arrays(*shapes: tuple[int, ...], **kwargs: Any) -> list[Value
 
 
 def random_sample(population: Sequence[Any], k: int) -> list[Any]:
-    """Return k different members of a sequence in random order."""
+    """Return k different elements of a sequence in random order."""
     return random.sample(list(population), k)
 
 
@@ -148,7 +148,7 @@ def rand_ndarray(
 
 
 def create_2d_tensor(rows: int, columns: int, dtype: Any = np.int64) -> NDArray:
-    """Return an array (rows, columns) whose elements are the numbers of their rows."""
+    """Return an array (rows, columns) whose elements are their row numbers."""
     return nd.array(np.repeat(np.arange(rows), columns).reshape(rows, columns), dtype=dtype)
 
 
@@ -168,7 +168,7 @@ def get_identity_mat_batch(size: int) -> NDArray:
 
 
 def new_orthonormal_matrix_2d(n: int) -> Values:
-    """Return a random orthonormal matrix (n, n), float64: a reflection at a random plane."""
+    """Return a random orthonormal matrix (n, n), float64: a reflection in a random plane."""
     normal = np.random.randn(n, 1)
     return np.asarray(np.eye(n) - 2 * normal @ normal.T / (normal.T @ normal))
 
@@ -181,7 +181,7 @@ def new_sym_matrix_with_real_eigvals_2d(n: int) -> Values:
 
 def new_matrix_with_real_eigvals_2d(n: int) -> Values:
     """Return a random matrix (n, n), float64, that is similar to a real diagonal one."""
-    # A triangular change of basis with ones on its diagonal has an inverse.
+    # A triangular change of basis with ones on the diagonal is invertible.
     basis = np.triu(np.random.uniform(-1, 1, (n, n)), 1) + np.eye(n)
     basis = new_orthonormal_matrix_2d(n) @ basis
     return np.asarray(basis @ np.diag(np.random.randn(n)) @ np.linalg.inv(basis))
@@ -193,7 +193,7 @@ def new_sym_matrix_with_real_eigvals_nd(shape: tuple[int, ...]) -> Values:
 
 
 def new_matrix_with_real_eigvals_nd(shape: tuple[int, ...]) -> Values:
-    """Return a batch of random matrices with real eigenvalues; see the symmetric ones."""
+    """Return a batch of random matrices with real eigenvalues."""
     return _batch(new_matrix_with_real_eigvals_2d, shape)
 
 
@@ -233,7 +233,7 @@ def np_reduce(
 
 
 def collapse_sum_like(a: Values, shape: tuple[int, ...]) -> Values:
-    """Sum an array to a shape that broadcasts to its own: the gradient of broadcasting.
+    """Sum an array to a shape that broadcasts to its shape, which is broadcasting's gradient.
 
     Returns
     -------
@@ -250,7 +250,7 @@ def collapse_sum_like(a: Values, shape: tuple[int, ...]) -> Values:
 
 
 def assign_each(the_input: Any, function: Callable[[Any], Any] | None) -> Values:
-    """Return a function of each element; None copies the array."""
+    """Apply a function to each element; None copies the array."""
     values = np.asarray(the_input)
     if function is None:
         return values.copy()
@@ -258,7 +258,7 @@ def assign_each(the_input: Any, function: Callable[[Any], Any] | None) -> Values
 
 
 def assign_each2(input1: Any, input2: Any, function: Callable[[Any, Any], Any] | None) -> Values:
-    """Return a function of each pair of elements of arrays of one shape; None copies the first."""
+    """Apply a function to each pair of elements of two arrays; None copies the first array."""
     first, second = np.asarray(input1), np.asarray(input2)
     if first.shape != second.shape:
         raise ValueError(f"assign_each2: shapes {first.shape} and {second.shape} differ")

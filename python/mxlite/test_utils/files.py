@@ -1,4 +1,4 @@
-"""Data sets of tests: read from local files. The servers of 1.x are gone, so nothing is fetched."""
+"""Data sets for tests, read from local files, because 1.x's servers no longer exist."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def get_mnist() -> dict[str, np.ndarray[Any, Any]]:
 
 
 def get_mnist_ubyte() -> None:
-    """See that the four uncompressed IDX files are in ``data``, unpacking ``.gz`` files.
+    """Ensure that ``data`` has the four uncompressed IDX files; unpack ``.gz`` files.
 
     Raises MissingFileError, which names the file and the folders.
     """
@@ -134,7 +134,7 @@ def get_mnist_pkl() -> None:
 
 
 def get_cifar10() -> None:
-    """See that CIFAR-10's record files are in ``data/cifar``, or raise MissingFileError."""
+    """Ensure that CIFAR-10's record files are in ``data/cifar``, or raise MissingFileError."""
     for name in ("train.rec", "test.rec"):
         _find([name], [os.path.join("data", "cifar")], "get_cifar10")
 
@@ -146,7 +146,7 @@ def download(
     overwrite: bool = False,
     retries: int = 5,
 ) -> str:
-    """Fetch a file unless it exists.
+    """Download a file unless it exists.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def download(
 
 
 def get_zip_data(data_dir: str, url: str, data_origin_name: str) -> None:
-    """Fetch a zip archive into a folder and unpack it there.
+    """Download a zip archive into a folder and unpack it there.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def get_zip_data(data_dir: str, url: str, data_origin_name: str) -> None:
 
 
 def get_bz2_data(data_dir: str, data_name: str, url: str, data_origin_name: str) -> None:
-    """Fetch a bz2 file into a folder and unpack it there.
+    """Download a bz2 file into a folder and unpack it there.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ def get_bz2_data(data_dir: str, data_name: str, url: str, data_origin_name: str)
 
 
 def download_model(model_name: str, dst_dir: str = "./", meta_info: Any = None) -> tuple[Any, int]:
-    """Fetch a model as symbol and parameters.
+    """Download a model as symbol and parameters.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Environment of a test: contexts, environment variables, repetition, silence."""
+"""Environment of a test: contexts, environment variables, repetitions, suppressed output."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def default_context() -> Context:
 
 
 def set_default_context(ctx: Context) -> None:
-    """Make a context this thread's current one until the ``with`` block around the call ends."""
+    """Make a context current in this thread until the surrounding ``with`` block ends."""
     Context.default_ctx = ctx
 
 
@@ -43,7 +43,7 @@ def list_gpus() -> range:
 
 
 def has_tvm_ops() -> bool:
-    """Return whether there are operators made by TVM: never."""
+    """Return False, because there are no operators made with TVM."""
     return False
 
 
@@ -92,7 +92,7 @@ def _set(values: Mapping[str, Any]) -> None:
 
 @contextmanager
 def discard_stderr() -> Iterator[None]:
-    """Throw away what is written to stderr inside a ``with`` block, by C++ code too."""
+    """Discard output to stderr inside a ``with`` block, including that of C++ code."""
     sys.stderr.flush()
     saved = os.dup(2)
     try:
@@ -129,7 +129,7 @@ def retry(n: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 class DummyIter:
-    """An iterator that repeats the first batch of another one without end, to time training alone.
+    """An iterator that endlessly repeats the first batch of another one, to time training alone.
 
     Parameters
     ----------
@@ -155,4 +155,4 @@ class DummyIter:
         return self.next()
 
     def reset(self) -> None:
-        """Do nothing: every batch is the first one."""
+        """Do nothing, because every batch is the first one."""

@@ -28,7 +28,7 @@ def _modified(values: Values, modifier: Modifier | None) -> Values:
 
 
 def _powerlaw_mask(shape: tuple[int, int], density: float) -> Values:
-    """Return which elements are stored: each row twice as many as the one before, as far as known.
+    """Return which elements are stored: each row has twice the previous one's, if possible.
 
     The first row gets one element; when all of the density are given, later rows get none.
     """
@@ -60,7 +60,7 @@ def rand_sparse_ndarray(
     shuffle_csr_indices: bool = False,
     ctx: Any = None,
 ) -> tuple[Any, Any]:
-    """Return a random sparse array and the NumPy arrays it consists of.
+    """Return a random sparse array and its parts as NumPy arrays.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def create_sparse_array_zd(
     modifier_func: Modifier | None = None,
     shuffle_csr_indices: bool = False,
 ) -> Any:
-    """Return a sparse array that may store nothing; see :func:`rand_sparse_ndarray`."""
+    """Return a sparse array, perhaps without stored values; see :func:`rand_sparse_ndarray`."""
     if stype == "row_sparse" and rsp_indices is not None:
         rsp_indices = [row for row in rsp_indices if row < shape[0]]
     return create_sparse_array(
@@ -182,7 +182,7 @@ def create_sparse_array_zd(
 
 
 def shuffle_csr_column_indices(csr: Any) -> Any:
-    """Return a csr array with the columns of each row in random order, values moved along.
+    """Return a csr array with the columns and values of each row in random order.
 
     Its dense values are the same.
     """

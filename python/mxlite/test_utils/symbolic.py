@@ -94,7 +94,7 @@ def check_symbolic_forward(
     equal_nan: bool = False,
     dtype: Any = np.float32,
 ) -> list[NDArray]:
-    """Raise an error if outputs of a symbol are not as expected.
+    """Raise an error if outputs of a symbol differ from the expected ones.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def check_symbolic_backward(
     equal_nan: bool = False,
     dtype: Any = np.float32,
 ) -> dict[str, NDArray]:
-    """Raise an error if gradients of a symbol are not as expected.
+    """Raise an error if gradients of a symbol differ from the expected ones.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ def check_symbolic_backward(
 def _gradient_arrays(
     arguments: Mapping[str, Any], stypes: Mapping[str, str], ctx: Any
 ) -> tuple[dict[str, Any], dict[str, Values]]:
-    """Return arrays that receive gradients, filled with random numbers, and those numbers."""
+    """Return arrays for gradients, filled with random numbers, and those numbers."""
     gradients, before = {}, {}
     for name, argument in arguments.items():
         values = np.random.normal(size=argument.shape).astype(argument.dtype)
@@ -253,7 +253,7 @@ def _output_gradients(sym: Any, outputs: Sequence[Any], given: Any, ctx: Any) ->
 def _finite_differences(
     loss: Callable[[], float], arrays: Mapping[str, Any], eps: float
 ) -> dict[str, Values]:
-    """Return central differences of a loss by every element of some arrays."""
+    """Return central differences of a loss for every element of some arrays."""
     gradients = {}
     for name, array in arrays.items():
         original = array.asnumpy()
@@ -268,7 +268,7 @@ def _finite_differences(
                 array[:] = values
                 ends.append((loss(), float(values[i])))
             values[i] = original[i]
-            # The step as the dtype stored it.
+            # Uses the step as rounded to the dtype.
             gradient[i] = (ends[0][0] - ends[1][0]) / (ends[0][1] - ends[1][1])
         array[:] = original
         gradients[name] = gradient
@@ -330,7 +330,7 @@ def check_numeric_gradient(
     grad_stype_dict: Mapping[str, str] | None = None,
     dtype: Any = np.float32,
 ) -> None:
-    """Raise an error if the gradients of a symbol are not those of finite differences.
+    """Raise an error if the gradients of a symbol differ from finite differences.
 
     The loss is the sum of all outputs times random numbers.
 
@@ -368,7 +368,7 @@ def check_numeric_gradient(
     )
     original_states = {name: state.asnumpy() for name, state in states.items()}
     outputs = executor.forward(is_train=True)
-    # Bounded away from 0: every element of an output counts.
+    # Weights are not close to 0, so that every element of an output matters.
     weights = [np.random.uniform(0.1, 1.1, output.shape) for output in outputs]
     executor.backward([_array(w, ctx, o.dtype) for w, o in zip(weights, outputs)])
 

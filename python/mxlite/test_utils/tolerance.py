@@ -1,4 +1,4 @@
-"""Tolerances by dtype: what counts as equal."""
+"""Tolerances by dtype for comparisons."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def default_dtype() -> type:
 
 
 def _of_dtype(table: dict[np.dtype[Any], float], dtype: Any) -> float:
-    """Return a table's entry; bfloat16 counts as float16, unknown integers are exact."""
+    """Return a table's entry; bfloat16 is treated as float16, unknown integers are exact."""
     dtype = np.dtype(dtype)
     if dtype in table:
         return table[dtype]
@@ -60,22 +60,22 @@ def _of_dtype(table: dict[np.dtype[Any], float], dtype: Any) -> float:
 
 
 def get_rtol(rtol: float | None = None, dtype: Any = np.float64) -> float:
-    """Return a relative tolerance, the dtype's default for None."""
+    """Return a relative tolerance; None gives the dtype's default."""
     return _of_dtype(default_rtols(), dtype) if rtol is None else rtol
 
 
 def get_atol(atol: float | None = None, dtype: Any = np.float64) -> float:
-    """Return an absolute tolerance, the dtype's default for None."""
+    """Return an absolute tolerance; None gives the dtype's default."""
     return _of_dtype(default_atols(), dtype) if atol is None else atol
 
 
 def get_etol(etol: float | None = None) -> float:
-    """Return the share of elements that may be wrong, 0 for None."""
+    """Return the fraction of elements that may be wrong; None gives 0."""
     return 0 if etol is None else etol
 
 
 def effective_dtype(dat: Any) -> np.dtype[Any]:
-    """Return the dtype whose precision the values of an array, of mxlite or NumPy, have."""
+    """Return the dtype of the actual precision of an array's values, of mxlite or NumPy."""
     return np.dtype(dat.dtype)
 
 
@@ -96,7 +96,7 @@ def get_tolerance(dat: Any, tol: Tolerance, default_tol: dict[Any, float]) -> fl
 
 
 def get_tols(x: Any, y: Any, rtol: Tolerance, atol: Tolerance) -> tuple[float, float]:
-    """Return relative and absolute tolerance for two arrays: the larger of both.
+    """Return relative and absolute tolerance for two arrays: the larger one of each.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Make image lists, and record files from them, as MXNet 1.x's ``im2rec.py``.
+"""Makes image lists, and record files from them, like MXNet 1.x's ``im2rec.py``.
 
 ``python -m mxlite.tools.im2rec --list --recursive PREFIX ROOT`` writes PREFIX.lst;
 ``python -m mxlite.tools.im2rec PREFIX ROOT`` writes PREFIX.rec and PREFIX.idx. The images keep the
@@ -25,7 +25,7 @@ from ..recordio import pack
 from .partial import PartialRecord, fingerprint
 from .progress import Progress
 
-_CHUNK = 512  # images between two entries of the journal
+_CHUNK = 512  # number of images between two entries of the journal
 
 
 class ListItem(NamedTuple):
@@ -151,7 +151,8 @@ def make_record(path: str, options: argparse.Namespace) -> list[str]:
         if begin:
             print(f"{stem}.rec: continuing after the first {begin} of {len(items)} images")
         with Progress(len(items), os.path.basename(stem) + ".rec", begin) as progress:
-            # The threads always have two chunks, so they work on the next while one is written.
+            # The threads always have two chunks, so that they work while the previous one is
+            # written.
             chunks = [items[at : at + _CHUNK] for at in range(begin, len(items), _CHUNK)]
             for number, chunk in enumerate(chunks):
                 for ahead in chunks[number and number + 1 : number + 2]:

@@ -203,7 +203,7 @@ def _mpirun(hosts: Sequence[Host], plan: ProcessPlan, program: Sequence[str]) ->
     command += ["-np", str(plan.processes), "--bind-to", "none"]
     if five:
         command += ["--map-by", "slot:OVERSUBSCRIBE", "--output", "tag"]
-        # If a process dies, mpirun must not end the others before they report which rank is lost.
+        # If a process dies, the others must report which rank is lost before mpirun ends them.
         command.append("--enable-recovery")
     else:
         command += ["--map-by", "slot", "--oversubscribe", "--tag-output"]
@@ -237,7 +237,7 @@ def _run_by_mpi(
     command: Sequence[str],
     environment: Mapping[str, str],
 ) -> int:
-    """Run servers by one mpirun and workers by another, which set their ranks."""
+    """Run servers by one mpirun and workers by another; mpirun sets their ranks."""
     check_hosts_of_mpirun(hosts, os.getcwd())
     own = ("MXLITE_PS_RANK", "DMLC_TASK_ID", "DMLC_NODE_HOST")
     groups = [plans[0]]
@@ -296,7 +296,7 @@ def _run_over_tcp(
     command: Sequence[str],
     environment: dict[str, str],
 ) -> int:
-    """Run workers on several hosts without mpirun; this process is their meeting point."""
+    """Run workers on several hosts without mpirun; this process runs their rendezvous."""
     for name in ("MXLITE_COMM_HOST", "DMLC_NODE_HOST"):
         environment.pop(name, None)
     port = os.environ.get("DMLC_PS_ROOT_PORT", "").strip() or "0"

@@ -23,7 +23,7 @@ def fingerprint(path: str, settings: dict[str, Any]) -> str:
 
 
 def _is_state(entry: Any) -> bool:
-    """Return whether a line of a journal has everything that `PartialRecord.commit` writes."""
+    """Return whether a journal line has all entries that `PartialRecord.commit` writes."""
     if not isinstance(entry, dict) or not isinstance(entry.get("bad"), list):
         return False
     numbers = [entry.get(name) for name in ("done", "record", "index")]
@@ -33,7 +33,7 @@ def _is_state(entry: Any) -> bool:
 
 
 class PartialRecord:
-    """``<stem>.rec`` and ``<stem>.idx`` before they are complete.
+    """The files ``<stem>.rec`` and ``<stem>.idx`` before they are complete.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class PartialRecord:
         self._journal_file = open(self._journal, "a", encoding="utf-8")  # noqa: SIM115
 
     def _resume(self, key: str) -> dict[str, int] | None:
-        """Return the last state in the journal that the files match; None: start again."""
+        """Return the last journal state that matches the files, or None to start again."""
         try:
             first, *lines = self._journal.read_text(encoding="utf-8").splitlines()
             if json.loads(first) != {"key": key}:
@@ -91,7 +91,7 @@ class PartialRecord:
         return state
 
     def _whole(self, size: int) -> bool:
-        """Return whether the first bytes are whole records; a power failure may have lost some."""
+        """Return whether the first bytes are complete records; power failures may lose some."""
         reader = _core.RecordReader(native_name(self._record))
         try:
             while reader.tell() < size:
@@ -122,7 +122,7 @@ class PartialRecord:
         self._journal_file.flush()
 
     def finish(self) -> None:
-        """Rename the files; delete the old index first, so that it never has a new record file."""
+        """Rename the files; delete the old index first, so that no new record has an old index."""
         self.writer.sync()
         self.writer.close()
         os.fsync(self._index_file.fileno())
@@ -143,5 +143,5 @@ class PartialRecord:
         traceback: TracebackType | None,
     ) -> None:
         for file in (self._index_file, self._journal_file):
-            with contextlib.suppress(OSError):  # a full disk was reported before
+            with contextlib.suppress(OSError):  # a full disk has been reported already
                 file.close()

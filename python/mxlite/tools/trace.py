@@ -37,7 +37,7 @@ class Interval(NamedTuple):
 
     @property
     def kind(self) -> int | None:
-        """Position in SHARES; None if the interval belongs to none of them."""
+        """Position in SHARES, or None if the interval is not in any of them."""
         if self.category == "operator":
             return 0
         if self.category == "communication":
@@ -47,7 +47,7 @@ class Interval(NamedTuple):
         return None
 
 
-_OWN_BATCH = "DataLoader: batch"  # prepared by the thread that waits for it
+_OWN_BATCH = "DataLoader: batch"  # prepared by the thread that is waiting for it
 
 
 class Trace(NamedTuple):
@@ -82,7 +82,7 @@ def _microseconds(value: Any) -> float:
 
 
 def _paired(events: list[Any]) -> Trace:
-    """Return intervals from begin and end events; drop events without a partner."""
+    """Return intervals from pairs of begin and end events; drop unpaired events."""
     intervals: list[Interval] = []
     counters: dict[str, list[tuple[float, float]]] = {}
     opened: dict[Any, list[tuple[str, float]]] = {}

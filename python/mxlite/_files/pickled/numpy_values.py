@@ -23,7 +23,7 @@ def numpy_maker(module: str, name: str) -> Maker | None:
 
 
 def object_array_maker(module: str, name: str) -> Maker | None:
-    """Do as `numpy_maker`, but arrays may also hold other objects."""
+    """Like `numpy_maker`, but arrays may also contain other objects."""
     found = numpy_maker(module, name)
     if found and name == "dtype":
         return Maker(_make_object_dtype, found.name)
@@ -42,7 +42,7 @@ def raw_bytes(value: Any) -> bytes:
 
 
 class _DType(Unfinished):
-    """One of the supported types; its byte order is in the state."""
+    """A supported type; its byte order is set by the state."""
 
     def __init__(self, code: str) -> None:
         self._code = code

@@ -19,7 +19,7 @@ from . import lists
 from .lists.classes import conditional, float32_parameters, loss_outputs, names_of
 from .loss_scaler import LossScaler
 
-if TYPE_CHECKING:  # convert.py sets them at run time
+if TYPE_CHECKING:  # set by convert.py at run time
     from .convert import convert_bucketing_module as convert_bucketing_module
     from .convert import convert_hybrid_block as convert_hybrid_block
     from .convert import convert_model as convert_model
@@ -70,7 +70,7 @@ class _State:
 
 
 def __getattr__(name: str) -> Any:
-    # GluonNLP reads this to find out whether operators are cast.
+    # GluonNLP reads this attribute to determine whether operators are cast.
     if name == "_amp_initialized":
         return _State.initialized
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -175,7 +175,7 @@ def switch_off() -> None:
 
 
 def init_trainer(optimizer_or_trainer: Any) -> None:
-    """Give a trainer a dynamic loss scale; steps whose gradients overflow are skipped.
+    """Give a trainer a dynamic loss scale; steps with overflowing gradients are skipped.
 
     Raises AmpStateError before `init`, TypeError for anything but a trainer.
     """
@@ -205,7 +205,7 @@ def _checked_trainer(value: Any) -> Trainer:
 
 @contextlib.contextmanager
 def scale_loss(loss: Any, optimizer_or_trainer: Any) -> Iterator[Any]:
-    """Yield the loss times the trainer's scale, by which the trainer divides the gradients.
+    """Yield the loss times the trainer's scale; the trainer divides the gradients by it.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ def scale_loss(loss: Any, optimizer_or_trainer: Any) -> Iterator[Any]:
 
 
 def unscale(optimizer_or_trainer: Any) -> None:
-    """Divide the gradients of a trainer by the loss scale now, to clip or read them.
+    """Divide the gradients of a trainer by the loss scale, in order to clip or read them.
 
     Raises TypeError for anything but a trainer.
     """
@@ -301,7 +301,7 @@ def list_widest_type_cast(target_dtype: Any) -> list[str]:
 
 
 def list_loss_output_functions(target_dtype: Any) -> list[str]:
-    """Return the loss operators, whose gradient ignores that of their output."""
+    """Return the loss operators, which ignore the gradient of their output."""
     target_name(target_dtype)
     return loss_outputs()
 

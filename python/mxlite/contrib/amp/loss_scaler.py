@@ -41,7 +41,7 @@ class OverflowCheck:
                 for some in (group[at : at + _GROUP] for at in range(0, len(group), _GROUP))
             ]
             self._flag = flags[0] if flags else nd.ones(1)
-            for flag in flags[1:]:  # all contexts skip a step together
+            for flag in flags[1:]:  # if one context overflows, all contexts skip the step
                 self._flag = self._flag * flag.as_in_context(self._flag.ctx)
             for ranks in process_sets:
                 self._flag = nd.contrib.all_reduce(self._flag, op="min", process_set=ranks.number)
@@ -53,7 +53,7 @@ class OverflowCheck:
         return self._flag.as_in_context(context)
 
     def add_follower(self, follower: Callable[[bool], None]) -> None:
-        """Call a function with the result as soon as the result is read."""
+        """Call a function with the result when the result is read."""
         self._followers.append(follower)
 
     def overflow(self) -> bool:
@@ -80,7 +80,7 @@ class LossScaler(Settling):
     _unskipped = Settled[int]()
 
     def __init_subclass__(cls) -> None:
-        if "has_overflow" in vars(cls):  # subclasses decide before the update, not on the device
+        if "has_overflow" in vars(cls):  # such subclasses decide on the host before the update
             cls._begin_check = None  # type: ignore[assignment]
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ class LossScaler(Settling):
     ) -> OverflowCheck:
         """Start a step's check; the next scale is chosen when its result is read."""
         check = OverflowCheck(groups, process_sets)
-        self._loss_scale = self._next_loss_scale  # waits for the check of the previous step
+        self._loss_scale = self._next_loss_scale  # waits for the previous step's check
         self._unsettled = lambda: self._choose_next(check.overflow())
         return check
 

@@ -68,9 +68,9 @@ class SVRGModule(Module):
         if update_freq <= 0:
             raise ValueError_(f"SVRGModule: update_freq is {update_freq}, expected 1 or more")
         self.update_freq = update_freq
-        # Holds the stored weights, and computes their gradient of each batch.
+        # Computes the gradients of each batch at the stored weights.
         self._mod_aux = Module(symbol, *options)
-        # By context: the mean gradient of the stored weights over all batches.
+        # By context: the mean gradient at the stored weights over all batches.
         self._param_dict: list[dict[str, NDArray]] = []
         self._ctx_len = len(self._context)
 
@@ -145,7 +145,7 @@ class SVRGModule(Module):
         )
 
     def update(self) -> None:
-        """Update the parameters by variance-reduced gradients of the last backward."""
+        """Update the parameters with variance-reduced gradients of the last backward."""
         self._need("binded", "params_initialized", "optimizer_initialized")
         kept = self._mod_aux._exec_group.grad_arrays
         for name, grads, kept_grads in zip(self._param_names, self._exec_group.grad_arrays, kept):
@@ -157,7 +157,7 @@ class SVRGModule(Module):
         super().update()
 
     def update_full_grads(self, train_data: Any) -> None:
-        """Store a copy of the weights, and compute their gradient over all data, reset first."""
+        """Store a copy of the weights, and compute its gradient over all data, which is reset."""
         self._need("binded", "params_initialized", "optimizer_initialized")
         self._mod_aux.set_params(*self.get_params())
         for block in self._param_dict:
@@ -190,7 +190,7 @@ class SVRGModule(Module):
     # -- running ---------------------------------------------------------------------------------
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
-        """Compute the outputs of a batch; in training, also with the stored weights."""
+        """Compute the outputs of a batch; in training, also at the stored weights."""
         super().forward(data_batch, is_train)
         if self.for_training if is_train is None else is_train:
             if not self._mod_aux.params_initialized:
@@ -198,7 +198,7 @@ class SVRGModule(Module):
             self._mod_aux.forward(data_batch, is_train)
 
     def backward(self, out_grads: Any = None) -> None:
-        """Compute gradients of the weights and of the stored weights."""
+        """Compute gradients at the weights and at the stored weights."""
         super().backward(out_grads)
         self._mod_aux.backward(out_grads)
 

@@ -10,7 +10,7 @@ from ...ndarray import NDArray
 
 __all__ = ["FULL_SUFFIX"]
 
-# Keys of a store with this suffix hold gradients over all data.
+# Keys of a store with this suffix contain gradients over all data.
 FULL_SUFFIX = "_full"
 
 
@@ -33,7 +33,7 @@ class _SVRGOptimizer(opt.Optimizer):
     name that contains "full" is a key of gradients; here, only names that end with ``_full`` are.
     """
 
-    _same_everywhere = False  # the store holds the gradients over all data
+    _same_everywhere = False  # if the store contains gradients over all data
 
     def __init__(self, default_optimizer: Any, **kwargs: Any) -> None:
         own = inspect.signature(opt.Optimizer.__init__).parameters
@@ -45,11 +45,11 @@ class _SVRGOptimizer(opt.Optimizer):
 
     @property
     def learning_rate(self) -> float:
-        """The current rate of the optimizer that updates weights."""
+        """The current learning rate of the optimizer that updates weights."""
         return self.default_opt.learning_rate
 
     def set_learning_rate(self, lr: float) -> None:
-        """Set the rate of the optimizer that updates weights."""
+        """Set the learning rate of the optimizer that updates weights."""
         self.default_opt.set_learning_rate(lr)
 
     def _optimizer_of(self, index: Any) -> opt.Optimizer:

@@ -151,7 +151,7 @@ class GloVe(_PublishedEmbedding):
 
     @classmethod
     def _get_download_file_name(cls, pretrained_file_name: str) -> str:
-        # glove.6B.50d.txt is in glove.6B.zip: the second word names the archive.
+        # For example, glove.6B.50d.txt is in glove.6B.zip: the second word selects the archive.
         corpus = pretrained_file_name.split(".")[1]
         return next(
             name for name in cls.pretrained_archive_name_sha1 if name.split(".")[1] == corpus
@@ -236,7 +236,7 @@ class CustomEmbedding(_TokenEmbedding):
 
 
 class CompositeEmbedding(_TokenEmbedding):
-    """Vectors of several embeddings side by side, for the tokens of a vocabulary.
+    """Vectors of several embeddings, concatenated, for the tokens of a vocabulary.
 
     Parameters
     ----------

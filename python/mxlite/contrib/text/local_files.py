@@ -13,7 +13,7 @@ from ...base import FileFormatError, MissingFileError
 
 
 def published_file(where: str, folder: str, name: str, archive: str, sha1: str) -> str:
-    """Return the path of a published file, unpacked from its archive if only that is there."""
+    """Return the path of a published file; unpack its archive if only that exists."""
     path, packed = os.path.join(folder, name), os.path.join(folder, archive)
     if not os.path.isfile(path) and packed != path and os.path.isfile(packed):
         _unpack(packed, name, path)

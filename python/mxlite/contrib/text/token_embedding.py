@@ -75,7 +75,7 @@ class _TokenEmbedding(Vocabulary):
 
     @classmethod
     def _get_pretrained_file(cls, embedding_root: str, pretrained_file_name: str) -> str:
-        """Return the path of a published file, unpacked from its archive if only that is there."""
+        """Return the path of a published file; unpack its archive if only that exists."""
         folder = os.path.join(os.path.expanduser(embedding_root), cls.__name__.lower())
         return published_file(
             cls.__name__,
@@ -92,7 +92,7 @@ class _TokenEmbedding(Vocabulary):
         init_unknown_vec: Callable[..., NDArray],
         encoding: str = "utf8",
     ) -> None:
-        """Read a file with a token and its vector in each line; it may have the unknown token.
+        """Read a file with a token and its vector per line, perhaps with the unknown token.
 
         The first vector of a token is used. A line with a single number is a header.
         """
@@ -170,7 +170,7 @@ class _TokenEmbedding(Vocabulary):
         self._vec_len = self._idx_to_vec.shape[1]
 
     def _build_embedding_for_vocabulary(self, vocabulary: Vocabulary | None) -> None:
-        """Keep only the tokens of a vocabulary; None: keep all tokens of the file."""
+        """Keep only the tokens of a vocabulary, or all tokens of the file if it is None."""
         if vocabulary is None:
             return
         check_vocabulary(type(self).__name__, vocabulary)

@@ -1,4 +1,4 @@
-"""Tokens by number (``mx.contrib.text.vocab``)."""
+"""Numbering of tokens (``mx.contrib.text.vocab``)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNKNOWN_INDEX = 0
 
 
 class TextError(ValueError_, AssertionError):
-    """Arguments or files do not fit a vocabulary or embedding."""
+    """Arguments or files that are invalid for a vocabulary or embedding."""
 
 
 class Vocabulary:
@@ -103,7 +103,7 @@ class Vocabulary:
         return [self._token_to_idx.get(token, UNKNOWN_INDEX) for token in tokens]
 
     def to_tokens(self, indices: Any) -> Any:
-        """Return tokens of numbers.
+        """Return the tokens with the given numbers.
 
         Parameters
         ----------

@@ -13,7 +13,7 @@ class HorovodInternalError(CommunicatorError):
 
 
 class HostsUpdatedInterrupt(RuntimeError):
-    """Processes wait to join the job; `run` continues from the current state.
+    """Processes are waiting to join the job; `run` continues from the current state.
 
     Parameters
     ----------

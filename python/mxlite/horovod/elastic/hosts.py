@@ -27,10 +27,12 @@ class Settings:
 
     def __init__(self) -> None:
         self.least = _whole("MXLITE_ELASTIC_MIN", 1)
-        self.most = _whole("MXLITE_ELASTIC_MAX", 0)  # 0: no processes are started
+        # Maximum number of processes; 0 if none are started.
+        self.most = _whole("MXLITE_ELASTIC_MAX", 0)
         self.timeout = _seconds("MXLITE_ELASTIC_TIMEOUT", 600.0)
         self.start_timeout = _seconds("MXLITE_ELASTIC_START_TIMEOUT", 60.0)
-        self.resets = _whole("MXLITE_ELASTIC_RESET_LIMIT", 0)  # 0: no limit
+        # Maximum number of resets; 0 for no limit.
+        self.resets = _whole("MXLITE_ELASTIC_RESET_LIMIT", 0)
         self.script = os.environ.get("MXLITE_ELASTIC_DISCOVERY", "")
         self.status = os.environ.get("MXLITE_ELASTIC_STATUS", "")
 
@@ -80,7 +82,7 @@ class _Discovery:
         threading.Thread(target=self._ask, name="mxlite-hosts", daemon=True).start()
 
     def slots(self) -> int | None:
-        """Return the number of slots that the script printed last; None before its first output."""
+        """Return the number of slots in the script's last output, or None before the first."""
         return self._slots
 
     def _ask(self) -> None:
@@ -111,7 +113,7 @@ def _slots_of(line: str) -> int:
 
 
 class _Wish:
-    """State of the hosts, on rank 0."""
+    """Desired number of processes, on rank 0."""
 
     discovery: _Discovery | None = None
     tried = 0.0  # time at which processes were started last
@@ -129,12 +131,12 @@ def wanted_processes() -> int:
 
 
 def note_start() -> None:
-    """Record that processes were started, so that the next attempt waits for a while."""
+    """Record that processes were started, so that the next attempt is delayed."""
     _Wish.tried = time.monotonic()
 
 
 def check_updates() -> None:
-    """Raise on all ranks if rank 0 wants more processes; costs nothing if the job is full."""
+    """Raise on all ranks if rank 0 wants more processes; has no cost if the job is full."""
     known = settings()
     if not basics.is_initialized() or not (known.script or basics.size() < known.most):
         return

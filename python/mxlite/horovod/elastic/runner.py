@@ -1,4 +1,4 @@
-"""The loop around a training, which continues after lost or new processes."""
+"""The loop around training, which continues after processes are lost or added."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from . import hosts
 from .errors import HorovodInternalError, HostsUpdatedInterrupt
 from .state import ObjectState, State, keeper
 
-_NOTICE_SECONDS = 2.0  # an operation may fail before the loss of the rank is known
+_NOTICE_SECONDS = 2.0  # an operation may fail before the loss of the rank is reported
 _WAIT_SECONDS = 1.0
 
 
@@ -84,7 +84,7 @@ def _run(func: Callable[..., Any], state: State, args: Any, kwargs: Any) -> Any:
         try:
             state.sync()
             result = func(state, *args, **kwargs)
-            # No rank returns while another may still need it.
+            # No rank may return while another rank still needs it.
             allreduce(nd.ones((1,)), name="elastic.end").wait_to_read()
             _register_success()
             return result
@@ -107,7 +107,7 @@ def _run(func: Callable[..., Any], state: State, args: Any, kwargs: Any) -> Any:
 
 
 def _saved(state: State) -> MXNetError | None:
-    """Save the current state; return the error if a rank was lost meanwhile."""
+    """Save the current state; return the error if a rank was lost during saving."""
     try:
         state.save()
     except MXNetError as error:
@@ -118,7 +118,7 @@ def _saved(state: State) -> MXNetError | None:
 
 
 def _is_loss(error: MXNetError) -> bool:
-    """Return whether a rank was lost; waits a moment, because that is known after the error."""
+    """Return whether a rank was lost; waits briefly, because losses are reported later."""
     if isinstance(error, HorovodInternalError):
         return True
     limit = time.monotonic() + _NOTICE_SECONDS
@@ -137,7 +137,7 @@ def _tell(error: MXNetError) -> None:
 
 
 def _reset(lost: MXNetError | None) -> None:
-    """Form the job again of the remaining processes; retry until it works or too few are left."""
+    """Form a job of the remaining processes; retry until it succeeds or too few are left."""
     if _core.comm_launcher() == "none":
         if lost is not None:
             raise HorovodInternalError(f"elastic training: no other process is left: {lost}")
@@ -163,7 +163,7 @@ def _reset(lost: MXNetError | None) -> None:
         except (InitError, MXNetError) as error:
             if isinstance(error, NotSupportedError) or time.monotonic() > limit:
                 raise HorovodInternalError(f"elastic training: {error}") from error
-            continue  # another process was lost meanwhile
+            continue  # another process was lost in the meantime
         if basics.size() >= known.least:
             return
         if time.monotonic() > limit or not wanted:

@@ -22,26 +22,26 @@ from . import hosts
 
 
 class Keeper(Protocol):
-    """Holds commits outside of the job, whose processes are all started again after a loss."""
+    """Stores commits outside of the job, for launchers that restart all processes after a loss."""
 
     def save(self, commits: int, content: Any) -> None:
-        """Keep a commit, by its number."""
+        """Store a commit under its number."""
 
     def load(self) -> tuple[int, Any]:
-        """Return the number and the content of the newest commit; 0 and None without one."""
+        """Return number and content of the newest commit, or 0 and None."""
 
 
 _keeper: Keeper | None = None
 
 
 def keep_commits_in(place: Keeper) -> None:
-    """Keep the commits of this process's states in ``place``, too."""
+    """Also store the commits of this process's states in ``place``."""
     global _keeper
     _keeper = place
 
 
 def keeper() -> Keeper | None:
-    """Return where commits are kept, None if they are in this job only."""
+    """Return the object that stores commits, or None if only this job does."""
     return _keeper
 
 
@@ -119,7 +119,7 @@ class ObjectState(State):
             if name.startswith("_") or hasattr(type(self), name):
                 raise ValueError_(f"{type(self).__name__}: {name!r} cannot be a state's attribute")
             setattr(self, name, kwargs[name])
-        self._commits = 0  # number of commits, also by ranks that this rank synced with
+        self._commits = 0  # number of commits, including those of ranks that this rank synced with
         self._saved = self._snapshot()
 
     def _content(self) -> dict[str, Any]:
@@ -159,7 +159,7 @@ class ObjectState(State):
         self._take(_deep_copy(self._saved))
 
     def sync(self) -> None:
-        """Give all ranks the values of the lowest of those ranks that have saved last."""
+        """Give all ranks the values of the lowest rank among those with the newest commit."""
         commits = allgather_object(self._commits, name="elastic.commits")
         root = commits.index(max(commits))
         content = _broadcast_tree(self._content() if rank() == root else None, root)
@@ -258,7 +258,8 @@ class TrainState(ObjectState):
                     f"TrainState: another rank has a parameter {name!r}, this network has none"
                 )
             params[name].set_data(value)
-            params[name]._finish_deferred_init()  # a forward pass may be missing here
+            # Initializes parameters that no forward pass has initialized yet.
+            params[name]._finish_deferred_init()
             params[name].zero_grad()
         if self.trainer is not None and content["trainer"] is not None:
             self.trainer.load_state_dict(content["trainer"])
@@ -266,7 +267,7 @@ class TrainState(ObjectState):
             self._handled[name].load_state_dict(state)
 
     def sync(self) -> None:
-        """Give all ranks the state of the lowest of those ranks that have saved last."""
+        """Give all ranks the state of the lowest rank among those with the newest commit."""
         super().sync()
         deferred = {k: p for k, p in self._params().items() if k not in self._saved["params"]}
         if deferred:
@@ -326,14 +327,14 @@ def _with_arrays(tree: Any, arrays: list[NDArray]) -> Any:
 
 
 def _broadcast_tree(tree: Any, root: int) -> Any:
-    """Return the root's containers on all ranks; arrays are sent by broadcast, not pickled."""
+    """Return the root's containers on all ranks; arrays are broadcast, not pickled."""
     arrays: list[NDArray] = []
     frame = _without_arrays(tree, arrays) if rank() == root else None
     frame = broadcast_object(frame, root, name="elastic.state")
     if rank() != root:
         tree = _with_arrays(frame, arrays)
     else:
-        arrays = [array.copy() for array in arrays]  # broadcast_ writes in place
+        arrays = [array.copy() for array in arrays]  # copies, because broadcast_ writes in place
     for number, array in enumerate(arrays):
         broadcast_(array, root, name=f"elastic.array.{number}")
     for array in arrays:

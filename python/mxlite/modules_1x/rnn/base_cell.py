@@ -1,4 +1,4 @@
-"""Shared by all symbolic cells: parameters by name, first states, unrolling."""
+"""Code shared by all symbolic cells: parameters by name, initial states, unrolling."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ symbol: Any = _symbol  # operators are set at import, so mypy does not see them
 
 
 class RNNParams:
-    """Variables by name, shared by cells that get the same object.
+    """Variables by name; cells that get the same object share them.
 
     Matches ``mxnet.rnn.RNNParams``.
 
@@ -32,7 +32,7 @@ class RNNParams:
         self._params: dict[str, Symbol] = {}
 
     def get(self, name: str, **kwargs: Any) -> Symbol:
-        """Return the variable of that name, made on first use.
+        """Return the variable with that name, created on first use.
 
         Parameters
         ----------
@@ -60,7 +60,7 @@ class BaseRNNCell:
         Shared with another cell.
     """
 
-    _why_no_step: str | None = None  # error text of a modifier that needs steps
+    _why_no_step: str | None = None  # error text of a modifier that needs single steps
     _gate_names: tuple[str, ...] = ()
 
     def __init__(self, prefix: str = "", params: RNNParams | None = None) -> None:
@@ -71,7 +71,7 @@ class BaseRNNCell:
         self.reset()
 
     def reset(self) -> None:
-        """Count steps from 0 again; call it before another unrolling by hand."""
+        """Count steps from 0 again. Call it before unrolling step by step again."""
         self._init_counter = -1
         self._counter = -1
         for cell in self._inner_cells():
@@ -98,7 +98,7 @@ class BaseRNNCell:
 
     @property
     def params(self) -> RNNParams:
-        """The cell's variables; once asked for, they may be shared."""
+        """The cell's variables; after this access, other cells may share them."""
         self._own_params = False
         return self._params
 
@@ -142,7 +142,7 @@ class BaseRNNCell:
         return states
 
     def unpack_weights(self, args: Mapping[str, NDArray]) -> dict[str, NDArray]:
-        """Cut the joined matrices into one for each gate.
+        """Split the joined matrices into one per gate.
 
         Returns
         -------
@@ -234,7 +234,7 @@ def split_steps(inputs: Any, length: int, layout: str) -> list[Any]:
 
 
 def merge_steps(steps: Any, layout: str) -> Symbol:
-    """Return one symbol with a time axis where layout has it."""
+    """Return one symbol, with the time axis at its position in the layout."""
     if isinstance(steps, Symbol):
         return steps
     name = NameManager.current.get(None, "concat")  # 1.x concatenates

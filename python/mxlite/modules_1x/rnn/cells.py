@@ -1,4 +1,4 @@
-"""Symbolic cells with weights of their own: vanilla, LSTM and GRU."""
+"""Symbolic cells with their own weights: vanilla, LSTM and GRU."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class LSTMCell(_DenseCell):
 def lstm_step(
     gates: Any, cell: Any, name: str, axis: int = 1, activation: Any = "tanh"
 ) -> tuple[Symbol, list[Symbol]]:
-    """Build h' and c' from the sums of the gates."""
+    """Build h' and c' from the sums for the gates."""
     act = BaseRNNCell._get_activation
     i, f, g, o = symbol.SliceChannel(gates, num_outputs=4, axis=axis, name=name + "slice")
     i = act(i, "sigmoid", name=name + "i")
@@ -148,7 +148,7 @@ class GRUCell(_DenseCell):
     def __call__(self, inputs: Any, states: Any) -> tuple[Symbol, list[Symbol]]:
         """Build one step; see `BaseRNNCell`."""
         name = self._begin_step()
-        inner = name + "_"  # 1.x has the second underscore in all names but that of the output
+        inner = name + "_"  # in 1.x, all names except that of the output have the second underscore
         i2h, h2h = self._linear("i2h", inputs, inner), self._linear("h2h", states[0], inner)
         output = gru_step(i2h, h2h, states[0], inner, out_name=name + "out")
         return output, [output]
@@ -163,7 +163,7 @@ def gru_step(
     activation: Any = "tanh",
     out_name: str | None = None,
 ) -> Symbol:
-    """Build h' from the input's and the state's share of the gates."""
+    """Build h' from the input's and the state's contributions to the gates."""
     xr, xz, xn = symbol.SliceChannel(i2h, num_outputs=3, axis=axis, name=name + "i2h_slice")
     hr, hz, hn = symbol.SliceChannel(h2h, num_outputs=3, axis=axis, name=name + "h2h_slice")
     r = symbol.Activation(xr + hr, act_type="sigmoid", name=name + "r_act")

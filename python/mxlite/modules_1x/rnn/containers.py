@@ -29,7 +29,7 @@ __all__ = [
 
 
 class _Container(BaseRNNCell):
-    """Several cells; states and weights are those of all of them."""
+    """Base of cells made of several cells, whose states and weights it has."""
 
     def __init__(self, prefix: str, params: RNNParams | None) -> None:
         self._override_cell_params = params is not None
@@ -40,7 +40,7 @@ class _Container(BaseRNNCell):
         return self._cells
 
     def _adopt(self, cell: BaseRNNCell) -> None:
-        """Take a cell in, and share variables with it."""
+        """Add a cell that shares variables with this one."""
         self._cells.append(cell)
         if self._override_cell_params:
             if not cell._own_params:
@@ -57,7 +57,7 @@ class _Container(BaseRNNCell):
         return [info for cell in self._cells for info in cell.state_info]
 
     def begin_state(self, func: Callable[..., Any] = symbol.zeros, **kwargs: Any) -> list[Any]:
-        """Return the first states of all cells; see `BaseRNNCell.begin_state`."""
+        """Return the initial states of all cells; see `BaseRNNCell.begin_state`."""
         self._check_not_modified()
         return [state for cell in self._cells for state in cell.begin_state(func, **kwargs)]
 
@@ -83,7 +83,7 @@ class _Container(BaseRNNCell):
 
 
 class SequentialRNNCell(_Container):
-    """Cells on top of each other.
+    """Stacked cells.
 
     Matches ``mxnet.rnn.SequentialRNNCell``.
     """
@@ -152,7 +152,7 @@ class BidirectionalCell(_Container):
         self._adopt(r_cell)
 
     def __call__(self, inputs: Any, states: Any) -> tuple[Symbol, list[Symbol]]:
-        """Refuse: the backward cell needs the whole sequence.
+        """Raise, because the backward cell needs the whole sequence.
 
         Raises
         ------
@@ -274,16 +274,16 @@ class ModifierCell(BaseRNNCell):
         """The states of the wrapped cell."""
         return self.base_cell.state_info
 
-    # 1.x has another name of the parameter here.
+    # In 1.x, the parameter has another name in this class.
     def begin_state(  # type: ignore[override]
         self, init_sym: Callable[..., Any] = symbol.zeros, **kwargs: Any
     ) -> list[Any]:
-        """Return the first states of the wrapped cell."""
+        """Return the initial states of the wrapped cell."""
         self._check_not_modified()
         return self._unlocked(lambda cell: cell.begin_state(init_sym, **kwargs))
 
     def _unlocked(self, use: Callable[[BaseRNNCell], Any]) -> Any:
-        """Call something on the wrapped cell that refuses direct calls."""
+        """Call ``use`` with the wrapped cell, which otherwise raises on direct calls."""
         self.base_cell._modified = False
         try:
             return use(self.base_cell)
@@ -300,7 +300,7 @@ class ModifierCell(BaseRNNCell):
 
 
 class ZoneoutCell(ModifierCell):
-    """Zoneout: in training, random elements keep their value of the step before.
+    """Zoneout: in training, random elements keep their value of the previous step.
 
     Matches ``mxnet.rnn.ZoneoutCell``.
 
@@ -321,7 +321,7 @@ class ZoneoutCell(ModifierCell):
         self.zoneout_states = zoneout_states
 
     def reset(self) -> None:
-        """Forget the output before; see `BaseRNNCell.reset`."""
+        """Forget the previous output; see `BaseRNNCell.reset`."""
         super().reset()
         self.prev_output = None
 

@@ -75,13 +75,13 @@ class FusedRNNCell(BaseRNNCell):
 
     @property
     def state_info(self) -> list[dict[str, Any]]:
-        """State h, for an LSTM also c, of all layers and directions."""
+        """State h (for an LSTM also c) of all layers and directions."""
         shape = (len(self._directions) * self._num_layers, 0, self._num_hidden)
         count = 2 if self._mode == "lstm" else 1
         return [{"shape": shape, "__layout__": "LNC"} for _ in range(count)]
 
     def unpack_weights(self, args: Mapping[str, NDArray]) -> dict[str, NDArray]:
-        """Cut the parameter vector into matrices for each layer, direction and gate.
+        """Split the parameter vector into matrices for each layer, direction and gate.
 
         Parameters
         ----------
@@ -116,7 +116,7 @@ class FusedRNNCell(BaseRNNCell):
         return packed
 
     def __call__(self, inputs: Any, states: Any) -> tuple[Symbol, list[Symbol]]:
-        """Refuse: the operator takes whole sequences.
+        """Raise, because the operator needs whole sequences.
 
         Raises
         ------
@@ -160,7 +160,7 @@ class FusedRNNCell(BaseRNNCell):
         return formatted(outputs, length, layout, merge_outputs), next_states
 
     def unfuse(self) -> SequentialRNNCell:
-        """Return a stack of cells that computes the same with the unpacked weights."""
+        """Return a stack of cells that computes the same outputs with the unpacked weights."""
 
         def make(prefix: str) -> BaseRNNCell:
             if self._mode == "lstm":

@@ -77,7 +77,7 @@ def encode_sentences(
 
 
 class BucketSentenceIter(DataIter):
-    """Batches of sentences of similar length; labels are the words that follow.
+    """Batches of sentences of similar length; labels are the following words.
 
     Matches ``mxnet.rnn.BucketSentenceIter``; batches carry their ``bucket_key``.
 
@@ -140,7 +140,7 @@ class BucketSentenceIter(DataIter):
             row = np.full((self.buckets[place],), invalid_label, dtype=dtype)
             row[: len(sentence)] = sentence
             rows[place].append(row)
-        # 1.x logs this even if there are none.
+        # As in 1.x, logged even if there are none.
         print(f"WARNING: discarded {discarded} sentences longer than the largest bucket.")
         self.data = [
             np.asarray(bucket, dtype=dtype).reshape(-1, n) for bucket, n in zip(rows, self.buckets)

@@ -60,7 +60,7 @@ def save_rnn_checkpoint(
     arg_params: Mapping[str, NDArray],
     aux_params: Mapping[str, NDArray],
 ) -> None:
-    """Save a checkpoint with unpacked weights, so that fused and other cells can exchange them.
+    """Save a checkpoint with unpacked weights, which fused and other cells can load.
 
     Matches ``mxnet.rnn.save_rnn_checkpoint``.
 
@@ -81,7 +81,7 @@ def save_rnn_checkpoint(
 def load_rnn_checkpoint(
     cells: Cells, prefix: str, epoch: int
 ) -> tuple[Symbol, dict[str, NDArray], dict[str, NDArray]]:
-    """Load a checkpoint of `save_rnn_checkpoint` for these cells.
+    """Load a checkpoint written by `save_rnn_checkpoint` for these cells.
 
     Matches ``mxnet.rnn.load_rnn_checkpoint``.
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 _FOLDER = "MXLITE_RUN_ENDED"
 # A shell reports a signal as 128 + its number. The script then ends itself with the same signal,
-# which mpirun accepts. On another host the folder does not exist: the script waits, so that the
-# other ranks can report the loss, and its exit code makes mpirun end them.
+# which mpirun accepts. On other hosts the folder does not exist: there the script waits, so that
+# the other ranks can report the loss, and its exit code then makes mpirun end them.
 _SCRIPT = f"""
 "$@"
 code=$?
@@ -31,7 +31,7 @@ exit $code
 
 
 def watched(command: Sequence[str]) -> list[str]:
-    """Return a command that runs a rank and stores its exit code if a signal ends it."""
+    """Return a command that runs a rank and stores its exit code if a signal ends the rank."""
     return ["sh", "-c", _SCRIPT, "sh", *command]
 
 
@@ -46,7 +46,7 @@ class EndedRanks:
         return {_FOLDER: str(self._folder)}
 
     def code(self, code: int) -> int:
-        """Return the code of the first rank that a signal has ended; if there is none, ``code``."""
+        """Return the code of the first rank that a signal ended, or ``code`` if there is none."""
         files = sorted(self._folder.iterdir(), key=lambda file: file.stat().st_mtime_ns)
         codes = [int(text) for text in (file.read_text() for file in files) if text.strip()]
         return codes[0] if codes else code

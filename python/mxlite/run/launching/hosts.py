@@ -18,7 +18,7 @@ from ...base import MXNetError, ValueError_
 _PORTS = range(9091, 9999)  # ports for schedulers, as in MXNet
 _CONNECT_SECONDS = 10
 _PROBE_SECONDS = 20
-# If one of these variables is set, mpirun does not use ssh.
+# mpirun does not use ssh if one of these variables is set.
 _NOT_BY_SSH = (
     "SLURM_JOB_ID",
     "PBS_JOBID",
@@ -40,11 +40,11 @@ class Host(NamedTuple):
     """A line of a hostfile."""
 
     name: str
-    port: int  # port of sshd
+    port: int  # port of the ssh server
     slots: int
 
     def label(self) -> str:
-        """Return the name, with the port if that is not 22."""
+        """Return the name, with the port if it is not 22."""
         return self.name if self.port == 22 else f"{self.name}:{self.port}"
 
 
@@ -81,7 +81,7 @@ def ssh(host: Host, options: Sequence[str] = ()) -> list[str]:
 
 
 def own_names() -> tuple[str, ...]:
-    """Return the names of this machine in hostfiles."""
+    """Return the names by which hostfiles may refer to this machine."""
     own = socket.gethostname()
     return ("localhost", "127.0.0.1", "::1", own, own.split(".")[0])
 
@@ -212,7 +212,8 @@ def reaching_address(hosts: Sequence[Host]) -> str:
     for host in hosts:
         try:
             found = _address_that_reaches(host)
-        except LaunchError as error:  # a name that only ssh resolves, or a host that does not exist
+        # A name that only ssh can resolve, or a host that does not exist.
+        except LaunchError as error:
             trouble = trouble or error
             continue
         if not found.startswith("127.") and found != "::1":

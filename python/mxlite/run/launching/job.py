@@ -1,4 +1,4 @@
-"""Runs the processes of a job: copies their output, and ends all of them with the launcher."""
+"""Runs the processes of a job, copies their output, and ends all of them with the launcher."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from typing import IO
 from .hosts import LaunchError, ssh
 from .plan import ProcessPlan, remote_script, table
 
-# Time for the output of other processes after one has failed; then they are ended.
+# Seconds in which other processes may write output after one has failed, before they are ended.
 _LAST_OUTPUT_SECONDS = 15.0
 _TERM_SECONDS = 5.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -43,7 +43,7 @@ class _Running:
     def __init__(self, plan: ProcessPlan, process: subprocess.Popen[bytes]) -> None:
         self.plan = plan
         self.process = process
-        self.ended: int | None = None  # exit code, None while it runs
+        self.ended: int | None = None  # exit code, or None while it runs
 
 
 class Job:
@@ -72,7 +72,7 @@ class Job:
         self._readers: list[threading.Thread] = []
 
     def run(self) -> int:
-        """Start all processes, wait for the end of the job, and end all that still run."""
+        """Start all processes, wait for the end of the job, and end processes that still run."""
         previous = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
         try:
             for plan in self._plans:
@@ -116,7 +116,7 @@ class Job:
         self._running[plan.label()] = running
         self._started.append(running)
         if plan.host is not None and process.stdin is not None:
-            # Keep the input open: when it closes, the process on the host ends.
+            # Keeps the input open, because the process on the host ends when it is closed.
             script = remote_script(plan, self._folder, self._commands[plan.role])
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.write(script.encode())
@@ -178,7 +178,7 @@ class Job:
                 deadline = deadline or time.monotonic() + _LAST_OUTPUT_SECONDS
 
     def _again(self, label: str, code: int) -> bool:
-        """Start a failed process again if attempts are left; return whether it was started."""
+        """Restart a failed process if attempts are left; return whether it was restarted."""
         plan = self._running[label].plan
         if plan.role == "scheduler" or not self._left[label]:
             return False
@@ -188,7 +188,7 @@ class Job:
         return True
 
     def _end_all(self) -> None:
-        """End all processes that still run, with their sessions: SIGTERM first, then SIGKILL."""
+        """End all running processes and their sessions: SIGTERM first, then SIGKILL."""
         for number, seconds in ((signal.SIGTERM, _TERM_SECONDS), (signal.SIGKILL, _TERM_SECONDS)):
             for running in self._started:
                 process = running.process

@@ -1,4 +1,4 @@
-"""Plans of jobs: which process runs where, with which variables."""
+"""Plans of jobs: the host, command and variables of each process."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class ProcessPlan(NamedTuple):
 
     role: str  # scheduler, server or worker
     rank: int
-    host: Host | None  # None: this machine
+    host: Host | None  # None for this machine
     variables: dict[str, str]  # added to the environment of the launcher or the host
-    processes: int = 0  # above 0: this is an mpirun that starts so many processes
+    processes: int = 0  # if above 0, an mpirun that starts this number of processes
 
     def label(self) -> str:
-        """Return ``worker 0``, or ``workers`` for those of an mpirun; there is one scheduler."""
+        """Return ``worker 0``, or ``workers`` for an mpirun's processes; there is one scheduler."""
         if self.processes:
             return f"{self.role}s"
         return self.role if self.role == "scheduler" else f"{self.role} {self.rank}"
@@ -130,7 +130,7 @@ def _workers(
     environment: Mapping[str, str],
     meeting: Mapping[str, str],
 ) -> list[ProcessPlan]:
-    """Return the workers of a job without mpirun; `meeting` has variables to find each other."""
+    """Return the workers of a job without mpirun; variables in `meeting` connect them."""
     local = args.launcher == "local"
     common = plan_all_reduce(args, hosts, environment).variables
     places: list[Host | None] = [host for host in hosts for _ in range(host.slots)]
@@ -167,7 +167,7 @@ def plan_job(
         DMLC_PS_ROOT_URI=address,
         DMLC_PS_ROOT_PORT=port,
         DMLC_JOB_CLUSTER=args.launcher,
-        # Keeps out processes of other jobs, and other programs that connect to the port.
+        # Rejects processes of other jobs and other programs that connect to the port.
         MXLITE_PS_TOKEN=environment.get("MXLITE_PS_TOKEN") or secrets.token_hex(16),
         PYTHONUNBUFFERED="1",
     )
@@ -201,7 +201,7 @@ def plan_job(
 
 
 def _round_of(hosts: Sequence[Host]) -> list[Host]:
-    """Return one host for each slot, in round-robin order."""
+    """Return one host per slot, in round-robin order."""
     most = max((host.slots for host in hosts), default=0)
     return [host for turn in range(most) for host in hosts if host.slots > turn]
 

@@ -7,5 +7,5 @@ from mxlite.compat import install
 
 install()
 del sys.modules["mxnet"]
-# The finder is installed now, and the import system returns its module.
+# The finder is installed now, so this import replaces the present module.
 import_module("mxnet")

@@ -31,13 +31,13 @@ def conditional() -> list[tuple[str, str, list[str]]]:
 
 
 def loss_outputs() -> list[str]:
-    """Return the loss operators; they ignore output gradients, so the scale is set in them."""
+    """Return the loss operators; they ignore output gradients, so they apply the loss scale."""
     found = [str(op["name"]) for op in _schemas() if op["amp"]["loss_output"]]
     return sorted(found, key=lambda name: (name != "SoftmaxOutput", name))  # the order of 1.x
 
 
 def float32_parameters() -> dict[str, list[str]]:
-    """Return, by operator, the inputs that stay float32 with data of lower precision; "" if not.
+    """Return, by operator, inputs that stay float32 if data has lower precision; "" if none.
 
     Operators that run in float32 altogether are left out.
     """
