@@ -22,7 +22,8 @@ struct ChainFunction {
   float p[2] = {0, 0};
 };
 // Returns the function of a step, or nullopt if there is none.
-std::optional<ChainFunction> find_chain_function(const PointwiseChain::Operation& step, DType dtype);
+std::optional<ChainFunction> find_chain_function(const PointwiseChain::Operation& step,
+                                                 DType dtype);
 // Returns the name of the functor's class in this namespace, "Add".
 std::string chain_functor(int number);
 
