@@ -16,7 +16,7 @@ from ... import ndarray as nd
 from ...base import MXNetError, NotSupportedError
 from ...ndarray import NDArray
 from ...ndarray.serialization import dtype_name
-from ...ndarray.structure import count_leaves, unflatten
+from ...ndarray.structure import count_leaves, flatten, unflatten
 from ...symbol import Symbol
 from ...symbol import var as make_var
 from ...symbol.exactness import exact
@@ -52,9 +52,14 @@ def export(
     return symbol_file, params_file if arrays else None
 
 
-def exported_symbol(block: HybridLike) -> tuple[Symbol, dict[str, NDArray]]:
-    """Return the symbol of a block's forward, and the constant arrays that forward captured."""
-    forward = _Forward(block)
+def exported_symbol(
+    block: HybridLike, inputs: tuple[Any, ...] | None = None
+) -> tuple[Symbol, dict[str, NDArray]]:
+    """Return the symbol of a block's forward, and the constant arrays that forward captured.
+
+    Inputs are by default those of the last call of the hybridized block.
+    """
+    forward = _Forward(block, inputs)
     try:
         traced, found, captured = forward.traced(forward.specs)
     except Exception as error:
@@ -73,7 +78,7 @@ def exported_symbol(block: HybridLike) -> tuple[Symbol, dict[str, NDArray]]:
 
 
 class _Forward:
-    """A block's forward with the context and the input specs of its last call.
+    """A block's forward with the context and the specs of given inputs or of its last call.
 
     Attributes
     ----------
@@ -81,11 +86,15 @@ class _Forward:
         Shapes and dtypes of the inputs.
     """
 
-    def __init__(self, block: HybridLike) -> None:
+    def __init__(self, block: HybridLike, inputs: tuple[Any, ...] | None = None) -> None:
         specs: Specs | None = None
         compilation = block._compilation
         last = compilation.last()
-        if last is not None:
+        if inputs is not None:
+            flat, self._layout = flatten(inputs, f"{block.name}: inputs")
+            self._ctx = flat[0].ctx
+            specs = [(tuple(array.shape), dtype_name(array.dtype)) for array in flat]
+        elif last is not None:
             (self._ctx, self._layout), compiled = last
             specs = compiled.graph.signature
         elif compilation.dynamic is not None:

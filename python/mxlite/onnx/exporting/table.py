@@ -1,0 +1,114 @@
+"""The table of converters, keyed by the name of the operator, and what a converter gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from types import SimpleNamespace
+from typing import Any, Union
+
+import numpy as np
+
+from ..package import OnnxError
+from .graph import Graph, Shape, fixed
+
+__all__ = ["CONVERTERS", "Call", "converter", "rows"]
+
+Converter = Callable[["Call"], Union[str, list[str]]]
+CONVERTERS: dict[str, Converter] = {}
+
+
+class Call:
+    """One call of an operator that is converted.
+
+    Attributes
+    ----------
+    g : Graph
+    name, label : str
+        Of the layer; the label has the user's line.
+    p : SimpleNamespace
+        Parameters of the operator.
+    x : list of str
+        ONNX names of the inputs; ``shapes`` and ``dtypes`` describe them.
+    out_shapes, out_dtypes : list
+        Of the outputs.
+    """
+
+    def __init__(
+        self,
+        g: Graph,
+        node: Any,
+        x: list[str],
+        specs: tuple[list[Shape], list[str]],
+        out_specs: tuple[list[Shape], list[str]],
+        value_of: Callable[[int], np.ndarray | None],
+    ) -> None:
+        self.g, self.node, self.name, self.label = g, node, node.name, node.label
+        self.p = SimpleNamespace(**getattr(node.call, "params", {}))
+        self.x, (self.shapes, self.dtypes) = x, specs
+        self.out_shapes, self.out_dtypes = out_specs
+        self.value_of = value_of
+
+    @property
+    def dtype(self) -> str:
+        """Dtype of the first output."""
+        return self.out_dtypes[0]
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes of the first input."""
+        return len(self.shapes[0])
+
+    def op(self, name: str, *inputs: str, **attrs: Any) -> Any:
+        """Append a node to the graph."""
+        return self.g.node(name, *inputs, **attrs)
+
+    def const(self, value: Any, dtype: str | None = None) -> str:
+        """Return a constant, of the dtype of the first output unless another one is given."""
+        return self.g.const(value, self.dtype if dtype is None else dtype)
+
+    def cast(self, index: int, dtype: str) -> str:
+        """Return an input in a dtype."""
+        return self.g.cast(self.x[index], self.dtypes[index], dtype)
+
+    def refuse(self, reason: str) -> OnnxError:
+        """Return the error for a parameter that ONNX has no equivalent of."""
+        return OnnxError(f"mxlite.onnx.export: {self.node.op} {self.label}: {reason}")
+
+    def static(self, index: int = 0) -> tuple[int, ...]:
+        """Return the shape of an input, which must not be free."""
+        shape = fixed(self.shapes[index])
+        if shape is None:
+            raise self.refuse(f"the shape of input {index} must be fixed, got free dimensions")
+        return shape
+
+    def extent(self, index: int, axis: int) -> int:
+        """Return the size of an input along an axis, which must not be free."""
+        extent = self.shapes[index][axis]
+        if not isinstance(extent, int):
+            raise self.refuse(f"axis {axis} of input {index} must be fixed, got a free dimension")
+        return extent
+
+    def axes(self, axis: Any, exclude: bool = False) -> list[int] | None:
+        """Return axes of the first input as a list; None for all of them."""
+        if axis is None or axis == ():
+            return [] if exclude else None
+        given = [axis] if isinstance(axis, int) else list(axis)
+        found = sorted(a % self.ndim for a in given)
+        return [a for a in range(self.ndim) if a not in found] if exclude else found
+
+
+def converter(*names: str) -> Callable[[Converter], Converter]:
+    """Return a decorator that enters a function in the table."""
+
+    def enter(function: Converter) -> Converter:
+        rows({name: function for name in names}.items())
+        return function
+
+    return enter
+
+
+def rows(entries: Iterable[tuple[str, Converter]]) -> None:
+    """Enter converters in the table; a name can be entered once."""
+    for name, function in entries:
+        assert name not in CONVERTERS, name
+        CONVERTERS[name] = function

@@ -1,0 +1,46 @@
+"""The ``onnx`` package, which only this folder needs and which is imported on first use."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from ..base import NotSupportedError
+
+__all__ = ["MissingOnnxError", "OnnxError", "onnx", "onnxruntime"]
+
+OPSETS = range(7, 22)  # of files that are read
+EXPORT_OPSETS = range(13, 22)
+
+
+class MissingOnnxError(NotSupportedError, ImportError):
+    """The package onnx is not installed."""
+
+
+class OnnxError(NotSupportedError, ValueError):
+    """A model that cannot be written as ONNX, or an ONNX file that cannot be read."""
+
+
+def onnx() -> Any:
+    """Return the package onnx."""
+    try:
+        for module in (
+            "onnx.helper",
+            "onnx.numpy_helper",
+            "onnx.checker",
+            "onnx.external_data_helper",
+        ):
+            importlib.import_module(module)
+        return importlib.import_module("onnx")
+    except ImportError as error:
+        raise MissingOnnxError(
+            f"mxlite.onnx: the package onnx must be installed (pip install 'mxlite[onnx]'): {error}"
+        ) from error
+
+
+def onnxruntime() -> Any:
+    """Return the package onnxruntime; None if it is not installed."""
+    try:
+        return importlib.import_module("onnxruntime")
+    except ImportError:
+        return None
