@@ -7,7 +7,7 @@ from typing import Any
 
 from ..base import NotSupportedError
 
-__all__ = ["MissingOnnxError", "OnnxError", "onnx", "onnxruntime"]
+__all__ = ["MissingOnnxError", "OnnxError", "onnx", "onnxruntime", "reference_evaluator"]
 
 OPSETS = range(7, 22)  # of files that are read
 EXPORT_OPSETS = range(13, 22)
@@ -36,6 +36,12 @@ def onnx() -> Any:
         raise MissingOnnxError(
             f"mxlite.onnx: the package onnx must be installed (pip install 'mxlite[onnx]'): {error}"
         ) from error
+
+
+def reference_evaluator() -> Any:
+    """Return onnx's class that computes nodes with NumPy."""
+    onnx()
+    return importlib.import_module("onnx.reference").ReferenceEvaluator
 
 
 def onnxruntime() -> Any:

@@ -1,0 +1,107 @@
+"""``mx.contrib.onnx``: reading ONNX files with the functions of MXNet 1.9.1."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .. import ndarray as nd
+from ..context import cpu
+from ..gluon.block.symbol_block import SymbolBlock
+from ..ndarray import NDArray
+from ..symbol import Symbol, var
+from .importing.model import Imported, import_graph, input_infos
+from .importing.reader import read_model
+
+__all__ = ["get_model_metadata", "import_model", "import_to_gluon"]
+
+Shapes = Mapping[str, Sequence[int]]
+
+
+def _arrays(found: Imported) -> dict[str, NDArray]:
+    return {name: nd.array(a, dtype=a.dtype.name) for name, a in found.params.items()}
+
+
+def import_model(
+    model_file: str | os.PathLike[str], input_shapes: Shapes | None = None
+) -> tuple[Symbol, dict[str, NDArray], dict[str, NDArray]]:
+    """Return the symbol and the parameters in an ONNX file.
+
+    Parameters
+    ----------
+    model_file : str or path
+        Of opset 7 to 21. External data must be below the folder of the file.
+    input_shapes : dict of str to tuple of int, optional
+        For inputs with free dimensions, where the network needs their sizes.
+
+    Returns
+    -------
+    sym : Symbol
+    arg_params, aux_params : dict of str to NDArray
+
+    Raises
+    ------
+    OnnxError
+        A ValueError. If the file is damaged, or an operator or an attribute has no equivalent.
+    FileNotFoundError
+        If there is no file.
+    """
+    found = import_graph(read_model(model_file), input_shapes)
+    arrays = _arrays(found)
+    return (
+        found.symbol,
+        {name: array for name, array in arrays.items() if name not in found.states},
+        {name: array for name, array in arrays.items() if name in found.states},
+    )
+
+
+def import_to_gluon(
+    model_file: str | os.PathLike[str], ctx: Any = None, input_shapes: Shapes | None = None
+) -> SymbolBlock:
+    """Return a block that computes an ONNX file, and that can be trained.
+
+    Parameters
+    ----------
+    model_file : str or path
+    ctx : Context or list of Context, optional
+        Where the parameters are.
+    input_shapes : dict of str to tuple of int, optional
+        See `import_model`.
+
+    Returns
+    -------
+    SymbolBlock
+        Its parameters are those of the file. Constants of the graph are not trained.
+    """
+    found = import_graph(read_model(model_file), input_shapes)
+    block = SymbolBlock(found.symbol, [var(name) for name in found.inputs])
+    arrays = _arrays(found)
+    for name, param in block.collect_params().items():
+        if name in found.fixed:
+            param.grad_req = "null"
+        param.shape, param.dtype = arrays[name].shape, arrays[name].dtype
+        param._load_init(arrays[name], cpu() if ctx is None else ctx)
+    return block
+
+
+def get_model_metadata(model_file: str | os.PathLike[str]) -> dict[str, list[Any]]:
+    """Return names, shapes and types of the inputs and outputs in an ONNX file.
+
+    Returns
+    -------
+    dict
+        ``{"input_tensor_data": [(name, shape, type)], "output_tensor_data": [(name, shape)]}``;
+        free dimensions are 0, and the type is ONNX's number of it.
+    """
+    graph = read_model(model_file).graph
+
+    def shape(info: Any) -> tuple[int, ...]:
+        return tuple(dim.dim_value for dim in info.type.tensor_type.shape.dim)
+
+    return {
+        "input_tensor_data": [
+            (info.name, shape(info), info.type.tensor_type.elem_type) for info in input_infos(graph)
+        ],
+        "output_tensor_data": [(info.name, shape(info)) for info in graph.output],
+    }

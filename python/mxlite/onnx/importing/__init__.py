@@ -1,0 +1,1 @@
+"""Import of ONNX: a table of converters from nodes to symbols."""

@@ -1,0 +1,172 @@
+"""From an ONNX graph to a symbol and its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..._core import Node as SymbolNode
+from ...symbol import Group, Symbol
+from ..package import OnnxError, onnx, reference_evaluator
+from . import nn, pointwise, shape  # noqa: F401 - they enter rows
+from .pointwise import dtype_of
+from .reader import array_of
+from .table import CONVERTERS, Node, Scope, Value, constant
+
+__all__ = ["Imported", "import_graph", "input_infos"]
+
+_FREE = (5, 7)  # sizes that stand for a free dimension
+
+
+class Imported:
+    """What a graph became.
+
+    Attributes
+    ----------
+    symbol : Symbol
+    params : dict of str to array
+    fixed : set of str
+        Parameters that are constants of the graph, which are not trained.
+    inputs : list of str
+    """
+
+    def __init__(self, symbol: Symbol, scope: Scope, inputs: list[str]) -> None:
+        used = set(symbol.list_inputs())
+        self.symbol, self.inputs = symbol, inputs
+        self.params = {name: a for name, a in scope.params.items() if name in used}
+        self.fixed = scope.fixed & used
+        self.states = set(symbol.list_auxiliary_states())
+
+
+def input_infos(graph: Any) -> list[Any]:
+    """Return the inputs of a graph that are not initializers."""
+    names = {tensor.name for tensor in graph.initializer}
+    return [info for info in graph.input if info.name not in names]
+
+
+class _Runner:
+    """Converts the nodes of a graph."""
+
+    array_of = staticmethod(array_of)
+
+    def __init__(self, scope: Scope, values: dict[str, Value]) -> None:
+        self._scope, self._values = scope, values
+
+    def run(self, graph: Any) -> list[Value]:
+        """Convert all nodes; return the outputs."""
+        for tensor in graph.initializer:
+            array = array_of(tensor)
+            trained = array.dtype.kind == "f" and array.ndim > 0
+            self._values[tensor.name] = constant(array, name=tensor.name, trainable=trained)
+        for proto in graph.node:
+            self._convert(proto)
+        return [self._value(output.name, "the graph") for output in graph.output]
+
+    def _value(self, name: str, who: str) -> Value:
+        if name not in self._values:
+            raise OnnxError(f"import_model: {who}: the value {name!r} is not defined")
+        return self._values[name]
+
+    def _convert(self, proto: Any) -> None:
+        who = f"{proto.op_type} {proto.name or proto.output[0]!r}"
+        inputs = [self._value(name, who) if name else None for name in proto.input]
+        results = self._folded(proto, inputs)
+        if results is None:
+            node = Node(self._scope, proto, inputs, self)
+            try:
+                made = CONVERTERS[proto.op_type](node)
+            except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError) as error:
+                if isinstance(error, OnnxError):
+                    raise
+                raise node.refuse(f"{type(error).__name__}: {error}") from error
+            results = [made] if isinstance(made, Value) else list(made)
+        for name, value in zip(proto.output, results):
+            if name:
+                self._values[name] = value
+
+    def _folded(self, proto: Any, inputs: Sequence[Value | None]) -> list[Value] | None:
+        """Return the results of a node of constants that are not trained; None for others."""
+        given = [value for value in inputs if value is not None]
+        if not given or proto.op_type in _RANDOM or any(a.HasField("g") for a in proto.attribute):
+            return None
+        if any(v.const is None or v.trainable for v in given):
+            return None
+        package = onnx()
+        opsets = [package.helper.make_opsetid("", self._scope.opset)]
+        infos = [
+            package.helper.make_empty_tensor_value_info(name)
+            for name in dict.fromkeys([name for name in proto.input if name])
+        ]
+        outs = [package.helper.make_empty_tensor_value_info(name) for name in proto.output if name]
+        graph = package.helper.make_graph([proto], "folded", infos, outs)
+        model = package.helper.make_model(graph, opset_imports=opsets)
+        found = []
+        for which in (0, 1):
+            fed = {
+                n: v.const[which] for n, v in zip(proto.input, inputs) if v is not None and v.const
+            }
+            try:
+                found.append(reference_evaluator()(model).run(None, fed))
+            except Exception as error:
+                raise OnnxError(
+                    f"import_model: {proto.op_type} {proto.name!r} of constants: {error}"
+                ) from error
+            if all(v.const is not None and v.const[0] is v.const[1] for v in given):
+                found.append(found[0])
+                break
+        parts = iter(zip(*found))
+        return [
+            constant(*(np.asarray(p) for p in next(parts))) if name else constant(np.zeros(0))
+            for name in proto.output
+        ]
+
+
+_RANDOM = {"RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout"}
+
+
+def _sizes(info: Any, given: Sequence[int] | None, who: str) -> Any:
+    dims = info.type.tensor_type.shape.dim
+    if given is not None:
+        if len(given) != len(dims):
+            raise OnnxError(f"import_model: {who} must have {len(dims)} axes, got {list(given)}")
+        return tuple(given), tuple(given)
+    free = [not (dim.HasField("dim_value") and dim.dim_value > 0) for dim in dims]
+    return tuple(
+        tuple(size if is_free else dim.dim_value for dim, is_free in zip(dims, free))
+        for size in _FREE
+    )
+
+
+def import_graph(model: Any, input_shapes: Mapping[str, Sequence[int]] | None = None) -> Imported:
+    """Return the symbol of a checked model."""
+    graph = model.graph
+    opset = next(e.version for e in model.opset_import if e.domain in ("", "ai.onnx"))
+    scope = Scope(opset)
+    _refuse_unknown(graph)
+    values: dict[str, Value] = {}
+    names = []
+    for info in input_infos(graph):
+        if not info.type.HasField("tensor_type"):
+            raise OnnxError(f"import_model: the input {info.name!r} must be a tensor")
+        sizes = _sizes(info, (input_shapes or {}).get(info.name), f"input {info.name!r}")
+        dtype = dtype_of(info.type.tensor_type.elem_type)
+        name = scope.unique(info.name)
+        names.append(name)
+        symbol = Symbol([(SymbolNode(None, name, {}, []), 0)])
+        values[info.name] = Value(sizes, dtype, symbol, name=name)
+    outputs = _Runner(scope, values).run(graph)
+    symbols = [scope.symbol(value, "the graph") for value in outputs]
+    group = symbols[0] if len(symbols) == 1 else Group(symbols)
+    return Imported(group, scope, names)
+
+
+def _refuse_unknown(graph: Any) -> None:
+    unknown = [
+        f"{node.op_type} {node.name or node.output[0]!r}"
+        for node in graph.node
+        if node.op_type not in CONVERTERS or node.domain not in ("", "ai.onnx")
+    ]
+    if unknown:
+        raise OnnxError(f"import_model: no equivalent is known for {', '.join(unknown)}")

@@ -1,0 +1,295 @@
+"""Converters of operators that work element by element."""
+
+from __future__ import annotations
+
+from functools import partial, reduce
+
+import numpy as np
+
+from ..package import onnx
+from .table import Node, Sizes, Value, converter, rows
+
+__all__ = ["binary", "broadcast_sizes"]
+
+_UNARY = {
+    "Abs": "abs", "Acos": "arccos", "Acosh": "arccosh", "Asin": "arcsin", "Asinh": "arcsinh",
+    "Atan": "arctan", "Atanh": "arctanh", "Ceil": "ceil", "Cos": "cos", "Cosh": "cosh",
+    "Erf": "erf", "Exp": "exp", "Floor": "floor", "Log": "log", "Neg": "negative",
+    "Reciprocal": "reciprocal", "Relu": "relu", "Sigmoid": "sigmoid", "Sign": "sign",
+    "Sin": "sin", "Sinh": "sinh", "Softsign": "softsign", "Sqrt": "sqrt", "Tan": "tan",
+    "Tanh": "tanh", "Not": "logical_not", "IsNaN": "_contrib_isnan",
+}  # fmt: skip
+
+# mxlite's operator of two arrays, that of an array and a number, and that of a number and an array.
+_BINARY = {
+    "Add": ("broadcast_add", "_plus_scalar", "_plus_scalar"),
+    "Sub": ("broadcast_sub", "_minus_scalar", "_rminus_scalar"),
+    "Mul": ("broadcast_mul", "_mul_scalar", "_mul_scalar"),
+    "Div": ("broadcast_div", "_div_scalar", "_rdiv_scalar"),
+    "Pow": ("broadcast_power", "_power_scalar", "_rpower_scalar"),
+    "Max": ("broadcast_maximum", "_maximum_scalar", "_maximum_scalar"),
+    "Min": ("broadcast_minimum", "_minimum_scalar", "_minimum_scalar"),
+    "Equal": ("broadcast_equal", "_equal_scalar", "_equal_scalar"),
+    "Greater": ("broadcast_greater", "_greater_scalar", "_lesser_scalar"),
+    "GreaterOrEqual": (
+        "broadcast_greater_equal", "_greater_equal_scalar", "_lesser_equal_scalar"
+    ),
+    "Less": ("broadcast_lesser", "_lesser_scalar", "_greater_scalar"),
+    "LessOrEqual": ("broadcast_lesser_equal", "_lesser_equal_scalar", "_greater_equal_scalar"),
+    "And": ("broadcast_logical_and", "_logical_and_scalar", "_logical_and_scalar"),
+    "Or": ("broadcast_logical_or", "_logical_or_scalar", "_logical_or_scalar"),
+    "Xor": ("broadcast_logical_xor", "_logical_xor_scalar", "_logical_xor_scalar"),
+}  # fmt: skip
+_TRUTHS = {"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "Xor"}
+
+
+def broadcast_sizes(*all_sizes: Sizes) -> Sizes:
+    """Return the sizes of the result of NumPy's broadcasting."""
+    first, second = (np.broadcast_shapes(*(s[which] for s in all_sizes)) for which in (0, 1))
+    return first, second
+
+
+def _number(value: Value, other: Value) -> float | None:
+    """Return a constant that can be a parameter of an operator with the other value."""
+    array = None if value.trainable else value.array
+    if array is None or array.size != 1 or array.ndim > other.ndim:
+        return None
+    number = array.reshape(-1)[0]
+    exact = abs(number) < 2**53 if array.dtype.kind in "iu" else True
+    return float(number) if exact else None
+
+
+def _leading(n: Node, value: Value, ndim: int) -> Value:
+    """Return a value with axes of length 1 in front."""
+    if value.ndim >= ndim or value.ndim == 0:
+        return value
+    missing = (1,) * (ndim - value.ndim)
+    return n.reshape(value, (missing + value.sizes[0], missing + value.sizes[1]))
+
+
+def binary(n: Node, op: str, a: Value, b: Value) -> Value:
+    """Return the result of one of ONNX's operators on two values."""
+    array_op, right_op, left_op = _BINARY[op]
+    sizes = broadcast_sizes(a.sizes, b.sizes)
+    right, left = _number(b, a), _number(a, b)
+    if right is not None:
+        out = n.mx(right_op, a, sizes=sizes, scalar=right)
+    elif left is not None:
+        out = n.mx(left_op, b, sizes=sizes, scalar=left)
+    else:
+        ndim = len(sizes[0])
+        out = n.mx(array_op, _leading(n, a, ndim), _leading(n, b, ndim), sizes=sizes)
+    return n.cast(out, "bool" if op in _TRUTHS else a.dtype)
+
+
+def _unary(op: str, n: Node) -> Value:
+    out = n.mx(op, n.x[0], sizes=n.x[0].sizes)
+    return n.cast(out, "bool" if n.op in ("Not", "IsNaN") else n.x[0].dtype)
+
+
+def _of_two(n: Node) -> Value:
+    return binary(n, n.op, *n.x)
+
+
+def _of_many(n: Node) -> Value:
+    return reduce(partial(binary, n, n.op), n.x)
+
+
+rows((name, partial(_unary, op)) for name, op in _UNARY.items())
+rows((name, _of_two) for name in _BINARY if name not in ("Max", "Min", "Div"))
+rows((name, _of_many) for name in ("Max", "Min"))
+
+
+@converter("Sum", "Mean")
+def _sum(n: Node) -> Value:
+    total = reduce(partial(binary, n, "Add"), n.x)
+    if n.op == "Sum":
+        return total
+    return n.mx("_div_scalar", total, sizes=total.sizes, scalar=float(len(n.x)))
+
+
+@converter("Div")
+def _div(n: Node) -> Value:
+    if n.x[0].dtype.startswith(("int", "uint")):  # ONNX rounds toward zero
+        a, b = (n.cast(value, "float64") for value in n.x)
+        return n.cast(n.mx("trunc", binary(n, "Div", a, b)), n.x[0].dtype)
+    return binary(n, "Div", *n.x)
+
+
+@converter("Mod")
+def _mod(n: Node) -> Value:
+    a, b = n.x
+    sizes = broadcast_sizes(a.sizes, b.sizes)
+    ndim = len(sizes[0])
+    if n.get("fmod", 0):
+        quotient = n.mx("trunc", binary(n, "Div", n.cast(a, "float64"), n.cast(b, "float64")))
+        whole = binary(n, "Mul", quotient, n.cast(b, "float64"))
+        return n.cast(binary(n, "Sub", n.cast(a, "float64"), whole), a.dtype)
+    out = n.mx("broadcast_mod", _leading(n, a, ndim), _leading(n, b, ndim), sizes=sizes)
+    return n.cast(out, a.dtype)
+
+
+@converter("Where")
+def _where(n: Node) -> Value:
+    sizes = broadcast_sizes(*(value.sizes for value in n.x))
+    ndim = len(sizes[0])
+    parts = [_expanded(n, _leading(n, value, ndim), sizes) for value in n.x]
+    return n.mx("where", *parts, sizes=sizes)
+
+
+def _expanded(n: Node, value: Value, sizes: Sizes) -> Value:
+    """Return a value repeated to the sizes."""
+    if value.sizes == sizes:
+        return value
+    if sizes[0] == sizes[1]:
+        return n.mx("broadcast_to", value, sizes=sizes, shape=sizes[0] or (1,))
+    like = next((v for v in n.x if v.sizes == sizes), None)
+    if like is not None:
+        return n.mx("broadcast_like", value, like, sizes=sizes)
+    ones = reduce(partial(binary, n, "Add"), [_zeros(n, v) for v in n.x])
+    return n.mx("broadcast_like", value, ones, sizes=sizes)
+
+
+def _zeros(n: Node, value: Value) -> Value:
+    return n.cast(n.mx("zeros_like", value, sizes=value.sizes), "float32")
+
+
+@converter("Identity", "Dropout")
+def _identity(n: Node) -> list[Value]:
+    out = n.x[0]
+    if n.op == "Dropout" and n.count > 1:
+        return [out, n.cast(n.mx("ones_like", out, sizes=out.sizes), "bool")]
+    return [out]
+
+
+@converter("Cast", "CastLike")
+def _cast(n: Node) -> Value:
+    if n.op == "CastLike":
+        return n.cast(n.x[0], n.x[1].dtype)
+    return n.cast(n.x[0], dtype_of(n.get("to")))
+
+
+def dtype_of(number: int) -> str:
+    """Return the dtype of one of ONNX's types."""
+    return str(np.dtype(onnx().helper.tensor_dtype_to_np_dtype(number)).name)
+
+
+@converter("Clip")
+def _clip(n: Node) -> Value:
+    limits = [n.array(1, "min"), n.array(2, "max")]
+    low, high = (
+        fallback if limit is None else float(limit.reshape(-1)[0])
+        for limit, fallback in zip(limits, (-np.inf, np.inf))
+    )
+    if np.isinf(low) and np.isinf(high):
+        return n.x[0]
+    if np.isinf(high):
+        return n.mx("_maximum_scalar", n.x[0], sizes=n.x[0].sizes, scalar=low)
+    if np.isinf(low):
+        return n.mx("_minimum_scalar", n.x[0], sizes=n.x[0].sizes, scalar=high)
+    return n.mx("clip", n.x[0], sizes=n.x[0].sizes, a_min=min(low, high), a_max=high)
+
+
+def _scaled(n: Node, value: Value, factor: float) -> Value:
+    return n.mx("_mul_scalar", value, sizes=value.sizes, scalar=factor)
+
+
+def _shifted(n: Node, value: Value, offset: float) -> Value:
+    return n.mx("_plus_scalar", value, sizes=value.sizes, scalar=offset)
+
+
+@converter("LeakyRelu")
+def _leaky_relu(n: Node) -> Value:
+    return n.mx("LeakyReLU", n.x[0], act_type="leaky", slope=n.get("alpha", 0.01))
+
+
+@converter("Elu")
+def _elu(n: Node) -> Value:
+    return n.mx("LeakyReLU", n.x[0], act_type="elu", slope=n.get("alpha", 1.0))
+
+
+@converter("Celu")
+def _celu(n: Node) -> Value:
+    alpha = n.get("alpha", 1.0)
+    small = n.mx("expm1", _scaled(n, n.mx("_minimum_scalar", n.x[0], scalar=0.0), 1 / alpha))
+    return binary(n, "Add", n.mx("relu", n.x[0]), _scaled(n, small, alpha))
+
+
+@converter("Selu")
+def _selu(n: Node) -> Value:
+    alpha, gamma = n.get("alpha", 1.6732632423543772), n.get("gamma", 1.0507009873554805)
+    return _scaled(n, n.mx("LeakyReLU", n.x[0], act_type="elu", slope=alpha), gamma)
+
+
+@converter("PRelu")
+def _prelu(n: Node) -> Value:
+    x, slope = n.x
+    negative = n.mx("_minimum_scalar", x, sizes=x.sizes, scalar=0.0)
+    scaled = binary(n, "Mul", negative, slope)
+    return binary(n, "Add", n.mx("relu", x, sizes=x.sizes), scaled)
+
+
+@converter("ThresholdedRelu")
+def _thresholded_relu(n: Node) -> Value:
+    above = n.mx("_greater_scalar", n.x[0], scalar=n.get("alpha", 1.0))
+    return binary(n, "Mul", n.x[0], above)
+
+
+@converter("Softplus")
+def _softplus(n: Node) -> Value:
+    return n.mx("Activation", n.x[0], sizes=n.x[0].sizes, act_type="softrelu")
+
+
+@converter("HardSigmoid")
+def _hard_sigmoid(n: Node) -> Value:
+    return n.mx("hard_sigmoid", n.x[0], alpha=n.get("alpha", 0.2), beta=n.get("beta", 0.5))
+
+
+@converter("HardSwish")
+def _hard_swish(n: Node) -> Value:
+    return binary(n, "Mul", n.x[0], n.mx("hard_sigmoid", n.x[0], alpha=1 / 6, beta=0.5))
+
+
+@converter("Mish")
+def _mish(n: Node) -> Value:
+    grown = n.mx("tanh", n.mx("Activation", n.x[0], act_type="softrelu"))
+    return binary(n, "Mul", n.x[0], grown)
+
+
+@converter("Gelu")
+def _gelu(n: Node) -> Value:
+    kind = "gelu_tanh" if n.get("approximate", "none") == "tanh" else "gelu"
+    return n.mx("LeakyReLU", n.x[0], act_type=kind)
+
+
+@converter("Shrink")
+def _shrink(n: Node) -> Value:
+    bias, limit = n.get("bias", 0.0), n.get("lambd", 0.5)
+    x = n.cast(n.x[0], "float32")
+    above = n.mx("_greater_scalar", x, scalar=limit)
+    below = n.mx("_lesser_scalar", x, scalar=-limit)
+    parts = (binary(n, "Mul", above, _shifted(n, x, -bias)),
+             binary(n, "Mul", below, _shifted(n, x, bias)))  # fmt: skip
+    return n.cast(binary(n, "Add", *parts), n.x[0].dtype)
+
+
+@converter("Round")
+def _round(n: Node) -> Value:
+    # Halves go to the even number: twice the rounded half where the fraction is one half.
+    x = n.x[0]
+    nearest = n.mx("floor", _shifted(n, x, 0.5))
+    even = _scaled(n, n.mx("floor", _scaled(n, _shifted(n, x, 0.5), 0.5)), 2.0)
+    fraction = binary(n, "Sub", x, n.mx("floor", x))
+    is_half = n.mx("_equal_scalar", fraction, scalar=0.5)
+    return n.mx("where", is_half, even, nearest)
+
+
+@converter("IsInf")
+def _is_inf(n: Node) -> Value:
+    positive, negative = n.get("detect_positive", 1), n.get("detect_negative", 1)
+    if positive and negative:
+        return n.cast(n.mx("_contrib_isinf", n.x[0]), "bool")
+    wanted = np.inf if positive else -np.inf
+    if not positive and not negative:
+        return n.cast(n.mx("zeros_like", n.x[0]), "bool")
+    return n.cast(n.mx("_equal_scalar", n.x[0], scalar=float(wanted)), "bool")

@@ -1,0 +1,517 @@
+"""Converters of operators that shape, index, reduce and create arrays."""
+
+from __future__ import annotations
+
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .pointwise import binary, dtype_of
+from .table import Node, Sizes, Value, constant, converter, rows
+
+__all__: list[str] = []
+
+
+@converter("Shape")
+def _shape(n: Node) -> Value:
+    cut = slice(n.get("start", 0), n.get("end"))
+    first, second = (np.asarray(s[cut], np.int64) for s in n.x[0].sizes)
+    return constant(first, second)
+
+
+@converter("Size")
+def _size(n: Node) -> Value:
+    first, second = (np.asarray(prod(s), np.int64) for s in n.x[0].sizes)
+    return constant(first, second)
+
+
+@converter("Reshape")
+def _reshape(n: Node) -> Value:
+    x = n.x[0]
+    target = n.x_at(1).const if "shape" not in n.attrs else (np.asarray(n.get("shape")),) * 2
+    if target is None:
+        raise n.refuse("the shape must be constant or made of shapes, got computed values")
+    sizes = []
+    for own, wanted in zip(x.sizes, target):
+        shape = [int(v) for v in wanted]
+        if not n.get("allowzero", 0):
+            shape = [own[i] if v == 0 else v for i, v in enumerate(shape)]
+        if -1 in shape:
+            rest = prod(v for v in shape if v != -1)
+            shape[shape.index(-1)] = prod(own) // rest if rest else 0
+        if prod(shape) != prod(own):
+            raise n.refuse(f"shape {list(wanted)} does not fit data of shape {own}")
+        sizes.append(tuple(shape))
+    return n.reshape(x, (sizes[0], sizes[1]))
+
+
+@converter("Flatten")
+def _flatten(n: Node) -> Value:
+    x, axis = n.x[0], n.get("axis", 1)
+    axis = axis + x.ndim if axis < 0 else axis
+    first, second = ((prod(s[:axis]), prod(s[axis:])) for s in x.sizes)
+    return n.mx("Flatten", x) if axis == 1 and x.ndim > 1 else n.reshape(x, (first, second))
+
+
+@converter("Transpose")
+def _transpose(n: Node) -> Value:
+    axes = n.get("perm") or list(range(n.x[0].ndim))[::-1]
+    return n.mx("transpose", n.x[0], axes=tuple(axes)) if axes else n.x[0]
+
+
+@converter("Unsqueeze")
+def _unsqueeze(n: Node) -> Value:
+    axes = n.ints(1, "axes") or []
+    ndim = n.x[0].ndim + len(axes)
+    axes = sorted(a % ndim for a in axes)
+
+    def grown(shape: tuple[int, ...]) -> tuple[int, ...]:
+        left = list(shape)
+        for axis in axes:
+            left.insert(axis, 1)
+        return tuple(left)
+
+    first, second = (grown(s) for s in n.x[0].sizes)
+    x = n.x[0]
+    if x.ndim and len(axes) == 1:
+        return n.mx("expand_dims", x, axis=axes[0])
+    return n.reshape(x, (first, second))
+
+
+@converter("Squeeze")
+def _squeeze(n: Node) -> Value:
+    x, axes = n.x[0], n.ints(1, "axes")
+    if axes is None:
+        axes = [i for i, extent in enumerate(x.shape) if extent == 1]
+    gone = {a % x.ndim for a in axes}
+    first, second = (tuple(e for i, e in enumerate(s) if i not in gone) for s in x.sizes)
+    if not first:
+        return n.mx("Reshape", x, sizes=((), ()), shape=(1,))
+    return n.mx("squeeze", x, sizes=(first, second), axis=tuple(sorted(gone))) if gone else x
+
+
+@converter("Concat")
+def _concat(n: Node) -> Value:
+    return n.mx("Concat", *n.x, dim=n.get("axis", 1)) if len(n.x) > 1 else n.x[0]
+
+
+@converter("Split")
+def _split(n: Node) -> list[Value]:
+    x, axis = n.x[0], n.get("axis", 0) % n.x[0].ndim
+    extent = x.shape[axis]
+    sizes = n.ints(1, "split")
+    if sizes is None:
+        count = n.get("num_outputs", n.count)
+        part = -(-extent // count)
+        sizes = [min(part, extent - i * part) for i in range(count)]
+    ends = np.cumsum([0, *sizes])
+    return [
+        n.mx("slice_axis", x, axis=axis, begin=int(a), end=int(b)) for a, b in zip(ends, ends[1:])
+    ]
+
+
+@converter("Slice")
+def _slice(n: Node) -> Value:
+    x = n.x[0]
+    if "starts" in n.attrs:
+        begins, ends = list(n.get("starts")), list(n.get("ends"))
+        axes, steps = list(n.get("axes") or range(len(begins))), [1] * len(begins)
+    else:
+        begins = n.ints(1) or []
+        ends = _ends(n, x)
+        axes = n.ints(3) or list(range(len(begins)))
+        steps = n.ints(4) or [1] * len(begins)
+    limits: dict[int, tuple[int | None, int | None, int]] = {}
+    for axis, begin, end, step in zip(axes, begins, ends, steps):
+        axis %= x.ndim
+        extent = x.shape[axis]
+        if x.sizes[0][axis] != x.sizes[1][axis]:
+            whole = end >= min(x.sizes[0][axis], 2**31 - 1)
+            limits[axis] = (begin or None, None if whole else end, step)
+            continue
+        first, last, _ = slice(begin, end, step).indices(extent)
+        limits[axis] = (first, last if last >= 0 else None, step)
+    entries = [limits.get(axis, (None, None, 1)) for axis in range(x.ndim)]
+    begin_, end_, step_ = zip(*entries)
+    return n.mx("slice", x, begin=begin_, end=end_, step=step_)
+
+
+def _ends(n: Node, x: Value) -> list[int]:
+    """Return the ends of a Slice; one that is the size of a free dimension is large."""
+    given = n.x_at(2).const
+    if given is None:
+        raise n.refuse("the ends must be constant, got computed values")
+    return [int(a) if a == b else 2**31 for a, b in zip(*given)]
+
+
+@converter("Gather")
+def _gather(n: Node) -> Value:
+    x, places = n.x
+    axis = n.get("axis", 0) % x.ndim
+    first, second = (s[:axis] + p + s[axis + 1 :] for s, p in zip(x.sizes, places.sizes))
+    index = places.array
+    if index is not None and index.ndim == 0 and x.sizes[0][axis] == x.sizes[1][axis]:
+        at = int(index) % x.shape[axis]
+        one = n.mx("slice_axis", x, axis=axis, begin=at, end=at + 1)
+        return n.mx("squeeze", one, sizes=(first, second), axis=axis) if x.ndim > 1 else (
+            n.mx("Reshape", one, sizes=((), ()), shape=(1,)))  # fmt: skip
+    out = n.mx("take", x, _positive(n, places, x, axis), axis=axis)
+    return n.reshape(out, (first, second)) if places.ndim == 0 else out
+
+
+def _positive(n: Node, places: Value, x: Value, axis: int) -> Value:
+    """Return indices in which negative numbers, which count from the end, became positive."""
+    extent = x.shape[axis]
+    array = places.array
+    if array is not None and not places.trainable:
+        return constant(np.where(array < 0, array + extent, array))
+    if places.dtype.startswith("uint") or x.sizes[0][axis] != x.sizes[1][axis] or x.trainable:
+        return places  # an embedding, whose indices are not negative
+    shifted = n.mx("_plus_scalar", places, sizes=places.sizes, scalar=float(extent))
+    negative = n.mx("_lesser_scalar", places, sizes=places.sizes, scalar=0.0)
+    return n.mx("where", negative, shifted, places, sizes=places.sizes)
+
+
+@converter("GatherElements")
+def _gather_elements(n: Node) -> Value:
+    x, places = n.x
+    axis = n.get("axis", 0) % x.ndim
+    if x.shape[:axis] + x.shape[axis + 1 :] != places.shape[:axis] + places.shape[axis + 1 :]:
+        raise n.refuse("indices must have the sizes of the data on the other axes")
+    return n.mx("_take_along_axis", x, _positive(n, places, x, axis), axis=axis)
+
+
+def _coordinates(n: Node, x: Value, places: Value) -> Value:
+    """Return ONNX's indices, whose last axis counts coordinates, with that axis first."""
+    array = places.array
+    if array is not None:
+        sizes = np.asarray(x.shape[: array.shape[-1]])
+        array = np.where(array < 0, array + sizes, array)
+        return constant(np.ascontiguousarray(np.moveaxis(array, -1, 0)))
+    return n.mx("transpose", places, axes=(places.ndim - 1, *range(places.ndim - 1)))
+
+
+@converter("GatherND")
+def _gather_nd(n: Node) -> Value:
+    x, places = n.x
+    if n.get("batch_dims", 0):
+        raise n.refuse(f"batch_dims must be 0, got {n.get('batch_dims')}")
+    out = n.mx("gather_nd", x, _coordinates(n, x, places))
+    first, second = (p[:-1] + s[p[-1] :] for s, p in zip(x.sizes, places.sizes))
+    return n.reshape(out, (first, second)) if out.sizes != (first, second) and first else out
+
+
+@converter("ScatterND")
+def _scatter_nd(n: Node) -> Value:
+    x, places, updates = n.x
+    if n.get("reduction", "none") != "none":
+        raise n.refuse(f"reduction must be 'none', got {n.get('reduction')!r}")
+    return n.mx("_scatter_set_nd", x, updates, _coordinates(n, x, places), shape=x.shape)
+
+
+@converter("ScatterElements", "Scatter")
+def _scatter_elements(n: Node) -> Value:
+    x, places, updates = n.x
+    array, axis = places.array, n.get("axis", 0) % x.ndim
+    if array is None or n.get("reduction", "none") != "none":
+        raise n.refuse("indices must be constant and reduction 'none'")
+    grid = list(np.indices(array.shape))
+    grid[axis] = np.where(array < 0, array + x.shape[axis], array)
+    where = constant(np.stack(grid).astype("int64").reshape(x.ndim, -1))
+    flat = n.mx("Reshape", updates, shape=(-1,))
+    return n.mx("_scatter_set_nd", x, flat, where, shape=x.shape)
+
+
+@converter("Expand")
+def _expand(n: Node) -> Value:
+    x, target = n.x[0], n.x_at(1).const
+    if target is None:
+        raise n.refuse("the shape must be constant or made of shapes, got computed values")
+    first, second = (
+        np.broadcast_shapes(s, tuple(int(v) for v in t)) for s, t in zip(x.sizes, target)
+    )
+    missing = (1,) * (len(first) - x.ndim)
+    if missing and x.ndim:
+        x = n.reshape(x, (missing + x.sizes[0], missing + x.sizes[1]))
+    if first == second:
+        if x.ndim == 0 and len(first) > 1:
+            x = n.mx("Reshape", x, sizes=((1,) * len(first),) * 2, shape=(1,) * len(first))
+        return n.mx("broadcast_to", x, sizes=(first, second), shape=first or (1,))
+    free = [i for i, (a, b) in enumerate(zip(first, second)) if a != b]
+    if all(x.ndim and (x.sizes[0][i], x.sizes[1][i]) == (first[i], second[i]) for i in free):
+        kept = tuple(0 if i in free else extent for i, extent in enumerate(first))
+        return n.mx("broadcast_to", x, sizes=(first, second), shape=kept)
+    raise n.refuse("the shape must be fixed where the data are repeated; give input_shapes")
+
+
+@converter("Tile")
+def _tile(n: Node) -> Value:
+    return n.mx("tile", n.x[0], reps=tuple(n.ints(1) or ()))
+
+
+@converter("Pad")
+def _pad(n: Node) -> Value:
+    x, pads, axes = n.x[0], n.ints(1, "pads") or [], n.ints(3)
+    mode, filled = n.get("mode", "constant"), n.array(2, "value")
+    fill = 0.0 if filled is None else float(filled.reshape(-1)[0])
+    axes = [a % x.ndim for a in axes] if axes is not None else list(range(x.ndim))
+    before, behind = [0] * x.ndim, [0] * x.ndim
+    for axis, b, e in zip(axes, pads[: len(axes)], pads[len(axes) :]):
+        before[axis], behind[axis] = b, e
+    if any(v < 0 for v in (*before, *behind)):
+        cut = [(-min(b, 0), min(e, 0) or None) for b, e in zip(before, behind)]
+        x = n.mx("slice", x, begin=[b for b, _ in cut], end=[e for _, e in cut])
+        before, behind = ([max(v, 0) for v in part] for part in (before, behind))
+    if not any((*before, *behind)):
+        return x
+    if mode not in ("constant", "edge", "reflect"):
+        raise n.refuse(f"mode must be 'constant', 'edge' or 'reflect', got {mode!r}")
+    if mode == "constant":
+        return _joined_padding(n, x, before, behind, fill)
+    if x.ndim not in (4, 5) or any((*before[:2], *behind[:2])):
+        raise n.refuse("with modes other than 'constant', only spatial axes can be padded")
+    widths = tuple(v for pair in zip(before, behind) for v in pair)
+    return n.mx("Pad", x, mode=mode, pad_width=widths)
+
+
+def _joined_padding(n: Node, x: Value, before: list[int], behind: list[int], fill: float) -> Value:
+    if x.ndim in (4, 5) and not any((*before[:2], *behind[:2])):
+        widths = tuple(v for pair in zip(before, behind) for v in pair)
+        return n.mx("Pad", x, mode="constant", pad_width=widths, constant_value=fill)
+    for axis, (b, e) in enumerate(zip(before, behind)):
+        edge = n.mx("slice_axis", x, axis=axis, begin=0, end=1)
+        empty = n.mx("_plus_scalar", n.mx("zeros_like", edge), scalar=fill)
+        parts = [
+            n.mx("repeat", empty, repeats=count, axis=axis) if count else None for count in (b, e)
+        ]
+        given = [part for part in (parts[0], x, parts[1]) if part is not None]
+        x = n.mx("Concat", *given, dim=axis) if len(given) > 1 else x
+    return x
+
+
+@converter("Constant")
+def _constant(n: Node) -> Value:
+    ((key, value),) = n.attrs.items()
+    kinds = {"value_float": "float32", "value_floats": "float32", "value_int": "int64",
+             "value_ints": "int64"}  # fmt: skip
+    if key == "value":
+        return constant(n.run_graph.array_of(value), name=n.outputs[0])
+    if key not in kinds:
+        raise n.refuse(f"the value must be a tensor or numbers, got {key}")
+    return n.const(value, kinds[key])
+
+
+@converter("ConstantOfShape")
+def _constant_of_shape(n: Node) -> Value:
+    target = n.x_at(0).const
+    if target is None:
+        raise n.refuse("the shape must be constant or made of shapes, got computed values")
+    value = n.attrs.get("value")
+    filled = np.zeros(1, "float32") if value is None else n.run_graph.array_of(value)
+    parts = [np.full([int(v) for v in t], filled.reshape(-1)[0], filled.dtype) for t in target]
+    return constant(*parts)
+
+
+@converter("EyeLike")
+def _eye_like(n: Node) -> Value:
+    dtype = dtype_of(n.get("dtype")) if "dtype" in n.attrs else n.x[0].dtype
+    first, second = (np.eye(s[0], s[1], n.get("k", 0)).astype(dtype) for s in n.x[0].sizes)
+    return constant(first, second)
+
+
+@converter("OneHot")
+def _one_hot(n: Node) -> Value:
+    places, values = n.x[0], n.array(2)
+    depth = n.ints(1)
+    assert depth is not None and values is not None
+    axis = n.get("axis", -1)
+    size = depth[0]
+    wrapped = n.mx("_mod_scalar", n.cast(places, "float32"), scalar=float(size))
+    off, on = (float(v) for v in values)
+    out = n.mx("one_hot", wrapped, depth=size, on_value=on, off_value=off, dtype=values.dtype.name)
+    if places.ndim == 0:
+        return n.mx("Reshape", out, shape=(size,))
+    axis %= out.ndim
+    if axis == out.ndim - 1:
+        return out
+    order = list(range(out.ndim - 1))
+    order.insert(axis, out.ndim - 1)
+    return n.mx("transpose", out, axes=tuple(order))
+
+
+@converter("Trilu")
+def _trilu(n: Node) -> Value:
+    x, offset = n.x[0], (n.ints(1) or [0])[0]
+    rows_, columns = x.shape[-2:]
+    kept = np.tri(rows_, columns, offset - bool(n.get("upper", 1)))
+    kept = 1 - kept if n.get("upper", 1) else kept
+    mask = n.const(kept, "bool")
+    zeros = n.mx("zeros_like", x)
+    sizes = tuple((1,) * (x.ndim - 2) + kept.shape for _ in (0, 1))
+    shaped = n.reshape(mask, sizes)  # type: ignore[arg-type]
+    return n.mx("where", n.mx("broadcast_like", shaped, x), x, zeros)
+
+
+@converter("CumSum")
+def _cumsum(n: Node) -> Value:
+    x, axis = n.x[0], (n.ints(1) or [0])[0] % n.x[0].ndim
+    if n.get("reverse", 0):
+        x = n.mx("reverse", x, axis=axis)
+    total = n.mx("cumsum", x, axis=axis, dtype=x.dtype)
+    if n.get("exclusive", 0):
+        total = binary(n, "Sub", total, x)
+    return n.mx("reverse", total, axis=axis) if n.get("reverse", 0) else total
+
+
+@converter("ReverseSequence")
+def _reverse_sequence(n: Node) -> Value:
+    x, lengths = n.x
+    swapped = n.get("time_axis", 0) == 1
+    if swapped:
+        x = n.mx("SwapAxis", x, dim1=0, dim2=1)
+    out = n.mx("SequenceReverse", x, n.cast(lengths, "float32"), use_sequence_length=True)
+    return n.mx("SwapAxis", out, dim1=0, dim2=1) if swapped else out
+
+
+@converter("DepthToSpace")
+def _depth_to_space(n: Node) -> Value:
+    x, block = n.x[0], n.get("blocksize")
+    if n.get("mode", "DCR") == "DCR":
+        return n.mx("depth_to_space", x, block_size=block)
+    batch, channels, height, width = x.shape
+    split = n.mx("Reshape", x, shape=(-1, channels // block**2, block, block, height, width))
+    moved = n.mx("transpose", split, axes=(0, 1, 4, 2, 5, 3))
+    return n.mx("Reshape", moved, shape=(-1, channels // block**2, height * block, width * block))
+
+
+@converter("SpaceToDepth")
+def _space_to_depth(n: Node) -> Value:
+    return n.mx("space_to_depth", n.x[0], block_size=n.get("blocksize"))
+
+
+_REDUCTIONS = {
+    "ReduceSum": "sum", "ReduceMean": "mean", "ReduceMax": "max", "ReduceMin": "min",
+    "ReduceProd": "prod", "ReduceLogSumExp": "logsumexp", "ReduceL1": "norm", "ReduceL2": "norm",
+    "ReduceSumSquare": "sum", "ReduceLogSum": "sum",
+}  # fmt: skip
+
+
+def _reduced(sizes: Sizes, axes: list[int] | None, keep: bool) -> Sizes:
+    ndim = len(sizes[0])
+    gone = set(range(ndim)) if axes is None else {a % ndim for a in axes}
+    first, second = (
+        tuple(1 if i in gone else e for i, e in enumerate(s) if keep or i not in gone)
+        for s in sizes
+    )
+    return first, second
+
+
+def _reduction(op: str, n: Node) -> Value:
+    x, axes, keep = n.x[0], n.ints(1, "axes"), bool(n.get("keepdims", 1))
+    if not axes:
+        if n.get("noop_with_empty_axes", 0):
+            return x
+        axes = None
+    if x.ndim == 0:
+        return x
+    if n.op == "ReduceSumSquare":
+        x = n.mx("square", x)
+    params: dict[str, Any] = {"axis": None if axes is None else tuple(axes), "keepdims": keep}
+    if op == "norm":
+        params["ord"] = 1 if n.op == "ReduceL1" else 2
+    out = n.mx(op, x, sizes=_reduced(x.sizes, axes, keep), **params)
+    if n.op == "ReduceLogSum":
+        out = n.mx("log", out, sizes=out.sizes)
+    return n.cast(out, x.dtype)
+
+
+rows((name, partial(_reduction, op)) for name, op in _REDUCTIONS.items())
+
+
+def _arg(op: str, n: Node) -> Value:
+    x, axis, keep = n.x[0], n.get("axis", 0), bool(n.get("keepdims", 1))
+    if n.get("select_last_index", 0):
+        raise n.refuse("select_last_index must be 0, got 1")
+    sizes = _reduced(x.sizes, [axis], keep)
+    return n.cast(n.mx(op, x, sizes=sizes, axis=axis % x.ndim, keepdims=keep), "int64")
+
+
+rows([("ArgMax", partial(_arg, "argmax")), ("ArgMin", partial(_arg, "argmin"))])
+
+
+@converter("TopK")
+def _topk(n: Node) -> list[Value]:
+    x, axis = n.x[0], n.get("axis", -1)
+    count = (n.ints(1, "k") or [1])[0]
+    values, places = n.mx_all(
+        "topk", x, axis=axis, k=count, ret_typ="both", is_ascend=not n.get("largest", 1),
+        dtype="int64",
+    )  # fmt: skip
+    return [values, places]
+
+
+def _resize_sizes(n: Node) -> Sizes:
+    x = n.x[0]
+    if n.op == "Upsample":
+        scales, given = n.array(1, "scales"), None
+    else:
+        scales, given = n.array(1 if n.opset < 11 else 2), n.x_at(3).const if n.has(3) else None
+    if given is not None:
+        first, second = (tuple(int(v) for v in part) for part in given)
+    elif scales is not None and scales.size:
+        first, second = (
+            tuple(int(np.floor(e * f)) for e, f in zip(s, scales.reshape(-1))) for s in x.sizes
+        )
+    else:
+        raise n.refuse("scales or sizes must be given")
+    if n.get("axes") is not None:
+        raise n.refuse("axes must be left out")
+    return first, second
+
+
+@converter("Resize", "Upsample")
+def _resize(n: Node) -> Value:
+    x, (first, second), mode = n.x[0], _resize_sizes(n), n.get("mode", "nearest")
+    older = n.op == "Upsample" or n.opset < 11
+    place = n.get("coordinate_transformation_mode", "asymmetric" if older else "half_pixel")
+    if x.ndim != 4 or first[:2] != x.shape[:2]:
+        raise n.refuse("only the spatial axes of pictures can be resized")
+    if (first[2:], x.shape[2:]) != (second[2:], x.sizes[1][2:]):
+        raise n.refuse("spatial dimensions must be fixed; give input_shapes")
+    height, width = first[2:]
+    if (height, width) == x.shape[2:]:
+        return x
+    if mode == "linear" and place in ("align_corners", "half_pixel", "pytorch_half_pixel"):
+        return n.mx("_contrib_BilinearResize2D", x, height=height, width=width,
+                    align_corners=place == "align_corners")  # fmt: skip
+    if mode != "nearest":
+        raise n.refuse(f"mode {mode!r} with {place!r} has no equivalent")
+    rounding = n.get("nearest_mode", "floor" if older else "round_prefer_floor")
+    for axis in (2, 3):
+        places = _nearest(x.shape[axis], first[axis], place, rounding)
+        if places is None:
+            raise n.refuse(f"coordinate_transformation_mode {place!r} has no equivalent")
+        x = n.mx("take", x, constant(places), axis=axis)
+    return x
+
+
+def _nearest(size: int, out: int, place: str, rounding: str) -> np.ndarray | None:
+    """Return the position that each output is taken from."""
+    steps = np.arange(out)
+    if place == "asymmetric":
+        where = steps * size / out
+    elif place in ("half_pixel", "pytorch_half_pixel"):
+        where = (steps + 0.5) * size / out - 0.5
+    elif place == "align_corners":
+        where = steps * (size - 1) / max(1, out - 1)
+    else:
+        return None
+    rounded = {
+        "floor": np.floor(where),
+        "ceil": np.ceil(where),
+        "round_prefer_floor": np.ceil(where - 0.5),
+        "round_prefer_ceil": np.floor(where + 0.5),
+    }[rounding]
+    return np.clip(rounded, 0, size - 1).astype("int64")

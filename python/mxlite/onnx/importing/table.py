@@ -1,0 +1,265 @@
+"""The table of converters, keyed by the ONNX operator, and what a converter gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Union
+
+import numpy as np
+
+from ... import _core
+from ...base import MXNetError
+from ...symbol import Symbol
+from ..package import OnnxError, onnx
+
+__all__ = ["CONVERTERS", "Node", "Scope", "Sizes", "Value", "converter", "rows"]
+
+# A shape for two sizes of the free dimensions of the inputs; equal where all are fixed.
+Sizes = tuple[tuple[int, ...], tuple[int, ...]]
+Results = Union["Value", Sequence["Value"]]
+Converter = Callable[["Node"], Results]
+CONVERTERS: dict[str, Converter] = {}
+
+
+class Value:
+    """A value of the graph: a symbol, or a constant that becomes one when an operator needs it.
+
+    Attributes
+    ----------
+    sizes : Sizes
+        As in ONNX; a symbol has shape (1,) where ONNX has ().
+    dtype : str
+    const : tuple of array, optional
+        The value for both sizes of the free dimensions.
+    """
+
+    def __init__(
+        self,
+        sizes: Sizes,
+        dtype: str,
+        symbol: Symbol | None = None,
+        const: tuple[np.ndarray, np.ndarray] | None = None,
+        name: str = "",
+        trainable: bool = False,
+    ) -> None:
+        self.sizes, self.dtype, self.symbol, self.const = sizes, dtype, symbol, const
+        self.name, self.trainable = name, trainable
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape for the first sizes of the free dimensions."""
+        return self.sizes[0]
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes in ONNX."""
+        return len(self.sizes[0])
+
+    @property
+    def array(self) -> np.ndarray | None:
+        """The constant; None if there is none, or if it depends on free dimensions."""
+        if self.const is None or not np.array_equal(*self.const):
+            return None
+        return self.const[0]
+
+
+def constant(array: np.ndarray, other: np.ndarray | None = None, **more: Any) -> Value:
+    """Return a constant, which may have another value for the other sizes."""
+    second = array if other is None else other
+    return Value((array.shape, second.shape), array.dtype.name, None, (array, second), **more)
+
+
+class Scope:
+    """What the nodes of a model share: names, and constants that became parameters."""
+
+    def __init__(self, opset: int) -> None:
+        self.opset = opset
+        self.params: dict[str, np.ndarray] = {}
+        self.fixed: set[str] = set()  # parameters that are not trained
+        self._names: set[str] = set()
+
+    def unique(self, wanted: str) -> str:
+        """Return a name that no parameter or node has yet."""
+        name, count = wanted or "value", 0
+        while name in self._names:
+            count += 1
+            name = f"{wanted}_{count}"
+        self._names.add(name)
+        return name
+
+    def symbol(self, value: Value, who: str) -> Symbol:
+        """Return the symbol of a value; a constant becomes a parameter."""
+        if value.symbol is None:
+            array = value.array
+            if array is None:
+                raise OnnxError(
+                    f"import_model: {who}: a value depends on free dimensions of the inputs in a "
+                    "way that symbols cannot express; give input_shapes"
+                )
+            if array.size == 0:
+                raise OnnxError(f"import_model: {who}: an empty constant cannot be a parameter")
+            name = self.unique(value.name or "constant")
+            self.params[name] = array.reshape(array.shape or (1,))
+            if not value.trainable:
+                self.fixed.add(name)
+            value.symbol = Symbol([(_core.Node(None, name, {
+                "__shape__": _core.text_of(self.params[name].shape),
+                "__dtype__": str(_DTYPE_CODES[value.dtype]),
+            }, []), 0)])  # fmt: skip
+        return value.symbol
+
+
+_DTYPE_CODES = {
+    "float32": 0, "float64": 1, "float16": 2, "uint8": 3, "int32": 4, "int8": 5, "int64": 6,
+    "bool": 7, "bfloat16": 12,
+}  # fmt: skip
+
+
+class Node:
+    """A node that is converted.
+
+    Attributes
+    ----------
+    op, name : str
+    x : list of Value or None
+        The inputs; None for one that is left out.
+    attrs : dict
+    opset : int
+    count : int
+        Number of outputs.
+    """
+
+    def __init__(self, scope: Scope, proto: Any, x: list[Value | None], run: Any) -> None:
+        self.scope, self.opset, self.op = scope, scope.opset, proto.op_type
+        self.outputs = list(proto.output)
+        self.count = len(self.outputs)
+        self.name = proto.name or self.outputs[0]
+        self.inputs, self.run_graph = x, run
+        self.attrs = {a.name: onnx().helper.get_attribute_value(a) for a in proto.attribute}
+        self._named = False
+
+    @property
+    def who(self) -> str:
+        """The node as errors name it."""
+        return f"{self.op} {self.name!r}"
+
+    @property
+    def x(self) -> list[Value]:
+        """The inputs that are given."""
+        return [value for value in self.inputs if value is not None]
+
+    def has(self, index: int) -> bool:
+        """Return whether an optional input is given."""
+        return index < len(self.inputs) and self.inputs[index] is not None
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return an attribute; texts are str."""
+        value = self.attrs.get(name, default)
+        return value.decode() if isinstance(value, bytes) else value
+
+    def refuse(self, reason: str) -> OnnxError:
+        """Return the error for a node that has no equivalent."""
+        return OnnxError(f"import_model: {self.who}: {reason}")
+
+    def array(self, index: int, attribute: str = "") -> np.ndarray | None:
+        """Return a constant input or, in older opsets, an attribute; None if neither is given."""
+        if attribute and attribute in self.attrs:
+            return np.asarray(self.attrs[attribute])
+        if not self.has(index):
+            return None
+        found = self.x_at(index).array
+        if found is None:
+            raise self.refuse(f"input {index} must be constant, got a value that is computed")
+        return found
+
+    def ints(self, index: int, attribute: str = "") -> list[int] | None:
+        """Return a constant input or an attribute as integers."""
+        found = self.array(index, attribute)
+        return None if found is None else [int(v) for v in found.reshape(-1)]
+
+    def x_at(self, index: int) -> Value:
+        """Return an input that must be given."""
+        value = self.inputs[index] if index < len(self.inputs) else None
+        if value is None:
+            raise self.refuse(f"input {index} must be given")
+        return value
+
+    def mx(self, op: str, *values: Value, sizes: Sizes | None = None, **params: Any) -> Value:
+        """Compose a call of one of mxlite's operators; return its first output."""
+        return self.mx_all(op, *values, sizes=sizes, **params)[0]
+
+    def mx_all(
+        self, op: str, *values: Value, sizes: Sizes | None = None, **params: Any
+    ) -> list[Value]:
+        """Compose a call; return all of its outputs."""
+        symbols = tuple(self.scope.symbol(value, self.who) for value in values)
+        name = self.scope.unique(self.outputs[0] if not self._named else f"{self.outputs[0]}_{op}")
+        self._named = True
+        try:
+            composed = _core.compose(op, symbols, {**params, "name": name})
+            call = composed._outputs[0][0].call
+            specs = []
+            for which in (0, 1):
+                given = [(v.sizes[which] or (1,), v.dtype) for v in values]
+                specs.append(call.infer(given))
+                if all(v.sizes[0] == v.sizes[1] for v in values):
+                    specs.append(specs[0])
+                    break
+        except MXNetError as error:
+            raise self.refuse(str(error)) from error
+        if sizes is None and values and all(v.ndim == 0 for v in values):
+            sizes = ((), ())  # a symbol of shape (1,), like the inputs
+        return [
+            Value(
+                (tuple(a), tuple(b)) if sizes is None else sizes,
+                dtype,
+                Symbol([(composed._outputs[0][0], i)]),
+            )
+            for i, ((a, dtype), (b, _)) in enumerate(zip(*specs))
+        ]
+
+    def const(self, array: Any, dtype: str) -> Value:
+        """Return a constant that is not trained."""
+        return constant(np.asarray(array, dtype))
+
+    def cast(self, value: Value, dtype: str) -> Value:
+        """Return a value in another dtype."""
+        if value.dtype == dtype:
+            return value
+        if value.const is not None and not value.trainable:
+            return constant(*(part.astype(dtype) for part in value.const))
+        return self.mx("Cast", value, sizes=value.sizes, dtype=dtype)
+
+    def reshape(self, value: Value, sizes: Sizes) -> Value:
+        """Return a value in another shape; free dimensions are copied, or one of them inferred."""
+        first, second = sizes
+        target: list[int] = []
+        for axis, (a, b) in enumerate(zip(first, second)):
+            if a == b:
+                target.append(a)
+            elif axis < value.ndim and (a, b) == (value.sizes[0][axis], value.sizes[1][axis]):
+                target.append(0)
+            else:
+                target.append(-1)
+        if target.count(-1) > 1:
+            raise self.refuse("the shape must have at most one free dimension; give input_shapes")
+        if value.sizes == sizes:
+            return value
+        return self.mx("Reshape", value, sizes=sizes, shape=tuple(target) or (1,))
+
+
+def converter(*names: str) -> Callable[[Converter], Converter]:
+    """Return a decorator that enters a function in the table."""
+
+    def enter(function: Converter) -> Converter:
+        rows((name, function) for name in names)
+        return function
+
+    return enter
+
+
+def rows(entries: Iterable[tuple[str, Converter]]) -> None:
+    """Enter converters in the table; a name can be entered once."""
+    for name, function in entries:
+        assert name not in CONVERTERS, name
+        CONVERTERS[name] = function

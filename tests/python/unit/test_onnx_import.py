@@ -1,0 +1,207 @@
+"""ONNX import: round trips, training, and files that are damaged or hostile."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import mxlite as mx
+import numpy as np
+import pytest
+from mxlite.gluon import nn
+
+onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
+
+from mxlite.onnx import (  # noqa: E402
+    OnnxError,
+    export,
+    get_model_metadata,
+    import_model,
+    import_to_gluon,
+)
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+
+
+def small_network() -> nn.HybridSequential:
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(4, 3, padding=1), nn.BatchNorm(), nn.Activation("relu"), nn.MaxPool2D())
+    net.add(nn.Flatten(), nn.Dense(5))
+    net.initialize(mx.init.Xavier())
+    return net
+
+
+@pytest.fixture
+def exported(tmp_path: Path) -> tuple[nn.HybridSequential, str]:
+    net = small_network()
+    path = export(net, mx.nd.ones((2, 3, 8, 8)), path=tmp_path / "net.onnx", check=False,
+                  dynamic_axes={"data": {0: "N"}})  # fmt: skip
+    return net, path
+
+
+NETWORKS = {"mobilenetv2_0.25": 32, "resnet18_v2": 32, "alexnet": 67}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks_survive_a_round_trip(name: str, tmp_path: Path) -> None:
+    net = mx.gluon.model_zoo.vision.get_model(name, classes=10)
+    net.initialize(mx.init.Xavier())
+    size = NETWORKS[name]
+    x = mx.nd.random.uniform(-1, 1, shape=(2, 3, size, size))
+    path = export(net, x, path=tmp_path / "net.onnx", check=False, dynamic_axes={"data": [0]})
+    block = import_to_gluon(path, mx.cpu())
+    for data in (x, mx.nd.concat(x, x, x, dim=0)):
+        expected = net(data).asnumpy()
+        np.testing.assert_allclose(block(data).asnumpy(), expected, 1e-4, 1e-5)
+
+
+def test_an_imported_block_trains(exported: tuple[nn.HybridSequential, str]) -> None:
+    block = import_to_gluon(exported[1], mx.cpu())
+    trainer = mx.gluon.Trainer(block.collect_params(), "sgd", {"learning_rate": 0.1})
+    loss_of = mx.gluon.loss.SoftmaxCrossEntropyLoss()
+    data, label = mx.nd.random.normal(shape=(16, 3, 8, 8)), mx.nd.arange(16) % 5
+    losses = []
+    for _ in range(12):
+        with mx.autograd.record():
+            loss = loss_of(block(data), label).mean()
+        loss.backward()
+        trainer.step(1)
+        losses.append(float(loss.asscalar()))
+    assert losses[-1] < 0.5 * losses[0]
+
+
+def test_import_model_gives_a_symbol_to_bind(exported: tuple[nn.HybridSequential, str]) -> None:
+    net, path = exported
+    symbol, args, states = import_model(path)
+    assert {name.rpartition("_")[2] for name in states} == {"mean", "var"}
+    module = mx.mod.Module(symbol, ["data"], None)
+    module.bind([("data", (3, 3, 8, 8))], for_training=False)
+    module.set_params(args, states)
+    x = mx.nd.random.uniform(shape=(3, 3, 8, 8))
+    module.forward(mx.io.DataBatch([x]))
+    expected = net(x).asnumpy()
+    np.testing.assert_allclose(module.get_outputs()[0].asnumpy(), expected, 1e-4, 1e-5)
+
+
+def test_metadata(exported: tuple[nn.HybridSequential, str]) -> None:
+    found = get_model_metadata(exported[1])
+    assert found["input_tensor_data"] == [("data", (0, 3, 8, 8), TensorProto.FLOAT)]
+    assert [shape for _, shape in found["output_tensor_data"]] == [(0, 5)]
+
+
+def model_of(
+    nodes: list[Any], shapes: dict[str, Any], out: str, weights: Any = (), opset: int = 17
+) -> Any:
+    """Return a model of float32 inputs."""
+    inputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()]
+    outputs = [helper.make_tensor_value_info(out, TensorProto.FLOAT, None)]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, list(weights))
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+
+
+def test_reshapes_made_of_free_dimensions(tmp_path: Path) -> None:
+    """PyTorch writes ``x.view(x.shape[0], -1)`` like this."""
+    const = numpy_helper.from_array
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Gather", ["shape", "zero"], ["n"], axis=0),
+        helper.make_node("Unsqueeze", ["n", "axes"], ["n1"]),
+        helper.make_node("Concat", ["n1", "rest"], ["target"], axis=0),
+        helper.make_node("Reshape", ["x", "target"], ["y"]),
+    ]
+    weights = [
+        const(np.array(0), "zero"),
+        const(np.array([0]), "axes"),
+        const(np.array([-1]), "rest"),
+    ]
+    onnx.save(model_of(nodes, {"x": ["N", 3, 4]}, "y", weights), tmp_path / "m.onnx")
+    block = import_to_gluon(tmp_path / "m.onnx", mx.cpu())
+    assert [block(mx.nd.ones((n, 3, 4))).shape for n in (1, 2, 9)] == [(1, 12), (2, 12), (9, 12)]
+    assert not block.collect_params()
+
+
+def test_damaged_files(exported: tuple[nn.HybridSequential, str], tmp_path: Path) -> None:
+    data = Path(exported[1]).read_bytes()
+    broken = tmp_path / "broken.onnx"
+    rng = np.random.RandomState(0)
+    for cut in (0, 1, 7, len(data) // 2, len(data) - 1):
+        broken.write_bytes(data[:cut])
+        with pytest.raises(OnnxError):
+            import_model(broken)
+    for _ in range(60):  # any error but a crash or a wrong type
+        changed = bytearray(data)
+        for at in rng.randint(0, len(data), 8):
+            changed[at] = rng.randint(0, 256)
+        broken.write_bytes(bytes(changed))
+        with suppress(ValueError, OSError):
+            import_model(broken)
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        import_model(tmp_path / "none.onnx")
+
+
+def external(tmp_path: Path, **entries: str) -> Path:
+    """Write a model whose weight is in another file, with the given entries for it."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "weights.bin").write_bytes(np.arange(6, dtype="float32").tobytes())
+    (tmp_path / "secret.bin").write_bytes(bytes(24))
+    weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[2, 3])
+    weight.data_location = TensorProto.EXTERNAL
+    for key, value in entries.items():
+        weight.external_data.add(key=key, value=value)
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    model = model_of([node], {"x": [1, 2]}, "y", [weight])
+    (folder / "m.onnx").write_bytes(model.SerializeToString())
+    return folder / "m.onnx"
+
+
+def test_external_data_is_read(tmp_path: Path) -> None:
+    path = external(tmp_path, location="weights.bin")
+    out = import_to_gluon(path, mx.cpu())(mx.nd.ones((1, 2)))
+    assert out.asnumpy().tolist() == [[3, 5, 7]]
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ({"location": "../secret.bin"}, "must be a file below"),
+        ({"location": "/etc/passwd"}, "must be a file below"),
+        ({"location": "."}, "must be a file below"),
+        ({"location": "none.bin"}, "there is no file"),
+        ({"location": "weights.bin", "offset": "4"}, "must be 24 bytes within the 24"),
+        ({"location": "weights.bin", "length": "9999999999"}, "must be 24 bytes"),
+        ({"location": "weights.bin", "offset": "-8"}, "must be 24 bytes"),
+        ({"location": "weights.bin", "offset": "a"}, "must be integers"),
+    ],
+)
+def test_bad_external_data(entries: dict[str, str], message: str, tmp_path: Path) -> None:
+    path = external(tmp_path, **entries)
+    with pytest.raises((OnnxError, FileNotFoundError), match=message):
+        import_model(path)
+
+
+def test_external_data_behind_a_link_is_refused(tmp_path: Path) -> None:
+    path = external(tmp_path, location="link.bin")
+    (path.parent / "link.bin").symlink_to(tmp_path / "secret.bin")
+    with pytest.raises(OnnxError, match="must be a file below"):
+        import_model(path)
+
+
+def test_unknown_operators_and_opsets(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Sqrl", ["x"], ["a"], name="first"),
+             helper.make_node("Sqrm", ["a"], ["b"], name="second")]  # fmt: skip
+    onnx.save(model_of(nodes, {"x": [1]}, "b"), tmp_path / "m.onnx")
+    with pytest.raises(OnnxError, match="Sqrl 'first', Sqrm 'second'"):
+        import_model(tmp_path / "m.onnx")
+    for opset in (1, 6, 99):
+        onnx.save(model_of(nodes, {"x": [1]}, "b", opset=opset), tmp_path / "m.onnx")
+        with pytest.raises(OnnxError, match=f"the opset must be from 7 to .*, got {opset}"):
+            import_model(tmp_path / "m.onnx")
+
+
+def test_wrong_sizes_are_found_before_memory_is_taken(tmp_path: Path) -> None:
+    weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[2**40, 3], raw_data=bytes(24))
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    onnx.save(model_of([node], {"x": [1, 2]}, "y", [weight]), tmp_path / "m.onnx")
+    with pytest.raises(OnnxError, match="must have .* bytes, got 24"):
+        import_model(tmp_path / "m.onnx")
