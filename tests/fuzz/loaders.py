@@ -216,6 +216,13 @@ def _graphs() -> list[bytes]:
     return [head.tojson().encode() for head in heads]
 
 
+def _safetensors_header(data: bytes, numbers: random.Random) -> bytes:
+    """Change the JSON header of a safetensors file; its length fits again."""
+    length = int.from_bytes(data[:8], "little")
+    text = mutated_json(data[8 : 8 + length], numbers)
+    return struct.pack("<Q", len(text)) + text + data[8 + length :]
+
+
 class _Target(NamedTuple):
     """A loader, valid inputs, and how they are changed beside changes of bytes."""
 
@@ -257,6 +264,8 @@ def _checkpoint_table(data: bytes, numbers: random.Random) -> bytes:
 def _targets() -> dict[str, _Target]:
     files = [path.read_bytes() for path in sorted((_DATA / "mxnet_1_9_1").glob("*.params"))]
     arrays = {"a": np.arange(6.0).reshape(2, 3), "b": np.array([True, False]), "c": np.int64(3)}
+    tensors = {"a": mx.nd.ones((2, 3)), "b": mx.nd.ones((0, 2), dtype="int8")}
+    tensors["c"] = tensors["a"]
     tree = {"a": mx.nd.ones((2, 2)), "b": [1, "text", (None, 2.5)], "c": np.arange(3)}
     idx = bytes([0, 0, 8, 3]) + struct.pack(">3I", 2, 3, 4) + bytes(24)
     plain = {"a": [1, 2.5, "x", b"y", (None, True)], "n": np.arange(4), "s": {1, 2}}
@@ -267,6 +276,11 @@ def _targets() -> dict[str, _Target]:
     return {
         "params_file": _Target(_file, files),
         "npz": _Target(_buffer, _npz(**arrays)),
+        "safetensors": _Target(
+            _buffer,
+            [_written(lambda path: mx.nd.save(path, tensors, format="safetensors"))],
+            _safetensors_header,
+        ),
         "states": _Target(_states, _pickled(), mutated_pickle),
         "own_states": _Target(_own_states, [_stepped()], _states_text),
         "objects": _Target(

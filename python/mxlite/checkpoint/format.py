@@ -23,10 +23,9 @@ from .. import _core
 from .._core import NDArray
 from .._files.saving import replacing_file
 from ..base import FileFormatError, NotSupportedError
-from ..ndarray import array as make_array
 from ..ndarray import sparse
+from ..ndarray.bits import from_bits, to_bits
 from ..ndarray.file_bytes import FileBytes, opened_file
-from ..ndarray.serialization import dtype_name
 from ..ndarray.sparse.storage import parts
 
 __all__ = ["UNREADABLE", "describe_file", "read_file", "write_file"]
@@ -95,31 +94,9 @@ def _pad(stream: io.BufferedWriter, at: int) -> int:
     return missing
 
 
-def _to_bits(array: NDArray) -> tuple[str, np.ndarray[Any, Any]]:
-    """Return type name and values of a dense array; bfloat16 values as uint16."""
-    name = dtype_name(array.dtype)
-    if name == "bfloat16":
-        bits = array.astype("float32").asnumpy().view(np.uint32)
-        return name, (bits >> 16).astype(np.uint16)
-    values = array.asnumpy()
-    return name, values.astype(values.dtype.newbyteorder("<"), copy=False)
-
-
-def _from_bits(name: str, raw: memoryview, shape: tuple[int, ...]) -> NDArray:
-    """Return a new dense array from the values of `_to_bits`."""
-    if name == "bfloat16":
-        bits = np.frombuffer(raw, "<u2").astype(np.uint32) << 16
-        values = bits.view(np.float32)
-    elif name == "bool":  # bytes other than 0 and 1 would give wrong sums
-        values = np.frombuffer(raw, np.uint8) != 0
-    else:
-        values = np.frombuffer(raw, np.dtype(name).newbyteorder("<"))
-    return make_array(values.reshape(shape), dtype=name)
-
-
 def _array_entry(name: str, value: Any) -> tuple[dict[str, Any], memoryview]:
     if isinstance(value, NDArray):
-        kind, (dtype, values) = "mxlite", _to_bits(value)
+        kind, (dtype, values) = "mxlite", to_bits(value)
     else:
         kind, dtype = "numpy", value.dtype.name
         values = value.astype(value.dtype.newbyteorder("<"), copy=False)
@@ -326,12 +303,11 @@ class _Table:
 
     def _array(self, number: int) -> Any:
         entry = self.entries[number]
-        # A forged table could list a large array many times and exhaust memory.
-        if number in self._read:
+        if number in self._read:  # forged copies of a large array could exhaust memory
             raise ValueError(f"array {entry.name!r} stands in the tree twice")
         self._read.add(number)
         raw = self._data[entry.offset : entry.offset + entry.bytes]
         if entry.kind == "mxlite":
-            return _from_bits(entry.dtype, raw, entry.shape)
+            return from_bits(entry.dtype, raw, entry.shape)
         dtype = np.dtype(entry.dtype).newbyteorder("<")
         return np.frombuffer(raw, dtype).reshape(entry.shape).astype(entry.dtype)

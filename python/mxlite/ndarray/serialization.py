@@ -1,6 +1,6 @@
 """Saving and loading arrays: the ``.params`` format of MXNet 1.x (cpp/ndarray/params_file.h).
 
-The npz files of MXNet 2.0 are read, too.
+Files in the safetensors format are read and written, and the npz files of MXNet 2.0 are read.
 """
 
 from __future__ import annotations
@@ -10,46 +10,64 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Union
 
-import numpy as np
-
 from .. import _core
 from .._core import NDArray
 from .._files.saving import replacing_file
 from ..base import TypeError_, ValueError_
 from .creation import array as make_array
+from .dtypes import dtype_code as dtype_code
+from .dtypes import dtype_name as dtype_name
 from .file_bytes import FileBytes, opened_file
+from .safetensors_files import from_safetensors, is_safetensors, load_shards, to_safetensors
 
 __all__ = ["load", "load_frombuffer", "save", "save_tobuffer"]
 
 Buffer = Union[bytes, bytearray, memoryview]
 
-# The code of a type in files is its position in this table.
-_DTYPES = (
-    "float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool", "int16", "uint16",
-    "uint32", "uint64", "bfloat16",
-)  # fmt: skip
+
+_FORMATS = ("params", "safetensors")
 
 
-def save(fname: str | os.PathLike[str], data: Any) -> None:
-    """Save arrays to a file that MXNet 1.x can read.
+def save(fname: str | os.PathLike[str], data: Any, format: str | None = None) -> None:
+    """Save arrays to a file that MXNet 1.x reads, or to a safetensors file.
 
     Parameters
     ----------
     fname : str or path
         Destination; an existing file is replaced only after everything was written.
     data : NDArray, sequence of NDArray or dict of str to NDArray
-        A single array is saved as a list of one.
+        A single array is saved as a list of one. The safetensors format demands a dict.
+    format : {'params', 'safetensors'}, optional
+        Default: safetensors if the name ends with ``.safetensors``, else params.
 
     Raises
     ------
     TypeError
         If ``data`` is something else.
+    ValueError
+        If ``format`` is not one of the two.
+    NotSupportedError
+        For the safetensors format if the package ``safetensors`` is not installed.
     FileAccessError
         If the file cannot be written; an existing file is then unchanged, unless it has several
         hard links, because such files are written in place.
     """
     path = os.fspath(fname)
     names, arrays = _named_arrays("save", data)
+    if format is None:
+        format = "safetensors" if os.fsdecode(path).endswith(".safetensors") else "params"
+    if format not in _FORMATS:
+        raise ValueError_(f"save: format must be one of {', '.join(_FORMATS)}, got {format!r}")
+    if format == "safetensors":
+        if not isinstance(data, Mapping):
+            raise TypeError_(
+                "save: data for a safetensors file must be a dict of names to NDArrays, got "
+                f"{type(data).__name__}"
+            )
+        content = to_safetensors(data)
+        with replacing_file(path) as stream:
+            stream.write(content)
+        return
     with replacing_file(path) as stream:
         _core.save_arrays(arrays, names, stream.write)
 
@@ -60,12 +78,14 @@ def load(fname: str | os.PathLike[str]) -> Any:
     Parameters
     ----------
     fname : str or path
-        A file written by `save`, by any MXNet 1.x, or an npz file of MXNet 2.0.
+        A file written by `save` or by any MXNet 1.x, a safetensors file, the index of a sharded
+        model (``model.safetensors.index.json``), or an npz file of MXNet 2.0.
 
     Returns
     -------
     list of NDArray or dict of str to NDArray
-        The saved arrays, on the CPU.
+        The saved arrays, on the CPU. Names that safetensors metadata calls aliases of one array,
+        such as tied weights, share an NDArray.
 
     Raises
     ------
@@ -77,6 +97,8 @@ def load(fname: str | os.PathLike[str]) -> Any:
         If the file is truncated, damaged or of another format; the message has the offset.
     """
     path = os.fspath(fname)
+    if os.fsdecode(path).endswith(".safetensors.index.json"):
+        return load_shards(path, load)
     with opened_file(path) as data:
         return _parse(data, f"file {path!r}")
 
@@ -121,7 +143,7 @@ def array_from_blob(blob: Buffer) -> NDArray | None:
 
 
 def _named_arrays(op: str, data: Any) -> tuple[list[Any], list[NDArray]]:
-    """Return names (empty for a list) and arrays; names are UTF-8 bytes, which the core accepts."""
+    """Return names (none for a list) and arrays; names are UTF-8, which the core accepts as str."""
     if isinstance(data, NDArray):
         return [], [data]
     if isinstance(data, Mapping):
@@ -145,28 +167,11 @@ def _named_arrays(op: str, data: Any) -> tuple[list[Any], list[NDArray]]:
     return [name.encode() for name in names], arrays
 
 
-def dtype_name(dtype: Any) -> str:
-    """Return the name of an element type given as name, NumPy type or scalar class."""
-    if isinstance(dtype, str):
-        return dtype if dtype == "bfloat16" else str(np.dtype(dtype).name)
-    if getattr(dtype, "__name__", "") == "bfloat16" or getattr(dtype, "name", "") == "bfloat16":
-        return "bfloat16"
-    dtype = np.dtype(dtype)
-    # In 1.x, bfloat16 is a dtype with one field.
-    return "bfloat16" if dtype.names == ("bfloat16",) else str(dtype.name)
-
-
-def dtype_code(dtype: Any) -> int:
-    """Return the code of an element type in files."""
-    name = dtype_name(dtype)
-    if name not in _DTYPES:
-        raise ValueError_(f"dtype {name} given, one of {', '.join(_DTYPES)} expected")
-    return _DTYPES.index(name)
-
-
 def _parse(data: memoryview | FileBytes, source: str) -> Any:
     if bytes(data[:4]) == b"PK\x03\x04":
         return _parse_npz(data, source)
+    if is_safetensors(data):
+        return from_safetensors(data, source)
     if isinstance(data, FileBytes):
         return _core.load_descriptor(data.descriptor, len(data), source)
     return _core.load_buffer(data, source)
@@ -174,8 +179,7 @@ def _parse(data: memoryview | FileBytes, source: str) -> Any:
 
 def _parse_npz(data: memoryview | FileBytes, source: str) -> Any:
     """Read the zip file of ``.npy`` members that MXNet 2.0 writes."""
-    # Imported on use, because zip and lzma need 4 MB that few programs use.
-    from .npz import read_npz
+    from .npz import read_npz  # imported late: zip and lzma cost 4 MB that few programs need
 
     found = read_npz(data, source)
     values = {name: make_array(array, dtype=array.dtype) for name, array in found.items()}

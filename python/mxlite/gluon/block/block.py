@@ -170,7 +170,8 @@ class Block(NeedsInit, TypedInit):
         Parameters
         ----------
         filename : str or path
-            Replaced only after everything was written.
+            Replaced only after everything was written. A name that ends with ``.safetensors``
+            selects that format, which has a shared parameter once with all its names.
         deduplicate : bool
             Save a shared parameter once.
         """
@@ -178,7 +179,8 @@ class Block(NeedsInit, TypedInit):
         if deduplicate:
             last = {id(param): name for name, param in params.items()}
             params = {name: param for name, param in params.items() if last[id(param)] == name}
-        nd.save(filename, {name: param._reduce() for name, param in params.items()})
+        arrays = {param: param._reduce() for param in dict.fromkeys(params.values())}
+        nd.save(filename, {name: arrays[param] for name, param in params.items()})
 
     def load_parameters(
         self,
@@ -190,6 +192,8 @@ class Block(NeedsInit, TypedInit):
         dtype_source: str = "current",
     ) -> None:
         """Load parameters saved by `save_parameters`, ``ParameterDict.save`` or ``export``.
+
+        The file may be in the safetensors format, or the index of such files.
 
         Names may be structural (``features.0.weight``) or prefixed (``net0_conv0_weight``, also
         with another net's counter), each with or without ``arg:`` and ``aux:``.

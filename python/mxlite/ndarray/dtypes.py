@@ -1,0 +1,33 @@
+"""Names and codes of element types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..base import ValueError_
+
+# The code of a type in files is its position in this table.
+_DTYPES = (
+    "float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool", "int16", "uint16",
+    "uint32", "uint64", "bfloat16",
+)  # fmt: skip
+
+
+def dtype_name(dtype: Any) -> str:
+    """Return the name of an element type given as name, NumPy type or scalar class."""
+    if isinstance(dtype, str):
+        return dtype if dtype == "bfloat16" else str(np.dtype(dtype).name)
+    if getattr(dtype, "__name__", "") == "bfloat16" or getattr(dtype, "name", "") == "bfloat16":
+        return "bfloat16"
+    dtype = np.dtype(dtype)
+    return "bfloat16" if dtype.names == ("bfloat16",) else str(dtype.name)  # a field in 1.x
+
+
+def dtype_code(dtype: Any) -> int:
+    """Return the code of an element type in files."""
+    name = dtype_name(dtype)
+    if name not in _DTYPES:
+        raise ValueError_(f"dtype {name} given, one of {', '.join(_DTYPES)} expected")
+    return _DTYPES.index(name)
