@@ -30,6 +30,7 @@ import tempfile
 import time
 import traceback
 import warnings
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,17 +40,20 @@ import numpy as np
 from mxlite import _core
 from mxlite import optimizer as opt
 from mxlite._files.packed import read_idx
+from mxlite._files.torch_files import read_torch
 from mxlite.base import MXNetError
 from mxlite.checkpoint.format import read_file, write_file
 from mxlite.horovod.functions import _from_bytes, _to_bytes
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.append(str(Path(__file__).resolve().parent.parent / "python" / "unit"))
 import tool_files
 from crafted import CRAFTED, json_table
 from crafted import params as crafted_params
 from loaders_list import LOADERS
 from mutation import mutated, mutated_json, mutated_lines, mutated_pickle
 from seeds import png
+from torch_files import old_file, state_dict, zip_file
 
 _DATA = Path(__file__).resolve().parent.parent / "data"
 _LONGEST = 10
@@ -92,6 +96,11 @@ def _checkpoint(data: bytes, path: Path) -> None:
         data = data[:-32] + head + struct.pack("<I", _core.crc32c(head)) + data[-8:]
     path.write_bytes(data)
     read_file(str(path))
+
+
+def _torch(data: bytes, path: Path) -> None:
+    path.write_bytes(data)
+    read_torch(str(path))
 
 
 def _idx(data: bytes, path: Path) -> None:
@@ -223,6 +232,21 @@ def _safetensors_header(data: bytes, numbers: random.Random) -> bytes:
     return struct.pack("<Q", len(text)) + text + data[8 + length :]
 
 
+def _torch_pickle(data: bytes, numbers: random.Random) -> bytes:
+    """Change the pickle in a file of torch.save, or the old format's pickles."""
+    if data[:2] != b"PK":
+        return mutated_pickle(data, numbers)
+    stream = io.BytesIO()
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(stream, "w") as new:
+            for name in old.namelist():
+                part = old.read(name)
+                new.writestr(name, mutated_pickle(part, numbers) if "pkl" in name else part)
+    except Exception:  # an input of the corpus that is damaged already
+        return mutated(data, numbers)
+    return stream.getvalue()
+
+
 class _Target(NamedTuple):
     """A loader, valid inputs, and how they are changed beside changes of bytes."""
 
@@ -264,6 +288,7 @@ def _checkpoint_table(data: bytes, numbers: random.Random) -> bytes:
 def _targets() -> dict[str, _Target]:
     files = [path.read_bytes() for path in sorted((_DATA / "mxnet_1_9_1").glob("*.params"))]
     arrays = {"a": np.arange(6.0).reshape(2, 3), "b": np.array([True, False]), "c": np.int64(3)}
+    weights = {"w": np.ones((2, 3), "float32"), "n": np.array([1, 2])}
     tensors = {"a": mx.nd.ones((2, 3)), "b": mx.nd.ones((0, 2), dtype="int8")}
     tensors["c"] = tensors["a"]
     tree = {"a": mx.nd.ones((2, 2)), "b": [1, "text", (None, 2.5)], "c": np.arange(3)}
@@ -296,6 +321,11 @@ def _targets() -> dict[str, _Target]:
         "embedding": _Target(_embedding, [b"a 0.1 0.2 0.3\nb 1 2 3\nc 4 5 6\n"], mutated_lines),
         "model": _Target(_model, [described], mutated_json),
         "symbol": _Target(_symbol, symbols + _graphs(), mutated_json),
+        "torch": _Target(
+            _torch,
+            [zip_file(state_dict(weights)), old_file(state_dict(weights))],
+            _torch_pickle,
+        ),
         "tools": _Target(tool_files.read, tool_files.SEEDS, tool_files.change),
     }
 

@@ -11,12 +11,12 @@ import math
 import re
 import struct
 import zipfile
-import zlib
 from typing import Any, Callable
 
 import numpy as np
 
 from .._files.packed import check_unpacked_size
+from .._files.zipped import ZIP_DAMAGE
 from ..base import FileFormatError
 from .file_bytes import FileBytes
 
@@ -24,18 +24,6 @@ _MOST_MEMBERS = 1_000_000
 _LONGEST_HEADER = 10_000
 _TYPE = re.compile(r"[<>|=]?(b1|[iu][1248]|f[248])")
 Objects = Callable[[bytes], Any]
-_DAMAGE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-    EOFError,
-    LookupError,
-    NotImplementedError,
-    RuntimeError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-)
 
 
 class _Stream(io.RawIOBase):
@@ -91,7 +79,7 @@ def read_npz(
             return values
     except FileFormatError:
         raise
-    except _DAMAGE as error:
+    except ZIP_DAMAGE as error:
         raise FileFormatError(f"{where}: {str(error)[:300] or type(error).__name__}") from None
 
 

@@ -5,7 +5,7 @@ table that the caller gives; each entry checks its arguments and makes a plain v
 cannot set attributes, call methods or import modules.
 """
 
-from .machine import read_pickle
+from .machine import read_pickle, read_pickle_at
 from .numpy_values import numpy_maker, object_array_maker
 from .plain_values import plain_maker
 from .values import Maker, Makers, PickleContentError, Spender, Unfinished
@@ -20,4 +20,5 @@ __all__ = [
     "object_array_maker",
     "plain_maker",
     "read_pickle",
+    "read_pickle_at",
 ]

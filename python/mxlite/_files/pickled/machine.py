@@ -22,9 +22,24 @@ def read_pickle(
     data: bytes, makers: Makers, python2_text: str = "latin1", most_entries: int | None = None
 ) -> Any:
     """Return the value of a pickle of protocol 0 to 5."""
-    machine = _Machine(bytes(data), makers, python2_text)
+    return read_pickle_at(0, data, makers, None, python2_text, most_entries)[0]
+
+
+def read_pickle_at(
+    begin: int,
+    data: bytes,
+    makers: Makers,
+    persistent: Callable[[Any], Any] | None,
+    python2_text: str = "latin1",
+    most_entries: int | None = None,
+) -> tuple[Any, int]:
+    """Return the value of the pickle that begins at an offset, and the offset of its end.
+
+    ``persistent`` returns the object of a persistent id, which the value names but does not hold.
+    """
+    machine = _Machine(bytes(data), makers, python2_text, persistent, begin)
     try:
-        return finished(machine.run(), most_entries)
+        return finished(machine.run(), most_entries), machine.end
     except (TypeError, ValueError, LookupError, ArithmeticError) as error:
         raise PickleContentError(f"offset {machine.begin}: {str(error)[:300]}") from None
 
@@ -37,10 +52,18 @@ _MARK = _Mark()
 
 
 class _Machine:
-    def __init__(self, data: bytes, makers: Makers, python2_text: str) -> None:
+    def __init__(
+        self,
+        data: bytes,
+        makers: Makers,
+        python2_text: str,
+        persistent: Callable[[Any], Any] | None,
+        begin: int,
+    ) -> None:
         self._data = data
-        self._at = 0
-        self.begin = 0  # offset of the current opcode
+        self._at = begin
+        self._persistent = persistent
+        self.begin = begin  # offset of the current opcode
         self._makers = makers
         self._python2_bytes = python2_text == "bytes"
         self._stack: list[Any] = []
@@ -66,6 +89,11 @@ class _Machine:
             if operation is None:
                 raise PickleContentError(f"the opcode {bytes([code])!r} is not allowed")
             operation(self)
+
+    @property
+    def end(self) -> int:
+        """Offset behind the last opcode that ran."""
+        return self._at
 
     # -- bytes -----------------------------------------------------------------------------------
 
@@ -250,6 +278,12 @@ class _Machine:
         except (TypeError, ValueError, LookupError, ArithmeticError) as error:
             raise PickleContentError(f"{maker.name}: {error}") from None
 
+    def persistent_object(self) -> None:
+        key = self._pop()
+        if self._persistent is None:
+            raise PickleContentError("an object outside of the pickle is not allowed")
+        self._push(self._persistent(key))
+
     def build(self) -> None:
         state = self._pop()
         self._top(Unfinished).build(state, self._spend)
@@ -360,6 +394,7 @@ _BY_OPCODE: Mapping[bytes, _Operation] = {
     b"R": _Machine.call,
     b"\x81": _Machine.call,  # NEWOBJ: a class and the arguments of its __new__
     b"b": _Machine.build,
+    b"Q": _Machine.persistent_object,
     b"p": lambda m: m.put(m._line_number()),
     b"q": lambda m: m.put(m._number("B")),
     b"r": lambda m: m.put(m._number("<I")),
