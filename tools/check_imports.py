@@ -27,7 +27,7 @@ parallel.layers parallel.tied parallel.stage_states parallel.pipeline
 gluon.contrib.parallel module monitor callback
 contrib contrib.autograd contrib.io contrib.tensorboard contrib.amp
 contrib.svrg_optimization
-checkpoint run tools horovod ray modules_1x onnx mxlite compat test_utils _dev __main__
+checkpoint convert run tools horovod ray modules_1x onnx mxlite compat test_utils _dev __main__
 """.split()
 
 MOST_INSIDE_FUNCTIONS = 10

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -15,7 +16,7 @@ from ....block import Block
 from .bert import BERTClassifier, BERTForPretraining, BERTModel
 from .gpt import GPTModel
 
-__all__ = ["SOURCES", "load_weights"]
+__all__ = ["SOURCES", "converted_weights", "load_weights", "network_for", "without_module"]
 
 _Arrays = dict[str, np.ndarray]
 #: Name of an array of this package, names of its source arrays, and the function that combines
@@ -224,12 +225,23 @@ def load_weights(
     ShapeError
         If shapes differ; all of them are listed.
     """
+    parameters = net._collect_params_with_prefix()
+    for name, _, array in converted_weights(net, state, source)[0]:
+        parameter = parameters[name]
+        if parameter._data is None:
+            parameter.initialize(ctx=ctx)
+        parameter.set_data(nd.array(array, dtype=parameter.dtype))
+
+
+def converted_weights(
+    net: Block, state: Mapping[str, Any], source: str
+) -> tuple[list[tuple[str, tuple[str, ...], np.ndarray]], list[str]]:
+    """Return name, names of the source and values of each parameter; see `load_weights`.
+
+    The list that follows has the names of heads that the network does not have.
+    """
     rules, prefix, ignored = _rules(net, source)
-    arrays = {
-        name[len(prefix) :] if name.startswith(prefix) else name: array
-        for name, array in ((_without_module(key), value) for key, value in state.items())
-    }
-    arrays = {_modern(name): array for name, array in arrays.items()}
+    arrays = _renamed(state, prefix)
     used = {name for _, names, _ in rules for name in names}
     if isinstance(net, (BERTForPretraining, GPTModel)):
         _check_tied(arrays, source)
@@ -256,11 +268,58 @@ def load_weights(
             wrong.append(f"{name} ({' + '.join(names)}): {shapes} given, {needed}")
     if wrong:
         raise ShapeError(f"load_weights: shapes of {source} differ: {'; '.join(wrong)}")
-    for name, array in made.items():
-        parameter = parameters[name]
-        if parameter._data is None:
-            parameter.initialize(ctx=ctx)
-        parameter.set_data(nd.array(array, dtype=parameter.dtype))
+    needless = ignored.partition(f"|{_HEADS}")[0]
+    left = [name for name in arrays if name not in used and not re.match(needless, name)]
+    return [(name, names, made[name]) for name, names, _ in rules], left
+
+
+def network_for(state: Mapping[str, Any], source: str) -> Block:
+    """Return a network without values whose sizes are those of the arrays of a source.
+
+    The number of attention heads, which no shape shows, is 1.
+    """
+    decoder = source == "gpt2" or "_embed.weight" in state
+    probe: Block = GPTModel(1, 1, num_layers=1, num_heads=1)
+    if not decoder:
+        probe = BERTForPretraining(BERTModel(1, 1, 1, 1, 1), source != "roberta")
+    rules, prefix, _ = _rules(probe, source)
+    shapes = {name: tuple(array.shape) for name, array in _renamed(state, prefix).items()}
+    places = {ours.replace("backbone.", "", 1): theirs[0] for ours, theirs, _ in rules}
+
+    def shape(ours: str, axes: int) -> tuple[int, ...]:
+        found = shapes.get(places[ours], ())
+        if len(found) != axes:
+            given = f"shape {found}" if places[ours] in shapes else "no such name"
+            raise ValueError_(
+                f"network_for: {places[ours]!r} of {source} must have {axes} axes, got {given}"
+            )
+        return found
+
+    first = places["layers.0.ffn.expand.weight"]
+    layers = 0
+    while first.replace(".0.", f".{layers}.") in shapes:
+        layers += 1
+    vocabulary, units = shape("word_embed.weight", 2)
+    hidden = math.prod(shape("layers.0.ffn.expand.weight", 2)) // max(units, 1)
+    positions = shape("position_embed.weight", 2)[0]
+    if decoder:
+        return GPTModel(vocabulary, units, hidden, layers, 1, positions)
+    net = BERTModel(
+        vocabulary, units, hidden, layers, 1, positions - _BERT[source][2],
+        shape("token_type_embed.weight", 2)[0], use_pooler=places["pooler.weight"] in shapes,
+    )  # fmt: skip
+    if places["mlm_bias"] not in shapes:
+        return net
+    return BERTForPretraining(net, places.get("nsp.weight") in shapes)
+
+
+def _renamed(state: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """Return arrays by their names without prefixes, in the current spelling."""
+    names = {name: without_module(name) for name in state}
+    return {
+        _modern(short[len(prefix) :] if short.startswith(prefix) else short): state[name]
+        for name, short in names.items()
+    }
 
 
 def _check_tied(arrays: dict[str, Any], source: str) -> None:
@@ -317,7 +376,7 @@ def _rules(net: Block, source: str) -> tuple[list[_Rule], str, str]:
     return [*rules, *head(net._use_nsp)], prefix, ignored if net._use_nsp else f"{ignored}|{_HEADS}"  # type: ignore[list-item]
 
 
-def _without_module(name: str) -> str:
+def without_module(name: str) -> str:
     """Remove the prefixes that data-parallel wrappers and ``mx.nd.save`` add."""
     for prefix in ("module.", "arg:", "aux:"):
         name = name[len(prefix) :] if name.startswith(prefix) else name

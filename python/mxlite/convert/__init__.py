@@ -1,0 +1,1 @@
+"""Converts files of weights: ``python -m mxlite.convert IN OUT``; --help lists formats and maps."""
