@@ -1,4 +1,4 @@
-"""What readers of zip files share; imported late, because zip and lzma cost 4 MB of memory."""
+"""Exceptions of damaged zip files; imported late, because zip and lzma cost 4 MB of memory."""
 
 from __future__ import annotations
 
