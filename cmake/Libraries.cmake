@@ -1,9 +1,9 @@
 # libmxlite.so (all folders) and _core (the bindings), side by side in the package mxlite.
 get_property(folders GLOBAL PROPERTY MXLITE_FOLDERS)
 
-# The map exports namespace mxlite and nothing else: _core, the plug-ins and the tests share its statics
-# and types, while what oneDNN, OpenCV and the C++ library instantiate here cannot meet another copy in
-# the same process. Calls inside the library stay direct.
+# The map exports namespace mxlite, and C functions MX* of c_api.cc, but nothing else: _core, the plug-ins
+# and the tests share its statics and types, while what oneDNN, OpenCV and the C++ library instantiate
+# here cannot meet another copy in the same process. Calls inside the library stay direct.
 add_library(mxlite SHARED)
 set_target_properties(mxlite PROPERTIES LINKER_LANGUAGE CXX
                       LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/libmxlite.map)

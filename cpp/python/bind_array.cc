@@ -11,6 +11,7 @@
 #include "cpp/engine/write_line.h"
 #include "cpp/graph/trace.h"
 #include "cpp/ops/tensor/reshape_to.h"
+#include "cpp/python/array_handles.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/convert.h"
 #include "cpp/python/op_object.h"
@@ -99,6 +100,9 @@ void bind_attributes() {
   property(
       "_numpy", [](py::handle array) { return array_of(array.ptr())->is_numpy(); },
       "Whether the array is of numpy mode's class; so are the results of operators on it.");
+  property(
+      "handle", [](py::handle array) { return handle_to_python(array_of(array.ptr()).get()); },
+      "Address for the functions of mx.base._LIB, valid as long as the array.");
   property(
       "_version",
       [](const NDArrayRef& a) { return a->storage() ? a->storage()->var().version() : 0; },

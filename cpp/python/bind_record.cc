@@ -5,6 +5,7 @@
 #include "cpp/io/image_packer.h"
 #include "cpp/io/record_file.h"
 #include "cpp/io/record_writer.h"
+#include "cpp/python/array_handles.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/contiguous_bytes.h"
 #include "cpp/python/gil.h"
@@ -102,6 +103,9 @@ void bind_record(py::module_& m) {
           "Check the next record and move past it; False at the end.")
       .def("seek", &io::RecordReader::seek, py::arg("offset"))
       .def("tell", &io::RecordReader::tell)
+      .def_property_readonly(
+          "_as_parameter_", [](const io::RecordReader& self) { return handle_to_python(&self); },
+          "Address for the functions of mx.base._LIB; ctypes reads this attribute.")
       .def_property_readonly("size",
                              [](const io::RecordReader& self) { return self.file().size(); })
       .def_property_readonly("path",

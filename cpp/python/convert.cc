@@ -13,6 +13,7 @@
 #include "cpp/core/allocator.h"
 #include "cpp/core/plugin_loader.h"
 #include "cpp/ops/op_schema.h"
+#include "cpp/python/device_memory.h"
 #include "cpp/python/py_array.h"
 
 namespace mxlite::python {
@@ -105,15 +106,6 @@ MemoryStats memory_stats(Device device) {
   return cpu_allocator().stats();
 }
 
-void release_cached_memory(Device device) {
-  if (device.type == DeviceType::kCUDA)
-    require_accelerator("empty_cache", device.index).release_cached(device.index);
-  else if (device.type == DeviceType::kPinned && accelerator())
-    accelerator()->pinned().release_cached();
-  else
-    cpu_allocator().release_cached();
-}
-
 struct PyContext {
   Device device;
 };
@@ -144,6 +136,15 @@ PyContext context_of_state(const py::object& state) {
 }
 
 }  // namespace
+
+void release_cached_memory(Device device) {
+  if (device.type == DeviceType::kCUDA)
+    require_accelerator("empty_cache", device.index).release_cached(device.index);
+  else if (device.type == DeviceType::kPinned && accelerator())
+    accelerator()->pinned().release_cached();
+  else
+    cpu_allocator().release_cached();
+}
 
 void import_numpy_types() {
   for (size_t code = 0; code < kNumPyNames.size(); ++code)

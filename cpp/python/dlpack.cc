@@ -9,7 +9,6 @@
 #include "cpp/python/gil.h"
 
 namespace mxlite::python {
-namespace {
 
 namespace py = pybind11;
 
@@ -31,6 +30,8 @@ struct DLManagedTensor {
   void* manager;
   void (*deleter)(DLManagedTensor*);
 };
+namespace {
+
 enum DeviceCode : int32_t { kHost = 1, kGpu = 2, kPinnedHost = 3 };
 enum Code : uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kBool = 6 };
 
@@ -89,8 +90,7 @@ void delete_exported(DLManagedTensor* t) {
 }
 
 // Imports an array that mxlite exported. Both share storage, so the engine orders tasks on them.
-NDArrayRef take_back(const py::capsule& capsule, DLManagedTensor* managed) {
-  PyCapsule_SetName(capsule.ptr(), "used_dltensor");
+NDArrayRef take_back(DLManagedTensor* managed) {
   const std::unique_ptr<Exported> exported(static_cast<Exported*>(managed->manager));
   return exported->array->detached();
 }
@@ -114,7 +114,7 @@ std::pair<int32_t, int32_t> dlpack_device(Device device) {
   return {kGpu, device.index};
 }
 
-py::capsule to_dlpack(const NDArrayRef& array) {
+DLManagedTensor* export_dlpack(const NDArrayRef& array) {
   auto* e = new Exported;
   // Copies the handle, because other memory may be assigned to the caller's handle while the
   // consumer uses the array.
@@ -133,14 +133,19 @@ py::capsule to_dlpack(const NDArrayRef& array) {
       0};
   e->managed.manager = e;
   e->managed.deleter = &delete_exported;
-  PyObject* capsule = PyCapsule_New(&e->managed, "dltensor", [](PyObject* o) {
+  return &e->managed;
+}
+
+py::capsule to_dlpack(const NDArrayRef& array) {
+  DLManagedTensor* managed = export_dlpack(array);
+  PyObject* capsule = PyCapsule_New(managed, "dltensor", [](PyObject* o) {
     // A consumer renames the capsule and then owns the tensor.
     if (!PyCapsule_IsValid(o, "dltensor")) return;
     auto* t = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(o, "dltensor"));
     t->deleter(t);
   });
   if (!capsule) {
-    delete e;
+    managed->deleter(managed);
     throw py::error_already_set();
   }
   return py::reinterpret_steal<py::capsule>(capsule);
@@ -151,7 +156,14 @@ NDArrayRef from_dlpack(const py::capsule& capsule) {
   MX_CHECK(PyCapsule_IsValid(capsule.ptr(), "dltensor"), "from_dlpack: a capsule named '",
            name ? name : "", "' given, an unused 'dltensor' expected");
   auto* managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
-  if (managed->deleter == &delete_exported) return take_back(capsule, managed);
+  return import_dlpack(managed, [&] { PyCapsule_SetName(capsule.ptr(), "used_dltensor"); });
+}
+
+NDArrayRef import_dlpack(DLManagedTensor* managed, const std::function<void()>& taken) {
+  if (managed->deleter == &delete_exported) {
+    taken();
+    return take_back(managed);
+  }
   const DLTensor& t = managed->tensor;
   const Device device = device_of(t);
   const std::optional<DType> dtype = dtype_of(t.dtype);
@@ -174,7 +186,7 @@ NDArrayRef from_dlpack(const py::capsule& capsule) {
   MX_CHECK(
       address % dtype_size(*dtype) == 0,
       "from_dlpack: an address that is no multiple of the element size given; copy the tensor");
-  PyCapsule_SetName(capsule.ptr(), "used_dltensor");
+  taken();
   StorageRef storage = Storage::wrap(device, static_cast<std::byte*>(t.data) + t.byte_offset,
                                      static_cast<size_t>(last + 1) * dtype_size(*dtype),
                                      [managed] { release_managed(managed); });

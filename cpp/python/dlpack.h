@@ -2,6 +2,7 @@
 #pragma once
 #include <pybind11/pybind11.h>
 
+#include <functional>
 #include <utility>
 
 #include "cpp/ndarray/ndarray.h"
@@ -10,6 +11,14 @@ namespace mxlite::python {
 
 // Returns DLPack's device type and number. All host memory, including pinned memory, is kDLCPU.
 std::pair<int32_t, int32_t> dlpack_device(Device device);
+
+struct DLManagedTensor;
+
+// Returns a tensor on the array's memory; its deleter must be called once.
+DLManagedTensor* export_dlpack(const NDArrayRef& array);
+// Returns an array that owns the tensor from the moment when `taken` is called; errors about the
+// tensor are thrown before.
+NDArrayRef import_dlpack(DLManagedTensor* managed, const std::function<void()>& taken);
 
 pybind11::capsule to_dlpack(const NDArrayRef& array);
 NDArrayRef from_dlpack(const pybind11::capsule& capsule);

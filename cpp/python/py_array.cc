@@ -3,9 +3,11 @@
 #include <structmember.h>
 
 #include <new>
+#include <string_view>
 #include <utility>
 
 #include "cpp/ndarray/sparse.h"
+#include "cpp/python/array_handles.h"
 
 namespace mxlite::python {
 
@@ -31,15 +33,41 @@ PyObject* allocate(PyTypeObject* type) {
   return self;
 }
 
-// Allows only NDArray(None), which unpickling in MXNet calls before it sets the state.
+// Returns the argument of NDArray(handle) or NDArray(handle=handle), else null.
+PyObject* handle_argument(PyObject* args, PyObject* keywords) {
+  const Py_ssize_t named = keywords ? PyDict_Size(keywords) : 0;
+  if (PyTuple_GET_SIZE(args) + named != 1) return nullptr;
+  return named ? PyDict_GetItemString(keywords, "handle") : PyTuple_GET_ITEM(args, 0);
+}
+
+bool is_address(PyObject* o) { return o && std::string_view(Py_TYPE(o)->tp_name) == "c_void_p"; }
+
+// Allows NDArray(handle), and NDArray(None), which MXNet's pickles call before they set the state.
 int forbid_init(PyObject* self, PyObject* args, PyObject* keywords) {
-  if (!keywords && PyTuple_GET_SIZE(args) == 1 && PyTuple_GET_ITEM(args, 0) == Py_None) return 0;
+  PyObject* handle = handle_argument(args, keywords);
+  if (handle == Py_None || is_address(handle)) return 0;
   PyErr_Format(PyExc_TypeError, "%s cannot be made directly; use mx.nd.array",
                Py_TYPE(self)->tp_name);
   return -1;
 }
 
-PyObject* make_stateless(PyTypeObject* type, PyObject*, PyObject*) {
+PyObject* of_handle(PyObject* handle) {
+  namespace py = pybind11;
+  try {
+    const py::object address = py::handle(handle).attr("value");
+    const auto value = address.is_none() ? uintptr_t{0} : address.cast<uintptr_t>();
+    return wrap_array(take_handle(reinterpret_cast<void*>(value)));
+  } catch (const Error& error) {
+    PyErr_SetString(PyExc_ValueError, error.what());
+  } catch (py::error_already_set& raised) {
+    raised.restore();
+  }
+  return nullptr;
+}
+
+PyObject* make_stateless(PyTypeObject* type, PyObject* args, PyObject* keywords) {
+  if (PyObject* handle = handle_argument(args, keywords); is_address(handle))
+    return of_handle(handle);
   const auto none = [](DType dtype) { return NDArray::empty({Shape{0}, dtype}, Device{}); };
   if (type == array_type || type == numpy_type) {
     const NDArrayRef array = none(DType::kFloat32);

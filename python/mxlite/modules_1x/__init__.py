@@ -14,6 +14,7 @@ from .. import base, context
 from .._names_1x import attributes
 from . import (
     base_names,
+    c_library,
     engine,
     error,
     executor_manager,
@@ -46,10 +47,11 @@ def _publish(name: str, module: ModuleType) -> None:
         setattr(sys.modules[package], name, module)
 
 
-# Names that exist in base only for compatibility with 1.x.
-vars(base).update((name, vars(base_names)[name]) for name in base_names.__all__)
-vars(base)["__all__"] = sorted({*base.__all__, *base_names.__all__})
-# _names_1x imports base, so base cannot import from it.
+# Names that only 1.x had in base.
+for _module in (base_names, c_library):
+    vars(base).update((name, vars(_module)[name]) for name in _module.__all__)
+    vars(base)["__all__"] = sorted({*base.__all__, *_module.__all__})
+# _names_1x imports base, so base cannot ask for its own attributes.
 vars(base)["__getattr__"], vars(base)["__dir__"] = attributes(base.__name__)
 _publish("device", context)
 for _name, _module in list(sys.modules.items()):

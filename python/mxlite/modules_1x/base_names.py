@@ -1,8 +1,4 @@
-"""Names of ``mxnet.base`` other than errors: type tuples, ctypes helpers, small functions.
-
-The handles of MXNet's C library (``_LIB``, ``NDArrayHandle``, ``check_call``, ...) have no meaning
-here; asking for one raises NotSupportedError that names it.
-"""
+"""Names of ``mxnet.base`` besides errors: type tuples, ctypes helpers, small tools."""
 
 from __future__ import annotations
 

@@ -6,18 +6,13 @@ bulk; the functions keep the value that scripts set and read.
 
 from __future__ import annotations
 
-import threading
+import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from .c_library import _LIB, check_call
+
 __all__ = ["bulk", "set_bulk_size"]
-
-
-class _State(threading.local):
-    size = 15
-
-
-_state = _State()
 
 
 def set_bulk_size(size: int) -> int:
@@ -33,8 +28,9 @@ def set_bulk_size(size: int) -> int:
     int
         The size that was set before.
     """
-    old, _state.size = _state.size, size
-    return old
+    old = ctypes.c_int()
+    check_call(_LIB.MXEngineSetBulkSize(ctypes.c_int(size), ctypes.byref(old)))
+    return old.value
 
 
 @contextmanager

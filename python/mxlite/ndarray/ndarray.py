@@ -428,7 +428,6 @@ attach(
         "__int__": _int,
         "__array_priority__": 1000.0,
         "writable": True,
-        "handle": property(id),
     }
 )
 setattr(BaseSparseNDArray, "__setstate__", _setstate_sparse)  # noqa: B010 - mypy knows methods

@@ -85,7 +85,7 @@ def test_names_of_the_c_library_are_explained_without_the_alias(tmp_path):
         """
         import mxlite as mx
 
-        for name in ("check_call", "check_cal"):
+        for name in ("MXCallbackList", "MXCallbackLis"):
             try:
                 getattr(mx.base, name)
             except AttributeError as error:

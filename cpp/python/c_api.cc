@@ -1,0 +1,255 @@
+// The functions of MXNet 1.x's C library that programs outside of it call through
+// mxnet.base._LIB. All return 0, or -1 after an error, whose text MXGetLastError returns.
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "cpp/autograd/call.h"
+#include "cpp/core/accelerator.h"
+#include "cpp/core/random.h"
+#include "cpp/core/threads.h"
+#include "cpp/io/record_file.h"
+#include "cpp/ops/invoke.h"
+#include "cpp/ops/op_schema.h"
+#include "cpp/python/array_handles.h"
+#include "cpp/python/device_memory.h"
+#include "cpp/python/dlpack.h"
+
+namespace mxlite::python {
+namespace {
+
+thread_local std::string last_error;
+
+int guarded(auto&& function) noexcept {
+  try {
+    function();
+    return 0;
+  } catch (const std::exception& error) {
+    last_error = error.what();
+  } catch (...) {
+    last_error = "an unknown error";
+  }
+  return -1;
+}
+
+template <class T>
+T& pointed(T* pointer, const char* what) {
+  MX_CHECK(pointer, what, " must be an address, got null");
+  return *pointer;
+}
+
+// Returns the array of a handle if it has values in one block of memory.
+NDArrayRef dense_of(void* handle, const char* who) {
+  NDArrayRef array(&pointed(static_cast<NDArray*>(handle), who));
+  MX_CHECK_KIND(!array->is_sparse() && !array->is_traced(), ErrorKind::kType, who,
+                ": the array must be dense and have values, got ",
+                array->is_sparse() ? "a sparse one" : "one of a graph that is being traced");
+  return array;
+}
+
+// Returns an array in the caller's memory with the shape and type of another one.
+NDArrayRef host_array(const NDArray& like, void* data, size_t size, const char* who) {
+  MX_CHECK_SHAPE(size == static_cast<size_t>(like.size()), who, ": the size must be the ",
+                 like.size(), " elements of the array, got ", size);
+  const size_t itemsize = dtype_size(like.dtype());
+  MX_CHECK(reinterpret_cast<uintptr_t>(&pointed(static_cast<char*>(data), who)) % itemsize == 0,
+           who, ": the address must be a multiple of the element size ", itemsize);
+  return NDArray::from_storage(Storage::wrap({}, data, size * itemsize, [] {}), like.spec());
+}
+
+Device device_of_code(int type, int index) {
+  constexpr int kCpu = 1, kGpu = 2, kPinned = 3;
+  MX_CHECK_KIND(type == kCpu || type == kGpu || type == kPinned, ErrorKind::kDevice,
+                "MXStorageEmptyCache: the device type must be 1, 2 or 3, got ", type);
+  return {type == kGpu      ? DeviceType::kCUDA
+          : type == kPinned ? DeviceType::kPinned
+                            : DeviceType::kCPU,
+          index};
+}
+
+const std::vector<const char*>& operator_names() {
+  static const auto* const names = [] {
+    auto* found = new std::vector<const char*>;
+    for (const OpSchema* op : ops().all()) {
+      if (op->internal) continue;
+      found->push_back(op->name.c_str());
+      for (const std::string& alias : op->aliases) found->push_back(alias.c_str());
+    }
+    return found;
+  }();  // leaked: programs keep the pointers
+  return *names;
+}
+
+struct Given {
+  std::mutex mutex;
+  std::unordered_set<NDArray*> arrays;  // each has one reference more
+};
+
+Given& given() {
+  static auto* const handles = new Given;
+  return *handles;
+}
+
+}  // namespace
+
+pybind11::object handle_to_python(const void* object) {
+  return pybind11::module_::import("ctypes").attr("c_void_p")(reinterpret_cast<uintptr_t>(object));
+}
+
+void* give_handle(NDArrayRef array) {
+  const std::lock_guard lock(given().mutex);
+  given().arrays.insert(array.get());
+  return array.detach();
+}
+
+NDArrayRef take_handle(void* handle) {
+  auto* array = static_cast<NDArray*>(handle);
+  {
+    const std::lock_guard lock(given().mutex);
+    MX_CHECK(given().arrays.erase(array) == 1, "NDArray: the handle ", handle,
+             " must be a new one of MXNDArrayFromDLPack, which no array owns yet");
+  }
+  NDArrayRef taken(array);
+  array->release();
+  return taken;
+}
+
+}  // namespace mxlite::python
+
+using mxlite::python::guarded;
+using mxlite::python::pointed;
+
+extern "C" {
+
+const char* MXGetLastError() { return mxlite::python::last_error.c_str(); }
+
+int MXNDArrayGetData(void* handle, void** data) {
+  return guarded([&] {
+    const auto array = mxlite::python::dense_of(handle, "MXNDArrayGetData");
+    MX_CHECK(array->contiguous(),
+             "MXNDArrayGetData: the array must be contiguous, got a view with "
+             "strides; copy it");
+    array->wait_to_read();
+    pointed(data, "MXNDArrayGetData: data") = array->data();
+  });
+}
+
+int MXNDArrayWaitToRead(void* handle) {
+  return guarded([&] { mxlite::python::dense_of(handle, "MXNDArrayWaitToRead")->wait_to_read(); });
+}
+
+int MXNDArrayWaitToWrite(void* handle) {
+  return guarded(
+      [&] { mxlite::python::dense_of(handle, "MXNDArrayWaitToWrite")->wait_to_write(); });
+}
+
+// size: elements of the array, in both functions.
+int MXNDArraySyncCopyToCPU(void* handle, void* data, size_t size) {
+  return guarded([&] {
+    const char* const who = "MXNDArraySyncCopyToCPU";
+    const auto array = mxlite::python::dense_of(handle, who);
+    array->wait_to_read();
+    if (array->size() == 0 && size == 0) return;
+    const auto host = mxlite::python::host_array(*array, data, size, who);
+    copy_to(array, host);
+    host->wait_to_read();
+  });
+}
+
+int MXNDArraySyncCopyFromCPU(void* handle, const void* data, size_t size) {
+  return guarded([&] {
+    const char* const who = "MXNDArraySyncCopyFromCPU";
+    const auto array = mxlite::python::dense_of(handle, who);
+    mxlite::autograd::check_writable(who, array);
+    if (array->size() == 0 && size == 0) return;
+    const auto host = mxlite::python::host_array(*array, const_cast<void*>(data), size, who);
+    copy_to(host, array);
+    array->wait_to_read();
+    host->wait_to_write();
+  });
+}
+
+int MXNDArrayToDLPack(void* handle, void** tensor) {
+  return guarded([&] {
+    const auto array = mxlite::python::dense_of(handle, "MXNDArrayToDLPack");
+    array->wait_to_read();
+    pointed(tensor, "MXNDArrayToDLPack: tensor") = mxlite::python::export_dlpack(array);
+  });
+}
+
+// The array takes the tensor over. `transient` is ignored: the tensor may be freed at any time
+// after the last use.
+int MXNDArrayFromDLPack(void* tensor, int /*transient*/, void** handle) {
+  return guarded([&] {
+    auto* const managed = static_cast<mxlite::python::DLManagedTensor*>(tensor);
+    pointed(managed, "MXNDArrayFromDLPack: tensor");
+    void*& result = pointed(handle, "MXNDArrayFromDLPack: handle");
+    result = mxlite::python::give_handle(mxlite::python::import_dlpack(managed, [] {}));
+  });
+}
+
+int MXNDArrayFree(void* handle) {
+  return guarded([&] { mxlite::python::take_handle(handle); });
+}
+
+int MXRecordIOReaderTell(void* handle, size_t* position) {
+  return guarded([&] {
+    const char* const who = "MXRecordIOReaderTell: handle";
+    const auto& reader = pointed(static_cast<mxlite::io::RecordReader*>(handle), who);
+    pointed(position, "MXRecordIOReaderTell: position") = static_cast<size_t>(reader.tell());
+  });
+}
+
+int MXListAllOpNames(uint32_t* size, const char*** names) {
+  return guarded([&] {
+    const auto& found = mxlite::python::operator_names();
+    pointed(size, "MXListAllOpNames: size") = static_cast<uint32_t>(found.size());
+    pointed(names, "MXListAllOpNames: names") = const_cast<const char**>(found.data());
+  });
+}
+
+int MXGetGPUCount(int* count) {
+  return guarded([&] {
+    auto* const accelerator = mxlite::accelerator();
+    pointed(count, "MXGetGPUCount: count") = accelerator ? accelerator->count() : 0;
+  });
+}
+
+int MXGetGPUMemoryInformation64(int device, uint64_t* free, uint64_t* total) {
+  return guarded([&] {
+    const char* const who = "MXGetGPUMemoryInformation64";
+    const auto memory = mxlite::require_accelerator(who, device).memory(device);
+    pointed(free, who) = memory.free;
+    pointed(total, who) = memory.total;
+  });
+}
+
+int MXSetNumOMPThreads(int count) {
+  return guarded([&] { mxlite::set_cpu_threads(count); });
+}
+
+int MXRandomSeed(int seed) {
+  return guarded([&] { mxlite::seed_random(static_cast<uint64_t>(int64_t{seed})); });
+}
+
+// Small operators run in the caller, and hybridized blocks as one task, so there is nothing to
+// join: the value is only kept, per thread.
+int MXEngineSetBulkSize(int size, int* previous) {
+  constexpr int kUsual = 15;
+  static thread_local int current = kUsual;
+  return guarded([&] {
+    pointed(previous, "MXEngineSetBulkSize: previous") = current;
+    current = size;
+  });
+}
+
+int MXStorageEmptyCache(int device_type, int device) {
+  return guarded([&] {
+    mxlite::python::release_cached_memory(mxlite::python::device_of_code(device_type, device));
+  });
+}
+
+}  // extern "C"
