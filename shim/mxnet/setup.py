@@ -6,7 +6,7 @@ from setuptools import setup
 from setuptools.command.build_py import build_py
 
 SOURCE = Path(__file__).resolve().parents[2] / "python" / "mxlite"
-NOT_IN_MXNET = {"checkpoint", "compat", "horovod", "run", "tools"}
+NOT_IN_MXNET = {"checkpoint", "compat", "convert", "horovod", "run", "tools"}
 
 
 def public_modules():
