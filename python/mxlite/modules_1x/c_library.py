@@ -40,7 +40,7 @@ DataIterCreatorHandle = DataIterHandle = ExecutorHandle = FunctionHandle = ctype
 KVStoreHandle = NDArrayHandle = OpHandle = ProfileHandle = RecordIOHandle = ctypes.c_void_p
 RtcHandle = SymbolHandle = ctypes.c_void_p
 
-# What to use instead of the functions whose names begin so; the first that fits is shown.
+# Replacements by the beginning of a function name; the error shows the first that fits.
 _INSTEAD = {
     "MXNDArrayGetContext": "NDArray.context",
     "MXNDArray": "the methods of mx.nd.NDArray",
