@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ... import autograd
 from ..._typed_init import check_sizes
 from ...base import ShapeError, ValueError_
-from ...comm.groups import group_of
+from ...comm.groups import Group, group_of
 from ...gluon.loss import Loss, _weighted
 from ...ndarray import NDArray
-from .shards import shard_sizes, summed
+from .shards import gathered, shard_sizes
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -19,7 +19,33 @@ if TYPE_CHECKING:
 
 __all__ = ["VocabParallelSoftmaxCELoss"]
 
-_LARGEST_COSINE = 1 - 1e-6
+
+def margin_options(who: str, margin: Sequence[float], scale: float) -> dict[str, Any]:
+    """Return the parameters of the operator margin_logsumexp."""
+    if len(margin) != 3:
+        raise ValueError_(f"{who}: margin must be three numbers, got {margin!r}")
+    values = (*margin, scale)
+    return {n: float(v) for n, v in zip(("factor", "angle", "distance", "scale"), values)}
+
+
+def joined_logsumexp(F: Any, parts: Sequence[Any], group: Group) -> tuple[Any, Any, Any]:  # noqa: N803
+    """Join the results that margin_logsumexp has for the classes of each rank.
+
+    Return logsumexp of all classes and the label's logit, whose difference is the loss, and that
+    logsumexp relative to this rank's highest logit. All ranks must use them in the same way.
+    """
+    highest, total, target = parts
+    if group.size == 1:
+        return total, target, total
+    own = F.stack(F.BlockGrad(highest), total, target, axis=-1)
+    every = F.reshape(gathered(F, own, [3] * group.size, group), shape=(-1, group.size, 3))
+    each, totals, targets = F.split(every, num_outputs=3, axis=2, squeeze_axis=True)
+    each = F.BlockGrad(each)
+    distance = F.broadcast_sub(each, F.max(each, axis=1, keepdims=True))
+    total = F.reshape_like(F.logsumexp(totals + distance, axis=1), target)
+    own_distance = F.slice_axis(distance, axis=1, begin=group.index, end=group.index + 1)
+    relative = total - F.reshape_like(own_distance, target)
+    return total, F.reshape_like(F.max(targets + distance, axis=1), target), relative
 
 
 class VocabParallelSoftmaxCELoss(Loss):
@@ -71,10 +97,7 @@ class VocabParallelSoftmaxCELoss(Loss):
         check_sizes(name, 1, classes=classes)
         self._classes = classes
         self._ignore_label = ignore_label
-        if len(margin) != 3:
-            raise ValueError_(f"{name}: margin is {margin!r}, expected three numbers")
-        self._margin = tuple(float(m) for m in margin)
-        self._scale = float(scale)
+        self._options = margin_options(name, margin, scale)
         self._dtype = dtype
         self._group = group_of(name, process_set)
         sizes = shard_sizes(name, "classes", classes, self._group, allow_uneven=True)
@@ -85,44 +108,17 @@ class VocabParallelSoftmaxCELoss(Loss):
         """Return the loss of each sample, shape ``(batch,)``."""
         if hasattr(pred, "shape"):
             self._check(pred.shape, label.shape)
-        group = self._group
         pred = F.cast(pred, dtype=self._dtype)
         label = F.cast(label, dtype="int64")
         position = F.clip(label, 0, self._classes - 1) - self._begin
-        own = (position >= 0) * (position < self._size)
-        pred = self._with_margin(F, pred, position, own)
-        with autograd.pause(autograd.is_training()):  # in graphs, BlockGrad has this effect
-            highest = F.max(F.BlockGrad(pred), axis=-1, keepdims=True)
-            if group.size > 1:
-                highest = F.contrib.all_reduce(highest, op="max", process_set=group.number)
-        highest = F.BlockGrad(highest)
-        shifted = F.broadcast_sub(pred, highest)
-        target = F.pick(shifted, position, axis=-1)
-        target = F.where(own, target, F.zeros_like(target))
-        sums = F.stack(F.sum(F.exp(shifted), axis=-1), target, axis=0)
-        sums = summed(F, sums, group)
-        total, target = F.split(sums, num_outputs=2, axis=0, squeeze_axis=True)
-        loss = F.log(total) - target
+        parts = F.contrib.margin_logsumexp(pred, position, **self._options)
+        total, target, _ = joined_logsumexp(F, parts, self._group)
+        loss = total - target
         if self._ignore_label is not None:
             loss = F.where(label != self._ignore_label, loss, F.zeros_like(loss))
         if sample_weight is not None:
             sample_weight = F.cast(sample_weight, dtype=self._dtype)
         return self._mean(F, _weighted(F, loss, self._weight, sample_weight))
-
-    def _with_margin(self, F: Any, pred: Any, position: Any, own: Any) -> Any:  # noqa: N803
-        """Return scaled logits; ``own`` marks the labels whose class is in this rank's shard."""
-        factor, angle, distance = self._margin
-        if self._margin != (1, 0, 0):
-            cosine = moved = F.pick(pred, position, axis=-1)
-            if (factor, angle) != (1, 0):
-                # The derivative of arccos is infinite at 1 and -1.
-                angles = F.arccos(F.clip(cosine, -_LARGEST_COSINE, _LARGEST_COSINE))
-                moved = F.cos(angles * factor + angle)
-            change = moved - distance - cosine
-            change = F.where(own, change, F.zeros_like(change))
-            chosen = F.one_hot(position, depth=self._size, dtype=self._dtype)
-            pred = pred + F.broadcast_mul(chosen, F.expand_dims(change, axis=-1))
-        return pred if self._scale == 1 else pred * self._scale
 
     def _check(self, pred: tuple[int, ...], label: tuple[int, ...]) -> None:
         if tuple(pred[:-1]) != tuple(label) or pred[-1] != self._size:

@@ -33,7 +33,147 @@ _LABEL = np.array([0.0, 2.0, 1.0, 2.0])
 
 FULL = [4, 4]
 CTC = "CTCLoss"
+
+_POSITION = np.array([1, 4, -1, 5])  # two are outside of the five classes
+_MARGIN = {"factor": 1.1, "angle": 0.2, "distance": 0.1, "scale": 3.0}
+_TWO = ("float32", "float64")
+
+
+def _margin_logits(x: np.ndarray, position: np.ndarray) -> np.ndarray:
+    z = x.copy()
+    for row, at in enumerate(position.astype(int)):
+        if 0 <= at < x.shape[1]:
+            z[row, at] = np.cos(1.1 * np.arccos(x[row, at]) + 0.2) - 0.1
+    return 3 * z
+
+
+def _margin_logsumexp(x: np.ndarray, position: np.ndarray) -> list[np.ndarray]:
+    z = _margin_logits(x, position)
+    highest = z.max(axis=1)
+    shifted = z - highest[:, None]
+    inside = (position >= 0) & (position < x.shape[1])
+    target = shifted[np.arange(len(x)), position.astype(int) % x.shape[1]]
+    return [highest, np.log(np.exp(shifted).sum(axis=1)), np.where(inside, target, -np.inf)]
+
+
+def _margin_backward(
+    x: np.ndarray, position: np.ndarray, highest: np.ndarray, total: np.ndarray, *grads: np.ndarray
+) -> np.ndarray:
+    """Return 3 * p * dz / dx, and at the position the target's gradient besides."""
+    p = np.exp(_margin_logits(x, position) - (highest + total)[:, None]) * grads[0][:, None]
+    for row, at in enumerate(position.astype(int)):
+        if 0 <= at < x.shape[1]:
+            p[row, at] += grads[1][row]
+            t = np.arccos(x[row, at])
+            p[row, at] *= 1.1 * np.sin(1.1 * t + 0.2) / np.sin(t)
+    return 3 * p
+
+
+_SHARD = {"classes": 9, "first": 2, "size": 6, "count": 6}
+_ROWS = ints([4, 0, 2])
+_SINGLE = {"dtypes": ("float32",), "grad": False}
+
+
+def _unit(x: np.ndarray) -> np.ndarray:
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+def _updated(
+    w: np.ndarray, m: np.ndarray, rows: np.ndarray, x: np.ndarray, grad: np.ndarray
+) -> np.ndarray:
+    norm, unit, g = np.linalg.norm(w[rows], axis=1, keepdims=True), _unit(w[rows]), grad.T @ x
+    slope = (g - unit * (g * unit).sum(axis=1, keepdims=True)) / norm
+    result = w.copy()
+    result[rows] += 0.9 * m[rows] - 0.1 * (0.5 * slope + 0.2 * w[rows])
+    return result
+
+
 CASES = [
+    # Gradients are tested in test_partial_fc.py: the first result counts as a constant.
+    no_grad(
+        "_contrib_margin_logsumexp",
+        (4, 5),
+        _POSITION,
+        dtypes=_TWO,
+        ref=_margin_logsumexp,
+        **_MARGIN,
+    ),
+    no_grad(
+        "_contrib_margin_logsumexp_backward",
+        (4, 5),
+        _POSITION,
+        (4,),
+        (4,),
+        (4,),
+        (4,),
+        dtypes=_TWO,
+        magnitude=30.0,
+        ref=_margin_backward,
+        **_MARGIN,
+    ),
+    fails("_contrib_margin_logsumexp", (4, 5), (3,), match=r"position of shape \(3,\)"),
+    op(
+        "_contrib_sample_classes",
+        ints([3, 8, 3]),
+        ints([0]),
+        ref=lambda label, step: [np.arange(6), np.array([1, -1, 1])],
+        **_SHARD,
+    ),
+    fails(
+        "_contrib_sample_classes",
+        ints([3, 9]),
+        ints([0]),
+        error=IndexError,
+        match=r"label\[1\] must be 0 to 8, got 9",
+        **_SHARD,
+    ),
+    fails(
+        "_contrib_sample_classes",
+        ints([3]),
+        ints([0]),
+        match="shard of 6 classes from 4 must be inside of the 9 classes",
+        **{**_SHARD, "first": 4},
+    ),
+    op(
+        "_contrib_class_cosines",
+        (2, 4),
+        (5, 4),
+        _ROWS,
+        dtypes=("float32",),
+        grad=False,
+        ref=lambda x, w, rows: x @ _unit(w[rows]).T,
+    ),
+    fails(
+        "_contrib_class_cosines",
+        np.ones((2, 4), "float32"),
+        np.ones((5, 4), "float32"),
+        ints([5]),
+        error=IndexError,
+        match=r"rows\[0\] must be 0 to 4, got 5",
+    ),
+    op(
+        "_contrib_class_cosines_backward",
+        (2, 3),
+        (5, 4),
+        _ROWS,
+        ref=lambda g, w, rows: g @ _unit(w[rows]),
+        **_SINGLE,
+    ),
+    op(
+        "_contrib_class_centres_update",
+        (5, 4),
+        (5, 4),
+        _ROWS,
+        (2, 4),
+        (2, 3),
+        lr=0.1,
+        momentum=0.9,
+        wd=0.2,
+        rescale_grad=0.5,
+        mutates=(1,),
+        ref=_updated,
+        **_SINGLE,
+    ),
     no_grad("SoftmaxOutput", (4, 3), _LABEL, ref=lambda x, y: np_softmax(x)),
     no_grad(
         "SoftmaxOutput", (4, 3, 2), (4, 2), multi_output=True, ref=lambda x, y: np_softmax(x, 1)

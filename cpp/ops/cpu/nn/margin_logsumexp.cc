@@ -1,0 +1,96 @@
+#include "cpp/ops/nn/margin_logsumexp.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "cpp/ops/cpu/flushing.h"
+#include "cpp/ops/cpu/index_values.h"
+#include "cpp/ops/cpu/nn/parallel.h"
+#include "cpp/ops/cpu/nn/sum_of.h"
+#include "cpp/ops/registration.h"
+
+namespace mxlite {
+namespace {
+
+constexpr double kLargestCosine = 1 - 1e-6;  // the derivative of arccos is infinite at 1 and -1
+
+// The target's logit and its derivative with respect to the cosine.
+struct Target {
+  double logit, slope;
+};
+
+Target target_of(const MarginLogsumexpParams& p, double cosine) {
+  if (!p.has_angle()) return {p.scale * (cosine - p.distance), p.scale};
+  const bool inside = std::abs(cosine) <= kLargestCosine;  // else the slope is 0
+  const double bounded = std::fmax(-kLargestCosine, std::fmin(kLargestCosine, cosine));
+  const double t = std::acos(std::isnan(cosine) ? cosine : bounded), moved = p.factor * t + p.angle;
+  return {p.scale * (std::cos(moved) - p.distance),
+          inside ? p.scale * p.factor * std::sin(moved) / std::sin(t) : 0};
+}
+
+void dispatch(DType dtype, auto&& fn) { dtype == DType::kFloat64 ? fn(double{}) : fn(float{}); }
+
+void forward(KernelContext& ctx, const MarginLogsumexpParams& p, Inputs in, Outputs out) {
+  const int64_t n = in[0].shape[in[0].shape.ndim() - 1];
+  const int64_t* const positions = cpu::index_values(ctx, in[1]);
+  dispatch(in[0].dtype, [&]<class T>(T) {
+    using Limits = std::numeric_limits<T>;
+    const T scale = static_cast<T>(p.scale);
+    cpu::parallel_for(in[1].size(), 4 * n, [&](int64_t row) {
+      const T* const x = in[0].as<T>() + row * n;
+      const int64_t at = positions[row];
+      const bool here = at >= 0 && at < n;
+      const double target = here ? target_of(p, static_cast<double>(x[at])).logit : 0;
+      T highest = here ? static_cast<T>(target) : -Limits::infinity();
+#pragma omp simd reduction(max : highest)
+      for (int64_t i = 0; i < n; ++i) {
+        const T z = i == at ? -Limits::infinity() : scale * x[i];
+        highest = z > highest ? z : highest;
+      }
+      highest = std::clamp(highest, Limits::lowest(), Limits::max());  // distances are defined
+      double sum = cpu::sum_of<T>(
+          n, [=](int64_t i) { return i == at ? T(0) : std::exp(scale * x[i] - highest); });
+      const T distance =
+          here ? static_cast<T>(target - static_cast<double>(highest)) : -Limits::infinity();
+      if (here) sum += std::exp(static_cast<double>(distance));
+      out[0].as<T>()[row] = highest;
+      out[1].as<T>()[row] = static_cast<T>(std::log(sum));
+      out[2].as<T>()[row] = distance;
+    });
+  });
+}
+
+void backward(KernelContext& ctx, const MarginLogsumexpParams& p, Inputs in, Outputs out) {
+  const int64_t n = in[0].shape[in[0].shape.ndim() - 1];
+  const int64_t* const positions = cpu::index_values(ctx, in[1]);
+  dispatch(in[0].dtype, [&]<class T>(T) {
+    const T scale = static_cast<T>(p.scale);
+    cpu::parallel_for(in[1].size(), 4 * n, [&](int64_t row) {
+      const T* const x = in[0].as<T>() + row * n;
+      T* const grad = out[0].as<T>() + row * n;
+      const T highest = in[2].as<T>()[row], given = in[3].as<T>()[row];
+      const T total = given == -std::numeric_limits<T>::infinity() ? T(0) : given;  // exp is 0
+      const T sum_grad = in[4].as<T>()[row], factor = sum_grad * scale;
+      const int64_t at = positions[row];
+      const bool here = at >= 0 && at < n;
+      const Target target = here ? target_of(p, static_cast<double>(x[at])) : Target{};
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) grad[i] = factor * std::exp(scale * x[i] - highest - total);
+      if (!here) return;
+      const double share =
+          std::exp(target.logit - static_cast<double>(highest) - static_cast<double>(total));
+      grad[at] = static_cast<T>(target.slope * (static_cast<double>(sum_grad) * share +
+                                                static_cast<double>(in[5].as<T>()[row])));
+    });
+  });
+}
+
+}  // namespace
+
+static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+  ops.cpu_kernel<cpu::flushing<forward>>("_contrib_margin_logsumexp", kWorkerOnly);
+  ops.cpu_kernel<cpu::flushing<backward>>("_contrib_margin_logsumexp_backward", kWorkerOnly);
+});
+
+}  // namespace mxlite

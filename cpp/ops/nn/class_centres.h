@@ -1,0 +1,25 @@
+// Operators of a classifier that compares embeddings with some rows of a matrix of class centres
+// by their cosine (partial FC). The copies of rows that they make do not grow with the classes.
+#pragma once
+#include "cpp/ops/attr.h"
+
+namespace mxlite {
+
+struct SampleClassesParams {
+  int64_t classes = 0, first = 0, size = 0, count = 0, seed = 0;
+  MX_FIELDS(SampleClassesParams,
+            MX_REQUIRED_FIELD(classes, "Number of all classes.").between(1, kMaxSize),
+            MX_REQUIRED_FIELD(first, "First class of this shard.").at_least(0),
+            MX_REQUIRED_FIELD(size, "Classes of this shard.").between(1, 2147483647),
+            MX_REQUIRED_FIELD(count, "Rows to choose.").at_least(1),
+            MX_FIELD(seed, "Seed of the choice."))
+};
+
+struct CentreUpdateParams {
+  double lr = 0, momentum = 0, wd = 0, rescale_grad = 1;
+  MX_FIELDS(CentreUpdateParams, MX_REQUIRED_FIELD(lr, "Learning rate."),
+            MX_FIELD(momentum, "Factor of the last step."), MX_FIELD(wd, "Weight decay."),
+            MX_FIELD(rescale_grad, "Factor of the gradient."))
+};
+
+}  // namespace mxlite

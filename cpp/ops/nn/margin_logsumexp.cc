@@ -1,0 +1,57 @@
+#include "cpp/ops/nn/margin_logsumexp.h"
+
+#include "cpp/ops/nn/layer_rules.h"
+#include "cpp/ops/registration.h"
+
+namespace mxlite {
+namespace {
+
+constexpr const char* kOp = "_contrib_margin_logsumexp";
+
+Specs infer(const MarginLogsumexpParams&, std::span<const TensorSpec> in) {
+  MX_CHECK_DTYPE(in[0].dtype == DType::kFloat32 || in[0].dtype == DType::kFloat64, kOp,
+                 ": data must be float32 or float64, got ", in[0].dtype);
+  check_min_ndim(kOp, in[0].shape, 1);
+  Shape rows = in[0].shape;
+  rows.erase(rows.ndim() - 1);
+  check_param_shape(kOp, "position", in[1], rows, in[0].shape);
+  const TensorSpec row{rows, in[0].dtype};
+  return Specs{row, row, row};
+}
+
+std::vector<ValueRef> gradient(GradBuilder& g) {
+  return {g.emit_all("_contrib_margin_logsumexp_backward",
+                     {{g.input(0), g.input(1), g.output(0), g.output(1), g.output_grad(1),
+                       g.output_grad(2)}},
+                     g.params_ref())[0],
+          {}};
+}
+
+}  // namespace
+
+static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+  ops.add(
+      OpBuilder<MarginLogsumexpParams>(kOp)
+          .doc("Statistics of logits z = scale * data along the last axis, with a margin at "
+               "`position`: h, a value near the highest one, which counts as a constant; "
+               "log(sum(exp(z - h))); and z - h at the position, -inf if it is outside of the "
+               "axis. The second minus the third result is the cross entropy. Processes that have "
+               "some columns each join the results of all.")
+          .shapes("data (..., classes), position (...) -> 3 x (...)")
+          .inputs({"data", "position"})
+          .outputs(3)
+          .infer(infer)
+          .gradient(gradient)
+          .amp(AmpClass::kFloat32));
+  ops.add(
+      OpBuilder<MarginLogsumexpParams>("_contrib_margin_logsumexp_backward")
+          .doc("Gradient of margin_logsumexp; `highest` and `logsumexp` are its first results. It "
+               "may be written over data.")
+          .shapes("data (..., classes), others (...) -> (..., classes)")
+          .inputs({"data", "position", "highest", "logsumexp", "logsumexp_grad", "target_grad"})
+          .infer(same_as_input<0, MarginLogsumexpParams>)
+          .inplace(0, 0)
+          .amp(AmpClass::kFloat32));
+});
+
+}  // namespace mxlite
