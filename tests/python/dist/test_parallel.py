@@ -34,6 +34,11 @@ def test_ranks_compute_what_one_process_does(start, script: str, ranks: int) -> 
     start(name, ranks, *arguments)
 
 
+def test_partial_fc_has_one_result_for_any_number_of_ranks(start, tmp_path: Path) -> None:
+    for ranks in (1, 2, 4):  # the first job writes what the others compare with
+        start("partial_fc.py", ranks, str(tmp_path / "one.npz"))
+
+
 def test_a_pipeline_runs_with_the_naive_engine(start) -> None:
     start("parallel_pipeline.py", 3, "1", "3", env={"MXLITE_ENGINE": "naive"})
 

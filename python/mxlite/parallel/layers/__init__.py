@@ -12,10 +12,12 @@ from .dense import ColumnParallelDense, RowParallelDense
 from .embedding import VocabParallelEmbedding
 from .loss import VocabParallelSoftmaxCELoss
 from .norm import SequenceParallelLayerNorm
+from .partial_fc import PartialFC
 
 __all__ = [
     "ColumnParallelDense",
     "ParallelSelfAttention",
+    "PartialFC",
     "RowParallelDense",
     "SequenceParallelLayerNorm",
     "VocabParallelEmbedding",
