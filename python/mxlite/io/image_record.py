@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from typing import IO, Any
@@ -14,6 +15,7 @@ from .._files.whole import open_text
 from .._native.ending import close_at_exit
 from ..base import NotSupportedError, RecordError, TypeError_, ValueError_
 from ..ndarray import array, load, save
+from ..recordio import MXRecordIO, unpack
 from .batch import DataBatch, DataDesc
 from .data_iter import MXDataIter
 from .options import documented, known_options
@@ -64,14 +66,16 @@ def _record_files(text: str) -> list[str]:
     return found
 
 
-def _read_index(path: str) -> list[int]:
+def _read_index(path: str) -> list[tuple[str, int]]:
+    """Return the keys of records and their offsets."""
     offsets = []
     with _opened(path, "index file") as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
             try:
-                offsets.append(int64_of(line.split()[1]))
+                fields = line.split()
+                offsets.append((fields[0], int64_of(fields[1])))
             except (IndexError, ValueError) as error:
                 raise RecordError(
                     f"ImageRecordIter: index file {path!r}, line {number}: {line.rstrip()!r} "
@@ -80,6 +84,23 @@ def _read_index(path: str) -> list[int]:
     if not offsets:
         raise RecordError(f"ImageRecordIter: index file {path!r} is empty")
     return offsets
+
+
+def _image_offsets(files: list[str], index_path: str) -> list[int]:
+    """Return the offsets of the records with images.
+
+    InsightFace's record 0 has no image but two labels, the range of the records of identities,
+    which have no images either and follow those of the images.
+    """
+    index = _read_index(index_path)
+    if index[0][0] == "0" and len(files) == 1:
+        with contextlib.suppress(RecordError), MXRecordIO(files[0], "r") as records:
+            records.handle.seek(index[0][1])
+            header, image = unpack(records.read() or b"")
+            if header.flag == 2 and not image:
+                first = int(header.label[0])
+                return [offset for key, offset in index if 0 < int64_of(key) < first]
+    return [offset for _, offset in index]
 
 
 def _opened(path: str, what: str) -> IO[str]:
@@ -169,6 +190,8 @@ class ImageRecordIter(MXDataIter):
     Matches ``mxnet.io.ImageRecordIter``. Every epoch has all records: ``round_batch=1`` fills the
     last batch with the epoch's first samples, ``round_batch=0`` with zeros; ``pad`` is the number.
     The augmentation of a sample depends on the seeds, the epoch and its record, not on threads.
+    If record 0 has two labels and no image, as in InsightFace's face sets, the images are the
+    records with keys from 1 to before the first label.
     """
 
     _dtype: Any = np.float32
@@ -243,7 +266,7 @@ class ImageRecordIter(MXDataIter):
         }
         options.update({key: given[key] for key in _OF_CORE if key in given})
         if given["path_imgidx"]:
-            options["offsets"] = _read_index(given["path_imgidx"])
+            options["offsets"] = _image_offsets(files, given["path_imgidx"])
         if given["path_imglist"]:
             options["labels"] = _read_list(given["path_imglist"])
         if given["mean_img"]:

@@ -300,3 +300,22 @@ def test_a_mean_image_that_is_missing_is_made(files: Any, tmp_path: Path, caplog
     again = make(files[0], **options).next().data[0].asnumpy()
     assert_array_equal(first, again)
     assert sum("create mean image" in line for line in caplog.messages) == 1
+
+
+def test_records_of_identities_are_left_out(tmp_path):
+    """Record 0 of InsightFace's face sets has the range of the records that have no image."""
+    with recordio.MXIndexedRecordIO(str(tmp_path / "a.idx"), str(tmp_path / "a.rec"), "w") as file:
+        for key, labels in ((0, [5, 7]), (5, [1, 3]), (6, [3, 5])):
+            file.write_idx(key, recordio.pack(recordio.IRHeader(2, labels, key, 0), b""))
+        picture = np.zeros((8, 8, 3), np.uint8)
+        for key in range(1, 5):
+            header = recordio.IRHeader(2, [key // 3, 0], key, 0)
+            file.write_idx(key, recordio.pack_img(header, picture + key, img_fmt=".png"))
+    records = mx.io.ImageRecordIter(
+        path_imgrec=str(tmp_path / "a.rec"), path_imgidx=str(tmp_path / "a.idx"),
+        data_shape=(3, 8, 8), batch_size=2, label_width=2, verbose=False,
+    )  # fmt: skip
+    assert records.num_records == 4
+    values = [(b.data[0][:, 0, 0, 0].asnumpy(), b.label[0][:, 0].asnumpy()) for b in records]
+    assert np.concatenate([v[0] for v in values]).tolist() == [1, 2, 3, 4]
+    assert np.concatenate([v[1] for v in values]).tolist() == [0, 0, 1, 1]
