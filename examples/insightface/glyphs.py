@@ -31,34 +31,24 @@ PACKAGES = (
     "fonts-ipafont-mincho"
 )
 _ABSENT = "\U0010fffe"  # no font has it
-_MOST_FACES = 40
-
-Face = tuple[str, int]  # path, and index in a collection
 
 
-def find_faces(folders: list[str]) -> list[Face]:
-    """Return the typefaces in folders, one for each design of a collection."""
-    found: dict[tuple[str, ...], Face] = {}
-    for folder in folders:
-        for path in sorted(Path(folder).rglob("*")):
-            if path.suffix.lower() not in (".ttf", ".otf", ".ttc"):
-                continue
-            for index in range(_MOST_FACES):
-                try:
-                    name = ImageFont.truetype(str(path), 16, index=index).getname()
-                except OSError:
-                    break
-                found.setdefault(tuple(map(str, name)), (str(path), index))
-    return list(found.values())
+def find_faces(folders: list[str]) -> list[str]:
+    """Return the font files in folders; of a collection only the first typeface is used.
+
+    The others differ in few characters, by country.
+    """
+    paths = [path for folder in folders for path in sorted(Path(folder).rglob("*"))]
+    return [str(path) for path in paths if path.suffix.lower() in (".ttf", ".otf", ".ttc")]
 
 
 @lru_cache(maxsize=128)
-def _font(face: Face, size: int) -> ImageFont.FreeTypeFont:
+def _font(face: str, size: int) -> ImageFont.FreeTypeFont:
     basic = ImageFont.Layout.BASIC  # the other engine refuses characters that stand alone
-    return ImageFont.truetype(face[0], size, face[1], layout_engine=basic)
+    return ImageFont.truetype(face, size, layout_engine=basic)
 
 
-def characters_of(face: Face, candidates: range) -> set[int]:
+def characters_of(face: str, candidates: range) -> set[int]:
     """Return the candidates that a typeface has, without those that look empty."""
     font = _font(face, 24)
     absent = bytes(font.getmask(_ABSENT))
@@ -72,7 +62,7 @@ def characters_of(face: Face, candidates: range) -> set[int]:
     return set(filter(has, candidates))
 
 
-def render(face: Face, code: int, size: int, random: np.random.Generator) -> bytes:
+def render(face: str, code: int, size: int, random: np.random.Generator) -> bytes:
     """Return a JPEG of a character that is moved, turned, scaled, blurred and partly erased."""
     inner = size * random.uniform(0.85, 1.1) * 0.8
     font = _font(face, max(8, int(inner)))
@@ -98,7 +88,7 @@ def render(face: Face, code: int, size: int, random: np.random.Generator) -> byt
     return stream.getvalue()
 
 
-def _samples(work: tuple[int, list[Face], int, int, int]) -> list[bytes]:
+def _samples(work: tuple[int, list[str], int, int, int]) -> list[bytes]:
     code, faces, count, size, seed = work
     random = np.random.default_rng((seed, code))
     return [render(faces[i % len(faces)], code, size, random) for i in range(count)]
@@ -114,8 +104,8 @@ def _progress(results: Iterator[list[bytes]], total: int, what: str) -> list[lis
 
 
 def choose(
-    faces: list[Face], wanted: int, held_out: int
-) -> tuple[dict[int, list[Face]], dict[int, list[Face]]]:
+    faces: list[str], wanted: int, held_out: int
+) -> tuple[dict[int, list[str]], dict[int, list[str]]]:
     """Return the typefaces of each character of the training, and of each of the pairs.
 
     A character needs two typefaces. If there are fewer characters than wanted, SystemExit names

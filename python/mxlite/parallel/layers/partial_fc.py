@@ -58,8 +58,8 @@ class PartialFC:
     scale : float
         Factor of the cosines, after the margin.
     learning_rate, momentum, wd : float
-        Of SGD. It is lazy: centres that were not chosen keep their momentum, and have no weight
-        decay. ``head.learning_rate`` may be changed between steps.
+        Options of SGD, which is lazy: centres that were not chosen keep their momentum, and have no
+        weight decay. ``head.learning_rate`` may be changed between steps.
     seed : int
         Seed of the initial centres, which do not depend on the number of ranks, and with the
         number of the step and the rank's first class of the choice.
