@@ -17,7 +17,8 @@ void bind_graph(py::module_& m);
 void bind_control_flow(py::module_& m);  // while_loop and cond inside hybridized forwards
 void bind_custom(py::module_& m);        // operators written in Python
 void bind_sparse(py::module_& m);
-void bind_amp(py::module_& m);  // mixed precision
+void bind_embedding(py::module_& m);  // tables of mxlite.parallel
+void bind_amp(py::module_& m);        // mixed precision
 void bind_symbol(py::module_& m);
 void bind_recorded(py::module_& m);    // autograd.get_symbol
 void bind_checkpoint(py::module_& m);  // checksums, states of random generators

@@ -68,13 +68,20 @@ PYBIND11_MODULE(_core, m) {
   m.add_object("NDArray", pybind11::reinterpret_borrow<pybind11::object>(
                               reinterpret_cast<PyObject*>(array_type)));
   import_numpy_types();
-  for (const auto bind :
-       {bind_errors,        bind_device,   bind_array,    bind_operators,    bind_numpy,
-        bind_ops,           bind_autograd, bind_graph,    bind_control_flow, bind_sparse,
-        bind_amp,           bind_symbol,   bind_recorded, bind_custom,       bind_checkpoint,
-        bind_engine,        bind_comm,     bind_buckets,  bind_device_group, bind_server,
-        bind_profiler,      bind_io,       bind_record,   bind_rtc,          bind_text_rows,
-        bind_image_pipeline})
+  for (const auto bind : {bind_errors,       bind_device,
+                          bind_array,        bind_operators,
+                          bind_numpy,        bind_ops,
+                          bind_autograd,     bind_graph,
+                          bind_control_flow, bind_sparse,
+                          bind_amp,          bind_symbol,
+                          bind_recorded,     bind_custom,
+                          bind_checkpoint,   bind_engine,
+                          bind_comm,         bind_buckets,
+                          bind_device_group, bind_server,
+                          bind_profiler,     bind_io,
+                          bind_record,       bind_rtc,
+                          bind_text_rows,    bind_image_pipeline,
+                          bind_embedding})
     bind(m);
   make_registration_optional(m);
   add_text_signatures(m);

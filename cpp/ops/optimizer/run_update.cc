@@ -2,8 +2,6 @@
 
 #include <cmath>
 
-#include "cpp/ops/op_schema.h"
-
 namespace mxlite::optimizer {
 namespace {
 
@@ -26,12 +24,16 @@ AttrValue number_attr(double value) {
 
 }  // namespace
 
+ParamsRef params_of_update(const std::string& op, std::span<const NamedNumber> params) {
+  std::vector<std::pair<std::string_view, AttrValue>> attrs;
+  for (const auto& [name, value] : params) attrs.emplace_back(name, number_attr(value));
+  return find_update(op).make_params_by_name(attrs);
+}
+
 void run_update(const std::string& op, std::span<const NamedNumber> params, Inputs inputs,
                 const TensorRef& output) {
   const OpSchema& schema = find_update(op);
-  std::vector<std::pair<std::string_view, AttrValue>> attrs;
-  for (const auto& [name, value] : params) attrs.emplace_back(name, number_attr(value));
-  const ParamsRef values = schema.make_params_by_name(attrs);
+  const ParamsRef values = params_of_update(op, params);
   std::vector<TensorSpec> specs;
   for (const TensorRef& input : inputs) specs.push_back({input.shape, input.dtype});
   MX_ASSERT(specs.size() == schema.inputs.size());

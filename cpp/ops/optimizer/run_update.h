@@ -7,10 +7,14 @@
 #include <vector>
 
 #include "cpp/ops/kernel.h"
+#include "cpp/ops/op_schema.h"
 
 namespace mxlite::optimizer {
 
 using NamedNumber = std::pair<std::string, double>;
+
+// Returns the parameters of an update operator.
+ParamsRef params_of_update(const std::string& op, std::span<const NamedNumber> params);
 
 // Runs the CPU kernel of an update operator ("sgd_update") on contiguous tensors. Changes the
 // states, which are inputs, in place.

@@ -12,7 +12,7 @@ from .dense import ColumnParallelDense, RowParallelDense
 from .embedding import VocabParallelEmbedding
 from .loss import VocabParallelSoftmaxCELoss
 from .norm import SequenceParallelLayerNorm
-from .partial_fc import PartialFC
+from .sharded_embedding import ShardedEmbedding
 
 __all__ = [
     "ColumnParallelDense",
@@ -20,6 +20,7 @@ __all__ = [
     "PartialFC",
     "RowParallelDense",
     "SequenceParallelLayerNorm",
+    "ShardedEmbedding",
     "VocabParallelEmbedding",
     "VocabParallelSoftmaxCELoss",
 ]
