@@ -17,7 +17,7 @@ enum class IdPolicy : uint8_t {
 
 struct IdRules {
   std::string table;  // for errors
-  int64_t rows = -1;  // of the whole table; -1: any id from 0 on
+  int64_t rows = -1;  // rows of the whole table; -1: any id from 0 on
   IdPolicy policy = IdPolicy::kError;
   int ranks = 1;  // rank r has the ids with id % ranks == r
 };
@@ -33,7 +33,7 @@ class EmbeddingPlan {
   // ids. Throws a value error for offsets that do not ascend, and for empty bags.
   void make_bags(const std::string& table, std::span<const int64_t> offsets, bool mean);
 
-  int64_t count() const { return static_cast<int64_t>(order_.size()); }  // of positions
+  int64_t count() const { return static_cast<int64_t>(order_.size()); }  // number of positions
   int64_t outputs() const { return bags_ ? bags_ : count(); }            // rows of the result
   const std::vector<int64_t>& ids() const { return ids_; }               // distinct
   const std::vector<int64_t>& counts() const { return counts_; }         // distinct, by rank
@@ -53,7 +53,7 @@ class EmbeddingPlan {
   std::vector<int64_t> ids_, counts_, begins_;
   std::vector<uint32_t> order_;      // positions
   std::vector<uint32_t> output_of_;  // bag of each position
-  std::vector<float> factor_of_;     // of each bag
+  std::vector<float> factor_of_;     // factor of each bag
   int64_t bags_ = 0;
 };
 

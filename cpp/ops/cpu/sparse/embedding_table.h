@@ -85,10 +85,10 @@ class EmbeddingTable {
 
   TableOptions options_;
   float step_;
-  size_t weight_bytes_;  // of a row, with padding
-  int64_t rows_ = 0;     // of a table that does not grow
+  size_t weight_bytes_;  // bytes of a row's weights, with padding
+  int64_t rows_ = 0;     // number of rows if the table does not grow
   std::optional<RowMemory> memory_;
-  std::optional<RowSlots> slots_;  // of a growing table
+  std::optional<RowSlots> slots_;  // null unless the table grows
   mutable std::mutex mutex_;
 };
 

@@ -65,7 +65,7 @@ else:
     step(divided, np.zeros((0,)), np.zeros((0, DIM)))
     divided._combiner = plain
 
-# A mistake of one rank is an error on all; then the job goes on.
+# If one rank makes a mistake, all ranks raise, and the next calls work.
 table = make("data", rows=10 if size == 1 else 10 * size)
 wrong = [10 * size] if rank == size - 1 else [0]
 words = ("got",) if rank == size - 1 else (f"the ids of rank {size - 1} are wrong",)
