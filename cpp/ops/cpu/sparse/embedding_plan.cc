@@ -13,12 +13,17 @@
 namespace mxlite::sparse {
 namespace {
 
-struct Entry {
+struct WideEntry {
   uint64_t key;
   uint32_t position;
 };
+// Both in one number, for keys of 32 bits: moves half as many bytes.
+struct NarrowEntry {
+  uint32_t position, key;
+};
 
 // Sorts by key and keeps the order of equal keys.
+template <class Entry>
 void radix_sort(std::vector<Entry>& entries, uint64_t largest) {
   constexpr int kBits = 11;
   std::vector<Entry> other(entries.size());
@@ -74,21 +79,32 @@ EmbeddingPlan::EmbeddingPlan(const IdRules& rules, const TensorRef& ids)
   const int64_t largest = apply_policy(rules, ids.shape, values.data(), count);
   const auto ranks = static_cast<uint64_t>(rules.ranks);
   const uint64_t stride = static_cast<uint64_t>(largest) / ranks + 1;
-  std::vector<Entry> entries(static_cast<size_t>(count));
-  for (size_t i = 0; i < entries.size(); ++i) {
-    const auto id = static_cast<uint64_t>(values[i]);
-    entries[i] = {ranks == 1 ? id : id % ranks * stride + id / ranks, static_cast<uint32_t>(i)};
-  }
-  radix_sort(entries, ranks == 1 ? static_cast<uint64_t>(largest) : ranks * stride);
-  order_.resize(entries.size());
-  for (size_t i = 0; i < entries.size(); ++i) {
-    order_[i] = entries[i].position;
-    if (i > 0 && entries[i].key == entries[i - 1].key) continue;
-    if (i > 0) begins_.push_back(static_cast<int64_t>(i));
-    const int64_t id = values[entries[i].position];
-    ids_.push_back(id);
-    ++counts_[static_cast<size_t>(id % rules.ranks)];
-  }
+  const uint64_t last = ranks == 1 ? static_cast<uint64_t>(largest) : ranks * stride;
+  const auto fill = [&]<class Entry>(std::vector<Entry> entries) {
+    for (size_t i = 0; i < entries.size(); ++i) {
+      const auto id = static_cast<uint64_t>(values[i]);
+      entries[i].key =
+          static_cast<decltype(Entry::key)>(ranks == 1 ? id : id % ranks * stride + id / ranks);
+      entries[i].position = static_cast<uint32_t>(i);
+    }
+    radix_sort(entries, last);
+    order_.resize(entries.size());
+    ids_.reserve(entries.size());
+    begins_.reserve(entries.size() + 1);
+    for (size_t i = 0; i < entries.size(); ++i) {
+      order_[i] = entries[i].position;
+      if (i > 0 && entries[i].key == entries[i - 1].key) continue;
+      if (i > 0) begins_.push_back(static_cast<int64_t>(i));
+      const uint64_t key = entries[i].key;
+      const uint64_t id = ranks == 1 ? key : key % stride * ranks + key / stride;
+      ids_.push_back(static_cast<int64_t>(id));
+      ++counts_[ranks == 1 ? 0 : key / stride];
+    }
+  };
+  if (last <= std::numeric_limits<uint32_t>::max())
+    fill(std::vector<NarrowEntry>(static_cast<size_t>(count)));
+  else
+    fill(std::vector<WideEntry>(static_cast<size_t>(count)));
   if (count > 0) begins_.push_back(count);
 }
 

@@ -44,6 +44,12 @@ class EmbeddingPlan {
 
   // Writes the result, float32 (outputs, dim), from the rows of the distinct ids.
   void expand(const TensorRef& rows, float* result) const;
+  // Fetches the first gradient of the i-th id into the cache.
+  void prefetch_gradient(size_t i, const float* grad, int64_t dim) const {
+    const uint32_t p = order_[static_cast<size_t>(begins_[i])];
+    const float* const from = grad + (bags_ ? output_of_[p] : p) * dim;
+    for (int64_t at = 0; at < dim; at += 16) __builtin_prefetch(from + at);
+  }
   // Adds up the gradients of the result at the positions of the i-th id.
   void sum_gradient(size_t i, const float* grad, int64_t dim, float* sum) const;
   // Writes the gradients of all distinct ids, float32 (ids, dim).

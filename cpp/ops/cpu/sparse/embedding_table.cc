@@ -84,28 +84,34 @@ EmbeddingTable::EmbeddingTable(TableOptions options)
   memory_->require(rows_);
 }
 
-uint64_t EmbeddingTable::key_of(int64_t id) const {
-  return mixed(static_cast<uint64_t>(id) ^ mixed(options_.seed));
-}
-
+// Converts rows of one table. Remembers the initial values of the row that was loaded last.
 template <class T>
-void EmbeddingTable::load(const std::byte* row, int64_t id, float* values) const {
-  const auto* const bits = reinterpret_cast<const BitsOf<T>*>(row);
-  const uint64_t key = key_of(id);
-  for (int64_t j = 0; j < options_.dim; ++j) {
-    values[j] = static_cast<float>(
-        std::bit_cast<T>(static_cast<BitsOf<T>>(bits[j] ^ initial_bits<T>(key, j, step_))));
+class EmbeddingTable::Codec {
+ public:
+  explicit Codec(const EmbeddingTable& table)
+      : table_(table), initial_(static_cast<size_t>(table.options_.dim)) {}
+  void load(const std::byte* row, int64_t id, float* values) {
+    const auto* const bits = reinterpret_cast<const Bits*>(row);
+    const uint64_t key = mixed(static_cast<uint64_t>(id) ^ mixed(table_.options_.seed));
+    Bits* const initial = initial_.data();
+    const float step = table_.step_;
+    for (int64_t j = 0, dim = table_.options_.dim; j < dim; ++j) {
+      initial[j] = initial_bits<T>(key, j, step);
+      values[j] = static_cast<float>(std::bit_cast<T>(static_cast<Bits>(bits[j] ^ initial[j])));
+    }
   }
-}
+  // Must follow a load of the same row.
+  void store(std::byte* row, const float* values) const {
+    auto* const bits = reinterpret_cast<Bits*>(row);
+    for (size_t j = 0; j < initial_.size(); ++j)
+      bits[j] = static_cast<Bits>(std::bit_cast<Bits>(T(values[j])) ^ initial_[j]);
+  }
 
-template <class T>
-void EmbeddingTable::store(std::byte* row, int64_t id, const float* values) const {
-  auto* const bits = reinterpret_cast<BitsOf<T>*>(row);
-  const uint64_t key = key_of(id);
-  for (int64_t j = 0; j < options_.dim; ++j)
-    bits[j] = static_cast<BitsOf<T>>(std::bit_cast<BitsOf<T>>(T(values[j])) ^
-                                     initial_bits<T>(key, j, step_));
-}
+ private:
+  using Bits = BitsOf<T>;
+  const EmbeddingTable& table_;
+  std::vector<Bits> initial_;
+};
 
 int64_t EmbeddingTable::insert(int64_t id) {
   if (slots_->size() == slots_->end()) memory_->require(slots_->end() + 1);
@@ -155,11 +161,12 @@ void EmbeddingTable::gather_as(const EmbeddingPlan& plan, const std::vector<int6
   cpu::parallel_ranges(
       static_cast<int64_t>(slots.size()), kCost * dim, [&](int64_t begin, int64_t end, int) {
         std::vector<float> values(static_cast<size_t>(dim));
+        Codec<T> codec(*this);
         for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
           if (i + kAhead < slots.size() && slots[i + kAhead] >= 0)
             __builtin_prefetch(memory_->row(slots[i + kAhead]));
-          load<T>(slots[i] < 0 ? initialized.data() : memory_->row(slots[i]), plan.ids()[i],
-                  values.data());
+          codec.load(slots[i] < 0 ? initialized.data() : memory_->row(slots[i]), plan.ids()[i],
+                     values.data());
           for (const uint32_t p : plan.positions(i))
             cpu::convert_run(values.data(), out + p * dim, dim);
         }
@@ -195,18 +202,20 @@ void EmbeddingTable::update(const EmbeddingPlan& plan, const float* grad, const 
         static_cast<int64_t>(slots.size()), kCost * dim, [&](int64_t begin, int64_t end, int) {
           std::vector<float> values(static_cast<size_t>(2 * dim));
           float *const weight = values.data(), *const sum = weight + dim;
+          Codec<T> codec(*this);
           for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
             if (i + kAhead < slots.size()) {
               const std::byte* const next = memory_->row(slots[i + kAhead]);
               for (size_t at = 0; at < row_bytes(); at += 64) __builtin_prefetch(next + at, 1);
+              plan.prefetch_gradient(i + kAhead, grad, dim);
             }
             std::byte* const row = memory_->row(slots[i]);
             plan.sum_gradient(i, grad, dim, sum);
-            load<T>(row, plan.ids()[i], weight);
+            codec.load(row, plan.ids()[i], weight);
             optimizer::Block<float> block{weight, sum, {}, weight, dim};
             for (int s = 0; s < rule.states; ++s) block.state[s] = states_of(row) + s * dim;
             rule.run(block);
-            store<T>(row, plan.ids()[i], weight);
+            codec.store(row, weight);
           }
         });
   });
@@ -230,7 +239,7 @@ EmbeddingTable::Rows EmbeddingTable::read(int64_t slot, int64_t count) const {
     rows.weights.resize(at + values_bytes);
     dispatch_rows(options_.dtype, [&](auto t) {
       using T = decltype(t);
-      load<T>(row, id, values.data());
+      Codec<T>(*this).load(row, id, values.data());
       cpu::convert_run(values.data(), reinterpret_cast<T*>(rows.weights.data() + at), options_.dim);
     });
     rows.states.insert(rows.states.end(), states_of(row), states_of(row) + row_states);
@@ -242,7 +251,7 @@ int64_t EmbeddingTable::write(const Rows& rows) {
   const std::lock_guard lock(mutex_);
   const auto dim = static_cast<size_t>(options_.dim);
   const size_t row_states = static_cast<size_t>(options_.states) * dim;
-  std::vector<float> values(dim);
+  std::vector<float> values(dim), initialized(dim);
   int64_t written = 0;
   for (size_t i = 0; i < rows.ids.size(); ++i) {
     const int64_t id = rows.ids[i];
@@ -263,7 +272,9 @@ int64_t EmbeddingTable::write(const Rows& rows) {
       using T = decltype(t);
       cpu::convert_run(reinterpret_cast<const T*>(rows.weights.data()) + i * dim, values.data(),
                        options_.dim);
-      store<T>(row, id, values.data());
+      Codec<T> codec(*this);
+      codec.load(row, id, initialized.data());
+      codec.store(row, values.data());
     });
     std::copy_n(rows.states.data() + i * row_states, row_states, states_of(row));
     ++written;

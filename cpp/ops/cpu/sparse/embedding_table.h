@@ -74,11 +74,8 @@ class EmbeddingTable {
   std::vector<int64_t> find(const EmbeddingPlan& plan, bool inserts);
   int64_t insert(int64_t id);
   bool owns(int64_t id) const { return id >= 0 && id % options_.ids.ranks == options_.rank; }
-  uint64_t key_of(int64_t id) const;
   template <class T>
-  void load(const std::byte* row, int64_t id, float* values) const;
-  template <class T>
-  void store(std::byte* row, int64_t id, const float* values) const;
+  class Codec;
   template <class T, class Out>
   void gather_as(const EmbeddingPlan& plan, const std::vector<int64_t>& slots, Out* out) const;
   float* states_of(std::byte* row) const { return reinterpret_cast<float*>(row + weight_bytes_); }
