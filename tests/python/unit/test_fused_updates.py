@@ -313,6 +313,7 @@ def clipped_trainer(name: str, limit: float | None, **kwargs: Any) -> tuple[Any,
 def test_gradients_are_clipped_by_the_norm_of_all(name: str) -> None:
     trainer, params = clipped_trainer(name, 1.5)
     plain, others = clipped_trainer(name, None)
+    assert trainer.gradient_norm is None
     for _ in range(2):
         backward(params)
         trainer.step(2)
@@ -320,9 +321,11 @@ def test_gradients_are_clipped_by_the_norm_of_all(name: str) -> None:
         grads = [param.grad() / 2 for param in others]
         norm = gluon.utils.clip_global_norm(grads, 1.5)
         assert norm == pytest.approx(np.sqrt(6 * (1 + 4 + 9 + 16)) / 2)
+        assert trainer.gradient_norm.asscalar() == pytest.approx(norm)
         for param, grad in pairs(others, grads):
             param.grad()[:] = grad * 2
         plain.step(2)
+    assert plain.gradient_norm is None
     for param, other in pairs(params, others):
         assert (param.data().asnumpy() != 1).all()
         np.testing.assert_allclose(param.data().asnumpy(), other.data().asnumpy(), rtol=2e-6)

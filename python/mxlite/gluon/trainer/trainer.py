@@ -119,6 +119,7 @@ class Trainer(TypedInit):
         if kvstore is None and update_on_kvstore:
             raise ValueError_("Trainer: update_on_kvstore=True needs a kvstore, None was given")
         self._max_norm = checked_norm(clip_global_norm, update_on_kvstore)
+        self._norm: NDArray | None = None
         self._compression_params = compression_params
         self._contexts: list[Context] | None = None
         options = checked_options(optimizer_params)
@@ -313,6 +314,15 @@ class Trainer(TypedInit):
         """The current learning rate, from the scheduler if there is one."""
         return self._optimizer.learning_rate
 
+    @property
+    def gradient_norm(self) -> NDArray | None:
+        """The 2-norm of all gradients of the last step before they were clipped.
+
+        An array of shape (1,) on the first context, which reading waits for; None without
+        ``clip_global_norm`` and before the first step.
+        """
+        return self._norm
+
     def set_learning_rate(self, lr: float) -> None:
         """Set the learning rate.
 
@@ -469,7 +479,9 @@ class Trainer(TypedInit):
         self._check_states()
         if shards is not None:
             shards.assign(self._arrays.entries)
-        update_arrays(self._updaters, lists, self._params, self._max_norm, factor, shards)
+        self._norm = update_arrays(
+            self._updaters, lists, self._params, self._max_norm, factor, shards
+        )
         if shards is not None:
             shards.send_weights(self._arrays.entries)
 

@@ -129,9 +129,13 @@ def update_arrays(
     max_norm: float | None,
     factor: Callable[[Context], NDArray] | None = None,
     shards: StateShards | None = None,
-) -> None:
-    """Update the arrays of each context, in one call if the optimizer supports lists."""
+) -> NDArray | None:
+    """Update the arrays of each context, in one call if the optimizer supports lists.
+
+    Returns the norm of the first context's gradients, None without ``max_norm``.
+    """
     optimizer = updaters[0].optimizer
+    first_norm: NDArray | None = None
     for updater, (indices, arrays) in zip(updaters, lists):
         if not indices:
             continue
@@ -139,7 +143,11 @@ def update_arrays(
         scale = None if factor is None else factor(context)
         if max_norm is not None:
             chosen = [params[i] for i in indices]
-            clip = _clip_factor(grads, chosen, optimizer.rescale_grad, max_norm)
+            norm = _global_norm(grads, chosen, optimizer.rescale_grad)
+            first_norm = norm if first_norm is None else first_norm
+            # 0 * norm is NaN if the norm is NaN or infinite; minimum() turns the infinity of 1 / 0
+            # into 1.
+            clip = nd.minimum(max_norm / norm, 1.0) + 0.0 * norm
             if optimizer._takes_scale():
                 scale = clip if scale is None else clip * scale
             elif not math.isfinite(number := float(clip.asscalar())):
@@ -159,6 +167,7 @@ def update_arrays(
             grads, arrays = [grads[k] for k in own], [arrays[k] for k in own]
         if indices:
             updater(indices, grads, arrays, scale)
+    return first_norm
 
 
 def _stages_of(params: Sequence[Parameter]) -> int | None:
@@ -178,10 +187,8 @@ def _stages_of(params: Sequence[Parameter]) -> int | None:
     return next(iter(found), None)
 
 
-def _clip_factor(
-    grads: list[NDArray], params: Sequence[Parameter], rescale: float, max_norm: float
-) -> NDArray:
-    """Return the factor that clips gradients, in float32; NaN if their norm is not finite."""
+def _global_norm(grads: list[NDArray], params: Sequence[Parameter], rescale: float) -> NDArray:
+    """Return the 2-norm of all rescaled gradients of all shards and stages, in float32."""
     for grad in grads:
         if grad.stype != "default":
             raise ValueError_(
@@ -208,6 +215,4 @@ def _clip_factor(
     stages = _stages_of(params)
     if stages is not None:
         total = nd.contrib.all_reduce(total, process_set=stages)
-    norm = nd.sqrt(total) * abs(rescale)
-    # 0 * norm is NaN if the norm is NaN or infinite; minimum() limits 1 / 0 (infinity) to 1.
-    return nd.minimum(max_norm / norm, 1.0) + 0.0 * norm
+    return nd.sqrt(total) * abs(rescale)

@@ -58,6 +58,7 @@ for optimizer in ("sgd", "adagrad"):  # with and without the factor in the optim
         loss.backward()
         trainer.step(BATCH)
         reference.step(BATCH)
+        agree([trainer.gradient_norm], [reference.gradient_norm], 1e-4, 1e-6)
     values = [p.full_data() if p.shard else p.data() for p in pipeline.collect_params().values()]
     agree(values, weights(plain[place]), 1e-4, 1e-6)
 
