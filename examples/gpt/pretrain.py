@@ -256,8 +256,8 @@ def apply_preset(args: argparse.Namespace) -> None:
 
 def log_line(training: Training, iteration: int, loss: float, seconds: float) -> str:
     """Return the log line of an iteration, in Megatron-LM's format."""
-    args = training.args
-    return (
+    args, norm = training.args, training.trainer.gradient_norm
+    line = (
         f" iteration {iteration:8d}/{args.iterations:8d} |"
         f" consumed samples: {iteration * args.batch:12d} |"
         f" elapsed time per iteration (ms): {1000 * seconds:.1f} |"
@@ -265,6 +265,7 @@ def log_line(training: Training, iteration: int, loss: float, seconds: float) ->
         f" global batch size: {args.batch:5d} | lm loss: {loss:.6E} |"
         f" loss scale: {training.loss_scale:.1f} |"
     )
+    return line if norm is None else f"{line} grad norm: {float(norm.asscalar()):.3f} |"
 
 
 def main(argv: list[str] | None = None) -> int:

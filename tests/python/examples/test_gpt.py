@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -86,6 +87,18 @@ def test_every_mesh_gives_one_loss_curve(text, tmp_path):
     out = run(1, "generate.py", "--checkpoints", tmp_path / "ckpt", "--tokenizer", text,
               "--prompt", "The ", "--count", 5, "--temperature", 0)  # fmt: skip
     assert out.startswith("The ")
+
+
+def test_the_log_line_has_the_norm_of_all_ranks_gradients():
+    norms = []
+    for ranks in (1, 2):
+        out = run(ranks, "pretrain.py", "--synthetic", *TINY, "--iterations", 2,
+                  "--mesh", f"tensor={ranks}")  # fmt: skip
+        norms.append(
+            [float(n) for n in re.findall(r" lm loss: .* grad norm: (\d+\.\d{3}) \|", out)]
+        )
+    assert len(norms[0]) == 2 and min(norms[0]) > 0.1
+    np.testing.assert_allclose(norms[1], norms[0], rtol=2e-3)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
