@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "examples" / "gpt"))
+from presets import CASES as PUBLISHED_GPT
+from presets import LENGTH as GPT_LENGTH
+from presets import case as published_case
+from presets import iteration_flops
 
 # The name of each dtype's arithmetic, the same on all systems. Every table has it as a column.
 MATH = {
@@ -20,6 +29,7 @@ WARM_UP, STEPS = 20, 100
 # A step that takes longer on any system gets fewer repetitions, on all of them.
 LONG_STEP_SECONDS = 2.0
 LONG_WARM_UP, LONG_STEPS = 4, 20
+HERE = Path(__file__).resolve().parent
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +43,8 @@ class Case:
     dtype : str
         A key of :data:`MATH`.
     batch : int
-        Samples of each rank.
+        Samples of each data-parallel copy of the network, which is each rank unless ``mode`` says
+        otherwise.
     ranks : int
         Processes, one device each.
     data : str
@@ -44,6 +55,9 @@ class Case:
         Steps before and in each measured turn.
     network : str
         Name of the network where a model has several: ``bert_<layers>_<units>_<heads>``.
+    mode : str
+        How the network is divided or used, where a model has several ways; "" is data parallel
+        training. ``step.md`` lists them.
     """
 
     model: str
@@ -55,19 +69,35 @@ class Case:
     warm_up: int = WARM_UP
     steps: int = STEPS
     network: str = ""
+    mode: str = ""
 
     @property
     def name(self) -> str:
         """Name in result files and tables."""
+        mode = f" {self.mode}" if self.mode else ""
         return (
             f"{self.network or self.model} {SHORT[self.dtype]} b{self.batch} size {self.size} "
-            f"{self.ranks} {'rank' if self.ranks == 1 else 'ranks'} {self.data}"
+            f"{self.ranks} {'rank' if self.ranks == 1 else 'ranks'} {self.data}{mode}"
         )
 
     @property
     def samples(self) -> int:
         """Samples of a step of all ranks together."""
-        return self.batch * self.ranks
+        return self.batch * MODELS[self.model].copies(self)
+
+
+class Row(NamedTuple):
+    """A case of a preset, before ranks and data are chosen."""
+
+    dtype: str
+    batch: int
+    size: int
+    network: str = ""
+    mode: str = ""
+    ranks: int = 0  # 0: those of the command line; else the case runs with so many only
+    warm_up: int = WARM_UP
+    steps: int = STEPS
+    data: tuple[str, ...] = DATA
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,95 +107,43 @@ class Model:
     Attributes
     ----------
     name : str
-        Name on the command line.
+        Name on the command line, and of the folder with its scripts.
     log_name : str
         Name in DLPerf's log files.
     sample : str
         What a sample is, in the plural.
-    missing : str
-        Why it cannot run yet; "" if it can.
+    presets : dict
+        Rows of ``"smoke"``, and of ``"cpu"`` and ``"gpu"``, which are ``full`` on such a device.
+    flops : callable
+        ``flops(case)`` gives the operations of a sample that the model itself needs, multiply and
+        add apart.
+    copies : callable
+        ``copies(case)`` gives the number of data-parallel copies of the network.
+    recomputed : callable
+        ``recomputed(case)`` gives what share of ``flops`` is computed once more.
+    sizes : tuple of int
+        Least and greatest ``size`` of a case.
     """
 
     name: str
     log_name: str
     sample: str
-    missing: str = ""
+    presets: dict[str, list[Row]]
+    flops: Callable[[Case], float]
+    copies: Callable[[Case], int] = lambda case: case.ranks
+    recomputed: Callable[[Case], float] = lambda case: 0.0
+    sizes: tuple[int, int] = (1, 1 << 20)
 
+    def has_script(self, system: str) -> bool:
+        """Return whether a system has a script for the model."""
+        return (HERE / self.name / f"on_{system}.py").exists()
 
-MODELS = {
-    model.name: model
-    for model in (
-        Model("resnet50", "rn50", "images"),
-        Model("bert", "bert", "sequences"),
-        Model(
-            "wide_deep",
-            "wdl",
-            "rows",
-            "not yet supported: there is no Wide & Deep training script in examples/",
-        ),
-        Model(
-            "insightface",
-            "r100",
-            "images",
-            "not yet supported: there is no face recognition training script in examples/",
-        ),
-        Model(
-            "gpt",
-            "gpt",
-            "sequences",
-            "not yet supported: there is no GPT training script in examples/",
-        ),
-    )
-}
-
-
-def _resnet50(preset: str, device: str) -> list[tuple[str, int, int, int, int]]:
-    """Return dtype, batch, size, warm-up and steps of each case."""
-    if preset == "smoke":
-        return [("float32", 8, 112, 2, 5)]
-    if device == "gpu":
-        return [
-            ("float16", 256, 224, WARM_UP, STEPS),
-            ("bfloat16", 256, 224, WARM_UP, STEPS),
-            ("float32", 128, 224, WARM_UP, STEPS),
-            ("tf32", 128, 224, WARM_UP, STEPS),
-        ]
-    return [
-        ("float32", 16, 224, WARM_UP, STEPS),
-        ("bfloat16", 16, 224, WARM_UP, STEPS),
-    ]
-
-
-_BERT_BASE, _SMALL_BERT = "bert_12_768_12", "bert_2_128_2"
-
-
-def _bert(preset: str, device: str) -> list[tuple[str, int, int, int, int]]:
-    """Return dtype, batch, tokens, warm-up and steps of each case."""
-    if preset == "smoke":
-        return [("float32", 8, 64, 2, 5)]
-    if device == "gpu":
-        return [
-            ("float16", 64, 128, WARM_UP, STEPS),
-            ("bfloat16", 64, 128, WARM_UP, STEPS),
-            ("float16", 128, 128, WARM_UP, STEPS),
-            ("bfloat16", 128, 128, WARM_UP, STEPS),
-            ("float32", 32, 128, WARM_UP, STEPS),
-            ("tf32", 32, 128, WARM_UP, STEPS),
-        ]
-    return [
-        ("float32", 8, 128, WARM_UP, STEPS),
-        ("bfloat16", 8, 128, WARM_UP, STEPS),
-    ]
-
-
-_PRESETS = {"resnet50": _resnet50, "bert": _bert}
-
-
-def _network(model: str, preset: str) -> str:
-    """Return the network of a preset's cases, "" if the model has one only."""
-    if model != "bert":
-        return ""
-    return _SMALL_BERT if preset == "smoke" else _BERT_BASE
+    @property
+    def missing(self) -> str:
+        """Why the model cannot run; "" if it can."""
+        if self.has_script("mxlite"):
+            return ""
+        return f"not yet supported: benchmarks/dlperf/{self.name} has no on_mxlite.py"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -249,16 +227,22 @@ def cases(
     list of Case
         In the order of their value for a session that may end early.
     """
-    rows = _PRESETS[model](preset, device)
+    rows = MODELS[model].presets[preset if preset == "smoke" else device]
     if cells:
-        rows = [(cell.dtype, cell.batch, cell.size, *rows[0][3:]) for cell in cells]
+        rows = [
+            rows[0]._replace(dtype=cell.dtype, batch=cell.batch, size=cell.size) for cell in cells
+        ]
     return [
         Case(
-            model, dtype, batch, count, kind, size, *(repetitions or given), _network(model, preset)
+            *(model, row.dtype, row.batch, count, kind, row.size),
+            *(repetitions or (row.warm_up, row.steps)),
+            *(row.network, row.mode),
         )
-        for dtype, batch, size, *given in rows
+        for row in rows
         for count in ranks
+        if row.ranks in (0, count)
         for kind in data
+        if kind in row.data
     ]
 
 
@@ -276,14 +260,10 @@ def check_model(name: str) -> None:
         raise SystemExit(f"dlperf: {name} is {MODELS[name].missing}")
 
 
-# Multiply-adds of ResNet-50 v1.5's forward pass on 224 x 224 pixels, in units of 1e9.
-_RESNET50_GMACS, _RESNET50_SIDE = 4.1, 224
-
-
 def step_flops(case: Case) -> float:
     """Return the floating-point operations of a step of all ranks, multiply and add apart.
 
-    Backward counts twice the forward pass. Convolutions grow with the image's area.
+    Recomputed operations count.
 
     Parameters
     ----------
@@ -295,12 +275,22 @@ def step_flops(case: Case) -> float:
     float
         Operations.
     """
-    if case.model == "bert":
-        return _bert_flops(case)
-    if case.model != "resnet50":
-        raise ValueError(f"{case.model}: the work of a step is not known")
-    forward = 2e9 * _RESNET50_GMACS * (case.size / _RESNET50_SIDE) ** 2
-    return 3 * forward * case.samples
+    model = MODELS[case.model]
+    return model.flops(case) * case.samples * (1 + model.recomputed(case))
+
+
+def model_flops(case: Case) -> float:
+    """Return the operations of :func:`step_flops` that are not recomputed, as MFU counts them."""
+    return step_flops(case) / (1 + MODELS[case.model].recomputed(case))
+
+
+# Multiply-adds of ResNet-50 v1.5's forward pass on 224 x 224 pixels, in units of 1e9.
+_RESNET50_GMACS, _RESNET50_SIDE = 4.1, 224
+
+
+def _resnet50_flops(case: Case) -> float:
+    """Convolutions grow with the image's area; backward counts twice the forward pass."""
+    return 3 * 2e9 * _RESNET50_GMACS * (case.size / _RESNET50_SIDE) ** 2
 
 
 # Tokens of the vocabulary, and the share of the positions that the decoder reads.
@@ -325,8 +315,112 @@ def encoder_flops(layers: int, units: int, tokens: int) -> int:
 
 def _bert_flops(case: Case) -> float:
     """Return the operations of the encoder's and decoder's products and of attention."""
-    layers, units, _ = map(int, case.network.split("_")[1:])
+    layers, units, _ = numbers(case.network)
     masks = min(_MOST_MASKS, round(case.size * _MASK_SHARE) + 1)
     encoder = 3 * encoder_flops(layers, units, case.size)
     decoder = 6 * masks * (units**2 + units * _BERT_VOCABULARY)
-    return float(encoder + decoder) * case.samples
+    return float(encoder + decoder)
+
+
+def numbers(network: str) -> list[int]:
+    """Return the numbers of a network's name: 12, 768 and 12 of ``bert_12_768_12``."""
+    return [int(part) for part in network.split("_")[1:]]
+
+
+SAMPLING = "sampling"
+
+
+def gpt_mesh(case: Case) -> tuple[int, int, int]:
+    """Return the ranks along data, tensor and pipeline of a case of GPT."""
+    found = re.match(r"(\d+)x(\d+)x(\d+)", case.mode)
+    if found is None:
+        return case.ranks, 1, 1
+    data, tensor, pipeline = map(int, found.groups())
+    return data, tensor, pipeline
+
+
+def _gpt_flops(case: Case) -> float:
+    layers, units, _, vocabulary = numbers(case.network)
+    if case.mode == SAMPLING:  # a token; attention reads the prompt at least
+        return 24 * layers * units**2 + 4 * layers * units * case.size + 2 * units * vocabulary
+    return iteration_flops(1, case.size, layers, units, vocabulary)
+
+
+def _published_gpt(dtype: str) -> list[Row]:
+    """Return DLPerf's 18 cases, whose networks have 51200 tokens."""
+    rows = []
+    for name in PUBLISHED_GPT:
+        found = published_case(name)
+        mesh = f"{found.data}x{found.tensor}x{found.pipeline}"
+        network = f"gpt_{found.layers}_{found.hidden}_{found.heads}_51200"
+        mode = f"{mesh}_m{found.micro_batch}_recompute"
+        ranks = found.data * found.tensor * found.pipeline
+        batch = found.batch // found.data
+        rows.append(Row(dtype, batch, GPT_LENGTH, network, mode, ranks, data=("resident",)))
+    return rows
+
+
+_BERT_BASE, _SMALL_BERT = "bert_12_768_12", "bert_2_128_2"
+_GPT_SMALL, _GPT_BASE, _GPT_LARGE = "gpt_2_128_2_512", "gpt_12_768_12_50304", "gpt_16_1536_16_51200"
+_FEW = {"warm_up": 2, "steps": 5}
+_HALVES = ("float16", "bfloat16")
+
+MODELS = {
+    model.name: model
+    for model in (
+        Model(
+            "resnet50",
+            "rn50",
+            "images",
+            {
+                "smoke": [Row("float32", 8, 112, **_FEW)],
+                "cpu": [Row(dtype, 16, 224) for dtype in ("float32", "bfloat16")],
+                "gpu": [Row(dtype, 256, 224) for dtype in _HALVES]
+                + [Row(dtype, 128, 224) for dtype in ("float32", "tf32")],
+            },
+            _resnet50_flops,
+        ),
+        Model(
+            "bert",
+            "bert",
+            "sequences",
+            {
+                "smoke": [Row("float32", 8, 64, _SMALL_BERT, **_FEW)],
+                "cpu": [Row(dtype, 8, 128, _BERT_BASE) for dtype in ("float32", "bfloat16")],
+                "gpu": [
+                    Row(dtype, batch, 128, _BERT_BASE) for batch in (64, 128) for dtype in _HALVES
+                ]
+                + [Row(dtype, 32, 128, _BERT_BASE) for dtype in ("float32", "tf32")],
+            },
+            _bert_flops,
+            sizes=(8, 512),  # a shorter sequence has no mask
+        ),
+        Model(
+            "gpt",
+            "gpt",
+            "sequences",
+            {
+                "smoke": [
+                    Row("float32", 4, 128, _GPT_SMALL, **_FEW),
+                    Row("float32", 8, 128, _GPT_SMALL, "1x2x1", 2, 2, 5, ("resident",)),
+                    Row("float32", 1, 32, _GPT_SMALL, SAMPLING, 1, 5, 20, ("resident",)),
+                ],
+                "cpu": [Row(dtype, 2, 1024, _GPT_BASE) for dtype in ("float32", "bfloat16")]
+                + [
+                    Row(dtype, 1, 128, _GPT_BASE, SAMPLING, 1, data=("resident",))
+                    for dtype in ("float32", "bfloat16")
+                ],
+                "gpu": [
+                    *(Row(dtype, 8, 2048, _GPT_BASE) for dtype in _HALVES),
+                    *(Row("bfloat16", batch, 2048, _GPT_LARGE) for batch in (2, 8)),
+                    Row("bfloat16", 1, 128, _GPT_BASE, SAMPLING, 1, data=("resident",)),
+                    *_published_gpt("float16"),
+                ],
+            },
+            _gpt_flops,
+            copies=lambda case: gpt_mesh(case)[0],
+            recomputed=lambda case: 1 / 3 if case.mode.endswith("recompute") else 0.0,
+            sizes=(2, 2048),
+        ),
+    )
+}

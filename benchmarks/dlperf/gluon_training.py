@@ -3,6 +3,14 @@
 import peer_values
 
 
+def device_memory(mx):
+    """Return the MiB of the GPU that are in use, as the driver reports it; {} on a CPU."""
+    if peer_values.DEVICE != "gpu":
+        return {}
+    free, total = mx.context.gpu_memory_info(0)
+    return {"driver_mib": (total - free) / 2**20}
+
+
 class GluonTraining:
     """A network with its trainer and its batches.
 
@@ -40,8 +48,5 @@ class GluonTraining:
         return float(loss.asscalar())
 
     def device_memory(self):
-        """Return the MiB of the GPU that are in use, as the driver reports it."""
-        if peer_values.DEVICE != "gpu":
-            return {}
-        free, total = self._mx.context.gpu_memory_info(0)
-        return {"driver_mib": (total - free) / 2**20}
+        """Return the MiB of the GPU that are in use; see :func:`device_memory`."""
+        return device_memory(self._mx)

@@ -27,10 +27,12 @@ from dlperf.cases import (
     LONG_WARM_UP,
     MATH,
     MODELS,
-    SHORT,
+    SAMPLING,
     Case,
+    model_flops,
     step_flops,
 )
+from dlperf.logs import write_log
 
 HERE = Path(__file__).resolve().parent
 # Allowed distance of the first and the fifth loss, as a share of the loss.
@@ -205,7 +207,7 @@ class DlperfCell(Cell):
         self._steps.setdefault(name, []).extend(answer["steps"])
         self._losses[name][2:] = [answer["loss"]]
         self._keep_memory(name, answer)
-        if self._logs is not None:
+        if self._logs is not None and self.case.mode != SAMPLING:  # which DLPerf did not measure
             write_log(self._logs, self.case, name, len(self.medians[name]), answer)
 
     def speed(self, name: str) -> float | None:
@@ -228,15 +230,16 @@ class DlperfCell(Cell):
         dict
             Plain values; ``systems`` by name, ``reasons`` for those without figures.
         """
-        flops = step_flops(self.case)
+        flops, useful = step_flops(self.case), model_flops(self.case)
+        sample = "tokens" if self.case.mode == SAMPLING else MODELS[self.case.model].sample
         systems = {}
         for name, turns in self.medians.items():
-            tflops = flops / statistics.median(turns) / 1e12
+            seconds = statistics.median(turns)
             steps = Timing(self._steps[name])
             figures = result(
                 f"{self.case.name} {name}",
                 Timing(turns, self.window[1]),
-                unit=f"{MODELS[self.case.model].sample}/s",
+                unit=f"{sample}/s",
                 amount=self.case.samples,
             )
             systems[name] = {
@@ -247,8 +250,8 @@ class DlperfCell(Cell):
                     "q1": steps.quartiles[0],
                     "q3": steps.quartiles[1],
                 },
-                "tflops": tflops,
-                "mfu": None if peak_tflops is None else tflops / peak_tflops,
+                "tflops": flops / seconds / 1e12,
+                "mfu": None if peak_tflops is None else useful / seconds / 1e12 / peak_tflops,
                 "losses": self._losses[name],
                 "memory": self._memory[name],
                 "version": self.versions[name],
@@ -264,51 +267,3 @@ class DlperfCell(Cell):
             "ratios": self.ratios(first)["ratios"],
             "reasons": self.reasons,
         }
-
-
-def write_log(folder: Path, case: Case, system: str, run: int, answer: dict[str, Any]) -> Path:
-    """Write the log of a turn with the lines of DLPerf's MXNet script.
-
-    Parameters
-    ----------
-    folder : Path
-        Root of the logs.
-    case : Case
-        What ran.
-    system : str
-        Name and variant.
-    run : int
-        Number of the turn, from 1.
-    answer : dict
-        ``warm`` and ``steps``: the seconds of each step.
-
-    Returns
-    -------
-    Path
-        ``<data>/<system>/<model>/bz<B>/1n<G>g/<short>_b<B>_<dtype>_<run>.log``.
-    """
-    short = MODELS[case.model].log_name
-    target = folder / case.data / system.replace(":", "-") / case.model / f"bz{case.batch}"
-    target = target / f"1n{case.ranks}g" / f"{short}_b{case.batch}_{SHORT[case.dtype]}_{run}.log"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    lines = [
-        "num_nodes = 1",
-        f"gpu_num_per_node = {case.ranks}",
-        f"batch_size_per_device = {case.batch}",
-        f"image_size = {case.size}",
-    ]
-    times = [*answer["warm"], *answer["steps"]]
-    if case.model == "bert":  # a line of every rank
-        lines += [
-            f"[step {number}]\tthroughput={case.samples * case.size / seconds / 1000:.1f}K tks/s\t"
-            f"time={seconds:.2f}, latency={1000 * seconds:.3f} ms/batch"
-            for number, seconds in enumerate(times, 1)
-            for _ in range(case.ranks)
-        ]
-    else:
-        lines += [
-            f"Epoch[0] Batch[{number}]\tSpeed: {case.samples / seconds:.6f} samples/sec"
-            for number, seconds in enumerate(times)
-        ]
-    target.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return target

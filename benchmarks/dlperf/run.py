@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import importlib
 import json
 import logging
 import sys
@@ -42,8 +43,8 @@ _SMOKE_ROUNDS = 2
 _SMOKE_SYSTEMS = ["mxlite:hybrid", "mxnet:hybrid", "torch:eager"]
 _SAMPLES = {"smoke": 256, "full": 16384}
 _PHOTOS = {"smoke": 128, "full": 2048}
-_BERT_TOKENS = (8, 512)  # a shorter sequence has no mask
-_NETWORK = {"resnet50": "resnet50_v1b"}
+_GENERATED = {"smoke": 16, "full": 1024}  # documents of tokens, or what the recipe counts
+_RESNET50 = "resnet50_v1b"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -144,12 +145,16 @@ def checked_options(arguments: list[str] | None) -> argparse.Namespace:
         raise SystemExit(f"dlperf: --deadline {options.deadline}, expected seconds above 0")
     if options.device == "cpu" and any(cell.startswith("tf32") for cell in options.cells):
         raise SystemExit("dlperf: --cells tf32 on a CPU, expected --device gpu: TF32 is of GPUs")
-    sizes = [Cell.parse(text).size for text in options.cells] if options.model == "bert" else []
-    if sizes and not _BERT_TOKENS[0] <= min(sizes) <= max(sizes) <= _BERT_TOKENS[1]:
-        raise SystemExit(
-            f"dlperf: --cells of {min(sizes)} to {max(sizes)} tokens, expected {_BERT_TOKENS[0]} "
-            f"to {_BERT_TOKENS[1]}, the positions of BERT"
+    if options.cells:
+        sizes, (least, greatest) = (
+            [Cell.parse(text).size for text in options.cells],
+            MODELS[options.model].sizes,
         )
+        if not least <= min(sizes) <= max(sizes) <= greatest:
+            raise SystemExit(
+                f"dlperf: --cells of size {min(sizes)} to {max(sizes)}, expected {least} to "
+                f"{greatest} with {options.model}"
+            )
     if options.json:
         check_target(options.json)
     if options.record and not options.record.exists():
@@ -199,11 +204,11 @@ def absent_systems(options: argparse.Namespace, chosen: list[System]) -> dict[st
 
 def write_case(case: Case, options: argparse.Namespace, record: Path | None, folder: Path) -> Path:
     """Write what the worker of a case needs: layers of the network, file of real data."""
-    if case.network:
-        content: dict[str, Any] = {"network": case.network, "layers": []}
+    if case.model == "resnet50":
+        spec = write_spec(_RESNET50, folder, random=False, training=True)
+        content: dict[str, Any] = json.loads(spec.read_text())
     else:
-        spec = write_spec(_NETWORK[case.model], folder, random=False, training=True)
-        content = json.loads(spec.read_text())
+        content = {"network": case.network, "layers": []}
     content.update(
         case=dataclasses.asdict(case),
         record="" if record is None else str(record),
@@ -213,6 +218,17 @@ def write_case(case: Case, options: argparse.Namespace, record: Path | None, fol
     path = folder / "case.json"
     path.write_text(json.dumps(content))
     return path
+
+
+def unmeasured(case: Case, system: System) -> str:
+    """Return why a system does not run a case, "" if it does."""
+    if case.dtype not in system.dtypes:
+        return f"not measured in {case.dtype}"
+    if not MODELS[case.model].has_script(system.name):
+        return f"not measured: benchmarks/dlperf/{case.model} has no on_{system.name}.py"
+    if system.name != "mxlite" and MODELS[case.model].copies(case) != case.ranks:
+        return f"not measured: {system.name}'s script trains data-parallel copies only"
+    return ""
 
 
 def run_case(
@@ -245,11 +261,10 @@ def run_case(
     cell = DlperfCell(case, options.logs)
     DlperfWorker.ranks = case.ranks
     DlperfCell.deadline = options.deadline
-    runs = [system for system in systems if case.dtype in system.dtypes]
+    reasons = {str(system): unmeasured(case, system) for system in systems}
+    runs = [system for system in systems if not reasons[str(system)]]
     cell.run(runs, spec, options.threads, options.rounds, 0.0)
-    for system in systems:
-        if system not in runs:
-            cell.reasons[str(system)] = f"not measured in {case.dtype}"
+    cell.reasons.update({name: reason for name, reason in reasons.items() if reason})
     devices = case.ranks if options.device == "gpu" else 1
     return cell.record(str(systems[0]), None if peak is None else peak["tflops"] * devices)
 
@@ -314,7 +329,7 @@ def main(arguments: list[str] | None = None) -> int:
             peak = _peak(options.device, settings, case.dtype, content["peaks"].get(case.dtype))
             if peak is not None:
                 content["peaks"][case.dtype] = peak
-            file = files.get((case.model, case.size))
+            file = files.get(_file_key(case))
             spec = write_case(case, options, file, Path(folder))
             figures = run_case(case, options, systems, spec, peak)
             figures["reasons"].update(absent)
@@ -349,20 +364,39 @@ def _cases(options: argparse.Namespace, model: str) -> list[Case]:
 
 def _files(
     options: argparse.Namespace, plan: list[Case], folder: Path
-) -> dict[tuple[str, int], Path]:
-    """Return the files of cases that read one, by model and size; missing files are made."""
-    files: dict[tuple[str, int], Path] = {}
-    reading = [(case.model, case.size) for case in plan if case.data == "real"]
-    for model, size in dict.fromkeys(reading):
-        if model == "resnet50":
-            files[model, size] = options.record or _photographs(options.preset)
+) -> dict[tuple[str, str, int], Path]:
+    """Return what cases with real data read, by :func:`_file_key`; absent files are made."""
+    files: dict[tuple[str, str, int], Path] = {}
+    for case in plan:
+        if case.data != "real" or _file_key(case) in files:
+            continue
+        if case.model == "resnet50":
+            file = options.record or _photographs(options.preset)
+        elif case.model != "bert":
+            file = _generated(case, options.preset)
+        elif options.samples:
+            file = _given_samples(options.samples, case.size, folder)
         else:
-            files[model, size] = (
-                _given_samples(options.samples, size, folder)
-                if options.samples
-                else _token_samples(options.preset, size)
-            )
+            file = _token_samples(options.preset, case.size)
+        files[_file_key(case)] = file
     return files
+
+
+def _file_key(case: Case) -> tuple[str, str, int]:
+    return case.model, case.network, case.size
+
+
+def _generated(case: Case, preset: str) -> Path:
+    """Return the file, or beginning of files, that the model's recipe makes, once."""
+    recipe = importlib.import_module(f"dlperf.{case.model}.recipe")
+    count = _GENERATED[preset]
+    name = f"mxlite-{case.network or case.model}-{case.size}-{count}"
+    folder = Path(tempfile.gettempdir()) / name
+    if not folder.exists():
+        partial = Path(tempfile.mkdtemp(prefix=f"{name}-"))
+        recipe.write_records(partial / "data", dataclasses.asdict(case), count)
+        partial.rename(folder)
+    return folder / "data"
 
 
 def _given_samples(source: Path, size: int, folder: Path) -> Path:

@@ -331,7 +331,8 @@ def all_tables(content: dict[str, Any]) -> str:
     """
     parts = [case_table(content)]
     for model in dict.fromkeys(cell["case"]["model"] for cell in content["cells"]):
-        parts.append(main_table(content, model))
+        if model in _PUBLISHED:
+            parts.append(main_table(content, model))
         parts += [framework_table(row) for row in own_rows(content, model)]
     parts.append(input_table(content))
     for dtype, peak in content["peaks"].items():

@@ -43,20 +43,16 @@ SMALL = cases.Case("resnet50", "float32", 4, 1, "resident", 64, warm_up=1, steps
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["alexnet"], r"no model 'alexnet'; there are resnet50, bert, wide_deep.* and all"),
+        (["alexnet"], r"no model 'alexnet'; there are resnet50, bert, gpt.* and all"),
         (["bert", "--samples", "/none.npz"], r"--samples /none.npz does not exist; examples/bert"),
-        *(
-            ([model], f"{model} is not yet supported")
-            for model in ("gpt", "wide_deep", "insightface")
-        ),
         (["resnet50", "--ranks", "1", "0"], r"--ranks 0, expected at least 1"),
         (["resnet50", "--rounds", "0"], r"--rounds 0, expected at least 1"),
         (["resnet50", "--record", "/none/train.rec"], r"--record /none/train.rec does not exist"),
         (["resnet50", "--record", __file__], r"test_dlperf.idx does not exist; make it with"),
         (["resnet50", "--deadline", "nan"], r"--deadline nan, expected seconds above 0"),
         (["bert", "--cells", "tf32:4x64"], r"--cells tf32 on a CPU, expected --device gpu"),
-        (["bert", "--cells", "float32:1x64", "float32:4x513"], "of 64 to 513 tokens, expected 8"),
-        (["bert", "--cells", "float32:4x7"], r"--cells of 7 to 7 tokens, expected 8 to 512"),
+        (["bert", "--cells", "float32:1x64", "float32:4x513"], "of size 64 to 513, expected 8"),
+        (["bert", "--cells", "float32:4x7"], r"of size 7 to 7, expected 8 to 512 with bert"),
         (["bert", "--json", str(BENCHMARKS)], r"benchmarks is a folder, expected a file"),
         (["bert", "--steps", "0", "5"], "--steps 0, expected at least 1"),
         (["all", "--cells", "float32:8x128"], "--cells belongs to one model"),
@@ -121,6 +117,48 @@ def test_presets_and_work_of_bert() -> None:
     assert small == "bert_2_128_2"
 
 
+def test_presets_and_work_of_gpt() -> None:
+    """DLPerf's 1 GPU rows have 49.43 and 37.98 TFLOP/s, with recomputation."""
+    published = cases.cases("gpt", "full", "gpu", [1])
+    rates = {}
+    for case in published:
+        if case.mode.endswith("recompute"):
+            ms = {2: 406.16, 8: 525.21}[case.batch]
+            rates[case.network] = cases.step_flops(case) / ms / 1e9
+            assert cases.model_flops(case) == pytest.approx(cases.step_flops(case) * 3 / 4)
+    assert rates == {
+        "gpt_16_1536_16_51200": pytest.approx(49.43, rel=1e-3),
+        "gpt_12_768_12_51200": pytest.approx(37.98, rel=1e-3),
+    }
+    every = cases.cases("gpt", "full", "gpu", [1, 8, 16, 32])
+    divided = [case for case in every if case.mode.endswith("recompute")]
+    assert len(divided) == 18
+    (pipeline,) = (case for case in divided if case.mode == "2x4x4_m8_recompute")
+    assert (pipeline.ranks, pipeline.batch, pipeline.samples) == (32, 256, 512)
+    smoke = cases.cases("gpt", "smoke", "cpu", [1, 2])
+    assert [(case.ranks, case.mode) for case in smoke if case.data == "resident"] == [
+        *((1, ""), (2, ""), (2, "1x2x1"), (1, "sampling"))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("system", "mode", "dtype", "reason"),
+    [
+        ("mxlite", "1x2x1", "float32", ""),
+        ("torch", "", "float32", ""),
+        ("torch", "1x2x1", "float32", "torch's script trains data-parallel copies only"),
+        ("mxnet", "", "float32", "benchmarks/dlperf/gpt has no on_mxnet.py"),
+        ("torch", "", "bfloat16", "not measured in bfloat16"),
+    ],
+)
+def test_systems_without_a_script_for_a_case_say_so(
+    system: str, mode: str, dtype: str, reason: str
+) -> None:
+    case = cases.Case("gpt", dtype, 2, 2, "resident", 16, network=GPT, mode=mode)
+    found = run.unmeasured(case, System(system, "x", ("float32",)))
+    assert reason in found and bool(found) == bool(reason)
+
+
 def test_systems_with_other_losses_are_not_timed() -> None:
     cell = measure.DlperfCell(SMALL)
     cell._check({"losses": [7.0, 5.0]}, {"losses": [7.01, 5.009]})
@@ -169,22 +207,26 @@ def test_slow_steps_shorten_the_turns_of_all_systems(
 
 
 @pytest.mark.parametrize(
-    ("model", "job", "warm_up", "system"),
+    ("model", "network", "mode", "short", "warm_up", "system"),
     [
-        ("resnet50", ("rn50", 256, 2, 3), 20, "mxnet-resnet50"),
-        ("bert", ("bert", 256, 2, 3), 100, "mxnet-bert"),
+        ("resnet50", "", "", "rn50", 20, "mxnet-resnet50"),
+        ("bert", "bert_2_128_2", "", "bert", 100, "mxnet-bert"),
+        ("gpt", "gpt_2_128_2_512", "2x1x1", "gpt", 20, "megatron-gpt"),
     ],
 )
 def test_logs_of_turns_have_the_lines_that_extract_reads(
-    tmp_path: Path, model: str, job: tuple[Any, ...], warm_up: int, system: str
+    tmp_path: Path, model: str, network: str, mode: str, short: str, warm_up: int, system: str
 ) -> None:
-    case = cases.Case(model, "float16", 256, 2, "real", 224)
+    case = cases.Case(model, "float16", 256, 2, "real", 224, network=network, mode=mode)
     answer = {"warm": [9.0] * warm_up, "steps": [0.5] * 100}
     path = measure.write_log(tmp_path, case, "torch:eager", 3, answer)
-    assert path == tmp_path / f"real/torch-eager/{model}/bz256/1n2g/{job[0]}_b256_fp16_3.log"
+    folder = "/".join(filter(None, ("real/torch-eager", model, network, mode, "bz256/1n2g")))
+    assert path == tmp_path / folder / f"{short}_b256_fp16_3.log"
     found = extract.read_log(path, None)
-    assert (found.system, found.value) == (system, pytest.approx(1024.0))
-    assert (found.job.model, found.job.batch, found.job.ranks, found.job.run) == job
+    value = 1024.0 if found.unit == "samples/s" else 500.0
+    assert (found.system, found.value) == (system, pytest.approx(value))
+    job = found.job
+    assert (job.model, job.batch, job.ranks, job.run) == (short, 256, 2, 3)
 
 
 PREPARE_AND_TIME = {"do": "prepare"}, {"do": "time", "warm_up": 1, "count": 3}
@@ -270,7 +312,7 @@ def test_a_worker_pretrains_bert(
     monkeypatch.setattr(run.tempfile, "gettempdir", lambda: str(tmp_path))
     case = cases.Case("bert", "float32", 4, 1, data, 64, warm_up=1, steps=2, network="bert_1_32_2")
     options = run.checked_options(["bert", "--ranks", "1"])
-    samples = run._files(options, [case], tmp_path).get(("bert", 64))
+    samples = run._files(options, [case], tmp_path).get(("bert", "bert_1_32_2", 64))
     assert (samples is None) == (data == "resident")
     assert samples is None or samples.parent == tmp_path
     spec = run.write_case(case, options, samples, tmp_path)
@@ -282,13 +324,41 @@ def test_a_worker_pretrains_bert(
     assert timed["mib"] >= prepared["mib"] > 50
 
 
+GPT = "gpt_1_32_2_128"
+
+
+@pytest.mark.parametrize(
+    ("mode", "data"), [("", "resident"), ("", "real"), ("sampling", "resident")]
+)
+def test_a_worker_trains_gpt_and_samples_from_it(
+    tmp_path: Path, mode: str, data: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run.tempfile, "gettempdir", lambda: str(tmp_path))
+    case = cases.Case("gpt", "float32", 2, 1, data, 16, network=GPT, mode=mode)
+    options = run.checked_options(["gpt", "--ranks", "1"])
+    file = run._files(options, [case], tmp_path).get(("gpt", GPT, 16))
+    assert (file is None) == (data == "resident")
+    spec = run.write_case(case, options, file, tmp_path)
+    # Sampling starts again after 128 of its 5 + 1 + 127 tokens.
+    timed = {"do": "time", "warm_up": 1, "count": 127 if mode else 3}
+    prepared, timed = ask(worker_command(spec, tmp_path), {"do": "prepare"}, timed)
+    first, fifth = prepared["losses"]
+    if mode:
+        assert 0 < first < np.log(128) - 0.1 and 0 < fifth < np.log(128) - 0.1
+        assert timed["loss"] == pytest.approx(fifth)  # the fifth after the restart
+    else:
+        assert first == pytest.approx(np.log(128), rel=0.02)
+        assert fifth < first - 0.001
+        assert np.isfinite(timed["loss"])
+
+
 def test_given_samples_are_written_for_workers_without_mxlite(tmp_path: Path) -> None:
     samples, _ = recipe.example_modules()
     made = samples.synthetic_samples(6, recipe.VOCABULARY, 64, 8, seed=0)
     samples.write_samples(tmp_path / "given.npz", made)
     options = run.checked_options(["bert", "--samples", str(tmp_path / "given.npz")])
     case = cases.Case("bert", "float32", 2, 1, "real", 64, network="bert_1_32_2")
-    path = run._files(options, [case], tmp_path)["bert", 64]
+    path = run._files(options, [case], tmp_path)["bert", "bert_1_32_2", 64]
     read = recipe._read_number_arrays(path)
     for key in samples.KEYS:
         for row, expected in zip(getattr(read, key), getattr(made, key), strict=True):
@@ -372,6 +442,25 @@ def test_a_failing_peer_leaves_its_reason_and_the_first_system_its_figures(
 
 
 @pytest.mark.dist
+def test_two_tensor_ranks_train_gpt_as_one_does(tmp_path: Path) -> None:
+    losses = []
+    for ranks, mode in ((1, ""), (2, "1x2x1"), (2, "1x1x2_m1_recompute")):
+        measure.DlperfWorker.ranks = ranks
+        case = cases.Case(
+            *("gpt", "float32", 2, ranks, "resident", 16, 1, 2), "gpt_2_32_2_128", mode
+        )
+        options = run.checked_options(["gpt", "--ranks", str(ranks)])
+        cell = measure.DlperfCell(case)
+        spec = run.write_case(case, options, None, tmp_path)
+        cell.run([System("mxlite", "hybrid", ("float32",))], spec, ranks, 1, 0.0)
+        assert cell.reasons == {}
+        losses.append(cell.record("mxlite:hybrid", None)["systems"]["mxlite:hybrid"]["losses"])
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
+    np.testing.assert_allclose(losses[2], losses[0], rtol=1e-5)
+    measure.DlperfWorker.ranks = 1
+
+
+@pytest.mark.dist
 def test_two_ranks_average_their_gradients(tmp_path: Path) -> None:
     losses = []
     # The ranks of the job have halves of the batch; mean losses of rank 0 differ from the whole's.
@@ -436,18 +525,16 @@ def test_a_call_that_was_ended_is_continued(
     resident, real = measured
     assert [cell["name"] for cell in json.loads(path.read_text())["cells"]] == [resident]
     assert run.main(command) == 0
-    *earlier, first_bert, second_bert = measured
-    assert earlier == [resident, real, real]
-    both = [first_bert, second_bert]
-    assert [name.split()[0] for name in both] == ["bert_2_128_2"] * 2
-    output = capsys.readouterr().out
-    assert "1 cases are there already" in output
-    assert "gpt: not yet supported" in output
+    interrupted, *others = measured[2:]
+    assert interrupted == real
+    networks = [*["bert_2_128_2"] * 2, *["gpt_2_128_2_512"] * 3]
+    assert [name.split()[0] for name in others] == networks
+    assert "1 cases are there already" in capsys.readouterr().out
     found = json.loads(path.read_text())
-    assert [cell["name"] for cell in found["cells"]] == [resident, real, *both]
+    assert [cell["name"] for cell in found["cells"]] == [resident, real, *others]
     assert found["command"] == " ".join(["benchmarks/dlperf/run.py", *command])
     assert run.main(command) == 0
-    assert len(measured) == 5
+    assert len(measured) == 3 + len(networks)
     with pytest.raises(SystemExit, match=r"rounds: 2 there, 5 here"):
         run.main([*command, "--rounds", "5"])
     path.write_text(path.read_text()[:-200])

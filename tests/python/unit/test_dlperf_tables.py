@@ -145,8 +145,6 @@ def test_the_tables_of_a_file_are_printed(
     path.write_text(json.dumps({"benchmark": "peers", "results": []}))
     with pytest.raises(SystemExit, match=r"results.json is no result file of dlperf/run.py"):
         tables.main([str(path)])
-    with pytest.raises(SystemExit, match="gpt is not yet supported"):
-        tables.main_table(content(), "gpt")
 
 
 def test_plots_are_drawn(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""GPT-2 training and sampling, as ``step.md`` defines them."""
