@@ -140,7 +140,7 @@ class Model:
 
     @property
     def missing(self) -> str:
-        """Why the model cannot run; "" if it can."""
+        """The reason that the model cannot run; "" if it can."""
         if self.has_script("mxlite"):
             return ""
         return f"not yet supported: benchmarks/dlperf/{self.name} has no on_mxlite.py"
@@ -155,18 +155,21 @@ class Cell:
     dtype : str
         A key of :data:`MATH`.
     batch : int
-        Samples of each rank.
+        Samples of each data-parallel copy.
     size : int
         Height and width of the images, or tokens of a sequence.
+    mode : str
+        As of :class:`Case`.
     """
 
     dtype: str
     batch: int
     size: int
+    mode: str = ""
 
     @classmethod
     def parse(cls, text: str) -> Cell:
-        """Return the cell of ``dtype:BATCHxSIZE``.
+        """Return the cell of ``dtype:BATCHxSIZE`` or ``dtype:BATCHxSIZE:MODE``.
 
         Parameters
         ----------
@@ -182,16 +185,36 @@ class Cell:
         ValueError
             Another form, an unknown dtype, or a number below 1.
         """
-        found = re.match(r"(\w+):(\d+)x(\d+)$", text)
+        found = re.match(r"(\w+):(\d+)x(\d+)(?::(\w+))?$", text)
         if found is None or found[1] not in MATH or not int(found[2]) or not int(found[3]):
             raise ValueError(
-                f"cell {text!r}: expected DTYPE:BATCHxSIZE with a dtype of {', '.join(MATH)}, "
-                "such as float32:8x128"
+                f"cell {text!r}: expected DTYPE:BATCHxSIZE or DTYPE:BATCHxSIZE:MODE with a dtype "
+                f"of {', '.join(MATH)}, such as float32:8x128"
             )
-        return cls(found[1], int(found[2]), int(found[3]))
+        return cls(found[1], int(found[2]), int(found[3]), found[4] or "")
+
+    def row(self, rows: Sequence[Row]) -> Row:
+        """Return the case with the network and the repetitions of the preset's first of its mode.
+
+        Raises
+        ------
+        ValueError
+            The preset has no case of this mode.
+        """
+        modes = [row.mode for row in rows]
+        if self.mode not in modes:
+            known = ", ".join(repr(mode) for mode in dict.fromkeys(modes))
+            raise ValueError(f"cell {self}: the preset has no mode {self.mode!r}, but {known}")
+        given = rows[modes.index(self.mode)]
+        return given._replace(dtype=self.dtype, batch=self.batch, size=self.size)
 
     def __str__(self) -> str:
-        return f"{self.dtype}:{self.batch}x{self.size}"
+        return f"{self.dtype}:{self.batch}x{self.size}" + (f":{self.mode}" if self.mode else "")
+
+
+def preset_rows(model: str, preset: str, device: str) -> list[Row]:
+    """Return the rows of a preset on a device; see :func:`cases`."""
+    return MODELS[model].presets[preset if preset == "smoke" else device]
 
 
 def cases(
@@ -227,11 +250,9 @@ def cases(
     list of Case
         In the order of their value for a session that may end early.
     """
-    rows = MODELS[model].presets[preset if preset == "smoke" else device]
+    rows = preset_rows(model, preset, device)
     if cells:
-        rows = [
-            rows[0]._replace(dtype=cell.dtype, batch=cell.batch, size=cell.size) for cell in cells
-        ]
+        rows = [cell.row(rows) for cell in cells]
     return [
         Case(
             *(model, row.dtype, row.batch, count, kind, row.size),

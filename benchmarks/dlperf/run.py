@@ -31,7 +31,7 @@ from command_line import add_options
 from common import progress, progress_log, report, usable_cores
 from run import chosen_systems, gpu_name, write_spec
 
-from dlperf.cases import DATA, MODELS, Case, Cell, cases, check_model
+from dlperf.cases import DATA, MODELS, Case, Cell, cases, check_model, preset_rows
 from dlperf.measure import SYSTEMS, DlperfCell, DlperfWorker
 from dlperf.peak import cpu_peak, gpu_peak
 from dlperf.plots import plot
@@ -63,8 +63,9 @@ def parser() -> argparse.ArgumentParser:
         "--cells",
         nargs="+",
         default=[],
-        metavar="DTYPE:BATCHxSIZE",
-        help="instead of the preset's, such as float32:8x128 bfloat16:4x512 (tokens or pixels)",
+        metavar="DTYPE:BATCHxSIZE[:MODE]",
+        help="instead of the preset's, such as float32:8x128 (tokens or pixels) or, of gpt, "
+        "float32:1x128:sampling",
     )
     line.add_argument(
         "--steps",
@@ -146,10 +147,13 @@ def checked_options(arguments: list[str] | None) -> argparse.Namespace:
     if options.device == "cpu" and any(cell.startswith("tf32") for cell in options.cells):
         raise SystemExit("dlperf: --cells tf32 on a CPU, expected --device gpu: TF32 is of GPUs")
     if options.cells:
-        sizes, (least, greatest) = (
-            [Cell.parse(text).size for text in options.cells],
-            MODELS[options.model].sizes,
-        )
+        given = [Cell.parse(text) for text in options.cells]
+        try:
+            for cell in given:
+                cell.row(preset_rows(options.model, options.preset, options.device))
+        except ValueError as error:
+            raise SystemExit(f"dlperf: {error}") from None
+        sizes, (least, greatest) = [cell.size for cell in given], MODELS[options.model].sizes
         if not least <= min(sizes) <= max(sizes) <= greatest:
             raise SystemExit(
                 f"dlperf: --cells of size {min(sizes)} to {max(sizes)}, expected {least} to "

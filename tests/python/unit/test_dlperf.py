@@ -56,6 +56,7 @@ SMALL = cases.Case("resnet50", "float32", 4, 1, "resident", 64, warm_up=1, steps
         (["bert", "--json", str(BENCHMARKS)], r"benchmarks is a folder, expected a file"),
         (["bert", "--steps", "0", "5"], "--steps 0, expected at least 1"),
         (["all", "--cells", "float32:8x128"], "--cells belongs to one model"),
+        (["gpt", "--cells", "float32:1x32:split"], "has no mode 'split', but '', '1x2x1', 'sampl"),
         *(
             (["bert", "--cells", cell], f"dlperf: cell '{cell}': expected DTYPE:BATCHxSIZE")
             for cell in ("float32:8", "float31:8x128", "float32:0x128", "float32:8x128x1")
@@ -115,48 +116,6 @@ def test_presets_and_work_of_bert() -> None:
     assert cases.step_flops(long) == pytest.approx(4 * 1020.5e9, rel=1e-3)
     (small,) = {case.network for case in cases.cases("bert", "smoke", "cpu", [1, 2])}
     assert small == "bert_2_128_2"
-
-
-def test_presets_and_work_of_gpt() -> None:
-    """DLPerf's 1 GPU rows have 49.43 and 37.98 TFLOP/s, with recomputation."""
-    published = cases.cases("gpt", "full", "gpu", [1])
-    rates = {}
-    for case in published:
-        if case.mode.endswith("recompute"):
-            ms = {2: 406.16, 8: 525.21}[case.batch]
-            rates[case.network] = cases.step_flops(case) / ms / 1e9
-            assert cases.model_flops(case) == pytest.approx(cases.step_flops(case) * 3 / 4)
-    assert rates == {
-        "gpt_16_1536_16_51200": pytest.approx(49.43, rel=1e-3),
-        "gpt_12_768_12_51200": pytest.approx(37.98, rel=1e-3),
-    }
-    every = cases.cases("gpt", "full", "gpu", [1, 8, 16, 32])
-    divided = [case for case in every if case.mode.endswith("recompute")]
-    assert len(divided) == 18
-    (pipeline,) = (case for case in divided if case.mode == "2x4x4_m8_recompute")
-    assert (pipeline.ranks, pipeline.batch, pipeline.samples) == (32, 256, 512)
-    smoke = cases.cases("gpt", "smoke", "cpu", [1, 2])
-    assert [(case.ranks, case.mode) for case in smoke if case.data == "resident"] == [
-        *((1, ""), (2, ""), (2, "1x2x1"), (1, "sampling"))
-    ]
-
-
-@pytest.mark.parametrize(
-    ("system", "mode", "dtype", "reason"),
-    [
-        ("mxlite", "1x2x1", "float32", ""),
-        ("torch", "", "float32", ""),
-        ("torch", "1x2x1", "float32", "torch's script trains data-parallel copies only"),
-        ("mxnet", "", "float32", "benchmarks/dlperf/gpt has no on_mxnet.py"),
-        ("torch", "", "bfloat16", "not measured in bfloat16"),
-    ],
-)
-def test_systems_without_a_script_for_a_case_say_so(
-    system: str, mode: str, dtype: str, reason: str
-) -> None:
-    case = cases.Case("gpt", dtype, 2, 2, "resident", 16, network=GPT, mode=mode)
-    found = run.unmeasured(case, System(system, "x", ("float32",)))
-    assert reason in found and bool(found) == bool(reason)
 
 
 def test_systems_with_other_losses_are_not_timed() -> None:
@@ -324,34 +283,6 @@ def test_a_worker_pretrains_bert(
     assert timed["mib"] >= prepared["mib"] > 50
 
 
-GPT = "gpt_1_32_2_128"
-
-
-@pytest.mark.parametrize(
-    ("mode", "data"), [("", "resident"), ("", "real"), ("sampling", "resident")]
-)
-def test_a_worker_trains_gpt_and_samples_from_it(
-    tmp_path: Path, mode: str, data: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run.tempfile, "gettempdir", lambda: str(tmp_path))
-    case = cases.Case("gpt", "float32", 2, 1, data, 16, network=GPT, mode=mode)
-    options = run.checked_options(["gpt", "--ranks", "1"])
-    file = run._files(options, [case], tmp_path).get(("gpt", GPT, 16))
-    assert (file is None) == (data == "resident")
-    spec = run.write_case(case, options, file, tmp_path)
-    # Sampling starts again after 128 of its 5 + 1 + 127 tokens.
-    timed = {"do": "time", "warm_up": 1, "count": 127 if mode else 3}
-    prepared, timed = ask(worker_command(spec, tmp_path), {"do": "prepare"}, timed)
-    first, fifth = prepared["losses"]
-    if mode:
-        assert 0 < first < np.log(128) - 0.1 and 0 < fifth < np.log(128) - 0.1
-        assert timed["loss"] == pytest.approx(fifth)  # the fifth after the restart
-    else:
-        assert first == pytest.approx(np.log(128), rel=0.02)
-        assert fifth < first - 0.001
-        assert np.isfinite(timed["loss"])
-
-
 def test_given_samples_are_written_for_workers_without_mxlite(tmp_path: Path) -> None:
     samples, _ = recipe.example_modules()
     made = samples.synthetic_samples(6, recipe.VOCABULARY, 64, 8, seed=0)
@@ -439,25 +370,6 @@ def test_a_failing_peer_leaves_its_reason_and_the_first_system_its_figures(
     assert "mxnet is not in" in record["reasons"]["mxnet:hybrid"]
     logs = sorted((tmp_path / "logs").rglob("*.log"))
     assert [log.name for log in logs] == ["rn50_b4_fp32_1.log", "rn50_b4_fp32_2.log"]
-
-
-@pytest.mark.dist
-def test_two_tensor_ranks_train_gpt_as_one_does(tmp_path: Path) -> None:
-    losses = []
-    for ranks, mode in ((1, ""), (2, "1x2x1"), (2, "1x1x2_m1_recompute")):
-        measure.DlperfWorker.ranks = ranks
-        case = cases.Case(
-            *("gpt", "float32", 2, ranks, "resident", 16, 1, 2), "gpt_2_32_2_128", mode
-        )
-        options = run.checked_options(["gpt", "--ranks", str(ranks)])
-        cell = measure.DlperfCell(case)
-        spec = run.write_case(case, options, None, tmp_path)
-        cell.run([System("mxlite", "hybrid", ("float32",))], spec, ranks, 1, 0.0)
-        assert cell.reasons == {}
-        losses.append(cell.record("mxlite:hybrid", None)["systems"]["mxlite:hybrid"]["losses"])
-    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
-    np.testing.assert_allclose(losses[2], losses[0], rtol=1e-5)
-    measure.DlperfWorker.ranks = 1
 
 
 @pytest.mark.dist
