@@ -74,12 +74,12 @@ def resnet50() -> list[Layer]:
     return layers
 
 
-def bert_base(length: int = 128) -> list[Layer]:
-    """Return the layers of BERT-base with its two pre-training heads, first to last."""
-    hidden, inner, words = 768, 3072, 30522
+def bert(count: int = 12, hidden: int = 768, length: int = 128) -> list[Layer]:
+    """Return the layers of BERT with its two pre-training heads, first to last."""
+    inner, words = 4 * hidden, 30522
     # The decoder shares the word embedding, whose gradient is complete at the very end.
     layers = [Layer([words * hidden, 512 * hidden, 2 * hidden, hidden, hidden], 0.0)]
-    for _ in range(12):
+    for _ in range(count):
         for inputs, outputs in ((hidden, hidden),) * 4 + ((hidden, inner), (inner, hidden)):
             layers.append(Layer([inputs * outputs, outputs], inputs * outputs))
         layers[-1].sizes += [hidden] * 4
@@ -92,7 +92,7 @@ def bert_base(length: int = 128) -> list[Layer]:
     return layers
 
 
-MODELS = {"resnet50": resnet50, "bert-base": bert_base}
+MODELS = {"resnet50": resnet50, "bert-base": bert}
 
 
 @dataclasses.dataclass
@@ -209,10 +209,9 @@ def fitted_variation(work: Work, cluster: Cluster, gpus: int, seconds: float) ->
     return low
 
 
-def check(args: argparse.Namespace) -> dict[str, Any]:
+def check(cluster: Cluster) -> dict[str, Any]:
     """Compare predictions with DLPerf's tables."""
     tables = json.loads(PUBLISHED.read_text())
-    cluster = cluster_of(args)
     cluster.gpus_per_node = tables["gpus_per_node"]
     node = cluster.gpus_per_node
     rows = []
@@ -235,7 +234,8 @@ def check(args: argparse.Namespace) -> dict[str, Any]:
                     "hidden": round(step.hidden / step.communication, 3) if gpus > 1 else None,
                 }
             )
-        rows.append({"name": row["name"], "variation": round(variation, 4), "points": found})
+        name = {"name": row["name"], "model": row["model"]}
+        rows.append({**name, "variation": round(variation, 4), "points": found})
     errors = [p["error"] for row in rows for p in row["points"] if p["gpus"] > node]
     within = [p["error"] for row in rows for p in row["points"] if 1 < p["gpus"] < node]
     return {
@@ -398,7 +398,7 @@ def main() -> int:
     add_options(parser, "json")
     parser.add_argument("--plot")
     args = parser.parse_args()
-    result = check(args) if args.what == "check" else predict(args)
+    result = check(cluster_of(args)) if args.what == "check" else predict(args)
     if args.what == "check":
         print_check(result)
     else:

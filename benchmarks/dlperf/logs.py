@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from dlperf.cases import MODELS, SHORT, Case
+from dlperf.cases import SHORT, Case
+from dlperf.models import MODELS, numbers
 
 _INTERVAL = 20  # batches between two lines of MXNet's Speedometer in ArcFace's script
 
@@ -67,6 +68,17 @@ _LINES: dict[str, Callable[[Case, Sequence[float]], list[str]]] = {
 }
 
 
+def _wide_deep_head(case: Case) -> dict[str, int]:
+    rows, dim, layers, hidden = numbers(case.network)
+    return {
+        "batch_size": case.samples,
+        "deep_vocab_size": rows,
+        "deep_embedding_vec_size": dim,
+        "hidden_units_num": layers,
+        "hidden_size": hidden,
+    }
+
+
 def write_log(folder: Path, case: Case, system: str, run: int, answer: dict[str, Any]) -> Path:
     """Write the log of a turn with the lines of the model's script in DLPerf.
 
@@ -88,7 +100,7 @@ def write_log(folder: Path, case: Case, system: str, run: int, answer: dict[str,
     Path
         ``<data>/<system>/<model>[/<network>][/<mode>]/bz<B>/1n<G>g/<short>_b<B>_<dtype>_<run>.log``.
     """
-    short = MODELS[case.model].log_name
+    short = MODELS[case.model].log_name or case.network.split("_")[0]
     target = folder / case.data / system.replace(":", "-") / case.model
     for part in (case.network, case.mode, f"bz{case.batch}", f"1n{case.ranks}g"):
         target /= part
@@ -100,6 +112,8 @@ def write_log(folder: Path, case: Case, system: str, run: int, answer: dict[str,
         "batch_size_per_device": case.batch,
         "size": case.size,
     }
+    if case.model == "wide_deep":
+        head.update(_wide_deep_head(case))
     lines = [f"{name} = {value}" for name, value in head.items()]
     lines += _LINES[case.model](case, [*answer["warm"], *answer["steps"]])
     target.write_text("\n".join(lines) + "\n", encoding="utf-8")

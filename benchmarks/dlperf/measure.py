@@ -26,13 +26,12 @@ from dlperf.cases import (
     LONG_STEPS,
     LONG_WARM_UP,
     MATH,
-    MODELS,
-    SAMPLING,
     Case,
     model_flops,
     step_flops,
 )
 from dlperf.logs import write_log
+from dlperf.models import MODELS, SAMPLING
 
 HERE = Path(__file__).resolve().parent
 # Allowed distance of the first and the fifth loss, as a share of the loss.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from dlperf.tables import _memory, machine_name, own_rows
+from dlperf.model_tables import TABLES, memory
+from dlperf.tables import machine_name, own_rows
 
 
 def _bars(axis: Any, content: dict[str, Any], value: Any, errors: Any) -> None:
@@ -33,7 +34,7 @@ def _efficiency(axis: Any, content: dict[str, Any]) -> bool:
     """Draw the rate of a device in a job as a share of one device alone; return if any is there."""
     drawn = False
     for model in dict.fromkeys(cell["case"]["model"] for cell in content["cells"]):
-        for row in own_rows(content, model):
+        for row in [] if model in TABLES else own_rows(content, model):
             points = sorted((int(count), rate) for count, rate in row["rates"].items())
             if points[0][0] != 1 or len(points) < 2:
                 continue
@@ -94,7 +95,7 @@ def plot(content: dict[str, Any], folder: Path, stem: str) -> list[Path]:
             _bars(axis, content, lambda figures: figures["median"], True)
             axis.set_ylabel("samples/s, quartiles of turns")
         elif kind == "memory":
-            _bars(axis, content, lambda figures: _memory(figures["memory"]), None)
+            _bars(axis, content, lambda figures: memory(figures["memory"]), None)
             axis.set_ylabel("peak memory of a rank, MiB")
         else:
             drawn = _efficiency(axis, content)

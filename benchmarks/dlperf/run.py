@@ -31,8 +31,9 @@ from command_line import add_options
 from common import progress, progress_log, report, usable_cores
 from run import chosen_systems, gpu_name, write_spec
 
-from dlperf.cases import DATA, MODELS, Case, Cell, cases, check_model, preset_rows
+from dlperf.cases import Case, Cell, cases, check_model, preset_rows
 from dlperf.measure import SYSTEMS, DlperfCell, DlperfWorker
+from dlperf.models import DATA, MODELS
 from dlperf.peak import cpu_peak, gpu_peak
 from dlperf.plots import plot
 from dlperf.results import check_target, configuration, load, save

@@ -3,8 +3,10 @@
     python benchmarks/dlperf/tables.py results.json [more.json]
 
 Published figures were measured on V100s years ago: they are context, not a comparison. Figures of
-ours for more GPUs than were measured are marked ``predicted``; they come from the communication
-model of benchmarks/bandwidth/scaling_model.py. A cell without figures says why.
+ours for more devices than were measured are marked ``predicted``: models of communication
+(benchmarks/bandwidth) take the measured step of one device, and links of 8 devices a node with
+120 GB/s inside and 10.6 GB/s between nodes. Below each model's tables are the errors of its model
+against the published cells. A cell without figures says why.
 """
 
 from __future__ import annotations
@@ -20,12 +22,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "bandwidth"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from common import table
 from compare import load
+from scaling_model import Cluster, Work, bert, predict_step, resnet50
 
-from dlperf.cases import MODELS, check_model
+from dlperf.cases import check_model
+from dlperf.model_tables import TABLES, memory, model_errors
+from dlperf.models import DEVICES, MODELS, numbers
 from dlperf.results import check_content
 
 BENCHMARKS = Path(__file__).resolve().parents[1]
-DEVICES = (1, 8, 16, 32)
 # Model of run.py: that of the published files, batch sizes of the columns FP32 and AMP.
 _PUBLISHED = {"resnet50": ("resnet50", 128, 256), "bert": ("bert-base", 32, 64)}
 _SIZES = {"resnet50": 224, "bert": 128}  # pixels of a side, tokens
@@ -92,7 +96,7 @@ def case_table(content: dict[str, Any]) -> str:
                     f"{figures['median']:.2f}",
                     f"{figures['q1']:.2f}-{figures['q3']:.2f}",
                     "" if ratio is None else "{median:.3f} ({q1:.3f}-{q3:.3f})".format(**ratio),
-                    f"{_memory(figures['memory']):.0f}",
+                    f"{memory(figures['memory']):.0f}",
                     f"{figures['tflops']:.3f}",
                     "" if mfu is None else f"{mfu:.1%}",
                     cell["math"],
@@ -108,11 +112,6 @@ def case_table(content: dict[str, Any]) -> str:
     for model, reason in content.get("missing", {}).items():
         lines.append(f"{model}: {reason}")
     return "\n".join(lines)
-
-
-def _memory(memory: dict[str, float]) -> float:
-    """Return the peak of the allocator, of the driver, or of the process on a CPU."""
-    return memory.get("allocator_mib") or memory.get("driver_mib") or memory["mib"]
 
 
 def _column(dtype: str) -> str:
@@ -156,10 +155,10 @@ def predicted_rate(case: dict[str, Any], rate: float, devices: int) -> float:
     float
         Samples/s of all of them together.
     """
-    from scaling_model import MODELS as LAYERS
-    from scaling_model import Cluster, Work, predict_step
-
-    layers = LAYERS[_PUBLISHED[case["model"]][0]]()
+    if case["model"] == "bert":
+        layers = bert(*numbers(case["network"])[:2], case["size"])
+    else:
+        layers = resnet50()
     work = Work.of_layers(layers, case["batch"] / rate, _GRADIENT_BYTES[case["dtype"]])
     step = predict_step(work, Cluster(), devices, variation=VARIATION)
     return devices * case["batch"] / step.total
@@ -201,17 +200,14 @@ def own_rows(content: dict[str, Any], model: str) -> list[dict[str, Any]]:
                 },
             )
             row["rates"][str(case["ranks"])] = figures["median"]
-    if content["settings"]["device"] == "gpu":
-        for row in rows.values():
-            if "1" not in row["rates"] or not row["framework"].startswith("mxlite"):
-                continue
-            if not _is_published(row["case"]):  # the model of communication has its layers only
-                continue
-            for devices in DEVICES:
-                if str(devices) not in row["rates"]:
-                    rate = predicted_rate(row["case"], row["rates"]["1"], devices)
-                    row["rates"][str(devices)] = rate
-                    row["predicted"].append(devices)
+    for row in rows.values():
+        if "1" not in row["rates"] or not row["framework"].startswith("mxlite"):
+            continue
+        for devices in DEVICES:
+            if str(devices) not in row["rates"]:
+                rate = predicted_rate(row["case"], row["rates"]["1"], devices)
+                row["rates"][str(devices)] = rate
+                row["predicted"].append(devices)
     return list(rows.values())
 
 
@@ -236,7 +232,9 @@ def main_table(content: dict[str, Any], model: str) -> str:
     counts = sorted({int(count) for row in ours for count in row["rates"]} | set(DEVICES))
     parts = [
         f"{name}, {MODELS[model].sample}/s (speed-up over one device). Measured here: "
-        f"{machine_name(content)}; published: V100-SXM2-16GB, 2020"
+        f"{machine_name(content)}; published: V100-SXM2-16GB, 2020; predicted: nodes of 8 devices, "
+        f"{Cluster.node_bandwidth / 1e9:g} GB/s inside, {Cluster.net_bandwidth / 1e9:g} GB/s "
+        "between"
     ]
     for math, title in (("fp32", f"FP32 (DLPerf: b{fp32})"), ("AMP", f"AMP (DLPerf: b{amp})")):
         rows = []
@@ -330,10 +328,14 @@ def all_tables(content: dict[str, Any]) -> str:
         Parts with empty lines between them.
     """
     parts = [case_table(content)]
-    for model in dict.fromkeys(cell["case"]["model"] for cell in content["cells"]):
-        if model in _PUBLISHED:
+    found = [cell["case"]["model"] for cell in content["cells"]]
+    for model in dict.fromkeys([*found, *content.get("missing", {})]):
+        if model in TABLES:
+            parts += TABLES[model](content)
+        else:
             parts.append(main_table(content, model))
-        parts += [framework_table(row) for row in own_rows(content, model)]
+            parts += [framework_table(row) for row in own_rows(content, model)]
+        parts.append(model_errors(model))
     parts.append(input_table(content))
     for dtype, peak in content["peaks"].items():
         parts.append(f"peak of {dtype}: {peak['tflops']:.3f} TFLOP/s ({peak['source']})")
