@@ -171,6 +171,9 @@ def test_slow_steps_shorten_the_turns_of_all_systems(
         ("resnet50", "", "", "rn50", 20, "mxnet-resnet50"),
         ("bert", "bert_2_128_2", "", "bert", 100, "mxnet-bert"),
         ("gpt", "gpt_2_128_2_512", "2x1x1", "gpt", 20, "megatron-gpt"),
+        ("wide_deep", "wdl_100000_16_2_256", "", "wdl", 20, "oneflow-wide-deep-2021"),
+        ("insightface", "r100_85742", "data", "r100", 20, "mxnet-arcface"),
+        ("insightface", "y1_85742", "partial_0.1", "y1", 20, "mxnet-partial-fc"),
     ],
 )
 def test_logs_of_turns_have_the_lines_that_extract_reads(
@@ -183,6 +186,9 @@ def test_logs_of_turns_have_the_lines_that_extract_reads(
     assert path == tmp_path / folder / f"{short}_b256_fp16_3.log"
     found = extract.read_log(path, None)
     value = 1024.0 if found.unit == "samples/s" else 500.0
+    if system in ("oneflow-wide-deep-2021", "mxnet-partial-fc"):  # parts of the warm-up count
+        assert (found.system, found.value) != (system, pytest.approx(value))
+        found = extract.read_log(path, system, warm_up=20, batches=120)
     assert (found.system, found.value) == (system, pytest.approx(value))
     job = found.job
     assert (job.model, job.batch, job.ranks, job.run) == (short, 256, 2, 3)

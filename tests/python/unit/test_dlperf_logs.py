@@ -12,7 +12,7 @@ import pytest
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
-from dlperf import extract
+from dlperf import cases, extract, logs
 from dlperf.log_styles import LogError
 from dlperf.styles import STYLES
 
@@ -198,15 +198,17 @@ def test_names_and_heads_give_the_job(tmp_path: Path) -> None:
 def test_medians_speed_ups_and_files_of_a_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    logs = tmp_path / "bz32"
+    folder = tmp_path / "bz32"
     for case, rates in {"1n1g": (100, 110, 400), "1n2g": (210, 220, 230)}.items():
         for run, rate in enumerate(rates, 1):
             lines = [f"Epoch[0] Batch[{n}]\tSpeed: {rate}.00 samples/sec" for n in range(120)]
-            write(logs, "", lines, case, run)
-    (logs / "1n1g" / "my_model_b32_fp32_1.mem").write_text("max device0 memory usage is: 2097152\n")
-    extract.main(["--log_dir", str(logs), "--output_dir", str(tmp_path / "result")])
+            write(folder, "", lines, case, run)
+    (folder / "1n1g" / "my_model_b32_fp32_1.mem").write_text(
+        "max device0 memory usage is: 2097152\n"
+    )
+    extract.main(["--log_dir", str(folder), "--output_dir", str(tmp_path / "result")])
     output = capsys.readouterr().out
-    assert f"{logs}/1n1g/my_model_b32_fp32_1.log {{1: 100.0}}" in output
+    assert f"{folder}/1n1g/my_model_b32_fp32_1.log {{1: 100.0}}" in output
     content = json.loads((tmp_path / "result" / "bz32_result.json").read_text())
     found = {
         case: (row["average_speed"], row["median_speed"], row["speedup"])
@@ -214,7 +216,7 @@ def test_medians_speed_ups_and_files_of_a_folder(
     }
     assert found == {"1n1g": (203.33, 110.0, 1.0), "1n2g": (220.0, 220.0, 2.0)}
     assert {row["batch_size_per_device"] for row in content["my_model"].values()} == {32}
-    extract.main([str(logs), "--style", "table"])
+    extract.main([str(folder), "--style", "table"])
     rows = capsys.readouterr().out.splitlines()
     assert rows[2].endswith("| 1 | 1 | 32 | 110.00 | samples/s | 3 | 1.00 | 2 |")
     assert rows[3].endswith("| 1 | 2 | 32 | 220.00 | samples/s | 3 | 2.00 |  |")
@@ -234,6 +236,36 @@ def test_the_window_can_be_shortened(tmp_path: Path) -> None:
     assert extract.read_log(path, None, warm_up=2, batches=8).value == pytest.approx(104.5)
     with pytest.raises(LogError, match="no line is kept between 8 and 8"):
         extract.read_log(path, None, warm_up=8, batches=8)
+
+
+# Texts that the published extractor looks for, its pattern, lines that it needs from 120 steps of
+# each of 2 ranks; BERT's needs 200 steps.
+PUBLISHED = {
+    "resnet50": (["Epoch[0] Batch["], r"Speed: (\d+.\d+) samples/sec", 120),
+    "bert": (["throughput="], r"latency=(\d+.\d+) ms/batch", 400),
+    "insightface:data": (["INFO:root:Iter[0] Batch"], r"Speed: (\d+\.\d+) samples/sec", 6),
+    "insightface:partial_0.1": (["Rank:", "Total:"], r"Total:(\d+\.\d+) it/sec", 120),
+}
+
+
+@pytest.mark.parametrize("name", list(PUBLISHED))
+def test_the_published_extractors_find_what_they_look_for_in_our_logs(
+    name: str, tmp_path: Path
+) -> None:
+    """They fail at a line with the texts and without the number, and at another number of lines."""
+    texts, pattern, count = PUBLISHED[name]
+    model, _, mode = name.partition(":")
+    network = "r100_85742" if mode else ""
+    case = cases.Case(model, "float16", 32, 2, "real", 112, network=network, mode=mode)
+    answer = {"warm": [9.0] * (100 if model == "bert" else 20), "steps": [0.25] * 100}
+    path = logs.write_log(tmp_path, case, "mxlite:hybrid", 1, answer)
+    short, batch, dtype, run = path.stem.split("_")
+    assert (batch, dtype, run, path.parent.name) == ("b32", "fp16", "1", "1n2g")
+    assert short in ("rn50", "bert", "r100")
+    lines = [line for line in path.read_text().splitlines() if all(text in line for text in texts)]
+    numbers = [float(re.findall(pattern, line)[0]) for line in lines]
+    assert len(numbers) == count
+    assert numbers[-1] == pytest.approx(250 if model == "bert" else 256)
 
 
 def test_a_folder_without_logs_ends_the_command(tmp_path: Path) -> None:
