@@ -11,6 +11,11 @@
 namespace mxlite::io {
 namespace {
 
+// Reads of remote files fetch at least this many bytes: a request costs more than they do.
+constexpr size_t kRemoteAhead = 128 << 10;
+
+ByteSource (*remote_opener)(const std::string& address) = nullptr;
+
 bool holds_zero(const std::string& path) { return path.find('\0') != std::string::npos; }
 
 }  // namespace
@@ -23,7 +28,14 @@ int open_to_read(const std::string& path) {
   return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 }
 
+void set_remote_opener(ByteSource (*open)(const std::string& address)) { remote_opener = open; }
+
 FileBytes::FileBytes(const std::string& path, const std::string& who) {
+  if (remote_opener && path.find("://") != std::string::npos) {
+    remote_ = remote_opener(path);
+    size_ = static_cast<int64_t>(remote_.size);
+    return;
+  }
   descriptor_ = open_to_read(path);
   struct stat info {};
   int reason = 0;
@@ -42,11 +54,13 @@ FileBytes::FileBytes(const std::string& path, const std::string& who) {
   size_ = info.st_size;
 }
 
-FileBytes::~FileBytes() { ::close(descriptor_); }
+FileBytes::~FileBytes() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
 
 bool FileBytes::refresh() {
   struct stat info {};
-  if (::fstat(descriptor_, &info) != 0 || info.st_size == size_) return false;
+  if (remote_.read || ::fstat(descriptor_, &info) != 0 || info.st_size == size_) return false;
   size_ = info.st_size;
   return true;
 }
@@ -59,7 +73,8 @@ std::span<const std::byte> FileBytes::read(int64_t offset, size_t size, ReadBuff
   if (skipped >= 0 && static_cast<size_t>(skipped) <= buffer.size_ &&
       size <= buffer.size_ - static_cast<size_t>(skipped))
     return {buffer.memory_.get() + skipped, size};
-  const size_t wanted = std::min(std::max(size, buffer.ahead_), left);
+  const size_t ahead = remote_.read ? std::max(buffer.ahead_, kRemoteAhead) : buffer.ahead_;
+  const size_t wanted = std::min(std::max(size, ahead), left);
   buffer.size_ = 0;
   if (buffer.capacity_ < wanted) {
     buffer.capacity_ = 0;
@@ -67,6 +82,10 @@ std::span<const std::byte> FileBytes::read(int64_t offset, size_t size, ReadBuff
     buffer.capacity_ = wanted;
   }
   buffer.begin_ = offset;
+  if (remote_.read) {
+    remote_.read(static_cast<size_t>(offset), {buffer.memory_.get(), wanted});
+    buffer.size_ = wanted;
+  }
   while (buffer.size_ < wanted) {
     const ssize_t n = ::pread(descriptor_, buffer.memory_.get() + buffer.size_,
                               wanted - buffer.size_, offset + static_cast<int64_t>(buffer.size_));

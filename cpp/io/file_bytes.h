@@ -1,5 +1,6 @@
-// Reads parts of a file into memory. With a memory map instead, the process would end with SIGBUS
-// if another process truncated the file.
+// Reads parts of a file into memory, from a local file or from an address such as
+// "s3://bucket/file". With a memory map instead, the process would end with SIGBUS if another
+// process truncated the file.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -8,12 +9,16 @@
 #include <string>
 
 #include "cpp/base/error.h"
+#include "cpp/ndarray/params_file.h"
 
 namespace mxlite::io {
 
 // Opens a file for reading and returns its descriptor, or -1 with errno. Does not block if the path
 // is a pipe without a writer.
 int open_to_read(const std::string& path);
+
+// Sets the function that opens addresses; until then they are names of local files.
+void set_remote_opener(ByteSource (*open)(const std::string& address));
 
 // Memory that is reused between reads; holds the bytes of the last read.
 class ReadBuffer {
@@ -33,20 +38,23 @@ class ReadBuffer {
 // Const functions are thread-safe if each thread passes its own buffer.
 class FileBytes {
  public:
-  // Throws kRecord naming `who` and the path unless it is a readable regular file.
+  // Throws kRecord naming `who` and the path unless it is a readable regular file, and what the
+  // opener throws for an address.
   FileBytes(const std::string& path, const std::string& who);
   ~FileBytes();
   FileBytes& operator=(FileBytes&&) = delete;  // neither copied nor moved
 
   int64_t size() const { return size_; }
-  // Updates the size; returns true if it changed.
+  // Updates the size of a local file; returns true if it changed.
   bool refresh();
   // Returns bytes [offset, offset + size), valid until the next read into `buffer`. Returns fewer
-  // if the file ends before that, for example because it was truncated after refresh().
+  // if the file ends before that, for example because it was truncated after refresh(). Throws
+  // FileReadError if an address cannot be read.
   std::span<const std::byte> read(int64_t offset, size_t size, ReadBuffer& buffer) const;
 
  private:
   int descriptor_ = -1;
+  ByteSource remote_;  // content at an address; remote_.read is empty for local files
   int64_t size_ = 0;
 };
 

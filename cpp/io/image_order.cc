@@ -23,22 +23,24 @@ ImagePipeline::Place ImagePipeline::place_of_offset(int64_t offset) const {
   return {*files_[static_cast<size_t>(file)], offset - begins_[static_cast<size_t>(file)]};
 }
 
-std::vector<int64_t> ImagePipeline::scan() const {
+std::vector<int64_t> ImagePipeline::scan(int64_t begin, int64_t end) const {
   std::vector<int64_t> offsets;
   ReadBuffer buffer;
   InterruptCheck check_interrupt;
   for (size_t i = 0; i < files_.size(); ++i) {
     const RecordFile& file = *files_[i];
+    const int64_t first = begin - begins_[i], limit = std::min(end - begins_[i], file.size());
+    if (first >= limit) continue;
     buffer.forget();
-    for (int64_t at = file.find_head(0); at < file.size(); at = file.find_head(at + 4)) {
+    for (int64_t at = file.find_head(first); at < limit; at = file.find_head(at + 4)) {
       check_interrupt();
       offsets.push_back(begins_[i] + at);
       // Skip the payload if its length is valid.
       const std::optional<PartHead> head = file.head_at(at, buffer);
       if (!head) break;  // the file was truncated during the scan
-      const int64_t end = at + 8 + padded(head->length);
-      if (end == file.size()) break;
-      if (file.head_at(end, buffer)) at = end - 4;
+      const int64_t next = at + 8 + padded(head->length);
+      if (next == file.size()) break;
+      if (file.head_at(next, buffer)) at = next - 4;
     }
   }
   return offsets;
@@ -47,10 +49,8 @@ std::vector<int64_t> ImagePipeline::scan() const {
 void ImagePipeline::choose_part() {
   const int64_t parts = options_.num_parts, part = options_.part_index;
   if (options_.offsets.empty()) {
-    offsets_ = scan();
     const int64_t step = padded((begins_.back() + parts - 1) / parts);
-    std::erase_if(offsets_,
-                  [&](int64_t offset) { return offset / std::max(step, int64_t{1}) != part; });
+    offsets_ = scan(part * step, (part + 1) * step);
   } else {
     const auto n = static_cast<int64_t>(options_.offsets.size());
     std::sort(options_.offsets.begin(), options_.offsets.end());

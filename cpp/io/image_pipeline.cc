@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "cpp/base/file_error.h"
 #include "cpp/core/profile_hooks.h"
 #include "cpp/engine/blocking.h"
 #include "cpp/io/image_chunk.h"
@@ -85,7 +86,14 @@ ImagePipeline::ImagePipeline(PipelineOptions options) : options_(std::move(optio
 }
 
 ImagePipeline::~ImagePipeline() {
+  const engine::BlockingScope blocking;  // threads that read an address wait for the GIL
   if (workers_.is_owner()) stop();
+}
+
+bool ImagePipeline::is_worker() const {
+  return std::ranges::any_of(*workers_, [](const std::jthread& worker) {
+    return worker.get_id() == std::this_thread::get_id();
+  });
 }
 
 int64_t ImagePipeline::num_chunks() const {
@@ -291,8 +299,9 @@ int64_t ImagePipeline::count_bad(const Chunk& chunk) {
     try {
       std::rethrow_exception(failure.error);
     } catch (const Error& e) {
-      const bool is_of_record =
-          e.kind() != ErrorKind::kDevice && e.kind() != ErrorKind::kOutOfMemory;
+      const bool is_of_record = e.kind() != ErrorKind::kDevice &&
+                                e.kind() != ErrorKind::kOutOfMemory &&
+                                !dynamic_cast<const FileReadError*>(&e);
       if (!is_of_record) throw;
       last_skipped_ = e.what();
     }

@@ -82,6 +82,8 @@ class ImagePipeline {
   ~ImagePipeline();
   ImagePipeline& operator=(ImagePipeline&&) = delete;  // neither copied nor moved
 
+  // Returns whether this thread is one of the pipeline's, which must not destroy it.
+  bool is_worker() const;
   // Returns false at the end of the epoch. Without skip_bad, throws the error of a bad record
   // instead of returning its batch.
   bool next(ImageBatch& batch);
@@ -106,7 +108,8 @@ class ImagePipeline {
     int64_t offset;
   };
   Place place_of_offset(int64_t offset) const;  // from an offset in all files
-  std::vector<int64_t> scan() const;
+  // Returns the offsets of the records that begin in [begin, end) of all files; reads only there.
+  std::vector<int64_t> scan(int64_t begin, int64_t end) const;
   void choose_part();
   void choose_label_width();
   void choose_order();

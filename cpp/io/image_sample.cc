@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cpp/base/file_error.h"
 #include "cpp/io/image_chunk.h"
 
 namespace mxlite::io {
@@ -55,13 +56,15 @@ std::span<const float> ImagePipeline::labels_of(const Record& record,
   return {reinterpret_cast<const float*>(labels), static_cast<size_t>(std::max(count, int64_t{1}))};
 }
 
-// Uses the widest label of all parts, because the shape must be equal in all processes.
+// Uses label_pad_width or the widest label of all parts, because the shape must be equal in all
+// processes.
 void ImagePipeline::choose_label_width() {
   label_width_ = options_.label_width;
   if (!options_.detection) return;
   int64_t widest = 0;
   Record record;
-  for (const int64_t global : scan()) {
+  const int64_t given = options_.boxes.label_pad_width;
+  for (const int64_t global : given > 0 ? offsets_ : scan(0, begins_.back())) {
     const Place place = place_of_offset(global);
     record.buffer.forget();
     try {
@@ -69,10 +72,11 @@ void ImagePipeline::choose_label_width() {
       const std::span<const float> labels =
           labels_of(record, name_of(place.file, -1, place.offset));
       widest = std::max(widest, static_cast<int64_t>(labels.size()));
+    } catch (const FileReadError&) {
+      throw;
     } catch (const Error&) {  // next() reports it when it reads this record
     }
   }
-  const int64_t given = options_.boxes.label_pad_width;
   MX_CHECK_SHAPE(given <= 0 || given >= widest, "ImageDetRecordIter: label_pad_width ", given,
                  " given, the widest label has ", widest, " numbers");
   label_width_ = kShapeLabels + std::max(given, widest);

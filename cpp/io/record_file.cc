@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cpp/base/file_error.h"
 #include "cpp/io/interruptible.h"
 
 namespace mxlite::io {
@@ -149,13 +150,26 @@ int64_t RecordFile::find_head(int64_t offset) const {
   return size();
 }
 
+std::unique_lock<std::recursive_mutex> RecordReader::lock() {
+  std::unique_lock held(mutex_, std::try_to_lock);
+  if (!held) {
+    const engine::BlockingScope blocking;
+    held.lock();
+  }
+  return held;
+}
+
 bool RecordReader::next(Record& record) {
+  const auto held = lock();
   if (position_ >= file_.size() && file_.refresh()) buffer_.forget();
   if (position_ >= file_.size()) return false;
   const int64_t number = number_;
   if (number_ >= 0) ++number_;
   try {
     position_ = file_.read(position_, record, buffer_, number);
+  } catch (const FileReadError&) {  // the next call tries to read the same record
+    number_ = number;
+    throw;
   } catch (const Error&) {
     position_ = file_.find_head(position_ + 4);
     throw;
@@ -164,6 +178,7 @@ bool RecordReader::next(Record& record) {
 }
 
 void RecordReader::seek(int64_t offset) {
+  const auto held = lock();
   if (file_.refresh()) buffer_.forget();
   MX_CHECK_KIND(offset >= 0 && offset <= file_.size(), ErrorKind::kRecord, "record file '",
                 file_.path(), "': seek to offset ", offset, ", the file has ", file_.size(),

@@ -1,6 +1,7 @@
 // Reads RecordIO files.
 #pragma once
 #include <cstddef>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -65,7 +66,10 @@ class RecordReader {
  private:
   static constexpr size_t kReadAhead = 128 << 10;
 
+  std::unique_lock<std::recursive_mutex> lock();
+
   RecordFile file_;
+  std::recursive_mutex mutex_;  // a thread that reads an address releases the GIL
   ReadBuffer buffer_{kReadAhead};
   int64_t position_ = 0;
   int64_t number_ = 0;  // number of the next record; negative if unknown, after a seek

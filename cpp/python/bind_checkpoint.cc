@@ -13,6 +13,7 @@
 #include "cpp/python/convert.h"
 #include "cpp/python/gil.h"
 #include "cpp/python/py_array.h"
+#include "cpp/python/remote_file.h"
 #include "cpp/sparse/parts.h"
 
 namespace mxlite::python {
@@ -77,8 +78,17 @@ py::object load_descriptor(int descriptor, size_t size, const std::string& name)
   return to_python(found);
 }
 
-// Returns the array as write_params requires it: in host memory, with sparse parts in the normal
-// form.
+py::object load_remote(const py::object& file, const std::string& name) {
+  const ByteSource source = remote_source(file, name);
+  NamedArrays found;
+  {
+    const GilRelease released;
+    found = read_params(source);
+  }
+  return to_python(found);
+}
+
+// Returns the array in the form that write_params needs: in host memory, sparse parts normalized.
 NDArrayRef saved(const NDArrayRef& array) {
   if (array->is_traced()) graph::Trace::fail_read(*array, "save");
   if (!array->is_sparse())
@@ -133,6 +143,8 @@ py::object call_seeded(uint64_t seed, const py::object& function, const py::obje
 void bind_checkpoint(py::module_& m) {
   m.def("crc32c", checksum, py::arg("data"), py::arg("before") = 0,
         "CRC32C of contiguous bytes; `before` is the checksum of preceding bytes.");
+  m.def("load_remote", load_remote, py::arg("file"), py::arg("name"),
+        "The arrays of a mxlite._files.remote.RemoteFile, as load_descriptor.");
   m.def("load_descriptor", load_descriptor, py::arg("descriptor"), py::arg("size"), py::arg("name"),
         "The list or dict of arrays of an open .params file; name is its name in errors.");
   m.def(

@@ -1,6 +1,8 @@
 // The image pipeline for mxlite.io.ImageRecordIter.
 #include <pybind11/stl.h>
 
+#include <thread>
+
 #include "cpp/io/image_pipeline.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/convert.h"
@@ -65,14 +67,26 @@ io::PipelineOptions options_from(const py::dict& given, const std::string& owner
   return o;
 }
 
+// Python's garbage collector may run, and find the pipeline, on a thread that reads an address.
+struct PipelineDelete {
+  void operator()(io::ImagePipeline* pipeline) const {
+    if (pipeline->is_worker())
+      std::thread([pipeline] { delete pipeline; }).detach();
+    else
+      delete pipeline;
+  }
+};
+using PipelineHolder = std::unique_ptr<io::ImagePipeline, PipelineDelete>;
+
 }  // namespace
 
 void bind_image_pipeline(py::module_& m) {
-  py::class_<io::ImagePipeline>(m, "ImagePipeline", "Batches of images from a record file.")
+  py::class_<io::ImagePipeline, PipelineHolder>(m, "ImagePipeline",
+                                                "Batches of images from a record file.")
       .def(py::init([](const py::dict& options, const std::string& owner) {
              io::PipelineOptions read = options_from(options, owner);
              const GilRelease released;
-             return std::make_unique<io::ImagePipeline>(std::move(read));
+             return PipelineHolder(new io::ImagePipeline(std::move(read)));
            }),
            py::arg("options"), py::arg("owner"), "owner: whom errors name.")
       .def_static("reading_options", &describe_fields<io::PipelineOptions>,

@@ -9,6 +9,7 @@
 #include "cpp/python/bind.h"
 #include "cpp/python/contiguous_bytes.h"
 #include "cpp/python/gil.h"
+#include "cpp/python/remote_file.h"
 
 namespace mxlite::python {
 namespace {
@@ -91,6 +92,7 @@ class Packer {
 }  // namespace
 
 void bind_record(py::module_& m) {
+  io::set_remote_opener(open_remote);
   py::class_<io::RecordReader>(m, "RecordReader", "Reads a record file from front to back.")
       .def(py::init<std::string>(), py::arg("path"))
       .def("next", &read_next, "The next record; None at the end.")

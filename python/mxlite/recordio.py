@@ -16,6 +16,7 @@ import numpy as np
 
 from . import _core
 from ._files.native import int64_of, native_name
+from ._files.remote import is_address, refuse_writing
 from ._files.whole import open_text
 from .base import (
     FileAccessError,
@@ -44,6 +45,7 @@ class MXRecordIO:
     Parameters
     ----------
     uri : str or path
+        A file, or an address such as ``s3://bucket/file`` to read from.
     flag : str
         ``'r'`` reads, ``'w'`` makes a new file.
 
@@ -75,10 +77,15 @@ class MXRecordIO:
         if self.flag not in ("r", "w"):
             raise ValueError_(f"{name}: flag {self.flag!r} given, 'r' or 'w' expected")
         self.writable = self.flag == "w"
-        if not self.writable and not os.path.exists(self.uri):
+        if self.writable:
+            refuse_writing(self.uri, name)
+        elif not is_address(self.uri) and not os.path.exists(self.uri):
             raise MissingRecordFileError(f"{name}: there is no file {self.uri!r}")
         make = _core.RecordWriter if self.writable else _core.RecordReader
-        self.handle = make(native_name(self.uri))
+        try:
+            self.handle = make(native_name(self.uri))
+        except MissingFileError as error:
+            raise MissingRecordFileError(f"{name}: {error}") from error
         self.pid = os.getpid()
         self.is_open = True
 
@@ -216,7 +223,7 @@ class MXIndexedRecordIO(MXRecordIO):
         except OSError as error:
             super().close()
             raise FileAccessError(
-                f"MXIndexedRecordIO: index file {self.idx_path!r}: {error.strerror}"
+                f"MXIndexedRecordIO: index file {self.idx_path!r}: {error.strerror or error}"
             ) from error
         self.fidx = index
         if not self.writable:

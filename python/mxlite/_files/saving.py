@@ -9,6 +9,7 @@ import stat
 from collections.abc import Iterator
 
 from ..base import FileAccessError, MXNetError
+from .remote import refuse_writing
 
 # Paths of open files, which cannot be replaced by renaming a file to such a path.
 _OPEN_FILES = ("/dev/fd/", "/dev/std", "/proc/")
@@ -23,6 +24,7 @@ def replacing_file(path: str) -> Iterator[io.BufferedWriter]:
     and ``/dev/fd/N``; pipes and devices; a file in a folder without write permission.
     """
     path = os.fsdecode(path)
+    refuse_writing(path, "save")
     kept = ""
     try:
         status = _status(path)

@@ -1,4 +1,4 @@
-"""Reads whole files: regular files and pipes, up to a size limit.
+"""Reads whole files: regular files, pipes and addresses, up to a size limit.
 
 Devices such as ``/dev/zero`` may never end, so they are refused before anything is read.
 """
@@ -9,9 +9,10 @@ import errno
 import io
 import os
 import stat
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from ..base import ValueError_
+from .remote import RemoteFile, is_address
 
 _DEFAULT_MIB = 2048
 _PIECE = 16 << 20
@@ -26,7 +27,11 @@ def most_read() -> int:
 
 
 def open_file(path: str | os.PathLike[str]) -> IO[bytes]:
-    """Open a regular file or a pipe for reading."""
+    """Open a regular file, a pipe or an address for reading."""
+    if is_address(path):
+        return cast(
+            IO[bytes], io.BufferedReader(SlicedStream(RemoteFile(os.fspath(path))), 1 << 16)
+        )
     stream = open(path, "rb")  # noqa: SIM115
     kind = os.fstat(stream.fileno()).st_mode
     if stat.S_ISCHR(kind) or stat.S_ISBLK(kind):
@@ -34,6 +39,47 @@ def open_file(path: str | os.PathLike[str]) -> IO[bytes]:
         reason = "it is a device, a regular file or a pipe expected"
         raise OSError(errno.EINVAL, reason, os.fspath(path))
     return stream
+
+
+class SlicedStream(io.RawIOBase):
+    """A stream of bytes that have a length and slices."""
+
+    def __init__(self, data: Any) -> None:
+        super().__init__()
+        self.data = data
+        self._at = 0
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Move to an offset; raise `ValueError` if it is negative."""
+        base = {0: 0, 1: self._at, 2: len(self.data)}[whence]
+        if base + offset < 0:
+            raise ValueError(f"offset {base + offset} given, at least 0 expected")
+        self._at = base + offset
+        return self._at
+
+    def tell(self) -> int:
+        """Return the offset."""
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        """Read bytes."""
+        piece = self.data[self._at : self._at + len(buffer)]
+        buffer[: len(piece)] = piece
+        self._at += len(piece)
+        return len(piece)
+
+
+def _size_of(stream: IO[bytes]) -> int:
+    raw = getattr(stream, "raw", None)
+    return len(raw.data) if isinstance(raw, SlicedStream) else os.fstat(stream.fileno()).st_size
 
 
 class _Limited(io.RawIOBase):
@@ -44,7 +90,7 @@ class _Limited(io.RawIOBase):
         self._stream = stream
         self._path = path
         self._left = self._most = most_read()
-        if os.fstat(stream.fileno()).st_size > self._most:
+        if _size_of(stream) > self._most:
             stream.close()
             raise self._too_large()
 
@@ -89,9 +135,8 @@ def read_to_end(stream: IO[bytes], path: str | os.PathLike[str]) -> memoryview:
 
 
 def read_file(path: str | os.PathLike[str]) -> bytes:
-    """Return the content of a regular file or a pipe."""
+    """Return the content of a regular file, a pipe or an address."""
     with open_file(path) as stream:
-        status = os.fstat(stream.fileno())
-        if stat.S_ISREG(status.st_mode) and 0 < status.st_size <= most_read():
+        if 0 < _size_of(stream) <= most_read():
             return stream.read()
         return bytes(read_to_end(stream, path))

@@ -109,7 +109,7 @@ def _opened(path: str, what: str) -> IO[str]:
         return open_text(path, errors="surrogateescape")
     except OSError as error:
         raise RecordError(
-            f"ImageRecordIter: {what} {path!r} cannot be read: {error.strerror}"
+            f"ImageRecordIter: {what} {path!r} cannot be read: {error.strerror or error}"
         ) from error
 
 
@@ -139,7 +139,8 @@ class ImageRecordIter(MXDataIter):
     Parameters
     ----------
     path_imgrec : str
-        Record file, several separated by ``;``, or a folder of record files.
+        Record file, several separated by ``;``, or a folder of record files. Files may be
+        addresses such as ``s3://bucket/file``.
     data_shape : tuple of int
         (channels, height, width) of a sample, with 1, 3 or 4 channels. A smaller image is enlarged
         until it covers height and width.

@@ -9,7 +9,9 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterator
+from typing import Union
 
+from .._files.remote import RemoteFile, is_address
 from .._files.whole import open_file, read_to_end
 from ..base import FileAccessError, FileFormatError, MissingFileError
 
@@ -54,14 +56,20 @@ class FileBytes:
         return view
 
 
+FileContent = Union[memoryview, FileBytes, RemoteFile]
+
+
 def _refused(path: str, error: OSError | ValueError) -> FileAccessError:
     reason = getattr(error, "strerror", None) or error
     return FileAccessError(f"load: cannot read file {path!r}: {reason}")
 
 
 @contextlib.contextmanager
-def opened_file(path: str) -> Iterator[memoryview | FileBytes]:
-    """Open a file for reading."""
+def opened_file(path: str) -> Iterator[FileContent]:
+    """Open a file or an address for reading."""
+    if is_address(path):
+        yield RemoteFile(path)
+        return
     try:
         stream = open_file(path)
     except FileNotFoundError as error:
@@ -71,7 +79,7 @@ def opened_file(path: str) -> Iterator[memoryview | FileBytes]:
     except (OSError, ValueError) as error:
         raise _refused(path, error) from error
     with stream:
-        data: memoryview | FileBytes
+        data: FileContent
         try:
             if stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                 data = FileBytes(stream.fileno(), path)

@@ -16,9 +16,9 @@ from typing import Any, Callable
 import numpy as np
 
 from .._files.packed import check_unpacked_size
-from .._files.zipped import ZIP_DAMAGE
+from .._files.whole import SlicedStream
 from ..base import FileFormatError
-from .file_bytes import FileBytes
+from .file_bytes import FileContent
 
 _MOST_MEMBERS = 1_000_000
 _LONGEST_HEADER = 10_000
@@ -26,44 +26,13 @@ _TYPE = re.compile(r"[<>|=]?(b1|[iu][1248]|f[248])")
 Objects = Callable[[bytes], Any]
 
 
-class _Stream(io.RawIOBase):
-    """The bytes of a file as a seekable stream for zipfile."""
-
-    def __init__(self, data: memoryview | FileBytes) -> None:
-        super().__init__()
-        self._data = data
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        base = {0: 0, 1: self._at, 2: len(self._data)}[whence]
-        if base + offset < 0:
-            raise ValueError(f"offset {base + offset} of the archive")
-        self._at = base + offset
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def readinto(self, buffer: Any) -> int:
-        piece = self._data[self._at : self._at + len(buffer)]
-        buffer[: len(piece)] = piece
-        self._at += len(piece)
-        return len(piece)
-
-
 def read_npz(
-    data: memoryview | FileBytes, source: str, objects: Objects | None = None
+    data: FileContent, source: str, objects: Objects | None = None
 ) -> dict[str, np.ndarray[Any, Any]]:
     """Return the arrays of an npz file."""
     where = f"load: {source} is a damaged npz file"
     try:
-        with zipfile.ZipFile(io.BufferedReader(_Stream(data))) as archive:
+        with zipfile.ZipFile(io.BufferedReader(SlicedStream(data))) as archive:
             members = archive.infolist()
             if len(members) > _MOST_MEMBERS:
                 raise ValueError(f"{len(members)} members, at most {_MOST_MEMBERS} expected")

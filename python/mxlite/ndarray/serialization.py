@@ -12,13 +12,11 @@ from typing import Any, Union
 
 from .. import _core
 from .._core import NDArray
+from .._files.remote import RemoteFile
 from .._files.saving import replacing_file
 from ..base import TypeError_, ValueError_
 from .creation import array as make_array
-from .dtypes import dtype_code as dtype_code
-from .dtypes import dtype_name as dtype_name
-from .file_bytes import FileBytes, opened_file
-from .safetensors_files import from_safetensors, is_safetensors, load_shards, to_safetensors
+from .file_bytes import FileBytes, FileContent, opened_file
 
 __all__ = ["load", "load_frombuffer", "save", "save_tobuffer"]
 
@@ -78,8 +76,8 @@ def load(fname: str | os.PathLike[str]) -> Any:
     Parameters
     ----------
     fname : str or path
-        A file written by `save` or by any MXNet 1.x, a safetensors file, the index of a sharded
-        model (``model.safetensors.index.json``), or an npz file of MXNet 2.0.
+        A file or an address (``s3://bucket/file``) of one that was written by `save` or by any
+        MXNet 1.x, or an npz file of MXNet 2.0.
 
     Returns
     -------
@@ -167,17 +165,37 @@ def _named_arrays(op: str, data: Any) -> tuple[list[Any], list[NDArray]]:
     return [name.encode() for name in names], arrays
 
 
-def _parse(data: memoryview | FileBytes, source: str) -> Any:
+def dtype_name(dtype: Any) -> str:
+    """Return the name of an element type given as name, NumPy type or scalar class."""
+    if isinstance(dtype, str):
+        return dtype if dtype == "bfloat16" else str(np.dtype(dtype).name)
+    if getattr(dtype, "__name__", "") == "bfloat16" or getattr(dtype, "name", "") == "bfloat16":
+        return "bfloat16"
+    dtype = np.dtype(dtype)
+    return "bfloat16" if dtype.names == ("bfloat16",) else str(dtype.name)  # a field in 1.x
+
+
+def dtype_code(dtype: Any) -> int:
+    """Return the code of an element type in files."""
+    name = dtype_name(dtype)
+    if name not in _DTYPES:
+        raise ValueError_(f"dtype {name} given, one of {', '.join(_DTYPES)} expected")
+    return _DTYPES.index(name)
+
+
+def _parse(data: FileContent, source: str) -> Any:
     if bytes(data[:4]) == b"PK\x03\x04":
         return _parse_npz(data, source)
     if is_safetensors(data):
         return from_safetensors(data, source)
     if isinstance(data, FileBytes):
         return _core.load_descriptor(data.descriptor, len(data), source)
+    if isinstance(data, RemoteFile):
+        return _core.load_remote(data, source)
     return _core.load_buffer(data, source)
 
 
-def _parse_npz(data: memoryview | FileBytes, source: str) -> Any:
+def _parse_npz(data: FileContent, source: str) -> Any:
     """Read the zip file of ``.npy`` members that MXNet 2.0 writes."""
     from .npz import read_npz  # imported late: zip and lzma cost 4 MB that few programs need
 

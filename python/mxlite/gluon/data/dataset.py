@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Callable
 
 from ... import recordio
+from ..._files.remote import is_address
 from ...base import IndexError_, MissingFileError, ShapeError, ValueError_
 from ...ndarray import NDArray
 
@@ -162,7 +163,7 @@ class RecordFileDataset(Dataset):
         self.filename = filename
         self.idx_file = os.path.splitext(filename)[0] + ".idx"
         for path in (self.filename, self.idx_file):
-            if not os.path.isfile(path):
+            if not is_address(path) and not os.path.isfile(path):
                 raise MissingFileError(f"{type(self).__name__}: there is no file {path!r}")
         self._open()
         if not self._record.keys:
