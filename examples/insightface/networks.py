@@ -97,7 +97,7 @@ def make_network(
     size : int
         A multiple of 16.
     dropout : float
-        Of the ResNets' last features.
+        Share of the ResNets' last features that becomes 0 in training.
     """
     if name not in NETWORKS:
         raise SystemExit(f"insightface: --network must be one of {', '.join(NETWORKS)}, got {name}")

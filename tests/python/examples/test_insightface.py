@@ -232,3 +232,14 @@ def test_glyphs_become_faces(tmp_path):
     glyphs = importlib.import_module("glyphs")
     with pytest.raises(SystemExit, match="have .* and 9; unpack these packages .* fonts-noto-cjk"):
         glyphs.choose(glyphs.find_faces([str(folder)]), 10**6, 9)
+
+
+def test_the_benchmarks_of_the_head_run():
+    folder = ROOT / "benchmarks" / "dlperf" / "insightface"
+    small = ["--classes", 600, "--rounds", 1, "--steps", 1, "--threads", 1]
+    text = run_python(folder / "head.py", *small).stdout
+    for ratio in ("0.1", "1.0"):
+        assert re.search(rf"mxlite ratio {ratio}: [\d.]+ ms a step .* first loss \d", text)
+    text = run_python(folder / "max_classes.py", "--memory-gb", 0.02, "--batch", 2).stdout
+    (found,) = re.findall(r"largest: (\d+) classes in 0.02 GB, (\d+) bytes a class", text)
+    assert int(found[0]) * int(found[1]) <= 20_000_000 and int(found[1]) >= 4096

@@ -1,0 +1,1 @@
+"""Face recognition: the head of partial FC, and the largest number of classes."""
