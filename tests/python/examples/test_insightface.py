@@ -22,6 +22,7 @@ import faces  # noqa: E402
 import networks  # noqa: E402
 import train as script  # noqa: E402
 import verification  # noqa: E402
+from dlperf.insightface import max_classes  # noqa: E402
 from dlperf.styles import recognize  # noqa: E402
 from processes import run_python  # noqa: E402
 
@@ -234,12 +235,15 @@ def test_glyphs_become_faces(tmp_path):
         glyphs.choose(glyphs.find_faces([str(folder)]), 10**6, 9)
 
 
-def test_the_benchmarks_of_the_head_run():
+def test_the_benchmarks_of_the_head_run(monkeypatch, capsys):
     folder = ROOT / "benchmarks" / "dlperf" / "insightface"
     small = ["--classes", 600, "--rounds", 1, "--steps", 1, "--threads", 1]
     text = run_python(folder / "head.py", *small).stdout
     for ratio in ("0.1", "1.0"):
         assert re.search(rf"mxlite ratio {ratio}: [\d.]+ ms a step .* first loss \d", text)
-    text = run_python(folder / "max_classes.py", "--memory-gb", 0.02, "--batch", 2).stdout
-    (found,) = re.findall(r"largest: (\d+) classes in 0.02 GB, (\d+) bytes a class", text)
-    assert int(found[0]) * int(found[1]) <= 20_000_000 and int(found[1]) >= 4096
+    assert 600 * 4096 < max_classes.peak(600, 0.1, 2) < 12_000_000
+    monkeypatch.setattr(max_classes, "peak", lambda classes, ratio, batch: 10**6 + 4200 * classes)
+    monkeypatch.setattr(sys, "argv", ["max_classes.py", "--memory-gb", "0.1"])
+    max_classes.main()
+    (found,) = re.findall(r"largest: (\d+) classes in 0.1 GB", capsys.readouterr().out)
+    assert 0.98 * 99e6 < 4200 * int(found) <= 99e6
