@@ -23,7 +23,7 @@ class Config:
     layers: int = 7
     hidden: int = 1024
     dropout: float = 0.5
-    dtype: str = "float32"  # of the tables
+    dtype: str = "float32"  # dtype of the tables
     policy: str = "error"
     seed: int = 1234
 

@@ -57,7 +57,7 @@ def hashes(values: np.ndarray) -> np.ndarray:
 
 
 class Statistics:
-    """What the first pass learns from the training rows."""
+    """Ranges of numbers and counts of values in the training rows."""
 
     def __init__(self) -> None:
         self.rows = 0

@@ -178,12 +178,12 @@ READERS = {
 
 @dataclass
 class Sizes:
-    """What a network needs to know of prepared rows; the content of their ``.json`` file."""
+    """Sizes of prepared rows and of the tables for them: the content of the ``.json`` file."""
 
     numbers: int
     wide: int  # ids of a row for the wide table
     deep: int
-    wide_rows: int  # of the tables
+    wide_rows: int  # size of the wide table
     deep_rows: int
     rows: int = 0
 

@@ -1,5 +1,8 @@
 """ShardedEmbedding on one process: values, updates, growth, files, errors."""
 
+import sys
+from pathlib import Path
+
 import mxlite as mx
 import numpy as np
 import pytest
@@ -72,6 +75,16 @@ def test_halves_round_rows_only(dtype):
     assert rows_of(table, ids).dtype == np.float32
     np.testing.assert_allclose(rows_of(table, ids), rows_of(exact, ids), atol=1e-3)
     assert (table.row_bytes, exact.row_bytes) == (16 + 56, 84)
+
+
+def test_initial_values_are_those_of_the_benchmark():
+    """Files depend on the formula: rows that were never updated are not saved."""
+    sys.path.append(str(Path(__file__).resolve().parents[3] / "benchmarks"))
+    from dlperf.wide_deep import recipe
+
+    table = ShardedEmbedding(None, 21, seed=6)
+    ids = [0, 1, 5, 2**40 + 3]
+    np.testing.assert_array_equal(rows_of(table, ids), recipe.initial_rows(ids, 21, 6))
 
 
 def test_memory_of_a_row():

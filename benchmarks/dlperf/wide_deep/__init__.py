@@ -1,0 +1,1 @@
+"""Wide & Deep: the step of DLPerf's click-through-rate benchmark."""
