@@ -116,6 +116,15 @@ def test_bags(combiner):
     np.testing.assert_allclose(found, start, rtol=1e-5, atol=1e-6)
 
 
+def test_views_are_looked_up():
+    table, ids = ShardedEmbedding(12, 3), mx.nd.arange(12).reshape((3, 4))
+    whole = table(ids).asnumpy()
+    np.testing.assert_array_equal(table(ids.T).asnumpy(), whole.transpose(1, 0, 2))
+    np.testing.assert_array_equal(table(ids[:, 1:3]).asnumpy(), whole[:, 1:3])
+    np.testing.assert_array_equal(table(ids[2:]).asnumpy(), whole[2:])
+    assert table(mx.nd.zeros((0, 2))).shape == (0, 2, 3)
+
+
 def test_several_look_ups_are_one_update():
     tables = [ShardedEmbedding(9, 3, optimizer="adam") for _ in range(2)]
     grads = np.random.RandomState(2).randn(6, 3)
@@ -235,6 +244,7 @@ def bags(offsets):
         (lambda: ShardedEmbedding(None, 2, policy="hash"), ValueError, "policy must be 'error'"),
         (lambda: ShardedEmbedding(4, 2, evict=True), ValueError, "for tables that grow"),
         (lambda: ShardedEmbedding(0, 2), ValueError, "rows"),
+        (lambda: ShardedEmbedding(4, 2).step(0), ValueError, "batch_size"),
         (lambda: ShardedEmbedding(4, 2)([1]), TypeError, "ids must be an NDArray"),
         (lambda: ShardedEmbedding(4, 2)(mx.nd.array([1]), mx.nd.array([0])), ValueError,
          "if and only if there is a combiner"),

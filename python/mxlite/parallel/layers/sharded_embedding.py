@@ -16,7 +16,8 @@ from ... import optimizer as optimizers
 from ..._typed_init import check_sizes
 from ...base import FileFormatError, MXNetError, TypeError_, ValueError_
 from ...comm.groups import group_of, ranks_text
-from ...comm.submitting import submit, waited
+from ...comm.submitting import contiguous, submit, waited
+from ...context import Context
 from ...gluon.block import Block
 from ...ndarray import NDArray
 from ...ndarray.serialization import dtype_name
@@ -232,8 +233,9 @@ class ShardedEmbedding(Block):
         Parameters
         ----------
         batch_size : int
-            Samples of this rank.
+            Samples of this rank, at least 1.
         """
+        check_sizes(f"{type(self).__name__}.step", 1, batch_size=batch_size)
         if not self._pending:
             return
         pending, self._pending = self._pending, []
@@ -422,4 +424,4 @@ def _on_host(array: NDArray) -> NDArray:
     """Return a contiguous array in the memory of the host."""
     if not isinstance(array, NDArray):
         raise TypeError_(f"ShardedEmbedding: ids must be an NDArray, got {type(array).__name__}")
-    return nd.array(array) if array.ctx.device_type != "cpu" else array
+    return contiguous(array.as_in_context(Context("cpu", 0)))
