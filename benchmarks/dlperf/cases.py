@@ -40,7 +40,7 @@ class Case:
     data : str
         ``"resident"``: one batch that lies on the device; ``"real"``: files through the pipeline.
     size : int
-        Height and width of the images, or tokens of a sequence.
+        Height and width of the images, tokens of a sequence, or rows of the deep table.
     warm_up, steps : int
         Steps before and in each measured turn.
     network : str

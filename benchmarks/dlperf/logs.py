@@ -69,13 +69,12 @@ _LINES: dict[str, Callable[[Case, Sequence[float]], list[str]]] = {
 
 
 def _wide_deep_head(case: Case) -> dict[str, int]:
-    rows, dim, layers, hidden = numbers(case.network)
+    dim, layers = numbers(case.network)
     return {
         "batch_size": case.samples,
-        "deep_vocab_size": rows,
+        "deep_vocab_size": case.size,
         "deep_embedding_vec_size": dim,
         "hidden_units_num": layers,
-        "hidden_size": hidden,
     }
 
 

@@ -167,9 +167,9 @@ def wide_deep_tables(content: dict[str, Any]) -> list[str]:
         parts.append(f"Wide & Deep, {name}, published\n" + table(head + columns, rows))
     rows = []
     for case, system, figures, cell in measured(content, "wide_deep"):
-        count, dim, layers, _ = numbers(case.network)
+        dim, layers = numbers(case.network)
         ms = _milliseconds(case, figures)
-        sizes = [str(case.ranks), str(case.samples), str(count), str(dim), str(layers)]
+        sizes = [str(case.ranks), str(case.samples), str(case.size), str(dim), str(layers)]
         ratio = cell["ratios"].get(system)
         rows.append(
             [case.data, system, *sizes, f"{ms:.3f}", f"{memory(figures['memory']):.0f}"]

@@ -62,6 +62,8 @@ class Model:
         ``recomputed(case)`` gives what share of ``flops`` is computed once more.
     sizes : tuple of int
         Least and greatest ``size`` of a case.
+    alone : tuple of str
+        Systems whose scripts run on one rank only.
     """
 
     name: str
@@ -72,6 +74,7 @@ class Model:
     copies: Callable[[Case], int] = lambda case: case.ranks
     recomputed: Callable[[Case], float] = lambda case: 0.0
     sizes: tuple[int, int] = (1, 1 << 20)
+    alone: tuple[str, ...] = ()
 
     def has_script(self, system: str) -> bool:
         """Return whether a system has a script for the model."""
@@ -163,9 +166,9 @@ def _published_gpt(dtype: str) -> list[Row]:
 
 def _wide_deep_flops(case: Case) -> float:
     """Return the operations of the dense layers; tables have none."""
-    _, dim, layers, hidden = numbers(case.network)
-    inputs = case.size * dim + _DENSE_FIELDS
-    return 6.0 * (inputs * hidden + (layers - 1) * hidden**2 + hidden)
+    dim, layers = numbers(case.network)
+    inputs = _FIELDS * dim + _DENSE_FIELDS
+    return 6.0 * (inputs * _HIDDEN + (layers - 1) * _HIDDEN**2 + _HIDDEN)
 
 
 # Multiply-adds forward for a face of 112 x 112 pixels, and features, by network.
@@ -180,20 +183,18 @@ def _face_flops(case: Case) -> float:
     return 6.0 * (macs * (case.size / 112) ** 2 + features * classes * ratio)
 
 
-_FIELDS, _DENSE_FIELDS = 26, 13
+_FIELDS, _DENSE_FIELDS, _HIDDEN = 26, 13, 1024
 _NATURAL = 2322444  # rows of Criteo's table
 
 
-def _vocabularies(
-    dtype: str, batch: int, rows: Sequence[int], network: str, **more: int
-) -> list[Row]:
+def _vocabularies(batch: int, rows: Sequence[int], network: str, **more: int) -> list[Row]:
     """Return cases of Wide & Deep whose tables have different numbers of rows."""
-    return [Row(dtype, batch, _FIELDS, f"wdl_{count}_{network}", **more) for count in rows]
+    return [Row("float32", batch, n, network, data=("resident",), **more) for n in rows]
 
 
-def _batches(dtype: str, batches: Sequence[int], network: str, **more: int) -> list[Row]:
-    """Return cases of Wide & Deep with different batches, in memory."""
-    return [Row(dtype, batch, _FIELDS, network, data=("resident",), **more) for batch in batches]
+def _batches(batches: Sequence[int], rows: int, network: str, **more: int) -> list[Row]:
+    """Return cases of Wide & Deep with different batches."""
+    return [Row("float32", n, rows, network, data=("resident",), **more) for n in batches]
 
 
 def _faces(batch: int, network: str, **more: int) -> list[Row]:
@@ -269,18 +270,16 @@ MODELS = {
             "wdl",
             "rows",
             {
-                "smoke": _vocabularies("float32", 512, (100_000, 200_000), "16_2_256", **_FEW)
-                + _batches("float32", (2048,), "wdl_100000_16_2_256", **_FEW),
-                "cpu": _vocabularies(
-                    "float32", 2048, [3_200_000 << k for k in range(4)], "16_2_1024"
-                )
-                + _batches("float32", (512, 8192), f"wdl_{_NATURAL}_16_2_1024"),
-                "gpu": _vocabularies(
-                    "float32", 16384, [3_200_000 << k for k in range(8)], "16_7_1024"
-                )
-                + _batches("float32", [512 << k for k in range(11)], f"wdl_{_NATURAL}_16_2_1024"),
+                "smoke": _vocabularies(512, (100_000, 200_000, 400_000), "wdl_16_2", **_FEW)
+                + _batches((2048,), 100_000, "wdl_16_2", **_FEW),
+                "cpu": _vocabularies(2048, [3_200_000 << k for k in range(4)], "wdl_16_2")
+                + _batches((512, 8192), _NATURAL, "wdl_16_2"),
+                "gpu": _vocabularies(16384, [3_200_000 << k for k in range(8)], "wdl_16_7")
+                + _batches([512 << k for k in range(11)], _NATURAL, "wdl_16_2"),
             },
             _wide_deep_flops,
+            sizes=(1, 1 << 31),
+            alone=("torch",),
         ),
         Model(
             "insightface",

@@ -231,6 +231,8 @@ def unmeasured(case: Case, system: System) -> str:
         return f"not measured in {case.dtype}"
     if not MODELS[case.model].has_script(system.name):
         return f"not measured: benchmarks/dlperf/{case.model} has no on_{system.name}.py"
+    if system.name in MODELS[case.model].alone and case.ranks > 1:
+        return f"not measured: {system.name}'s script runs on one rank only"
     if system.name != "mxlite" and MODELS[case.model].copies(case) != case.ranks:
         return f"not measured: {system.name}'s script trains data-parallel copies only"
     return ""

@@ -171,7 +171,7 @@ def test_slow_steps_shorten_the_turns_of_all_systems(
         ("resnet50", "", "", "rn50", 20, "mxnet-resnet50"),
         ("bert", "bert_2_128_2", "", "bert", 100, "mxnet-bert"),
         ("gpt", "gpt_2_128_2_512", "2x1x1", "gpt", 20, "megatron-gpt"),
-        ("wide_deep", "wdl_100000_16_2_256", "", "wdl", 20, "oneflow-wide-deep-2021"),
+        ("wide_deep", "wdl_16_2", "", "wdl", 20, "oneflow-wide-deep-2021"),
         ("insightface", "r100_85742", "data", "r100", 20, "mxnet-arcface"),
         ("insightface", "y1_85742", "partial_0.1", "y1", 20, "mxnet-partial-fc"),
     ],
