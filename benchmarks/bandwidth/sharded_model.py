@@ -71,7 +71,7 @@ def all_gather(cluster: Cluster, gpus: int, own_bytes: float) -> float:
 
 @dataclasses.dataclass
 class Lookup:
-    """What several GPUs spend in a step besides the links' time: a constant, and for each id.
+    """Time that several GPUs spend in a step besides the links': a constant, and for each id.
 
     OneFlow divides tables by columns, so every GPU looks all ids of the batch up.
     """

@@ -56,7 +56,7 @@ def _transformer(case: Case) -> Transformer:
 def gpt_rates(content: dict[str, Any]) -> tuple[Case, Rates] | None:
     """Return the rate of mxlite's most work in a step of 1 rank, which predictions start from.
 
-    It is that of the whole step: products and element-wise kernels are not told apart.
+    It is that of the whole step, without a rate of its own for element-wise kernels.
     """
     found = [
         (iteration_flops(case.samples, case.size, *numbers(case.network)[:2], 0), case, figures)
