@@ -16,6 +16,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NoResultYet
 from typing import Any, Callable, TypeVar
 
+from .._native import ending  # noqa: F401 - its exit handler has to run after the one below
 from ..base import FileAccessError, MissingFileError, MXNetError, NotSupportedError, ValueError_
 
 _BLOCK = 4 << 20
@@ -62,7 +63,7 @@ def _begin_again() -> None:
     _shared = _Shared()
 
 
-# Ends the waits of the pipelines' threads, for which mxlite._native.ending waits afterwards.
+# Ends the waits of the pipelines' threads, for which the handler of `ending` waits afterwards.
 atexit.register(lambda: _shared.ending.set())
 os.register_at_fork(after_in_child=_begin_again)  # a thread of the parent may hold the lock
 
@@ -128,6 +129,8 @@ class RemoteFile:
         return content
 
     def __del__(self) -> None:
+        if _shared is None:  # the interpreter ends
+            return
         with _shared.lock:
             for key in [key for key in _shared.blocks if key[0] == getattr(self, "_number", -1)]:
                 _shared.blocks.pop(key, None)
