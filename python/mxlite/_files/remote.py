@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 
 class _Shared:
-    """What all files of this process share."""
+    """State that all files of this process share."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()  # reentrant: the garbage collector may end a file inside it
@@ -232,7 +232,7 @@ def _file_system(address: str) -> tuple[Any, str]:
     try:
         import fsspec  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
-        # Neither listings nor instances are shared with the program, whose view may be outdated.
+        # The file system is not the program's own, whose cached listings may be outdated.
         return fsspec.core.url_to_fs(address, use_listings_cache=False, skip_instance_cache=True)
     except ImportError as error:
         extra = _EXTRAS.get(protocol)
