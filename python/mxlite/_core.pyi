@@ -108,7 +108,7 @@ class NDArray:
         ...
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Become the array in a pickle of MXNet 1.x; arrays of a GPU are read to the CPU."""
+        """Restore an array from a pickle of MXNet 1.x; arrays of a GPU are loaded to the CPU."""
         ...
 
     def __sub__(self, other: Operand) -> NDArray: ...
@@ -282,15 +282,15 @@ class NDArray:
         ...
 
     def as_in_context(self, context: Any) -> NDArray:
-        """Return the array on a device; itself if it is on the device already."""
+        """Return the array on a device, or the array itself if it is on that device."""
         ...
 
     def as_in_ctx(self, context: Any) -> NDArray:
-        """Return the array on a device; itself if it is on the device already."""
+        """Return the array on a device, or the array itself if it is on that device."""
         ...
 
     def as_nd_ndarray(self) -> NDArray:
-        """Return the array itself: it is no ``mx.np`` array."""
+        """Return the array itself, because it is not an ``mx.np`` array."""
         ...
 
     def asnumpy(self) -> np.ndarray[Any, Any]:
@@ -302,11 +302,11 @@ class NDArray:
         ...
 
     def astype(self, dtype: Any, copy: bool = True) -> NDArray:
-        """Return the values in another dtype; the array itself if copy is False and nothing changes."""
+        """Return the values in another dtype; the array itself if not copy and dtypes are equal."""
         ...
 
     def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
-        """Make the array a variable with a gradient of zeros; its history is dropped.
+        """Make the array a variable with a zero gradient and drop its history.
 
         The gradient takes memory only once it is read or computed.
         """
@@ -339,11 +339,11 @@ class NDArray:
     def broadcast_like(
         self, other: NDArray | None = None, *args: object, **kwargs: object
     ) -> NDArray:
-        """Return the array broadcast to the shape of ``other``, which symbols of 1.x call ``rhs``."""
+        """Return the array broadcast to the shape of ``other``, which is ``rhs`` for symbols in 1.x."""
         ...
 
     def broadcast_to(self, shape: Any) -> NDArray:
-        """Return the values repeated to a shape; dimensions of 1 and missing leading ones expand."""
+        """Return the values repeated to a shape; size-1 dimensions and missing leading ones expand."""
         ...
 
     def cbrt(
@@ -386,7 +386,7 @@ class NDArray:
         ...
 
     def copyto(self, other: Any) -> NDArray:
-        """Copy into an array (converting its type) or to a context, from which gradients return."""
+        """Copy to an array (converting its type) or to a context; gradients flow back."""
         ...
 
     def cos(
@@ -603,7 +603,7 @@ class NDArray:
         *,
         dtype: object = None,
     ) -> NDArray:
-        """Return the mean, by the operator `mean`; ``numpy.mean`` gives a dtype to compute in."""
+        """Return the mean with the operator `mean`; ``numpy.mean`` passes the dtype of the sum."""
         ...
 
     def min(
