@@ -22,7 +22,7 @@ def check_number(who: str, name: str, value: Any) -> None:
     if not _is_number(value):
         raise _unexpected(who, name, value, "a number")
     if isinstance(value, float) and math.isnan(value):
-        raise ValueError_(f"{who}: {name} is nan, expected a number")
+        raise ValueError_(f"{who}: {name} must be a number, got nan")
 
 
 def check_argument(klass: type, name: str, value: Any) -> bool:
@@ -45,7 +45,7 @@ def check_sizes(who: str, least: int, **sizes: int) -> None:
     """Raise ValueError if one of the named numbers is below ``least``."""
     for name, size in sizes.items():
         if size < least:
-            raise ValueError_(f"{who}: {name} is {size}, expected {least} or more")
+            raise ValueError_(f"{who}: {name} must be {least} or more, got {size}")
 
 
 def with_defaults(init: Init, owner: str, **defaults: Any) -> Init:
@@ -102,7 +102,7 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str, bool]] = {
 def _unexpected(who: str, name: str, value: Any, expected: str) -> TypeError:
     text = repr(value)
     shown = text if len(text) <= 60 else f"of type {type(value).__name__}"
-    return TypeError_(f"{who}: {name} is {shown}, expected {expected}")
+    return TypeError_(f"{who}: {name} must be {expected}, got {shown}")
 
 
 class TypedInit:

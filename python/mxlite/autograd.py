@@ -139,7 +139,7 @@ def _as_list(arrays: Arrays) -> list[NDArray]:
 
 def _grad_req(req: str) -> int:
     if req not in GRAD_REQ:
-        raise ValueError_(f"grad_req: {req!r} given, 'write', 'add' or 'null' expected")
+        raise ValueError_(f"grad_req must be 'write', 'add' or 'null', got {req!r}")
     return GRAD_REQ[req]
 
 
@@ -165,8 +165,8 @@ def mark_variables(
     reqs = [grad_reqs] * len(variables) if isinstance(grad_reqs, str) else list(grad_reqs)
     if not len(variables) == len(gradients) == len(reqs):
         raise ValueError_(
-            f"mark_variables: {len(variables)} variables, {len(gradients)} gradients and "
-            f"{len(reqs)} grad_reqs given, equal counts expected"
+            "mark_variables: variables, gradients and grad_reqs must have equal counts, got "
+            f"{len(variables)}, {len(gradients)} and {len(reqs)}"
         )
     for variable, gradient, req in zip(variables, gradients, reqs):
         _core.mark_variable(variable, gradient, _grad_req(req))
@@ -382,7 +382,7 @@ class Function(NeedsInit):
         wanted = (NDArray,) if method == "forward" else (NDArray, type(None))
         if isinstance(found, (list, tuple)) and all(isinstance(part, wanted) for part in found):
             return list(found)
-        raise TypeError_(f"{type(self).__name__}.{method} returned {result!r}, NDArrays expected")
+        raise TypeError_(f"{type(self).__name__}.{method} must return NDArrays, got {result!r}")
 
     def _fitted(
         self, index: int, grad: NDArray | None, shape: tuple[int, ...], dtype: Any
@@ -419,7 +419,7 @@ def _attach_grad(self: NDArray, grad_req: str = "write", stype: str | None = Non
         stype = self.stype
     if stype not in stypes:
         raise ValueError_(
-            f"attach_grad: stype {stype!r} given, 'default', 'row_sparse' or 'csr' expected"
+            f"attach_grad: stype must be 'default', 'row_sparse' or 'csr', got {stype!r}"
         )
     _core.mark_variable(self, None, _grad_req(grad_req), stypes[stype])
 

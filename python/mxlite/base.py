@@ -278,7 +278,7 @@ def shape_tuple(shape: Any, where: str) -> tuple[int, ...]:
             raise builtins.TypeError
         return tuple(operator.index(extent) for extent in shape)
     except builtins.TypeError:
-        raise TypeError_(f"{where}: {shape!r} given, a tuple of integers expected") from None
+        raise TypeError_(f"{where} must be a tuple of integers, got {shape!r}") from None
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

@@ -121,7 +121,7 @@ class Initializer(TypedInit):
         """
         if not isinstance(desc, str):
             raise TypeError_(
-                f"initializer: the description is {desc!r}, expected a name or an InitDesc"
+                f"initializer: the description must be a name or an InitDesc, got {desc!r}"
             )
         if isinstance(desc, InitDesc):
             if desc.global_init is None:
@@ -324,7 +324,7 @@ class Orthogonal(Initializer):
             drawn = nd.random.normal(0.0, 1.0, shape=shape)
         else:
             raise ValueError_(
-                f"Orthogonal: rand_type is {self.rand_type!r}, expected 'uniform' or 'normal'"
+                f"Orthogonal: rand_type must be 'uniform' or 'normal', got {self.rand_type!r}"
             )
         u, _, v = np.linalg.svd(drawn.asnumpy(), full_matrices=False)
         basis = u if u.shape == shape else v
@@ -365,7 +365,7 @@ class Xavier(Initializer):
         factors = {"avg": (fan_in + fan_out) / 2.0, "in": fan_in, "out": fan_out}
         if self.factor_type not in factors:
             raise ValueError_(
-                f"Xavier: factor_type is {self.factor_type!r}, expected 'avg', 'in' or 'out'"
+                f"Xavier: factor_type must be 'avg', 'in' or 'out', got {self.factor_type!r}"
             )
         scale = float(np.sqrt(self.magnitude / factors[self.factor_type]))
         if self.rnd_type == "uniform":
@@ -374,7 +374,7 @@ class Xavier(Initializer):
             nd.random.normal(0, scale, out=arr)
         else:
             raise ValueError_(
-                f"Xavier: rnd_type is {self.rnd_type!r}, expected 'uniform' or 'gaussian'"
+                f"Xavier: rnd_type must be 'uniform' or 'gaussian', got {self.rnd_type!r}"
             )
 
 
@@ -448,7 +448,7 @@ class FusedRNN(Initializer):
         forget_bias: float = 1.0,
     ) -> None:
         if mode not in GATES:
-            raise ValueError_(f"FusedRNN: mode is {mode!r}, expected one of {sorted(GATES)}")
+            raise ValueError_(f"FusedRNN: mode must be one of {sorted(GATES)}, got {mode!r}")
         if init is not None:
             init = create(init)
         super().__init__(

@@ -50,16 +50,16 @@ class LRScheduler(TypedInit):
     ) -> None:
         name = type(self).__name__
         if not isinstance(warmup_steps, int):
-            raise TypeError_(f"{name}: warmup_steps is {warmup_steps!r}, expected an integer")
+            raise TypeError_(f"{name}: warmup_steps must be an integer, got {warmup_steps!r}")
         if warmup_steps < 0:
-            raise ValueError_(f"{name}: warmup_steps is {warmup_steps}, expected 0 or more")
+            raise ValueError_(f"{name}: warmup_steps must be 0 or more, got {warmup_steps}")
         if warmup_begin_lr > base_lr:
             raise ValueError_(
                 f"{name}: warmup_begin_lr {warmup_begin_lr} is above base_lr {base_lr}"
             )
         if warmup_mode not in ("linear", "constant"):
             raise ValueError_(
-                f"{name}: warmup_mode is {warmup_mode!r}, expected 'linear' or 'constant'"
+                f"{name}: warmup_mode must be 'linear' or 'constant', got {warmup_mode!r}"
             )
         self.base_lr = base_lr
         self.warmup_steps = warmup_steps
@@ -110,9 +110,9 @@ class FactorScheduler(LRScheduler):
     ) -> None:
         super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
         if step < 1:
-            raise ValueError_(f"FactorScheduler: step is {step}, expected 1 or more")
+            raise ValueError_(f"FactorScheduler: step must be 1 or more, got {step}")
         if factor > 1.0:
-            raise ValueError_(f"FactorScheduler: factor is {factor}, expected at most 1")
+            raise ValueError_(f"FactorScheduler: factor must be at most 1, got {factor}")
         self.step = step
         self.factor = factor
         self.stop_factor_lr = stop_factor_lr
@@ -162,7 +162,7 @@ class MultiFactorScheduler(LRScheduler):
     ) -> None:
         super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
         if not isinstance(step, list) or not step:
-            raise TypeError_(f"MultiFactorScheduler: step is {step!r}, expected a list of integers")
+            raise TypeError_(f"MultiFactorScheduler: step must be a list of integers, got {step!r}")
         for i, number in enumerate(step):
             check_number("MultiFactorScheduler", f"step[{i}]", number)
         if step[0] < 1 or any(late <= early for early, late in zip(step, step[1:])):
@@ -171,7 +171,7 @@ class MultiFactorScheduler(LRScheduler):
                 f"{step}"
             )
         if factor > 1.0:
-            raise ValueError_(f"MultiFactorScheduler: factor is {factor}, expected at most 1")
+            raise ValueError_(f"MultiFactorScheduler: factor must be at most 1, got {factor}")
         self.step = step
         self.cur_step_ind = 0
         self.factor = factor
@@ -206,9 +206,9 @@ class _DecayScheduler(LRScheduler):
         super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
         name = type(self).__name__
         if not isinstance(max_update, int):
-            raise TypeError_(f"{name}: max_update is {max_update!r}, expected an integer")
+            raise TypeError_(f"{name}: max_update must be an integer, got {max_update!r}")
         if max_update < 1:
-            raise ValueError_(f"{name}: max_update is {max_update}, expected 1 or more")
+            raise ValueError_(f"{name}: max_update must be 1 or more, got {max_update}")
         self.base_lr_orig = base_lr
         self.max_update = max_update
         self.final_lr = final_lr

@@ -117,8 +117,8 @@ def _text(value: Any) -> str:
     for part in parts:
         if not isinstance(part, NDArray):
             raise TypeError_(
-                f"Monitor: stat_func returned a {type(part).__name__}, an NDArray or a list of "
-                "NDArrays expected"
+                "Monitor: stat_func must return an NDArray or a list of NDArrays, got "
+                f"{type(part).__name__}"
             )
         text += f"{str(part.asscalar()) if part.size == 1 else part.asnumpy()}\t"
     return text

@@ -148,7 +148,7 @@ def _within_shapes(func: Callable[..., _T], active: bool) -> Callable[..., _T]:
 
 def _checked(what: str, func: Any) -> None:
     if not callable(func):
-        raise TypeError_(f"{what}: {func!r} given, a function or class expected")
+        raise TypeError_(f"{what}: func must be a function or class, got {func!r}")
 
 
 def use_np_shape(func: Any) -> Any:

@@ -79,7 +79,9 @@ def _described(nickname: str, spec: str) -> tuple[Any, dict[str, Any]]:
         raise ValueError_(f"{nickname}: {spec[:100]!r} is no JSON text: {error}") from None
     pair = isinstance(found, list) and len(found) == 2
     if not isinstance(found, dict) and not (pair and isinstance(found[1], dict)):
-        raise ValueError_(f"{nickname}: {spec[:100]!r} given, [name, {{arguments}}] expected")
+        raise ValueError_(
+            f"{nickname}: JSON text must be [name, {{arguments}}], got {spec[:100]!r}"
+        )
     name, options = (found.pop(nickname, None), found) if isinstance(found, dict) else found
     if not isinstance(name, str) or name[:1] in ("[", "{"):
         raise ValueError_(
@@ -125,8 +127,8 @@ def get_create_func(base_class: type[_T], nickname: str) -> Callable[..., _T]:
             return create(**spec)
         if not isinstance(spec, str):
             raise TypeError_(
-                f"{nickname}: {spec!r} of type {type(spec).__name__} was given, expected a name "
-                f"or an instance of {base_class.__name__}"
+                f"{nickname}: argument must be a name or an instance of {base_class.__name__}, "
+                f"got {spec!r} of type {type(spec).__name__}"
             )
         if spec[:1] in ("[", "{"):
             if args or kwargs:

@@ -129,8 +129,8 @@ class CudaModule:
             match = _PARAMETER.fullmatch(text.strip())
             if not match:
                 raise ValueError_(
-                    f"get_kernel {name}: parameter {position} is {text.strip()!r}, "
-                    "'[const] type [*] [name]' expected"
+                    f"get_kernel {name}: parameter {position} must be '[const] type [*] [name]', "
+                    f"got {text.strip()!r}"
                 )
             const, cpp_type, star, _ = match.groups()
             if cpp_type not in _DTYPES:
@@ -210,26 +210,28 @@ class CudaKernel:
         if not isinstance(ctx, Context):
             raise TypeError_(f"{who}: ctx must be a Context, {type(ctx).__name__} given")
         if ctx.device_type != "gpu":
-            raise DeviceError(f"{who}: ctx {ctx} given, a GPU expected")
+            raise DeviceError(f"{who}: ctx must be a GPU, got {ctx}")
         grid = _dims(who, "grid_dims", grid_dims, _MOST_BLOCKS)
         block = _dims(who, "block_dims", block_dims, _MOST_THREADS)
         if block[0] * block[1] * block[2] > _MOST_THREADS_OF_BLOCK:
             raise ValueError_(
-                f"{who}: block_dims {block} given, at most {_MOST_THREADS_OF_BLOCK} threads in all "
-                "expected"
+                f"{who}: block_dims must have at most {_MOST_THREADS_OF_BLOCK} threads in all, "
+                f"got {block}"
             )
         if isinstance(shared_mem, bool) or not isinstance(shared_mem, (int, np.integer)):
             raise TypeError_(f"{who}: shared_mem must be int, {type(shared_mem).__name__} given")
         if not 0 <= shared_mem <= _MOST_SHARED_BYTES:
             raise ValueError_(
-                f"{who}: shared_mem {shared_mem} given, 0 to {_MOST_SHARED_BYTES} bytes expected"
+                f"{who}: shared_mem must be 0 to {_MOST_SHARED_BYTES} bytes, got {shared_mem}"
             )
         if not isinstance(args, (list, tuple)):
             raise TypeError_(
-                f"{who}: args is {type(args).__name__}, a list of arrays and numbers expected"
+                f"{who}: args must be a list of arrays and numbers, got {type(args).__name__}"
             )
         if len(args) != len(self._dtypes):
-            raise ValueError_(f"{who}: {len(args)} arguments given, {len(self._dtypes)} expected")
+            raise ValueError_(
+                f"{who}: number of arguments must be {len(self._dtypes)}, got {len(args)}"
+            )
         converted = [
             self._array(who, i, arg) if self._is_ndarray[i] else self._number(who, i, arg)
             for i, arg in enumerate(args)
@@ -240,22 +242,22 @@ class CudaKernel:
         expected = np.dtype(self._dtypes[i]).name
         if not isinstance(arg, NDArray):
             raise TypeError_(
-                f"{who}: argument {i} is {type(arg).__name__}, an NDArray of dtype {expected} "
-                "expected"
+                f"{who}: argument {i} must be an NDArray of dtype {expected}, got "
+                f"{type(arg).__name__}"
             )
         if arg.stype != "default":
             raise TypeError_(
                 f"{who}: argument {i} is a {arg.stype} array; convert it with tostype('default')"
             )
         if (given := dtype_name(arg.dtype)) != expected:
-            raise DTypeError(f"{who}: argument {i} has dtype {given}, {expected} expected")
+            raise DTypeError(f"{who}: argument {i} must have dtype {expected}, got {given}")
         return arg
 
     def _number(self, who: str, i: int, arg: Any) -> bytes:
         dtype = np.dtype(self._dtypes[i])
         if not isinstance(arg, _NUMBERS):
             raise TypeError_(
-                f"{who}: argument {i} is {type(arg).__name__}, a number for {dtype.name} expected"
+                f"{who}: argument {i} must be a number for {dtype.name}, got {type(arg).__name__}"
             )
         # Compares Python's numbers exactly, and NumPy's numbers after a conversion.
         value = arg.item() if isinstance(arg, np.generic) else arg
@@ -263,8 +265,8 @@ class CudaKernel:
             limits = np.iinfo(dtype)
             if not limits.min <= value <= limits.max or int(value) != value:
                 raise ValueError_(
-                    f"{who}: argument {i} is {value}, a whole number from {limits.min} to "
-                    f"{limits.max} expected"
+                    f"{who}: argument {i} must be a whole number from {limits.min} to "
+                    f"{limits.max}, got {value}"
                 )
             return dtype.type(int(value)).tobytes()
         try:
@@ -284,10 +286,10 @@ def _dims(who: str, what: str, dims: Any, most: tuple[int, int, int]) -> tuple[i
         raise TypeError_(f"{who}: {what} must be 3 ints, {type(dims).__name__} given")
     values = list(dims)
     if len(values) != 3:
-        raise ValueError_(f"{who}: {what} has {len(values)} numbers, 3 expected")
+        raise ValueError_(f"{who}: {what} must be 3 numbers, got {len(values)}")
     for value, limit in zip(values, most):
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
             raise TypeError_(f"{who}: {what} must be int, {type(value).__name__} given")
         if not 1 <= value <= limit:
-            raise ValueError_(f"{who}: {what} {tuple(values)} given, 1 to {most} expected")
+            raise ValueError_(f"{who}: {what} must be 1 to {most}, got {tuple(values)}")
     return (int(values[0]), int(values[1]), int(values[2]))

@@ -96,7 +96,7 @@ def get_cuda_compute_capability(ctx: Context) -> int:
     Raises ValueError if the context is not a GPU, DeviceError if there is no such GPU.
     """
     if ctx.device_type != "gpu":
-        raise ValueError_(f"get_cuda_compute_capability: {ctx} was given, expected a GPU")
+        raise ValueError_(f"get_cuda_compute_capability: ctx must be a GPU, got {ctx}")
     if ctx.device_id >= num_gpus():
         raise DeviceError(
             f"get_cuda_compute_capability: {ctx} was given, {num_gpus()} GPUs are usable"

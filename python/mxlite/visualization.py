@@ -80,7 +80,7 @@ def print_summary(
         )
     elif not isinstance(shape, Mapping):
         raise TypeError_(
-            f"print_summary: shape {shape!r} given, a dict of shapes by input name expected"
+            f"print_summary: shape must be a dict of shapes by input name, got {shape!r}"
         )
     else:
         known = symbol.list_inputs()

@@ -13,7 +13,7 @@ def int64_of(text: str) -> int:
     """Return the integer that a text represents; raise if it does not fit 64 bits."""
     number = int(text) if _DIGITS.fullmatch(text) else None
     if number is None or not -(2**63) <= number < 2**63:
-        raise ValueError(f"{text!r} given, an integer of 64 bits expected")
+        raise ValueError(f"number must be an integer of 64 bits, got {text!r}")
     return number
 
 

@@ -23,7 +23,7 @@ def most_unpacked(packed: int) -> int:
     """Return the limit of the unpacked size of a file with ``packed`` bytes."""
     text = os.environ.get("MXLITE_MAX_UNPACK_RATIO") or str(_DEFAULT_RATIO)
     if not text.isdigit() or int(text) < 1:
-        raise ValueError_(f"MXLITE_MAX_UNPACK_RATIO={text!r}: a number of at least 1 expected")
+        raise ValueError_(f"MXLITE_MAX_UNPACK_RATIO must be a number of at least 1, got {text!r}")
     return max(_FREE_BYTES, int(text) * packed)
 
 
@@ -34,8 +34,8 @@ def check_unpacked_size(
     most = most_unpacked(packed)
     if size > most:
         raise error(
-            f"{where}: {packed} packed bytes become {size} or more, at most {most} expected "
-            "(MXLITE_MAX_UNPACK_RATIO)"
+            f"{where}: unpacked size of {packed} packed bytes must be at most {most} bytes "
+            f"(MXLITE_MAX_UNPACK_RATIO), got {size} or more"
         )
 
 
@@ -75,7 +75,7 @@ def unpack_gzip(raw: bytes, where: str, error: type[MXNetError] = FileFormatErro
     except (OSError, EOFError, zlib.error, struct.error, ValueError) as problem:
         if isinstance(problem, MXNetError):
             raise
-        raise error(f"{where}: it is a damaged gzip file: {problem}") from None
+        raise error(f"{where}: the gzip file is damaged: {problem}") from None
     return b"".join(pieces)
 
 
@@ -101,14 +101,14 @@ def read_idx(
     magic = bytes([0, 0, 8, ndim])
     if len(content) < head or content[:4] != magic:
         raise error(
-            f"{who}: file {path!r}, offset 0: {content[:4].hex()} found, {magic.hex()} expected: "
-            f"an idx file of bytes in {ndim} dimensions with a head of {head} bytes"
+            f"{who}: file {path!r}, offset 0: first bytes must be {magic.hex()}, an idx file of "
+            f"bytes in {ndim} dimensions with a head of {head} bytes; got {content[:4].hex()}"
         )
     shape = struct.unpack(f">{ndim}I", content[4:head])
     if len(content) - head != math.prod(shape):
         raise error(
-            f"{who}: file {path!r}, offset {head}: {len(content) - head} values found, "
-            f"{math.prod(shape)} of shape {shape} expected (truncated?)"
+            f"{who}: file {path!r}, offset {head}: number of values must be {math.prod(shape)} "
+            f"for shape {shape}, got {len(content) - head} (truncated?)"
         )
     # NumPy multiplies the non-zero extents even if the array is empty, which may overflow.
     if math.prod(extent or 1 for extent in shape) >= 1 << 62:

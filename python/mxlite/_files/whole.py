@@ -22,7 +22,7 @@ def most_read() -> int:
     """Return the largest number of bytes that is read from a file."""
     text = os.environ.get("MXLITE_MAX_FILE_MB") or str(_DEFAULT_MIB)
     if not text.isdigit() or int(text) < 1:
-        raise ValueError_(f"MXLITE_MAX_FILE_MB={text!r}: a number of at least 1 expected")
+        raise ValueError_(f"MXLITE_MAX_FILE_MB must be a number of at least 1, got {text!r}")
     return int(text) << 20
 
 

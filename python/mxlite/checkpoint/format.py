@@ -186,13 +186,13 @@ class _Entry(NamedTuple):
         name, kind, dtype = value["name"], value["kind"], value["dtype"]
         for what, text in (("name", name), ("kind", kind), ("dtype", dtype)):
             if not isinstance(text, str):
-                raise TypeError(f"{what} of an array is {text!r}, expected text")
+                raise TypeError(f"{what} of an array must be text, got {text!r}")
         if kind not in ("mxlite", "numpy"):
-            raise ValueError(f"array {name!r} is of kind {kind!r}, expected 'mxlite' or 'numpy'")
+            raise ValueError(f"kind of array {name!r} must be 'mxlite' or 'numpy', got {kind!r}")
         if not dtype.isalnum():  # NumPy would evaluate parentheses and commas as Python
             raise ValueError(f"array {name!r}: type must be a dtype's name, got {dtype[:100]!r}")
         if dtype != "bfloat16" and np.dtype(dtype).kind not in _NUMPY_KINDS:
-            raise ValueError(f"array {name!r} has type {dtype!r}, expected numbers")
+            raise ValueError(f"type of array {name!r} must be numbers, got {dtype!r}")
         shape = tuple(_count(n, f"length of an axis of array {name!r}") for n in value["shape"])
         counts = [_count(value[key], f"{key} of array {name!r}") for key in cls._fields[4:]]
         return cls(name, kind, dtype, shape, *counts)
@@ -205,7 +205,7 @@ class _Entry(NamedTuple):
 
 def _count(value: Any, what: str) -> int:
     if type(value) is not int or not 0 <= value < 1 << 63:
-        raise ValueError(f"{what} is {value!r}, expected an integer of at least 0")
+        raise ValueError(f"{what} must be an integer of at least 0, got {value!r}")
     return value
 
 
@@ -218,11 +218,11 @@ class _Table:
         self._read: set[int] = set()
         size = len(data)
         if size < len(_BEGIN) + _TRAILER.size:
-            raise self._error(f"{size} bytes are less than the smallest checkpoint has")
+            raise self._error(f"a checkpoint has more than {size} bytes (truncated?)")
         if data[: len(_BEGIN)] != _BEGIN:
             raise self._error(
-                "it does not begin as a checkpoint: its first bytes are "
-                f"{bytes(data[:8]).hex(' ')}, expected {_BEGIN[:8].hex(' ')} and zeros"
+                f"first bytes must be {_BEGIN[:8].hex(' ')} and zeros in a checkpoint, got "
+                f"{bytes(data[:8]).hex(' ')}"
             )
         offset, length, checksum, own, end = _TRAILER.unpack(data[size - _TRAILER.size :])
         last = data[size - _TRAILER.size : size - 12]
@@ -269,7 +269,7 @@ class _Table:
             if any(self._data[end:at]):
                 raise self._error(f"bytes {end} to {at} after array {name!r} are damaged")
         if at != self._begin:
-            raise self._error(f"bytes {at} to {self._begin} belong to nothing")
+            raise self._error(f"bytes {at} to {self._begin} are not part of an array")
 
     def tree(self) -> Any:
         """Return the values."""

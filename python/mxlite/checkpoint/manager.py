@@ -117,7 +117,7 @@ def load(
     tree = read_file(path)
     parts = ("kinds", "states", _RANDOM)
     if not isinstance(tree, dict) or not all(isinstance(tree.get(p), dict) for p in parts):
-        raise FileFormatError(f"checkpoint: file {path!r} holds something else than a checkpoint")
+        raise FileFormatError(f"checkpoint: file {path!r} is not a checkpoint")
     kinds, states = tree["kinds"], tree["states"]
     if kinds.keys() != states.keys():
         raise FileFormatError(
@@ -230,11 +230,11 @@ class CheckpointManager:
         keep_every: int | None = None,
     ) -> None:
         if keep < 1:
-            raise ValueError_(f"CheckpointManager: keep is {keep}, expected 1 or more")
+            raise ValueError_(f"CheckpointManager: keep must be 1 or more, got {keep}")
         if keep_every is not None and keep_every < 1:
-            raise ValueError_(f"CheckpointManager: keep_every is {keep_every}, expected 1 or more")
+            raise ValueError_(f"CheckpointManager: keep_every must be 1 or more, got {keep_every}")
         if not prefix or os.path.basename(prefix) != prefix:
-            raise ValueError_(f"CheckpointManager: prefix is {prefix!r}, expected a file name")
+            raise ValueError_(f"CheckpointManager: prefix must be a file name, got {prefix!r}")
         self.folder = os.fspath(folder)
         self.prefix = prefix
         self.keep = keep
@@ -267,7 +267,7 @@ class CheckpointManager:
             The file's path.
         """
         if isinstance(step, bool) or not isinstance(step, int) or step < 0:
-            raise ValueError_(f"CheckpointManager: step is {step!r}, expected 0 or more")
+            raise ValueError_(f"CheckpointManager: step must be 0 or more, got {step!r}")
         path = self.path(step)
         save(path, {**(objects or {}), "step": step}, **named)
         verify(path)

@@ -336,7 +336,7 @@ def _prepare_attributes(
             changed.append(f"{key} {entry!r} (saved: {saved!r})")
     for key in attributes:
         if not isinstance(key, str) or callable(getattr(type(value), key, None)):
-            raise FileFormatError(f"{source}: {str(key)[:100]!r} names no attribute of a {what}")
+            raise FileFormatError(f"{source}: {str(key)[:100]!r} is not an attribute of a {what}")
 
     def apply() -> None:
         if changed and what == "metric":  # a scheduler changes its attributes during training

@@ -74,8 +74,7 @@ def _chosen(comm: Any) -> tuple[list[int], int]:
     if mpi4py is not None and isinstance(comm, mpi4py.Comm):
         return [], int(mpi4py._addressof(comm))
     raise TypeError_(
-        f"init: comm of type {type(comm).__name__} given, a list of ranks or an mpi4py "
-        "communicator expected"
+        f"init: comm must be a list of ranks or an mpi4py communicator, got {type(comm).__name__}"
     )
 
 

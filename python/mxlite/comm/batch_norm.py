@@ -29,8 +29,8 @@ def _exchange_of_key(
     devices, rest = divmod(num_devices, group.size)
     if rest or devices < 1:
         raise NotSupportedError(
-            f"SyncBatchNorm: ndev {num_devices} given, in training a multiple of {group.size} "
-            f"expected, the number of ranks of process set {group.number}"
+            f"SyncBatchNorm: ndev must be a multiple of {group.size}, the number of ranks of "
+            f"process set {group.number}, in training; got {num_devices}"
         )
     if not key:
         raise ValueError_(
@@ -73,14 +73,14 @@ def sync_batch_norm(
     group = exchange.group if exchange else group_of("SyncBatchNorm", process_set)
     if exchange is None and num_ranks not in (1, group.size):
         raise NotSupportedError(
-            f"SyncBatchNorm: ndev {num_ranks} given, in training {group.size} expected, the number "
-            f"of ranks of process set {group.number}"
+            f"SyncBatchNorm: ndev must be {group.size}, the number of ranks of process set "
+            f"{group.number}, in training; got {num_ranks}"
         )
     shape = tuple(data.shape)
     if len(shape) < 2 or 0 in shape:
         raise ShapeError(
-            f"SyncBatchNorm: data of shape {shape} given, expected 2 or more dimensions and at "
-            "least one element on every rank"
+            "SyncBatchNorm: data must have 2 or more dimensions and at least one element on "
+            f"every rank, got shape {shape}"
         )
     if not all(extent > 0 for array in (gamma, beta) for extent in array.shape or (0,)):
         # While shapes are inferred, this call determines the shapes of gamma and beta.
@@ -98,13 +98,13 @@ def sync_batch_norm(
         expected = "float32" if half else dtype_name(data.dtype)
         if dtype_name(array.dtype) != expected:
             raise DTypeError(
-                f"SyncBatchNorm: {name} of dtype {dtype_name(array.dtype)} given for data of "
-                f"{dtype_name(data.dtype)}, {expected} expected"
+                f"SyncBatchNorm: dtype of {name} must be {expected} for data of "
+                f"{dtype_name(data.dtype)}, got {dtype_name(array.dtype)}"
             )
         if tuple(array.shape) != (shape[1],):
             raise ShapeError(
-                f"SyncBatchNorm: {name} of shape {tuple(array.shape)} given for data of shape "
-                f"{shape}, ({shape[1]},) expected"
+                f"SyncBatchNorm: {name} must have shape ({shape[1]},) for data of shape {shape}, "
+                f"got {tuple(array.shape)}"
             )
     x = data.astype("float32") if half else data
     count = math.prod(shape) // shape[1]

@@ -211,6 +211,6 @@ def _fixed_bytes() -> int | None:
         size = -1.0
     if not 0 < size < 1 << 20:
         raise ValueError_(
-            f"environment variable {_VARIABLE}={text!r} given, a number of MB above 0 expected"
+            f"environment variable {_VARIABLE} must be a number of MB above 0, got {text!r}"
         )
     return max(1, int(size * _MB))

@@ -184,14 +184,16 @@ class GradientBuckets:
                 if _core.array_kind(array) != "dense":
                     what = getattr(array, "stype", type(array).__name__)
                     raise InputError(
-                        f"{self._label}: gradient {name}: {what} given, a dense NDArray expected"
+                        f"{self._label}: gradient {name} must be a dense NDArray, got {what}"
                     )
         # Arrays without elements are not sent.
         given = {name: arrays for name, arrays in zip(names, gradients) if arrays[0].size}
         sums: dict[str, NDArray] = {name: arrays[0] for name, arrays in zip(names, gradients)}
         if len(sums) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
-            raise InputError(f"{self._label}: two gradients of name {twice} given, one expected")
+            raise InputError(
+                f"{self._label}: names of gradients must be distinct, got {twice} twice"
+            )
         with autograd.pause():
             self._prepare(given, group, prescale)
             for bucket in self._buckets:

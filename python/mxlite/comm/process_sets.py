@@ -41,12 +41,12 @@ class ProcessSet:
         self.mpi_comm: Any = None
         if isinstance(ranks_or_comm, (str, bytes)) or not hasattr(ranks_or_comm, "__iter__"):
             raise TypeError_(
-                f"ProcessSet: {ranks_or_comm!r} given, a list of ranks expected (with mpi4py: "
-                "comm.group.Translate_ranks)"
+                "ProcessSet: ranks_or_comm must be a list of ranks (with mpi4py: "
+                f"comm.group.Translate_ranks), got {ranks_or_comm!r}"
             )
         ranks = [checked_rank("ProcessSet", r) for r in ranks_or_comm]
         if not ranks or len(set(ranks)) < len(ranks) or min(ranks) < 0:
-            raise ProcessSetError(f"ProcessSet: ranks {ranks} given, different ranks expected")
+            raise ProcessSetError(f"ProcessSet: ranks must be distinct, got {ranks}")
         self.ranks: list[int] | None = sorted(ranks)
 
     def wanted_ranks(self) -> list[int]:
@@ -131,8 +131,8 @@ def resolved_process_set(who: str, process_set: GivenProcessSet) -> ProcessSet |
         return found
     if isinstance(found, bool) or not hasattr(found, "__index__"):
         raise TypeError_(
-            f"{who}: process_set {process_set!r} given, a ProcessSet or its process_set_id "
-            "expected, or the name of an axis of the current mesh (see Mesh.use)"
+            f"{who}: process_set must be a ProcessSet, its process_set_id or the name of an axis "
+            f"of the current mesh (see Mesh.use), got {process_set!r}"
         )
     return operator.index(found)
 
@@ -155,7 +155,7 @@ def _own_rank() -> int:
 def checked_rank(who: str, rank: Any) -> int:
     """Return a rank as an int; raise if it is not an integer."""
     if isinstance(rank, (bool, np.bool_)) or not hasattr(rank, "__index__"):
-        raise TypeError_(f"{who}: rank {rank!r} given, an integer expected")
+        raise TypeError_(f"{who}: rank must be an integer, got {rank!r}")
     return operator.index(rank)
 
 
@@ -168,15 +168,15 @@ def check_given(process_sets: Sequence[ProcessSet] | str | None) -> list[Process
     if isinstance(process_sets, str):
         if process_sets.lower() != "dynamic":
             raise ProcessSetError(
-                f"init: process_sets={process_sets!r} given, a list of ProcessSet or 'dynamic' "
-                "expected"
+                "init: process_sets must be a list of ProcessSet or 'dynamic', got "
+                f"{process_sets!r}"
             )
         _dynamic = True
         return []
     given = list(process_sets)
     for entry in given:
         if not isinstance(entry, ProcessSet):
-            raise TypeError_(f"init: process set {entry!r} given, a ProcessSet expected")
+            raise TypeError_(f"init: process_sets must hold ProcessSet objects, got {entry!r}")
         if entry is global_process_set:
             raise ProcessSetError(
                 "init: global_process_set given, which every job has; leave it out of process_sets"

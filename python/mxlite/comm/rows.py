@@ -95,19 +95,19 @@ def _rows_to_send(tensor: NDArray, splits: Any, size: int) -> list[int]:
         rows = tensor.shape[0] if tensor.shape else 0
         if rows % size:
             raise ValueError_(
-                f"alltoall: a tensor of {rows} rows given without splits, a multiple of {size} "
-                "ranks expected"
+                f"alltoall: without splits, the number of rows must be a multiple of {size} "
+                f"ranks, got {rows}"
             )
         return [rows // size] * size
     if isinstance(splits, NDArray):
         if splits.dtype != np.int32:
             raise _SplitsError(
-                f"alltoall: splits of {np.dtype(splits.dtype)} given, int32 expected"
+                f"alltoall: dtype of splits must be int32, got {np.dtype(splits.dtype)}"
             )
         splits = splits.asnumpy()
     values = np.asarray(splits)
     if values.ndim != 1 or (values.size and values.dtype.kind not in "iu"):
-        raise _SplitsError(f"alltoall: splits {splits!r} given, a list of integers expected")
+        raise _SplitsError(f"alltoall: splits must be a list of integers, got {splits!r}")
     return [int(v) for v in values]
 
 
@@ -173,11 +173,9 @@ def _reduce_scatter(
 
     def terms_of(inputs: list[NDArray]) -> dict[str, Any]:
         if op not in (Average, Sum):
-            raise ValueError_(f"{kind}: op {op!r} given, hvd.Average or hvd.Sum expected")
+            raise ValueError_(f"{kind}: op must be hvd.Average or hvd.Sum, got {op!r}")
         if not all(tensor.shape for tensor in inputs):
-            raise ValueError_(
-                f"{kind}: a 0-dimensional tensor given, 1 or more dimensions expected"
-            )
+            raise ValueError_(f"{kind}: tensor must have 1 or more dimensions, got 0 dimensions")
         return reduction(op, *factors, process_set)
 
     return _run(kind, tensors, name, priority, process_set, terms_of, grouped)[0]

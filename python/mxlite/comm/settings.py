@@ -21,7 +21,7 @@ def _number(name: str, default: float) -> float:
         value = math.nan
     if not math.isfinite(value) or value < 0:
         raise ValueError_(
-            f"environment variable {name}={text!r} given, a number of at least 0 expected"
+            f"environment variable {name} must be a number of at least 0, got {text!r}"
         )
     return value
 

@@ -34,7 +34,7 @@ def set_number(kind: str, process_set: ProcessSet) -> int:
     if JOB.info is None:
         raise InitError("Horovod has not been initialized; use hvd.init().")
     if not isinstance(process_set, ProcessSet):
-        raise TypeError_(f"{kind}: process_set {process_set!r} given, a ProcessSet expected")
+        raise TypeError_(f"{kind}: process_set must be a ProcessSet, got {process_set!r}")
     if process_set is global_process_set:
         return 0
     if process_set.process_set_id is None:
@@ -53,7 +53,7 @@ def checked(kind: str, tensor: Any) -> NDArray:
     """Return the tensor; raise if it is not a dense NDArray."""
     if _core.array_kind(tensor) != "dense":
         what = getattr(tensor, "stype", type(tensor).__name__)
-        raise InputError(f"{kind}: a tensor of type {what} given, a dense NDArray expected")
+        raise InputError(f"{kind}: tensor must be a dense NDArray, got {what}")
     return tensor
 
 
@@ -86,7 +86,7 @@ def chosen_op(kind: str, op: int | None, average: bool | None = None) -> int:
     """Return the reduction from ``op`` or the older argument ``average``."""
     if average is not None:
         if op is not None:
-            raise ValueError_(f"{kind}: op and average given, one of them expected (op)")
+            raise ValueError_(f"{kind}: op or average must be None, got both")
         warnings.warn(
             f"{kind}: average is deprecated, use op=hvd.Average or op=hvd.Sum",
             DeprecationWarning,
@@ -98,9 +98,7 @@ def chosen_op(kind: str, op: int | None, average: bool | None = None) -> int:
     if op == Adasum:
         raise AdasumError(f"{kind}: Adasum is not part of horovod.mxnet")
     if op not in _REDUCTIONS:
-        raise ValueError_(
-            f"{kind}: op {op!r} given, hvd.Average, Sum, Min, Max or Product expected"
-        )
+        raise ValueError_(f"{kind}: op must be hvd.Average, Sum, Min, Max or Product, got {op!r}")
     return op
 
 
@@ -124,7 +122,9 @@ def group_names(
 def check_group(kind: str, tensors: Any) -> list[NDArray]:
     """Return the tensors of a group; raise if they cannot be reduced in one operation."""
     if not isinstance(tensors, (list, tuple)):
-        raise InputError(f"{kind}: {type(tensors).__name__} given, a list of NDArrays expected")
+        raise InputError(
+            f"{kind}: tensors must be a list of NDArrays, got {type(tensors).__name__}"
+        )
     group = [checked(kind, tensor) for tensor in tensors]
     if len({tensor.ctx.device_type for tensor in group}) > 1:
         raise MXNetError(f"{kind}: all tensors of a group must be on one device type")

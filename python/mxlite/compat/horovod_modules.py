@@ -23,7 +23,7 @@ def in_thread(
 ) -> threading.Thread:
     """Start a thread that calls a function."""
     if not isinstance(args, tuple):
-        raise ValueError_(f"in_thread: args {args!r} given, a tuple expected")
+        raise ValueError_(f"in_thread: args must be a tuple, got {args!r}")
 
     def run() -> None:
         with contextlib.suppress(*[Exception] if silent else []):

@@ -35,7 +35,7 @@ def _requests(grad_req: Any, names: list[str]) -> list[str]:
     elif isinstance(grad_req, Mapping):
         result = [grad_req.get(name, "null") for name in names]
     else:
-        raise TypeError_(f"bind: grad_req {grad_req!r} given, a str, list or dict of str expected")
+        raise TypeError_(f"bind: grad_req must be a str, list or dict of str, got {grad_req!r}")
     for request in result:
         if request not in _REQUESTS:
             raise ValueError_(
@@ -63,7 +63,7 @@ def _arrays(given: Arrays, names: list[str], what: str, allow_missing: bool) -> 
         if array is None and not allow_missing:
             raise ValueError_(f"key `{name}` is missing in `{what}`")
         if array is not None and not isinstance(array, NDArray):
-            raise TypeError_(f"{what}: {name} is a {type(array).__name__}, an NDArray expected")
+            raise TypeError_(f"{what}: {name} must be an NDArray, got {type(array).__name__}")
     return result
 
 
@@ -133,8 +133,8 @@ def simple_bind(
     if len(known) < len(names) + len(aux_names):
         twice = next(name for name in known if (*names, *aux_names).count(name) > 1)
         raise ValueError_(
-            f"simple_bind: several variables are named {twice!r}, unique names expected; use one "
-            "variable in all places"
+            f"simple_bind: names of variables must be distinct, got {twice!r} for several; use "
+            "one variable in all places"
         )
     # As in 1.x, ignore unknown names unless they have shapes: scripts also pass other options.
     shapes = {k: v for k, v in shapes.items() if k in known or isinstance(v, (tuple, list))}

@@ -23,7 +23,7 @@ class CachedOp:
 
     def __init__(self, sym: Symbol, flags: Sequence[tuple[str, Any]] = ()) -> None:
         if not isinstance(sym, Symbol):
-            raise TypeError_(f"CachedOp: a {type(sym).__name__} given, a Symbol expected")
+            raise TypeError_(f"CachedOp: sym must be a Symbol, got {type(sym).__name__}")
         self._symbol = sym
         self._names = sym.list_inputs()
         self._graph = None
@@ -58,7 +58,7 @@ class CachedOp:
         """
         if len(args) != len(self._names):
             raise ValueError_(
-                f"CachedOp: {len(args)} arrays given, {len(self._names)} expected "
+                f"CachedOp: number of arrays must be {len(self._names)}, got {len(args)} "
                 f"({', '.join(self._names)})"
             )
         found = self._evaluate(args) if self._graph is None else self._graph(*args)

@@ -244,7 +244,7 @@ class Executor:
             heads = list(out_grads)
         else:
             raise TypeError_(
-                f"backward: out_grads {type(out_grads).__name__} given, NDArrays expected"
+                f"backward: out_grads must be NDArrays, got {type(out_grads).__name__}"
             )
         for grad in heads:
             if grad is not None and not isinstance(grad, NDArray):
@@ -317,8 +317,8 @@ class Executor:
                     value = nd.array(value, dtype=target.dtype)
                 if tuple(value.shape) != tuple(target.shape):
                     raise ShapeError(
-                        f"copy_params_from: {name} of shape {tuple(value.shape)} given, "
-                        f"{tuple(target.shape)} expected"
+                        f"copy_params_from: {name} must have shape {tuple(target.shape)}, got "
+                        f"{tuple(value.shape)}"
                     )
                 if value.dtype != target.dtype:
                     value = value.astype(target.dtype)

@@ -48,7 +48,7 @@ def _weighted(
         loss = F.broadcast_mul(loss, sample_weight)
     if weight is not None:
         if not isinstance(weight, (int, float)):
-            raise TypeError_(f"loss: weight is {weight!r}, expected a number")
+            raise TypeError_(f"loss: weight must be a number, got {weight!r}")
         loss = loss * weight
     return loss
 
@@ -296,9 +296,9 @@ class CTCLoss(Loss):
         **kwargs: Unpack[BlockOptions],
     ) -> None:
         if layout not in ("NTC", "TNC"):
-            raise ValueError_(f"CTCLoss: layout is {layout!r}, expected 'NTC' or 'TNC'")
+            raise ValueError_(f"CTCLoss: layout must be 'NTC' or 'TNC', got {layout!r}")
         if label_layout not in ("NT", "TN"):
-            raise ValueError_(f"CTCLoss: label_layout is {label_layout!r}, expected 'NT' or 'TN'")
+            raise ValueError_(f"CTCLoss: label_layout must be 'NT' or 'TN', got {label_layout!r}")
         super().__init__(weight, label_layout.find("N"), **kwargs)
         self._layout = layout
         self._label_layout = label_layout
@@ -398,7 +398,7 @@ class LogisticLoss(Loss):
         super().__init__(weight, batch_axis, **kwargs)
         if label_format not in ("signed", "binary"):
             raise ValueError_(
-                f"LogisticLoss: label_format is {label_format!r}, expected 'signed' or 'binary'"
+                f"LogisticLoss: label_format must be 'signed' or 'binary', got {label_format!r}"
             )
         self._label_format = label_format
 

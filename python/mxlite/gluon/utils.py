@@ -59,12 +59,12 @@ def split_data(
     """
     if not hasattr(data, "shape"):
         raise TypeError_(
-            f"split_data: a {type(data).__name__} given, an NDArray expected; mx.nd.array(...) "
+            f"split_data: data must be an NDArray, got {type(data).__name__}; mx.nd.array(...) "
             "makes one"
         )
     size = data.shape[batch_axis]
     if num_slice < 1:
-        raise ValueError_(f"split_data: num_slice is {num_slice}, expected 1 or more")
+        raise ValueError_(f"split_data: num_slice must be 1 or more, got {num_slice}")
     if even_split and size % num_slice != 0:
         raise ShapeError(
             f"data with shape {tuple(data.shape)} cannot be evenly split into {num_slice} slices "
@@ -105,8 +105,8 @@ def split_and_load(
     """
     if isinstance(ctx_list, Context):
         raise TypeError_(
-            f"split_and_load: ctx_list: {ctx_list!r} given, a list of contexts expected: "
-            f"[{ctx_list!r}]"
+            f"split_and_load: ctx_list must be a list of contexts such as [{ctx_list!r}], got "
+            f"{ctx_list!r}"
         )
     if not isinstance(data, NDArray):
         data = nd.array(data, ctx=ctx_list[0])
@@ -138,8 +138,8 @@ def clip_global_norm(
     for number, array in enumerate(arrays):
         if not isinstance(array, NDArray):
             raise TypeError_(
-                f"clip_global_norm: array {number} is a {type(array).__name__}, an NDArray "
-                "expected, which is scaled in place"
+                f"clip_global_norm: array {number} must be an NDArray, which is scaled in place, "
+                f"got {type(array).__name__}"
             )
     ctx = arrays[0].ctx
     squares = [nd.sum(nd.square(array.astype("float32"))).as_in_context(ctx) for array in arrays]
@@ -235,7 +235,7 @@ def download(
     if not target:
         raise ValueError_(f"download: no file name in URL {url!r}; give a path")
     if retries < 0:
-        raise ValueError_(f"download: retries is {retries}, expected 0 or more")
+        raise ValueError_(f"download: retries must be 0 or more, got {retries}")
     fits = os.path.exists(target) and (not sha1_hash or check_sha1(target, sha1_hash))
     if fits and not overwrite:
         return target

@@ -18,7 +18,7 @@ from .mpi_ops import Sum, allreduce_
 def checked_predivide(factor: float) -> float:
     """Return the factor as a float above 0."""
     if not factor > 0:
-        raise ValueError_(f"gradient_predivide_factor {factor!r} given, a number above 0 expected")
+        raise ValueError_(f"gradient_predivide_factor must be a number above 0, got {factor!r}")
     return float(factor)
 
 
@@ -55,7 +55,8 @@ class DistributedOptimizer(opt.Optimizer):
     ) -> None:
         if not isinstance(optimizer, opt.Optimizer):
             raise TypeError_(
-                f"DistributedOptimizer: a {type(optimizer).__name__} given, an Optimizer expected"
+                "DistributedOptimizer: optimizer must be an Optimizer, got "
+                f"{type(optimizer).__name__}"
             )
         self._optimizer = optimizer
         self._process_set = chosen_process_set("DistributedOptimizer", process_set)

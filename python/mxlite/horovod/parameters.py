@@ -48,7 +48,9 @@ def broadcast_parameters(
         For params of another type.
     """
     if not isinstance(params, (Mapping, ParameterDict)):
-        raise ValueError_(f"broadcast_parameters: {type(params).__name__} given, a dict expected")
+        raise ValueError_(
+            f"broadcast_parameters: params must be a dict, got {type(params).__name__}"
+        )
     if size() == 1:
         return
     prefix = prefix or ""
@@ -60,8 +62,8 @@ def broadcast_parameters(
             continue
         if not isinstance(value, Parameter):
             raise ValueError_(
-                f"broadcast_parameters: {name!r} is a {type(value).__name__}, a Parameter or an "
-                "NDArray expected"
+                f"broadcast_parameters: {name!r} must be a Parameter or an NDArray, got "
+                f"{type(value).__name__}"
             )
         broadcast = _broadcast_function(value, root_rank, prefix + str(name), replicas)
         try:

@@ -114,7 +114,7 @@ def run(
         If Open MPI is missing, or hosts cannot be reached.
     """
     if not callable(func):
-        raise TypeError_(f"run: func {func!r} given, a function expected")
+        raise TypeError_(f"run: func must be a function, got {func!r}")
     elastic = (min_num_proc, max_num_proc, slots, reset_limit, cooldown_range, min_np, max_np)
     if any(value is not None for value in elastic):
         raise NotSupportedError(
@@ -122,9 +122,9 @@ def run(
             "`mxlite-run --elastic`"
         )
     if hosts is not None and hostfile is not None:
-        raise ValueError_("run: hosts and hostfile given, one of them expected")
+        raise ValueError_("run: hosts or hostfile must be None, got both")
     if use_gloo and use_mpi:
-        raise ValueError_("run: use_gloo and use_mpi given, one of them expected")
+        raise ValueError_("run: use_gloo or use_mpi must be False, got both")
     if use_gloo:
         warnings.warn("run: mxlite has no Gloo, Open MPI starts the job", stacklevel=2)
     if np is not None:
@@ -133,7 +133,7 @@ def run(
         )
         num_proc = np if num_proc == 1 else num_proc
     if isinstance(num_proc, bool) or not isinstance(num_proc, int) or num_proc < 1:
-        raise ValueError_(f"run: num_proc={num_proc!r} given, a number above 0 expected")
+        raise ValueError_(f"run: num_proc must be a number above 0, got {num_proc!r}")
     if "OMPI_COMM_WORLD_SIZE" in os.environ:
         raise MXNetError("run: this process is part of a job of mpirun, which can start no other")
     options = {

@@ -31,7 +31,7 @@ class Channel:
         connection.send_bytes(mine)
         theirs = self._next(_NONCE)
         if len(theirs) != _NONCE:
-            raise ChannelError(f"{len(theirs)} bytes received, a number of {_NONCE} expected")
+            raise ChannelError(f"number of bytes must be {_NONCE}, got {len(theirs)}")
         caller = role == "caller"
         self._session = mine + theirs if caller else theirs + mine
         self._send_as, self._hear = (b"caller", b"task") if caller else (b"task", b"caller")

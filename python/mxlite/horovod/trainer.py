@@ -80,7 +80,7 @@ class DistributedTrainer(Trainer):
                 stacklevel=2,
             )
         if prefix is not None and not isinstance(prefix, str):
-            raise TypeError_(f"DistributedTrainer: prefix {prefix!r} given, a str expected")
+            raise TypeError_(f"DistributedTrainer: prefix must be a str, got {prefix!r}")
         if isinstance(params, (list, tuple)):
             params = sorted(params, key=lambda p: getattr(p, "name", ""))
         self._compression = compression

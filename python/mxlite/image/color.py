@@ -189,8 +189,8 @@ def color_augmenters(
     for name, values in (("mean", mean), ("std", std)):
         if values is not None and np.shape(plain(values)) not in ((1,), (3,)):
             raise ValueError_(
-                f"CreateAugmenter: {name} of shape {np.shape(plain(values))} given, 1 or 3 numbers "
-                "expected"
+                f"CreateAugmenter: {name} must be 1 or 3 numbers, got shape "
+                f"{np.shape(plain(values))}"
             )
     if mean is not None or std is not None:
         steps.append(ColorNormalizeAug(_channels(mean), _channels(std)))

@@ -60,8 +60,8 @@ def CreateAugmenter(  # noqa: N802
         steps.append(ResizeAug(resize, inter_method))
     if len(data_shape) != 3:
         raise ShapeError(
-            f"CreateAugmenter: data_shape {tuple(data_shape)} given, (channels, height, width) "
-            "expected"
+            "CreateAugmenter: data_shape must be (channels, height, width), got "
+            f"{tuple(data_shape)}"
         )
     size = (data_shape[2], data_shape[1])
     if rand_resize:

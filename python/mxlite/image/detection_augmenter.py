@@ -42,7 +42,7 @@ class DetBorrowAug(DetAugmenter):
     def __init__(self, augmenter: Augmenter) -> None:
         if not isinstance(augmenter, Augmenter):
             raise TypeError_(
-                f"DetBorrowAug: {type(augmenter).__name__} given, an Augmenter is expected"
+                f"DetBorrowAug: augmenter must be an Augmenter, got {type(augmenter).__name__}"
             )
         super().__init__(augmenter=augmenter.dumps())
         self.augmenter = augmenter
@@ -72,8 +72,8 @@ class DetRandomSelectAug(DetAugmenter):
         for augmenter in self.aug_list:
             if not isinstance(augmenter, DetAugmenter):
                 raise ValueError_(
-                    f"DetRandomSelectAug: {type(augmenter).__name__} given, only DetAugmenter are "
-                    "expected"
+                    "DetRandomSelectAug: aug_list must hold only DetAugmenter, got "
+                    f"{type(augmenter).__name__}"
                 )
         self.skip_prob = skip_prob if self.aug_list else 1
 
@@ -295,8 +295,8 @@ def CreateMultiRandCropAugmenter(  # noqa: N802
     count = max(map(len, columns))
     if any(len(column) not in (1, count) for column in columns):
         raise ValueError_(
-            "CreateMultiRandCropAugmenter: lists of lengths "
-            f"{', '.join(str(len(column)) for column in columns)} given, expected 1 or {count}"
+            f"CreateMultiRandCropAugmenter: lists must have 1 or {count} entries, got "
+            f"{', '.join(str(len(column)) for column in columns)}"
         )
     rows = zip(*(column * count if len(column) == 1 else column for column in columns))
     return DetRandomSelectAug([DetRandomCropAug(*row) for row in rows], skip_prob)

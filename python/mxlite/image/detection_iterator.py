@@ -241,7 +241,7 @@ class ImageDetIter(ImageIter):
         """
         if not isinstance(it, ImageDetIter):
             raise TypeError_(
-                f"sync_label_shape: {type(it).__name__} given, an ImageDetIter is expected"
+                f"sync_label_shape: it must be an ImageDetIter, got {type(it).__name__}"
             )
         if self.label_shape[1] != it.label_shape[1]:
             raise ShapeError(

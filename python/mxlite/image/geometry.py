@@ -21,13 +21,11 @@ def _size_of(src: Any, who: str) -> tuple[int, int]:
     """Return height and width of an image; raise if it is not an image."""
     if not isinstance(src, NDArray):
         raise TypeError_(
-            f"{who}: a {type(src).__name__} given, an NDArray (height, width, channels) expected; "
+            f"{who}: src must be an NDArray (height, width, channels), got {type(src).__name__}; "
             "mx.nd.array(image, dtype='uint8') makes one"
         )
     if src.ndim != 3:
-        raise ShapeError(
-            f"{who}: image of shape {src.shape} given, (height, width, channels) expected"
-        )
+        raise ShapeError(f"{who}: image must have shape (height, width, channels), got {src.shape}")
     return src.shape[0], src.shape[1]
 
 
@@ -249,10 +247,10 @@ def copyMakeBorder(  # noqa: N802
     """
     if min(top, bot, left, right) < 0:
         raise ValueError_(
-            f"copyMakeBorder: widths {top}, {bot}, {left}, {right} given, expected 0 or more"
+            f"copyMakeBorder: widths must be 0 or more, got {top}, {bot}, {left}, {right}"
         )
     if type not in _BORDERS:
-        raise ValueError_(f"copyMakeBorder: type is {type}, expected 0 to 4")
+        raise ValueError_(f"copyMakeBorder: type must be 0 to 4, got {type}")
     widths = ((top, bot), (left, right), (0, 0))
     _size_of(src, "copyMakeBorder")
     pixels = src.asnumpy()
@@ -305,7 +303,7 @@ def imrotate(
             "supported by this function"
         )
     if src.ndim not in (3, 4):
-        raise ShapeError(f"imrotate: data of shape {src.shape}, 3 or 4 dimensions are expected")
+        raise ShapeError(f"imrotate: data must have 3 or 4 dimensions, got shape {src.shape}")
     single = np.isscalar(rotation_degrees)
     if src.ndim == 3:
         if not single:

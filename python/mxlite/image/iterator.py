@@ -98,15 +98,15 @@ class ImageIter(DataIter):
             raise ValueError_(f"{name}: path_imgrec, path_imglist or a list imglist is needed")
         if dtype not in ("int32", "float32", "int64", "float64"):
             raise ValueError_(
-                f"{name}: dtype is {dtype!r}, expected 'int32', 'int64', 'float32' or 'float64'"
+                f"{name}: dtype must be 'int32', 'int64', 'float32' or 'float64', got {dtype!r}"
             )
         if last_batch_handle not in _HANDLES:
             raise ValueError_(
-                f"{name}: last_batch_handle is {last_batch_handle!r}, expected one of "
-                f"{', '.join(_HANDLES)}"
+                f"{name}: last_batch_handle must be one of {', '.join(_HANDLES)}, got "
+                f"{last_batch_handle!r}"
             )
         if batch_size < 1:
-            raise ValueError_(f"{name}: batch_size is {batch_size}, expected 1 or more")
+            raise ValueError_(f"{name}: batch_size must be 1 or more, got {batch_size}")
         data_shape = tuple(data_shape)
         self.check_data_shape(data_shape)
         self.batch_size = batch_size
@@ -149,8 +149,8 @@ class ImageIter(DataIter):
         for number, entry in enumerate(entries, 1):
             if len(entry) < 2 or not isinstance(entry[-1], (str, os.PathLike)):
                 raise TypeError_(
-                    f"{type(self).__name__}: imglist has an entry {entry!r}, expected labels and "
-                    "a file name"
+                    f"{type(self).__name__}: entries of imglist must be labels and a file name, "
+                    f"got {entry!r}"
                 )
             labels = np.concatenate([np.ravel(part) for part in entry[:-1]])
             found[str(number)] = (labels.astype(self._label_dtype), entry[-1])
@@ -165,8 +165,8 @@ class ImageIter(DataIter):
             raise FileFormatError(f"{path!r}, line {number}: {error}") from error
         if labels.size == 0:
             raise FileFormatError(
-                f"{path!r}, line {number} has {len(fields)} fields, expected number, label and "
-                "name with tabs between"
+                f"{path!r}, line {number} must be number, label and name with tabs between, got "
+                f"{len(fields)} fields"
             )
         return key, (labels.astype(self._label_dtype), fields[-1])
 
@@ -186,8 +186,8 @@ class ImageIter(DataIter):
             return None
         if num_parts < 1 or not 0 <= part_index < num_parts:
             raise ValueError_(
-                f"{name}: part_index is {part_index}, expected 0 to num_parts - 1 with num_parts "
-                f"{num_parts}"
+                f"{name}: part_index must be 0 to num_parts - 1 with num_parts {num_parts}, got "
+                f"{part_index}"
             )
         size = len(keys) // num_parts
         if num_parts > 1 and size == 0:

@@ -79,15 +79,15 @@ def _contiguous_bytes(buf: Any, name: str) -> Any:
     if isinstance(buf, NDArray):
         buf = buf.asnumpy()
     if not isinstance(buf, np.ndarray):
-        raise TypeError_(f"{name}: a {type(buf).__name__} given, the bytes of an image expected")
+        raise TypeError_(f"{name}: buf must be the bytes of an image, got {type(buf).__name__}")
     if buf.dtype == np.uint8:
         return np.ascontiguousarray(buf)
     with np.errstate(all="ignore"):
         numbers = buf.astype(np.uint8) if buf.dtype.kind in "biuf" else None
     if numbers is None or not np.array_equal(numbers, buf):
         raise TypeError_(
-            f"{name}: an array of {buf.dtype} given that holds other values than 0 to 255, the "
-            "bytes of an image expected"
+            f"{name}: buf must be the bytes of an image, got an array of {buf.dtype} with values "
+            "outside 0 to 255"
         )
     return np.ascontiguousarray(numbers)
 

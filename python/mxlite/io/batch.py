@@ -85,8 +85,7 @@ class DataBatch:
         for kind, arrays in (("data", data), ("label", label)):
             if arrays is not None and not isinstance(arrays, (list, tuple)):
                 raise TypeError_(
-                    f"DataBatch: {kind} of type {type(arrays).__name__} given, a list of NDArrays "
-                    "expected"
+                    f"DataBatch: {kind} must be a list of NDArrays, got {type(arrays).__name__}"
                 )
         self.data = data
         self.label = label

@@ -78,8 +78,8 @@ def _read_index(path: str) -> list[tuple[str, int]]:
                 offsets.append((fields[0], int64_of(fields[1])))
             except (IndexError, ValueError) as error:
                 raise RecordError(
-                    f"ImageRecordIter: index file {path!r}, line {number}: {line.rstrip()!r} "
-                    "given, key<tab>offset expected"
+                    f"ImageRecordIter: index file {path!r}, line {number} must be key<tab>offset, "
+                    f"got {line.rstrip()!r}"
                 ) from error
     if not offsets:
         raise RecordError(f"ImageRecordIter: index file {path!r} is empty")
@@ -124,8 +124,8 @@ def _read_list(path: str) -> dict[int, list[float]]:
                 labels[int64_of(fields[0])] = [float(field) for field in fields[1:-1]]
             except ValueError as error:
                 raise RecordError(
-                    f"ImageRecordIter: list {path!r}, line {number}: {line.rstrip()!r} given, "
-                    "index<tab>label<tab>path expected"
+                    f"ImageRecordIter: list {path!r}, line {number} must be "
+                    f"index<tab>label<tab>path, got {line.rstrip()!r}"
                 ) from error
     return labels
 
@@ -210,7 +210,7 @@ class ImageRecordIter(MXDataIter):
             given["data_shape"] = given["data_shape"].strip("()[] ").strip(",").split(",")
         if int(given["batch_size"]) < 1:
             raise ValueError_(
-                f"{type(self).__name__}: batch_size is {given['batch_size']}, expected 1 or more"
+                f"{type(self).__name__}: batch_size must be 1 or more, got {given['batch_size']}"
             )
         super().__init__(int(given["batch_size"]))
         options = self._options(given)
@@ -239,16 +239,14 @@ class ImageRecordIter(MXDataIter):
             )
         if given["on_error"] not in ("raise", "skip"):
             raise ValueError_(
-                f"{name}: on_error {given['on_error']!r} given, 'raise' or 'skip' expected"
+                f"{name}: on_error must be 'raise' or 'skip', got {given['on_error']!r}"
             )
         shape = tuple(int(side) for side in given["data_shape"])
         if len(shape) != 3:
-            raise ValueError_(
-                f"{name}: data_shape {shape} given, (channels, height, width) expected"
-            )
+            raise ValueError_(f"{name}: data_shape must be (channels, height, width), got {shape}")
         dtype = np.dtype(given["dtype"] or self._dtype)
         if dtype.name not in self._dtypes:
-            raise TypeError_(f"{name}: dtype {dtype.name} given, one of {self._dtypes} expected")
+            raise TypeError_(f"{name}: dtype must be one of {self._dtypes}, got {dtype.name}")
         self._dtype = dtype.type
         seed = given["seed"] if given["seed_aug"] is None else given["seed_aug"]
         files = _record_files(os.fsdecode(given["path_imgrec"]))

@@ -69,11 +69,11 @@ class MNISTIter(MXDataIter):
         known = "image label batch_size shuffle flat seed silent num_parts part_index".split()
         known_options("MNISTIter", kwargs, [*known, *_IGNORED])
         if int(batch_size) < 1:
-            raise ValueError_(f"MNISTIter: batch_size {batch_size} given, at least 1 expected")
+            raise ValueError_(f"MNISTIter: batch_size must be at least 1, got {batch_size}")
         if not 0 <= int(part_index) < int(num_parts):
             raise ValueError_(
-                f"MNISTIter: part_index {part_index} of num_parts {num_parts} given, "
-                "0 <= part_index < num_parts expected"
+                f"MNISTIter: part_index must be at least 0 and less than num_parts = {num_parts}, "
+                f"got {part_index}"
             )
         super().__init__(int(batch_size))
         pixels, labels = (

@@ -34,8 +34,8 @@ def _named_sources(data: Any, default_name: str, optional: bool) -> list[tuple[s
         data = dict(zip(names, data))
     if not isinstance(data, dict):
         raise TypeError_(
-            f"NDArrayIter: {type(data).__name__} given as {default_name}, an NDArray, "
-            "numpy.ndarray, or a list or dict of them expected"
+            f"NDArrayIter: {default_name} must be an NDArray, a numpy.ndarray, or a list or dict "
+            f"of these, got {type(data).__name__}"
         )
     pairs = sorted(data.items()) if given_by_name else data.items()
     return [(name, _source(name, value)) for name, value in pairs]
@@ -46,7 +46,7 @@ def _source(name: str, value: Any) -> Any:
         return csr_matrix(value.tocsr())
     if isinstance(value, (list, tuple)) or np.isscalar(value) or not hasattr(value, "shape"):
         raise TypeError_(
-            f"NDArrayIter: {name} is a {type(value).__name__}, an NDArray or numpy.ndarray expected"
+            f"NDArrayIter: {name} must be an NDArray or numpy.ndarray, got {type(value).__name__}"
         )
     if isinstance(value, NDArray) or type(value).__module__.startswith("h5py"):
         return value  # files are read one batch at a time
@@ -94,11 +94,11 @@ class NDArrayIter(DataIter, TypedInit):
         super().__init__(batch_size)
         if last_batch_handle not in ("pad", "discard", "roll_over"):
             raise ValueError_(
-                f"NDArrayIter: last_batch_handle {last_batch_handle!r} given, 'pad', 'discard' or "
-                "'roll_over' expected"
+                "NDArrayIter: last_batch_handle must be 'pad', 'discard' or 'roll_over', got "
+                f"{last_batch_handle!r}"
             )
         if batch_size < 1:
-            raise ValueError_(f"NDArrayIter: batch_size {batch_size} given, at least 1 expected")
+            raise ValueError_(f"NDArrayIter: batch_size must be at least 1, got {batch_size}")
         self.data = _named_sources(data, data_name, optional=False)
         self.label = _named_sources(label, label_name, optional=True)
         # The arrays without their names, data first. Later writes to the arrays are visible in
@@ -121,8 +121,8 @@ class NDArrayIter(DataIter, TypedInit):
         for name, value in sources:
             if len(value.shape) <= self._axis:
                 raise ShapeError(
-                    f"NDArrayIter: {name} of shape {tuple(value.shape)} given, an array with "
-                    f"samples along axis {self._axis} expected"
+                    f"NDArrayIter: {name} must be an array with samples along axis {self._axis}, "
+                    f"got shape {tuple(value.shape)}"
                 )
         lengths = {name: int(value.shape[self._axis]) for name, value in sources}
         count = lengths[self.data[0][0]]
@@ -135,7 +135,7 @@ class NDArrayIter(DataIter, TypedInit):
                 stacklevel=4,
             )
         if count < 1:
-            raise ValueError_("NDArrayIter: no samples given, at least 1 expected")
+            raise ValueError_("NDArrayIter: number of samples must be at least 1, got 0")
         if self.last_batch_handle == "discard" and count < self.batch_size:
             raise ValueError_(
                 f"NDArrayIter: batch_size {self.batch_size} given for {count} samples, of which "

@@ -23,9 +23,9 @@ _LARGEST_BATCH = 2**31 - 1
 def _shape(name: str, value: Any) -> tuple[int, ...]:
     shape = (value,) if isinstance(value, int) else tuple(int(side) for side in value)
     if not shape or min(shape) < 1:
-        raise ValueError_(f"{name}: shape {shape} given, positive sizes expected")
+        raise ValueError_(f"{name}: shape must have positive sizes, got {shape}")
     if math.prod(shape) >= 1 << 62:
-        raise ValueError_(f"{name}: shape {shape} given, less than 2^62 numbers expected")
+        raise ValueError_(f"{name}: shape must have less than 2^62 elements, got {shape}")
     return shape
 
 
@@ -217,14 +217,14 @@ class LibSVMIter(_RowIter):
         self._label_shape = _shape("LibSVMIter", label_shape)
         if len(self._data_shape) != 1 or len(self._label_shape) != 1:
             raise ShapeError(
-                f"LibSVMIter: data_shape {self._data_shape}, label_shape {self._label_shape} "
-                "given, (columns,) expected"
+                "LibSVMIter: data_shape and label_shape must be (columns,), got "
+                f"{self._data_shape} and {self._label_shape}"
             )
         own_labels = label_libsvm == "NULL"
         if own_labels and self._label_shape != (1,):
             raise ShapeError(
-                f"LibSVMIter: label_shape {self._label_shape} given without label_libsvm, (1,) "
-                "expected"
+                "LibSVMIter: label_shape must be (1,) without label_libsvm, got "
+                f"{self._label_shape}"
             )
         if int(num_parts) > 1 and not own_labels:
             raise NotSupportedError(
@@ -265,7 +265,7 @@ class LibSVMIter(_RowIter):
 
 def _batch_size(name: str, value: Any) -> int:
     if int(value) < 1:
-        raise ValueError_(f"{name}: batch_size {value} given, at least 1 expected")
+        raise ValueError_(f"{name}: batch_size must be at least 1, got {value}")
     if int(value) > _LARGEST_BATCH:  # the readers would repeat rows until memory is exhausted
-        raise ValueError_(f"{name}: batch_size {value} given, at most {_LARGEST_BATCH} expected")
+        raise ValueError_(f"{name}: batch_size must be at most {_LARGEST_BATCH}, got {value}")
     return int(value)

@@ -108,7 +108,7 @@ class KVStoreBase:
     def register(klass: builtins.type[Any]) -> builtins.type[Any]:
         """Register a store under its lower-case class name; usable as a decorator."""
         if not isinstance(klass, builtins.type):
-            raise TypeError_(f"KVStoreBase.register: {klass!r} given, a class expected")
+            raise TypeError_(f"KVStoreBase.register: klass must be a class, got {klass!r}")
         name = klass.__name__.lower()
         old = KVStoreBase.kv_registry.get(name)
         if old is not None and old is not klass:

@@ -29,11 +29,13 @@ class Compression:
         for name in options:
             if name not in ("type", "threshold"):
                 raise ValueError_(
-                    f"set_gradient_compression: option {name!r} given, 'type' and 'threshold' "
-                    f"expected{suggestion(str(name), ('type', 'threshold'))}"
+                    "set_gradient_compression: option must be 'type' or 'threshold', got "
+                    f"{name!r}{suggestion(str(name), ('type', 'threshold'))}"
                 )
         if "type" not in options:
-            raise ValueError_("set_gradient_compression: no type given, '2bit' or '1bit' expected")
+            raise ValueError_(
+                "set_gradient_compression: type must be '2bit' or '1bit', got no type"
+            )
         self.type = str(options["type"])
         if self.type not in _TYPES:
             raise ValueError_(
@@ -48,8 +50,8 @@ class Compression:
             self.threshold = float(options.get("threshold", 0.5))
         except (TypeError, ValueError) as error:
             raise TypeError_(
-                "set_gradient_compression: threshold "
-                f"{options.get('threshold')!r} given, a number expected"
+                "set_gradient_compression: threshold must be a number, got "
+                f"{options.get('threshold')!r}"
             ) from error
         if not math.isfinite(self.threshold) or (self.type == "2bit" and self.threshold <= 0):
             raise ValueError_(

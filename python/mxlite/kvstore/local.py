@@ -90,7 +90,9 @@ class KVStore(KVStoreBase):
         """Check the arguments of `init`; yield each key with its value."""
         for name, values in self._pairs("init", key, value):
             if len(values) != 1:
-                raise KVStoreError(f"init: {len(values)} values given for key {name}, 1 expected")
+                raise KVStoreError(
+                    f"init: number of values must be 1 for key {name}, got {len(values)}"
+                )
             if name in self._arrays:
                 raise KVStoreError(
                     f"duplicate init of key {name}: a key gets its first value once, by init or "
@@ -188,7 +190,7 @@ class KVStore(KVStoreBase):
             For a key without a value.
         """
         if out is None:
-            raise InputError("pull: no out given, NDArrays expected")
+            raise InputError("pull: out must be NDArrays, got None")
         for name, arrays in self._pairs("pull", key, out):
             stored = self._stored("pull", name)
             self._check_shapes("pull", name, arrays, stored)
@@ -232,7 +234,7 @@ class KVStore(KVStoreBase):
             For values or outputs that are not row-sparse, or without out or row_ids.
         """
         if out is None or row_ids is None:
-            raise InputError("row_sparse_pull: out and row_ids expected, one is None")
+            raise InputError("row_sparse_pull: out and row_ids must be arrays, got None")
         rows = list(row_ids) if isinstance(row_ids, (list, tuple)) else [row_ids]
         by_key = rows and isinstance(rows[0], (list, tuple))
         if by_key:
@@ -312,7 +314,7 @@ class KVStore(KVStoreBase):
         Raises TypeError if it cannot be called; None removes it.
         """
         if updater is not None and not callable(updater):
-            raise TypeError_(f"set_updater: {updater!r} given, a function expected")
+            raise TypeError_(f"set_updater: updater must be a function, got {updater!r}")
         self._updater = updater
 
     _set_updater = set_updater
@@ -321,8 +323,8 @@ class KVStore(KVStoreBase):
         """Update stored values with an optimizer at every push."""
         if not isinstance(optimizer, opt.Optimizer):
             raise InputError(
-                f"set_optimizer: a {type(optimizer).__name__} given, an mx.optimizer.Optimizer "
-                "expected"
+                "set_optimizer: optimizer must be an mx.optimizer.Optimizer, got "
+                f"{type(optimizer).__name__}"
             )
         self.set_updater(opt.get_updater(optimizer))
 
@@ -440,6 +442,8 @@ def _arrays(method: str, value: Any) -> list[NDArray]:
     arrays = list(value) if isinstance(value, (list, tuple)) else [value]
     for array in arrays or [None]:
         if not isinstance(array, NDArray):
-            given = f"a value of type {type(array).__name__}" if arrays else "an empty list"
-            raise InputError(f"{method}: {given} given, an NDArray or a list of NDArrays expected")
+            given = type(array).__name__ if arrays else "an empty list"
+            raise InputError(
+                f"{method}: value must be an NDArray or a list of NDArrays, got {given}"
+            )
     return arrays

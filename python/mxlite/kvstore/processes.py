@@ -327,7 +327,7 @@ class Horovod(BucketStore):
         """Copy the value of rank 0 to all outputs of all ranks."""
         given = value[0] if isinstance(value, (list, tuple)) and len(value) == 1 else value
         if not isinstance(given, NDArray):
-            raise InputError(f"broadcast: {type(value).__name__} given, an NDArray expected")
+            raise InputError(f"broadcast: value must be an NDArray, got {type(value).__name__}")
         with autograd.pause():
             buffer = given.copyto(_sum_context(given))
             self._group.broadcast(f"{key}.init", buffer, priority)
@@ -403,7 +403,7 @@ def _listed(arrays: Any) -> list[NDArray]:
     for array in found:
         if _core.array_kind(array) != "dense":
             what = getattr(array, "stype", type(array).__name__)
-            raise InputError(f"kvstore 'horovod': {what} given, dense NDArrays expected")
+            raise InputError(f"kvstore 'horovod': values must be dense NDArrays, got {what}")
     return found
 
 

@@ -39,8 +39,8 @@ class RemoteOptimizer:
     def __init__(self, optimizer: opt.Optimizer, name_of: Callable[[Any], str] = str) -> None:
         if not isinstance(optimizer, opt.Optimizer):
             raise InputError(
-                f"set_optimizer: a {type(optimizer).__name__} given, an mx.optimizer.Optimizer "
-                "expected"
+                "set_optimizer: optimizer must be an mx.optimizer.Optimizer, got "
+                f"{type(optimizer).__name__}"
             )
         refusal = refused_by_servers(type(optimizer))
         if refusal is not None:
@@ -115,5 +115,5 @@ def _schedule(scheduler: Any) -> dict[str, Any] | None:
 def _number(name: str, value: Any) -> float:
     number = float(value)
     if not math.isfinite(number):
-        raise InputError(f"set_optimizer: {name} is {value!r}, a finite number expected")
+        raise InputError(f"set_optimizer: {name} must be a finite number, got {value!r}")
     return number

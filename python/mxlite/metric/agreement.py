@@ -33,15 +33,13 @@ class _BinaryCounts:
         scores, truth = to_numpy(pred), to_numpy(label).astype("int32").ravel()
         if scores.ndim != 2 or scores.shape[1] > 2:
             raise ShapeError(
-                f"binary classification: predictions of shape {scores.shape} were given, expected "
-                "(batch, 2)"
+                f"binary classification: predictions must have shape (batch, 2), got {scores.shape}"
             )
         found = scores.argmax(axis=1)
         check_label_shapes(truth, found)
         if len(np.unique(truth)) > 2:
             raise ValueError_(
-                f"binary classification: labels {np.unique(truth).tolist()} were given, "
-                "expected 0 and 1"
+                f"binary classification: labels must be 0 and 1, got {np.unique(truth).tolist()}"
             )
         self.true_positives += int(((found == 1) & (truth == 1)).sum())
         self.false_positives += int(((found == 1) & (truth == 0)).sum())
@@ -86,7 +84,7 @@ class _BinaryMetric(EvalMetric):
     ) -> None:
         if average not in ("macro", "micro"):
             raise ValueError_(
-                f"{type(self).__name__}: average is {average!r}, expected 'macro' or 'micro'"
+                f"{type(self).__name__}: average must be 'macro' or 'micro', got {average!r}"
             )
         self.average = average
         self._counts = _BinaryCounts()

@@ -71,7 +71,7 @@ def check_classes(who: str, labels: np.ndarray[Any, Any], count: int) -> None:
     outside = labels[~((labels >= 0) & (labels < count))]
     if outside.size:
         raise IndexError_(
-            f"{who}: label {outside.flat[0]:g} given, classes from 0 to {count - 1} expected"
+            f"{who}: labels must be classes from 0 to {count - 1}, got {outside.flat[0]:g}"
         )
 
 

@@ -59,9 +59,9 @@ class Accuracy(EvalMetric):
             if scores.shape != truth.shape:
                 if not -scores.ndim <= self.axis < scores.ndim:
                     raise AxisError(
-                        f"Accuracy: labels of shape {truth.shape} and predictions of shape "
-                        f"{scores.shape} given, predictions with classes along axis {self.axis} "
-                        "expected; update takes labels first"
+                        f"Accuracy: predictions must have classes along axis {self.axis}, got "
+                        f"labels of shape {truth.shape} and predictions of shape {scores.shape}; "
+                        "update takes labels first"
                     )
                 scores = scores.argmax(axis=self.axis)
             wanted = truth.astype("int32").ravel()
@@ -154,8 +154,8 @@ class Perplexity(EvalMetric):
             scores, truth = to_numpy(pred), to_numpy(label)
             if not -scores.ndim <= self.axis < scores.ndim:
                 raise AxisError(
-                    f"Perplexity: predictions of shape {scores.shape} given, predictions with "
-                    f"classes along axis {self.axis} expected"
+                    f"Perplexity: predictions must have classes along axis {self.axis}, got shape "
+                    f"{scores.shape}"
                 )
             if truth.size * scores.shape[self.axis] != scores.size:
                 raise ShapeError(f"Perplexity: shape mismatch: {truth.shape} vs. {scores.shape}")

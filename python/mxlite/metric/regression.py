@@ -126,7 +126,7 @@ class PearsonCorrelation(EvalMetric):
     ) -> None:
         if average not in ("macro", "micro"):
             raise ValueError_(
-                f"PearsonCorrelation: average is {average!r}, expected 'macro' or 'micro'"
+                f"PearsonCorrelation: average must be 'macro' or 'micro', got {average!r}"
             )
         self.average = average
         super().__init__(name, output_names, label_names, has_global_stats=True, average=average)

@@ -244,8 +244,8 @@ class BaseModule(TypedInit):
             raise ModuleStateError("please specify number of epochs: num_epoch is None")
         if not hasattr(train_data, "provide_data"):
             raise TypeError_(
-                f"fit: train_data is a {type(train_data).__name__}, expected a DataIter such as "
-                "mx.io.NDArrayIter"
+                "fit: train_data must be a DataIter such as mx.io.NDArrayIter, got "
+                f"{type(train_data).__name__}"
             )
         self.bind(
             data_shapes=train_data.provide_data,

@@ -45,7 +45,7 @@ class BucketingModule(BaseModule):
     ) -> None:
         super().__init__(logger)
         if default_bucket_key is None:
-            raise ValueError_("BucketingModule: default_bucket_key is None, a key expected")
+            raise ValueError_("BucketingModule: default_bucket_key must be a key, got None")
         self._default_bucket_key = default_bucket_key
         self._sym_gen = sym_gen
         self._options = {
@@ -370,7 +370,9 @@ class BucketingModule(BaseModule):
         ``sym_dict`` is accepted and ignored: sym_gen makes the symbols.
         """
         if sym_gen is None or default_bucket_key is None:
-            raise ValueError_("BucketingModule.load: sym_gen and default_bucket_key expected")
+            raise ValueError_(
+                "BucketingModule.load: sym_gen and default_bucket_key must be given, got None"
+            )
         module = BucketingModule(sym_gen, default_bucket_key, **kwargs)
         module._loaded = dict(arg_params or {}), dict(aux_params or {})
         module.params_initialized = True

@@ -77,7 +77,7 @@ def read_params(path: str) -> tuple[Params, Params]:
         kind, _, name = full.partition(":")
         if kind not in found or not name:
             raise FileFormatError(
-                f"load_params: {path}: name {full!r} found, names such as 'arg:fc_weight' expected"
+                f"load_params: {path}: names must have a kind such as 'arg:fc_weight', got {full!r}"
             )
         found[kind][name] = value
     return found["arg"], found["aux"]

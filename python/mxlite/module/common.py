@@ -56,5 +56,5 @@ def as_contexts(context: Any) -> list[Context]:
     contexts = as_list(cpu() if context is None else context)
     for entry in contexts:
         if not isinstance(entry, Context):
-            raise TypeError_(f"Module: context is {entry!r}, expected mx.cpu(), mx.gpu(0), ...")
+            raise TypeError_(f"Module: context must be mx.cpu(), mx.gpu(0), ..., got {entry!r}")
     return contexts

@@ -31,7 +31,8 @@ def _described(entry: Any) -> DataDesc:
     if not isinstance(entry, DataDesc):
         if not isinstance(entry, (tuple, list)) or not 2 <= len(entry) <= 4:
             raise TypeError_(
-                f"bind: {entry!r} given, a DataDesc or a pair (name, shape) expected for each array"
+                "bind: each array must be described by a DataDesc or a pair (name, shape), got "
+                f"{entry!r}"
             )
         entry = DataDesc(*entry)
     shape = shape_tuple(entry.shape, f"bind: shape of {entry.name!r}")
@@ -135,9 +136,7 @@ class DataParallelExecutorGroup:
             if axis >= 0:
                 sizes[entry.name] = entry.shape[axis]
         if len(set(sizes.values())) > 1:
-            raise ValueError_(
-                f"all data must have the same batch size: {sizes} given, one number expected"
-            )
+            raise ValueError_(f"all data must have the same batch size, got {sizes}")
         self.data_shapes, self.label_shapes = data, label
         self.batch_size: int = next(iter(sizes.values()), 0)
         self.slices = self._divided(self.batch_size)
@@ -335,7 +334,8 @@ class DataParallelExecutorGroup:
         if len(arrays) != len(entries):
             names = [entry.name for entry in entries]
             raise ValueError_(
-                f"Module.forward: {len(arrays)} {kind} arrays given, {len(names)} expected: {names}"
+                f"Module.forward: number of {kind} arrays must be {len(names)}, got "
+                f"{len(arrays)}; the names are {names}"
             )
         with autograd.pause():
             for entry, array in zip(entries, arrays):
@@ -409,7 +409,7 @@ class DataParallelExecutorGroup:
     def set_states(self, states: Any = None, value: Any = None) -> None:
         """Set the states to one value, or as `get_states` returns them without merging."""
         if (states is None) == (value is None):
-            raise ValueError_("set_states: either states or value expected")
+            raise ValueError_("set_states: states or value must be None, got both or neither")
         for i, arrays in enumerate(self.get_states(merge_multi_context=False)):
             for k, array in enumerate(arrays):
                 array[:] = value if states is None else states[i][k]
@@ -456,11 +456,11 @@ def _group_contexts(given: Any, count: int) -> list[Any]:
         sizes = {name: len(contexts) for name, contexts in given.items()}
         if any(size not in (1, count) for size in sizes.values()):
             raise ValueError_(
-                f"group2ctxs: {sizes} contexts by group given, 1 or {count} of each expected"
+                f"group2ctxs: number of contexts of each group must be 1 or {count}, got {sizes}"
             )
         return [{k: v[i % len(v)] for k, v in given.items()} for i in range(count)]
     if len(given) != count:
-        raise ValueError_(f"group2ctxs: a list of {len(given)} given, {count} entries expected")
+        raise ValueError_(f"group2ctxs: list must have {count} entries, got {len(given)}")
     return list(given)
 
 

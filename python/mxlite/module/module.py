@@ -61,7 +61,7 @@ class Module(ModuleState):
     ) -> None:
         super().__init__(logger)
         if not isinstance(symbol, Symbol):
-            raise TypeError_(f"Module: symbol is {symbol!r}, expected a Symbol")
+            raise TypeError_(f"Module: symbol must be a Symbol, got {symbol!r}")
         self._context = as_contexts(context)
         self._work_load_list = list(work_load_list or [1] * len(self._context))
         if len(self._work_load_list) != len(self._context):
@@ -351,8 +351,8 @@ class Module(ModuleState):
         """Change the executors' shapes to those of the batch, if they differ."""
         if len(batch.data) != len(self._data_shapes):
             raise ValueError_(
-                f"Module.forward: {len(batch.data)} data arrays given, {len(self._data_shapes)} "
-                f"expected: {self._data_names}"
+                f"Module.forward: number of data arrays must be {len(self._data_shapes)}, got "
+                f"{len(batch.data)}; the names are {self._data_names}"
             )
         shapes = [tuple(array.shape) for array in batch.data]
         if shapes == [tuple(entry.shape) for entry in self._data_shapes]:

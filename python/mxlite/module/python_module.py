@@ -101,8 +101,8 @@ class PythonModule(BaseModule):
             return
         if pre_sliced:
             raise ValueError_(
-                "PythonModule.update_metric: pre_sliced=True given, expected False: one list of "
-                "labels for the whole batch"
+                "PythonModule.update_metric: pre_sliced must be False, got True; the labels are "
+                "one list for the whole batch"
             )
         eval_metric.update(labels, self.get_outputs())
 
@@ -126,10 +126,10 @@ class PythonModule(BaseModule):
         data, label = described(data_shapes) or [], described(label_shapes)
         names = [entry.name for entry in data]
         if names != self._data_names:
-            raise ValueError_(f"bind: data {names} given, {self._data_names} expected")
+            raise ValueError_(f"bind: names of data must be {self._data_names}, got {names}")
         if label is not None and [entry.name for entry in label] != self._label_names:
             raise ValueError_(
-                f"bind: labels {[e.name for e in label]} given, {self._label_names} expected"
+                f"bind: names of labels must be {self._label_names}, got {[e.name for e in label]}"
             )
         self._data_shapes, self._label_shapes = data, label
         self._output_shapes = self._compute_output_shapes()
@@ -164,8 +164,8 @@ class PythonLossModule(PythonModule):
         super().__init__(data_names, label_names, [name + "_output"], logger)
         if len(self._data_names) != 1 or len(self._label_names) != 1:
             raise ValueError_(
-                f"PythonLossModule: data {self._data_names} and labels {self._label_names} given, "
-                "one of each expected"
+                "PythonLossModule: data and labels must have one name each, got "
+                f"{self._data_names} and {self._label_names}"
             )
         if grad_func is not None and not callable(grad_func):
             raise TypeError_(f"PythonLossModule: grad_func {grad_func!r} is not callable")

@@ -204,8 +204,8 @@ class ModuleState(BaseModule):
                 value = host_array(value, f"init_params: {name}", array.dtype)
             if tuple(value.shape) != tuple(array.shape):
                 raise ShapeError(
-                    f"init_params: {name} of shape {tuple(value.shape)} given, "
-                    f"{tuple(array.shape)} expected"
+                    f"init_params: {name} must have shape {tuple(array.shape)}, got "
+                    f"{tuple(value.shape)}"
                 )
             array[:] = value.tostype(array.stype) if isinstance(value, NDArray) else value
             return

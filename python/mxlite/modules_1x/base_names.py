@@ -160,7 +160,7 @@ def ctypes2buffer(cptr: Any, length: int) -> bytearray:
     """
     if not isinstance(cptr, ctypes.POINTER(ctypes.c_char)):
         raise TypeError(
-            f"ctypes2buffer: {type(cptr).__name__} was given, expected a pointer to c_char"
+            f"ctypes2buffer: cptr must be a pointer to c_char, got {type(cptr).__name__}"
         )
     return bytearray(ctypes.string_at(cptr, length))
 
@@ -185,7 +185,7 @@ def ctypes2numpy_shared(cptr: Any, shape: Iterable[int]) -> np.ndarray[Any, Any]
     """
     if not isinstance(cptr, mx_float_p):
         raise TypeError(
-            f"ctypes2numpy_shared: {type(cptr).__name__} was given, expected a pointer to float"
+            f"ctypes2numpy_shared: cptr must be a pointer to float, got {type(cptr).__name__}"
         )
     return np.ctypeslib.as_array(cptr, tuple(shape))
 

@@ -86,7 +86,7 @@ class FeedForward:
         self.symbol: Any = symbol if isinstance(symbol, Symbol) else None
         self.sym_gen: Any = None if isinstance(symbol, Symbol) else symbol
         if self.symbol is None and not callable(symbol):
-            raise TypeError_(f"FeedForward: symbol is {symbol!r}, expected a Symbol or a function")
+            raise TypeError_(f"FeedForward: symbol must be a Symbol or a function, got {symbol!r}")
         self.arg_params: Any = arg_params
         self.aux_params: Any = aux_params
         self.allow_extra_params = allow_extra_params
@@ -281,7 +281,7 @@ class FeedForward:
         data = data_iter(X, y, self.numpy_batch_size, is_train=True)
         eval_data = eval_iter(eval_data, self.numpy_batch_size)
         if self.num_epoch is None:
-            raise ValueError_("FeedForward: num_epoch is None, a number of epochs expected")
+            raise ValueError_("FeedForward: num_epoch must be a number of epochs, got None")
         if self.sym_gen is not None:
             self.symbol = self.sym_gen(data.default_bucket_key)
             self._check_arguments()

@@ -64,8 +64,8 @@ def _ops(name: str, number: Callable[[Any, Any], Any], doc: str) -> Callable[...
 
 def _refused(name: str, lhs: Any, rhs: Any) -> TypeError:
     return TypeError_(
-        f"{name}: operands of types {type(lhs).__name__} and {type(rhs).__name__} given, "
-        "NDArrays or numbers expected"
+        f"{name}: operands must be NDArrays or numbers, got {type(lhs).__name__} and "
+        f"{type(rhs).__name__}"
     )
 
 

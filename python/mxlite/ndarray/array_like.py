@@ -42,17 +42,19 @@ def _of_real_dtype(values: np.ndarray[Any, Any], who: str, dtype: Any) -> np.nda
         return _numbers(values, who, dtype)
     if kind == "c":
         raise DTypeError(
-            f"{who}: complex values of dtype {values.dtype} given, real numbers expected; pass "
-            "the .real or .imag part"
+            f"{who}: values must be real numbers, got dtype {values.dtype}; pass the .real or "
+            ".imag part"
         )
     return values  # all other dtypes; the core rejects those that it does not support
 
 
 def _check_whole(values: np.ndarray[Any, Any], who: str, dtype: np.dtype[Any]) -> None:
     if values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise ValueError_(f"{who}: NaN or infinity given, values of dtype {dtype} expected")
+        raise ValueError_(f"{who}: values must be finite for dtype {dtype}, got NaN or infinity")
     if values.dtype == np.uint64 and dtype == np.int64 and (values > np.iinfo(dtype).max).any():
-        raise ValueError_(f"{who}: {values.max()} given, values of dtype {dtype} expected")
+        raise ValueError_(
+            f"{who}: values must be in the range of dtype {dtype}, got {values.max()}"
+        )
 
 
 def _as_numpy(source: Any, who: str) -> np.ndarray[Any, Any]:

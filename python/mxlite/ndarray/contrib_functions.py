@@ -86,8 +86,8 @@ def boolean_mask(
         )
     if index.ndim != 1 or index.shape[0] != data.shape[axis]:
         raise ShapeError(
-            f"boolean_mask: index of shape {index.shape} given, "
-            f"({data.shape[axis]},) expected for axis {axis} of data of shape {data.shape}"
+            f"boolean_mask: index must have shape ({data.shape[axis]},) for axis {axis} of data "
+            f"of shape {data.shape}, got {index.shape}"
         )
     if index._traced or data._traced:
         raise DynamicShapeError(
@@ -288,7 +288,7 @@ def sample_unique_zipfian(
         If shape is not two numbers or num_sampled exceeds the number of classes.
     """
     if len(shape) != 2:
-        raise ValueError_(f"_sample_unique_zipfian: shape {tuple(shape)} given, 2 numbers expected")
+        raise ValueError_(f"_sample_unique_zipfian: shape must have 2 numbers, got {tuple(shape)}")
     rows, count = shape
     if count > range_max:
         raise ValueError_(

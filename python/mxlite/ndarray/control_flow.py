@@ -58,7 +58,7 @@ def foreach(
     if len(lengths) != 1 or 0 in lengths:
         shapes = ", ".join(str(tuple(array.shape)) for array in arrays) or "none"
         raise ShapeError(
-            f"foreach: data of shapes {shapes} given, one size of 1 or more of axis 0 expected"
+            f"foreach: data must have one size of axis 0, 1 or more, got shapes {shapes}"
         )
     states = init_states
     steps: list[list[NDArray]] = []
@@ -68,8 +68,7 @@ def foreach(
         returned = body(unflatten(pieces, data_layout), states)
         if not isinstance(returned, (list, tuple)) or len(returned) != 2:
             raise TypeError_(
-                f"foreach: body returned a {type(returned).__name__}, a tuple (output, states) "
-                "expected"
+                f"foreach: body must return a tuple (output, states), got {type(returned).__name__}"
             )
         outputs, states = returned
         flat, layout = flatten(outputs, "foreach: the output of body")

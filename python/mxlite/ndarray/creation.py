@@ -70,7 +70,7 @@ def array(source_array: Any, ctx: ContextLike = None, dtype: Any = None) -> NDAr
     if type(source_array).__module__.startswith("scipy.sparse"):
         return sparse.array(source_array, ctx=ctx, dtype=dtype)
     if source_array is None:  # NumPy would convert it to NaN
-        raise TypeError_("array: None given, a rectangular array of numbers expected")
+        raise TypeError_("array: source must be a rectangular array of numbers, got None")
     values = host_array(source_array, "array", dtype)
     if dtype is None:  # as in 1.x, for any dtype of the source
         dtype = values.dtype if values.dtype.kind == "V" else np.float32
@@ -102,7 +102,7 @@ def zeros(
 
 
 def _no_shape(who: str) -> TypeError:
-    return TypeError_(f"{who}: shape None given, an int or a tuple of ints expected")
+    return TypeError_(f"{who}: shape must be an int or a tuple of ints, got None")
 
 
 def ones(
@@ -235,7 +235,7 @@ def from_numpy(
     """
     if not isinstance(ndarray, np.ndarray):
         raise TypeError_(
-            f"from_numpy: a {type(ndarray).__name__} given, a numpy.ndarray expected; array() "
+            f"from_numpy: ndarray must be a numpy.ndarray, got {type(ndarray).__name__}; array() "
             "takes others"
         )
     if array_cls is not NDArray:

@@ -50,8 +50,8 @@ def split_v2(
         return split(ary, indices=(), axis=axis, squeeze_axis=squeeze_axis, sections=sections)
     if not isinstance(indices_or_sections, Sequence):
         raise ValueError_(
-            f"split_v2: indices_or_sections is {indices_or_sections!r}, expected an int or a tuple "
-            "of ints"
+            "split_v2: indices_or_sections must be an int or a tuple of ints, got "
+            f"{indices_or_sections!r}"
         )
     # The operator takes the beginning of every part, including the first one.
     indices = (0, *indices_or_sections)
@@ -80,7 +80,7 @@ def histogram(
         counts, ends = np.histogram(a.asnumpy(), bins=bins.asnumpy())
         return [array(counts, ctx=a.ctx, dtype="int64"), bins]
     if not isinstance(bins, (int, np.integer)):
-        raise ValueError_(f"histogram: bins is {bins!r}, expected an int or an NDArray")
+        raise ValueError_(f"histogram: bins must be an int or an NDArray, got {bins!r}")
     counts, ends = np.histogram(a.asnumpy(), bins=int(bins), range=range)
     dtype = "float32" if range is None else "int64"
     return [array(counts, ctx=a.ctx, dtype=dtype), array(ends, ctx=a.ctx, dtype="float32")]
@@ -90,8 +90,8 @@ def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
     """Write one-hot rows for indices (rows,) into ``out`` (rows, classes), and return ``out``."""
     if out.ndim != 2 or indices.shape != out.shape[:1]:
         raise ValueError_(
-            f"onehot_encode: indices of shape {indices.shape} and out of shape {out.shape} given, "
-            "expected (rows,) and (rows, classes)"
+            "onehot_encode: indices and out must have shapes (rows,) and (rows, classes), got "
+            f"{indices.shape} and {out.shape}"
         )
     one_hot = _core.op("one_hot")
     out[:] = one_hot(indices, depth=out.shape[1], dtype=np.dtype(out.dtype).name)

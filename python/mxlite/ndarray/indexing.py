@@ -142,7 +142,8 @@ def _slice_is_contiguous(slc_key: tuple[Any, ...], shape: tuple[int, ...]) -> bo
     """Return whether a tuple of slices or integers selects contiguous elements, that is, a view."""
     if len(slc_key) != len(shape):
         raise ValueError_(
-            f"index: a key of {len(slc_key)} items given for {len(shape)} axes, one each expected"
+            f"index: key must have at most {len(shape)} items, one for each axis, got "
+            f"{len(slc_key)}"
         )
     ranges = [
         range(*item.indices(size)) if isinstance(item, slice) else range(item, item + 1)

@@ -54,7 +54,7 @@ def _asscalar(self: NDArray) -> float | Any:
     """Return the value of an array with one element as a NumPy scalar."""
     if self.size != 1:
         raise ValueError_(
-            f"asscalar: the array has shape {self.shape}, exactly one element expected"
+            f"asscalar: the array must have exactly one element, got shape {self.shape}"
         )
     return self.asnumpy().reshape(-1)[0]
 
@@ -276,14 +276,14 @@ def _array_ufunc(self: NDArray, ufunc: Any, method: str, *inputs: Any, **kwargs:
         if any(isinstance(x, np.ndarray) and x.ndim for x in inputs):
             kinds = " and ".join(type(x).__name__ for x in inputs)
             raise TypeError_(
-                f"{ufunc.__name__}: operands of types {kinds} given, expected arrays of one kind; "
+                f"{ufunc.__name__}: operands must be arrays of one kind, got types {kinds}; "
                 "convert with mx.nd.array(...) or asnumpy()"
             )
         return function(
             *(x.item() if isinstance(x, (np.generic, np.ndarray)) else x for x in inputs)
         )
     if any(isinstance(out, NDArray) for out in kwargs.get("out", ())):
-        raise TypeError_(f"{ufunc.__name__}: out is an NDArray, expected a NumPy array")
+        raise TypeError_(f"{ufunc.__name__}: out must be a NumPy array, got an NDArray")
     arrays = [x.asnumpy() if isinstance(x, NDArray) else x for x in inputs]
     return getattr(ufunc, method)(*arrays, **kwargs)
 
@@ -343,8 +343,8 @@ def _format(self: NDArray, spec: str) -> str:
         return str(self)
     if self.size != 1:
         raise TypeError_(
-            f"format: an array of shape {self.shape} given with the format {spec!r}, an array of "
-            "one element expected; format the values of asnumpy()"
+            f"format: with the format {spec!r}, the array must have one element, got shape "
+            f"{self.shape}; format the values of asnumpy()"
         )
     return format(self.asnumpy().item(), spec)
 
@@ -368,7 +368,7 @@ def _setstate(self: NDArray, state: dict[str, Any]) -> None:
     """Restore an array from a pickle of MXNet 1.x; arrays of a GPU are loaded to the CPU."""
     array = array_from_blob(state["handle"] or b"")
     if array is None:
-        raise ValueError_("NDArray: the pickle holds an array without value, one expected")
+        raise ValueError_("NDArray: the pickle must hold a value, got an array without value")
     self._assign_handle(array)
 
 

@@ -35,7 +35,9 @@ def read_npz(
         with zipfile.ZipFile(io.BufferedReader(SlicedStream(data))) as archive:
             members = archive.infolist()
             if len(members) > _MOST_MEMBERS:
-                raise ValueError(f"{len(members)} members, at most {_MOST_MEMBERS} expected")
+                raise ValueError(
+                    f"number of members must be at most {_MOST_MEMBERS}, got {len(members)}"
+                )
             size = sum(member.file_size for member in members)
             check_unpacked_size(size, len(data), f"load: {source}")
             values: dict[str, np.ndarray[Any, Any]] = {}
@@ -58,8 +60,8 @@ def _array(
     label = f"member {member.filename[:100]!r}"
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError(
-            f"{label} is compressed by method {member.compress_type}, expected 0 (stored) or "
-            "8 (deflate), which NumPy writes"
+            f"{label}: compression method must be 0 (stored) or 8 (deflate), which NumPy writes, "
+            f"got {member.compress_type}"
         )
     with archive.open(member) as stream:
         shape, fortran, dtype = _header(stream, label, objects is not None)
@@ -96,7 +98,7 @@ def _header(
     layout = "<H" if magic[6] == 1 else "<I"
     (length,) = struct.unpack(layout, stream.read(struct.calcsize(layout)))
     if length > _LONGEST_HEADER:
-        raise ValueError(f"{label}: a header of {length} bytes, at most {_LONGEST_HEADER} expected")
+        raise ValueError(f"{label}: header must have at most {_LONGEST_HEADER} bytes, got {length}")
     text = stream.read(length).decode("latin1")
     try:
         header = ast.literal_eval(text.strip())

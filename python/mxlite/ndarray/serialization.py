@@ -122,7 +122,7 @@ def load_frombuffer(buf: Buffer) -> Any:
     """
     if not isinstance(buf, (bytes, bytearray, memoryview)):
         raise TypeError_(
-            f"load_frombuffer: {type(buf).__name__} was given, expected bytes or a memoryview"
+            f"load_frombuffer: buf must be bytes or a memoryview, got {type(buf).__name__}"
         )
     return _parse(memoryview(buf).cast("B"), "the buffer")
 
@@ -153,15 +153,13 @@ def _named_arrays(op: str, data: Any) -> tuple[list[Any], list[NDArray]]:
         names, arrays = [], list(data)
     else:
         raise TypeError_(
-            f"{op}: data of type {type(data).__name__} was given, expected an NDArray, a list of "
-            "NDArrays or a dict of names to NDArrays"
+            f"{op}: data must be an NDArray, a list of NDArrays or a dict of names to NDArrays, "
+            f"got {type(data).__name__}"
         )
     for position, array in enumerate(arrays):
         if not isinstance(array, NDArray):
             label = repr(names[position]) if names else f"number {position}"
-            raise TypeError_(
-                f"{op}: entry {label} is of type {type(array).__name__}, expected an NDArray"
-            )
+            raise TypeError_(f"{op}: entry {label} must be an NDArray, got {type(array).__name__}")
     return [name.encode() for name in names], arrays
 
 
@@ -179,7 +177,7 @@ def dtype_code(dtype: Any) -> int:
     """Return the code of an element type in files."""
     name = dtype_name(dtype)
     if name not in _DTYPES:
-        raise ValueError_(f"dtype {name} given, one of {', '.join(_DTYPES)} expected")
+        raise ValueError_(f"dtype must be one of {', '.join(_DTYPES)}, got {name}")
     return _DTYPES.index(name)
 
 

@@ -78,7 +78,7 @@ class CustomOp:
             dst[:] += src
         else:
             raise ValueError_(
-                f"assign: req {req!r} given, 'null', 'write', 'inplace' or 'add' expected"
+                f"assign: req must be 'null', 'write', 'inplace' or 'add', got {req!r}"
             )
 
 

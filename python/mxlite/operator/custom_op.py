@@ -34,7 +34,9 @@ def register(reg_name: str) -> Callable[[_PropClass], _PropClass]:
 
     def do_register(prop_cls: _PropClass) -> _PropClass:
         if not (isinstance(prop_cls, type) and issubclass(prop_cls, CustomOpProp)):
-            raise TypeError_(f"register: {prop_cls!r} given, a subclass of CustomOpProp expected")
+            raise TypeError_(
+                f"register: prop_cls must be a subclass of CustomOpProp, got {prop_cls!r}"
+            )
         with _lock:
             REGISTRY[reg_name] = prop_cls
         return prop_cls
@@ -105,7 +107,7 @@ def _inputs(
     wanted = f"{definition.op_type!r} takes {len(names)} arrays ({', '.join(names)})"
     for value in args:
         if not isinstance(value, NDArray):
-            raise TypeError_(f"Custom: a {type(value).__name__} given, an NDArray expected")
+            raise TypeError_(f"Custom: inputs must be NDArrays, got {type(value).__name__}")
     if len(args) > len(names):
         raise TypeError_(f"Custom: {len(args)} arrays given, {wanted}")
     found = dict(zip(names, args))

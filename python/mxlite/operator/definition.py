@@ -72,8 +72,8 @@ class Definition:
         answer = self._ask(method, *args)
         if not isinstance(answer, (list, tuple)) or not all(map(_is_list, answer)):
             raise TypeError_(
-                f"Custom: {method} of {self.op_type!r} returned {answer!r}, a list for inputs, one "
-                "for outputs and one for auxiliary states expected"
+                f"Custom: {method} of {self.op_type!r} must return a list for inputs, one for "
+                f"outputs and one for auxiliary states, got {answer!r}"
             )
         groups = [list(group) for group in answer]
         names = (self.arguments, self.outputs, self.states)
@@ -81,14 +81,13 @@ class Definition:
             groups.append([] if method == "infer_shape" else [groups[0][0]] * len(self.states))
         if len(groups) != 3:
             raise MXNetError(
-                f"Custom: {method} of {self.op_type!r} returned {len(groups)} lists, 2 or 3 "
-                "expected"
+                f"Custom: {method} of {self.op_type!r} must return 2 or 3 lists, got {len(groups)}"
             )
         for group, wanted, label in zip(groups, names, ("inputs", "outputs", "auxiliary states")):
             if len(group) != len(wanted):
                 raise MXNetError(
-                    f"Custom: {method} of {self.op_type!r} returned {len(group)} entries for "
-                    f"{label}, {len(wanted)} expected"
+                    f"Custom: {method} of {self.op_type!r} must return {len(wanted)} entries for "
+                    f"{label}, got {len(group)}"
                 )
         return groups
 
@@ -116,8 +115,8 @@ class Definition:
         found = [list(group) for group in self._ask("infer_storage_type_backward", *stypes)]
         if [len(group) for group in found] != [len(group) for group in stypes]:
             raise MXNetError(
-                f"Custom: infer_storage_type_backward of {self.op_type!r} returned "
-                f"{[len(group) for group in found]} entries, {[len(g) for g in stypes]} expected"
+                f"Custom: infer_storage_type_backward of {self.op_type!r} must return "
+                f"{[len(g) for g in stypes]} entries, got {[len(group) for group in found]}"
             )
         return found
 
@@ -126,7 +125,7 @@ class Definition:
         op = self._ask("create_operator", ctx, shapes, dtypes)
         if not hasattr(op, "forward"):
             raise TypeError_(
-                f"Custom: create_operator of {self.op_type!r} returned {op!r}, a CustomOp expected"
+                f"Custom: create_operator of {self.op_type!r} must return a CustomOp, got {op!r}"
             )
         return op, ctx
 

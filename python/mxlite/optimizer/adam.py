@@ -31,7 +31,8 @@ class _TwoMoments(FusedOptimizer):
         for label, value in (("beta1", beta1), ("beta2", beta2)):
             if not 0.0 <= value < 1.0:
                 raise ValueError_(
-                    f"{type(self).__name__}: {label} is {value}, expected 0 <= {label} < 1"
+                    f"{type(self).__name__}: {label} must be at least 0 and less than 1, got "
+                    f"{value}"
                 )
         self.beta1 = beta1
         self.beta2 = beta2

@@ -36,8 +36,7 @@ class GroupAdaGrad(Optimizer):
         """Return the mean squares of the rows, initially zero."""
         if len(weight.shape) != 2:
             raise ValueError_(
-                f"GroupAdaGrad: a weight of shape {tuple(weight.shape)} was given, expected 2 "
-                "dimensions"
+                f"GroupAdaGrad: weight must have 2 dimensions, got shape {tuple(weight.shape)}"
             )
         return nd.zeros((weight.shape[0], 1), ctx=weight.ctx, dtype=weight.dtype)
 

@@ -423,5 +423,5 @@ def _aggregation_size(text: str) -> int:
         return max(1, int(text))
     except ValueError:
         raise ValueError_(
-            f"MXNET_OPTIMIZER_AGGREGATION_SIZE is {text!r}, a number of weights expected"
+            f"MXNET_OPTIMIZER_AGGREGATION_SIZE must be a number of weights, got {text!r}"
         ) from None

@@ -91,14 +91,14 @@ class Optimizer(NeedsInit, TypedInit, Settling):
             raise unknown_keyword(type(self), next(iter(unknown)))
         if param_idx2name is not None and not isinstance(param_idx2name, Mapping):
             raise TypeError_(
-                f"{type(self).__name__}: param_idx2name is {param_idx2name!r}, expected a dict of "
-                "param indexes to names"
+                f"{type(self).__name__}: param_idx2name must be a dict of param indexes to names, "
+                f"got {param_idx2name!r}"
             )
         self.rescale_grad = rescale_grad
         self.lr_scheduler = lr_scheduler
         if lr_scheduler is not None and not callable(lr_scheduler):
             raise TypeError_(
-                f"{type(self).__name__}: lr_scheduler is {lr_scheduler!r}, expected an LRScheduler"
+                f"{type(self).__name__}: lr_scheduler must be an LRScheduler, got {lr_scheduler!r}"
             )
         if learning_rate is not None:
             check_number(type(self).__name__, "learning_rate", learning_rate)
@@ -184,7 +184,7 @@ class Optimizer(NeedsInit, TypedInit, Settling):
         if isinstance(name, Optimizer):
             return name
         if not isinstance(name, str):
-            raise TypeError_(f"optimizer: {name!r} was given, expected a name")
+            raise TypeError_(f"optimizer: name must be a text, got {name!r}")
         klass = Optimizer.opt_registry.get(name.lower())
         if klass is None:
             known = Optimizer.opt_registry

@@ -202,8 +202,8 @@ class LBSGD(_MomentumOptimizer):
         super().__init__(momentum, multi_precision=multi_precision, **kwargs)
         if warmup_strategy not in ("linear", "power2", "sqrt", "lars"):
             raise ValueError_(
-                f"LBSGD: warmup_strategy is {warmup_strategy!r}, expected 'linear', 'power2', "
-                "'sqrt' or 'lars'"
+                "LBSGD: warmup_strategy must be 'linear', 'power2', 'sqrt' or 'lars', got "
+                f"{warmup_strategy!r}"
             )
         logging.info("Running Large-Batch SGD Algorithm")
         self.warmup_strategy = warmup_strategy

@@ -74,7 +74,7 @@ def parsed_states(data: bytes, optimizer: Optimizer, source: str) -> dict[str, A
     tree = tree_of_bytes(data, source)
     if not isinstance(tree, dict):
         raise FileFormatError(
-            f"load_states: {source} holds a {type(tree).__name__}, expected a dict of states"
+            f"load_states: content of {source} must be a dict of states, got {type(tree).__name__}"
         )
     return tree
 
@@ -228,7 +228,8 @@ def _check_states(states: Any, source: str) -> None:
     """Raise if states are not arrays, numbers or containers of them."""
     if not isinstance(states, dict):
         raise FileFormatError(
-            f"load_states: {source} holds a {type(states).__name__}, expected a dict of states"
+            f"load_states: content of {source} must be a dict of states, got "
+            f"{type(states).__name__}"
         )
     waiting = [(key, value) for key, value in states.items()]
     while waiting:
@@ -237,8 +238,8 @@ def _check_states(states: Any, source: str) -> None:
             waiting.extend((key, entry) for entry in value)
         elif not (value is None or isinstance(value, (NDArray, int, float))):
             raise FileFormatError(
-                f"load_states: {source}: the state of parameter {str(key)[:100]!r} holds a "
-                f"{type(value).__name__}, an array expected"
+                f"load_states: {source}: the state of parameter {str(key)[:100]!r} must be an "
+                f"array, got {type(value).__name__}"
             )
 
 
@@ -255,14 +256,14 @@ def _legacy_tree(data: bytes, optimizer: Optimizer, source: str) -> dict[str, An
         return {"states": content, "optimizer": None}
     if not isinstance(saved, LegacyObject):
         raise FileFormatError(
-            f"load_states: {source} holds a {type(saved).__name__}, expected an optimizer"
+            f"load_states: content of {source} must be an optimizer, got {type(saved).__name__}"
         )
     attributes = dict(saved.attributes)
     scheduler = attributes.pop("lr_scheduler", None)
     if scheduler is not None and not isinstance(scheduler, LegacyObject):
         raise FileFormatError(
-            f"load_states: {source} holds a {type(scheduler).__name__}, expected a learning rate "
-            "scheduler"
+            f"load_states: content of {source} must be a learning rate scheduler, got "
+            f"{type(scheduler).__name__}"
         )
     for key in ("param_dict", "sym_info", "allow_np_array", "aggregate_num"):
         attributes.pop(key, None)

@@ -41,7 +41,7 @@ _kvstore: Any = None  # store whose servers are profiled
 def _of_servers(profile_process: str) -> bool:
     if profile_process not in ("worker", "server"):
         raise ValueError_(
-            f"profiler: profile_process={profile_process!r} given, 'worker' or 'server' expected"
+            f"profiler: profile_process must be 'worker' or 'server', got {profile_process!r}"
         )
     return profile_process == "server"
 
@@ -88,7 +88,7 @@ def set_config(**kwargs: Any) -> None:
                 f"profiler.set_config: unknown argument {name!r}{suggestion(name, known)}"
             )
         if name in _FLAGS and not isinstance(value, (bool, int)):
-            raise TypeError_(f"profiler.set_config: {name}={value!r} given, a bool expected")
+            raise TypeError_(f"profiler.set_config: {name} must be a bool, got {value!r}")
     if "filename" in kwargs:
         kwargs["filename"] = os.fspath(kwargs["filename"])
     if _of_servers(kwargs.pop("profile_process", "worker")):
@@ -133,7 +133,7 @@ def set_state(state: str = "stop", profile_process: str = "worker") -> None:
     """
     global _paused
     if state not in ("run", "stop"):
-        raise ValueError_(f"profiler.set_state: {state!r} given, 'run' or 'stop' expected")
+        raise ValueError_(f"profiler.set_state: state must be 'run' or 'stop', got {state!r}")
     if _of_servers(profile_process):
         if state == "stop":
             _wait_for_all()  # wait until the servers have processed the pushes of this worker
@@ -311,11 +311,9 @@ def dumps(
         For another format or column.
     """
     if format not in ("table", "json"):
-        raise ValueError_(f"profiler.dumps: format={format!r} given, 'table' or 'json' expected")
+        raise ValueError_(f"profiler.dumps: format must be 'table' or 'json', got {format!r}")
     if sort_by not in _SORT_KEYS:
-        raise ValueError_(
-            f"profiler.dumps: sort_by={sort_by!r} given, one of {_SORT_KEYS} expected"
-        )
+        raise ValueError_(f"profiler.dumps: sort_by must be one of {_SORT_KEYS}, got {sort_by!r}")
     with _lock:
         if not _config["aggregate_stats"]:
             return ""
@@ -332,7 +330,7 @@ def profiler_set_config(mode: str = "symbolic", filename: str = "profile.json") 
     warnings.warn("profiler.profiler_set_config() is deprecated, use set_config()", stacklevel=2)
     modes = ("symbolic", "imperative", "api", "memory", "all")
     if mode not in modes:
-        raise ValueError_(f"profiler_set_config: mode={mode!r} given, one of {modes} expected")
+        raise ValueError_(f"profiler_set_config: mode must be one of {modes}, got {mode!r}")
     flags = {f"profile_{name}": name == mode for name in modes}
     set_config(filename=filename, **flags)
 
@@ -364,7 +362,7 @@ def _autostart() -> None:
         return
     text = os.environ.get("MXNET_PROFILER_MODE", "15")
     if not text.isdigit():
-        raise ValueError_(f"MXNET_PROFILER_MODE={text!r} given, a sum of 1, 2, 4 and 8 expected")
+        raise ValueError_(f"MXNET_PROFILER_MODE must be a sum of 1, 2, 4 and 8, got {text!r}")
     bits = int(text) or 1
     names = ("profile_symbolic", "profile_imperative", "profile_api", "profile_memory")
     options: dict[str, Any] = {name: bool(bits >> i & 1) for i, name in enumerate(names)}

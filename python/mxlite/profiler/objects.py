@@ -201,7 +201,5 @@ class Marker:
             For another scope.
         """
         if scope not in _SCOPES:
-            raise ValueError_(
-                f"Marker.mark: scope={scope!r} given, one of {tuple(_SCOPES)} expected"
-            )
+            raise ValueError_(f"Marker.mark: scope must be one of {tuple(_SCOPES)}, got {scope!r}")
         record.add(self.name, f"{self.domain},instant_marker", "n", scope=_SCOPES[scope])

@@ -19,8 +19,8 @@ def _own_name(rank: int, filename: str) -> str:
     target = os.path.realpath(os.path.join(home, folder))
     if target != home and not target.startswith(home.rstrip(os.sep) + os.sep):
         raise ValueError_(
-            f"profiler: filename {filename!r} given for the trace of server {rank}, a path below "
-            f"{home!r} expected (the server's working directory, or its MXLITE_PS_PROFILE_DIR)"
+            f"profiler: filename of the trace of server {rank} must be a path below {home!r} (the "
+            f"server's working directory, or its MXLITE_PS_PROFILE_DIR), got {filename!r}"
         )
     return os.path.join(target, f"rank{rank}_{name}")
 
@@ -47,4 +47,4 @@ def obey(rank: int, name: str, text: str) -> None:
         if not control.is_finished():
             control.dump(finished=text == "1")
     elif name != "config":
-        raise ValueError_(f"profiler: command {name!r} given, config, state or dump expected")
+        raise ValueError_(f"profiler: command must be config, state or dump, got {name!r}")

@@ -69,7 +69,7 @@ def find_mpirun() -> MpiRun:
     version = tuple(int(part or 0) for part in match.groups())
     if version < (4, 1):
         raise LauncherError(
-            f"mxlite-run: {found} is Open MPI {'.'.join(map(str, version))}, 4.1 or later expected"
+            f"mxlite-run: {found} must be Open MPI 4.1 or later, got {'.'.join(map(str, version))}"
         )
     return MpiRun(found, version)
 
@@ -283,7 +283,7 @@ def run(arguments: Sequence[str]) -> int:
         print(check_build())
         return 0
     if sys.platform != "linux":
-        raise NotSupportedError("mxlite-run: Linux expected")
+        raise NotSupportedError("mxlite-run: the operating system must be Linux")
     environment = job_environment(args)
     command = mpirun_command(args, find_mpirun(), environment)
     if args.verbose:

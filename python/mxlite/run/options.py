@@ -52,7 +52,7 @@ class Hosts:
         for entry in text.split(","):
             name, _, count = entry.strip().partition(":")
             if not name or not (count or "1").isdigit():
-                raise ValueError_(f"-H: {entry!r} given, host:slots expected")
+                raise ValueError_(f"-H: host must have the form host:slots, got {entry!r}")
             slots.append((name, int(count or 1)))
         return cls(slots)
 
@@ -68,7 +68,7 @@ class Hosts:
                 count = re.fullmatch(r"slots\s*=\s*(\d+)", " ".join(words[1:]) or "slots=1")
                 if count is None:
                     raise ValueError_(
-                        f"{path}:{number}: {line.strip()!r} given, 'host slots=N' expected"
+                        f"{path}:{number}: line must be 'host slots=N', got {line.strip()!r}"
                     )
                 slots.append((words[0], int(count.group(1))))
         if not slots:
@@ -199,13 +199,14 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     if args.gloo or args.jsrun:
         parser.error("--gloo, --jsrun: processes are started by Open MPI's mpirun; leave it out")
     if args.hosts and args.hostfile:
-        parser.error("-H and --hostfile given, one of them expected")
+        parser.error("-H or --hostfile must be left out, got both")
     if not args.num_proc or args.num_proc < 1:
         parser.error("-np: the number of processes is needed, 1 or more")
     least, most = args.min_np or 1, args.max_np or args.num_proc
     if not 1 <= least <= args.num_proc <= most:
         parser.error(
-            f"--min-np {least}, -np {args.num_proc}, --max-np {most} given, rising numbers expected"
+            f"--min-np, -np and --max-np must be rising numbers, got {least}, {args.num_proc} and "
+            f"{most}"
         )
     if not args.command:
         parser.error("no program given, as in: mxlite-run -np 4 python train.py")

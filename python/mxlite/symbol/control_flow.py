@@ -140,7 +140,7 @@ def while_loop(
     def condition(symbols: list[Symbol]) -> list[Entry]:
         flat, _ = flatten_symbols(cond(*unflatten(symbols, given)), "while_loop: cond")
         if len(flat) != 1:
-            raise ValueError_(f"while_loop: cond returned {len(flat)} symbols, one expected")
+            raise ValueError_(f"while_loop: cond must return one symbol, got {len(flat)}")
         return flat
 
     def body(symbols: list[Symbol]) -> list[Entry]:
@@ -182,7 +182,7 @@ def cond(
     Symbol or nested lists of Symbol
     """
     if not isinstance(pred, Symbol) or len(pred._outputs) != 1:
-        raise TypeError_(f"cond: pred is {pred!r}, a Symbol of one output expected")
+        raise TypeError_(f"cond: pred must be a Symbol of one output, got {pred!r}")
     layouts: list[Layout] = []
 
     def traced(function: Callable[[], Any], label: str) -> _core.Subgraph:

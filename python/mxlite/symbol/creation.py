@@ -109,7 +109,7 @@ def _binary(
                 return compose(on_left_number, (right,), {"scalar": left})
             if isinstance(right, (int, float)):
                 if number is None:
-                    raise TypeError_(f"{name}: two numbers given, at least one Symbol expected")
+                    raise TypeError_(f"{name}: lhs or rhs must be a Symbol, got two numbers")
                 return number(left, right)
         raise TypeError_(f"{name}: types ({type(left)}, {type(right)}) not supported")
 

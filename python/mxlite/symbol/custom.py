@@ -154,7 +154,7 @@ def Custom(*args: Any, **kwargs: Any) -> Any:  # noqa: N802 - the operator's nam
             inputs.append(value._outputs[0])
         else:
             raise TypeError_(
-                f"Custom: {label}: a {type(value).__name__} given, a Symbol of one output expected"
+                f"Custom: {label} must be a Symbol of one output, got {type(value).__name__}"
             )
     if given:
         raise TypeError_(f"Custom: input {next(iter(given))!r} is unknown, {wanted}")

@@ -109,7 +109,7 @@ def histogram(
             raise TypeError_("histogram: range must be given if bins is a number")
         params = {"bin_cnt": str(bins), "range": _core.text_of(tuple(range))}
     else:
-        raise TypeError_(f"histogram: bins {bins!r} given, an int or a Symbol expected")
+        raise TypeError_(f"histogram: bins must be an int or a Symbol, got {bins!r}")
     full = _name.current().get(name, "_histogram")
     attrs = {**_core.scoped_attrs(attr), **params}
     return Symbol._single(

@@ -35,16 +35,16 @@ def parse_shape(value: Any, name: str) -> Shape:
     with_none = value
     if not isinstance(value, (Sequence, np.ndarray)):
         raise TypeError_(
-            f"infer_shape: {name}: shape {value!r} of type {type(value).__name__} given, a tuple "
-            "of integers expected"
+            f"infer_shape: {name}: shape must be a tuple of integers, got {value!r} of type "
+            f"{type(value).__name__}"
         )
     if is_np_shape() and isinstance(value, (tuple, list)):
         with_none = [-1 if extent is None else extent for extent in value]
     shape = shape_tuple(with_none, f"infer_shape: {name}")
     if any(extent < -1 for extent in shape):
         raise ValueError_(
-            f"infer_shape: {name}: shape {shape} given, dimensions of at least 0, or -1 for "
-            "unknown ones, expected"
+            f"infer_shape: {name}: shape must have dimensions of at least 0, or -1 for unknown "
+            f"ones, got {shape}"
         )
     if is_np_shape():
         return shape
@@ -137,7 +137,7 @@ def _type_name(value: Any, name: str) -> str:
         return dtype_name(value)
     except TypeError:
         raise TypeError_(
-            f"infer_type: {name}: {value!r} given, a dtype such as 'float32' expected"
+            f"infer_type: {name} must be a dtype such as 'float32', got {value!r}"
         ) from None
 
 

@@ -24,14 +24,17 @@ def cached_op(
     In 1.x, ``mxnet.sym._internal._CachedOp`` keeps the symbol as one node.
     """
     if not isinstance(subgraph, str):
-        raise TypeError_(f"_CachedOp: subgraph {subgraph!r} given, a symbol's JSON text expected")
+        raise TypeError_(f"_CachedOp: subgraph must be a symbol's JSON text, got {subgraph!r}")
     inner = load_json(subgraph)
     names = inner.list_inputs()
     if len(args) > len(names):
-        raise TypeError_(f"_CachedOp: {len(args)} inputs given, {len(names)} expected: {names}")
+        raise TypeError_(
+            f"_CachedOp: number of inputs must be {len(names)}, got {len(args)}; the names are "
+            f"{names}"
+        )
     for key, arg in zip(names, args):
         if not isinstance(arg, Symbol) or len(arg) != 1:
-            raise TypeError_(f"_CachedOp: {key}: {arg!r} given, a Symbol of one output expected")
+            raise TypeError_(f"_CachedOp: {key} must be a Symbol of one output, got {arg!r}")
     attrs = _core.scoped_attrs(attr)
     prefix = _name.current().get(name, "_cachedop") + "_"
     for node in inner._nodes():

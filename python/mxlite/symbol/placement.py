@@ -16,11 +16,11 @@ def checked_groups(group2ctx: Any) -> dict[str, Context]:
         return {}
     if not isinstance(group2ctx, Mapping):
         raise TypeError_(
-            f"group2ctx: a {type(group2ctx).__name__} given, a dict of str to Context expected"
+            f"group2ctx must be a dict of str to Context, got {type(group2ctx).__name__}"
         )
     for name, context in group2ctx.items():
         if not isinstance(context, Context):
-            raise TypeError_(f"group2ctx: {name!r} is {context!r}, a Context expected")
+            raise TypeError_(f"group2ctx: {name!r} must be a Context, got {context!r}")
     return {name: Context(context) for name, context in group2ctx.items()}
 
 

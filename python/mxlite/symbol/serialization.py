@@ -26,7 +26,7 @@ def to_json(symbol: Symbol, remove_amp_cast: bool = True) -> str:
 def save(symbol: Symbol, fname: Any, remove_amp_cast: bool = True) -> None:
     """Write a symbol to a file."""
     if not isinstance(fname, (str, os.PathLike)):
-        raise TypeError_(f"Symbol.save: fname {fname!r} given, a file name expected")
+        raise TypeError_(f"Symbol.save: fname must be a file name, got {fname!r}")
     with replacing_file(os.fspath(fname)) as file:
         file.write(to_json(symbol, remove_amp_cast).encode("utf-8"))
 
@@ -48,7 +48,7 @@ def load(fname: Any) -> Symbol:
         For an unknown operator; the message names it and the file.
     """
     if not isinstance(fname, (str, os.PathLike)):
-        raise TypeError_(f"mx.sym.load: fname {fname!r} given, a file name expected")
+        raise TypeError_(f"mx.sym.load: fname must be a file name, got {fname!r}")
     path = os.fspath(fname)
     try:
         data = read_file(path)

@@ -21,7 +21,7 @@ def storage_types(nodes: Sequence[Node], given: Mapping[str, str]) -> dict[str, 
         stype = given.get(node.name) or _STYPES[int(code) if code in ("1", "2") else 0]
         if stype not in _STYPES:
             raise ValueError_(
-                f"simple_bind: stype {stype!r} given for {node.name}, one of {_STYPES} expected"
+                f"simple_bind: stype of {node.name} must be one of {_STYPES}, got {stype!r}"
             )
         if stype != "default":
             found[node.name] = stype

@@ -247,7 +247,9 @@ class Symbol(_Base):
         known = self.list_inputs()
         for key, value in given.items():
             if not isinstance(value, Symbol):
-                raise TypeError_(f"compose: {key}: a {type(value).__name__} given, Symbol expected")
+                raise TypeError_(
+                    f"compose: {key}: value must be Symbol, got {type(value).__name__}"
+                )
             if len(value) != 1:
                 raise ValueError_(f"compose: {key}: a group of {len(value)} outputs given")
             if key not in known:

@@ -69,7 +69,7 @@ def var(
     if stype is not None:
         kinds = ("default", "row_sparse", "csr")
         if stype not in kinds:
-            raise ValueError_(f"var: stype {stype!r} given, one of {kinds} expected")
+            raise ValueError_(f"var: stype must be one of {kinds}, got {stype!r}")
         attrs["__storage_type__"] = str(kinds.index(stype))
     for key, value in kwargs.items():
         if not (key.startswith("__") and key.endswith("__")):

@@ -96,7 +96,9 @@ def check_consistency(
     AssertionError
     """
     if len(ctx_list) < 2:
-        raise ValueError(f"check_consistency: {len(ctx_list)} contexts, expected 2 or more")
+        raise ValueError(
+            f"check_consistency: number of contexts must be 2 or more, got {len(ctx_list)}"
+        )
     symbols = list(sym) if isinstance(sym, (list, tuple)) else [sym] * len(ctx_list)
     executors = [s.simple_bind(grad_req=grad_req, **c) for s, c in zip(symbols, ctx_list)]
 
@@ -184,7 +186,7 @@ def check_speed(
         Shapes of inputs by name.
     """
     if typ not in ("whole", "forward"):
-        raise ValueError(f"check_speed: typ is {typ!r}, expected 'whole' or 'forward'")
+        raise ValueError(f"check_speed: typ must be 'whole' or 'forward', got {typ!r}")
     ctx = ctx or default_context()
     shapes = {k: v.shape for k, v in location.items()} if location is not None else kwargs
     executor = sym.simple_bind(grad_req=grad_req or "write", ctx=ctx, **shapes)

@@ -199,7 +199,7 @@ def new_matrix_with_real_eigvals_nd(shape: tuple[int, ...]) -> Values:
 
 def _batch(make: Callable[[int], Values], shape: tuple[int, ...]) -> Values:
     if len(shape) < 2 or shape[-1] != shape[-2]:
-        raise ValueError(f"shape {shape}: expected a batch of square matrices")
+        raise ValueError(f"shape must be a batch of square matrices, got {shape}")
     count = int(np.prod(shape[:-2], dtype=np.int64))
     matrices = [make(shape[-1]) for _ in range(count)]
     return np.asarray(matrices, dtype=np.float64).reshape(shape)

@@ -111,7 +111,7 @@ def retry(n: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     An AssertionError of the last of ``n`` attempts passes.
     """
     if n < 1:
-        raise ValueError(f"retry: n is {n}, expected 1 or more")
+        raise ValueError(f"retry: n must be 1 or more, got {n}")
 
     def decorate(test: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(test)

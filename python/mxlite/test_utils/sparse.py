@@ -93,7 +93,7 @@ def rand_sparse_ndarray(
     dtype = default_dtype() if dtype is None else dtype
     distribution = distribution or "uniform"
     if not 0 <= density <= 1:
-        raise ValueError(f"rand_sparse_ndarray: density is {density}, expected 0 to 1")
+        raise ValueError(f"rand_sparse_ndarray: density must be 0 to 1, got {density}")
     if stype == "row_sparse":
         if distribution != "uniform":
             raise ValueError(f"rand_sparse_ndarray: distribution {distribution!r} of row_sparse")

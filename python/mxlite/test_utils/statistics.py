@@ -75,7 +75,7 @@ def gen_buckets_probs_with_ppf(
         ``1 / nbuckets`` for each.
     """
     if nbuckets < 1:
-        raise ValueError(f"gen_buckets_probs_with_ppf: nbuckets is {nbuckets}, expected 1 or more")
+        raise ValueError(f"gen_buckets_probs_with_ppf: nbuckets must be 1 or more, got {nbuckets}")
     ends = [ppf(i / nbuckets) for i in range(nbuckets + 1)]
     return list(zip(ends[:-1], ends[1:])), [1.0 / nbuckets] * nbuckets
 

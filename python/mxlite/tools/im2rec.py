@@ -205,13 +205,13 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if options.chunks < 1 or options.num_thread < 1:
         parser.error(
-            f"--chunks {options.chunks}, --num-thread {options.num_thread} given, at least 1 "
-            "expected"
+            f"--chunks and --num-thread must be at least 1, got {options.chunks} and "
+            f"{options.num_thread}"
         )
     if not 1 <= options.quality <= 100 and not (options.encoding == ".png" and not options.quality):
-        parser.error(f"--quality {options.quality} given, 1 to 100 expected")
+        parser.error(f"--quality must be 1 to 100, got {options.quality}")
     if options.resize < 0:
-        parser.error(f"--resize {options.resize} given, at least 0 expected")
+        parser.error(f"--resize must be at least 0, got {options.resize}")
     options.prefix = os.path.abspath(options.prefix)
     options.root = os.path.abspath(options.root)
     return options

@@ -114,8 +114,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         args.launcher = "ssh" if args.hostfile or args.sync_dst_dir else "local"
     if args.num_workers < 1 or args.num_servers < 0:
         raise ValueError_(
-            f"launch: -n {args.num_workers} -s {args.num_servers} given, at least 1 worker and 0 "
-            "servers expected"
+            f"launch: -n must be at least 1 and -s at least 0, got -n {args.num_workers} -s "
+            f"{args.num_servers}"
         )
     if args.launcher in _REFUSED:
         raise NotSupportedError(
@@ -174,9 +174,7 @@ def _run(args: argparse.Namespace) -> int:
 
 def _attempts(text: str) -> int:
     if not text.strip().isdigit():
-        raise ValueError_(
-            f"environment variable DMLC_NUM_ATTEMPT={text!r} given, a number expected"
-        )
+        raise ValueError_(f"environment variable DMLC_NUM_ATTEMPT must be a number, got {text!r}")
     return int(text)
 
 
@@ -301,7 +299,7 @@ def _run_over_tcp(
         environment.pop(name, None)
     port = os.environ.get("DMLC_PS_ROOT_PORT", "").strip() or "0"
     if not port.isdigit() or int(port) > 65535:
-        raise ValueError_(f"environment variable DMLC_PS_ROOT_PORT={port!r} given, a port expected")
+        raise ValueError_(f"environment variable DMLC_PS_ROOT_PORT must be a port, got {port!r}")
     token = environment.get("MXLITE_JOB_TOKEN") or secrets.token_hex(16)
     folder = os.getcwd()
     if args.launcher == "local":

@@ -77,7 +77,7 @@ def _microseconds(value: Any) -> float:
     """Return a time of an event; raise if it is not a finite number."""
     number = float(value)
     if not math.isfinite(number):
-        raise ValueError(f"{value!r} found, a finite number expected")
+        raise ValueError(f"value must be a finite number, got {value!r}")
     return number
 
 

@@ -140,7 +140,7 @@ def test_options_that_make_no_job_are_refused() -> None:
     assert (args.num_workers, args.num_servers) == (3, 3)
     assert args.command == shlex.split("python train.py -n 7 --lr 1")
     args.env_worker = ["OMP_NUM_THREADS"]
-    with pytest.raises(ValueError, match="'OMP_NUM_THREADS' given, VARIABLE:value expected"):
+    with pytest.raises(ValueError, match="must be VARIABLE:value, got 'OMP_NUM_THREADS'"):
         plan_job(args, [], {})
 
 

@@ -52,13 +52,13 @@ def test_convolutional_cells_keep_the_shape_of_their_state() -> None:
 
 
 def test_misuse_of_convolutional_cells() -> None:
-    with pytest.raises(ValueError, match="h2h_kernel 2 given, odd sizes"):
+    with pytest.raises(ValueError, match="h2h_kernel must have odd sizes"):
         contrib_rnn.Conv2DRNNCell((3, 8, 8), 4, 3, 2)
-    with pytest.raises(ValueError, match="3 dimensions expected"):
+    with pytest.raises(ValueError, match="input_shape must have 3 dimensions"):
         contrib_rnn.Conv2DRNNCell((3, 8), 4, 3, 3)
-    with pytest.raises(ValueError, match=r"i2h_pad \(1, 1\) given, an int or 1 expected"):
+    with pytest.raises(ValueError, match=r"i2h_pad must be an int or a tuple of 1, got \(1, 1\)"):
         contrib_rnn.Conv1DRNNCell((3, 8), 4, 3, 3, i2h_pad=(1, 1))
-    with pytest.raises(ValueError, match="conv_layout 'NHWC' given"):
+    with pytest.raises(ValueError, match="conv_layout must be .*got 'NHWC'"):
         contrib_rnn.Conv1DRNNCell((3, 8), 4, 3, 3, conv_layout="NHWC")
 
 

@@ -146,10 +146,10 @@ def test_unknown_network_suggests_near_names() -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: vision.get_resnet(3, 18), "version is 3, expected one of 1, 2"),
-        (lambda: vision.get_resnet(1, 20), "num_layers is 20, expected one of 18, 34"),
-        (lambda: vision.get_vgg(12), "num_layers is 12, expected one of 11, 13, 16, 19"),
-        (lambda: vision.SqueezeNet("2.0"), "version is '2.0', expected one of 1.0, 1.1"),
+        (lambda: vision.get_resnet(3, 18), "version must be one of 1, 2.*, got 3"),
+        (lambda: vision.get_resnet(1, 20), "num_layers must be one of 18, 34.*, got 20"),
+        (lambda: vision.get_vgg(12), "num_layers must be one of 11, 13, 16, 19.*, got 12"),
+        (lambda: vision.SqueezeNet("2.0"), "version must be one of 1.0, 1.1.*, got '2.0'"),
         (
             lambda: vision.ResNetV1(vision.BasicBlockV1, [1, 1], [8, 8]),
             "2 stages need 3 channel counts, given \\[8, 8\\]",

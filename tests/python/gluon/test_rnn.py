@@ -407,7 +407,7 @@ def test_misuse_of_cells() -> None:
     rnn.ZoneoutCell(cell, 0.1)
     assert_raises_regex(ValueError, "call the modifier cell instead", cell.begin_state, 2)
     assert_raises_regex(ValueError, "cannot be modified twice", rnn.ResidualCell, cell)
-    assert_raises_regex(TypeError, "rate is '0.5', expected a number", rnn.DropoutCell, "0.5")
+    assert_raises_regex(TypeError, "rate must be a number.*, got '0.5'", rnn.DropoutCell, "0.5")
 
 
 def test_layers_and_cells_compose_symbols(tmp_path: Any) -> None:

@@ -237,7 +237,7 @@ def test_names_and_shapes_that_differ_are_listed(state: dict[str, Any], words: s
 @pytest.mark.parametrize(
     ("source", "net", "words"),
     [
-        ("xlnet", model, "source 'xlnet' was given, expected one of bert, roberta"),
+        ("xlnet", model, "source must be one of bert, roberta"),
         ("gpt2", model, "BERTModel was given for 'gpt2', expected a GPTModel"),
         ("bert", transformer.GPTModel, "GPTModel was given for 'bert', expected BERTModel"),
         ("roberta", lambda: transformer.BERTForPretraining(model()), "RoBERTa has no next-sent"),

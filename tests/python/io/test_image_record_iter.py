@@ -174,13 +174,13 @@ def test_leaving_in_the_middle_ends(files: tuple[str, str]) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [
-        ({"data_shape": (48, 48)}, ValueError, r"data_shape \(48, 48\) given"),
+        ({"data_shape": (48, 48)}, ValueError, r"data_shape must be .*got \(48, 48\)"),
         ({"data_shape": (2, 48, 48)}, ValueError, "1, 3 or 4 channels"),
-        ({"dtype": "float64"}, TypeError, "dtype float64 given"),
+        ({"dtype": "float64"}, TypeError, "dtype must be .*got float64"),
         ({"random_resized_crop": 1, "rand_crop": 1}, ValueError, "together with rand_crop"),
         ({"part_index": 3}, ValueError, "part_index 3 of num_parts 1"),
-        ({"on_error": "ignore"}, ValueError, "'raise' or 'skip' expected"),
-        ({"batch_size": 0}, ValueError, "batch_size is 0, expected 1 or more"),
+        ({"on_error": "ignore"}, ValueError, "on_error must be 'raise' or 'skip'"),
+        ({"batch_size": 0}, ValueError, "batch_size must be 1 or more, got 0"),
         ({"resize": "large"}, ValueError, "parameter resize: .*'large' given, an int expected"),
         ({"resize": (1, 2)}, TypeError, "parameter resize: .*given, an int expected"),
         ({"pad": -1}, ValueError, "parameter pad: .*-1 given, at least 0 expected"),

@@ -117,7 +117,11 @@ def test_csv_wrong_calls(tmp_path: Path) -> None:
     for options, error, words in (
         ({"data_csv": "nowhere.csv"}, OSError, "nowhere.csv': cannot be opened: No such file"),
         ({"batch_size": 0}, ValueError, "batch_size 0"),
-        ({"batch_size": 2**62}, ValueError, "batch_size 4611686018427387904 given, at most"),
+        (
+            {"batch_size": 2**62},
+            ValueError,
+            "batch_size must be at most .*, got 4611686018427387904",
+        ),
         ({"data_shape": (2**62, 2**62)}, ValueError, "less than 2.62 numbers expected"),
         ({"dtype": "uint8"}, TypeError, "uint8"),
     ):
@@ -170,7 +174,7 @@ def test_libsvm_parts_cover_every_line_once(tmp_path: Path, parts: int) -> None:
 
 def test_libsvm_sizes_are_limited(tmp_path: Path) -> None:
     path = write(tmp_path / "d.svm", SVM)
-    with pytest.raises(ValueError, match="batch_size 4611686018427387904 given, at most"):
+    with pytest.raises(ValueError, match="batch_size must be at most .*, got 4611686018427387904"):
         mx.io.LibSVMIter(data_libsvm=path, data_shape=(3,), batch_size=2**62)
     with pytest.raises(ValueError, match="less than 2.62 numbers expected"):
         mx.io.LibSVMIter(data_libsvm=path, data_shape=(2**63,), batch_size=1)

@@ -368,7 +368,7 @@ def test_bytes_of_images_in_any_layout():
     check("memoryview", mx.image.imdecode(wide, to_rgb=False), picture, "uint8")
     check("NDArray", mx.image.imdecode(nd.array(content), to_rgb=False), picture, "uint8")
     for bad in (content.astype("int32") - 1, content * 1.5, content.astype(object), [1, 2]):
-        with pytest.raises(TypeError, match="imdecode: .* bytes of an image expected"):
+        with pytest.raises(TypeError, match="imdecode: .* bytes of an image"):
             mx.image.imdecode(bad)
 
 
@@ -392,9 +392,9 @@ def test_parameters_of_modules_and_executors():
 
 
 def test_what_is_written_in_place_has_to_be_an_ndarray():
-    with pytest.raises(TypeError, match="clip_global_norm: array 0 is a ndarray, an NDArray"):
+    with pytest.raises(TypeError, match="array 0 must be .*got ndarray"):
         gluon.utils.clip_global_norm([np.ones(2)], 1.0)
-    with pytest.raises(TypeError, match="split_data: a list given, an NDArray expected"):
+    with pytest.raises(TypeError, match="split_data: data must be an NDArray, got list"):
         gluon.utils.split_data([1, 2], 2)
 
 

@@ -357,9 +357,17 @@ def test_an_error_in_a_function_s_backward_reaches_the_caller(key, error, words)
 @pytest.mark.parametrize(
     ("act", "error", "match"),
     [
-        (lambda: nd.ones((1,)).attach_grad("always"), ValueError, "'always'.*'write'"),
+        (
+            lambda: nd.ones((1,)).attach_grad("always"),
+            ValueError,
+            "grad_req must be .*got 'always'",
+        ),
         (lambda: autograd.grad(nd.ones((1,)), []), ValueError, "no variables"),
-        (lambda: autograd.mark_variables([nd.ones(1)], []), ValueError, "1 variables, 0 gradients"),
+        (
+            lambda: autograd.mark_variables([nd.ones(1)], []),
+            ValueError,
+            "equal counts, got 1, 0 and",
+        ),
         (
             lambda: autograd.mark_variables(nd.ones((2,)), nd.ones((3,))),
             ValueError,

@@ -110,7 +110,7 @@ def test_keywords_of_operators_without_parameters_are_ignored_with_a_warning(cal
 
 @pytest.mark.parametrize("make", [nd.array, nd.zeros, nd.ones, lambda none: nd.full(none, 1.0)])
 def test_no_array_is_made_of_none(make):
-    with pytest.raises(TypeError, match="None given") as caught:
+    with pytest.raises(TypeError, match="None$|got None") as caught:
         make(None)
     assert isinstance(caught.value, mx.base.MXNetError)
 
@@ -119,7 +119,7 @@ def test_no_array_is_made_of_none(make):
 def test_none_is_no_operand(name):
     function = getattr(nd, name)
     for operands in ((X, None), (None, X), (None, 1), (None, None)):
-        with pytest.raises(TypeError, match=f"{name}: operands of types .*NoneType"):
+        with pytest.raises(TypeError, match=f"{name}: operands must be .*NoneType"):
             function(*operands)
 
 

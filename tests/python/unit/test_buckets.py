@@ -324,17 +324,17 @@ def test_an_input_that_failed_fails_its_sum_and_the_next_step_is_right(
 
 def test_bad_gradients_are_refused_by_name(buckets: GradientBuckets) -> None:
     rows = mx.nd.ones((2, 2)).tostype("row_sparse")
-    with pytest.raises(mx.MXNetError, match="test: gradient rows: row_sparse given, a dense"):
+    with pytest.raises(mx.MXNetError, match="gradient rows must be .*got row_sparse"):
         buckets.sum(["rows"], [[rows]], ALONE)
     array = mx.nd.ones((2,))
-    with pytest.raises(mx.MXNetError, match="two gradients of name a given"):
+    with pytest.raises(mx.MXNetError, match="names of gradients must be distinct, got a"):
         buckets.sum(["a", "a"], [[array], [array]], ALONE)
 
 
 @pytest.mark.parametrize("text", ["many", "-1", "0", "nan", "1e9"])
 def test_a_wrong_size_is_named(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("MXLITE_BUCKET_MB", text)
-    with pytest.raises(ValueError, match=f"MXLITE_BUCKET_MB='{text}' given, a number of MB"):
+    with pytest.raises(ValueError, match=f"MXLITE_BUCKET_MB must be a number of MB .*got '{text}'"):
         GradientBuckets("test")
 
 

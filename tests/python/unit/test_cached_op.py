@@ -43,19 +43,23 @@ TWICE = (sym.var("a") * 2).tojson()
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda: nd.CachedOp(3), TypeError, "CachedOp: a int given, a Symbol expected"),
-        (lambda: nd.CachedOp(DENSE)(nd.ones(1)), ValueError, r"1 arrays given, 3 expected \(fc_"),
+        (lambda: nd.CachedOp(3), TypeError, "CachedOp: sym must be a Symbol, got int"),
+        (
+            lambda: nd.CachedOp(DENSE)(nd.ones(1)),
+            ValueError,
+            r"number of arrays must be 3, got 1 \(.*fc_",
+        ),
         (
             lambda: sym._internal._CachedOp(sym.var("x")),
-            *(TypeError, "subgraph None given, a symbol's JSON text expected"),
+            *(TypeError, "subgraph must be a symbol's JSON text, got None"),
         ),
         (
             lambda: sym._internal._CachedOp(sym.var("x"), sym.var("y"), subgraph=TWICE),
-            *(TypeError, r"2 inputs given, 1 expected: \['a'\]"),
+            *(TypeError, r"number of inputs must be 1, got 2; the names are \['a'\]"),
         ),
         (
             lambda: sym._internal._CachedOp(3, subgraph=TWICE),
-            *(TypeError, "a: 3 given, a Symbol of one output expected"),
+            *(TypeError, "a must be a Symbol of one output, got 3"),
         ),
         (lambda: sym.var("x")._gen_atomic_symbol(), ValueError, "x is a variable"),
     ],

@@ -110,8 +110,16 @@ def test_the_error_for_symbols_says_where_boolean_mask_works():
 @pytest.mark.parametrize(
     "arguments, error, match",
     [
-        ((nd.ones((3, 4)), nd.ones((2,))), ValueError, r"boolean_mask: index of shape \(2,\)"),
-        ((nd.ones((3, 4)), nd.ones((3, 1))), ValueError, r"boolean_mask: index of shape \(3, 1\)"),
+        (
+            (nd.ones((3, 4)), nd.ones((2,))),
+            ValueError,
+            r"boolean_mask: index must have shape .*got \(2,\)",
+        ),
+        (
+            (nd.ones((3, 4)), nd.ones((3, 1))),
+            ValueError,
+            r"boolean_mask: index must have shape .*got \(3, 1\)",
+        ),
         ((nd.ones((3, 4)), nd.ones((3,)), 2), IndexError, "boolean_mask: axis 2"),
         ((nd.ones((3, 4)), [1, 0, 1]), TypeError, "index must be an NDArray, got a list"),
     ],

@@ -85,7 +85,7 @@ def test_foreach_keeps_a_single_state_an_array():
 @pytest.mark.parametrize(
     ("data", "error", "words"),
     [
-        (nd.zeros((0, 2)), ValueError, r"foreach: data of shapes \(0, 2\)"),
+        (nd.zeros((0, 2)), ValueError, r"foreach: data must have one size .*\(0, 2\)"),
         ([nd.zeros((2, 1)), nd.zeros((3, 1))], ValueError, "one size"),
         (np.zeros((2, 2)), TypeError, "foreach: data must be NDArrays"),
     ],

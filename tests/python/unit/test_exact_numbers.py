@@ -245,9 +245,9 @@ def test_integers_take_no_number_that_is_none(dtype, value):
         with pytest.raises(ValueError, match=f"_full: parameter value: .* that {dtype} holds"):
             act()
     if abs(value) != 1e30:  # NumPy casts it with a warning
-        with pytest.raises(ValueError, match="NaN or infinity given"):
+        with pytest.raises(ValueError, match="NaN or infinity"):
             x[:] = [value, 1]
-        with pytest.raises(ValueError, match="NaN or infinity given"):
+        with pytest.raises(ValueError, match="NaN or infinity"):
             nd.array([value], dtype=dtype)
     assert x.asnumpy().tolist() == [0, 0]
     x[:] = 3.5  # a fraction is cut, as in 1.x

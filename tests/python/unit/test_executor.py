@@ -93,7 +93,7 @@ ONES = nd.ones(2)
         (lambda: bound_product().backward([np.ones(2)]), TypeError, "NDArray"),
         (lambda: bind({"a": ONES}), ValueError, "key `b` is missing in `args`"),
         (lambda: bind([ONES]), ValueError, "Length of args"),
-        (lambda: bind([ONES, 3]), TypeError, "an NDArray expected"),
+        (lambda: bind([ONES, 3]), TypeError, "must be an NDArray, got"),
         (lambda: bind([ONES, nd.ones(3)]), ValueError, "Error in operator"),
         (
             lambda: bind([ONES, ONES], args_grad=[nd.ones(3), None]),

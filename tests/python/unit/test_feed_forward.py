@@ -158,14 +158,18 @@ def test_buckets() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: mx.model.FeedForward(3), TypeError, "expected a Symbol"),
+        (lambda: mx.model.FeedForward(3), TypeError, "symbol must be a Symbol"),
         (lambda: model().fit(X), ValueError, "y must be specified"),
         (lambda: model().fit(X, [1, 2]), TypeError, "y must be ndarray"),
         (lambda: model().fit(X, Y[:-1]), ValueError, "not equal: 120 and 119"),
         (lambda: model().fit(X, np.ones((120, 2))), ValueError, "Label must be 1D"),
         (lambda: model().fit([1, 2], Y), TypeError, "X must be DataIter"),
         (lambda: model().fit(X, Y, eval_data=3), TypeError, "Eval data must be DataIter"),
-        (lambda: model(num_epoch=None).fit(X, Y), ValueError, "num_epoch is None"),
+        (
+            lambda: model(num_epoch=None).fit(X, Y),
+            ValueError,
+            "num_epoch must be a number of epochs, got None",
+        ),
         (lambda: model().predict(X), mx.MXNetError, "FeedForward: there are no parameters; call f"),
         (
             lambda: mx.model.FeedForward(dense(dense(mx.sym.var("data")))),
@@ -319,5 +323,5 @@ def test_descriptions_of_data_are_those_of_modules() -> None:
     model = mx.model.FeedForward(net, ctx=mx.cpu(), arg_params={}, aux_params={})
     names, _, _ = model._init_params([*Pairs.provide_data, *Pairs.provide_label])
     assert names[0] == "data"
-    with pytest.raises(TypeError, match="'data' given, a DataDesc or a pair"):
+    with pytest.raises(TypeError, match="each array must be .*got 'data'"):
         model._init_params(Bad.provide_data)

@@ -68,11 +68,11 @@ def test_npz_files_are_read_as_numpy_reads_them() -> None:
         (archive(member("(-1,)", 4)), r"its shape is \(-1,\)"),
         (archive(member("(1,)", 8, "|O")), "of type .O"),
         (archive(member("(" * 3000, 8)), "damaged npz"),
-        (archive(b"\x93NUMPY\x02\x00\xff\xff\xff\xff"), "a header of 4294967295 bytes"),
+        (archive(b"\x93NUMPY\x02\x00\xff\xff\xff\xff"), "header must have .*got 4294967295"),
         (archive(b"text"), "offset 0"),
         (archive(member("(2,)", 8))[:-30], "damaged npz"),
-        (archive(member("(2,)", 8), kind=zipfile.ZIP_BZIP2), "compressed by method 12, expected"),
-        (archive(member("(2,)", 8), kind=zipfile.ZIP_LZMA), "compressed by method 14, expected"),
+        (archive(member("(2,)", 8), kind=zipfile.ZIP_BZIP2), "compression method must be .*got 12"),
+        (archive(member("(2,)", 8), kind=zipfile.ZIP_LZMA), "compression method must be .*got 14"),
     ],
 )
 def test_npz_headers_are_compared_with_what_is_there(content: bytes, words: str) -> None:
@@ -96,7 +96,7 @@ def test_packed_files_unpack_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(RecordError, match="MXLITE_MAX_UNPACK_RATIO"):
         read_idx(str(path), 3, "test", RecordError)
     monkeypatch.setenv("MXLITE_MAX_UNPACK_RATIO", "many")
-    with pytest.raises(ValueError, match="MXLITE_MAX_UNPACK_RATIO='many'"):
+    with pytest.raises(ValueError, match="MXLITE_MAX_UNPACK_RATIO must be .*got 'many'"):
         read_idx(str(path), 3, "test", RecordError)
 
 
@@ -149,7 +149,7 @@ def test_text_that_is_no_text_is_a_clear_error(tmp_path: Path) -> None:
         mx.recordio.MXIndexedRecordIO(str(path), str(tmp_path / "records.rec"), "r")
     vectors = tmp_path / "vectors.txt"
     vectors.write_bytes(b"a 1 2\nb\xff 1 2\n")
-    with pytest.raises(MXNetError, match="text in utf-8 expected"):
+    with pytest.raises(MXNetError, match="text must be in utf-8"):
         mx.contrib.text.embedding.CustomEmbedding(str(vectors))
 
 
@@ -255,5 +255,5 @@ def test_texts_above_the_limit_are_refused(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(OSError, match=r"more than 1 MiB.*MXLITE_MAX_FILE_MB.*large\.json"):
         mx.sym.load(str(path))
     monkeypatch.setenv("MXLITE_MAX_FILE_MB", "many")
-    with pytest.raises(ValueError, match="MXLITE_MAX_FILE_MB='many'"):
+    with pytest.raises(ValueError, match="MXLITE_MAX_FILE_MB must be .*got 'many'"):
         mx.sym.load(str(path))

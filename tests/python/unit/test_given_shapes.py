@@ -34,13 +34,13 @@ def test_whole_numbers_in_any_form(shape: Any) -> None:
 )
 def test_other_shapes_are_type_errors(shape: Any) -> None:
     for act, words in [
-        (lambda: NET.infer_shape(data=shape), "infer_shape: data: .* tuple of integers expected"),
-        (lambda: NET.infer_shape_partial(data=shape), "infer_shape: data: .* tuple of integers"),
-        (lambda: NET.simple_bind(mx.cpu(), data=shape), "data: .* tuple of integers expected"),
+        (lambda: NET.infer_shape(data=shape), "infer_shape: data.* tuple of integers"),
+        (lambda: NET.infer_shape_partial(data=shape), "infer_shape: data.* tuple of integers"),
+        (lambda: NET.simple_bind(mx.cpu(), data=shape), "data.* tuple of integers"),
         (lambda: mx.mod.Module(NET, label_names=None).bind([("data", shape)]),
-         "bind: shape of 'data': .* tuple of integers expected"),
-        (lambda: gluon.Parameter("weight", shape=shape), "shape: .* tuple of integers expected"),
-        (lambda: nd.ones((6,)).reshape(shape=shape), "reshape: .*(parameter )?shape: .* expected"),
+         "bind: shape of 'data'.* tuple of integers"),
+        (lambda: gluon.Parameter("weight", shape=shape), "shape.* tuple of integers"),
+        (lambda: nd.ones((6,)).reshape(shape=shape), "reshape: .*shape.* tuple of int"),
     ]:  # fmt: skip
         with pytest.raises(TypeError, match=words):
             act()
@@ -48,7 +48,7 @@ def test_other_shapes_are_type_errors(shape: Any) -> None:
 
 @pytest.mark.parametrize("entry", ["data", None, ("data",), 3], ids=repr)
 def test_other_descriptions_of_data_are_type_errors(entry: Any) -> None:
-    with pytest.raises(TypeError, match="bind: .* given, a DataDesc or a pair"):
+    with pytest.raises(TypeError, match="bind: .* a DataDesc or a pair"):
         mx.mod.Module(NET, label_names=None).bind([entry])
 
 

@@ -88,7 +88,7 @@ MISTAKES = {
     "temperature": (lambda: nd.softmax(X, temperature=0.0), "^softmax: temperature must not be 0"),
     "two_variables": (
         lambda: (mx.sym.var("a") + mx.sym.var("a")).simple_bind(mx.cpu(), a=(2,)),
-        "simple_bind: several variables are named 'a'",
+        "names of variables must be .*got 'a' for several",
     ),
 }
 
@@ -168,12 +168,12 @@ def test_objects_that_know_ndarrays_compute_with_them():
 def test_inference_names_what_is_no_shape_or_dtype():
     net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=3, name="fc")
     for dtype in ((2, 3), "foo", 7):
-        with pytest.raises(TypeError, match=r"infer_type: data: .* given, a dtype such as"):
+        with pytest.raises(TypeError, match=r"data must be a dtype such as"):
             net.infer_type(data=dtype)
     for shape in (3, "ab", 2.5):
         with pytest.raises((TypeError, ValueError), match="infer_shape: data: .* a tuple of int"):
             net.infer_shape(data=shape)
-    with pytest.raises(ValueError, match=r"infer_shape: data: shape \(-2, 3\) given"):
+    with pytest.raises(ValueError, match=r"infer_shape: data: shape must have .*got \(-2, 3\)"):
         net.infer_shape(data=(-2, 3))
     assert net.infer_shape(data=[2, 3])[1] == [(2, 3)]
 
@@ -208,7 +208,7 @@ def test_summaries_tell_what_shapes_they_need():
     net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=3, name="fc")
     with pytest.warns(UserWarning, match="parameters are not counted without the shapes"):
         mx.viz.print_summary(net)
-    with pytest.raises(TypeError, match=r"print_summary: shape \(1, 2\) given, a dict"):
+    with pytest.raises(TypeError, match=r"shape must be .*got \(1, 2\)"):
         mx.viz.print_summary(net, shape=(1, 2))
     with pytest.raises(ValueError, match="the symbol has no input 'dat'; did you mean 'data'"):
         mx.viz.print_summary(net, shape={"dat": (1, 2)})

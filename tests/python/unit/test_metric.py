@@ -60,7 +60,7 @@ def test_a_registered_class_is_created_by_name() -> None:
     [
         (lambda: metric.create("acuracy"), "'acuracy' is not registered; did you mean 'accuracy'"),
         (lambda: metric.create(3), "3 of type int"),
-        (lambda: metric.F1(average="mean"), "'mean', expected 'macro' or 'micro'"),
+        (lambda: metric.F1(average="mean"), "must be 'macro' or 'micro', got 'mean'"),
         (
             lambda: metric.Accuracy().update([nd.ones(2)], [nd.ones((3, 2))]),
             "2 does not match .* 3",

@@ -40,7 +40,7 @@ def test_check_label_shapes_compares_lengths_or_shapes() -> None:
 @pytest.mark.parametrize("kind", [metric.CrossEntropy, metric.NegativeLogLikelihood])
 @pytest.mark.parametrize("label", [-1, 2])
 def test_labels_outside_of_the_classes_are_named(kind: Any, label: int) -> None:
-    words = f"^{kind.__name__}: label {label} given, classes from 0 to 1 expected$"
+    words = f"^{kind.__name__}: labels must be classes from 0 to 1, got {label}$"
     with pytest.raises(IndexError, match=words):
         value(kind(), ([0, label], [[0.5, 0.5], [0.5, 0.5]]))
 
@@ -49,7 +49,7 @@ def test_labels_outside_of_the_classes_are_named(kind: Any, label: int) -> None:
 def test_perplexity_names_labels_outside_of_the_classes_unless_they_are_ignored(label: int) -> None:
     pair = ([label, 1], [[0.5, 0.5], [0.75, 0.25]])
     with pytest.raises(
-        IndexError, match=f"^Perplexity: label {label} given, classes from 0 to 1 expected$"
+        IndexError, match=f"^Perplexity: labels must be classes from 0 to 1, got {label}$"
     ):
         value(metric.Perplexity(None), pair)
     assert value(metric.Perplexity(label), pair) == pytest.approx(4.0)
@@ -70,7 +70,7 @@ def test_perplexity_counts_all_pairs_of_an_update() -> None:
 
 @pytest.mark.parametrize("axis", [-3, 2])
 def test_perplexity_names_an_axis_that_predictions_lack(axis: int) -> None:
-    with pytest.raises(AxisError, match=f"predictions with classes along axis {axis} expected$"):
+    with pytest.raises(AxisError, match=f"predictions must have classes along axis {axis}, got"):
         value(metric.Perplexity(None, axis=axis), ([0], [[0.5, 0.5]]))
     for there in (-1, 1):
         assert value(metric.Perplexity(None, axis=there), ([0], [[0.5, 0.5]])) == pytest.approx(2)
@@ -81,8 +81,8 @@ def test_perplexity_names_an_axis_that_predictions_lack(axis: int) -> None:
 def test_accuracy_names_an_axis_that_predictions_lack(axis: int) -> None:
     with pytest.raises(
         AxisError,
-        match=r"^Accuracy: labels of shape \(2,\) and predictions of shape \(2, 3\) given, "
-        f"predictions with classes along axis {axis} expected; update takes labels first$",
+        match=f"^Accuracy: predictions must have classes along axis {axis}, got labels "
+        r"of shape \(2,\) and predictions of shape \(2, 3\); update takes labels first$",
     ):
         value(metric.Accuracy(axis=axis), ([0, 1], np.eye(3)[:2]))
     assert value(metric.Accuracy(axis=-1), ([0, 1], np.eye(3)[:2])) == 1.0
@@ -224,14 +224,14 @@ def test_matthews_correlation_without_a_class_keeps_the_other_factors() -> None:
 
 @pytest.mark.parametrize("shape", [(2, 3), (2,), (2, 2, 1)])
 def test_binary_metrics_name_the_shape_that_they_cannot_take(shape: tuple[int, ...]) -> None:
-    text = re.escape(f"predictions of shape {shape} were given, expected (batch, 2)")
+    text = re.escape(f"predictions must have shape (batch, 2), got {shape}")
     with pytest.raises(mx.base.ShapeError, match=f"^binary classification: {text}$"):
         metric.F1().update([nd.ones(2)], [nd.ones(shape)])
     assert value(metric.F1(), ([0, 0], [[0.3], [0.4]])) == 0.0  # one column: class 0
 
 
 def test_binary_metrics_name_labels_of_more_classes() -> None:
-    words = r"^binary classification: labels \[0, 1, 2\] were given, expected 0 and 1$"
+    words = r"^binary classification: labels must be 0 and 1, got \[0, 1, 2\]$"
     with pytest.raises(mx.base.MXNetError, match=words):
         metric.MCC().update([nd.array([2, 0, 1])], [nd.ones((3, 2))])
 

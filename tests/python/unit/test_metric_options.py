@@ -285,6 +285,6 @@ def test_bad_input_is_named(measure: Any, labels: Any, predictions: Any, words: 
 
 @pytest.mark.parametrize("kind", [metric.MCC, metric.PearsonCorrelation])
 def test_the_kind_of_average_is_checked(kind: Any) -> None:
-    words = f"^{kind.__name__}: average is 'both', expected 'macro' or 'micro'"
+    words = f"^{kind.__name__}: average must be 'macro' or 'micro'.*, got 'both'"
     with pytest.raises(ValueError, match=words):
         kind(average="both")

@@ -107,10 +107,10 @@ def test_a_module_takes_groups(groups: Any) -> None:
 
 def test_wrong_groups_are_named() -> None:
     net = two_parts()
-    with pytest.raises(TypeError, match="group2ctx: 'first' is 'cpu', a Context expected"):
+    with pytest.raises(TypeError, match="group2ctx: 'first' must be a Context.*, got 'cpu'"):
         net.simple_bind(mx.cpu(0), group2ctx={"first": "cpu"}, data=(5, 3))
-    with pytest.raises(TypeError, match="group2ctx: a list given"):
+    with pytest.raises(TypeError, match="group2ctx must be .*got list"):
         net.simple_bind(mx.cpu(0), group2ctx=[mx.cpu(1)], data=(5, 3))
     module = mx.mod.Module(net, label_names=None, group2ctxs=[GROUPS, GROUPS])
-    with pytest.raises(ValueError, match="a list of 2 given, 1 entries expected"):
+    with pytest.raises(ValueError, match="list must have 1 entries, got 2"):
         module.bind([("data", (2, 3))])

@@ -290,11 +290,19 @@ def test_user_objects_of_several_threads(tmp_path: Path) -> None:
     ("act", "kind", "words"),
     [
         (lambda: profiler.set_config(file_name="x"), TypeError, "'file_name'.*filename"),
-        (lambda: profiler.set_state("go"), ValueError, "'go' given, 'run' or 'stop'"),
-        (lambda: profiler.dumps(format="xml"), ValueError, "format='xml'"),
-        (lambda: profiler.dumps(sort_by="name"), ValueError, "sort_by='name'"),
+        (lambda: profiler.set_state("go"), ValueError, "state must be 'run' or 'stop', got 'go'"),
+        (
+            lambda: profiler.dumps(format="xml"),
+            ValueError,
+            "format must be 'table' or 'json', got 'xml'",
+        ),
+        (lambda: profiler.dumps(sort_by="name"), ValueError, "sort_by must be .*got 'name'"),
         (lambda: profiler.set_state("run", profile_process="server"), NotImplementedError, "serv"),
-        (lambda: profiler.Marker(profiler.Domain("d"), "m").mark("all"), ValueError, "scope='all'"),
+        (
+            lambda: profiler.Marker(profiler.Domain("d"), "m").mark("all"),
+            ValueError,
+            "scope must be .*got 'all'",
+        ),
     ],
 )
 def test_bad_arguments(act: Any, kind: type[Exception], words: str) -> None:
@@ -361,7 +369,7 @@ def test_servers_are_profiled_through_a_store() -> None:
         profiler.set_state("stop", "server")
         profiler.dump(False, "server")
         profiler.dump(profile_process="server")
-        with pytest.raises(ValueError, match="'servers' given"):
+        with pytest.raises(ValueError, match="profile_process must be .*got 'servers'"):
             profiler.pause("servers")
         with pytest.raises(TypeError, match="'filenam'.*filename"):
             profiler.set_config(filenam="a", profile_process="server")

@@ -58,7 +58,7 @@ def test_changed_numbers_are_news_once() -> None:
     assert json.loads(remote.news() or "")["params"] == {"momentum": 0.5}
     assert remote.news() is None
     sgd.momentum = float("nan")
-    with pytest.raises(ValueError, match="momentum is nan, a finite number expected"):
+    with pytest.raises(ValueError, match="momentum must be a finite number.*, got nan"):
         remote.news()
 
 
@@ -71,6 +71,6 @@ def test_classes_that_servers_cannot_compute_are_refused() -> None:
         assert "servers have no optimizer" in str(refused_by_servers(kind))
     with pytest.raises(NotImplementedError, match="servers have no optimizer 'Mine'"):
         RemoteOptimizer(Mine())
-    with pytest.raises(TypeError, match="a str given"):
+    with pytest.raises(TypeError, match="optimizer must be .*got str"):
         RemoteOptimizer("sgd")  # type: ignore[arg-type]
     assert mx.optimizer.SGD is opt.SGD

@@ -70,7 +70,7 @@ def test_process_sets_need_a_job_and_shards_stay() -> None:
         (0, TypeError, r"shard is 0, expected a tuple \(axis, process_set\)"),
         ((0,), TypeError, "expected a tuple"),
         (("0", None), TypeError, "axis of shard is '0'"),
-        ((0, 1.5), TypeError, "shard: process_set 1.5 given"),
+        ((0, 1.5), TypeError, "shard: process_set must be .*got 1.5"),
         ((True, None), TypeError, "axis of shard is True"),
     ],
 )

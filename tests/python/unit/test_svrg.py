@@ -129,7 +129,7 @@ def test_batches_of_other_sizes_reach_both_modules():
 
 @pytest.mark.parametrize("freq, error", [(None, TypeError), (1.5, TypeError), (0, ValueError)])
 def test_update_freq_is_a_positive_integer(freq, error):
-    with pytest.raises(error, match=f"update_freq is {freq}"):
+    with pytest.raises(error, match=f"update_freq must be .*got {freq}"):
         SVRGModule(_net(), label_names=["label"], update_freq=freq)
 
 

@@ -168,7 +168,7 @@ def test_a_block_gives_the_same_as_symbol_and_as_arrays():
          "max_iterations"),
         (lambda x: sym.contrib.while_loop(lambda y: y, lambda y: (y, []), x, 3), ValueError,
          "length of loop_vars"),
-        (lambda x: sym.contrib.cond(1, lambda: x, lambda: x), TypeError, "pred is 1"),
+        (lambda x: sym.contrib.cond(1, lambda: x, lambda: x), TypeError, "pred must be .*got 1"),
         (lambda x: sym.contrib.cond(x, lambda: x, lambda: [x]), ValueError, "differently nested"),
     ],
 )  # fmt: skip

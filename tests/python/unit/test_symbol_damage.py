@@ -131,10 +131,10 @@ def test_conditions_of_many_paths_load(depth: int) -> None:
 
 
 LOOP_FAULTS = [
-    ("in_data_locs", "[5]", "in_data_locs names position 5, -1 to 1 expected"),
+    ("in_data_locs", "[5]", "in_data_locs must contain positions from -1 to 1, got 5"),
     ("in_data_locs", "[]", "1 places for 2 inputs"),
     ("in_data_locs", "[-1]", "the variable 'foreach.*_arg0' of a subgraph gets no input"),
-    ("in_state_locs", "[-7]", "in_state_locs names position -7"),
+    ("in_state_locs", "[-7]", "in_state_locs must contain positions .*, got -7"),
     ("in_state_locs", "[0]", "the variable 'foreach.*_arg0' of a subgraph gets two inputs"),
     ("in_data_locs", "[x]", "in_data_locs has 'x', an integer expected"),
     ("in_data_locs", "[9999999999999999999999]", "an integer expected"),
@@ -162,7 +162,7 @@ def test_positions_of_loops_are_checked(key: str, value: str | None, words: str)
 
 
 BRANCH_FAULTS = [
-    ("then_input_locs", "[7]", "then_input_locs names position 7, 0 to 1 expected"),
+    ("then_input_locs", "[7]", "then_input_locs must contain positions from 0 to 1, got 7"),
     ("then_input_locs", "[]", "the variable 'x' of a subgraph gets no input"),
     ("else_input_locs", "[0, 1, 1, 1]", "a subgraph has 2 variables for 4"),
 ]
@@ -188,7 +188,7 @@ WHILE_FAULTS = [
     ("func_var_locs", "[0, 0]", "2 places for the variables of a loop with 2 inputs"),
     ("func_var_locs", "[]", "0 places for the variables of a loop"),
     ("cond_input_locs", "[0]", "the variable 'limit' of a subgraph gets no input"),
-    ("cond_input_locs", "[0, 2]", "cond_input_locs names position 2, 0 to 1 expected"),
+    ("cond_input_locs", "[0, 2]", "cond_input_locs must contain positions from 0 to 1, got 2"),
     ("max_iterations", "0", "max_iterations is 0, at least 1 expected"),
     ("num_outputs", "-9223372036854775808", "-9223372036854775808 outputs, of which 1 are no var"),
     ("num_out_data", "0", "2 outputs, of which 0 are no variables, and 2 outputs of the body"),

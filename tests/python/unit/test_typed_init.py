@@ -52,7 +52,7 @@ WRONG = {
 
 @pytest.mark.parametrize("case", WRONG)
 def test_a_wrong_type_is_refused_when_the_object_is_made(case):
-    wanted = r"\w+: \w[\w\[\]]*( is .*, expected (a|True)|: .* given, a tuple of integers expected)"
+    wanted = r"\w+: \w[\w\[\]: ]* must be (a|True).*, got"
     with pytest.raises(TypeError, match=wanted):
         WRONG[case]()
 
@@ -69,7 +69,7 @@ def test_a_wrong_type_is_refused_when_the_object_is_made(case):
     ],
 )
 def test_a_number_out_of_range_is_refused_when_the_object_is_made(make):
-    with pytest.raises(ValueError, match=r"\w+: \w+ is .*, expected"):
+    with pytest.raises(ValueError, match=r"\w+: \w+ must be .*, got"):
         make()
 
 
@@ -88,15 +88,15 @@ def test_rates_that_are_set_later_are_checked_too():
     layer.initialize()
     trainer = gluon.Trainer(layer.collect_params(), "sgd")
     for wrong in ("0.1", None, [0.1]):
-        with pytest.raises(TypeError, match="set_learning_rate: lr is .*, expected a number"):
+        with pytest.raises(TypeError, match="set_learning_rate: lr must be a number.*, got "):
             trainer.set_learning_rate(wrong)
-    with pytest.raises(TypeError, match="SGD: learning_rate is '0.1', expected a number"):
+    with pytest.raises(TypeError, match="SGD: learning_rate must be a number.*, got '0.1'"):
         gluon.Trainer(layer.collect_params(), "sgd", {"learning_rate": "0.1"})
 
 
 def test_an_initializer_that_is_none_is_named():
     layer = nn.PReLU(3)
-    with pytest.raises(TypeError, match="initializer is 3, expected an Initializer or its name"):
+    with pytest.raises(TypeError, match="initializer must be an Initializer or its name.*, got 3"):
         layer.initialize()
 
 

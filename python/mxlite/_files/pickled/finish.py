@@ -17,7 +17,8 @@ def finished(value: Any, most_entries: int | None) -> Any:
     result = finisher.finish(value)
     if most_entries is not None and finisher.entries > most_entries:
         raise PickleContentError(
-            f"its containers hold {finisher.entries} entries, at most {most_entries} expected"
+            f"number of entries in containers must be at most {most_entries}, got "
+            f"{finisher.entries}"
         )
     return result
 
@@ -35,7 +36,7 @@ class _Finisher:
         if type(value) in _SCALARS:
             return value
         if isinstance(value, Maker):
-            raise PickleContentError(f"the name {value.name} stands where a value was expected")
+            raise PickleContentError(f"a value must be plain data, got the name {value.name}")
         key = id(value)
         if key in self._known:
             self.entries += self._known[key][2]

@@ -83,7 +83,9 @@ class _Machine:
             if code == _STOP:
                 value = self._pop()
                 if self._stack:
-                    raise PickleContentError(f"{len(self._stack)} values are left on the stack")
+                    raise PickleContentError(
+                        f"the stack must be empty at the end, got {len(self._stack)} values"
+                    )
                 return value
             operation = _OPERATIONS.get(code)
             if operation is None:
@@ -100,7 +102,7 @@ class _Machine:
     def _take(self, size: int) -> bytes:
         left = len(self._data) - self._at
         if size < 0 or size > left:
-            raise PickleContentError(f"{size} bytes are needed, {left} are left (truncated)")
+            raise PickleContentError(f"at least {size} bytes must follow, got {left} (truncated)")
         piece = self._data[self._at : self._at + size]
         self._at += size
         return piece
@@ -111,7 +113,7 @@ class _Machine:
     def _line(self) -> bytes:
         end = self._data.find(b"\n", self._at)
         if end < 0:
-            raise PickleContentError("a line has no end (truncated)")
+            raise PickleContentError("a line must end with a newline (truncated)")
         line = self._data[self._at : end]
         self._at = end + 1
         return line
@@ -119,7 +121,7 @@ class _Machine:
     def _line_number(self) -> int:
         line = self._line().rstrip(b"L")
         if len(line) > _MOST_DIGITS or not line.lstrip(b"-").isdigit():
-            raise PickleContentError(f"an integer was expected, found {line[:20]!r}")
+            raise PickleContentError(f"text must be an integer, got {line[:20]!r}")
         return int(line)
 
     def _line_text(self) -> str:
@@ -139,13 +141,13 @@ class _Machine:
 
     def _pop(self) -> Any:
         if not self._stack or self._stack[-1] is _MARK:
-            raise PickleContentError("a value was expected on the stack")
+            raise PickleContentError("the stack must hold a value, got none")
         return self._stack.pop()
 
     def _top(self, kind: type | tuple[type, ...]) -> Any:
         if not self._stack or not isinstance(self._stack[-1], kind):
             found = type(self._stack[-1]).__name__ if self._stack else "nothing"
-            raise PickleContentError(f"the opcode does not fit {found}")
+            raise PickleContentError(f"the opcode does not apply to {found}")
         return self._stack[-1]
 
     def _pop_mark(self) -> list[Any]:
@@ -174,7 +176,7 @@ class _Machine:
     def quoted(self) -> None:
         line = self._line().strip()
         if len(line) < 2 or line[:1] not in b"'\"" or line[-1:] != line[:1]:
-            raise PickleContentError(f"a quoted text was expected, found {line[:20]!r}")
+            raise PickleContentError(f"text must be quoted, got {line[:20]!r}")
         self.old_text(_unescaped(line[1:-1]))
 
     def escaped_text(self) -> None:
@@ -194,11 +196,13 @@ class _Machine:
         try:
             self._push(float(line[:_MOST_DIGITS]))
         except ValueError:
-            raise PickleContentError(f"a number was expected, found {line[:20]!r}") from None
+            raise PickleContentError(f"text must be a number, got {line[:20]!r}") from None
 
     def long(self, size: int) -> None:
         if size > _MOST_DIGITS:
-            raise PickleContentError(f"an integer of {size} bytes was found")
+            raise PickleContentError(
+                f"an integer must have at most {_MOST_DIGITS} bytes, got {size}"
+            )
         self._push(int.from_bytes(self._take(size), "little", signed=True))
 
     # -- containers ------------------------------------------------------------------------------
@@ -238,7 +242,7 @@ class _Machine:
 
     def pop_or_mark(self) -> None:
         if not self._stack:
-            raise PickleContentError("a value was expected on the stack")
+            raise PickleContentError("the stack must hold a value, got none")
         self._stack.pop()
 
     # -- memo ------------------------------------------------------------------------------------
@@ -265,13 +269,13 @@ class _Machine:
     def stack_name(self) -> None:
         name, module = self._pop(), self._pop()
         if type(name) is not str or type(module) is not str:
-            raise PickleContentError("a name was expected on the stack")
+            raise PickleContentError("the stack must hold a name")
         self.push_name(module, name)
 
     def call(self) -> None:
         args, maker = self._pop(), self._pop()
         if not isinstance(maker, Maker) or type(args) is not tuple:
-            raise PickleContentError("a name and its arguments were expected on the stack")
+            raise PickleContentError("the stack must hold a name and its arguments")
         self._spend(_CONTAINER_BYTES)
         try:
             self._push(maker.make(args, self._spend))
@@ -293,7 +297,7 @@ def _decoded(raw: bytes, encoding: str, errors: str) -> str:
     try:
         return raw.decode(encoding, errors)
     except UnicodeDecodeError as error:
-        raise PickleContentError(f"a text is no {encoding}: {error.reason}") from None
+        raise PickleContentError(f"a text must be encoded in {encoding}: {error.reason}") from None
 
 
 def _unescaped(raw: bytes) -> bytes:
@@ -314,7 +318,7 @@ def _ignore_frame(m: _Machine) -> None:
 
 def _protocol(m: _Machine) -> None:
     if (version := m._number("B")) > 5:
-        raise PickleContentError(f"protocol {version} was found, 0 to 5 expected")
+        raise PickleContentError(f"protocol must be 0 to 5, got {version}")
 
 
 def _tuple_of(count: int) -> _Operation:

@@ -37,7 +37,7 @@ def raw_bytes(value: Any) -> bytes:
     if type(value) is str:
         return value.encode("latin1")
     if type(value) not in (bytes, bytearray):
-        raise PickleContentError(f"bytes were expected, found {type(value).__name__}")
+        raise PickleContentError(f"value must be bytes, got {type(value).__name__}")
     return bytes(value)
 
 
@@ -67,7 +67,9 @@ def _check_shape(shape: Any) -> None:
     if type(shape) is not tuple or len(shape) > _MOST_DIMENSIONS:
         raise PickleContentError("an array has no shape")
     if any(type(extent) is not int or extent < 0 for extent in shape):
-        raise PickleContentError(f"an array has the shape {str(shape)[:100]}")
+        raise PickleContentError(
+            f"the shape of an array must be a tuple of sizes, got {str(shape)[:100]}"
+        )
 
 
 def _values(dtype: Any, raw: bytes, shape: Any, fortran: bool) -> np.ndarray[Any, Any]:
@@ -146,7 +148,7 @@ class _Made(_Array):
         self._made = made
 
     def build(self, state: Any, spend: Spender) -> None:
-        raise PickleContentError("a state follows an array that is complete")
+        raise PickleContentError("a complete array must not be followed by a state")
 
 
 def _make_dtype(args: tuple[Any, ...], spend: Spender) -> _DType:

@@ -28,18 +28,18 @@ def plain_maker(module: str, name: str) -> Maker | None:
 def _expect(args: tuple[Any, ...], *kinds: type, least: int | None = None) -> None:
     """Check the number of arguments and their types; bool is not accepted as int."""
     if not (len(kinds) if least is None else least) <= len(args) <= len(kinds):
-        raise PickleContentError(f"{len(args)} arguments were found, {len(kinds)} expected")
+        raise PickleContentError(f"number of arguments must be {len(kinds)}, got {len(args)}")
     for argument, kind in zip(args, kinds):
         if kind is not object and type(argument) is not kind:
             raise PickleContentError(
-                f"an argument of type {type(argument).__name__} was found, {kind.__name__} expected"
+                f"argument must be {kind.__name__}, got {type(argument).__name__}"
             )
 
 
 def _encoded(args: tuple[Any, ...], spend: Spender) -> bytes:
     _expect(args, str, str)
     if args[1] not in ("latin1", "latin-1"):
-        raise PickleContentError(f"the encoding {args[1][:20]!r} was found, latin1 expected")
+        raise PickleContentError(f"encoding must be latin1, got {args[1][:20]!r}")
     spend(len(args[0]))
     return args[0].encode("latin1")
 
@@ -49,7 +49,7 @@ def _bytes_like(kind: type) -> _Make:
         if len(args) == 2:
             args = (_encoded(args, spend),)
         if len(args) > 1:
-            raise PickleContentError(f"{len(args)} arguments were found, 1 expected")
+            raise PickleContentError(f"number of arguments must be 1, got {len(args)}")
         raw = raw_bytes(args[0]) if args else b""
         spend(len(raw))
         return kind(raw)
@@ -76,7 +76,7 @@ def _ordered(args: tuple[Any, ...], spend: Spender) -> Any:
     spend(128 * len(pairs))
     for pair in pairs:
         if type(pair) not in (list, tuple) or len(pair) != 2:
-            raise PickleContentError("pairs of key and value were expected")
+            raise PickleContentError("arguments must be pairs of key and value")
         check_key(pair[0])
         result[pair[0]] = pair[1]
     return result
@@ -91,7 +91,7 @@ def _counter(args: tuple[Any, ...], spend: Spender) -> Any:
 def _deque(args: tuple[Any, ...], spend: Spender) -> Any:
     most = args[1] if len(args) == 2 else None
     if (args and args[0] not in ((), [])) or not (most is None or type(most) is int):
-        raise PickleContentError("an empty deque was expected")
+        raise PickleContentError("the first argument must be an empty list")
     return collections.deque([], most)
 
 
@@ -105,14 +105,14 @@ def _numbers(kind: Callable[..., Any], *kinds: type) -> _Make:
 
 def _slice(args: tuple[Any, ...], spend: Spender) -> Any:
     if len(args) != 3 or any(type(entry) not in (int, type(None)) for entry in args):
-        raise PickleContentError("three numbers were expected")
+        raise PickleContentError("arguments must be three integers or None")
     return slice(*args)
 
 
 def _decimal(args: tuple[Any, ...], spend: Spender) -> Any:
     _expect(args, str)
     if len(args[0]) > _MOST_DIGITS:
-        raise PickleContentError(f"more than {_MOST_DIGITS} digits were found")
+        raise PickleContentError(f"number must have at most {_MOST_DIGITS} digits")
     return decimal.Decimal(args[0])
 
 
@@ -122,13 +122,13 @@ def _fraction(args: tuple[Any, ...], spend: Spender) -> Any:
         return fractions.Fraction(*args)
     _expect(args, str)
     if len(args[0]) > _MOST_DIGITS or not re.fullmatch(r"-?\d+(/\d+)?", args[0]):
-        raise PickleContentError("two integers were expected")
+        raise PickleContentError("arguments must be two integers")
     return fractions.Fraction(args[0])
 
 
 def _path(args: tuple[Any, ...], spend: Spender) -> Any:
     if any(type(part) is not str for part in args):
-        raise PickleContentError("parts of a path were expected")
+        raise PickleContentError("arguments must be the parts of a path")
     spend(sum(map(len, args)))
     return pathlib.PurePosixPath(*args)
 
@@ -171,7 +171,7 @@ def _time(args: tuple[Any, ...], spend: Spender) -> Any:
 def _fixed(args: tuple[Any, ...], size: int) -> bytes:
     raw = raw_bytes(args[0]) if args else b""
     if len(raw) != size:
-        raise PickleContentError(f"{size} bytes were expected, found {len(raw)}")
+        raise PickleContentError(f"number of bytes must be {size}, got {len(raw)}")
     return raw
 
 

@@ -19,7 +19,7 @@ class Unfinished:
 
     def build(self, state: Any, spend: Spender) -> None:
         """Set the state, which follows the object in the file."""
-        raise PickleContentError("a state follows an object that has none")
+        raise PickleContentError("an object without state must not be followed by a state")
 
     def value(self, finish: Callable[[Any], Any]) -> Any:
         """Return the final value."""

@@ -83,7 +83,7 @@ def target_name(dtype: Any) -> str:
     except TypeError:
         name = str(dtype)
     if name not in ("float16", "bfloat16"):
-        raise ValueError_(f"amp: target_dtype is {dtype!r}, expected 'float16' or 'bfloat16'")
+        raise ValueError_(f"amp: target_dtype must be 'float16' or 'bfloat16', got {dtype!r}")
     return name
 
 
@@ -99,8 +99,8 @@ def make_rules(
     for entry in entries:
         if len(entry) != 3 or not isinstance(entry[0], str) or not isinstance(entry[1], str):
             raise ValueError_(
-                f"amp: conditional_fp32_ops has the entry {entry!r}, expected (operator, "
-                "parameter, list of values)"
+                "amp: entries of conditional_fp32_ops must be (operator, parameter, list of "
+                f"values), got {entry!r}"
             )
     low = _checked("target_precision_ops", target_precision_ops, "low_precision")
     single = _checked("fp32_ops", fp32_ops, "float32")
@@ -115,7 +115,7 @@ def _checked(option: str, given: Sequence[str] | None, kind: str) -> Sequence[st
     if given is None:
         return names_of(kind)
     if isinstance(given, str) or not all(isinstance(name, str) for name in given):
-        raise TypeError_(f"amp: {option} is {given!r}, expected a list of operator names")
+        raise TypeError_(f"amp: {option} must be a list of operator names, got {given!r}")
     return given
 
 

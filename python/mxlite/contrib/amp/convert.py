@@ -55,10 +55,10 @@ def convert_symbol(
         widest type among them.
     """
     if not isinstance(sym, Symbol):
-        raise TypeError_(f"convert_symbol: a {type(sym).__name__} given, a Symbol expected")
+        raise TypeError_(f"convert_symbol: sym must be a Symbol, got {type(sym).__name__}")
     if excluded_sym_names is not None and not isinstance(excluded_sym_names, (list, tuple)):
         raise TypeError_(
-            f"convert_symbol: excluded_sym_names is {excluded_sym_names!r}, expected a list of str"
+            f"convert_symbol: excluded_sym_names must be a list of str, got {excluded_sym_names!r}"
         )
     rules = make_rules(target_dtype, target_dtype_ops, conditional_fp32_ops, fp32_ops)
     conditional = [entry[0] for entry in conditional_fp32_ops or ()]
@@ -121,10 +121,10 @@ def convert_model(
     for label, given in (("arg_params", arg_params), ("aux_params", aux_params)):
         if not isinstance(given, Mapping):
             raise TypeError_(
-                f"convert_model: {label} is a {type(given).__name__}, a dict of NDArrays expected"
+                f"convert_model: {label} must be a dict of NDArrays, got {type(given).__name__}"
             )
     if not isinstance(sym, Symbol):
-        raise TypeError_(f"convert_model: a {type(sym).__name__} given, a Symbol expected")
+        raise TypeError_(f"convert_model: sym must be a Symbol, got {type(sym).__name__}")
     data_names = [n for n in sym.list_inputs() if n not in arg_params and n not in aux_params]
     converted = convert_symbol(
         sym, target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names,
@@ -165,7 +165,7 @@ def convert_hybrid_block(
     """
     if not isinstance(block, HybridBlock):
         raise TypeError_(
-            f"convert_hybrid_block: a {type(block).__name__} given, a HybridBlock expected"
+            f"convert_hybrid_block: block must be a HybridBlock, got {type(block).__name__}"
         )
     symbol, arrays = exported_symbol(block)
     known = set(symbol.list_inputs())
@@ -214,8 +214,8 @@ def convert_bucketing_module(
     """
     if not isinstance(bucketing_mod, BucketingModule):
         raise TypeError_(
-            f"convert_bucketing_module: a {type(bucketing_mod).__name__} given, a BucketingModule "
-            "expected"
+            "convert_bucketing_module: bucketing_mod must be a BucketingModule, got "
+            f"{type(bucketing_mod).__name__}"
         )
     if not bucketing_mod.binded or not bucketing_mod.params_initialized:
         raise ValueError_("convert_bucketing_module: the module has no parameters yet")

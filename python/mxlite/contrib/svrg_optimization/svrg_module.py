@@ -64,9 +64,9 @@ class SVRGModule(Module):
         )  # fmt: skip
         super().__init__(symbol, *options)
         if not isinstance(update_freq, int):
-            raise TypeError_(f"SVRGModule: update_freq is {update_freq!r}, an integer expected")
+            raise TypeError_(f"SVRGModule: update_freq must be an integer, got {update_freq!r}")
         if update_freq <= 0:
-            raise ValueError_(f"SVRGModule: update_freq is {update_freq}, expected 1 or more")
+            raise ValueError_(f"SVRGModule: update_freq must be 1 or more, got {update_freq}")
         self.update_freq = update_freq
         # Computes the gradients of each batch at the stored weights.
         self._mod_aux = Module(symbol, *options)

@@ -255,8 +255,8 @@ class CompositeEmbedding(_TokenEmbedding):
         for part in parts:
             if not isinstance(part, _TokenEmbedding):
                 raise TextError(
-                    f"CompositeEmbedding: a token_embedding of type {type(part).__name__} given, a "
-                    "token embedding expected"
+                    "CompositeEmbedding: token_embeddings must be token embeddings, got "
+                    f"{type(part).__name__}"
                 )
         self._index_tokens_from_vocabulary(vocabulary)
         self._set_idx_to_vec_by_embeddings(parts, len(self), self.idx_to_token)

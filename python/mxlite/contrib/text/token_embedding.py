@@ -37,7 +37,7 @@ def _decoded_lines(file: IO[str], path: str) -> Iterator[str]:
             yield line
     except UnicodeDecodeError as error:
         raise TextError(
-            f"embedding: {path} after line {number}: text in {error.encoding} expected: {error}"
+            f"embedding: {path} after line {number}: text must be in {error.encoding}: {error}"
         ) from None
 
 
@@ -109,7 +109,7 @@ class _TokenEmbedding(Vocabulary):
                 token, *texts = line.rstrip().split(elem_delim)
                 if not texts:
                     raise TextError(
-                        f"{where}: a token and its vector expected, {line[:60]!r} found"
+                        f"{where}: line must be a token and its vector, got {line[:60]!r}"
                     )
                 try:
                     vector = [float(text) for text in texts]
@@ -128,8 +128,8 @@ class _TokenEmbedding(Vocabulary):
                 length = length or len(vector)
                 if len(vector) != length:
                     raise TextError(
-                        f"{where}: the vector of {token!r} has {len(vector)} numbers, those before "
-                        f"have {length}"
+                        f"{where}: the vector of {token!r} has {len(vector)} numbers, the previous "
+                        f"vectors have {length}"
                     )
                 seen.add(token)
                 values.extend(vector)
@@ -144,7 +144,7 @@ class _TokenEmbedding(Vocabulary):
         if unknown is not None and len(unknown) != length:
             raise TextError(
                 f"embedding: {path}: the vector of {self.unknown_token!r} has {len(unknown)} "
-                f"numbers, the others have {length}"
+                f"numbers, the other vectors have {length}"
             )
         first = init_unknown_vec(shape=length) if unknown is None else nd.array(unknown)
         self._idx_to_vec[UNKNOWN_INDEX] = first
@@ -239,16 +239,16 @@ class _TokenEmbedding(Vocabulary):
                 )
         if not isinstance(new_vectors, NDArray):
             raise TextError(
-                f"update_token_vectors: new_vectors of type {type(new_vectors).__name__} given, an "
-                "NDArray expected"
+                "update_token_vectors: new_vectors must be an NDArray, got "
+                f"{type(new_vectors).__name__}"
             )
         allowed: list[tuple[int, ...]] = [(len(entries), self.vec_len)]
         if len(entries) == 1:
             allowed.append((self.vec_len,))
         if tuple(new_vectors.shape) not in allowed:
             raise TextError(
-                f"update_token_vectors: new_vectors of shape {tuple(new_vectors.shape)} given, "
-                f"{' or '.join(map(str, allowed))} expected"
+                "update_token_vectors: new_vectors must have shape "
+                f"{' or '.join(map(str, allowed))}, got {tuple(new_vectors.shape)}"
             )
         rows = nd.array(self.to_indices(entries), dtype="int64")
         self._idx_to_vec[rows] = new_vectors.reshape(allowed[0])
@@ -262,6 +262,6 @@ def check_vocabulary(where: str, vocabulary: Any) -> None:
     """Raise if an argument is not a vocabulary."""
     if not isinstance(vocabulary, Vocabulary):
         raise TextError(
-            f"{where}: a vocabulary of type {type(vocabulary).__name__} given, a "
-            "mx.contrib.text.vocab.Vocabulary expected"
+            f"{where}: vocabulary must be a mx.contrib.text.vocab.Vocabulary, got "
+            f"{type(vocabulary).__name__}"
         )

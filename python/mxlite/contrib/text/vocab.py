@@ -54,11 +54,10 @@ class Vocabulary:
         reserved_tokens: Sequence[Hashable] | None = None,
     ) -> None:
         if min_freq < 1:
-            raise TextError(f"Vocabulary: min_freq is {min_freq}, expected 1 or more")
+            raise TextError(f"Vocabulary: min_freq must be 1 or more, got {min_freq}")
         if counter is not None and not isinstance(counter, Counter):
             raise TextError(
-                f"Vocabulary: a counter of type {type(counter).__name__} given, a "
-                "collections.Counter expected"
+                f"Vocabulary: counter must be a collections.Counter, got {type(counter).__name__}"
             )
         reserved = None if reserved_tokens is None else list(reserved_tokens)
         if reserved is not None and unknown_token in reserved:
@@ -122,7 +121,7 @@ class Vocabulary:
             return [self.to_tokens(index) for index in indices]
         if not isinstance(indices, (int, np.integer)) or not 0 <= indices < len(self):
             raise ValueError_(
-                f"to_tokens: index {indices!r} given, integers from 0 to {len(self) - 1} expected"
+                f"to_tokens: indices must be integers from 0 to {len(self) - 1}, got {indices!r}"
             )
         return self._idx_to_token[indices]
 

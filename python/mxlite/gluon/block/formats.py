@@ -51,7 +51,7 @@ def regroup(args: Any, fmt: Format) -> Any:
     flat = list(args)
     nested, used = _regroup(flat, 0, fmt)
     if used != len(flat):
-        raise InputError(f"{len(flat)} arrays given for the format {fmt}, {used} expected")
+        raise InputError(f"number of arrays must be {used} for the format {fmt}, got {len(flat)}")
     return nested
 
 
@@ -59,10 +59,12 @@ def _regroup(flat: list[Any], begin: int, fmt: Format) -> tuple[Any, int]:
     if not isinstance(fmt, (list, tuple)):
         count = max(int(fmt), 1)
         if begin + count > len(flat):
-            raise InputError(f"{len(flat)} arrays given for the format {fmt}, more expected")
+            raise InputError(
+                f"number of arrays must be larger for the format {fmt}, got {len(flat)}"
+            )
         taken = flat[begin : begin + count]
         if fmt == -1 and taken[0] is not None:
-            raise InputError(f"the format has None where {taken[0]!r} is given")
+            raise InputError(f"the array must be None for this format, got {taken[0]!r}")
         return (taken if fmt > 0 else taken[0]), begin + count
     nested = []
     for part in fmt:

@@ -38,14 +38,16 @@ def load_model(block: BlockLike, prefix: str) -> None:
     except OSError as error:
         raise FileAccessError(f"load: cannot read {path!r}: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
-        raise FileFormatError(f"load: file {path!r} is no JSON text: {error}") from error
+        raise FileFormatError(f"load: file {path!r} is not a JSON text: {error}") from error
     params: dict[str, list[Parameter]] = {}
     try:
         _match(block, tree, "", params, f"file {path!r}")
     except FileFormatError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise FileFormatError(f"load: file {path!r} describes no model: {error!r}") from error
+        raise FileFormatError(
+            f"load: file {path!r} does not describe a model: {error!r}"
+        ) from error
     source = f"{prefix}-model.params"
     load_into(
         params,

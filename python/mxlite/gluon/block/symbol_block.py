@@ -202,8 +202,8 @@ class SymbolBlock(HybridBlock):
         given = _flat((x, *args))
         if len(given) != len(self._input_names):
             raise ValueError_(
-                f"{self.name}: {len(given)} inputs given, {len(self._input_names)} expected "
-                f"({', '.join(self._input_names)})"
+                f"{self.name}: number of inputs must be {len(self._input_names)}, got "
+                f"{len(given)} ({', '.join(self._input_names)})"
             )
         for name, value in zip(self._input_names, given):
             if not isinstance(value, (NDArray, Symbol)):
@@ -243,7 +243,7 @@ def _input_name(entry: Any) -> str:
         raise TypeError_(
             f"Input symbols must be variable, but {entry!r} is an output of operators"
             if isinstance(entry, Symbol)
-            else f"SymbolBlock: input {entry!r} given, a Symbol expected"
+            else f"SymbolBlock: input must be a Symbol, got {entry!r}"
         )
     return entry._outputs[0][0].name
 

@@ -75,7 +75,7 @@ class DeformableConvolution(HybridBlock):
         layer = type(self).__name__
         if layout != "NCHW":
             kind = NotSupportedError if layout == "NHWC" else ValueError_
-            raise kind(f"{layer}: layout is {layout!r}, expected 'NCHW'")
+            raise kind(f"{layer}: layout must be 'NCHW', got {layout!r}")
         if adj is not None:
             raise NotSupportedError(f"{layer}: adj is {adj!r}, only None is supported")
         if in_channels % groups or channels % groups:

@@ -60,8 +60,8 @@ def default_batchify_fn(data: list[Any]) -> Any:
         return [default_batchify_fn(list(column)) for column in zip(*data)]
     if isinstance(data[0], dict):
         raise TypeError_(
-            "DataLoader: a dict given as sample, numbers, arrays or a tuple of them expected; "
-            "return a tuple or give a batchify_fn"
+            "DataLoader: sample must be numbers, arrays or a tuple of these, got a dict; return "
+            "a tuple or give a batchify_fn"
         )
     try:
         values = host_array(data, "default_batchify_fn")
@@ -205,8 +205,8 @@ class DataLoader(TypedInit):
         for method in ("__len__", "__getitem__"):
             if not hasattr(dataset, method):
                 raise TypeError_(
-                    f"DataLoader: dataset is a {type(dataset).__name__} without {method}, a "
-                    "Dataset or a list of samples expected"
+                    "DataLoader: dataset must be a Dataset or a list of samples, got "
+                    f"{type(dataset).__name__} without {method}"
                 )
         self._dataset = dataset
         self._batch_sampler = batch_sampler or self._make_sampler(
@@ -221,7 +221,7 @@ class DataLoader(TypedInit):
             )
         num_workers = max(0, num_workers)  # as in 1.x, negative numbers mean 0
         if timeout <= 0:
-            raise ValueError_(f"DataLoader: timeout is {timeout}, expected more than 0 seconds")
+            raise ValueError_(f"DataLoader: timeout must be more than 0 seconds, got {timeout}")
         self._num_workers = num_workers
         self._prefetch = max(0, 2 * num_workers if prefetch is None else int(prefetch))
         default = default_mp_batchify_fn if num_workers > 0 else default_batchify_fn
@@ -251,11 +251,11 @@ class DataLoader(TypedInit):
             raise ValueError_("batch_size must be specified unless batch_sampler is specified")
         if isinstance(batch_size, bool) or not isinstance(batch_size, (int, np.integer)):
             raise TypeError_(
-                f"DataLoader: batch_size is {batch_size!r}, expected an integer above 0"
+                f"DataLoader: batch_size must be an integer above 0, got {batch_size!r}"
             )
         if batch_size < 1:
             raise ValueError_(
-                f"DataLoader: batch_size is {batch_size}, expected an integer above 0"
+                f"DataLoader: batch_size must be an integer above 0, got {batch_size}"
             )
         if sampler is not None and shuffle:
             raise ValueError_("shuffle must not be specified if sampler is specified")

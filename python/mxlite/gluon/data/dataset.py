@@ -40,9 +40,9 @@ class Dataset:
     def shard(self, num_shards: int, index: int) -> Dataset:
         """Return one of ``num_shards`` parts of nearly equal size."""
         if num_shards < 1:
-            raise ValueError_(f"shard: num_shards is {num_shards}, expected 1 or more")
+            raise ValueError_(f"shard: num_shards must be 1 or more, got {num_shards}")
         if not 0 <= index < num_shards:
-            raise IndexError_(f"shard: index is {index}, expected 0 to {num_shards - 1}")
+            raise IndexError_(f"shard: index must be 0 to {num_shards - 1}, got {index}")
         size, rest = divmod(len(self), num_shards)
         begin = size * index + min(index, rest)
         return _Chosen(self, range(begin, begin + size + (index < rest)))
@@ -56,7 +56,7 @@ class Dataset:
             None and numbers beyond the end take all.
         """
         if count is not None and count < 0:
-            raise ValueError_(f"take: count is {count}, expected 0 or more")
+            raise ValueError_(f"take: count must be 0 or more, got {count}")
         size = len(self) if count is None else min(count, len(self))
         return _Chosen(self, range(size))
 

@@ -123,7 +123,7 @@ class BatchSampler(Sampler):
                 f"{last_batch!r}"
             )
         if batch_size < 1:
-            raise ValueError_(f"BatchSampler: batch_size is {batch_size}, expected 1 or more")
+            raise ValueError_(f"BatchSampler: batch_size must be 1 or more, got {batch_size}")
         self._sampler = sampler
         self._batch_size = batch_size
         self._last_batch = last_batch

@@ -25,8 +25,8 @@ def checked_activation(activation: Any) -> Any:
     """Return a layer's activation: a block, a function, or a name of the operator Activation."""
     if isinstance(activation, str) and activation not in _ACTIVATIONS:
         raise ValueError_(
-            f"Activation: {activation!r} is unknown{suggestion(activation, _ACTIVATIONS)}; "
-            f"expected one of {', '.join(_ACTIVATIONS)}"
+            f"Activation: activation must be one of {', '.join(_ACTIVATIONS)}, got "
+            f"{activation!r}{suggestion(activation, _ACTIVATIONS)}"
         )
     return activation
 

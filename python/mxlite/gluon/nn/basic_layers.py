@@ -76,7 +76,7 @@ class Dense(HybridBlock):
     ) -> None:
         super().__init__(**kwargs)
         if units < 0:
-            raise ValueError_(f"Dense: units is {units}, expected 0 or more")
+            raise ValueError_(f"Dense: units must be 0 or more, got {units}")
         self._flatten = flatten
         self._units = units
         self._in_units = in_units
@@ -142,7 +142,7 @@ class Dropout(HybridBlock):
     ) -> None:
         super().__init__(**kwargs)
         if not 0 <= rate <= 1:
-            raise ValueError_(f"Dropout: rate is {rate}, expected a fraction from 0 to 1")
+            raise ValueError_(f"Dropout: rate must be a fraction from 0 to 1, got {rate}")
         self._rate = rate
         self._axes = axes
 
@@ -260,8 +260,8 @@ class Lambda(Block):
             self._func_name = getattr(function, "__name__", repr(function))
         else:
             raise TypeError_(
-                f"Lambda: {function!r} of type {type(function).__name__} was given, expected a "
-                "function or an operator's name"
+                f"Lambda: function must be a function or an operator's name, got {function!r} of "
+                f"type {type(function).__name__}"
             )
         self._func_impl = function
 
@@ -293,8 +293,8 @@ class HybridLambda(HybridBlock):
             self._func = function
         else:
             raise TypeError_(
-                f"HybridLambda: {function!r} of type {type(function).__name__} was given, expected "
-                "a function or an operator's name"
+                "HybridLambda: function must be a function or an operator's name, got "
+                f"{function!r} of type {type(function).__name__}"
             )
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any) -> NDArray:  # noqa: N803

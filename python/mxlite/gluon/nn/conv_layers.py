@@ -47,11 +47,11 @@ def spatial_sizes(layer: str, label: str, value: Sizes, ndim: int) -> tuple[int,
         sizes = tuple(operator.index(size) for size in value)
     except TypeError:
         raise TypeError_(
-            f"{layer}: {label} is {value!r}, expected an integer or a tuple of {ndim} integers"
+            f"{layer}: {label} must be an integer or a tuple of {ndim} integers, got {value!r}"
         ) from None
     if len(sizes) != ndim:
         raise ShapeError(
-            f"{layer}: {label} is {value!r}, expected a number or a tuple of {ndim} numbers"
+            f"{layer}: {label} must be a number or a tuple of {ndim} numbers, got {value!r}"
         )
     return sizes
 
@@ -84,8 +84,8 @@ class SpatialLayer(HybridBlock):
     def _check_layout(self, layout: str) -> None:
         if layout not in self._layouts:
             raise ValueError_(
-                f"{type(self).__name__}: layout is {layout!r}, expected "
-                f"{' or '.join(map(repr, self._layouts))}"
+                f"{type(self).__name__}: layout must be {' or '.join(map(repr, self._layouts))}, "
+                f"got {layout!r}"
             )
 
 
@@ -139,7 +139,7 @@ class _Conv(SpatialLayer):
         self._check_layout(layout)
         for label, number in (("channels", channels), ("groups", groups)):
             if number < 1:
-                raise ValueError_(f"{layer}: {label} is {number}, expected 1 or more")
+                raise ValueError_(f"{layer}: {label} must be 1 or more, got {number}")
         if channels % groups or in_channels % groups:
             raise ValueError_(
                 f"{layer}: channels {channels} and in_channels {in_channels} must be multiples of "

@@ -252,7 +252,7 @@ class ReflectionPad2D(HybridBlock):
             padding = (0, 0, 0, 0, padding, padding, padding, padding)
         if len(padding) != 8:
             raise ShapeError(
-                f"ReflectionPad2D: padding is {padding!r}, expected a number or 8 numbers"
+                f"ReflectionPad2D: padding must be a number or 8 numbers, got {padding!r}"
             )
         self._padding = tuple(padding)
 

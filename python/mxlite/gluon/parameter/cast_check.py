@@ -17,6 +17,6 @@ def check_cast(owner: object, dtype: Any) -> None:
     except (KeyError, MXNetError, TypeError, ValueError):
         name = f"{type(owner).__name__}.cast of {getattr(owner, 'name', '')!r}"
         raise ValueError_(
-            f"{name}: {dtype!r} given, an element type such as 'float32', 'float16' or "
-            "'bfloat16' expected"
+            f"{name}: dtype must be an element type such as 'float32', 'float16' or 'bfloat16', "
+            f"got {dtype!r}"
         ) from None

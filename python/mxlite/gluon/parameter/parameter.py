@@ -148,8 +148,8 @@ class Parameter(TypedInit):
         for label, value in (("stype", stype), ("grad_stype", grad_stype)):
             if value not in ("default", "row_sparse", "csr"):
                 raise StorageTypeError(
-                    f"Parameter {name!r}: {label} is {value!r}, expected 'default', 'row_sparse' "
-                    "or 'csr'"
+                    f"Parameter {name!r}: {label} must be 'default', 'row_sparse' or 'csr', got "
+                    f"{value!r}"
                 )
         self._bindings = Bindings()
         self._data: list[NDArray] | None = None
@@ -298,7 +298,7 @@ class Parameter(TypedInit):
     def grad_req(self, req: str) -> None:
         if req not in ("write", "add", "null"):
             raise ValueError_(
-                f"Parameter {self.name!r}: grad_req is {req!r}, expected 'write', 'add' or 'null'"
+                f"Parameter {self.name!r}: grad_req must be 'write', 'add' or 'null', got {req!r}"
             )
         if not self._differentiable:
             req = "null"
@@ -392,8 +392,8 @@ class Parameter(TypedInit):
         description = initializer.InitDesc(self.name, {"__init__": init})
         if not callable(init) and not isinstance(init, str):
             raise TypeError_(
-                f"Parameter {self.name!r}: the initializer is {init!r}, expected an Initializer or "
-                "its name"
+                f"Parameter {self.name!r}: the initializer must be an Initializer or its name, "
+                f"got {init!r}"
             )
         if hasattr(init, "_init_weight") or isinstance(init, str):
             if not hasattr(default_init, "_init_weight"):
@@ -488,7 +488,7 @@ class Parameter(TypedInit):
             self._shard.bounds(saved)
         if dtype_source not in ("current", "saved"):
             raise ValueError_(
-                f"load: dtype_source is {dtype_source!r}, expected 'current' or 'saved'"
+                f"load: dtype_source must be 'current' or 'saved', got {dtype_source!r}"
             )
         own, given = dtype_name(self._dtype), dtype_name(data.dtype)
         if own != given and not cast_dtype:
@@ -671,7 +671,7 @@ class Parameter(TypedInit):
                 f"storage type is {self._stype}. Please use data() instead."
             )
         if not isinstance(row_id, NDArray):
-            raise TypeError_(f"{method}: row_id is a {type(row_id).__name__}, expected an NDArray")
+            raise TypeError_(f"{method}: row_id must be an NDArray, got {type(row_id).__name__}")
         if self._trainer is None:
             raise MXNetError(
                 f"Cannot get row_sparse data for Parameter {self.name!r} when no Trainer is "

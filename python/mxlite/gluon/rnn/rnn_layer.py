@@ -50,9 +50,9 @@ class _RNNLayer(HybridBlock):
         super().__init__(**kwargs)
         name = type(self).__name__
         if layout not in ("TNC", "NTC"):
-            raise ValueError_(f"{name}: layout {layout!r} given, 'TNC' or 'NTC' expected")
+            raise ValueError_(f"{name}: layout must be 'TNC' or 'NTC', got {layout!r}")
         if mode not in GATES:
-            raise ValueError_(f"{name}: activation {mode[4:]!r} given, 'relu' or 'tanh' expected")
+            raise ValueError_(f"{name}: activation must be 'relu' or 'tanh', got {mode[4:]!r}")
         check_sizes(name, 1, hidden_size=hidden_size, num_layers=num_layers)
         self._hidden_size = hidden_size
         self._projection_size = projection_size or None
@@ -271,8 +271,8 @@ class _RNNLayer(HybridBlock):
     def _check_inputs(self, inputs: NDArray) -> None:
         if len(inputs.shape) != 3:
             raise ShapeError(
-                f"{self.name}: input of shape {inputs.shape} given, 3 dimensions expected for "
-                f"layout {self._layout}"
+                f"{self.name}: input must have 3 dimensions for layout {self._layout}, got shape "
+                f"{inputs.shape}"
             )
 
     def _check_states(self, states: Any, batch: int) -> None:

@@ -28,7 +28,7 @@ def time_axis(layout: str) -> int:
     """Return the axis of the steps."""
     axis = layout.find("T")
     if axis < 0 or "N" not in layout:
-        raise ValueError_(f"unroll: layout {layout!r} given, a layout such as 'NTC' expected")
+        raise ValueError_(f"unroll: layout must be a text such as 'NTC', got {layout!r}")
     return axis
 
 
@@ -70,7 +70,7 @@ def symbolic_zeros(inputs: Any, layout: str) -> Callable[..., Any]:
 def check_length(length: int | None, inputs: Any, layout: str) -> None:
     """Raise if the number of steps is not ``length``."""
     if inputs is None:
-        raise TypeError_("unroll: inputs is None, an NDArray or a list of NDArrays expected")
+        raise TypeError_("unroll: inputs must be an NDArray or a list of NDArrays, got None")
     if is_merged(inputs):
         found = inputs.shape[time_axis(layout)] if isinstance(inputs, NDArray) else length
     else:

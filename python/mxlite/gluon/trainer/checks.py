@@ -70,9 +70,9 @@ def checked_batch_size(batch_size: Any) -> Any:
     if isinstance(batch_size, NDArray):
         return batch_size
     if isinstance(batch_size, bool) or not hasattr(batch_size, "__truediv__"):
-        raise TypeError_(f"Trainer: batch_size is {batch_size!r}, expected a number above 0")
+        raise TypeError_(f"Trainer: batch_size must be a number above 0, got {batch_size!r}")
     if not batch_size > 0:
-        raise ValueError_(f"Trainer: batch_size is {batch_size!r}, expected a number above 0")
+        raise ValueError_(f"Trainer: batch_size must be a number above 0, got {batch_size!r}")
     return batch_size
 
 
@@ -80,8 +80,8 @@ def checked_options(options: Any) -> dict[str, Any]:
     """Return the optimizer options that a trainer was given."""
     if options is not None and not isinstance(options, Mapping):
         raise TypeError_(
-            f"Trainer: optimizer_params is {options!r}, expected a dict such as "
-            "{'learning_rate': 0.1}"
+            "Trainer: optimizer_params must be a dict such as {'learning_rate': 0.1}, got "
+            f"{options!r}"
         )
     return dict(options or {})
 

@@ -29,7 +29,7 @@ def checked_norm(max_norm: Any, update_on_kvstore: bool | None) -> float | None:
         return None
     if not isinstance(max_norm, (int, float)) or not 0 < max_norm < math.inf:
         raise ValueError_(
-            f"Trainer: clip_global_norm is {max_norm!r}, expected a number above 0 or None"
+            f"Trainer: clip_global_norm must be a number above 0 or None, got {max_norm!r}"
         )
     if update_on_kvstore:
         raise ValueError_(
@@ -192,8 +192,7 @@ def _global_norm(grads: list[NDArray], params: Sequence[Parameter], rescale: flo
     for grad in grads:
         if grad.stype != "default":
             raise ValueError_(
-                f"Trainer: clip_global_norm: a gradient of storage type {grad.stype} was given, "
-                "dense gradients expected"
+                f"Trainer: clip_global_norm: gradients must be dense, got storage type {grad.stype}"
             )
     # By process set of the shards; -1 for parameters that are not sharded.
     by_set: dict[int, list[NDArray]] = {}

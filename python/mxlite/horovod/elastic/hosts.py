@@ -44,14 +44,16 @@ def _seconds(name: str, default: float) -> float:
     except ValueError:
         value = -1.0
     if not 0 < value < float("inf"):
-        raise ValueError_(f"environment variable {name}={text!r} given, seconds above 0 expected")
+        raise ValueError_(
+            f"environment variable {name} must be a number of seconds above 0, got {text!r}"
+        )
     return value
 
 
 def _whole(name: str, default: int) -> int:
     text = os.environ.get(name, "")
     if text and not text.isdigit():
-        raise ValueError_(f"environment variable {name}={text!r} given, a whole number expected")
+        raise ValueError_(f"environment variable {name} must be a whole number, got {text!r}")
     return int(text or default)
 
 
@@ -108,7 +110,7 @@ def _slots_of(line: str) -> int:
     """Return the slots of a line ``host:slots``."""
     _, separator, count = line.strip().partition(":")
     if separator and not count.isdigit():
-        raise ValueError_(f"{line.strip()!r} given, host:slots expected")
+        raise ValueError_(f"host must have the form host:slots, got {line.strip()!r}")
     return int(count) if separator else 1
 
 

@@ -54,7 +54,9 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(func)
     def training(state: State, *args: Any, **kwargs: Any) -> Any:
         if not isinstance(state, State):
-            raise TypeError(f"elastic.run: {type(state).__name__} given, a State expected first")
+            raise TypeError(
+                f"elastic.run: first argument must be a State, got {type(state).__name__}"
+            )
         basics.init()
         _check_launch()
         return _run(func, state, args, kwargs)
@@ -168,8 +170,8 @@ def _reset(lost: MXNetError | None) -> None:
             return
         if time.monotonic() > limit or not wanted:
             raise HorovodInternalError(
-                f"elastic training: {basics.size()} processes are left, --min-np {known.least} "
-                "expected"
+                f"elastic training: number of processes must be at least --min-np {known.least}, "
+                f"got {basics.size()}"
             ) from lost
         time.sleep(_WAIT_SECONDS)
 

@@ -32,7 +32,7 @@ class ElasticSampler(Sampler):
     def __init__(self, dataset: Sized | int, shuffle: bool = True, seed: int = 0) -> None:
         length = dataset if isinstance(dataset, int) else len(dataset)
         if length < 1:
-            raise ValueError_(f"ElasticSampler: {length} samples given, 1 or more expected")
+            raise ValueError_(f"ElasticSampler: number of samples must be 1 or more, got {length}")
         self._length = length
         self.shuffle = bool(shuffle)
         self.seed = int(seed)
@@ -87,8 +87,8 @@ class ElasticSampler(Sampler):
         """Restore the result of `state_dict`."""
         if set(state) != {"epoch", "processed_num"}:
             raise TypeError_(
-                f"ElasticSampler: a state of {sorted(state)} given, ['epoch', 'processed_num'] "
-                "expected"
+                "ElasticSampler: state must have the keys ['epoch', 'processed_num'], got "
+                f"{sorted(state)}"
             )
         self.epoch = int(state["epoch"])
         self.processed_num = int(state["processed_num"])

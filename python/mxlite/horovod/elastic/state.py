@@ -199,13 +199,9 @@ class TrainState(ObjectState):
         **kwargs: Any,
     ) -> None:
         if net is not None and not isinstance(net, (Block, ParameterDict, Mapping)):
-            raise TypeError_(
-                f"TrainState: net of type {type(net).__name__} given, a Block expected"
-            )
+            raise TypeError_(f"TrainState: net must be a Block, got {type(net).__name__}")
         if trainer is not None and not isinstance(trainer, Trainer):
-            raise TypeError_(
-                f"TrainState: trainer of type {type(trainer).__name__} given, a Trainer expected"
-            )
+            raise TypeError_(f"TrainState: trainer must be a Trainer, got {type(trainer).__name__}")
         self.net = net
         if trainer is not None and trainer.zero:
             raise NotSupportedError(

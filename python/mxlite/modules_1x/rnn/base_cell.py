@@ -227,7 +227,7 @@ def split_steps(inputs: Any, length: int, layout: str) -> list[Any]:
             )
         return list(symbol.split(inputs, axis=axis, num_outputs=length, squeeze_axis=True))
     if inputs is None:
-        raise TypeError_("unroll: inputs is None, a Symbol or a list of Symbols expected")
+        raise TypeError_("unroll: inputs must be a Symbol or a list of Symbols, got None")
     if len(inputs) != length:
         raise ShapeError(f"unroll: length {length} given, but inputs has {len(inputs)} steps")
     return list(inputs)
@@ -251,5 +251,5 @@ def formatted(steps: Any, length: int, layout: str, merged: bool | None) -> Any:
 def time_axis(layout: str) -> int:
     """Return the axis of the steps."""
     if "T" not in layout or "N" not in layout:
-        raise ValueError_(f"unroll: layout {layout!r} given, a layout such as 'NTC' expected")
+        raise ValueError_(f"unroll: layout must be a text such as 'NTC', got {layout!r}")
     return layout.find("T")

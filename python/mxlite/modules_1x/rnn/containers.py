@@ -215,7 +215,7 @@ class DropoutCell(BaseRNNCell):
     ) -> None:
         super().__init__(prefix, params)
         if isinstance(dropout, bool) or not isinstance(dropout, (int, float)):
-            raise TypeError_(f"DropoutCell: dropout {dropout!r} given, a number expected")
+            raise TypeError_(f"DropoutCell: dropout must be a number, got {dropout!r}")
         self.dropout = dropout
 
     @property

@@ -63,7 +63,7 @@ class BaseConvRNNCell(BaseRNNCell):
         super().__init__(self._default_prefix if prefix is None else prefix, params)
         if any(k % 2 == 0 for k in h2h_kernel):
             raise ValueError_(
-                f"{type(self).__name__}: h2h_kernel {h2h_kernel} given, odd sizes expected"
+                f"{type(self).__name__}: h2h_kernel must have odd sizes, got {h2h_kernel}"
             )
         self._num_hidden = num_hidden
         self._activation = activation

@@ -55,7 +55,7 @@ class FusedRNNCell(BaseRNNCell):
         params: RNNParams | None = None,
     ) -> None:
         if mode not in GATES:
-            raise ValueError_(f"FusedRNNCell: mode {mode!r} given, one of {sorted(GATES)} expected")
+            raise ValueError_(f"FusedRNNCell: mode must be one of {sorted(GATES)}, got {mode!r}")
         super().__init__(f"{mode}_" if prefix is None else prefix, params)
         self._num_hidden = num_hidden
         self._num_layers = num_layers

@@ -114,7 +114,7 @@ class BucketSentenceIter(DataIter):
         super().__init__(batch_size)
         if layout not in ("NT", "TN"):
             raise ValueError_(
-                f"BucketSentenceIter: layout {layout!r} given, 'NT' (batch first) or 'TN' expected"
+                f"BucketSentenceIter: layout must be 'NT' (batch first) or 'TN', got {layout!r}"
             )
         lengths = [len(sentence) for sentence in sentences]
         if not buckets:

@@ -282,8 +282,8 @@ class CSRNDArray(BaseSparseNDArray):
             )
         if indptr[0] != 0 or indptr[-1] != len(indices):
             raise MXNetError(
-                f"check_format: indptr goes from {indptr[0]} to {indptr[-1]}, from 0 to "
-                f"{len(indices)} expected"
+                f"check_format: indptr must go from 0 to {len(indices)}, got {indptr[0]} to "
+                f"{indptr[-1]}"
             )
         if not full_check:
             return
@@ -378,7 +378,7 @@ def cast_storage(
         ``data`` itself if it has that type.
     """
     if not isinstance(data, NDArray):
-        raise TypeError_(f"cast_storage: a {type(data).__name__} given, an NDArray expected")
+        raise TypeError_(f"cast_storage: data must be an NDArray, got {type(data).__name__}")
     code = storage.STYPES[storage.check_stype("cast_storage", stype)]
     return storage.into(out, _core.cast_storage(data, code))
 
@@ -390,5 +390,5 @@ def as_rows(array: Any, ctx: Any) -> NDArray:
             host_array(array, "row numbers", np.int64).reshape(-1), ctx, np.int64
         )
     if isinstance(array, BaseSparseNDArray):
-        raise ShapeError("row numbers: a sparse array given, a dense one expected")
+        raise ShapeError("row numbers: array must be dense, got a sparse array")
     return array

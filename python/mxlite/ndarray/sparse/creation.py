@@ -42,7 +42,7 @@ def _checked_shape(given: Any, found: tuple[int, ...]) -> tuple[int, ...]:
         return found
     given = (given,) if isinstance(given, (int, np.integer)) else tuple(given)
     if len(given) != len(found):
-        raise ShapeError(f"invalid shape: {given} was given, {len(found)} dimensions expected")
+        raise ShapeError(f"invalid shape: shape must have {len(found)} dimensions, got {given}")
     return tuple(int(extent) for extent in given)
 
 
@@ -101,9 +101,7 @@ def csr_matrix(
         return _csr_of_parts(matrix.data, matrix.indices, matrix.indptr, matrix.shape, ctx, dtype)
     if not isinstance(arg1, tuple):
         if isinstance(arg1, BaseSparseNDArray):
-            raise ValueError_(
-                f"csr_matrix: a {arg1.stype} array given, a csr or dense one expected"
-            )
+            raise ValueError_(f"csr_matrix: array must be csr or dense, got {arg1.stype}")
         return _of_dense(arg1, shape, ctx, dtype, "csr")
     if len(arg1) == 2 and _is_shape(arg1):
         _check_same_shape(shape, arg1)
@@ -123,8 +121,8 @@ def _csr_of_parts(
     columns, starts = _whole("csr_matrix: indices", indices), _whole("csr_matrix: indptr", indptr)
     if values.ndim != 1 or columns.shape != values.shape or starts.ndim != 1 or not len(starts):
         raise ShapeError(
-            f"csr_matrix: data of shape {values.shape}, indices of shape {columns.shape} and "
-            f"indptr of shape {starts.shape} given, vectors expected, two of one length"
+            "csr_matrix: data, indices and indptr must be vectors, the first two of one length, "
+            f"got shapes {values.shape}, {columns.shape} and {starts.shape}"
         )
     if shape is None:
         if not len(columns):
@@ -133,13 +131,13 @@ def _csr_of_parts(
     shape = _checked_shape(shape, (len(starts) - 1, 0))
     if shape[0] != len(starts) - 1:
         raise ShapeError(
-            f"csr_matrix: indptr of {len(starts)} elements given for {shape[0]} rows, one more "
-            "than rows expected"
+            f"csr_matrix: indptr must have one element more than the {shape[0]} rows, got "
+            f"{len(starts)}"
         )
     if starts[0] != 0 or starts[-1] != len(columns) or (np.diff(starts) < 0).any():
         raise ValueError_(
-            f"csr_matrix: indptr from {starts[0]} to {starts[-1]} given, ascending numbers from 0 "
-            f"to the number of values, {len(columns)}, expected"
+            f"csr_matrix: indptr must ascend from 0 to the number of values, {len(columns)}, got "
+            f"{starts[0]} to {starts[-1]}"
         )
     _check_range("csr_matrix: indices", columns, shape[1])
     rows = np.repeat(np.arange(shape[0]), np.diff(starts))
@@ -161,7 +159,7 @@ def _whole(who: str, source: Any) -> np.ndarray[Any, Any]:
 def _check_range(who: str, places: np.ndarray[Any, Any], extent: int) -> None:
     bad = places[(places < 0) | (places >= extent)]
     if bad.size:
-        raise ValueError_(f"{who}: {bad.flat[0]} given, numbers from 0 to {extent - 1} expected")
+        raise ValueError_(f"{who}: numbers must be from 0 to {extent - 1}, got {bad.flat[0]}")
 
 
 def _check_distinct(who: str, places: np.ndarray[Any, Any], extent: int) -> None:
@@ -172,7 +170,7 @@ def _check_distinct(who: str, places: np.ndarray[Any, Any], extent: int) -> None
     twice = ordered[1:][np.diff(ordered) == 0]
     if twice.size:
         raise ValueError_(
-            f"{who}: {int(twice[0]) % max(extent, 1)} given twice, distinct numbers expected"
+            f"{who}: numbers must be distinct, got {int(twice[0]) % max(extent, 1)} twice"
         )
 
 
@@ -182,8 +180,8 @@ def _csr_of_coordinates(
     values, rows, columns = (_numpy(part) for part in (data, row, column))
     if not values.shape == rows.shape == columns.shape:
         raise ShapeError(
-            f"csr_matrix: data, row and column of shapes {values.shape}, {rows.shape} and "
-            f"{columns.shape} given, equal ones expected"
+            f"csr_matrix: data, row and column must have equal shapes, got {values.shape}, "
+            f"{rows.shape} and {columns.shape}"
         )
     found = tuple(int(index.max()) + 1 if index.size else 0 for index in (rows, columns))
     shape = _checked_shape(shape, found)
@@ -228,7 +226,7 @@ def row_sparse_array(
         same: Any = arg1.copyto(ctx) if ctx is not None else arg1.copy()
         return same if dtype is None else same.astype(dtype)
     if isinstance(arg1, BaseSparseNDArray):
-        raise ValueError_("row_sparse_array: a csr array given, a row_sparse or dense one expected")
+        raise ValueError_("row_sparse_array: array must be row_sparse or dense, got csr")
     if _is_shape(arg1):
         _check_same_shape(shape, arg1)
         return storage.empty_array("row_sparse", arg1, ctx, dtype or np.float32)
@@ -240,8 +238,8 @@ def row_sparse_array(
     indices = _whole("row_sparse_array: indices", arg1[1])
     if values.ndim < 1 or indices.ndim != 1 or values.shape[0] != len(indices):
         raise ShapeError(
-            f"row_sparse_array: data of shape {values.shape} and indices of shape {indices.shape} "
-            "given, one index per row expected"
+            "row_sparse_array: data must have one row for each index, got data of shape "
+            f"{values.shape} and indices of shape {indices.shape}"
         )
     if shape is None:
         if not len(indices):

@@ -36,7 +36,7 @@ def retain(
     if indices is None:
         raise TypeError_("retain: indices must be given, got no indices")
     if not isinstance(data, RowSparseNDArray):
-        raise TypeError_(f"retain: {type(data).__name__} given, a RowSparseNDArray expected")
+        raise TypeError_(f"retain: data must be a RowSparseNDArray, got {type(data).__name__}")
     return data.retain(indices, out)
 
 
@@ -54,7 +54,7 @@ def getnnz(
         Without effect.
     """
     if not isinstance(data, CSRNDArray):
-        raise TypeError_(f"getnnz: {type(data).__name__} given, a CSRNDArray expected")
+        raise TypeError_(f"getnnz: data must be a CSRNDArray, got {type(data).__name__}")
     _, indices, indptr = parts(data)
     assert indptr is not None
     if axis is None:
@@ -87,7 +87,7 @@ def edge_id(
         Without effect.
     """
     if not isinstance(data, CSRNDArray):
-        raise TypeError_(f"edge_id: {type(data).__name__} given, a CSRNDArray expected")
+        raise TypeError_(f"edge_id: data must be a CSRNDArray, got {type(data).__name__}")
     if u.shape != v.shape:
         raise ShapeError(f"edge_id: u of shape {u.shape} and v of shape {v.shape} given")
     with storage.unrecorded():

@@ -54,7 +54,7 @@ def check_stype(who: str, stype: str | None) -> str:
         return "default"
     if stype not in STYPES:
         raise ValueError_(
-            f"{who}: unknown storage type {stype!r}, 'default', 'row_sparse' or 'csr' expected"
+            f"{who}: storage type must be 'default', 'row_sparse' or 'csr', got {stype!r}"
         )
     return stype
 
@@ -104,7 +104,7 @@ def empty_parts(stype: str, shape: tuple[int, ...], ctx: Any, dtype: Any) -> Par
     if stype == "row_sparse":
         return _core.empty((0, *shape[1:]), ctx, dtype), indices, None
     if len(shape) != 2:
-        raise ShapeError(f"a csr array of shape {shape} was asked for, two dimensions expected")
+        raise ShapeError(f"shape of a csr array must have two dimensions, got {shape}")
     indptr = _core.op("_zeros")(shape=(shape[0] + 1,), ctx=ctx, dtype=np.int64)
     return _core.empty((0,), ctx, dtype), indices, indptr
 
@@ -145,7 +145,7 @@ def assign(target: NDArray, source: NDArray, who: str = "copyto") -> None:
     if target is source:
         return
     if target.shape != source.shape:
-        raise ShapeError(f"{who}: an array of shape {source.shape} given, {target.shape} expected")
+        raise ShapeError(f"{who}: array must have shape {target.shape}, got {source.shape}")
     if not is_sparse(target):
         dense(source).copyto(target)
         return

@@ -62,7 +62,9 @@ def read_hosts(path: str) -> list[Host]:
             continue
         match = re.fullmatch(r"([^\s:]+)(?::(\d+))?(?:\s+slots\s*=\s*(\d+))?", text)
         if match is None:
-            raise ValueError_(f"{path}:{number}: {text!r} given, 'host[:port] [slots=N]' expected")
+            raise ValueError_(
+                f"{path}:{number}: line must be 'host[:port] [slots=N]', got {text!r}"
+            )
         name, port, slots = match.groups()
         hosts.append(Host(name, int(port or 22), int(slots or 1)))
     if not hosts:

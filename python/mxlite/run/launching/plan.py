@@ -44,7 +44,7 @@ def command_of(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
         name, _, value = left.pop(0).partition("=")
         variables[name] = value
     if not left:
-        raise ValueError_("launch: no command given, a program with its arguments expected")
+        raise ValueError_("launch: command must be a program with its arguments, got none")
     if len(left) == 1 and re.search(r"\s", left[0]):
         left = ["bash", "-c", left[0]]
     return left, variables
@@ -55,7 +55,7 @@ def _assignments(option: str, texts: Sequence[str]) -> dict[str, str]:
     for text in texts:
         match = re.match(r"([A-Za-z_]\w*)[:=](.*)", text, re.DOTALL)
         if match is None:
-            raise ValueError_(f"launch: {option} {text!r} given, VARIABLE:value expected")
+            raise ValueError_(f"launch: {option} must be VARIABLE:value, got {text!r}")
         found[match.group(1)] = match.group(2)
     return found
 

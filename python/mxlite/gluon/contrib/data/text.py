@@ -36,11 +36,11 @@ class _WikiText(Dataset):
         where = type(self).__name__
         if segment not in _FILES:
             raise ValueError_(
-                f"{where}: segment {segment!r} given, one of {', '.join(_FILES)} expected"
-                f"{suggestion(segment, _FILES)}"
+                f"{where}: segment must be one of {', '.join(_FILES)}, got "
+                f"{segment!r}{suggestion(segment, _FILES)}"
             )
         if seq_len < 1:
-            raise ValueError_(f"{where}: seq_len is {seq_len}, expected 1 or more")
+            raise ValueError_(f"{where}: seq_len must be 1 or more, got {seq_len}")
         path = published_file(
             where, os.path.expanduser(root), _FILES[segment], self._archive, self._sha1[segment]
         )

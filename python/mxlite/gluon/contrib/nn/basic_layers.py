@@ -292,13 +292,13 @@ class _PixelShuffle(HybridBlock):
         ndim, blocks = self._ndim, math.prod(self._factors)
         if len(shape) != ndim + 2:
             raise ShapeError(
-                f"{type(self).__name__}: data of shape {tuple(shape)} was given, expected "
-                f"{ndim + 2} dimensions"
+                f"{type(self).__name__}: data must have {ndim + 2} dimensions, got shape "
+                f"{tuple(shape)}"
             )
         if shape[1] % blocks:
             raise ShapeError(
-                f"{type(self).__name__}: data of shape {tuple(shape)} has {shape[1]} channels, "
-                f"expected a multiple of {blocks}"
+                f"{type(self).__name__}: number of channels must be a multiple of {blocks}, got "
+                f"{shape[1]} in data of shape {tuple(shape)}"
             )
 
     def __repr__(self) -> str:

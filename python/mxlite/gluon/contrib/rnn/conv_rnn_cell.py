@@ -57,13 +57,13 @@ class _ConvCell(HybridRecurrentCell):
         self._activation = activation
         if self._conv_layout not in _LAYOUTS[self._dims]:
             raise ValueError_(
-                f"{type(self).__name__}: conv_layout {conv_layout!r} given, one of "
-                f"{_LAYOUTS[self._dims]} expected"
+                f"{type(self).__name__}: conv_layout must be one of {_LAYOUTS[self._dims]}, got "
+                f"{conv_layout!r}"
             )
         if len(self._input_shape) != self._dims + 1:
             raise ValueError_(
-                f"{type(self).__name__}: input_shape {self._input_shape} given, "
-                f"{self._dims + 1} dimensions expected"
+                f"{type(self).__name__}: input_shape must have {self._dims + 1} dimensions, got "
+                f"{self._input_shape}"
             )
         self._i2h_kernel = self._tuple("i2h_kernel", i2h_kernel)
         self._h2h_kernel = self._tuple("h2h_kernel", h2h_kernel)
@@ -72,7 +72,7 @@ class _ConvCell(HybridRecurrentCell):
         self._h2h_dilate = self._tuple("h2h_dilate", h2h_dilate)
         if any(k % 2 == 0 for k in self._h2h_kernel):
             raise ValueError_(
-                f"{type(self).__name__}: h2h_kernel {h2h_kernel} given, odd sizes expected"
+                f"{type(self).__name__}: h2h_kernel must have odd sizes, got {h2h_kernel}"
             )
         self._h2h_pad = tuple(d * (k - 1) // 2 for d, k in zip(self._h2h_dilate, self._h2h_kernel))
         rows = self._gates * hidden_channels
@@ -94,7 +94,8 @@ class _ConvCell(HybridRecurrentCell):
         sizes = (value,) * self._dims if isinstance(value, int) else tuple(value)
         if len(sizes) != self._dims:
             raise ValueError_(
-                f"{type(self).__name__}: {name} {value} given, an int or {self._dims} expected"
+                f"{type(self).__name__}: {name} must be an int or a tuple of {self._dims}, "
+                f"got {value}"
             )
         return sizes
 

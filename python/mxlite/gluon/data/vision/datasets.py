@@ -366,14 +366,14 @@ class ImageListDataset(Dataset):
         self._flag = flag
         self._apply_exif_orientation = apply_exif_orientation
         if imglist is None:
-            raise ValueError_("ImageListDataset: imglist is None, a file or a list is expected")
+            raise ValueError_("ImageListDataset: imglist must be a file or a list, got None")
         lines = _read_list(imglist) if isinstance(imglist, str) else imglist
         self.items = [self._item(line) for line in lines]
 
     def _item(self, line: Any) -> tuple[str, Any]:
         if not isinstance(line, (list, tuple)) or len(line) < 2 or not isinstance(line[-1], str):
             raise TypeError_(
-                f"ImageListDataset: imglist has an entry {line!r}, expected labels and a file name"
+                f"ImageListDataset: entries of imglist must be labels and a file name, got {line!r}"
             )
         label = np.concatenate([np.ravel(part) for part in line[:-1]]).astype(np.float32)
         return os.path.join(self._root, line[-1]), label[0] if label.size == 1 else label
@@ -404,7 +404,7 @@ def _read_list(path: str) -> list[list[Any]]:
             raise FileFormatError(f"{path!r}, line {number}: {error}") from error
         if len(fields) < 3:
             raise FileFormatError(
-                f"{path!r}, line {number} has {len(fields)} fields, expected number, label and "
-                "name with tabs between"
+                f"{path!r}, line {number} must be number, label and name with tabs between, got "
+                f"{len(fields)} fields"
             )
     return rows

@@ -50,8 +50,8 @@ def read_cifar(folder: str, files: Sequence[str], archive: str, labels: int) -> 
         rows = np.frombuffer(content, np.uint8)
         if rows.size == 0 or rows.size % (labels + _PIXELS):
             raise FileFormatError(
-                f"{name} in {folder!r} has {rows.size} bytes, expected a multiple of "
-                f"{labels + _PIXELS}: truncated?"
+                f"{name} in {folder!r}: number of bytes must be a multiple of {labels + _PIXELS}, "
+                f"got {rows.size}: truncated?"
             )
         parts.append(rows.reshape(-1, labels + _PIXELS))
     rows = np.concatenate(parts)

@@ -87,7 +87,7 @@ def pick(family: str, argument: str, key: Key, table: Mapping[Key, Value]) -> Va
     """Return ``table[key]``."""
     if key not in table:
         known = ", ".join(str(entry) for entry in table)
-        raise ValueError_(f"{family}: {argument} is {key!r}, expected one of {known}")
+        raise ValueError_(f"{family}: {argument} must be one of {known}, got {key!r}")
     return table[key]
 
 

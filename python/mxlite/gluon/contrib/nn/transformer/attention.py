@@ -85,8 +85,8 @@ def _added_to_scores(F: Any, mask: Any, query: Any) -> Any:  # noqa: N803
 def _checked_heads(label: str, units: int, heads: int) -> None:
     if heads < 1 or units % heads:
         raise ValueError_(
-            f"{label}: units is {units} and num_heads {heads}, expected units to be a multiple of "
-            "num_heads"
+            f"{label}: units must be a multiple of num_heads, got units {units} and num_heads "
+            f"{heads}"
         )
 
 
@@ -136,8 +136,8 @@ class MultiHeadSelfAttention(HybridBlock):
         _checked_heads(type(self).__name__, units, num_heads)
         if rotary_base is not None and units // num_heads % 2:
             raise ValueError_(
-                f"MultiHeadSelfAttention: a head has {units // num_heads} features, expected an "
-                "even number for rotary positions"
+                "MultiHeadSelfAttention: number of features of a head must be even for rotary "
+                f"positions, got {units // num_heads}"
             )
         self._heads, self._dropout, self._causal = num_heads, dropout, causal
         self._size, self._rotary_base = units // num_heads, rotary_base
@@ -282,6 +282,6 @@ def _check_units(block: HybridBlock, x: Any, units: int) -> None:
     shape = getattr(x, "shape", None)
     if shape is not None and (len(shape) != 3 or shape[2] != units):
         raise ShapeError(
-            f"{type(block).__name__}: data of shape {tuple(shape)} was given, expected (batch, "
-            f"length, {units})"
+            f"{type(block).__name__}: data must have shape (batch, length, {units}), got "
+            f"{tuple(shape)}"
         )

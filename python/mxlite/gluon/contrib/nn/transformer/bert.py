@@ -147,8 +147,8 @@ class BERTForPretraining(HybridBlock):
         super().__init__(**kwargs)
         if use_nsp and not backbone._use_pooler:
             raise ValueError_(
-                "BERTForPretraining: use_nsp is True and the model has no pooler, expected "
-                "BERTModel(use_pooler=True) or use_nsp=False"
+                "BERTForPretraining: with use_nsp=True, the model must be "
+                "BERTModel(use_pooler=True), got a model without pooler"
             )
         self._use_nsp, self._vocab_size, self._units = use_nsp, backbone.vocab_size, backbone.units
         units = backbone.units
@@ -201,14 +201,14 @@ class BERTForPretraining(HybridBlock):
         """
         if masked_positions is None:
             raise InputError(
-                "BERTForPretraining: masked_positions is None, expected positions of shape (batch, "
-                "masks); call backbone for an encoding without masks"
+                "BERTForPretraining: masked_positions must be positions of shape (batch, masks), "
+                "got None; call backbone for an encoding without masks"
             )
         found, given = (getattr(array, "shape", None) for array in (masked_positions, tokens))
         if found is not None and given is not None and (len(found) != 2 or found[0] != given[0]):
             raise ShapeError(
-                f"BERTForPretraining: masked_positions of shape {tuple(found)} were given, "
-                f"expected ({given[0]}, masks) for tokens of shape {tuple(given)}"
+                f"BERTForPretraining: masked_positions must have shape ({given[0]}, masks) for "
+                f"tokens of shape {tuple(given)}, got {tuple(found)}"
             )
         outputs = self.backbone(tokens, token_types, valid_lengths)
         sequence = outputs[0] if self.backbone._use_pooler else outputs
@@ -245,7 +245,8 @@ class BERTClassifier(HybridBlock):
         super().__init__(**kwargs)
         if not backbone._use_pooler:
             raise ValueError_(
-                "BERTClassifier: the model has no pooler, expected BERTModel(use_pooler=True)"
+                "BERTClassifier: the model must be BERTModel(use_pooler=True), got a model "
+                "without pooler"
             )
         with self.name_scope():
             self.backbone = backbone
@@ -271,7 +272,7 @@ def _check_tokens(block: HybridBlock, tokens: Any, token_types: Any, lengths: An
         return
     label = type(block).__name__
     if len(shape) != 2:
-        raise ShapeError(f"{label}: tokens of shape {tuple(shape)} were given, expected 2 axes")
+        raise ShapeError(f"{label}: tokens must have 2 axes, got shape {tuple(shape)}")
     for name, array, wanted in (
         ("token_types", token_types, tuple(shape)),
         ("valid_lengths", lengths, (shape[0],)),
@@ -279,6 +280,6 @@ def _check_tokens(block: HybridBlock, tokens: Any, token_types: Any, lengths: An
         found = getattr(array, "shape", wanted)
         if tuple(found) != wanted:
             raise ShapeError(
-                f"{label}: {name} of shape {tuple(found)} were given, expected {wanted} for tokens "
-                f"of shape {tuple(shape)}"
+                f"{label}: {name} must have shape {wanted} for tokens of shape {tuple(shape)}, "
+                f"got {tuple(found)}"
             )

@@ -46,7 +46,7 @@ def activation_layer(name: str) -> HybridBlock:
     """Return the layer of an activation."""
     if name not in _ACTIVATIONS:
         raise ValueError_(
-            f"transformer: activation {name!r} was given, expected one of {', '.join(_ACTIVATIONS)}"
+            f"transformer: activation must be one of {', '.join(_ACTIVATIONS)}, got {name!r}"
         )
     return _ACTIVATIONS[name]()
 

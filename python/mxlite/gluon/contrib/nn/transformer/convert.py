@@ -89,8 +89,8 @@ def _roberta_head(use_nsp: bool) -> Iterator[_Rule]:
     yield from _layer("mlm_norm", "lm_head.layer_norm", _NORM)
     if use_nsp:
         raise ValueError_(
-            "load_weights: RoBERTa has no next-sentence classifier, expected "
-            "BERTForPretraining(use_nsp=False)"
+            "load_weights: with RoBERTa, net must be BERTForPretraining(use_nsp=False), because "
+            "RoBERTa has no next-sentence classifier"
         )
 
 
@@ -352,13 +352,13 @@ def _rules(net: Block, source: str) -> tuple[list[_Rule], str, str]:
     """Return a network's rules, the prefix of names, and the pattern of names to ignore."""
     if source not in SOURCES:
         raise ValueError_(
-            f"load_weights: source {source!r} was given, expected one of {', '.join(SOURCES)}"
+            f"load_weights: source must be one of {', '.join(SOURCES)}, got {source!r}"
         )
     if source == "gpt2" or (isinstance(net, GPTModel) and source in _GPT):
         if not (isinstance(net, GPTModel) and net._learned and net._pre_norm):
             raise ValueError_(
-                f"load_weights: {type(net).__name__} was given for {source!r}, expected a GPTModel "
-                "with learned positions and pre_norm"
+                "load_weights: net must be a GPTModel with learned positions and pre_norm for "
+                f"{source!r}, got {type(net).__name__}"
             )
         decoder, prefix, ignored = _GPT[source]
         return list(decoder(net)), prefix, ignored
@@ -367,8 +367,8 @@ def _rules(net: Block, source: str) -> tuple[list[_Rule], str, str]:
         return list(encoder(net, skipped)), prefix, f"{ignored}|{_HEADS}"
     if not isinstance(net, (BERTForPretraining, BERTClassifier)):
         raise ValueError_(
-            f"load_weights: {type(net).__name__} was given for {source!r}, expected BERTModel, "
-            "BERTForPretraining or BERTClassifier"
+            "load_weights: net must be a BERTModel, BERTForPretraining or BERTClassifier for "
+            f"{source!r}, got {type(net).__name__}"
         )
     rules = [(f"backbone.{name}", *rest) for name, *rest in encoder(net.backbone, skipped)]
     if isinstance(net, BERTClassifier):

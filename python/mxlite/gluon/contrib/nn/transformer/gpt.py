@@ -88,7 +88,7 @@ class GPTModel(HybridBlock):
         super().__init__(**kwargs)
         if positions not in ("learned", "rotary"):
             raise ValueError_(
-                f"GPTModel: positions {positions!r} was given, expected 'learned' or 'rotary'"
+                f"GPTModel: positions must be 'learned' or 'rotary', got {positions!r}"
             )
         self.units, self.vocab_size, self.max_length = units, vocab_size, max_length
         self.num_layers, self.num_heads = num_layers, num_heads
@@ -141,8 +141,8 @@ class GPTModel(HybridBlock):
         shape = getattr(tokens, "shape", None)
         if shape is not None and (len(shape) != 2 or shape[1] > self.max_length):
             raise ShapeError(
-                f"GPTModel: tokens of shape {tuple(shape)} were given, expected (batch, length) "
-                f"with at most max_length = {self.max_length} tokens"
+                "GPTModel: tokens must have shape (batch, length) with at most max_length = "
+                f"{self.max_length} tokens, got {tuple(shape)}"
             )
         x = self.word_embed(tokens)
         if self._learned:
@@ -191,8 +191,8 @@ class GPTModel(HybridBlock):
         length = self.max_length if max_length is None else max_length
         if not 1 <= length <= self.max_length:
             raise ValueError_(
-                f"GPTModel.make_cache: max_length is {length}, expected 1 to {self.max_length}, "
-                "the model's positions"
+                f"GPTModel.make_cache: max_length must be 1 to {self.max_length}, the model's "
+                f"positions; got {length}"
             )
         shape = (batch_size, self.num_heads, length, self.units // self.num_heads)
         arrays = [nd.zeros(shape, ctx=ctx, dtype=dtype) for _ in range(2 * self.num_layers)]
@@ -224,15 +224,14 @@ class GPTModel(HybridBlock):
         batch = cache.arrays[0].shape[0]
         if tokens.ndim != 2 or tokens.shape[0] != batch:
             raise ShapeError(
-                f"GPTModel.decode: tokens of shape {tokens.shape} were given, expected ({batch}, "
-                "length) for this cache"
+                f"GPTModel.decode: tokens must have shape ({batch}, length) for this cache, got "
+                f"{tokens.shape}"
             )
         end = cache.length + tokens.shape[1]
         if end > cache.max_length:
             raise ShapeError(
-                f"GPTModel.decode: {tokens.shape[1]} tokens were given after {cache.length}, "
-                f"expected at most {cache.max_length} in this cache; make one with a larger "
-                "max_length"
+                f"GPTModel.decode: the cache must hold at most {cache.max_length} tokens, got "
+                f"{tokens.shape[1]} after {cache.length}; make a cache with a larger max_length"
             )
         positions = nd.arange(cache.length, end, ctx=tokens.ctx)
         scores, *arrays = self(tokens, positions, cache.arrays)

@@ -48,9 +48,9 @@ class LearnedPositions(HybridBlock):
         shape = getattr(x, "shape", None)
         if shape is not None and shape[1] > self._max_length:
             raise ShapeError(
-                f"{type(self).__name__}: a sequence of {shape[1]} tokens was given, expected at "
-                f"most max_length = {self._max_length}; shorten the sequence or make the model "
-                "with more positions"
+                f"{type(self).__name__}: number of tokens must be at most max_length = "
+                f"{self._max_length}, got {shape[1]}; shorten the sequence or make the model with "
+                "more positions"
             )
         if positions is None:
             vectors = F.slice_like(F.expand_dims(weight, axis=0), x, axes=(1,))

@@ -29,7 +29,7 @@ class _Jitter(HybridBlock):
     def __init__(self, amount: float) -> None:
         super().__init__()
         if amount < 0:
-            raise ValueError_(f"{type(self).__name__}: the amount is {amount}, expected 0 or more")
+            raise ValueError_(f"{type(self).__name__}: the amount must be 0 or more, got {amount}")
         self._args = (max(0, 1 - amount), 1 + amount)
 
     def hybrid_forward(self, F: Any, x: Any) -> NDArray:  # noqa: N803
@@ -133,7 +133,7 @@ class RandomGray(Block):
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()
         if not 0 <= p <= 1:
-            raise ValueError_(f"RandomGray: the probability is {p}, expected 0 to 1")
+            raise ValueError_(f"RandomGray: the probability must be 0 to 1, got {p}")
         self._p = p
 
     def forward(self, x: NDArray) -> NDArray:

@@ -100,7 +100,7 @@ class Normalize(HybridBlock):
 
 def _check_probability(name: str, p: float) -> float:
     if not 0 <= p <= 1:
-        raise ValueError_(f"{name}: the probability is {p}, expected 0 to 1")
+        raise ValueError_(f"{name}: the probability must be 0 to 1, got {p}")
     return p
 
 

@@ -31,7 +31,7 @@ def _pair(size: Any) -> tuple[int, int]:
     if isinstance(size, (int, float, np.number)):
         return int(size), int(size)
     if len(size) != 2:
-        raise ValueError_(f"size is {size!r}, expected a number or (width, height)")
+        raise ValueError_(f"size must be a number or (width, height), got {size!r}")
     return int(size[0]), int(size[1])
 
 
