@@ -286,7 +286,7 @@ def test_modules_beside_horovod_for_mxnet(alias):
     in_thread(found.append, args=(3,)).join()
     assert found == [3]
     in_thread(lambda: 1 / 0, silent=True).join()
-    with pytest.raises(ValueError, match="a tuple expected"):
+    with pytest.raises(ValueError, match="must be a tuple"):
         in_thread(found.append, args=3)
     for name in ("no_such_framework", "common.no_such", "runner.util.network", "runner.js_run"):
         with pytest.raises(ModuleNotFoundError, match=f"horovod.{name}"):

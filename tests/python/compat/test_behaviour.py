@@ -73,7 +73,7 @@ def test_split_v2(x):
     assert nd.split_v2(x, 2)[1].asnumpy().tolist() == [[4, 5, 6]]
     with pytest.raises(ValueError, match="size 3 of axis 1 cannot be split into 2"):
         nd.split_v2(x, 2, axis=1)
-    assert_raises_regex(ValueError, "expected an int or a tuple", nd.split_v2, x, 1.5)
+    assert_raises_regex(ValueError, "must be an int or a tuple", nd.split_v2, x, 1.5)
     x.attach_grad()
     recorded(lambda: nd.split_v2(x, (1,), axis=1)[1].sum())
     assert x.grad.asnumpy().tolist() == [[0, 1, 1]] * 2

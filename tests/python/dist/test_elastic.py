@@ -107,7 +107,10 @@ def test_too_few_are_left(run) -> None:
     result = run("-np 2 --min-np 2", COUNT, "{7: (1, 9)}")
     assert result.returncode != 0
     text = result.stdout + result.stderr
-    assert "HorovodInternalError" in text and "1 processes are left, --min-np 2 expected" in text
+    assert (
+        "HorovodInternalError" in text
+        and "number of processes must be at least --min-np 2, got 1" in text
+    )
 
 
 def test_the_reset_limit_ends_the_job(run) -> None:
@@ -221,7 +224,7 @@ def test_command_lines() -> None:
 def test_numbers_that_do_not_rise_are_refused(line: str, capsys) -> None:
     with pytest.raises(SystemExit):
         parse(line.split())
-    assert "rising numbers expected" in capsys.readouterr().err
+    assert "must be rising numbers" in capsys.readouterr().err
 
 
 def test_a_process_alone_commits_and_restores() -> None:

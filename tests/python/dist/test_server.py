@@ -307,7 +307,7 @@ def test_profiles_stay_below_the_servers_folder(tmp_path, monkeypatch) -> None:
     monkeypatch.delenv("MXLITE_PS_PROFILE_DIR", raising=False)
     assert serving._own_name(1, "traces/a.json") == str(tmp_path / "traces" / "rank1_a.json")
     for outside in ("../a.json", "/etc/a.json", "traces/../../a.json"):
-        with pytest.raises(ValueError, match="a path below .* expected"):
+        with pytest.raises(ValueError, match="must be a path below"):
             serving._own_name(1, outside)
     (tmp_path / "link").symlink_to("/")
     with pytest.raises(ValueError, match="working directory"):

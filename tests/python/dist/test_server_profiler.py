@@ -157,7 +157,7 @@ if kv.rank == 1:
     for kind in (OSError, mx.MXNetError):
         fails(lambda: profiler.dump(profile_process="server"), "server ", "rank", "s.json",
               kind=kind)
-    fails(lambda: kv._profile_servers("state", "go"), "'go' given", kind=ValueError)
+    fails(lambda: kv._profile_servers("state", "go"), "got 'go'", kind=ValueError)
     profiler.set_config(filename="s.json", profile_process="server")
     profiler.dump(profile_process="server")
 kv.barrier()

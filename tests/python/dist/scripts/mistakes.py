@@ -38,9 +38,9 @@ refused(lambda: hvd.grouped_allreduce(group, name="g"), "g_2of2")
 invalid(lambda: hvd.allreduce(one((2,)), average=True, op=hvd.Sum), "average")
 
 # Ranks that are no integers, and process sets that one rank alone wants, or that no job can have.
-refused(lambda: hvd.broadcast(one((2,)), 0.5), "rank 0.5 given, an integer", kind=TypeError)
-refused(lambda: hvd.ProcessSet([0, 0.5]), "rank 0.5 given, an integer", kind=TypeError)
-refused(lambda: hvd.ProcessSet([False, 1]), "rank False given, an integer", kind=TypeError)
+refused(lambda: hvd.broadcast(one((2,)), 0.5), "rank must be an integer, got 0.5", kind=TypeError)
+refused(lambda: hvd.ProcessSet([0, 0.5]), "rank must be an integer, got 0.5", kind=TypeError)
+refused(lambda: hvd.ProcessSet([False, 1]), "rank must be an integer, got False", kind=TypeError)
 invalid(lambda: hvd.add_process_set([0, size]), f"the job has {size} processes")
 invalid(lambda: hvd.add_process_set([0, size + rank]), "Mismatched ranks of the process set")
 invalid(lambda: hvd.add_process_set([0, size] if rank == 0 else [1]), "Mismatched ranks")

@@ -119,7 +119,7 @@ for wrong in ("data", 1.5, True):
         lambda wrong=wrong: hvd.DistributedTrainer(*options, process_set=wrong),
         lambda wrong=wrong: hvd.DistributedOptimizer(mx.optimizer.SGD(), process_set=wrong),
     ):
-        refused(make, repr(wrong), "a ProcessSet or its process_set_id expected", kind=TypeError)
+        refused(make, repr(wrong), "process_set must be a ProcessSet", kind=TypeError)
 invalid(lambda: hvd.DistributedTrainer(*options, process_set=77), "process set 77 does not exist")
 hvd.broadcast_parameters(net.collect_params(), root_rank=0)
 mesh.barrier()
