@@ -42,8 +42,8 @@ class ByteReader {
   uint32_t count(size_t least) {
     const auto n = number<uint32_t>();
     if (n > left() / least) [[unlikely]]
-      fail(kind_, source_, ", offset ", offset_ - sizeof n, ": ", n, " entries announced in ",
-           left(), " bytes");
+      fail(kind_, source_, ", offset ", offset_ - sizeof n, ": ",
+           "the number of entries must fit into the ", left(), " bytes that follow, got ", n);
     return n;
   }
   std::string text(size_t size) {

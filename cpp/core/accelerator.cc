@@ -63,10 +63,11 @@ const std::string& accelerator_absence() { return loaded().absence; }
 
 Accelerator& require_accelerator(const char* who, int gpu) {
   Accelerator* const a = accelerator();
-  MX_CHECK_KIND(a, ErrorKind::kDevice, who, ": gpu(", gpu, ") asked for, but ",
-                accelerator_absence());
+  MX_CHECK_KIND(a, ErrorKind::kDevice, who, ": gpu(", gpu,
+                ") cannot be used: ", accelerator_absence());
   MX_CHECK_KIND(gpu >= 0 && gpu < a->count(), ErrorKind::kDevice, who, ": gpu(", gpu,
-                ") asked for, this machine has ", a->count(), a->count() == 1 ? " GPU" : " GPUs");
+                ") does not exist, this machine has ", a->count(),
+                a->count() == 1 ? " GPU" : " GPUs");
   a->check_usable(gpu);
   return *a;
 }

@@ -101,7 +101,7 @@ decltype(auto) dispatch_dtype(DType dtype, auto&& fn) {
     case DType::kUInt64:
       return fn(uint64_t{});
   }
-  fail(ErrorKind::kDType, "unknown dtype code ", static_cast<int>(dtype));
+  fail(ErrorKind::kDType, "dtype code must be known, got ", static_cast<int>(dtype));
 }
 
 // Like dispatch_dtype for kernels that accept only floating types. `op` names the operator in the

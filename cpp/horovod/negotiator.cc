@@ -96,13 +96,14 @@ Negotiator::Outcome Negotiator::process(const std::vector<std::vector<std::byte>
       const auto first = frame.number<uint32_t>();
       const auto count = frame.number<uint32_t>();
       MX_CHECK_KIND(first < cache_.size() && count <= cache_.size() - first,
-                    ErrorKind::kCommunicator, kNegotiationFrame, " names ", count, " numbers from ",
-                    first, " on, ", cache_.size(), " are known");
+                    ErrorKind::kCommunicator, kNegotiationFrame,
+                    " must contain request numbers below ", cache_.size(), ", got ", count,
+                    " numbers from ", first);
       for (uint32_t id = first; id < first + count; ++id) announce_cached(rank, id);
     }
     for (uint32_t n = frame.count(1); n > 0; --n) announce(rank, jobs::read_request(frame));
     MX_CHECK_KIND(frame.at_end(), ErrorKind::kCommunicator, kNegotiationFrame,
-                  " is longer than what it holds");
+                  " must end after its last entry, got more bytes");
   }
   for (const auto& requests : to_remember_) remember(requests);
   to_remember_.clear();
@@ -176,8 +177,8 @@ void Negotiator::announce_cached(int rank, uint32_t id) {
       const size_t place = has_set(first.set) ? place_in_set(rank, first.set) : 0;
       return announce(rank, (*old->second)[place]);
     }
-  MX_CHECK_KIND(cache_[id], ErrorKind::kCommunicator, kNegotiationFrame, " names number ", id,
-                ", which is unknown");
+  MX_CHECK_KIND(cache_[id], ErrorKind::kCommunicator, kNegotiationFrame,
+                " must contain known numbers of requests, got ", id);
   Cached& cached = *cache_[id];
   const std::span<uint8_t> ranks = marks(id);
   uint8_t& mark = ranks[static_cast<size_t>(rank)];

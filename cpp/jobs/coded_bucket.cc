@@ -66,7 +66,8 @@ bool CodedBucket::fits(std::span<const NDArrayRef> arrays) const {
 }
 
 void CodedBucket::take(std::span<const NDArrayRef> arrays, std::span<const NDArrayRef> residuals) {
-  MX_CHECK(fits(arrays) && fits(residuals), "CodedBucket.take: arrays that do not fit");
+  MX_CHECK(fits(arrays) && fits(residuals),
+           "CodedBucket.take: arrays must have the shapes of the bucket");
   for (size_t i = 0; i < specs_.size(); ++i) {
     if (!arrays[i]) continue;
     const NDArrayRef array = contiguous(arrays[i])->detached();
@@ -113,7 +114,7 @@ void CodedBucket::reduce(size_t first, size_t last, const std::string& name, int
 }
 
 void CodedBucket::give(std::span<const NDArrayRef> arrays) {
-  MX_CHECK(fits(arrays), "CodedBucket.give: arrays that do not fit");
+  MX_CHECK(fits(arrays), "CodedBucket.give: arrays must have the shapes of the bucket");
   for (size_t i = 0; i < specs_.size(); ++i) {
     if (!arrays[i]) continue;
     const NDArrayRef array = arrays[i]->detached();

@@ -59,7 +59,7 @@ bool GradientBucket::fits(std::span<const NDArrayRef> arrays) const {
 }
 
 void GradientBucket::take(std::span<const NDArrayRef> arrays) {
-  MX_CHECK(fits(arrays), "GradientBucket.take: arrays that do not fit the bucket");
+  MX_CHECK(fits(arrays), "GradientBucket.take: arrays must have the shapes of the bucket");
   for (size_t i = 0; i < arrays.size(); ++i) {
     const NDArrayRef& array = arrays[i];
     const NDArrayRef& part = given_.parts()[i];

@@ -94,7 +94,8 @@ Request read_request(FrameReader& frame) {
   const auto op = frame.number<uint8_t>();
   MX_CHECK_KIND(kind < kNumCollectiveKinds && dtype <= static_cast<uint8_t>(DType::kBFloat16) &&
                     op <= static_cast<uint8_t>(ReduceOp::kMax),
-                ErrorKind::kCommunicator, kNegotiationFrame, " holds an unknown operation");
+                ErrorKind::kCommunicator, kNegotiationFrame,
+                " must contain a known operation, dtype and reduction");
   r.kind = static_cast<CollectiveKind>(kind);
   r.dtype = static_cast<DType>(dtype);
   r.op = static_cast<ReduceOp>(op);

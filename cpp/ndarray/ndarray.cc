@@ -42,7 +42,7 @@ void check_empty_or_huge(const TensorSpec& spec) {
     fits = fits && !__builtin_mul_overflow(bytes, std::max<int64_t>(dim, 1), &bytes);
   }
   MX_CHECK_SHAPE(fits || !empty, "an empty array of shape ", spec.shape,
-                 " asked, but the product of its other dimensions must be below 2^60");
+                 ": the product of the other dimensions must be below 2^60");
   MX_CHECK_KIND(fits, ErrorKind::kOutOfMemory, "an array of shape ", spec.shape,
                 " is larger than any memory");
 }

@@ -181,7 +181,7 @@ OpSchema& OpRegistry::add(OpSchema schema) {
   order_.push_back(op);
   for (const std::string& name : names)
     if (!by_name_.try_emplace(name, op).second)
-      fail(ErrorKind::kError, "operator names itself twice: ", name);
+      fail(ErrorKind::kError, "the names of an operator must be distinct, got twice: ", name);
   return *op;
 }
 

@@ -181,7 +181,8 @@ class NoGradient final : public autograd::TapeNode {
  public:
   const char* name() const override { return "the backward of Custom"; }
   std::vector<NDArrayRef> backward(std::span<const NDArrayRef>, std::span<const uint8_t>) override {
-    fail(ErrorKind::kNotSupported, "Custom: backward of a CustomOp has no gradient of its own");
+    fail(ErrorKind::kNotSupported,
+         "Custom: the gradient of the backward of a CustomOp is not supported");
   }
   void release_saved() override {}
 };

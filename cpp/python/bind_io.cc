@@ -24,8 +24,8 @@ void bind_io(py::module_& m) {
       [](const py::object& data, int channels, bool to_rgb, int denominator, bool upright,
          const std::string& name) {
         const ContiguousBytes bytes(data, name);
-        MX_CHECK(channels == 1 || channels == 3 || channels == 4, name, ": ", channels,
-                 " channels asked for, 1, 3 or 4 expected");
+        MX_CHECK(channels == 1 || channels == 3 || channels == 4, name,
+                 ": channels must be 1, 3 or 4, got ", channels);
         io::DecodeOptions options;
         options.order = channels == 1   ? io::ColorOrder::kGray
                         : channels == 3 ? (to_rgb ? io::ColorOrder::kRGB : io::ColorOrder::kBGR)

@@ -160,7 +160,7 @@ NDArrayRef from_numpy(py::array source) {
                 std::string(py::str(source.dtype())), " given, the machine's byte order ",
                 "expected to share the memory; copy with zero_copy=False");
   MX_CHECK(is_aligned(source) && has_whole_strides(source),
-           "from_numpy: address or strides that are no multiple of the element size; copy with "
+           "from_numpy: address and strides must be multiples of the element size; copy with "
            "zero_copy=False");
   Strides strides = strides_in_elements(source);
   const Shape shape = shape_of(source);

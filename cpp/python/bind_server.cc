@@ -138,8 +138,9 @@ class PyClient {
 
  private:
   const std::shared_ptr<store::ServerClient>& shared() const {
-    MX_CHECK_KIND(process_ == getpid(), ErrorKind::kCommunicator,
-                  "kvstore: the store belongs to the process that this one was forked from");
+    MX_CHECK_KIND(
+        process_ == getpid(), ErrorKind::kCommunicator,
+        "kvstore: the store can be used only in the process that created it, not in a fork");
     return client_;
   }
 

@@ -122,7 +122,7 @@ NDArrayRef sparse_of_dense(const NDArrayRef& dense, StorageType stype) {
                    shape);
     return csr_of_dense(dense);
   }
-  MX_CHECK_SHAPE(shape.ndim() >= 1, "cast_storage: an array without dimensions has no rows");
+  MX_CHECK_SHAPE(shape.ndim() >= 1, "cast_storage: data must have 1 or more dimensions, got 0");
   return row_sparse(rows_of_dense(dense), shape);
 }
 

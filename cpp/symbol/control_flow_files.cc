@@ -130,8 +130,9 @@ std::vector<int> positions(const Attributes& attrs, const std::string& key, size
     text.remove_prefix(std::min(end + 1, text.size()));
     if (part.find_first_not_of(' ') == std::string_view::npos) continue;
     const int64_t position = integer_from(part, key);
-    MX_CHECK(position >= lowest && position < static_cast<int64_t>(count), key, " names position ",
-             position, ", ", lowest, " to ", static_cast<int64_t>(count) - 1, " expected");
+    MX_CHECK(position >= lowest && position < static_cast<int64_t>(count), key,
+             " must contain positions from ", lowest, " to ", static_cast<int64_t>(count) - 1,
+             ", got ", position);
     result.push_back(static_cast<int>(position));
   }
   return result;
@@ -226,7 +227,7 @@ ControlFlowCall load_while(const Attributes& attrs, const NodeOutputs& inputs,
     places.push_back(at < 0 ? static_cast<int>(i) : of_body[static_cast<size_t>(at)]);
     if (at < 0) continue;
     int& loop = loop_of_body[static_cast<size_t>(at)];
-    MX_CHECK(loop < 0, "func_var_locs names position ", at, " twice");
+    MX_CHECK(loop < 0, "func_var_locs must contain distinct positions, got ", at, " twice");
     loop = static_cast<int>(i);
   }
   for (size_t at = 0; at < of_condition.size(); ++at) {

@@ -194,7 +194,7 @@ size_t Inference::slot(const Node& node, int output) const {
   const auto found = listing_.positions.find(&node);
   MX_CHECK_KIND(found != listing_.positions.end() && output >= 0 && output < node.num_outputs(),
                 ErrorKind::kIndex, "inference: output ", output, " of ", node.name(),
-                " is no value of the graph");
+                " is not a value of the graph");
   return slots_.of({found->second, output});
 }
 

@@ -78,7 +78,7 @@ std::vector<int> used_variables(const NodeOutputs& heads, const std::vector<Node
     if (!node->is_variable()) continue;
     const auto found = numbers.find(node.get());
     MX_CHECK(found != numbers.end(), "the variable '", node->name(),
-             "' of a subgraph is none of its inputs");
+             "' of a subgraph must be one of the inputs of the subgraph");
     result.push_back(found->second);
   }
   return result;

@@ -355,7 +355,7 @@ TEST(Negotiator, NumbersThatARankMayNotNameAreRefused) {
   ASSERT_EQ(job.rank(0).cached_names(), 2u);
   EXPECT_EQ(error_of(job, {1, 1}), "");
   EXPECT_HAS(error_of(job, {0, 1}), "rank 1 is not in process set 1");
-  EXPECT_HAS(error_of(job, {0, 3}), "3 numbers from 0 on, 2 are known");
+  EXPECT_HAS(error_of(job, {0, 3}), "request numbers below 2, got 3 numbers from 0");
   EXPECT_HAS(error_of(job, {2, 1}), "2 are known");
   EXPECT_HAS(error_of(job, {1, UINT32_MAX}), "2 are known");
 }

@@ -360,7 +360,7 @@ TEST(ServerJob, ASchedulerWithoutDescriptorsWaitsAndSaysSo) {
     seconds = processor_seconds() - before;
   }
   const std::string what = "connections wait, because the scheduler has no descriptor for them: ";
-  EXPECT_HAS(text, "0 of 1 workers, 0 of 1 servers have come within 1.5 s (MXLITE_PS_TIMEOUT); " +
+  EXPECT_HAS(text, "0 of 1 workers, 0 of 1 servers have joined within 1.5 s (MXLITE_PS_TIMEOUT); " +
                        what + "Too many open files");
   // Reported once, although the listener retries.
   const std::string said = testing::internal::GetCapturedStderr();

@@ -161,7 +161,7 @@ TEST(Tcp, AnErrorOfOneRankThatConnectsReachesTheOthers) {
       texts[static_cast<size_t>(r - 1)] = comm_error_of([&] { tcp::make_communicator(job); });
     }));
   for (std::thread& other : others) other.join();
-  for (const std::string& text : texts) EXPECT_HAS(text, "bytes that are no frame");
+  for (const std::string& text : texts) EXPECT_HAS(text, "must begin with the mark of a frame");
 }
 
 TEST(Tcp, AConnectionThatEndsBeforeItsAnswerIsOpenedAgain) {

@@ -40,7 +40,8 @@ class Verifier {
     for (const TensorSpec& s : n.outputs)
       require(!has_shapes_ || s.shape.is_known(), who, " has the unknown shape ", s.shape);
     if (n.kind != NodeKind::kOp) {
-      require(n.inputs.empty() && n.outputs.size() == 1, who, " is no operator but has inputs");
+      require(n.inputs.empty() && n.outputs.size() == 1, who,
+              " has inputs, which only operators may have");
       require(n.kind != NodeKind::kConstant || n.value, who, " is a constant without value");
       return;
     }
@@ -61,7 +62,7 @@ class Verifier {
         require(graph_.spec(n.inputs[k]) == n.outputs[0], who, " adds an input of another shape");
       require(!n.op()->mutates(static_cast<int>(k), graph_.training) ||
                   graph_.node(n.inputs[k]).kind == NodeKind::kParameter,
-              who, " writes input ", k, ", which is no parameter");
+              who, " writes input ", k, ", which must be a parameter");
     }
     const Specs inferred = infer_outputs(*n.op(), n.params().get(), specs);
     require(std::equal(inferred.begin(), inferred.end(), n.outputs.begin(), n.outputs.end()), who,

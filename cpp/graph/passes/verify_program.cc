@@ -53,7 +53,7 @@ class Verifier {
         for (const Operand& o : step.inputs) {
           check_operand(o, step);
           require(written[root(o)], step.name, " (", step.kind_name(), ") reads buffer ", o.buffer,
-                  ", which nothing has written before");
+                  ", which no earlier step has written");
         }
         for (const Operand& o : step.outputs) {
           check_operand(o, step);

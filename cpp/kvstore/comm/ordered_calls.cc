@@ -47,7 +47,8 @@ void OrderedCalls::read(int rank, FrameReader& frame) {
     channel.from = frame.number<int32_t>();
     channel.to = frame.number<int32_t>();
     MX_CHECK_KIND(takes_part(rank, channel), ErrorKind::kCommunicator, "rank ", rank,
-                  " announces a call of process set ", channel.set, " in which it has no part");
+                  " announces a call of process set ", channel.set,
+                  ", which does not contain the rank");
     if (kind == kWithdrawn) {
       take_back(rank, {channel, number});
       continue;
@@ -82,7 +83,7 @@ void OrderedCalls::take_back(int rank, const Key& key) {
   MX_CHECK_KIND(
       call != pending_.end() && call->second.states[static_cast<size_t>(rank)] == State::kReady,
       ErrorKind::kCommunicator, "rank ", rank, " withdraws the ordered call ", key.second,
-      ", which it has not announced");
+      ", which the rank has not announced");
   call->second.states[static_cast<size_t>(rank)] = State::kMissing;
   if (--call->second.announced == 0) pending_.erase(call);
 }

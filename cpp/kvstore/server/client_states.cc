@@ -23,7 +23,8 @@ StateHead read_head(FrameReader& r) {
   h.exact = r.number<uint8_t>();
   h.states = r.number<uint32_t>();
   MX_CHECK_KIND(h.exact <= static_cast<uint8_t>(DType::kBFloat16) && h.states <= 8,
-                ErrorKind::kRecord, "optimizer states: unknown contents");
+                ErrorKind::kRecord,
+                "optimizer states: the file must contain a known dtype and at most 8 states");
   return h;
 }
 

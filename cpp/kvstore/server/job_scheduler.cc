@@ -166,7 +166,7 @@ void JobScheduler::tick() {
                    " s (MXLITE_PS_REJOIN)"));
   if (!state_.running && seconds_since(begun_) > options_.timeout) {
     const std::string trouble = reactor_.shortage_text();
-    fail_job(str("parameter server: only ", missing(), " have come within ", options_.timeout,
+    fail_job(str("parameter server: only ", missing(), " have joined within ", options_.timeout,
                  " s (MXLITE_PS_TIMEOUT)", trouble.empty() ? "" : "; ", trouble));
   }
   for (const WaitingMember& w : barrier_waits_) {

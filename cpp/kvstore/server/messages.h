@@ -46,8 +46,10 @@ struct PartSpec {
   void check() const {
     MX_CHECK_KIND(count >= 0 && count <= static_cast<int64_t>(kMostData) && row_size >= 1 &&
                       count % row_size == 0 && first_row >= 0,
-                  ErrorKind::kCommunicator, "parameter server: a part of ", count,
-                  " elements in rows of ", row_size);
+                  ErrorKind::kCommunicator,
+                  "parameter server: the number of elements of a part must be a multiple of its "
+                  "row size, got ",
+                  count, " elements in rows of ", row_size);
   }
 };
 

@@ -407,7 +407,8 @@ void Slot::set_states(const Body& body, const Buffer& data, const Answer& answer
                     (!master || is_half(weight_.dtype));
   const size_t each = fits ? static_cast<size_t>(weight_.count) * dtype_size(exact) : 0;
   MX_CHECK(fits && data.bytes == each * (count + (master ? 1 : 0)),
-           "load_optimizer_states: ", name(), ": states of another array");
+           "load_optimizer_states: ", name(),
+           ": the states must have the shape and dtype of this array");
   std::vector<OwnBuffer> arrays;
   for (size_t at = 0; arrays.size() < count + (master ? 1u : 0u); at += each) {
     arrays.push_back(OwnBuffer::allocate(each));

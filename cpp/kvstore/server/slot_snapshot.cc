@@ -71,8 +71,9 @@ std::unique_ptr<Slot> Slot::load(SlotContext& context, const std::string& file) 
   MX_CHECK_KIND(slot->taken_.size() == static_cast<size_t>(context.num_workers) && states <= 8,
                 ErrorKind::kRecord, "parameter server: the snapshot ", file, " is of another job");
   const auto buffer = [&r](size_t n) {
-    MX_CHECK_KIND(n <= r.left(), ErrorKind::kRecord, "parameter server: an array of ", n,
-                  " bytes in a snapshot, ", r.left(), " bytes are left");
+    MX_CHECK_KIND(n <= r.left(), ErrorKind::kRecord,
+                  "parameter server: an array in a snapshot must have at most the ", r.left(),
+                  " bytes that follow, got ", n);
     const OwnBuffer b = OwnBuffer::allocate(n);
     r.bytes(b.data(), n);
     return b;

@@ -53,7 +53,8 @@ void check_data(const DeconvolutionParams& p, const Shape& data) {
       MX_CHECK(adj < entry(p.stride, i, 1), kOp, ": adj ", p.adj, " given, entries below stride ",
                p.stride, " expected");
       MX_CHECK_SHAPE(!is_known(full) || checked_add(full, adj) > checked_mul(2, entry(p.pad, i, 0)),
-                     kOp, ": pad ", p.pad, " leaves nothing of the output of data of shape ", data);
+                     kOp, ": pad ", p.pad,
+                     " must leave at least one element of the output for data of shape ", data);
     }
   }
 }

@@ -61,8 +61,8 @@ Specs infer_resize(const BilinearResizeParams& p, std::span<const TensorSpec> in
     out[3] = resized(p.mode, out[3], p.width, p.scale_width);
   }
   const bool known = in[0].shape.is_known() && in.back().shape.is_known();
-  MX_CHECK(!known || (out[2] > 0 && out[3] > 0), kResize, ": output of height ", out[2],
-           " and width ", out[3], " asked for, positive numbers expected");
+  MX_CHECK(!known || (out[2] > 0 && out[3] > 0), kResize,
+           ": height and width of the output must be positive, got ", out[2], " and ", out[3]);
   return Specs{TensorSpec{out, in[0].dtype}};
 }
 

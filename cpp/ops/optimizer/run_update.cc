@@ -10,7 +10,7 @@ const OpSchema& find_update(const std::string& name) {
   MX_CHECK_KIND(op && !op->update_family.name.empty() && !op->update_family.mixed &&
                     op->update_family.count.empty(),
                 ErrorKind::kNotSupported, "set_optimizer: '", name,
-                "' is no operator that updates one weight, as \"sgd_update\" does");
+                "' must be an operator that updates one weight, such as \"sgd_update\"");
   return *op;
 }
 

@@ -17,7 +17,8 @@ AxisMask reduced_axes(const char* op, const std::optional<Shape>& axis, bool exc
   }
   for (const int64_t a : *axis) {
     const int i = normalize_axis(op, a, ndim);
-    MX_CHECK(!listed[i], op, ": axis ", *axis, " names axis ", i, " twice");
+    MX_CHECK(!listed[i], op, ": axis must contain distinct axes, got axis ", i, " twice in ",
+             *axis);
     listed[i] = true;
   }
   if (exclude)

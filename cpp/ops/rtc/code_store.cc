@@ -81,8 +81,8 @@ std::optional<CompiledCode> decode_code(const std::string& key, std::span<const 
   }
   const auto image = take_sized(reader);
   MX_CHECK_KIND(!image.empty() && reader.at_end(), ErrorKind::kRecord,
-                "file of a compiled kernel: ", reader.left(), " bytes after an image of ",
-                image.size());
+                "file of a compiled kernel: the file must end after the image of ", image.size(),
+                " bytes, got ", reader.left(), " more bytes");
   code.image.assign(image.begin(), image.end());
   return code;
 }

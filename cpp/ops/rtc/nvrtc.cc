@@ -180,7 +180,7 @@ CompiledCode Nvrtc::compile(const SourceProgram& program, const std::string& arc
   };
   // A cubin exists only if an architecture sm_N was given.
   if (!fetch(f.cubin_bytes, f.cubin, "nvrtcGetCUBIN") && !fetch(f.ptx_bytes, f.ptx, "nvrtcGetPTX"))
-    fail(ErrorKind::kError, "NVRTC ", version_, " compiled without a result");
+    fail(ErrorKind::kError, "NVRTC ", version_, " reported success, but returned no code");
   for (const std::string& e : program.expressions) {
     const char* name = nullptr;
     f.check(f.lowered_name(owner.program, e.c_str(), &name), "nvrtcGetLoweredName");

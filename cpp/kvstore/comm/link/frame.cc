@@ -103,18 +103,19 @@ void FrameDecoder::filled(size_t n) {
 
 void FrameDecoder::check_header() {
   const FrameHeader& h = header_;
-  if (h.magic != kMagic) refuse(BadFrame::kMagic, "bytes that are no frame");
+  if (h.magic != kMagic) refuse(BadFrame::kMagic, "the bytes must begin with the mark of a frame");
   if (h.header_checksum != crc32c(&h, kCheckedBytes))
     refuse(BadFrame::kChecksum, "a header with a wrong checksum");
   if (h.format != kFormat)
     refuse(BadFrame::kFormat, "a frame of format ", h.format, ", ", kFormat, " expected");
   // Codes are compared in constant time.
   if (h.seal != seal_of(h, key_, number_))
-    refuse(BadFrame::kToken, "a frame of another job (another token), or out of its place");
+    refuse(BadFrame::kToken,
+           "the frame belongs to another job (its token differs) or comes in a wrong order");
   if (h.epoch != 0 && epoch_ != 0 && h.epoch != epoch_)
     refuse(BadFrame::kEpoch, "a frame of another run of the job");
   if (h.type == 0 || h.type > kLastFrameType || h.reserved != 0 || h.padding != 0)
-    refuse(BadFrame::kType, "a frame of the unknown type ", int{h.type});
+    refuse(BadFrame::kType, "the type of the frame must be known, got ", int{h.type});
   const bool fits = trusted_ ? h.body_bytes <= kMostBody && h.data_bytes <= kMostData
                              : h.body_bytes <= kMostForeign && h.data_bytes == 0;
   if (!fits)

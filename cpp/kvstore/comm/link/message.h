@@ -64,7 +64,7 @@ void read(FrameReader& r, T& value) {
   } else if constexpr (std::is_enum_v<T>) {
     const auto number = r.number<uint8_t>();
     MX_CHECK_KIND(number <= static_cast<uint8_t>(last_enumerator(T{})), ErrorKind::kCommunicator,
-                  kFrameBody, " holds the unknown value ", int{number});
+                  kFrameBody, " must contain a known value, got ", int{number});
     value = static_cast<T>(number);
   } else if constexpr (std::is_arithmetic_v<T>) {
     value = r.number<T>();
@@ -94,8 +94,8 @@ Message decode(std::span<const std::byte> body) {
   FrameReader reader(body, kFrameBody);
   Message message{};
   message::read(reader, message);
-  MX_CHECK_KIND(reader.at_end(), ErrorKind::kCommunicator, kFrameBody, " has ", reader.left(),
-                " bytes after its end");
+  MX_CHECK_KIND(reader.at_end(), ErrorKind::kCommunicator, kFrameBody,
+                " must end after its last value, got ", reader.left(), " more bytes");
   return message;
 }
 

@@ -350,7 +350,7 @@ size_t Reactor::read_preamble(Connection& c, std::span<const std::byte> bytes) {
   std::memcpy(reinterpret_cast<std::byte*>(&c.theirs) + c.theirs_have, bytes.data(), n);
   c.theirs_have += n;
   if (c.theirs_have >= sizeof c.theirs.magic && c.theirs.magic != kPreambleMagic)
-    throw FrameError(BadFrame::kMagic, "connection of a job: bytes that are no frame");
+    throw FrameError(BadFrame::kMagic, "connection of a job: bytes without mark of a frame");
   if (c.theirs_have < sizeof c.theirs) return n;
   const ConnectionKeys keys = c.accepted ? connection_keys(key_, c.theirs.nonce, c.mine.nonce)
                                          : connection_keys(key_, c.mine.nonce, c.theirs.nonce);

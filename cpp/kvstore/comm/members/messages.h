@@ -65,7 +65,8 @@ struct Registration {
   void check() const {
     for (const double seconds : {timeout, silence})
       MX_CHECK_KIND(seconds >= kLeastSeconds && seconds <= kMostSeconds, ErrorKind::kCommunicator,
-                    kFrameBody, " holds a time of ", seconds, " s");
+                    kFrameBody, " must contain a time from ", kLeastSeconds, " to ", kMostSeconds,
+                    " s, got ", seconds);
   }
   static constexpr double kLeastSeconds = 1e-3, kMostSeconds = 1e7;
   static constexpr size_t kMostHostBytes = 128;
