@@ -89,7 +89,7 @@ def test_one_factor_serves_all_dimensions() -> None:
 
 @pytest.mark.parametrize("shape", [(1, 6, 2, 2), (1, 4, 2)], ids=["channels", "dimensions"])
 def test_shuffle_of_a_wrong_shape_is_named(shape: Any) -> None:
-    with pytest.raises(ValueError, match=r"PixelShuffle2D: number of channels must be a multiple"):
+    with pytest.raises(ValueError, match=r"PixelShuffle2D: .* must "):
         contrib.PixelShuffle2D(2)(nd.zeros(shape))
 
 
@@ -190,7 +190,7 @@ def test_the_description_and_the_names_are_those_of_1_x() -> None:
 @pytest.mark.parametrize(
     ("kwargs", "kind", "match"),
     [
-        (dict(layout="NHWC"), NotImplementedError, "layout is 'NHWC'"),
+        (dict(layout="NHWC"), NotImplementedError, "layout must be 'NCHW', got 'NHWC'"),
         (dict(layout="NC"), ValueError, "layout must be 'NCHW', got 'NC'"),
         (dict(groups=3), ValueError, "multiples of groups 3"),
         (dict(kernel_size=(1, 2, 3)), ValueError, "kernel_size"),

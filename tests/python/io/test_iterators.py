@@ -85,7 +85,9 @@ def test_wrong_input() -> None:
     with pytest.raises(ValueError, match="last_batch_handle must be .*got 'drop'"):
         mx.io.NDArrayIter(rows(4), last_batch_handle="drop")
     assert_raises_regex(TypeError, "no data given", mx.io.NDArrayIter, None)
-    assert_raises_regex(ValueError, "batch_size 0", mx.io.NDArrayIter, rows(4), batch_size=0)
+    assert_raises_regex(
+        ValueError, "batch_size must be at least 1, got 0", mx.io.NDArrayIter, rows(4), batch_size=0
+    )
 
 
 def test_resize_iter_begins_again_as_often_as_needed() -> None:
