@@ -24,8 +24,8 @@ from .._core import NDArray
 from .._files.saving import replacing_file
 from ..base import FileFormatError, NotSupportedError
 from ..ndarray import sparse
+from ..ndarray.bits import from_bits, to_bits
 from ..ndarray.file_bytes import FileContent, opened_file
-from ..ndarray.serialization import dtype_name
 from ..ndarray.sparse.storage import parts
 
 __all__ = ["UNREADABLE", "describe_file", "read_file", "write_file"]

@@ -29,5 +29,5 @@ def dtype_code(dtype: Any) -> int:
     """Return the code of an element type in files."""
     name = dtype_name(dtype)
     if name not in _DTYPES:
-        raise ValueError_(f"dtype {name} given, one of {', '.join(_DTYPES)} expected")
+        raise ValueError_(f"dtype must be one of {', '.join(_DTYPES)}, got {name}")
     return _DTYPES.index(name)

@@ -17,6 +17,7 @@ import numpy as np
 
 from .._files.packed import check_unpacked_size
 from .._files.whole import SlicedStream
+from .._files.zipped import ZIP_DAMAGE
 from ..base import FileFormatError
 from .file_bytes import FileContent
 

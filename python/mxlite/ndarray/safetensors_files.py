@@ -24,7 +24,7 @@ from ..base import (
     TypeError_,
 )
 from .bits import from_bits, to_bits
-from .file_bytes import FileBytes
+from .file_bytes import FileContent
 
 _LONGEST_HEADER = 100_000_000
 _DTYPES = {
@@ -82,12 +82,12 @@ def _bfloat16() -> Any:
         ) from error
 
 
-def is_safetensors(data: memoryview | FileBytes) -> bool:
+def is_safetensors(data: FileContent) -> bool:
     """Return whether a file begins as safetensors: a length, then a JSON object."""
     return bytes(data[8:9]) == b"{"
 
 
-def from_safetensors(data: memoryview | FileBytes, source: str) -> dict[str, NDArray]:
+def from_safetensors(data: FileContent, source: str) -> dict[str, NDArray]:
     """Return the arrays of a file, with the aliases that its metadata name."""
     package = _package("load")
     header = _header(data, source)
@@ -112,7 +112,7 @@ def from_safetensors(data: memoryview | FileBytes, source: str) -> dict[str, NDA
     return {name: arrays[name] for name in names if name in arrays}
 
 
-def _header(data: memoryview | FileBytes, source: str) -> dict[str, Any]:
+def _header(data: FileContent, source: str) -> dict[str, Any]:
     """Return the JSON header; the package does not refuse names that occur twice."""
     (length,) = struct.unpack("<Q", data[:8])
     if length > min(_LONGEST_HEADER, len(data) - 8):
@@ -137,11 +137,11 @@ def _header(data: memoryview | FileBytes, source: str) -> dict[str, Any]:
         ) from None
 
 
-def _whole(data: memoryview | FileBytes) -> bytes:
-    if isinstance(data, memoryview):
-        return bytes(data)
-    with open(data.descriptor, "rb", closefd=False) as stream:
-        return stream.read()
+def _whole(data: FileContent) -> bytes:
+    if isinstance(data, FileBytes):
+        with open(data.descriptor, "rb", closefd=False) as stream:
+            return stream.read()
+    return bytes(data[0 : len(data)])
 
 
 def load_shards(path: str | bytes, load: Callable[[str], dict[str, NDArray]]) -> dict[str, NDArray]:

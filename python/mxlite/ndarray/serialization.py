@@ -16,7 +16,10 @@ from .._files.remote import RemoteFile
 from .._files.saving import replacing_file
 from ..base import TypeError_, ValueError_
 from .creation import array as make_array
+from .dtypes import dtype_code as dtype_code
+from .dtypes import dtype_name as dtype_name
 from .file_bytes import FileBytes, FileContent, opened_file
+from .safetensors_files import from_safetensors, is_safetensors, load_shards, to_safetensors
 
 __all__ = ["load", "load_frombuffer", "save", "save_tobuffer"]
 
@@ -76,8 +79,9 @@ def load(fname: str | os.PathLike[str]) -> Any:
     Parameters
     ----------
     fname : str or path
-        A file or an address (``s3://bucket/file``) of one that was written by `save` or by any
-        MXNet 1.x, or an npz file of MXNet 2.0.
+        The name or address (``s3://bucket/file``) of a file written by `save` or by any MXNet 1.x,
+        of a safetensors file, of the index of a sharded model (``model.safetensors.index.json``),
+        or of an npz file of MXNet 2.0.
 
     Returns
     -------
@@ -161,24 +165,6 @@ def _named_arrays(op: str, data: Any) -> tuple[list[Any], list[NDArray]]:
             label = repr(names[position]) if names else f"number {position}"
             raise TypeError_(f"{op}: entry {label} must be an NDArray, got {type(array).__name__}")
     return [name.encode() for name in names], arrays
-
-
-def dtype_name(dtype: Any) -> str:
-    """Return the name of an element type given as name, NumPy type or scalar class."""
-    if isinstance(dtype, str):
-        return dtype if dtype == "bfloat16" else str(np.dtype(dtype).name)
-    if getattr(dtype, "__name__", "") == "bfloat16" or getattr(dtype, "name", "") == "bfloat16":
-        return "bfloat16"
-    dtype = np.dtype(dtype)
-    return "bfloat16" if dtype.names == ("bfloat16",) else str(dtype.name)  # a field in 1.x
-
-
-def dtype_code(dtype: Any) -> int:
-    """Return the code of an element type in files."""
-    name = dtype_name(dtype)
-    if name not in _DTYPES:
-        raise ValueError_(f"dtype must be one of {', '.join(_DTYPES)}, got {name}")
-    return _DTYPES.index(name)
 
 
 def _parse(data: FileContent, source: str) -> Any:
