@@ -16,7 +16,7 @@ from common import table
 from transformer_model import Job, Nodes, Rates, predict, stage_work
 from transformer_model import Model as Transformer
 
-from dlperf.cases import Case
+from dlperf.cases import Case, step_flops
 from dlperf.models import DEVICES, SAMPLING, iteration_flops, numbers
 
 BENCHMARKS = Path(__file__).resolve().parents[1]
@@ -118,11 +118,11 @@ def gpt_tables(content: dict[str, Any]) -> list[str]:
     for case, system, figures, _ in measured(content, "gpt"):
         if case.mode == SAMPLING:
             continue
-        layers, units, _, vocabulary = numbers(case.network)
-        flops = iteration_flops(case.samples, case.size, layers, units, vocabulary)
         ms, mib = _milliseconds(case, figures), f"{memory(figures['memory']):.0f}"
-        peak = peaks.get(case.dtype)
-        rows.append(_gpt_row(case.name, system, case.ranks, case.samples, ms, mib, flops, peak))
+        given = (case.ranks, case.samples, ms, mib, step_flops(case), None)
+        row = _gpt_row(case.name, system, *given)
+        row[-2] = "" if figures["mfu"] is None else f"{figures['mfu']:.1%}"  # of all ranks' peak
+        rows.append(row)
     if start is not None:
         case, rates = start
         for devices in DEVICES[1:]:
@@ -134,9 +134,7 @@ def gpt_tables(content: dict[str, Any]) -> list[str]:
             name = f"{case.name}, data parallel"
             peak = peaks.get(case.dtype)
             rows.append(_gpt_row(name, "mxlite, predicted", devices, batch, ms, "", flops, peak))
-    parts.append(
-        "GPT here; of the measured peak of all ranks together on a CPU\n" + table(head, rows)
-    )
+    parts.append("GPT here; of the peak as in the table of cases\n" + table(head, rows))
     rows = [
         [case.name, system, f"{figures['median']:.1f}", f"{figures['q1']:.1f}-{figures['q3']:.1f}"]
         for case, system, figures, _ in measured(content, "gpt")
