@@ -121,7 +121,8 @@ def gpt_tables(content: dict[str, Any]) -> list[str]:
         ms, mib = _milliseconds(case, figures), f"{memory(figures['memory']):.0f}"
         given = (case.ranks, case.samples, ms, mib, step_flops(case), None)
         row = _gpt_row(case.name, system, *given)
-        row[-2] = "" if figures["mfu"] is None else f"{figures['mfu']:.1%}"  # of all ranks' peak
+        # On a CPU all ranks share one peak.
+        row[-2] = "" if figures["mfu"] is None else f"{figures['mfu']:.1%}"
         rows.append(row)
     if start is not None:
         case, rates = start

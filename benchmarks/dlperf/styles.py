@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import statistics
 from collections.abc import Sequence
@@ -181,6 +182,28 @@ class HugeCTR(Style):
         """Return milliseconds of a step."""
         found = re.search(rf"Time\((\d+) iters\): {NUMBER}s", line)
         return None if found is None else 1000 * float(found.group(2)) / int(found.group(1))
+
+
+class NumberedSteps(Style):
+    """A style whose window counts steps by their numbers, whatever the interval of the lines."""
+
+    def matches(self, line: str) -> bool:
+        """Return whether a line belongs to the style; :meth:`read` looks at its step."""
+        return all(mark in line for mark in self.marks)
+
+    def read(
+        self,
+        lines: Sequence[str],
+        job: Job,
+        warm_up: int | None = None,
+        batches: int | None = None,
+    ) -> float:
+        """Return the rate of the steps in the window; see :meth:`Style.read`."""
+        first = self.after_step if warm_up is None else warm_up
+        last = math.inf if batches is None else batches
+        found = [(re.search(self.step, line), line) for line in lines]
+        kept = [line for step, line in found if step and first < int(step.group(1)) <= last]
+        return super().read(kept, job)
 
 
 _SECONDS = r" (\d{9,}(?:\.\d+)?)\s*$"  # epoch seconds at the end of a line
@@ -376,7 +399,7 @@ _ALL: list[Style] = [
         step=r"Iter: (\d+)",
         after_step=100,
     ),
-    Style(
+    NumberedSteps(
         "megatron-gpt",
         ("iteration", "elapsed time per iteration (ms):"),
         rf"elapsed time per iteration \(ms\): {NUMBER}\s*\|",
@@ -387,7 +410,7 @@ _ALL: list[Style] = [
         step=r"iteration\s+(\d+)/",
         after_step=99,
     ),
-    Style(
+    NumberedSteps(
         "oneflow-gpt",
         ("step=", "micro_batches=", "latency="),
         rf"latency={NUMBER},",

@@ -268,6 +268,13 @@ def test_the_published_extractors_find_what_they_look_for_in_our_logs(
     assert numbers[-1] == pytest.approx(250 if model == "bert" else 256)
 
 
+def test_the_window_of_gpt_counts_steps_by_their_numbers(tmp_path: Path) -> None:
+    path = write(tmp_path, "megatron-gpt", sample("megatron-gpt"))  # a line every 10 steps
+    assert extract.read_log(path, None, warm_up=60, batches=90).value == pytest.approx(900.5)
+    with pytest.raises(LogError, match="0 lines like 'iteration n/ N"):
+        extract.read_log(path, None, warm_up=90, batches=99)
+
+
 def test_a_folder_without_logs_ends_the_command(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match=r"extract: no \*\.log in"):
         extract.main([str(tmp_path)])
