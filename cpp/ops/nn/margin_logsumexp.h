@@ -1,9 +1,17 @@
 // Softmax statistics of rows of logits, of which another array or process may have more columns;
 // with the margins of face recognition.
 #pragma once
+#include <cmath>
+
+#include "cpp/base/host_device.h"
 #include "cpp/ops/attr.h"
 
 namespace mxlite {
+
+// The target's logit and its derivative with respect to the cosine.
+struct MarginTarget {
+  double logit = 0, slope = 0;
+};
 
 struct MarginLogsumexpParams {
   double factor = 1, angle = 0, distance = 0, scale = 1;
@@ -13,7 +21,17 @@ struct MarginLogsumexpParams {
                      "distance."),
             MX_FIELD(angle, "See factor."), MX_FIELD(distance, "See factor."),
             MX_FIELD(scale, "Factor of the logits, after the margin."))
-  bool has_angle() const { return factor != 1 || angle != 0; }
+  MX_HOST_DEVICE MarginTarget target(double cosine) const {
+    if (factor == 1 && angle == 0) return {scale * (cosine - distance), scale};
+    constexpr double kLargest = 1 - 1e-6;  // the derivative of arccos is infinite at 1 and -1
+    double t = cosine;
+    if (t > kLargest) t = kLargest;
+    if (t < -kLargest) t = -kLargest;
+    const double slope = t == cosine ? scale * factor : 0;
+    t = std::acos(t);
+    return {scale * (std::cos(factor * t + angle) - distance),
+            slope * std::sin(factor * t + angle) / std::sin(t)};
+  }
 };
 
 }  // namespace mxlite

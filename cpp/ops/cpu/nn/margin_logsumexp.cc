@@ -13,22 +13,6 @@
 namespace mxlite {
 namespace {
 
-constexpr double kLargestCosine = 1 - 1e-6;  // the derivative of arccos is infinite at 1 and -1
-
-// The target's logit and its derivative with respect to the cosine.
-struct Target {
-  double logit, slope;
-};
-
-Target target_of(const MarginLogsumexpParams& p, double cosine) {
-  if (!p.has_angle()) return {p.scale * (cosine - p.distance), p.scale};
-  const bool inside = std::abs(cosine) <= kLargestCosine;  // else the slope is 0
-  const double bounded = std::fmax(-kLargestCosine, std::fmin(kLargestCosine, cosine));
-  const double t = std::acos(std::isnan(cosine) ? cosine : bounded), moved = p.factor * t + p.angle;
-  return {p.scale * (std::cos(moved) - p.distance),
-          inside ? p.scale * p.factor * std::sin(moved) / std::sin(t) : 0};
-}
-
 void dispatch(DType dtype, auto&& fn) { dtype == DType::kFloat64 ? fn(double{}) : fn(float{}); }
 
 void forward(KernelContext& ctx, const MarginLogsumexpParams& p, Inputs in, Outputs out) {
@@ -41,7 +25,7 @@ void forward(KernelContext& ctx, const MarginLogsumexpParams& p, Inputs in, Outp
       const T* const x = in[0].as<T>() + row * n;
       const int64_t at = positions[row];
       const bool here = at >= 0 && at < n;
-      const double target = here ? target_of(p, static_cast<double>(x[at])).logit : 0;
+      const double target = here ? p.target(static_cast<double>(x[at])).logit : 0;
       T highest = here ? static_cast<T>(target) : -Limits::infinity();
 #pragma omp simd reduction(max : highest)
       for (int64_t i = 0; i < n; ++i) {
@@ -74,7 +58,7 @@ void backward(KernelContext& ctx, const MarginLogsumexpParams& p, Inputs in, Out
       const T sum_grad = in[4].as<T>()[row], factor = sum_grad * scale;
       const int64_t at = positions[row];
       const bool here = at >= 0 && at < n;
-      const Target target = here ? target_of(p, static_cast<double>(x[at])) : Target{};
+      const MarginTarget target = here ? p.target(static_cast<double>(x[at])) : MarginTarget{};
 #pragma omp simd
       for (int64_t i = 0; i < n; ++i) grad[i] = factor * std::exp(scale * x[i] - highest - total);
       if (!here) return;
