@@ -120,11 +120,12 @@ def choose(
             {code: [f for f in part if code in by_face[f]] for code in candidates} for part in parts
         ]
         train, test = ({c: f for c, f in o.items() if len(f) > 1} for o in owners)
-        shared = sorted(set(test))
-        test = {code: test[code] for code in shared[len(shared) - held_out :]}
+        test = dict(list(test.items())[-held_out:])
         train = {c: f for c, f in train.items() if c not in test}
         if len(train) >= wanted and len(test) == held_out:
-            return dict(list(train.items())[:wanted]), test
+            spread = np.linspace(0, len(train) - 1, wanted).round().astype(int)  # all radicals
+            codes = list(train)
+            return {codes[i]: train[codes[i]] for i in spread}, test
     raise SystemExit(
         f"glyphs: {wanted} characters for training and {held_out} for pairs are needed in two "
         f"typefaces each, the {len(faces)} typefaces found have {len(train)} and {len(test)}; "
@@ -142,7 +143,6 @@ def make_pairs(
         first, second = random.choice(len(samples), 2, replace=False)
         if is_same:
             second = first
-        # Samples 0 and 1 of a character have different typefaces.
         one, other = random.permutation(len(samples[first]))[:2]
         images += [samples[first][one], samples[second][other]]
         same.append(is_same)
@@ -163,8 +163,11 @@ def main(argv: list[str] | None = None) -> int:
     add("--seed", type=int, default=1)
     add("--workers", type=int, default=2, help="processes")
     args = parser.parse_args(argv)
-    if args.pairs % 20 or args.pairs < 20:
-        raise SystemExit(f"glyphs: --pairs must be a multiple of 20, got {args.pairs}")
+    if args.pairs % 20 or args.pairs < 20 or args.test_classes < 2 or args.classes < 1:
+        raise SystemExit(
+            "glyphs: --pairs must be a multiple of 20, --test-classes 2 or more and --classes 1 or "
+            f"more, got {args.pairs}, {args.test_classes} and {args.classes}"
+        )
     faces = find_faces(args.fonts)
     train, test = choose(faces, args.classes, args.test_classes)
     print(f"{len(faces)} typefaces, {len(train)} characters for training, {len(test)} for pairs")
