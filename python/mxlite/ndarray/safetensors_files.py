@@ -24,7 +24,7 @@ from ..base import (
     TypeError_,
 )
 from .bits import from_bits, to_bits
-from .file_bytes import FileContent
+from .file_bytes import FileBytes, FileContent
 
 _LONGEST_HEADER = 100_000_000
 _DTYPES = {
