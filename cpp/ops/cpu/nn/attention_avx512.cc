@@ -18,13 +18,14 @@
 #define MX_RNN_WIDE 1
 #include "cpp/ops/cpu/nn/rnn_tile.h"
 #include "cpp/ops/random/philox_rounds_avx512.h"
-// The headers of loops must follow these, in this order. clang-format off
-#include "cpp/ops/cpu/nn/attention_backward_loop.h"
-#include "cpp/ops/cpu/nn/attention_forward_loop.h"
-#include "cpp/ops/cpu/nn/attention_items.h"
-#include "cpp/ops/cpu/nn/attention_rows.h"
-#include "cpp/ops/cpu/nn/attention_run.h"
+// The headers of loops must follow the others, in this order.
+// clang-format off
 #include "cpp/ops/cpu/nn/attention_tile.h"
+#include "cpp/ops/cpu/nn/attention_rows.h"
+#include "cpp/ops/cpu/nn/attention_items.h"
+#include "cpp/ops/cpu/nn/attention_forward_loop.h"
+#include "cpp/ops/cpu/nn/attention_backward_loop.h"
+#include "cpp/ops/cpu/nn/attention_run.h"
 // clang-format on
 
 namespace mxlite::cpu::avx512 {

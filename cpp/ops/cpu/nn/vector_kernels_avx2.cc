@@ -9,9 +9,10 @@
 #include "cpp/ops/cpu/processor.h"
 #include "cpp/ops/nn/gelu_forms.h"
 #define MX_WIDE 0
-// The headers of loops must follow the one of random words. clang-format off
-#include "cpp/ops/cpu/nn/vector_kernels_loops.h"
+// The loops need the declarations of the random words.
+// clang-format off
 #include "cpp/ops/random/philox_rounds.h"
+#include "cpp/ops/cpu/nn/vector_kernels_loops.h"
 // clang-format on
 
 namespace mxlite::cpu {

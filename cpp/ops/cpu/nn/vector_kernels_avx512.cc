@@ -11,9 +11,10 @@
 // compiled for this target.
 #pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw")
 #define MX_WIDE 1
-// The headers of loops must follow the one of random words. clang-format off
-#include "cpp/ops/cpu/nn/vector_kernels_loops.h"
+// The loops need the declarations of the random words.
+// clang-format off
 #include "cpp/ops/random/philox_rounds_avx512.h"
+#include "cpp/ops/cpu/nn/vector_kernels_loops.h"
 // clang-format on
 
 namespace mxlite::cpu::avx512 {
