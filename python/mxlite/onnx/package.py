@@ -9,7 +9,7 @@ from ..base import NotSupportedError
 
 __all__ = ["MissingOnnxError", "OnnxError", "onnx", "onnxruntime", "reference_evaluator"]
 
-OPSETS = range(7, 22)  # of files that are read
+OPSETS = range(7, 22)  # the importer reads files of these opsets
 EXPORT_OPSETS = range(13, 22)
 
 

@@ -19,7 +19,7 @@ pytest.importorskip("onnxruntime", reason="the package onnxruntime is not instal
 from mxlite.onnx import OnnxError, export, export_model, get_operator_support  # noqa: E402
 
 OPERATORS = set(get_operator_support())
-ROWS_EACH = 3  # of each operator, which are spread over its rows
+ROWS_EACH = 3  # rows of each operator that are checked
 
 
 def exportable(case: Case) -> bool:
@@ -44,7 +44,7 @@ def rows() -> list[Case]:
     return [case for cases in by_name.values() for case in cases[:: -(-len(cases) // ROWS_EACH)]]
 
 
-# What ONNX lacks, as the error says it.
+# Parts of the errors for what ONNX lacks.
 REFUSED = (
     "has no equivalent",
     "must be None, because ONNX has no projected LSTM",

@@ -9,7 +9,9 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
-from mxlite.gluon import nn
+from mxlite.gluon import nn, rnn
+from mxlite.gluon.contrib.nn import transformer
+from mxlite.ndarray.structure import flatten
 
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
 
@@ -53,6 +55,34 @@ def test_networks_survive_a_round_trip(name: str, tmp_path: Path) -> None:
     for data in (x, mx.nd.concat(x, x, x, dim=0)):
         expected = net(data).asnumpy()
         np.testing.assert_allclose(block(data).asnumpy(), expected, 1e-4, 1e-5)
+
+
+IDS = mx.nd.array([[3, 1, 4, 1, 5], [9, 2, 6, 5, 3]])
+SMALL = {"vocab_size": 20, "units": 8, "num_layers": 2, "num_heads": 2, "max_length": 8}
+SEQUENCE = mx.nd.random.normal(shape=(5, 2, 4))
+MODELS: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any]]] = {
+    "bert": (
+        transformer.BERTModel(**SMALL, hidden_size=16),
+        (IDS, mx.nd.zeros((2, 5)), mx.nd.array([5, 3])),
+        {},
+    ),
+    "gpt": (transformer.GPTModel(**SMALL), (IDS,), {"data": {0: "N"}}),
+    "lstm": (rnn.LSTM(3, 2, bidirectional=True), (SEQUENCE,), {}),
+    "gru": (rnn.GRU(3, layout="NTC"), (SEQUENCE,), {"data": {0: "N"}}),
+    "rnn": (rnn.RNN(3, 2, activation="relu"), (SEQUENCE,), {}),
+    "lstm with states": (rnn.LSTM(3), (SEQUENCE, [mx.nd.ones((1, 2, 3))] * 2), {}),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_sequence_models_survive_a_round_trip(name: str, tmp_path: Path) -> None:
+    net, inputs, free = MODELS[name]
+    net.initialize(mx.init.Xavier())
+    path = export(net, *inputs, path=tmp_path / "net.onnx", dynamic_axes=free)
+    outputs = import_to_gluon(path, mx.cpu())(*flatten(inputs, "inputs")[0])
+    outputs = outputs if isinstance(outputs, list) else [outputs]
+    for found, expected in zip(outputs, flatten(net(*inputs), "outputs")[0]):
+        np.testing.assert_allclose(found.asnumpy(), expected.asnumpy(), 1e-4, 1e-5)
 
 
 def test_an_imported_block_trains(exported: tuple[nn.HybridSequential, str]) -> None:

@@ -24,13 +24,13 @@ class Call:
     ----------
     g : Graph
     name, label : str
-        Of the layer; the label has the user's line.
+        The layer's name, and its name with the user's line.
     p : SimpleNamespace
         Parameters of the operator.
     x : list of str
         ONNX names of the inputs; ``shapes`` and ``dtypes`` describe them.
     out_shapes, out_dtypes : list
-        Of the outputs.
+        Shapes and dtypes of the outputs.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ import numpy as np
 from ..._core import Node as SymbolNode
 from ...symbol import Group, Symbol
 from ..package import OnnxError, onnx, reference_evaluator
-from . import nn, pointwise, shape  # noqa: F401 - they enter rows
+from . import nn, pointwise, reduce, shape  # noqa: F401 - they enter rows
 from .pointwise import dtype_of
 from .reader import array_of
 from .table import CONVERTERS, Node, Scope, Value, constant
@@ -21,7 +21,7 @@ _FREE = (5, 7)  # sizes that stand for a free dimension
 
 
 class Imported:
-    """What a graph became.
+    """The symbol and the parameters of an imported graph.
 
     Attributes
     ----------

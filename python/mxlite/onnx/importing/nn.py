@@ -387,7 +387,10 @@ def _recurrent(n: Node) -> list[Value]:
     weights += [_blocks(halves[d][i], gates) for d in range(directions) for i in (0, 1)]
     packed = constant(np.concatenate(weights), name=n.inputs[1].name, trainable=True)  # type: ignore[union-attr]
     states = [5, 6] if n.op == "LSTM" else [5]
-    initial = [n.x_at(i) if n.has(i) else _zero_state(n, x, directions, hidden) for i in states]
+    initial = [
+        _zero_state(n, x, directions, hidden) if not n.has(i) or _is_zero(n.x_at(i)) else n.x_at(i)
+        for i in states
+    ]
     lengths = [n.cast(n.x_at(4), "int32")] if n.has(4) else []
     if direction == "reverse":
         x = _reversed(n, x, lengths)
@@ -405,6 +408,10 @@ def _recurrent(n: Node) -> list[Value]:
 
 def _reversed(n: Node, x: Value, lengths: list[Value]) -> Value:
     return n.mx("SequenceReverse", x, *lengths, use_sequence_length=bool(lengths))
+
+
+def _is_zero(value: Value) -> bool:
+    return value.const is not None and not any(part.any() for part in value.const)
 
 
 def _zero_state(n: Node, x: Value, directions: int, hidden: int) -> Value:

@@ -70,7 +70,7 @@ def constant(array: np.ndarray, other: np.ndarray | None = None, **more: Any) ->
 
 
 class Scope:
-    """What the nodes of a model share: names, and constants that became parameters."""
+    """Names of a model, and constants that became parameters."""
 
     def __init__(self, opset: int) -> None:
         self.opset = opset
