@@ -88,7 +88,8 @@ def _unary(op: str, n: Node) -> Value:
 
 
 def _of_two(n: Node) -> Value:
-    return binary(n, n.op, *n.x)
+    base, other = n.x
+    return binary(n, n.op, base, n.cast(other, base.dtype))  # Pow accepts two dtypes
 
 
 def _of_many(n: Node) -> Value:
