@@ -103,6 +103,8 @@ def _pool_extra(c: Call, perm: list[int] | None) -> tuple[list[int], list[int], 
 def _pooling(c: Call) -> str:
     perm = _channels_first(c, c.ndim)
     x, kind, count = _transposed(c, c.x[0], perm), c.p.pool_type, c.ndim - 2
+    if kind == "lp" and c.p.p_value != 2:
+        raise c.refuse(f"p_value {c.p.p_value} has no equivalent, because ONNX takes magnitudes")
     if c.p.global_pool:
         ops = {"max": "GlobalMaxPool", "avg": "GlobalAveragePool", "lp": "GlobalLpPool"}
         if kind == "sum":

@@ -141,6 +141,8 @@ def _pool(kind: str, n: Node) -> Value | list[Value]:
     dtype = x.dtype
     if dtype.startswith(("int", "uint")):
         x = n.cast(x, "float32")
+    if kind == "lp":
+        x = n.mx("abs", x)
     options: dict[str, Any] = {
         "kernel": tuple(kernel),
         "stride": tuple(strides),

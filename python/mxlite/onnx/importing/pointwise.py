@@ -158,6 +158,8 @@ def _zeros(n: Node, value: Value) -> Value:
 @converter("Identity", "Dropout")
 def _identity(n: Node) -> list[Value]:
     out = n.x[0]
+    if n.op == "Dropout" and n.has(2) and bool(np.any(n.array(2))):
+        raise n.refuse("training_mode must be False, got True")
     if n.op == "Dropout" and n.count > 1:
         return [out, n.cast(n.mx("ones_like", out, sizes=out.sizes), "bool")]
     return [out]

@@ -403,6 +403,14 @@ def _resize_sizes(n: Node) -> Sizes:
         )
     else:
         raise n.refuse("scales or sizes must be given")
+    if (
+        given is None
+        and scales is not None
+        and any(not float(e * f).is_integer() for e, f in zip(x.shape, scales.reshape(-1)))
+    ):
+        raise n.refuse("scales must give whole sizes")
+    if n.get("antialias", 0) or n.get("keep_aspect_ratio_policy", "stretch") != "stretch":
+        raise n.refuse("antialias must be 0 and keep_aspect_ratio_policy 'stretch'")
     if n.get("axes") is not None:
         raise n.refuse("axes must be left out")
     return first, second
