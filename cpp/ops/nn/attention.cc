@@ -23,16 +23,15 @@ void check_projection(const char* op, const char* name, const TensorSpec& spec, 
   check_floating(op, name, spec);
   MX_CHECK_SHAPE(
       spec.shape.ndim() == 3 && may_be_multiple(spec.shape[2], checked_mul(heads, parts)), op, ": ",
-      name, " of shape ", spec.shape, " given, (length, batch, multiple of ", heads * parts,
-      ") expected");
+      name, " must have shape (length, batch, multiple of ", heads * parts, "), got ", spec.shape);
 }
 
 void check_attention(const char* op, const TensorSpec& spec, const Shape& values, int64_t heads) {
   const int64_t matrices = multiply_dims(values[1], heads);
   MX_CHECK_SHAPE(spec.shape.ndim() == 3 && may_equal(spec.shape[0], matrices) &&
                      may_equal(spec.shape[2], values[0]),
-                 op, ": attention of shape ", spec.shape, " given, (", matrices, ", length, ",
-                 values[0], ") expected");
+                 op, ": attention must have shape (", matrices, ", length, ", values[0], "), got ",
+                 spec.shape);
 }
 
 Specs infer_self_qk(const InterleavedParams& p, std::span<const TensorSpec> in) {

@@ -86,9 +86,9 @@ AttentionProblem describe_attention(const AttentionParams& p, bool backward, flo
 const char* why_not_cudnn(const AttentionProblem& p) {
   static const bool wanted = env_int("MXLITE_CUDNN_ATTENTION", 1) != 0;
   if (!wanted) return "MXLITE_CUDNN_ATTENTION=0";
-  if (!is_half(p.dtype)) return "dtype, float16 or bfloat16 expected";
-  if (p.d % kVector != 0 || p.dv % kVector != 0) return "head size, a multiple of 8 expected";
-  if (p.d > kMostHead || p.dv > kMostHead) return "head size, at most 256 expected";
+  if (!is_half(p.dtype)) return "dtype must be float16 or bfloat16";
+  if (p.d % kVector != 0 || p.dv % kVector != 0) return "head size must be a multiple of 8";
+  if (p.d > kMostHead || p.dv > kMostHead) return "head size must be at most 256";
   if (p.q_length == 1 && p.k_length == 1) return "one query and one key";
   if (p.dropout >= 1) return "dropout of everything";
   if (p.causal && p.q_length > p.k_length) return "causal with more queries than keys";

@@ -18,10 +18,10 @@ Specs infer_named(const char* op, const BatchNormParams& p, std::span<const Tens
   for (size_t i = 1; i < 5; ++i) {
     MX_CHECK_DTYPE(
         in[i].dtype == in[0].dtype || (is_half(in[0].dtype) && in[i].dtype == DType::kFloat32), op,
-        ": ", kInputs[i], " of dtype ", in[i].dtype, " given, ", in[0].dtype, " as data",
-        is_half(in[0].dtype) ? " or float32" : "", " expected");
-    MX_CHECK_DTYPE(in[i].dtype == in[1].dtype, op, ": ", kInputs[i], " of dtype ", in[i].dtype,
-                   " given, ", in[1].dtype, " as gamma expected");
+        ": ", kInputs[i], " must have data's dtype ", in[0].dtype,
+        is_half(in[0].dtype) ? " or dtype float32" : "", ", got ", in[i].dtype);
+    MX_CHECK_DTYPE(in[i].dtype == in[1].dtype, op, ": ", kInputs[i], " must have gamma's dtype ",
+                   in[1].dtype, ", got ", in[i].dtype);
     check_param_shape(op, kInputs[i], in[i], Shape{data[axis]}, data);
   }
   const TensorSpec stats{Shape{data[axis]}, in[1].dtype};
@@ -133,10 +133,10 @@ std::vector<ValueRef> gradient_add_relu(GradBuilder& g) {
 
 Specs infer_add(const BatchNormParams& p, std::span<const TensorSpec> in) {
   constexpr const char* kOp = "_batch_norm_add_relu";
-  MX_CHECK_SHAPE(may_equal(in[5].shape, in[0].shape), kOp, ": added of shape ", in[5].shape,
-                 " given, that of data expected: ", in[0].shape);
-  MX_CHECK_DTYPE(in[5].dtype == in[0].dtype, kOp, ": added of dtype ", in[5].dtype,
-                 " given, that of data expected: ", in[0].dtype);
+  MX_CHECK_SHAPE(may_equal(in[5].shape, in[0].shape), kOp, ": added must have data's shape ",
+                 in[0].shape, ", got ", in[5].shape);
+  MX_CHECK_DTYPE(in[5].dtype == in[0].dtype, kOp, ": added must have data's dtype ", in[0].dtype,
+                 ", got ", in[5].dtype);
   return infer_named(kOp, p, in);
 }
 

@@ -41,7 +41,7 @@ Shape output_shape(const ConvolutionParams& p, const Shape& data) {
 Specs infer(const ConvolutionParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
   check_data(p, data);
-  MX_CHECK_DTYPE(in[0].dtype != DType::kBool, kOp, ": data of dtype bool given, numbers expected");
+  MX_CHECK_DTYPE(in[0].dtype != DType::kBool, kOp, ": data must have a number dtype, got bool");
   check_same_dtype(kOp, "weight", in[1], in[0].dtype);
   check_param_shape(kOp, "weight", in[1], convolution_weight_shape(p, data), data);
   if (!p.no_bias) {

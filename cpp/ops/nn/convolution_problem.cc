@@ -134,7 +134,7 @@ ConvolutionTuning convolution_tuning(const std::optional<std::string>& cudnn_tun
   if (cudnn_tune == "limited_workspace") return ConvolutionTuning::kLimitedWorkspace;
   if (cudnn_tune == "fastest") return ConvolutionTuning::kFastest;
   MX_CHECK(by_environment >= 0 && by_environment <= 2,
-           "MXNET_CUDNN_AUTOTUNE_DEFAULT: ", by_environment, " given, 0, 1 or 2 expected");
+           "MXNET_CUDNN_AUTOTUNE_DEFAULT must be 0, 1 or 2, got ", by_environment);
   return static_cast<ConvolutionTuning>(by_environment);
 }
 

@@ -12,12 +12,13 @@ constexpr const char* kOp = "CTCLoss";
 Specs infer(const CTCLossParams&, std::span<const TensorSpec> in) {
   const Shape &data = in[0].shape, &label = in[1].shape;
   check_floating(kOp, "data", in[0]);
-  MX_CHECK_SHAPE(data.ndim() == 3, kOp, ": data of shape ", data,
-                 " given, 3 dimensions (length, batch, classes) expected");
-  MX_CHECK_SHAPE(label.ndim() == 2 && may_equal(label[0], data[1]), kOp, ": label of shape ", label,
-                 " given, data of shape ", data, " needs (", data[1], ", labels)");
-  MX_CHECK_SHAPE(may_be_at_least(data[2], 2), kOp, ": data of shape ", data,
-                 " given, at least 2 classes (one is the blank) expected");
+  MX_CHECK_SHAPE(data.ndim() == 3, kOp,
+                 ": data must have 3 dimensions (length, batch, classes), got shape ", data);
+  MX_CHECK_SHAPE(label.ndim() == 2 && may_equal(label[0], data[1]), kOp,
+                 ": label must have shape (", data[1], ", labels) for data of shape ", data,
+                 ", got ", label);
+  MX_CHECK_SHAPE(may_be_at_least(data[2], 2), kOp,
+                 ": data must have at least 2 classes (one is the blank), got shape ", data);
   for (size_t i = 2; i < in.size(); ++i)
     check_param_shape(kOp, "lengths", in[i], Shape{data[1]}, data);
   return Specs{TensorSpec{Shape{merged(data[1], label[0])}, in[0].dtype}, in[0]};

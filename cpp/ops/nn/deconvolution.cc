@@ -39,19 +39,19 @@ void check_data(const DeconvolutionParams& p, const Shape& data) {
   MX_CHECK(p.num_filter % p.num_group == 0, kOp, ": num_filter ", p.num_filter,
            " cannot be divided into num_group ", p.num_group, " groups");
   for (const auto& [name, values] : {std::pair{"adj", &p.adj}, {"target_shape", &p.target_shape}})
-    MX_CHECK_SHAPE(values->ndim() == 0 || values->ndim() == p.kernel.ndim(), kOp, ": ", name, " ",
-                   *values, " has ", values->ndim(), " entries, kernel ", p.kernel, " has ",
-                   p.kernel.ndim());
+    MX_CHECK_SHAPE(values->ndim() == 0 || values->ndim() == p.kernel.ndim(), kOp, ": ", name,
+                   " must have ", p.kernel.ndim(), " entries for kernel ", p.kernel, ", got ",
+                   *values);
   for (int i = 0; i < p.kernel.ndim(); ++i) {
     const int64_t full = full_extent(p, data, i);
     if (has_target(p)) {
       MX_CHECK_SHAPE(p.target_shape[i] >= 1 && may_be_at_most(p.target_shape[i], full), kOp,
-                     ": target_shape ", p.target_shape, " given, data of shape ", data,
-                     " allows 1 to ", full, " in dimension ", i);
+                     ": target_shape must be from 1 to ", full, " in dimension ", i,
+                     " for data of shape ", data, ", got ", p.target_shape);
     } else {
       const int64_t adj = entry(p.adj, i, 0);
-      MX_CHECK(adj < entry(p.stride, i, 1), kOp, ": adj ", p.adj, " given, entries below stride ",
-               p.stride, " expected");
+      MX_CHECK(adj < entry(p.stride, i, 1), kOp, ": entries of adj must be below stride ", p.stride,
+               ", got ", p.adj);
       MX_CHECK_SHAPE(!is_known(full) || checked_add(full, adj) > checked_mul(2, entry(p.pad, i, 0)),
                      kOp, ": pad ", p.pad,
                      " must leave at least one element of the output for data of shape ", data);

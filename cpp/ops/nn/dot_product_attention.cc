@@ -15,13 +15,13 @@ constexpr int kMask = 3;  // index of the optional input mask
 void check_heads(const char* input, const TensorSpec& spec, const TensorSpec& query) {
   const Shape &s = spec.shape, &q = query.shape;
   check_same_dtype(kOp, input, spec, query.dtype);
-  MX_CHECK_SHAPE(s.ndim() == 4, kOp, ": ", input, " of shape ", s,
-                 " given, 4 dimensions (batch, heads, length, size) expected");
-  MX_CHECK_SHAPE(may_equal(s[0], q[0]), kOp, ": ", input, " of shape ", s,
-                 " given, query of shape ", q, " needs a batch of ", q[0]);
-  MX_CHECK_SHAPE(may_equal(s[1], q[1]) || (s[1] > 0 && q[1] % s[1] == 0), kOp, ": ", input,
-                 " of shape ", s, " has ", s[1], " heads, a divisor of the ", q[1],
-                 " heads of query expected");
+  MX_CHECK_SHAPE(s.ndim() == 4, kOp, ": ", input,
+                 " must have 4 dimensions (batch, heads, length, size), got shape ", s);
+  MX_CHECK_SHAPE(may_equal(s[0], q[0]), kOp, ": ", input, " must have a batch of ", q[0],
+                 " for query of shape ", q, ", got shape ", s);
+  MX_CHECK_SHAPE(may_equal(s[1], q[1]) || (s[1] > 0 && q[1] % s[1] == 0), kOp,
+                 ": the number of heads of ", input, " must be a divisor of the ", q[1],
+                 " heads of query, got ", s[1], " in shape ", s);
 }
 
 void check_mask(const TensorSpec& mask, const Shape& scores, DType dtype) {
@@ -30,32 +30,32 @@ void check_mask(const TensorSpec& mask, const Shape& scores, DType dtype) {
   const int lead = 4 - mask.shape.ndim();
   for (int i = 0; fits && i < mask.shape.ndim(); ++i)
     fits = mask.shape[i] == 1 || may_equal(mask.shape[i], scores[lead + i]);
-  MX_CHECK_SHAPE(fits, kOp, ": attention_mask of shape ", mask.shape,
-                 " given, a shape that broadcasts to (batch, heads, q_length, k_length) = ", scores,
-                 " expected");
+  MX_CHECK_SHAPE(
+      fits, kOp,
+      ": attention_mask must have a shape that broadcasts to (batch, heads, q_length, k_length) = ",
+      scores, ", got ", mask.shape);
 }
 
 Specs infer(const AttentionParams& p, std::span<const TensorSpec> in) {
   const Shape &q = in[0].shape, &k = in[1].shape, &v = in[2].shape;
   check_floating(kOp, "query", in[0]);
-  MX_CHECK_SHAPE(q.ndim() == 4, kOp, ": query of shape ", q,
-                 " given, 4 dimensions (batch, heads, length, size) expected");
-  MX_CHECK_SHAPE(q[3] != 0, kOp, ": query of shape ", q,
-                 " given, heads of size 1 or more expected");
+  MX_CHECK_SHAPE(q.ndim() == 4, kOp,
+                 ": query must have 4 dimensions (batch, heads, length, size), got shape ", q);
+  MX_CHECK_SHAPE(q[3] != 0, kOp, ": query must have heads of size 1 or more, got shape ", q);
   check_heads("key", in[1], in[0]);
   check_heads("value", in[2], in[0]);
-  MX_CHECK_SHAPE(may_equal(k[3], q[3]), kOp, ": key of shape ", k, " given, query of shape ", q,
-                 " needs heads of size ", q[3]);
-  MX_CHECK_SHAPE(may_equal(v[1], k[1]) && may_equal(v[2], k[2]), kOp, ": value of shape ", v,
-                 " given, key of shape ", k, " needs ", k[1], " heads of length ", k[2]);
-  MX_CHECK(!p.scale || std::isfinite(*p.scale), kOp, ": scale=", *p.scale,
-           " given, a finite number expected");
+  MX_CHECK_SHAPE(may_equal(k[3], q[3]), kOp, ": key must have heads of size ", q[3],
+                 " for query of shape ", q, ", got shape ", k);
+  MX_CHECK_SHAPE(may_equal(v[1], k[1]) && may_equal(v[2], k[2]), kOp, ": value must have ", k[1],
+                 " heads of length ", k[2], " for key of shape ", k, ", got shape ", v);
+  MX_CHECK(!p.scale || std::isfinite(*p.scale), kOp, ": scale must be a finite number, got ",
+           *p.scale);
   if (p.use_mask) check_mask(in[kMask], Shape{q[0], q[1], q[2], k[2]}, in[0].dtype);
   if (p.use_length) {
     const TensorSpec& length = in[in.size() - 1];
     check_param_shape(kOp, "length", length, Shape{q[0]}, q);
     MX_CHECK_DTYPE(length.dtype == DType::kInt32 || length.dtype == DType::kInt64, kOp,
-                   ": length of dtype ", length.dtype, " given, int32 or int64 expected");
+                   ": length must have dtype int32 or int64, got ", length.dtype);
   }
   const DType sums = in[0].dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
   const int64_t batch = merged(q[0], merged(k[0], v[0]));

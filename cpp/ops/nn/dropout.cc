@@ -23,8 +23,8 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 }
 
 Specs infer_add(const DropoutParams& p, std::span<const TensorSpec> in) {
-  MX_CHECK_SHAPE(in[1] == in[0], "_dropout_add: added of shape ", in[1].shape, " given, data has ",
-                 in[0].shape);
+  MX_CHECK_SHAPE(in[1] == in[0], "_dropout_add: added must have data's shape ", in[0].shape,
+                 ", got ", in[1].shape);
   return infer(p, in);
 }
 

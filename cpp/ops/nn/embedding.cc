@@ -8,12 +8,10 @@ namespace mxlite {
 namespace {
 
 Specs infer(const EmbeddingParams& p, std::span<const TensorSpec> in) {
-  MX_CHECK_DTYPE(in[0].dtype != DType::kBool,
-                 "Embedding: data of dtype bool given, "
-                 "indices expected");
+  MX_CHECK_DTYPE(in[0].dtype != DType::kBool, "Embedding: data must have a number dtype, got bool");
   MX_CHECK_SHAPE(may_equal(in[1].shape, Shape{p.input_dim, p.output_dim}),
-                 "Embedding: weight of shape ", in[1].shape, " given, ",
-                 Shape{p.input_dim, p.output_dim}, " expected (input_dim, output_dim)");
+                 "Embedding: weight must have shape (input_dim, output_dim) = ",
+                 Shape{p.input_dim, p.output_dim}, ", got ", in[1].shape);
   Shape out = in[0].shape;
   out.push_back(p.output_dim);
   return Specs{TensorSpec{out, in[1].dtype}};

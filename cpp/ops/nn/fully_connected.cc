@@ -12,22 +12,22 @@ Specs infer(const FullyConnectedParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
   const Shape& weight = in[1].shape;
   check_min_ndim(kOp, data, 1);
-  MX_CHECK_DTYPE(in[0].dtype != DType::kBool, kOp, ": data of dtype bool given, numbers expected");
+  MX_CHECK_DTYPE(in[0].dtype != DType::kBool, kOp, ": data must have a number dtype, got bool");
   check_same_dtype(kOp, "weight", in[1], in[0].dtype);
   const auto [rows, columns] = fully_connected_rows(p, data);
   if (!may_equal(weight, Shape{p.num_hidden, columns})) {
     const bool flat_fits =
         !p.flatten && may_equal(weight, Shape{p.num_hidden, product_of_dims(data, 1, data.ndim())});
-    std::string advice = flat_fits ? str("; flatten data to ", Shape{data[0], weight[1]})
-                                   : str("; weight of shape ", Shape{p.num_hidden, columns},
-                                         " expected (num_hidden, inputs)");
-    fail(ErrorKind::kShape, kOp, ": weight of shape ", weight,
-         " cannot be applied to data of shape ", data, advice);
+    fail(ErrorKind::kShape, kOp,
+         ": weight must have shape (num_hidden, inputs) = ", Shape{p.num_hidden, columns},
+         " for data of shape ", data, ", got ", weight,
+         flat_fits ? str("; or flatten data to ", Shape{data[0], weight[1]}) : "");
   }
   if (!p.no_bias) {
     check_same_dtype(kOp, "bias", in[2], in[0].dtype);
-    MX_CHECK_SHAPE(may_equal(in[2].shape, Shape{p.num_hidden}), kOp, ": bias of shape ",
-                   in[2].shape, " given, ", Shape{p.num_hidden}, " expected (num_hidden)");
+    MX_CHECK_SHAPE(may_equal(in[2].shape, Shape{p.num_hidden}), kOp,
+                   ": bias must have shape (num_hidden,) = ", Shape{p.num_hidden}, ", got ",
+                   in[2].shape);
   }
   Shape out = data;
   if (p.flatten) {

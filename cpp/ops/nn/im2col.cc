@@ -29,13 +29,14 @@ Specs infer_im2col(const Im2colParams& p, std::span<const TensorSpec> in) {
 Specs infer_col2im(const Col2imParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
   check_window("col2im", p.kernel, p.stride, p.dilate, p.pad);
-  MX_CHECK_SHAPE(p.output_size.ndim() == p.kernel.ndim(), "col2im: output_size ", p.output_size,
-                 " given, as many entries as kernel ", p.kernel, " expected");
+  MX_CHECK_SHAPE(p.output_size.ndim() == p.kernel.ndim(),
+                 "col2im: output_size must have as many entries as kernel ", p.kernel, ", got ",
+                 p.output_size);
   const int64_t windows = im2col_counts("col2im", p, p.output_size.span()).size();
   MX_CHECK_SHAPE(
       data.ndim() == 3 && may_be_multiple(data[1], p.kernel.size()) && may_equal(data[2], windows),
-      "col2im: data of shape ", data, " given, (batch, multiple of ", p.kernel.size(), ", ",
-      windows, ") expected");
+      "col2im: data must have shape (batch, multiple of ", p.kernel.size(), ", ", windows,
+      "), got ", data);
   Shape out{data[0], divide_dim(data[1], p.kernel.size())};
   for (int64_t s : p.output_size) out.push_back(s);
   return Specs{TensorSpec{out, in[0].dtype}};

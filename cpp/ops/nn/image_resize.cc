@@ -13,15 +13,15 @@ constexpr const char* kResize = "_contrib_BilinearResize2D";
 void check_image(const char* op, const TensorSpec& data) {
   check_floating(op, "data", data);
   MX_CHECK_SHAPE(data.shape.ndim() == 4 && data.shape[2] != 0 && data.shape[3] != 0, op,
-                 ": data of shape ", data.shape,
-                 " given, 4 dimensions (batch, channels, height, width) expected");
+                 ": data must have 4 dimensions (batch, channels, height, width), got shape ",
+                 data.shape);
 }
 
 Specs infer_pooling(const AdaptiveAvgPoolingParams& p, std::span<const TensorSpec> in) {
   check_image(kPooling, in[0]);
   const Shape& size = p.output_size;
-  MX_CHECK_SHAPE(size.ndim() <= 2, kPooling, ": output_size ", size,
-                 " given, at most 2 entries expected");
+  MX_CHECK_SHAPE(size.ndim() <= 2, kPooling, ": output_size must have at most 2 entries, got ",
+                 size);
   const int64_t height = size.ndim() > 0 ? size[0] : 1;
   const int64_t width = size.ndim() > 1 ? size[1] : height;
   return Specs{TensorSpec{Shape{in[0].shape[0], in[0].shape[1], height, width}, in[0].dtype}};
@@ -52,8 +52,7 @@ Specs infer_resize(const BilinearResizeParams& p, std::span<const TensorSpec> in
   Shape out = in[0].shape;
   if (p.mode == ResizeMode::kLike) {
     const Shape& like = in[1].shape;
-    MX_CHECK_SHAPE(like.ndim() == 4, kResize, ": like of shape ", like,
-                   " given, 4 dimensions expected");
+    MX_CHECK_SHAPE(like.ndim() == 4, kResize, ": like must have 4 dimensions, got shape ", like);
     out[2] = like[2];
     out[3] = like[3];
   } else {

@@ -14,8 +14,8 @@ void complete_shape(TensorSpec& spec, const Shape& expected) {
 }
 
 void check_floating(const char* op, const char* input, const TensorSpec& spec) {
-  MX_CHECK_DTYPE(is_floating(spec.dtype), op, ": ", input, " of dtype ", spec.dtype,
-                 " given, float16, bfloat16, float32 or float64 expected");
+  MX_CHECK_DTYPE(is_floating(spec.dtype), op, ": ", input,
+                 " must have dtype float16, bfloat16, float32 or float64, got ", spec.dtype);
 }
 
 void check_same_dtype(const char* op, const char* input, const TensorSpec& spec, DType expected) {
@@ -26,19 +26,19 @@ void check_same_dtype(const char* op, const char* input, const TensorSpec& spec,
     remedy = str("convert data with astype('", spec.dtype, "')");
     if (is_floating(expected)) remedy += str(" or the network with cast('", expected, "')");
   }
-  fail(ErrorKind::kDType, op, ": ", input, " of dtype ", spec.dtype, " given, ", expected,
-       " as data expected; ", remedy);
+  fail(ErrorKind::kDType, op, ": ", input, " must have data's dtype ", expected, ", got ",
+       spec.dtype, "; ", remedy);
 }
 
 void check_param_shape(const char* op, const char* input, const TensorSpec& spec,
                        const Shape& expected, const Shape& data) {
-  MX_CHECK_SHAPE(may_equal(spec.shape, expected), op, ": ", input, " of shape ", spec.shape,
-                 " given, data of shape ", data, " needs ", expected);
+  MX_CHECK_SHAPE(may_equal(spec.shape, expected), op, ": ", input, " must have shape ", expected,
+                 " for data of shape ", data, ", got ", spec.shape);
 }
 
 void check_min_ndim(const char* op, const Shape& data, int ndim) {
-  MX_CHECK_SHAPE(data.ndim() >= ndim, op, ": data of shape ", data, " has ", data.ndim(),
-                 " dimensions, at least ", ndim, " expected");
+  MX_CHECK_SHAPE(data.ndim() >= ndim, op, ": data must have at least ", ndim, " dimensions, got ",
+                 data.ndim(), " in shape ", data);
 }
 
 ValueRef sum_except(GradBuilder& g, ValueRef value, int axis) {

@@ -13,7 +13,7 @@ void complete_shape(TensorSpec& spec, const Shape& expected);
 
 void check_floating(const char* op, const char* input, const TensorSpec& spec);
 void check_same_dtype(const char* op, const char* input, const TensorSpec& spec, DType expected);
-// "<op>: <input> of shape (3,) given, data of shape (2, 4) needs (4,)"
+// "<op>: <input> must have shape (4,) for data of shape (2, 4), got (3,)"
 void check_param_shape(const char* op, const char* input, const TensorSpec& spec,
                        const Shape& expected, const Shape& data);
 void check_min_ndim(const char* op, const Shape& data, int ndim);

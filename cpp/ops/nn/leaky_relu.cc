@@ -28,9 +28,10 @@ Specs infer(const LeakyReLUParams& p, std::span<const TensorSpec> in) {
   check_floating(kOp, "data", in[0]);
   if (p.act_type == Type::kPrelu) {
     check_same_dtype(kOp, "gamma", in[1], in[0].dtype);
-    MX_CHECK_SHAPE(is_gamma_of(in[0].shape, in[1].shape), kOp, ": gamma of shape ", in[1].shape,
-                   " given, data of shape ", in[0].shape, " needs ", gamma_shape(in[0].shape),
-                   ", (1,) or the shape of data's first two axes");
+    MX_CHECK_SHAPE(is_gamma_of(in[0].shape, in[1].shape), kOp, ": gamma must have shape ",
+                   gamma_shape(in[0].shape),
+                   ", (1,) or that of the first two axes of data of shape ", in[0].shape, ", got ",
+                   in[1].shape);
   }
   if (p.act_type != Type::kRrelu) return Specs{in[0]};
   MX_CHECK(p.lower_bound <= p.upper_bound, kOp, ": lower_bound ", p.lower_bound,

@@ -8,9 +8,10 @@ namespace {
 
 Specs infer(const LRNParams& p, std::span<const TensorSpec> in) {
   check_floating("LRN", "data", in[0]);
-  MX_CHECK_SHAPE(in[0].shape.ndim() == 4, "LRN: data of shape ", in[0].shape,
-                 " given, 4 dimensions (batch, channels, height, width) expected");
-  MX_CHECK(p.nsize % 2 == 1, "LRN: nsize ", p.nsize, " given, an odd number expected");
+  MX_CHECK_SHAPE(in[0].shape.ndim() == 4,
+                 "LRN: data must have 4 dimensions (batch, channels, height, width), got shape ",
+                 in[0].shape);
+  MX_CHECK(p.nsize % 2 == 1, "LRN: nsize must be an odd number, got ", p.nsize);
   return Specs{in[0]};
 }
 

@@ -24,8 +24,8 @@ Specs infer_regression(const char* op, std::span<const TensorSpec> in) {
   check_same_dtype(op, "label", in[1], in[0].dtype);
   const bool fits = may_equal(count_elements(label), count_elements(data)) && label.ndim() > 0 &&
                     may_equal(label[0], data[0]);
-  MX_CHECK_SHAPE(fits, op, ": label of shape ", label, " given, data of shape ", data,
-                 " needs as many labels");
+  MX_CHECK_SHAPE(fits, op, ": label must have as many rows and elements as data of shape ", data,
+                 ", got shape ", label);
   Shape out = data;
   out[0] = merged(data[0], label[0]);
   return Specs{TensorSpec{out, in[0].dtype}};
@@ -118,27 +118,31 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .internal()
               .doc("Gradient of MakeLoss.")
               .infer(same_as_input<0, MakeLossParams>));
-  ops.add(OpBuilder<NoParams>("softmax_cross_entropy")
-              .doc("Sum over the batch of the cross entropy of softmax(data) with class label.")
-              .shapes("data: (N, classes), label: (N,) -> (1,)")
-              .inputs({"data", "label"})
-              .infer([](const NoParams&, std::span<const TensorSpec> in) {
-                const Shape& data = in[0].shape;
-                check_floating("softmax_cross_entropy", "data", in[0]);
-                MX_CHECK_SHAPE(data.ndim() == 2, "softmax_cross_entropy: data of shape ", data,
-                               " given, 2 dimensions (batch, classes) expected");
-                MX_CHECK_SHAPE(data[1] != 0, "softmax_cross_entropy: data of shape ", data,
-                               " given, at least 1 class expected");
-                check_param_shape("softmax_cross_entropy", "label", in[1], Shape{data[0]}, data);
-                return Specs{TensorSpec{Shape{1}, in[0].dtype}};
-              })
-              .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
-                return {g.emit("_softmax_cross_entropy_backward",
-                               {g.output_grad(0), g.input(0), g.input(1)}),
-                        {}};
-              })
-              .composite_gradient(cross_entropy_gradient)
-              .amp(AmpClass::kFloat32));
+  ops.add(
+      OpBuilder<NoParams>("softmax_cross_entropy")
+          .doc("Sum over the batch of the cross entropy of softmax(data) with class label.")
+          .shapes("data: (N, classes), label: (N,) -> (1,)")
+          .inputs({"data", "label"})
+          .infer([](const NoParams&, std::span<const TensorSpec> in) {
+            const Shape& data = in[0].shape;
+            check_floating("softmax_cross_entropy", "data", in[0]);
+            MX_CHECK_SHAPE(
+                data.ndim() == 2,
+                "softmax_cross_entropy: data must have 2 dimensions (batch, classes), got shape ",
+                data);
+            MX_CHECK_SHAPE(data[1] != 0,
+                           "softmax_cross_entropy: data must have at least 1 class, got shape ",
+                           data);
+            check_param_shape("softmax_cross_entropy", "label", in[1], Shape{data[0]}, data);
+            return Specs{TensorSpec{Shape{1}, in[0].dtype}};
+          })
+          .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
+            return {g.emit("_softmax_cross_entropy_backward",
+                           {g.output_grad(0), g.input(0), g.input(1)}),
+                    {}};
+          })
+          .composite_gradient(cross_entropy_gradient)
+          .amp(AmpClass::kFloat32));
   ops.add(OpBuilder<NoParams>("_softmax_cross_entropy_backward")
               .internal()
               .doc("Gradient of softmax_cross_entropy.")

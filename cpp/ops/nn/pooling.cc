@@ -39,14 +39,14 @@ int64_t output_size(const PoolingParams& p, int64_t size, int64_t kernel, int64_
 
 Specs infer(const PoolingParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
-  MX_CHECK_DTYPE(in[0].dtype != DType::kBool, kOp, ": data of dtype bool given, numbers expected");
+  MX_CHECK_DTYPE(in[0].dtype != DType::kBool, kOp, ": data must have a number dtype, got bool");
   check_spatial_data(kOp, data, p.global_pool ? Shape::filled(data.ndim() - 2, 1) : p.kernel,
                      p.layout);
   if (p.pool_type == PoolType::kLp) {
     check_floating(kOp, "data", in[0]);
     MX_CHECK(p.p_value && *p.p_value >= 1 && *p.p_value <= 3, kOp,
-             ": pool_type 'lp' needs p_value 1, 2 or 3, ",
-             attr_text(AttrTraits<decltype(p.p_value)>::to(p.p_value)), " given");
+             ": p_value must be 1, 2 or 3 with pool_type 'lp', got ",
+             attr_text(AttrTraits<decltype(p.p_value)>::to(p.p_value)));
   }
   const int spatial = data.ndim() - 2;
   Shape size = Shape::filled(spatial, 1);
@@ -56,8 +56,8 @@ Specs infer(const PoolingParams& p, std::span<const TensorSpec> in) {
     check_window(kOp, p.kernel, p.stride, Shape{}, surplus ? Shape{p.pad[0]} : p.pad);
     const SpatialWindow w = p.window(data);
     for (int i = 0, at = 3 - spatial; i < spatial; ++i, ++at) {
-      MX_CHECK(w.pad[at] < w.kernel[at], kOp, ": pad ", p.pad, " given, entries below kernel ",
-               p.kernel, " expected");
+      MX_CHECK(w.pad[at] < w.kernel[at], kOp, ": entries of pad must be below kernel ", p.kernel,
+               ", got ", p.pad);
       size[i] = output_size(p, data[i + (p.channels_last() ? 1 : 2)], w.kernel[at], w.stride[at],
                             w.pad[at]);
     }

@@ -74,19 +74,21 @@ namespace {
 constexpr const char* kOp = "RNN";
 
 void check_params(const RnnParams& p, const Shape& data) {
-  MX_CHECK_SHAPE(data.ndim() == 3, kOp, ": data of shape ", data,
-                 " given, 3 dimensions (steps, batch, inputs) expected");
+  MX_CHECK_SHAPE(data.ndim() == 3, kOp,
+                 ": data must have 3 dimensions (steps, batch, inputs), got shape ", data);
   if (p.projection_size)
-    MX_CHECK(p.is_lstm(), kOp, ": projection_size ", *p.projection_size,
-             " given, only mode 'lstm' has a projection");
+    MX_CHECK(p.is_lstm(), kOp, ": mode must be 'lstm' with projection_size, got projection_size ",
+             *p.projection_size, " with another mode");
   const bool low = p.lstm_state_clip_min.has_value(), high = p.lstm_state_clip_max.has_value();
   MX_CHECK((!low && !high) || p.is_lstm(), kOp,
            ": lstm_state_clip_min and lstm_state_clip_max need mode 'lstm'");
-  MX_CHECK(low == high, kOp, ": lstm_state_clip_", low ? "min" : "max",
-           " given alone, both lstm_state_clip_min and lstm_state_clip_max expected");
+  MX_CHECK(low == high, kOp,
+           ": lstm_state_clip_min and lstm_state_clip_max must be given together, got only "
+           "lstm_state_clip_",
+           low ? "min" : "max");
   MX_CHECK(!p.clips() || *p.lstm_state_clip_min <= *p.lstm_state_clip_max, kOp,
-           ": lstm_state_clip_min ", p.lstm_state_clip_min.value_or(0), " and lstm_state_clip_max ",
-           p.lstm_state_clip_max.value_or(0), " given, min <= max expected");
+           ": lstm_state_clip_min must be at most lstm_state_clip_max ",
+           p.lstm_state_clip_max.value_or(0), ", got ", p.lstm_state_clip_min.value_or(0));
 }
 
 Shape state_shape(const RnnSizes& s, int64_t size) {
@@ -113,7 +115,7 @@ Specs infer(const RnnParams& p, std::span<const TensorSpec> in) {
   if (p.use_sequence_length) {
     const TensorSpec& lengths = in[p.is_lstm() ? 4 : 3];
     MX_CHECK_DTYPE(lengths.dtype != DType::kBool, kOp,
-                   ": sequence_length of dtype bool given, numbers expected");
+                   ": sequence_length must have a number dtype, got bool");
     check_param_shape(kOp, "sequence_length", lengths, Shape{s.batch}, in[0].shape);
   }
   Specs out{TensorSpec{Shape{s.steps, s.batch, s.directions * s.out()}, dtype},

@@ -13,14 +13,14 @@ Specs check(const char* op, const SoftmaxParams& p, std::span<const TensorSpec> 
   const int axis = normalize_axis(op, p.axis, data.ndim());
   MX_CHECK(!p.temperature || *p.temperature != 0, op, ": temperature must not be 0");
   if (p.dtype)
-    MX_CHECK_DTYPE(is_floating(*p.dtype), op, ": dtype ", *p.dtype,
-                   " given, float16, bfloat16, float32 or float64 expected");
+    MX_CHECK_DTYPE(is_floating(*p.dtype), op,
+                   ": dtype must be float16, bfloat16, float32 or float64, got ", *p.dtype);
   if (p.use_length) {
     Shape expected = data;
     expected.erase(axis);
     check_param_shape(op, "length", in[1], expected, data);
     MX_CHECK_DTYPE(in[1].dtype == DType::kInt32 || in[1].dtype == DType::kInt64, op,
-                   ": length of dtype ", in[1].dtype, " given, int32 or int64 expected");
+                   ": length must have dtype int32 or int64, got ", in[1].dtype);
   }
   return Specs{TensorSpec{data, p.dtype.value_or(in[0].dtype)}};
 }

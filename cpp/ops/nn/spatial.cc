@@ -10,8 +10,8 @@ int64_t entry(const Shape& values, int i, int64_t missing) {
 }
 
 void check_entries(const char* op, const char* name, const Shape& values, const Shape& kernel) {
-  MX_CHECK_SHAPE(values.ndim() == 0 || values.ndim() == kernel.ndim(), op, ": ", name, " ", values,
-                 " has ", values.ndim(), " entries, kernel ", kernel, " has ", kernel.ndim());
+  MX_CHECK_SHAPE(values.ndim() == 0 || values.ndim() == kernel.ndim(), op, ": ", name,
+                 " must have ", kernel.ndim(), " entries for kernel ", kernel, ", got ", values);
 }
 
 }  // namespace
@@ -46,10 +46,8 @@ Shape spatial_shape(int64_t batch, int64_t channels, std::span<const int64_t> si
 
 namespace {
 
-// Returns the part of an error text about the data's expected shape for `spatial` window
-// dimensions.
-std::string expected_data(const Shape& data, int spatial,
-                          const std::optional<SpatialLayout>& layout) {
+// Returns the data's expected shape for `spatial` window dimensions, as part of an error text.
+std::string expected_data(int spatial, const std::optional<SpatialLayout>& layout) {
   const std::string name =
       layout && layout_ndim(*layout) == spatial + 2
           ? std::string(EnumNames<SpatialLayout>::names[static_cast<int>(*layout)].first)
@@ -58,9 +56,7 @@ std::string expected_data(const Shape& data, int spatial,
                                        : "NCDHW");
   std::string text;
   for (const char letter : name) text += (text.empty() ? "(" : ", ") + std::string(1, letter);
-  text = "expected " + text + ")";
-  if (data.ndim() == spatial + 1) text += "; add a batch dimension: data.expand_dims(0)";
-  return text;
+  return text + ")";
 }
 
 }  // namespace
@@ -68,25 +64,27 @@ std::string expected_data(const Shape& data, int spatial,
 void check_spatial_data(const char* op, const Shape& data, const Shape& kernel,
                         const std::optional<SpatialLayout>& layout) {
   MX_CHECK_SHAPE(
-      data.ndim() >= 3 && data.ndim() <= 5, op, ": data of shape ", data, " has ", data.ndim(),
-      " dimensions, 3 to 5 expected (batch, channels, 1 to 3 spatial)",
+      data.ndim() >= 3 && data.ndim() <= 5, op,
+      ": data must have 3 to 5 dimensions (batch, channels, 1 to 3 spatial), got ", data.ndim(),
+      " in shape ", data,
       data.ndim() == kernel.ndim() + 1 ? "; add a batch dimension: data.expand_dims(0)" : "");
-  MX_CHECK_SHAPE(data.ndim() == kernel.ndim() + 2, op, ": kernel ", kernel, " has ", kernel.ndim(),
-                 " entries, data has shape ", data, ", ",
-                 expected_data(data, kernel.ndim(), layout));
+  MX_CHECK_SHAPE(
+      data.ndim() == kernel.ndim() + 2, op, ": data must have shape ",
+      expected_data(kernel.ndim(), layout), " for kernel ", kernel, ", got ", data,
+      data.ndim() == kernel.ndim() + 1 ? "; add a batch dimension: data.expand_dims(0)" : "");
   if (layout)
     MX_CHECK_SHAPE(
-        layout_ndim(*layout) == data.ndim(), op, ": layout ",
-        EnumNames<SpatialLayout>::names[static_cast<int>(*layout)].first, " needs data with ",
-        layout_ndim(*layout), " dimensions, data of shape ", data, " given",
+        layout_ndim(*layout) == data.ndim(), op, ": data must have ", layout_ndim(*layout),
+        " dimensions for layout ", EnumNames<SpatialLayout>::names[static_cast<int>(*layout)].first,
+        ", got shape ", data,
         data.ndim() == layout_ndim(*layout) - 1 ? "; add a batch dimension: data.expand_dims(0)"
                                                 : "");
 }
 
 void check_window(const char* op, const Shape& kernel, const Shape& stride, const Shape& dilate,
                   const Shape& pad) {
-  MX_CHECK_SHAPE(kernel.ndim() >= 1 && kernel.ndim() <= 3, op, ": kernel ", kernel, " has ",
-                 kernel.ndim(), " entries, 1 to 3 expected");
+  MX_CHECK_SHAPE(kernel.ndim() >= 1 && kernel.ndim() <= 3, op,
+                 ": kernel must have 1 to 3 entries, got ", kernel);
   check_entries(op, "stride", stride, kernel);
   check_entries(op, "dilate", dilate, kernel);
   check_entries(op, "pad", pad, kernel);

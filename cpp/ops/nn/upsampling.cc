@@ -11,15 +11,18 @@ namespace {
 constexpr const char* kOp = "UpSampling";
 
 void check_data(const Shape& data) {
-  MX_CHECK_SHAPE(data.ndim() == 4, kOp, ": data of shape ", data,
-                 " given, 4 dimensions (batch, channels, height, width) expected");
+  MX_CHECK_SHAPE(data.ndim() == 4, kOp,
+                 ": data must have 4 dimensions (batch, channels, height, width), got shape ",
+                 data);
 }
 
 Specs infer_bilinear(const UpSamplingParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
-  MX_CHECK(in.size() == 2, kOp, ": ", in.size(), " inputs given, bilinear needs data and weight");
-  MX_CHECK(p.num_filter == 0 || may_equal(p.num_filter, data[1]), kOp, ": num_filter ",
-           p.num_filter, " given, data of shape ", data, " has ", data[1], " channels");
+  MX_CHECK(in.size() == 2, kOp, ": sample_type 'bilinear' must have 2 inputs (data, weight), got ",
+           in.size());
+  MX_CHECK(p.num_filter == 0 || may_equal(p.num_filter, data[1]), kOp,
+           ": num_filter must be 0 or the ", data[1], " channels of data of shape ", data, ", got ",
+           p.num_filter);
   check_same_dtype(kOp, "weight", in[1], in[0].dtype);
   check_param_shape(kOp, "weight", in[1],
                     deconvolution_weight_shape(p.deconvolution(data[1]), data), data);

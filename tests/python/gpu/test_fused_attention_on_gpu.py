@@ -158,7 +158,7 @@ def test_the_reason_for_the_choice_is_printed() -> None:
         error = run_python("-c", textwrap.dedent(program), environment=environment).stderr
         lines[value] = [line for line in error.splitlines() if "-> cudnn: " in line]
     reasons = [line.split("-> cudnn: ")[1] for line in lines["1"]]
-    assert reasons == ["chosen", "dtype, float16 or bfloat16 expected"]
+    assert reasons == ["chosen", "dtype must be float16 or bfloat16"]
     assert all(line.endswith("MXLITE_CUDNN_ATTENTION=0") for line in lines["0"])
 
 

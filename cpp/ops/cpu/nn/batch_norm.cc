@@ -160,8 +160,8 @@ void relu_again_native(KernelContext&, const BatchNormParams& p, Inputs in, Outp
 void sync_batch_norm_native(KernelContext& ctx, const SyncBatchNormParams& p, Inputs in,
                             Outputs out) {
   MX_CHECK_KIND(p.ndev == 1 || !ctx.training || p.use_global_stats, ErrorKind::kNotSupported,
-                "_contrib_SyncBatchNorm: ndev ", p.ndev, " given for key '", p.key,
-                "', statistics of several devices are not shared in training; 1 expected");
+                "_contrib_SyncBatchNorm: ndev must be 1 in training, got ", p.ndev, " for key '",
+                p.key, "'; statistics of several devices are not shared");
   const TensorRef outputs[] = {out[0], out[1], out[3], out[2]};
   batch_norm_native<End::kPlain>(ctx, p, in, outputs);
 }

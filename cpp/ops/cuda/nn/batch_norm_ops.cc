@@ -34,8 +34,8 @@ void batch_norm(KernelContext& ctx, const BatchNormParams& p, Inputs in, Outputs
 
 void sync_batch_norm(KernelContext& ctx, const SyncBatchNormParams& p, Inputs in, Outputs out) {
   MX_CHECK_KIND(p.ndev == 1 || !ctx.training || p.use_global_stats, ErrorKind::kNotSupported,
-                "_contrib_SyncBatchNorm: ndev ", p.ndev, " given for key '", p.key,
-                "', statistics of several devices are not shared in training; 1 expected");
+                "_contrib_SyncBatchNorm: ndev must be 1 in training, got ", p.ndev, " for key '",
+                p.key, "'; statistics of several devices are not shared");
   BatchNormCall call = make_call(ctx, p, in, out);
   call.var = out[2].data;
   call.inv_std = out[3].data;

@@ -102,10 +102,10 @@ CASES = [
     *(
         fails(_NAME, *inputs, match=match)
         for match, *inputs in [
-            (r"query of shape \(2, 3, 4\) given, 4 dimensions", (2, 3, 4), _EQUAL, _EQUAL),
-            ("2 heads, a divisor of the 3 heads of query expected", _EQUAL, *[(2, 2, 4, 5)] * 2),
-            (r"key of shape \(2, 3, 4, 6\) given, .* of size 5", _EQUAL, (2, 3, 4, 6), _EQUAL),
-            ("value of shape .* needs 3 heads of length 4", _EQUAL, _EQUAL, (2, 3, 6, 5)),
+            (r"query must have 4 dim.*, got shape \(2, 3, 4\)", (2, 3, 4), _EQUAL, _EQUAL),
+            ("a divisor of the 3 heads of query, got 2 in", _EQUAL, *[(2, 2, 4, 5)] * 2),
+            (r"key must have heads of size 5 .* \(2, 3, 4, 6\)", _EQUAL, (2, 3, 4, 6), _EQUAL),
+            ("value must have 3 heads of length 4", _EQUAL, _EQUAL, (2, 3, 6, 5)),
         ]
     ),
     *(
@@ -115,10 +115,10 @@ CASES = [
                 "use_mask",
                 (2, 2, 4, 4),
                 ValueError,
-                r"mask of shape \(2, 2, 4, 4\) .* broadcasts to",
+                r"mask .* broadcasts to .*, got \(2, 2, 4, 4\)",
             ),
-            ("use_length", (2,), TypeError, "length of dtype float32 given, int32 or int64 exp"),
-            ("use_length", ints([1, 2, 3]), ValueError, r"length of shape \(3,\) .* needs \(2,\)"),
+            ("use_length", (2,), TypeError, "length must have dtype int32 or int64, got"),
+            ("use_length", ints([1, 2, 3]), ValueError, r"length must have shape \(2,\) .*\(3,\)"),
         ]
     ),
 ]

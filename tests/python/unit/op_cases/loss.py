@@ -111,7 +111,7 @@ CASES = [
         ref=_margin_backward,
         **_MARGIN,
     ),
-    fails("_contrib_margin_logsumexp", (4, 5), (3,), match=r"position of shape \(3,\)"),
+    fails("_contrib_margin_logsumexp", (4, 5), (3,), match=r"position must .*, got \(3,\)"),
     op(
         "_contrib_sample_classes",
         ints([3, 8, 3]),
@@ -181,14 +181,12 @@ CASES = [
     no_grad(
         "SoftmaxOutput", (4, 3, 2), (4, 3), preserve_shape=True, ref=lambda x, y: np_softmax(x)
     ),
-    fails(
-        "SoftmaxOutput", (4, 3), (5,), match=r"SoftmaxOutput: label of shape \(5,\) given, \(4,\)"
-    ),
+    fails("SoftmaxOutput", (4, 3), (5,), match=r"SoftmaxOutput: label .* \(4,\) .*\(5,\)"),
     no_grad("LinearRegressionOutput", (4, 3), (4, 3), ref=lambda x, y: x),
     no_grad("MAERegressionOutput", (4, 1), (4,), ref=lambda x, y: x),
     no_grad("LogisticRegressionOutput", (4, 3), (4, 3), ref=lambda x, y: 1 / (1 + np.exp(-x))),
     fails(
-        "LinearRegressionOutput", (4, 3), (4, 2), match=r"label of shape \(4, 2\) .* shape \(4, 3\)"
+        "LinearRegressionOutput", (4, 3), (4, 2), match=r"label .* shape \(4, 3\), got .*\(4, 2\)"
     ),
     no_grad("SVMOutput", (4, 3), _LABEL, ref=lambda x, y: x),
     no_grad("MakeLoss", (4, 3), ref=lambda x: x),
@@ -217,5 +215,5 @@ CASES = [
             ([[1, 2], [2, 1], [1, 2]], [1, 1, 3], [[1], [], [1]]),  # a single frame
         ]
     ),
-    fails("CTCLoss", (4, 2, 3), ints([[1, 2]]), match=r"label of shape .1, 2. .* .2, labels."),
+    fails("CTCLoss", (4, 2, 3), ints([[1, 2]]), match=r"label .* .2, labels. .*, got .1, 2."),
 ]

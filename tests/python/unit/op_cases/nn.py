@@ -95,15 +95,15 @@ CASES = [
         *[(32, 28, 28), (10, 784), (10,)],
         num_hidden=10,
         flatten=False,
-        match=r"FullyConnected: weight of shape \(10, 784\) cannot be applied to data of shape "
-        r"\(32, 28, 28\); flatten data to \(32, 784\)",
+        match=r"FullyConnected: weight must have shape .* \(10, 28\) for data of shape "
+        r"\(32, 28, 28\), got \(10, 784\); or flatten data to \(32, 784\)",
     ),
     *(
         fails(_FC, (4, 6), *inputs, num_hidden=3, error=error, match=match)
         for error, match, *inputs in [
-            (ValueError, r"weight of shape \(3, 5\) .* weight of shape \(3, 6\) exp", (3, 5), (3,)),
+            (ValueError, r"weight must have shape .* \(3, 6\) .*, got \(3, 5\)", (3, 5), (3,)),
             (TypeError, "missing required input 'bias'", (3, 6)),
-            (TypeError, "weight of dtype int32 given, float32 as", ints([[1] * 6] * 3), (3,)),
+            (TypeError, "weight must have .* float32, got int32", ints([[1] * 6] * 3), (3,)),
         ]
     ),
     # Activation
@@ -136,7 +136,7 @@ CASES = [
         ]
     ),
     fails("LeakyReLU", (2, 3), (3, 3), act_type="prelu", match="gamma"),
-    fails("LeakyReLU", (2, 3, 4), (4,), act_type="prelu", match=r"gamma of shape .4,. .* .3,."),
+    fails("LeakyReLU", (2, 3, 4), (4,), act_type="prelu", match=r"gamma must .* .3,. .*, got .4,."),
     # Dropout
     op("Dropout", (3, 4), ref=lambda x: x),
     op("Dropout", (3, 4), p=0.0, training=True, ref=lambda x: x),
@@ -158,7 +158,7 @@ CASES = [
         axes=(0,),
         check=lambda y: (y == y[:1]).all() and 10 < (y[0] == 0).sum() < 40,
     ),
-    fails("Dropout", (3,), p=1.5, match="Dropout: parameter p: 1.5 given, from 0 to 1"),
+    fails("Dropout", (3,), p=1.5, match="Dropout: parameter p must be from 0 to 1"),
     # Embedding
     *(
         op(
@@ -207,8 +207,8 @@ CASES = [
     op("softmin", (4, 7), ref=lambda x: np_softmax(-x)),
     op("softmin", (4, 7, 3), axis=1, ref=lambda x: np_softmax(-x, 1)),
     fails("softmax", (2, 3), axis=2, error=IndexError, match="axis 2 .* 2 dimensions"),
-    fails("softmax", ints([1, 2]), error=TypeError, match="softmax: data of dtype int32"),
-    fails("softmax", (2, 3), ints([1, 2, 3]), use_length=True, match=r"length .* .3,. .* .2,."),
+    fails("softmax", ints([1, 2]), error=TypeError, match="softmax: data must .*, got int32"),
+    fails("softmax", (2, 3), ints([1, 2, 3]), use_length=True, match=r"length .* .2,. .* .3,."),
     op("SoftmaxActivation", (3, 2, 4), ref=lambda x: np_softmax(x.reshape(3, 8)).reshape(3, 2, 4)),
     op("SoftmaxActivation", (3, 2, 4), mode="channel", ref=lambda x: np_softmax(x, 1)),
     # attention
