@@ -17,8 +17,8 @@ Specs infer_iou(const BoxIouParams&, std::span<const TensorSpec> in) {
   for (int i = 0; i < 2; ++i) {
     const Shape& s = in[i].shape;
     check_floating(kIou, names[i], in[i]);
-    MX_CHECK_SHAPE(s.ndim() >= 2 && may_equal(s.back(), 4), kIou, ": ", names[i], " of shape ", s,
-                   " given, (..., 4) with 2 or more dimensions expected");
+    MX_CHECK_SHAPE(s.ndim() >= 2 && may_equal(s.back(), 4), kIou, ": ", names[i],
+                   " must have shape (..., 4) with 2 or more dimensions, got ", s);
     for (int axis = 0; axis + 1 < s.ndim(); ++axis) to.push_back(s[axis]);
   }
   check_same_dtype(kIou, "rhs", in[1], in[0].dtype);
@@ -28,19 +28,18 @@ Specs infer_iou(const BoxIouParams&, std::span<const TensorSpec> in) {
 Specs infer_encode(const NoParams&, std::span<const TensorSpec> in) {
   const Shape &anchors = in[2].shape, &refs = in[3].shape;
   check_floating(kEncode, "anchors", in[2]);
-  MX_CHECK_SHAPE(anchors.ndim() == 3 && may_equal(anchors[2], 4), kEncode, ": anchors of shape ",
-                 anchors, " given, (batch, anchors, 4) expected");
+  MX_CHECK_SHAPE(anchors.ndim() == 3 && may_equal(anchors[2], 4), kEncode,
+                 ": anchors must have shape (batch, anchors, 4), got ", anchors);
   MX_CHECK_SHAPE(refs.ndim() == 3 && may_equal(refs[0], anchors[0]) && may_equal(refs[2], 4),
-                 kEncode, ": refs of shape ", refs, " given, (", anchors[0],
-                 ", boxes, 4) expected");
+                 kEncode, ": refs must have shape (", anchors[0], ", boxes, 4), got ", refs);
   const Shape per_anchor{anchors[0], anchors[1]};
   const std::pair<const char*, Shape> expected[] = {
       {"samples", per_anchor}, {"matches", per_anchor}, {"anchors", anchors},
       {"refs", refs},          {"means", {4}},          {"stds", {4}}};
   for (int i = 0; i < 6; ++i) {
     const auto& [name, shape] = expected[i];
-    MX_CHECK_SHAPE(may_equal(in[i].shape, shape), kEncode, ": ", name, " of shape ", in[i].shape,
-                   " given, ", shape, " expected");
+    MX_CHECK_SHAPE(may_equal(in[i].shape, shape), kEncode, ": ", name, " must have shape ", shape,
+                   ", got ", in[i].shape);
     check_same_dtype(kEncode, name, in[i], in[2].dtype);
   }
   return {in[2], in[2]};
@@ -50,11 +49,11 @@ Specs infer_decode(const BoxDecodeParams&, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
   check_floating(kDecode, "data", in[0]);
   check_same_dtype(kDecode, "anchors", in[1], in[0].dtype);
-  MX_CHECK_SHAPE(data.ndim() == 3 && may_equal(data[2], 4), kDecode, ": data of shape ", data,
-                 " given, (batch, anchors, 4) expected");
+  MX_CHECK_SHAPE(data.ndim() == 3 && may_equal(data[2], 4), kDecode,
+                 ": data must have shape (batch, anchors, 4), got ", data);
   const Shape anchors{1, data[1], 4};
-  MX_CHECK_SHAPE(may_equal(in[1].shape, anchors), kDecode, ": anchors of shape ", in[1].shape,
-                 " given, ", anchors, " expected");
+  MX_CHECK_SHAPE(may_equal(in[1].shape, anchors), kDecode, ": anchors must have shape ", anchors,
+                 ", got ", in[1].shape);
   return {in[0]};
 }
 

@@ -22,8 +22,8 @@ Specs infer_nms(const BoxNmsParams& p, std::span<const TensorSpec> in) {
   check_floating(kName, "data", in[0]);
   const int expected = p.id_index >= 0 ? 6 : 5;
   MX_CHECK_SHAPE(rows.ndim() >= 2 && may_be_at_least(rows.back(), expected), kName,
-                 ": data of shape ", rows, " given, (..., boxes, ", expected,
-                 " or more elements) expected");
+                 ": data must have shape (..., boxes, ", expected, " or more elements), got ",
+                 rows);
   const int64_t width = rows.back();
   MX_CHECK(p.coord_start >= 0 && may_be_at_least(width, int64_t{p.coord_start} + 4), kName,
            ": coord_start ", p.coord_start, " leaves no four coordinates in rows of ", width,

@@ -10,16 +10,17 @@ constexpr const char* kOp = "Correlation";
 
 Specs infer(const CorrelationParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
-  MX_CHECK_DTYPE(is_floating(in[0].dtype), kOp, ": data1 of dtype ", in[0].dtype,
-                 " given, float16, bfloat16, float32 or float64 expected");
-  MX_CHECK_DTYPE(in[1].dtype == in[0].dtype, kOp, ": data2 of dtype ", in[1].dtype, " given, ",
-                 in[0].dtype, " as data1 expected");
-  MX_CHECK_SHAPE(data.ndim() == 4, kOp, ": data1 of shape ", data,
-                 " given, 4 dimensions (batch, channels, height, width) expected");
-  MX_CHECK_SHAPE(may_equal(in[1].shape, data), kOp, ": data2 of shape ", in[1].shape, " given, ",
-                 data, " as data1 expected");
-  MX_CHECK(p.kernel_size % 2 == 1, kOp, ": kernel_size ", p.kernel_size,
-           " given, an odd number expected");
+  MX_CHECK_DTYPE(is_floating(in[0].dtype), kOp,
+                 ": data1 must have dtype float16, bfloat16, float32 or float64, got ",
+                 in[0].dtype);
+  MX_CHECK_DTYPE(in[1].dtype == in[0].dtype, kOp, ": data2 must have data1's dtype ", in[0].dtype,
+                 ", got ", in[1].dtype);
+  MX_CHECK_SHAPE(data.ndim() == 4, kOp,
+                 ": data1 must have 4 dimensions (batch, channels, height, width), got shape ",
+                 data);
+  MX_CHECK_SHAPE(may_equal(in[1].shape, data), kOp, ": data2 must have data1's shape ", data,
+                 ", got ", in[1].shape);
+  MX_CHECK(p.kernel_size % 2 == 1, kOp, ": kernel_size must be an odd number, got ", p.kernel_size);
   const Shape both = merged(data, in[1].shape);
   const auto patches = [&p](int64_t size) { return p.patches(size); };
   const int64_t height = if_known(patches, both[2]), width = if_known(patches, both[3]);

@@ -10,24 +10,24 @@ constexpr const char* kOp = "Crop";
 
 Specs infer(const CropParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
-  MX_CHECK(in.size() == 1 || in.size() == 2, kOp, ": ", in.size(),
-           " inputs given, data or data and crop_like expected");
-  MX_CHECK_SHAPE(data.ndim() == 4, kOp, ": data of shape ", data,
-                 " given, 4 dimensions (batch, channels, height, width) expected");
+  MX_CHECK(in.size() == 1 || in.size() == 2, kOp,
+           ": the inputs must be data or data and crop_like, got ", in.size(), " inputs");
+  MX_CHECK_SHAPE(data.ndim() == 4, kOp,
+                 ": data must have 4 dimensions (batch, channels, height, width), got shape ",
+                 data);
   Shape out = data;
   if (in.size() == 2) {
     const Shape& like = in[1].shape;
-    MX_CHECK_SHAPE(like.ndim() == 4, kOp, ": crop_like of shape ", like,
-                   " given, 4 dimensions expected");
+    MX_CHECK_SHAPE(like.ndim() == 4, kOp, ": crop_like must have 4 dimensions, got shape ", like);
     out[2] = like[2];
     out[3] = like[3];
   } else {
-    MX_CHECK_SHAPE(p.h_w.ndim() == 2 && p.h_w[0] > 0 && p.h_w[1] > 0, kOp, ": h_w ", p.h_w,
-                   " given, two positive numbers expected");
+    MX_CHECK_SHAPE(p.h_w.ndim() == 2 && p.h_w[0] > 0 && p.h_w[1] > 0, kOp,
+                   ": h_w must be two positive numbers, got ", p.h_w);
     out[2] = p.h_w[0];
     out[3] = p.h_w[1];
   }
-  MX_CHECK_SHAPE(p.offset.ndim() == 2, kOp, ": offset ", p.offset, " given, two numbers expected");
+  MX_CHECK_SHAPE(p.offset.ndim() == 2, kOp, ": offset must have 2 numbers, got ", p.offset);
   const auto [row, column] = p.start(data, out);
   const auto holds = [](int64_t size, int64_t first, int64_t part) {
     return !is_known(size) || !is_known(part) || (part <= size && first + part <= size);

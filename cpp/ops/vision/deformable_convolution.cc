@@ -23,10 +23,9 @@ template <class P>
 Shapes shapes_for(const P& p, const Shape& data) {
   const char* op = kOp<P>;
   check_window(op, p.kernel, p.stride, p.dilate, p.pad);
-  MX_CHECK_SHAPE(p.kernel.ndim() == 2, op, ": kernel ", p.kernel,
-                 " given, height and width expected");
+  MX_CHECK_SHAPE(p.kernel.ndim() == 2, op, ": kernel must be (height, width), got ", p.kernel);
   check_spatial_data(op, data, p.kernel, p.layout);
-  MX_CHECK(!is_channels_last(p.layout), op, ": layout NHWC given, NCHW expected");
+  MX_CHECK(!is_channels_last(p.layout), op, ": layout must be NCHW, got NHWC");
   const int64_t channels = data[1], groups = p.num_group, moved = p.num_deformable_group;
   MX_CHECK_SHAPE(may_be_multiple(channels, groups) && may_be_multiple(channels, moved), op, ": ",
                  channels, " channels of data of shape ", data,

@@ -14,10 +14,13 @@ constexpr const char* kDetection = "_contrib_MultiBoxDetection";
 Specs infer_prior(const MultiBoxPriorParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
   check_floating(kPrior, "data", in[0]);
-  MX_CHECK_SHAPE(data.ndim() >= 4 && data[2] != 0 && data[3] != 0, kPrior, ": data of shape ", data,
-                 " given, (batch, channels, height, width) with positions expected");
+  MX_CHECK_SHAPE(data.ndim() >= 4 && data[2] != 0 && data[3] != 0, kPrior,
+                 ": data must have shape (batch, channels, height, width) with height and width of "
+                 "at least 1, got ",
+                 data);
   MX_CHECK(!p.sizes.empty() && !p.ratios.empty(), kPrior,
-           ": at least one of sizes and one of ratios expected");
+           ": sizes and ratios must have at least 1 entry each, got ", p.sizes.size(), " and ",
+           p.ratios.size());
   MX_CHECK(p.steps.size() == 2 && p.steps[0] * p.steps[1] >= 0, kPrior,
            ": steps must be two numbers (y, x), both given or both left out");
   MX_CHECK(p.offsets.size() == 2, kPrior, ": offsets must be two numbers (y, x)");
@@ -26,15 +29,15 @@ Specs infer_prior(const MultiBoxPriorParams& p, std::span<const TensorSpec> in) 
 }
 
 void check_variances(const char* op, const std::vector<double>& variances) {
-  MX_CHECK(variances.size() == 4, op, ": ", variances.size(),
-           " variances given, 4 expected (x, y, width, height)");
+  MX_CHECK(variances.size() == 4, op, ": variances must have 4 numbers (x, y, width, height), got ",
+           variances.size());
 }
 
 void check_anchors(const char* op, const TensorSpec& anchor) {
   const Shape& s = anchor.shape;
   check_floating(op, "anchor", anchor);
   MX_CHECK_SHAPE(s.ndim() == 3 && may_equal(s[0], 1) && s[1] != 0 && may_equal(s[2], 4), op,
-                 ": anchor of shape ", s, " given, (1, anchors, 4) expected");
+                 ": anchor must have shape (1, anchors, 4), got ", s);
 }
 
 Specs infer_target(const MultiBoxTargetParams& p, std::span<const TensorSpec> in) {
@@ -42,15 +45,14 @@ Specs infer_target(const MultiBoxTargetParams& p, std::span<const TensorSpec> in
   check_anchors(kTarget, in[0]);
   check_same_dtype(kTarget, "label", in[1], in[0].dtype);
   check_same_dtype(kTarget, "cls_pred", in[2], in[0].dtype);
-  MX_CHECK_SHAPE(label.ndim() == 3 && may_be_at_least(label[2], 5), kTarget, ": label of shape ",
-                 label, " given, (batch, labels, 5 or more) expected");
+  MX_CHECK_SHAPE(label.ndim() == 3 && may_be_at_least(label[2], 5), kTarget,
+                 ": label must have shape (batch, labels, 5 or more), got ", label);
   MX_CHECK_SHAPE(
       cls.ndim() == 3 && may_equal(cls[0], label[0]) && cls[1] != 0 && may_equal(cls[2], anchor[1]),
-      kTarget, ": cls_pred of shape ", cls, " given, (", label[0], ", classes, ", anchor[1],
-      ") expected");
+      kTarget, ": cls_pred must have shape (", label[0], ", classes, ", anchor[1], "), got ", cls);
   check_variances(kTarget, p.variances);
   MX_CHECK(p.negative_mining_ratio <= 0 || p.negative_mining_thresh > 0, kTarget,
-           ": negative_mining_thresh ", p.negative_mining_thresh, " given, above 0 expected");
+           ": negative_mining_thresh must be above 0, got ", p.negative_mining_thresh);
   const int64_t batch = merged(label[0], cls[0]), anchors = merged(anchor[1], cls[2]);
   const TensorSpec location{{batch, multiply_dims(4, anchors)}, in[0].dtype};
   return {location, location, {{batch, anchors}, in[0].dtype}};
@@ -62,11 +64,11 @@ Specs infer_detection(const MultiBoxDetectionParams& p, std::span<const TensorSp
   check_same_dtype(kDetection, "cls_prob", in[0], in[2].dtype);
   check_same_dtype(kDetection, "loc_pred", in[1], in[2].dtype);
   MX_CHECK_SHAPE(cls.ndim() == 3 && may_equal(cls[2], anchor[1]), kDetection,
-                 ": cls_prob of shape ", cls, " given, (batch, classes, ", anchor[1], ") expected");
+                 ": cls_prob must have shape (batch, classes, ", anchor[1], "), got ", cls);
   const int64_t anchors = merged(anchor[1], cls[2]);
   const Shape locations{cls[0], multiply_dims(4, anchors)};
-  MX_CHECK_SHAPE(may_equal(loc, locations), kDetection, ": loc_pred of shape ", loc, " given, ",
-                 locations, " expected");
+  MX_CHECK_SHAPE(may_equal(loc, locations), kDetection, ": loc_pred must have shape ", locations,
+                 ", got ", loc);
   check_variances(kDetection, p.variances);
   return {{{merged(cls[0], loc[0]), anchors, 6}, in[0].dtype}};
 }

@@ -17,10 +17,10 @@ Specs infer(const ProposalParams& p, std::span<const TensorSpec> in) {
   check_floating(kName, "cls_prob", in[0]);
   MX_CHECK_SHAPE(
       cls.ndim() == 4 && may_equal(cls[1], 2 * num_anchors) && cls[2] != 0 && cls[3] != 0, kName,
-      ": cls_prob of shape ", cls, " given, (batch, ", 2 * num_anchors,
-      ", height, width) expected for ", num_anchors, " anchors per position");
-  MX_CHECK_SHAPE(kName != kSingle || may_equal(cls[0], 1), kName, ": ", cls[0],
-                 " images given, 1 expected; MultiProposal takes more");
+      ": cls_prob must have shape (batch, ", 2 * num_anchors, ", height, width) for ", num_anchors,
+      " anchors per position, got ", cls);
+  MX_CHECK_SHAPE(kName != kSingle || may_equal(cls[0], 1), kName,
+                 ": the number of images must be 1, got ", cls[0], "; MultiProposal takes more");
   check_param_shape(kName, "bbox_pred", in[1], {cls[0], 4 * num_anchors, cls[2], cls[3]}, cls);
   check_param_shape(kName, "im_info", in[2], {cls[0], 3}, cls);
   check_same_dtype(kName, "bbox_pred", in[1], in[0].dtype);

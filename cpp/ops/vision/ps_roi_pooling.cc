@@ -22,16 +22,16 @@ Specs infer_deformable(const DeformablePsRoiPoolingParams& p, std::span<const Te
   check_groups(kDeformable, in[0].shape, p.output_dim, p.group_size);
   if (!p.no_trans) {
     const Shape& trans = in[2].shape;
-    MX_CHECK_DTYPE(in[2].dtype == in[0].dtype, kDeformable, ": trans of dtype ", in[2].dtype,
-                   " given, ", in[0].dtype, " as data expected");
+    MX_CHECK_DTYPE(in[2].dtype == in[0].dtype, kDeformable, ": trans must have data's dtype ",
+                   in[0].dtype, ", got ", in[2].dtype);
     const bool classes_fit =
         trans.ndim() == 4 && (!is_known(trans[1]) || (trans[1] >= 2 && trans[1] % 2 == 0 &&
                                                       p.output_dim % (trans[1] / 2) == 0));
     MX_CHECK_SHAPE(classes_fit && may_equal(trans[0], in[1].shape[0]) &&
                        may_equal(trans[2], p.parts()) && may_equal(trans[3], p.parts()),
-                   kDeformable, ": trans of shape ", trans, " given, (", in[1].shape[0],
-                   ", 2 * classes, ", p.parts(), ", ", p.parts(),
-                   ") expected, with classes a divisor of output_dim ", p.output_dim);
+                   kDeformable, ": trans must have shape (", in[1].shape[0], ", 2 * classes, ",
+                   p.parts(), ", ", p.parts(), ") with classes a divisor of output_dim ",
+                   p.output_dim, ", got ", trans);
   }
   const Shape out{in[1].shape[0], p.output_dim, p.pooled_size, p.pooled_size};
   return Specs{TensorSpec{out, in[0].dtype}};

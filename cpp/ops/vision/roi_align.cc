@@ -14,9 +14,10 @@ Specs infer_align(const RoiAlignParams& p, std::span<const TensorSpec> in) {
   const Shape& size = p.pooled_size;
   int64_t channels = in[0].shape[1];
   if (p.position_sensitive) {
-    MX_CHECK_SHAPE(may_be_multiple(channels, size.size()), kAlign, ": data of shape ", in[0].shape,
-                   " has ", channels, " channels, a multiple of ", size.size(),
-                   " expected with position_sensitive and pooled_size ", size);
+    MX_CHECK_SHAPE(may_be_multiple(channels, size.size()), kAlign,
+                   ": with position_sensitive and pooled_size ", size,
+                   ", the number of channels must be a multiple of ", size.size(), ", got ",
+                   channels, " in data of shape ", in[0].shape);
     channels = divide_dim(channels, size.size());
   }
   return Specs{TensorSpec{Shape{in[1].shape[0], channels, size[0], size[1]}, in[0].dtype}};

@@ -15,8 +15,8 @@ Specs infer(const RoiPoolingParams& p, std::span<const TensorSpec> in) {
   check_pooled_size(kOp, p.pooled_size);
   const Shape& data = in[0].shape;
   MX_CHECK_SHAPE(multiply_dims(data[2], data[3]) <= std::numeric_limits<int32_t>::max(), kOp,
-                 ": data of shape ", data, " given, at most ", std::numeric_limits<int32_t>::max(),
-                 " pixels per channel supported");
+                 ": data must have at most ", std::numeric_limits<int32_t>::max(),
+                 " pixels per channel, got shape ", data);
   const Shape out{in[1].shape[0], data[1], p.pooled_size[0], p.pooled_size[1]};
   return Specs{TensorSpec{out, in[0].dtype}, TensorSpec{out, DType::kInt32}};
 }

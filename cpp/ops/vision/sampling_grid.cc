@@ -11,26 +11,26 @@ constexpr const char* kGenerator = "GridGenerator";
 constexpr const char* kTransformer = "SpatialTransformer";
 
 void check_image(const char* op, const TensorSpec& data) {
-  MX_CHECK_DTYPE(is_floating(data.dtype), op, ": data of dtype ", data.dtype,
-                 " given, float16, bfloat16, float32 or float64 expected");
+  MX_CHECK_DTYPE(is_floating(data.dtype), op,
+                 ": data must have dtype float16, bfloat16, float32 or float64, got ", data.dtype);
   MX_CHECK_SHAPE(data.shape.ndim() == 4 && data.shape[2] != 0 && data.shape[3] != 0, op,
-                 ": data of shape ", data.shape,
-                 " given, 4 dimensions (batch, channels, height, width) expected");
+                 ": data must have 4 dimensions (batch, channels, height, width), got shape ",
+                 data.shape);
 }
 
 void check_dtype(const char* op, const char* name, const TensorSpec& spec, DType data) {
-  MX_CHECK_DTYPE(spec.dtype == data, op, ": ", name, " of dtype ", spec.dtype, " given, ", data,
-                 " as data expected");
+  MX_CHECK_DTYPE(spec.dtype == data, op, ": ", name, " must have data's dtype ", data, ", got ",
+                 spec.dtype);
 }
 
 void check_target(const char* op, const Shape& target) {
-  MX_CHECK(target.ndim() == 2 && target[0] > 0 && target[1] > 0, op, ": target_shape ", target,
-           " given, two positive numbers expected");
+  MX_CHECK(target.ndim() == 2 && target[0] > 0 && target[1] > 0, op,
+           ": target_shape must be two positive numbers, got ", target);
 }
 
 void check_affine(const char* op, const char* name, const Shape& matrix) {
-  MX_CHECK_SHAPE(matrix.ndim() == 2 && may_equal(matrix[1], 6), op, ": ", name, " of shape ",
-                 matrix, " given, (batch, 6) expected with transform_type affine");
+  MX_CHECK_SHAPE(matrix.ndim() == 2 && may_equal(matrix[1], 6), op, ": ", name,
+                 " must have shape (batch, 6) with transform_type affine, got ", matrix);
 }
 
 Specs infer_sampler(const BilinearSamplerParams&, std::span<const TensorSpec> in) {
@@ -38,22 +38,23 @@ Specs infer_sampler(const BilinearSamplerParams&, std::span<const TensorSpec> in
   check_dtype(kSampler, "grid", in[1], in[0].dtype);
   const Shape &data = in[0].shape, &grid = in[1].shape;
   MX_CHECK_SHAPE(grid.ndim() == 4 && may_equal(grid[0], data[0]) && may_equal(grid[1], 2), kSampler,
-                 ": grid of shape ", grid, " given, (", data[0], ", 2, height, width) expected");
+                 ": grid must have shape (", data[0], ", 2, height, width), got ", grid);
   const Shape out{merged(data[0], grid[0]), data[1], grid[2], grid[3]};
   return Specs{TensorSpec{out, in[0].dtype}};
 }
 
 Specs infer_generator(const GridGeneratorParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
-  MX_CHECK_DTYPE(is_floating(in[0].dtype), kGenerator, ": data of dtype ", in[0].dtype,
-                 " given, float16, bfloat16, float32 or float64 expected");
+  MX_CHECK_DTYPE(is_floating(in[0].dtype), kGenerator,
+                 ": data must have dtype float16, bfloat16, float32 or float64, got ", in[0].dtype);
   if (p.transform_type == GridTransform::kAffine) {
     check_affine(kGenerator, "data", data);
     check_target(kGenerator, p.target_shape);
     return Specs{TensorSpec{Shape{data[0], 2, p.target_shape[0], p.target_shape[1]}, in[0].dtype}};
   }
-  MX_CHECK_SHAPE(data.ndim() == 4 && may_equal(data[1], 2), kGenerator, ": data of shape ", data,
-                 " given, (batch, 2, height, width) expected with transform_type warp");
+  MX_CHECK_SHAPE(data.ndim() == 4 && may_equal(data[1], 2), kGenerator,
+                 ": data must have shape (batch, 2, height, width) with transform_type warp, got ",
+                 data);
   return Specs{in[0]};
 }
 
@@ -63,8 +64,8 @@ Specs infer_transformer(const SpatialTransformerParams& p, std::span<const Tenso
   check_affine(kTransformer, "loc", in[1].shape);
   check_target(kTransformer, p.target_shape);
   const Shape& data = in[0].shape;
-  MX_CHECK_SHAPE(may_equal(in[1].shape[0], data[0]), kTransformer, ": loc of shape ", in[1].shape,
-                 " given, data of shape ", data, " needs ", Shape{data[0], 6});
+  MX_CHECK_SHAPE(may_equal(in[1].shape[0], data[0]), kTransformer, ": loc must have shape ",
+                 Shape{data[0], 6}, " for data of shape ", data, ", got ", in[1].shape);
   const Shape out{merged(data[0], in[1].shape[0]), data[1], p.target_shape[0], p.target_shape[1]};
   return Specs{TensorSpec{out, in[0].dtype}};
 }

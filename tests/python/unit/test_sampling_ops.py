@@ -116,7 +116,7 @@ def test_half_data_takes_boxes_in_float32() -> None:
     assert str(np.dtype(out.dtype)) == "float16"
     want = nd.contrib.ROIAlign(data.astype("float32"), rois, (1, 1), 1 / 512)
     np.testing.assert_allclose(out.asnumpy(), want.asnumpy(), rtol=2e-3)
-    with pytest.raises(TypeError, match="rois of dtype float64 given, float16 as data or float32"):
+    with pytest.raises(TypeError, match="rois must have data's dtype float16 or dtype float32"):
         nd.contrib.ROIAlign(data, rois.astype("float64"), (1, 1), 1)
 
 

@@ -78,9 +78,9 @@ void check_sizes(const RoiAlignParams& p, const TensorRef& rois) {
       const T* v = rois.as<T>() + r * 5;
       const Acc width = static_cast<Acc>(v[3]) - static_cast<Acc>(v[1]);
       const Acc height = static_cast<Acc>(v[4]) - static_cast<Acc>(v[2]);
-      MX_CHECK(static_cast<Acc>(v[0]) < 0 || !(width < 0 || height < 0), kOp, ": rois[", r,
-               "] has width ", width, " and height ", height,
-               ", at least 0 expected with aligned=True");
+      MX_CHECK(static_cast<Acc>(v[0]) < 0 || !(width < 0 || height < 0), kOp,
+               ": with aligned=True, width and height of rois[", r, "] must be at least 0, got ",
+               width, " and ", height);
     }
   });
 }

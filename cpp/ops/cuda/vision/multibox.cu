@@ -63,8 +63,8 @@ void prior(KernelContext& ctx, const MultiBoxPriorParams& p, Inputs in, Outputs 
   a.columns = in[0].shape[3];
   a.kinds = static_cast<int64_t>(p.sizes.size() + p.ratios.size()) - 1;
   MX_CHECK_KIND(a.kinds <= kMostKinds, ErrorKind::kNotSupported,
-                "_contrib_MultiBoxPrior: ", a.kinds, " boxes for each position given, at most ",
-                kMostKinds, " on a GPU");
+                "_contrib_MultiBoxPrior: the number of boxes for each position must be at most ",
+                kMostKinds, " on a GPU, got ", a.kinds);
   a.offset_y = p.offsets[0];
   a.offset_x = p.offsets[1];
   a.clip = p.clip;

@@ -122,13 +122,13 @@ CASES = [
         for name, match, shapes, params in [
             (
                 PLAIN,
-                r"offset of shape \(2, 8, 4, 4\) given, .* needs \(2, 8, 4, 5\)",
+                r"offset must have shape \(2, 8, 4, 5\) .*, got \(2, 8, 4, 4\)",
                 [DATA, (2, 8, 4, 4)],
                 {},
             ),
             (
                 MODULATED,
-                r"mask of shape \(2, 8, 4, 5\) given, .* needs \(2, 4, 4, 5\)",
+                r"mask must have shape \(2, 4, 4, 5\) .*, got \(2, 8, 4, 5\)",
                 [DATA, (2, 8, 4, 5), (2, 8, 4, 5)],
                 {},
             ),
@@ -148,6 +148,6 @@ CASES = [
         (2,),
         kernel=(2,),
         num_filter=2,
-        match=r"kernel \(2,\) given, height and width expected",
+        match=r"kernel must be \(height, width\), got \(2,\)",
     ),
 ]

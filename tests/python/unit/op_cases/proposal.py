@@ -107,7 +107,7 @@ CASES = [
         **ONE,
     ),
     no_grad(MULTI, *NOTHING, ref=np.zeros((0, 5)), **ONE),
-    fails(SINGLE, *network(2, 1, 2, 3), np.ones((2, 3)), match="2 images", **ONE),
+    fails(SINGLE, *network(2, 1, 2, 3), np.ones((2, 3)), match="images must be 1", **ONE),
     fails(SINGLE, *network(1, 2, 2, 3), np.ones((1, 3)), match=r"\(batch, 2,", **ONE),
     fails(MULTI, EQUAL[0], EQUAL[1][:, 1:], EQUAL[2], match="bbox_pred", **ONE),
     fails(MULTI, *EQUAL[:2], np.ones((1, 2)), match="im_info", **ONE),

@@ -99,21 +99,21 @@ CASES = [
     ),
     no_grad("BilinearSampler", PIXELS, FAR_GRID, ref=np.zeros((1, 1, 1, 2))),
     no_grad("BilinearSampler", (0, 3, 5, 6), (0, 2, 3, 4), ref=np.zeros((0, 3, 3, 4))),
-    fails("BilinearSampler", (2, 3, 5, 6), (1, 2, 3, 4), match=r"grid .* .1, 2, 3, 4. .* .2, 2, "),
+    fails("BilinearSampler", (2, 3, 5, 6), (1, 2, 3, 4), match=r"grid .* .2, 2, .* .1, 2, 3, 4."),
     fails(
         "BilinearSampler",
         (2, 3, 5, 6),
         np.zeros((2, 2, 3, 4), "int32"),
         error=TypeError,
-        match="grid of dtype int32 given, float32 as",
+        match="grid must have data's dtype float32",
     ),
     # GridGenerator
     op("GridGenerator", (2, 6), **AFFINE, ref=lambda m: np_affine(m, 3, 4)),
     op("GridGenerator", (2, 6), **KIND, target_shape=(1, 5), ref=lambda m: np_affine(m, 1, 5)),
     op("GridGenerator", (2, 2, 3, 5), transform_type="warp", ref=np_warp),
     op("GridGenerator", (2, 2, 1, 1), transform_type="warp", ref=np.zeros((2, 2, 1, 1))),
-    fails("GridGenerator", (2, 5), **AFFINE, match=r"\(batch, 6\) expected"),
-    fails("GridGenerator", (2, 6), **KIND, match=r"target_shape \(0, 0\) given, two pos"),
+    fails("GridGenerator", (2, 5), **AFFINE, match=r"shape \(batch, 6\)"),
+    fails("GridGenerator", (2, 6), **KIND, match=r"target_shape must be two pos"),
     fails(
         "GridGenerator", (2, 3, 4, 4), transform_type="warp", match=r"\(batch, 2, height, width\)"
     ),
@@ -129,7 +129,7 @@ CASES = [
         grad=[0],
         dtypes=FLOATS[:3],
     ),
-    fails(ST, (2, 3, 5, 6), (1, 6), **TRANSFORMER, match=r"loc of shape .1, 6. .* .2, 6."),
+    fails(ST, (2, 3, 5, 6), (1, 6), **TRANSFORMER, match=r"loc must .* .2, 6. .* .1, 6."),
     # Correlation
     _correlation((2, 3, 5, 6)),
     _correlation((2, 3, 6, 7), 3, 2, 2, 1, 3),
@@ -138,9 +138,9 @@ CASES = [
     _correlation((2, 3, 5, 6), 1, 0),
     _correlation((1, 16, 24, 24), 3, 1),  # large enough for several threads
     no_grad("Correlation", (0, 3, 5, 6), (0, 3, 5, 6), ref=np.zeros((0, 9, 3, 4))),
-    fails("Correlation", (2, 3, 5, 6), (2, 3, 5, 6), kernel_size=2, match="2 given, an odd number"),
+    fails("Correlation", (2, 3, 5, 6), (2, 3, 5, 6), kernel_size=2, match="an odd number, got 2"),
     fails("Correlation", (2, 3, 5, 6), (2, 3, 5, 6), max_displacement=3, match="too small"),
-    fails("Correlation", (2, 3, 5, 6), (2, 3, 5, 5), match="data2 of sh"),
+    fails("Correlation", (2, 3, 5, 6), (2, 3, 5, 5), match="data2 must"),
     # Crop
     op("Crop", (2, 3, 5, 6), h_w=(3, 2), offset=(1, 3), ref=lambda x: x[:, :, 1:4, 3:5]),
     op("Crop", (2, 3, 5, 6), h_w=(3, 3), center_crop=True, ref=lambda x: x[:, :, 1:4, 1:4]),
