@@ -11,7 +11,7 @@ namespace mxlite {
 namespace {
 
 void check_same_dtype(const char* op, std::span<const TensorSpec> in) {
-  MX_CHECK(!in.empty(), op, ": no arrays given, at least 1 expected");
+  MX_CHECK(!in.empty(), op, ": the number of arrays must be at least 1, got 0");
   for (size_t i = 1; i < in.size(); ++i)
     MX_CHECK_DTYPE(in[i].dtype == in[0].dtype, op, ": array ", i, " has dtype ", in[i].dtype,
                    ", array 0 has ", in[0].dtype);
@@ -60,9 +60,10 @@ Specs infer_slice_channel(const SliceChannelParams& p, std::span<const TensorSpe
                  " of data of shape ", to, " cannot be split into ", p.num_outputs, " equal parts");
   to[axis] = divide_dim(to[axis], p.num_outputs);
   if (p.squeeze_axis) {
-    MX_CHECK_SHAPE(may_equal(to[axis], 1), "SliceChannel: squeeze_axis given, but ", p.num_outputs,
-                   " parts of data of shape ", in[0].shape, " have length ", to[axis],
-                   " along axis ", axis);
+    MX_CHECK_SHAPE(may_equal(to[axis], 1),
+                   "SliceChannel: with squeeze_axis, parts must have length 1 along axis ", axis,
+                   ", got length ", to[axis], " of ", p.num_outputs, " parts of data of shape ",
+                   in[0].shape);
     to = without_axis(to, axis);
   }
   Specs specs;
@@ -79,7 +80,7 @@ Specs infer_split_v2(const SplitV2Params& p, std::span<const TensorSpec> in) {
   const int axis = normalize_axis("_split_v2", p.axis, from.ndim());
   const int64_t length = from[axis];
   const int parts = count_parts(p);
-  MX_CHECK(parts > 0, "_split_v2: neither indices nor sections given");
+  MX_CHECK(parts > 0, "_split_v2: indices or sections must be given, got neither");
   std::vector<int64_t> begins;
   if (!is_known(length)) {
     begins.assign(static_cast<size_t>(parts), 0);
@@ -88,7 +89,7 @@ Specs infer_split_v2(const SplitV2Params& p, std::span<const TensorSpec> in) {
       begins.push_back(length / parts * i + std::min(i, length % parts));
   } else {
     for (const auto& index : p.indices) {
-      MX_CHECK(index.has_value(), "_split_v2: indices contain None, expected integers");
+      MX_CHECK(index.has_value(), "_split_v2: indices must be integers, got None");
       begins.push_back(std::min(*index, length));
     }
   }
@@ -96,19 +97,20 @@ Specs infer_split_v2(const SplitV2Params& p, std::span<const TensorSpec> in) {
   Specs specs;
   for (int i = 0; i < parts; ++i) {
     MX_CHECK(!is_known(length) || (begins[i] >= 0 && begins[i] <= begins[i + 1]),
-             "_split_v2: indices must not be negative and not decrease, ", begins[i],
-             " given before ", begins[i + 1]);
+             "_split_v2: indices must not be negative and not decrease, got ", begins[i],
+             " before ", begins[i + 1]);
     Shape to = from;
     to[axis] = is_known(length) ? begins[i + 1] - begins[i] : kUnknownDim;
     if (p.squeeze_axis) {
-      MX_CHECK_SHAPE(may_equal(to[axis], 1), "_split_v2: squeeze_axis given, but part ", i,
-                     " has length ", to[axis], " along axis ", axis);
+      MX_CHECK_SHAPE(may_equal(to[axis], 1),
+                     "_split_v2: with squeeze_axis, parts must have length 1 along axis ", axis,
+                     ", got length ", to[axis], " of part ", i);
       to = without_axis(to, axis);
     }
     specs.push_back({to, in[0].dtype});
   }
-  MX_CHECK(p.sections > 0 || begins[0] == 0, "_split_v2: indices begin with ", begins[0],
-           ", expected 0");
+  MX_CHECK(p.sections > 0 || begins[0] == 0, "_split_v2: the first index must be 0, got ",
+           begins[0]);
   return specs;
 }
 

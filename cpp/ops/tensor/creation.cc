@@ -35,8 +35,8 @@ Specs infer_full(const FullParams& p, std::span<const TensorSpec>) {
   const Specs result = {spec(p.shape, p.dtype)};
   const DType dtype = result[0].dtype;
   MX_CHECK(integers_hold(p.value) || is_floating(dtype) || dtype == DType::kBool,
-           "_full: parameter value: ", static_cast<double>(p.value), " given, a number that ",
-           dtype, " holds expected");
+           "_full: parameter value must be a number that ", dtype, " holds, got ",
+           static_cast<double>(p.value));
   return result;
 }
 
@@ -50,7 +50,7 @@ int64_t integers_between(__int128 first, __int128 last, __int128 step) {
 Specs infer_arange(const ArangeParams& p, std::span<const TensorSpec>) {
   MX_CHECK(!p.infer_range || p.stop,
            "_arange: stop must be given with infer_range=True, except in mx.sym");
-  MX_CHECK(p.step != 0, "_arange: step 0 given, another value expected");
+  MX_CHECK(p.step != 0, "_arange: step must not be 0, got 0");
   const Number first = p.stop ? p.start : Number(0), last = p.stop.value_or(p.start);
   const double count = std::ceil((last - first) / p.step);
   MX_CHECK(count < 9e18, "_arange: ", static_cast<double>(first), " to ", static_cast<double>(last),

@@ -9,7 +9,7 @@ namespace mxlite {
 // because consumers of the symbol can determine the extent.
 inline void check_made_shape(const std::string& op, const Shape& shape) {
   for (const int64_t extent : shape)
-    MX_CHECK(extent >= 0, op, ": parameter shape: ", shape, " given, at least 0 expected");
+    MX_CHECK(extent >= 0, op, ": entries of parameter shape must be at least 0, got ", shape);
 }
 
 using OptionalDType = std::optional<DType>;

@@ -9,8 +9,8 @@ namespace mxlite {
 namespace {
 
 void check_input(const char* op, const Shape& shape) {
-  MX_CHECK_SHAPE(shape.ndim() == 4, op, ": data of shape ", shape,
-                 " given, (batch, channels, height, width) expected");
+  MX_CHECK_SHAPE(shape.ndim() == 4, op,
+                 ": data must have shape (batch, channels, height, width), got ", shape);
 }
 
 Specs infer_depth_to_space(const BlockSizeParams& p, std::span<const TensorSpec> in) {

@@ -16,8 +16,8 @@ DiagonalView diagonal_view(const Shape& shape, const Strides& strides, int64_t k
   MX_CHECK(row != col, "diag: axis1 ", axis1, " and axis2 ", axis2, " are the same axis");
   MX_CHECK(may_be_at_least(shape[col], std::max<int64_t>(k, 0)) &&
                may_be_at_least(shape[row], std::max<int64_t>(-k, 0)),
-           "diag: k ", k, " given, at most ", shape[col], " and at least ", -shape[row],
-           " expected for shape ", shape);
+           "diag: k must be from ", -shape[row], " to ", shape[col], " for shape ", shape, ", got ",
+           k);
   DiagonalView v;
   for (int i = 0; i < shape.ndim(); ++i)
     if (i != row && i != col) {
@@ -39,7 +39,7 @@ namespace {
 
 Specs infer_diag(const DiagParams& p, std::span<const TensorSpec> in) {
   const Shape& from = in[0].shape;
-  MX_CHECK_SHAPE(from.ndim() > 0, "diag: data of shape () given, at least 1 dimension expected");
+  MX_CHECK_SHAPE(from.ndim() > 0, "diag: data must have at least 1 dimension, got shape ()");
   if (from.ndim() == 1) {
     const int64_t n = add_to_dim(from[0], std::abs(p.k));
     return {{{n, n}, in[0].dtype}};

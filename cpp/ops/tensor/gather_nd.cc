@@ -12,14 +12,13 @@ namespace {
 
 // Returns the shape that `indices` select from shape `from`; unknown if their depth is unknown.
 Shape gathered_shape(const char* op, const Shape& from, const TensorSpec& indices) {
-  MX_CHECK_DTYPE(indices.dtype != DType::kBool, op,
-                 ": indices have dtype bool, a number type expected");
-  MX_CHECK_SHAPE(indices.shape.ndim() > 0, op, ": indices of shape () given, (M, ...) expected");
+  MX_CHECK_DTYPE(indices.dtype != DType::kBool, op, ": indices must have a number dtype, got bool");
+  MX_CHECK_SHAPE(indices.shape.ndim() > 0, op, ": indices must have shape (M, ...), got ()");
   const int64_t depth = indices.shape[0];
   if (!is_known(depth)) return Shape::unknown();
-  MX_CHECK_SHAPE(depth > 0 && depth <= from.ndim(), op, ": indices of shape ", indices.shape,
-                 " give ", depth, " coordinates, an array of shape ", from, " has ", from.ndim(),
-                 " dimensions");
+  MX_CHECK_SHAPE(depth > 0 && depth <= from.ndim(), op, ": indices must give from 1 to ",
+                 from.ndim(), " coordinates for an array of shape ", from, ", got ", depth,
+                 " in shape ", indices.shape);
   Shape to;
   for (int i = 1; i < indices.shape.ndim(); ++i) to.push_back(indices.shape[i]);
   for (int i = static_cast<int>(depth); i < from.ndim(); ++i) to.push_back(from[i]);
@@ -37,8 +36,8 @@ void check_scattered(const char* op, const Shape& shape, const TensorSpec& data,
   const Shape expected = gathered_shape(op, shape, indices);
   MX_CHECK_SHAPE(expected.ndim() < 0 || may_equal(data.shape, expected) ||
                      (expected.ndim() == 0 && may_equal(count_elements(data.shape), 1)),
-                 op, ": data of shape ", data.shape, " given, indices of shape ", indices.shape,
-                 " into ", shape, " need ", expected);
+                 op, ": data must have shape ", expected, " for indices of shape ", indices.shape,
+                 " into ", shape, ", got ", data.shape);
 }
 
 Specs infer_scatter_nd(const ScatterNdParams& p, std::span<const TensorSpec> in) {
@@ -47,8 +46,8 @@ Specs infer_scatter_nd(const ScatterNdParams& p, std::span<const TensorSpec> in)
 }
 
 Specs infer_scatter_set_nd(const ScatterNdParams& p, std::span<const TensorSpec> in) {
-  MX_CHECK_SHAPE(p.shape.ndim() == 0 || may_equal(p.shape, in[0].shape), "_scatter_set_nd: shape ",
-                 p.shape, " given for lhs of shape ", in[0].shape);
+  MX_CHECK_SHAPE(p.shape.ndim() == 0 || may_equal(p.shape, in[0].shape),
+                 "_scatter_set_nd: shape must be that of lhs ", in[0].shape, ", got ", p.shape);
   MX_CHECK_DTYPE(in[0].dtype == in[1].dtype, "_scatter_set_nd: lhs has dtype ", in[0].dtype,
                  ", rhs has ", in[1].dtype);
   check_scattered("_scatter_set_nd", in[0].shape, in[1], in[2]);

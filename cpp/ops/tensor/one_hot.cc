@@ -16,8 +16,8 @@ Specs infer_one_hot(const OneHotParams& p, std::span<const TensorSpec> in) {
 Specs infer_ravel(const RavelParams& p, std::span<const TensorSpec> in) {
   const Shape& from = in[0].shape;
   MX_CHECK_SHAPE(p.shape.ndim() > 0 && from.ndim() > 0 && may_equal(from[0], p.shape.ndim()),
-                 "ravel_multi_index: data of shape ", from, " given, one row for each of the ",
-                 p.shape.ndim(), " dimensions of shape ", p.shape, " expected");
+                 "ravel_multi_index: data must have one row for each of the ", p.shape.ndim(),
+                 " dimensions of shape ", p.shape, ", got shape ", from);
   Shape to = from;
   to.erase(0);
   if (to.ndim() == 0) to.push_back(1);
@@ -25,8 +25,7 @@ Specs infer_ravel(const RavelParams& p, std::span<const TensorSpec> in) {
 }
 
 Specs infer_unravel(const RavelParams& p, std::span<const TensorSpec> in) {
-  MX_CHECK_SHAPE(p.shape.ndim() > 0,
-                 "unravel_index: shape () given, at least 1 dimension expected");
+  MX_CHECK_SHAPE(p.shape.ndim() > 0, "unravel_index: shape must have at least 1 dimension, got ()");
   for (int i = 0; i < p.shape.ndim(); ++i)
     MX_CHECK_SHAPE(p.shape[i] > 0 || (i == 0 && p.shape[i] == -1), "unravel_index: shape ", p.shape,
                    " has dimension ", p.shape[i]);
@@ -39,9 +38,9 @@ Specs infer_fill_element(const NoParams&, std::span<const TensorSpec> in) {
   const Shape& lhs = in[0].shape;
   MX_CHECK_SHAPE(lhs.ndim() == 2 && may_equal(count_elements(in[1].shape), lhs[0]) &&
                      may_equal(count_elements(in[2].shape), lhs[0]),
-                 "fill_element_0index: lhs of shape ", lhs, ", mhs of ", in[1].shape,
-                 " and rhs of ", in[2].shape,
-                 " given, 2 dimensions and one value and index per row expected");
+                 "fill_element_0index: lhs must have 2 dimensions, mhs and rhs one entry per row "
+                 "of lhs, got shapes ",
+                 lhs, ", ", in[1].shape, " and ", in[2].shape);
   MX_CHECK_DTYPE(in[0].dtype == in[1].dtype, "fill_element_0index: lhs has dtype ", in[0].dtype,
                  ", mhs has ", in[1].dtype);
   return {in[0]};

@@ -12,10 +12,10 @@ namespace {
 
 Specs infer_pad(const PadParams& p, std::span<const TensorSpec> in) {
   Shape to = in[0].shape;
-  MX_CHECK_SHAPE(p.pad_width.size() == 2 * static_cast<size_t>(to.ndim()), "Pad: pad_width has ",
-                 p.pad_width.size(), " entries, data of shape ", to, " needs ", 2 * to.ndim());
-  for (const auto& width : p.pad_width)
-    MX_CHECK(width, "Pad: pad_width contains None, expected numbers");
+  MX_CHECK_SHAPE(p.pad_width.size() == 2 * static_cast<size_t>(to.ndim()),
+                 "Pad: pad_width must have ", 2 * to.ndim(), " entries for data of shape ", to,
+                 ", got ", p.pad_width.size());
+  for (const auto& width : p.pad_width) MX_CHECK(width, "Pad: pad_width must be numbers, got None");
   for (int i = 0; i < to.ndim(); ++i) {
     const int64_t widest = std::max(p.before(i), p.after(i));
     MX_CHECK_SHAPE(p.mode != PadMode::kReflect || widest == 0 || may_be_at_least(to[i], widest + 1),

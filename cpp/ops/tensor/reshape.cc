@@ -154,7 +154,7 @@ Specs infer_squeeze(const SqueezeParams& p, std::span<const TensorSpec> in) {
     for (const int64_t given : *p.axis) {
       const int axis = normalize_axis("squeeze", given, from.ndim());
       MX_CHECK_SHAPE(may_equal(from[axis], 1), "squeeze: axis ", given, " of data of shape ", from,
-                     " has length ", from[axis], ", expected 1");
+                     " must have length 1, got ", from[axis]);
       MX_CHECK(!removed[axis], "squeeze: axis ", given, " is given twice in ", *p.axis);
       removed[axis] = true;
     }

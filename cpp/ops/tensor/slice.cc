@@ -12,9 +12,9 @@ namespace mxlite {
 SliceRegion resolve_slice(const char* op, const OptionalInts& begin, const OptionalInts& end,
                           const OptionalInts& step, const Shape& shape) {
   const auto count = static_cast<size_t>(shape.ndim());
-  MX_CHECK_SHAPE(begin.size() <= count && end.size() <= count && step.size() <= count, op, ": ",
-                 std::max({begin.size(), end.size(), step.size()}),
-                 " indices given for an array of shape ", shape);
+  MX_CHECK_SHAPE(begin.size() <= count && end.size() <= count && step.size() <= count, op,
+                 ": the number of indices must be at most ", count, " for an array of shape ",
+                 shape, ", got ", std::max({begin.size(), end.size(), step.size()}));
   SliceRegion r{shape, Shape::filled(shape.ndim(), 0), Shape::filled(shape.ndim(), 1)};
   const auto entry = [](const OptionalInts& values, int axis) {
     const auto i = static_cast<size_t>(axis);

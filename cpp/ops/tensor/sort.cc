@@ -35,8 +35,8 @@ Specs infer_topk(const TopkParams& p, std::span<const TensorSpec> in) {
   const Shape& from = in[0].shape;
   Shape to = sorted_shape("topk", p.axis, from);
   const int axis = p.axis ? normalize_axis("topk", *p.axis, from.ndim()) : 0;
-  MX_CHECK(may_be_at_least(to[axis], p.k), "topk: k ", p.k, " given, the axis of data of shape ",
-           from, " has ", to[axis], " elements");
+  MX_CHECK(may_be_at_least(to[axis], p.k), "topk: k must be at most ", to[axis],
+           ", the length of the axis of data of shape ", from, ", got ", p.k);
   if (p.k > 0) to[axis] = p.k;
   const TensorSpec value{to, in[0].dtype}, indices{to, p.dtype};
   switch (p.ret_typ) {

@@ -11,8 +11,7 @@ namespace mxlite {
 namespace {
 
 void check_index_dtype(const char* op, const TensorSpec& index) {
-  MX_CHECK_DTYPE(index.dtype != DType::kBool, op,
-                 ": indices have dtype bool, a number type expected");
+  MX_CHECK_DTYPE(index.dtype != DType::kBool, op, ": indices must have a number dtype, got bool");
 }
 
 Specs infer_take(const TakeParams& p, std::span<const TensorSpec> in) {
@@ -54,9 +53,10 @@ std::vector<ValueRef> grad_take_backward(GradBuilder& g) {
 Specs infer_batch_take(const NoParams&, std::span<const TensorSpec> in) {
   check_index_dtype("batch_take", in[1]);
   const Shape& a = in[0].shape;
-  MX_CHECK_SHAPE(a.ndim() == 2 && may_equal(count_elements(in[1].shape), a[0]),
-                 "batch_take: a of shape ", a, " and indices of shape ", in[1].shape,
-                 " given, 2 dimensions and one index per row expected");
+  MX_CHECK_SHAPE(
+      a.ndim() == 2 && may_equal(count_elements(in[1].shape), a[0]),
+      "batch_take: a must have 2 dimensions and indices one entry per row of a, got shapes ", a,
+      " and ", in[1].shape);
   MX_CHECK_SHAPE(a[1] != 0 || a[0] <= 0, "batch_take: a of shape ", a,
                  " has no columns to take from");
   Shape to = in[1].shape;
@@ -81,8 +81,8 @@ Specs infer_pick(const PickParams& p, std::span<const TensorSpec> in) {
   const bool like_kept = may_equal(index, kept), like_reduced = may_equal(index, reduced);
   MX_CHECK_SHAPE(
       like_kept || like_reduced || (reduced.ndim() == 0 && may_equal(count_elements(index), 1)),
-      "pick: index of shape ", index, " does not fit data of shape ", from, " picked along axis ",
-      axis, ", expected ", reduced);
+      "pick: index must have shape ", reduced, " for data of shape ", from, " picked along axis ",
+      axis, ", got ", index);
   MX_CHECK_SHAPE(from[axis] != 0 || count_elements(index) <= 0, "pick: axis ", axis,
                  " of data of shape ", from, " has no elements");
   if (like_kept) {

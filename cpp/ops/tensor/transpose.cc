@@ -13,8 +13,8 @@ Shape resolve_axes(const TransposeParams& p, int ndim) {
     for (int i = ndim - 1; i >= 0; --i) axes.push_back(i);
     return axes;
   }
-  MX_CHECK_SHAPE(p.axes.ndim() == ndim, "transpose: axes ", p.axes, " given for an array with ",
-                 ndim, " dimensions");
+  MX_CHECK_SHAPE(p.axes.ndim() == ndim, "transpose: axes must have ", ndim,
+                 " entries for an array with ", ndim, " dimensions, got ", p.axes);
   bool used[Shape::kMaxNdim] = {};
   for (const int64_t given : p.axes) {
     const int axis = normalize_axis("transpose", given, ndim);

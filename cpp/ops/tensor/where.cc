@@ -8,16 +8,16 @@ namespace {
 
 Specs infer(const NoParams&, std::span<const TensorSpec> in) {
   const TensorSpec &condition = in[0], &x = in[1], &y = in[2];
-  MX_CHECK_SHAPE(may_equal(x.shape, y.shape), "where: x of shape ", x.shape, " and y of shape ",
-                 y.shape, " given, equal shapes expected");
-  MX_CHECK_DTYPE(x.dtype == y.dtype, "where: x of dtype ", x.dtype, " and y of dtype ", y.dtype,
-                 " given, equal dtypes expected");
+  MX_CHECK_SHAPE(may_equal(x.shape, y.shape), "where: y must have the shape of x ", x.shape,
+                 ", got ", y.shape);
+  MX_CHECK_DTYPE(x.dtype == y.dtype, "where: y must have the dtype of x ", x.dtype, ", got ",
+                 y.dtype);
   Shape to = merged(x.shape, y.shape);
   const bool rows =
       condition.shape.ndim() == 1 && to.ndim() > 0 && may_equal(condition.shape[0], to[0]);
-  MX_CHECK_SHAPE(may_equal(condition.shape, to) || rows, "where: condition of shape ",
-                 condition.shape, " given, x's shape ", x.shape,
-                 " or one value per row of x expected");
+  MX_CHECK_SHAPE(may_equal(condition.shape, to) || rows,
+                 "where: condition must have the shape of x ", x.shape,
+                 " or one value per row of x, got ", condition.shape);
   if (!condition.shape.is_known()) return {{Shape::unknown(), x.dtype}};  // as 1.x
   if (rows)
     to[0] = condition.shape[0];

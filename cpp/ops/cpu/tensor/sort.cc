@@ -108,7 +108,7 @@ void sort_rows(KernelContext& ctx, const TensorRef& data, const SortRequest& r) 
   using Entry = cpu::EntryOf<T>;
   const SortView& v = r.view;
   MX_CHECK_KIND(v.length <= std::numeric_limits<uint32_t>::max(), ErrorKind::kNotSupported,
-                "sort: ", v.length, " elements along the axis given, at most 2^32 - 1 supported");
+                "sort: the axis must have at most 2^32 - 1 elements, got ", v.length);
   const auto row_bytes = v.length * static_cast<int64_t>(sizeof(Entry));
   const int64_t width =
       std::clamp<int64_t>(kGroupBytes / row_bytes, 1, std::min(kMaxRows, v.inner));

@@ -56,23 +56,23 @@ CASES = [
     fails("take", (3, 4), ints([0]), axis=2, error=IndexError, match="axis 2"),
     fails("take", (3,), np.array([True]), error=TypeError, match="bool"),
     op("batch_take", (3, 4), ints([1, 0, 3]), ref=lambda a, i: a[np.arange(3), i]),
-    fails("batch_take", (3, 4), ints([1]), match="one index per row"),
+    fails("batch_take", (3, 4), ints([1]), match="one entry per row"),
     op("pick", (3, 4), ints([1, 0, 3]), ref=lambda a, i: a[np.arange(3), i]),
     op("pick", (3, 4), OUT, axis=0, ref=lambda a, i: a[np.clip(i, 0, 2), np.arange(4)]),
     op("pick", (3, 4), OUT, axis=0, mode="wrap", ref=lambda a, i: a[i % 3, np.arange(4)]),
     op("pick", (2, 3, 2), ints([[[0, 1]], [[2, 1]]]), axis=1, keepdims=True, ref=along),
     op("choose_element_0index", (4,), ints([2]), ref=lambda a, i: a[i]),
-    fails("pick", (3, 4), ints([0, 1]), match=r"expected \(3,\)"),
+    fails("pick", (3, 4), ints([0, 1]), match=r"shape \(3,\) .* got"),
     op("gather_nd", (3, 4), ints([[0, 2, 2], [1, 3, 3]]), ref=lambda a, i: a[i[0], i[1]]),
     op("gather_nd", (3, 4), ints([[2, 0, 2]]), ref=lambda a, i: a[i[0]]),
     op("gather_nd", (3, 4, 2), ints([[[0, -1]], [[1, 2]]]), ref=lambda a, i: a[tuple(i)]),
     fails("gather_nd", (3, 4), ints([[0], [4]]), error=IndexError, match="index 4 .* axis 1"),
-    fails("gather_nd", (3,), ints([[0], [0]]), match="2 coordinates"),
+    fails("gather_nd", (3,), ints([[0], [0]]), match="coordinates .*, got 2"),
     *(
         op("scatter_nd", s, index, shape=(3, 4), grad=[0], ref=lambda d, i: put(ZEROS, tuple(i), d))
         for s, index in [((3,), ints([[0, 2, 1], [1, 3, 0]])), ((2, 4), ints([[2, 0]]))]
     ),
-    fails("scatter_nd", (2,), ints([[0, 1, 2]]), shape=(3,), match="need"),
+    fails("scatter_nd", (2,), ints([[0, 1, 2]]), shape=(3,), match="data must have shape"),
     op(GATHER, (3,), ints([[0, 2, 0]]), shape=(4,), ref=lambda d, i: put(ZEROS[0], i[0], d, True)),
     op("_scatter_set_nd", (3, 4), (2,), ints([[0, 2], [1, 3]]), shape=(3, 4), ref=set_nd),
     op("one_hot", ints([1, 0, 3, -1]), depth=3, ref=lambda i: one_hot(i, 3)),
@@ -80,7 +80,7 @@ CASES = [
     no_grad(
         "one_hot", np.array([2.0, 1.0]), depth=3, out_dtype="float32", ref=lambda i: one_hot(i, 3)
     ),
-    fails("one_hot", ints([0]), depth=-1, match="depth: -1 given, at least 0"),
+    fails("one_hot", ints([0]), depth=-1, match="depth must be at least 0"),
     op("ravel_multi_index", ints([[3, 6, 6], [4, 5, 1]]), shape=(7, 6), ref=np.array([22, 41, 37])),
     no_grad(
         "ravel_multi_index", np.array([[3.0, 6], [4, 5]]), shape=(-1, 6), ref=np.array([22, 41])
@@ -90,7 +90,7 @@ CASES = [
     op("unravel_index", ints([[22]]), shape=(-1, 3, 2), ref=np.array([[[3]], [[2]], [[0]]])),
     fails("unravel_index", ints([1]), shape=(0, 3), match="dimension 0"),
     no_grad("fill_element_0index", (3, 4), (3,), ints([1, 0, 3]), ref=set_rows),
-    fails("fill_element_0index", (3, 4), (2,), ints([1, 0]), match="one value and index per row"),
+    fails("fill_element_0index", (3, 4), (2,), ints([1, 0]), match="one entry per row"),
     op("_contrib_index_copy", (5, 3), ints([0, 4]), (2, 3), ref=lambda a, i, b: put(a, (i,), b)),
     fails("_contrib_index_copy", (5, 3), ints([5]), (1, 3), error=IndexError, match="index 5"),
     op("_contrib_index_array", (2, 3), **INT64, ref=np.moveaxis(np.indices((2, 3)), 0, -1)),

@@ -54,7 +54,7 @@ CASES = [
     op("reshape", randint(0, 9, 2, 3, dtype="int8"), shape=(3, 2), ref=lambda x: x.reshape(3, 2)),
     fails("Reshape", (2, 3), shape=(4, 2), match="6 elements.*8"),
     fails("Reshape", (2, 3), shape=(-1, -1), match="more than one"),
-    fails("Reshape", (2, 3), shape=(-5,), match=r"shape: \(-5,\) given, at least -4"),
+    fails("Reshape", (2, 3), shape=(-5,), match=r"shape must be at least -4, got .-5"),
     fails("Reshape", (2, 3), shape=(-4, 4, 2, 0), match="split into 4 x 2"),
     fails("Reshape", (2, 3), shape=(0, 0, 0), match="more dimensions"),
     op("_reshape_to", (2, 6), shape=(3, 4), ref=lambda x: x.reshape(3, 4)),
@@ -66,7 +66,7 @@ CASES = [
     op("squeeze", (1, 3, 1, 2), ref=lambda x: x.reshape(3, 2)),
     op("squeeze", (1, 3, 1, 2), axis=(-2,), ref=lambda x: x.reshape(1, 3, 2)),
     op("squeeze", (1, 1), ref=lambda x: x.reshape(1)),
-    fails("squeeze", (2, 1), axis=0, match="length 2, expected 1"),
+    fails("squeeze", (2, 1), axis=0, match="length 1, got 2"),
     op("reshape_like", (2, 6), (3, 4), grad=[0], ref=lambda x, y: x.reshape(3, 4)),
     op(
         "reshape_like",
@@ -103,12 +103,12 @@ CASES = [
     op("repeat", (2, 3), repeats=2, ref=lambda x: x.repeat(2)),
     op("repeat", (2, 3, 2), repeats=3, axis=1, ref=lambda x: x.repeat(3, 1)),
     op("repeat", (2, 3), repeats=2, axis=-1, ref=lambda x: x.repeat(2, -1)),
-    fails("repeat", (2,), repeats=-1, match="repeats: -1 given, from 0"),
+    fails("repeat", (2,), repeats=-1, match="repeats must be from 0"),
     op("tile", (2, 3), reps=(2, 2), ref=lambda x: np.tile(x, (2, 2))),
     op("tile", (2, 3), reps=(3,), ref=lambda x: np.tile(x, 3)),
     op("tile", (3,), reps=(2, 1, 2), ref=lambda x: np.tile(x, (2, 1, 2))),
     no_grad("tile", (2, 3), reps=(0, 1), ref=np.zeros((0, 3))),
-    fails("tile", (2,), reps=(-2,), match=r"reps: \(-2,\) given, from 0"),
+    fails("tile", (2,), reps=(-2,), match=r"reps must be from 0 .*-2"),
     *(
         op("Pad", x, mode=mode, pad_width=width, **FILL, ref=partial(padded, mode, width))
         for mode, x, width in [
@@ -118,11 +118,9 @@ CASES = [
             ("edge", (2, 3), (1, 1, 0, 2)),
         ]
     ),
-    fails("Pad", (2, 3), mode="edge", pad_width=(1, 1), match="needs 4"),
+    fails("Pad", (2, 3), mode="edge", pad_width=(1, 1), match="must have 4"),
     fails("Pad", (2, 3), mode="reflect", pad_width=(2, 0, 0, 0), match="reflect"),
-    fails(
-        "Pad", (2,), mode="constant", pad_width=(-1, 0), match=r"pad_width: \(-1, 0\) given, from 0"
-    ),
+    fails("Pad", (2,), mode="constant", pad_width=(-1, 0), match=r"pad_width must be from 0 .*-1"),
     op("depth_to_space", (2, 12, 3, 2), block_size=2, ref=lambda x: depth_to_space(x, 2)),
     fails("depth_to_space", (1, 6, 2, 2), block_size=2, match="multiple"),
     op("space_to_depth", (2, 3, 4, 6), block_size=2, ref=lambda x: space_to_depth(x, 2)),
@@ -133,8 +131,8 @@ CASES = [
     op("diag", (4, 5), k=1, ref=lambda x: np.diagonal(x, 1)),
     op("diag", (4, 5), k=-2, ref=lambda x: np.diagonal(x, -2)),
     no_grad("diag", (2, 3), k=3, ref=np.zeros((0,))),
-    fails("diag", (2, 3), k=4, match="at most 3 and at least -2"),
-    fails("diag", (2, 3), k=-3, match="at most 3 and at least -2"),
+    fails("diag", (2, 3), k=4, match="from -2 to 3"),
+    fails("diag", (2, 3), k=-3, match="from -2 to 3"),
     op("diag", (2, 3, 4), axis1=-1, axis2=0, ref=lambda x: np.diagonal(x, 0, -1, 0)),
     fails("diag", (2, 3), axis1=1, axis2=-1, match="same axis"),
     op("Concat", (2, 3), (2, 5), ref=lambda a, b: np.concatenate([a, b], 1)),
@@ -165,7 +163,7 @@ CASES = [
     no_grad("slice", (4, 5), begin=(3, 0), end=(1, 5), ref=np.zeros((0, 5))),
     op("slice", randint(0, 9, 4, 5, dtype="int64"), begin=(1,), end=(2,), ref=lambda x: x[1:2]),
     fails("slice", (4,), begin=(0,), end=(2,), step=(0,), match="step of axis 0"),
-    fails("slice", (4,), begin=(0, 0), end=(2, 2), match="2 indices"),
+    fails("slice", (4,), begin=(0, 0), end=(2, 2), match="indices .*, got 2"),
     op("slice_axis", (4, 5), axis=1, begin=1, end=-1, ref=lambda x: x[:, 1:-1]),
     op("slice_axis", (4, 5), axis=-2, begin=2, end=None, ref=lambda x: x[2:]),
     fails("slice_axis", (4,), axis=0, begin=2, end=7, error=IndexError, match="does not fit"),
