@@ -33,10 +33,11 @@ namespace {
 void check_operands(const char* op, std::span<const TensorSpec> in, int min_ndim) {
   MX_CHECK_DTYPE(in[0].dtype == in[1].dtype, op, ": lhs has dtype ", in[0].dtype, ", rhs has ",
                  in[1].dtype);
-  MX_CHECK_DTYPE(in[0].dtype != DType::kBool, op, ": dtype bool given, a number type expected");
+  MX_CHECK_DTYPE(in[0].dtype != DType::kBool, op,
+                 ": lhs and rhs must have a number dtype, got bool");
   MX_CHECK_SHAPE(in[0].shape.ndim() >= min_ndim && in[1].shape.ndim() >= min_ndim, op,
-                 ": lhs of shape ", in[0].shape, " and rhs of shape ", in[1].shape,
-                 " given, at least ", min_ndim, " dimensions expected");
+                 ": lhs and rhs must have at least ", min_ndim, " dimensions, got shapes ",
+                 in[0].shape, " and ", in[1].shape);
 }
 
 void check_inner(const char* op, const DotParams& p, const MatrixSizes& s,

@@ -8,12 +8,13 @@ namespace mxlite {
 namespace {
 
 Specs infer_khatri_rao(const NoParams&, std::span<const TensorSpec> in) {
-  MX_CHECK(!in.empty(), "khatri_rao: no matrices given, at least 1 expected");
+  MX_CHECK(!in.empty(), "khatri_rao: the number of matrices must be at least 1, got 0");
   int64_t rows = 1, columns = kUnknownDim;
   for (size_t i = 0; i < in.size(); ++i) {
     MX_CHECK_SHAPE(in[i].shape.ndim() == 2 && may_equal(in[i].shape[1], columns),
-                   "khatri_rao: matrix ", i, " has shape ", in[i].shape, ", matrix 0 has ",
-                   in[0].shape, "; the same number of columns expected");
+                   "khatri_rao: matrix ", i,
+                   " must have 2 dimensions and as many columns as matrix 0 of shape ", in[0].shape,
+                   ", got shape ", in[i].shape);
     MX_CHECK_DTYPE(in[i].dtype == in[0].dtype, "khatri_rao: matrix ", i, " has dtype ", in[i].dtype,
                    ", matrix 0 has ", in[0].dtype);
     rows = multiply_dims(rows, in[i].shape[0]);

@@ -75,8 +75,8 @@ Specs infer_gelqf(const NoParams&, std::span<const TensorSpec> in) {
   check_matrices("linalg_gelqf", in);
   const Shape& a = in[0].shape;
   const int64_t rows = a[a.ndim() - 2];
-  MX_CHECK_SHAPE(may_be_at_most(rows, a.back()), "linalg_gelqf: A of shape ", a,
-                 " given, at most as many rows as columns expected");
+  MX_CHECK_SHAPE(may_be_at_most(rows, a.back()),
+                 "linalg_gelqf: A must have at most as many rows as columns, got shape ", a);
   Shape l = a;
   l[l.ndim() - 1] = rows;
   return {in[0], {l, in[0].dtype}};

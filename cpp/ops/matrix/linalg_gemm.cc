@@ -10,11 +10,11 @@ namespace mxlite {
 
 void check_matrices(const char* op, std::span<const TensorSpec> in, bool halves) {
   for (size_t i = 0; i < in.size(); ++i) {
-    MX_CHECK_SHAPE(in[i].shape.ndim() >= 2, op, ": matrix of shape ", in[i].shape,
-                   " given, at least 2 dimensions expected");
-    MX_CHECK_DTYPE(is_floating(in[i].dtype) && (halves || !is_half(in[i].dtype)), op, ": dtype ",
-                   in[i].dtype, " given, ", halves ? "a float type" : "float32 or float64",
-                   " expected");
+    MX_CHECK_SHAPE(in[i].shape.ndim() >= 2, op,
+                   ": matrix must have at least 2 dimensions, got shape ", in[i].shape);
+    MX_CHECK_DTYPE(is_floating(in[i].dtype) && (halves || !is_half(in[i].dtype)), op,
+                   ": dtype must be ", halves ? "a float type" : "float32 or float64", ", got ",
+                   in[i].dtype);
     MX_CHECK_DTYPE(in[i].dtype == in[0].dtype, op, ": dtypes ", in[0].dtype, " and ", in[i].dtype,
                    " differ");
   }
@@ -23,8 +23,8 @@ void check_matrices(const char* op, std::span<const TensorSpec> in, bool halves)
 void check_square(const char* op, const TensorSpec& a, bool halves) {
   check_matrices(op, {&a, 1}, halves);
   const Shape& s = a.shape;
-  MX_CHECK_SHAPE(may_equal(s[s.ndim() - 2], s.back()), op, ": A of shape ", s,
-                 " given, square matrices expected");
+  MX_CHECK_SHAPE(may_equal(s[s.ndim() - 2], s.back()), op,
+                 ": A must be square matrices, got shape ", s);
 }
 
 int64_t square_size(const Shape& shape) { return merged(shape.back(), shape[shape.ndim() - 2]); }
@@ -59,8 +59,8 @@ Shape product_shape(const char* op, const P& p, const Shape& a, const Shape& b) 
 Specs infer_gemm(const LinalgGemmParams& p, std::span<const TensorSpec> in) {
   check_matrices("linalg_gemm", in, true);
   const Shape to = product_shape("linalg_gemm", p, in[0].shape, in[1].shape);
-  MX_CHECK_SHAPE(may_equal(in[2].shape, to), "linalg_gemm: C of shape ", in[2].shape,
-                 " given, the product has shape ", to);
+  MX_CHECK_SHAPE(may_equal(in[2].shape, to), "linalg_gemm: C must have the shape of the product ",
+                 to, ", got ", in[2].shape);
   return {{merged(to, in[2].shape), in[0].dtype}};
 }
 

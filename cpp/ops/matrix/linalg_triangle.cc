@@ -57,8 +57,9 @@ Specs infer_triangle(const LinalgTrianParams&, std::span<const TensorSpec> in) {
 Specs infer_extractdiag(const LinalgOffsetParams& p, std::span<const TensorSpec> in) {
   check_square("linalg_extractdiag", in[0], /*halves=*/true);
   const int64_t size = square_size(in[0].shape), n = size - std::abs(p.offset);
-  MX_CHECK(!is_known(size) || n > 0 || (n == 0 && p.offset == 0), "linalg_extractdiag: offset ",
-           p.offset, " given for A of shape ", in[0].shape);
+  MX_CHECK(!is_known(size) || n > 0 || (n == 0 && p.offset == 0),
+           "linalg_extractdiag: offset must name a diagonal of A of shape ", in[0].shape, ", got ",
+           p.offset);
   Shape to(in[0].shape.span().first(static_cast<size_t>(in[0].shape.ndim() - 2)));
   to.push_back(is_known(size) ? n : kUnknownDim);
   return {{to, in[0].dtype}};
@@ -66,7 +67,7 @@ Specs infer_extractdiag(const LinalgOffsetParams& p, std::span<const TensorSpec>
 
 Specs infer_makediag(const LinalgOffsetParams& p, std::span<const TensorSpec> in) {
   MX_CHECK_SHAPE(in[0].shape.ndim() >= 1,
-                 "linalg_makediag: A of shape () given, at least 1 dimension expected");
+                 "linalg_makediag: A must have at least 1 dimension, got shape ()");
   Shape to = in[0].shape;
   const int64_t n = add_to_dim(to.back(), std::abs(p.offset));
   to[to.ndim() - 1] = n;
@@ -77,8 +78,9 @@ Specs infer_makediag(const LinalgOffsetParams& p, std::span<const TensorSpec> in
 Specs infer_extracttrian(const LinalgTrianParams& p, std::span<const TensorSpec> in) {
   check_square("linalg_extracttrian", in[0], /*halves=*/true);
   const int64_t size = square_size(in[0].shape), n = size - p.distance();
-  MX_CHECK(!is_known(size) || n >= 0, "linalg_extracttrian: offset ", p.offset,
-           " given for A of shape ", in[0].shape);
+  MX_CHECK(!is_known(size) || n >= 0,
+           "linalg_extracttrian: offset must name a triangle of A of shape ", in[0].shape, ", got ",
+           p.offset);
   Shape to(in[0].shape.span().first(static_cast<size_t>(in[0].shape.ndim() - 2)));
   to.push_back(is_known(size) ? checked_mul(n, checked_add(n, 1)) / 2 : kUnknownDim);
   return {{to, in[0].dtype}};
@@ -86,13 +88,15 @@ Specs infer_extracttrian(const LinalgTrianParams& p, std::span<const TensorSpec>
 
 Specs infer_maketrian(const LinalgTrianParams& p, std::span<const TensorSpec> in) {
   MX_CHECK_SHAPE(in[0].shape.ndim() >= 1,
-                 "linalg_maketrian: A of shape () given, at least 1 dimension expected");
+                 "linalg_maketrian: A must have at least 1 dimension, got shape ()");
   Shape to = in[0].shape;
   const int64_t n = if_known(
       [&p](int64_t packed) {
         const auto size = static_cast<int64_t>(std::sqrt(2.0 * static_cast<double>(packed)));
-        MX_CHECK_SHAPE(checked_mul(size, size + 1) / 2 == packed, "linalg_maketrian: ", packed,
-                       " elements given, a triangle has n * (n + 1) / 2");
+        MX_CHECK_SHAPE(
+            checked_mul(size, size + 1) / 2 == packed,
+            "linalg_maketrian: the last axis of A must have n * (n + 1) / 2 elements, got ",
+            packed);
         return checked_add(size, p.distance());
       },
       to.back());

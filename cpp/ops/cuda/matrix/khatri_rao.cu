@@ -34,8 +34,8 @@ __global__ void khatri_rao_kernel(int64_t n, const __grid_constant__ Matrices m,
 }
 
 void khatri_rao(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
-  MX_CHECK(in.size() <= kMostMatrices, "khatri_rao: ", in.size(), " matrices given, at most ",
-           kMostMatrices, " expected on a GPU");
+  MX_CHECK(in.size() <= kMostMatrices, "khatri_rao: the number of matrices must be at most ",
+           kMostMatrices, " on a GPU, got ", in.size());
   Matrices m{{}, {}, out[0].shape[1], static_cast<int>(in.size()), out[0].dtype};
   for (size_t i = 0; i < in.size(); ++i) {
     m.data[i] = in[i].data;
