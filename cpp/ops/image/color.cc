@@ -10,8 +10,9 @@ namespace {
 
 Specs infer_color(const TensorSpec& data) {
   const ImageView v = image_view("_image colour operator", data);
-  MX_CHECK_SHAPE(may_equal(v.channels, 1) || v.channels == 3, "image: data of shape ", data.shape,
-                 " has ", v.channels, " channels, 1 or 3 expected");
+  MX_CHECK_SHAPE(may_equal(v.channels, 1) || v.channels == 3,
+                 "image: data must have 1 or 3 channels, got ", v.channels, " in shape ",
+                 data.shape);
   return {data};
 }
 
@@ -59,8 +60,8 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(color_op<ImageLightingParams>("_image_adjust_lighting",
                                         "Adds a mixture of ImageNet's principal colours.")
               .infer([](const ImageLightingParams& p, std::span<const TensorSpec> in) {
-                MX_CHECK(p.alpha.size() == 3, "_image_adjust_lighting: alpha has ", p.alpha.size(),
-                         " numbers, 3 expected");
+                MX_CHECK(p.alpha.size() == 3,
+                         "_image_adjust_lighting: alpha must have 3 numbers, got ", p.alpha.size());
                 return infer_color(in[0]);
               }));
   ops.add(random_op<ImageRandomLightingParams>(

@@ -9,10 +9,11 @@
 namespace mxlite {
 
 void check_image(const char* op, const TensorSpec& data) {
-  MX_CHECK_SHAPE(data.shape.ndim() == 3 || data.shape.ndim() == 4, op, ": data of shape ",
-                 data.shape, " given, (height, width, channels) or a batch of these expected");
-  MX_CHECK_DTYPE(data.dtype == DType::kUInt8 || is_floating(data.dtype), op, ": dtype ", data.dtype,
-                 " given, uint8 or a float type expected");
+  MX_CHECK_SHAPE(data.shape.ndim() == 3 || data.shape.ndim() == 4, op,
+                 ": data must have shape (height, width, channels) or a batch of these, got ",
+                 data.shape);
+  MX_CHECK_DTYPE(data.dtype == DType::kUInt8 || is_floating(data.dtype), op,
+                 ": dtype must be uint8 or a float type, got ", data.dtype);
 }
 
 ImageView image_view(const char* op, const TensorSpec& data) {
@@ -35,15 +36,17 @@ Specs infer_to_tensor(const NoParams&, std::span<const TensorSpec> in) {
 
 Specs infer_normalize(const ImageNormalizeParams& p, std::span<const TensorSpec> in) {
   const Shape& s = in[0].shape;
-  MX_CHECK_SHAPE(s.ndim() == 3 || s.ndim() == 4, "_image_normalize: data of shape ", s,
-                 " given, (channels, height, width) or a batch of these expected");
-  MX_CHECK_DTYPE(is_floating(in[0].dtype), "_image_normalize: dtype ", in[0].dtype,
-                 " given, a float type expected; apply to_tensor first");
+  MX_CHECK_SHAPE(
+      s.ndim() == 3 || s.ndim() == 4,
+      "_image_normalize: data must have shape (channels, height, width) or a batch of these, got ",
+      s);
+  MX_CHECK_DTYPE(is_floating(in[0].dtype), "_image_normalize: dtype must be a float type, got ",
+                 in[0].dtype, "; apply to_tensor first");
   const int64_t channels = s[s.ndim() - 3];
   for (const auto* values : {&p.mean, &p.std})
     MX_CHECK(values->size() == 1 || static_cast<int64_t>(values->size()) >= channels,
-             "_image_normalize: ", values == &p.mean ? "mean" : "std", " has ", values->size(),
-             " numbers, data of shape ", s, " has ", channels, " channels");
+             "_image_normalize: ", values == &p.mean ? "mean" : "std", " must have 1 or at least ",
+             channels, " numbers for data of shape ", s, ", got ", values->size());
   return {in[0]};
 }
 
@@ -57,8 +60,8 @@ Specs infer_crop(const ImageCropParams& p, std::span<const TensorSpec> in) {
 
 Specs infer_resize(const ImageResizeParams& p, std::span<const TensorSpec> in) {
   const ImageView v = image_view("_image_resize", in[0]);
-  MX_CHECK(p.size.ndim() == 1 || p.size.ndim() == 2, "_image_resize: size ", p.size,
-           " given, one number or (width, height) expected");
+  MX_CHECK(p.size.ndim() == 1 || p.size.ndim() == 2,
+           "_image_resize: size must be one number or (width, height), got ", p.size);
   MX_CHECK_SHAPE(v.height != 0 && v.width != 0, "_image_resize: data of shape ", in[0].shape,
                  " has no pixels");
   int64_t width = p.size[0], height = p.size.ndim() == 2 ? p.size[1] : p.size[0];

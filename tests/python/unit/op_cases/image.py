@@ -94,7 +94,7 @@ CASES = [
         ref=lambda x: (x - np.c_[[0.1, 0.2, 0.3]][..., None]) / np.c_[[0.5, 2.0, 4.0]][..., None],
     ),
     op("_image_normalize", (2, 3, 4, 5), mean=0.5, std=0.25, ref=lambda x: (x - 0.5) / 0.25),
-    fails("_image_normalize", (3, 4, 5), mean=(1, 2), match="3 channels"),
+    fails("_image_normalize", (3, 4, 5), mean=(1, 2), match="at least 3 numbers"),
     fails("_image_normalize", PHOTO, error=TypeError, match="to_tensor"),
     op("_image_crop", PHOTO, x=1, y=2, width=4, height=3, ref=lambda x: x[2:5, 1:5]),
     op("_image_crop", (2, 5, 6, 3), x=0, y=1, width=2, height=2, ref=lambda x: x[:, 1:3, 0:2]),
@@ -121,8 +121,8 @@ CASES = [
     ),
     op(RESIZE, FLAT, size=(9, 3), interp=2, ref=np.full((3, 9, 3), 100)),
     op(RESIZE, FLAT, size=(9, 3), interp=4, ref=np.full((3, 9, 3), 100)),
-    fails(RESIZE, PHOTO, size=(3, 0), match=r"size: \(3, 0\) given, from 1"),
-    fails(RESIZE, PHOTO, size=3, interp=7, match="interp: 7 given, from 0 to 4"),
+    fails(RESIZE, PHOTO, size=(3, 0), match=r"size must be from 1 .*\(3, 0\)"),
+    fails(RESIZE, PHOTO, size=3, interp=7, match="interp must be from 0 to 4"),
     *(
         op(f"_image_random_{change}", photo, min_factor=n, max_factor=n, ref=ref, **options)
         for change, photo, n, options, ref in [
@@ -150,8 +150,8 @@ CASES = [
     ),
     op("_image_random_hue", PHOTO_F, min_factor=1, max_factor=1, ref=lambda x: x, **COLOUR),
     op("_image_adjust_lighting", PHOTO_F, alpha=ALPHA, ref=lambda x: x + EIGEN @ ALPHA, **COLOUR),
-    fails("_image_adjust_lighting", PHOTO, alpha=(1, 2), match="3 expected"),
-    fails("_image_random_hue", (4, 5, 2), min_factor=0, max_factor=1, match="2 channels"),
+    fails("_image_adjust_lighting", PHOTO, alpha=(1, 2), match="3 numbers, got 2"),
+    fails("_image_random_hue", (4, 5, 2), min_factor=0, max_factor=1, match="got 2 in"),
     fails("_image_random_brightness", PHOTO, min_factor=2, max_factor=1, match="larger than max_"),
     draws(
         "_image_random_brightness",
