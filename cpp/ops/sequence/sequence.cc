@@ -16,16 +16,14 @@ int count_inputs(const P& p) {
 }
 
 void check_sequences(const char* op, const Shape& data, int axis, std::span<const TensorSpec> in) {
-  MX_CHECK_SHAPE(data.ndim() >= 2, op, ": data of shape ", data,
-                 " given, (time, batch, ...) expected");
-  MX_CHECK_KIND(axis == 0 || axis == 1, ErrorKind::kIndex, op, ": axis ", axis,
-                " given, 0 or 1 expected");
+  MX_CHECK_SHAPE(data.ndim() >= 2, op, ": data must have shape (time, batch, ...), got ", data);
+  MX_CHECK_KIND(axis == 0 || axis == 1, ErrorKind::kIndex, op, ": axis must be 0 or 1, got ", axis);
   if (in.size() < 2) return;
   MX_CHECK_SHAPE(in[1].shape.ndim() == 1 && may_equal(in[1].shape[0], data[1 - axis]), op,
-                 ": sequence_length of shape ", in[1].shape, " given, data of shape ", data,
-                 " needs (", data[1 - axis], ",)");
+                 ": sequence_length must have shape (", data[1 - axis], ",) for data of shape ",
+                 data, ", got ", in[1].shape);
   MX_CHECK_DTYPE(in[1].dtype != DType::kBool, op,
-                 ": sequence_length has dtype bool, a number type expected");
+                 ": sequence_length must have a number dtype, got bool");
 }
 
 // Requires one length for each sequence of the batch.
@@ -61,8 +59,7 @@ Specs infer_last_backward(const SequenceLastBackwardParams& p, std::span<const T
 
 Specs infer_reverse(const SequenceParams& p, std::span<const TensorSpec> in) {
   check_sequences("SequenceReverse", in[0].shape, p.axis, in);
-  MX_CHECK_KIND(p.axis == 0, ErrorKind::kIndex, "SequenceReverse: axis ", p.axis,
-                " given, 0 expected");
+  MX_CHECK_KIND(p.axis == 0, ErrorKind::kIndex, "SequenceReverse: axis must be 0, got ", p.axis);
   return {in[0]};
 }
 
