@@ -26,8 +26,8 @@ auto rule(const char* op) {
 }
 
 Specs infer_channel(const NoParams&, std::span<const TensorSpec> in) {
-  MX_CHECK_SHAPE(in[0].shape.ndim() >= 2, "argmax_channel: data of shape ", in[0].shape,
-                 " given, at least 2 dimensions expected");
+  MX_CHECK_SHAPE(in[0].shape.ndim() >= 2,
+                 "argmax_channel: data must have at least 2 dimensions, got shape ", in[0].shape);
   return rule("argmax_channel")({.axis = 1}, in);
 }
 

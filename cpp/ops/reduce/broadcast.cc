@@ -45,14 +45,14 @@ Specs infer_to(const BroadcastToParams& p, std::span<const TensorSpec> in) {
 }
 
 Specs infer_axis(const BroadcastAxisParams& p, std::span<const TensorSpec> in) {
-  MX_CHECK(p.axis.ndim() == p.size.ndim(), "broadcast_axis: axis ", p.axis, " and size ", p.size,
-           " given, equal lengths expected");
+  MX_CHECK(p.axis.ndim() == p.size.ndim(),
+           "broadcast_axis: axis and size must have equal lengths, got ", p.axis, " and ", p.size);
   Shape to = in[0].shape;
   for (int i = 0; i < p.axis.ndim(); ++i) {
     const int axis = normalize_axis("broadcast_axis", p.axis[i], to.ndim());
     MX_CHECK_SHAPE(may_equal(in[0].shape[axis], 1), "broadcast_axis: axis ", axis,
-                   " of data of shape ", in[0].shape, " has length ", in[0].shape[axis],
-                   ", 1 expected");
+                   " of data of shape ", in[0].shape, " must have length 1, got ",
+                   in[0].shape[axis]);
     to[axis] = p.size[i];
   }
   return {{to, in[0].dtype}};
@@ -61,12 +61,14 @@ Specs infer_axis(const BroadcastAxisParams& p, std::span<const TensorSpec> in) {
 Specs infer_like(const BroadcastLikeParams& p, std::span<const TensorSpec> in) {
   const Shape &from = in[0].shape, &like = in[1].shape;
   MX_CHECK(p.lhs_axes.has_value() == p.rhs_axes.has_value(),
-           "broadcast_like: lhs_axes and rhs_axes are given together or not at all");
+           "broadcast_like: lhs_axes and rhs_axes must be given together, got only ",
+           p.lhs_axes ? "lhs_axes" : "rhs_axes");
   if (!p.lhs_axes) return {{checked("broadcast_like", from, like), in[0].dtype}};
-  MX_CHECK(p.lhs_axes->ndim() == p.rhs_axes->ndim(), "broadcast_like: lhs_axes ", *p.lhs_axes,
-           " and rhs_axes ", *p.rhs_axes, " given, equal lengths expected");
+  MX_CHECK(p.lhs_axes->ndim() == p.rhs_axes->ndim(),
+           "broadcast_like: lhs_axes and rhs_axes must have equal lengths, got ", *p.lhs_axes,
+           " and ", *p.rhs_axes);
   MX_CHECK(p.lhs_axes->ndim() > 0,
-           "broadcast_like: lhs_axes () and rhs_axes () given, at least one axis expected");
+           "broadcast_like: lhs_axes and rhs_axes must have at least 1 axis, got () and ()");
   Shape to = from;
   for (int i = 0; i < p.lhs_axes->ndim(); ++i)
     to[normalize_axis("broadcast_like", (*p.lhs_axes)[i], from.ndim())] =

@@ -6,8 +6,8 @@ namespace mxlite {
 namespace {
 
 Specs infer(const MomentsParams& p, std::span<const TensorSpec> in) {
-  MX_CHECK_DTYPE(is_floating(in[0].dtype), "moments: data of dtype ", in[0].dtype,
-                 " given, a floating type expected");
+  MX_CHECK_DTYPE(is_floating(in[0].dtype), "moments: data must have a floating dtype, got ",
+                 in[0].dtype);
   const AxisMask reduced = reduced_axes("moments", p.axes, false, in[0].shape.ndim());
   const TensorSpec out{result_shape(in[0].shape, reduced, p.keepdims), in[0].dtype};
   return {out, out};

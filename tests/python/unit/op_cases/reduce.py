@@ -90,7 +90,7 @@ CASES += [
     ),
     fails("logsumexp", (2, 3), axis=2, error=IndexError, match="logsumexp: axis 2 .* 2 dim"),
     fails("logsumexp", (0, 3), axis=0, error=ShapeError, match=r"logsumexp: .*no elem"),
-    fails("logsumexp", ints([1, 2]), error=TypeError, match="logsumexp: data of dtype int32"),
+    fails("logsumexp", ints([1, 2]), error=TypeError, match="logsumexp: data must .* int32"),
 ]
 
 CASES += [
@@ -130,7 +130,7 @@ CASES += [
     op("norm", (3, 4), axis=1, keepdims=True, ref=_reduced(_norm2, 1, True)),
     no_grad("norm", np.zeros((2, 2)), ref=np.array([0])),
     op("norm", ints([3, 4]), ref=np.array([5])),
-    fails("norm", (3,), ord=3, match="norm: parameter ord: 3 given, from 1 to 2"),
+    fails("norm", (3,), ord=3, match="norm: parameter ord must be from 1 to 2"),
     fails("norm", (3,), axis=1, error=IndexError, match="norm: axis 1"),
 ]
 
@@ -143,7 +143,7 @@ CASES += [op("moments", (3, 4, 5), axes=a, ref=_moments(a)) for a in (None, 0, (
 CASES += [
     op("moments", (3, 4), axes=1, keepdims=True, ref=_moments(1, True)),
     no_grad("moments", 1000 + rand(3000), ref=_moments(None), dtypes=("float32", "float64")),
-    fails("moments", ints([1, 2]), error=DTypeError, match="moments: data of dtype int32"),
+    fails("moments", ints([1, 2]), error=DTypeError, match="moments: data must .* int32"),
     fails("moments", (2,), axes=1, error=IndexError, match="moments: axis 1"),
 ]
 
@@ -204,10 +204,10 @@ CASES += [
     op("broadcast_to", (3,), shape=(2, 3), ref=lambda x: np.broadcast_to(x, (2, 3))),
     op("broadcast_to", ints([[1], [2]], "int8"), shape=(2, 2), ref=np.array([[1, 1], [2, 2]])),
     fails("broadcast_to", (2, 3), shape=(2, 4), error=ShapeError, match=r"\(2, 3\).*\(2, 4\)"),
-    fails("broadcast_to", (2,), shape=(-2,), match=r"shape: \(-2,\) given, at least 0"),
+    fails("broadcast_to", (2,), shape=(-2,), match=r"shape must be at least 0, got .-2"),
     op(AXIS, (1, 2, 1), axis=(0, 2), size=(3, 4), ref=lambda x: x.repeat(3, 0).repeat(4, 2)),
     op("broadcast_axis", (2, 1), axis=-1, size=5, ref=lambda x: np.broadcast_to(x, (2, 5))),
-    fails(AXIS, (2, 1), axis=0, size=5, error=ShapeError, match="axis 0 .* length 2"),
+    fails(AXIS, (2, 1), axis=0, size=5, error=ShapeError, match="axis 0 .* length 1"),
     fails(AXIS, (2, 1), axis=(0, 1), size=5, match="equal leng"),
     op("broadcast_like", (1, 3), (2, 3), grad=[0], ref=lambda x, y: np.broadcast_to(x, y.shape)),
     op(
@@ -221,5 +221,5 @@ CASES += [
     ),
     fails("broadcast_like", (2, 3), (2, 4), error=ShapeError, match=r"\(2, 3\).*\(2, 4\)"),
     fails("broadcast_like", (2, 1), (2, 4), lhs_axes=(1,), match="given together"),
-    fails("broadcast_like", (2, 1), (2, 4), lhs_axes=(), rhs_axes=(), match="at least one axis"),
+    fails("broadcast_like", (2, 1), (2, 4), lhs_axes=(), rhs_axes=(), match="at least 1 axis"),
 ]
