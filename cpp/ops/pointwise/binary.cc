@@ -182,7 +182,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("Sum of arrays of one shape and dtype.")
               .shapes("equal shapes -> the same shape")
               .infer([](const NoParams& p, std::span<const TensorSpec> in) {
-                MX_CHECK(!in.empty(), "add_n: no arrays given, at least one expected");
+                MX_CHECK(!in.empty(), "add_n: the number of arrays must be at least 1, got 0");
                 return same_shapes("add_n")(p, in);
               })
               .gradient(add_n_gradient)

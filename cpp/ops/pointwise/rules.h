@@ -18,8 +18,8 @@ inline bool integers_hold(Number value) {
 
 inline void check_same_dtype(const std::string& op, std::span<const TensorSpec> in) {
   for (size_t i = 1; i < in.size(); ++i)
-    MX_CHECK_DTYPE(in[i].dtype == in[0].dtype, op, ": operands of dtype ", in[0].dtype, " and ",
-                   in[i].dtype, " given, equal dtypes expected; convert one with astype");
+    MX_CHECK_DTYPE(in[i].dtype == in[0].dtype, op, ": operands must have equal dtypes, got ",
+                   in[0].dtype, " and ", in[i].dtype, "; convert one with astype");
 }
 
 // Rule for one input of any dtype; the output has its shape and dtype.
@@ -31,8 +31,7 @@ inline auto like_input() {
 inline auto like_number(std::string op) {
   return [op = std::move(op)](const auto&, std::span<const TensorSpec> in) -> Specs {
     MX_CHECK_DTYPE(in[0].dtype != DType::kBool, op,
-                   ": data of dtype bool given, numbers expected; convert it with "
-                   "astype('float32')");
+                   ": data must have a number dtype, got bool; convert it with astype('float32')");
     return {in[0]};
   };
 }
@@ -42,8 +41,8 @@ inline auto same_shapes(std::string op) {
     TensorSpec out = in[0];
     for (size_t i = 1; i < in.size(); ++i) {
       if (in[i].shape == out.shape) continue;
-      MX_CHECK_SHAPE(may_equal(in[i].shape, out.shape), op, ": operands of shape ", out.shape,
-                     " and ", in[i].shape, " given, equal shapes expected");
+      MX_CHECK_SHAPE(may_equal(in[i].shape, out.shape), op,
+                     ": operands must have equal shapes, got ", out.shape, " and ", in[i].shape);
       out.shape = merged(out.shape, in[i].shape);
     }
     check_same_dtype(op, in);

@@ -231,9 +231,10 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .shapes("any shape -> the same shape")
           .infer([](const ClipParams& p, std::span<const TensorSpec> in) -> Specs {
             const bool nan = std::isnan(p.a_min) || std::isnan(p.a_max);
-            MX_CHECK(!nan || is_floating(in[0].dtype), "clip: a_min=", static_cast<double>(p.a_min),
-                     ", a_max=", static_cast<double>(p.a_max), " given beside data of dtype ",
-                     in[0].dtype, ", numbers expected; convert data with astype('float32')");
+            MX_CHECK(!nan || is_floating(in[0].dtype),
+                     "clip: a_min and a_max must be numbers with data of dtype ", in[0].dtype,
+                     ", got ", static_cast<double>(p.a_min), " and ", static_cast<double>(p.a_max),
+                     "; convert data with astype('float32')");
             return {in[0]};
           })
           .gradient(clip_gradient)

@@ -318,7 +318,7 @@ CASES += [
         "where", np.array([0, 0.5]), ints([1, 2]), ints([3, 4]), out_dtype="int32", ref=np.where
     ),
     no_grad("where", ints([], "int32"), (0,), (0,), ref=np.where),
-    fails("where", ints([1, 0]), (3,), (3,), error=ShapeError, match=r"condition of shape \(2,\)"),
-    fails("where", ints([1, 0]), (2,), (3,), error=ShapeError, match="where: x of"),
-    fails("where", ints([1, 0]), (2,), ints([1, 2]), error=DTypeError, match="where: x"),
+    fails("where", ints([1, 0]), (3,), (3,), error=ShapeError, match=r"condition must .* \(2,\)"),
+    fails("where", ints([1, 0]), (2,), (3,), error=ShapeError, match="where: y must"),
+    fails("where", ints([1, 0]), (2,), ints([1, 2]), error=DTypeError, match="where: y must"),
 ]
