@@ -14,8 +14,8 @@ void check_input_count(const OpSchema& op, const void* params, size_t num_inputs
   std::string names;
   for (size_t i = 0; i < wanted; ++i)
     names += str(i ? ", " : "", op.input_name(static_cast<int>(i)));
-  fail(ErrorKind::kType, op.name, ": ", num_inputs, " inputs given, ", wanted, " expected",
-       wanted ? " (" : "", names, wanted ? ")" : "");
+  fail(ErrorKind::kType, op.name, ": the number of inputs must be ", wanted, wanted ? " (" : "",
+       names, wanted ? ")" : "", ", got ", num_inputs);
 }
 
 }  // namespace mxlite

@@ -154,8 +154,8 @@ void throw_attr_mismatch(const std::string& op, const std::string& param, const 
                          const AttrMismatch& mismatch) {
   const bool text = std::holds_alternative<std::string>(given);
   fail(text || mismatch.wrong_value ? ErrorKind::kValue : ErrorKind::kType, op, ": parameter ",
-       param, ": ", text ? "'" : "", given_text(given), text ? "'" : "", " given, ",
-       mismatch.expected, " expected");
+       param, " must be ", mismatch.expected, ", got ", text ? "'" : "", given_text(given),
+       text ? "'" : "");
 }
 
 void check_default(const std::string& op, const char* param, const AttrValue& value,

@@ -164,8 +164,8 @@ struct OpSchema {
   std::string signature() const;  // returns "(data, *, axis: int = -1) -> NDArray"
 };
 
-// Throws "<op>: parameter <name>: <text> given, <expected> expected": a type error, or a value
-// error if the type is right and the value is out of range.
+// Throws "<op>: parameter <name> must be <expected>, got <text>": a type error, or a value error if
+// the type is right and the value is out of range.
 [[noreturn]] void throw_attr_mismatch(const std::string& op, const std::string& param,
                                       const AttrValue& given, const AttrMismatch& mismatch);
 // Throws like throw_attr_mismatch if a parameter's default lies outside its range.

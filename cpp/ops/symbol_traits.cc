@@ -38,8 +38,8 @@ void PartialShapes::refine(Shape& known, const Shape& shape) {
   bool fits = known.ndim() == shape.ndim();
   for (int i = 0; fits && i < known.ndim(); ++i)
     fits = known[i] == shape[i] || known[i] == -1 || shape[i] == -1;
-  MX_CHECK_SHAPE(fits, "shape ", shape_text(known, unknown_), " given or inferred, ",
-                 shape_text(shape, unknown_), " expected");
+  MX_CHECK_SHAPE(fits, "shape must be ", shape_text(shape, unknown_), ", got or inferred ",
+                 shape_text(known, unknown_));
   for (int i = 0; i < known.ndim(); ++i) {
     if (known[i] != -1 || shape[i] == -1) continue;
     known[i] = shape[i];

@@ -181,12 +181,12 @@ def test_leaving_in_the_middle_ends(files: tuple[str, str]) -> None:
         ({"part_index": 3}, ValueError, "part_index 3 of num_parts 1"),
         ({"on_error": "ignore"}, ValueError, "on_error must be 'raise' or 'skip'"),
         ({"batch_size": 0}, ValueError, "batch_size must be 1 or more, got 0"),
-        ({"resize": "large"}, ValueError, "parameter resize: .*'large' given, an int expected"),
-        ({"resize": (1, 2)}, TypeError, "parameter resize: .*given, an int expected"),
-        ({"pad": -1}, ValueError, "parameter pad: .*-1 given, at least 0 expected"),
-        ({"max_random_area": 1.5}, ValueError, "max_random_area: .*1.5 given, at most 1 expected"),
-        ({"min_random_scale": float("nan")}, ValueError, "nan given, above 0 expected"),
-        ({"rand_mirror": [1]}, TypeError, "parameter rand_mirror: .*given, a bool expected"),
+        ({"resize": "large"}, ValueError, "parameter resize must be an int, got 'large'"),
+        ({"resize": (1, 2)}, TypeError, "parameter resize must be an int, got"),
+        ({"pad": -1}, ValueError, "parameter pad must be at least 0, got -1"),
+        ({"max_random_area": 1.5}, ValueError, "max_random_area must be at most 1, got 1.5"),
+        ({"min_random_scale": float("nan")}, ValueError, "must be above 0, got nan"),
+        ({"rand_mirror": [1]}, TypeError, "parameter rand_mirror must be a bool, got"),
     ],
 )
 def test_wrong_options(files: tuple[str, str], options: Any, error: type, text: str) -> None:

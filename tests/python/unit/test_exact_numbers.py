@@ -203,7 +203,7 @@ def test_large_scalars_survive_graphs_and_files(tmp_path: Any) -> None:
 
 
 def test_integers_of_more_than_64_bits_are_refused_where_sizes_are_expected() -> None:
-    with pytest.raises(ValueError, match="parameter repeats: 18446744073709551615 given, an int"):
+    with pytest.raises(ValueError, match="parameter repeats must .*, got 18446744073709551615"):
         nd.repeat(nd.ones(2), repeats=2**64 - 1)
 
 
@@ -242,7 +242,7 @@ def test_integers_take_no_number_that_is_none(dtype, value):
         lambda: nd.full((2,), value, dtype=dtype),
         lambda: mx.sym.full((2,), value, dtype=dtype).eval(),
     ):
-        with pytest.raises(ValueError, match=f"_full: parameter value: .* that {dtype} holds"):
+        with pytest.raises(ValueError, match=f"_full: parameter value must .* that {dtype} holds"):
             act()
     if abs(value) != 1e30:  # NumPy casts it with a warning
         with pytest.raises(ValueError, match="NaN or infinity"):
@@ -288,7 +288,7 @@ ARITHMETIC = {
 def test_integers_and_numbers_that_no_integer_holds_have_no_result(name, dtype):
     x = nd.array([1, 1], dtype=dtype)
     for value in (float("nan"), float("inf"), -float("inf"), 1e30):
-        with pytest.raises(ValueError, match=rf"{name}: scalar .* beside data of dtype {dtype}"):
+        with pytest.raises(ValueError, match=rf"{name}: scalar must .* data of dtype {dtype}"):
             ARITHMETIC[name](x, value)
         with pytest.raises(ValueError, match=name):
             ARITHMETIC[name](mx.sym.var("x"), value).eval(x=x)
@@ -321,7 +321,7 @@ def test_integers_have_no_bound_nan(dtype):
         lambda: nd.clip(x, 0, float("nan")),
         lambda: nd.clip(x, float("nan"), 9),
     ):
-        with pytest.raises(ValueError, match="nan.* given beside data of dtype"):
+        with pytest.raises(ValueError, match="with data of dtype .*nan"):
             act()
     assert nd.clip(x, -float("inf"), 1).asnumpy().tolist() == [1, 1]
 

@@ -78,14 +78,14 @@ def test_views_stay_inside_their_memory() -> None:
     ("act", "words"),
     [
         (lambda: nd.Convolution(X, X, kernel=(0, 3), num_filter=1, no_bias=True),
-         r"Convolution: (parameter )?kernel:? \(0, 3\) given"),
+         r"Convolution: parameter kernel must .*, got \(0, 3\)"),
         (lambda: nd.contrib.ROIAlign(X, X, pooled_size=(2, 2), spatial_scale=float("nan")),
-         "parameter spatial_scale: nan given"),
+         "parameter spatial_scale must .*, got nan"),
         (lambda: nd.softmax_cross_entropy(nd.zeros((2, 0)), nd.zeros(2)), "at least 1 class"),
         (lambda: nd.SoftmaxOutput(nd.ones(3), nd.ones(3), multi_output=True, preserve_shape=True),
          "SoftmaxOutput: data"),
         (lambda: nd.contrib.box_nms(nd.ones((2, 6)), coord_start=2**31 - 1), "coord_start"),
-        (lambda: nd.batch_take(nd.zeros((2, 0)), nd.zeros(2)), "batch_take: a of shape"),
+        (lambda: nd.batch_take(nd.zeros((2, 0)), nd.zeros(2)), "batch_take: a must"),
     ],
 )  # fmt: skip
 def test_parameters_and_inputs_that_do_not_fit_are_errors(
@@ -155,11 +155,11 @@ def test_public_names_with_underscores_stay_callable(name: str) -> None:
 def test_calls_with_another_number_of_inputs_are_errors() -> None:
     call = mx._core.OpCall("FullyConnected", {"num_hidden": "2"})
     one = [((2, 3), "float32")]
-    with pytest.raises(TypeError, match=r"1 inputs given, 3 expected \(data, weight, bias\)"):
+    with pytest.raises(TypeError, match=r"inputs must be 3 \(data, weight, bias\), got 1"):
         call.infer(one)
-    with pytest.raises(TypeError, match="1 inputs given, 3 expected"):
+    with pytest.raises(TypeError, match="inputs must be 3 .*, got 1"):
         call.run([nd.ones((2, 3))])
-    with pytest.raises(TypeError, match="4 inputs given"):
+    with pytest.raises(TypeError, match="inputs must be 3 .*, got 4"):
         call.run([nd.ones((2, 3))] * 4)
     with pytest.raises(TypeError, match="at least one array"):
         mx._core.OpCall("Concat", {}).infer([])
@@ -168,9 +168,9 @@ def test_calls_with_another_number_of_inputs_are_errors() -> None:
 @pytest.mark.parametrize("huge", [2**63, 2**64, -(2**63) - 1])
 def test_lists_with_integers_beyond_int64_name_the_parameter(huge: int) -> None:
     x = nd.ones((2, 3, 5, 5))
-    with pytest.raises((TypeError, ValueError), match="slice: parameter begin: .* given"):
+    with pytest.raises((TypeError, ValueError), match="slice: parameter begin must .*, got"):
         nd.slice(x, begin=(0, huge), end=(1, 1))
-    with pytest.raises((TypeError, ValueError), match="Convolution: parameter stride: .* given"):
+    with pytest.raises((TypeError, ValueError), match="Convolution: parameter stride must .*, got"):
         nd.Convolution(x, nd.ones((4, 3, 1, 1)), kernel=(1, 1), num_filter=4, no_bias=True,
                        stride=(1, huge))  # fmt: skip
 

@@ -80,10 +80,10 @@ def call(op: str, param: dict[str, Any], before: list[dict[str, Any]], value: An
 def test_ranges_hold_for_every_operator(op: str, param: Any, before: Any) -> None:
     name, text = param["name"], re.escape(param["range"])
     for number in outside(param["range"]):
-        with pytest.raises(ValueError, match=f"parameter {name}: .* given, {text} expected"):
+        with pytest.raises(ValueError, match=f"parameter {name} must be {text}, got"):
             call(op, param, before, number)
     if param["python_type"].startswith("float"):
-        with pytest.raises(ValueError, match=f"parameter {name}: .*nan.* given, {text} expected"):
+        with pytest.raises(ValueError, match=f"parameter {name} must be {text}, got .*nan"):
             call(op, param, before, float("nan"))
     for number in inside(param["range"]):
         try:
@@ -118,12 +118,12 @@ def test_sizes_counts_and_rates_have_ranges() -> None:
 @pytest.mark.parametrize(
     ("act", "message"),
     [
-        (lambda x: nd.BatchNorm(x, *[nd.ones(3)] * 4, eps=-1), "eps: -1 given, at least 0"),
-        (lambda x: nd.Dropout(x, p=float("nan")), "p: nan given, from 0 to 1"),
+        (lambda x: nd.BatchNorm(x, *[nd.ones(3)] * 4, eps=-1), "eps must be at least 0, got -1"),
+        (lambda x: nd.Dropout(x, p=float("nan")), "p must be from 0 to 1, got nan"),
         (lambda x: nd.RNN(x, x, x, mode="gru", state_size=1, num_layers=1, p=1),
-         "p: 1 given, from 0 to below 1"),
-        (lambda x: nd.contrib.MultiBoxPrior(x, ratios=(1, 0)), "above 0 expected"),
-        (lambda x: nd.ftml_update(x, x, x, x, x, lr=1, t=0), "t: 0 given, at least 1"),
+         "p must be from 0 to below 1, got 1"),
+        (lambda x: nd.contrib.MultiBoxPrior(x, ratios=(1, 0)), "must be above 0"),
+        (lambda x: nd.ftml_update(x, x, x, x, x, lr=1, t=0), "t must be at least 1, got 0"),
     ],
 )  # fmt: skip
 def test_error_says_what_is_expected(act: Any, message: str) -> None:

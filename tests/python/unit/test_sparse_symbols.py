@@ -110,7 +110,7 @@ def test_storage_is_converted_and_rows_are_kept_inside_of_a_symbol() -> None:
         assert chosen.stype == "row_sparse" and chosen.indices.asnumpy().tolist() == [2]
         np.testing.assert_array_equal(chosen.asnumpy(), [[0, 0], [0, 0], [3, 4]])
         np.testing.assert_array_equal(sums.asnumpy(), [[5], [0], [25]])
-    with pytest.raises(ValueError, match="stype: 'rows' given"):
+    with pytest.raises(ValueError, match="stype must .*, got 'rows'"):
         sym.cast_storage(x, stype="rows")
 
 
