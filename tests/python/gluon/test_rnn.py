@@ -219,9 +219,13 @@ def test_representations_of_layers() -> None:
 @pytest.mark.parametrize(
     ("make", "arguments", "words"),
     [
-        (lambda: rnn.LSTM(3, layout="CTN"), None, "layout 'CTN' given, 'TNC' or 'NTC'"),
-        (lambda: rnn.RNN(3, activation="elu"), None, "activation 'elu' given, 'relu' or 'tanh'"),
-        (lambda: rnn.LSTM(3), [(4, 5)], r"shape \(4, 5\) given, 3 dimensions"),
+        (lambda: rnn.LSTM(3, layout="CTN"), None, "layout must be 'TNC' or 'NTC', got 'CTN'"),
+        (
+            lambda: rnn.RNN(3, activation="elu"),
+            None,
+            "activation must be 'relu' or 'tanh', got 'elu'",
+        ),
+        (lambda: rnn.LSTM(3), [(4, 5)], r"3 dimensions .*, got shape \(4, 5\)"),
         (
             lambda: rnn.LSTM(3),
             [(4, 2, 5), [mx.nd.zeros((1, 3, 3)), mx.nd.zeros((1, 2, 3))]],
@@ -397,7 +401,7 @@ def test_misuse_of_cells() -> None:
     cell = ready(rnn.LSTMCell(HIDDEN))
     with pytest.raises(ValueError, match="length 4 given, but inputs has 5 steps"):
         cell.unroll(4, data(BATCH, STEPS, INPUTS))
-    with pytest.raises(ValueError, match="layout 'NCHW' given"):
+    with pytest.raises(ValueError, match="layout must be .*, got 'NCHW'"):
         cell.unroll(4, data(BATCH, STEPS, INPUTS), layout="NCHW")
     assert_raises_regex(TypeError, "inputs is None", cell.unroll, 4, None)
     both = rnn.BidirectionalCell(rnn.GRUCell(3), rnn.GRUCell(3))
