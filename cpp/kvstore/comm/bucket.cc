@@ -25,8 +25,8 @@ Bucket::Bucket(const NDArrayRef& memory, std::span<const Shape> shapes)
     : memory_(memory->storage()), dtype_(memory->dtype()), begins_{0} {
   const int64_t elements = elements_for(dtype_, shapes);
   MX_CHECK_SHAPE(memory->contiguous() && memory->offset() == 0 && memory->size() == elements,
-                 "bucket: memory of ", memory->size(), " elements given, a vector of ", elements,
-                 " expected");
+                 "bucket: memory must be a vector of ", elements, " elements, got ",
+                 memory->spec());
   for (const Shape& shape : shapes) {
     const TensorSpec spec{shape, dtype_};
     const size_t offset = static_cast<size_t>(begins_.back()) * dtype_size(dtype_);

@@ -104,9 +104,9 @@ std::string problem_of(std::span<const Introduction> all, std::span<const int> m
                  ": all ranks need the same version");
   for (size_t r = 1; r < all.size(); ++r)
     if (all[r].connects_hosts != all[0].connects_hosts)
-      return str("nccl: MXLITE_NCCL_BETWEEN_HOSTS is ", all[r].connects_hosts, " on rank ",
-                 members[r], " and ", all[0].connects_hosts, " on rank ", members[0],
-                 ", the same value expected");
+      return str("nccl: MXLITE_NCCL_BETWEEN_HOSTS must be the same on all ranks, got ",
+                 all[r].connects_hosts, " on rank ", members[r], " and ", all[0].connects_hosts,
+                 " on rank ", members[0]);
   std::map<std::pair<std::string, std::string>, size_t> users;
   for (size_t r = 0; r < all.size(); ++r) {
     const auto [first, fresh] =

@@ -20,9 +20,9 @@ bool has_device_groups() { return accelerator() && the_backend.load(); }
 
 std::unique_ptr<DeviceGroup> make_device_group(const std::vector<int>& devices,
                                                const DeviceBootstrap& bootstrap) {
-  MX_CHECK(!devices.empty(), "nccl: no GPUs given, at least one expected");
+  MX_CHECK(!devices.empty(), "nccl: the number of GPUs must be at least 1, got 0");
   MX_CHECK(std::set<int>(devices.begin(), devices.end()).size() == devices.size(),
-           "nccl: a GPU is given twice, different ones expected");
+           "nccl: GPUs must be different, got one twice");
   MX_CHECK_KIND(accelerator(), ErrorKind::kNotSupported, "nccl: ", accelerator_absence(),
                 "; sums on GPUs need a build with -DMXLITE_CUDA=ON and an NVIDIA driver");
   const MakeDeviceGroupFn make = the_backend;

@@ -88,8 +88,8 @@ class HierarchicalDeviceCommunicator final : public DeviceCommunicator {
            [&](std::byte* in, std::byte* out) { h_.all->all_gather(in, out, bytes); });
   }
   void broadcast(void* data, size_t bytes, int root) override {
-    MX_CHECK(root >= 0 && root < size(), "broadcast: root ", root, " given, a rank below ", size(),
-             " expected");
+    MX_CHECK(root >= 0 && root < size(), "broadcast: root must be a rank below ", size(), ", got ",
+             root);
     staged(data, rank() == root ? bytes : 0, data, rank() == root ? 0 : bytes,
            [&](std::byte* in, std::byte* out) {
              h_.all->broadcast(rank() == root ? in : out, bytes, root);

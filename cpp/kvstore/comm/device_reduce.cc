@@ -72,20 +72,22 @@ class ReduceTask final : public engine::Task {
 
 // Throws unless NCCL can sum the arrays: all on different GPUs, of one size and dtype.
 void check_operands(std::span<const DeviceOperand> operands) {
-  MX_CHECK(!operands.empty(), "all_reduce_on_devices: no arrays given, at least one expected");
+  MX_CHECK(!operands.empty(),
+           "all_reduce_on_devices: the number of arrays must be at least 1, got 0");
   const NDArray& first = *operands[0].input;
   std::vector<int> seen;
   for (const auto& [a, output] : operands) {
     MX_CHECK(!a->is_traced() && !a->is_sparse() && a->contiguous(),
-             "all_reduce_on_devices: contiguous dense arrays expected");
-    MX_CHECK(a->device().type == DeviceType::kCUDA, "all_reduce_on_devices: an array on ",
-             a->device(), " given, arrays on GPUs expected");
-    MX_CHECK_SHAPE(a->spec() == first.spec(), "all_reduce_on_devices: arrays ", first.spec(),
-                   " and ", a->spec(), " given, equal ones expected");
+             "all_reduce_on_devices: arrays must be contiguous and dense");
+    MX_CHECK(a->device().type == DeviceType::kCUDA,
+             "all_reduce_on_devices: arrays must be on GPUs, got one on ", a->device());
+    MX_CHECK_SHAPE(a->spec() == first.spec(),
+                   "all_reduce_on_devices: arrays must have the same shape and dtype, got ",
+                   first.spec(), " and ", a->spec());
     MX_ASSERT(output->spec() == a->spec() && output->device() == a->device());
     for (const int device : seen)
-      MX_CHECK(device != a->device().index, "all_reduce_on_devices: two arrays on ", a->device(),
-               " given, one for each GPU expected");
+      MX_CHECK(device != a->device().index,
+               "all_reduce_on_devices: each GPU must have one array, got two on ", a->device());
     seen.push_back(a->device().index);
   }
 }

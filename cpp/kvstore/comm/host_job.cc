@@ -25,9 +25,9 @@ constexpr uint64_t kMostBufferBytes = uint64_t{1} << 30;
 
 int64_t job_variable(const char* name, int64_t least, int64_t most) {
   const int64_t value = env_int(name, -1);
-  MX_CHECK(value >= least && value <= most, "environment variable ", name, "='",
-           env_string(name, ""), "' given, a number from ", least, " to ", most,
-           " expected; python -m mxlite.tools.launch sets it");
+  MX_CHECK(value >= least && value <= most, "environment variable ", name,
+           " must be a number from ", least, " to ", most, ", got '", env_string(name, ""),
+           "'; python -m mxlite.tools.launch sets it");
   return value;
 }
 
@@ -43,8 +43,8 @@ shm::SegmentName read_memory_name() {
     const auto read = std::from_chars(text.data() + colon + 1, end, bytes);
     valid = read.ec == std::errc() && read.ptr == end && bytes > 0 && bytes <= kMostBufferBytes;
   }
-  MX_CHECK(valid, "environment variable ", kJobMemory, "='", text.substr(0, 100),
-           "' given, '/name:bytes' expected; python -m mxlite.tools.launch sets it");
+  MX_CHECK(valid, "environment variable ", kJobMemory, " must be '/name:bytes', got '",
+           text.substr(0, 100), "'; python -m mxlite.tools.launch sets it");
   std::memcpy(name.name, text.data(), colon);
   name.buffer_bytes = bytes;
   return name;
@@ -98,8 +98,8 @@ Communicator& whole_job() {
 }  // namespace
 
 JobMemory::JobMemory(int processes) {
-  MX_CHECK(processes > 0 && processes <= kMostProcesses, "a job of ", processes,
-           " processes given, from 1 to ", kMostProcesses, " expected");
+  MX_CHECK(processes > 0 && processes <= kMostProcesses, "a job must have 1 to ", kMostProcesses,
+           " processes, got ", processes);
   shm::SegmentName name;
   segment_ = shm::SharedSegment::create(processes, shm::default_buffer_bytes(processes), name);
   MX_CHECK_KIND(segment_, ErrorKind::kCommunicator, name.error);
@@ -115,10 +115,11 @@ int host_job_size() {
 
 World make_host_job_world(const WorldRequest& request) {
   MX_CHECK_KIND(!request.mpi_communicator, ErrorKind::kCommunicator,
-                "init: a communicator of MPI given, this job runs without MPI");
+                "init: comm must not be a communicator of MPI, as this job runs without MPI");
   const int size = host_job_size();
   for (const int r : request.ranks)
-    MX_CHECK(r >= 0 && r < size, "init: rank ", r, " given, the job has ", size, " processes");
+    MX_CHECK(r >= 0 && r < size, "init: ranks must be in [0, ", size - 1, "], as the job has ",
+             size, " processes, got ", r);
   if (size == 1) return {make_local_communicator(), {}};
   Communicator& job = whole_job();
   int color = 0, key = job.rank();

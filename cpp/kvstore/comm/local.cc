@@ -34,7 +34,7 @@ class LocalCommunicator final : public Communicator {
   }
   void broadcast(void*, size_t, int root) override {
     check();
-    MX_CHECK(root == 0, "broadcast: root ", root, " given, a rank below 1 expected");
+    MX_CHECK(root == 0, "broadcast: root must be a rank below 1, got ", root);
   }
   void all_to_all(const void* input, std::span<const size_t> send, void* output,
                   std::span<const size_t>) override {

@@ -116,8 +116,8 @@ World make_world(const WorldRequest& request) {
   }
   if (request.mpi_communicator) return mpi_plugin().make_world(request);
   for (const int rank : request.ranks)
-    MX_CHECK(rank == 0, "init: rank ", rank,
-             " given, the job has 1 process; start it with mpirun -np N or mxlite-run -np N");
+    MX_CHECK(rank == 0, "init: ranks must be 0, as the job has 1 process, got ", rank,
+             "; start it with mpirun -np N or mxlite-run -np N");
   return {make_local_communicator(), {}};
 }
 

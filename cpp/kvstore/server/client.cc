@@ -32,8 +32,8 @@ void check_ids(const char* what, const StoredKey& stored, std::span<const int64_
                 "' of shape ", stored.spec.shape, " has rows too long to travel one by one");
   const int64_t rows = stored.spec.shape.ndim() > 0 ? stored.spec.shape[0] : 1;
   for (const int64_t id : ids)
-    MX_CHECK_KIND(id >= 0 && id < rows, ErrorKind::kIndex, what, ": key '", stored.key, "': row ",
-                  id, " given, ", rows, " rows are there");
+    MX_CHECK_KIND(id >= 0 && id < rows, ErrorKind::kIndex, what, ": key '", stored.key,
+                  "': row ids must be in [0, ", rows - 1, "], got ", id);
 }
 
 }  // namespace
@@ -79,8 +79,8 @@ StoredKeyRef Client::find(const std::string& key) {
 }
 
 void Client::init(const std::vector<std::string>& keys, const std::vector<NDArrayRef>& values) {
-  MX_CHECK(keys.size() == values.size(), "init: ", keys.size(), " keys and ", values.size(),
-           " values given");
+  MX_CHECK(keys.size() == values.size(), "init: the number of values must be that of keys, ",
+           keys.size(), ", got ", values.size());
   const engine::BlockingScope blocking;
   std::lock_guard calls(call_mutex_);
   PlaceRequest place;
@@ -313,7 +313,8 @@ void Client::send_pull(const ServerOperation& o, const std::shared_ptr<Progress>
             str("pull of '", stored.key, "', step ", step), progress,
             [this, target, bytes, name = PartKey{stored.key, p}, out = o.pull](Reply& reply) {
               MX_CHECK_KIND(reply.data.bytes == bytes, ErrorKind::kCommunicator, "pull of '",
-                            name.first, "': ", reply.data.bytes, " bytes, ", bytes, " expected");
+                            name.first, "': the reply must have ", bytes, " bytes, got ",
+                            reply.data.bytes);
               if (bytes > 0) std::memcpy(target, reply.data.data, bytes);
               FrameReader r(reply.body, kFrameBody);
               r.number<uint64_t>();
@@ -352,7 +353,7 @@ void Client::send_pull_rows(const ServerOperation& o, const std::shared_ptr<Prog
             [places = std::move(places), sources = std::move(sources), width, bytes,
              key = stored.key, out = o.pull](Reply& reply) {
               MX_CHECK_KIND(reply.data.bytes == bytes, ErrorKind::kCommunicator, "pull of '", key,
-                            "': ", reply.data.bytes, " bytes, ", bytes, " expected");
+                            "': the reply must have ", bytes, " bytes, got ", reply.data.bytes);
               auto* target = static_cast<std::byte*>(out->data());
               for (size_t i = 0; i < places.size(); ++i)
                 std::memcpy(target + places[i] * width, reply.data.data + sources[i] * width,

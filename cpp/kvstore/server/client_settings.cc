@@ -48,7 +48,7 @@ void Client::set_compression(const Compression& how) {
 }
 
 void Client::command(int head, const std::string& text) {
-  MX_CHECK(head >= 0, "command: head ", head, " given, 0 or more expected");
+  MX_CHECK(head >= 0, "command: head must be at least 0, got ", head);
   const engine::BlockingScope blocking;
   std::lock_guard calls(call_mutex_);
   tell_servers(head, "", text);

@@ -110,9 +110,11 @@ void JobScheduler::place(const Entry& worker, const Frame& frame) {
     placement_.note(key, worker.rank, request.specs[i]);
     const std::string conflict = request.settled ? placement_.conflict(key) : std::string();
     if (!conflict.empty())
-      return answer(worker.connection, frame.request,
-                    error_reply(ErrorKind::kValue, str("init: key '", key, "': ", conflict,
-                                                       ": the same shape and type expected")));
+      return answer(
+          worker.connection, frame.request,
+          error_reply(ErrorKind::kValue,
+                      str("init: key '", key,
+                          "': all workers must give the same shape and type, got ", conflict)));
   }
   FrameWriter w;
   w.numbers(servers);

@@ -17,22 +17,21 @@ int required_count(const char* name, int64_t least) {
            " is missing: start the job with tools/launch.py, or set DMLC_ROLE, DMLC_PS_ROOT_URI, "
            "DMLC_PS_ROOT_PORT, DMLC_NUM_WORKER and DMLC_NUM_SERVER");
   const int64_t value = env_int(name, 0);
-  MX_CHECK(value >= least && value <= kMostNodes, "environment variable ", name, "=", value,
-           " given, ", least, " to ", kMostNodes, " expected");
+  MX_CHECK(value >= least && value <= kMostNodes, "environment variable ", name, " must be in [",
+           least, ", ", kMostNodes, "], got ", value);
   return static_cast<int>(value);
 }
 
 int port_number(const char* name, int64_t fallback) {
   const int64_t value = env_int(name, fallback);
-  MX_CHECK(value >= 0 && value <= 65535, "environment variable ", name, "=", value,
-           " given, a port of 0 to 65535 expected");
+  MX_CHECK(value >= 0 && value <= 65535, "environment variable ", name,
+           " must be a port of 0 to 65535, got ", value);
   return static_cast<int>(value);
 }
 
 double positive_seconds(const char* name, double fallback) {
   const double value = env_seconds(name, fallback);
-  MX_CHECK(value > 0, "environment variable ", name, "=", value,
-           " given, seconds above 0 expected");
+  MX_CHECK(value > 0, "environment variable ", name, " must be seconds above 0, got ", value);
   return value;
 }
 
@@ -57,7 +56,7 @@ std::string job_secret(const Options& o) {
 Role role_from_name(const std::string& name) {
   for (const Role role : {Role::kScheduler, Role::kServer, Role::kWorker})
     if (name == role_name(role)) return role;
-  fail(ErrorKind::kValue, "DMLC_ROLE '", name, "' given, scheduler, server or worker expected");
+  fail(ErrorKind::kValue, "DMLC_ROLE must be scheduler, server or worker, got '", name, "'");
 }
 
 bool Options::local() const { return is_loopback(root_host); }
@@ -70,7 +69,7 @@ Options options_from_environment(Role role) {
   o.root_host = env_string("DMLC_PS_ROOT_URI", o.root_host);
   o.root_port = port_number("DMLC_PS_ROOT_PORT", o.root_port);
   MX_CHECK(o.root_port > 0,
-           "environment variable DMLC_PS_ROOT_PORT=0 given, the scheduler's port expected");
+           "environment variable DMLC_PS_ROOT_PORT must be the scheduler's port, got 0");
   o.node_host = env_string("DMLC_NODE_HOST", "");
   const std::string interface = env_string("DMLC_INTERFACE", "");
   if (o.node_host.empty() && !interface.empty()) o.node_host = interface_address(interface);
@@ -90,15 +89,17 @@ Options options_from_environment(Role role) {
   o.resend = given("PS_RESEND_TIMEOUT", o.resend * 1e3) * 1e-3;
   o.rejoin = env_seconds("MXLITE_PS_REJOIN", o.rejoin);
   o.big_array = env_int("MXNET_KVSTORE_BIGARRAY_BOUND", o.big_array);
-  MX_CHECK(o.big_array > 0, "environment variable MXNET_KVSTORE_BIGARRAY_BOUND=", o.big_array,
-           " given, a number of elements above 0 expected");
+  MX_CHECK(o.big_array > 0,
+           "environment variable MXNET_KVSTORE_BIGARRAY_BOUND must be a number of elements above "
+           "0, got ",
+           o.big_array);
   o.staleness = env_int("MXLITE_PS_STALENESS", o.staleness);
   o.threads = static_cast<int>(env_int("MXLITE_PS_THREADS", 0));
   o.snapshot_dir = env_string("MXLITE_PS_SNAPSHOT_DIR", "");
   o.snapshot_updates = env_int("MXLITE_PS_SNAPSHOT_UPDATES", o.snapshot_updates);
   MX_CHECK(o.snapshot_updates > 0,
-           "environment variable MXLITE_PS_SNAPSHOT_UPDATES=", o.snapshot_updates,
-           " given, a number above 0 expected");
+           "environment variable MXLITE_PS_SNAPSHOT_UPDATES must be a number above 0, got ",
+           o.snapshot_updates);
   o.verbose = env_int("PS_VERBOSE", 0) > 0;
   return o;
 }

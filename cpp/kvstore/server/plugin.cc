@@ -19,8 +19,8 @@ class Plugin final : public store::ServerPlugin {
   }
   void run(const std::string& name, const std::string& version, const ServerHooks& hooks) override {
     const Role role = role_from_name(name);
-    MX_CHECK(role != Role::kWorker, "run_server_role: scheduler or server expected, '", name,
-             "' given");
+    MX_CHECK(role != Role::kWorker, "run_server_role: role must be scheduler or server, got '",
+             name, "'");
     const Options options = options_of(role, version);
     if (role == Role::kScheduler)
       JobScheduler(options).run(hooks.interrupted);

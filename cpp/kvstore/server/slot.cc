@@ -52,8 +52,8 @@ void Slot::init(const PartSpec& spec, const Buffer& data, const Answer& answer) 
     return answer(
         same ? Reply{}
              : error_reply(ErrorKind::kValue,
-                           str("init: ", name(), " is there with ", spec_.count, " elements of ",
-                               spec_.dtype, ", ", spec.count, " of ", spec.dtype, " given")));
+                           str("init: ", name(), " must have ", spec_.count, " elements of ",
+                               spec_.dtype, " as before, got ", spec.count, " of ", spec.dtype)));
   }
   MX_CHECK_KIND(data.bytes == spec.bytes(), ErrorKind::kCommunicator, "init: ", name(), ": ",
                 data.bytes, " bytes for ", spec.count, " elements of ", spec.dtype);
@@ -75,8 +75,8 @@ void Slot::init(const PartSpec& spec, const Buffer& data, const Answer& answer) 
 }
 
 void Slot::check(const PushHeader& header, const Buffer& data) const {
-  MX_CHECK_DTYPE(header.dtype == spec_.dtype, "push: ", name(), ": ", header.dtype, " given, ",
-                 spec_.dtype, " expected");
+  MX_CHECK_DTYPE(header.dtype == spec_.dtype, "push: ", name(), ": dtype must be ", spec_.dtype,
+                 ", got ", header.dtype);
   size_t expected = spec_.bytes();
   if (header.form == PushForm::kRows) {
     checked_rows(header.rows, "push");
@@ -87,15 +87,15 @@ void Slot::check(const PushHeader& header, const Buffer& data) const {
     const int64_t words = compressed_words(compression_of(header).type, spec_.count);
     expected = static_cast<size_t>(words) * sizeof(uint32_t);
   }
-  MX_CHECK_SHAPE(data.bytes == expected, "push: ", name(), ": ", data.bytes, " bytes given, ",
-                 expected, " expected");
+  MX_CHECK_SHAPE(data.bytes == expected, "push: ", name(), ": data must have ", expected,
+                 " bytes, got ", data.bytes);
 }
 
 std::vector<int64_t> Slot::checked_rows(const std::vector<int64_t>& rows, const char* what) const {
   for (const int64_t row : rows)
-    MX_CHECK_KIND(row >= 0 && row < spec_.rows(), ErrorKind::kIndex, what, ": ", name(), ": row ",
-                  row + spec_.first_row, " given, the array's rows ", spec_.first_row, " to ",
-                  spec_.first_row + spec_.rows() - 1, " are here");
+    MX_CHECK_KIND(row >= 0 && row < spec_.rows(), ErrorKind::kIndex, what, ": ", name(),
+                  ": rows must be in [", spec_.first_row, ", ", spec_.first_row + spec_.rows() - 1,
+                  "], the array's rows here, got ", row + spec_.first_row);
   return rows;
 }
 

@@ -80,12 +80,12 @@ Compression make_compression(const std::string& type, double threshold) {
   how.threshold = static_cast<float>(threshold);
   if (type == "none") return how;
   MX_CHECK_KIND(type == "2bit" || type == "1bit", ErrorKind::kValue,
-                "Unknown type for gradient compression ", type, ", '2bit' or '1bit' expected");
+                "Unknown type for gradient compression ", type, "; it must be '2bit' or '1bit'");
   how.type = type == "2bit" ? CompressionType::kTwoBit : CompressionType::kOneBit;
   MX_CHECK_KIND(
       std::isfinite(how.threshold) && (how.type == CompressionType::kOneBit || how.threshold > 0),
-      ErrorKind::kValue, "set_gradient_compression: threshold must be greater than 0, ", threshold,
-      " given");
+      ErrorKind::kValue, "set_gradient_compression: threshold must be greater than 0, got ",
+      threshold);
   return how;
 }
 

@@ -20,7 +20,7 @@ const std::vector<std::string>& known_fields() {
 
 Json object_of(const std::string& json, const char* what) {
   Json parsed = parse_json(json, what);
-  MX_CHECK(parsed.is_object(), what, ": an object of options expected");
+  MX_CHECK(parsed.is_object(), what, ": options must be a JSON object");
   return parsed;
 }
 
@@ -28,9 +28,9 @@ std::map<std::string, double> factors(const Json& fields, const char* name) {
   std::map<std::string, double> out;
   const auto found = fields.find(name);
   if (found == fields.end() || found->is_null()) return out;
-  MX_CHECK(found->is_object(), "set_optimizer: ", name, ": factors by key expected");
+  MX_CHECK(found->is_object(), "set_optimizer: ", name, " must be factors by key");
   for (const auto& [key, factor] : found->items()) {
-    MX_CHECK(factor.is_number(), "set_optimizer: ", name, ": a number expected for '", key, "'");
+    MX_CHECK(factor.is_number(), "set_optimizer: ", name, " of '", key, "' must be a number");
     out[key] = factor.get<double>();
   }
   return out;
@@ -99,22 +99,22 @@ void Optimizer::check_fields() const {
     const bool structured = field == "lr_mult" || field == "wd_mult" || field == "lr_scheduler" ||
                             field == "operator" || field == "params";
     MX_CHECK(structured || value.is_number() || value.is_boolean() || value.is_null(),
-             "set_optimizer: ", name_, ": ", field, ": a number expected");
+             "set_optimizer: ", name_, ": ", field, " must be a number");
   }
   const auto op = fields_.find("operator");
   MX_CHECK(op != fields_.end() && op->is_string(), "set_optimizer: ", name_,
-           ": operator: the name of an update operator expected");
+           ": operator must be the name of an update operator");
 }
 
 void Optimizer::read_params() {
   const auto given = fields_.find("params");
   if (given == fields_.end() || given->is_null()) return;
-  MX_CHECK(given->is_object(), "set_optimizer: ", name_, ": params: numbers by name expected");
+  MX_CHECK(given->is_object(), "set_optimizer: ", name_, ": params must be numbers by name");
   for (const auto& [param, value] : given->items()) {
     MX_CHECK(form_.takes(param), "set_optimizer: ", name_, ": ", op_, " has no parameter '", param,
              "'", did_you_mean(param, form_.params));
     MX_CHECK(value.is_number() || value.is_boolean(), "set_optimizer: ", name_, ": ", param,
-             ": a number expected");
+             " must be a number");
     params_.emplace_back(
         param, value.is_number() ? value.get<double>() : static_cast<double>(value.get<bool>()));
   }
@@ -167,8 +167,8 @@ std::vector<UpdateParam> Optimizer::params(const std::string& key, int64_t updat
 }
 
 void Optimizer::update(const std::string& key, Weight& w, const Gradient& gradient) const {
-  MX_CHECK_DTYPE(is_floating(w.dtype), "'", key, "': the optimizer ", name_, " on a value of ",
-                 w.dtype, ", a floating type expected");
+  MX_CHECK_DTYPE(is_floating(w.dtype), "'", key, "': values that the optimizer ", name_,
+                 " updates must be of a floating type, got ", w.dtype);
   const auto begun = static_cast<int64_t>(number("begin_num_update", 0));
   const std::vector<UpdateParam> given_params =
       params(key, begun + static_cast<int64_t>(w.updates) + 1);

@@ -14,19 +14,19 @@ namespace {
 class Fields {
  public:
   explicit Fields(const Json& json) : fields_(json) {
-    MX_CHECK(json.is_object(), "set_optimizer: lr_scheduler: an object expected");
+    MX_CHECK(json.is_object(), "set_optimizer: lr_scheduler must be a JSON object");
   }
   double number(const char* name, std::optional<double> fallback = {}) const {
     const auto found = fields_.find(name);
     if (found == fields_.end() && fallback) return *fallback;
     MX_CHECK(found != fields_.end() && found->is_number(), "set_optimizer: lr_scheduler: ", name,
-             ": a number expected");
+             " must be a number");
     return found->get<double>();
   }
   std::string text(const char* name, const std::string& fallback) const {
     const auto found = fields_.find(name);
     if (found == fields_.end()) return fallback;
-    MX_CHECK(found->is_string(), "set_optimizer: lr_scheduler: ", name, ": a text expected");
+    MX_CHECK(found->is_string(), "set_optimizer: lr_scheduler: ", name, " must be a text");
     return found->get<std::string>();
   }
   std::vector<double> numbers(const char* name) const {
@@ -34,7 +34,7 @@ class Fields {
     const bool good = found != fields_.end() && found->is_array() &&
                       std::all_of(found->begin(), found->end(),
                                   [](const Json& item) { return item.is_number(); });
-    MX_CHECK(good, "set_optimizer: lr_scheduler: ", name, ": a list of numbers expected");
+    MX_CHECK(good, "set_optimizer: lr_scheduler: ", name, " must be a list of numbers");
     return found->get<std::vector<double>>();
   }
 
@@ -74,7 +74,7 @@ class Factor final : public WithWarmup {
         factor_(f.number("factor", 1)),
         least_(f.number("stop_factor_lr", 1e-8)),
         count_(f.number("count", 0)) {
-    MX_CHECK(step_ >= 1, "set_optimizer: lr_scheduler: step is ", step_, ", 1 or more expected");
+    MX_CHECK(step_ >= 1, "set_optimizer: lr_scheduler: step must be at least 1, got ", step_);
   }
 
  private:
@@ -141,10 +141,13 @@ std::shared_ptr<const Schedule> make_schedule(const Json& description) {
   if (name == "MultiFactorScheduler") return std::make_shared<MultiFactor>(fields);
   if (name == "PolyScheduler") return std::make_shared<Decay>(fields, false);
   if (name == "CosineScheduler") return std::make_shared<Decay>(fields, true);
-  fail(ErrorKind::kNotSupported, "set_optimizer: lr_scheduler '", name,
-       "' is not known to servers: FactorScheduler, MultiFactorScheduler, PolyScheduler or "
-       "CosineScheduler expected; with another one, update on the workers "
-       "(update_on_kvstore=False)");
+  fail(
+      ErrorKind::kNotSupported,
+      "set_optimizer: lr_scheduler must be FactorScheduler, MultiFactorScheduler, PolyScheduler or "
+      "CosineScheduler on servers, got '",
+      name,
+      "'; with another one, update on the workers "
+      "(update_on_kvstore=False)");
 }
 
 }  // namespace mxlite::store

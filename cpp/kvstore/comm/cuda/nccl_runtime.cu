@@ -100,8 +100,8 @@ void with_number(DType dtype, const char* what, auto&& fn) {
     case DType::kUInt64:
       return fn(uint64_t{});
     default:
-      fail(ErrorKind::kNotSupported, "nccl: arrays of ", dtype_name(dtype), " cannot be ", what,
-           ", numbers expected");
+      fail(ErrorKind::kNotSupported, "nccl: arrays to be ", what, " must be of numbers, got ",
+           dtype_name(dtype));
   }
 }
 

@@ -33,8 +33,8 @@ Address address_from_text(const char* source, const std::string& text) {
     const auto read = std::from_chars(text.data() + colon + 1, end, address.port);
     if (read.ec != std::errc() || read.ptr != end) address.port = 0;
   }
-  MX_CHECK(address.port > 0 && address.port <= 65535, source, ": '", text.substr(0, 100),
-           "' given, 'host:port' expected");
+  MX_CHECK(address.port > 0 && address.port <= 65535, source,
+           ": address must be 'host:port', got '", text.substr(0, 100), "'");
   return address;
 }
 
@@ -76,8 +76,9 @@ std::string interface_address(const std::string& name) {
     }
     freeifaddrs(list);
   }
-  MX_CHECK(!found.empty(), "environment variable DMLC_INTERFACE='", name,
-           "' given, one of this host's interfaces expected: ", known);
+  MX_CHECK(!found.empty(),
+           "environment variable DMLC_INTERFACE must be one of this host's interfaces (", known,
+           "), got '", name, "'");
   return found;
 }
 

@@ -107,7 +107,7 @@ void FrameDecoder::check_header() {
   if (h.header_checksum != crc32c(&h, kCheckedBytes))
     refuse(BadFrame::kChecksum, "a header with a wrong checksum");
   if (h.format != kFormat)
-    refuse(BadFrame::kFormat, "a frame of format ", h.format, ", ", kFormat, " expected");
+    refuse(BadFrame::kFormat, "a frame whose format must be ", kFormat, ", got ", h.format);
   // Codes are compared in constant time.
   if (h.seal != seal_of(h, key_, number_))
     refuse(BadFrame::kToken,

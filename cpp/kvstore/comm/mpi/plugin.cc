@@ -137,7 +137,8 @@ class Plugin final : public MpiPlugin {
     MX_MPI(MPI_Comm_rank(job, &rank));
     MX_MPI(MPI_Comm_size(job, &size));
     for (const int r : ranks)
-      MX_CHECK(r >= 0 && r < size, "init: rank ", r, " given, the job has ", size, " processes");
+      MX_CHECK(r >= 0 && r < size, "init: ranks must be in [0, ", size - 1, "], as the job has ",
+               size, " processes, got ", r);
     const auto place = std::find(ranks.begin(), ranks.end(), rank);
     OwnedComm group =
         split(job, place == ranks.end() ? -1 : 0, static_cast<int>(place - ranks.begin()));

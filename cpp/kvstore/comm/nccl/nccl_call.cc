@@ -36,7 +36,7 @@ ncclDataType_t data_type(DType dtype) {
       return ncclUint64;
     default:
       fail(ErrorKind::kNotSupported, "nccl: arrays of ", dtype_name(dtype),
-           " given, it has no 16-bit integers; convert them with astype");
+           " are not supported, as NCCL has no 16-bit integers; convert them with astype");
   }
 }
 

@@ -135,8 +135,8 @@ class NcclCommunicator final : public DeviceCommunicator {
   }
 
   void broadcast(void* data, size_t bytes, int root) override {
-    MX_CHECK(root >= 0 && root < size_, "broadcast: root ", root, " given, a rank below ", size_,
-             " expected");
+    MX_CHECK(root >= 0 && root < size_, "broadcast: root must be a rank below ", size_, ", got ",
+             root);
     submit("ncclBroadcast",
            [&] { return ncclBroadcast(data, data, bytes, ncclUint8, root, comm_, raw()); });
   }
@@ -147,7 +147,7 @@ class NcclCommunicator final : public DeviceCommunicator {
     auto* to = static_cast<std::byte*>(output);
     const auto me = static_cast<size_t>(rank_);
     MX_CHECK(send[me] == receive[me], "all_to_all: rank ", members_.empty() ? rank_ : members_[me],
-             " sends itself ", send[me], " bytes, ", receive[me], " expected");
+             " must send itself ", receive[me], " bytes, as it receives so many, got ", send[me]);
     check_usable();
     if (send[me] > 0)
       stream_->copy(to + place(receive, rank_), from + place(send, rank_), send[me]);

@@ -40,8 +40,8 @@ class NcclGroup final : public DeviceGroup {
       : devices_(devices), first_rank_(bootstrap.first_rank) {
     const auto local = static_cast<int>(devices.size());
     size_ = bootstrap.size > 0 ? bootstrap.size : local;
-    MX_CHECK(first_rank_ + local <= size_, "nccl: GPUs ", first_rank_, " to ",
-             first_rank_ + local - 1, " of a group of ", size_, " given");
+    MX_CHECK(first_rank_ + local <= size_, "nccl: GPUs must be in [0, ", size_ - 1,
+             "] in a group of ", size_, ", got ", first_rank_, " to ", first_rank_ + local - 1);
     ncclUniqueId id{};
     if (first_rank_ == 0) MX_NCCL(ncclGetUniqueId(&id));
     if (bootstrap.broadcast && size_ > local) bootstrap.broadcast(&id, sizeof id);
@@ -79,8 +79,7 @@ class NcclGroup final : public DeviceGroup {
     });
   }
   void broadcast(std::span<const DeviceBuffer> buffers, size_t bytes, int root) override {
-    MX_CHECK(root >= 0 && root < size_, "nccl: root ", root, " given, a GPU below ", size_,
-             " expected");
+    MX_CHECK(root >= 0 && root < size_, "nccl: root must be a GPU below ", size_, ", got ", root);
     give(buffers, [&](const Member& m, const DeviceBuffer& b) {
       MX_NCCL(ncclBroadcast(b.input, b.output, bytes, ncclUint8, root, m.comm, m.stream));
     });

@@ -157,8 +157,8 @@ void ShmCommunicator::all_gather(const void* input, void* output, std::span<cons
 }
 
 void ShmCommunicator::broadcast(void* data, size_t bytes, int root) {
-  MX_CHECK(root >= 0 && root < size_, "broadcast: root ", root, " given, a rank below ", size_,
-           " expected");
+  MX_CHECK(root >= 0 && root < size_, "broadcast: root must be a rank below ", size_, ", got ",
+           root);
   channel_.begin({Call::kBroadcast, DType::kUInt8, static_cast<uint8_t>(root), bytes});
   if (bytes >= kDirectBytes && size_ > 1 && direct_.broadcast(data, bytes, root)) return;
   const size_t piece = channel_.buffer_bytes();

@@ -8,8 +8,8 @@ namespace {
 using members::MemberStatus;
 
 int checked_size(int processes, const std::string& token) {
-  MX_CHECK(processes > 0 && processes <= kMostProcesses, "a job of ", processes,
-           " processes given, from 1 to ", kMostProcesses, " expected");
+  MX_CHECK(processes > 0 && processes <= kMostProcesses, "a job must have 1 to ", kMostProcesses,
+           " processes, got ", processes);
   MX_CHECK(!token.empty(), "a job over several hosts needs a token (MXLITE_JOB_TOKEN)");
   return processes;
 }
@@ -25,8 +25,8 @@ Rendezvous::Rendezvous(int processes, const Address& address, const std::string&
 Rendezvous::Entry* Rendezvous::place_for(const members::Registration& r, std::string& why) {
   const int size = static_cast<int>(workers_.size());
   if (r.num_workers != size || r.rank < 0 || r.rank >= size) {
-    why = str(kHostsJob.source, ": rank ", r.rank, " of ", r.num_workers,
-              " given, this is a job of ", size, " processes");
+    why = str(kHostsJob.source, ": rank must be in [0, ", size - 1, "] of ", size,
+              " processes, got ", r.rank, " of ", r.num_workers);
     return nullptr;
   }
   Entry& entry = workers_[static_cast<size_t>(r.rank)];

@@ -149,7 +149,8 @@ void TcpCommunicator::lose(int peer) {
 void TcpCommunicator::disagree(int peer, const MessageHeader& came) {
   const uint64_t mine = signature_of(operation_);
   if (came.signature == mine && came.number == number_)
-    fail(str("rank ", name_of(peer), " sends ", came.bytes, " bytes, another number expected"));
+    fail(str("rank ", name_of(peer), " must send as many bytes as this rank receives, got ",
+             came.bytes));
   fail(str("ranks disagree: rank ", name_of(rank_), " calls ", signature_text(mine), " number ",
            number_, ", rank ", name_of(peer), " calls ", signature_text(came.signature), " number ",
            came.number));
@@ -254,8 +255,8 @@ void TcpCommunicator::all_gather(const void* input, void* output, std::span<cons
 }
 
 void TcpCommunicator::broadcast(void* data, size_t bytes, int root) {
-  MX_CHECK(root >= 0 && root < size_, "broadcast: root ", root, " given, a rank below ", size_,
-           " expected");
+  MX_CHECK(root >= 0 && root < size_, "broadcast: root must be a rank below ", size_, ", got ",
+           root);
   Transfers t =
       begin({CollectiveCall::kBroadcast, DType::kUInt8, static_cast<uint8_t>(root), bytes});
   if (bytes <= kDirectBroadcastBytes || size_ == 2) {
