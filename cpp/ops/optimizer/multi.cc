@@ -20,8 +20,8 @@ std::vector<double> numbers_of_weights(const MultiRow& row, const char* name,
     numbers = attr_to_doubles(value);
   const auto count = static_cast<size_t>(weights);
   if (numbers.size() == 1 && !listed) numbers.resize(count, numbers[0]);
-  MX_CHECK(numbers.size() == count, row.name, ": ", numbers.size(), " ", name, " given, ", count,
-           " expected, one for each weight");
+  MX_CHECK(numbers.size() == count, row.name, ": ", name, " must have ", count,
+           " numbers, one for each weight, got ", numbers.size());
   return numbers;
 }
 
@@ -72,8 +72,8 @@ void check_loaded(const MultiRow& row, bool loads, unsigned given) {
     const std::string* const renamed = row.new_name(row.loaded[k]);
     const std::string& name = renamed ? *renamed : row.loaded[k];
     MX_CHECK(!loads || !is_given, row.name, ": ", name,
-             " given both as a parameter and in an array of numbers after the weights, one of the "
-             "two expected");
+             " must be given either as a parameter or in an array of numbers after the weights, "
+             "got both");
     if (!loads && !is_given && is_required) throw_missing_param(row.name, name);
   }
 }
@@ -84,12 +84,13 @@ Specs infer_groups(const MultiRow& row, int64_t weights, unsigned given_loaded,
                    std::span<const TensorSpec> in) {
   const size_t group = row.group.size(), grouped = static_cast<size_t>(weights) * group;
   const size_t fewest = grouped + (row.preloaded ? 2 : row.needs_scale ? 1 : 0);
-  MX_CHECK(in.size() >= grouped && row.takes(in.size() - grouped), row.name, ": ", in.size(),
-           " arrays given, ", fewest, " expected (", group, " for each of ", weights, " weights",
+  MX_CHECK(in.size() >= grouped && row.takes(in.size() - grouped), row.name,
+           ": the number of arrays must be ", fewest, " (", group, " for each of ", weights,
+           " weights",
            row.preloaded     ? ", and lrs and wds"
            : row.needs_scale ? ", and rescale_grad"
                              : "",
-           ")");
+           "), got ", in.size());
   const bool loads = MultiRow::loads(in.size() - grouped);
   if (!row.preloaded) check_loaded(row, loads, given_loaded);
   Specs out;
@@ -97,12 +98,11 @@ Specs infer_groups(const MultiRow& row, int64_t weights, unsigned given_loaded,
     const TensorSpec &weight = in[i / group * group], &spec = in[i];
     const bool single = row.mixed && i % group > 1;
     MX_CHECK_SHAPE(may_equal(spec.shape, weight.shape), row.name, ": ", row.group[i % group], " ",
-                   i / group, " of shape ", spec.shape, " given, the weight's shape ", weight.shape,
-                   " expected");
+                   i / group, " must have the weight's shape ", weight.shape, ", got ", spec.shape);
     const DType expected = single ? DType::kFloat32 : weight.dtype;
     MX_CHECK_DTYPE(spec.dtype == expected && is_floating(spec.dtype), row.name, ": ",
-                   row.group[i % group], " ", i / group, " of dtype ", spec.dtype, " given, ",
-                   is_floating(expected) ? expected : DType::kFloat32, " expected");
+                   row.group[i % group], " ", i / group, " must be of dtype ",
+                   is_floating(expected) ? expected : DType::kFloat32, ", got ", spec.dtype);
     if (i % group == 0) out.push_back(weight);
   }
   for (size_t i = grouped; i < in.size(); ++i) {
@@ -110,8 +110,8 @@ Specs infer_groups(const MultiRow& row, int64_t weights, unsigned given_loaded,
     const auto fields = static_cast<int64_t>(row.preloaded ? 1 : row.loaded.size());
     const int64_t expected_count = is_scale ? 1 : fields * weights;
     MX_CHECK_SHAPE(may_equal(count_elements(in[i].shape), expected_count), row.name,
-                   ": an array of shape ", in[i].shape, " given after the weights, ",
-                   expected_count, " numbers expected");
+                   ": an array after the weights must have ", expected_count,
+                   " numbers, got shape ", in[i].shape);
   }
   return out;
 }
@@ -120,8 +120,8 @@ namespace {
 
 template <class P>
 void check_count(const char* op, const P& p, size_t given) {
-  MX_CHECK(p.num_arrays == static_cast<int64_t>(given), op, ": ", given, " arrays and num_arrays ",
-           p.num_arrays, " given, equal numbers expected");
+  MX_CHECK(p.num_arrays == static_cast<int64_t>(given), op,
+           ": the number of arrays must be num_arrays, ", p.num_arrays, ", got ", given);
 }
 
 template <class P>
@@ -137,8 +137,9 @@ void check_init(const char* op, const P& p) {
 
 Specs infer_lars(const LarsParams&, std::span<const TensorSpec> in) {
   for (size_t i = 1; i < in.size(); ++i)
-    MX_CHECK_SHAPE(may_equal(in[i].shape, in[0].shape), "multi_lars: arrays of shape ", in[0].shape,
-                   " and ", in[i].shape, " given, equal shapes expected");
+    MX_CHECK_SHAPE(may_equal(in[i].shape, in[0].shape),
+                   "multi_lars: arrays must have equal shapes, got ", in[0].shape, " and ",
+                   in[i].shape);
   return {{in[0].shape, DType::kFloat32}};
 }
 

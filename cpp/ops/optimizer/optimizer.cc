@@ -11,14 +11,14 @@ namespace {
 void check_update(const std::string& op, const std::vector<std::string>& names,
                   std::span<const TensorSpec> in, bool mixed) {
   const TensorSpec& weight = in[0];
-  MX_CHECK_DTYPE(is_floating(weight.dtype), op, ": weight of dtype ", weight.dtype,
-                 " given, a floating type expected");
+  MX_CHECK_DTYPE(is_floating(weight.dtype), op, ": weight must be of a floating type, got ",
+                 weight.dtype);
   for (size_t i = 1; i < in.size(); ++i) {
-    MX_CHECK_SHAPE(may_equal(in[i].shape, weight.shape), op, ": ", names[i], " of shape ",
-                   in[i].shape, " given, the weight's shape ", weight.shape, " expected");
+    MX_CHECK_SHAPE(may_equal(in[i].shape, weight.shape), op, ": ", names[i],
+                   " must have the weight's shape ", weight.shape, ", got ", in[i].shape);
     const DType expected = mixed && i > 1 ? DType::kFloat32 : weight.dtype;
-    MX_CHECK_DTYPE(in[i].dtype == expected, op, ": ", names[i], " of dtype ", in[i].dtype,
-                   " given, ", expected, " expected");
+    MX_CHECK_DTYPE(in[i].dtype == expected, op, ": ", names[i], " must be of dtype ", expected,
+                   ", got ", in[i].dtype);
   }
 }
 
@@ -46,8 +46,7 @@ void add_update(OpRegistry& ops, const Update<P, R, kStates, kPreloaded>& update
                 check_update(name, arrays, in.first(arrays.size()), mixed);
                 if constexpr (kScaled)
                   MX_CHECK_SHAPE(may_equal(count_elements(in.back().shape), 1), name,
-                                 ": rescale_grad of shape ", in.back().shape,
-                                 " given, one number expected");
+                                 ": rescale_grad must be one number, got shape ", in.back().shape);
                 return {in[0]};
               })
               .mutates(mutated)
@@ -74,28 +73,29 @@ void add_lamb(OpRegistry& ops, bool mixed) {
   if (mixed) second.emplace_back("weight32");
   OpBuilder<LambStepParams> op(name2);
   if (mixed) op.mutates({4});
-  ops.add(
-      op.inputs(second)
-          .doc("LAMB, second part: weight -= lr * r1 / r2 * g, where r1 is the weight's norm "
-               "and r2 that of g.")
-          .infer([name2](const LambStepParams&, std::span<const TensorSpec> in) -> Specs {
-            MX_CHECK_SHAPE(may_equal(in[1].shape, in[0].shape), name2, ": g of shape ", in[1].shape,
-                           " given, the weight's shape ", in[0].shape, " expected");
-            MX_CHECK_SHAPE(may_equal(count_elements(in[2].shape), 1) &&
-                               may_equal(count_elements(in[3].shape), 1),
-                           name2, ": r1 of shape ", in[2].shape, " and r2 of shape ", in[3].shape,
-                           " given, one number each expected");
-            MX_CHECK_DTYPE(is_floating(in[0].dtype), name2, ": weight of dtype ", in[0].dtype,
-                           " given, a floating type expected");
-            if (in.size() == 5) {
-              MX_CHECK_SHAPE(may_equal(in[4].shape, in[0].shape), name2, ": weight32 of shape ",
-                             in[4].shape, " given, the weight's shape ", in[0].shape, " expected");
-              MX_CHECK_DTYPE(in[4].dtype == DType::kFloat32, name2, ": weight32 of dtype ",
-                             in[4].dtype, " given, float32 expected");
-            }
-            return {in[0]};
-          })
-          .inplace(0, 0));
+  ops.add(op.inputs(second)
+              .doc("LAMB, second part: weight -= lr * r1 / r2 * g, where r1 is the weight's norm "
+                   "and r2 that of g.")
+              .infer([name2](const LambStepParams&, std::span<const TensorSpec> in) -> Specs {
+                MX_CHECK_SHAPE(may_equal(in[1].shape, in[0].shape), name2,
+                               ": g must have the weight's shape ", in[0].shape, ", got ",
+                               in[1].shape);
+                MX_CHECK_SHAPE(may_equal(count_elements(in[2].shape), 1) &&
+                                   may_equal(count_elements(in[3].shape), 1),
+                               name2, ": r1 and r2 must be one number each, got shapes ",
+                               in[2].shape, " and ", in[3].shape);
+                MX_CHECK_DTYPE(is_floating(in[0].dtype), name2,
+                               ": weight must be of a floating type, got ", in[0].dtype);
+                if (in.size() == 5) {
+                  MX_CHECK_SHAPE(may_equal(in[4].shape, in[0].shape), name2,
+                                 ": weight32 must have the weight's shape ", in[0].shape, ", got ",
+                                 in[4].shape);
+                  MX_CHECK_DTYPE(in[4].dtype == DType::kFloat32, name2,
+                                 ": weight32 must be of dtype float32, got ", in[4].dtype);
+                }
+                return {in[0]};
+              })
+              .inplace(0, 0));
 }
 
 Specs infer_group_adagrad(const GroupAdagradParams&, std::span<const TensorSpec> in) {
@@ -104,10 +104,10 @@ Specs infer_group_adagrad(const GroupAdagradParams&, std::span<const TensorSpec>
   const TensorSpec &weight = in[0], &history = in[2];
   MX_CHECK_SHAPE(
       weight.shape.ndim() > 0 && may_equal(count_elements(history.shape), weight.shape[0]), kName,
-      ": history of shape ", history.shape, " given, one number per row of weight ", weight.shape,
-      " expected");
-  MX_CHECK_DTYPE(history.dtype == weight.dtype, kName, ": history of dtype ", history.dtype,
-                 " given, ", weight.dtype, " expected");
+      ": history must have one number per row of the weight of shape ", weight.shape,
+      ", got shape ", history.shape);
+  MX_CHECK_DTYPE(history.dtype == weight.dtype, kName, ": history must be of dtype ", weight.dtype,
+                 ", got ", history.dtype);
   return {weight};
 }
 
