@@ -192,11 +192,11 @@ template <class D>
 void check_numbers(const char* suffix, double a, double b) {
   const auto* op = suffix[0] ? "_random_" : "random_";
   if constexpr (D::count == 2)
-    MX_CHECK(D::legal(a, b), op, D::name, suffix, ": ", D::a_name, " ", a, " and ", D::b_name, " ",
-             b, " given, ", D::expected, " expected");
+    MX_CHECK(D::legal(a, b), op, D::name, suffix, ": ", "parameters must satisfy ", D::expected,
+             ", got ", D::a_name, " ", a, " and ", D::b_name, " ", b);
   else
-    MX_CHECK(D::legal(a, b), op, D::name, suffix, ": ", D::a_name, " ", a, " given, ", D::expected,
-             " expected");
+    MX_CHECK(D::legal(a, b), op, D::name, suffix, ": ", "parameters must satisfy ", D::expected,
+             ", got ", D::a_name, " ", a);
 }
 
 }  // namespace mxlite::random

@@ -119,14 +119,16 @@ void refine(const void* params, PartialShapes& shapes) {
 Specs infer(const std::string& op, std::span<const TensorSpec> in) {
   const Shape& sample = in[0].shape;
   for (const TensorSpec& s : in)
-    MX_CHECK_DTYPE(is_floating(s.dtype) && s.dtype == in[0].dtype, op, ": sample of dtype ",
-                   in[0].dtype, " and a parameter of dtype ", s.dtype,
-                   " given, equal floating dtypes expected");
+    MX_CHECK_DTYPE(is_floating(s.dtype) && s.dtype == in[0].dtype, op,
+                   ": sample and parameters must be of one floating dtype, got ", in[0].dtype,
+                   " and ", s.dtype);
   for (const TensorSpec& s : in.subspan(1)) {
     bool fits = s.shape.ndim() <= sample.ndim() && may_equal(s.shape, in[1].shape);
     for (int i = 0; fits && i < s.shape.ndim(); ++i) fits = may_equal(s.shape[i], sample[i]);
-    MX_CHECK_SHAPE(fits, op, ": sample of shape ", sample, " and a parameter of shape ", s.shape,
-                   " given; all parameters must have one shape, the sample's first dimensions");
+    MX_CHECK_SHAPE(
+        fits, op,
+        ": all parameters must have one shape, the first dimensions of the sample's shape ", sample,
+        ", got ", s.shape);
   }
   return {in[0]};
 }
@@ -151,15 +153,17 @@ const std::array<std::pair<PdfRow, GradFn>, 7> kRows = {{
 Specs infer_dirichlet(const PdfParams&, std::span<const TensorSpec> in) {
   constexpr const char* kOp = "_random_pdf_dirichlet";
   const Shape &sample = in[0].shape, &alpha = in[1].shape;
-  MX_CHECK_DTYPE(is_floating(in[0].dtype) && in[0].dtype == in[1].dtype, kOp, ": sample of dtype ",
-                 in[0].dtype, " and alpha of dtype ", in[1].dtype,
-                 " given, equal floating dtypes expected");
+  MX_CHECK_DTYPE(is_floating(in[0].dtype) && in[0].dtype == in[1].dtype, kOp,
+                 ": sample and alpha must be of one floating dtype, got ", in[0].dtype, " and ",
+                 in[1].dtype);
   bool fits =
       alpha.ndim() > 0 && alpha.ndim() <= sample.ndim() && may_equal(alpha.back(), sample.back());
   for (int i = 0; fits && i + 1 < alpha.ndim(); ++i) fits = may_equal(alpha[i], sample[i]);
-  MX_CHECK_SHAPE(fits, kOp, ": sample of shape ", sample, " and alpha of shape ", alpha,
-                 " given; alpha's dimensions but the last must be the sample's first, and the last "
-                 "dimensions equal");
+  MX_CHECK_SHAPE(fits, kOp,
+                 ": alpha's dimensions but the last must be the sample's first, and the last "
+                 "dimensions equal, "
+                 "got sample of shape ",
+                 sample, " and alpha of shape ", alpha);
   Shape out = sample;
   out.erase(out.ndim() - 1);
   if (out.ndim() == 0) out.push_back(1);  // as in 1.x

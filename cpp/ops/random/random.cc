@@ -17,8 +17,8 @@ uint64_t counters_for(int64_t n) { return static_cast<uint64_t>(n); }
 namespace {
 
 void check_floating(const std::string& op, DType dtype) {
-  MX_CHECK_DTYPE(is_floating(dtype), op, ": dtype ", dtype,
-                 " given, float16, bfloat16, float32 or float64 expected");
+  MX_CHECK_DTYPE(is_floating(dtype), op,
+                 ": dtype must be float16, bfloat16, float32 or float64, got ", dtype);
 }
 
 const auto kCount = [](const auto&, std::span<const TensorSpec> out) -> uint64_t {
@@ -86,10 +86,12 @@ OpSchema sample_schema() {
                                        : "illegal parameters give NaN."))
       .infer([name](const SampleParams& p, std::span<const TensorSpec> in) -> Specs {
         if (in.size() == 2) {
-          MX_CHECK_SHAPE(may_equal(in[0].shape, in[1].shape), name, ": parameters of shape ",
-                         in[0].shape, " and ", in[1].shape, " given, equal shapes expected");
-          MX_CHECK_DTYPE(in[0].dtype == in[1].dtype, name, ": parameters of dtype ", in[0].dtype,
-                         " and ", in[1].dtype, " given, equal dtypes expected");
+          MX_CHECK_SHAPE(may_equal(in[0].shape, in[1].shape), name,
+                         ": parameters must have equal shapes, got ", in[0].shape, " and ",
+                         in[1].shape);
+          MX_CHECK_DTYPE(in[0].dtype == in[1].dtype, name,
+                         ": parameters must have equal dtypes, got ", in[0].dtype, " and ",
+                         in[1].dtype);
         }
         const DType like = is_floating(in[0].dtype) ? in[0].dtype : DType::kFloat32;
         TensorSpec out{merged(in[0].shape, in.back().shape), p.dtype.value_or(like)};
@@ -106,10 +108,10 @@ OpSchema sample_schema() {
 Specs infer_randint(const RandintParams& p, std::span<const TensorSpec>) {
   const TensorSpec out{p.shape.value_or(Shape{1}), p.dtype.value_or(DType::kInt32)};
   check_made_shape("random_randint", out.shape);
-  MX_CHECK_DTYPE(out.dtype == DType::kInt32 || out.dtype == DType::kInt64, "random_randint: dtype ",
-                 out.dtype, " given, int32 or int64 expected");
-  MX_CHECK(p.low < p.high, "random_randint: low ", p.low, " and high ", p.high,
-           " given, low < high expected");
+  MX_CHECK_DTYPE(out.dtype == DType::kInt32 || out.dtype == DType::kInt64,
+                 "random_randint: dtype must be int32 or int64, got ", out.dtype);
+  MX_CHECK(p.low < p.high, "random_randint: low must be below high, got low ", p.low, " and high ",
+           p.high);
   return {out};
 }
 
@@ -134,11 +136,12 @@ int64_t counting_range(DType dtype) {
 
 Specs infer_multinomial(const MultinomialParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
-  MX_CHECK_SHAPE(data.ndim() > 0 && data.back() != 0, "sample_multinomial: data of shape ", data,
-                 " given, probabilities along the last axis expected");
+  MX_CHECK_SHAPE(data.ndim() > 0 && data.back() != 0,
+                 "sample_multinomial: data must have probabilities along the last axis, got shape ",
+                 data);
   check_floating("sample_multinomial", in[0].dtype);
-  MX_CHECK(data.back() <= counting_range(p.dtype), "sample_multinomial: dtype ", p.dtype,
-           " given, one that holds all of ", data.back(), " classes expected");
+  MX_CHECK(data.back() <= counting_range(p.dtype), "sample_multinomial: dtype must hold all of ",
+           data.back(), " classes, got ", p.dtype);
   Shape out = data;
   out.erase(out.ndim() - 1);
   for (const int64_t dim : p.shape) out.push_back(dim);
@@ -155,7 +158,8 @@ std::vector<ValueRef> multinomial_gradient(GradBuilder& g) {
 }
 
 Specs infer_shuffle(const NoParams&, std::span<const TensorSpec> in) {
-  MX_CHECK_SHAPE(in[0].shape.ndim() > 0, "shuffle: data without axes given, at least one expected");
+  MX_CHECK_SHAPE(in[0].shape.ndim() > 0,
+                 "shuffle: data must have at least 1 dimension, got shape ()");
   return {in[0]};
 }
 
