@@ -113,8 +113,8 @@ void JobScheduler::place(const Entry& worker, const Frame& frame) {
       return answer(
           worker.connection, frame.request,
           error_reply(ErrorKind::kValue,
-                      str("init: key '", key,
-                          "': all workers must give the same shape and type, got ", conflict)));
+                      str("init: key '", key, "': all workers must give the same shape and type; ",
+                          conflict)));
   }
   FrameWriter w;
   w.numbers(servers);
