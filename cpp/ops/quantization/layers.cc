@@ -31,8 +31,8 @@ Specs infer_product(const char* op, const char* of, const P& p, std::span<const 
   const size_t arrays = p.no_bias ? 2 : 3;
   check_quantized(op, "data", in[0]);
   for (size_t i = 1; i < arrays; ++i)
-    MX_CHECK_DTYPE(in[i].dtype == DType::kInt8, op, ": ", i == 1 ? "weight" : "bias", " of dtype ",
-                   in[i].dtype, " given, int8 expected");
+    MX_CHECK_DTYPE(in[i].dtype == DType::kInt8, op, ": ", i == 1 ? "weight" : "bias",
+                   " must be of dtype int8, got ", in[i].dtype);
   check_ranges(op, in, arrays, 2 * arrays);
   return with_range({float_shape(of, p, in.first(arrays)), DType::kInt32});
 }
@@ -119,8 +119,10 @@ void add_layer(OpRegistry& ops, const char* name, const char* doc, Shaped shaped
 
 Specs infer_concat(const ConcatParams& p, std::span<const TensorSpec> in) {
   constexpr const char* kOp = "_contrib_quantized_concat";
-  MX_CHECK(in.size() % 3 == 0, kOp, ": ", in.size(),
-           " arrays given, a multiple of 3 expected: all data, then min and max of each");
+  MX_CHECK(
+      in.size() % 3 == 0, kOp,
+      ": the number of arrays must be a multiple of 3 (all data, then min and max of each), got ",
+      in.size());
   const size_t count = in.size() / 3;
   bool is_signed = false;
   for (size_t i = 0; i < count; ++i) {
@@ -136,8 +138,8 @@ Specs infer_concat(const ConcatParams& p, std::span<const TensorSpec> in) {
 DType check_pair(const char* op, const RangeParams& p, std::span<const TensorSpec> in) {
   check_quantized(op, "lhs", in[0]);
   check_quantized(op, "rhs", in[1]);
-  MX_CHECK_SHAPE(may_equal(in[0].shape, in[1].shape), op, ": operands of shape ", in[0].shape,
-                 " and ", in[1].shape, " given, equal shapes expected");
+  MX_CHECK_SHAPE(may_equal(in[0].shape, in[1].shape), op, ": operands must have equal shapes, got ",
+                 in[0].shape, " and ", in[1].shape);
   check_ranges(op, in, 2, 4);
   check_calibration(op, p.min_calib_range, p.max_calib_range);
   if (!p.min_calib_range) return DType::kInt32;

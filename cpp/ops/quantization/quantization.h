@@ -71,7 +71,7 @@ struct EntropyParams {
                 .between(1, kMaxSize))
 };
 
-// "<op>: <input> of dtype ... given, int8 or uint8 expected"
+// "<op>: <input> must be of dtype int8 or uint8, got ..."
 void check_quantized(const char* op, const char* input, const TensorSpec& spec);
 // Requires one float32 in each of the inputs first .. first + count.
 void check_ranges(const char* op, std::span<const TensorSpec> in, size_t first, size_t count);

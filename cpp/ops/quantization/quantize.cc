@@ -8,31 +8,31 @@ namespace quantization {
 
 void check_quantized(const char* op, const char* input, const TensorSpec& spec) {
   MX_CHECK_DTYPE(spec.dtype == DType::kInt8 || spec.dtype == DType::kUInt8, op, ": ", input,
-                 " of dtype ", spec.dtype, " given, int8 or uint8 expected");
+                 " must be of dtype int8 or uint8, got ", spec.dtype);
 }
 
 void check_ranges(const char* op, std::span<const TensorSpec> in, size_t first, size_t count) {
   for (const TensorSpec& s : in.subspan(first, count)) {
-    MX_CHECK_SHAPE(may_equal(count_elements(s.shape), 1), op, ": end of a range of shape ", s.shape,
-                   " given, one number expected");
-    MX_CHECK_DTYPE(s.dtype == DType::kFloat32, op, ": end of a range of dtype ", s.dtype,
-                   " given, float32 expected");
+    MX_CHECK_SHAPE(may_equal(count_elements(s.shape), 1), op,
+                   ": each end of a range must be one number, got shape ", s.shape);
+    MX_CHECK_DTYPE(s.dtype == DType::kFloat32, op,
+                   ": each end of a range must be of dtype float32, got ", s.dtype);
   }
 }
 
 void check_calibration(const char* op, const std::optional<float>& low,
                        const std::optional<float>& high) {
   MX_CHECK(low.has_value() == high.has_value(), op,
-           ": one of min_calib_range and max_calib_range given, both or none expected");
-  MX_CHECK(!low || *low <= *high, op, ": min_calib_range ", low.value_or(0),
-           " and max_calib_range ", high.value_or(0), " given, the first must not be larger");
+           ": min_calib_range and max_calib_range must be given both or not at all, got one");
+  MX_CHECK(!low || *low <= *high, op, ": min_calib_range must be at most max_calib_range, ",
+           high.value_or(0), ", got ", low.value_or(0));
 }
 
 namespace {
 
 void check_float32(const char* op, const TensorSpec& spec) {
-  MX_CHECK_DTYPE(spec.dtype == DType::kFloat32, op, ": data of dtype ", spec.dtype,
-                 " given, float32 expected");
+  MX_CHECK_DTYPE(spec.dtype == DType::kFloat32, op, ": data must be of dtype float32, got ",
+                 spec.dtype);
 }
 
 DType fixed_dtype(const QuantizeParams& p) {
@@ -67,8 +67,8 @@ Specs infer_dequantize(const DequantizeParams&, std::span<const TensorSpec> in) 
 
 Specs infer_requantize(const CalibratedParams& p, std::span<const TensorSpec> in) {
   constexpr const char* kOp = "_contrib_requantize";
-  MX_CHECK_DTYPE(in[0].dtype == DType::kInt32, kOp, ": data of dtype ", in[0].dtype,
-                 " given, int32 expected");
+  MX_CHECK_DTYPE(in[0].dtype == DType::kInt32, kOp, ": data must be of dtype int32, got ",
+                 in[0].dtype);
   check_ranges(kOp, in, 1, 2);
   check_calibration(kOp, p.min_calib_range, p.max_calib_range);
   return with_range({in[0].shape, target_dtype(p.out_type, p.min_calib_range)});
@@ -85,18 +85,16 @@ Specs infer_entropy(const EntropyParams& p, std::span<const TensorSpec> in) {
   const Shape &hist = in[0].shape, &edges = in[1].shape;
   MX_CHECK_SHAPE(
       hist.ndim() == 1 && edges.ndim() == 1 && may_equal(edges[0], add_to_dim(hist[0], 1)), kOp,
-      ": hist of shape ", hist, " and hist_edges of shape ", edges,
-      " given, (bins,) and (bins + 1,) expected");
-  MX_CHECK(may_be_at_least(hist[0], p.num_quantized_bins), kOp, ": num_quantized_bins ",
-           p.num_quantized_bins, " given, at most ", hist[0],
-           " (the number of bins of hist) expected");
-  MX_CHECK_SHAPE(!is_known(hist[0]) || hist[0] % 2 == 1, kOp, ": hist of shape ", hist,
-                 " given, an odd number of bins around 0 expected");
+      ": hist and hist_edges must have shapes (bins,) and (bins + 1,), got ", hist, " and ", edges);
+  MX_CHECK(may_be_at_least(hist[0], p.num_quantized_bins), kOp,
+           ": num_quantized_bins must be at most ", hist[0], ", the number of bins of hist, got ",
+           p.num_quantized_bins);
+  MX_CHECK_SHAPE(!is_known(hist[0]) || hist[0] % 2 == 1, kOp,
+                 ": hist must have an odd number of bins around 0, got shape ", hist);
   // The time to search a threshold grows with the square of the number of bins.
-  MX_CHECK_SHAPE(hist[0] < 65536, kOp, ": hist of shape ", hist,
-                 " given, fewer than 65536 bins expected");
+  MX_CHECK_SHAPE(hist[0] < 65536, kOp, ": hist must have fewer than 65536 bins, got shape ", hist);
   for (const TensorSpec& s : in)
-    MX_CHECK_DTYPE(s.dtype != DType::kBool, kOp, ": bool given, numbers expected");
+    MX_CHECK_DTYPE(s.dtype != DType::kBool, kOp, ": inputs must be of numbers, got bool");
   return {kOneFloat, kOneFloat};
 }
 
