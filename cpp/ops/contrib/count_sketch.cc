@@ -10,19 +10,20 @@ constexpr const char* kOp = "_contrib_count_sketch";
 
 Specs infer(const CountSketchParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
-  MX_CHECK_DTYPE(is_floating(in[0].dtype), kOp, ": data of dtype ", in[0].dtype,
-                 " given, float16, bfloat16, float32 or float64 expected");
-  MX_CHECK_SHAPE(data.ndim() >= 1, kOp, ": data of shape () given, at least 1 dimension expected");
+  MX_CHECK_DTYPE(is_floating(in[0].dtype), kOp,
+                 ": data must be of dtype float16, bfloat16, float32 or float64, got ",
+                 in[0].dtype);
+  MX_CHECK_SHAPE(data.ndim() >= 1, kOp, ": data must have at least 1 dimension, got shape ()");
   constexpr const char* kNames[] = {"data", "h", "s"};
   for (size_t i = 1; i < 3; ++i) {
     const Shape& shape = in[i].shape;
     MX_CHECK_SHAPE(shape.ndim() >= 1 && may_equal(shape.back(), data.back()) &&
                        may_equal(count_elements(shape), data.back()),
-                   kOp, ": ", kNames[i], " of shape ", shape, " given, data of shape ", data,
-                   " needs ", Shape{1, data.back()});
+                   kOp, ": ", kNames[i], " must have shape ", Shape{1, data.back()},
+                   " for data of shape ", data, ", got ", shape);
   }
-  MX_CHECK_DTYPE(in[2].dtype == in[0].dtype, kOp, ": s of dtype ", in[2].dtype, " given, ",
-                 in[0].dtype, " as data expected");
+  MX_CHECK_DTYPE(in[2].dtype == in[0].dtype, kOp, ": s must be of dtype ", in[0].dtype,
+                 " as data, got ", in[2].dtype);
   Shape out = data;
   out[out.ndim() - 1] = p.out_dim;
   return Specs{TensorSpec{out, in[0].dtype}};

@@ -10,10 +10,9 @@ constexpr const char* kForward = "_contrib_fft";
 constexpr const char* kInverse = "_contrib_ifft";
 
 void check_data(const char* op, const TensorSpec& data) {
-  MX_CHECK_DTYPE(is_floating(data.dtype), op, ": data of dtype ", data.dtype,
-                 " given, float16, bfloat16, float32 or float64 expected");
-  MX_CHECK_SHAPE(data.shape.ndim() >= 1, op,
-                 ": data of shape () given, at least 1 dimension expected");
+  MX_CHECK_DTYPE(is_floating(data.dtype), op,
+                 ": data must be of dtype float16, bfloat16, float32 or float64, got ", data.dtype);
+  MX_CHECK_SHAPE(data.shape.ndim() >= 1, op, ": data must have at least 1 dimension, got shape ()");
 }
 
 Specs infer_forward(const FftParams&, std::span<const TensorSpec> in) {
@@ -26,8 +25,9 @@ Specs infer_forward(const FftParams&, std::span<const TensorSpec> in) {
 Specs infer_inverse(const FftParams&, std::span<const TensorSpec> in) {
   check_data(kInverse, in[0]);
   Shape out = in[0].shape;
-  MX_CHECK_SHAPE(may_be_multiple(out.back(), 2), kInverse, ": data of shape ", out,
-                 " given, an even last dimension (real and imaginary parts) expected");
+  MX_CHECK_SHAPE(may_be_multiple(out.back(), 2), kInverse,
+                 ": data must have an even last dimension (real and imaginary parts), got shape ",
+                 out);
   out[out.ndim() - 1] = divide_dim(out.back(), 2);
   return Specs{TensorSpec{out, in[0].dtype}};
 }

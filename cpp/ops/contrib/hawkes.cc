@@ -14,22 +14,21 @@ constexpr size_t kMarks = 5;
 
 Specs infer(const NoParams&, std::span<const TensorSpec> in) {
   const Shape &lda = in[0].shape, &lags = in[4].shape;
-  MX_CHECK_DTYPE(is_floating(in[0].dtype), kOp, ": lda of dtype ", in[0].dtype,
-                 " given, float16, bfloat16, float32 or float64 expected");
-  MX_CHECK_SHAPE(lda.ndim() == 2, kOp, ": lda of shape ", lda, " given, (samples, kinds) expected");
-  MX_CHECK_SHAPE(lags.ndim() == 2, kOp, ": lags of shape ", lags,
-                 " given, (samples, events) expected");
+  MX_CHECK_DTYPE(is_floating(in[0].dtype), kOp,
+                 ": lda must be of dtype float16, bfloat16, float32 or float64, got ", in[0].dtype);
+  MX_CHECK_SHAPE(lda.ndim() == 2, kOp, ": lda must have shape (samples, kinds), got ", lda);
+  MX_CHECK_SHAPE(lags.ndim() == 2, kOp, ": lags must have shape (samples, events), got ", lags);
   const Shape kinds{lda[1]}, samples{lda[0]}, events{lda[0], lags[1]};
   const Shape expected[] = {lda, kinds, kinds, lda, events, events, samples, samples};
   for (size_t i = 0; i < 8; ++i) {
-    MX_CHECK_SHAPE(may_equal(in[i].shape, expected[i]), kOp, ": ", kInputs[i], " of shape ",
-                   in[i].shape, " given, ", expected[i], " expected");
+    MX_CHECK_SHAPE(may_equal(in[i].shape, expected[i]), kOp, ": ", kInputs[i], " must have shape ",
+                   expected[i], ", got ", in[i].shape);
     if (i == kMarks)
       MX_CHECK_DTYPE(!is_floating(in[i].dtype) && in[i].dtype != DType::kBool, kOp,
-                     ": marks of dtype ", in[i].dtype, " given, an integer type expected");
+                     ": marks must be of an integer type, got ", in[i].dtype);
     else
-      MX_CHECK_DTYPE(in[i].dtype == in[0].dtype, kOp, ": ", kInputs[i], " of dtype ", in[i].dtype,
-                     " given, ", in[0].dtype, " as lda expected");
+      MX_CHECK_DTYPE(in[i].dtype == in[0].dtype, kOp, ": ", kInputs[i], " must be of dtype ",
+                     in[0].dtype, " as lda, got ", in[i].dtype);
   }
   return Specs{TensorSpec{samples, in[0].dtype}, in[3]};
 }
