@@ -7,27 +7,26 @@ namespace mxlite {
 namespace sparse {
 
 void check_index(const char* op, const char* name, const TensorSpec& index) {
-  MX_CHECK_DTYPE(index.dtype == DType::kInt64, op, ": ", name, " of dtype ", index.dtype,
-                 " given, int64 expected");
-  MX_CHECK_SHAPE(index.shape.ndim() == 1, op, ": ", name, " of shape ", index.shape,
-                 " given, a vector expected");
+  MX_CHECK_DTYPE(index.dtype == DType::kInt64, op, ": ", name, " must be of dtype int64, got ",
+                 index.dtype);
+  MX_CHECK_SHAPE(index.shape.ndim() == 1, op, ": ", name, " must be a vector, got shape ",
+                 index.shape);
 }
 
 void check_csr(const char* op, const Shape& shape, const TensorSpec& indices,
                const TensorSpec& indptr) {
-  MX_CHECK_SHAPE(shape.ndim() == 2, op, ": shape ", shape, " given, two dimensions expected");
+  MX_CHECK_SHAPE(shape.ndim() == 2, op, ": shape must have 2 dimensions, got ", shape);
   check_index(op, "indices", indices);
   check_index(op, "indptr", indptr);
-  MX_CHECK_SHAPE(may_equal(indptr.shape[0], checked_add(shape[0], 1)), op, ": indptr of shape ",
-                 indptr.shape, " given, ", shape[0] + 1, " elements expected for ", shape[0],
-                 " rows");
+  MX_CHECK_SHAPE(may_equal(indptr.shape[0], checked_add(shape[0], 1)), op, ": indptr must have ",
+                 shape[0] + 1, " elements for ", shape[0], " rows, got shape ", indptr.shape);
 }
 
 namespace {
 
 void check_values(const char* op, const TensorSpec& values, const TensorSpec& indices) {
-  MX_CHECK_SHAPE(may_equal(values.shape, indices.shape), op, ": data of shape ", values.shape,
-                 " given with indices of shape ", indices.shape);
+  MX_CHECK_SHAPE(may_equal(values.shape, indices.shape), op,
+                 ": data must have the shape of indices, ", indices.shape, ", got ", values.shape);
 }
 
 Specs infer_dot(const CsrDotParams& p, std::span<const TensorSpec> in) {
@@ -76,8 +75,9 @@ void register_products(OpRegistry& ops) {
               .infer([](const NoParams&, std::span<const TensorSpec> in) {
                 MX_CHECK_SHAPE(in[0].shape.ndim() == 2 && in[1].shape.ndim() == 2 &&
                                    in[0].shape[1] == in[1].shape[1],
-                               "_csr_sampled_dot: lhs of shape ", in[0].shape, " and rhs of shape ",
-                               in[1].shape, " given, matrices with rows of one length expected");
+                               "_csr_sampled_dot: lhs and rhs must be matrices with rows of one "
+                               "length, got shapes ",
+                               in[0].shape, " and ", in[1].shape);
                 check_csr("_csr_sampled_dot", Shape{in[0].shape[0], in[1].shape[0]}, in[2], in[3]);
                 return Specs{TensorSpec{in[2].shape, in[0].dtype}};
               }));
@@ -88,8 +88,9 @@ void register_products(OpRegistry& ops) {
               .infer([](const NoParams&, std::span<const TensorSpec> in) {
                 check_index("_csr_spread", "indptr", in[1]);
                 MX_CHECK_SHAPE(in[2].shape.ndim() == 2 && in[1].shape[0] == in[2].shape[0] + 1,
-                               "_csr_spread: indptr of shape ", in[1].shape,
-                               " given with rhs of shape ", in[2].shape);
+                               "_csr_spread: rhs must be a matrix with a row for each of indptr, "
+                               "got rhs of shape ",
+                               in[2].shape, " and indptr of shape ", in[1].shape);
                 return Specs{TensorSpec{Shape{in[0].shape[0], in[2].shape[1]}, in[2].dtype}};
               }));
 }
@@ -109,19 +110,21 @@ void register_conversions(OpRegistry& ops) {
               .infer([](const NoParams&, std::span<const TensorSpec> in) {
                 check_index("_csr_gather", "indices", in[1]);
                 check_index("_csr_gather", "indptr", in[2]);
-                MX_CHECK_SHAPE(in[0].shape.ndim() == 2 &&
-                                   (in[0].shape[0] == 1 ||
-                                    may_equal(add_to_dim(in[0].shape[0], 1), in[2].shape[0])),
-                               "_csr_gather: dense of shape ", in[0].shape,
-                               " given for a csr array of ", in[2].shape[0] - 1, " rows");
+                MX_CHECK_SHAPE(
+                    in[0].shape.ndim() == 2 &&
+                        (in[0].shape[0] == 1 ||
+                         may_equal(add_to_dim(in[0].shape[0], 1), in[2].shape[0])),
+                    "_csr_gather: dense must be a matrix of 1 row or of the csr array's ",
+                    in[2].shape[0] - 1, " rows, got shape ", in[0].shape);
                 return Specs{TensorSpec{in[1].shape, in[0].dtype}};
               }));
   ops.add(OpBuilder<NoParams>("_csr_count")
               .inputs({"dense"})
               .doc("indptr of the csr matrix with a dense one's values other than 0.")
               .infer([](const NoParams&, std::span<const TensorSpec> in) {
-                MX_CHECK_SHAPE(in[0].shape.ndim() == 2, "cast_storage: data of shape ", in[0].shape,
-                               " given, csr needs two dimensions");
+                MX_CHECK_SHAPE(in[0].shape.ndim() == 2,
+                               "cast_storage: data must have 2 dimensions for csr, got shape ",
+                               in[0].shape);
                 return Specs{TensorSpec{Shape{add_to_dim(in[0].shape[0], 1)}, DType::kInt64}};
               }));
   ops.add(OpBuilder<CountParams>("_csr_collect")
@@ -132,8 +135,9 @@ void register_conversions(OpRegistry& ops) {
                 check_index("_csr_collect", "indptr", in[1]);
                 MX_CHECK_SHAPE(in[0].shape.ndim() == 2 &&
                                    may_equal(add_to_dim(in[0].shape[0], 1), in[1].shape[0]),
-                               "_csr_collect: indptr of shape ", in[1].shape,
-                               " given with dense of shape ", in[0].shape);
+                               "_csr_collect: dense must be a matrix with a row for each of "
+                               "indptr, got dense of shape ",
+                               in[0].shape, " and indptr of shape ", in[1].shape);
                 return Specs{TensorSpec{Shape{p.nnz}, in[0].dtype},
                              TensorSpec{Shape{p.nnz}, DType::kInt64}};
               }));

@@ -10,7 +10,8 @@ namespace {
 void check_rows(const char* op, const TensorSpec& values, const TensorSpec& indices) {
   check_index(op, "indices", indices);
   MX_CHECK_SHAPE(values.shape.ndim() >= 1 && may_equal(values.shape[0], indices.shape[0]), op,
-                 ": values of shape ", values.shape, " given with ", indices.shape[0], " indices");
+                 ": values must have a row for each of the ", indices.shape[0],
+                 " indices, got shape ", values.shape);
 }
 
 Shape with_rows(Shape shape, int64_t rows) {
@@ -26,8 +27,8 @@ void register_conversions(OpRegistry& ops) {
                 check_rows("_row_sparse_to_dense", in[0], in[1]);
                 MX_CHECK_SHAPE(p.shape.ndim() == in[0].shape.ndim() &&
                                    may_equal(with_rows(p.shape, in[0].shape[0]), in[0].shape),
-                               "_row_sparse_to_dense: values of shape ", in[0].shape,
-                               " given for an array of shape ", p.shape);
+                               "_row_sparse_to_dense: values must be rows of an array of shape ",
+                               p.shape, ", got shape ", in[0].shape);
                 return Specs{TensorSpec{p.shape, in[0].dtype}};
               })
               .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
@@ -36,8 +37,9 @@ void register_conversions(OpRegistry& ops) {
   ops.add(OpBuilder<NoParams>("_nonzero_rows")
               .doc("Indices of the rows with a value other than 0, and their number at the end.")
               .infer([](const NoParams&, std::span<const TensorSpec> in) {
-                MX_CHECK_SHAPE(in[0].shape.ndim() >= 1, "_nonzero_rows: data of shape ",
-                               in[0].shape, " given, at least one dimension expected");
+                MX_CHECK_SHAPE(in[0].shape.ndim() >= 1,
+                               "_nonzero_rows: data must have at least 1 dimension, got shape ",
+                               in[0].shape);
                 return Specs{TensorSpec{Shape{add_to_dim(in[0].shape[0], 1)}, DType::kInt64}};
               }));
   ops.add(OpBuilder<EmbeddingRowsParams>("_embedding_rows")

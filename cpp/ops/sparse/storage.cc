@@ -10,7 +10,7 @@ namespace sparse {
 namespace {
 
 Specs infer_retain(const NoParams&, std::span<const TensorSpec> in) {
-  MX_CHECK_SHAPE(in[0].shape.ndim() >= 1, "_sparse_retain: data without axes given, rows expected");
+  MX_CHECK_SHAPE(in[0].shape.ndim() >= 1, "_sparse_retain: data must have rows, got shape ()");
   return {in[0]};
 }
 

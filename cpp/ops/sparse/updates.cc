@@ -21,23 +21,25 @@ void add_update(OpRegistry& ops, const std::string& name, std::vector<std::strin
               .doc("The update of that name on the rows that indices holds; others stay.")
               .infer([name, inputs, row_states](const P&, std::span<const TensorSpec> in) -> Specs {
                 const TensorSpec& weight = in[0];
-                MX_CHECK_DTYPE(is_floating(weight.dtype), name, ": weight of dtype ", weight.dtype,
-                               " given, a floating type expected");
+                MX_CHECK_DTYPE(is_floating(weight.dtype), name,
+                               ": weight must be of a floating type, got ", weight.dtype);
                 check_index(name.c_str(), "indices", in[2]);
                 Shape rows = weight.shape;
-                MX_CHECK_SHAPE(rows.ndim() >= 1, name, ": weight of shape ", rows, " has no rows");
+                MX_CHECK_SHAPE(rows.ndim() >= 1, name, ": weight must have rows, got shape ", rows);
                 rows[0] = in[2].shape[0];
-                MX_CHECK_SHAPE(may_equal(in[1].shape, rows), name, ": gradient of shape ",
-                               in[1].shape, " given, ", rows, " expected");
+                MX_CHECK_SHAPE(may_equal(in[1].shape, rows), name, ": gradient must have shape ",
+                               rows, ", got ", in[1].shape);
                 for (size_t i = 1; i < in.size(); ++i) {
                   if (i == 2) continue;
-                  MX_CHECK_DTYPE(in[i].dtype == weight.dtype, name, ": ", inputs[i], " of dtype ",
-                                 in[i].dtype, " given, ", weight.dtype, " expected");
+                  MX_CHECK_DTYPE(in[i].dtype == weight.dtype, name, ": ", inputs[i],
+                                 " must be of dtype ", weight.dtype, ", got ", in[i].dtype);
                   const bool fits = row_states
                                         ? may_equal(count_elements(in[i].shape), weight.shape[0])
                                         : may_equal(in[i].shape, weight.shape);
-                  MX_CHECK_SHAPE(i == 1 || fits, name, ": ", inputs[i], " of shape ", in[i].shape,
-                                 " given for a weight of shape ", weight.shape);
+                  MX_CHECK_SHAPE(
+                      i == 1 || fits, name, ": ", inputs[i],
+                      row_states ? " must have one number per row of" : " must have the shape of",
+                      " the weight, of shape ", weight.shape, ", got ", in[i].shape);
                 }
                 return {weight};
               })
