@@ -39,8 +39,8 @@ Specs infer_sum_gradient(const SumGradientParams& p, std::span<const TensorSpec>
 
 Specs infer_rooted(const RootParams& p, std::span<const TensorSpec> in) {
   const ProcessGroup group = group_of(kBroadcastOp, p.process_set);
-  MX_CHECK(group.has(p.root), kBroadcastOp, ": root ", p.root, " given, a rank of process set ",
-           p.process_set, " expected (", list_of(group.ranks), ")");
+  MX_CHECK(group.has(p.root), kBroadcastOp, ": root must be a rank of process set ", p.process_set,
+           " (", list_of(group.ranks), "), got ", p.root);
   return Specs{in[0]};
 }
 

@@ -25,9 +25,8 @@ Shape divided(const char* op, const Shape& data, int axis, int64_t ranks) {
   Shape shape;
   for (int d = 0; d < data.ndim(); ++d) {
     const bool here = d == axis && data[d] > 0;
-    MX_CHECK_SHAPE(!here || data[d] % ranks == 0, op, ": data of shape ", data,
-                   " given, the size of axis ", axis, " must be a multiple of the ", ranks,
-                   " ranks");
+    MX_CHECK_SHAPE(!here || data[d] % ranks == 0, op, ": the size of axis ", axis,
+                   " must be a multiple of the ", ranks, " ranks, got data of shape ", data);
     shape.push_back(here ? data[d] / ranks : data[d]);
   }
   return shape;

@@ -12,9 +12,9 @@ constexpr const char* kReceiveOp = "_contrib_recv";
 
 void check_peer(const char* op, const char* parameter, int32_t peer, int32_t process_set) {
   const ProcessGroup group = group_of(op, process_set);
-  MX_CHECK(group.has(peer) && peer != group.rank, op, ": ", parameter, " ", peer, " given on rank ",
-           group.rank, ", another rank of process set ", process_set, " expected (",
-           list_of(group.ranks), ")");
+  MX_CHECK(group.has(peer) && peer != group.rank, op, ": ", parameter,
+           " must be another rank of process set ", process_set, " (", list_of(group.ranks),
+           "), got ", peer, " on rank ", group.rank);
 }
 
 Specs infer_send(const SendParams& p, std::span<const TensorSpec> in) {

@@ -32,8 +32,8 @@ ProcessGroup group_of(const char* op, int32_t process_set) {
     throw;
   }
   if (!processes) {
-    MX_CHECK(process_set == 0, op, ": process set ", process_set,
-             " given, this process has joined no job and has only process set 0");
+    MX_CHECK(process_set == 0, op,
+             ": process set must be 0, as this process has joined no job, got ", process_set);
     return {{0}, 0};
   }
   MX_CHECK(group.has(group.rank), op, ": process set ", process_set,

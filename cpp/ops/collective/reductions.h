@@ -16,8 +16,8 @@ inline const char* reduction_name(Reduction reduction) {
 
 inline void check_mean(const char* op, Reduction reduction, DType dtype) {
   MX_CHECK_DTYPE(reduction != Reduction::kMean || is_floating(dtype), op,
-                 ": op 'mean' and data of ", "dtype ", dtype,
-                 " given, a floating dtype expected; use op='sum' or cast the data");
+                 ": data must be of a floating dtype with op 'mean', got ", dtype,
+                 "; use op='sum' or cast the data");
 }
 
 inline void check_differentiable(const char* op, Reduction reduction) {
