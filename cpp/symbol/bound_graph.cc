@@ -59,8 +59,9 @@ SymbolFunction::SymbolFunction(NodeOutputs heads, std::vector<std::string> names
 }
 
 Arrays SymbolFunction::leaves(const Arrays& arrays) const {
-  MX_CHECK(arrays.size() == names_.size(), "a symbol of ", names_.size(),
-           " variables: ", arrays.size(), " arrays given");
+  MX_CHECK(arrays.size() == names_.size(),
+           "the number of arrays must be that of the symbol's variables, ", names_.size(), ", got ",
+           arrays.size());
   Arrays found;
   for (size_t i = 0; i < positions_.size(); ++i) {
     found.push_back(arrays[positions_[i]]);
@@ -222,8 +223,9 @@ void BoundGraph::run_again(engine::Origin origin) {
 }
 
 Arrays head_gradients(const NodeOutputs& heads, const Arrays& outputs, const Arrays& given) {
-  MX_CHECK(given.size() <= outputs.size(), "backward: ", given.size(), " gradients given for ",
-           outputs.size(), " outputs");
+  MX_CHECK(given.size() <= outputs.size(),
+           "backward: the number of gradients must be at most that of outputs, ", outputs.size(),
+           ", got ", given.size());
   if (given.empty()) return {};
   const autograd::ModeScope unrecorded({});
   Arrays grads;

@@ -24,9 +24,9 @@ int given_count(const Attributes& attrs, const std::string& key) {
   if (found != attrs.end()) {
     const std::string& text = found->second;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-    MX_CHECK(error == std::errc() && end == text.data() + text.size(), key, ": '", text,
-             "' given, a number of arrays expected");
-    MX_CHECK(count <= 1 << 20, key, ": ", count, " given, at most ", 1 << 20, " expected");
+    MX_CHECK(error == std::errc() && end == text.data() + text.size(), key,
+             " must be a number of arrays, got '", text, "'");
+    MX_CHECK(count <= 1 << 20, key, " must be at most ", 1 << 20, ", got ", count);
   }
   return count;
 }

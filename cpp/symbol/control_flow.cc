@@ -137,8 +137,7 @@ Shape Foreach::outer(int input, const Shape& shape, const Shape& given) const {
 
 Specs Foreach::infer(std::span<const TensorSpec> inputs) const {
   const Shape& data = inputs[0].shape;
-  MX_CHECK_SHAPE(data.ndim() > 0, "foreach: data of shape ", data,
-                 " given, an array with an axis 0 expected");
+  MX_CHECK_SHAPE(data.ndim() > 0, "foreach: data must have an axis 0, got shape ", data);
   Specs found = infer_outputs_of(body(), inputs);
   stack_specs({found.data(), output_count() - num_states_}, data[0]);
   return found;

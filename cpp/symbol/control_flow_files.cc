@@ -100,7 +100,7 @@ int64_t integer_from(std::string_view text, const std::string& key) {
   int64_t value = 0;
   const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   MX_CHECK(error == std::errc() && stop == digits.data() + digits.size() && !digits.empty(), key,
-           " has '", text.substr(0, 80), "', an integer expected");
+           " must be an integer, got '", text.substr(0, 80), "'");
   return value;
 }
 
@@ -167,7 +167,7 @@ ControlFlowCall load_foreach(const Attributes& attrs, const NodeOutputs& inputs,
   places.insert(places.end(), states.begin(), states.end());
   places.insert(places.end(), remaining.begin(), remaining.end());
   MX_CHECK(places.size() == inputs.size(), places.size(), " places for ", inputs.size(), " inputs");
-  MX_CHECK(num_data > 0, "in_data_locs is empty, at least 1 array to loop over expected");
+  MX_CHECK(num_data > 0, "in_data_locs must have at least 1 array to loop over, got none");
   MX_CHECK(body.heads.size() >= states.size(), "the subgraph has ", body.heads.size(),
            " outputs for ", states.size(), " states");
   Subgraph graph{std::move(body.heads), {}, std::vector<int>(places.size())};
@@ -211,8 +211,8 @@ ControlFlowCall load_while(const Attributes& attrs, const NodeOutputs& inputs,
            count, " places for the variables of a loop with ", inputs.size(), " inputs, ",
            num_outputs, " outputs, of which ", num_out_data, " are no variables, and ",
            graphs[1].heads.size(), " outputs of the body");
-  MX_CHECK(graphs[0].heads.size() == 1, "the condition has ", graphs[0].heads.size(),
-           " outputs, 1 expected");
+  MX_CHECK(graphs[0].heads.size() == 1, "the condition must have 1 output, got ",
+           graphs[0].heads.size());
   for (size_t i = 0; i < 2; ++i) {
     const size_t own = (i == 0 ? of_condition : of_body).size();
     MX_CHECK(graphs[i].variables.size() >= own, "a subgraph has ", graphs[i].variables.size(),
@@ -235,7 +235,7 @@ ControlFlowCall load_while(const Attributes& attrs, const NodeOutputs& inputs,
     if (place != places.end()) loop_of_condition[at] = static_cast<int>(place - places.begin());
   }
   const int64_t limit = integer(attrs, "max_iterations");
-  MX_CHECK(limit >= 1, "max_iterations is ", limit, ", at least 1 expected");
+  MX_CHECK(limit >= 1, "max_iterations must be at least 1, got ", limit);
   Subgraph condition = loop_graph(graphs[0], of_condition, loop_of_condition, places);
   Subgraph body = loop_graph(graphs[1], of_body, loop_of_body, places);
   return call_of(
@@ -265,11 +265,11 @@ ControlFlowCall load_cond(const Attributes& attrs, const NodeOutputs& inputs,
     variables.resize(own.size());
     parts.push_back(checked({graphs[i].heads, variables, std::move(own)}));
   }
-  MX_CHECK(parts[0].heads.size() == 1, "the condition has ", parts[0].heads.size(),
-           " outputs, 1 expected");
-  MX_CHECK(parts[1].heads.size() == parts[2].heads.size(), "the branches have ",
-           parts[1].heads.size(), " and ", parts[2].heads.size(),
-           " outputs, the same number expected");
+  MX_CHECK(parts[0].heads.size() == 1, "the condition must have 1 output, got ",
+           parts[0].heads.size());
+  MX_CHECK(parts[1].heads.size() == parts[2].heads.size(),
+           "the branches must have the same number of outputs, got ", parts[1].heads.size(),
+           " and ", parts[2].heads.size());
   NodeOutputs of_condition;
   for (const int at : parts[0].inputs) of_condition.push_back(inputs[static_cast<size_t>(at)]);
   const NodeOutput predicate = inlined_head(graphs[0], of_condition);
@@ -300,7 +300,7 @@ ControlFlowCall load_control_flow(const std::string& op, const Attributes& attrs
   const size_t expected = num_graphs().at(op);
   if (graphs.size() != expected)
     throw FileError(
-        str(label, ": ", op, " has ", graphs.size(), " subgraphs, ", expected, " expected"));
+        str(label, ": ", op, " must have ", expected, " subgraphs, got ", graphs.size()));
   try {
     const auto make = op == "_foreach" ? load_foreach : op == "_cond" ? load_cond : load_while;
     ControlFlowCall made = make(attrs, inputs, graphs);

@@ -12,8 +12,8 @@ KnownType parse_type(const std::string& text, const std::string& who) {
   if (const auto named = dtype_from_name(text)) return named;
   int code = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), code);
-  MX_CHECK(error == std::errc() && end == text.data() + text.size(), who, ": __dtype__ is '", text,
-           "', the code of a dtype expected");
+  MX_CHECK(error == std::errc() && end == text.data() + text.size(), who,
+           ": __dtype__ must be the code of a dtype, got '", text, "'");
   if (code < 0 || code > static_cast<int>(DType::kBFloat16)) return std::nullopt;
   return static_cast<DType>(code);
 }
@@ -49,8 +49,8 @@ Shape parse_shape(const std::string& text, UnknownExtent unknown, const std::str
       if (text == "None") return Shape::unknown();
     } else {
       const auto [stop, error] = std::from_chars(part.data(), part.data() + part.size(), extent);
-      MX_CHECK(error == std::errc() && stop == part.data() + part.size(), who, ": shape '", text,
-               "' given, a tuple of integers expected");
+      MX_CHECK(error == std::errc() && stop == part.data() + part.size(), who,
+               ": shape must be a tuple of integers, got '", text, "'");
     }
     shape.push_back(extent);
   }
@@ -120,10 +120,10 @@ void check_traced_shape(const Call& variable, const Shape& given) {
   bool fits = expected.ndim() < 0 || given.ndim() == expected.ndim();
   for (int i = 0; fits && i < expected.ndim(); ++i)
     fits = expected[i] == -1 || expected[i] == given[i];
-  MX_CHECK_SHAPE(
-      fits, "input ", name, " has shape ", given, ", the network was traced for ", found->second,
-      " because its forward looks at shapes; run it with inputs of that shape and export "
-      "it again");
+  MX_CHECK_SHAPE(fits, "input ", name, " must have shape ", found->second,
+                 ", for which the network was traced because its forward looks at "
+                 "shapes, got ",
+                 given, "; run it with inputs of that shape and export it again");
 }
 
 namespace {

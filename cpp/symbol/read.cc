@@ -57,7 +57,7 @@ std::vector<int64_t> numbers(const Json& value, const std::string& label) {
     fits = is_integer(value[i]);
     if (fits) result.push_back(value[i].get<int64_t>());
   }
-  if (!fits) damaged(label, ": a list of integers expected, ", shown(&value), " given");
+  if (!fits) damaged(label, " must be a list of integers, got ", shown(&value));
   return result;
 }
 
@@ -66,12 +66,12 @@ void check_reference(const Json& reference, size_t nodes, const std::string& lab
                      const char* reason) {
   const std::vector<int64_t> parts = numbers(reference, label);
   if ((parts.size() != 2 && parts.size() != 3) || *std::min_element(parts.begin(), parts.end()) < 0)
-    damaged(label, ": [node, output, version] expected, ", shown(&reference), " given");
+    damaged(label, " must be [node, output, version], got ", shown(&reference));
   if (parts[0] >= static_cast<int64_t>(nodes))
     damaged(label, ", which is ", reason, "; ",
             nodes ? str("a node from 0 to ", nodes - 1) : "no node", " can be named");
   if (parts[1] > INT32_MAX)
-    damaged(label, ": output ", parts[1], " given, at most ", INT32_MAX, " expected");
+    damaged(label, ": the output must be at most ", INT32_MAX, ", got ", parts[1]);
 }
 
 class Checker {
@@ -112,7 +112,7 @@ class Checker {
     if (inputs && !inputs->is_array()) damaged(with_op, ": 'inputs' must be a list");
     const size_t count = inputs ? inputs->size() : 0;
     if (text_of(*op) == "null" && count > 0)
-      damaged(label, ": a variable has ", count, " inputs, 0 expected");
+      damaged(label, ": a variable must have 0 inputs, got ", count);
     for (size_t i = 0; i < count; ++i) {
       // Inputs must come before their users, so that a graph has no cycles.
       const Json& reference = (*inputs)[i];
@@ -139,7 +139,7 @@ class Checker {
     const Json* version = attrs && attrs->is_object() ? member(attrs, "mxnet_version") : attrs;
     if (!version) return;
     if (!version->is_array() || version->size() != 2 || !is_integer((*version)[1]))
-      damaged(label, ": 'mxnet_version' is ", shown(version), ", [\"int\", 10901] expected");
+      damaged(label, ": 'mxnet_version' must be [\"int\", 10901], got ", shown(version));
   }
 
   size_t count_ = 0;
@@ -287,9 +287,10 @@ void check_arity(const Call& call, size_t given, const std::string& label) {
   std::string names;
   for (int i = 0; i < wanted; ++i) names.append(i ? ", " : "").append(call.argument(i));
   const std::string expected = wanted > 0    ? str(wanted, " (", names, ")")
-                               : wanted == 0 ? "none"
+                               : wanted == 0 ? "0"
                                              : "at least 1";
-  damaged(label, ": ", call.file_op, " has ", given, " inputs, ", expected, " expected");
+  damaged(label, ": the number of inputs of ", call.file_op, " must be ", expected, ", got ",
+          given);
 }
 
 class Builder {

@@ -173,8 +173,9 @@ RecordedSteps::RecordedSteps(Listing listing, Arrays leaves, const Run& run, con
 }
 
 void RecordedSteps::backward(const Arrays& head_grads, const Report& report) const {
-  MX_CHECK(head_grads.size() <= outputs_.size(), "backward: ", head_grads.size(),
-           " head gradients given for ", outputs_.size(), " outputs");
+  MX_CHECK(head_grads.size() <= outputs_.size(),
+           "backward: the number of head gradients must be at most that of outputs, ",
+           outputs_.size(), ", got ", head_grads.size());
   const ModeScope pause({.recording = false, .training = true});
   Arrays heads = head_grads;
   heads.resize(outputs_.size());

@@ -81,8 +81,8 @@ Arrays trace_calls(const graph::Graph& graph, const Arrays& leaves) {
     Arrays made = call_runner(call, inputs);
     for (const NDArrayRef& array : made)
       MX_CHECK_KIND(!array->is_sparse(), ErrorKind::kType, call->file_op,
-                    ": a sparse array of shape ", array->shape(),
-                    " inside a traced forward, a dense one expected");
+                    ": arrays inside a traced forward must be dense, got a sparse one of shape ",
+                    array->shape());
     return made;
   };
   return graph::Trace::current()->inline_graph(graph, leaves, {}, expanded);
