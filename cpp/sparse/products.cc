@@ -87,8 +87,8 @@ NDArrayRef dot(const SparseCall& call) {
                      {{"transpose_a", p.transpose_a}, {"transpose_b", p.transpose_b}});
   const StorageType wanted = *p.forward_stype;
   MX_CHECK_SHAPE(wanted != StorageType::kCSR || result->shape().ndim() == 2,
-                 "dot: forward_stype 'csr' given for a result of shape ", result->shape(),
-                 ", 2 dimensions expected");
+                 "dot: the result must have 2 dimensions for forward_stype 'csr', got shape ",
+                 result->shape());
   if (storage_type(*result) == wanted) return result;
   return cast_storage(cast_storage(result, StorageType::kDefault), wanted);
 }

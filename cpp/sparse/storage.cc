@@ -18,9 +18,9 @@ NDArrayRef cast(const SparseCall& call) {
 NDArrayRef retain(const SparseCall& call) {
   const NDArrayRef &data = call.inputs[0], &indices = call.inputs[1];
   MX_CHECK_KIND(storage_type(*data) == StorageType::kRowSparse, ErrorKind::kType, call.op.name,
-                ": an array of another storage type given, a RowSparseNDArray expected");
+                ": data must be a RowSparseNDArray, got an array of another storage type");
   MX_CHECK_SHAPE(!indices->is_sparse(), call.op.name,
-                 ": indices: a sparse array given, a dense one expected");
+                 ": indices must be dense, got a sparse array");
   NDArrayRef rows, result;
   {
     const Unrecorded scope;
