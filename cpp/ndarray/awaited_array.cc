@@ -212,10 +212,10 @@ AwaitedArray::~AwaitedArray() {
 }
 
 void AwaitedArray::give(const NDArrayRef& value) {
-  MX_CHECK_SHAPE(value->spec() == array_->spec(), who_, ": an array ", value->spec(),
-                 " given, expected ", array_->spec());
+  MX_CHECK_SHAPE(value->spec() == array_->spec(), who_, ": the value must be ", array_->spec(),
+                 ", got ", value->spec());
   MX_CHECK_KIND(is_host_memory(value->device()) && value->contiguous(), ErrorKind::kValue, who_,
-                ": a contiguous array in host memory expected");
+                ": the value must be a contiguous array in host memory");
   given_ = true;
   Deadlines<Task>::get().remove(task_);
   engine::Var* const read = &value->storage()->var();

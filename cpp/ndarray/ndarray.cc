@@ -10,8 +10,9 @@ namespace {
 // Throws an index error unless every element of the view lies inside the storage.
 void check_inside(const Storage& storage, const TensorSpec& spec, const Strides& strides,
                   int64_t offset) {
-  MX_CHECK_SHAPE(strides.ndim() == spec.shape.ndim(), "a view of shape ", spec.shape,
-                 " with strides ", strides, " asked, as many strides as dimensions expected");
+  MX_CHECK_SHAPE(strides.ndim() == spec.shape.ndim(),
+                 "a view must have as many strides as dimensions, got shape ", spec.shape,
+                 " and strides ", strides);
   check_array_size(spec);
   int64_t first = offset, last = offset;
   for (int i = 0; i < strides.ndim(); ++i) {
@@ -37,8 +38,7 @@ void check_empty_or_huge(const TensorSpec& spec) {
   int64_t bytes = empty ? kWidestElement : static_cast<int64_t>(dtype_size(spec.dtype));
   bool fits = true;
   for (const int64_t dim : spec.shape) {
-    MX_CHECK_SHAPE(dim >= 0, "an array of shape ", spec.shape,
-                   " asked, dimensions of at least 0 expected");
+    MX_CHECK_SHAPE(dim >= 0, "an array's dimensions must be at least 0, got shape ", spec.shape);
     fits = fits && !__builtin_mul_overflow(bytes, std::max<int64_t>(dim, 1), &bytes);
   }
   MX_CHECK_SHAPE(fits || !empty, "an empty array of shape ", spec.shape,

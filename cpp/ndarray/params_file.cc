@@ -107,8 +107,8 @@ class Reader {
   template <class Extent, class Count>
   Shape extents(Count ndim, const std::string& what) {
     if (static_cast<uint32_t>(ndim) > uint32_t{Shape::kMaxNdim})
-      error_about(ndim, what, " has ", ndim, " dimensions, 0 to ", Shape::kMaxNdim,
-                  " were expected (the file is damaged or no .params file)");
+      error_about(ndim, what, " must have 0 to ", Shape::kMaxNdim, " dimensions, got ", ndim,
+                  " (the file is damaged or no .params file)");
     std::array<Extent, Shape::kMaxNdim> found;
     read(found.data(), static_cast<size_t>(ndim) * sizeof(Extent), "shape of " + what);
     Shape shape;
@@ -122,7 +122,7 @@ class Reader {
   DType type(const std::string& what) {
     const auto code = number<int32_t>("type of " + what);
     if (code < 0 || code > kLastType)
-      error_about(code, what, " has type code ", code, ", expected 0 to ", kLastType);
+      error_about(code, "the type code of ", what, " must be in [0, ", kLastType, "], got ", code);
     return static_cast<DType>(code);
   }
   // Skips the device that the array was saved from; arrays are loaded into host memory.
@@ -176,8 +176,8 @@ NDArrayRef Reader::array(const std::string& what) {
     if (magic == kVersion2 && (stype == 1 || stype == 2))
       return sparse(static_cast<StorageType>(stype), what);
     if (stype != 0)
-      error_about(stype, what, " has storage type ", stype,
-                  ", expected 0 (dense), 1 (row_sparse) or 2 (csr)");
+      error_about(stype, "the storage type of ", what,
+                  " must be 0 (dense), 1 (row_sparse) or 2 (csr), got ", stype);
     const auto ndim = number<int32_t>("shape of " + what);
     if (magic == kVersion3 && ndim == -1) return nullptr;
     shape = extents<int64_t>(ndim, what);
@@ -195,7 +195,7 @@ NDArrayRef Reader::array(const std::string& what) {
 NDArrayRef Reader::indices(DType dtype, const Shape& shape, const std::string& what) {
   const NDArrayRef stored = values(dtype, shape, what);
   if (dtype == DType::kInt64) return stored;
-  if (is_floating(dtype)) error(what, " is of type ", dtype, ", integers were expected");
+  if (is_floating(dtype)) error(what, " must be of an integer type, got ", dtype);
   const NDArrayRef whole = NDArray::empty({shape, DType::kInt64}, {});
   copy_strided(shape, {stored->data(), dtype, stored->strides()},
                {whole->data(), DType::kInt64, whole->strides()});
@@ -210,12 +210,12 @@ std::span<int64_t> integers(const NDArrayRef& vector) {
 // sorted.
 bool check_distinct(std::span<const int64_t> numbers, int64_t extent) {
   for (const int64_t n : numbers)
-    MX_CHECK(n >= 0 && n < extent, n, " found, numbers from 0 to ", extent - 1, " expected");
+    MX_CHECK(n >= 0 && n < extent, "numbers must be in [0, ", extent - 1, "], got ", n);
   if (std::ranges::adjacent_find(numbers, std::greater_equal()) == numbers.end()) return true;
   std::vector<int64_t> sorted(numbers.begin(), numbers.end());
   std::ranges::sort(sorted);
   const auto twice = std::ranges::adjacent_find(sorted);
-  MX_CHECK(twice == sorted.end(), *twice, " found twice, distinct numbers expected");
+  MX_CHECK(twice == sorted.end(), "numbers must be distinct, got ", *twice, " twice");
   return false;
 }
 
@@ -239,8 +239,8 @@ void check_csr(const Shape& shape, const NDArrayRef& values, const NDArrayRef& c
   const std::span<const int64_t> begins = integers(indptr), all = integers(columns);
   MX_CHECK(
       begins.front() == 0 && begins.back() == columns->size() && std::ranges::is_sorted(begins),
-      "indptr from ", begins.front(), " to ", begins.back(),
-      " found, ascending numbers from 0 to the number of values, ", all.size(), ", expected");
+      "indptr must be ascending numbers from 0 to the number of values, ", all.size(), ", got ",
+      begins.front(), " to ", begins.back());
   for (size_t row = 0; row + 1 < begins.size(); ++row) {
     const auto begin = static_cast<size_t>(begins[row]), end = static_cast<size_t>(begins[row + 1]);
     check_distinct(all.subspan(begin, end - begin), shape[1]);
@@ -297,7 +297,7 @@ void check_names(const Reader& reader, const std::vector<std::string>& names) {
   if (twice.empty()) return;
   std::string list;
   for (const std::string& name : twice) list += (list.empty() ? "" : ", ") + name;
-  reader.error("distinct names were expected, found twice: ", list);
+  reader.error("names must be distinct, got twice: ", list);
 }
 
 void check_magic(const ByteSource& source) {
@@ -314,8 +314,8 @@ void check_magic(const ByteSource& source) {
     found += {kDigits[first[i] >> 4], kDigits[first[i] & 15]};
   }
   throw FileError(str("load: ", source.name,
-                      " is no .params file: at offset 0 the bytes 12 01 00 00 00 00 00 00 were "
-                      "expected, found ",
+                      " is no .params file: at offset 0 the bytes must be 12 01 00 00 00 00 00 00, "
+                      "got ",
                       found.empty() ? "nothing" : found, " (", source.size, " bytes in all)"));
 }
 
@@ -439,11 +439,11 @@ NamedArrays read_params(const ByteSource& source) {
     found.arrays.push_back(reader.array(str("array ", i, " of ", count)));
   const size_t named = reader.count("number of names", 8);
   if (named != 0 && named != count)
-    reader.error(count, " names or none were expected, found ", named);
+    reader.error("the number of names must be ", count, " or 0, got ", named);
   for (size_t i = 0; i < named; ++i)
     found.names.push_back(reader.text(str("name ", i, " of ", count)));
   if (reader.left() != 0)
-    reader.error("the end of the file was expected, ", reader.left(), " more bytes found");
+    reader.error("the file must end here, got ", reader.left(), " more bytes");
   check_names(reader, found.names);
   return found;
 }
