@@ -267,9 +267,10 @@ class BackwardWalk {
 
 void start(BackwardWalk& walk, std::span<const NDArrayRef> heads,
            std::span<const NDArrayRef> head_grads) {
-  MX_CHECK(!heads.empty(), "backward: no heads given");
-  MX_CHECK(head_grads.empty() || head_grads.size() == heads.size(), "backward: ", head_grads.size(),
-           " head gradients given for ", heads.size(), " heads");
+  MX_CHECK(!heads.empty(), "backward: the number of heads must be at least 1, got 0");
+  MX_CHECK(head_grads.empty() || head_grads.size() == heads.size(),
+           "backward: the number of head gradients must be that of heads, ", heads.size(), ", got ",
+           head_grads.size());
   for (size_t i = 0; i < heads.size(); ++i)
     walk.add_head(heads[i], head_grads.empty() ? nullptr : head_grads[i]);
   walk.run_all();

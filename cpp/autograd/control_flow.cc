@@ -16,8 +16,8 @@ namespace mxlite::autograd {
 namespace {
 
 void check_scalar(const char* who, const char* what, const TensorSpec& spec) {
-  MX_CHECK_SHAPE(spec.shape.size() == 1, who, ": ", what, " is ", spec,
-                 ", an array of one element expected");
+  MX_CHECK_SHAPE(spec.shape.size() == 1, who, ": ", what, " must be an array of one element, got ",
+                 spec);
 }
 
 NDArrayRef zeros(const TensorSpec& spec, Device device) {
@@ -207,8 +207,8 @@ void append(std::vector<NDArrayRef>& list, std::span<const NDArrayRef> more) {
 }  // namespace
 
 bool is_true(const NDArrayRef& given) {
-  MX_CHECK(given->size() == 1, "a condition has shape ", given->shape(),
-           ", exactly one element expected");
+  MX_CHECK(given->size() == 1, "a condition must have exactly one element, got shape ",
+           given->shape());
   const NDArrayRef array = is_host_memory(given->device()) ? given : copy_to_device(given, {});
   array->wait_to_read();
   double value = 0;
@@ -257,8 +257,8 @@ NDArrays run_foreach(const ForeachBody& body, std::span<const NDArrayRef> data, 
     fits = fits && shape.ndim() > 0 && shape[0] > 0 && shape[0] == data[0]->shape()[0];
     shapes += str(shapes.empty() ? "" : ", ", shape);
   }
-  MX_CHECK_SHAPE(fits, "foreach: data of shapes ", shapes.empty() ? "none" : shapes,
-                 " given, one size of 1 or more of axis 0 expected");
+  MX_CHECK_SHAPE(fits, "foreach: data must have one size of axis 0, which is at least 1, got ",
+                 shapes.empty() ? "no data" : "shapes " + shapes);
   std::vector<std::vector<NDArrayRef>> columns;
   for (const NDArrayRef& array : data) columns.push_back(slices_of(array));
   std::vector<NDArrays> steps(columns[0].size());
@@ -308,10 +308,10 @@ NDArrays TracedFunction::operator()(std::span<const NDArrayRef> arguments,
 
 NDArrays while_loop(TracedFunctionRef condition, TracedFunctionRef body,
                     std::span<const NDArrayRef> variables, int64_t max_iterations) {
-  MX_CHECK(max_iterations >= 0, "while_loop: max_iterations is ", max_iterations,
-           ", 0 or more expected");
-  MX_CHECK_SHAPE(condition->outputs().size() == 1, "while_loop: cond returned ",
-                 condition->outputs().size(), " arrays, one expected");
+  MX_CHECK(max_iterations >= 0, "while_loop: max_iterations must be at least 0, got ",
+           max_iterations);
+  MX_CHECK_SHAPE(condition->outputs().size() == 1, "while_loop: cond must return one array, got ",
+                 condition->outputs().size());
   check_scalar("while_loop", "the result of cond", condition->outputs()[0]);
   const std::vector<TensorSpec>& results = body->outputs();
   MX_ASSERT(results.size() >= variables.size());
