@@ -117,8 +117,8 @@ decltype(auto) dispatch_floating(const char* op, DType dtype, auto&& fn) {
     case DType::kBFloat16:
       return fn(bfloat16{});
     default:
-      fail(ErrorKind::kDType, op, ": dtype ", dtype_name(dtype),
-           " given, float16, bfloat16, float32 or float64 expected");
+      fail(ErrorKind::kDType, op, ": dtype must be float16, bfloat16, float32 or float64, got ",
+           dtype_name(dtype));
   }
 }
 

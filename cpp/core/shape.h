@@ -87,8 +87,8 @@ class Shape {
 
  private:
   static void check_ndim(size_t ndim) {
-    MX_CHECK_SHAPE(ndim <= kMaxNdim, "shape with ", ndim, " dimensions given, at most ", kMaxNdim,
-                   " supported");
+    MX_CHECK_SHAPE(ndim <= kMaxNdim, "a shape must have at most ", kMaxNdim, " dimensions, got ",
+                   ndim);
   }
   [[noreturn]] void throw_too_large() const;
 

@@ -29,7 +29,7 @@ int allowed_cores() {
 int default_threads() {
   for (const char* name : {"MXLITE_CPU_THREADS", "OMP_NUM_THREADS"}) {
     const int64_t n = env_int(name, 0);
-    MX_CHECK(n >= 0, "environment variable ", name, "=", n, " given, a positive count expected");
+    MX_CHECK(n >= 0, "environment variable ", name, " must be a positive count, got ", n);
     if (n > 0) return static_cast<int>(n);
   }
   int64_t local_ranks = 1;
@@ -49,7 +49,7 @@ std::atomic<int>& count() {
 int cpu_threads() { return count().load(std::memory_order_relaxed); }
 
 void set_cpu_threads(int n) {
-  MX_CHECK(n > 0, "thread count ", n, " given, a positive count expected");
+  MX_CHECK(n > 0, "the thread count must be positive, got ", n);
   count().store(n, std::memory_order_relaxed);
 }
 

@@ -141,8 +141,8 @@ class CuptiTracer final : public KernelTracer {
     uint32_t found = 0;
     functions_.version(&found);
     if (major_version(found) != major_version(CUPTI_API_VERSION))
-      return str("CUPTI ", found, " found, one of CUDA ", major_version(CUPTI_API_VERSION),
-                 " expected");
+      return str("CUPTI must be of CUDA ", major_version(CUPTI_API_VERSION), ", got version ",
+                 found);
     if (const CUptiResult status = functions_.register_callbacks(&give_buffer, &take_buffer);
         status != CUPTI_SUCCESS)
       return text_of(status);
