@@ -53,8 +53,7 @@ class ByteReader {
 
  private:
   [[noreturn]] void too_short(size_t size) const {
-    fail(kind_, source_, ", offset ", offset_, ": ", size, " bytes expected, ", left(),
-         " are left");
+    fail(kind_, source_, ", offset ", offset_, ": ", size, " bytes must follow, got ", left());
   }
 
   std::span<const std::byte> bytes_;
