@@ -147,8 +147,9 @@ NodeRef compose(Given given, graph::NodeName name) {
   std::map<int, NodeOutput> taken = place(op, labels, given.inputs);
   if (!taken.empty() && taken.rbegin()->first >= static_cast<int>(labels.size())) {
     // Renumbers the inputs, because their positions count inputs that the call does not have.
-    MX_CHECK_KIND(taken.size() <= labels.size(), ErrorKind::kType, given.alias, "() takes ",
-                  labels.size(), " inputs with these parameters, ", taken.size(), " given");
+    MX_CHECK_KIND(taken.size() <= labels.size(), ErrorKind::kType, given.alias,
+                  ": the number of inputs must be at most ", labels.size(),
+                  " with these parameters, got ", taken.size());
     std::map<int, NodeOutput> closed;
     for (auto& [position, entry] : taken) closed[static_cast<int>(closed.size())] = entry;
     taken = std::move(closed);
