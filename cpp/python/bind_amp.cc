@@ -44,7 +44,8 @@ std::shared_ptr<amp::Rules> make_rules(const py::object& target, const Names& lo
     rules->conditions[operator_of(name, 2)].push_back({param, values});
   std::string names;
   for (const std::string& name : twice) names.append(names.empty() ? "" : ", ").append(name);
-  MX_CHECK(twice.empty(), "amp: ", names, " given in two lists, every operator may be in one");
+  MX_CHECK(twice.empty(), "amp: every operator must be in at most one list, got ", names,
+           " in two");
   return rules;
 }
 

@@ -72,7 +72,7 @@ py::dict stats() {
 ReduceOp reduce_op(const std::string& name) {
   for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kMin, ReduceOp::kMax})
     if (name == reduce_op_name(op)) return op;
-  fail(ErrorKind::kValue, "reduce operation '", name, "' given, sum, product, min or max expected");
+  fail(ErrorKind::kValue, "reduce operation must be sum, product, min or max, got '", name, "'");
 }
 
 CollectiveKind collective_kind(const std::string& name) {
@@ -85,9 +85,9 @@ CollectiveKind collective_kind(const std::string& name) {
 // Returns the array. Throws unless it is a contiguous dense array in host memory.
 const NDArrayRef& in_host_memory(const NDArrayRef& array, const std::string& name) {
   MX_CHECK(array->contiguous() && !array->is_traced() && !array->is_sparse(), name,
-           ": a contiguous dense array expected");
-  MX_CHECK_KIND(is_host_memory(array->device()), ErrorKind::kDevice, name, ": an array on ",
-                array->device(), " given, one in host memory expected");
+           ": the array must be contiguous and dense");
+  MX_CHECK_KIND(is_host_memory(array->device()), ErrorKind::kDevice, name,
+                ": the array must be in host memory, got one on ", array->device());
   return array;
 }
 
@@ -141,7 +141,8 @@ class PyCommunicator {
   void all_reduce(const NDArrayRef& input, const NDArrayRef& output, const std::string& op) {
     const Use use(input, output);
     MX_CHECK_SHAPE(input->size() == output->size() && input->dtype() == output->dtype(),
-                   "all_reduce: input ", input->spec(), " and output ", output->spec(), " given");
+                   "all_reduce: input and output must have the same size and dtype, got ",
+                   input->spec(), " and ", output->spec());
     group_->all_reduce(input->data(), output->data(), input->size(), input->dtype(), reduce_op(op));
   }
   void all_gather(const NDArrayRef& input, const NDArrayRef& output,
@@ -345,7 +346,8 @@ void bind_comm(py::module_& m) {
       [](const NDArrayRef& source, const NDArrayRef& target) {
         MX_CHECK_SHAPE(in_host_memory(source, "copy_streaming")->spec() ==
                            in_host_memory(target, "copy_streaming")->spec(),
-                       "copy_streaming: ", source->spec(), " and ", target->spec(), " given");
+                       "copy_streaming: source and target must have the same shape and dtype, got ",
+                       source->spec(), " and ", target->spec());
         source->wait_to_read();
         target->wait_to_write();
         const GilRelease released;

@@ -158,7 +158,7 @@ class Arguments {
   // Returns whether the operands are arrays. Throws if arrays and symbols are mixed.
   bool on_arrays() const {
     MX_CHECK_KIND(!has_arrays_ || given_.inputs.empty(), ErrorKind::kType, given_.alias,
-                  ": Symbols and NDArrays given together, all of one kind expected");
+                  ": inputs must all be Symbols or all NDArrays, got both");
     return has_arrays_;
   }
   symbol::Given& given() { return given_; }
@@ -184,14 +184,15 @@ class Arguments {
     }
     if (!is_symbol(value.ptr())) fail_input(value, label);
     const NodeOutputs entries = value.attr("_outputs").cast<NodeOutputs>();
-    MX_CHECK_KIND(entries.size() == 1, ErrorKind::kType, given_.alias, ": ", label, ": a group of ",
-                  entries.size(), " outputs given, one output expected; index the symbol");
+    MX_CHECK_KIND(entries.size() == 1, ErrorKind::kType, given_.alias, ": ", label,
+                  " must be a symbol of one output, got a group of ", entries.size(),
+                  "; index the symbol");
     given_.inputs[index] = entries[0];
   }
 
   [[noreturn]] void fail_input(py::handle value, const std::string& label) const {
-    fail(ErrorKind::kType, given_.alias, ": ", label, ": a ", type_name(value),
-         " given, an NDArray or a Symbol expected");
+    fail(ErrorKind::kType, given_.alias, ": ", label, " must be an NDArray or a Symbol, got ",
+         type_name(value));
   }
 
   void param(int at, py::handle value) {

@@ -25,8 +25,8 @@ TensorRef tensor_of(const NDArrayRef& array) {
 // Gradients and offsets are read as arrays of one dtype.
 template <class T>
 T* values_of(const NDArrayRef& array) {
-  MX_CHECK_DTYPE(array->dtype() == DTypeOf<T>::value, kWho, ": an array of ", array->dtype(),
-                 " given, ", DTypeOf<T>::value, " expected");
+  MX_CHECK_DTYPE(array->dtype() == DTypeOf<T>::value, kWho, ": the array must be of dtype ",
+                 DTypeOf<T>::value, ", got ", array->dtype());
   return tensor_of(array).as<T>();
 }
 

@@ -114,8 +114,8 @@ Objects run_dense(const CallRef& call, const Objects& inputs) {
 
 void check_count(const Call& call, size_t inputs, size_t outputs) {
   const int expected = call.num_outputs(static_cast<int>(inputs));
-  MX_CHECK(static_cast<int>(outputs) >= expected, call.file_op, " made ", outputs, " outputs, ",
-           expected, " expected");
+  MX_CHECK(static_cast<int>(outputs) >= expected, call.file_op, " must make ", expected,
+           " outputs, got ", outputs);
 }
 
 // Returns all outputs, including hidden ones.

@@ -46,8 +46,8 @@ ArrayList arrays_from(py::handle o, const char* who) {
   if (!fast) throw py::error_already_set();
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.ptr()); ++i) {
     PyObject* item = PySequence_Fast_GET_ITEM(fast.ptr(), i);
-    MX_CHECK_KIND(is_array(item), ErrorKind::kType, who, ": entry ", i, " is a ",
-                  Py_TYPE(item)->tp_name, ", NDArrays expected");
+    MX_CHECK_KIND(is_array(item), ErrorKind::kType, who, ": entry ", i, " must be an NDArray, got ",
+                  Py_TYPE(item)->tp_name);
     list.push_back(array_of(item));
   }
   return list;
@@ -87,12 +87,12 @@ PyObject* call_graph(PyObject* self, PyObject* const* args, size_t nargsf, PyObj
     auto& object = *reinterpret_cast<GraphObject*>(self);
     const auto n = static_cast<size_t>(PyVectorcall_NARGS(nargsf));
     MX_CHECK_KIND(!keywords || PyTuple_GET_SIZE(keywords) == 0, ErrorKind::kType,
-                  object.graph->name(), ": keyword arguments given, only arrays expected");
+                  object.graph->name(), ": arguments must be arrays, got keyword arguments");
     MX_CHECK_KIND(object.trace, ErrorKind::kError, object.graph->name(), ": the block is gone");
     SmallVector<NDArrayRef, 4> inputs;
     for (size_t i = 0; i < n; ++i) {
       MX_CHECK_KIND(is_array(args[i]), ErrorKind::kType, object.graph->name(), ": input ", i,
-                    " is a ", Py_TYPE(args[i])->tp_name, ", an NDArray expected");
+                    " must be an NDArray, got ", Py_TYPE(args[i])->tp_name);
       inputs.push_back(array_of(args[i]));
     }
     // Keep a reference, because tracing may replace the block's graph.
@@ -131,7 +131,7 @@ PyObject* make_graph(PyTypeObject* type, PyObject* args, PyObject* keywords) {
                                    &name, &static_alloc, &static_shape))
     return nullptr;
   if (!PyCallable_Check(trace)) {
-    PyErr_Format(PyExc_TypeError, "CachedGraph: trace: a %s given, a callable expected",
+    PyErr_Format(PyExc_TypeError, "CachedGraph: trace must be a callable, got %s",
                  Py_TYPE(trace)->tp_name);
     return nullptr;
   }
@@ -166,8 +166,8 @@ PyObject* set_params(PyObject* self, PyObject* params) {
 
 PyObject* count_with(PyObject* self, PyObject* other) {
   return guarded([&]() -> PyObject* {
-    MX_CHECK_KIND(Py_TYPE(other) == Py_TYPE(self), ErrorKind::kType, "count_with: a ",
-                  Py_TYPE(other)->tp_name, " given, a CachedGraph expected");
+    MX_CHECK_KIND(Py_TYPE(other) == Py_TYPE(self), ErrorKind::kType,
+                  "count_with: other must be a CachedGraph, got ", Py_TYPE(other)->tp_name);
     if (self == other) Py_RETURN_NONE;
     reinterpret_cast<GraphObject*>(self)->graph->count_with(
         *reinterpret_cast<GraphObject*>(other)->graph);

@@ -27,8 +27,8 @@ class OptionReader {
     try {
       target = value.cast<T>();
     } catch (const py::cast_error&) {
-      fail(ErrorKind::kValue, owner_, ": ", name, " ", std::string(py::repr(value)),
-           " given, a value of another type or size expected");
+      fail(ErrorKind::kValue, owner_, ": ", name, " must be a value that fits its type, got ",
+           std::string(py::repr(value)));
     }
     return 1;
   }

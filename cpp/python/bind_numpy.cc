@@ -20,8 +20,8 @@ namespace {
 
 DType dtype_of(const py::array& a) {
   if (const auto dtype = dtype_from_python(a.dtype().ptr())) return *dtype;
-  fail(ErrorKind::kDType, "array: values of dtype ", std::string(py::str(a.dtype())),
-       " given, real numbers or bools expected");
+  fail(ErrorKind::kDType, "array: values must be real numbers or bools, got dtype ",
+       std::string(py::str(a.dtype())));
 }
 
 bool is_native(const py::array& a) { return a.dtype().attr("isnative").cast<bool>(); }
@@ -156,9 +156,10 @@ py::array as_numpy(const NDArrayRef& a) {
 // Shares the memory of a contiguous or strided NumPy array and keeps the array alive.
 NDArrayRef from_numpy(py::array source) {
   const DType dtype = dtype_of(source);
-  MX_CHECK_KIND(is_native(source), ErrorKind::kDType, "from_numpy: values of dtype ",
-                std::string(py::str(source.dtype())), " given, the machine's byte order ",
-                "expected to share the memory; copy with zero_copy=False");
+  MX_CHECK_KIND(
+      is_native(source), ErrorKind::kDType,
+      "from_numpy: values must have the machine's byte order to share the memory, got dtype ",
+      std::string(py::str(source.dtype())), "; copy with zero_copy=False");
   MX_CHECK(is_aligned(source) && has_whole_strides(source),
            "from_numpy: address and strides must be multiples of the element size; copy with "
            "zero_copy=False");
@@ -166,7 +167,7 @@ NDArrayRef from_numpy(py::array source) {
   const Shape shape = shape_of(source);
   for (int i = 0; i < shape.ndim(); ++i)
     MX_CHECK(strides[i] >= 0 || shape[i] <= 1,
-             "from_numpy: array with negative strides given; copy it first");
+             "from_numpy: strides must not be negative; copy the array first");
   PyObject* keep = source.release().ptr();
   const py::array held = py::reinterpret_borrow<py::array>(keep);
   size_t bytes = static_cast<size_t>(held.itemsize());

@@ -125,8 +125,8 @@ PyObject* call_on_symbol(const OperatorObject& object, PyObject* self, PyObject*
     return compose_symbol(object.arithmetic->same_shape, operands, 2, nullptr);
   }
   MX_CHECK_KIND(is_number(other) && !is_any_array(other) && !PyComplex_Check(other),
-                ErrorKind::kType, "Symbol.", *object.method, ": type ", Py_TYPE(other)->tp_name,
-                " not supported, a Symbol or a number expected");
+                ErrorKind::kType, "Symbol.", *object.method,
+                ": the operand must be a Symbol or a number, got ", Py_TYPE(other)->tp_name);
   const py::object names = py::make_tuple("scalar");
   PyObject* const operands[] = {self, other};
   return compose_symbol(scalar_name(object), operands, 1, names.ptr());
@@ -166,8 +166,9 @@ PyObject* beside_foreign(const OperatorObject& object, PyObject* self, PyObject*
     }
   }
   const bool text = PyUnicode_Check(other) || PyBytes_Check(other) || other == Py_None;
-  fail(ErrorKind::kType, *object.method, ": a ", Py_TYPE(other)->tp_name,
-       " given beside an NDArray, an NDArray or a number expected",
+  fail(ErrorKind::kType, *object.method,
+       ": the operand beside an NDArray must be an NDArray or a number, got ",
+       Py_TYPE(other)->tp_name,
        text || PyComplex_Check(other) ? "" : "; convert it with mx.nd.array(...)");
 }
 

@@ -29,20 +29,19 @@ py::bytes encode(const py::buffer& image, bool png, int quality, bool rgb) {
   const py::buffer_info info = image.request();
   const py::ssize_t channels = info.ndim == 2 ? 1 : info.ndim == 3 ? info.shape[2] : 0;
   MX_CHECK_DTYPE(info.item_type_is_equivalent_to<uint8_t>(),
-                 "imencode: pixels of another type given, uint8 expected");
-  MX_CHECK_SHAPE(channels == 1 || channels == 3 || channels == 4, "imencode: an array with ",
-                 info.ndim, " dimensions",
-                 info.ndim == 3 ? str(" and ", info.shape[2], " channels") : "",
-                 " given, (height, width, 1, 3 or 4) expected");
+                 "imencode: pixels must be of dtype uint8");
+  MX_CHECK_SHAPE(channels == 1 || channels == 3 || channels == 4,
+                 "imencode: the array must have shape (height, width, 1, 3 or 4), got ", info.ndim,
+                 " dimensions", info.ndim == 3 ? str(" and ", info.shape[2], " channels") : "");
   for (py::ssize_t axis = info.ndim - 1, stride = 1; axis >= 0; --axis) {
     MX_CHECK(info.strides[axis] == stride || info.shape[axis] == 1,
-             "imencode: a contiguous array expected");
+             "imencode: the array must be contiguous");
     stride *= info.shape[axis];
   }
   constexpr py::ssize_t kLongestSide = 1 << 20;
   MX_CHECK_SHAPE(info.shape[0] <= kLongestSide && info.shape[1] <= kLongestSide,
-                 "imencode: an image of ", info.shape[0], " x ", info.shape[1],
-                 " pixels given, at most ", kLongestSide, " expected for each side");
+                 "imencode: each side of the image must be at most ", kLongestSide, " pixels, got ",
+                 info.shape[0], " x ", info.shape[1]);
   io::PixelBlock block;
   block.data = static_cast<const unsigned char*>(info.ptr);
   block.height = static_cast<int>(info.shape[0]);

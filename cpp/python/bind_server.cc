@@ -59,10 +59,10 @@ void run_server_role(const std::string& name, const std::optional<py::function>&
 const NDArrayRef& dense_host_array(const NDArrayRef& array, const char* what,
                                    const std::string& key) {
   MX_CHECK(array && array->contiguous() && !array->is_traced() && !array->is_sparse(), what, ": '",
-           key, "': a contiguous dense array expected");
+           key, "': the array must be contiguous and dense");
   const std::string device = device_type_name(array->device().type);
   MX_CHECK_KIND(device != "gpu", ErrorKind::kDevice, what, ": '", key,
-                "': an array in host memory expected, one on ", array->device(), " given");
+                "': the array must be in host memory, got one on ", array->device());
   return array;
 }
 
@@ -147,25 +147,26 @@ class PyClient {
   static void check_whole(const char* what, const store::StoredKey& stored,
                           const NDArrayRef& array) {
     dense_host_array(array, what, stored.key);
-    MX_CHECK_SHAPE(array->shape() == stored.spec.shape, what, ": '", stored.key, "': shape ",
-                   array->shape(), " given, ", stored.spec.shape, " expected");
+    MX_CHECK_SHAPE(array->shape() == stored.spec.shape, what, ": '", stored.key,
+                   "': shape must be ", stored.spec.shape, ", got ", array->shape());
     check_dtype(what, stored, array);
   }
   static void check_dtype(const char* what, const store::StoredKey& stored,
                           const NDArrayRef& array) {
     MX_CHECK_DTYPE(array->dtype() == stored.spec.dtype, what, ": '", stored.key,
-                   "': ", array->dtype(), " given, ", stored.spec.dtype, " expected");
+                   "': dtype must be ", stored.spec.dtype, ", got ", array->dtype());
   }
   static void check_some(const char* what, const store::StoredKey& stored, const NDArrayRef& ids,
                          const NDArrayRef& rows) {
     dense_host_array(ids, what, stored.key);
     dense_host_array(rows, what, stored.key);
-    MX_CHECK_DTYPE(ids->dtype() == DType::kInt64, what, ": '", stored.key, "': row ids of ",
-                   ids->dtype(), " given, int64 expected");
+    MX_CHECK_DTYPE(ids->dtype() == DType::kInt64, what, ": '", stored.key,
+                   "': row ids must be of dtype int64, got ", ids->dtype());
     check_dtype(what, stored, rows);
     MX_CHECK_SHAPE(rows->size() == ids->size() * stored.layout.row_size, what, ": '", stored.key,
-                   "': ", ids->size(), " row ids and rows of shape ", rows->shape(), " given, ",
-                   "the array's shape is ", stored.spec.shape);
+                   "': rows must be one row for each of the ", ids->size(),
+                   " row ids of an array of shape ", stored.spec.shape, ", got shape ",
+                   rows->shape());
   }
 
   void submit(const char* name, ServerOperation o) {

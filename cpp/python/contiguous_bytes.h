@@ -15,12 +15,13 @@ class ContiguousBytes {
   // Throws a type error that names `who` unless the object has a contiguous buffer.
   ContiguousBytes(const py::object& object, const std::string& who) {
     if (!PyObject_CheckBuffer(object.ptr()))
-      fail(ErrorKind::kType, who, ": ", std::string(py::str(py::type::of(object))),
-           " given, bytes expected");
+      fail(ErrorKind::kType, who, ": data must be bytes, got ",
+           std::string(py::str(py::type::of(object))));
     if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_SIMPLE) != 0) {
       PyErr_Clear();
-      fail(ErrorKind::kType, who, ": ", std::string(py::str(py::type::of(object))),
-           " with gaps or turned axes given, contiguous bytes expected; bytes(...) copies them");
+      fail(ErrorKind::kType, who, ": data must be contiguous bytes, got ",
+           std::string(py::str(py::type::of(object))),
+           " with gaps or turned axes; bytes(...) copies them");
     }
   }
   ~ContiguousBytes() { PyBuffer_Release(&view_); }

@@ -58,11 +58,10 @@ AttrValue sequence_from_python(PyObject* o, const std::string& op, const std::st
   if (Shape ints; read_ints(o, ints)) return ints;
   const Py_ssize_t length = PySequence_Size(o);
   if (length < 0) PyErr_Clear();
-  MX_CHECK_KIND(length >= 0, ErrorKind::kType, op, ": parameter ", param, ": a ",
-                Py_TYPE(o)->tp_name, " without a length given, a tuple or list expected");
+  MX_CHECK_KIND(length >= 0, ErrorKind::kType, op, ": parameter ", param,
+                " must be a tuple or list, got ", Py_TYPE(o)->tp_name, " without a length");
   MX_CHECK_KIND(length <= kLongestSequence, ErrorKind::kValue, op, ": parameter ", param,
-                ": a sequence of ", length, " elements given, at most ", kLongestSequence,
-                " expected");
+                " must have at most ", kLongestSequence, " elements, got ", length);
   py::object fast = py::reinterpret_steal<py::object>(PySequence_Fast(o, "not a sequence"));
   if (!fast) throw py::error_already_set();
   const Py_ssize_t n = PySequence_Fast_GET_SIZE(fast.ptr());
@@ -77,11 +76,12 @@ AttrValue sequence_from_python(PyObject* o, const std::string& op, const std::st
     if (!std::holds_alternative<std::monostate>(v) && !std::holds_alternative<double>(v) &&
         !std::holds_alternative<int64_t>(v) && !std::holds_alternative<uint64_t>(v) &&
         !std::holds_alternative<bool>(v))
-      fail(ErrorKind::kType, op, ": parameter ", param, ": a sequence holding '", attr_text(v),
-           "' given, numbers expected");
+      fail(ErrorKind::kType, op, ": parameter ", param,
+           " must be a sequence of numbers, got one holding '", attr_text(v), "'");
     values.push_back(std::move(v));
   }
-  if (real && none) fail(ErrorKind::kType, op, ": parameter ", param, ": None among floats given");
+  if (real && none)
+    fail(ErrorKind::kType, op, ": parameter ", param, " must have no None among floats");
   if (real) {
     std::vector<double> out;
     for (const AttrValue& v : values) out.push_back(attr_to_double(v));
@@ -113,8 +113,8 @@ thread_local Device default_device;
 thread_local std::vector<Device> device_stack;
 
 PyContext make_context(DeviceType type, int index) {
-  MX_CHECK_KIND(index >= 0, ErrorKind::kDevice, "Context: device_id ", index, " given for ",
-                device_type_name(type), ", a number of at least 0 expected");
+  MX_CHECK_KIND(index >= 0, ErrorKind::kDevice, "Context: device_id of ", device_type_name(type),
+                " must be at least 0, got ", index);
   return {{type, index}};
 }
 
@@ -197,8 +197,8 @@ std::optional<DType> dtype_from_python(PyObject* o) {
 
 DType require_dtype(py::handle o, const char* who) {
   if (auto d = dtype_from_python(o.ptr())) return *d;
-  fail(ErrorKind::kDType, who, ": dtype ", std::string(py::repr(o)),
-       " given, a NumPy dtype or its name expected");
+  fail(ErrorKind::kDType, who, ": dtype must be a NumPy dtype or its name, got ",
+       std::string(py::repr(o)));
 }
 
 namespace {
@@ -223,8 +223,9 @@ bool read_plain(PyObject* o, const std::string& op, const std::string& param, At
     if (overflow) {
       const double wide = PyLong_AsDouble(o);
       if (PyErr_Occurred()) {
-        PyErr_Format(PyExc_OverflowError, "%s: parameter %s: an int too large for a double given",
-                     op.c_str(), param.c_str());
+        PyErr_Format(PyExc_OverflowError,
+                     "%s: parameter %s must fit into a double, got a larger int", op.c_str(),
+                     param.c_str());
         throw py::error_already_set();
       }
       return read(wide);
@@ -257,8 +258,8 @@ bool read_plain(PyObject* o, const std::string& op, const std::string& param, At
     }
     if (PySequence_Check(o)) return false;
   }
-  fail(ErrorKind::kType, op, ": parameter ", param, ": a ", Py_TYPE(o)->tp_name,
-       " given, a number, string, tuple or dtype expected");
+  fail(ErrorKind::kType, op, ": parameter ", param,
+       " must be a number, string, tuple or dtype, got ", Py_TYPE(o)->tp_name);
 }
 
 // Converts an element of a sequence. Rejects nested sequences without reading them, because a list
@@ -266,7 +267,7 @@ bool read_plain(PyObject* o, const std::string& op, const std::string& param, At
 AttrValue scalar_from_python(PyObject* o, const std::string& op, const std::string& param) {
   AttrValue value;
   MX_CHECK_KIND(read_plain(o, op, param, value), ErrorKind::kType, op, ": parameter ", param,
-                ": a sequence holding a ", Py_TYPE(o)->tp_name, " given, numbers expected");
+                " must be a sequence of numbers, got one holding a ", Py_TYPE(o)->tp_name);
   return value;
 }
 
@@ -316,8 +317,8 @@ Device parse_device(const std::string& text) {
   for (DeviceType t :
        {DeviceType::kCPU, DeviceType::kCUDA, DeviceType::kPinned, DeviceType::kShared})
     if (right && name == device_type_name(t)) return {t, index};
-  fail(ErrorKind::kDevice, "context '", text,
-       "' given, cpu(i), gpu(i) or cpu_pinned(i) with i of at least 0 expected");
+  fail(ErrorKind::kDevice,
+       "context must be cpu(i), gpu(i) or cpu_pinned(i) with i of at least 0, got '", text, "'");
 }
 
 Device current_device() { return device_stack.empty() ? default_device : device_stack.back(); }
@@ -326,8 +327,7 @@ Device device_from_python(py::handle o) {
   if (o.is_none()) return current_device();
   if (py::isinstance<PyContext>(o)) return py::cast<PyContext&>(o).device;
   if (py::isinstance<py::str>(o)) return parse_device(py::cast<std::string>(o));
-  fail(ErrorKind::kType, "ctx: ", std::string(py::repr(o)),
-       " given, a context such as mx.cpu(0) expected");
+  fail(ErrorKind::kType, "ctx must be a context such as mx.cpu(0), got ", std::string(py::repr(o)));
 }
 
 Shape shape_from_python(py::handle o, const char* who) {
@@ -370,9 +370,9 @@ void bind_device(py::module_& m) {
                         "current device.")
       .def(py::init([](py::object type, int id) {
              if (py::isinstance<PyContext>(type)) return py::cast<PyContext>(type);
-             MX_CHECK_KIND(py::isinstance<py::str>(type), ErrorKind::kType, "Context: a ",
-                           Py_TYPE(type.ptr())->tp_name,
-                           " given as device_type, a name such as 'cpu' expected");
+             MX_CHECK_KIND(py::isinstance<py::str>(type), ErrorKind::kType,
+                           "Context: device_type must be a name such as 'cpu', got ",
+                           Py_TYPE(type.ptr())->tp_name);
              return make_context(parse_device(py::cast<std::string>(type)).type, id);
            }),
            py::arg("device_type"), py::arg("device_id") = 0)

@@ -101,9 +101,10 @@ Device device_of(const DLTensor& t) {
     require_accelerator("from_dlpack", t.device_id);
     return device;
   }
-  MX_CHECK_KIND(t.device_type == kHost || t.device_type == kPinnedHost, ErrorKind::kDevice,
-                "from_dlpack: memory of device type ", t.device_type,
-                " given, host memory (1, 3) or CUDA memory (2) expected");
+  MX_CHECK_KIND(
+      t.device_type == kHost || t.device_type == kPinnedHost, ErrorKind::kDevice,
+      "from_dlpack: device type must be that of host memory (1, 3) or CUDA memory (2), got ",
+      t.device_type);
   return {};
 }
 
@@ -153,8 +154,9 @@ py::capsule to_dlpack(const NDArrayRef& array) {
 
 NDArrayRef from_dlpack(const py::capsule& capsule) {
   const char* name = PyCapsule_GetName(capsule.ptr());
-  MX_CHECK(PyCapsule_IsValid(capsule.ptr(), "dltensor"), "from_dlpack: a capsule named '",
-           name ? name : "", "' given, an unused 'dltensor' expected");
+  MX_CHECK(PyCapsule_IsValid(capsule.ptr(), "dltensor"),
+           "from_dlpack: the capsule must be an unused 'dltensor', got one named '",
+           name ? name : "", "'");
   auto* managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
   return import_dlpack(managed, [&] { PyCapsule_SetName(capsule.ptr(), "used_dltensor"); });
 }
@@ -169,23 +171,23 @@ NDArrayRef import_dlpack(DLManagedTensor* managed, const std::function<void()>& 
   const std::optional<DType> dtype = dtype_of(t.dtype);
   MX_CHECK_DTYPE(dtype, "from_dlpack: element type code ", int{t.dtype.code}, " with ",
                  int{t.dtype.bits}, " bits and ", t.dtype.lanes, " lanes is not supported");
-  MX_CHECK_SHAPE(t.ndim == 0 || t.shape, "from_dlpack: ", t.ndim,
-                 " dimensions given without a shape");
+  MX_CHECK_SHAPE(t.ndim == 0 || t.shape, "from_dlpack: the tensor must have a shape, got none for ",
+                 t.ndim, " dimensions");
   const Shape shape(std::span<const int64_t>(t.shape, static_cast<size_t>(t.ndim)));
   const Strides strides =
       t.strides ? Strides(std::span<const int64_t>(t.strides, static_cast<size_t>(t.ndim)))
                 : contiguous_strides(shape);
   int64_t last = 0;
   for (int i = 0; i < shape.ndim(); ++i) {
-    MX_CHECK(strides[i] >= 0 || shape[i] <= 1, "from_dlpack: negative strides given");
+    MX_CHECK(strides[i] >= 0 || shape[i] <= 1, "from_dlpack: strides must be at least 0, got ",
+             strides);
     last = checked_add(last, checked_mul(std::max<int64_t>(shape[i] - 1, 0), strides[i]));
   }
   const auto address = reinterpret_cast<uintptr_t>(t.data) + t.byte_offset;
-  MX_CHECK(t.data || shape.size() == 0, "from_dlpack: no memory given for an array of shape ",
-           shape);
-  MX_CHECK(
-      address % dtype_size(*dtype) == 0,
-      "from_dlpack: an address that is no multiple of the element size given; copy the tensor");
+  MX_CHECK(t.data || shape.size() == 0,
+           "from_dlpack: the tensor must have memory, got none for shape ", shape);
+  MX_CHECK(address % dtype_size(*dtype) == 0,
+           "from_dlpack: the address must be a multiple of the element size; copy the tensor");
   taken();
   StorageRef storage = Storage::wrap(device, static_cast<std::byte*>(t.data) + t.byte_offset,
                                      static_cast<size_t>(last + 1) * dtype_size(*dtype),

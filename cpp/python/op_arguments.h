@@ -109,8 +109,8 @@ struct OpArguments {
     else
       MX_CHECK_KIND(o == Py_None || PyUnicode_Check(o), ErrorKind::kType, op.name,
                     "() takes at most ", op.inputs.size() + op.params.size(),
-                    " positional arguments, then out and name; a ", Py_TYPE(o)->tp_name,
-                    " given as name");
+                    " positional arguments, then out and name; name must be a string or None, got ",
+                    Py_TYPE(o)->tp_name);
   }
 
   void add_keyword(PyObject* key, PyObject* o) {
@@ -168,23 +168,23 @@ struct OpArguments {
       sparse = true;
       return;
     }
-    MX_CHECK_KIND(PyList_Check(o) || PyTuple_Check(o), ErrorKind::kType, op.name, ": out: a ",
-                  Py_TYPE(o)->tp_name, " given, an NDArray or a list of NDArrays expected");
+    MX_CHECK_KIND(PyList_Check(o) || PyTuple_Check(o), ErrorKind::kType, op.name,
+                  ": out must be an NDArray or a list of NDArrays, got ", Py_TYPE(o)->tp_name);
     py::object fast = py::reinterpret_steal<py::object>(PySequence_Fast(o, "out"));
     if (!fast) throw py::error_already_set();
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.ptr()); ++i) {
       PyObject* item = PySequence_Fast_GET_ITEM(fast.ptr(), i);
       sparse |= !takes_sparse && is_sparse_array(item);
       if (sparse) return;
-      MX_CHECK_KIND(is_operand(item), ErrorKind::kType, op.name, ": out: a ",
-                    Py_TYPE(item)->tp_name, " given, NDArrays expected");
+      MX_CHECK_KIND(is_operand(item), ErrorKind::kType, op.name,
+                    ": out must be a list of NDArrays, got one holding a ", Py_TYPE(item)->tp_name);
       out.push_back(array_of(item));
     }
   }
 
   [[noreturn]] void fail_input(size_t i, PyObject* o) const {
-    fail(ErrorKind::kType, op.name, ": ", op.input_name(static_cast<int>(i)), ": a ",
-         Py_TYPE(o)->tp_name, " given, an NDArray or a Symbol expected");
+    fail(ErrorKind::kType, op.name, ": ", op.input_name(static_cast<int>(i)),
+         " must be an NDArray or a Symbol, got ", Py_TYPE(o)->tp_name);
   }
   // If a value is not valid for any parameter, assumes that the user meant it as the optional input
   // at this position.
@@ -239,8 +239,9 @@ struct OpArguments {
     for (size_t i = 0; i < wanted; ++i)
       MX_CHECK_KIND(i < inputs.size() && inputs[i], ErrorKind::kType, op.name,
                     "() missing required input '", op.input_name(static_cast<int>(i)), "'");
-    MX_CHECK_KIND(inputs.size() <= wanted, ErrorKind::kType, op.name, "() takes ", wanted,
-                  " arrays with these parameters, ", inputs.size(), " given");
+    MX_CHECK_KIND(inputs.size() <= wanted, ErrorKind::kType, op.name,
+                  ": the number of arrays must be at most ", wanted, " with these parameters, got ",
+                  inputs.size());
   }
 
   // out= must list the visible outputs, or all outputs including hidden ones.
@@ -250,7 +251,7 @@ struct OpArguments {
     const auto visible = static_cast<size_t>(op.count_visible_outputs(params, n));
     MX_CHECK_KIND(
         out.size() == visible || out.size() == static_cast<size_t>(op.count_outputs(params, n)),
-        ErrorKind::kType, op.name, ": out has ", out.size(), " arrays, ", visible, " expected");
+        ErrorKind::kType, op.name, ": out must have ", visible, " arrays, got ", out.size());
   }
 
   const OpObject& object;

@@ -62,8 +62,8 @@ PyObject* call_op(PyObject* self, PyObject* const* args, size_t nargsf, PyObject
     if (object.ctx_param >= 0 && (a.given >> object.ctx_param & 1)) {
       const AttrValue& given = a.value(static_cast<size_t>(object.ctx_param));
       const auto* const text = std::get_if<std::string>(&given);
-      MX_CHECK_KIND(text, ErrorKind::kType, op.name, ": ctx: ", attr_text(given),
-                    " given, a context such as mx.cpu(0) expected");
+      MX_CHECK_KIND(text, ErrorKind::kType, op.name,
+                    ": ctx must be a context such as mx.cpu(0), got ", attr_text(given));
       a.device = parse_device(*text);
     }
     a.take_shape_of_out();
@@ -92,7 +92,7 @@ py::tuple bind_arguments(const py::handle& callable, const py::tuple& args, cons
   for (const py::handle& arg : args) a.add_positional(arg.ptr());
   for (const auto& [key, value] : kwargs) a.add_keyword(key.ptr(), value.ptr());
   MX_CHECK_KIND(!a.symbolic, ErrorKind::kType, op.name,
-                ": symbols and arrays given, all inputs of one kind expected");
+                ": inputs must all be Symbols or all NDArrays, got both");
   a.take_shape_of_out();
   const ParamsRef params = a.make_params();
   a.check_inputs(params.get());

@@ -131,8 +131,8 @@ void set_numpy_class(PyObject* cls) {
 }
 
 NDArrayRef any_array_of(pybind11::handle o, const char* who) {
-  MX_CHECK_KIND(is_any_array(o.ptr()), ErrorKind::kType, who, ": a ", Py_TYPE(o.ptr())->tp_name,
-                " given, an NDArray expected");
+  MX_CHECK_KIND(is_any_array(o.ptr()), ErrorKind::kType, who,
+                ": the array must be an NDArray, got ", Py_TYPE(o.ptr())->tp_name);
   return array_of(o.ptr());
 }
 
