@@ -93,8 +93,10 @@ std::set<std::string, std::less<>> passes_to_skip() {
   std::set<std::string, std::less<>> names;
   std::istringstream list(env_string("MXLITE_SKIP_PASSES", ""));
   for (std::string name; std::getline(list, name, ',');) {
-    MX_CHECK(is_pass(name), "MXLITE_SKIP_PASSES: '", name,
-             "' given, names of passes over graphs as MXLITE_VERBOSE=passes prints them expected");
+    MX_CHECK(is_pass(name),
+             "MXLITE_SKIP_PASSES must be names of passes over graphs as MXLITE_VERBOSE=passes "
+             "prints them, got '",
+             name, "'");
     names.insert(name);
   }
   return names;
