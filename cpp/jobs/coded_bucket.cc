@@ -87,8 +87,9 @@ void CodedBucket::take(std::span<const NDArrayRef> arrays, std::span<const NDArr
 
 void CodedBucket::reduce(size_t first, size_t last, const std::string& name, int32_t set,
                          engine::Origin origin) {
-  MX_CHECK(first < last && last <= specs_.size(), "CodedBucket.reduce: parts ", first, " to ", last,
-           " of ", specs_.size(), " given");
+  MX_CHECK(first < last && last <= specs_.size(),
+           "CodedBucket.reduce: parts must be a range within the ", specs_.size(), " parts, got ",
+           first, " to ", last);
   const NDArrayRef input = words_->range(first, last);
   const size_t ranks = CommThread::get().running_job()->process_sets().members(set).size();
   const NDArrayRef output =

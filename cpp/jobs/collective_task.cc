@@ -12,10 +12,10 @@ namespace {
 // Returns the array. Throws if the job cannot use the array's device in collectives.
 const NDArrayRef& usable(const NDArrayRef& array, const std::string& name, Job& job) {
   MX_CHECK(array->contiguous() && !array->is_traced() && !array->is_sparse(), name,
-           ": a contiguous dense array expected");
+           ": the array must be contiguous and dense");
   const Device place = job.place_of(array->device(), array->dtype());
-  MX_CHECK_KIND(place == array->device(), ErrorKind::kDevice, name, ": an array on ",
-                array->device(), " given, one on ", place, " expected");
+  MX_CHECK_KIND(place == array->device(), ErrorKind::kDevice, name, ": the array must be on ",
+                place, ", got one on ", array->device());
   return array;
 }
 
@@ -46,8 +46,8 @@ std::vector<OperationRef> operations_of(const CollectiveCall& call, Job& job) {
       const bool in_place = i < call.inputs.size() && call.outputs[i] == call.inputs[i];
       o->output = in_place ? o->input : usable(call.outputs[i], terms.name, job)->detached();
       MX_CHECK_KIND(gpu_number(o->output->device()) == terms.device, ErrorKind::kDevice, terms.name,
-                    ": an input on ", o->input->device(), " and an output on ", o->output->device(),
-                    " given, one device expected");
+                    ": input and output must be on one device, got ", o->input->device(), " and ",
+                    o->output->device());
     }
     o->fresh_in_compute = (o->input && is_fresh_in_compute(*o->input)) ||
                           (o->output && is_fresh_in_compute(*o->output));

@@ -76,8 +76,9 @@ void GradientBucket::take(std::span<const NDArrayRef> arrays) {
 
 void GradientBucket::reduce(size_t first, size_t last, const std::string& name, int32_t set,
                             double prescale, engine::Origin origin) const {
-  MX_CHECK(first < last && last <= owners_.size(), "GradientBucket.reduce: parts ", first, " to ",
-           last, " of ", owners_.size(), " given");
+  MX_CHECK(first < last && last <= owners_.size(),
+           "GradientBucket.reduce: parts must be a range within the ", owners_.size(),
+           " parts, got ", first, " to ", last);
   const NDArrayRef input = given_.range(first, last);
   if (input->size() == 0) return;
   Request terms;
@@ -113,8 +114,8 @@ void GradientBucket::sum_on_devices(std::span<const GradientBucket* const> bucke
   std::vector<engine::Var*> reads, overwrites, updates;
   for (const GradientBucket* bucket : buckets) {
     MX_CHECK(first < last && last <= bucket->owners_.size(),
-             "GradientBucket.sum_on_devices: parts ", first, " to ", last, " of ",
-             bucket->owners_.size(), " given");
+             "GradientBucket.sum_on_devices: parts must be a range within the ",
+             bucket->owners_.size(), " parts, got ", first, " to ", last);
     const NDArrayRef input = bucket->given_.range(first, last);
     operands.push_back({input, bucket->sums_ ? bucket->sums_->range(first, last) : input});
     for (size_t i = first; i < last; ++i) {
@@ -131,8 +132,9 @@ void GradientBucket::sum_on_devices(std::span<const GradientBucket* const> bucke
 }
 
 void GradientBucket::give(std::span<const NDArrayRef> arrays) const {
-  MX_CHECK(arrays.size() == owners_.size(), "GradientBucket.give: ", arrays.size(),
-           " arrays given for ", owners_.size(), " parts");
+  MX_CHECK(arrays.size() == owners_.size(),
+           "GradientBucket.give: the number of arrays must be that of parts, ", owners_.size(),
+           ", got ", arrays.size());
   for (size_t i = 0; i < arrays.size(); ++i)
     if (arrays[i] && !lies_in(*arrays[i], *sums()[i])) copy_to(sums()[i], arrays[i]);
 }

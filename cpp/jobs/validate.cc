@@ -42,25 +42,25 @@ std::string own_mistake(const Request& r, size_t ranks) {
   switch (r.kind) {
     case CollectiveKind::kAllGather:
     case CollectiveKind::kReduceScatter:
-      if (r.shape.empty()) return "a tensor without dimensions given, at least one expected";
+      if (r.shape.empty()) return "the tensor must have at least 1 dimension, got none";
       return {};
     case CollectiveKind::kAllToAll: {
-      if (r.shape.empty()) return "a tensor without dimensions given, at least one expected";
+      if (r.shape.empty()) return "the tensor must have at least 1 dimension, got none";
       if (r.splits.size() != ranks)
-        return str(r.splits.size(), " splits given, ", ranks, " expected");
+        return str("the number of splits must be ", ranks, ", got ", r.splits.size());
       if (std::any_of(r.splits.begin(), r.splits.end(), [](int64_t n) { return n < 0; }))
-        return str("splits ", shape_text(r.splits), " given, no negative number expected");
+        return str("splits must not be negative, got ", shape_text(r.splits));
       const int64_t sum = std::accumulate(r.splits.begin(), r.splits.end(), int64_t{0});
       if (sum > r.shape[0])
-        return str("splits ", shape_text(r.splits), " given, a sum of at most ", r.shape[0],
-                   " expected");
+        return str("the sum of splits must be at most ", r.shape[0], ", got splits ",
+                   shape_text(r.splits));
       return {};
     }
     case CollectiveKind::kAddSet:
       for (const int64_t rank : r.splits)
         if (rank < 0 || rank >= static_cast<int64_t>(ranks))
-          return str("process set of ranks ", shape_text(r.splits), " given, the job has ", ranks,
-                     " processes");
+          return str("ranks of a process set must be in [0, ", ranks - 1, "], as the job has ",
+                     ranks, " processes, got ", shape_text(r.splits));
       return {};
     default:
       return {};
@@ -85,8 +85,8 @@ std::string mismatch(std::span<const Request> requests, std::span<const int> mem
       return str(kind, " of '", first.name, "' on rank ", members[i], ": ", text);
   const bool rooted = first.kind == CollectiveKind::kBroadcast;
   if (rooted && std::find(members.begin(), members.end(), first.root) == members.end())
-    return str("broadcast of '", first.name, "': root rank ", first.root,
-               " given, a rank of process set ", first.set, " expected");
+    return str("broadcast of '", first.name, "': root must be a rank of process set ", first.set,
+               ", got ", first.root);
   return {};
 }
 
