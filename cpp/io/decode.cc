@@ -41,8 +41,8 @@ int tiff_orientation(std::span<const std::byte> tiff) {
 void check_pixel_count(int64_t height, int64_t width, const std::string& name) {
   static const int64_t most = env_int("MXLITE_MAX_IMAGE_PIXELS", 89478485);
   MX_CHECK_KIND(height > 0 && width > 0 && width <= most / height, ErrorKind::kRecord, name,
-                ": an image of ", height, " x ", width, " pixels given, at most ", most,
-                " pixels expected (MXLITE_MAX_IMAGE_PIXELS)");
+                ": the image must have 1 to ", most, " pixels (MXLITE_MAX_IMAGE_PIXELS), got ",
+                height, " x ", width);
 }
 
 bool is_jpeg(std::span<const std::byte> bytes) {
@@ -55,7 +55,8 @@ bool is_png(std::span<const std::byte> bytes) {
 }
 
 ImageInfo read_image_header(std::span<const std::byte> bytes, const std::string& name) {
-  MX_CHECK_KIND(!bytes.empty(), ErrorKind::kRecord, name, ": no bytes given, an image expected");
+  MX_CHECK_KIND(!bytes.empty(), ErrorKind::kRecord, name,
+                ": the image must not be empty, got 0 bytes");
   return is_png(bytes) ? read_png_header(bytes, name) : read_jpeg_header(bytes, name);
 }
 
@@ -92,8 +93,8 @@ void decode_image_into(std::span<const std::byte> bytes, const DecodeOptions& op
 NDArrayRef decode_image(std::span<const std::byte> bytes, const DecodeOptions& options) {
   const ImageInfo info = read_image_header(bytes, options.name);
   const int d = options.denominator;
-  MX_CHECK((info.jpeg && (d == 2 || d == 4 || d == 8)) || d == 1, options.name, ": denominator ", d,
-           " given, 1", info.jpeg ? ", 2, 4 or 8" : " for PNG", " expected");
+  MX_CHECK((info.jpeg && (d == 2 || d == 4 || d == 8)) || d == 1, options.name,
+           ": denominator must be 1", info.jpeg ? ", 2, 4 or 8" : " for PNG", ", got ", d);
   NDArrayRef image = NDArray::empty(
       {{scaled_side(info.height, d), scaled_side(info.width, d), num_channels(options.order)},
        DType::kUInt8},

@@ -166,8 +166,8 @@ void check_samplers(const std::vector<CropSampler>& samplers) {
         low_name = name;
         low = value;
       } else if (name == "max_" + low_name.substr(4)) {
-        MX_CHECK(0 <= low && low <= value, "ImageDetRecordIter: ", low_name, " ", low, " and ",
-                 name, " ", value, " given, 0 <= min <= max expected");
+        MX_CHECK(0 <= low && low <= value, "ImageDetRecordIter: ", low_name, " must be in [0, ",
+                 name, "], got ", low_name, " ", low, " and ", name, " ", value);
       }
     });
   }
@@ -175,14 +175,16 @@ void check_samplers(const std::vector<CropSampler>& samplers) {
 
 BoxLabel parse_box_label(std::span<const float> raw, const std::string& name) {
   const auto size = static_cast<int64_t>(raw.size());
-  MX_CHECK_KIND(size >= 2, ErrorKind::kRecord, name, ": ", size,
-                " labels given, header width, object width and boxes expected");
+  MX_CHECK_KIND(size >= 2, ErrorKind::kRecord, name,
+                ": labels must be header width, object width and boxes, got ", size, " numbers");
   const float header = raw[0], width = raw[1];
   MX_CHECK_KIND(header >= 2 && header <= static_cast<float>(size) && width >= 5 &&
                     width <= static_cast<float>(size) &&
                     (size - static_cast<int64_t>(header)) % static_cast<int64_t>(width) == 0,
-                ErrorKind::kRecord, name, ": ", size, " labels with header width ", header,
-                " and object width ", width, " given, at least 2 and 5 and whole boxes expected");
+                ErrorKind::kRecord, name,
+                ": labels must have a header width of at least 2, an object width of at least 5 "
+                "and whole boxes, got ",
+                size, " labels with header width ", header, " and object width ", width);
   const auto begin = raw.begin() + static_cast<int64_t>(header);
   BoxLabel label;
   label.header.assign(raw.begin(), begin);
@@ -196,7 +198,7 @@ void transform_detection(std::span<const std::byte> bytes, const ImageParams& pa
                          DetectionSample& sample, void* output) {
   const ImageInfo info = read_image_header(bytes, name);
   MX_CHECK_KIND(params.channels != 4 || info.channels == 4, ErrorKind::kRecord, name,
-                ": an image of ", info.channels, " channels given, data_shape expects 4");
+                ": the image must have 4 channels as data_shape, got ", info.channels);
   try {
     cv::Mat image = decode_short_side(bytes, info, params, name, random);
     color_jitter(image, p, random);

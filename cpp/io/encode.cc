@@ -72,11 +72,10 @@ bool compress(Compressor& jpeg, const PixelBlock& image, int quality) {
 
 std::vector<std::byte> encode_image(const PixelBlock& image, ImageFormat format, int quality) {
   MX_CHECK_SHAPE(image.height > 0 && image.width > 0 && image.height < 65536 && image.width < 65536,
-                 "imencode: an image of ", image.height, " x ", image.width,
-                 " given, 1 to 65535 pixels a side expected");
+                 "imencode: each side of the image must have 1 to 65535 pixels, got ", image.height,
+                 " x ", image.width);
   if (format == ImageFormat::kPng) return encode_png(image, quality);
-  MX_CHECK(quality >= 1 && quality <= 100, "imencode: quality ", quality,
-           " given, 1 to 100 expected");
+  MX_CHECK(quality >= 1 && quality <= 100, "imencode: quality must be in [1, 100], got ", quality);
   Compressor jpeg;
   MX_CHECK_KIND(compress(jpeg, image, quality), ErrorKind::kError,
                 "imencode: ", std::string(jpeg.trap.message));

@@ -128,10 +128,10 @@ struct ImagePacker::Job {
 };
 
 ImagePacker::ImagePacker(PackOptions options, int threads) : options_(options) {
-  MX_CHECK(threads > 0, "im2rec: num-thread ", threads, " given, at least 1 expected");
-  MX_CHECK(options.color >= -1 && options.color <= 1, "im2rec: color ", options.color,
-           " given, -1, 0 or 1 expected");
-  MX_CHECK(options.resize >= 0, "im2rec: resize ", options.resize, " given, at least 0 expected");
+  MX_CHECK(threads > 0, "im2rec: num-thread must be at least 1, got ", threads);
+  MX_CHECK(options.color >= -1 && options.color <= 1, "im2rec: color must be -1, 0 or 1, got ",
+           options.color);
+  MX_CHECK(options.resize >= 0, "im2rec: resize must be at least 0, got ", options.resize);
   if (options.pass_through) return;  // only copies bytes: threads would not make it faster
   cv::setNumThreads(1);
   for (int i = 0; i < threads; ++i)

@@ -93,36 +93,40 @@ void add_pca_noise(cv::Mat& image, float sigma, Random& random) {
 }  // namespace
 
 void check_image_params(const ImageParams& p) {
-  MX_CHECK(p.channels == 1 || p.channels == 3 || p.channels == 4, "ImageRecordIter: data_shape (",
-           p.channels, ", ", p.height, ", ", p.width, ") given, 1, 3 or 4 channels expected");
-  MX_CHECK(p.height > 0 && p.width > 0, "ImageRecordIter: data_shape (", p.channels, ", ", p.height,
-           ", ", p.width, ") given, positive sizes expected");
+  MX_CHECK(p.channels == 1 || p.channels == 3 || p.channels == 4,
+           "ImageRecordIter: data_shape must have 1, 3 or 4 channels, got (", p.channels, ", ",
+           p.height, ", ", p.width, ")");
+  MX_CHECK(p.height > 0 && p.width > 0,
+           "ImageRecordIter: data_shape must have positive sizes, got (", p.channels, ", ",
+           p.height, ", ", p.width, ")");
   MX_CHECK(
       (p.inter_method >= 0 && p.inter_method <= 4) || p.inter_method == 9 || p.inter_method == 10,
-      "ImageRecordIter: inter_method ", p.inter_method, " given, 0 to 4, 9 or 10 expected");
+      "ImageRecordIter: inter_method must be 0 to 4, 9 or 10, got ", p.inter_method);
   MX_CHECK(!p.random_resized_crop || (!p.rand_crop && p.max_random_scale == 1 &&
                                       p.min_random_scale == 1 && p.max_crop_size <= 0),
-           "ImageRecordIter: random_resized_crop given together with rand_crop, random scale or "
-           "crop size");
-  MX_CHECK(p.min_random_area <= p.max_random_area, "ImageRecordIter: min_random_area ",
-           p.min_random_area, " and max_random_area ", p.max_random_area,
-           " given, min <= max expected");
-  MX_CHECK(p.min_random_scale <= p.max_random_scale, "ImageRecordIter: min_random_scale ",
-           p.min_random_scale, " and max_random_scale ", p.max_random_scale,
-           " given, min <= max expected");
+           "ImageRecordIter: random_resized_crop must not be given together with rand_crop, random "
+           "scale or crop "
+           "size");
+  MX_CHECK(p.min_random_area <= p.max_random_area,
+           "ImageRecordIter: min_random_area must be at most max_random_area, ", p.max_random_area,
+           ", got ", p.min_random_area);
+  MX_CHECK(p.min_random_scale <= p.max_random_scale,
+           "ImageRecordIter: min_random_scale must be at most max_random_scale, ",
+           p.max_random_scale, ", got ", p.min_random_scale);
   const float low = p.min_aspect_ratio < 0 ? 1 - p.max_aspect_ratio : p.min_aspect_ratio;
   MX_CHECK(
       !p.random_resized_crop || (low > 0 && (p.min_aspect_ratio < 0 || low <= p.max_aspect_ratio)),
-      "ImageRecordIter: min_aspect_ratio ", low, " and max_aspect_ratio ", p.max_aspect_ratio,
-      " given, 0 < min <= max expected");
-  for (const float s : p.std) MX_CHECK(s != 0, "ImageRecordIter: a standard deviation of 0 given");
+      "ImageRecordIter: min_aspect_ratio must be above 0 and at most max_aspect_ratio, ",
+      p.max_aspect_ratio, ", got ", low);
+  for (const float s : p.std)
+    MX_CHECK(s != 0, "ImageRecordIter: standard deviations must not be 0");
 }
 
 void transform_image(std::span<const std::byte> bytes, const ImageParams& p, Random& random,
                      const std::string& name, TransformScratch& scratch, void* output) {
   const ImageInfo info = read_image_header(bytes, name);
-  MX_CHECK_KIND(p.channels != 4 || info.channels == 4, ErrorKind::kRecord, name, ": an image of ",
-                info.channels, " channels given, data_shape expects 4");
+  MX_CHECK_KIND(p.channels != 4 || info.channels == 4, ErrorKind::kRecord, name,
+                ": the image must have 4 channels as data_shape, got ", info.channels);
   if (direct_transform_fits(p) && used_orientation(bytes, p) == 1 &&
       direct_transform(bytes, info, p, random, name, scratch.window, output))
     return;

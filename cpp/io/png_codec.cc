@@ -185,7 +185,7 @@ void decode_png(std::span<const std::byte> bytes, const DecodeOptions& options,
 }
 
 std::vector<std::byte> encode_png(const PixelBlock& image, int level) {
-  MX_CHECK(level >= 0 && level <= 9, "imencode: PNG level ", level, " given, 0 to 9 expected");
+  MX_CHECK(level >= 0 && level <= 9, "imencode: the PNG level must be in [0, 9], got ", level);
   Writer writer;
   MX_CHECK_KIND(write_pixels(writer, image, level), ErrorKind::kError,
                 "imencode: ", std::string(writer.trap.message));

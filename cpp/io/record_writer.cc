@@ -70,8 +70,8 @@ RecordWriter::~RecordWriter() {
 
 void RecordWriter::check(size_t record_size) const {
   MX_CHECK_KIND(descriptor_ >= 0, ErrorKind::kRecord, "record file '", path_, "': is closed");
-  MX_CHECK(record_size <= kMaxPartLength, "record file '", path_, "': a record of ", record_size,
-           " bytes given, at most ", kMaxPartLength, " fit");
+  MX_CHECK(record_size <= kMaxPartLength, "record file '", path_, "': a record must have at most ",
+           kMaxPartLength, " bytes, got ", record_size);
 }
 
 void RecordWriter::make_room(size_t bytes) {

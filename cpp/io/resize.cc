@@ -25,16 +25,16 @@ NDArrayRef resize_image(const NDArrayRef& image, int64_t width, int64_t height, 
   const Shape& shape = image->shape();
   MX_CHECK_SHAPE(
       shape.ndim() == 3 && shape[0] > 0 && shape[1] > 0 && shape[2] >= 1 && shape[2] <= CV_CN_MAX,
-      "imresize: image of shape ", shape, " given, (height, width, channels) expected");
+      "imresize: image must have shape (height, width, channels), got ", shape);
   MX_CHECK_DTYPE(image->dtype() == DType::kUInt8 || image->dtype() == DType::kFloat32,
-                 "imresize: image of dtype ", image->dtype(), " given, uint8 or float32 expected");
+                 "imresize: image must be of dtype uint8 or float32, got ", image->dtype());
   const int64_t limit = std::numeric_limits<int16_t>::max();
-  MX_CHECK(width > 0 && height > 0 && width <= limit && height <= limit, "imresize: size ", width,
-           " x ", height, " given, 1 to ", limit, " expected");
-  MX_CHECK(interpolation >= 0 && interpolation <= 4, "imresize: interp ", interpolation,
-           " given, 0 (nearest) to 4 (Lanczos) expected");
+  MX_CHECK(width > 0 && height > 0 && width <= limit && height <= limit,
+           "imresize: width and height must be in [1, ", limit, "], got ", width, " x ", height);
+  MX_CHECK(interpolation >= 0 && interpolation <= 4,
+           "imresize: interp must be 0 (nearest) to 4 (Lanczos), got ", interpolation);
   MX_CHECK_SHAPE(std::max(shape[0], shape[1]) <= std::numeric_limits<int>::max(),
-                 "imresize: image of shape ", shape, " given, sides below 2^31 expected");
+                 "imresize: the image's sides must be below 2^31, got shape ", shape);
   MX_CHECK(image->contiguous(), "imresize: the image must be contiguous");
   // OpenCV's own threads would compete with the operators' threads.
   static std::once_flag once;

@@ -16,8 +16,9 @@ bool blank(std::string_view line) {
 
 TextFile::TextFile(std::string path, std::string who, int64_t part, int64_t parts)
     : path_(std::move(path)), who_(std::move(who)), file_(path_, who_ + ": file"), buffer_(kBlock) {
-  MX_CHECK(parts > 0 && part >= 0 && part < parts, who_, ": part_index ", part, " of num_parts ",
-           parts, " given, 0 <= part_index < num_parts expected");
+  MX_CHECK(parts > 0 && part >= 0 && part < parts, who_,
+           ": part_index must be at least 0 and below num_parts, got part_index ", part,
+           " and num_parts ", parts);
   const int64_t size = file_.size(), share = size / parts + (size % parts != 0);
   const auto line_start = [&](int64_t index) {
     const int64_t wanted = index > size / std::max<int64_t>(share, 1) ? size : share * index;

@@ -49,14 +49,15 @@ void parse_csv(const TextFile& file, std::string_view line, int64_t columns, T* 
       file.fail_at(line, str("column ", i + 1, " of ", columns, " is not a number of the dtype"));
     const bool last = i + 1 == columns;
     if (left.empty() && !last)
-      file.fail_at(line, str(i + 1, " columns given, ", columns, " expected"));
+      file.fail_at(line, str("the line must have ", columns, " columns, got ", i + 1));
     if (left.empty()) return;
     if (left.front() != ',')
       file.fail_at(line, str("column ", i + 1, " of ", columns, " is not a number of the dtype"));
     left.remove_prefix(1);
     // A line may end with one comma.
     skip_spaces(left);
-    if (last && !left.empty()) file.fail_at(line, str("more than ", columns, " columns given"));
+    if (last && !left.empty())
+      file.fail_at(line, str("the line must have ", columns, " columns, got more"));
   }
 }
 
@@ -81,10 +82,10 @@ int64_t read_wrapped(TextFile& file, int64_t rows, bool round, Take take, Missin
 
 CsvReader::CsvReader(std::string path, int64_t columns, DType dtype)
     : file_(std::move(path), "CSVIter"), columns_(columns), dtype_(dtype) {
-  MX_CHECK(columns > 0, "CSVIter: ", columns, " columns asked for, at least 1 expected");
+  MX_CHECK(columns > 0, "CSVIter: the number of columns must be at least 1, got ", columns);
   MX_CHECK_DTYPE(dtype == DType::kFloat32 || dtype == DType::kFloat64 || dtype == DType::kInt32 ||
                      dtype == DType::kInt64,
-                 "CSVIter: dtype ", dtype, " given, float32, float64, int32 or int64 expected");
+                 "CSVIter: dtype must be float32, float64, int32 or int64, got ", dtype);
 }
 
 void CsvReader::parse(std::string_view line, void* row) const {
@@ -114,7 +115,7 @@ int64_t CsvReader::read(int64_t rows, bool round, void* output) {
 
 LibSvmReader::LibSvmReader(std::string path, int64_t width, int64_t part, int64_t parts)
     : file_(std::move(path), "LibSVMIter", part, parts), width_(width) {
-  MX_CHECK(width > 0, "LibSVMIter: ", width, " columns asked for, at least 1 expected");
+  MX_CHECK(width > 0, "LibSVMIter: the number of columns must be at least 1, got ", width);
 }
 
 void LibSvmReader::sort_row(std::string_view line, size_t first, LibSvmRows& output) const {
@@ -124,7 +125,7 @@ void LibSvmReader::sort_row(std::string_view line, size_t first, LibSvmRows& out
   std::sort(row.begin(), row.end(), [](auto& a, auto& b) { return a.first < b.first; });
   for (size_t i = 0; i < row.size(); ++i) {
     if (i > 0 && row[i].first == row[i - 1].first)
-      file_.fail_at(line, str("column ", row[i].first, " given twice"));
+      file_.fail_at(line, str("columns must be distinct, got ", row[i].first, " twice"));
     std::tie(output.columns[first + i], output.values[first + i]) = row[i];
   }
 }
@@ -141,12 +142,12 @@ void LibSvmReader::parse(std::string_view line, LibSvmRows& output) const {
     int64_t column = 0;
     float value = 0;
     if (!take_number(left, column) || left.empty() || left.front() != ':')
-      file_.fail_at(line, "pairs column:value expected after the label");
+      file_.fail_at(line, "the label must be followed by pairs column:value");
     left.remove_prefix(1);
     if (!take_number(left, value))
       file_.fail_at(line, str("column ", column, " has no number as its value"));
     if (column < 0 || column >= width_)
-      file_.fail_at(line, str("column ", column, " given, 0 to ", width_ - 1, " expected"));
+      file_.fail_at(line, str("columns must be in [0, ", width_ - 1, "], got ", column));
     sorted &= column > before;
     before = column;
     output.columns.push_back(column);
@@ -157,8 +158,8 @@ void LibSvmReader::parse(std::string_view line, LibSvmRows& output) const {
 }
 
 int64_t LibSvmReader::read(int64_t rows, bool round, LibSvmRows& output) {
-  MX_CHECK(rows >= 0 && rows <= INT32_MAX, "LibSVMIter: ", rows,
-           " rows asked for, at most 2147483647 expected");
+  MX_CHECK(rows >= 0 && rows <= INT32_MAX,
+           "LibSVMIter: the number of rows must be in [0, 2147483647], got ", rows);
   // If the batch cannot fit into memory, fail before filling it with repeated rows.
   output.labels.reserve(static_cast<size_t>(rows));
   output.begins.reserve(static_cast<size_t>(rows) + 1);
