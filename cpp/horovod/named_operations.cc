@@ -11,8 +11,8 @@ NamedOperations::NamedOperations(jobs::Job& job)
     : job_(job), negotiator_(job.rank, job.size, job.options.settings) {
   for (const auto& ranks : job.options.process_sets) {
     for (const int r : ranks)
-      MX_CHECK(r >= 0 && r < job.size, "process set of rank ", r, " given, the job has ", job.size,
-               " processes");
+      MX_CHECK(r >= 0 && r < job.size, "ranks of a process set must be in [0, ", job.size - 1,
+               "], as the job has ", job.size, " processes, got ", r);
     MX_CHECK(!negotiator_.find_set(ranks), "the process set of ", jobs::ranks_text(ranks),
              " is given twice");
     job.add_set(negotiator_.add_set(ranks), ranks);
