@@ -13,15 +13,16 @@ namespace {
 bool naive_is_asked_for() {
   const std::string own = env_string("MXLITE_ENGINE", "");
   if (!own.empty()) {
-    MX_CHECK(own == "naive" || own == "threaded", "environment variable MXLITE_ENGINE='", own,
-             "' given, naive or threaded expected");
+    MX_CHECK(own == "naive" || own == "threaded",
+             "environment variable MXLITE_ENGINE must be naive or threaded, got '", own, "'");
     return own == "naive";
   }
   const std::string mxnet = env_string("MXNET_ENGINE_TYPE", "ThreadedEnginePerDevice");
   MX_CHECK(
       mxnet == "NaiveEngine" || mxnet == "ThreadedEngine" || mxnet == "ThreadedEnginePerDevice",
-      "environment variable MXNET_ENGINE_TYPE='", mxnet,
-      "' given, NaiveEngine, ThreadedEngine or ThreadedEnginePerDevice expected");
+      "environment variable MXNET_ENGINE_TYPE must be NaiveEngine, ThreadedEngine or "
+      "ThreadedEnginePerDevice, got '",
+      mxnet, "'");
   return mxnet == "NaiveEngine";
 }
 

@@ -22,8 +22,7 @@ thread_local Scheduler::RunScope* current_scope = nullptr;
 
 uint64_t positive_env(const char* name, int64_t fallback) {
   const int64_t value = env_int(name, fallback);
-  MX_CHECK(value > 0, "environment variable ", name, "=", value,
-           " given, a positive number expected");
+  MX_CHECK(value > 0, "environment variable ", name, " must be a positive number, got ", value);
   return static_cast<uint64_t>(value);
 }
 
