@@ -100,7 +100,7 @@ int64_t integer_from(std::string_view text, const std::string& key) {
   int64_t value = 0;
   const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   MX_CHECK(error == std::errc() && stop == digits.data() + digits.size() && !digits.empty(), key,
-           " must be an integer, got '", text.substr(0, 80), "'");
+           " must hold integers, got '", text.substr(0, 80), "'");
   return value;
 }
 

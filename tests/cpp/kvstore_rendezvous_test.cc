@@ -67,9 +67,9 @@ TEST(Rendezvous, WrongRanksAndSizesAreRefused) {
   const auto refusal = [&](const members::Registration& r) {
     return comm_error_of([&] { Impostor(meeting, kToken, r).joined(); });
   };
-  EXPECT_HAS(refusal(registration(1, 3)), "rank 1 of 3 given, this is a job of 2 processes");
-  EXPECT_HAS(refusal(registration(2, 2)), "rank 2 of 2 given");
-  EXPECT_HAS(refusal(registration(-1, 2)), "rank -1 of 2 given");
+  EXPECT_HAS(refusal(registration(1, 3)), "rank must be in [0, 1] of 2 processes, got 1 of 3");
+  EXPECT_HAS(refusal(registration(2, 2)), "got 2 of 2");
+  EXPECT_HAS(refusal(registration(-1, 2)), "got -1 of 2");
   Impostor first(meeting, kToken, registration(1, 2));
   first.joined();
   EXPECT_HAS(refusal(registration(1, 2)), "rank 1 (host elsewhere, process 4711) has already");

@@ -314,7 +314,7 @@ def test_assigned_numbers_of_a_context_are_used() -> None:
     context.device_typeid = 2
     assert context == mx.gpu(3) and context.device_type == "gpu"
     assert hash(context) == hash(mx.gpu(3))
-    with pytest.raises(mx.MXNetError, match="device_id -1 given"):
+    with pytest.raises(mx.MXNetError, match="device_id of gpu must be at least 0, got -1"):
         context.device_id = -1
     with pytest.raises(mx.MXNetError, match="device_typeid must be 1 .*got 9"):
         context.device_typeid = 9

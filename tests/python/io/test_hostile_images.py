@@ -42,12 +42,12 @@ def png(width: int, height: int, rows: bytes) -> bytes:
 
 
 def test_images_of_too_many_pixels_are_refused_by_their_header() -> None:
-    with pytest.raises(RecordError, match="10000 x 10000 pixels given, at most 89478485 pixels"):
+    with pytest.raises(RecordError, match="1 to 89478485 pixels .*, got 10000 x 10000"):
         mx.image.imdecode(png(10_000, 10_000, b""))
     jpeg = bytearray(PROGRESSIVE)
     at = jpeg.index(b"\xff\xc2") + 5
     jpeg[at : at + 4] = struct.pack(">HH", 60_000, 60_000)
-    assert_raises_regex(RecordError, "60000 x 60000 pixels given", mx.image.imdecode, bytes(jpeg))
+    assert_raises_regex(RecordError, "pixels .*, got 60000 x 60000", mx.image.imdecode, bytes(jpeg))
 
 
 def test_the_limit_of_pixels_is_a_variable(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_the_limit_of_pixels_is_a_variable(tmp_path: Path) -> None:
     taken = run_python("-c", program, environment={"MXLITE_MAX_IMAGE_PIXELS": "256"})
     assert taken.stdout.strip() == "(16, 16, 3)"
     refused = run_python("-c", program, environment={"MXLITE_MAX_IMAGE_PIXELS": "255"}, status=1)
-    assert "16 x 16 pixels given, at most 255 pixels expected" in refused.stderr
+    assert "1 to 255 pixels (MXLITE_MAX_IMAGE_PIXELS), got 16 x 16" in refused.stderr
 
 
 def test_a_progressive_image_of_very_many_scans_is_refused() -> None:
@@ -129,7 +129,7 @@ def test_records_with_gaps_between_their_bytes():
         for given in (bad, memoryview(bad)):
             assert mx.recordio.unpack_img(given)[1].shape == (4, 4, 3)
         for read in (mx._core.image_info, mx._core.decode_image):
-            assert_raises_regex(TypeError, "contiguous bytes expected", read, bad)
+            assert_raises_regex(TypeError, "must be contiguous bytes", read, bad)
 
 
 READERS: dict[str, Callable[[str], object]] = {

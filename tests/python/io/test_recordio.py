@@ -152,7 +152,7 @@ def test_full_disk_is_an_error() -> None:
 def test_reading_a_writer_and_a_closed_file(tmp_path: Path) -> None:
     file = recordio.MXRecordIO(tmp_path / "a.rec", "w")
     assert_raises_regex(mx.base.RecordError, "open with flag 'w'", file.read)
-    with pytest.raises(TypeError, match="bytes expected"):
+    with pytest.raises(TypeError, match="must be bytes"):
         file.write("text")  # type: ignore[arg-type]
     file.close()
     file.close()
@@ -279,9 +279,9 @@ def test_images() -> None:
     assert len(recordio.pack_img((0, 1, 2, 0), photo, quality=30)) < len(gray)
     with pytest.raises(TypeError, match="dtype float64 given"):
         recordio.pack_img((0, 1, 2, 0), photo / 255)
-    with pytest.raises(ValueError, match="quality 0 given"):
+    with pytest.raises(ValueError, match="quality must be in .*, got 0"):
         recordio.pack_img((0, 1, 2, 0), photo, quality=0)
-    with pytest.raises(ValueError, match="and 5 channels given"):
+    with pytest.raises(ValueError, match="and 5 channels"):
         recordio.pack_img((0, 1, 2, 0), np.zeros((3, 3, 5), np.uint8))
     with pytest.raises(mx.base.RecordError, match="not a readable JPEG image"):
         recordio.unpack_img(recordio.pack((0, 1, 2, 0), b"no image"))

@@ -83,17 +83,17 @@ def test_csv_values_are_those_of_numpy(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "text", "words"),
     [
-        ("csv", "1,2\n3\n", "line 2: '3': 1 columns given, 2 expected"),
+        ("csv", "1,2\n3\n", "line 2: '3': the line must have 2 columns, got 1"),
         ("csv", "1,2\n3,4,5\n", "line 2: '3,4,5': more than 2 columns"),
         ("csv", "1,2\n\nx,4\n", "line 3: 'x,4': column 1 of 2 is not a number"),
         ("csv", "1;2\n", "line 1: '1;2': column 1 of 2 is not a number"),
         ("csv", "1,2e999\n", "column 2 of 2 is not a number of the dtype"),
-        ("libsvm", "1 3:1\n", "column 3 given, 0 to 2 expected"),
-        ("libsvm", "1 0:1\n0 -1:2\n", "line 2: '0 -1:2': column -1 given"),
-        ("libsvm", "1 1:1 1:2\n", "column 1 given twice"),
-        ("libsvm", "1 2:1 1:2 0:3 2:1\n", "column 2 given twice"),
+        ("libsvm", "1 3:1\n", "columns must be in .0, 2., got 3"),
+        ("libsvm", "1 0:1\n0 -1:2\n", "line 2: '0 -1:2': columns must be in .*, got -1"),
+        ("libsvm", "1 1:1 1:2\n", "columns must be distinct, got 1 twice"),
+        ("libsvm", "1 2:1 1:2 0:3 2:1\n", "columns must be distinct, got 2 twice"),
         ("libsvm", "a 1:1\n", "it does not begin with a number"),
-        ("libsvm", "1 1\n", "pairs column:value expected"),
+        ("libsvm", "1 1\n", "the label must be followed by pairs column:value"),
         ("libsvm", "1 1:\n", "column 1 has no number as its value"),
     ],
 )

@@ -136,7 +136,7 @@ def test_own_lists() -> None:
 def test_wrong_lists_are_refused() -> None:
     with pytest.raises(ValueError, match="float64"):
         amp.init("float64")
-    with pytest.raises(ValueError, match="FullyConnected given in two lists"):
+    with pytest.raises(ValueError, match="one list, got FullyConnected in two"):
         amp.init("bfloat16", target_precision_ops=["FullyConnected"], fp32_ops=["FullyConnected"])
     with pytest.raises(ValueError, match="Convolutoin"):
         amp.init("bfloat16", target_precision_ops=["Convolutoin"])

@@ -181,11 +181,11 @@ def test_convert_bucketing_module() -> None:
         (
             {"fp32_ops": ["Activation"],
              "conditional_fp32_ops": [("Activation", "act_type", ["selu"])]},
-            "Activation given in two lists",
+            "one list, got Activation in two",
         ),
         (
             {"target_dtype_ops": ["FullyConnected"], "fp32_ops": ["FullyConnected"]},
-            "FullyConnected given in two lists",
+            "one list, got FullyConnected in two",
         ),
     ],
 )  # fmt: skip

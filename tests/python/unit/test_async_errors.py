@@ -60,9 +60,9 @@ def test_one_failure_told_is_enough_for_waitall():
 @pytest.mark.parametrize(
     ("draw", "words"),
     [
-        (lambda: nd.random.normal(0, -1, (2, 2)), "random_normal: loc 0 and scale -1 given"),
-        (lambda: nd.random.uniform(2, 1, (2, 2)), "random_uniform: low 2 and high 1 given"),
-        (lambda: nd.random.poisson(-1, (2, 2)), "random_poisson: lam -1 given"),
+        (lambda: nd.random.normal(0, -1, (2, 2)), "random_normal: .*, got loc 0 and scale -1"),
+        (lambda: nd.random.uniform(2, 1, (2, 2)), "random_uniform: .*, got low 2 and high 1"),
+        (lambda: nd.random.poisson(-1, (2, 2)), "random_poisson: .*, got lam -1"),
         (lambda: nd.random.normal_like(nd.ones((2, 2)), 0, -2), "_random_normal_like: .*scale -2"),
     ],
 )

@@ -133,9 +133,9 @@ class _Tensor(ctypes.Structure):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"data": None}, "no memory given"),
-        ({"byte_offset": 1}, "no multiple of the element size"),
-        ({"shape": None}, "1 dimensions given without a shape"),
+        ({"data": None}, "must have memory"),
+        ({"byte_offset": 1}, "must be a multiple of the element size"),
+        ({"shape": None}, "must have a shape, got none for 1 dimensions"),
         ({"strides": (ctypes.c_int64 * 1)(2**62)}, "overflows 64 bits"),
     ],
 )

@@ -234,7 +234,7 @@ def test_the_gradient_of_no_images_needs_no_memory_for_one():
 
 @pytest.mark.parametrize("make", [mx.cpu, mx.gpu, mx.cpu_pinned])
 def test_devices_have_numbers_of_at_least_0(make):
-    with pytest.raises(mx.MXNetError, match="device_id -1 given"):
+    with pytest.raises(mx.MXNetError, match="device_id .* must be at least 0, got -1"):
         make(-1)
 
 
@@ -243,7 +243,7 @@ def test_names_of_devices_are_read_whole():
         with pytest.raises(mx.MXNetError, match="context '"):
             nd.ones((2,), ctx=text)
     assert nd.ones((2,), ctx="cpu(3)").ctx == mx.cpu(3)
-    with pytest.raises(TypeError, match="Context: a int given as device_type"):
+    with pytest.raises(TypeError, match="Context: device_type must be a name .*, got int"):
         mx.Context(3)
     with pytest.raises(mx.MXNetError, match="device_typeid must be .* got 99"):
         mx.Context.__new__(mx.Context).__setstate__({"device_typeid": 99, "device_id": 0})

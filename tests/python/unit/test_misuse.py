@@ -187,8 +187,8 @@ TYPES = {
         SYMBOL, label_names=None
     ).fit(np.zeros((4, 2)), num_epoch=1),
     "updater must be a function, got 3": lambda: mx.kv.create("local").set_updater(3),
-    r"_ones: ctx: 3 given, a context": lambda: nd.ones(2, 3),
-    r"ctx: 1.5 given, a context": lambda: nd.random.normal(shape=(2,), ctx=1.5),
+    r"_ones: ctx must be a context .*, got 3": lambda: nd.ones(2, 3),
+    r"ctx must be a context .*, got 1.5": lambda: nd.random.normal(shape=(2,), ctx=1.5),
     r"ctx_list must be a list of contexts such as \[cpu\(0\)\], got cpu\(0\)": lambda: (
         gluon.utils.split_and_load(X, mx.cpu())
     ),

@@ -355,9 +355,9 @@ def test_out_and_name_may_follow_the_parameters():
     nd.random.shuffle(order, out=order)
     nd.shuffle(order, order)
     np.testing.assert_array_equal(np.sort(order.asnumpy()), np.arange(100))
-    with pytest.raises(TypeError, match="sqrt: out: a int given"):
+    with pytest.raises(TypeError, match="sqrt: out must be .*, got int"):
         nd.sqrt(x, 3)
-    with pytest.raises(TypeError, match="sqrt.*at most 1 positional.*a int given as name"):
+    with pytest.raises(TypeError, match="sqrt.*at most 1 positional.*name must be .*, got int"):
         nd.sqrt(x, None, 3)
     with pytest.raises(TypeError, match="at most 1 positional arguments, then out and name$"):
         nd.sqrt(x, out, "name", 1)
@@ -396,7 +396,7 @@ def test_other_names_of_numpy_for_dtypes(name, dtype):
     assert ones.astype(name).dtype == np.dtype(dtype)
     assert mx.nd.one_hot(ones, 3, dtype=name).dtype == np.dtype(dtype)
     assert mx.nd.zeros((1,), dtype=name).dtype == nd.array([1], dtype=name).dtype == np.dtype(dtype)
-    with pytest.raises(TypeError, match="dtype 'halves' given"):
+    with pytest.raises(TypeError, match="dtype must be .*, got 'halves'"):
         nd.array([1], dtype="halves")
 
 
@@ -404,7 +404,7 @@ def test_texts_of_numbers_are_numbers():
     assert nd.array(["1", "20"]).asnumpy().tolist() == [1, 20]
     found = nd.array([["1.5"], ["-2"]], dtype="float64")
     assert (found.dtype, found.asnumpy().tolist()) == (np.float64, [[1.5], [-2]])
-    with pytest.raises(TypeError, match="values of dtype <U1 given"):
+    with pytest.raises(TypeError, match="values must be .*, got dtype <U1"):
         nd.array(["a"])
 
 

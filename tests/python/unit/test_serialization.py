@@ -169,12 +169,12 @@ UNKNOWN_TYPE = struct.pack("<Iiiqiii", 0xF993FAC9, 0, 1, 1, 1, 0, 99) + bytes(4)
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (GOLDEN + b"abc", "offset 158: .*end .*expected, 3 more bytes"),
+        (GOLDEN + b"abc", "offset 158: .*must end here, got 3 more bytes"),
         (
             struct.pack("<QQQ", 0x112, 0, 2**60) + GOLDEN[24:],
             f"offset 16: number of arrays is {2**60}",
         ),
-        (list_of(UNKNOWN_TYPE), "array 0 of 1 has type code 99, expected 0 to 12"),
+        (list_of(UNKNOWN_TYPE), r"type code of array 0 of 1 must be in \[0, 12\], got 99"),
         (b"PK\x03\x04" + bytes(100), "damaged npz"),
     ],
 )
@@ -206,7 +206,7 @@ def test_a_foreign_file_shows_what_was_found_and_expected(content: bytes, tmp_pa
     path = tmp_path / "other.bin"
     path.write_bytes(content)
     first = content[:4].hex(" ")
-    with pytest.raises(FileFormatError, match=rf"other\.bin.*12 01 00.*expected, found {first}"):
+    with pytest.raises(FileFormatError, match=rf"other\.bin.*must be 12 01 00.*, got {first}"):
         nd.load(path)
 
 

@@ -101,8 +101,8 @@ def test_cond_runs_one_branch(a):
 @pytest.mark.parametrize(
     ("watched", "words"),
     [
-        (False, "array of one element expected"),
-        (True, r"a condition has shape \(2,\), exactly one element expected"),
+        (False, "must be an array of one element"),
+        (True, r"a condition must have exactly one element, got shape \(2,\)"),
     ],
 )
 def test_a_condition_of_several_elements_is_an_error(watched, words):

@@ -42,10 +42,13 @@ def graph(**values: Any) -> Any:
 
 FIRST, SECOND = [0, 0, 0], [1, 0, 0]
 FAULTS: list[tuple[str, Any]] = [
-    (r"node 'conv': Convolution has 1 inputs, 2 \(data, weight\) expected", node(inputs=[FIRST])),
-    ("Convolution has 3 inputs, 2", node(inputs=[FIRST] * 3)),
-    ("Convolution has 0 inputs, 2", node(inputs=[])),
-    (r"2 inputs, 3 \(data, weight, bias\)", lambda g, n: n["attrs"].pop("no_bias")),
+    (
+        r"node 'conv': the number of inputs of Convolution must be 2 \(data, weight\), got 1",
+        node(inputs=[FIRST]),
+    ),
+    ("Convolution must be 2 .*, got 3", node(inputs=[FIRST] * 3)),
+    ("Convolution must be 2 .*, got 0", node(inputs=[])),
+    (r"3 \(data, weight, bias\), got 2", lambda g, n: n["attrs"].pop("no_bias")),
     (
         "'conv'.*has input 2, which is not before it; a node from 0 to 1 can be named",
         node(inputs=[FIRST, [2, 0, 0]]),
@@ -55,12 +58,12 @@ FAULTS: list[tuple[str, Any]] = [
         lambda g, n: g["nodes"][0].update(op="relu", inputs=[FIRST]),
     ),
     (
-        "'conv'.*output 2147483648 given, at most 2147483647 expected",
+        "'conv'.*the output must be at most 2147483647, got 2147483648",
         node(inputs=[[0, 2**31, 0], SECOND]),
     ),
     ("'conv'.*-1", node(inputs=[[-1, 0, 0], SECOND])),
     ("list of integers", node(inputs=[["0", 0, 0], SECOND])),
-    ("output, version. expected", node(inputs=[[0], SECOND])),
+    ("must be .node, output, version., got", node(inputs=[[0], SECOND])),
     (
         "has as input: output 3 of node 'data' .a variable., which has 1",
         node(inputs=[[0, 3, 0], SECOND]),
@@ -75,14 +78,14 @@ FAULTS: list[tuple[str, Any]] = [
     ("output 7 of node", graph(heads=[[2, 7, 0]])),
     ("lists node 99", graph(arg_nodes=[0, 99])),
     ("no variable", graph(arg_nodes=[2])),
-    ("a variable has 1 inputs", lambda g, n: g["nodes"][1].update(inputs=[FIRST])),
+    ("a variable must have 0 inputs, got 1", lambda g, n: g["nodes"][1].update(inputs=[FIRST])),
     ("must map names", node(attrs=["a"])),
     ("must map names to texts", lambda g, n: n["attrs"].update(kernel=[1, 1])),
     ("without op and name", lambda g, n: g["nodes"].append("x")),
     ("must be texts", node(name=7)),
     ("mxnet_version", lambda g, n: g["attrs"].update(mxnet_version=["int", "x"])),
     ("'_pick_backward' is internal", node(op="_pick_backward")),
-    ("0 subgraphs, 1 expected", node(op="_foreach", attrs={})),
+    ("must have 1 subgraphs, got 0", node(op="_foreach", attrs={})),
     (
         "num_outputs: .*2147483647",
         node(op="SliceChannel", inputs=[FIRST], attrs={"num_outputs": "2147483647"}),
@@ -136,8 +139,8 @@ LOOP_FAULTS = [
     ("in_data_locs", "[-1]", "the variable 'foreach.*_arg0' of a subgraph gets no input"),
     ("in_state_locs", "[-7]", "in_state_locs must contain positions .*, got -7"),
     ("in_state_locs", "[0]", "the variable 'foreach.*_arg0' of a subgraph gets two inputs"),
-    ("in_data_locs", "[x]", "in_data_locs has 'x', an integer expected"),
-    ("in_data_locs", "[9999999999999999999999]", "an integer expected"),
+    ("in_data_locs", "[x]", "in_data_locs must hold integers, got 'x'"),
+    ("in_data_locs", "[9999999999999999999999]", "must hold integers"),
     ("remain_locs", "[0, 0, 0]", "5 places for 2 inputs"),
     ("remain_locs", None, "the attribute remain_locs is missing"),
 ]
@@ -189,7 +192,7 @@ WHILE_FAULTS = [
     ("func_var_locs", "[]", "0 places for the variables of a loop"),
     ("cond_input_locs", "[0]", "the variable 'limit' of a subgraph gets no input"),
     ("cond_input_locs", "[0, 2]", "cond_input_locs must contain positions from 0 to 1, got 2"),
-    ("max_iterations", "0", "max_iterations is 0, at least 1 expected"),
+    ("max_iterations", "0", "max_iterations must be at least 1, got 0"),
     ("num_outputs", "-9223372036854775808", "-9223372036854775808 outputs, of which 1 are no var"),
     ("num_out_data", "0", "2 outputs, of which 0 are no variables, and 2 outputs of the body"),
     ("num_out_data", None, "the attribute num_out_data is missing"),
@@ -220,7 +223,7 @@ def test_branches_of_different_outputs_are_refused() -> None:
     graph = json.loads(sym.Group(chosen).tojson())
     (branch,) = [node for node in graph["nodes"] if node["op"] == "_cond"]
     branch["subgraphs"][2]["heads"].pop()
-    with pytest.raises(FileFormatError, match="2 and 1 outputs, the same number expected"):
+    with pytest.raises(FileFormatError, match="same number of outputs, got 2 and 1"):
         sym.load_json(json.dumps(graph))
 
 

@@ -87,14 +87,26 @@ def test_numbers_come_in_one_of_both_ways() -> None:
     for kind, text, more, options in (
         (TypeError, "_multi_adam_update.*lrs", [], {}),
         (TypeError, "_multi_adam_update.*wds", [], lrs),
-        (ValueError, "lrs given both as a parameter and in an array", [numbers, one], lrs),
-        (ValueError, "11 arrays given, 8 expected", [numbers, one, one], {}),
-        (ValueError, "shape .2, 2. given after the weights, 6 numbers", [nd.ones((2, 2)), one], {}),
-        (ValueError, "shape .2,. given after the weights, 1 numbers", [numbers, nd.ones(2)], {}),
+        (ValueError, "lrs must be given either as a parameter or in an array", [numbers, one], lrs),
+        (ValueError, "number of arrays must be 8 .*, got 11", [numbers, one, one], {}),
+        (
+            ValueError,
+            "after the weights must have 6 numbers, got shape .2, 2.",
+            [nd.ones((2, 2)), one],
+            {},
+        ),
+        (
+            ValueError,
+            "after the weights must have 1 numbers, got shape .2,.",
+            [numbers, nd.ones(2)],
+            {},
+        ),
     ):
         with pytest.raises(kind, match=text):
             op(*arrays, *more, num_weights=2, **options)
-    with pytest.raises(ValueError, match="multi_sgd_update: 5 arrays given, 6 expected.*lrs and w"):
+    with pytest.raises(
+        ValueError, match="multi_sgd_update: .*arrays must be 6 .*lrs and wds.*, got 5"
+    ):
         nd.preloaded_multi_sgd_update(*arrays[:4], nd.ones(2), num_weights=2)
 
 

@@ -57,11 +57,13 @@ if rank < 2:
 if rank == 1:
     invalid(
         lambda: contrib.reduce_scatter(one((4,))),
-        "data of shape (4,) given, the size of axis 0 must be a multiple of the 3 ranks",
+        "the size of axis 0 must be a multiple of the 3 ranks, got data of shape (4,)",
     )
 else:
     refused(
-        lambda: contrib.reduce_scatter(one((3,))), "rank 1 cannot take part", "shape (4,) given"
+        lambda: contrib.reduce_scatter(one((3,))),
+        "rank 1 cannot take part",
+        "got data of shape (4,)",
     )
 if rank == 0:
     refused(lambda: contrib.all_gather(one((3,)), axis=1), "axis 1", kind=IndexError)
@@ -89,7 +91,7 @@ invalid(
     lambda: contrib.all_reduce(one((2,)), process_set=other),
     f"process set {other} does not contain this process, rank {rank}",
 )
-invalid(lambda: contrib.broadcast(one((2,)), root=3), "root 3 given", "(0, 1, 2)")
+invalid(lambda: contrib.broadcast(one((2,)), root=3), "(0, 1, 2), got 3")
 invalid(lambda: contrib.send(one((2,)), destination=rank), f"destination {rank}")
 invalid(lambda: contrib.recv(one((2,)), source=7), "source 7")
 invalid(lambda: contrib.reduce_scatter(one((4,))), "multiple of the 3 ranks")

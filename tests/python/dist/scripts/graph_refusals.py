@@ -48,7 +48,7 @@ class Net(HybridBlock):
         return whole, F.contrib.all_reduce(x + 1), F.contrib.all_reduce(small)
 
 
-ODD = "data of shape (3,) given, the size of axis 0 must be a multiple of the 2 ranks"
+ODD = "the size of axis 0 must be a multiple of the 2 ranks, got data of shape (3,)"
 odd_on_one_rank = mx.nd.ones((3 if rank == BAD else 4,))
 for record in (False, True):
     net = Net()
@@ -129,7 +129,7 @@ net = Deferred()
 net.initialize()
 net.hybridize()
 wide = mx.nd.ones((2, 3 if rank == BAD else 4))
-given_up(lambda: [net(wide)], "data of shape (2, 3) given")
+given_up(lambda: [net(wide)], "got data of shape (2, 3)")
 
 
 # Symbols: refused when they are bound, and in forward.
