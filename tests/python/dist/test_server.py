@@ -205,7 +205,7 @@ kv.init("weight", nd.zeros((2, 3)))
 refused(ValueError, "did you mean 'weight'", kv.push, "weigth", nd.zeros((2, 3)))
 refused(ValueError, "init '999' first", kv.pull, "999", nd.zeros((2, 3)))
 refused(ValueError, "shape must be (2, 3), got (3, 2)", kv.push, "weight", nd.zeros((3, 2)))
-refused(TypeError, "dtype must be float32, got float64", kv.push, "weight", nd.zeros((2, 3), dtype="float64"))
+refused(TypeError, "float32, got float64", kv.push, "weight", nd.zeros((2, 3), dtype="float64"))
 refused(ValueError, "has a value already", kv.init, "weight", nd.zeros((2, 3)))
 refused(NotImplementedError, "'adan_update' is no operator that updates", kv.set_optimizer, "adan",
         '{"operator": "adan_update"}')
