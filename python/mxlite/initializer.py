@@ -546,7 +546,8 @@ class Mixed:
     ) -> None:
         if len(patterns) != len(initializers):
             raise ValueError_(
-                f"Mixed: {len(patterns)} patterns and {len(initializers)} initializers given"
+                f"Mixed: the number of initializers must be that of patterns, {len(patterns)}, got "
+                f"{len(initializers)}"
             )
         self.map = [(re.compile(pattern), init) for pattern, init in zip(patterns, initializers)]
 

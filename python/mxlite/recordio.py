@@ -75,7 +75,7 @@ class MXRecordIO:
         """Open the file; a writer empties it."""
         name = type(self).__name__
         if self.flag not in ("r", "w"):
-            raise ValueError_(f"{name}: flag {self.flag!r} given, 'r' or 'w' expected")
+            raise ValueError_(f"{name}: flag must be 'r' or 'w', got {self.flag!r}")
         self.writable = self.flag == "w"
         if self.writable:
             refuse_writing(self.uri, name)
@@ -239,7 +239,7 @@ class MXIndexedRecordIO(MXRecordIO):
             except (IndexError, ValueError) as error:
                 raise RecordError(
                     f"MXIndexedRecordIO: index file {self.idx_path!r}, line {number}: "
-                    f"{line.rstrip()!r} given, key<tab>offset expected"
+                    f"a line must be key<tab>offset, got {line.rstrip()!r}"
                 ) from error
             self.idx[key] = offset
             self.keys.append(key)
@@ -365,7 +365,8 @@ def unpack(s: bytes) -> tuple[Any, bytes]:
     s = s if isinstance(s, (bytes, bytearray)) else memoryview(s).tobytes()
     if len(s) < _IR_SIZE:
         raise RecordError(
-            f"recordio.unpack: a record of {len(s)} bytes given, its header needs {_IR_SIZE}"
+            f"recordio.unpack: a record must have at least {_IR_SIZE} bytes for its header, got "
+            f"{len(s)}"
         )
     header = IRHeader(*struct.unpack(_IR_FORMAT, s[:_IR_SIZE]))
     if header.flag == 0:
@@ -373,8 +374,8 @@ def unpack(s: bytes) -> tuple[Any, bytes]:
     end = _IR_SIZE + 4 * header.flag
     if len(s) < end:
         raise RecordError(
-            f"recordio.unpack: a record of {len(s)} bytes given, its header promises {header.flag} "
-            f"labels, which end at byte {end}"
+            f"recordio.unpack: a record with {header.flag} labels must have at least {end} bytes, "
+            f"got {len(s)}"
         )
     labels = np.frombuffer(s, np.float32, header.flag, _IR_SIZE)
     return header._replace(label=labels), s[end:]
@@ -400,7 +401,7 @@ def unpack_img(s: bytes, iscolor: int = -1) -> tuple[Any, np.ndarray[Any, Any]]:
         If the image is damaged, or neither JPEG nor PNG.
     """
     if iscolor not in (-1, 0, 1):
-        raise ValueError_(f"recordio.unpack_img: iscolor {iscolor!r} given, -1, 0 or 1 expected")
+        raise ValueError_(f"recordio.unpack_img: iscolor must be -1, 0 or 1, got {iscolor!r}")
     header, image = unpack(s)
     name = "recordio.unpack_img"
     channels = _core.image_info(image, name)[2] if iscolor == -1 else 3 if iscolor else 1
@@ -435,12 +436,10 @@ def pack_img(header: Any, img: Any, quality: int = 95, img_fmt: str = ".jpg") ->
     png = img_fmt.lower() == ".png"
     if not png and img_fmt.lower() not in (".jpg", ".jpeg"):
         raise NotSupportedError(
-            f"recordio.pack_img: img_fmt {img_fmt!r} given, '.jpg' or '.png' expected; pack() "
+            f"recordio.pack_img: img_fmt must be '.jpg' or '.png', got {img_fmt!r}; pack() "
             "takes bytes that another library encoded"
         )
     pixels = np.ascontiguousarray(img.asnumpy() if hasattr(img, "asnumpy") else img)
     if pixels.dtype != np.uint8:
-        raise TypeError_(
-            f"recordio.pack_img: an image of dtype {pixels.dtype} given, uint8 expected"
-        )
+        raise TypeError_(f"recordio.pack_img: the image must be of dtype uint8, got {pixels.dtype}")
     return pack(header, _core.encode_image(pixels, png, min(quality, 9) if png else quality))

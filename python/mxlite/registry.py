@@ -85,8 +85,9 @@ def _described(nickname: str, spec: str) -> tuple[Any, dict[str, Any]]:
     name, options = (found.pop(nickname, None), found) if isinstance(found, dict) else found
     if not isinstance(name, str) or name[:1] in ("[", "{"):
         raise ValueError_(
-            f"{nickname}: {spec[:100]!r} given, whose name is {name!r}; [name, {{arguments}}] or "
-            f'{{"{nickname}": name, arguments}} with the name of a registered class expected'
+            f"{nickname}: the text must be [name, {{arguments}}] or "
+            f'{{"{nickname}": name, arguments}} with the name of a registered class, got '
+            f"{spec[:100]!r}, whose name is {name!r}"
         )
     return name, options
 

@@ -46,7 +46,7 @@ def _texts(value: Any, what: str) -> list[str]:
     texts = [value] if isinstance(value, str) else list(value)
     for text in texts:
         if not isinstance(text, str):
-            raise TypeError_(f"CudaModule: {what} must be str, {type(text).__name__} given")
+            raise TypeError_(f"CudaModule: {what} must be str, got {type(text).__name__}")
     return texts
 
 
@@ -93,7 +93,7 @@ class CudaModule:
         self, source: str, options: str | Sequence[str] = (), exports: str | Sequence[str] = ()
     ) -> None:
         if not isinstance(source, str):
-            raise TypeError_(f"CudaModule: source must be str, {type(source).__name__} given")
+            raise TypeError_(f"CudaModule: source must be str, got {type(source).__name__}")
         if "\0" in source:
             raise ValueError_("CudaModule: source has a character of code 0, which would end it")
         self.handle = _core.RtcProgram(
@@ -122,7 +122,7 @@ class CudaModule:
         """
         for what, text in (("name", name), ("signature", signature)):
             if not isinstance(text, str):
-                raise TypeError_(f"get_kernel: {what} must be str, {type(text).__name__} given")
+                raise TypeError_(f"get_kernel: {what} must be str, got {type(text).__name__}")
         is_const, is_ndarray = [], []
         dtypes: list[type[np.generic]] = []
         for position, text in enumerate(signature.split(",")):
@@ -208,7 +208,7 @@ class CudaKernel:
         """
         who = f"CudaKernel {self._name}"
         if not isinstance(ctx, Context):
-            raise TypeError_(f"{who}: ctx must be a Context, {type(ctx).__name__} given")
+            raise TypeError_(f"{who}: ctx must be a Context, got {type(ctx).__name__}")
         if ctx.device_type != "gpu":
             raise DeviceError(f"{who}: ctx must be a GPU, got {ctx}")
         grid = _dims(who, "grid_dims", grid_dims, _MOST_BLOCKS)
@@ -219,7 +219,7 @@ class CudaKernel:
                 f"got {block}"
             )
         if isinstance(shared_mem, bool) or not isinstance(shared_mem, (int, np.integer)):
-            raise TypeError_(f"{who}: shared_mem must be int, {type(shared_mem).__name__} given")
+            raise TypeError_(f"{who}: shared_mem must be int, got {type(shared_mem).__name__}")
         if not 0 <= shared_mem <= _MOST_SHARED_BYTES:
             raise ValueError_(
                 f"{who}: shared_mem must be 0 to {_MOST_SHARED_BYTES} bytes, got {shared_mem}"
@@ -283,13 +283,13 @@ class CudaKernel:
 def _dims(who: str, what: str, dims: Any, most: tuple[int, int, int]) -> tuple[int, int, int]:
     """Return three checked dimensions."""
     if not isinstance(dims, (Sequence, np.ndarray)) or isinstance(dims, str):
-        raise TypeError_(f"{who}: {what} must be 3 ints, {type(dims).__name__} given")
+        raise TypeError_(f"{who}: {what} must be 3 ints, got {type(dims).__name__}")
     values = list(dims)
     if len(values) != 3:
         raise ValueError_(f"{who}: {what} must be 3 numbers, got {len(values)}")
     for value, limit in zip(values, most):
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-            raise TypeError_(f"{who}: {what} must be int, {type(value).__name__} given")
+            raise TypeError_(f"{who}: {what} must be int, got {type(value).__name__}")
         if not 1 <= value <= limit:
             raise ValueError_(f"{who}: {what} must be 1 to {most}, got {tuple(values)}")
     return (int(values[0]), int(values[1]), int(values[2]))

@@ -99,6 +99,6 @@ def get_cuda_compute_capability(ctx: Context) -> int:
         raise ValueError_(f"get_cuda_compute_capability: ctx must be a GPU, got {ctx}")
     if ctx.device_id >= num_gpus():
         raise DeviceError(
-            f"get_cuda_compute_capability: {ctx} was given, {num_gpus()} GPUs are usable"
+            f"get_cuda_compute_capability: ctx must be one of {num_gpus()} usable GPUs, got {ctx}"
         )
     raise NotSupportedError("get_cuda_compute_capability: this build does not ask the driver")

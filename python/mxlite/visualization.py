@@ -21,7 +21,7 @@ __all__ = ["plot_network", "print_summary"]
 
 def _check(symbol: Any, who: str) -> None:
     if not isinstance(symbol, Symbol):
-        raise TypeError_(f"{who}: symbol must be a Symbol, {type(symbol).__name__} given")
+        raise TypeError_(f"{who}: symbol must be a Symbol, got {type(symbol).__name__}")
 
 
 def _inference(

@@ -61,7 +61,7 @@ class SlicedStream(io.RawIOBase):
         """Move to an offset; raise `ValueError` if it is negative."""
         base = {0: 0, 1: self._at, 2: len(self.data)}[whence]
         if base + offset < 0:
-            raise ValueError(f"offset {base + offset} given, at least 0 expected")
+            raise ValueError(f"offset must be at least 0, got {base + offset}")
         self._at = base + offset
         return self._at
 

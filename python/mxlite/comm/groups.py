@@ -59,8 +59,8 @@ def group_of(who: str, process_set: GivenProcessSet) -> Group:
     if JOB.info is None:
         if number != 0:
             raise ProcessSetError(
-                f"{who}: {process_set!r} given, this process has joined no job and has only the "
-                "set of all ranks; call mxlite.parallel.mesh(...) or "
+                f"{who}: process set must be that of all ranks, as this process has joined no job, "
+                f"got {process_set!r}; call mxlite.parallel.mesh(...) or "
                 "mxlite.horovod.init(process_sets=[...]) first"
             )
         launched = max(int(os.environ.get(name, "1")) for name in _SIZES)

@@ -179,7 +179,8 @@ def check_given(process_sets: Sequence[ProcessSet] | str | None) -> list[Process
             raise TypeError_(f"init: process_sets must hold ProcessSet objects, got {entry!r}")
         if entry is global_process_set:
             raise ProcessSetError(
-                "init: global_process_set given, which every job has; leave it out of process_sets"
+                "init: process_sets must not hold global_process_set, which every job has; "
+                "leave it out"
             )
     return given
 

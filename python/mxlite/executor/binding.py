@@ -30,7 +30,10 @@ def _requests(grad_req: Any, names: list[str]) -> list[str]:
         result = [grad_req] * len(names)
     elif isinstance(grad_req, (list, tuple)):
         if len(grad_req) != len(names):
-            raise ValueError_(f"bind: {len(grad_req)} grad_req given for {len(names)} arguments")
+            raise ValueError_(
+                f"bind: grad_req must have {len(names)} entries, one for each argument, got "
+                f"{len(grad_req)}"
+            )
         result = list(grad_req)
     elif isinstance(grad_req, Mapping):
         result = [grad_req.get(name, "null") for name in names]
@@ -39,7 +42,7 @@ def _requests(grad_req: Any, names: list[str]) -> list[str]:
     for request in result:
         if request not in _REQUESTS:
             raise ValueError_(
-                f"grad_req must be in {{'write', 'add', 'null', 'inplace'}}, {request!r} given"
+                f"grad_req must be in {{'write', 'add', 'null', 'inplace'}}, got {request!r}"
             )
     return ["write" if request == "inplace" else request for request in result]
 
@@ -101,12 +104,12 @@ def bind(
     aux = _arrays(aux_states, aux_names, "aux_states", allow_missing=False)
     if any(array is None for array in (*arrays, *aux)):
         missing = [n for n, a in zip([*names, *aux_names], [*arrays, *aux]) if a is None]
-        raise ValueError_(f"bind: no arrays given for {', '.join(missing)}")
+        raise ValueError_(f"bind: arrays must be given for {', '.join(missing)}, got none")
     for name, array, grad in zip(names, arrays, grads):
         if grad is not None and tuple(grad.shape) != tuple(array.shape):
             raise ShapeError(
-                f"bind: gradient of shape {tuple(grad.shape)} given for {name} of shape "
-                f"{tuple(array.shape)}"
+                f"bind: the gradient of {name} must have its shape, {tuple(array.shape)}, got "
+                f"{tuple(grad.shape)}"
             )
     requests = _requests(grad_req, names)
     return Executor(symbol, context, arrays, grads, requests, aux, group2ctx)

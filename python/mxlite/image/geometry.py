@@ -258,7 +258,8 @@ def copyMakeBorder(  # noqa: N802
         fill = np.asarray(values if len(values) else value)
         if fill.size not in (1, pixels.shape[2]):
             raise ValueError_(
-                f"copyMakeBorder: {fill.size} values given for {pixels.shape[2]} channels"
+                f"copyMakeBorder: the number of values must be 1 or that of channels, "
+                f"{pixels.shape[2]}, got {fill.size}"
             )
         shape = [sum(width) + n for width, n in zip(widths, pixels.shape)]
         bordered = np.empty(shape, pixels.dtype)
@@ -314,7 +315,10 @@ def imrotate(
         degrees = degrees.asnumpy()
     angles = np.full(src.shape[0], degrees) if single else np.asarray(degrees).reshape(-1)
     if len(angles) != src.shape[0]:
-        raise ShapeError(f"imrotate: {len(angles)} angles given for {src.shape[0]} images")
+        raise ShapeError(
+            f"imrotate: the number of angles must be that of images, {src.shape[0]}, got "
+            f"{len(angles)}"
+        )
     grid = _rotation_grid(np.deg2rad(angles), src.shape[2:], zoom_in, zoom_out)
     return _core.op("BilinearSampler")(src, array(grid, ctx=src.context, dtype=np.float32))
 

@@ -349,7 +349,8 @@ def _mean_image(path: str, shape: tuple[int, ...]) -> list[float]:
     mean = load(path)["mean_img"]
     if tuple(mean.shape) != shape:
         raise ValueError_(
-            f"ImageRecordIter: mean image of shape {tuple(mean.shape)} given for data_shape {shape}"
+            f"ImageRecordIter: the mean image must have data_shape, {shape}, got "
+            f"{tuple(mean.shape)}"
         )
     return mean.asnumpy().reshape(-1).tolist()
 

@@ -92,8 +92,8 @@ class MNISTIter(MXDataIter):
         self._index = self._index[begin:end]
         if len(self._index) < self.batch_size:
             raise ValueError_(
-                f"MNISTIter: batch_size {batch_size} given for {len(self._index)} images in part "
-                f"{part_index} of {num_parts}"
+                f"MNISTIter: batch_size must be at most {len(self._index)}, the number of images "
+                f"in part {part_index} of {num_parts}, got {batch_size}"
             )
         self._pixels, self._labels, self._cursor = pixels, labels, 0
         height, width = pixels.shape[1:]

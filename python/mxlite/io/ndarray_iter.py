@@ -21,7 +21,7 @@ def _named_sources(data: Any, default_name: str, optional: bool) -> list[tuple[s
     """Return pairs (name, array); an array is an NDArray or is read row by row."""
     if data is None:
         if not optional:
-            raise TypeError_("NDArrayIter: no data given")
+            raise TypeError_("NDArrayIter: data must be given, got None")
         return []
     given_by_name = isinstance(data, dict)  # as in 1.x, names of a dict are sorted
     if hasattr(data, "shape"):
@@ -127,7 +127,9 @@ class NDArrayIter(DataIter, TypedInit):
         lengths = {name: int(value.shape[self._axis]) for name, value in sources}
         count = lengths[self.data[0][0]]
         if any(length < count for length in lengths.values()):
-            raise ShapeError(f"NDArrayIter: different numbers of samples given: {lengths}")
+            raise ShapeError(
+                f"NDArrayIter: all arrays must have the same number of samples, got {lengths}"
+            )
         if any(length > count for length in lengths.values()):
             warnings.warn(
                 f"NDArrayIter: different numbers of samples given: {lengths}; those after the "

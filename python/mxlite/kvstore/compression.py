@@ -55,8 +55,7 @@ class Compression:
             ) from error
         if not math.isfinite(self.threshold) or (self.type == "2bit" and self.threshold <= 0):
             raise ValueError_(
-                f"set_gradient_compression: threshold must be greater than 0, {self.threshold} "
-                "given"
+                f"set_gradient_compression: threshold must be greater than 0, got {self.threshold}"
             )
         self._residuals: dict[Any, NDArray] = {}
 

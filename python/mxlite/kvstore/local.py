@@ -302,8 +302,8 @@ class KVStore(KVStoreBase):
         for array in arrays:
             if array.shape != stored.shape:
                 raise ShapeError(
-                    f"{method}: key {key}: an array of shape {array.shape} given, the store has "
-                    f"{stored.shape}"
+                    f"{method}: key {key}: the array must have the stored shape, {stored.shape}, "
+                    f"got {array.shape}"
                 )
 
     # -- updating --------------------------------------------------------------------------------
@@ -349,8 +349,9 @@ class KVStore(KVStoreBase):
         compression = Compression(compression_params)
         if compression.wire is not None and not self._spans_processes:
             raise NotSupportedError(
-                f"set_gradient_compression: type {compression.type!r} given, but a {self._type!r} "
-                "store sends nothing between processes; use a dist_sync store of a job of mpirun"
+                "set_gradient_compression: type must be '2bit' or '1bit', as a "
+                f"{self._type!r} store sends nothing between processes, got "
+                f"{compression.type!r}; use a dist_sync store of a job of mpirun"
             )
         self._compression = compression
 

@@ -36,23 +36,23 @@ def spans_processes(name: str) -> bool:
 def checked_name(name: str) -> str:
     """Return the name of a type of store in lower case; raise if there is no such type."""
     if not isinstance(name, str):
-        raise TypeError_(f"kvstore.create: name must be a string, {name!r} given")
+        raise TypeError_(f"kvstore.create: name must be a string, got {name!r}")
     lower = name.lower()
     words = set(lower.split("_"))
     if lower in KVStoreBase.kv_registry or lower in ("nccl", "horovod"):
         return lower
     if "byteps" in words:
         raise NotSupportedError(
-            f"kvstore.create: {name!r} given, BytePS is not part of mxlite; 'horovod' and "
-            "'dist_sync' sum over processes as it does"
+            f"kvstore.create: {name!r} is not supported, as BytePS is not part of mxlite; "
+            "'horovod' and 'dist_sync' sum over processes as it does"
         )
     if words <= _LOCAL_WORDS and words & {"local", "device"}:
         return lower
     if words <= _DIST_WORDS and words & {"dist", "p3"} and not {"sync", "async"} <= words:
         return lower
     raise ValueError_(
-        f"kvstore.create: {name!r} given, 'local', 'device', 'nccl', 'dist_sync', 'dist_async', "
-        "'dist_sync_device', 'dist_async_device', 'horovod' or a registered plug-in expected"
+        "kvstore.create: name must be 'local', 'device', 'nccl', 'dist_sync', 'dist_async', "
+        f"'dist_sync_device', 'dist_async_device', 'horovod' or a registered plug-in, got {name!r}"
         f"{suggestion(lower, (*_KNOWN, *KVStoreBase.kv_registry))}"
     )
 
@@ -119,8 +119,8 @@ def create(name: str = "local") -> KVStore:
 def _check_nccl() -> None:
     if not Features().is_enabled("NCCL"):
         raise NotSupportedError(
-            "kvstore.create: 'nccl' given, this build has no CUDA (MXLITE_CUDA=OFF) and so no "
-            "NCCL; 'device' sums on the devices of one process"
+            "kvstore.create: 'nccl' is not supported, as this build has no CUDA (MXLITE_CUDA=OFF) "
+            "and so no NCCL; 'device' sums on the devices of one process"
         )
 
 

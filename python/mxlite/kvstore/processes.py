@@ -137,8 +137,8 @@ class AllReduceStore(KVStore, BucketStore):
         self._sums: dict[Any, NDArray] = {}  # by key: sums that are passed to updaters
         if "async" in name and self._group.size > 1:
             raise NotSupportedError(
-                f"kvstore.create: {name!r} given, in a job of {self._group.size} processes without "
-                "servers; start it with python -m mxlite.tools.launch -n "
+                f"kvstore.create: {name!r} is not supported in a job of {self._group.size} "
+                "processes without servers; start it with python -m mxlite.tools.launch -n "
                 f"{self._group.size} -s 1 --launcher local ..., or use 'dist_sync'"
             )
 

@@ -31,8 +31,8 @@ def wanted_rows(key: Any, row_ids: NDArray, shape: Sequence[int]) -> NDArray:
     ids = np.unique(row_ids.asnumpy()).astype("int64")
     if len(ids) and (ids[0] < 0 or ids[-1] >= shape[0]):
         raise IndexError_(
-            f"row_sparse_pull: key {key}: row id {ids[0] if ids[0] < 0 else ids[-1]} given, the "
-            f"value has {shape[0]} rows"
+            f"row_sparse_pull: key {key}: row ids must be in [0, {shape[0] - 1}], got "
+            f"{ids[0] if ids[0] < 0 else ids[-1]}"
         )
     return nd.array(ids, dtype="int64")
 

@@ -212,8 +212,8 @@ class ServerStore(KVStore):
         compression = Compression(compression_params)
         if compression.wire is not None:
             raise NotSupportedError(
-                f"set_gradient_compression: type {compression.type!r} given, servers take '2bit' "
-                "and '1bit'; without servers gradients travel as halves"
+                "set_gradient_compression: type must be '2bit' or '1bit' with servers, got "
+                f"{compression.type!r}; without servers gradients travel as halves"
             )
         self._client.set_compression(compression.type, compression.threshold)
         self._compression = compression

@@ -66,8 +66,8 @@ class Module(ModuleState):
         self._work_load_list = list(work_load_list or [1] * len(self._context))
         if len(self._work_load_list) != len(self._context):
             raise ValueError_(
-                f"Module: work_load_list {self._work_load_list} given for {len(self._context)} "
-                f"contexts {self._context}"
+                f"Module: work_load_list must have {len(self._context)} entries for the contexts "
+                f"{self._context}, got {self._work_load_list}"
             )
         self._symbol = symbol
         self._data_names = as_list(data_names)

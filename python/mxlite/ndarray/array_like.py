@@ -10,7 +10,7 @@ from .. import _core
 from .._core import NDArray
 from ..base import DTypeError, TypeError_, ValueError_
 
-_EXPECTED = "a rectangular array of numbers expected"
+_EXPECTED = "must be a rectangular array of numbers"
 
 
 def host_array(source: Any, who: str, dtype: Any = None) -> np.ndarray[Any, Any]:
@@ -63,7 +63,7 @@ def _as_numpy(source: Any, who: str) -> np.ndarray[Any, Any]:
     except Exception as error:  # rows of different lengths, or any error of a foreign __array__
         if not hasattr(source, "__dlpack__"):
             raise TypeError_(
-                f"{who}: a {type(source).__name__} given, {_EXPECTED}: {error}"
+                f"{who}: values {_EXPECTED}, got {type(source).__name__}: {error}"
             ) from error
     else:
         if values.dtype != object or not hasattr(source, "__dlpack__"):
@@ -75,7 +75,9 @@ def _of_dlpack(source: Any, who: str) -> np.ndarray[Any, Any]:
     try:
         return _core.from_dlpack(source.__dlpack__()).asnumpy()
     except Exception as error:
-        raise TypeError_(f"{who}: a {type(source).__name__} given, {_EXPECTED}: {error}") from error
+        raise TypeError_(
+            f"{who}: values {_EXPECTED}, got {type(source).__name__}: {error}"
+        ) from error
 
 
 def _numbers(values: np.ndarray[Any, Any], who: str, dtype: Any) -> np.ndarray[Any, Any]:
@@ -92,5 +94,5 @@ def _numbers(values: np.ndarray[Any, Any], who: str, dtype: Any) -> np.ndarray[A
             if values.dtype == object:  # None and NaN have no integer value
                 break
     if values.dtype == object and values.ndim == 0:
-        raise TypeError_(f"{who}: a {type(values.item()).__name__} given, {_EXPECTED}") from last
-    raise TypeError_(f"{who}: values of dtype {values.dtype} given, {_EXPECTED}: {last}") from last
+        raise TypeError_(f"{who}: values {_EXPECTED}, got {type(values.item()).__name__}") from last
+    raise TypeError_(f"{who}: values {_EXPECTED}, got dtype {values.dtype}: {last}") from last

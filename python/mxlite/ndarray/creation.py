@@ -171,7 +171,7 @@ def concatenate(arrays: list[NDArray], axis: int = 0, always_copy: bool = True) 
     Raises ValueError if no array is given or the shapes do not fit.
     """
     if not arrays:
-        raise ValueError_("concatenate: no arrays given")
+        raise ValueError_("concatenate: the number of arrays must be at least 1, got 0")
     if not always_copy and len(arrays) == 1:
         return arrays[0]
     return _core.op("Concat")(*arrays, dim=axis)
@@ -183,7 +183,8 @@ def moveaxis(tensor: NDArray, source: Any, destination: Any) -> NDArray:
     targets = [destination] if isinstance(destination, int) else list(destination)
     if len(sources) != len(targets):
         raise ValueError_(
-            f"moveaxis: {len(sources)} source axes and {len(targets)} destinations given"
+            f"moveaxis: the number of destinations must be that of source axes, {len(sources)}, "
+            f"got {len(targets)}"
         )
     ndim = tensor.ndim
     sources = [_axis(a, ndim) for a in sources]

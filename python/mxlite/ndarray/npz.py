@@ -69,7 +69,7 @@ def _array(
         if objects is not None and dtype.hasobject:
             made = objects(stream.read())
             if not isinstance(made, np.ndarray) or made.shape != shape:
-                raise ValueError(f"{label}: an array of shape {shape} was expected in its pickle")
+                raise ValueError(f"{label}: its pickle must hold an array of shape {shape}")
             return made
         size = math.prod(shape) * dtype.itemsize
         left = member.file_size - stream.tell()
@@ -95,7 +95,7 @@ def _header(
 
     magic = stream.read(8)
     if len(magic) < 8 or magic[:6] != b"\x93NUMPY" or magic[6] not in (1, 2, 3):
-        raise ValueError(f"{label}, offset 0: 93 4e 55 4d 50 59 and a version expected")
+        raise ValueError(f"{label}, offset 0: the bytes must be 93 4e 55 4d 50 59 and a version")
     layout = "<H" if magic[6] == 1 else "<I"
     (length,) = struct.unpack(layout, stream.read(struct.calcsize(layout)))
     if length > _LONGEST_HEADER:

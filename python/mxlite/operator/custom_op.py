@@ -86,8 +86,8 @@ def Custom(*args: Any, **kwargs: Any) -> Any:  # noqa: N802 - the operator's nam
         targets = [out] if isinstance(out, NDArray) else list(out)
         if len(targets) != len(outputs):
             raise ValueError_(
-                f"Custom: {len(targets)} arrays given as out, {op_type!r} has {len(outputs)} "
-                "outputs"
+                f"Custom: out must have {len(outputs)} arrays, the outputs of {op_type!r}, got "
+                f"{len(targets)}"
             )
         for target, output in zip(targets, outputs):
             output.copyto(target)

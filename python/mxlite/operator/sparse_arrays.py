@@ -51,8 +51,8 @@ def _call(definition: Definition, inputs: list[NDArray]) -> list[NDArray]:
     for array, (shape, _) in zip(inputs, in_specs):
         if array.shape != shape:
             raise MXNetError(
-                f"Custom: an array of shape {array.shape} given, infer_shape of "
-                f"{definition.op_type!r} expects {shape}"
+                "Custom: the array must have the shape from infer_shape of "
+                f"{definition.op_type!r}, {shape}, got {array.shape}"
             )
     in_stypes, out_stypes, aux_stypes = definition.storage_types([a.stype for a in inputs[:count]])
     ctx, training = inputs[0].context, _core.is_training()

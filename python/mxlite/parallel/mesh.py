@@ -157,7 +157,7 @@ class Mesh:
     def _known(self, axis: str) -> str:
         if axis not in self.axes:
             raise MeshError(
-                f"mesh: axis {axis!r} given, this mesh has the axes {', '.join(self.axes)}"
+                f"mesh: axis must be one of the mesh's axes, {', '.join(self.axes)}, got {axis!r}"
             )
         return axis
 
@@ -217,7 +217,7 @@ def _sizes(axes: dict[str, Any], size: int) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for axis, extent in axes.items():
         if isinstance(extent, bool) or not hasattr(extent, "__index__"):
-            raise TypeError_(f"mesh: axis {axis} has size {extent!r}, an integer expected")
+            raise TypeError_(f"mesh: the size of axis {axis} must be an integer, got {extent!r}")
         sizes[axis] = operator.index(extent)
         if sizes[axis] < 1 and sizes[axis] != -1:
             raise MeshError(

@@ -88,8 +88,8 @@ class Pipeline:
         self._position = mesh.coordinate(axis)
         if len(stages) != self._count:
             raise ValueError_(
-                f"Pipeline: {len(stages)} stages given, axis {axis} of the mesh has {self._count} "
-                "ranks; give one stage for each"
+                f"Pipeline: the number of stages must be {self._count}, one for each rank of axis "
+                f"{axis} of the mesh, got {len(stages)}"
             )
         for entry in stages:
             if not isinstance(entry, Block):
@@ -97,7 +97,7 @@ class Pipeline:
                     f"Pipeline: a stage is a {type(entry).__name__}, expected a gluon.Block"
                 )
         if isinstance(micro_batches, bool) or not isinstance(micro_batches, int):
-            raise TypeError_(f"Pipeline: micro_batches is {micro_batches!r}, an integer expected")
+            raise TypeError_(f"Pipeline: micro_batches must be an integer, got {micro_batches!r}")
         if micro_batches < 1:
             raise ValueError_(f"Pipeline: micro_batches is {micro_batches}, expected 1 or more")
         self._tied = TiedParameters(stages, mesh, axis)

@@ -96,7 +96,8 @@ def _hosts_of(args: argparse.Namespace) -> Hosts:
         hosts = Hosts([("localhost", args.num_proc)])
     if hosts.total() < args.num_proc:
         raise LauncherError(
-            f"mxlite-run: {args.num_proc} processes given, the hosts have {hosts.total()} slots"
+            f"mxlite-run: the number of processes must be at most that of slots, {hosts.total()}, "
+            f"got {args.num_proc}"
         )
     return hosts
 

@@ -84,7 +84,8 @@ def _given(symbol: Any, args: tuple[Any, ...], kwargs: dict[str, Any], who: str)
     if args:
         if len(args) > len(arguments):
             raise ValueError_(
-                f"{who}: {len(args)} values given, the symbol has {len(arguments)} arguments"
+                f"{who}: the number of values must be at most that of the symbol's arguments, "
+                f"{len(arguments)}, got {len(args)}"
             )
         return {name: value for name, value in zip(arguments, args) if value is not None}
     known = symbol.list_inputs()

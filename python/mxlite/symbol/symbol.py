@@ -241,7 +241,8 @@ class Symbol(_Base):
         arguments = self.list_arguments()
         if len(args) > len(arguments):
             raise TypeError_(
-                f"compose: {len(args)} symbols given, the symbol has {len(arguments)} arguments"
+                f"compose: the number of symbols must be at most that of the symbol's arguments, "
+                f"{len(arguments)}, got {len(args)}"
             )
         given: dict[str, Symbol] = dict(zip(arguments, args)) if args else kwargs
         known = self.list_inputs()
@@ -251,7 +252,9 @@ class Symbol(_Base):
                     f"compose: {key}: value must be Symbol, got {type(value).__name__}"
                 )
             if len(value) != 1:
-                raise ValueError_(f"compose: {key}: a group of {len(value)} outputs given")
+                raise ValueError_(
+                    f"compose: {key} must be a symbol of one output, got {len(value)}"
+                )
             if key not in known:
                 raise ValueError_(
                     f"compose: the symbol has no variable {key!r}" + suggestion(key, known)

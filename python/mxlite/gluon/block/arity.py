@@ -78,5 +78,6 @@ def _wrong_count(
     else:
         count = str(least) if least == most else f"{least} to {most}"
     names = ", ".join(p.name if p.default is p.empty else f"{p.name}={p.default}" for p in inputs)
-    given = f"{len(args)} input{'' if len(args) == 1 else 's'} given"
-    return TypeError_(f"{_who(block)}: {given}, {count} expected ({names})")
+    return TypeError_(
+        f"{_who(block)}: the number of inputs must be {count} ({names}), got {len(args)}"
+    )

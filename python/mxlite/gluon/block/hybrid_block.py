@@ -174,7 +174,8 @@ class HybridBlock(Block):
         """
         if backend is not None:
             raise NotSupportedError(
-                f"hybridize: backend {backend!r} was given, mxlite has its own graph passes only"
+                f"hybridize: backend must be None, as mxlite has its own graph passes only, got "
+                f"{backend!r}"
             )
         for name in kwargs:
             known = [n for n in inspect.signature(HybridBlock.hybridize).parameters if n != "self"]
@@ -406,8 +407,8 @@ class HybridBlock(Block):
             array = x if isinstance(x, NDArray) else first_array((x, args))
             if array is None:
                 raise InputError(
-                    f"{self.name}: forward needs an NDArray or a Symbol among its inputs, a "
-                    f"{type(x).__name__} given; mx.nd.array(...) makes an NDArray"
+                    f"{self.name}: the inputs of forward must include an NDArray or a Symbol, got "
+                    f"{type(x).__name__}; mx.nd.array(...) makes an NDArray"
                 )
             context = array.ctx
             params = {name: param.data(context) for name, param in self._reg_params.items()}

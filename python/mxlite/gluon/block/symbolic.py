@@ -57,8 +57,7 @@ def has_symbol(nested: Any) -> bool:
 def mixed_inputs(block: HybridLike) -> InputError:
     """Return the error for a mixture of arrays and symbols."""
     return InputError(
-        f"{block.name}: NDArrays and Symbols given, inputs of a HybridBlock are either the one or "
-        "the other"
+        f"{block.name}: the inputs of a HybridBlock must be all NDArrays or all Symbols, got both"
     )
 
 

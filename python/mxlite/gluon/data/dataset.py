@@ -120,7 +120,7 @@ class ArrayDataset(Dataset):
 
     def __init__(self, *args: Any) -> None:
         if not args:
-            raise ValueError_("ArrayDataset: no arrays were given, at least 1 is needed")
+            raise ValueError_("ArrayDataset: the number of arrays must be at least 1, got 0")
         self._length = len(args[0])
         self._data = []
         for position, data in enumerate(args):

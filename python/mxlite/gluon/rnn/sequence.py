@@ -76,7 +76,9 @@ def check_length(length: int | None, inputs: Any, layout: str) -> None:
     else:
         found = len(inputs)
     if length is not None and found != length:
-        raise ShapeError(f"unroll: length {length} given, but inputs has {found} steps")
+        raise ShapeError(
+            f"unroll: length must be the number of steps of inputs, {found}, got {length}"
+        )
 
 
 def split(inputs: Any, length: int | None, layout: str) -> list[Any]:

@@ -115,9 +115,9 @@ class Trainer(TypedInit):
         if isinstance(kvstore, str):
             checked_name(kvstore)
         elif kvstore is not None and not isinstance(kvstore, KVStoreBase):
-            raise TypeError_(f"Trainer: kvstore must be KVStore, str or None, {kvstore!r} given")
+            raise TypeError_(f"Trainer: kvstore must be KVStore, str or None, got {kvstore!r}")
         if kvstore is None and update_on_kvstore:
-            raise ValueError_("Trainer: update_on_kvstore=True needs a kvstore, None was given")
+            raise ValueError_("Trainer: kvstore must not be None with update_on_kvstore=True")
         self._max_norm = checked_norm(clip_global_norm, update_on_kvstore)
         self._norm: NDArray | None = None
         self._compression_params = compression_params

@@ -61,7 +61,7 @@ def _of_dense(source: Any, shape: Any, ctx: Any, dtype: Any, stype: str) -> Any:
     dense = _array(source, ctx, dtype)
     if shape is not None and tuple(shape) != dense.shape:
         raise ShapeError(
-            f"{stype}: shape {tuple(shape)} was given for an array of shape {dense.shape}"
+            f"{stype}: shape must be that of the array, {dense.shape}, got {tuple(shape)}"
         )
     return storage.cast_parts(dense, stype)
 
@@ -152,7 +152,7 @@ def _whole(who: str, source: Any) -> np.ndarray[Any, Any]:
     with np.errstate(invalid="ignore"):  # NaN and infinity are rejected below
         whole = given.astype(np.int64)
     if given.dtype.kind == "f" and not np.array_equal(whole, given):
-        raise ValueError_(f"{who}: values of dtype {given.dtype} given that are not whole numbers")
+        raise ValueError_(f"{who}: values of dtype {given.dtype} must be whole numbers")
     return whole
 
 
@@ -248,7 +248,7 @@ def row_sparse_array(
     shape = _checked_shape(shape, values.shape)
     if shape[1:] != values.shape[1:]:
         raise ShapeError(
-            f"row_sparse_array: data of shape {values.shape} given for an array of shape {shape}"
+            f"row_sparse_array: data must be rows of an array of shape {shape}, got {values.shape}"
         )
     _check_range("row_sparse_array: indices", indices, shape[0])
     _check_distinct("row_sparse_array: indices", indices, shape[0])

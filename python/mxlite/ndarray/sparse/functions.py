@@ -89,7 +89,7 @@ def edge_id(
     if not isinstance(data, CSRNDArray):
         raise TypeError_(f"edge_id: data must be a CSRNDArray, got {type(data).__name__}")
     if u.shape != v.shape:
-        raise ShapeError(f"edge_id: u of shape {u.shape} and v of shape {v.shape} given")
+        raise ShapeError(f"edge_id: v must have the shape of u, {u.shape}, got {v.shape}")
     with storage.unrecorded():
         values, keys = _core.merged_rows(parts(data)[0], _core.csr_keys(data))
         wanted = u.astype(np.int64) * data.shape[1] + v.astype(np.int64)

@@ -123,7 +123,7 @@ class ShardedEmbedding(Block):
                 raise ValueError_(f"{who}: {name} must be one of {expected}, got {value!r}")
         if rows is None and policy != "error":
             raise ValueError_(
-                f"{who}: policy must be 'error' for a table that grows, {policy!r} given"
+                f"{who}: policy must be 'error' for a table that grows, got {policy!r}"
             )
         if rows is not None and (evict or capacity is not None):
             raise ValueError_(f"{who}: capacity and evict are for tables that grow (rows=None)")

@@ -83,8 +83,9 @@ def check_slots(args: argparse.Namespace, hosts: Sequence[Host]) -> None:
     slots = sum(host.slots for host in hosts)
     if hosts and slots < args.num_workers:
         raise LaunchError(
-            f"{args.num_workers} workers given, the {len(hosts)} hosts of {args.hostfile} have "
-            f"{slots} slots; add hosts, or 'slots=N' after their names"
+            f"the number of workers must be at most that of slots, {slots} on the {len(hosts)} "
+            f"hosts of {args.hostfile}, got {args.num_workers}; add hosts, or 'slots=N' after their "
+            "names"
         )
 
 
