@@ -100,7 +100,7 @@ def test_processes_on_other_hosts_end_with_the_job(launch, tmp_path: Path) -> No
                 "gone2:2200: ",
             ],
         ),
-        ("localhost\n", ["3 workers given, the 1 hosts of hosts have 1 slots"]),
+        ("localhost\n", ["slots, 1 on the 1 hosts of hosts, got 3"]),
     ],
 )
 def test_hosts_that_cannot_be_used_are_named(launch, hosts: str, words: list[str]) -> None:

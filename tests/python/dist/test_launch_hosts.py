@@ -238,7 +238,7 @@ def test_no_process_outlives_the_launcher(tmp_path: Path) -> None:
     ("hosts", "line", "words"),
     [
         ("127.0.0.1 slots=2\n192.0.2.7\n", "-n 3", "host 192.0.2.7 is no address of this machine"),
-        ("127.0.0.1 slots=2\n", "-n 3", "3 workers given, the 1 hosts of hosts have 2 slots"),
+        ("127.0.0.1 slots=2\n", "-n 3", "slots, 2 on the 1 hosts of hosts, got 3"),
         ("127.0.0.1\ngone1\n", "-n 2 --launcher ssh", "gone1"),
     ],
 )

@@ -149,7 +149,7 @@ def test_a_store_works_over_hosts_of_ssh(launch, tmp_path: Path) -> None:
             "localhost\ngone1\n",
             ("1 of 1 hosts cannot be used", "gone1: ssh: connect to host gone1: No route to host"),
         ),
-        ("localhost\n", ("2 workers given, the 1 hosts of hosts have 1 slots",)),
+        ("localhost\n", ("slots, 1 on the 1 hosts of hosts, got 2",)),
         (
             "localhost:2200\n127.0.0.1:2300\n",
             ("sshd at ports 2200, 2300 given, mpirun takes one",),

@@ -399,7 +399,7 @@ def test_states_and_names_of_cells() -> None:
 
 def test_misuse_of_cells() -> None:
     cell = ready(rnn.LSTMCell(HIDDEN))
-    with pytest.raises(ValueError, match="length 4 given, but inputs has 5 steps"):
+    with pytest.raises(ValueError, match="steps of inputs, 5, got 4"):
         cell.unroll(4, data(BATCH, STEPS, INPUTS))
     with pytest.raises(ValueError, match="layout must be .*, got 'NCHW'"):
         cell.unroll(4, data(BATCH, STEPS, INPUTS), layout="NCHW")

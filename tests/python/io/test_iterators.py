@@ -80,11 +80,11 @@ def test_names_and_descriptions() -> None:
 
 
 def test_wrong_input() -> None:
-    with pytest.raises(ValueError, match="different numbers of samples given: .*5.*4"):
+    with pytest.raises(ValueError, match="same number of samples, got .*5.*4"):
         mx.io.NDArrayIter(rows(5), np.arange(4), 2)
     with pytest.raises(ValueError, match="last_batch_handle must be .*got 'drop'"):
         mx.io.NDArrayIter(rows(4), last_batch_handle="drop")
-    assert_raises_regex(TypeError, "no data given", mx.io.NDArrayIter, None)
+    assert_raises_regex(TypeError, "data must be given", mx.io.NDArrayIter, None)
     assert_raises_regex(
         ValueError, "batch_size must be at least 1, got 0", mx.io.NDArrayIter, rows(4), batch_size=0
     )

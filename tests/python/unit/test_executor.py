@@ -81,7 +81,11 @@ ONES = nd.ones(2)
     ("call", "error", "words"),
     [
         (lambda: bound_product(grad_req="sometimes"), ValueError, "'sometimes'"),
-        (lambda: bound_product(grad_req=["write"]), ValueError, "1 grad_req given for 2"),
+        (
+            lambda: bound_product(grad_req=["write"]),
+            ValueError,
+            "grad_req must have 2 entries, .*, got 1",
+        ),
         (lambda: bound_product(grad_req=3), TypeError, "grad_req"),
         (lambda: bound_product().forward(c=ONES), TypeError, "Unknown argument c"),
         (
@@ -97,7 +101,7 @@ ONES = nd.ones(2)
         (lambda: bind([ONES, nd.ones(3)]), ValueError, "Error in operator"),
         (
             lambda: bind([ONES, ONES], args_grad=[nd.ones(3), None]),
-            *(ValueError, r"gradient of shape \(3,\)"),
+            *(ValueError, r"gradient of .* must have its shape, .*, got \(3,\)"),
         ),
         (bind_norm, ValueError, "bn_moving_mean"),
         (

@@ -152,9 +152,11 @@ FUNCTIONS = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_what_is_no_image_is_named(name):
     for bad in (np.zeros((4, 4, 3), "uint8"), [[1]], None):
-        with pytest.raises(TypeError, match=f"^{name}: a {type(bad).__name__} given, an NDArray"):
+        with pytest.raises(
+            TypeError, match=f"^{name}: src must be an NDArray .*, got {type(bad).__name__}"
+        ):
             FUNCTIONS[name](bad)
-    with pytest.raises(ValueError, match=rf"^{name}: image of shape \(4, 4\) given"):
+    with pytest.raises(ValueError, match=rf"^{name}: image must have shape .*, got \(4, 4\)"):
         FUNCTIONS[name](nd.zeros((4, 4), dtype="uint8"))
 
 
@@ -268,7 +270,7 @@ def test_wrong_turns_and_borders_say_what_they_want() -> None:
         image.imrotate(picture, nd.array([1]))
     with pytest.raises(ValueError, match="both"):
         image.imrotate(picture, 3, zoom_in=True, zoom_out=True)
-    with pytest.raises(ValueError, match="2 angles given for 1 images"):
+    with pytest.raises(ValueError, match="that of images, 1, got 2"):
         image.imrotate(picture.expand_dims(0), nd.array([1, 2]))
     with pytest.raises(ValueError, match=r"shape \(4, 5\)"):
         image.imrotate(picture[0], 1)
@@ -276,7 +278,7 @@ def test_wrong_turns_and_borders_say_what_they_want() -> None:
         image.copyMakeBorder(picture, 1, 1, 1, 1, type=5)
     with pytest.raises(ValueError, match="-1"):
         image.copyMakeBorder(picture, 1, -1, 1, 1)
-    with pytest.raises(ValueError, match="2 values given for 5 channels"):
+    with pytest.raises(ValueError, match="that of channels, 5, got 2"):
         image.copyMakeBorder(picture, 1, 1, 1, 1, values=(1, 2))
     with pytest.raises(TypeError, match="unexpected arguments min_aera"):
         image.random_size_crop(picture, (2, 2), 0.1, (1, 1), min_aera=3)

@@ -214,7 +214,7 @@ def test_bad_input_is_named(act: Any, words: str) -> None:
         *((text, "(no JSON text|must be)") for text in ('["xavier", 5]', '["xavier"]', "[{}]")),
         ('["uniform", {"scales": 1}]', "does not describe a Uniform: .*scales"),
         ('["uniform", {"initializer": "zero"}]', "does not describe a Uniform"),
-        ('{"scale": 1}', "whose name is None; .*a registered class expected"),
+        ('{"scale": 1}', "a registered class, got .*, whose name is None"),
         ("[1, {}]", "whose name is 1"),
         ('["[1, {}]", {}]', "whose name is "),
         ('["uniforn", {}]', "'uniforn' is not registered"),

@@ -80,7 +80,7 @@ MISTAKES = {
     "super_of_optimizer": (lambda: no_init(mx.optimizer.Optimizer).rescale_grad, SUPER),
     "numpy_into_layer": (
         lambda: layer(nn.Dense(1, in_units=3))(np.ones((2, 3), "float32")),
-        r"a ndarray given; mx.nd.array\(...\) makes an NDArray",
+        r"got ndarray; mx.nd.array\(...\) makes an NDArray",
     ),
     "metric": (lambda: mx.metric.create("zzz"), "'zzz' is not registered. Known: acc"),
     "optimizer": (lambda: mx.optimizer.create("zzz"), "'zzz'. Known: .*adadelta, adagrad, adam, "),

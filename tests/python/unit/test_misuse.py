@@ -32,16 +32,16 @@ class NoArgument(gluon.HybridBlock):
 
 X = nd.ones((2, 3))
 COUNTS = [
-    (nn.Dense(3), (X, X), r"Dense '\w+': 2 inputs given, 1 expected \(x\)"),
-    (nn.Dense(3), (), "0 inputs given, 1 expected"),
-    (nn.HybridSequential(), (), "0 inputs given, at least 1 expected"),
+    (nn.Dense(3), (X, X), r"Dense '\w+': the number of inputs must be 1 \(x\), got 2"),
+    (nn.Dense(3), (), "inputs must be 1 .*, got 0"),
+    (nn.HybridSequential(), (), "inputs must be at least 1 .*, got 0"),
     (
         gluon.loss.SoftmaxCrossEntropyLoss(),
         (X,),
-        r"1 input given, 2 to 3 expected \(pred, label, sample_weight=None\)",
+        r"inputs must be 2 to 3 \(pred, label, sample_weight=None\), got 1",
     ),
-    (rnn.LSTMCell(4), (X,), r"1 input given, 2 expected \(inputs, states\)"),
-    (Pair(), (X,), r"Pair '\w+': 1 input given, 2 expected \(x, y\)"),
+    (rnn.LSTMCell(4), (X,), r"inputs must be 2 \(inputs, states\), got 1"),
+    (Pair(), (X,), r"Pair '\w+': the number of inputs must be 2 \(x, y\), got 1"),
     (NoArgument(), (X,), "no argument for the parameter 'scale'"),
 ]
 
@@ -58,7 +58,7 @@ def test_the_number_of_inputs_is_checked(block, args, text, hybrid):
 @pytest.mark.parametrize("kind", [rnn.RNN, rnn.LSTM, rnn.GRU])
 @pytest.mark.parametrize("count", [0, 7])
 def test_rnn_layers_name_themselves_with_a_wrong_number_of_inputs(kind, count):
-    words = rf"{kind.__name__} '.*': {count} inputs given, 1 to 3 expected"
+    words = rf"{kind.__name__} '.*': the number of inputs must be 1 to 3 .*, got {count}"
     with pytest.raises(TypeError, match=words):
         called(kind(3), *[nd.ones((5, 2, 3))] * count)
 

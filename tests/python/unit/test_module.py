@@ -413,7 +413,7 @@ SMALL = {"fc1_weight": mx.nd.ones((2, 2))}
         (lambda: bound().fit(batches()), AssertionError, "specify number of epochs"),
         (lambda: unbound(["dat"]), ValueError, r"'dat' is not found.*\n\tdata"),
         (lambda: unbound(fixed_param_names=["fc3"]), ValueError, r"param_names=\['fc3'\]"),
-        (lambda: unbound(work_load_list=[1, 2]), ValueError, "1 contexts"),
+        (lambda: unbound(work_load_list=[1, 2]), ValueError, "1 entries for the contexts"),
         (lambda: unbound().bind([("dat", (4, 5))]), ValueError, r"data_names \(\[DataDesc\[dat"),
         (lambda: bound(size=1, context=TWO), ValueError, "Too many slices"),
         (

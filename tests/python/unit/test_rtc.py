@@ -20,14 +20,14 @@ def test_modules_need_a_gpu() -> None:
 @pytest.mark.parametrize(
     ("act", "message"),
     [
-        (lambda: mx.rtc.CudaModule(b"source"), "source must be str, bytes given"),
-        (lambda: mx.rtc.CudaModule("", [1]), "options must be str, int given"),
-        (lambda: mx.rtc.CudaModule("", (), [None]), "exports must be str, NoneType given"),
+        (lambda: mx.rtc.CudaModule(b"source"), "source must be str, got bytes"),
+        (lambda: mx.rtc.CudaModule("", [1]), "options must be str, got int"),
+        (lambda: mx.rtc.CudaModule("", (), [None]), "exports must be str, got NoneType"),
         (lambda: mx.rtc.CudaModule("int x;\0int y;"), "character of code 0"),
-        (lambda: made(None), "get_kernel: signature must be str, NoneType given"),
-        (lambda: made("int n", 3), "get_kernel: name must be str, int given"),
+        (lambda: made(None), "get_kernel: signature must be str, got NoneType"),
+        (lambda: made("int n", 3), "get_kernel: name must be str, got int"),
         (lambda: launched("float *x", mx.nd.ones(1)), "args is NDArray, a list of arrays"),
-        (lambda: launched("int n", [1], 1), "CudaKernel f: grid_dims must be 3 ints, int given"),
+        (lambda: launched("int n", [1], 1), "CudaKernel f: grid_dims must be 3 ints, got int"),
     ],
 )
 def test_texts_lists_and_dimensions_are_checked(act: Any, message: str) -> None:

@@ -60,7 +60,7 @@ BOTH = sym.Group([sym.var("a"), sym.var("b")])
             TypeError,
             "data: value must be Symbol, got NDArray",
         ),
-        (lambda: sym.relu(BOTH), TypeError, "group of 2 outputs"),
+        (lambda: sym.relu(BOTH), TypeError, "got a group of 2"),
         (lambda: PARTS[3], IndexError, "index 3"),
         (lambda: PARTS["s_output9"], ValueError, "s_output9.*did you mean"),
         (lambda: PARTS[1.5], TypeError, "indices"),
