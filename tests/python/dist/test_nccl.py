@@ -79,7 +79,7 @@ rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
 os.environ["MXLITE_NCCL_BETWEEN_HOSTS"] = str(rank)
 hvd.init()
 fails(lambda: hvd.allreduce(mx.nd.ones((2,), ctx=mx.gpu(rank)), name="x"),
-      "MXLITE_NCCL_BETWEEN_HOSTS is 1 on rank 1 and 0 on rank 0")
+      "must be the same on all ranks, got 1 on rank 1 and 0 on rank 0")
 """
     start(program, 2, env=_ENVIRONMENT)
 

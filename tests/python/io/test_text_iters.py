@@ -178,7 +178,9 @@ def test_libsvm_sizes_are_limited(tmp_path: Path) -> None:
         mx.io.LibSVMIter(data_libsvm=path, data_shape=(3,), batch_size=2**62)
     with pytest.raises(ValueError, match="less than 2.62 numbers expected"):
         mx.io.LibSVMIter(data_libsvm=path, data_shape=(2**63,), batch_size=1)
-    with pytest.raises(mx.MXNetError, match="LibSVMIter: 4611686018427387904 rows asked for"):
+    with pytest.raises(
+        mx.MXNetError, match="LibSVMIter: .*rows must be in .*, got 4611686018427387904"
+    ):
         mx._core.LibSvmReader(path, 3, 0, 1).read(2**62, True)
 
 

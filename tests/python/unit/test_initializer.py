@@ -197,7 +197,7 @@ def test_the_text_of_an_initializer_makes_it_again() -> None:
             "rnd_type must be .*got 'cauchy'",
         ),
         (lambda: filled(init.Zero(), "a_thing", (3,)), "'a_thing' ends in no known suffix"),
-        (lambda: init.Mixed(["a"], []), "1 patterns and 0 initializers"),
+        (lambda: init.Mixed(["a"], []), "that of patterns, 1, got 0"),
         (lambda: init.Zero()(3, nd.zeros((1,))), "the description must be .*got 3"),
     ],
 )

@@ -147,7 +147,7 @@ def test_damaged_arrays_are_found_and_touch_no_foreign_memory(data):
         ([1, 3, 0], [0, 2, 2, 9], "indptr must ascend .*got 0 to 9"),
         ([1, 3, 0], [1, 2, 2, 3], "indptr must ascend .*got 1 to 3"),
         ([1, 3, 0], [0, 2, 3], "one element more than the 3 rows, got 3"),
-        ([0.5, 1, 0], [0, 2, 2, 3], "not whole numbers"),
+        ([0.5, 1, 0], [0, 2, 2, 3], "must be whole numbers"),
         ([1, 3], [0, 2, 2, 3], "data, indices and indptr must be"),
     ],
 )

@@ -84,8 +84,8 @@ def check_slots(args: argparse.Namespace, hosts: Sequence[Host]) -> None:
     if hosts and slots < args.num_workers:
         raise LaunchError(
             f"the number of workers must be at most that of slots, {slots} on the {len(hosts)} "
-            f"hosts of {args.hostfile}, got {args.num_workers}; add hosts, or 'slots=N' after their "
-            "names"
+            f"hosts of {args.hostfile}, got {args.num_workers}; add hosts, or 'slots=N' after "
+            "their names"
         )
 
 
