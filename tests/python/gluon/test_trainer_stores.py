@@ -255,7 +255,7 @@ def test_arrays_that_change_make_a_new_plan(monkeypatch: pytest.MonkeyPatch) -> 
             for array in arrays:
                 np.testing.assert_array_equal(array.asnumpy(), np.full(array.shape, 6.0))
     wrong = [mx.nd.zeros((4,)), mx.nd.zeros((4,), ctx=mx.cpu(1))]
-    with pytest.raises(mx.base.ShapeError, match=r"key a: .*\(4,\).*\(3,\)"):
+    with pytest.raises(mx.base.ShapeError, match=r"key a: .*\(3,\), got \(4,\)"):
         pushpull_all(store, [(0, "a", [], wrong)], False)
 
 

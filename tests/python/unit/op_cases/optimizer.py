@@ -32,7 +32,7 @@ for _name, _formula in FORMULAS.items():
         *(
             fails(_name, *inputs, *states_of(_name, shape), error=e, match=match, **HYPER[_name])
             for shape, inputs, e, match in [
-                ((2, 3), [(2, 3), (3, 2)], ShapeError, r"grad of shape \(3, 2\)"),
+                ((2, 3), [(2, 3), (3, 2)], ShapeError, r"grad must have .*, got \(3, 2\)"),
                 ((2,), [ints([1, 2])] * 2, DTypeError, "weight must be of .*, got int32"),
             ]
         )
@@ -104,8 +104,8 @@ _MEANS = [rand(4), rand(4), rand(4), positive(4)]
 _MIXED = [*_MEANS, rand(4)]
 _ADAMW: dict[str, Any] = {"lr": 0.1, "eta": 0.5}
 CASES += [
-    fails("multi_sgd_update", *_PAIR[:3], match="multi_sgd_update: 3 arrays", **_RATES, **_MULTI),
-    fails("multi_sgd_update", *_PAIR, lrs=(0.1,), wds=(0, 0), match="1 lrs", **_MULTI),
+    fails("multi_sgd_update", *_PAIR[:3], match="multi_sgd_update: .*, got 3", **_RATES, **_MULTI),
+    fails("multi_sgd_update", *_PAIR, lrs=(0.1,), wds=(0, 0), match="lrs must .*, got 1", **_MULTI),
     fails("multi_sgd_update", (2, 3), (4,), *_PAIR[2:], match="grad 0 .*4,", **_RATES, **_MULTI),
     op("mp_sgd_update", *[(4,)] * 3, lr=0.1, mutates=(2,), **_F, ref=lambda w, g, m: m - 0.1 * g),
     *(
@@ -176,7 +176,7 @@ CASES += [
         ref=lambda w, g, h: w - 0.1 * g / np.sqrt(h + (g * g).mean(1, keepdims=True) + 1e-5),
     ),
     op("multi_sum_sq", (2, 3), (700,), num_arrays=2, **_F, ref=_squares),
-    fails("multi_sum_sq", (2,), num_arrays=2, match="1 arrays.*num_arrays 2"),
+    fails("multi_sum_sq", (2,), num_arrays=2, match="num_arrays, 2, got 1"),
     op(
         "multi_lars",
         np.array([0.1, 0.2]),
@@ -195,7 +195,7 @@ CASES += [
     op("multi_all_finite", (3,), ints([1]), num_arrays=2, ref=np.array([1.0]), **_F),
     fails("all_finite", (2,), init_output=False, error=NotImplementedError, match="init_output"),
     # Values: test_update_ops.py (it has no output).
-    fails("reset_arrays", (2,), num_arrays=2, match="reset_arrays: 1 arrays"),
+    fails("reset_arrays", (2,), num_arrays=2, match="reset_arrays: .*, got 1"),
 ]
 CASES += [
     op(

@@ -363,7 +363,7 @@ CASES += [
                 "elemwise_add",
                 [ints([1], "int8"), ints([1, 2], "int8"), *_LEFT, *_RIGHT],
                 ValueError,
-                r"operands of shape \(1,\) and \(2,\)",
+                r"operands must have equal shapes, got \(1,\) and \(2,\)",
                 {},
             ),
             (
