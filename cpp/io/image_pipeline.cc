@@ -54,26 +54,26 @@ ImagePipeline::ImagePipeline(PipelineOptions options) : options_(std::move(optio
   const std::string who = "ImageRecordIter: ";
   check_image_params(options_.image);
   check_samplers(options_.boxes.samplers);
-  MX_CHECK(options_.batch_size > 0, who, "batch_size ", options_.batch_size,
-           " given, at least 1 expected");
-  MX_CHECK(options_.detection || options_.label_width > 0, who, "label_width ",
-           options_.label_width, " given, at least 1 expected");
+  MX_CHECK(options_.batch_size > 0, who, "batch_size must be at least 1, got ",
+           options_.batch_size);
+  MX_CHECK(options_.detection || options_.label_width > 0, who,
+           "label_width must be at least 1, got ", options_.label_width);
   constexpr int kMostThreads = 1024;
-  MX_CHECK(options_.threads > 0 && options_.threads <= kMostThreads, who, "preprocess_threads ",
-           options_.threads, " given, 1 to ", kMostThreads, " expected");
-  MX_CHECK(options_.prefetch > 0, who, "prefetch_buffer ", options_.prefetch,
-           " given, at least 1 expected");
+  MX_CHECK(options_.threads > 0 && options_.threads <= kMostThreads, who,
+           "preprocess_threads must be from 1 to ", kMostThreads, ", got ", options_.threads);
+  MX_CHECK(options_.prefetch > 0, who, "prefetch_buffer must be at least 1, got ",
+           options_.prefetch);
   MX_CHECK(options_.num_parts > 0 && options_.part_index >= 0 &&
                options_.part_index < options_.num_parts,
-           who, "part_index ", options_.part_index, " of num_parts ", options_.num_parts,
-           " given, 0 <= part_index < num_parts expected");
-  MX_CHECK(options_.bad_limit >= 0 && options_.bad_limit <= 1, who, "on_error_limit ",
-           options_.bad_limit, " given, 0 to 1 expected");
-  MX_CHECK(options_.shuffle_bytes >= 0, who, "shuffle_chunk_size ", options_.shuffle_bytes >> 20,
-           " given, at least 0 expected");
+           who, "part_index must be from 0 to num_parts - 1, got part_index ", options_.part_index,
+           " of num_parts ", options_.num_parts);
+  MX_CHECK(options_.bad_limit >= 0 && options_.bad_limit <= 1, who,
+           "on_error_limit must be from 0 to 1, got ", options_.bad_limit);
+  MX_CHECK(options_.shuffle_bytes >= 0, who, "shuffle_chunk_size must be at least 0, got ",
+           options_.shuffle_bytes >> 20);
   MX_CHECK(!options_.paths.empty(), who, "path_imgrec is required");
-  MX_CHECK(options_.offsets.empty() || options_.paths.size() == 1, who, "path_imgidx given with ",
-           options_.paths.size(), " record files, one expected");
+  MX_CHECK(options_.offsets.empty() || options_.paths.size() == 1, who,
+           "the number of record files must be 1 with path_imgidx, got ", options_.paths.size());
   begins_.push_back(0);
   for (const std::string& path : options_.paths) {
     files_.push_back(std::make_unique<RecordFile>(path));
@@ -166,8 +166,8 @@ void ImagePipeline::seek(const PipelinePosition& position) {
   check_owner();
   const Turn turn(*this);
   MX_CHECK(position.batches >= 0 && position.samples >= 0 && position.samples <= num_records(),
-           "ImageRecordIter: position of ", position.samples, " samples given, 0 to ",
-           num_records(), " expected");
+           "ImageRecordIter: position must be from 0 to ", num_records(), " samples, got ",
+           position.samples);
   const int64_t size = options_.batch_size;
   stop();
   epoch_ = position.epoch;

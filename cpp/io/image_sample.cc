@@ -77,8 +77,10 @@ void ImagePipeline::choose_label_width() {
     } catch (const Error&) {  // next() reports it when it reads this record
     }
   }
-  MX_CHECK_SHAPE(given <= 0 || given >= widest, "ImageDetRecordIter: label_pad_width ", given,
-                 " given, the widest label has ", widest, " numbers");
+  MX_CHECK_SHAPE(given <= 0 || given >= widest,
+                 "ImageDetRecordIter: label_pad_width must be at "
+                 "least ",
+                 widest, ", the length of the longest label, got ", given);
   label_width_ = kShapeLabels + std::max(given, widest);
 }
 
@@ -96,8 +98,8 @@ void ImagePipeline::make_sample(Chunk& chunk, int64_t row, int64_t position, Rec
   const std::span<const float> labels = labels_of(record, name);
   const int64_t expected = options_.label_width;
   MX_CHECK_SHAPE((options_.detection && expected <= 0) || std::ssize(labels) == expected, name,
-                 ": ", labels.size(), " labels in the ",
-                 options_.labels.empty() ? "record" : "list", ", label_width is ", expected);
+                 ": the number of labels in the ", options_.labels.empty() ? "record" : "list",
+                 " must be label_width ", expected, ", got ", labels.size());
   const auto skipped = static_cast<size_t>(kHeaderSize + 4 * count_labels(record, name));
   const std::span<const std::byte> bytes = record.bytes.subspan(skipped);
   const std::span<float> label(static_cast<float*>(chunk.batch.label->data()) + row * label_width_,
@@ -119,8 +121,9 @@ void ImagePipeline::make_sample(Chunk& chunk, int64_t row, int64_t position, Rec
   stage = SampleStage::kImage;
   transform_detection(bytes, options_.image, options_.boxes, random, name, boxes, output);
   stage = SampleStage::kLabel;
-  MX_CHECK_SHAPE(boxes.label.size() + kShapeLabels <= label_width_, name, ": ", boxes.label.size(),
-                 " labels given, at most ", label_width_ - kShapeLabels, " fit");
+  MX_CHECK_SHAPE(boxes.label.size() + kShapeLabels <= label_width_, name,
+                 ": the number of labels must be at most ", label_width_ - kShapeLabels, ", got ",
+                 boxes.label.size());
   write_box_label(boxes, options_.image, options_.boxes.label_pad_value, label);
 }
 

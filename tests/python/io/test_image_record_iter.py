@@ -129,7 +129,7 @@ def test_labels_of_records_and_lists(tmp_path: Path) -> None:
     rec, _ = write(tmp_path, width=3)
     batch = make(rec, label_width=3).next()
     assert_array_equal(batch.label[0].asnumpy(), np.repeat(np.arange(4), 3).reshape(4, 3))
-    with pytest.raises(ValueError, match="3 labels in the record, label_width is 2"):
+    with pytest.raises(ValueError, match="labels in the record must be label_width 2, got 3"):
         make(rec, label_width=2).next()
     listed = tmp_path / "a.lst"
     listed.write_text("".join(f"{i}\t{i + 5}\tx.jpg\n" for i in range(COUNT)))
