@@ -81,8 +81,9 @@ class TapeReader {
       return;
     }
     const auto* call = dynamic_cast<const GraphNode*>(&node);
-    MX_CHECK_KIND(call && call->traced(), ErrorKind::kNotSupported, "get_symbol: ", node.name(),
-                  " is a function written in Python or a checkpoint, and no operator");
+    MX_CHECK_KIND(call && call->traced(), ErrorKind::kNotSupported,
+                  "get_symbol: all recorded calls must be of operators, got ", node.name(),
+                  ", a function written in Python or a checkpoint");
     outputs = symbol::from_graph(
         *call->traced(), inputs,
         [this](const graph::Graph&, const graph::Node& n) {

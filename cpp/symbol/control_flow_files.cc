@@ -166,10 +166,13 @@ ControlFlowCall load_foreach(const Attributes& attrs, const NodeOutputs& inputs,
   const std::vector<int> remaining = positions(attrs, "remain_locs", count, -1);
   places.insert(places.end(), states.begin(), states.end());
   places.insert(places.end(), remaining.begin(), remaining.end());
-  MX_CHECK(places.size() == inputs.size(), places.size(), " places for ", inputs.size(), " inputs");
+  MX_CHECK(places.size() == inputs.size(),
+           "in_data_locs, in_state_locs and remain_locs must have one position per input, ",
+           inputs.size(), ", got ", places.size());
   MX_CHECK(num_data > 0, "in_data_locs must have at least 1 array to loop over, got none");
-  MX_CHECK(body.heads.size() >= states.size(), "the subgraph has ", body.heads.size(),
-           " outputs for ", states.size(), " states");
+  MX_CHECK(body.heads.size() >= states.size(),
+           "the subgraph must have at least one output per state, ", states.size(), ", got ",
+           body.heads.size());
   Subgraph graph{std::move(body.heads), {}, std::vector<int>(places.size())};
   std::iota(graph.inputs.begin(), graph.inputs.end(), 0);
   for (size_t i = 0; i < places.size(); ++i)
@@ -205,18 +208,21 @@ ControlFlowCall load_while(const Attributes& attrs, const NodeOutputs& inputs,
   const std::vector<int> of_body = positions(attrs, "func_input_locs", inputs.size());
   const std::vector<int> variables = positions(attrs, "func_var_locs", of_body.size(), -1);
   const size_t count = variables.size();
-  MX_CHECK(count > 0 && count <= inputs.size() && num_out_data >= 0 &&
-               num_outputs == static_cast<int64_t>(graphs[1].heads.size()) &&
-               num_outputs - num_out_data == static_cast<int64_t>(count),
-           count, " places for the variables of a loop with ", inputs.size(), " inputs, ",
-           num_outputs, " outputs, of which ", num_out_data, " are no variables, and ",
-           graphs[1].heads.size(), " outputs of the body");
+  MX_CHECK(count > 0 && count <= inputs.size(), "func_var_locs must have 1 to ", inputs.size(),
+           " positions, got ", count);
+  MX_CHECK(num_outputs == static_cast<int64_t>(graphs[1].heads.size()),
+           "num_outputs must be the number of the body's outputs, ", graphs[1].heads.size(),
+           ", got ", num_outputs);
+  MX_CHECK(num_out_data >= 0, "num_out_data must be at least 0, got ", num_out_data);
+  MX_CHECK(num_outputs - num_out_data == static_cast<int64_t>(count),
+           "num_out_data must be num_outputs minus the number of loop variables, ", num_outputs,
+           " - ", count, ", got ", num_out_data);
   MX_CHECK(graphs[0].heads.size() == 1, "the condition must have 1 output, got ",
            graphs[0].heads.size());
   for (size_t i = 0; i < 2; ++i) {
     const size_t own = (i == 0 ? of_condition : of_body).size();
-    MX_CHECK(graphs[i].variables.size() >= own, "a subgraph has ", graphs[i].variables.size(),
-             " variables for ", own);
+    MX_CHECK(graphs[i].variables.size() >= own, "a subgraph must have at least ", own,
+             " variables, got ", graphs[i].variables.size());
   }
   // If the body does not use a loop variable, the file has no position for it; the variable's index
   // is used instead.
@@ -260,8 +266,8 @@ ControlFlowCall load_cond(const Attributes& attrs, const NodeOutputs& inputs,
   for (size_t i = 0; i < graphs.size(); ++i) {
     std::vector<int> own = positions(attrs, keys[i], inputs.size());
     std::vector<NodeRef>& variables = graphs[i].variables;
-    MX_CHECK(variables.size() >= own.size(), "a subgraph has ", variables.size(), " variables for ",
-             own.size());
+    MX_CHECK(variables.size() >= own.size(), "a subgraph must have at least ", own.size(),
+             " variables, got ", variables.size());
     variables.resize(own.size());
     parts.push_back(checked({graphs[i].heads, variables, std::move(own)}));
   }

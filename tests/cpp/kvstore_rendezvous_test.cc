@@ -149,7 +149,7 @@ TEST(Rendezvous, AnotherTokenIsNotServed) {
   const tcp::Rendezvous meeting(1, {"127.0.0.1", 0}, kToken);
   const members::Registration r = registration(0, 1);
   EXPECT_HAS(error_of([&] { Impostor(meeting, "another token", r).joined(); }),
-             "has closed the connection; MXLITE_JOB_TOKEN of another job");
+             "without an answer; either MXLITE_JOB_TOKEN is that of another job");
   Impostor(meeting, kToken, r).joined().wait_until_running();
 }
 

@@ -27,8 +27,9 @@ struct PlaceRequest {
   auto fields() { return std::tie(keys, bytes, specs, settled); }
   void check() const {
     MX_CHECK_KIND(bytes.size() == keys.size() && specs.size() == keys.size(),
-                  ErrorKind::kCommunicator, "parameter server: a request with ", keys.size(),
-                  " keys, ", bytes.size(), " sizes and ", specs.size(), " types");
+                  ErrorKind::kCommunicator,
+                  "parameter server: a request must have one size and one type per key, ",
+                  keys.size(), ", got ", bytes.size(), " sizes and ", specs.size(), " types");
   }
 };
 
@@ -44,12 +45,16 @@ struct PartSpec {
   size_t bytes() const { return static_cast<size_t>(count) * dtype_size(dtype); }
   auto fields() { return std::tie(key, part, dtype, count, row_size, first_row); }
   void check() const {
-    MX_CHECK_KIND(count >= 0 && count <= static_cast<int64_t>(kMostData) && row_size >= 1 &&
-                      count % row_size == 0 && first_row >= 0,
-                  ErrorKind::kCommunicator,
+    MX_CHECK_KIND(count >= 0 && count <= static_cast<int64_t>(kMostData), ErrorKind::kCommunicator,
+                  "parameter server: a part must have 0 to ", kMostData, " elements, got ", count);
+    MX_CHECK_KIND(row_size >= 1, ErrorKind::kCommunicator,
+                  "parameter server: the row size of a part must be at least 1, got ", row_size);
+    MX_CHECK_KIND(count % row_size == 0, ErrorKind::kCommunicator,
                   "parameter server: the number of elements of a part must be a multiple of its "
                   "row size, got ",
                   count, " elements in rows of ", row_size);
+    MX_CHECK_KIND(first_row >= 0, ErrorKind::kCommunicator,
+                  "parameter server: the first row of a part must be at least 0, got ", first_row);
   }
 };
 

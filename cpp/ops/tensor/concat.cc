@@ -13,8 +13,8 @@ namespace {
 void check_same_dtype(const char* op, std::span<const TensorSpec> in) {
   MX_CHECK(!in.empty(), op, ": the number of arrays must be at least 1, got 0");
   for (size_t i = 1; i < in.size(); ++i)
-    MX_CHECK_DTYPE(in[i].dtype == in[0].dtype, op, ": array ", i, " has dtype ", in[i].dtype,
-                   ", array 0 has ", in[0].dtype);
+    MX_CHECK_DTYPE(in[i].dtype == in[0].dtype, op, ": array ", i, " must have array 0's dtype ",
+                   in[0].dtype, ", got ", in[i].dtype);
 }
 
 Specs infer_concat(const ConcatParams& p, std::span<const TensorSpec> in) {
@@ -38,8 +38,8 @@ Specs infer_stack(const StackParams& p, std::span<const TensorSpec> in) {
   check_same_dtype("stack", in);
   Shape to = in[0].shape;
   for (size_t i = 1; i < in.size(); ++i) {
-    MX_CHECK_SHAPE(may_equal(in[i].shape, to), "stack: array ", i, " has shape ", in[i].shape,
-                   ", array 0 has ", in[0].shape);
+    MX_CHECK_SHAPE(may_equal(in[i].shape, to), "stack: array ", i,
+                   " must have the shape of the arrays before it, ", to, ", got ", in[i].shape);
     to = merged(to, in[i].shape);
   }
   to.insert(normalize_axis("stack", p.axis, to.ndim() + 1), static_cast<int64_t>(in.size()));

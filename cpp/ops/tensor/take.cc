@@ -19,7 +19,7 @@ Specs infer_take(const TakeParams& p, std::span<const TensorSpec> in) {
   check_index_dtype("take", in[1]);
   const int axis = normalize_axis("take", p.axis, from.ndim());
   MX_CHECK_SHAPE(from[axis] != 0 || count_elements(in[1].shape) <= 0, "take: axis ", axis,
-                 " of a of shape ", from, " has no elements to take");
+                 " of input a must have at least 1 element, got shape ", from);
   Shape to;
   for (int i = 0; i < axis; ++i) to.push_back(from[i]);
   for (const int64_t n : in[1].shape) to.push_back(n);
@@ -30,8 +30,9 @@ Specs infer_take(const TakeParams& p, std::span<const TensorSpec> in) {
 Specs infer_take_backward(const TakeBackwardParams& p, std::span<const TensorSpec> in) {
   const int axis = normalize_axis("_take_backward", p.axis, p.shape.ndim());
   MX_CHECK_SHAPE(in[0].shape.size() * p.shape[axis] == in[1].shape.size() * p.shape.size(),
-                 "_take_backward: output_grad of shape ", in[0].shape, " with indices of shape ",
-                 in[1].shape, " does not fit ", p.shape);
+                 "_take_backward: output_grad must have the size of a take along axis ", axis,
+                 " from shape ", p.shape, " with indices of shape ", in[1].shape, ", got shape ",
+                 in[0].shape);
   return {{p.shape, in[0].dtype}};
 }
 
@@ -57,8 +58,8 @@ Specs infer_batch_take(const NoParams&, std::span<const TensorSpec> in) {
       a.ndim() == 2 && may_equal(count_elements(in[1].shape), a[0]),
       "batch_take: a must have 2 dimensions and indices one entry per row of a, got shapes ", a,
       " and ", in[1].shape);
-  MX_CHECK_SHAPE(a[1] != 0 || a[0] <= 0, "batch_take: a of shape ", a,
-                 " has no columns to take from");
+  MX_CHECK_SHAPE(a[1] != 0 || a[0] <= 0, "batch_take: a must have at least 1 column, got shape ",
+                 a);
   Shape to = in[1].shape;
   if (to.ndim() == 1) to[0] = merged(to[0], a[0]);
   return {{to, in[0].dtype}};
@@ -84,7 +85,7 @@ Specs infer_pick(const PickParams& p, std::span<const TensorSpec> in) {
       "pick: index must have shape ", reduced, " for data of shape ", from, " picked along axis ",
       axis, ", got ", index);
   MX_CHECK_SHAPE(from[axis] != 0 || count_elements(index) <= 0, "pick: axis ", axis,
-                 " of data of shape ", from, " has no elements");
+                 " of data must have at least 1 element, got shape ", from);
   if (like_kept) {
     kept = merged(kept, index);
     reduced = kept;

@@ -9,7 +9,8 @@ void check_regions(const char* op, std::span<const TensorSpec> in, int64_t colum
   MX_CHECK_DTYPE(is_floating(data.dtype), op,
                  ": data must have dtype float16, bfloat16, float32 or float64, got ", data.dtype);
   MX_CHECK_SHAPE(data.shape.ndim() == 4 && data.shape[2] != 0 && data.shape[3] != 0, op,
-                 ": data must have 4 dimensions (batch, channels, height, width), got shape ",
+                 ": data must have shape (batch, channels, height, width) with height and width of "
+                 "at least 1, got ",
                  data.shape);
   MX_CHECK_SHAPE(rois.shape.ndim() == 2 && may_equal(rois.shape[1], columns), op,
                  ": rois must have shape (regions, ", columns, "), got ", rois.shape);

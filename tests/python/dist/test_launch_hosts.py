@@ -305,7 +305,7 @@ def test_wrong_variables_are_named(variables: dict[str, str], words: str) -> Non
 def test_another_token_is_refused() -> None:
     meeting = mx._core.JobRendezvous(2, "127.0.0.1", 0, "right")
     text = why_it_cannot_join(MXLITE_JOB_TOKEN="wrong", MXLITE_JOB_ADDRESS=meeting.text)
-    assert "has closed the connection; MXLITE_JOB_TOKEN of another job" in text
+    assert "without an answer; either MXLITE_JOB_TOKEN is that of another job" in text
 
 
 def test_a_meeting_point_that_other_hosts_do_not_reach(monkeypatch: pytest.MonkeyPatch) -> None:

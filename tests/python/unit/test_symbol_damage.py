@@ -135,13 +135,13 @@ def test_conditions_of_many_paths_load(depth: int) -> None:
 
 LOOP_FAULTS = [
     ("in_data_locs", "[5]", "in_data_locs must contain positions from -1 to 1, got 5"),
-    ("in_data_locs", "[]", "1 places for 2 inputs"),
+    ("in_data_locs", "[]", "must have one position per input, 2, got 1"),
     ("in_data_locs", "[-1]", "the variable 'foreach.*_arg0' of a subgraph gets no input"),
     ("in_state_locs", "[-7]", "in_state_locs must contain positions .*, got -7"),
     ("in_state_locs", "[0]", "the variable 'foreach.*_arg0' of a subgraph gets two inputs"),
     ("in_data_locs", "[x]", "in_data_locs must hold integers, got 'x'"),
     ("in_data_locs", "[9999999999999999999999]", "must hold integers"),
-    ("remain_locs", "[0, 0, 0]", "5 places for 2 inputs"),
+    ("remain_locs", "[0, 0, 0]", "must have one position per input, 2, got 5"),
     ("remain_locs", None, "the attribute remain_locs is missing"),
 ]
 
@@ -167,7 +167,7 @@ def test_positions_of_loops_are_checked(key: str, value: str | None, words: str)
 BRANCH_FAULTS = [
     ("then_input_locs", "[7]", "then_input_locs must contain positions from 0 to 1, got 7"),
     ("then_input_locs", "[]", "the variable 'x' of a subgraph gets no input"),
-    ("else_input_locs", "[0, 1, 1, 1]", "a subgraph has 2 variables for 4"),
+    ("else_input_locs", "[0, 1, 1, 1]", "a subgraph must have at least 4 variables, got 2"),
 ]
 
 
@@ -188,13 +188,14 @@ def test_positions_of_branches_are_checked(key: str, value: str, words: str) -> 
 
 
 WHILE_FAULTS = [
-    ("func_var_locs", "[0, 0]", "2 places for the variables of a loop with 2 inputs"),
-    ("func_var_locs", "[]", "0 places for the variables of a loop"),
+    ("func_var_locs", "[0, 0]", "num_out_data must be .*, 2 - 2, got 1"),
+    ("func_var_locs", "[]", "func_var_locs must have 1 to 2 positions, got 0"),
     ("cond_input_locs", "[0]", "the variable 'limit' of a subgraph gets no input"),
     ("cond_input_locs", "[0, 2]", "cond_input_locs must contain positions from 0 to 1, got 2"),
     ("max_iterations", "0", "max_iterations must be at least 1, got 0"),
-    ("num_outputs", "-9223372036854775808", "-9223372036854775808 outputs, of which 1 are no var"),
-    ("num_out_data", "0", "2 outputs, of which 0 are no variables, and 2 outputs of the body"),
+    ("num_outputs", "-9223372036854775808", "the body's outputs, 2, got -9223372036854775808"),
+    ("num_out_data", "-1", "num_out_data must be at least 0, got -1"),
+    ("num_out_data", "0", "num_out_data must be .*, 2 - 1, got 0"),
     ("num_out_data", None, "the attribute num_out_data is missing"),
 ]
 

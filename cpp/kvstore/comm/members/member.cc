@@ -90,8 +90,9 @@ void Member::connect() {
       trouble = e.what();
     }
     MX_CHECK_KIND(unanswered < kMostUnanswered, ErrorKind::kCommunicator, kind_.source, ": ",
-                  self(), ": ", where, " has closed the connection; ", kind_.token_variable,
-                  " of another job, or ", kind_.scheduler, " ended");
+                  self(), ": ", where, " has closed the connection without an answer; either ",
+                  kind_.token_variable, " is that of another job, or ", kind_.scheduler,
+                  " has ended");
     MX_CHECK_KIND(seconds_since(start) < options_.timeout, ErrorKind::kCommunicator, kind_.source,
                   ": ", self(), " cannot reach ", where, " (", kind_.address_variables, ") within ",
                   options_.timeout, " s: ", trouble);

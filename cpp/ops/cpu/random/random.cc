@@ -119,13 +119,14 @@ void multinomial(KernelContext& ctx, const MultinomialParams& p, Inputs in, Outp
     int64_t last = 0;  // prevents rounding from selecting a class of probability 0
     double total = 0;
     for (int64_t k = 0; k < classes; ++k) {
-      MX_CHECK(sums[k] >= 0, "sample_multinomial: probability ", sums[k], " of class ", k,
-               " given in row ", row, ", values of at least 0 expected");
+      MX_CHECK(sums[k] >= 0, "sample_multinomial: the probability of class ", k, " in row ", row,
+               " must be at least 0, got ", sums[k]);
       if (sums[k] > 0) last = k;
       sums[k] = total += sums[k];
     }
-    MX_CHECK(total > 0 && std::isfinite(total), "sample_multinomial: probabilities with the sum ",
-             total, " given in row ", row, ", a finite sum above 0 expected");
+    MX_CHECK(total > 0 && std::isfinite(total),
+             "sample_multinomial: the sum of the probabilities in row ", row,
+             " must be finite and above 0, got ", total);
     for (int64_t i = row * draws; i < (row + 1) * draws; ++i) {
       Stream stream(ctx.random, i);
       const double level = stream.uniform() * total;
