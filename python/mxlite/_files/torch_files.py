@@ -57,10 +57,18 @@ class _Tensor(Unfinished):
     def __init__(self, args: tuple[Any, ...]) -> None:
         storage, offset, shape, strides = args[:4]
         if not isinstance(storage, _Storage):
-            raise PickleContentError("a tensor has no storage")
-        counts = (offset, *_extents(shape), *_extents(strides))
+            raise PickleContentError(f"a tensor must have a storage, got {type(storage).__name__}")
+        if type(offset) is not int or offset < 0:
+            got = "a negative one" if type(offset) is int else type(offset).__name__
+            raise PickleContentError(
+                f"the offset of a tensor must be an integer of at least 0, got {got}"
+            )
+        counts = (*_extents(shape), *_extents(strides))
         if len(shape) != len(strides) or any(type(n) is not int or n < 0 for n in counts):
-            raise PickleContentError(f"a tensor has shape {str(shape)[:100]} and {strides}"[:300])
+            raise PickleContentError(
+                "shape and strides of a tensor must be integers of at least 0, with as many "
+                f"strides as dimensions, got shape {str(shape)[:100]}, strides {str(strides)[:100]}"
+            )
         last = sum((n - 1) * stride for n, stride in zip(shape, strides))
         if 0 not in shape and offset + last >= storage.size:
             raise PickleContentError(
@@ -85,8 +93,15 @@ class _Dict(OrderedDict, Unfinished):  # type: ignore[type-arg]
 
 
 def _extents(value: Any) -> tuple[Any, ...]:
-    if type(value) is not tuple or len(value) > _MOST_DIMENSIONS:
-        raise PickleContentError("a tensor has no shape or strides")
+    if type(value) is not tuple:
+        raise PickleContentError(
+            f"shape and strides of a tensor must be tuples, got {type(value).__name__}"
+        )
+    if len(value) > _MOST_DIMENSIONS:
+        raise PickleContentError(
+            f"shape and strides of a tensor must have at most {_MOST_DIMENSIONS} numbers, got "
+            f"{len(value)}"
+        )
     return value
 
 

@@ -62,8 +62,8 @@ def write_file(path: str, tree: Any) -> int:
         ).encode()
         if len(table) > _LARGEST_TABLE:
             raise NotSupportedError(
-                f"checkpoint: the table of contents has {len(table)} bytes, at most "
-                f"{_LARGEST_TABLE} are possible; keep large data in arrays"
+                f"checkpoint: the table of contents must have at most {_LARGEST_TABLE} bytes, got "
+                f"{len(table)}; keep large data in arrays"
             )
         head = struct.pack("<QQI", at, len(table), _core.crc32c(table))
         stream.write(table)

@@ -122,7 +122,7 @@ class Executor:
     @staticmethod
     def _by_name(names: list[str], arrays: Sequence[Any], what: str) -> dict[str, Any]:
         if len(set(names)) != len(names):
-            raise ValueError_(f"Executor: duplicate names among the {what}: {names}")
+            raise ValueError_(f"Executor: names of the {what} must be distinct, got {names}")
         return dict(zip(names, arrays))
 
     @property
@@ -248,7 +248,9 @@ class Executor:
             )
         for grad in heads:
             if grad is not None and not isinstance(grad, NDArray):
-                raise TypeError_("inputs must be NDArray")
+                raise TypeError_(
+                    f"backward: out_grads must hold NDArrays, got {type(grad).__name__}"
+                )
         if all(r == "null" or g is None for r, g in zip(self._requests, self.grad_arrays)):
             return
         with self._ctx:

@@ -191,7 +191,10 @@ class ImageIter(DataIter):
             )
         size = len(keys) // num_parts
         if num_parts > 1 and size == 0:
-            raise ValueError_(f"{name}: {len(keys)} images cannot be parted into {num_parts}")
+            raise ValueError_(
+                f"{name}: num_parts must be at most the number of images, {len(keys)}, got "
+                f"{num_parts}"
+            )
         return list(keys) if num_parts == 1 else keys[part_index * size : (part_index + 1) * size]
 
     def reset(self) -> None:

@@ -23,8 +23,8 @@ class Compression:
     def __init__(self, options: Mapping[str, Any]) -> None:
         if not isinstance(options, Mapping):
             raise InputError(
-                f"set_gradient_compression: unexpected type for param_dict: {type(options)}, a "
-                "dict such as {'type': '2bit', 'threshold': 0.5} expected"
+                f"set_gradient_compression: unexpected type for param_dict: {type(options)}; it "
+                "must be a dict such as {'type': '2bit', 'threshold': 0.5}"
             )
         for name in options:
             if name not in ("type", "threshold"):
@@ -39,12 +39,13 @@ class Compression:
         self.type = str(options["type"])
         if self.type not in _TYPES:
             raise ValueError_(
-                f"Unknown type for gradient compression {self.type}, '2bit', '1bit', 'fp16' or "
-                "'bf16' expected"
+                f"Unknown type for gradient compression {self.type}; it must be '2bit', '1bit', "
+                "'fp16' or 'bf16'"
             )
         if self.type in HALVES and "threshold" in options:
             raise ValueError_(
-                f"set_gradient_compression: threshold given for type {self.type!r}, which has none"
+                f"set_gradient_compression: type {self.type!r} must have no threshold, got "
+                f"{options['threshold']!r}"
             )
         try:
             self.threshold = float(options.get("threshold", 0.5))

@@ -18,7 +18,7 @@ def data_iter(data: Any, label: Any, batch_size: int, is_train: bool) -> Any:
     if not isinstance(data, (np.ndarray, NDArray)):
         if not isinstance(data, io.DataIter):
             raise TypeError_(
-                f"X must be DataIter, NDArray or numpy.ndarray, a {type(data).__name__} given"
+                f"X must be DataIter, NDArray or numpy.ndarray, got {type(data).__name__}"
             )
         return data
     if label is None:
@@ -26,7 +26,7 @@ def data_iter(data: Any, label: Any, batch_size: int, is_train: bool) -> Any:
             raise InputError("y must be specified when X is numpy.ndarray")
         label = np.zeros(data.shape[0])
     if not isinstance(label, (np.ndarray, NDArray)):
-        raise TypeError_(f"y must be ndarray when X is numpy.ndarray, {type(label).__name__} given")
+        raise TypeError_(f"y must be ndarray when X is numpy.ndarray, got {type(label).__name__}")
     if data.shape[0] != label.shape[0]:
         raise ShapeError(
             f"The numbers of data points and labels not equal: {data.shape[0]} and {label.shape[0]}"
@@ -35,7 +35,7 @@ def data_iter(data: Any, label: Any, batch_size: int, is_train: bool) -> Any:
         label = label.reshape((-1,))
     if label.ndim != 1:
         raise ShapeError(
-            f"Label must be 1D or 2D (with 2nd dimension being 1), its shape is {label.shape}"
+            f"Label must be 1D or 2D (with 2nd dimension being 1), got shape {label.shape}"
         )
     size = min(data.shape[0], batch_size)
     last = "roll_over" if is_train else "pad"

@@ -149,8 +149,8 @@ class Symbol(_Base):
             index = found[0]
         if not isinstance(index, (int, np.integer)) or isinstance(index, bool):
             raise TypeError_(
-                f"Symbol only supports integer, string and slice indices, {index!r} of type "
-                f"{type(index).__name__} given"
+                f"Symbol only supports integer, string and slice indices, got {index!r} of type "
+                f"{type(index).__name__}"
             )
         if not -len(self._outputs) <= index < len(self._outputs):
             raise IndexError_(
@@ -181,7 +181,7 @@ class Symbol(_Base):
     def list_attr(self, recursive: bool = False) -> dict[str, str]:
         """Return all attributes of this symbol's node; 1.x removed recursive, use `attr_dict`."""
         if recursive:
-            raise ValueError_("Symbol.list_attr: recursive=True was given; use attr_dict instead")
+            raise ValueError_("Symbol.list_attr: recursive must be False, got True; use attr_dict")
         return _public_attrs(self._node("list_attr"))
 
     def attr_dict(self) -> dict[str, dict[str, str]]:
@@ -195,7 +195,7 @@ class Symbol(_Base):
         for key, value in kwargs.items():
             if not isinstance(value, str):
                 raise ValueError_(
-                    f"Symbol._set_attr: Set Attr only accepts string values, {key}={value!r} given"
+                    f"Symbol._set_attr: Set Attr only accepts string values, got {key}={value!r}"
                 )
             hidden = hidden_key(key)
             known = [] if schema is None else [param["name"] for param in schema["params"]]
@@ -210,7 +210,9 @@ class Symbol(_Base):
     def _node(self, who: str) -> Node:
         nodes = {node for node, _ in self._outputs}
         if len(nodes) != 1:
-            raise ValueError_(f"Symbol.{who}: the symbol is a group of {len(nodes)} nodes")
+            raise ValueError_(
+                f"Symbol.{who}: the symbol must have one node, got a group of {len(nodes)}"
+            )
         return next(iter(nodes))
 
     # -- composing -------------------------------------------------------------------------------

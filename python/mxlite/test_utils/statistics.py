@@ -135,7 +135,8 @@ def chi_square_check(
     """
     if len(buckets) != len(probs) or not buckets:
         raise ValueError(
-            f"chi_square_check: {len(buckets)} buckets and {len(probs)} probabilities were given"
+            "chi_square_check: buckets and probs must have equal lengths of at least 1, got "
+            f"{len(buckets)} and {len(probs)}"
         )
     observed = _frequencies(_draw(generator, nsamples), buckets)
     expected = [int(nsamples * p) for p in probs]

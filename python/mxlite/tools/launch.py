@@ -222,8 +222,9 @@ def _port_of_all(hosts: Sequence[Host]) -> int:
     ports = {host.port for host in hosts}
     if len(ports) > 1:
         raise LaunchError(
-            f"hosts with sshd at ports {', '.join(map(str, sorted(ports)))} given, mpirun takes "
-            "one for all of them: write the ports into ~/.ssh/config, or use --launcher ssh"
+            "mpirun: sshd of all hosts must have the same port, got ports "
+            f"{', '.join(map(str, sorted(ports)))}; write the ports into ~/.ssh/config, or use "
+            "--launcher ssh"
         )
     return ports.pop()
 

@@ -152,7 +152,7 @@ def test_a_store_works_over_hosts_of_ssh(launch, tmp_path: Path) -> None:
         ("localhost\n", ("slots, 1 on the 1 hosts of hosts, got 2",)),
         (
             "localhost:2200\n127.0.0.1:2300\n",
-            ("sshd at ports 2200, 2300 given, mpirun takes one",),
+            ("must have the same port, got ports 2200, 2300",),
         ),
     ],
 )

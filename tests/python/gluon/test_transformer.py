@@ -277,7 +277,7 @@ def attend(shape: tuple[int, ...], *rest: Any) -> Any:
         (lambda: attend((1, 3, 9)), r"shape \(batch, length, 8\), got \(1, 3, 9\)"),
         (
             lambda: attend((1, 3, 8), None, None, None, [nd.zeros((1, 2, 4, 4))] * 2),
-            "a cache was given without positions",
+            "with a cache, positions must be an array",
         ),
     ],
 )

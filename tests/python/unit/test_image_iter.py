@@ -159,7 +159,7 @@ def test_broken_and_missing_images_and_lines_are_named(files: Path) -> None:
     [
         ({"path_imgidx": None, "shuffle": True}, "need path_imgidx"),
         ({"num_parts": 2, "part_index": 2}, "part_index must be .*got 2"),
-        ({"num_parts": 11}, "10 images cannot be parted into 11"),
+        ({"num_parts": 11}, "num_parts must be at most the number of images, 10, got 11"),
         ({"dtype": "float16"}, "dtype must be .*got 'float16'"),
         ({"last_batch_handle": "keep"}, "must be one of pad, discard, roll_over, got 'keep'"),
         ({"path_imgrec": None}, "path_imgrec, path_imglist or a list"),

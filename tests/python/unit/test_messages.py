@@ -184,7 +184,7 @@ def test_attributes_of_operators_are_their_parameters():
         net._set_attr(num_hiden="5")
     with pytest.raises(ValueError, match="num_hidden"):
         net._set_attr(num_hidden="many")
-    with pytest.raises(ValueError, match="only accepts string values, num_hidden=5 given"):
+    with pytest.raises(ValueError, match="only accepts string values, got num_hidden=5"):
         net._set_attr(num_hidden=5)
     assert net.infer_shape(data=(2, 4))[1] == [(2, 3)]
     net._set_attr(num_hidden="5", lr_mult="2", __mine__="1")

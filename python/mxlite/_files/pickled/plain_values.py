@@ -187,12 +187,14 @@ class _Uuid(Unfinished):
     def build(self, state: Any, spend: Spender) -> None:
         number = state.get("int") if type(state) is dict else None
         if type(number) is not int:
-            raise PickleContentError("a UUID has no number")
+            raise PickleContentError(
+                f"the state of a UUID must hold an int under 'int', got {type(number).__name__}"
+            )
         self._made = uuid.UUID(int=number)
 
     def value(self, finish: Callable[[Any], Any]) -> Any:
         if self._made is None:
-            raise PickleContentError("a UUID has no state")
+            raise PickleContentError("a UUID must have a state, got none")
         return self._made
 
 

@@ -181,11 +181,15 @@ class MultiHeadSelfAttention(HybridBlock):
                 F, query, key, value, mask, lengths, self._causal, None, self._dropout
             )
             return self.proj(_merge(F, mixed))
-        if positions is None or lengths is not None:
+        if positions is None:
             raise ValueError_(
-                "MultiHeadSelfAttention: a cache was given "
-                + ("without positions" if positions is None else "together with lengths")
-                + ", expected positions of shape (length,) and no lengths"
+                "MultiHeadSelfAttention: with a cache, positions must be an array of shape "
+                "(length,), got None"
+            )
+        if lengths is not None:
+            raise ValueError_(
+                "MultiHeadSelfAttention: with a cache, lengths must be None, got "
+                f"{type(lengths).__name__}"
             )
         key = _with_new(F, cache[0], key, positions)
         value = _with_new(F, cache[1], value, positions)

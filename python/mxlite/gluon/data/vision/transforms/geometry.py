@@ -38,8 +38,7 @@ def _pair(size: Any) -> tuple[int, int]:
 def _check_float(name: str, x: NDArray) -> None:
     if x.dtype != np.float32:
         raise TypeError_(
-            f"{name}: data of type {np.dtype(x.dtype).name} given. This transformation only "
-            "supports float32. Consider calling it after ToTensor"
+            f"{name}: data must be float32, got {np.dtype(x.dtype).name}; call it after ToTensor"
         )
 
 
