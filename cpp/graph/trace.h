@@ -116,7 +116,8 @@ class Trace {
     ValueId outer, own;
   };
   std::vector<Import> imports_;
-  std::shared_ptr<EndedTrace> later_;  // null in traces of parts
+  // Gets the graph when the trace ends, for arrays that are still alive; null in traces of parts.
+  std::shared_ptr<EndedTrace> later_;
   struct Repeated {
     std::shared_ptr<EndedTrace> from;
     int32_t node, own;

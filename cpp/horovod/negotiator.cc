@@ -136,8 +136,8 @@ void Negotiator::announce(int rank, Request request) {
   if (refuse_stranger(rank, request)) return;
   if (announced_) (*announced_)(rank, request);
   const std::string key = request.key();
-  // The terms differ from the negotiated ones, so the rank that sent the number must send its
-  // terms.
+  // A request with a cached name has other terms than the cached ones. Drops these; ranks that have
+  // announced the cached number count as ranks that sent the old terms.
   if (const auto found = cache_by_name_.find(key); found != cache_by_name_.end()) {
     const uint32_t id = found->second;
     const std::shared_ptr<const std::vector<Request>> old = cache_[id]->requests;

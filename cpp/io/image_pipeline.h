@@ -107,8 +107,10 @@ class ImagePipeline {
     const RecordFile& file;
     int64_t offset;
   };
-  Place place_of_offset(int64_t offset) const;  // from an offset in all files
-  // Returns the offsets of the records that begin in [begin, end) of all files; reads only there.
+  // Returns the file, and the offset in it, for an offset in the concatenation of all files.
+  Place place_of_offset(int64_t offset) const;
+  // Returns the offsets of the records that begin in [begin, end) of the concatenated files; reads
+  // only there.
   std::vector<int64_t> scan(int64_t begin, int64_t end) const;
   void choose_part();
   void choose_label_width();
@@ -133,8 +135,9 @@ class ImagePipeline {
 
   PipelineOptions options_;
   std::vector<std::unique_ptr<RecordFile>> files_;
-  std::vector<int64_t> begins_;   // byte offset of each file in all files, then their total size
-  std::vector<int64_t> offsets_;  // byte offsets of this part's records in all files
+  // Byte offset of each file in the concatenated files, then their total size.
+  std::vector<int64_t> begins_;
+  std::vector<int64_t> offsets_;  // byte offsets of this part's records in the concatenated files
   int64_t label_width_ = 1;
   std::vector<int64_t> order_;  // constant while workers run
   uint64_t epoch_ = 0;

@@ -45,8 +45,9 @@ struct Request {
   // Rows for each rank (all_to_all), ranks of the set (add_set), or source and destination
   // (message).
   std::vector<int64_t> splits;
-  // Set for a call of a collective operator, whose name contains its parameters: all ranks have the
-  // same shape, the caller provides the output, and the blocks of the ranks lie one after another.
+  // True for collective operators. The request's name then contains the parameters, all ranks have
+  // the same shape, the caller provides the output, and the blocks of the ranks lie one after
+  // another.
   bool same_shapes = false;
   std::string group;  // tensors with the same group name start together or all fail
   int32_t group_size = 0;

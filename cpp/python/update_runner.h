@@ -1,4 +1,5 @@
-// Runs update operators for the servers' optimizers; neither library depends on the other.
+// Lets the optimizers of parameter servers (cpp/kvstore/store) run update operators (cpp/ops),
+// which they may not include.
 #pragma once
 #include <string>
 #include <utility>

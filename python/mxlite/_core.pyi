@@ -603,7 +603,7 @@ class NDArray:
         *,
         dtype: object = None,
     ) -> NDArray:
-        """Return the mean with the operator `mean`; ``numpy.mean`` passes the dtype of the sum."""
+        """Return the mean; ``numpy.mean`` passes dtype: the type to convert the array to first."""
         ...
 
     def min(

@@ -28,7 +28,7 @@ class JoinedTask final : public engine::DeferredTask, public collective::CallOwn
   JoinedTask(engine::Origin task_origin, std::shared_ptr<const SegmentedGraph> graph,
              std::vector<SegmentWork> work);
 
-  // Reserves the numbers of all calls.
+  // Gives every call the next number of its process set.
   void number_calls();
   void start() override { advance(); }
   void release_operands() noexcept override;

@@ -33,7 +33,8 @@ uint64_t signature_of(const CollectiveOperation& operation);
 // Returns "all_reduce (sum, 8 bytes of float32)" for the signature of such a call.
 std::string signature_text(uint64_t signature);
 
-// Returns a hash of the sizes of a call for CollectiveOperation::bytes.
+// Hashes the sizes of the parts of a call. CollectiveOperation::bytes holds the result if the parts
+// may differ.
 uint64_t hash_sizes(std::span<const size_t> sizes);
 // Returns the offset of each part if parts of these sizes are adjacent in memory.
 std::vector<size_t> offsets_of(std::span<const size_t> bytes);

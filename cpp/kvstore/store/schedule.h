@@ -1,4 +1,5 @@
-// Learning rates by number of updates: the schedulers of mx.lr_scheduler by their attributes.
+// Computes the learning rate of an update like schedulers of mx.lr_scheduler, from the attributes
+// of the Python object.
 #pragma once
 #include <memory>
 

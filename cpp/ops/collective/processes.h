@@ -74,8 +74,8 @@ class PendingCall : public RefCounted {
  public:
   // Gives the call the next number of its process set.
   virtual void number() = 0;
-  // Makes the call. The arrays are contiguous, and the input has been computed. `task` is the owner
-  // itself, which lives until `call_ended` returns.
+  // Makes the call. The arrays are contiguous, and the input has been computed. `owner` and `task`
+  // are the same object; the implementation holds `task` until `call_ended` has returned.
   virtual void begin(CallOwner& owner, size_t position, engine::TaskRef task, NDArrayRef input,
                      NDArrayRef output) = 0;
   // Reports that this rank cannot take part, because computing an operand has failed.

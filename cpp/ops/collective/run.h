@@ -59,8 +59,10 @@ Channel channel_of(const Terms& terms);
 
 // Position of a call in one run of a graph.
 struct Position {
-  int later = 0;         // see Terms::later
-  bool started = false;  // whether the call has a number
+  int later = 0;  // see Terms::later
+  // Whether the call has taken its number in its channel. If the run fails after that, giving up
+  // begins with the next call.
+  bool started = false;
 };
 // During its lifetime, the next call of this thread is the one at `position` (not owned).
 class PositionScope {

@@ -50,11 +50,11 @@ class SlicedStream(io.RawIOBase):
         self._at = 0
 
     def readable(self) -> bool:
-        """Return True."""
+        """Return True: the stream can be read."""
         return True
 
     def seekable(self) -> bool:
-        """Return True."""
+        """Return True: the stream has `seek`."""
         return True
 
     def seek(self, offset: int, whence: int = 0) -> int:
@@ -99,7 +99,7 @@ class _Limited(io.RawIOBase):
         return OSError(errno.EFBIG, reason, self._path)
 
     def readable(self) -> bool:
-        """Return True."""
+        """Return True: the stream can be read."""
         return True
 
     def readinto(self, buffer: Any) -> int:

@@ -30,7 +30,7 @@ def _shape(name: str, value: Any) -> tuple[int, ...]:
 
 
 def _index(begin: int, found: int, size: int, round_batch: bool) -> np.ndarray[Any, Any]:
-    """Return the numbers of a batch's rows if `begin` rows precede it."""
+    """Return the numbers of a batch's rows if `begin` rows precede it; -1 marks padding."""
     index = np.arange(begin, begin + size)
     if found < size:
         index[found:] = np.arange(size - found) % (begin + found) if round_batch else -1

@@ -36,7 +36,7 @@ def _mean(
     *,
     dtype: object = None,
 ) -> NDArray:
-    """Return the mean with the operator `mean`; ``numpy.mean`` passes the dtype of the sum."""
+    """Return the mean; ``numpy.mean`` passes dtype: the type to convert the array to first."""
     data = self if dtype is None else self.astype(dtype)
     return _core.op("mean")(data, axis, keepdims, exclude, out=out, name=name)
 

@@ -445,7 +445,7 @@ class Optimizer(NeedsInit, TypedInit, Settling):
         return lrs, wds, counts
 
     def _rescaled(self, grad: NDArray, weight: NDArray | None = None, wd: float = 0.0) -> Any:
-        """Return the gradient rescaled, clipped, and with weight decay if ``weight`` is given."""
+        """Return the gradient rescaled, with weight decay if ``weight`` is given, then clipped."""
         grad = grad * self.rescale_grad
         if weight is not None:
             grad = grad + wd * weight

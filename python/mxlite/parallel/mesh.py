@@ -95,7 +95,7 @@ class Mesh:
         return self.coordinates[self._known(axis)]
 
     def group(self, axis: str) -> ProcessSet:
-        """Return the process set of this process and the ranks that differ along this axis only.
+        """Return the process set of the ranks that share this process's position on all other axes.
 
         Returns
         -------
@@ -117,8 +117,8 @@ class Mesh:
         Returns
         -------
         ProcessSet or None
-            The ranks that differ from this process along the axis only and have these positions;
-            None if this process has another position.
+            The ranks that share this process's position on all other axes and have one of these
+            positions along the axis; None if this process has another position.
         """
         return _group_along(self.axes, self._known(axis), self.rank, positions)
 

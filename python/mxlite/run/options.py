@@ -89,7 +89,7 @@ class Hosts:
 
 
 def option_parser() -> argparse.ArgumentParser:
-    """Return the parser."""
+    """Return the parser of mxlite-run's command line."""
     p = argparse.ArgumentParser(
         prog="mxlite-run",
         description="Start a training on several processes: mxlite-run -np 4 python train.py",

@@ -1,4 +1,4 @@
-"""Nodes of symbols on sparse arrays."""
+"""Runs nodes of symbols on sparse arrays."""
 
 from __future__ import annotations
 

@@ -75,9 +75,10 @@ MX_HOST_DEVICE double likelihood(const P& p, int64_t n, double* state, double* l
 struct Reverse {
   double *mu, *alpha, *beta, *state, *last;  // arrays with one number per kind
 
-  // Adds grad_lik times the derivative of -compensator (and, with `event`, of the log intensity)
-  // and grad_decayed times the derivative of state * decay. Returns the derivative with respect to
-  // the interval's length.
+  // Backward of one interval of kind k. The differentiated value is grad_lik * (-compensator, plus
+  // the log intensity if `event`) + grad_decayed * state * decay. Adds its derivatives to mu, alpha
+  // and beta of the kind, sets state to the derivative with respect to the state at the interval's
+  // start, and returns the derivative with respect to the interval's length.
   MX_HOST_DEVICE double interval(int64_t k, const EventInterval& i, bool event, double grad_lik,
                                  double grad_decayed) {
     const double by_intensity = event ? grad_lik / i.intensity() : 0;

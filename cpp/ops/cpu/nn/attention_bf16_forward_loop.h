@@ -63,8 +63,9 @@ class TileForward {
     finish(b, h, first, rows);
   }
 
-  // Converts scores to bfloat16 weights in the same memory and adds them to the row's sums, whose
-  // center changes.
+  // Replaces a row's scores by bfloat16 weights, exp(score - maximum) times the factor of dropout,
+  // and adds the exponentials to total_. If the row's maximum grows, first rescales total_ and the
+  // sums of values to it.
   void row(int64_t r, const TileRow& scores, int64_t dropout_row, int64_t k) {
     const float center = scores.max_with(max_[r]);
     if (k > 0 && center != max_[r]) {

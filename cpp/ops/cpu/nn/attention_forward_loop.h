@@ -64,7 +64,9 @@ class AttentionForward {
     finish(b, h, first, rows);
   }
 
-  // Converts scores to weights and adds them to the row's sums, whose center changes.
+  // Replaces a row's scores by weights, exp(score - maximum) times the factor of dropout, and adds
+  // the exponentials to total_. If the row's maximum grows, first rescales total_ and the sums of
+  // values to it.
   void row(const ScoreRow<T>& scores, int64_t r, int64_t valid, const HeadRows* mask, int64_t b,
            int64_t h, int64_t query, int64_t k) {
     scores.mask_scores(valid, mask, query, k);

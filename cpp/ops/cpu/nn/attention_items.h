@@ -22,9 +22,9 @@ class AttentionScratch {
   T* next_;
 };
 
-// Calls `block(b, h, first, rows)` for the blocks of queries of an item, which is a part of the
-// queries of a key head: for each head of its group, block by block. If `packed` is another key
-// head, calls `pack(b, key_head)` first.
+// An item is a part of the query blocks that use one key head. Calls `pack(b, key_head)` unless
+// this key head is the one in `packed`, and then `block(b, h, first, rows)` for each block: those
+// of the group's first query head, then those of the next.
 template <class Pack, class Block>
 void run_item(const AttentionCall& c, const AttentionPlan& plan, int64_t item, int64_t& packed,
               Pack&& pack, Block&& block) {

@@ -23,7 +23,8 @@ struct UnfoldGeometry {
   }
 };
 
-// Calls fn(d, h, w) with the coordinates of kernel position k relative to a window's start.
+// Writes the position (d, h, w) of the pixel that kernel position k reads in the first window.
+// Coordinates below 0 are in the padding.
 inline void kernel_offset(const SpatialWindow& w, int64_t k, int64_t offset[3]) {
   offset[2] = k % w.kernel[2] * w.dilate[2] - w.pad[2];
   offset[1] = k / w.kernel[2] % w.kernel[1] * w.dilate[1] - w.pad[1];

@@ -92,7 +92,8 @@ class PrimitiveCall {
   PrimitiveCall(const dnnl::primitive_desc_base& pd, std::span<const Operand> operands);
   size_t scratch_bytes() const { return scratch_bytes_; }
   const Primitive& primitive() const { return primitive_; }
-  // Passes arguments that were not listed as operands unchanged.
+  // Arguments that the constructor did not list as operands are passed to the primitive without a
+  // reorder.
   void run(std::span<const Arg> args, void* scratch) const;
   void run(KernelContext& ctx, std::initializer_list<Arg> args) const {
     run(std::span<const Arg>(args.begin(), args.size()), ctx.scratch(scratch_bytes_));

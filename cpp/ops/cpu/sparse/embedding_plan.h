@@ -57,7 +57,8 @@ class EmbeddingPlan {
 
  private:
   std::vector<int64_t> ids_, counts_, begins_;
-  std::vector<uint32_t> order_;      // positions
+  // Positions, grouped by id in the order of ids_; begins_ has the bounds of the groups.
+  std::vector<uint32_t> order_;
   std::vector<uint32_t> output_of_;  // bag of each position
   std::vector<float> factor_of_;     // factor of each bag
   int64_t bags_ = 0;

@@ -54,7 +54,8 @@ class EmbeddingTable {
   // Adds up the gradients of each id and updates its row; a growing table inserts unknown ids.
   void update(const EmbeddingPlan& plan, const float* grad, const RowRule& rule);
 
-  // Rows that differ from initialized ones, or that a growing table holds.
+  // Copies of rows: of those that differ from their initial values or, in a growing table, of all
+  // that it holds.
   struct Rows {
     std::vector<int64_t> ids, uses;  // uses: of a growing table
     std::vector<std::byte> weights;  // values of the table's dtype

@@ -49,7 +49,7 @@ void pooling_native(KernelContext& ctx, const DeformablePsRoiPoolingParams& p, I
   });
 }
 
-// Returns a bin's gradient for each of its points.
+// Returns the share of a bin's gradient that each of its points gets.
 template <class T, class Acc>
 Acc point_grad(const BinGeometry<T>& g, const typename BinGeometry<T>::Bin& bin, T grad) {
   const int64_t count = g.for_points(bin, [](const cpu::Neighbours<Acc>&) {});

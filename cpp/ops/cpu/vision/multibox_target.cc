@@ -21,7 +21,8 @@ struct Sizes {
   int64_t num_anchors, num_labels, label_width, num_classes;
 };
 
-// Per-thread arrays for one image. overlaps has a row of anchors per label.
+// Offsets of arrays for one image in the scratch memory of a thread. overlaps has a row of anchors
+// per label.
 struct Memory {
   size_t overlaps, best_overlap, best_label, role, label_anchor, entries, room, bytes;
   explicit Memory(const Sizes& s) {

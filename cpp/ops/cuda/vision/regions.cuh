@@ -6,7 +6,8 @@
 
 namespace mxlite::cuda {
 
-// The image and K - 1 numbers in the compute type.
+// One row of rois in the compute type: v[0] is the index of the image, and the K - 1 numbers of the
+// region follow.
 template <class C, int K>
 struct RegionRow {
   C v[K];

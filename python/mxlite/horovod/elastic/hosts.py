@@ -23,7 +23,7 @@ _RETRY_SECONDS = 10.0
 
 
 class Settings:
-    """Options of `mxlite-run --elastic`, from its variables."""
+    """Options of `mxlite-run --elastic`, read from the environment variables that it sets."""
 
     def __init__(self) -> None:
         self.least = _whole("MXLITE_ELASTIC_MIN", 1)

@@ -29,7 +29,7 @@ __all__ = [
 
 
 class _Container(BaseRNNCell):
-    """Base of cells made of several cells, whose states and weights it has."""
+    """Base of cells that contain other cells and have the states and weights of all of them."""
 
     def __init__(self, prefix: str, params: RNNParams | None) -> None:
         self._override_cell_params = params is not None
