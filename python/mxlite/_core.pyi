@@ -515,12 +515,8 @@ class NDArray:
         ...
 
     @property
-    def handle(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the identity of an object.
-
-        This is guaranteed to be unique among simultaneously existing objects.
-        (CPython uses the object's memory address.)
-        """
+    def handle(self: Any) -> Any:
+        """Address for the functions of mx.base._LIB, valid as long as the array."""
         ...
 
     def log(
@@ -1853,6 +1849,11 @@ class RecordReader:
         """
     def tell(self) -> int: ...
     @property
+    def _as_parameter_(self) -> Any:
+        """
+        Address for the functions of mx.base._LIB; ctypes reads this attribute.
+        """
+    @property
     def path(self) -> str: ...
     @property
     def size(self) -> int: ...
@@ -2005,6 +2006,62 @@ class ImagePipeline:
     def num_records(self) -> int: ...
     @property
     def skipped(self) -> dict[Any, Any]: ...
+
+class EmbeddingPlan:
+    """
+    The distinct ids of a batch; see the C++ class.
+    """
+    def __init__(self, table: str, rows: int, policy: str, ranks: int, ids: NDArray) -> None: ...
+    def expand(self, rows: NDArray) -> NDArray:
+        """
+        Rows of the distinct ids to the plan's float32 result.
+        """
+    def ids(self) -> NDArray: ...
+    def make_bags(self, table: str, offsets: NDArray, mean: bool) -> None: ...
+    def reduce(self, grad: NDArray, dim: int) -> NDArray:
+        """
+        Gradients of the result, summed for each id.
+        """
+    @property
+    def count(self) -> int: ...
+    @property
+    def counts(self) -> list[Any]: ...
+    @property
+    def outputs(self) -> int: ...
+
+class EmbeddingTable:
+    """
+    One rank's rows; see the C++ class.
+    """
+    def __init__(
+        self,
+        table: str,
+        rows: int,
+        ranks: int,
+        rank: int,
+        dim: int,
+        dtype: Any,
+        states: int,
+        capacity: int,
+        evicts: bool,
+        scale: float,
+        seed: int,
+    ) -> None: ...
+    def gather(self, plan: EmbeddingPlan, inserts: bool, in_float32: bool) -> NDArray: ...
+    def read(self, slot: int, count: int) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+        """
+        (ids, weights, states, uses)
+        """
+    def update(
+        self, plan: EmbeddingPlan, grad: NDArray, op: str, params: dict[Any, Any]
+    ) -> None: ...
+    def write(self, ids: NDArray, weights: NDArray, states: NDArray, uses: NDArray) -> None: ...
+    @property
+    def row_bytes(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def slots(self) -> int: ...
 
 def all_ops(composes: bool = False) -> dict[Any, Any]:
     """
@@ -2479,6 +2536,11 @@ def load_descriptor(descriptor: int, size: int, name: str) -> Any:
     The list or dict of arrays of an open .params file; name is its name in errors.
     """
 
+def load_remote(file: Any, name: str) -> Any:
+    """
+    The arrays of a mxlite._files.remote.RemoteFile, as load_descriptor.
+    """
+
 def make_communicator(ranks: Sequence[int] = []) -> Communicator:
     """
     Collective: the processes of the job, as a communicator of the calling thread.
@@ -2803,6 +2865,7 @@ def stale_grads(variables: list[Any]) -> list[int]:
     Return the positions of the variables whose _fresh_grad is False.
     """
 
+def states_of_row_rule(op: str) -> int: ...
 def substituted(
     heads: Sequence[tuple[Node, int]], replaced: collections.abc.Mapping[str, tuple[Node, int]]
 ) -> list[tuple[Node, int]]:

@@ -822,6 +822,54 @@ def calibrate_entropy(
     """
     ...
 
+def class_centres_update(
+    weight: NDArray,
+    mom: NDArray,
+    rows: NDArray,
+    data: NDArray,
+    cosines_grad: NDArray,
+    lr: float,
+    momentum: float | None = 0,
+    wd: float | None = 0,
+    rescale_grad: float | None = 1,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray:
+    """Updates some rows of class centres by SGD with momentum, from the gradient of class_cosines; rows must be distinct. Other rows keep weight and momentum, and have no weight decay. No gradient of the matrix is stored. Usually called with out=weight.
+
+    Parameters
+    ----------
+    lr : float
+        Learning rate.
+    momentum : float, default 0
+        Factor of the last step.
+    wd : float, default 0
+        Weight decay.
+    rescale_grad : float, default 1
+        Factor of the gradient.
+    """
+    ...
+
+def class_cosines(
+    data: NDArray,
+    weight: NDArray,
+    rows: NDArray,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray:
+    """Products of data with the normalized rows of a matrix: cosines, if rows of data have norm 1. The weight gets no gradient: class_centres_update computes it where it is used."""
+    ...
+
+def class_cosines_backward(
+    output_grad: NDArray,
+    weight: NDArray,
+    rows: NDArray,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray:
+    """Gradient of class_cosines with respect to data."""
+    ...
+
 def count_sketch(
     data: NDArray,
     h: NDArray,
@@ -1113,6 +1161,60 @@ def isnan(
     data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
 ) -> NDArray:
     """1 where data is NaN, else 0, in data's dtype."""
+    ...
+
+def margin_logsumexp(
+    data: NDArray,
+    position: NDArray,
+    factor: float | None = 1,
+    angle: float | None = 0,
+    distance: float | None = 0,
+    scale: float | None = 1,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> list[NDArray]:
+    """Statistics of logits z = scale * data along the last axis, with a margin at `position`: h, a value near the highest one, which counts as a constant; log(sum(exp(z - h))); and z - h at the position, -inf if it is outside of the axis. The second minus the third result is the cross entropy. Processes that have some columns each join the results of all.
+
+    Parameters
+    ----------
+    factor : float, default 1
+        The target's cosine cos(t) becomes cos(factor * t + angle) - distance.
+    angle : float, default 0
+        See factor.
+    distance : float, default 0
+        See factor.
+    scale : float, default 1
+        Factor of the logits, after the margin.
+    """
+    ...
+
+def margin_logsumexp_backward(
+    data: NDArray,
+    position: NDArray,
+    highest: NDArray,
+    logsumexp: NDArray,
+    logsumexp_grad: NDArray,
+    target_grad: NDArray,
+    factor: float | None = 1,
+    angle: float | None = 0,
+    distance: float | None = 0,
+    scale: float | None = 1,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray:
+    """Gradient of margin_logsumexp; `highest` and `logsumexp` are its first results. It may be written over data.
+
+    Parameters
+    ----------
+    factor : float, default 1
+        The target's cosine cos(t) becomes cos(factor * t + angle) - distance.
+    angle : float, default 0
+        See factor.
+    distance : float, default 0
+        See factor.
+    scale : float, default 1
+        Factor of the logits, after the margin.
+    """
     ...
 
 def quadratic(
@@ -1550,6 +1652,34 @@ def round_ste(
     data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
 ) -> NDArray:
     """round(data); the gradient passes as if nothing had been rounded."""
+    ...
+
+def sample_classes(
+    label: NDArray,
+    step: NDArray,
+    classes: int,
+    first: int,
+    size: int,
+    count: int,
+    seed: int | None = 0,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> list[NDArray]:
+    """Chooses rows of a shard of the classes: those of the labels, and others without replacement by a permutation that depends on seed, step and `first` only. Also returns the position of each label among the rows, -1 if another shard has it. There are `count` rows, more if there are more labels, at most `size`; all of them are chosen in order if there are `size`. A label that is not a class is an error.
+
+    Parameters
+    ----------
+    classes : int
+        Number of all classes.
+    first : int
+        First class of this shard.
+    size : int
+        Classes of this shard.
+    count : int
+        Rows to choose.
+    seed : int, default 0
+        Seed of the choice.
+    """
     ...
 
 def send(

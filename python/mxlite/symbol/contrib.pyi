@@ -378,6 +378,34 @@ def calibrate_entropy(
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
 ) -> Symbol: ...
+def class_centres_update(
+    weight: Symbol | None = None,
+    mom: Symbol | None = None,
+    rows: Symbol | None = None,
+    data: Symbol | None = None,
+    cosines_grad: Symbol | None = None,
+    *,
+    lr: float,
+    momentum: float | None = 0,
+    wd: float | None = 0,
+    rescale_grad: float | None = 1,
+    name: str | None = None,
+    attr: Mapping[str, Any] | None = None,
+) -> Symbol: ...
+def class_cosines(
+    data: Symbol | None = None,
+    weight: Symbol | None = None,
+    rows: Symbol | None = None,
+    name: str | None = None,
+    attr: Mapping[str, Any] | None = None,
+) -> Symbol: ...
+def class_cosines_backward(
+    output_grad: Symbol | None = None,
+    weight: Symbol | None = None,
+    rows: Symbol | None = None,
+    name: str | None = None,
+    attr: Mapping[str, Any] | None = None,
+) -> Symbol: ...
 def count_sketch(
     data: Symbol | None = None,
     h: Symbol | None = None,
@@ -519,6 +547,30 @@ def isinf(
 ) -> Symbol: ...
 def isnan(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
+) -> Symbol: ...
+def margin_logsumexp(
+    data: Symbol | None = None,
+    position: Symbol | None = None,
+    factor: float | None = 1,
+    angle: float | None = 0,
+    distance: float | None = 0,
+    scale: float | None = 1,
+    name: str | None = None,
+    attr: Mapping[str, Any] | None = None,
+) -> Symbol: ...
+def margin_logsumexp_backward(
+    data: Symbol | None = None,
+    position: Symbol | None = None,
+    highest: Symbol | None = None,
+    logsumexp: Symbol | None = None,
+    logsumexp_grad: Symbol | None = None,
+    target_grad: Symbol | None = None,
+    factor: float | None = 1,
+    angle: float | None = 0,
+    distance: float | None = 0,
+    scale: float | None = 1,
+    name: str | None = None,
+    attr: Mapping[str, Any] | None = None,
 ) -> Symbol: ...
 def mp_adamw_update(
     weight: Symbol | None = None,
@@ -738,6 +790,18 @@ def requantize(
 ) -> Symbol: ...
 def round_ste(
     data: Symbol | None = None, name: str | None = None, attr: Mapping[str, Any] | None = None
+) -> Symbol: ...
+def sample_classes(
+    label: Symbol | None = None,
+    step: Symbol | None = None,
+    *,
+    classes: int,
+    first: int,
+    size: int,
+    count: int,
+    seed: int | None = 0,
+    name: str | None = None,
+    attr: Mapping[str, Any] | None = None,
 ) -> Symbol: ...
 def send(
     data: Symbol | None = None,

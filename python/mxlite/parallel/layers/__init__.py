@@ -12,6 +12,7 @@ from .dense import ColumnParallelDense, RowParallelDense
 from .embedding import VocabParallelEmbedding
 from .loss import VocabParallelSoftmaxCELoss
 from .norm import SequenceParallelLayerNorm
+from .partial_fc import PartialFC
 from .sharded_embedding import ShardedEmbedding
 
 __all__ = [
