@@ -304,7 +304,7 @@ class _Table:
     def _array(self, number: int) -> Any:
         entry = self.entries[number]
         if number in self._read:  # forged copies of a large array could exhaust memory
-            raise ValueError(f"array {entry.name!r} stands in the tree twice")
+            raise ValueError(f"the tree must hold array {entry.name!r} once, got it twice")
         self._read.add(number)
         raw = self._data[entry.offset : entry.offset + entry.bytes]
         if entry.kind == "mxlite":

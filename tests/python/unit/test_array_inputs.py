@@ -218,7 +218,7 @@ def test_from_numpy_shares_or_copies():
             with pytest.raises(TypeError, match="byte order"):
                 nd.from_numpy(given)
         elif not given.flags.aligned:
-            with pytest.raises(mx.MXNetError, match="multiple of the element size"):
+            with pytest.raises(mx.MXNetError, match="multiples of the element size"):
                 nd.from_numpy(given)
         else:
             check(label, nd.from_numpy(given), expected, expected.dtype)

@@ -129,7 +129,7 @@ def test_vectors_are_updated_by_token(tmp_path):
         (["a 1 x"], "line 1 of .*could not convert"),
         (["a 1"], "has no vectors"),
         (["<unk> 1 2 3", "a 1 2"], "the vector of '<unk>' has 3 numbers, the other vectors have 2"),
-        (["<unk> 1", "a 1 2"], "the vector of '<unk>' has 1 numbers, the others have 2"),
+        (["<unk> 1", "a 1 2"], "the vector of '<unk>' has 1 numbers, the other vectors have 2"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:embedding")

@@ -40,7 +40,7 @@ def test_other_shapes_are_type_errors(shape: Any) -> None:
         (lambda: mx.mod.Module(NET, label_names=None).bind([("data", shape)]),
          "bind: shape of 'data'.* tuple of integers"),
         (lambda: gluon.Parameter("weight", shape=shape), "shape.* tuple of integers"),
-        (lambda: nd.ones((6,)).reshape(shape=shape), "reshape: .*shape.* tuple of int"),
+        (lambda: nd.ones((6,)).reshape(shape=shape), "reshape: .*shape must be a"),
     ]:  # fmt: skip
         with pytest.raises(TypeError, match=words):
             act()

@@ -237,11 +237,11 @@ def test_random_lighting_draws_three_normal_numbers_per_image() -> None:
 BAD_PROBABILITIES = {
     "negative": (
         [[0.5, 0.5], [1.5, -0.5]],
-        r"probability of class 1 in row 1 must be at least 0, got -0\.5",
+        r"the probability of class 1 in row 1 must be at least 0, got -0\.5",
     ),
-    "nan": ([np.nan, 1], r"probability of class 0 in row 0 must be at least 0, got nan"),
-    "zeros": ([[0.5, 0.5], [0, 0]], r"sum of the probabilities in row 1 must be .*, got 0"),
-    "infinite": ([np.inf, 1], r"sum of the probabilities in row 0 must be .*, got inf"),
+    "nan": ([np.nan, 1], r"the probability of class 0 in row 0 must be at least 0, got nan"),
+    "zeros": ([[0.5, 0.5], [0, 0]], r"the sum of the probabilities in row 1 must be .*, got 0"),
+    "infinite": ([np.inf, 1], r"the sum of the probabilities in row 0 must be .*, got inf"),
 }
 
 

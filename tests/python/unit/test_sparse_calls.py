@@ -24,7 +24,13 @@ CALLS = [
     ("sgd_update", (ROWS, ROWS), {"lr": "x"}, ValueError, "sgd_update: parameter lr"),
     ("dot", (CSR, ROWS), {"transpose_z": 1}, TypeError, "dot.* unexpected keyword .*transpose_z"),
     ("dot", (CSR, CSR), {}, ValueError, "dot: lhs of shape"),
-    ("dot", (CSR, ROWS), {"forward_stype": "x"}, ValueError, "dot: parameter forward_stype: 'x'"),
+    (
+        "dot",
+        (CSR, ROWS),
+        {"forward_stype": "x"},
+        ValueError,
+        "parameter forward_stype must be one of .*, got 'x'",
+    ),
     (
         "dot",
         (CSR, nd.zeros((3, 2, 2))),

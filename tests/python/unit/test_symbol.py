@@ -58,7 +58,7 @@ BOTH = sym.Group([sym.var("a"), sym.var("b")])
         (
             lambda: sym.FullyConnected(data=3, num_hidden=2),
             TypeError,
-            "data: value must be Symbol, got NDArray",
+            "FullyConnected: data must be an NDArray or a Symbol, got int",
         ),
         (lambda: sym.relu(BOTH), TypeError, "got a group of 2"),
         (lambda: PARTS[3], IndexError, "index 3"),
@@ -70,7 +70,7 @@ BOTH = sym.Group([sym.var("a"), sym.var("b")])
         (lambda: sym.var(3), TypeError, "name"),
         (lambda: sym.var("x", attr={"a": 1}), TypeError, "strings"),
         (lambda: mx.AttrScope(lr_mult=2), ValueError, "lr_mult.* 2 of type int"),
-        (lambda: X + "text", TypeError, "not supported"),
+        (lambda: X + "text", TypeError, "must be a Symbol or a number, got str"),
         (lambda: X + mx.nd.ones((2,)), TypeError, "."),
         (lambda: X * None, TypeError, "."),
         (lambda: X + 1j, TypeError, "."),
