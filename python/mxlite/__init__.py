@@ -54,7 +54,7 @@ from . import modules_1x
 from .modules_1x import engine, error, executor_manager, libinfo, library, log, misc, model, rnn
 
 if _typing.TYPE_CHECKING:  # imported when they are first used
-    from . import checkpoint, test_utils
+    from . import checkpoint, onnx, test_utils
 
 __all__ = [
     "AttrScope", "Context", "Executor", "MXNetError", "NDArray", "Symbol", "attribute",
@@ -63,8 +63,8 @@ __all__ = [
     "gpu_memory_info", "image", "img", "init", "initializer", "io", "is_np_array",
     "is_np_shape", "kv", "kvstore", "kvstore_server", "libinfo", "library", "log",
     "lr_scheduler", "metric", "mod", "model", "module", "mon", "monitor", "name", "nd",
-    "ndarray", "np_array", "np_shape", "num_gpus", "operator", "opt", "optimizer", "parallel",
-    "profiler", "random", "recordio", "registry", "rnd", "rnn", "rtc", "runtime",
+    "ndarray", "np_array", "np_shape", "num_gpus", "onnx", "operator", "opt", "optimizer",
+    "parallel", "profiler", "random", "recordio", "registry", "rnd", "rnn", "rtc", "runtime",
     "set_np_shape", "sym", "symbol", "test_utils", "use_np", "use_np_array", "use_np_shape",
     "util", "visualization", "viz", "waitall",
 ]  # fmt: skip

@@ -1,5 +1,6 @@
 #include "cpp/ops/nn/margin_logsumexp.h"
 
+#include "cpp/ops/dimensions.h"
 #include "cpp/ops/nn/layer_rules.h"
 #include "cpp/ops/registration.h"
 
@@ -7,6 +8,7 @@ namespace mxlite {
 namespace {
 
 constexpr const char* kOp = "_contrib_margin_logsumexp";
+constexpr const char* kBackwardOp = "_contrib_margin_logsumexp_backward";
 
 Specs infer(const MarginLogsumexpParams&, std::span<const TensorSpec> in) {
   MX_CHECK_DTYPE(in[0].dtype == DType::kFloat32 || in[0].dtype == DType::kFloat64, kOp,
@@ -19,8 +21,17 @@ Specs infer(const MarginLogsumexpParams&, std::span<const TensorSpec> in) {
   return Specs{row, row, row};
 }
 
+Specs infer_backward(const MarginLogsumexpParams& p, std::span<const TensorSpec> in) {
+  const TensorSpec row = infer(p, in.first(2))[0];
+  for (size_t i = 2; i < in.size(); ++i)
+    MX_CHECK_SHAPE(may_equal(in[i].shape, row.shape) && in[i].dtype == row.dtype, kBackwardOp,
+                   ": input ", i, " must be ", row.dtype, row.shape, ", got ", in[i].dtype,
+                   in[i].shape);
+  return Specs{in[0]};
+}
+
 std::vector<ValueRef> gradient(GradBuilder& g) {
-  return {g.emit_all("_contrib_margin_logsumexp_backward",
+  return {g.emit_all(kBackwardOp,
                      {{g.input(0), g.input(1), g.output(0), g.output(1), g.output_grad(1),
                        g.output_grad(2)}},
                      g.params_ref())[0],
@@ -44,12 +55,12 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .gradient(gradient)
           .amp(AmpClass::kFloat32));
   ops.add(
-      OpBuilder<MarginLogsumexpParams>("_contrib_margin_logsumexp_backward")
+      OpBuilder<MarginLogsumexpParams>(kBackwardOp)
           .doc("Gradient of margin_logsumexp; `highest` and `logsumexp` are its first results. It "
                "may be written over data.")
           .shapes("data (..., classes), others (...) -> (..., classes)")
           .inputs({"data", "position", "highest", "logsumexp", "logsumexp_grad", "target_grad"})
-          .infer(same_as_input<0, MarginLogsumexpParams>)
+          .infer(infer_backward)
           .inplace(0, 0)
           .amp(AmpClass::kFloat32));
 });

@@ -34,7 +34,9 @@ def test_numpy_functions_take_arrays(x):
     np.testing.assert_array_equal(np.concatenate([x, x]), np.concatenate([x.asnumpy()] * 2))
     assert np.array([x, x]).shape == (2, 2, 3)
     assert np.add.reduce(x, axis=0).tolist() == [5, 7, 9]
-    assert_raises_regex(TypeError, "out is an NDArray", np.exp, x.asnumpy(), out=x)
+    assert_raises_regex(
+        TypeError, "out must be a NumPy array, got an NDArray", np.exp, x.asnumpy(), out=x
+    )
 
 
 @pytest.mark.parametrize("number", [np.float32(2), np.int64(2), np.float64(2), np.array(2.0)])

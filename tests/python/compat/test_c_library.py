@@ -125,7 +125,7 @@ def sparse() -> mx.nd.NDArray:
         (lambda: copied(mx.nd.ones(4), 4, 1), "multiple of the element size 4"),
         (lambda: _LIB.MXRecordIOReaderTell(None, None), "got null"),
         (lambda: _LIB.MXListAllOpNames(None, None), "size must be an address"),
-        (lambda: _LIB.MXSetNumOMPThreads(ctypes.c_int(0)), "thread count 0"),
+        (lambda: _LIB.MXSetNumOMPThreads(ctypes.c_int(0)), "thread count must be positive, got 0"),
         (lambda: _LIB.MXStorageEmptyCache(9, 0), "must be 1, 2 or 3, got 9"),
         (lambda: _LIB.MXGetGPUMemoryInformation64(1000, None, None), "1000"),
         (lambda: _LIB.MXNDArrayFromDLPack(None, 0, None), "tensor must be an address"),

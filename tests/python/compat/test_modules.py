@@ -154,7 +154,9 @@ def test_functions_decorated_for_numpy_mode_can_be_defined():
 
     assert decorated.__doc__ == "Its text." and decorated.__name__ == "decorated"
     assert_raises_regex(mx.base.NotSupportedError, "use_np: .*decorated", decorated, 1)
-    assert_raises_regex(TypeError, "use_np_shape: 3 given", mx.use_np_shape, 3)
+    assert_raises_regex(
+        TypeError, "use_np_shape: func must be a function or class, got 3", mx.use_np_shape, 3
+    )
 
 
 def test_environment_variables(monkeypatch):
@@ -170,8 +172,10 @@ def test_gpu_questions_without_a_gpu():
     assert_raises_regex(ValueError, "must be a GPU", mx.util.get_cuda_compute_capability, mx.cpu())
     if mx.num_gpus() == 0:
         assert mx.util.get_gpu_count() == 0
-        assert_raises_regex(mx.base.DeviceError, "0 GPUs", mx.util.get_gpu_memory, 0)
-        with pytest.raises(mx.base.DeviceError, match="0 GPUs"):
+        assert_raises_regex(
+            mx.base.DeviceError, "one of 0 usable GPUs|0 GPUs", mx.util.get_gpu_memory, 0
+        )
+        with pytest.raises(mx.base.DeviceError, match="one of 0 usable GPUs|0 GPUs"):
             mx.util.get_cuda_compute_capability(mx.gpu(0))
 
 

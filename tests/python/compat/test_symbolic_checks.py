@@ -125,7 +125,7 @@ def test_inconsistent_symbols_do_not_pass(capsys):
         tu.check_consistency(same_outputs, contexts())
     tu.check_consistency(same_outputs, contexts(), raise_on_err=False)
     assert "check_consistency: entry 0" in capsys.readouterr().out
-    with pytest.raises(ValueError, match="1 contexts"):
+    with pytest.raises(ValueError, match="contexts must be 2 or more, got 1"):
         tu.check_consistency(product(), contexts()[:1])
 
 

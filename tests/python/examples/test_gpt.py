@@ -11,14 +11,11 @@ from pathlib import Path
 import mxlite as mx
 import numpy as np
 import pytest
+from example_modules import load
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "examples" / "gpt"
-sys.path.insert(0, str(FOLDER))
-import generate  # noqa: E402
-import indexed  # noqa: E402
-import model  # noqa: E402
-import presets  # noqa: E402
+generate, indexed, model, presets = load("gpt", "generate", "indexed", "model", "presets")
 
 TINY = [
     "--vocab-size", "300", "--hidden", "32", "--layers", "4", "--heads", "4", "--length", "32",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import io
 import json
 import pickle
@@ -14,17 +13,17 @@ from pathlib import Path
 import mxlite as mx
 import numpy as np
 import pytest
+from example_modules import load
+from processes import run_python
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "examples" / "insightface"
-sys.path[:0] = [str(FOLDER), str(ROOT / "tests" / "python" / "unit"), str(ROOT / "benchmarks")]
-import faces  # noqa: E402
-import networks  # noqa: E402
-import train as script  # noqa: E402
-import verification  # noqa: E402
+faces, networks, script, verification = load(
+    "insightface", "faces", "networks", "train", "verification"
+)
+sys.path.insert(0, str(ROOT / "benchmarks"))
 from dlperf.insightface import max_classes  # noqa: E402
 from dlperf.styles import recognize  # noqa: E402
-from processes import run_python  # noqa: E402
 
 PIXELS = np.random.RandomState(0).randint(0, 256, (40, 16, 16, 3)).astype(np.uint8)
 
@@ -230,7 +229,7 @@ def test_glyphs_become_faces(tmp_path):
     images, same = verification.read_pairs(tmp_path / "a" / "glyphs.bin")
     assert same.sum() == 20 and all(part.sum() == 2 for part in np.split(same, 10))
     assert verification.decode(images, 32).std() > 20
-    glyphs = importlib.import_module("glyphs")
+    (glyphs,) = load("insightface", "glyphs")
     with pytest.raises(SystemExit, match="have .* and 9; unpack these packages .* fonts-noto-cjk"):
         glyphs.choose(glyphs.find_faces([str(folder)]), 10**6, 9)
 

@@ -9,12 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from example_modules import load
 
 FOLDER = Path(__file__).resolve().parents[3] / "examples" / "wide_deep"
-sys.path.insert(0, str(FOLDER))
-import model  # noqa: E402
-import prepare  # noqa: E402
-import rows  # noqa: E402
+model, prepare, rows = load("wide_deep", "model", "prepare", "rows")
 
 TINY = [
     "--batch", "128", "--hidden", "16", "--layers", "2", "--dropout", "0", "--dim", "4",

@@ -247,7 +247,7 @@ def test_wrong_inputs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="must be variable"):
         gluon.SymbolBlock(sym.var("x") + 1, sym.var("x") * 2)
     block = imported(files)
-    with pytest.raises(ValueError, match="inputs must be 1 \\(data\\), got 2"):
+    with pytest.raises(ValueError, match="number of inputs must be 1 \\(data\\), got 2"):
         block(batch(), batch())
 
 

@@ -165,7 +165,7 @@ def test_other_batches_than_the_traced_one_are_refused(
     forward: Any, rows: int, tmp_path: Path
 ) -> None:
     block = checked(lambda_block(forward), tmp_path, values(3, 4))
-    words = rf"input data has shape \({rows}, 4\).*traced for \(3, 4\)"
+    words = rf"input data must have shape \(3, 4\).*traced.*got \({rows}, 4\)"
     with pytest.raises(ValueError, match=words):
         block(values(rows, 4))
 

@@ -403,7 +403,9 @@ def test_misuse_of_cells() -> None:
         cell.unroll(4, data(BATCH, STEPS, INPUTS))
     with pytest.raises(ValueError, match="layout must be .*, got 'NCHW'"):
         cell.unroll(4, data(BATCH, STEPS, INPUTS), layout="NCHW")
-    assert_raises_regex(TypeError, "inputs is None", cell.unroll, 4, None)
+    assert_raises_regex(
+        TypeError, "inputs must be an NDArray or a list of NDArrays, got None", cell.unroll, 4, None
+    )
     both = rnn.BidirectionalCell(rnn.GRUCell(3), rnn.GRUCell(3))
     with pytest.raises(NotImplementedError, match="cannot be stepped"):
         both(data(2, 3), both.begin_state(2))

@@ -169,7 +169,10 @@ def test_bad_state_files_are_errors_that_name_the_file(tmp_path: Path) -> None:
         (lambda: gluon.Trainer([], "sdg"), "Cannot find optimizer 'sdg'; did you mean"),
         (lambda: gluon.Trainer([], mx.optimizer.SGD(), {"wd": 1}), "optimizer_params must be None"),
         (lambda: gluon.Trainer([], "sgd", kvstore="devise"), "did you mean 'device'"),
-        (lambda: gluon.Trainer([], "sgd", kvstore=3), "kvstore must be KVStore, str or None, 3"),
+        (
+            lambda: gluon.Trainer([], "sgd", kvstore=3),
+            "kvstore must be KVStore, str or None, got 3",
+        ),
         (
             lambda: gluon.Trainer([], "sgd", kvstore=None, update_on_kvstore=True),
             "kvstore must not be None",

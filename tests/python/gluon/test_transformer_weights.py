@@ -238,8 +238,8 @@ def test_names_and_shapes_that_differ_are_listed(state: dict[str, Any], words: s
     ("source", "net", "words"),
     [
         ("xlnet", model, "source must be one of bert, roberta"),
-        ("gpt2", model, "BERTModel was given for 'gpt2', expected a GPTModel"),
-        ("bert", transformer.GPTModel, "GPTModel was given for 'bert', expected BERTModel"),
+        ("gpt2", model, "net must be a GPTModel .* for 'gpt2', got BERTModel"),
+        ("bert", transformer.GPTModel, "net must be a BERTModel, .* for 'bert', got GPTModel"),
         ("roberta", lambda: transformer.BERTForPretraining(model()), "RoBERTa has no next-sent"),
     ],
 )

@@ -247,7 +247,7 @@ def test_several_files_are_one(tmp_path: Path) -> None:
     options = {"batch_size": 1, "num_parts": 3}
     parts = [labels(make(f"{first};{second}", part_index=p, **options)) for p in range(3)]
     assert sum(len(part) for part in parts) == 20
-    with pytest.raises(ValueError, match="path_imgidx given with 2 record files"):
+    with pytest.raises(ValueError, match="record files must be 1 with path_imgidx, got 2"):
         make(f"{first};{second}", path_imgidx=str(tmp_path / "x" / "a.idx"))
 
 

@@ -163,10 +163,10 @@ def test_traced_arrays_do_not_leak() -> None:
 def test_wrong_arguments() -> None:
     graph = compiled(lambda x: x + 1)
     for call, error, words in [
-        (lambda: graph(3), TypeError_, "Net: input 0 is a int"),
+        (lambda: graph(3), TypeError_, "Net: input 0 must be an NDArray, got int"),
         (lambda: graph(x=nd.ones((2,))), TypeError_, "keyword"),
         (lambda: _core.CachedGraph(3), TypeError, "callable"),
-        (lambda: graph.set_params([nd.ones(1), "w"]), TypeError_, "set_params: entry 1 is a str"),
+        (lambda: graph.set_params([nd.ones(1), "w"]), TypeError_, "set_params: entry 1 must be an NDArray, got str"),
         (lambda: compiled(lambda x: 3)(nd.ones((2,))), TypeError_, "trace: the result"),
     ]:
         with pytest.raises(error, match=words):

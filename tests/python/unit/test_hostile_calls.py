@@ -143,7 +143,8 @@ def test_programs_cannot_name_internal_operators(name: str) -> None:
 
 def test_helpers_of_gradients_are_internal_unless_they_check_their_inputs() -> None:
     checked = {"_relu_backward", "_sigmoid_backward", "_tanh_backward", "_gather_nd_backward",
-               "_backward_gather_nd"}  # fmt: skip
+               "_backward_gather_nd", "_contrib_class_cosines_backward",
+               "_contrib_margin_logsumexp_backward"}  # fmt: skip
     assert {name for name in mx._core.all_ops() if "backward" in name} <= checked
 
 
@@ -200,9 +201,9 @@ def test_a_list_that_holds_itself_is_refused():
     for given in (itself, Endless(), [[1]]):
         with pytest.raises(TypeError, match="sum: parameter axis must be .*, got one holding"):
             nd.sum(nd.ones((2, 2)), axis=given)
-    with pytest.raises(ValueError, match="sum: parameter axis: a sequence of 1000000000000 el"):
+    with pytest.raises(ValueError, match="sum: parameter axis must have at most 16777216 elements"):
         nd.sum(nd.ones((2, 2)), axis=range(10**12))
-    with pytest.raises(OverflowError, match="clip: parameter a_min: an int too large"):
+    with pytest.raises(OverflowError, match="clip: parameter a_min must fit into a double, got a larger int"):
         nd.clip(nd.ones((2, 2)), 10**400, 1)
 
 
@@ -240,7 +241,7 @@ def test_devices_have_numbers_of_at_least_0(make):
 
 def test_names_of_devices_are_read_whole():
     for text in ("cpu(-1)", "cpu(", "cpu(1", "cpu(x)", "cpu(1)x", "gpu(99999999999)", "tpu"):
-        with pytest.raises(mx.MXNetError, match="context '"):
+        with pytest.raises(mx.MXNetError, match="context must be"):
             nd.ones((2,), ctx=text)
     assert nd.ones((2,), ctx="cpu(3)").ctx == mx.cpu(3)
     with pytest.raises(TypeError, match="Context: device_type must be a name .*, got int"):

@@ -182,7 +182,7 @@ def test_losses_are_summed_in_double_precision() -> None:
 
 
 def test_values_that_are_no_numbers_name_the_metrics() -> None:
-    with pytest.raises(TypeError, match="^metric: a object given"):
+    with pytest.raises(TypeError, match="^metric: values must be .*, got object"):
         metric.Loss().update(None, [object()])
 
 

@@ -70,6 +70,7 @@ def test_no_module_lists_operators():
     found = {
         f"{path.relative_to(PACKAGE).as_posix()}:{line}": names
         for path in sorted(PACKAGE.rglob("*.py"))
+        if path.relative_to(PACKAGE).parts[0] != "onnx"  # how ONNX writes operators
         for line, names in operator_lists(path.read_text(encoding="utf-8"))
     }
     tables = {at: names for at, names in found.items() if at.split(":")[0] not in ALLOWED}

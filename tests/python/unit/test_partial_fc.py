@@ -130,7 +130,7 @@ def test_a_class_takes_its_centre_and_momentum_only():
 @pytest.mark.parametrize(
     ("make", "problem"),
     [
-        (lambda: parallel.PartialFC(0, 4), "num_classes is 0"),
+        (lambda: parallel.PartialFC(0, 4), "num_classes must be 1 or more, got 0"),
         (lambda: parallel.PartialFC(4, 4, sample_ratio=0), "sample_ratio must be above 0 and at"),
         (lambda: parallel.PartialFC(4, 4, sample_ratio=1.1), "at most 1, got 1.1"),
         (lambda: parallel.PartialFC(4, 4, sample_ratio=float("nan")), "got nan"),

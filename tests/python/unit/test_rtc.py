@@ -26,7 +26,10 @@ def test_modules_need_a_gpu() -> None:
         (lambda: mx.rtc.CudaModule("int x;\0int y;"), "character of code 0"),
         (lambda: made(None), "get_kernel: signature must be str, got NoneType"),
         (lambda: made("int n", 3), "get_kernel: name must be str, got int"),
-        (lambda: launched("float *x", mx.nd.ones(1)), "args is NDArray, a list of arrays"),
+        (
+            lambda: launched("float *x", mx.nd.ones(1)),
+            "args must be a list of arrays and numbers, got NDArray",
+        ),
         (lambda: launched("int n", [1], 1), "CudaKernel f: grid_dims must be 3 ints, got int"),
     ],
 )
@@ -85,7 +88,7 @@ def test_numbers_become_the_type_of_their_parameter(parameter: str, value: Any, 
         pytest.param("double x", 10**400, "argument 0 is 1000", id="long integer"),
         ("__half x", 1e6, "argument 0 is 1000000.0, a number from -65504 to 65504 expected"),
         ("int64_t n", np.float64(2**63), "a whole number from -9223372036854775808 to"),
-        ("int n", np.float16("inf"), "argument 0 is inf, a whole number from"),
+        ("int n", np.float16("inf"), "argument 0 must be a whole number from .*, got inf"),
     ],
 )
 def test_numbers_that_a_parameter_cannot_hold_are_refused(

@@ -202,8 +202,8 @@ class SymbolBlock(HybridBlock):
         given = _flat((x, *args))
         if len(given) != len(self._input_names):
             raise ValueError_(
-                f"{self.name}: number of inputs must be {len(self._input_names)}, got "
-                f"{len(given)} ({', '.join(self._input_names)})"
+                f"{self.name}: the number of inputs must be {len(self._input_names)} "
+                f"({', '.join(self._input_names)}), got {len(given)}"
             )
         for name, value in zip(self._input_names, given):
             if not isinstance(value, (NDArray, Symbol)):
