@@ -86,7 +86,7 @@ TEST(EngineLimit, ATaskThatPushesIsNeverBlocked) {
 TEST(EngineLimit, NonsenseInTheEnvironmentIsNamed) {
   WithLimits limits("0", "1000");
   const std::string text = error_of([] { ThreadedEngine engine; });
-  EXPECT_HAS(text, "MXLITE_ENGINE_MAX_TASKS=0");
+  EXPECT_HAS(text, "MXLITE_ENGINE_MAX_TASKS must be a positive number, got 0");
 }
 
 std::atomic<int> hooks_depth, hooks_calls;

@@ -356,8 +356,9 @@ TEST(Negotiator, NumbersThatARankMayNotNameAreRefused) {
   EXPECT_EQ(error_of(job, {1, 1}), "");
   EXPECT_HAS(error_of(job, {0, 1}), "rank 1 is not in process set 1");
   EXPECT_HAS(error_of(job, {0, 3}), "request numbers below 2, got 3 numbers from 0");
-  EXPECT_HAS(error_of(job, {2, 1}), "2 are known");
-  EXPECT_HAS(error_of(job, {1, UINT32_MAX}), "2 are known");
+  EXPECT_HAS(error_of(job, {2, 1}), "request numbers below 2, got 1 numbers from 2");
+  EXPECT_HAS(error_of(job, {1, UINT32_MAX}),
+             "request numbers below 2, got 4294967295 numbers from 1");
 }
 
 TEST(Negotiator, DamagedFramesAreRefused) {

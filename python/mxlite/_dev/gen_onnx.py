@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import textwrap
 import warnings
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -122,20 +123,30 @@ def _reason(error: Exception) -> str:
     return text.replace("|", "/")[:90]
 
 
+def _wrap(text: str) -> str:
+    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
+
+
 def page() -> str:
     """Return the text of the page."""
     warnings.simplefilter("ignore")
     total, passed, reasons = node_tests()
     count, good = sum(total.values()), sum(passed.values())
-    lines = [HEADER, "## Export", "", ", ".join(f"`{n}`" for n in get_operator_support()), ""]
-    lines += ["## Import", "", ", ".join(f"`{name}`" for name in sorted(CONVERTERS)), ""]
+    known = [op for op in total if op in CONVERTERS]
+    exported, imported = (
+        _wrap(", ".join(f"`{name}`" for name in names))
+        for names in (get_operator_support(), sorted(CONVERTERS))
+    )
+    lines = [HEADER, "## Export", "", exported, "", "## Import", "", imported, ""]
     lines += [
         "## Node tests of the package onnx",
         "",
-        f"{good} of {count} tests with floating-point data pass ({good / count:.0%}, onnx "
-        f"{onnx().__version__}); of {sum(total[op] for op in total if op in CONVERTERS)} tests of "
-        f"imported operators, {sum(passed[op] for op in total if op in CONVERTERS)} pass. The "
-        "others, without operators that have no converter:",
+        _wrap(
+            f"{good} of {count} tests with floating-point data pass ({good / count:.0%}, onnx "
+            f"{onnx().__version__}); of {sum(total[op] for op in known)} tests of imported "
+            f"operators, {sum(passed[op] for op in known)} pass. The others, without operators "
+            "that have no converter:"
+        ),
         "",
         "| operator | passed | reasons for the others |",
         "| --- | --- | --- |",
@@ -145,7 +156,7 @@ def page() -> str:
             why = ", ".join(f"{text} ({n})" for text, n in reasons[op].most_common(3))
             lines.append(f"| {op} | {passed[op]} of {total[op]} | {why} |")
     missing = ", ".join(f"{op} ({total[op]})" for op in sorted(total) if op not in CONVERTERS)
-    return "\n".join([*lines, "", f"Without converter: {missing}.", ""])
+    return "\n".join([*lines, "", _wrap(f"Without converter: {missing}."), ""])
 
 
 if __name__ == "__main__":
