@@ -166,7 +166,11 @@ def test_wrong_arguments() -> None:
         (lambda: graph(3), TypeError_, "Net: input 0 must be an NDArray, got int"),
         (lambda: graph(x=nd.ones((2,))), TypeError_, "keyword"),
         (lambda: _core.CachedGraph(3), TypeError, "callable"),
-        (lambda: graph.set_params([nd.ones(1), "w"]), TypeError_, "set_params: entry 1 must be an NDArray, got str"),
+        (
+            lambda: graph.set_params([nd.ones(1), "w"]),
+            TypeError_,
+            "entry 1 must be an NDArray, got str",
+        ),
         (lambda: compiled(lambda x: 3)(nd.ones((2,))), TypeError_, "trace: the result"),
     ]:
         with pytest.raises(error, match=words):
