@@ -23,7 +23,7 @@ namespace {
 
 thread_local std::string last_error;
 
-int guarded(auto&& function) noexcept {
+int status_of(auto&& function) noexcept {
   try {
     function();
     return 0;
@@ -119,15 +119,15 @@ NDArrayRef take_handle(void* handle) {
 
 }  // namespace mxlite::python
 
-using mxlite::python::guarded;
 using mxlite::python::pointed;
+using mxlite::python::status_of;
 
 extern "C" {
 
 const char* MXGetLastError() { return mxlite::python::last_error.c_str(); }
 
 int MXNDArrayGetData(void* handle, void** data) {
-  return guarded([&] {
+  return status_of([&] {
     const auto array = mxlite::python::dense_of(handle, "MXNDArrayGetData");
     MX_CHECK(array->contiguous(),
              "MXNDArrayGetData: the array must be contiguous, got a view with "
@@ -138,17 +138,18 @@ int MXNDArrayGetData(void* handle, void** data) {
 }
 
 int MXNDArrayWaitToRead(void* handle) {
-  return guarded([&] { mxlite::python::dense_of(handle, "MXNDArrayWaitToRead")->wait_to_read(); });
+  return status_of(
+      [&] { mxlite::python::dense_of(handle, "MXNDArrayWaitToRead")->wait_to_read(); });
 }
 
 int MXNDArrayWaitToWrite(void* handle) {
-  return guarded(
+  return status_of(
       [&] { mxlite::python::dense_of(handle, "MXNDArrayWaitToWrite")->wait_to_write(); });
 }
 
 // size: elements of the array, in both functions.
 int MXNDArraySyncCopyToCPU(void* handle, void* data, size_t size) {
-  return guarded([&] {
+  return status_of([&] {
     const char* const who = "MXNDArraySyncCopyToCPU";
     const auto array = mxlite::python::dense_of(handle, who);
     array->wait_to_read();
@@ -160,7 +161,7 @@ int MXNDArraySyncCopyToCPU(void* handle, void* data, size_t size) {
 }
 
 int MXNDArraySyncCopyFromCPU(void* handle, const void* data, size_t size) {
-  return guarded([&] {
+  return status_of([&] {
     const char* const who = "MXNDArraySyncCopyFromCPU";
     const auto array = mxlite::python::dense_of(handle, who);
     mxlite::autograd::check_writable(who, array);
@@ -173,7 +174,7 @@ int MXNDArraySyncCopyFromCPU(void* handle, const void* data, size_t size) {
 }
 
 int MXNDArrayToDLPack(void* handle, void** tensor) {
-  return guarded([&] {
+  return status_of([&] {
     const auto array = mxlite::python::dense_of(handle, "MXNDArrayToDLPack");
     array->wait_to_read();
     pointed(tensor, "MXNDArrayToDLPack: tensor") = mxlite::python::export_dlpack(array);
@@ -183,7 +184,7 @@ int MXNDArrayToDLPack(void* handle, void** tensor) {
 // The array takes the tensor over. `transient` is ignored: the tensor may be freed at any time
 // after the last use.
 int MXNDArrayFromDLPack(void* tensor, int /*transient*/, void** handle) {
-  return guarded([&] {
+  return status_of([&] {
     auto* const managed = static_cast<mxlite::python::DLManagedTensor*>(tensor);
     pointed(managed, "MXNDArrayFromDLPack: tensor");
     void*& result = pointed(handle, "MXNDArrayFromDLPack: handle");
@@ -192,11 +193,11 @@ int MXNDArrayFromDLPack(void* tensor, int /*transient*/, void** handle) {
 }
 
 int MXNDArrayFree(void* handle) {
-  return guarded([&] { mxlite::python::take_handle(handle); });
+  return status_of([&] { mxlite::python::take_handle(handle); });
 }
 
 int MXRecordIOReaderTell(void* handle, size_t* position) {
-  return guarded([&] {
+  return status_of([&] {
     const char* const who = "MXRecordIOReaderTell: handle";
     const auto& reader = pointed(static_cast<mxlite::io::RecordReader*>(handle), who);
     pointed(position, "MXRecordIOReaderTell: position") = static_cast<size_t>(reader.tell());
@@ -204,7 +205,7 @@ int MXRecordIOReaderTell(void* handle, size_t* position) {
 }
 
 int MXListAllOpNames(uint32_t* size, const char*** names) {
-  return guarded([&] {
+  return status_of([&] {
     const auto& found = mxlite::python::operator_names();
     pointed(size, "MXListAllOpNames: size") = static_cast<uint32_t>(found.size());
     pointed(names, "MXListAllOpNames: names") = const_cast<const char**>(found.data());
@@ -212,14 +213,14 @@ int MXListAllOpNames(uint32_t* size, const char*** names) {
 }
 
 int MXGetGPUCount(int* count) {
-  return guarded([&] {
+  return status_of([&] {
     auto* const accelerator = mxlite::accelerator();
     pointed(count, "MXGetGPUCount: count") = accelerator ? accelerator->count() : 0;
   });
 }
 
 int MXGetGPUMemoryInformation64(int device, uint64_t* free, uint64_t* total) {
-  return guarded([&] {
+  return status_of([&] {
     const char* const who = "MXGetGPUMemoryInformation64";
     const auto memory = mxlite::require_accelerator(who, device).memory(device);
     pointed(free, who) = memory.free;
@@ -228,11 +229,11 @@ int MXGetGPUMemoryInformation64(int device, uint64_t* free, uint64_t* total) {
 }
 
 int MXSetNumOMPThreads(int count) {
-  return guarded([&] { mxlite::set_cpu_threads(count); });
+  return status_of([&] { mxlite::set_cpu_threads(count); });
 }
 
 int MXRandomSeed(int seed) {
-  return guarded([&] { mxlite::seed_random(static_cast<uint64_t>(int64_t{seed})); });
+  return status_of([&] { mxlite::seed_random(static_cast<uint64_t>(int64_t{seed})); });
 }
 
 // Small operators run in the caller, and hybridized blocks as one task, so there is nothing to
@@ -240,14 +241,14 @@ int MXRandomSeed(int seed) {
 int MXEngineSetBulkSize(int size, int* previous) {
   constexpr int kUsual = 15;
   static thread_local int current = kUsual;
-  return guarded([&] {
+  return status_of([&] {
     pointed(previous, "MXEngineSetBulkSize: previous") = current;
     current = size;
   });
 }
 
 int MXStorageEmptyCache(int device_type, int device) {
-  return guarded([&] {
+  return status_of([&] {
     mxlite::python::release_cached_memory(mxlite::python::device_of_code(device_type, device));
   });
 }
