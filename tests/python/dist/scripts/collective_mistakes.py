@@ -92,8 +92,12 @@ invalid(
     f"process set {other} does not contain this process, rank {rank}",
 )
 invalid(lambda: contrib.broadcast(one((2,)), root=3), "(0, 1, 2), got 3")
-invalid(lambda: contrib.send(one((2,)), destination=rank), f"destination {rank}")
-invalid(lambda: contrib.recv(one((2,)), source=7), "source 7")
+invalid(
+    lambda: contrib.send(one((2,)), destination=rank),
+    "destination must be another rank",
+    f"got {rank}",
+)
+invalid(lambda: contrib.recv(one((2,)), source=7), "source must be another rank", "got 7")
 invalid(lambda: contrib.reduce_scatter(one((4,))), "multiple of the 3 ranks")
 refused(
     lambda: contrib.all_reduce(one((2,), dtype="int32"), op="mean"),

@@ -24,7 +24,7 @@ refused(
 )
 refused(lambda: hvd.allreduce(one((2,)), prescale_factor=1.0 + rank), "prescale")
 refused(lambda: hvd.broadcast(one((2,)), rank), "root ranks")
-refused(lambda: hvd.broadcast(one((2,)), size), "root rank")
+refused(lambda: hvd.broadcast(one((2,)), size), "root must be a rank")
 refused(lambda: hvd.allgather(one((2, 3 + rank))), "allgather tensor shapes")
 refused(lambda: hvd.alltoall(one((size,)), [2] * size), "splits")
 refused(lambda: hvd.alltoall(one((size,)), [1] * (size + 1)), "splits")
