@@ -92,7 +92,7 @@ def test_options_become_variables() -> None:
         ("python train.py", "-np"),
         ("-np 2", "no program"),
         ("-np 2 --gloo p", "--gloo"),
-        ("-np 2 -H a --hostfile b p", "one of them"),
+        ("-np 2 -H a --hostfile b p", "must be left out, got both"),
     ],
 )
 def test_what_cannot_be_done_is_refused(line: str, words: str, capsys) -> None:
