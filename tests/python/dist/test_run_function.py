@@ -85,7 +85,7 @@ def test_a_failure_names_the_rank_and_what_it_raised(function, words: tuple[str,
     [
         (3, {"num_proc": 2}, TypeError, "func must be a function, got 3"),
         (summed, {"num_proc": 0}, ValueError, "num_proc must be a number above 0, got 0"),
-        (summed, {"hosts": "a:1", "hostfile": "b"}, ValueError, "hosts and hostfile"),
+        (summed, {"hosts": "a:1", "hostfile": "b"}, ValueError, "hosts or hostfile must be None, got both"),
         (
             summed,
             {"num_proc": 2, "min_num_proc": 1},
@@ -199,7 +199,7 @@ def test_strangers_at_the_port_are_left_alone() -> None:
     with pytest.raises(ChannelError, match="no word within"):
         Channel(here, b"k" * 32, "caller", 0.1)
     there.send_bytes(b"GET / HTTP/1.1")
-    with pytest.raises(ChannelError, match="14 bytes received"):
+    with pytest.raises(ChannelError, match="number of bytes must be 32, got 14"):
         Channel(here, b"k" * 32, "caller", 0.1)
     there.send_bytes(b"x" * 33)
     with pytest.raises(OSError):  # more than a stranger may send
