@@ -190,7 +190,7 @@ assert hvd.allreduce(mx.nd.ones((2,)), op=hvd.Sum).asnumpy().tolist() == [2, 2]
 
 
 def test_a_wrong_variable_is_named(start) -> None:
-    program = """fails(hvd.init, "HOROVOD_CYCLE_TIME must be a number of at least 0, got 'soon'", kind=ValueError)"""
+    program = """fails(hvd.init, "HOROVOD_CYCLE_TIME must be a number", kind=ValueError)"""
     start(program, 1, env={"HOROVOD_CYCLE_TIME": "soon"})
 
 
