@@ -36,7 +36,7 @@ with mesh:
     param = gluon.Parameter("weight", shape=(4, 2), shard=(0, "tensor"))
     with mx.parallel.mesh(tensor=1, other=-1):  # a name is looked up when an object is made
         assert gluon.Parameter("b", shape=(4, 2), shard=(0, "tensor")).local_shape == (4, 2)
-        with pytest.raises(ValueError, match="one of the mesh's axes, tensor, got 'data'"):
+        with pytest.raises(ValueError, match="one of the mesh's axes, tensor, other, got 'data'"):
             SyncBatchNorm(process_set="data")
     assert gluon.Parameter("c", shape=(4, 2), shard=(0, "tensor")).local_shape == (4 // tensor, 2)
 assert param.shard == (0, mesh.group("tensor")) and param.local_shape == (4 // tensor, 2)
