@@ -212,7 +212,7 @@ NDArrays checkpoint(CheckpointedCall call) {
   for (size_t i = call.states.size(); i-- > 0;) {
     if (version_of(*call.states[i]) != state_versions[i]) continue;
     const auto at = static_cast<ptrdiff_t>(i);
-    // In this mode, the body only reads the state, so a later write must be reported.
+    // The body did not write this state, so a later write to it must be reported.
     call.watched.push_back(call.states[i]);
     call.states.erase(call.states.begin() + at);
     earlier.erase(earlier.begin() + at);

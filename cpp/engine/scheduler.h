@@ -103,7 +103,7 @@ class Scheduler {
   const EngineStats& stats() const { return stats_; }
   // Makes the tasks that have not begun fail with `failure` instead of running.
   void cancel_queued(const FailureRef& failure);
-  // In a forked child, drops unfinished tasks, whose threads do not exist there.
+  // Makes unfinished tasks fail. Must be called in a forked child, where their threads do not exist.
   void abandon_unfinished();
   void lock_for_fork();
   void unlock_after_fork();

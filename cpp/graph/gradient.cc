@@ -13,7 +13,7 @@ namespace {
 constexpr ValueId kNothing{};
 bool exists(ValueId v) { return v.node >= 0; }
 
-// For each value of a graph, the sum of the gradients that have arrived so far.
+// Holds, for each value of a graph, the sum of the gradients that have arrived so far.
 class Arrived {
  public:
   explicit Arrived(Graph& joint) : joint_(joint) {
@@ -96,7 +96,8 @@ class GraphGradBuilder final : public GradBuilder {
   std::vector<ValueId> values_;
 };
 
-// By node: whether gradients of these kinds must reach the outputs of the node.
+// Each list has an entry for each node, which says whether a gradient of the list's kind must reach
+// the node's outputs.
 struct Needs {
   std::vector<uint8_t> any;    // any gradient, even zeros
   std::vector<uint8_t> value;  // a gradient that affects the gradient of an input or parameter

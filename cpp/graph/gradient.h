@@ -13,16 +13,17 @@ struct BackwardGraph {
   Graph graph;
   std::vector<ValueId> saved;  // values of the forward graph that gradient rules use
   std::vector<int> heads;      // outputs of the forward graph that have a gradient
-  // By input, then parameter of forward: the index of an output of `graph`, or kNone or kZero.
   static constexpr int kNone = -1, kZero = -2;  // kNone: no gradient; kZero: the gradient is zero
+  // Has an entry for each input of the forward graph, then for each parameter: the index of the
+  // output of `graph` that is its gradient, or kNone or kZero.
   std::vector<int> grads;
   // First operator without a gradient rule through which a gradient should flow, or null.
   const OpSchema* not_differentiable = nullptr;
 };
 
-// `needs` (by input, then parameter of forward): whether to compute its gradient. `heads` (by
-// output): whether it has a gradient. `repeats`: recompute large results of some operators (see
-// is_repeated).
+// `needs` says for each input, then for each parameter of `forward`, whether to compute its
+// gradient. `heads` says for each output whether it has a gradient. `repeats`: recompute large
+// results of some operators (see is_repeated).
 BackwardGraph build_backward(const Graph& forward, std::span<const uint8_t> needs,
                              std::span<const uint8_t> heads, bool repeats);
 

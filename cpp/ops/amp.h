@@ -57,8 +57,8 @@ ParamText text_of(const std::map<std::string, std::string>& attrs);
 // The casts that one call needs.
 struct Casts {
   SmallVector<int, 4> inputs;  // indices of the inputs to cast
-  std::optional<DType> type;   // nullopt for the widest type of these inputs, which is known only
-                               // at run time
+  std::optional<DType> type;   // type to cast to; nullopt: the widest type of these inputs, which
+                               // is found at run time
 };
 // Finds the casts of a call from its inputs' types (nullopt if unknown). Never casts inputs that
 // the call writes. Casts nothing if an input has another floating type, such as float64.

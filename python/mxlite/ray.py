@@ -59,7 +59,7 @@ class _Worker:
     def run(
         self, train: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], keeper: Any
     ) -> Any:
-        """Call the function; commits of elastic states are stored outside this process."""
+        """Call the function. The keeper also stores commits, which outlive this process."""
         keep_commits_in(_Client(keeper))
         return train(*args, **kwargs)
 

@@ -30,7 +30,7 @@ void check_noexcept(cudaError_t status, const char* call) noexcept;
 class DeviceGuard {
  public:
   explicit DeviceGuard(int device) { push_context(device); }
-  // For destructors: on failure, the current device does not change.
+  // Does not throw, so destructors can use it. On failure, the current device does not change.
   DeviceGuard(int device, std::nothrow_t) noexcept;
   ~DeviceGuard() {
     if (pushed_) pop_context();

@@ -31,8 +31,8 @@ class Executable final : public RefCounted {
     std::span<const NDArrayRef> inputs, parameters;
     engine::Origin origin = {};
     RandomState* random = nullptr;  // receives the first counter of this run's random numbers
-    // By output: an array to write to, or null to allocate a new one. May have fewer entries than
-    // outputs.
+    // Arrays that receive the outputs, in order. A new array is allocated for an output whose entry
+    // is null or missing, or does not have its shape and dtype.
     std::span<const NDArrayRef> into = {};
   };
   // Pushes the work and returns its outputs. Inputs must have the signature's shapes and dtypes;

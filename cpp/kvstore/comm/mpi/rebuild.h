@@ -17,7 +17,7 @@ OwnedComm living(MPI_Comm job);
 // be started. Collective.
 OwnedComm started_more(OwnedComm job, const RebuildRequest& request);
 
-// In a process that started_more has started, returns the job; in other processes, returns null.
+// Returns a communicator of the whole job if started_more() started this process, otherwise null.
 OwnedComm joined_parents();
 
 // Time limit for MPI calls that may never return and cannot be interrupted: if this object is not

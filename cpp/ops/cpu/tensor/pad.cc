@@ -1,5 +1,6 @@
-// Every axis has a table with the input index of each output index, or -1 for the constant. The
-// last axis is copied as left edge, middle and right edge.
+// Every axis has a table with the input index of each output index, or -1 for the constant. In
+// each row along the last axis, only the padding on both sides uses the table; the middle is copied
+// at once.
 #include "cpp/ops/tensor/pad.h"
 
 #include <omp.h>

@@ -170,8 +170,9 @@ class Block(NeedsInit, TypedInit):
         Parameters
         ----------
         filename : str or path
-            Replaced only after everything was written. A name that ends with ``.safetensors``
-            selects that format, which has a shared parameter once with all its names.
+            File to write. An existing file is replaced only after everything was written. A name
+            that ends with ``.safetensors`` selects the safetensors format, which stores a shared
+            parameter once and its other names as aliases.
         deduplicate : bool
             Save a shared parameter once.
         """
