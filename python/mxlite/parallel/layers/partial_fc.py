@@ -19,7 +19,7 @@ from ...comm.groups import exchange_texts, group_of
 from ...context import Context, current_context
 from ...ndarray import NDArray
 from .loss import joined_logsumexp, margin_options
-from .shards import shard_sizes
+from .shards import entering, shard_sizes, summed
 
 __all__ = ["PartialFC"]
 
@@ -302,7 +302,8 @@ class _Losses(autograd.Function):
     def forward(self, *inputs: NDArray) -> NDArray:
         """Return the losses of normalized embeddings (batch, in_units)."""
         head, group = self._head, self._head._group
-        unit, label = self._gathered(inputs[0]), self._gathered(self._label)
+        unit = entering(nd, inputs[0], group, sequence_axis=0)
+        label = entering(nd, self._label, group, sequence_axis=0)
         step = nd.array([head._steps], ctx=unit.ctx, dtype="int64")
         rows, position = nd.contrib.sample_classes(label, step, **head._sampling)
         cosines = nd.contrib.class_cosines(unit, head.weight, rows)
@@ -322,18 +323,10 @@ class _Losses(autograd.Function):
         head, group = self._head, self._head._group
         unit, rows, position, cosines, highest, total = self.saved_tensors
         self.saved_tensors = None
-        grad = self._gathered(output_grads[0])
+        grad = entering(nd, output_grads[0], group, sequence_axis=0)
         nd.contrib.margin_logsumexp_backward(
             cosines, position, highest, total, grad, -grad, out=cosines, **head._margin
         )
         head._pending = rows, unit, cosines
         unit_grad = nd.contrib.class_cosines_backward(cosines, head.weight, rows)
-        if group.size == 1:
-            return unit_grad
-        return nd.contrib.reduce_scatter(unit_grad, axis=0, process_set=group.number)
-
-    def _gathered(self, array: NDArray) -> NDArray:
-        group = self._head._group
-        if group.size == 1:
-            return array
-        return nd.contrib.all_gather(array, axis=0, process_set=group.number)
+        return summed(nd, unit_grad, group, sequence_axis=0)
