@@ -14,7 +14,7 @@ from ..comm.groups import Group, exchange_texts, group_of, ranks_text
 from ..comm.process_sets import ProcessSet, resolved_process_set
 from ..ndarray import NDArray
 
-__all__ = ["SHARD_ATTRIBUTE", "Shard", "options_of_attribute"]
+__all__ = ["SHARD_ATTRIBUTE", "Shard", "options_of_attribute", "shard_bounds"]
 
 SHARD_ATTRIBUTE = "__shard__"
 """Attribute of variables that stand for sharded parameters."""
@@ -23,6 +23,15 @@ _Shape = tuple[int, ...]
 
 # Number of elements that are sent or added to a checksum at a time.
 _PIECE = 1 << 18
+
+
+def shard_bounds(extent: int, count: int, index: int) -> tuple[int, int]:
+    """Return the first index of one of ``count`` shards of an axis, and the index after its last.
+
+    If the axis does not divide evenly, the first shards have one index more.
+    """
+    least, more = divmod(extent, count)
+    return index * least + min(index, more), (index + 1) * least + min(index + 1, more)
 
 
 class Shard:
@@ -97,9 +106,7 @@ class Shard:
                     f"{count}, or allow_uneven=True to give the first ranks one index more"
                 )
             )
-        least, more = divmod(extent, count)
-        at = group.index if index is None else index
-        return at * least + min(at, more), (at + 1) * least + min(at + 1, more)
+        return shard_bounds(extent, count, group.index if index is None else index)
 
     def local_shape(self, shape: _Shape) -> _Shape:
         """Return the shape of this rank's shard of an array; unknown extents stay unknown."""

@@ -18,6 +18,7 @@ from ...base import FileFormatError, MXNetError, NotSupportedError, ShapeError, 
 from ...comm.groups import exchange_texts, group_of
 from ...context import Context, current_context
 from ...ndarray import NDArray
+from ..shard import shard_bounds
 from .loss import joined_logsumexp, margin_options
 from .shards import entering, shard_sizes, summed
 
@@ -250,11 +251,10 @@ class PartialFC:
                 f"save, got {', '.join(sorted(name[0] for name in names)) or 'none'}"
             )
         size = sizes.pop()
-        least, more = divmod(self._num_classes, size)
-        begins = [i * least + min(i, more) for i in range(size + 1)]
         steps = set()
         first = self.classes.start
-        for index, (begin, end) in enumerate(zip(begins, begins[1:])):
+        for index in range(size):
+            begin, end = shard_bounds(self._num_classes, size, index)
             low, high = max(begin, first), min(end, self.classes.stop)
             if low >= high:
                 continue
