@@ -278,11 +278,11 @@ class PartialFC:
     def _agree(self, what: str, failure: str, value: int = 0) -> list[int]:
         """Raise on all ranks if one has failed; return the values of all ranks."""
         texts = exchange_texts(self._group, json.dumps([failure, value]), what)
-        for rank, text in zip(self._group.ranks, texts):
-            problem = json.loads(text)[0]
+        answers = [json.loads(text) for text in texts]
+        for rank, (problem, _) in zip(self._group.ranks, answers):
             if problem:
                 raise FileFormatError(f"{what}: rank {rank} has failed: {problem}")
-        return [json.loads(text)[1] for text in texts]
+        return [theirs for _, theirs in answers]
 
     def __repr__(self) -> str:
         return (
