@@ -187,10 +187,6 @@ class HugeCTR(Style):
 class NumberedSteps(Style):
     """A style whose window counts steps by their numbers, whatever the interval of the lines."""
 
-    def matches(self, line: str) -> bool:
-        """Return whether a line belongs to the style; :meth:`read` looks at its step."""
-        return all(mark in line for mark in self.marks)
-
     def read(
         self,
         lines: Sequence[str],
@@ -199,11 +195,11 @@ class NumberedSteps(Style):
         batches: int | None = None,
     ) -> float:
         """Return the rate of the steps in the window; see :meth:`Style.read`."""
-        first = self.after_step if warm_up is None else warm_up
-        last = math.inf if batches is None else batches
+        first, end = self.bounds(warm_up, batches)
+        last = math.inf if end is None else end
         found = [(re.search(self.step, line), line) for line in lines]
         kept = [line for step, line in found if step and first < int(step.group(1)) <= last]
-        return super().read(kept, job)
+        return super().read(kept, job, 0)
 
 
 _SECONDS = r" (\d{9,}(?:\.\d+)?)\s*$"  # epoch seconds at the end of a line
@@ -404,22 +400,20 @@ _ALL: list[Style] = [
         ("iteration", "elapsed time per iteration (ms):"),
         rf"elapsed time per iteration \(ms\): {NUMBER}\s*\|",
         "iteration n/ N | ... | elapsed time per iteration (ms): x | ...",
-        (0, None),
+        (99, None),
         lambda values, job: statistics.median(values),
         unit="ms",
         step=r"iteration\s+(\d+)/",
-        after_step=99,
     ),
     NumberedSteps(
         "oneflow-gpt",
         ("step=", "micro_batches=", "latency="),
         rf"latency={NUMBER},",
         "step=n,micro_batches=m,samples=s,throughput=x,latency=x,loss=x",
-        (0, None),
+        (99, None),
         lambda values, job: 1000 * statistics.median(values),
         unit="ms",
         step=r"step=(\d+)",
-        after_step=99,
     ),
 ]
 STYLES: dict[str, Style] = {style.name: style for style in _ALL}
