@@ -92,13 +92,12 @@ class Training:
         if args.dtype != "float32":
             amp.init(target_dtype=args.dtype)
         axis, _, size = (args.mesh or "data=-1").partition("=")
-        margins = args.margins.split(",")
         try:
             if axis != "data":
                 raise ValueError(f"--mesh must be data=N, got {args.mesh}")
             # A classes axis of 1 is the process set of this rank alone.
             self.mesh = mx.parallel.mesh(data=int(size), classes=1).use()
-            self.margins = [float(margin) for margin in margins]
+            margins = [float(margin) for margin in args.margins.split(",")]
         except ValueError as error:
             raise SystemExit(f"insightface: {error}") from error
         mesh = self.mesh
@@ -117,7 +116,7 @@ class Training:
             if args.sample_ratio != 1:
                 raise SystemExit("insightface: --sample-ratio needs --head sharded")
             self.replicated = ReplicatedHead(
-                self.images.classes, units, self.margins, args.scale, prefix="head_"
+                self.images.classes, units, margins, args.scale, prefix="head_"
             )
             self.replicated.initialize()
             self.replicated.hybridize()
@@ -128,7 +127,7 @@ class Training:
                 units,
                 "data",
                 sample_ratio=args.sample_ratio,
-                margins=self.margins,
+                margins=margins,
                 scale=args.scale,
                 momentum=args.momentum,
                 wd=args.wd,
