@@ -81,8 +81,8 @@ def baseline(out: Path) -> dict[str, float]:
         from sklearn.linear_model import LogisticRegression
     except ImportError:
         raise SystemExit("wide_deep: the baseline needs scikit-learn") from None
-    files = [FlatRows(f"{out}.{part}").records for part in ("train", "test")]
-    sizes = FlatRows(f"{out}.train").sizes
+    prepared = [FlatRows(f"{out}.{part}") for part in ("train", "test")]
+    files, sizes = [rows.records for rows in prepared], prepared[0].sizes
 
     def one_hot(records: np.ndarray) -> sparse.csr_matrix:
         wide = records["wide"] + sizes.deep_rows
