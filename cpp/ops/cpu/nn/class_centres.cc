@@ -10,6 +10,7 @@
 #include "cpp/ops/cpu/index_values.h"
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/nn/sum_of.h"
+#include "cpp/ops/cpu/sparse/embedding_hash.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {
@@ -32,20 +33,12 @@ class Permutation {
     do {
       uint64_t high = value >> low_bits_, low = value & mask(low_bits_);
       for (uint64_t round = 0; round < 4; ++round) {
-        high ^= mix(low + key_ + 2 * round * kGolden) & mask(high_bits_);
-        low ^= mix(high + key_ + (2 * round + 1) * kGolden) & mask(low_bits_);
+        high ^= sparse::mixed(low + key_ + 2 * round * kGolden) & mask(high_bits_);
+        low ^= sparse::mixed(high + key_ + (2 * round + 1) * kGolden) & mask(low_bits_);
       }
       value = high << low_bits_ | low;
     } while (value >= size_);
     return value;
-  }
-
-  // The finalizer of splitmix64.
-  static uint64_t mix(uint64_t x) {
-    x += kGolden;
-    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9;
-    x = (x ^ x >> 27) * 0x94D049BB133111EB;
-    return x ^ x >> 31;
   }
 
  private:
@@ -60,7 +53,7 @@ class Permutation {
 uint64_t key_of(const SampleClassesParams& p, int64_t step) {
   uint64_t key = 0;
   for (const int64_t part : {p.seed, step, p.first})
-    key = Permutation::mix(key ^ static_cast<uint64_t>(part));
+    key = sparse::mixed(key ^ static_cast<uint64_t>(part));
   return key;
 }
 

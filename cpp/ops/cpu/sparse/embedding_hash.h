@@ -1,4 +1,5 @@
-// Hashes of ids of embedding tables. Files and initial values depend on them: do not change them.
+// Hashes of ids of embedding tables. Files, initial values and the classes that sample_classes
+// chooses depend on them: do not change them.
 #pragma once
 #include <cstdint>
 
