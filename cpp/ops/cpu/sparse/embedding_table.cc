@@ -247,12 +247,11 @@ EmbeddingTable::Rows EmbeddingTable::read(int64_t slot, int64_t count) const {
   return rows;
 }
 
-int64_t EmbeddingTable::write(const Rows& rows) {
+void EmbeddingTable::write(const Rows& rows) {
   const std::lock_guard lock(mutex_);
   const auto dim = static_cast<size_t>(options_.dim);
   const size_t row_states = static_cast<size_t>(options_.states) * dim;
   std::vector<float> values(dim), initialized(dim);
-  int64_t written = 0;
   for (size_t i = 0; i < rows.ids.size(); ++i) {
     const int64_t id = rows.ids[i];
     if (!owns(id)) continue;
@@ -277,9 +276,7 @@ int64_t EmbeddingTable::write(const Rows& rows) {
       codec.store(row, values.data());
     });
     std::copy_n(rows.states.data() + i * row_states, row_states, states_of(row));
-    ++written;
   }
-  return written;
 }
 
 }  // namespace mxlite::sparse

@@ -1,7 +1,6 @@
 // One rank's rows of an embedding table with the states of their optimizer.
 #pragma once
 #include <functional>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -63,8 +62,8 @@ class EmbeddingTable {
   };
   // Returns the rows among the next `count` slots from `slot` on.
   Rows read(int64_t slot, int64_t count) const;
-  // Writes those of the rows whose ids belong to this rank, and returns their number.
-  int64_t write(const Rows& rows);
+  // Writes those of the rows whose ids belong to this rank.
+  void write(const Rows& rows);
 
   int64_t slots() const { return slots_ ? slots_->end() : rows_; }
   int64_t size() const { return slots_ ? slots_->size() : rows_; }
