@@ -15,6 +15,9 @@ from presets import LENGTH as GPT_LENGTH
 from presets import case as published_case
 from presets import iteration_flops
 
+from dlperf.gpt.recipe import SAMPLING
+from dlperf.wide_deep.recipe import DEEP_FIELDS, HIDDEN, NUMBERS
+
 if TYPE_CHECKING:
     from dlperf.cases import Case
 
@@ -131,9 +134,6 @@ def numbers(network: str) -> list[int]:
     return [int(part) for part in network.split("_")[1:]]
 
 
-SAMPLING = "sampling"
-
-
 def gpt_mesh(case: Case) -> tuple[int, int, int]:
     """Return the ranks along data, tensor and pipeline of a case of GPT."""
     found = re.match(r"(\d+)x(\d+)x(\d+)", case.mode)
@@ -167,8 +167,8 @@ def _published_gpt(dtype: str) -> list[Row]:
 def _wide_deep_flops(case: Case) -> float:
     """Return the operations of the dense layers; tables have none."""
     dim, layers = numbers(case.network)
-    inputs = _FIELDS * dim + _DENSE_FIELDS
-    return 6.0 * (inputs * _HIDDEN + (layers - 1) * _HIDDEN**2 + _HIDDEN)
+    inputs = DEEP_FIELDS * dim + NUMBERS
+    return 6.0 * (inputs * HIDDEN + (layers - 1) * HIDDEN**2 + HIDDEN)
 
 
 # Multiply-adds forward for a face of 112 x 112 pixels, and features, by network.
@@ -183,7 +183,6 @@ def _face_flops(case: Case) -> float:
     return 6.0 * (macs * (case.size / 112) ** 2 + features * classes * ratio)
 
 
-_FIELDS, _DENSE_FIELDS, _HIDDEN = 26, 13, 1024
 _NATURAL = 2322444  # rows of Criteo's table
 
 
