@@ -82,9 +82,3 @@ def initial_rows(ids, dim, seed):
     x = x ^ (x >> np.uint32(16)) ^ (key >> np.uint64(32)).astype(np.uint32)
     step = np.float32(TABLE_SCALE * 2.0**-23)
     return (x.view(np.int32) >> 8).astype(np.float32) * step
-
-
-def step_flops(spec):
-    """Return the operations of the dense layers in a step, multiply and add apart."""
-    weights = sum(weight.size for weight, _ in dense_values(spec))
-    return 6 * weights * spec["case"]["batch"]

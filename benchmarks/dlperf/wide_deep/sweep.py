@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import json
 import os
 import statistics
@@ -22,7 +23,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from dlperf.wide_deep import recipe
+from dlperf.cases import Case, step_flops
 
 WORKER = Path(__file__).resolve().parents[1] / "worker.py"
 FIRST_ROWS, FIRST_BATCH = 3_200_000, 512
@@ -121,23 +122,29 @@ def main() -> int:
     print("| rows | batch |" + "".join(f" {n} ms | {n} rows/s | {n} MiB |" for _, n, _ in systems))
     print("|" + " --- |" * (2 + 3 * len(systems)))
     while value <= (args.most or (102_400_000 if by_rows else 131_072)):
-        case = {
-            "model": "wide_deep", "dtype": args.dtype, "data": "resident",
-            "batch": args.batch if by_rows else value, "size": value if by_rows else args.rows,
-            "network": f"wdl_{args.dim}_{args.layers}",
-        }  # fmt: skip
-        spec = {"case": case, "device": "cpu"}
+        case = Case(
+            "wide_deep",
+            args.dtype,
+            args.batch if by_rows else value,
+            1,
+            "resident",
+            value if by_rows else args.rows,
+            args.warm_up,
+            args.steps,
+            f"wdl_{args.dim}_{args.layers}",
+        )
+        spec = {"case": dataclasses.asdict(case), "device": "cpu"}
         found = measure(spec, systems, args)
-        line = f"| {case['size']} | {case['batch']} |"
+        line = f"| {case.size} | {case.batch} |"
         for _, name, _ in systems:
             answer = found[name]
             if "error" in answer:
                 line += f" {answer['error'].splitlines()[0][:60]} | | |"
                 continue
             seconds = statistics.median(answer["steps"])
-            line += f" {1000 * seconds:.1f} | {case['batch'] / seconds:.0f} | {answer['mib']:.0f} |"
+            line += f" {1000 * seconds:.1f} | {case.batch / seconds:.0f} | {answer['mib']:.0f} |"
         print(line, flush=True)
-        report.append({"spec": spec, "flops": recipe.step_flops(spec), "found": found})
+        report.append({"spec": spec, "flops": step_flops(case), "found": found})
         if args.json:
             args.json.write_text(json.dumps(report) + "\n")
         if all("error" in answer for answer in found.values()):
