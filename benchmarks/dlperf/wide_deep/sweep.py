@@ -15,83 +15,52 @@ import argparse
 import contextlib
 import dataclasses
 import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from dlperf.cases import Case, step_flops
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "peers"))
+from cell import System
+from common import usable_cores
+from worker_process import WorkerError
 
-WORKER = Path(__file__).resolve().parents[1] / "worker.py"
+from dlperf.cases import Case, step_flops
+from dlperf.measure import DlperfWorker
+
 FIRST_ROWS, FIRST_BATCH = 3_200_000, 512
 LOSS_TOLERANCE = 1e-3
 
 
-class System:
-    """A worker process that has built one case."""
-
-    def __init__(self, python: str, name: str, variant: str, spec: dict[str, Any]) -> None:
-        self.name = name
-        self._folder = tempfile.TemporaryDirectory()
-        file = Path(self._folder.name) / "spec.json"
-        file.write_text(json.dumps(spec))
-        command = [python, str(WORKER), "--system", name, "--variant", variant, "--spec", str(file)]
-        command += ["--exchange", self._folder.name, "--parent", str(os.getpid())]
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-
-    def ask(self, **request: Any) -> dict[str, Any]:
-        """Send a request and return the answer, which has ``error`` if it failed."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        with contextlib.suppress(BrokenPipeError):  # the answer is missing, too
-            self._process.stdin.write(json.dumps(request) + "\n")
-            self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        if not line:
-            return {"error": f"the worker ended with {self._process.wait()}"}
-        answer: dict[str, Any] = json.loads(
-            (Path(self._folder.name) / json.loads(line)["file"]).read_text()
-        )
-        return answer
-
-    def close(self) -> None:
-        """End the worker."""
-        self._process.communicate()
-        self._folder.cleanup()
-
-
-def measure(spec: dict[str, Any], systems: list[tuple[str, str, str]], args: Any) -> dict[str, Any]:
+def measure(spec: dict[str, Any], systems: list[System], args: Any) -> dict[str, Any]:
     """Return the figures of each system for one case."""
     found: dict[str, Any] = {}
-    workers = []
-    for python, name, variant in systems:
-        worker = System(python, name, variant, spec)
-        found[name] = worker.ask(do="prepare")
-        if "error" in found[name]:
-            worker.close()
-        else:
-            found[name]["steps"] = []
-            workers.append(worker)
-    losses = [found[worker.name]["losses"] for worker in workers]
-    if losses and any(abs(a - b) > LOSS_TOLERANCE for a, b in zip(losses[0], losses[-1])):
-        raise SystemExit(f"dlperf: the systems have different losses: {losses}")
-    for _ in range(args.turns):
-        for worker in workers:
-            answer = worker.ask(do="time", warm_up=args.warm_up, count=args.steps)
-            if "error" in answer:
-                raise SystemExit(f"dlperf: {worker.name}: {answer['error']}")
-            found[worker.name]["steps"] += answer["steps"]
-            found[worker.name]["mib"] = answer["mib"]
-    for worker in workers:
-        worker.close()
+    workers: dict[str, DlperfWorker] = {}
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as started:
+        file = Path(folder) / "spec.json"
+        file.write_text(json.dumps(spec))
+        for system in systems:
+            worker = DlperfWorker(system, file, args.batch, args.dtype, usable_cores())
+            try:
+                found[system.name] = {**worker.ask(do="prepare"), "steps": []}
+            except WorkerError as error:
+                found[system.name] = {"error": str(error)}
+                worker.close()
+            else:
+                workers[system.name] = worker
+                started.callback(worker.close)
+        losses = [found[name]["losses"] for name in workers]
+        if losses and any(abs(a - b) > LOSS_TOLERANCE for a, b in zip(losses[0], losses[-1])):
+            raise SystemExit(f"dlperf: the systems have different losses: {losses}")
+        for _ in range(args.turns):
+            for name, worker in workers.items():
+                try:
+                    answer = worker.ask(do="time", warm_up=args.warm_up, count=args.steps)
+                except WorkerError as error:
+                    raise SystemExit(f"dlperf: {name}: {error}") from error
+                found[name]["steps"] += answer["steps"]
+                found[name]["mib"] = answer["mib"]
     return found
 
 
@@ -113,14 +82,15 @@ def main() -> int:
     add("--turns", type=int, default=3)
     add("--json", type=Path, help="file for all figures")
     args = parser.parse_args()
-    systems = [(sys.executable, "mxlite", "hybrid")]
+    systems = [System("mxlite", "hybrid", (args.dtype,))]
     if args.torch:
-        systems.append((args.torch, "torch", args.torch_variant))
+        systems.append(System("torch", args.torch_variant, (args.dtype,), args.torch))
     by_rows = args.sweep == "vocabulary"
     value = FIRST_ROWS if by_rows else FIRST_BATCH
     report = []
-    print("| rows | batch |" + "".join(f" {n} ms | {n} rows/s | {n} MiB |" for _, n, _ in systems))
-    print("|" + " --- |" * (2 + 3 * len(systems)))
+    names = [system.name for system in systems]
+    print("| rows | batch |" + "".join(f" {n} ms | {n} rows/s | {n} MiB |" for n in names))
+    print("|" + " --- |" * (2 + 3 * len(names)))
     while value <= (args.most or (102_400_000 if by_rows else 131_072)):
         case = Case(
             "wide_deep",
@@ -136,7 +106,7 @@ def main() -> int:
         spec = {"case": dataclasses.asdict(case), "device": "cpu"}
         found = measure(spec, systems, args)
         line = f"| {case.size} | {case.batch} |"
-        for _, name, _ in systems:
+        for name in names:
             answer = found[name]
             if "error" in answer:
                 line += f" {answer['error'].splitlines()[0][:60]} | | |"
