@@ -1,4 +1,4 @@
-"""Import the modules of an example: several examples have modules of the same name, as `train`."""
+"""Import modules of the examples, several of which have one name, as `train`; run their scripts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import importlib
 import sys
 from pathlib import Path
 from types import ModuleType
+
+from processes import run_python
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
@@ -24,3 +26,12 @@ def load(example: str, *names: str) -> list[ModuleType]:
         for name in own:
             sys.modules.pop(name, None)
         sys.modules.update(others)
+
+
+def run_script(example: str, ranks: int, *arguments: object, ok: bool, timeout: float) -> str:
+    """Run a script in its example's folder, which fails unless ``ok``; return its output."""
+    launch = [] if ranks == 1 else ["-m", "mxlite.run", "-np", ranks, sys.executable]
+    done = run_python(*launch, *arguments, ok=ok, cwd=EXAMPLES / example, timeout=timeout)
+    output = done.stdout + done.stderr
+    assert ok or done.returncode != 0, output
+    return output

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import mxlite as mx
 import numpy as np
 import pytest
-from example_modules import load
+from example_modules import load, run_script
 
 ROOT = Path(__file__).resolve().parents[3]
-FOLDER = ROOT / "examples" / "gpt"
 generate, indexed, model, presets = load("gpt", "generate", "indexed", "model", "presets")
 
 TINY = [
@@ -25,16 +22,7 @@ TINY = [
 
 def run(ranks: int, *args: object, ok: bool = True) -> str:
     """Run a script of the folder and return its output."""
-    launch = [] if ranks == 1 else ["-m", "mxlite.run", "-np", str(ranks), sys.executable]
-    done = subprocess.run(
-        [sys.executable, *launch, *map(str, args)],
-        cwd=FOLDER,
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
-    assert (done.returncode == 0) is ok, done.stdout + done.stderr
-    return done.stdout + done.stderr
+    return run_script("gpt", ranks, *args, ok=ok, timeout=240)
 
 
 @pytest.fixture(scope="module")

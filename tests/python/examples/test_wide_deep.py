@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from example_modules import load
+from example_modules import load, run_script
 
-FOLDER = Path(__file__).resolve().parents[3] / "examples" / "wide_deep"
 model, prepare, rows = load("wide_deep", "model", "prepare", "rows")
 
 TINY = [
@@ -49,16 +46,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(ranks: int, *args: object, ok: bool = True) -> str:
     """Run train.py and return its output."""
-    launch = [] if ranks == 1 else ["-m", "mxlite.run", "-np", str(ranks), sys.executable]
-    done = subprocess.run(
-        [sys.executable, *launch, "train.py", *map(str, args)],
-        cwd=FOLDER,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert (done.returncode == 0) is ok, done.stdout + done.stderr
-    return done.stdout + done.stderr
+    return run_script("wide_deep", ranks, "train.py", *args, ok=ok, timeout=120)
 
 
 def train(data: Path, tmp_path: Path, ranks: int, *args: object) -> dict:
