@@ -20,6 +20,7 @@ from dlperf.cases import Case, step_flops
 from dlperf.models import DEVICES, SAMPLING, iteration_flops, numbers
 
 BENCHMARKS = Path(__file__).resolve().parents[1]
+FACE_DEVICES = (1, 4, 8, 16, 32)
 
 
 def _read(name: str) -> dict[str, Any]:
@@ -191,7 +192,7 @@ def wide_deep_tables(content: dict[str, Any]) -> list[str]:
 def _face_cells(rates: dict[int, float], predicted: set[int]) -> list[str]:
     one = rates.get(1)
     cells = []
-    for devices in (1, 4, 8, 16, 32):
+    for devices in FACE_DEVICES:
         rate = rates.get(devices)
         speedup = "" if rate is None or one is None else f" ({rate / one:.2f})"
         mark = " predicted" if devices in predicted else ""
@@ -224,13 +225,13 @@ def face_tables(content: dict[str, Any]) -> list[str]:
             batch = cases[key].batch
             mode = "data" if cases[key].mode == "data" else "model"
             work = sharded_model.face_work(network, int(classes), mode, batch / rates[1], 4.0)
-            for devices in {4, *DEVICES} - set(rates):
+            for devices in set(FACE_DEVICES) - set(rates):
                 seconds = scaling_model.predict_step(work, cluster, devices, variation=0.02).total
                 seconds += sharded_model.face_exchange(batch, devices, mode, cluster)
                 rates[devices] = devices * batch / seconds
                 predicted.add(devices)
         rows.append([*key, *_face_cells(rates, predicted)])
-    head = ["system", "network", "mode", "batch", *(f"{n} devices" for n in (1, 4, 8, 16, 32))]
+    head = ["system", "network", "mode", "batch", *(f"{n} devices" for n in FACE_DEVICES)]
     classes = [
         [str(row[key]) for key in ("devices", "network", "batch", "math", "mode")]
         + [f"{row[framework]:,}" for framework in ("MXNet", "OneFlow")]
