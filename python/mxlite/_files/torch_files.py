@@ -6,7 +6,6 @@ Both formats are read: zip files, which PyTorch writes as of 1.6, and the older 
 from __future__ import annotations
 
 import math
-import os
 import zipfile
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -25,7 +24,7 @@ from .pickled import (
     plain_maker,
     read_pickle_at,
 )
-from .whole import open_file, read_to_end
+from .whole import open_file, read_to_end, size_of
 from .zipped import ZIP_DAMAGE
 
 # The pickle of a number, which begins files of the older format.
@@ -199,7 +198,7 @@ def is_torch(path: str) -> bool:
 
 
 def _read_zip(stream: IO[bytes], where: str) -> dict[str, tuple[str, Bits]]:
-    size = os.fstat(stream.fileno()).st_size
+    size = size_of(stream)
     with zipfile.ZipFile(stream) as archive:
         (name,) = [n for n in archive.namelist() if n.rpartition("/")[2] == "data.pkl"] or [""]
         folder = name[: -len("data.pkl")]

@@ -77,7 +77,8 @@ class SlicedStream(io.RawIOBase):
         return len(piece)
 
 
-def _size_of(stream: IO[bytes]) -> int:
+def size_of(stream: IO[bytes]) -> int:
+    """Return the size of a file that `open_file` opened; 0 for a pipe."""
     raw = getattr(stream, "raw", None)
     return len(raw.data) if isinstance(raw, SlicedStream) else os.fstat(stream.fileno()).st_size
 
@@ -90,7 +91,7 @@ class _Limited(io.RawIOBase):
         self._stream = stream
         self._path = path
         self._left = self._most = most_read()
-        if _size_of(stream) > self._most:
+        if size_of(stream) > self._most:
             stream.close()
             raise self._too_large()
 
@@ -137,6 +138,6 @@ def read_to_end(stream: IO[bytes], path: str | os.PathLike[str]) -> memoryview:
 def read_file(path: str | os.PathLike[str]) -> bytes:
     """Return the content of a regular file, a pipe or an address."""
     with open_file(path) as stream:
-        if 0 < _size_of(stream) <= most_read():
+        if 0 < size_of(stream) <= most_read():
             return stream.read()
         return bytes(read_to_end(stream, path))

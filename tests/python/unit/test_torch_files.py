@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch_files
-from mxlite._files.torch_files import read_torch
+from mxlite._files.torch_files import is_torch, read_torch
 from mxlite.base import FileFormatError
 from torch_files import Storage, Tensor, old_file, state_dict, zip_file
 
@@ -48,6 +48,15 @@ def test_the_state_dict_of_a_checkpoint_is_found(tmp_path: Path, place: str) -> 
     content = {"epoch": 3, "best": np.float64(0.5), place: state_dict({"w": np.ones(2)})}
     path.write_bytes(zip_file(content))
     assert [*read_torch(str(path))] == ["w"]
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_files_at_addresses_are_read(kind: str) -> None:
+    files = pytest.importorskip("fsspec").filesystem("memory")
+    files.pipe_file("/torch/model.pth", FORMATS[kind](state_dict({"w": np.ones(2)})))
+    assert is_torch("memory://torch/model.pth")
+    dtype, bits = read_torch("memory://torch/model.pth")["w"]
+    assert dtype == "float64" and bits.tolist() == [1, 1]
 
 
 STORAGE = Storage("0", np.arange(6, dtype="float32"))
