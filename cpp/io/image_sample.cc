@@ -78,9 +78,8 @@ void ImagePipeline::choose_label_width() {
     }
   }
   MX_CHECK_SHAPE(given <= 0 || given >= widest,
-                 "ImageDetRecordIter: label_pad_width must be at "
-                 "least ",
-                 widest, ", the length of the longest label, got ", given);
+                 "ImageDetRecordIter: label_pad_width must be at least ", widest,
+                 ", the length of the longest label, got ", given);
   label_width_ = kShapeLabels + std::max(given, widest);
 }
 

@@ -105,8 +105,7 @@ void check_image_params(const ImageParams& p) {
   MX_CHECK(!p.random_resized_crop || (!p.rand_crop && p.max_random_scale == 1 &&
                                       p.min_random_scale == 1 && p.max_crop_size <= 0),
            "ImageRecordIter: random_resized_crop must not be given together with rand_crop, random "
-           "scale or crop "
-           "size");
+           "scale or crop size");
   MX_CHECK(p.min_random_area <= p.max_random_area,
            "ImageRecordIter: min_random_area must be at most max_random_area, ", p.max_random_area,
            ", got ", p.min_random_area);

@@ -61,13 +61,9 @@ NDArrayRef host_array(const NDArray& like, void* data, size_t size, const char* 
 }
 
 Device device_of_code(int type, int index) {
-  constexpr int kCpu = 1, kGpu = 2, kPinned = 3;
-  MX_CHECK_KIND(type == kCpu || type == kGpu || type == kPinned, ErrorKind::kDevice,
-                "MXStorageEmptyCache: the device type must be 1, 2 or 3, got ", type);
-  return {type == kGpu      ? DeviceType::kCUDA
-          : type == kPinned ? DeviceType::kPinned
-                            : DeviceType::kCPU,
-          index};
+  for (const DeviceType known : {DeviceType::kCPU, DeviceType::kCUDA, DeviceType::kPinned})
+    if (static_cast<int>(known) == type) return {known, index};
+  fail(ErrorKind::kDevice, "MXStorageEmptyCache: the device type must be 1, 2 or 3, got ", type);
 }
 
 const std::vector<const char*>& operator_names() {
@@ -130,8 +126,7 @@ int MXNDArrayGetData(void* handle, void** data) {
   return status_of([&] {
     const auto array = mxlite::python::dense_of(handle, "MXNDArrayGetData");
     MX_CHECK(array->contiguous(),
-             "MXNDArrayGetData: the array must be contiguous, got a view with "
-             "strides; copy it");
+             "MXNDArrayGetData: the array must be contiguous, got a view with strides; copy it");
     array->wait_to_read();
     pointed(data, "MXNDArrayGetData: data") = array->data();
   });
