@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from ..base import MXNetError
-from ..ndarray.serialization import dtype_name
+from ..ndarray.dtypes import dtype_name
 from .name_maps import MAPS, Row, mapped, unchanged
 from .weight_files import check_suffix, read_weights, write_weights
 

@@ -14,7 +14,7 @@ from .._files.torch_files import is_torch, read_torch
 from ..base import DTypeError, TypeError_, ValueError_
 from ..ndarray import NDArray
 from ..ndarray.bits import from_bits
-from ..ndarray.serialization import dtype_name
+from ..ndarray.dtypes import dtype_name
 
 SUFFIXES = (".params", ".safetensors", ".npz")
 
