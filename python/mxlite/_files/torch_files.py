@@ -51,6 +51,10 @@ class _Storage(NamedTuple):
     key: str
     size: int  # elements
 
+    @property
+    def nbytes(self) -> int:
+        return self.size * np.dtype(_STORAGES[self.kind][1]).itemsize
+
 
 class _Tensor(Unfinished):
     def __init__(self, args: tuple[Any, ...]) -> None:
@@ -75,7 +79,7 @@ class _Tensor(Unfinished):
                 f"{storage.size} elements"[:300]
             )
         # Equal places of two names are tied weights.
-        self.place = storage, offset, tuple(shape), tuple(strides)
+        self.place = storage, offset, shape, strides
 
     def value(self, finish: Callable[[Any], Any]) -> Any:
         return self
@@ -230,8 +234,7 @@ def _read_old(stream: IO[bytes], path: str) -> dict[str, tuple[str, Bits]]:
 
     def storage(key: Any) -> _Storage:
         found = _storage(key)
-        itemsize = np.dtype(_STORAGES[found.kind][1]).itemsize
-        if sizes.setdefault(found.key, found.size * itemsize) != found.size * itemsize:
+        if sizes.setdefault(found.key, found.nbytes) != found.nbytes:
             raise PickleContentError(f"storage {found.key[:100]!r} has two sizes")
         return found
 
@@ -277,16 +280,16 @@ def _values(
             continue
         storage, offset, shape, strides = tensor.place
         dtype, code = _STORAGES[storage.kind]
-        itemsize, content = np.dtype(code).itemsize, contents[storage.key]
-        if len(content) != storage.size * itemsize:
+        content = contents[storage.key]
+        if len(content) != storage.nbytes:
             raise PickleContentError(
-                f"tensor {name[:100]!r} needs a storage of {storage.size * itemsize} bytes, its "
+                f"tensor {name[:100]!r} needs a storage of {storage.nbytes} bytes, its "
                 f"storage has {len(content)} (truncated?)"
             )
         bits = np.zeros(shape, code)
         if bits.size:
-            steps = tuple(itemsize * stride for stride in strides)
-            source = np.frombuffer(content, code, offset=offset * itemsize)
+            steps = tuple(bits.itemsize * stride for stride in strides)
+            source = np.frombuffer(content, code, offset=offset * bits.itemsize)
             bits = np.lib.stride_tricks.as_strided(source, shape, steps)
         made[tensor.place] = dtype, bits
     return {name: made[tensor.place] for name, tensor in tensors.items()}
