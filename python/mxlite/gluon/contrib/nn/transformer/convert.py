@@ -240,13 +240,14 @@ def converted_weights(
 
     The list that follows has the names of heads that the network does not have.
     """
-    rules, prefix, ignored = _rules(net, source)
+    rules, prefix, ignored, leaves_heads = _rules(net, source)
     arrays = _renamed(state, prefix)
     used = {name for _, names, _ in rules for name in names}
     if isinstance(net, (BERTForPretraining, GPTModel)):
         _check_tied(arrays, source)
     missing = sorted(used - set(arrays))
-    unknown = sorted(name for name in set(arrays) - used if not re.match(ignored, name))
+    unused = [name for name in arrays if name not in used and not re.match(ignored, name)]
+    unknown = sorted(name for name in unused if not (leaves_heads and re.match(_HEADS, name)))
     if missing or unknown:
         raise ValueError_(
             f"load_weights: the names are not those of {source} for this "
@@ -268,9 +269,7 @@ def converted_weights(
             wrong.append(f"{name} ({' + '.join(names)}): {shapes} given, {needed}")
     if wrong:
         raise ShapeError(f"load_weights: shapes of {source} differ: {'; '.join(wrong)}")
-    needless = ignored.partition(f"|{_HEADS}")[0]
-    left = [name for name in arrays if name not in used and not re.match(needless, name)]
-    return [(name, names, made[name]) for name, names, _ in rules], left
+    return [(name, names, made[name]) for name, names, _ in rules], unused
 
 
 def network_for(state: Mapping[str, Any], source: str) -> Block:
@@ -282,7 +281,7 @@ def network_for(state: Mapping[str, Any], source: str) -> Block:
     probe: Block = GPTModel(1, 1, num_layers=1, num_heads=1)
     if not decoder:
         probe = BERTForPretraining(BERTModel(1, 1, 1, 1, 1), source != "roberta")
-    rules, prefix, _ = _rules(probe, source)
+    rules, prefix, *_ = _rules(probe, source)
     shapes = {name: tuple(array.shape) for name, array in _renamed(state, prefix).items()}
     places = {ours.replace("backbone.", "", 1): theirs[0] for ours, theirs, _ in rules}
 
@@ -348,8 +347,11 @@ def _needed(
     return f"of which {found} remains, {expected} expected"
 
 
-def _rules(net: Block, source: str) -> tuple[list[_Rule], str, str]:
-    """Return a network's rules, the prefix of names, and the pattern of names to ignore."""
+def _rules(net: Block, source: str) -> tuple[list[_Rule], str, str, bool]:
+    """Return a network's rules, the prefix of names, and the pattern of names to ignore.
+
+    The last value tells whether the network lacks heads that the source may have.
+    """
     if source not in SOURCES:
         raise ValueError_(
             f"load_weights: source must be one of {', '.join(SOURCES)}, got {source!r}"
@@ -361,19 +363,21 @@ def _rules(net: Block, source: str) -> tuple[list[_Rule], str, str]:
                 f"{source!r}, got {type(net).__name__}"
             )
         decoder, prefix, ignored = _GPT[source]
-        return list(decoder(net)), prefix, ignored
+        return list(decoder(net)), prefix, ignored, False
     encoder, head, skipped, prefix, ignored = _BERT[source]
     if isinstance(net, BERTModel):
-        return list(encoder(net, skipped)), prefix, f"{ignored}|{_HEADS}"
+        return list(encoder(net, skipped)), prefix, ignored, True
     if not isinstance(net, (BERTForPretraining, BERTClassifier)):
         raise ValueError_(
             "load_weights: net must be a BERTModel, BERTForPretraining or BERTClassifier for "
             f"{source!r}, got {type(net).__name__}"
         )
-    rules = [(f"backbone.{name}", *rest) for name, *rest in encoder(net.backbone, skipped)]
+    rules = [
+        (f"backbone.{name}", names, rule) for name, names, rule in encoder(net.backbone, skipped)
+    ]
     if isinstance(net, BERTClassifier):
-        return rules, prefix, f"{ignored}|{_HEADS}"  # type: ignore[return-value]
-    return [*rules, *head(net._use_nsp)], prefix, ignored if net._use_nsp else f"{ignored}|{_HEADS}"  # type: ignore[list-item]
+        return rules, prefix, ignored, True
+    return [*rules, *head(net._use_nsp)], prefix, ignored, not net._use_nsp
 
 
 def without_module(name: str) -> str:
