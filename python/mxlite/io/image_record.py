@@ -51,6 +51,8 @@ _DEFAULTS: dict[str, Any] = {
     **_OF_CORE,
 }
 
+_RANGE_BYTES = 8 + 24 + 2 * 4  # head of a record, IRHeader and two labels
+
 
 def _record_files(text: str) -> list[str]:
     """Return the files of a path: a file, several separated by ``;``, or a folder's files."""
@@ -86,6 +88,16 @@ def _read_index(path: str) -> list[tuple[str, int]]:
     return offsets
 
 
+def _may_begin_with_a_range(index: list[tuple[str, int]]) -> bool:
+    """Return whether record 0 may have two labels and no image.
+
+    If record 1 follows, its offset shows that record 0 is larger; then nothing has to be read.
+    """
+    key, begin = index[0]
+    following, end = index[1] if len(index) > 1 else ("", 0)
+    return key == "0" and not (following == "1" and end - begin > _RANGE_BYTES)
+
+
 def _image_offsets(files: list[str], index_path: str) -> list[int]:
     """Return the offsets of the records with images.
 
@@ -93,7 +105,7 @@ def _image_offsets(files: list[str], index_path: str) -> list[int]:
     which have no images either and follow those of the images.
     """
     index = _read_index(index_path)
-    if index[0][0] == "0" and len(files) == 1:
+    if len(files) == 1 and _may_begin_with_a_range(index):
         with contextlib.suppress(RecordError), MXRecordIO(files[0], "r") as records:
             records.handle.seek(index[0][1])
             header, image = unpack(records.read() or b"")

@@ -302,15 +302,20 @@ def test_a_mean_image_that_is_missing_is_made(files: Any, tmp_path: Path, caplog
     assert sum("create mean image" in line for line in caplog.messages) == 1
 
 
-def test_records_of_identities_are_left_out(tmp_path):
+@pytest.mark.parametrize("images_first", [False, True])
+def test_records_of_identities_are_left_out(tmp_path, images_first):
     """Record 0 of InsightFace's face sets has the range of the records that have no image."""
     with recordio.MXIndexedRecordIO(str(tmp_path / "a.idx"), str(tmp_path / "a.rec"), "w") as file:
-        for key, labels in ((0, [5, 7]), (5, [1, 3]), (6, [3, 5])):
-            file.write_idx(key, recordio.pack(recordio.IRHeader(2, labels, key, 0), b""))
+        ranges = {0: [5, 7], 5: [1, 3], 6: [3, 5]}
         picture = np.zeros((8, 8, 3), np.uint8)
-        for key in range(1, 5):
-            header = recordio.IRHeader(2, [key // 3, 0], key, 0)
-            file.write_idx(key, recordio.pack_img(header, picture + key, img_fmt=".png"))
+        for key in range(7) if images_first else [0, 5, 6, 1, 2, 3, 4]:
+            header = recordio.IRHeader(2, ranges.get(key, [key // 3, 0]), key, 0)
+            file.write_idx(
+                key,
+                recordio.pack(header, b"")
+                if key in ranges
+                else recordio.pack_img(header, picture + key, img_fmt=".png"),
+            )
     records = mx.io.ImageRecordIter(
         path_imgrec=str(tmp_path / "a.rec"), path_imgidx=str(tmp_path / "a.idx"),
         data_shape=(3, 8, 8), batch_size=2, label_width=2, verbose=False,

@@ -285,8 +285,6 @@ def test_parts_read_only_their_bytes(
         )
         assert len(list(batches)) == 4
         ranges = [(begin, end) for name, begin, end in server.ranges if name == "a.rec"]
-        if with_index:  # record 0 tells whether the file has InsightFace's records of identities
-            ranges.remove((0, 1 << 18))
         begin, end = min(ranges)[0], max(end for _, end in ranges)
         ahead = 6 << 18  # the block of the next record's head, and those ahead of it
         assert part * size // 4 - (1 << 18) <= begin <= part * size // 4 + 200_000
@@ -350,12 +348,12 @@ def test_programs_end_while_a_server_does_not_answer(reader: str, server: RangeS
         time.sleep(0.5)
         print("ends")
     """
-    if reader == "ImageRecordIter":  # the index and record 0 arrive, which the constructor awaits
-        server.fault = lambda number: None if number < 2 else stopped.wait(60) and None
+    if reader == "ImageRecordIter":  # the index arrives, which the constructor awaits
+        server.fault = lambda number: None if number < 1 else stopped.wait(60) and None
     begin = time.monotonic()
     paths = os.pathsep.join(filter(None, sys.path))
     assert "ends" in run_program(program, seconds=50, PYTHONPATH=paths).stdout
     assert time.monotonic() - begin < 40
     assert server.ranges[-1][0] == "a.rec"
-    assert len(server.ranges) == (1 if reader == "MXRecordIO" else 3)
+    assert len(server.ranges) == (1 if reader == "MXRecordIO" else 2)
     stopped.set()
