@@ -77,7 +77,7 @@ class ImageDetRecordIter(ImageRecordIter):
     def _options(self, given: dict[str, Any]) -> dict[str, Any]:
         for c in "rgba":  # as in 1.x, 0 means no division in this iterator
             given[f"std_{c}"] = float(given[f"std_{c}"]) or 1.0
-        # Some options have the same names as others.
+        # ImageRecordIter has options of the same names (max_random_contrast), which it would read.
         boxes = {name: given.pop(name) for name in _BOXES}
         options = super()._options(given)
         options.update(detection=True, boxes={**boxes, "samplers": _samplers(given)})

@@ -91,11 +91,11 @@ def _read_index(path: str) -> list[tuple[str, int]]:
 def _may_begin_with_a_range(index: list[tuple[str, int]]) -> bool:
     """Return whether record 0 may have two labels and no image.
 
-    If record 1 follows, its offset shows that record 0 is larger; then nothing has to be read.
+    The offset of the record that follows in the file shows how large record 0 is.
     """
     key, begin = index[0]
-    following, end = index[1] if len(index) > 1 else ("", 0)
-    return key == "0" and not (following == "1" and end - begin > _RANGE_BYTES)
+    end = min((offset for _, offset in index if offset > begin), default=begin)
+    return key == "0" and end - begin <= _RANGE_BYTES
 
 
 def _image_offsets(files: list[str], index_path: str) -> list[int]:
