@@ -6,7 +6,7 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
-from dlperf.models import DATA, MODELS, STEPS, WARM_UP, Row
+from dlperf.models import DATA, MODELS, Case, Row
 
 # The name of each dtype's arithmetic, the same on all systems. Every table has it as a column.
 MATH = {
@@ -15,65 +15,9 @@ MATH = {
     "float16": "fp16, loss scale 128, fp32 masters",
     "bfloat16": "bf16, fp32 masters",
 }
-# DLPerf's abbreviations, which names of logs contain.
-SHORT = {"float32": "fp32", "tf32": "tf32", "float16": "fp16", "bfloat16": "bf16"}
 # A step that takes longer on any system gets fewer repetitions, on all of them.
 LONG_STEP_SECONDS = 2.0
 LONG_WARM_UP, LONG_STEPS = 4, 20
-
-
-@dataclasses.dataclass(frozen=True)
-class Case:
-    """One row of a table: the same work for every system.
-
-    Attributes
-    ----------
-    model : str
-        A name of :data:`MODELS`.
-    dtype : str
-        A key of :data:`MATH`.
-    batch : int
-        Samples of each data-parallel copy of the network, which is each rank unless ``mode`` says
-        otherwise.
-    ranks : int
-        Processes, one device each.
-    data : str
-        ``"resident"``: one batch that lies on the device; ``"real"``: files through the pipeline.
-    size : int
-        Height and width of the images, tokens of a sequence, or rows of the deep table.
-    warm_up, steps : int
-        Steps before and in each measured turn.
-    network : str
-        Name of the network where a model has several: ``bert_<layers>_<units>_<heads>``.
-    mode : str
-        How the network is divided or used, where a model has several ways; "" is data parallel
-        training. ``step.md`` lists them.
-    """
-
-    model: str
-    dtype: str
-    batch: int
-    ranks: int
-    data: str
-    size: int
-    warm_up: int = WARM_UP
-    steps: int = STEPS
-    network: str = ""
-    mode: str = ""
-
-    @property
-    def name(self) -> str:
-        """Name in result files and tables."""
-        mode = f" {self.mode}" if self.mode else ""
-        return (
-            f"{self.network or self.model} {SHORT[self.dtype]} b{self.batch} size {self.size} "
-            f"{self.ranks} {'rank' if self.ranks == 1 else 'ranks'} {self.data}{mode}"
-        )
-
-    @property
-    def samples(self) -> int:
-        """Samples of a step of all ranks together."""
-        return self.batch * MODELS[self.model].copies(self)
 
 
 @dataclasses.dataclass(frozen=True)

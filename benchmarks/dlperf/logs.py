@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from dlperf.cases import SHORT, Case
-from dlperf.models import MODELS, numbers
+from dlperf.models import MODELS, SHORT, Case, numbers
 
 _INTERVAL = 20  # batches between two lines of MXNet's Speedometer in ArcFace's script
 

@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "examples" / "gpt"))
 from presets import CASES as PUBLISHED_GPT
@@ -18,14 +18,13 @@ from presets import iteration_flops
 from dlperf.gpt.recipe import SAMPLING
 from dlperf.wide_deep.recipe import DEEP_FIELDS, HIDDEN, NUMBERS
 
-if TYPE_CHECKING:
-    from dlperf.cases import Case
-
 HERE = Path(__file__).resolve().parent
 DATA = ("resident", "real")
 # DLPerf's tables have a column for each number of devices.
 DEVICES = (1, 8, 16, 32)
 WARM_UP, STEPS = 20, 100
+# DLPerf's abbreviations, which names of logs contain.
+SHORT = {"float32": "fp32", "tf32": "tf32", "float16": "fp16", "bfloat16": "bf16"}
 
 
 class Row(NamedTuple):
@@ -40,6 +39,60 @@ class Row(NamedTuple):
     warm_up: int = WARM_UP
     steps: int = STEPS
     data: tuple[str, ...] = DATA
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One row of a table: the same work for every system.
+
+    Attributes
+    ----------
+    model : str
+        A name of :data:`MODELS`.
+    dtype : str
+        A key of :data:`cases.MATH`.
+    batch : int
+        Samples of each data-parallel copy of the network, which is each rank unless ``mode`` says
+        otherwise.
+    ranks : int
+        Processes, one device each.
+    data : str
+        ``"resident"``: one batch that lies on the device; ``"real"``: files through the pipeline.
+    size : int
+        Height and width of the images, tokens of a sequence, or rows of the deep table.
+    warm_up, steps : int
+        Steps before and in each measured turn.
+    network : str
+        Name of the network where a model has several: ``bert_<layers>_<units>_<heads>``.
+    mode : str
+        How the network is divided or used, where a model has several ways; "" is data parallel
+        training. ``step.md`` lists them.
+    """
+
+    model: str
+    dtype: str
+    batch: int
+    ranks: int
+    data: str
+    size: int
+    warm_up: int = WARM_UP
+    steps: int = STEPS
+    network: str = ""
+    mode: str = ""
+
+    @property
+    def name(self) -> str:
+        """Name in result files and tables."""
+        mode = f" {self.mode}" if self.mode else ""
+        return (
+            f"{self.network or self.model} {SHORT[self.dtype]} b{self.batch} size {self.size} "
+            f"{self.ranks} {'rank' if self.ranks == 1 else 'ranks'} {self.data}{mode}"
+        )
+
+    @property
+    def samples(self) -> int:
+        """Samples of a step of all ranks together."""
+        return self.batch * MODELS[self.model].copies(self)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import common  # noqa: E402
 import mxlite as mx  # noqa: E402
 from command_line import add_options  # noqa: E402
-from dlperf.cases import encoder_flops  # noqa: E402
+from dlperf.models import encoder_flops  # noqa: E402
 
 SOURCE = Path(__file__).with_suffix(".cc")
 # Outputs and inputs of the products of a layer, and the rows of 1 and 8 texts of 128 tokens.

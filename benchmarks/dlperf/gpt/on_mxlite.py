@@ -147,7 +147,7 @@ class Sampling:
 
 
 def prepare(spec, variant):
-    """Return the training, or sampling; parameters depend on their names only.
+    """Return what trains or samples, with parameters that depend on their names only.
 
     Parameters
     ----------

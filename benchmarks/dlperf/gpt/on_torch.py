@@ -26,7 +26,8 @@ class Attention(nn.Module):
             end = begin + length
             cache[0][:, :, begin:end], cache[1][:, :, begin:end] = key, value
             key, value = cache[0][:, :, :end], cache[1][:, :, :end]
-        # A single new token attends to all that are in the cache; a prompt finds none there.
+        # A single new token attends to every token in the cache, so it needs no mask. A longer
+        # input begins with an empty cache.
         mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=length > 1)
         return self.proj(mixed.transpose(1, 2).reshape(batch, length, units))
 
