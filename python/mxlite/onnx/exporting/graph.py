@@ -30,34 +30,30 @@ def tensor_type(dtype: str) -> int:
 
 
 class Graph:
-    """Nodes and constants of a graph or of the body of a control-flow operator.
+    """Nodes and constants of a model.
 
     Parameters
     ----------
     opset : int
     inputs : dict of str to Shape
         Inputs of the model, whose sizes give the free dimensions at run time.
-    parent : Graph, optional
-        The graph whose values the body may use; it holds all constants.
     """
 
-    def __init__(self, opset: int, inputs: dict[str, Shape], parent: Graph | None = None) -> None:
+    def __init__(self, opset: int, inputs: dict[str, Shape]) -> None:
         self.opset, self.inputs = opset, inputs
         self.nodes: list[Any] = []
-        self._root: Graph = parent._root if parent is not None else self
-        if parent is None:
-            self.initializers: dict[str, Any] = {}
-            self._names: set[str] = set()
-            self._shared: dict[Any, str] = {}
+        self.initializers: dict[str, Any] = {}
+        self._names: set[str] = set()
+        self._shared: dict[Any, str] = {}
         self.prefix = ""  # name of the layer that is converted
 
     def unique(self, wanted: str) -> str:
         """Return a name that no value has yet: ``wanted``, or ``wanted`` with a number."""
-        names, name, count = self._root._names, wanted, 0
-        while name in names:
+        name, count = wanted, 0
+        while name in self._names:
             count += 1
             name = f"{wanted}_{count}"
-        names.add(name)
+        self._names.add(name)
         return name
 
     def node(self, op: str, *inputs: str, outputs: int = 1, **attrs: Any) -> Any:
@@ -70,15 +66,14 @@ class Graph:
 
     def const(self, value: Any, dtype: str = "int64") -> str:
         """Return the name of a constant; equal small constants are stored once."""
-        root = self._root
         array = typed(value, dtype)
         key = (dtype, array.shape, array.tobytes()) if array.size <= 64 else None
-        if key is not None and key in root._shared:
-            return root._shared[key]
+        if key is not None and key in self._shared:
+            return self._shared[key]
         name = self.unique(f"{self.prefix}/const")
-        root.initializers[name] = to_tensor(array, name, dtype)
+        self.initializers[name] = to_tensor(array, name, dtype)
         if key is not None:
-            root._shared[key] = name
+            self._shared[key] = name
         return name
 
     def cast(self, value: str, source: str, target: str) -> str:

@@ -109,7 +109,7 @@ class _Exporter:
                 )
             name = self._g.unique(node.name)
             dtype = dtype_name(array.dtype)
-            self._g._root.initializers[name] = to_tensor(array.asnumpy(), name, dtype)
+            self._g.initializers[name] = to_tensor(array.asnumpy(), name, dtype)
             self._names[node, 0] = name
         return self._names[node, index]
 
@@ -281,18 +281,5 @@ def _prune(g: Graph, outputs: list[str]) -> None:
         if needed.intersection(node.output):
             kept.append(node)
             needed.update(node.input)
-            for attribute in node.attribute:
-                if attribute.HasField("g"):
-                    needed.update(name for inner in _all_nodes(attribute.g) for name in inner.input)
-                    needed.update(output.name for output in attribute.g.output)
     g.nodes = kept[::-1]
     g.initializers = {name: t for name, t in g.initializers.items() if name in needed}
-
-
-def _all_nodes(graph: Any) -> Any:
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                yield from _all_nodes(attribute.g)
-                yield node.__class__(input=[output.name for output in attribute.g.output])
