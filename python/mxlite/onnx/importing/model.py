@@ -49,8 +49,6 @@ def input_infos(graph: Any) -> list[Any]:
 class _Runner:
     """Converts the nodes of a graph."""
 
-    array_of = staticmethod(array_of)
-
     def __init__(self, scope: Scope, values: dict[str, Value]) -> None:
         self._scope, self._values = scope, values
 
@@ -74,7 +72,7 @@ class _Runner:
         inputs = [self._value(name, who) if name else None for name in proto.input]
         results = self._folded(proto, inputs)
         if results is None:
-            node = Node(self._scope, proto, inputs, self)
+            node = Node(self._scope, proto, inputs)
             try:
                 made = CONVERTERS[proto.op_type](node)
             except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError) as error:

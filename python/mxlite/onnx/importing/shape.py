@@ -7,6 +7,7 @@ from math import prod
 import numpy as np
 
 from .pointwise import binary, dtype_of
+from .reader import array_of
 from .table import Node, Sizes, Value, constant, converter
 
 __all__: list[str] = []
@@ -295,7 +296,7 @@ def _constant(n: Node) -> Value:
     kinds = {"value_float": "float32", "value_floats": "float32", "value_int": "int64",
              "value_ints": "int64"}  # fmt: skip
     if key == "value":
-        return constant(n.run_graph.array_of(value), name=n.outputs[0])
+        return constant(array_of(value), name=n.outputs[0])
     if key not in kinds:
         raise n.refuse(f"the value must be a tensor or numbers, got {key}")
     return n.const(value, kinds[key])
@@ -307,7 +308,7 @@ def _constant_of_shape(n: Node) -> Value:
     if target is None:
         raise n.refuse("the shape must be constant or made of shapes, got computed values")
     value = n.attrs.get("value")
-    filled = np.zeros(1, "float32") if value is None else n.run_graph.array_of(value)
+    filled = np.zeros(1, "float32") if value is None else array_of(value)
     parts = [np.full([int(v) for v in t], filled.reshape(-1)[0], filled.dtype) for t in target]
     return constant(*parts)
 

@@ -129,12 +129,12 @@ class Node:
         Number of outputs.
     """
 
-    def __init__(self, scope: Scope, proto: Any, x: list[Value | None], run: Any) -> None:
+    def __init__(self, scope: Scope, proto: Any, x: list[Value | None]) -> None:
         self.scope, self.opset, self.op = scope, scope.opset, proto.op_type
         self.outputs = list(proto.output)
         self.count = len(self.outputs)
         self.name = proto.name or self.outputs[0]
-        self.inputs, self.run_graph = x, run
+        self.inputs = x
         self.attrs = {a.name: onnx().helper.get_attribute_value(a) for a in proto.attribute}
         self._named = False
 
