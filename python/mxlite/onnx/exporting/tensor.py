@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -11,10 +10,10 @@ from ... import ndarray as nd
 from .graph import fixed, tensor_type
 from .table import Call, converter, rows
 
-__all__ = ["clipped", "created"]
+__all__ = ["clipped"]
 
 
-@converter("Reshape", "_reshape_to", "reshape_like")
+@converter("Reshape", "_reshape_to", "reshape_like", "squeeze")
 def _reshape(c: Call) -> str:
     return c.g.reshape(c.x[0], c.out_shapes[0])
 
@@ -41,11 +40,6 @@ def _swap_axis(c: Call) -> str:
 @converter("expand_dims")
 def _expand_dims(c: Call) -> str:
     return c.g.unsqueeze(c.x[0], c.p.axis)
-
-
-@converter("squeeze")
-def _squeeze(c: Call) -> str:
-    return c.g.reshape(c.x[0], c.out_shapes[0])
 
 
 @converter("Concat")
@@ -101,24 +95,17 @@ def _crop(c: Call) -> str:
     return c.g.slice(c.x[0], [2, 3], begins, ends)
 
 
-def _parts(c: Call, sizes: Sequence[int]) -> list[str]:
-    """Return slices of the given sizes along the axis."""
-    axis = c.p.axis % c.ndim
-    parts = [c.x[0]]
-    if len(sizes) > 1:
-        parts = c.op("Split", c.x[0], c.const(sizes, "int64"), outputs=len(sizes), axis=axis)
-    return [c.g.squeeze(part, axis) for part in parts] if c.p.squeeze_axis else parts
-
-
 @converter("SliceChannel", "_split_v2")
 def _split(c: Call) -> list[str]:
     axis = c.p.axis % c.ndim
-    if c.p.squeeze_axis:
-        return _parts(c, [1] * len(c.out_shapes))
-    sizes = fixed([shape[axis] for shape in c.out_shapes])
+    squeezed, count = c.p.squeeze_axis, len(c.out_shapes)
+    sizes = (1,) * count if squeezed else fixed([shape[axis] for shape in c.out_shapes])
     if sizes is None:
         raise c.refuse("the divided axis must be fixed, got a free dimension")
-    return _parts(c, sizes)
+    parts = [c.x[0]]
+    if count > 1:
+        parts = c.op("Split", c.x[0], c.g.const(sizes), outputs=count, axis=axis)
+    return [c.g.squeeze(part, axis) for part in parts] if squeezed else parts
 
 
 @converter("Pad")
@@ -208,7 +195,7 @@ def _pick(c: Call) -> str:
 
 @converter("batch_take")
 def _batch_take(c: Call) -> str:
-    places = _within(c, c.cast(1, "int64"), c.extent(0, 1), "clip")
+    places = clipped(c, c.cast(1, "int64"), c.extent(0, 1))
     return c.g.squeeze(c.op("GatherElements", c.x[0], c.g.unsqueeze(places, 1), axis=1), 1)
 
 
@@ -271,14 +258,14 @@ rows(
 )  # fmt: skip
 
 
-def created(c: Call) -> str:
+def _created(c: Call) -> str:
     """Convert an operator whose result depends on shapes only: the result becomes a constant."""
     inputs = [nd.zeros(c.static(i), dtype=dtype) for i, dtype in enumerate(c.dtypes)]
     return c.const(c.node.call.run(inputs)[0].asnumpy())
 
 
 rows(
-    (name, created)
+    (name, _created)
     for name in ("_eye", "_linspace", "_contrib_index_array", "_contrib_MultiBoxPrior")
 )
 
@@ -286,7 +273,7 @@ rows(
 @converter("_arange", "_contrib_arange_like")
 def _arange(c: Call) -> str:
     if all(fixed(shape) is not None for shape in (*c.out_shapes, *c.shapes)):
-        return created(c)
+        return _created(c)
     if c.p.repeat != 1 or len(c.out_shapes[0]) != 1:
         raise c.refuse("with a free dimension, repeat must be 1 and axis must be given")
     count = c.g.squeeze(c.g.dims(c.out_shapes[0]), 0)
@@ -295,24 +282,26 @@ def _arange(c: Call) -> str:
     return str(c.op("Add", scaled, c.const(c.p.start)))
 
 
+def _diagonal(length: int, offset: int) -> np.ndarray:
+    """Return row and column of each entry of a diagonal."""
+    places = np.arange(length)
+    return np.stack([places + max(0, -offset), places + max(0, offset)], 1)
+
+
 @converter("diag")
 def _diag(c: Call) -> str:
     if c.ndim == 1:
-        extent, offset = c.extent(0, 0), c.p.k
-        size = extent + abs(offset)
-        places = np.arange(extent)
-        where = np.stack([places + max(0, -offset), places + max(0, offset)], 1)
+        extent = c.extent(0, 0)
+        size = extent + abs(c.p.k)
         zeros = c.op("Expand", c.const(0), c.g.const([size, size]))
-        return c.op("ScatterND", zeros, c.g.const(where), c.x[0])
+        return c.op("ScatterND", zeros, c.g.const(_diagonal(extent, c.p.k)), c.x[0])
     first, second = c.p.axis1 % c.ndim, c.p.axis2 % c.ndim
     rest = [axis for axis in range(c.ndim) if axis not in (first, second)]
     moved = c.op("Transpose", c.x[0], perm=[first, second, *rest])
     length = c.out_shapes[0][-1]
     if not isinstance(length, int):
         raise c.refuse("the size of the diagonal must be fixed, got a free dimension")
-    places = np.arange(length)
-    where = np.stack([places + max(0, -c.p.k), places + max(0, c.p.k)], 1)
-    found = c.op("GatherND", moved, c.g.const(where))
+    found = c.op("GatherND", moved, c.g.const(_diagonal(length, c.p.k)))
     return c.op("Transpose", found, perm=[*range(1, len(rest) + 1), 0])
 
 
