@@ -8,7 +8,7 @@ from functools import partial
 
 from .table import Call, Converter, converter, rows
 
-__all__ = ["gelu", "truth"]
+__all__ = ["gelu"]
 
 _UNARY = {
     "abs": "Abs", "arccos": "Acos", "arccosh": "Acosh", "arcsin": "Asin", "arcsinh": "Asinh",
@@ -41,7 +41,7 @@ _LOGIC = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
 Binary = Callable[[Call, str, str], str]
 
 
-def truth(c: Call, value: str, dtype: str) -> str:
+def _truth(c: Call, value: str, dtype: str) -> str:
     """Return whether values differ from 0."""
     return c.g.cast(value, dtype, "bool")
 
@@ -57,7 +57,7 @@ def _comparison(name: str, c: Call, a: str, b: str) -> str:
 
 def _logic(op: str, c: Call, a: str, b: str) -> str:
     dtype = _common(c)
-    return c.g.cast(c.op(op, truth(c, a, dtype), truth(c, b, dtype)), "bool", c.dtype)
+    return c.g.cast(c.op(op, _truth(c, a, dtype), _truth(c, b, dtype)), "bool", c.dtype)
 
 
 def _mod(c: Call, a: str, b: str) -> str:
@@ -147,7 +147,7 @@ _FORMULAS: dict[str, Converter] = {
     "expm1": lambda c: c.op("Sub", c.op("Exp", c.x[0]), c.const(1)),
     "degrees": lambda c: c.op("Mul", c.x[0], c.const(180 / math.pi)),
     "radians": lambda c: c.op("Mul", c.x[0], c.const(math.pi / 180)),
-    "logical_not": lambda c: c.g.cast(c.op("Not", truth(c, c.x[0], c.dtypes[0])), "bool", c.dtype),
+    "logical_not": lambda c: c.g.cast(c.op("Not", _truth(c, c.x[0], c.dtypes[0])), "bool", c.dtype),
     "_contrib_isnan": lambda c: c.g.cast(c.op("IsNaN", c.x[0]), "bool", c.dtype),
     "_contrib_isinf": lambda c: c.g.cast(c.op("IsInf", c.x[0]), "bool", c.dtype),
     "_contrib_isfinite": lambda c: c.g.cast(
@@ -172,17 +172,15 @@ def gelu(c: Call, x: str, dtype: str, with_tanh: bool) -> str:
         cube = c.op("Mul", c.op("Mul", c.op("Mul", x, x), x), c.const(0.044715, dtype))
         inner = c.op("Mul", c.op("Add", x, cube), c.const(math.sqrt(2 / math.pi), dtype))
         bent = c.op("Tanh", inner)
-        return c.op(
-            "Mul", c.op("Mul", x, c.const(0.5, dtype)), c.op("Add", bent, c.const(1, dtype))
-        )
-    bent = c.op("Erf", c.op("Div", x, c.const(math.sqrt(2), dtype)))
+    else:
+        bent = c.op("Erf", c.op("Div", x, c.const(math.sqrt(2), dtype)))
     half = c.op("Mul", x, c.const(0.5, dtype))
     return c.op("Mul", half, c.op("Add", bent, c.const(1, dtype)))
 
 
 @converter("where")
 def _where(c: Call) -> str:
-    condition = truth(c, c.x[0], c.dtypes[0])
+    condition = _truth(c, c.x[0], c.dtypes[0])
     if c.ndim == 1 and len(c.shapes[1]) > 1:  # selects rows
         condition = c.g.unsqueeze(condition, *range(1, len(c.shapes[1])))
     return c.op("Where", condition, c.x[1], c.x[2])
