@@ -10,10 +10,10 @@ import numpy as np
 
 from .graph import Shape
 from .pointwise import gelu
-from .table import Call, converter
+from .table import Call, converter, rows
 from .tensor import clipped
 
-__all__ = ["layer_norm"]
+__all__: list[str] = []
 
 
 def _full(values: Sequence[int], count: int, default: int) -> list[int]:
@@ -155,8 +155,8 @@ def _adaptive_pooling(c: Call) -> str:
             matrix[i, begin:end] = 1 / (end - begin)
         return matrix
 
-    rows = c.op("MatMul", c.const(weights(2)), c.x[0])
-    return c.op("MatMul", rows, c.const(weights(3).T))
+    narrowed = c.op("MatMul", c.const(weights(2)), c.x[0])
+    return c.op("MatMul", narrowed, c.const(weights(3).T))
 
 
 def _channel_axis(c: Call, axis: int) -> list[int] | None:
@@ -187,7 +187,7 @@ def _moments(c: Call, x: str, axes: list[int], eps: float) -> tuple[str, str]:
 
 
 @converter("LayerNorm")
-def layer_norm(c: Call) -> str:
+def _layer_norm(c: Call) -> str:
     """Convert LayerNorm; the normalized axis is made the last one."""
     axis = c.p.axis % c.ndim
     perm = None
@@ -309,12 +309,14 @@ def _positions(c: Call, axis: int) -> tuple[str, str]:
     return c.g.const(positions), c.g.unsqueeze(c.cast(1, "int64"), axis)
 
 
-for _name, _op, _negated in (
-    ("softmax", "Softmax", False),
-    ("log_softmax", "LogSoftmax", False),
-    ("softmin", "Softmax", True),
-):
-    converter(_name)(partial(_softmax, _op, _negated))
+rows(
+    (name, partial(_softmax, op, negated))
+    for name, op, negated in (
+        ("softmax", "Softmax", False),
+        ("log_softmax", "LogSoftmax", False),
+        ("softmin", "Softmax", True),
+    )
+)
 
 
 def _flat_softmax(c: Call, x: str) -> str:
@@ -376,8 +378,8 @@ def _bilinear_resize(c: Call) -> str:
 
 @converter("Embedding")
 def _embedding(c: Call) -> str:
-    rows = clipped(c, c.cast(0, "int64"), c.p.input_dim)
-    return c.g.cast(c.op("Gather", c.x[1], rows), c.dtypes[1], c.dtype)
+    indices = clipped(c, c.cast(0, "int64"), c.p.input_dim)
+    return c.g.cast(c.op("Gather", c.x[1], indices), c.dtypes[1], c.dtype)
 
 
 @converter("SequenceMask")

@@ -55,8 +55,9 @@ def _moments(c: Call) -> list[str]:
     mean = c.g.reduce("ReduceMean", c.x[0], axes, True)
     centered = c.op("Sub", c.x[0], mean)
     squares = c.op("Mul", centered, centered)
-    results = [(c.x[0], axes), (squares, axes)]
-    return [_sized(c, c.g.reduce("ReduceMean", x, a, c.p.keepdims), a) for x, a in results]
+    return [
+        _sized(c, c.g.reduce("ReduceMean", x, axes, c.p.keepdims), axes) for x in (c.x[0], squares)
+    ]
 
 
 def _extreme(op: str, c: Call) -> str:
@@ -68,8 +69,10 @@ def _extreme(op: str, c: Call) -> str:
     return c.g.reshape(found, c.out_shapes[0]) if c.ndim == 1 or flat else found
 
 
-for _name, _op in (("argmax", "ArgMax"), ("argmin", "ArgMin"), ("argmax_channel", "ArgMax")):
-    converter(_name)(partial(_extreme, _op))
+rows(
+    (name, partial(_extreme, op))
+    for name, op in (("argmax", "ArgMax"), ("argmin", "ArgMin"), ("argmax_channel", "ArgMax"))
+)
 
 
 def _sorted(c: Call, axis: int | None, count: int | None, ascending: bool) -> tuple[str, str, int]:
