@@ -6,18 +6,12 @@ import math
 from collections.abc import Callable
 from functools import partial
 
+from ..tables import UNARY
 from .table import Call, Converter, converter, rows
 
 __all__ = ["gelu"]
 
-_UNARY = {
-    "abs": "Abs", "arccos": "Acos", "arccosh": "Acosh", "arcsin": "Asin", "arcsinh": "Asinh",
-    "arctan": "Atan", "arctanh": "Atanh", "ceil": "Ceil", "cos": "Cos", "cosh": "Cosh",
-    "erf": "Erf", "exp": "Exp", "floor": "Floor", "log": "Log", "negative": "Neg",
-    "reciprocal": "Reciprocal", "relu": "Relu", "sigmoid": "Sigmoid", "sign": "Sign",
-    "sin": "Sin", "sinh": "Sinh", "softsign": "Softsign", "sqrt": "Sqrt", "tan": "Tan",
-    "tanh": "Tanh", "LogisticRegressionOutput": "Sigmoid", "_contrib_sign_ste": "Sign",
-}  # fmt: skip
+_UNARY = {**UNARY, "LogisticRegressionOutput": "Sigmoid", "_contrib_sign_ste": "Sign"}
 
 # Operators that do nothing in inference.
 _IDENTITIES = (

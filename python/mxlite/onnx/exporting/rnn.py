@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..tables import reordered
 from .table import Call, converter
 
 __all__: list[str] = []
@@ -38,11 +39,6 @@ class _Packed:
         return self._array[begin : self._at].reshape(shape)
 
 
-def _reordered(matrix: np.ndarray, gates: tuple[int, ...]) -> np.ndarray:
-    blocks = matrix.reshape(len(gates), -1, *matrix.shape[1:])
-    return blocks[list(gates)].reshape(matrix.shape)
-
-
 @converter("RNN")
 def _rnn(c: Call) -> list[str]:
     if c.p.projection_size is not None:
@@ -66,10 +62,10 @@ def _rnn(c: Call) -> list[str]:
     for layer in range(c.p.num_layers):
         cut = slice(layer * directions, (layer + 1) * directions)
         first, second = (
-            np.stack([_reordered(pair[i], gates) for pair in weights.weights[cut]]) for i in (0, 1)
+            np.stack([reordered(pair[i], gates) for pair in weights.weights[cut]]) for i in (0, 1)
         )
         bias = np.stack(
-            [np.concatenate([_reordered(b, gates) for b in pair]) for pair in weights.biases[cut]]
+            [np.concatenate([reordered(b, gates) for b in pair]) for pair in weights.biases[cut]]
         )
         initial = states
         if c.p.num_layers > 1:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, Union
 
 import numpy as np
 
 from ..package import OnnxError
+from ..tables import Table
 from .graph import Graph, Shape, fixed
 
 __all__ = ["CONVERTERS", "Call", "converter", "rows"]
 
 Converter = Callable[["Call"], Union[str, list[str]]]
-CONVERTERS: dict[str, Converter] = {}
+CONVERTERS: Table[Converter] = Table()
+converter, rows = CONVERTERS.converter, CONVERTERS.rows
 
 
 class Call:
@@ -95,20 +97,3 @@ class Call:
         given = [axis] if isinstance(axis, int) else list(axis)
         found = sorted(a % self.ndim for a in given)
         return [a for a in range(self.ndim) if a not in found] if exclude else found
-
-
-def converter(*names: str) -> Callable[[Converter], Converter]:
-    """Return a decorator that enters a function in the table."""
-
-    def enter(function: Converter) -> Converter:
-        rows({name: function for name in names}.items())
-        return function
-
-    return enter
-
-
-def rows(entries: Iterable[tuple[str, Converter]]) -> None:
-    """Enter converters in the table; a name can be entered once."""
-    for name, function in entries:
-        assert name not in CONVERTERS, name
-        CONVERTERS[name] = function

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..tables import reordered
 from .pointwise import binary
 from .table import Node, Value, constant, converter, rows
 
@@ -357,11 +358,6 @@ def _grid_sample(n: Node) -> Value:
 _MODES = {"LSTM": ("lstm", (0, 2, 3, 1)), "GRU": ("gru", (1, 0, 2))}
 
 
-def _blocks(array: np.ndarray, gates: tuple[int, ...]) -> np.ndarray:
-    parts = array.reshape(len(gates), -1, *array.shape[1:])
-    return parts[list(gates)].reshape(array.shape)
-
-
 @converter("LSTM", "GRU", "RNN")
 def _recurrent(n: Node) -> list[Value]:
     x = n.x[0]
@@ -384,9 +380,11 @@ def _recurrent(n: Node) -> list[Value]:
     bias = n.array(3)
     if bias is None:
         bias = np.zeros((directions, 2 * len(gates) * hidden), first.dtype)
-    weights = [_blocks(w[d], gates).reshape(-1) for d in range(directions) for w in (first, second)]
+    weights = [
+        reordered(w[d], gates).reshape(-1) for d in range(directions) for w in (first, second)
+    ]
     halves = bias.reshape(directions, 2, -1)
-    weights += [_blocks(halves[d][i], gates) for d in range(directions) for i in (0, 1)]
+    weights += [reordered(halves[d][i], gates) for d in range(directions) for i in (0, 1)]
     packed = constant(np.concatenate(weights), name=n.inputs[1].name, trainable=True)  # type: ignore[union-attr]
     states = [5, 6] if n.op == "LSTM" else [5]
     initial = [

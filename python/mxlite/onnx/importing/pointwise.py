@@ -7,18 +7,16 @@ from functools import partial, reduce
 import numpy as np
 
 from ..package import onnx
+from ..tables import UNARY
 from .table import Node, Sizes, Value, converter, rows
 
 __all__ = ["binary", "broadcast_sizes"]
 
 _UNARY = {
-    "Abs": "abs", "Acos": "arccos", "Acosh": "arccosh", "Asin": "arcsin", "Asinh": "arcsinh",
-    "Atan": "arctan", "Atanh": "arctanh", "Ceil": "ceil", "Cos": "cos", "Cosh": "cosh",
-    "Erf": "erf", "Exp": "exp", "Floor": "floor", "Log": "log", "Neg": "negative",
-    "Reciprocal": "reciprocal", "Relu": "relu", "Sigmoid": "sigmoid", "Sign": "sign",
-    "Sin": "sin", "Sinh": "sinh", "Softsign": "softsign", "Sqrt": "sqrt", "Tan": "tan",
-    "Tanh": "tanh", "Not": "logical_not", "IsNaN": "_contrib_isnan",
-}  # fmt: skip
+    **{name: own for own, name in UNARY.items()},
+    "Not": "logical_not",
+    "IsNaN": "_contrib_isnan",
+}
 
 # mxlite's operator of two arrays, that of an array and a number, and that of a number and an array.
 _BINARY = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Union
 
 import numpy as np
@@ -11,6 +11,7 @@ from ... import _core
 from ...base import MXNetError
 from ...symbol import Symbol
 from ..package import OnnxError, onnx
+from ..tables import Table
 
 __all__ = ["CONVERTERS", "Node", "Scope", "Sizes", "Value", "converter", "rows"]
 
@@ -18,7 +19,8 @@ __all__ = ["CONVERTERS", "Node", "Scope", "Sizes", "Value", "converter", "rows"]
 Sizes = tuple[tuple[int, ...], tuple[int, ...]]
 Results = Union["Value", Sequence["Value"]]
 Converter = Callable[["Node"], Results]
-CONVERTERS: dict[str, Converter] = {}
+CONVERTERS: Table[Converter] = Table()
+converter, rows = CONVERTERS.converter, CONVERTERS.rows
 
 
 class Value:
@@ -246,20 +248,3 @@ class Node:
         if value.sizes == sizes:
             return value
         return self.mx("Reshape", value, sizes=sizes, shape=tuple(target) or (1,))
-
-
-def converter(*names: str) -> Callable[[Converter], Converter]:
-    """Return a decorator that enters a function in the table."""
-
-    def enter(function: Converter) -> Converter:
-        rows((name, function) for name in names)
-        return function
-
-    return enter
-
-
-def rows(entries: Iterable[tuple[str, Converter]]) -> None:
-    """Enter converters in the table; a name can be entered once."""
-    for name, function in entries:
-        assert name not in CONVERTERS, name
-        CONVERTERS[name] = function

@@ -1,0 +1,47 @@
+"""Parts of export and import: tables of converters, names of functions, the order of gates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+import numpy as np
+
+__all__ = ["UNARY", "Table", "reordered"]
+
+F = TypeVar("F")
+
+# Functions of one array that are the same in both: mxlite's name -> ONNX's name.
+UNARY = {
+    "abs": "Abs", "arccos": "Acos", "arccosh": "Acosh", "arcsin": "Asin", "arcsinh": "Asinh",
+    "arctan": "Atan", "arctanh": "Atanh", "ceil": "Ceil", "cos": "Cos", "cosh": "Cosh",
+    "erf": "Erf", "exp": "Exp", "floor": "Floor", "log": "Log", "negative": "Neg",
+    "reciprocal": "Reciprocal", "relu": "Relu", "sigmoid": "Sigmoid", "sign": "Sign",
+    "sin": "Sin", "sinh": "Sinh", "softsign": "Softsign", "sqrt": "Sqrt", "tan": "Tan",
+    "tanh": "Tanh",
+}  # fmt: skip
+
+
+class Table(dict[str, F]):
+    """Converters by the name of the operator."""
+
+    def converter(self, *names: str) -> Callable[[F], F]:
+        """Return a decorator that enters a function."""
+
+        def enter(function: F) -> F:
+            self.rows((name, function) for name in names)
+            return function
+
+        return enter
+
+    def rows(self, entries: Iterable[tuple[str, F]]) -> None:
+        """Enter converters; a name can be entered once."""
+        for name, function in entries:
+            assert name not in self, name
+            self[name] = function
+
+
+def reordered(matrix: np.ndarray, gates: tuple[int, ...]) -> np.ndarray:
+    """Return the rows of a recurrent layer with the blocks of its gates in another order."""
+    blocks = matrix.reshape(len(gates), -1, *matrix.shape[1:])
+    return blocks[list(gates)].reshape(matrix.shape)
