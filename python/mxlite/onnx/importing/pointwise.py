@@ -10,7 +10,7 @@ from ..package import onnx
 from ..tables import UNARY
 from .table import Node, Sizes, Value, converter, rows
 
-__all__ = ["binary", "broadcast_sizes"]
+__all__ = ["binary", "broadcast_sizes", "dtype_of", "leading"]
 
 _UNARY = {
     **{name: own for own, name in UNARY.items()},
@@ -57,7 +57,7 @@ def _number(value: Value, other: Value) -> float | None:
     return float(number) if exact else None
 
 
-def _leading(n: Node, value: Value, ndim: int) -> Value:
+def leading(n: Node, value: Value, ndim: int) -> Value:
     """Return a value with axes of length 1 in front."""
     if value.ndim >= ndim or value.ndim == 0:
         return value
@@ -76,7 +76,7 @@ def binary(n: Node, op: str, a: Value, b: Value) -> Value:
         out = n.mx(left_op, b, sizes=sizes, scalar=left)
     else:
         ndim = len(sizes[0])
-        out = n.mx(array_op, _leading(n, a, ndim), _leading(n, b, ndim), sizes=sizes)
+        out = n.mx(array_op, leading(n, a, ndim), leading(n, b, ndim), sizes=sizes)
     return n.cast(out, "bool" if op in _TRUTHS else a.dtype)
 
 
@@ -124,7 +124,7 @@ def _mod(n: Node) -> Value:
         quotient = n.mx("trunc", binary(n, "Div", n.cast(a, "float64"), n.cast(b, "float64")))
         whole = binary(n, "Mul", quotient, n.cast(b, "float64"))
         return n.cast(binary(n, "Sub", n.cast(a, "float64"), whole), a.dtype)
-    out = n.mx("broadcast_mod", _leading(n, a, ndim), _leading(n, b, ndim), sizes=sizes)
+    out = n.mx("broadcast_mod", leading(n, a, ndim), leading(n, b, ndim), sizes=sizes)
     return n.cast(out, a.dtype)
 
 
@@ -132,7 +132,7 @@ def _mod(n: Node) -> Value:
 def _where(n: Node) -> Value:
     sizes = broadcast_sizes(*(value.sizes for value in n.x))
     ndim = len(sizes[0])
-    parts = [_expanded(n, _leading(n, value, ndim), sizes) for value in n.x]
+    parts = [_expanded(n, leading(n, value, ndim), sizes) for value in n.x]
     return n.mx("where", *parts, sizes=sizes)
 
 

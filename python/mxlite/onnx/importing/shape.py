@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 import numpy as np
 
-from .pointwise import binary, dtype_of
+from .pointwise import binary, dtype_of, leading
 from .reader import array_of
 from .table import Node, Sizes, Value, constant, converter
 
@@ -26,12 +27,18 @@ def _size(n: Node) -> Value:
     return constant(first, second)
 
 
+def _shapes_at(n: Node, index: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the shape that an input gives, for both sizes of the free dimensions."""
+    found = n.x_at(index).const
+    if found is None:
+        raise n.refuse("the shape must be constant or made of shapes, got computed values")
+    return found
+
+
 @converter("Reshape")
 def _reshape(n: Node) -> Value:
     x = n.x[0]
-    target = n.x_at(1).const if "shape" not in n.attrs else (np.asarray(n.get("shape")),) * 2
-    if target is None:
-        raise n.refuse("the shape must be constant or made of shapes, got computed values")
+    target = _shapes_at(n, 1) if "shape" not in n.attrs else (np.asarray(n.get("shape")),) * 2
     sizes = []
     for own, wanted in zip(x.sizes, target):
         shape = [int(v) for v in wanted]
@@ -225,15 +232,11 @@ def _scatter_elements(n: Node) -> Value:
 
 @converter("Expand")
 def _expand(n: Node) -> Value:
-    x, target = n.x[0], n.x_at(1).const
-    if target is None:
-        raise n.refuse("the shape must be constant or made of shapes, got computed values")
+    x, target = n.x[0], _shapes_at(n, 1)
     first, second = (
         np.broadcast_shapes(s, tuple(int(v) for v in t)) for s, t in zip(x.sizes, target)
     )
-    missing = (1,) * (len(first) - x.ndim)
-    if missing and x.ndim:
-        x = n.reshape(x, (missing + x.sizes[0], missing + x.sizes[1]))
+    x = leading(n, x, len(first))
     if first == second:
         if x.ndim == 0 and len(first) > 1:
             x = n.mx("Reshape", x, sizes=((1,) * len(first),) * 2, shape=(1,) * len(first))
@@ -267,18 +270,17 @@ def _pad(n: Node) -> Value:
         return x
     if mode not in ("constant", "edge", "reflect"):
         raise n.refuse(f"mode must be 'constant', 'edge' or 'reflect', got {mode!r}")
-    if mode == "constant":
-        return _joined_padding(n, x, before, behind, fill)
-    if x.ndim not in (4, 5) or any((*before[:2], *behind[:2])):
+    if x.ndim in (4, 5) and not any((*before[:2], *behind[:2])):
+        widths = tuple(v for pair in zip(before, behind) for v in pair)
+        more: dict[str, Any] = {"constant_value": fill} if mode == "constant" else {}
+        return n.mx("Pad", x, mode=mode, pad_width=widths, **more)
+    if mode != "constant":
         raise n.refuse("with modes other than 'constant', only spatial axes can be padded")
-    widths = tuple(v for pair in zip(before, behind) for v in pair)
-    return n.mx("Pad", x, mode=mode, pad_width=widths)
+    return _joined_padding(n, x, before, behind, fill)
 
 
 def _joined_padding(n: Node, x: Value, before: list[int], behind: list[int], fill: float) -> Value:
-    if x.ndim in (4, 5) and not any((*before[:2], *behind[:2])):
-        widths = tuple(v for pair in zip(before, behind) for v in pair)
-        return n.mx("Pad", x, mode="constant", pad_width=widths, constant_value=fill)
+    """Return data with constant padding on any axes, which is concatenated."""
     for axis, (b, e) in enumerate(zip(before, behind)):
         edge = n.mx("slice_axis", x, axis=axis, begin=0, end=1)
         empty = n.mx("_plus_scalar", n.mx("zeros_like", edge), scalar=fill)
@@ -304,9 +306,7 @@ def _constant(n: Node) -> Value:
 
 @converter("ConstantOfShape")
 def _constant_of_shape(n: Node) -> Value:
-    target = n.x_at(0).const
-    if target is None:
-        raise n.refuse("the shape must be constant or made of shapes, got computed values")
+    target = _shapes_at(n, 0)
     value = n.attrs.get("value")
     filled = np.zeros(1, "float32") if value is None else array_of(value)
     parts = [np.full([int(v) for v in t], filled.reshape(-1)[0], filled.dtype) for t in target]
