@@ -99,15 +99,16 @@ def export(
             "mxlite.onnx.export: block_or_symbol must be a HybridBlock or a Symbol, got a "
             f"{type(block_or_symbol).__name__}"
         )
-    specs = {name: (tuple(a.shape), dtype_name(a.dtype)) for name, a in zip(names, arrays)}
+    fed = dict(zip(names, arrays))
+    specs = {name: (tuple(a.shape), dtype_name(a.dtype)) for name, a in fed.items()}
     free = _free(dynamic_axes or {}, {name: spec[0] for name, spec in specs.items()})
     model = build(symbol, values, specs, opset, free)
     target = os.fspath(path)
     write(model, target, external_data)
     if check:
         if expected is None:
-            expected = _core.evaluate(symbol._outputs, {**values, **dict(zip(names, arrays))})
-        verify(target, dict(zip(names, arrays)), expected)
+            expected = _core.evaluate(symbol._outputs, {**values, **fed})
+        verify(target, fed, expected)
     return target
 
 
