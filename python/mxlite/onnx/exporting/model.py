@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -74,14 +74,14 @@ class _Exporter:
         self._verbose = verbose
         self._names: dict[tuple[Node, int], str] = {}
 
-    def run(self, inputs: Mapping[str, str]) -> list[str]:
-        """Convert all nodes; return the names of the outputs."""
+    def run(self, inputs: Collection[str]) -> list[str]:
+        """Convert all nodes, given the names of the inputs; return the names of the outputs."""
         nodes = self._symbol._nodes()
         self._refuse_unsupported(nodes)
         for number, node in enumerate(nodes):
             if node.op is None:
                 if node.name in inputs:
-                    self._names[node, 0] = inputs[node.name]
+                    self._names[node, 0] = node.name
                 continue
             if self._verbose:
                 logging.info("Converting idx: %d, op: %s, name: %s", number, node.op, node.name)
@@ -213,18 +213,15 @@ def build(
             f"got {opset}"
         )
     helper = onnx().helper
-    shapes = {name: tuple(array.shape) for name, array in params.items()}
-    dtypes = {name: dtype_name(array.dtype) for name, array in params.items()}
-    known = set(symbol.list_inputs())
-    for name, (shape, dtype) in inputs.items():
-        shapes[name], dtypes[name] = shape, dtype
+    variables = {node.name: node for node in symbol._nodes() if node.op is None}
+    given = {name: (tuple(array.shape), dtype_name(array.dtype)) for name, array in params.items()}
+    known = {name: spec for name, spec in {**given, **inputs}.items() if name in variables}
     specs = _Specs(
         symbol,
-        {k: v for k, v in shapes.items() if k in known},
-        {k: v for k, v in dtypes.items() if k in known},
+        {name: shape for name, (shape, _) in known.items()},
+        {name: dtype for name, (_, dtype) in known.items()},
         free,
     )
-    variables = {node.name: node for node in symbol._nodes() if node.op is None}
     of_inputs = {
         name: specs.shape(variables[name]) if name in variables else spec[0]
         for name, spec in inputs.items()
@@ -232,7 +229,7 @@ def build(
     g = Graph(opset, of_inputs)
     for name in inputs:
         g.unique(name)
-    names = _Exporter(symbol, specs, params, g, verbose).run({name: name for name in inputs})
+    names = _Exporter(symbol, specs, params, g, verbose).run(inputs)
     outputs = _outputs(symbol, specs, g, names)
     _prune(g, [name for name, _, _ in outputs])
     free_names = {
