@@ -20,6 +20,8 @@
 
 namespace mxlite {
 
+struct NumpyTraits;  // numpy_traits.h
+
 using Specs = SmallVector<TensorSpec, 2>;
 
 struct ParamInfo {
@@ -127,6 +129,7 @@ struct OpSchema {
   std::function<bool(const void* params, DType dtype)> keeps_zeros;
 
   StorageTraits storage;
+  std::shared_ptr<const NumpyTraits> numpy;  // null if numpy mode has no rule for the operator
   UpdateFamily update_family;
   Drawing drawing;
   SymbolRules symbol;
@@ -292,6 +295,11 @@ class OpBuilder {
   OpBuilder& amp(AmpClass kind) { return amp(AmpTraits{kind}); }
   OpBuilder& amp(AmpTraits traits) { return set(schema_.amp, std::move(traits)); }
   OpBuilder& storage(StorageTraits traits) { return set(schema_.storage, std::move(traits)); }
+  // The traits have the type NumpyTraits, which only files that use it have to include.
+  OpBuilder& numpy(auto traits) {
+    schema_.numpy = std::make_shared<const NumpyTraits>(std::move(traits));
+    return *this;
+  }
   OpBuilder& update_family(UpdateFamily family) {
     return set(schema_.update_family, std::move(family));
   }

@@ -26,6 +26,9 @@ from .context import (
     gpu_memory_info,
     num_gpus,
 )
+from . import numpy, numpy_extension
+from . import numpy as np
+from . import numpy_extension as npx
 from .ndarray import NDArray, waitall
 from .util import (
     is_np_array,
@@ -63,7 +66,7 @@ __all__ = [
     "gpu_memory_info", "image", "img", "init", "initializer", "io", "is_np_array",
     "is_np_shape", "kv", "kvstore", "kvstore_server", "libinfo", "library", "log",
     "lr_scheduler", "metric", "mod", "model", "module", "mon", "monitor", "name", "nd",
-    "ndarray", "np_array", "np_shape", "num_gpus", "onnx", "operator", "opt", "optimizer",
+    "ndarray", "np", "np_array", "np_shape", "npx", "num_gpus", "numpy", "numpy_extension", "onnx", "operator", "opt", "optimizer",
     "parallel", "profiler", "random", "recordio", "registry", "rnd", "rnn", "rtc", "runtime",
     "set_np_shape", "sym", "symbol", "test_utils", "use_np", "use_np_array", "use_np_shape",
     "util", "visualization", "viz", "waitall",

@@ -1,0 +1,17 @@
+"""Arrays and functions with NumPy's names and semantics: ``mx.np``."""
+
+from __future__ import annotations
+
+from . import indexing, protocols
+from . import linalg as linalg
+from . import random as random
+from .constants import *  # noqa: F403
+from .creation import *  # noqa: F403
+from .elementwise import *  # noqa: F403
+from .fallback import *  # noqa: F403
+from .manipulation import *  # noqa: F403
+from .ndarray import ndarray as ndarray
+from .products import *  # noqa: F403
+from .reductions import *  # noqa: F403
+from .sorting import *  # noqa: F403
+from .statistics import *  # noqa: F403

@@ -1,0 +1,5 @@
+"""Constants and dtypes."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

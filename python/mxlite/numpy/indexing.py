@@ -1,0 +1,5 @@
+"""Reading and writing parts of arrays."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

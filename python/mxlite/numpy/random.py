@@ -1,0 +1,5 @@
+"""Random numbers: ``mx.np.random``."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

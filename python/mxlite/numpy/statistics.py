@@ -1,0 +1,5 @@
+"""Percentiles, histograms, differences, interpolation."""
+
+from __future__ import annotations
+
+__all__: list[str] = []
