@@ -95,4 +95,7 @@ if(SKBUILD)
   # oneDNN travels in the package, under the name that the loader asks for.
   file(REAL_PATH ${MXLITE_DNNL_LIBRARY} dnnl_file)
   install(FILES ${dnnl_file} DESTINATION mxlite RENAME libdnnl.so.3)
+  # For C and C++ programs; mxlite/config.py prints where they are.
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/include DESTINATION mxlite)
+  install(FILES ${PROJECT_SOURCE_DIR}/cmake/mxliteConfig.cmake DESTINATION mxlite/cmake)
 endif()

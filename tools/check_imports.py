@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent / "python"
 
 # The layers, from the lowest to the highest.
 LAYERS = """
-_core base _typed_init _rnn_vector _names_1x _native _files context attribute name registry
+_core base _typed_init _rnn_vector _names_1x _native _files config context attribute name registry
 lr_scheduler recordio runtime numpy_mode util ndarray random autograd profiler operator rtc symbol
 numpy numpy_extension executor visualization
 initializer optimizer metric io image comm kvstore contrib.text parallel gluon

@@ -23,6 +23,7 @@ MAY_USE = {
     "jobs": ["base", "core", "engine", "ndarray", "ops", "graph", "kvstore"],
     "horovod": ["base", "core", "engine", "ndarray", "kvstore", "jobs"],
     "io": ["base", "core", "engine", "ndarray"],
+    "predict": ["base", "core", "engine", "ndarray", "ops", "graph", "autograd", "symbol", "io"],
 }
 MAY_USE["cuda"] = list(MAY_USE)  # the plug-in's entry
 MAY_USE["python"] = list(MAY_USE)

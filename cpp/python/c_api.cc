@@ -1,5 +1,6 @@
 // The functions of MXNet 1.x's C library that programs outside of it call through
-// mxnet.base._LIB. All return 0, or -1 after an error, whose text MXGetLastError returns.
+// mxnet.base._LIB. All return 0, or -1 after an error, whose text MXGetLastError returns. That
+// function and those of c_predict_api.h are in cpp/predict, because they need no Python.
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "cpp/autograd/call.h"
+#include "cpp/base/c_errors.h"
 #include "cpp/core/accelerator.h"
 #include "cpp/core/random.h"
 #include "cpp/core/threads.h"
@@ -20,26 +22,6 @@
 
 namespace mxlite::python {
 namespace {
-
-thread_local std::string last_error;
-
-int status_of(auto&& function) noexcept {
-  try {
-    function();
-    return 0;
-  } catch (const std::exception& error) {
-    last_error = error.what();
-  } catch (...) {
-    last_error = "an unknown error";
-  }
-  return -1;
-}
-
-template <class T>
-T& pointed(T* pointer, const char* what) {
-  MX_CHECK(pointer, what, " must be an address, got null");
-  return *pointer;
-}
 
 // Returns the array of a handle if it has values in one block of memory.
 NDArrayRef dense_of(void* handle, const char* who) {
@@ -115,12 +97,15 @@ NDArrayRef take_handle(void* handle) {
 
 }  // namespace mxlite::python
 
-using mxlite::python::pointed;
-using mxlite::python::status_of;
+using mxlite::pointed;
+
+namespace {
+
+int status_of(auto&& function) noexcept { return mxlite::c_status(nullptr, function); }
+
+}  // namespace
 
 extern "C" {
-
-const char* MXGetLastError() { return mxlite::python::last_error.c_str(); }
 
 int MXNDArrayGetData(void* handle, void** data) {
   return status_of([&] {

@@ -1,0 +1,79 @@
+// Runs a network from files forward, for programs without Python.
+#pragma once
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cpp/ndarray/params_file.h"
+#include "cpp/symbol/bound_graph.h"
+
+namespace mxlite::predict {
+
+// A network with its weights, shared by its predictors. Immutable.
+struct Network {
+  symbol::NodeOutputs heads;
+  std::map<std::string, NDArrayRef> parameters;  // dense, on `device`
+  Device device;
+};
+
+// `parameters` are named as in files of Module and Gluon: "arg:", "aux:" or no prefix. `outputs`
+// are names of values that replace the network's outputs, unless the list is empty. Throws
+// FileError and value errors.
+std::shared_ptr<const Network> make_network(const std::string& symbol_text,
+                                            const std::string& symbol_source,
+                                            const NamedArrays& parameters, Device device,
+                                            const std::vector<std::string>& outputs);
+// Returns the content of a small file. Throws FileReadError.
+std::string read_text(const std::string& path);
+
+struct GivenInput {
+  std::string name;
+  Shape shape;
+  std::optional<DType> dtype;  // if empty, inferred
+};
+
+// An input or output of a predictor.
+struct Value {
+  std::string name;
+  TensorSpec spec;
+  std::vector<uint32_t> shape_32;  // for MXNet's interface
+};
+
+Value value_of(std::string name, const TensorSpec& spec);
+
+// Functions may be called by several threads, which take turns.
+class Predictor {
+ public:
+  Predictor(std::shared_ptr<const Network> network, std::vector<GivenInput> given);
+  // Returns a predictor of the same network in which `given` replace inputs of the same names.
+  std::unique_ptr<Predictor> reshaped(const std::vector<GivenInput>& given) const;
+  ~Predictor();
+  Predictor& operator=(Predictor&&) = delete;  // neither copied nor moved
+
+  const std::vector<Value>& inputs() const { return inputs_; }
+  const std::vector<Value>& outputs() const { return outputs_; }
+
+  void set_input(size_t index, std::span<const std::byte> bytes);
+  void forward();
+  void get_output(size_t index, std::span<std::byte> bytes);
+
+ private:
+  symbol::BoundArrays bind(const symbol::Inference& inference);
+
+  const std::shared_ptr<const Network> network_;
+  const std::vector<GivenInput> given_;
+  std::vector<Value> inputs_, outputs_;
+  std::vector<NDArrayRef> arrays_;  // by input
+  std::unique_ptr<symbol::BoundGraph> graph_;
+  std::mutex mutex_;
+  std::vector<bool> is_set_;  // guarded by mutex_; by input
+};
+
+// Returns the index of the value with this name. Throws a value error that lists the names.
+size_t index_of(const std::vector<Value>& values, const std::string& name, const char* what);
+
+}  // namespace mxlite::predict

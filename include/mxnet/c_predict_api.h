@@ -1,0 +1,93 @@
+/* MXNet 1.x's C interface for inference, served by libmxlite.so. New programs use
+ * <mxlite/predict.h>, which has sizes of 64 bits, element types and any number of threads.
+ *
+ * Functions return 0, or -1 after an error, whose text MXGetLastError() returns per thread.
+ * Differences from MXNet 1.9.1, all on purpose: weights without a value and unknown names of inputs
+ * are errors, running before all inputs are set is an error, handles of MXPredCreateMultiThread have
+ * inputs of their own, and freed handles are refused. MXPredSetMonitorCallback does not exist. */
+#ifndef MXNET_C_PREDICT_API_H_
+#define MXNET_C_PREDICT_API_H_
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MXNET_DLL
+
+typedef uint32_t mx_uint;
+typedef float mx_float;
+typedef void* PredictorHandle;
+typedef void* NDListHandle;
+typedef void* NDArrayHandle;
+
+const char* MXGetLastError(void);
+
+/* symbol_json_str: text of the -symbol.json file, ended by a zero byte.
+ * param_bytes, param_size: content of the .params file.
+ * dev_type: 1 CPU, 2 GPU.
+ * input_shape_data: extents of all inputs; those of input i are at [input_shape_indptr[i],
+ * input_shape_indptr[i + 1]). */
+int MXPredCreate(const char* symbol_json_str, const void* param_bytes, int param_size,
+                 int dev_type, int dev_id, mx_uint num_input_nodes, const char** input_keys,
+                 const mx_uint* input_shape_indptr, const mx_uint* input_shape_data,
+                 PredictorHandle* out);
+
+/* The dtypes, with the codes of .params files, are for inputs that have no value in the parameters. */
+int MXPredCreateEx(const char* symbol_json_str, const void* param_bytes, int param_size,
+                   int dev_type, int dev_id, mx_uint num_input_nodes, const char** input_keys,
+                   const mx_uint* input_shape_indptr, const mx_uint* input_shape_data,
+                   mx_uint num_provided_arg_dtypes, const char** provided_arg_dtype_names,
+                   const int* provided_arg_dtypes, PredictorHandle* out);
+
+/* The outputs are those of the named nodes: "fc1" for the value fc1_output. */
+int MXPredCreatePartialOut(const char* symbol_json_str, const void* param_bytes, int param_size,
+                           int dev_type, int dev_id, mx_uint num_input_nodes,
+                           const char** input_keys, const mx_uint* input_shape_indptr,
+                           const mx_uint* input_shape_data, mx_uint num_output_nodes,
+                           const char** output_keys, PredictorHandle* out);
+
+/* Writes one handle per thread to `out`; they share the weights. */
+int MXPredCreateMultiThread(const char* symbol_json_str, const void* param_bytes, int param_size,
+                            int dev_type, int dev_id, mx_uint num_input_nodes,
+                            const char** input_keys, const mx_uint* input_shape_indptr,
+                            const mx_uint* input_shape_data, int num_threads,
+                            PredictorHandle* out);
+
+/* Makes another handle, which shares the weights. Both must be freed. */
+int MXPredReshape(mx_uint num_input_nodes, const char** input_keys,
+                  const mx_uint* input_shape_indptr, const mx_uint* input_shape_data,
+                  PredictorHandle handle, PredictorHandle* out);
+
+/* The shape is valid until the handle is freed. */
+int MXPredGetOutputShape(PredictorHandle handle, mx_uint index, mx_uint** shape_data,
+                         mx_uint* shape_ndim);
+int MXPredGetOutputType(PredictorHandle handle, mx_uint index, int* out_dtype);
+
+/* `size` counts elements. `data` has the type of the input, whatever the pointer's type. */
+int MXPredSetInput(PredictorHandle handle, const char* key, const mx_float* data, mx_uint size);
+
+int MXPredForward(PredictorHandle handle);
+
+/* A network is compiled into one step: step 0 runs all of it and sets step_left to 0. */
+int MXPredPartialForward(PredictorHandle handle, int step, int* step_left);
+
+/* `size` counts elements. Waits for the computation; writes the type of the output. */
+int MXPredGetOutput(PredictorHandle handle, mx_uint index, mx_float* data, mx_uint size);
+
+int MXPredFree(PredictorHandle handle);
+
+/* Reads the float32 arrays of a .params file, such as a mean image. */
+int MXNDListCreate(const char* nd_file_bytes, int nd_file_size, NDListHandle* out,
+                   mx_uint* out_length);
+/* The key (empty for arrays without names), data and shape are valid until the list is freed. */
+int MXNDListGet(NDListHandle handle, mx_uint index, const char** out_key,
+                const mx_float** out_data, const mx_uint** out_shape, mx_uint* out_ndim);
+int MXNDListFree(NDListHandle handle);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* MXNET_C_PREDICT_API_H_ */
