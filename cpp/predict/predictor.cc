@@ -26,6 +26,15 @@ std::string list_of(const std::vector<std::string>& names) {
   return text.empty() ? "none" : text;
 }
 
+// Returns the index of the name. Throws a value error that lists the names.
+size_t check_name(const std::vector<std::string>& names, const std::string& name,
+                  const char* what) {
+  const auto found = std::ranges::find(names, name);
+  MX_CHECK(found != names.end(), "the name of an ", what, " must be one of ", list_of(names),
+           ", got '", name, "'");
+  return static_cast<size_t>(found - names.begin());
+}
+
 std::string without_prefix(const std::string& name) {
   return name.starts_with("arg:") || name.starts_with("aux:") ? name.substr(4) : name;
 }
@@ -60,9 +69,11 @@ symbol::Inference inferred(const Network& network, const std::vector<GivenInput>
     shapes[name] = array->shape();
     types[name] = array->dtype();
   }
+  std::vector<std::string> open;
+  for (const symbol::NodeRef& node : symbol::topological_order(network.heads))
+    if (node->is_variable() && !shapes.contains(node->name())) open.push_back(node->name());
   for (const GivenInput& input : given) {
-    MX_CHECK(!network.parameters.contains(input.name), "the input '", input.name,
-             "' must have no value in the parameters, got one of shape ", shapes[input.name]);
+    check_name(open, input.name, "input");
     for (const int64_t extent : input.shape)
       MX_CHECK_SHAPE(extent > 0, "the shape of input '", input.name,
                      "' must have extents of at least 1, got ", input.shape);
@@ -135,7 +146,6 @@ Predictor::Predictor(std::shared_ptr<const Network> network, std::vector<GivenIn
   const autograd::ModeScope unrecorded({});
   const symbol::Inference inference = inferred(*network_, given_);
   const symbol::BoundArrays arrays = bind(inference);
-  for (const GivenInput& input : given_) index_of(inputs_, input.name, "input");
   for (const symbol::NodeOutput& head : network_->heads) {
     const Shape& shape = inference.shape(*head.node, head.output);
     const std::string name = head.node->output_name(head.output);
@@ -242,12 +252,8 @@ void Predictor::get_output(size_t index, std::span<std::byte> bytes) {
 
 size_t index_of(const std::vector<Value>& values, const std::string& name, const char* what) {
   std::vector<std::string> names;
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (values[i].name == name) return i;
-    names.push_back(values[i].name);
-  }
-  fail(ErrorKind::kValue, "the name of an ", what, " must be one of ", list_of(names), ", got '",
-       name, "'");
+  for (const Value& value : values) names.push_back(value.name);
+  return check_name(names, name, what);
 }
 
 }  // namespace mxlite::predict

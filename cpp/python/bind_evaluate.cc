@@ -7,6 +7,7 @@
 #include "cpp/graph/trace.h"
 #include "cpp/ops/collective/run.h"
 #include "cpp/python/bind.h"
+#include "cpp/python/gil.h"
 #include "cpp/python/op_object.h"
 #include "cpp/python/py_array.h"
 #include "cpp/python/py_node.h"
@@ -218,6 +219,7 @@ class SymbolRun final : public graph::Visitor<py::object> {
 };
 
 UnknownExtent extent_of_thread() {
+  const GilAcquire held;  // C programs inside Python call without the GIL
   const bool np_shape = py::module_::import("mxlite.numpy_mode").attr("is_np_shape")().cast<bool>();
   return np_shape ? UnknownExtent::kNegative : UnknownExtent::kZero;
 }

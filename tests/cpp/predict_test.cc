@@ -132,7 +132,8 @@ TEST(Predict, NamesTheWrongArgument) {
       {[](Arguments& a) { a.params = content(kSymbol); }, "the parameters"},
       {[](Arguments& a) { a.params.resize(0); }, "the parameters"},
       {[](Arguments& a) { a.names = {"image"}; }, "got 'image'"},
-      {[](Arguments& a) { a.names = {"fc1_weight"}; }, "must have no value in the parameters"},
+      {[](Arguments& a) { a.names = {"fc1_weight"}; },
+       "must be one of data, softmax_label, got 'fc1_weight'"},
       {[](Arguments& a) { a.names = {nullptr}; }, "names must be an address, got null"},
       {[](Arguments& a) { a.names.clear(); }, "the shape of input 'data' must be given"},
       {[](Arguments& a) {

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import base64
 import contextlib
+import ctypes
 import functools
 import gzip
 import hashlib
@@ -41,7 +42,7 @@ from mxlite import _core
 from mxlite import optimizer as opt
 from mxlite._files.packed import read_idx
 from mxlite._files.torch_files import read_torch
-from mxlite.base import MXNetError
+from mxlite.base import _LIB, MXNetError, check_call, mx_uint
 from mxlite.checkpoint.format import read_file, write_file
 from mxlite.horovod.functions import _from_bytes, _to_bytes
 
@@ -161,6 +162,22 @@ def _symbol(data: bytes, path: Path) -> None:
             raise
 
 
+def _predictor(data: bytes, path: Path) -> None:
+    """Create a predictor by the C interface and run it; data are a length, a symbol, parameters."""
+    length = int.from_bytes(data[:4], "little")
+    symbol, params = data[4 : 4 + length].replace(b"\0", b" "), data[4 + length :]
+    handle = ctypes.c_void_p()
+    arguments = (1, 0, 1, (ctypes.c_char_p * 1)(b"data"), (mx_uint * 2)(0, 2), (mx_uint * 2)(2, 5))
+    check_call(_LIB.MXPredCreate(symbol, params, len(params), *arguments, ctypes.byref(handle)))
+    values = (ctypes.c_float * 10)()
+    try:
+        check_call(_LIB.MXPredSetInput(handle, b"data", values, 10))
+        check_call(_LIB.MXPredForward(handle))
+        check_call(_LIB.MXPredGetOutput(handle, 0, values, 6))
+    finally:
+        check_call(_LIB.MXPredFree(handle))
+
+
 # -- valid inputs ----------------------------------------------------------------------------------
 
 
@@ -247,6 +264,17 @@ def _torch_pickle(data: bytes, numbers: random.Random) -> bytes:
     return stream.getvalue()
 
 
+def _predictor_parts(data: bytes, numbers: random.Random) -> bytes:
+    """Change the symbol or the parameters; the length fits again."""
+    length = int.from_bytes(data[:4], "little")
+    symbol, params = data[4 : 4 + length], data[4 + length :]
+    if numbers.randrange(2):
+        symbol = mutated_json(symbol, numbers)
+    else:
+        params = mutated(params, numbers)
+    return struct.pack("<I", len(symbol)) + symbol + params
+
+
 class _Target(NamedTuple):
     """A loader, valid inputs, and how they are changed beside changes of bytes."""
 
@@ -298,6 +326,10 @@ def _targets() -> dict[str, _Target]:
         described = Path(_saved_net(folder)[1] + "-model.json").read_bytes()
     jpeg = (_DATA / "gradient.jpg").read_bytes()
     symbols = [path.read_bytes() for path in sorted(_DATA.rglob("*-symbol.json"))]
+    net, weights_of_net = (
+        (_DATA / "mxnet_1_9_1" / f"classifier-{name}").read_bytes()
+        for name in ("symbol.json", "0001.params")
+    )
     return {
         "params_file": _Target(_file, files),
         "npz": _Target(_buffer, _npz(**arrays)),
@@ -321,6 +353,9 @@ def _targets() -> dict[str, _Target]:
         "embedding": _Target(_embedding, [b"a 0.1 0.2 0.3\nb 1 2 3\nc 4 5 6\n"], mutated_lines),
         "model": _Target(_model, [described], mutated_json),
         "symbol": _Target(_symbol, symbols + _graphs(), mutated_json),
+        "predictor": _Target(
+            _predictor, [struct.pack("<I", len(net)) + net + weights_of_net], _predictor_parts
+        ),
         "torch": _Target(
             _torch,
             [zip_file(state_dict(weights)), old_file(state_dict(weights))],

@@ -2,5 +2,5 @@
 
 LOADERS = (
     "params_file npz safetensors states own_states objects checkpoint idx index records image"
-    " embedding model symbol tools torch"
+    " embedding model symbol predictor tools torch"
 ).split()

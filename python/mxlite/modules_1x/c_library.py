@@ -1,6 +1,7 @@
 """MXNet's C library as Python programs use it: ``mxnet.base._LIB``, handles and ``check_call``.
 
-The library has the functions that programs outside of MXNet call (cpp/python/c_api.cc).
+The library has the functions that programs outside of MXNet call (cpp/python/c_api.cc), and those
+of ``mxnet/c_predict_api.h`` (cpp/predict).
 """
 
 from __future__ import annotations
@@ -44,8 +45,7 @@ RtcHandle = SymbolHandle = ctypes.c_void_p
 _INSTEAD = {
     "MXNDArrayGetContext": "NDArray.context",
     "MXNDArray": "the methods of mx.nd.NDArray",
-    "MXNDList": "mx.nd.load_frombuffer",
-    "MXPred": "gluon.SymbolBlock.imports or mx.mod.Module",
+    "MXPred": "Executor.set_monitor_callback",
     "MXGenBackendSubgraph": "Symbol.optimize_for",
     "MXSetSubgraph": "Symbol.optimize_for",
     "MXRemoveSubgraph": "Symbol.optimize_for",

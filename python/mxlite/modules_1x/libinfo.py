@@ -6,6 +6,7 @@ from pathlib import Path
 
 from .._names_1x import VERSION
 from ..base import NotSupportedError
+from ..config import include_dir
 
 __all__ = ["find_conf_path", "find_include_path", "find_lib_path"]
 
@@ -36,14 +37,8 @@ def find_lib_path(prefix: str = "libmxlite") -> list[str]:
 
 
 def find_include_path() -> str:
-    """Raise, because there are no C headers for custom operators.
-
-    Raises
-    ------
-    NotSupportedError
-        Always.
-    """
-    raise NotSupportedError("find_include_path: mxlite installs no C headers")
+    """Return the folder of the C headers, which has ``mxnet/c_predict_api.h``."""
+    return include_dir()
 
 
 def find_conf_path(prefix: str = "tvmop") -> str:
