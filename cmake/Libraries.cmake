@@ -1,7 +1,7 @@
 # libmxlite.so (all folders) and _core (the bindings), side by side in the package mxlite.
 get_property(folders GLOBAL PROPERTY MXLITE_FOLDERS)
 
-# The map exports namespace mxlite, and C functions MX* of c_api.cc, but nothing else: _core, the plug-ins
+# The map exports namespace mxlite, and the C functions MX* and mxlite_predict_*, but nothing else: _core, the plug-ins
 # and the tests share its statics and types, while what oneDNN, OpenCV and the C++ library instantiate
 # here cannot meet another copy in the same process. Calls inside the library stay direct.
 add_library(mxlite SHARED)

@@ -13,11 +13,19 @@ environment=$(mktemp -d)
 trap 'rm -rf "$environment"' EXIT
 python -m venv "$environment"
 "$environment/bin/python" -m pip install --quiet --disable-pip-version-check "$wheel"
+root=$PWD
 smoke=$PWD/tools/wheel_smoke.py
 photo=$PWD/tests/data/gradient.jpg
 wheels=$PWD/wheelhouse
 cd "$environment"
 env -i PATH=/usr/bin:/bin HOME="$environment" "$environment/bin/python" -I "$smoke" "$photo"
+
+# C programs run without Python, against the wheel alone.
+read -ra options <<< "$("$environment/bin/python" -m mxlite.config --includes --libs)"
+cc "$root/examples/inference_c/classify.c" "${options[@]}" -o classify
+head -c 40 /dev/zero > values.bin
+classifier=$root/tests/data/mxnet_1_9_1/classifier
+env -i "$PWD/classify" "$classifier-symbol.json" "$classifier-0001.params" values.bin 5
 
 "$environment/bin/python" -m pip install --quiet --disable-pip-version-check --no-index "$wheels"/mxnet-*.whl "$wheels"/horovod-*.whl
 cd "$environment"

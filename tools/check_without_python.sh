@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds libmxlite.so with MXLITE_PYTHON=OFF and the C++ test that runs a network from files. ccache has most objects from
+# Builds libmxlite.so with MXLITE_PYTHON=OFF and the C++ tests that run networks from files. ccache has most objects from
 # the wheel's build, whose flags are the same.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -9,8 +9,9 @@ mkdir -p "$build"
 cmake --no-warn-unused-cli -S . -B "$build" -G Ninja -DMXLITE_PYTHON=OFF -DCMAKE_DISABLE_FIND_PACKAGE_Python=ON -DMXLITE_TESTS=ON \
   -DMXLITE_MPI=OFF -DMXLITE_WERROR="${CI:+ON}" -DMXLITE_ONEDNN_ROOT="$(dirname "$(dirname "$(command -v python)")")" \
   > "$build/configure.log" || { cat "$build/configure.log"; exit 1; }
-ninja -C "$build" --quiet symbol_bound_graph_test
+ninja -C "$build" --quiet symbol_bound_graph_test predict_test
 "$build/tests/symbol_bound_graph_test"
+"$build/tests/predict_test"
 if ldd "$build/lib/libmxlite.so" | grep -i python; then
   echo "libmxlite.so needs Python" >&2
   exit 1

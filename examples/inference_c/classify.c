@@ -16,8 +16,8 @@ static void check(int status) {
   exit(1);
 }
 
-static void *read_file(const char *path, size_t *size) {
-  FILE *file = fopen(path, "rb");
+static void* read_file(const char* path, size_t* size) {
+  FILE* file = fopen(path, "rb");
   if (!file) {
     perror(path);
     exit(1);
@@ -25,7 +25,7 @@ static void *read_file(const char *path, size_t *size) {
   fseek(file, 0, SEEK_END);
   const long end = ftell(file);
   rewind(file);
-  void *content = end > 0 ? malloc((size_t)end) : NULL;
+  void* content = end > 0 ? malloc((size_t)end) : NULL;
   if (!content || fread(content, 1, (size_t)end, file) != (size_t)end) {
     fprintf(stderr, "%s: cannot be read or is empty\n", path);
     exit(1);
@@ -35,13 +35,13 @@ static void *read_file(const char *path, size_t *size) {
   return content;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   if (argc < 5 || argc > 4 + MAX_AXES - 1) {
     fprintf(stderr, "usage: %s SYMBOL PARAMS VALUES EXTENT...\n", argv[0]);
     return 2;
   }
   size_t bytes = 0;
-  float *values = read_file(argv[3], &bytes);
+  float* values = read_file(argv[3], &bytes);
 
   /* The shape of one row from the command line; the number of rows from the size of the file. */
   int64_t shape[MAX_AXES] = {0};
@@ -57,8 +57,8 @@ int main(int argc, char **argv) {
   }
   shape[0] = (int64_t)(bytes / row);
 
-  const char *name = "data";
-  mxlite_predictor *predictor = NULL;
+  const char* name = "data";
+  mxlite_predictor* predictor = NULL;
   check(mxlite_predict_create_from_files(argv[1], argv[2], MXLITE_CPU, 0, 1, &name, &ndim, shape,
                                          NULL, &predictor));
   int input = 0;
@@ -67,14 +67,14 @@ int main(int argc, char **argv) {
   check(mxlite_predict_forward(predictor));
 
   int dtype = 0, out_ndim = 0;
-  const int64_t *out_shape = NULL;
+  const int64_t* out_shape = NULL;
   check(mxlite_predict_output(predictor, 0, NULL, &dtype, &out_ndim, &out_shape));
   if (dtype != MXLITE_FLOAT32 || out_ndim != 2) {
     fprintf(stderr, "the network must return float32 scores of shape (rows, classes)\n");
     return 1;
   }
   const size_t rows = (size_t)out_shape[0], classes = (size_t)out_shape[1];
-  float *scores = malloc(rows * classes * sizeof(float));
+  float* scores = malloc(rows * classes * sizeof(float));
   if (!scores) return 1;
   check(mxlite_predict_get_output(predictor, 0, scores, rows * classes * sizeof(float)));
   for (size_t i = 0; i < rows; ++i) {

@@ -4,12 +4,11 @@
 //
 // Images are resized to 8/7 of the given side, cropped to a square of it, and normalized with the
 // mean and standard deviation of ImageNet.
-#include <mxlite/predict.hpp>
-
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
+#include <mxlite/predict.hpp>
 #include <string>
 #include <thread>
 #include <vector>

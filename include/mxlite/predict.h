@@ -108,8 +108,8 @@ int mxlite_predict_set_input(mxlite_predictor* predictor, int index, const void*
  * labels of losses. */
 int mxlite_predict_forward(mxlite_predictor* predictor);
 
-/* Waits for the computation and copies an output of `bytes` bytes in row-major order. Returns errors
- * of the computation, too. */
+/* Waits for the computation and copies an output of `bytes` bytes in row-major order. Returns
+ * errors of the computation, too. */
 int mxlite_predict_get_output(mxlite_predictor* predictor, int index, void* data, size_t bytes);
 
 /* Decodes a JPEG or PNG image, resizes its shorter side to `resize` pixels (-1: not), takes the

@@ -76,8 +76,8 @@ class Predictor {
     Predictor made;
     made.own([&](mxlite_predictor** out) {
       return mxlite_predict_create(symbol.data(), symbol.size(), params, params_size, device.type,
-                                   device.id, given.count(), given.names.data(),
-                                   given.ndims.data(), given.shapes.data(), given.dtypes.data(),
+                                   device.id, given.count(), given.names.data(), given.ndims.data(),
+                                   given.shapes.data(), given.dtypes.data(),
                                    static_cast<int>(names.size()), names.data(), out);
     });
     return made;
@@ -154,9 +154,9 @@ class Predictor {
   template <class T>
   static void check_type(const std::string& name, int dtype) {
     if (dtype != PredictType<T>::code)
-      throw std::runtime_error("mxlite::Predictor: the type of '" + name + "' must be that of the " +
-                               "network, code " + std::to_string(dtype) + ", got code " +
-                               std::to_string(PredictType<T>::code));
+      throw std::runtime_error("mxlite::Predictor: the type of '" + name +
+                               "' must be that of the " + "network, code " + std::to_string(dtype) +
+                               ", got code " + std::to_string(PredictType<T>::code));
   }
   template <class Create>
   void own(Create create) {

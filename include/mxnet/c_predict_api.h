@@ -3,8 +3,9 @@
  *
  * Functions return 0, or -1 after an error, whose text MXGetLastError() returns per thread.
  * Differences from MXNet 1.9.1, all on purpose: weights without a value and unknown names of inputs
- * are errors, running before all inputs are set is an error, handles of MXPredCreateMultiThread have
- * inputs of their own, and freed handles are refused. MXPredSetMonitorCallback does not exist. */
+ * are errors, running before all inputs are set is an error, handles of MXPredCreateMultiThread
+ * have inputs of their own, and freed handles are refused. MXPredSetMonitorCallback does not exist.
+ */
 #ifndef MXNET_C_PREDICT_API_H_
 #define MXNET_C_PREDICT_API_H_
 
@@ -29,12 +30,13 @@ const char* MXGetLastError(void);
  * dev_type: 1 CPU, 2 GPU.
  * input_shape_data: extents of all inputs; those of input i are at [input_shape_indptr[i],
  * input_shape_indptr[i + 1]). */
-int MXPredCreate(const char* symbol_json_str, const void* param_bytes, int param_size,
-                 int dev_type, int dev_id, mx_uint num_input_nodes, const char** input_keys,
+int MXPredCreate(const char* symbol_json_str, const void* param_bytes, int param_size, int dev_type,
+                 int dev_id, mx_uint num_input_nodes, const char** input_keys,
                  const mx_uint* input_shape_indptr, const mx_uint* input_shape_data,
                  PredictorHandle* out);
 
-/* The dtypes, with the codes of .params files, are for inputs that have no value in the parameters. */
+/* The dtypes, with the codes of .params files, are for inputs that have no value in the parameters.
+ */
 int MXPredCreateEx(const char* symbol_json_str, const void* param_bytes, int param_size,
                    int dev_type, int dev_id, mx_uint num_input_nodes, const char** input_keys,
                    const mx_uint* input_shape_indptr, const mx_uint* input_shape_data,
@@ -52,8 +54,7 @@ int MXPredCreatePartialOut(const char* symbol_json_str, const void* param_bytes,
 int MXPredCreateMultiThread(const char* symbol_json_str, const void* param_bytes, int param_size,
                             int dev_type, int dev_id, mx_uint num_input_nodes,
                             const char** input_keys, const mx_uint* input_shape_indptr,
-                            const mx_uint* input_shape_data, int num_threads,
-                            PredictorHandle* out);
+                            const mx_uint* input_shape_data, int num_threads, PredictorHandle* out);
 
 /* Makes another handle, which shares the weights. Both must be freed. */
 int MXPredReshape(mx_uint num_input_nodes, const char** input_keys,
@@ -82,8 +83,8 @@ int MXPredFree(PredictorHandle handle);
 int MXNDListCreate(const char* nd_file_bytes, int nd_file_size, NDListHandle* out,
                    mx_uint* out_length);
 /* The key (empty for arrays without names), data and shape are valid until the list is freed. */
-int MXNDListGet(NDListHandle handle, mx_uint index, const char** out_key,
-                const mx_float** out_data, const mx_uint** out_shape, mx_uint* out_ndim);
+int MXNDListGet(NDListHandle handle, mx_uint index, const char** out_key, const mx_float** out_data,
+                const mx_uint** out_shape, mx_uint* out_ndim);
 int MXNDListFree(NDListHandle handle);
 
 #ifdef __cplusplus
