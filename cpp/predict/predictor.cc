@@ -156,8 +156,6 @@ Predictor::Predictor(std::shared_ptr<const Network> network, std::vector<GivenIn
   graph_ = std::make_unique<symbol::BoundGraph>(network_->heads, arrays, std::nullopt, "predictor");
 }
 
-Predictor::~Predictor() { const std::lock_guard lock(mutex_); }
-
 symbol::BoundArrays Predictor::bind(const symbol::Inference& inference) {
   const symbol::Variables variables = symbol::variables_of(inference.nodes());
   const std::vector<std::string> weights = symbol::weight_names(network_->heads);

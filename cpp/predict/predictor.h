@@ -51,7 +51,6 @@ class Predictor {
   Predictor(std::shared_ptr<const Network> network, std::vector<GivenInput> given);
   // Returns a predictor of the same network in which `given` replace inputs of the same names.
   std::unique_ptr<Predictor> reshaped(const std::vector<GivenInput>& given) const;
-  ~Predictor();
   Predictor& operator=(Predictor&&) = delete;  // neither copied nor moved
 
   const std::vector<Value>& inputs() const { return inputs_; }

@@ -81,7 +81,7 @@ int mxlite_predict_create(const char* symbol, size_t symbol_size, const void* pa
 int mxlite_predict_reshape(mxlite_predictor* predictor, int num_inputs, const char* const* names,
                            const int* ndims, const int64_t* shapes, mxlite_predictor** out);
 
-/* Waits until the predictor does not run and frees it; null is allowed. */
+/* Frees the predictor, after calls of other threads have ended; null is allowed. */
 int mxlite_predict_free(mxlite_predictor* predictor);
 
 /* Inputs are all variables without a value in the .params file, in the order of the network. */
