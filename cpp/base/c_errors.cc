@@ -1,5 +1,9 @@
 #include "cpp/base/c_errors.h"
 
+#include <algorithm>
+
+#include "cpp/base/utf8.h"
+
 namespace mxlite {
 namespace {
 
@@ -13,6 +17,9 @@ const char* last_c_error() noexcept { return is_stored ? last_text.c_str() : "ou
 void set_last_c_error(const char* who, const char* text) noexcept {
   try {
     last_text = who ? str(who, ": ", text) : std::string(text);
+    if (!is_utf8(last_text))  // the text quotes bytes of a damaged file or of the caller
+      std::ranges::replace_if(
+          last_text, [](char c) { return (c & 0x80) != 0; }, '?');
     is_stored = true;
   } catch (const std::exception&) {
     is_stored = false;

@@ -7,7 +7,7 @@
 namespace mxlite {
 
 const char* last_c_error() noexcept;
-// Stores "<who>: <text>", or only the text if `who` is null.
+// Stores "<who>: <text>", or only the text if `who` is null. Replaces bytes that are not UTF-8.
 void set_last_c_error(const char* who, const char* text) noexcept;
 
 // Calls the function. Returns 0, or -1 after an exception, whose text last_c_error() returns.

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "cpp/base/file_error.h"
+#include "cpp/base/utf8.h"
 #include "cpp/ndarray/copy.h"
 #include "cpp/ndarray/limits.h"
 #include "cpp/ndarray/sparse.h"
@@ -22,25 +23,6 @@ constexpr uint64_t kListMagic = 0x112;
 // Versions of the array format. Version 0 has no magic number; it begins with ndim.
 constexpr uint32_t kVersion1 = 0xF993FAC8, kVersion2 = 0xF993FAC9, kVersion3 = 0xF993FACA;
 constexpr int32_t kLastType = static_cast<int32_t>(DType::kBFloat16);
-
-bool is_continuation(unsigned char byte) { return (byte & 0xC0) == 0x80; }
-
-bool is_utf8(const std::string& text) {
-  for (size_t i = 0; i < text.size();) {
-    const auto at = [&](size_t k) { return static_cast<unsigned char>(text[i + k]); };
-    const unsigned char first = at(0);
-    const size_t length = first < 0x80 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
-    if ((first >= 0x80 && first < 0xC2) || first > 0xF4 || text.size() - i < length) return false;
-    for (size_t k = 1; k < length; ++k)
-      if (!is_continuation(at(k))) return false;
-    // Reject overlong encodings, surrogates and code points above U+10FFFF.
-    if ((first == 0xE0 && at(1) < 0xA0) || (first == 0xED && at(1) > 0x9F) ||
-        (first == 0xF0 && at(1) < 0x90) || (first == 0xF4 && at(1) > 0x8F))
-      return false;
-    i += length;
-  }
-  return true;
-}
 
 // Reads a source from the current offset; every read checks the remaining size.
 class Reader {
