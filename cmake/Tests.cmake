@@ -183,6 +183,7 @@ if(NOT MXLITE_LOWER_FOLDERS_ONLY)
     add_executable(${benchmark} EXCLUDE_FROM_ALL ${source})
     set_target_properties(${benchmark} PROPERTIES
                           RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/benchmarks)
+    target_include_directories(${benchmark} PRIVATE ${PROJECT_SOURCE_DIR}/include)
     target_link_libraries(${benchmark} PRIVATE ${libraries} ${MXLITE_OPENMP} Threads::Threads)
     add_dependencies(cpp_benchmarks ${benchmark})
   endforeach()
