@@ -38,10 +38,11 @@ from scoring.networks import DEFAULT, NETWORKS, build, describe, image_size, zoo
 from scoring.report import plot, text
 
 BATCH_SIZES = [1, 2, 4, 8, 16, 32]
-DTYPES = ("float32", "float16", "bfloat16")
+DTYPES = ("float32", "float16", "bfloat16", "int8")
 # The slowest cells take seconds for one iteration; fewer of them keep the default run short.
 MIN_ITERATIONS = 3
 MIN_WARM_UP = 2
+CALIBRATION_IMAGES = 4  # from which an int8 network gets the ranges of its layers
 
 
 def check_batch_size(batch_size: int) -> int:
@@ -92,7 +93,15 @@ class Scorer:
         self.device = mx.cpu(0) if device is None else device
         self.net = build(network)
         self.net.collect_params().reset_ctx(self.device)
-        if dtype != "float32":
+        self.original = self.net  # the network that `describe` counts
+        if dtype == "int8":
+            self.net = mx.contrib.quantization.quantize_net_v2(
+                self.net,
+                calib_data=[self.images(CALIBRATION_IMAGES)],
+                calib_mode="naive",
+                ctx=self.device,
+            )
+        elif dtype != "float32":
             self.net.cast(dtype)
         self.net.hybridize(static_alloc=True, static_shape=True)
 
@@ -101,7 +110,8 @@ class Scorer:
         size = image_size(self.network)
         shape = (check_batch_size(batch_size), 3, size, size)
         data = mx.nd.random.uniform(-1.0, 1.0, shape=shape, ctx=self.device)
-        data = data.astype(self.dtype)
+        if self.dtype != "int8":  # the quantized network reads float32
+            data = data.astype(self.dtype)
         data.wait_to_read()
         return data
 
@@ -213,7 +223,7 @@ def parser() -> argparse.ArgumentParser:
         "--dtype",
         type=dtype_names,
         default="float32",
-        help="float32, float16 (on GPUs) or bfloat16, several with commas",
+        help="float32, float16 (on GPUs), bfloat16 or int8 (on CPUs), several with commas",
     )
     line.add_argument(
         "--ctx", type=device, default="cpu", help="cpu, gpu or such as gpu(1): %(default)s"
@@ -276,6 +286,8 @@ def main(arguments: list[str] | None = None) -> int:
         )
     on_cpu = options.ctx.device_type == "cpu"
     flags = machine()["flags"]
+    if on_cpu and "int8" in options.dtype and not {"avx_vnni", "avx512_vnni"} & set(flags):
+        logging.info("this CPU has no VNNI: int8 gains little")
     if on_cpu and "float16" in options.dtype:
         logging.info("float16 is computed in float32 on CPUs, and slow")
     if on_cpu and "bfloat16" in options.dtype and not {"avx512_bf16", "amx_bf16"} & set(flags):
@@ -299,7 +311,7 @@ def main(arguments: list[str] | None = None) -> int:
                 )
             logging.info("device: %s", options.ctx)
         timing = scorer.score(size, options.iterations, options.warm_up, options.seconds)
-        facts.setdefault(name, describe(name, scorer.net))
+        facts.setdefault(name, describe(name, scorer.original))
         log_result(size, dtype, size / timing.mean, options.old_lines)
         timings.setdefault((name, dtype, size), Timing([])).seconds.extend(timing.seconds)
 

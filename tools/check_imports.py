@@ -25,7 +25,7 @@ numpy numpy_extension executor visualization
 initializer optimizer metric io image comm kvstore contrib.text parallel gluon
 parallel.layers parallel.tied parallel.stage_states parallel.pipeline
 gluon.contrib.parallel module monitor callback
-contrib contrib.autograd contrib.io contrib.tensorboard contrib.amp
+contrib contrib.autograd contrib.io contrib.tensorboard contrib.amp contrib.quantization
 contrib.svrg_optimization
 checkpoint convert run tools horovod ray modules_1x onnx mxlite compat test_utils _dev __main__
 """.split()

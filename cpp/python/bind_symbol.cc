@@ -206,14 +206,34 @@ void bind_node(py::module_& m) {
         return py::make_tuple(found.all, found.is_state);
       },
       py::arg("heads"), "The variables, and which of them operators write.");
+  using symbol::Quantization;
+  py::class_<Quantization>(m, "Quantization", "How passes over symbols quantize a network.")
+      .def(py::init([](std::string dtype, bool smart, bool channel_wise, bool calibrated,
+                       std::set<std::string> without, std::set<std::string> parameters,
+                       std::map<std::string, std::pair<float, float>> ranges) {
+             return Quantization{std::move(dtype),   smart,
+                                 channel_wise,       calibrated,
+                                 std::move(without), std::move(parameters),
+                                 std::move(ranges)};
+           }),
+           py::kw_only(), py::arg("dtype") = "int8", py::arg("smart") = false,
+           py::arg("channel_wise") = false, py::arg("calibrated") = false,
+           py::arg("without") = std::set<std::string>(),
+           py::arg("parameters") = std::set<std::string>(),
+           py::arg("ranges") = std::map<std::string, std::pair<float, float>>());
   m.def(
       "run_symbol_pass",
       [](const std::string& name, const NodeOutputs& heads,
-         const std::optional<std::shared_ptr<amp::Rules>>& precision, std::set<std::string> kept) {
-        return symbol::run_pass(name, heads, {precision.value_or(nullptr), std::move(kept)});
+         const std::optional<std::shared_ptr<amp::Rules>>& precision, std::set<std::string> kept,
+         const std::optional<symbol::Quantization>& quantization) {
+        symbol::PassOptions options{.precision = precision.value_or(nullptr),
+                                    .kept = std::move(kept)};
+        if (quantization)
+          options.quantization = std::make_shared<const symbol::Quantization>(*quantization);
+        return symbol::run_pass(name, heads, options);
       },
       py::arg("name"), py::arg("heads"), py::arg("precision") = py::none(),
-      py::arg("kept") = std::set<std::string>(),
+      py::arg("kept") = std::set<std::string>(), py::arg("quantization") = py::none(),
       "A new symbol by a pass of cpp/symbol/passes; kept: names of nodes that it leaves as they "
       "are.");
   m.def("substituted", &symbol::substituted, py::arg("heads"), py::arg("replaced"),

@@ -87,6 +87,53 @@ TEST(SymbolGraph, UnknownTypesAreCastToTheWidest) {
   EXPECT_EQ(inputs[1], (NodeOutput{inputs[0].node, 1}));
 }
 
+TEST(SymbolGraph, PassesQuantizeCalibrateAndFold) {
+  const NodeRef data = make_variable("data");
+  const NodeRef conv =
+      call("Convolution", {{0, {data, 0}}},
+           {{"kernel", "(3, 3)"}, {"num_filter", "4"}, {"no_bias", "True"}}, "conv");
+  const NodeRef bn = call("BatchNorm", {{0, {conv, 0}}}, {}, "bn");
+  const NodeRef act = call("Activation", {{0, {bn, 0}}}, {{"act_type", "relu"}}, "act");
+  const NodeRef fc = call("FullyConnected", {{0, {act, 0}}}, {{"num_hidden", "2"}}, "fc");
+  const auto how = std::make_shared<Quantization>();
+  how->calibrated = true;
+  how->parameters = {"conv_weight",   "bn_gamma",  "bn_beta", "bn_moving_mean",
+                     "bn_moving_var", "fc_weight", "fc_bias"};
+  how->ranges = {{"data", {-1.0f, 1.0f}}, {"act_output", {0.0f, 2.0f}}};
+  const auto run = [&](const char* pass, const NodeOutputs& heads,
+                       std::set<std::string> kept = {}) {
+    return run_pass(pass, heads, {.precision = {}, .kept = std::move(kept), .quantization = how});
+  };
+  const auto names = [](const NodeOutputs& heads) {
+    std::vector<std::string> found;
+    for (const NodeRef& node : topological_order(heads)) found.push_back(node->name());
+    return found;
+  };
+
+  const NodeOutputs quantized = run("quantize-layers", {{fc, 0}});
+  const std::vector<std::string> expected = {"data",
+                                             "data_quantize",
+                                             "conv_weight_quantize",
+                                             "conv_bias_folded",
+                                             "conv_weight_quantize_scale",
+                                             "quantized_sg_mkldnn_conv_bn_act_0",
+                                             "fc_weight_quantize",
+                                             "fc_bias",
+                                             "fc_weight_quantize_scale",
+                                             "quantized_sg_mkldnn_fully_connected_0"};
+  EXPECT_EQ(names(run("fold-parameters", run("calibrate", quantized))), expected);
+
+  // Without ranges, the convolution gives floats, which are quantized.
+  how->ranges.clear();
+  std::vector<std::string> uncalibrated = expected;
+  uncalibrated.insert(uncalibrated.begin() + 6, "act_output_quantize");
+  EXPECT_EQ(names(run("fold-parameters", run("calibrate", quantized))), uncalibrated);
+
+  const NodeOutputs kept = run("quantize-layers", {{fc, 0}}, {"conv", "fc"});
+  EXPECT_EQ(kept[0].node->op(), "FullyConnected");
+  EXPECT_THROW(run_pass("quantize-layers", {{fc, 0}}), Error);
+}
+
 TEST(SymbolGraph, TracesShareCallsWithSymbols) {
   const NodeOutputs net = small_net();
   const Listing listing(net);

@@ -16,6 +16,7 @@ bool has(dnnl::cpu_isa isa) {
 }  // namespace
 
 bool has_avx512() { return has(dnnl::cpu_isa::avx512_core); }
+bool has_vnni() { return has(dnnl::cpu_isa::avx512_core_vnni) || has(dnnl::cpu_isa::avx2_vnni); }
 bool has_amx_bf16() { return has(dnnl::cpu_isa::avx512_core_amx); }
 
 }  // namespace mxlite::cpu

@@ -16,6 +16,10 @@ constexpr std::array kPasses = {
          lower_parameters},
     Pass{"remove-casts", "removes the casts of mixed precision, which files leave out",
          remove_casts},
+    Pass{"quantize-layers",
+         "replaces layers by operators on int8, between which floats are avoided", quantize_layers},
+    Pass{"calibrate", "sets ranges, and lets layers store int8 where ranges are known", calibrate},
+    Pass{"fold-parameters", "makes variables of quantized weights", fold_parameters},
 };
 
 }  // namespace

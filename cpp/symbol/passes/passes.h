@@ -3,11 +3,13 @@
 // of compiled graphs, they change the meaning of a symbol, so users ask for each.
 #pragma once
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "cpp/graph/graph.h"
 #include "cpp/ops/amp.h"
@@ -15,9 +17,21 @@
 
 namespace mxlite::symbol {
 
+// How a network is quantized.
+struct Quantization {
+  std::string dtype = "int8";     // out_type of the nodes that quantize: int8, uint8 or auto
+  bool smart = false;             // layers other than products only between quantized layers
+  bool channel_wise = false;      // a scale for each output of a linear layer
+  bool calibrated = false;        // ranges will be set by calibrate
+  std::set<std::string> without;  // operators that stay in float32
+  std::set<std::string> parameters;
+  std::map<std::string, std::pair<float, float>> ranges;  // by name of an output or a variable
+};
+
 struct PassOptions {
   std::shared_ptr<const amp::Rules> precision;  // required by mixed-precision passes
   std::set<std::string> kept;                   // names of nodes that the pass must not change
+  std::shared_ptr<const Quantization> quantization = nullptr;  // required by passes of quantization
 };
 
 // Operators in `kept` run in float32.
@@ -25,6 +39,15 @@ graph::Graph mixed_precision(const graph::Graph& graph, const PassOptions& optio
 // Variables in `kept` are data, and their types do not change.
 graph::Graph lower_parameters(const graph::Graph& graph, const PassOptions& options);
 graph::Graph remove_casts(const graph::Graph& graph, const PassOptions& options);
+// Layers in `kept` stay in float32. Results with kCalibrationName need ranges, and results with
+// kOffline depend on parameters alone.
+graph::Graph quantize_layers(const graph::Graph& graph, const PassOptions& options);
+graph::Graph calibrate(const graph::Graph& graph, const PassOptions& options);
+graph::Graph fold_parameters(const graph::Graph& graph, const PassOptions& options);
+// Attribute: the name of the float output whose range the node shall get.
+inline constexpr const char* kCalibrationName = "__calibration_name__";
+// Attribute of nodes that become parameters.
+inline constexpr const char* kOffline = "__offline__";
 
 struct Pass {
   const char* name;

@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # at run time, these modules are imported on first use
     from . import amp as amp
     from . import autograd as autograd
     from . import io as io
+    from . import quantization as quantization
     from . import svrg_optimization as svrg_optimization
     from . import tensorboard as tensorboard
     from . import text as text

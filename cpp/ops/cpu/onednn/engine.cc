@@ -157,18 +157,18 @@ void Primitive::run(std::span<const Arg> args, void* scratch) const {
       for (const auto& b : bound) dnnl_memory_destroy(b.memory);
     }
   } release{bound};
-  const auto bind = [&](int which, const void* data) {
+  const auto bind = [&](int which, const void* data, const Desc* desc = nullptr) {
     dnnl_memory_t memory = nullptr;
+    const const_dnnl_memory_desc_t own =
+        desc ? desc->get() : dnnl_primitive_desc_query_md(pd_.get(), dnnl_query_exec_arg_md, which);
     dnnl::error::wrap_c_api(
-        dnnl_memory_create(&memory,
-                           dnnl_primitive_desc_query_md(pd_.get(), dnnl_query_exec_arg_md, which),
-                           engine().get(), const_cast<void*>(data)),
+        dnnl_memory_create(&memory, own, engine().get(), const_cast<void*>(data)),
         "could not create a memory object");
     bound.push_back({which, memory});
   };
   guarded(pd_.impl_info_str(), [&] {
     for (const Arg& a : args)
-      if (a.data) bind(a.which, a.data);
+      if (a.data) bind(a.which, a.data, a.desc);
     if (scratch_bytes_) bind(DNNL_ARG_SCRATCHPAD, scratch);
     dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive_.get(), stream().get(),
                                                    static_cast<int>(bound.size()), bound.data()),

@@ -54,6 +54,7 @@ dnnl::primitive_attr user_scratchpad();
 struct Arg {
   int which;
   const void* data;
+  const Desc* desc = nullptr;  // null: the primitive's; scales of int8 have none there
 };
 
 // A primitive and its descriptor. Immutable, and shared between threads.

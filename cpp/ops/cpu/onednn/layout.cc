@@ -1,6 +1,7 @@
 #include "cpp/ops/cpu/onednn/layout.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "cpp/ops/cpu/nn/winograd/winograd.h"
 #include "cpp/ops/cpu/onednn/pair_panels.h"
@@ -143,7 +144,7 @@ void bind_run(Plan& plan, const dnnl::primitive_desc_base& pd, Binding binding) 
 
 bool same_format(const Layout& a, const Layout& b) {
   const auto &x = format_of(a), &y = format_of(b);
-  return x.winograd == y.winograd && same_memory(x.desc, y.desc);
+  return x.winograd == y.winograd && x.halved == y.halved && same_memory(x.desc, y.desc);
 }
 
 Plan plan_format_reorder(const TensorSpec& from_spec, const Layout& from, const TensorSpec& to_spec,
@@ -172,6 +173,21 @@ Plan plan_format_reorder(const TensorSpec& from_spec, const Layout& from, const 
                   static_cast<std::byte*>(scratch) + packed_bytes);
         cpu::winograd_transform(channels, filters, kernel, static_cast<const float*>(scratch),
                                 static_cast<float*>(out[0]));
+      };
+      return plan;
+    }
+    if (!to.is_plain() && format_of(to).halved) {  // the source is a plain int8 weight
+      const auto pack = std::make_shared<const Primitive>(make_reorder(source, target));
+      const int64_t count = from_spec.shape.size();
+      const auto halves_bytes = static_cast<size_t>((count + 63) / 64 * 64);
+      plan.scratch_bytes = halves_bytes + pack->scratch_bytes();
+      plan.run = [=](KernelContext&, std::span<void* const> in, std::span<void* const> out,
+                     void* scratch) {
+        const auto* weight = static_cast<const int8_t*>(in[0]);
+        auto* halves = static_cast<int8_t*>(scratch);
+        for (int64_t i = 0; i < count; ++i)
+          halves[i] = static_cast<int8_t>(std::nearbyint(static_cast<float>(weight[i]) / 2));
+        pack->run({{DNNL_ARG_FROM, halves}, {DNNL_ARG_TO, out[0]}}, halves + halves_bytes);
       };
       return plan;
     }

@@ -13,6 +13,8 @@ struct MemoryFormat {
   Desc desc;
   // If true, the memory holds the output of winograd_transform, and desc describes its input.
   bool winograd = false;
+  // If true, the memory holds int8 weights divided by 2. See Note [Halved weights].
+  bool halved = false;
 };
 const MemoryFormat& format_of(const Layout& layout);  // requires a layout that is not plain
 

@@ -33,6 +33,21 @@ decltype(auto) dispatch_quantized(DType dtype, auto&& fn) {
   return fn(int8_t{});
 }
 
+// Reads int8 or uint8 as float.
+class Reader {
+ public:
+  explicit Reader(const TensorRef& t)
+      : data_(t.as<uint8_t>()), is_unsigned_(t.dtype == DType::kUInt8) {}
+  float operator[](int64_t i) const {
+    return is_unsigned_ ? static_cast<float>(data_[i])
+                        : static_cast<float>(static_cast<int8_t>(data_[i]));
+  }
+
+ private:
+  const uint8_t* data_;
+  bool is_unsigned_;
+};
+
 // Sets out[i] = saturate(fn(i)).
 template <class T, class F>
 void fill(const TensorRef& out, F&& fn) {

@@ -17,21 +17,6 @@ float magnitude(const TensorRef& low, const TensorRef& high) {
   return largest_magnitude(number(low), number(high));
 }
 
-// Reads int8 or uint8 as float.
-class Reader {
- public:
-  explicit Reader(const TensorRef& t)
-      : data_(t.as<uint8_t>()), is_unsigned_(t.dtype == DType::kUInt8) {}
-  float operator[](int64_t i) const {
-    return is_unsigned_ ? static_cast<float>(data_[i])
-                        : static_cast<float>(static_cast<int8_t>(data_[i]));
-  }
-
- private:
-  const uint8_t* data_;
-  bool is_unsigned_;
-};
-
 // Sets out[i] = fn(i) in out's dtype.
 void fill_any(const TensorRef& out, auto&& fn) {
   if (out.dtype == DType::kInt32)

@@ -62,23 +62,29 @@ Histogram quantized(const Histogram& bins, const Histogram& kept, size_t levels)
 void calibrate(KernelContext&, const EntropyParams& p, Inputs in, Outputs out) {
   const Histogram hist = read(in[0]), edges = read(in[1]);
   const size_t middle = hist.size() / 2, levels = static_cast<size_t>(p.num_quantized_bins);
-  float best = std::numeric_limits<float>::infinity(), threshold = edges.back();
-  for (size_t half = std::max<size_t>(levels / 2, 1); half <= middle; ++half) {
+  const size_t least = std::max<size_t>(levels / 2, 1);
+  std::vector<float> distances(middle + 1 - least);
+  const auto work = static_cast<int64_t>(hist.size());
+  cpu::parallel_for(static_cast<int64_t>(distances.size()), work, [&](int64_t i) {
+    const size_t half = least + static_cast<size_t>(i);
     const size_t first = middle - half, last = middle + half + 1;
     Histogram bins(hist.begin() + static_cast<int64_t>(first),
                    hist.begin() + static_cast<int64_t>(last));
     Histogram kept = bins;  // outer bins are added to the end bins
-    for (size_t i = 0; i < first; ++i) kept.front() += hist[i];
-    for (size_t i = last; i < hist.size(); ++i) kept.back() += hist[i];
+    for (size_t k = 0; k < first; ++k) kept.front() += hist[k];
+    for (size_t k = last; k < hist.size(); ++k) kept.back() += hist[k];
     bins.front() = 0;  // 1.x also does this, and the thresholds must equal 1.x's
     Histogram coarse = quantized(bins, kept, levels);
-    float distance = std::numeric_limits<float>::infinity();
-    if (smooth(kept) && smooth(coarse)) distance = divergence(kept, coarse);
-    if (distance < best) {
-      best = distance;
-      threshold = edges[last];
+    const bool smoothed = smooth(kept) && smooth(coarse);
+    distances[static_cast<size_t>(i)] =
+        smoothed ? divergence(kept, coarse) : std::numeric_limits<float>::infinity();
+  });
+  float best = std::numeric_limits<float>::infinity(), threshold = edges.back();
+  for (size_t i = 0; i < distances.size(); ++i)
+    if (distances[i] < best) {
+      best = distances[i];
+      threshold = edges[middle + least + i + 1];
     }
-  }
   *out[0].as<float>() = threshold;
   *out[1].as<float>() = best;
 }

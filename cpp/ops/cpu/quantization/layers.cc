@@ -4,6 +4,7 @@
 #include "cpp/ops/nn/convolution.h"
 #include "cpp/ops/nn/fully_connected.h"
 #include "cpp/ops/nn/pooling.h"
+#include "cpp/ops/quantization/fused.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {
@@ -61,27 +62,49 @@ void convolve_plane(const T* data, const int8_t* weight, const SpatialDims& in,
   }
 }
 
-void convolution(KernelContext&, const ConvolutionParams& p, Inputs in, Outputs out) {
-  const SpatialDims data = spatial_dims(in[0].shape, false), to = spatial_dims(out[0].shape, false);
+// Computes the sums of products of a convolution. Each sum starts with `bias` of its filter, or 0
+// if bias is null.
+void convolve(const ConvolutionParams& p, const TensorRef& data, const TensorRef& weight,
+              const int8_t* bias, const Shape& output, int32_t* result) {
+  const SpatialDims from = spatial_dims(data.shape, false), to = spatial_dims(output, false);
   const SpatialWindow w = p.window();
-  const int64_t channels = data.channels / p.num_group, filters = p.num_filter / p.num_group;
+  const int64_t channels = from.channels / p.num_group, filters = p.num_filter / p.num_group;
   const int64_t weights = channels * w.kernel_size(), plane = to.spatial_size();
-  dispatch_quantized(in[0].dtype, [&]<class T>(T) {
+  dispatch_quantized(data.dtype, [&]<class T>(T) {
     cpu::parallel_for(to.batch * p.num_filter, weights * plane, [&](int64_t i) {
       const int64_t sample = i / p.num_filter, filter = i % p.num_filter;
-      int32_t* sums = out[0].as<int32_t>() + i * plane;
-      // As in 1.x on the CPU, the bias is used in units of the sums, regardless of its range.
-      std::fill_n(sums, plane, p.no_bias ? 0 : int32_t{in[2].as<int8_t>()[filter]});
-      const int64_t first = sample * data.channels + filter / filters * channels;
-      convolve_plane(in[0].as<T>() + first * data.spatial_size(),
-                     in[1].as<int8_t>() + filter * weights, data, to, w, channels, sums);
+      int32_t* sums = result + i * plane;
+      std::fill_n(sums, plane, bias ? int32_t{bias[filter]} : 0);
+      const int64_t first = sample * from.channels + filter / filters * channels;
+      convolve_plane(data.as<T>() + first * from.spatial_size(),
+                     weight.as<int8_t>() + filter * weights, from, to, w, channels, sums);
     });
   });
+}
+
+// Computes dot products of rows of data and weight and sets result[i] = end(i, sum).
+void multiply_rows(const FullyConnectedParams& p, const TensorRef& data, const TensorRef& weight,
+                   int32_t* result, auto&& end) {
+  const auto [rows, columns] = fully_connected_rows(p, data.shape);
+  dispatch_quantized(data.dtype, [&]<class T>(T) {
+    cpu::parallel_for(rows * p.num_hidden, columns, [&, columns = columns](int64_t i) {
+      const T* row = data.as<T>() + i / p.num_hidden * columns;
+      const int8_t* factors = weight.as<int8_t>() + i % p.num_hidden * columns;
+      int32_t sum = 0;
+      for (int64_t k = 0; k < columns; ++k) sum = wrapping_add(sum, int32_t{row[k]} * factors[k]);
+      result[i] = end(i, sum);
+    });
+  });
+}
+
+void convolution(KernelContext&, const ConvolutionParams& p, Inputs in, Outputs out) {
+  // As in 1.x on the CPU, the bias is used in units of the sums, regardless of its range.
+  convolve(p, in[0], in[1], p.no_bias ? nullptr : in[2].as<int8_t>(), out[0].shape,
+           out[0].as<int32_t>());
   set_product_range(largest(DType::kInt8), in, p.no_bias ? 2 : 3, out);
 }
 
 void fully_connected(KernelContext&, const FullyConnectedParams& p, Inputs in, Outputs out) {
-  const auto [rows, columns] = fully_connected_rows(p, in[0].shape);
   const size_t first = p.no_bias ? 2 : 3;
   float bias_units = 0;  // number of units of the sums per unit of the bias
   if (!p.no_bias) {
@@ -91,20 +114,64 @@ void fully_connected(KernelContext&, const FullyConnectedParams& p, Inputs in, O
     const float bias = scale(first + 4, DType::kInt8);
     bias_units = bias > 0 ? scale(first, in[0].dtype) * scale(first + 2, DType::kInt8) / bias : 0;
   }
-  dispatch_quantized(in[0].dtype, [&]<class T>(T) {
-    cpu::parallel_for(rows * p.num_hidden, columns, [&](int64_t i) {
-      const T* row = in[0].as<T>() + i / p.num_hidden * columns;
-      const int8_t* weight = in[1].as<int8_t>() + i % p.num_hidden * columns;
-      int32_t sum = 0;
-      for (int64_t k = 0; k < columns; ++k) sum = wrapping_add(sum, int32_t{row[k]} * weight[k]);
-      if (!p.no_bias) {
-        const float bias = static_cast<float>(in[2].as<int8_t>()[i % p.num_hidden]) * bias_units;
-        sum = wrapping_add(sum, saturate<int32_t>(std::trunc(bias)));
-      }
-      out[0].as<int32_t>()[i] = sum;
-    });
+  multiply_rows(p, in[0], in[1], out[0].as<int32_t>(), [&](int64_t i, int32_t sum) {
+    if (p.no_bias) return sum;
+    const float bias = static_cast<float>(in[2].as<int8_t>()[i % p.num_hidden]) * bias_units;
+    return wrapping_add(sum, saturate<int32_t>(std::trunc(bias)));
   });
   set_product_range(largest(in[0].dtype), in, first, out);
+}
+
+// Finishes a fused layer: scales the sums, adds bias and `sum`, applies relu, and stores the
+// result. Neighboring `plane` elements belong to one of `channels` channels.
+template <class P>
+void finish(const P& p, const int32_t* sums, int64_t channels, int64_t plane, Inputs in,
+            Outputs out) {
+  const FusedInputs at = fused_inputs(p);
+  const float unit =
+      largest_magnitude(number(in[at.low()]), number(in[at.high()])) / full_scale(in[0].dtype);
+  const auto* scale = in[at.scale].as<float>();
+  const auto* bias = at.bias ? in[at.bias].as<float>() : nullptr;
+  const auto value = [&](int64_t i) {
+    const int64_t c = i / plane % channels;
+    const float v = static_cast<float>(sums[i]) * (unit * scale[c]);
+    return bias ? v + bias[c] : v;
+  };
+  const auto relu = [&](float v) { return p.with_act && v < 0 ? 0.0f : v; };
+  if (!p.is_quantized()) {
+    const auto* sum = at.sum ? in[at.sum].as<float>() : nullptr;
+    auto* to = out[0].as<float>();
+    cpu::parallel_ranges(out[0].size(), 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) to[i] = relu(sum ? value(i) + sum[i] : value(i));
+    });
+    return;
+  }
+  const float sum_unit = at.sum ? p.sum_unit(in[at.sum].dtype) : 0;
+  const Reader sum(in[at.sum]);
+  const float units = p.output_unit() > 0 ? 1 / p.output_unit() : 0;
+  dispatch_quantized(out[0].dtype, [&]<class T>(T) {
+    fill<T>(out[0], [&](int64_t i) {
+      return relu(at.sum ? value(i) + sum[i] * sum_unit : value(i)) * units;
+    });
+  });
+  set_range(out, *p.min_calib_range, *p.max_calib_range);
+}
+
+void fused_convolution(KernelContext& ctx, const FusedConvolutionParams& p, Inputs in,
+                       Outputs out) {
+  const SpatialDims to = spatial_dims(out[0].shape, false);
+  auto* sums =
+      static_cast<int32_t*>(ctx.scratch(static_cast<size_t>(out[0].size()) * sizeof(int32_t)));
+  convolve(p, in[0], in[1], nullptr, out[0].shape, sums);
+  finish(p, sums, to.channels, to.spatial_size(), in, out);
+}
+
+void fused_fully_connected(KernelContext& ctx, const FusedFullyConnectedParams& p, Inputs in,
+                           Outputs out) {
+  auto* sums =
+      static_cast<int32_t*>(ctx.scratch(static_cast<size_t>(out[0].size()) * sizeof(int32_t)));
+  multiply_rows(p, in[0], in[1], sums, [](int64_t, int32_t sum) { return sum; });
+  finish(p, sums, p.num_hidden, 1, in, out);
 }
 
 template <class T>
@@ -160,6 +227,8 @@ static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace quantization;  // NOLINT: this folder's own names
   ops.cpu_kernel<&convolution>("_contrib_quantized_conv", kWorkerOnly);
   ops.cpu_kernel<&fully_connected>("_contrib_quantized_fully_connected", kWorkerOnly);
+  ops.cpu_kernel<&fused_convolution>("_sg_mkldnn_conv", kWorkerOnly);
+  ops.cpu_kernel<&fused_fully_connected>("_sg_mkldnn_fully_connected", kWorkerOnly);
   ops.cpu_kernel<&pooling>("_contrib_quantized_pooling");
 });
 

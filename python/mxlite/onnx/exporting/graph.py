@@ -45,6 +45,7 @@ class Graph:
         self.initializers: dict[str, Any] = {}
         self._names: set[str] = set()
         self._shared: dict[Any, str] = {}
+        self.units: dict[str, float] = {}  # by int8 value: the float that one unit represents
         self.prefix = ""  # name of the layer that is converted
 
     def unique(self, wanted: str) -> str:

@@ -15,7 +15,7 @@ from ...symbol import Symbol
 from ...symbol.inference import infer
 from ...symbol.node import Entry, Node
 from ..package import EXPORT_OPSETS, OnnxError, onnx
-from . import matrix, nn, pointwise, reduce, rnn, tensor  # noqa: F401 - they enter rows
+from . import matrix, nn, pointwise, quantized, reduce, rnn, tensor  # noqa: F401 - they enter rows
 from .graph import Dim, Graph, Shape, tensor_type, to_tensor
 from .table import CONVERTERS, Call
 

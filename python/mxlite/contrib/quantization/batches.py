@@ -1,0 +1,128 @@
+"""Batches for calibration, and the run that collects outputs of layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ... import ndarray as nd
+from ...base import TypeError_, ValueError_
+from ...context import Context
+from ...io import DataBatch, DataDesc, DataIter
+from ...ndarray import NDArray
+from ...symbol import Group, Symbol
+
+_MOST_DIMENSIONS = 4
+
+
+class _DataIterWrapper(DataIter):
+    """An iterator of batches over anything that can be iterated, such as a Gluon loader.
+
+    An element is an array, or a list of arrays of which the last is often a label. Batches of five
+    and more dimensions (several crops of an image) are joined along the first two.
+    """
+
+    def __init__(self, calib_data: Iterable[Any]) -> None:
+        try:
+            first = next(iter(calib_data), None)
+        except TypeError as error:
+            raise TypeError_(
+                "quantization: calib_data must be an iterable of batches, got "
+                f"{type(calib_data).__name__}"
+            ) from error
+        if first is None:
+            raise ValueError_("quantization: calib_data must have at least one batch, got none")
+        arrays = self._arrays(first)
+        names = [f"data{i}" for i in range(len(arrays))]
+        if len(arrays) < 3:
+            names = ["data", *names][: len(arrays)]
+        super().__init__(arrays[0].shape[0])
+        self.provide_data = [
+            DataDesc(name, array.shape, array.dtype) for name, array in zip(names, arrays)
+        ]
+        self.provide_label = []
+        self._data = calib_data
+        self._batches: Iterator[Any] = iter(())
+        self.reset()
+
+    @staticmethod
+    def _arrays(batch: Any) -> list[NDArray]:
+        arrays = list(batch) if isinstance(batch, (list, tuple)) else [batch]
+        arrays = [a if isinstance(a, NDArray) else nd.array(a) for a in arrays]
+        if arrays and len(arrays[0].shape) > _MOST_DIMENSIONS:
+            arrays[0] = arrays[0].reshape((-1, *arrays[0].shape[2:]))
+        return arrays
+
+    def reset(self) -> None:
+        """Start again."""
+        self._batches = iter(self._data)
+
+    def next(self) -> DataBatch:
+        """Return the next batch."""
+        return DataBatch(data=self._arrays(next(self._batches)))
+
+
+def as_data_iter(calib_data: Any) -> DataIter:
+    """Return an iterator of batches, which wraps other iterables."""
+    return calib_data if isinstance(calib_data, DataIter) else _DataIterWrapper(calib_data)
+
+
+def collect_statistics(
+    sym: Symbol,
+    params: Mapping[str, NDArray],
+    data: DataIter,
+    data_names: Sequence[str],
+    collector: Any,
+    layers: Sequence[str],
+    ctx: Context,
+    max_num_examples: int | None = None,
+    logger: Any = None,
+) -> int:
+    """Run the float network on batches and give the collector the outputs of the layers.
+
+    Returns
+    -------
+    int
+        Number of examples.
+
+    Raises
+    ------
+    ValueError
+        If there is no batch, or a layer's values are not finite.
+    """
+    if max_num_examples is not None and max_num_examples < 1:
+        raise ValueError_(
+            f"quantization: num_calib_examples must be at least 1 or None, got {max_num_examples}"
+        )
+    internals = sym.get_internals()
+    network = Group([internals[name] for name in layers])
+    needed = network.list_inputs()
+    executor: Any = None
+    num_batches = num_examples = 0
+    for batch in data:
+        inputs = {n: a for n, a in zip(data_names, batch.data) if n in needed}
+        shapes = {name: array.shape for name, array in inputs.items()}
+        if executor is None or any(executor.arg_dict[n].shape != s for n, s in shapes.items()):
+            executor = network.simple_bind(ctx, grad_req="null", **shapes)
+            executor.copy_params_from(
+                {n: a for n, a in params.items() if n in executor.arg_dict},
+                {n: a for n, a in params.items() if n in executor.aux_dict},
+            )
+        for name, output in zip(layers, executor.forward(is_train=False, **inputs)):
+            collector.collect(name, output)
+        num_batches += 1
+        num_examples += batch.data[0].shape[0] - (batch.pad or 0)
+        if logger is not None:
+            logger.debug(f"Collected statistics from batch {num_batches}")
+        if max_num_examples is not None and num_examples >= max_num_examples:
+            break
+    if num_batches == 0:
+        raise ValueError_(
+            "quantization: calib_data must have at least one batch, got none; reset an iterator "
+            "that was used before"
+        )
+    if logger is not None:
+        logger.info(
+            f"Collected statistics from {num_batches} batches with batch_size={data.batch_size}"
+        )
+    return num_examples

@@ -1,0 +1,124 @@
+"""Converters of quantized layers: float layers between DequantizeLinear and QuantizeLinear."""
+
+from __future__ import annotations
+
+from copy import copy
+from functools import partial
+
+import numpy as np
+
+from .table import CONVERTERS, Call, converter, rows
+
+__all__: list[str] = []
+
+_FULL_SCALE = {"int8": 127.5, "uint8": 255.5}  # the number at the end of a range
+
+
+def _quantized(c: Call, value: str, unit: float) -> list[str]:
+    """Return a float value in the dtype of the call's first output, and the ends of its range."""
+    out = c.op("QuantizeLinear", value, c.const(unit, "float32"), c.const(0))
+    c.g.units[out] = unit
+    end = unit * _FULL_SCALE[c.dtype]
+    low = 0.0 if c.dtype == "uint8" else -end
+    return [out, c.const([low], "float32"), c.const([end], "float32")]
+
+
+def _calibrated(c: Call) -> list[float]:
+    low, high = c.p.min_calib_range, c.p.max_calib_range
+    if low is None:
+        raise c.refuse(
+            "it has no equivalent without a range; quantize with calib_mode naive or entropy"
+        )
+    return [low, high]
+
+
+def _unit(c: Call) -> float:
+    """Return the float that one unit of the call's calibrated output represents."""
+    return max(map(abs, _calibrated(c))) / _FULL_SCALE[c.dtype]
+
+
+def _unit_of(c: Call, index: int) -> float:
+    """Return the float that one unit of an int8 input represents."""
+    unit = c.g.units.get(c.x[index])
+    if unit is None:
+        raise c.refuse(f"input {index} has no equivalent, because its range is not constant")
+    return unit
+
+
+def _float(c: Call, index: int) -> str:
+    """Return an int8 input as float32."""
+    unit = c.const(_unit_of(c, index), "float32")
+    return c.op("DequantizeLinear", c.x[index], unit, c.const(0, c.dtypes[index]))
+
+
+def _on_floats(c: Call, op: str, inputs: list[str]) -> str:
+    """Convert the call as an operator on these float values."""
+    call = copy(c)
+    call.x, call.shapes = inputs, c.shapes[: len(inputs)]
+    call.dtypes, call.out_dtypes = ["float32"] * len(inputs), ["float32"]
+    out = CONVERTERS[op](call)
+    return out if isinstance(out, str) else out[0]
+
+
+@converter("_contrib_quantize_v2")
+def _quantize(c: Call) -> list[str]:
+    return _quantized(c, c.x[0], _unit(c))
+
+
+@converter("_contrib_dequantize")
+def _dequantize(c: Call) -> str:
+    return _float(c, 0)
+
+
+def _fused(c: Call, op: str) -> str | list[str]:
+    """Convert data, weight[, bias], weight_scale, min_data, max_data[, sum]."""
+    at = 2 if c.p.no_bias else 3  # position of weight_scale
+    scales, bias = c.value_of(at), None if c.p.no_bias else c.value_of(2)
+    assert scales is not None
+    scale = c.const(scales, "float32")
+    inputs = [_float(c, 0), c.op("DequantizeLinear", c.x[1], scale, axis=0)]
+    if bias is not None:  # as int32 in units of the sums, which runtimes expect
+        units = (_unit_of(c, 0) * scales).astype(np.float32)
+        whole = np.clip(np.rint(bias / units), -(2.0**31), 2.0**31 - 128)
+        given = [c.const(whole.astype(np.int32), "int32"), c.const(units, "float32")]
+        inputs.append(c.op("DequantizeLinear", *given, axis=0))
+    out = _on_floats(c, op, inputs)
+    is_quantized = c.p.min_calib_range is not None
+    if c.p.with_sum:
+        out = c.op("Add", out, _float(c, at + 3) if is_quantized else c.x[at + 3])
+    if c.p.with_act:
+        out = c.op("Relu", out)
+    return _quantized(c, out, _unit(c)) if is_quantized else out
+
+
+rows(
+    (name, partial(_fused, op=op))
+    for name, op in (
+        ("_sg_mkldnn_conv", "Convolution"),
+        ("_sg_mkldnn_fully_connected", "FullyConnected"),
+    )
+)
+
+
+def _keeping_range(c: Call, op: str) -> list[str]:
+    return _quantized(c, _on_floats(c, op, [_float(c, 0)]), _unit_of(c, 0))
+
+
+rows(
+    (f"_contrib_quantized_{name}", partial(_keeping_range, op=op))
+    for name, op in (("pooling", "Pooling"), ("flatten", "Flatten"), ("act", "Activation"))
+)
+
+
+@converter("_contrib_quantized_concat")
+def _concat(c: Call) -> list[str]:
+    count = len(c.x) // 3
+    ends = [_unit_of(c, i) * _FULL_SCALE[c.dtypes[i]] for i in range(count)]
+    out = _on_floats(c, "Concat", [_float(c, i) for i in range(count)])
+    return _quantized(c, out, max(ends) / _FULL_SCALE[c.dtype])
+
+
+@converter("_contrib_quantized_elemwise_add")
+def _add(c: Call) -> list[str]:
+    _calibrated(c)
+    return _quantized(c, c.op("Add", _float(c, 0), _float(c, 1)), _unit(c))
