@@ -17,7 +17,7 @@
 
 namespace mxlite::symbol {
 
-// How a network is quantized.
+// Options of the passes that quantize a network.
 struct Quantization {
   std::string dtype = "int8";     // out_type of the nodes that quantize: int8, uint8 or auto
   bool smart = false;             // layers other than products only between quantized layers

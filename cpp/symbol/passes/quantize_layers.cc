@@ -22,7 +22,7 @@ namespace {
 using graph::Node;
 using graph::ValueId;
 
-// How the inputs of a layer on int8 are ordered.
+// Order of the inputs of a layer on int8.
 enum class Inputs : uint8_t { kOne, kPair, kAll, kTable, kStatistics };
 
 struct LayerForm {
@@ -479,26 +479,6 @@ class Quantizer {
 graph::Graph quantize_layers(const graph::Graph& graph, const PassOptions& options) {
   MX_CHECK(options.quantization, "quantize-layers: quantization must be given, got None");
   return Quantizer(without_identities(graph), options).run();
-}
-
-graph::Graph fold_parameters(const graph::Graph& graph, const PassOptions&) {
-  graph::Rewrite rewrite(graph);
-  for (int32_t id = 0; id < static_cast<int32_t>(graph.nodes.size()); ++id) {
-    const graph::Node& node = graph.node(id);
-    if (!node.op() || !node.call->attrs.contains(kOffline)) {
-      rewrite.keep(id);
-      continue;
-    }
-    auto call = std::make_shared<Call>();
-    call->name = node.name();
-    const bool is_int8 = node.op()->name == "Cast";
-    if (is_int8) call->attrs["__dtype__"] = std::to_string(static_cast<int>(DType::kInt8));
-    const ValueId v =
-        rewrite.graph().add_leaf(graph::NodeKind::kInput, graph.spec({id, 0}), node.name());
-    rewrite.graph().nodes.back().call = std::move(call);
-    rewrite.replace({id, 0}, v);
-  }
-  return rewrite.finish();
 }
 
 }  // namespace mxlite::symbol
