@@ -15,7 +15,7 @@ graph::Graph fold_parameters(const graph::Graph& graph, const PassOptions&) {
     call->name = node.name();
     const bool is_int8 = node.op()->name == "Cast";
     if (is_int8) call->attrs["__dtype__"] = std::to_string(static_cast<int>(DType::kInt8));
-    const ValueId v =
+    const graph::ValueId v =
         rewrite.graph().add_leaf(graph::NodeKind::kInput, graph.spec({id, 0}), node.name());
     rewrite.graph().nodes.back().call = std::move(call);
     rewrite.replace({id, 0}, v);

@@ -299,7 +299,7 @@ class Quantizer {
   }
   ValueId offline(const char* op, std::vector<ValueId> inputs, Attributes attrs,
                   const std::string& name) {
-    attrs[kOffline] = "1";
+    attrs.emplace(kOffline, std::string(1, '1'));
     return add(op, std::move(inputs), std::move(attrs), name);
   }
 
@@ -404,7 +404,7 @@ class Quantizer {
     attrs["no_bias"] = weights.bias ? "False" : "True";
     std::vector<ValueId> inputs = {data.data, weights.weight};
     if (weights.bias) inputs.push_back(*weights.bias);
-    inputs.insert(inputs.end(), {weights.scale, data.low, data.high});
+    for (const ValueId v : {weights.scale, data.low, data.high}) inputs.push_back(v);
     if (chain.sum >= 0) {
       attrs["with_sum"] = "True";
       inputs.push_back(sum_operand(chain.other));
@@ -442,7 +442,8 @@ class Quantizer {
     for (const Quantized& q : data) inputs.push_back(q.data);
     if (form.inputs == Inputs::kStatistics)
       for (size_t i = 1; i < node.inputs.size(); ++i) inputs.push_back(float_of(node.inputs[i]));
-    for (const Quantized& q : data) inputs.insert(inputs.end(), {q.low, q.high});
+    for (const Quantized& q : data)
+      for (const ValueId v : {q.low, q.high}) inputs.push_back(v);
     if (form.inputs == Inputs::kAll) attrs["num_args"] = std::to_string(inputs.size());
     const bool is_product = node.op()->name == "elemwise_mul";
     if (is_product) attrs["enable_float_output"] = "True";
