@@ -20,7 +20,10 @@ graph::Graph fold_parameters(const graph::Graph& graph, const PassOptions&) {
     rewrite.graph().nodes.back().call = std::move(call);
     rewrite.replace({id, 0}, v);
   }
-  return rewrite.finish();
+  graph::Graph result = rewrite.finish();
+  for (size_t i = 0; i < result.inputs.size(); ++i)  // old inputs come after new ones
+    result.nodes[static_cast<size_t>(result.inputs[i])].index = static_cast<int>(i);
+  return result;
 }
 
 }  // namespace mxlite::symbol
