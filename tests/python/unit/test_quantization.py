@@ -185,7 +185,11 @@ def test_branches_stay_close(mode, how) -> None:
         net, "auto", how, calib_data=[(batch, rows, nd.zeros(2))], calib_mode=mode
     )
     for got, expected in zip(qnet(batch, rows), net(batch, rows)):
-        _close(got, expected, 0.15)
+        if mode == "entropy":  # rare large values are clipped
+            error = (got - expected).abs().mean() / expected.abs().mean()
+            assert error.asscalar() < 0.15
+        else:
+            _close(got, expected, 0.15)
 
 
 def test_accuracy_of_trained_digits_stays() -> None:
@@ -206,7 +210,7 @@ def test_accuracy_of_trained_digits_stays() -> None:
     trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.01})
     loss = gluon.loss.SoftmaxCrossEntropyLoss()
     train = gluon.data.ArrayDataset(images[:split], labels[:split])
-    for _ in range(8):
+    for _ in range(12):
         for x, y in gluon.data.DataLoader(train, 100, shuffle=True):
             with mx.autograd.record():
                 value = loss(net(x), y)
