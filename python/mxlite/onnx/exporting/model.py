@@ -163,6 +163,8 @@ class _Exporter:
         if not any(name in made.output for made in new):
             return name
         wanted = self._g.unique(wanted)
+        if name in self._g.units:
+            self._g.units[wanted] = self._g.units.pop(name)
         for made in new:
             for part in (made.input, made.output):
                 for i, value in enumerate(part):
