@@ -66,6 +66,7 @@ void add_fused(OpRegistry& ops, const char* name, const char* of, const char* do
                 complete_shape(in[at.high()], Shape{1});
               })
               .symbol({.output_names = {"output", "min_output", "max_output"}})
+              .refine(refine_batch_size)
               .types([](const P& p, KnownTypes in, KnownTypes out) {
                 const FusedInputs at = fused_inputs(p);
                 for (size_t i = 0; i < in.size(); ++i)

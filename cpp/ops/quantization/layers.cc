@@ -166,6 +166,14 @@ void complete_pair(const P&, std::span<TensorSpec> in) {
   complete_ranges(in.subspan(2));
 }
 
+// Operands and the sum have one shape; all other values are single numbers.
+void refine_pair(const void*, PartialShapes& shapes) {
+  for (const Shape& known : {shapes.output(0), shapes.input(0), shapes.input(1)}) {
+    shapes.refine_output(0, known);
+    for (int i = 0; i < 2; ++i) shapes.refine_input(i, known);
+  }
+}
+
 const std::vector<std::string> kPair = {"lhs", "rhs", "lhs_min", "lhs_max", "rhs_min", "rhs_max"};
 
 Specs infer_embedding(const EmbeddingParams& p, std::span<const TensorSpec> in) {
@@ -234,6 +242,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("Sum of quantized arrays: int32, or int8 and uint8 with a given range.")
               .infer(infer_add)
               .complete(complete_pair<RangeParams>)
+              .refine(refine_pair)
               .symbol({.output_names = kOutputs})
               .types([](const RangeParams& p, KnownTypes in, KnownTypes out) {
                 fill_inputs(in, 2);

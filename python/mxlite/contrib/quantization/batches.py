@@ -40,7 +40,7 @@ class _DataIterWrapper(DataIter):
         self.provide_data = [
             DataDesc(name, array.shape, array.dtype) for name, array in zip(names, arrays)
         ]
-        self.provide_label = []
+        self.provide_label: list[DataDesc] = []
         self._data = calib_data
         self._batches: Iterator[Any] = iter(())
         self.reset()
@@ -62,7 +62,7 @@ class _DataIterWrapper(DataIter):
         return DataBatch(data=self._arrays(next(self._batches)))
 
 
-def as_data_iter(calib_data: Any) -> DataIter:
+def as_data_iter(calib_data: Any) -> Any:
     """Return an iterator of batches, which wraps other iterables."""
     return calib_data if isinstance(calib_data, DataIter) else _DataIterWrapper(calib_data)
 

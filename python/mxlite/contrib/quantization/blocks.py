@@ -121,7 +121,7 @@ def quantize_net_v2(
 
     excluded = check_names("exclude_layers", exclude_layers)
     for part in check_names("exclude_layers_match", exclude_layers_match):
-        excluded += [node.name for node in symbol.get_internals() if part in node.name]
+        excluded += [node.name for node in symbol._nodes() if part in node.name]
     if logger:
         logger.info(f"These layers have been excluded {excluded}")
     states = set(symbol.list_auxiliary_states())

@@ -125,11 +125,8 @@ def quantize_params(qsym: Symbol, params: Params) -> dict[str, NDArray]:
         if wanted:
             made = _evaluated(Group([internals[f"{name}_output"] for name in wanted]), params)
             made = dict(zip(wanted, made.values()))
-    return {
-        name: made.get(name, params.get(name))
-        for name in qsym.list_inputs()
-        if name in made or name in params
-    }
+    arrays = {**params, **made}
+    return {name: arrays[name] for name in qsym.list_inputs() if name in arrays}
 
 
 def _evaluated(heads: Symbol, params: Params) -> dict[str, NDArray]:

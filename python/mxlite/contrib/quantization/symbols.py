@@ -244,7 +244,7 @@ def quantize_model(
     ctx = cpu() if ctx is None else ctx
     sym = sym_load(sym) if isinstance(sym, str) else sym
     check_choice("calib_mode", calib_mode or "none", CALIBRATIONS)
-    if is_calibrated(calib_mode) and not isinstance(calib_data, DataIter):
+    if is_calibrated(calib_mode) and not hasattr(calib_data, "provide_data"):
         raise ValueError_(
             f"quantize_model: calib_data must be a DataIter for calib_mode={calib_mode!r}, got "
             f"{type(calib_data).__name__}"
