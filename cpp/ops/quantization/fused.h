@@ -8,19 +8,20 @@
 
 namespace mxlite::quantization {
 
-// Fields for the members with_act, with_sum and sum_range of a fused layer P, whose output is
-// float32 unless the range of CalibratedParams is given.
+// Fields for the members with_act, act_max, with_sum and sum_range of a fused layer P, whose output
+// is float32 unless the range of CalibratedParams is given.
 template <class P>
 constexpr auto fused_fields() {
   return std::tuple(
       MX_FIELD(with_sum, "Add the input `sum`, which has the dtype kind of the output."),
       MX_FIELD(with_act, "Apply relu, after the addition if there is one."),
+      MX_FIELD(act_max, "Upper bound of relu's output; None: no bound."),
       MX_FIELD(sum_range, "Largest absolute value that a quantized `sum` represents."));
 }
 
 struct FusedParams : CalibratedParams {
   bool with_sum = false, with_act = false;
-  std::optional<float> sum_range;
+  std::optional<float> act_max, sum_range;
   bool is_quantized() const { return min_calib_range.has_value(); }
   DType output_dtype() const {
     return is_quantized() ? target_dtype(out_type, min_calib_range) : DType::kFloat32;

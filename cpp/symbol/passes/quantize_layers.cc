@@ -12,6 +12,7 @@
 #include "cpp/ops/nn/convolution.h"
 #include "cpp/ops/nn/fully_connected.h"
 #include "cpp/ops/nn/pooling.h"
+#include "cpp/ops/pointwise/params.h"
 #include "cpp/symbol/compose.h"
 #include "cpp/symbol/listing.h"
 #include "cpp/symbol/passes/passes.h"
@@ -54,6 +55,15 @@ bool is_relu(const Node& node) {
          (node.op()->name == "relu" ||
           (node.op()->name == "Activation" &&
            graph::params_of<ActivationParams>(node).act_type == ActivationType::kRelu));
+}
+
+// Returns the upper bound of a clip that is relu with a bound (relu6).
+std::optional<double> bound_of_relu(const Node& node) {
+  if (!node.op() || node.op()->name != "clip") return std::nullopt;
+  const auto& p = graph::params_of<ClipParams>(node);
+  const auto low = static_cast<double>(p.a_min), high = static_cast<double>(p.a_max);
+  if (low != 0 || !(high > 0)) return std::nullopt;
+  return high;
 }
 
 // Drops Dropout and copies, which inference does not need and which would stand between layers.
@@ -177,7 +187,7 @@ class Quantizer {
           if (takes_norm(chain, node)) chain.norm = id;
           return chain.norm == id;
         });
-      if (is_relu(node))
+      if (is_relu(node) || bound_of_relu(node))
         extend(id, node.inputs[0], [&](Chain& chain) {
           if (chain.relu < 0) chain.relu = id;
           return chain.relu == id;
@@ -409,7 +419,11 @@ class Quantizer {
       attrs["with_sum"] = "True";
       inputs.push_back(sum_operand(chain.other));
     }
-    if (chain.relu >= 0) attrs["with_act"] = "True";
+    if (chain.relu >= 0) {
+      attrs["with_act"] = "True";
+      if (const auto bound = bound_of_relu(old_.node(chain.relu)))
+        attrs["act_max"] = number(*bound);
+    }
     rewrite_.replace({id, 0}, add(op, std::move(inputs), std::move(attrs), name));
     has_float_.insert({id, 0});
     // The other outputs of BatchNorm have no readers.

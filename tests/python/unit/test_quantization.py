@@ -169,7 +169,8 @@ class Branches(gluon.HybridBlock):
         joined = F.concat(self.left(x), self.right(x), F.relu(self.left(x)), dim=1)
         both = F.elemwise_mul(joined, joined) + F.elemwise_add(joined, F.relu(joined))
         pooled = F.Pooling(both, pool_type="max", kernel=(2, 2), stride=(2, 2))
-        return F.flatten(pooled), self.table(rows)
+        capped = F.clip(self.right(x), 0, 0.5)
+        return F.flatten(pooled), self.table(rows), F.flatten(capped)
 
 
 @pytest.mark.parametrize("mode", ["none", "naive", "entropy"])
@@ -275,6 +276,15 @@ def test_parameters_must_be_finite() -> None:
     weight.set_data(weight.data() * np.inf)
     with pytest.raises(ValueError, match="must be finite"):
         quant.quantize_net_v2(net, calib_data=_batches(1), calib_mode="none")
+
+
+def test_parameters_must_be_float32() -> None:
+    net = nn.Dense(4)
+    net.initialize()
+    net.cast("float16")
+    data = nd.ones((1, 3), dtype="float16")
+    with pytest.raises(TypeError, match="weight must be of dtype float32, got float16"):
+        quant.quantize_net_v2(net, calib_data=[data], calib_mode="none")
 
 
 def test_a_custom_collector_gets_the_outputs() -> None:

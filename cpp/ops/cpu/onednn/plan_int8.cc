@@ -71,7 +71,10 @@ dnnl::primitive_attr fused_layer_attr(const FusedParams& p, const DType* sum, in
   if (p.is_quantized()) attr.set_scales_mask(DNNL_ARG_DST, 0);
   dnnl::post_ops ops;
   if (sum) ops.append_sum(p.is_quantized() ? p.sum_unit(*sum) : 1.0f, 0, data_type(*sum));
-  if (p.with_act) ops.append_eltwise(dnnl::algorithm::eltwise_relu, 0, 0);
+  if (p.with_act && p.act_max)
+    ops.append_eltwise(dnnl::algorithm::eltwise_clip, 0, *p.act_max);
+  else if (p.with_act)
+    ops.append_eltwise(dnnl::algorithm::eltwise_relu, 0, 0);
   attr.set_post_ops(ops);
   return attr;
 }

@@ -137,7 +137,11 @@ void finish(const P& p, const int32_t* sums, int64_t channels, int64_t plane, In
     const float v = static_cast<float>(sums[i]) * (unit * scale[c]);
     return bias ? v + bias[c] : v;
   };
-  const auto relu = [&](float v) { return p.with_act && v < 0 ? 0.0f : v; };
+  const float most = p.act_max.value_or(std::numeric_limits<float>::infinity());
+  const auto relu = [&](float v) {
+    if (!p.with_act) return v;
+    return v < 0 ? 0.0f : v > most ? most : v;
+  };
   if (!p.is_quantized()) {
     const auto* sum = at.sum ? in[at.sum].as<float>() : nullptr;
     auto* to = out[0].as<float>();

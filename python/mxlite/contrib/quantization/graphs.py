@@ -11,6 +11,7 @@ from ... import _core
 from ...base import TypeError_, ValueError_
 from ...context import Context, cpu
 from ...ndarray import NDArray
+from ...ndarray.serialization import dtype_name
 from ...symbol import Group, Symbol
 from .collectors import Ranges
 
@@ -136,6 +137,12 @@ def _evaluated(heads: Symbol, params: Params) -> dict[str, NDArray]:
             f"quantization: parameters must have values for {', '.join(missing[:5])}, got none"
         )
     given = {name: params[name].as_in_context(cpu()) for name in heads.list_inputs()}
+    for name, array in given.items():
+        if array.dtype != np.float32:
+            raise TypeError_(
+                f"quantization: {name} must be of dtype float32, got {dtype_name(array.dtype)}; "
+                "cast the network to float32 first"
+            )
     executor = heads.simple_bind(
         cpu(), grad_req="null", **{name: array.shape for name, array in given.items()}
     )

@@ -88,6 +88,8 @@ def _fused(c: Call, op: str) -> str | list[str]:
         out = c.op("Add", out, _float(c, at + 3) if is_quantized else c.x[at + 3])
     if c.p.with_act:
         out = c.op("Relu", out)
+    if c.p.with_act and c.p.act_max is not None:
+        out = c.op("Min", out, c.const(c.p.act_max, "float32"))
     return _quantized(c, out, _unit(c)) if is_quantized else out
 
 

@@ -46,7 +46,7 @@ def _case(name: str, dtype: str, data: Any, weight: Any, multiply: Any, out: str
         if ranged:
             p["sum_range"] = FULL["uint8"] * _SUM_UNIT
     if p.get("with_act"):
-        expected = np.maximum(expected, 0)
+        expected = np.clip(expected, 0, p.get("act_max", np.inf))
     result: Any = expected
     if out != "float32":
         info, p = np.iinfo(out), {**p, **_range(out)}
@@ -80,6 +80,7 @@ for _dtype in ("int8", "uint8"):
             _conv(_dtype, (2, 4, 5, 5), (6, 2, 3, 3), _out, num_group=2, no_bias=True),
             _conv(_dtype, (1, 3, 9), (4, 3, 3), _out, stride=(2,), with_act=True),
             _conv(_dtype, (2, 8, 6, 6), (8, 8, 1, 1), _out, with_act=True, with_sum=True),
+            _conv(_dtype, (1, 8, 5, 5), (8, 8, 3, 3), _out, with_act=True, act_max=2.0),
             _dense(_dtype, (5, 16), (8, 16), _out),
             _dense(_dtype, (1, 33), (7, 33), _out, no_bias=True, with_act=True),
         ]
