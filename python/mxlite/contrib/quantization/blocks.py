@@ -91,6 +91,7 @@ def quantize_net_v2(
     --------
     >>> qnet = mx.contrib.quantization.quantize_net(
     ...     net, calib_data=loader, calib_mode="entropy", num_calib_examples=500)
+    >>> scores = qnet(images)
     >>> qnet.export("net-int8")
     """
     if not isinstance(network, HybridBlock):
