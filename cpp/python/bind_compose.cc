@@ -172,7 +172,7 @@ class Arguments {
   // Returns whether the value represents several inputs: a list, a tuple or a symbol with several
   // outputs.
   bool is_spread(py::handle value) const {
-    if (is_symbol(value.ptr())) return py::len(value) > 1;
+    if (is_symbol(value.ptr())) return py::len(value.attr("_outputs")) > 1;
     return next_input_ == 0 &&
            (py::isinstance<py::list>(value) || py::isinstance<py::tuple>(value));
   }

@@ -15,7 +15,16 @@ from ...symbol import Symbol
 from ...symbol.inference import infer
 from ...symbol.node import Entry, Node
 from ..package import EXPORT_OPSETS, OnnxError, onnx
-from . import matrix, nn, pointwise, quantized, reduce, rnn, tensor  # noqa: F401 - they enter rows
+from . import (  # noqa: F401 - they enter rows
+    detection,
+    matrix,
+    nn,
+    pointwise,
+    quantized,
+    reduce,
+    rnn,
+    tensor,
+)
 from .graph import Dim, Graph, Shape, tensor_type, to_tensor
 from .table import CONVERTERS, Call
 
