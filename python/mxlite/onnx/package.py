@@ -9,8 +9,9 @@ from ..base import NotSupportedError
 
 __all__ = ["MissingOnnxError", "OnnxError", "onnx", "onnxruntime", "reference_evaluator"]
 
-# From 22 to 25, the operators that are imported differ in their types only.
-OPSETS = range(7, 26)
+# From 22 to 28, the operators that are imported differ in their types, and in attributes that
+# converters read.
+OPSETS = range(7, 29)
 EXPORT_OPSETS = range(13, 22)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from ..._core import Node as SymbolNode
 from ...symbol import Group, Symbol
 from ..package import OnnxError, onnx, reference_evaluator
 from . import nn, pointwise, reduce, shape  # noqa: F401 - they enter rows
+from .functions import body_of, has_body
 from .pointwise import dtype_of
 from .reader import array_of
 from .table import CONVERTERS, Node, Scope, Value, constant
@@ -49,8 +50,10 @@ def input_infos(graph: Any) -> list[Any]:
 class _Runner:
     """Converts the nodes of a graph."""
 
-    def __init__(self, scope: Scope, values: dict[str, Value]) -> None:
-        self._scope, self._values = scope, values
+    def __init__(
+        self, scope: Scope, values: dict[str, Value], absent: Collection[str] = ()
+    ) -> None:
+        self._scope, self._values, self._absent = scope, values, absent
 
     def run(self, graph: Any) -> list[Value]:
         """Convert all nodes; return the outputs."""
@@ -69,8 +72,13 @@ class _Runner:
 
     def _convert(self, proto: Any) -> None:
         who = f"{proto.op_type} {proto.name or proto.output[0]!r}"
-        inputs = [self._value(name, who) if name else None for name in proto.input]
+        inputs = [
+            self._value(name, who) if name and name not in self._absent else None
+            for name in proto.input
+        ]
         results = self._folded(proto, inputs)
+        if results is None and proto.op_type not in CONVERTERS:
+            results = self._called(proto, inputs)
         if results is None:
             node = Node(self._scope, proto, inputs)
             try:
@@ -83,6 +91,22 @@ class _Runner:
         for name, value in zip(proto.output, results):
             if name:
                 self._values[name] = value
+
+    def _called(self, proto: Any, inputs: Sequence[Value | None]) -> list[Value]:
+        """Convert the operators by which ONNX defines a node."""
+        outer = self._scope.opset
+        function = body_of(proto, outer, inputs)
+        given = dict(zip(function.input, inputs))
+        values = {name: value for name, value in given.items() if value is not None}
+        inner = _Runner(self._scope, values, {*function.input} - {*values})
+        self._scope.opset = next(e.version for e in function.opset_import if not e.domain)
+        try:
+            for node in function.node:
+                inner._convert(node)
+            outputs = zip(function.output, proto.output)
+            return [inner._value(own, proto.op_type) for own, used in outputs]
+        finally:
+            self._scope.opset = outer
 
     def _folded(self, proto: Any, inputs: Sequence[Value | None]) -> list[Value] | None:
         """Return the results of a node of constants that are not trained; None for others."""
@@ -142,7 +166,7 @@ def import_graph(model: Any, input_shapes: Mapping[str, Sequence[int]] | None = 
     graph = model.graph
     opset = next(e.version for e in model.opset_import if e.domain in ("", "ai.onnx"))
     scope = Scope(opset)
-    _refuse_unknown(graph)
+    _refuse_unknown(graph, opset)
     values: dict[str, Value] = {}
     names = []
     for info in input_infos(graph):
@@ -160,11 +184,12 @@ def import_graph(model: Any, input_shapes: Mapping[str, Sequence[int]] | None = 
     return Imported(group, scope, names)
 
 
-def _refuse_unknown(graph: Any) -> None:
+def _refuse_unknown(graph: Any, opset: int) -> None:
     unknown = [
         f"{node.op_type} {node.name or node.output[0]!r}"
         for node in graph.node
-        if node.op_type not in CONVERTERS or node.domain not in ("", "ai.onnx")
+        if node.domain not in ("", "ai.onnx")
+        or (node.op_type not in CONVERTERS and not has_body(node.op_type, opset))
     ]
     if unknown:
         raise OnnxError(f"import_model: no equivalent is known for {', '.join(unknown)}")
