@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..package import onnx
+from ..package import OnnxError, onnx
 from .table import Value
 
 __all__ = ["body_of", "has_body"]
@@ -27,6 +27,8 @@ def has_body(op: str, opset: int) -> bool:
 def body_of(proto: Any, opset: int, inputs: Sequence[Value | None]) -> Any:
     """Return the FunctionProto of a node, in which its attributes have their values."""
     package, schema = onnx(), _schema(proto.op_type, opset)
+    if not has_body(proto.op_type, opset):
+        raise OnnxError(f"import_model: no equivalent is known for {proto.op_type}")
     function = package.FunctionProto()
     if schema.has_function:
         version = max(v for v in schema.function_opset_versions if v <= opset)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,9 @@ import numpy as np
 from ..._core import Node as SymbolNode
 from ...symbol import Group, Symbol
 from ..package import OnnxError, onnx, reference_evaluator
-from . import nn, pointwise, reduce, shape  # noqa: F401 - they enter rows
+from . import (  # noqa: F401 - they enter rows
+    control_flow, einsum, nn, pointwise, recurrent, reduce, resize, sampling, shape,
+)  # fmt: skip
 from .functions import body_of, has_body
 from .pointwise import dtype_of
 from .reader import array_of
@@ -80,7 +82,7 @@ class _Runner:
         if results is None and proto.op_type not in CONVERTERS:
             results = self._called(proto, inputs)
         if results is None:
-            node = Node(self._scope, proto, inputs)
+            node = Node(self._scope, proto, inputs, self._inner)
             try:
                 made = CONVERTERS[proto.op_type](node)
             except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError) as error:
@@ -91,6 +93,10 @@ class _Runner:
         for name, value in zip(proto.output, results):
             if name:
                 self._values[name] = value
+
+    def _inner(self, graph: Any, given: Mapping[str, Value]) -> list[Value]:
+        """Convert a graph that is part of a node, and that sees the values around it."""
+        return _Runner(self._scope, {**self._values, **given}, self._absent).run(graph)
 
     def _called(self, proto: Any, inputs: Sequence[Value | None]) -> list[Value]:
         """Convert the operators by which ONNX defines a node."""
@@ -103,8 +109,9 @@ class _Runner:
         try:
             for node in function.node:
                 inner._convert(node)
+            empty = constant(np.zeros(0))  # for an output that the caller leaves out
             outputs = zip(function.output, proto.output)
-            return [inner._value(own, proto.op_type) for own, used in outputs]
+            return [inner._value(own, proto.op_type) if used else empty for own, used in outputs]
         finally:
             self._scope.opset = outer
 
@@ -184,10 +191,19 @@ def import_graph(model: Any, input_shapes: Mapping[str, Sequence[int]] | None = 
     return Imported(group, scope, names)
 
 
+def _nodes(graph: Any) -> Iterator[Any]:
+    """Yield the nodes of a graph and of the graphs in its nodes."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _nodes(attribute.g)
+
+
 def _refuse_unknown(graph: Any, opset: int) -> None:
     unknown = [
         f"{node.op_type} {node.name or node.output[0]!r}"
-        for node in graph.node
+        for node in _nodes(graph)
         if node.domain not in ("", "ai.onnx")
         or (node.op_type not in CONVERTERS and not has_body(node.op_type, opset))
     ]

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..tables import reordered
 from .pointwise import binary
-from .table import Node, Value, constant, converter, rows
+from .table import Node, Value, converter, rows
 
 __all__: list[str] = []
 
@@ -343,80 +342,3 @@ def _roi_align(n: Node) -> Value:
         sample_ratio=n.get("sampling_ratio", 0) or -1,
         aligned=n.get("coordinate_transformation_mode", fallback) == "half_pixel",
     )  # fmt: skip
-
-
-@converter("GridSample")
-def _grid_sample(n: Node) -> Value:
-    mode = n.get("mode", "linear")
-    if mode not in ("linear", "bilinear") or n.get("padding_mode", "zeros") != "zeros":
-        raise n.refuse("mode must be 'linear' and padding_mode 'zeros'")
-    if not n.get("align_corners", 0) or n.x[0].ndim != 4:
-        raise n.refuse("align_corners must be 1, and the data two-dimensional pictures")
-    return n.mx("BilinearSampler", n.x[0], n.mx("transpose", n.x[1], axes=(0, 3, 1, 2)))
-
-
-_MODES = {"LSTM": ("lstm", (0, 2, 3, 1)), "GRU": ("gru", (1, 0, 2))}
-
-
-@converter("LSTM", "GRU", "RNN")
-def _recurrent(n: Node) -> list[Value]:
-    x = n.x[0]
-    hidden, direction = n.get("hidden_size"), n.get("direction", "forward")
-    kinds = [k.decode() if isinstance(k, bytes) else k for k in n.get("activations") or ()]
-    mode, gates = _MODES.get(n.op, ("", (0,)))
-    if n.op == "RNN":
-        mode = {"Tanh": "rnn_tanh", "Relu": "rnn_relu"}.get((kinds or ["Tanh"])[0], "")
-        kinds = []
-    standard = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": []}[n.op]
-    if not mode or (kinds and kinds[: len(standard)] != standard) or n.get("clip"):
-        raise n.refuse("activations must be the usual ones, and clip must be left out")
-    if n.op == "GRU" and not n.get("linear_before_reset", 0):
-        raise n.refuse("linear_before_reset must be 1, got 0")
-    if n.get("layout", 0) or n.get("input_forget", 0) or n.has(7):
-        raise n.refuse("layout and input_forget must be 0, and peepholes must be left out")
-    directions = 2 if direction == "bidirectional" else 1
-    first, second = n.array(1), n.array(2)
-    assert first is not None and second is not None
-    bias = n.array(3)
-    if bias is None:
-        bias = np.zeros((directions, 2 * len(gates) * hidden), first.dtype)
-    weights = [
-        reordered(w[d], gates).reshape(-1) for d in range(directions) for w in (first, second)
-    ]
-    halves = bias.reshape(directions, 2, -1)
-    weights += [reordered(halves[d][i], gates) for d in range(directions) for i in (0, 1)]
-    packed = constant(np.concatenate(weights), name=n.inputs[1].name, trainable=True)  # type: ignore[union-attr]
-    states = [5, 6] if n.op == "LSTM" else [5]
-    initial = [
-        _zero_state(n, x, directions, hidden) if not n.has(i) or _is_zero(n.x_at(i)) else n.x_at(i)
-        for i in states
-    ]
-    lengths = [n.cast(n.x_at(4), "int32")] if n.has(4) else []
-    if direction == "reverse":
-        x = _reversed(n, x, lengths)
-    results = n.mx_all(
-        "RNN", x, packed, *initial, *lengths, state_size=hidden, num_layers=1, mode=mode,
-        bidirectional=directions == 2, state_outputs=True, use_sequence_length=bool(lengths),
-    )  # fmt: skip
-    out = _reversed(n, results[0], lengths) if direction == "reverse" else results[0]
-    first_sizes, second_sizes = ((*s[:2], directions, hidden) for s in x.sizes)
-    split = n.mx(
-        "Reshape", out, shape=(0, 0, directions, hidden), sizes=(first_sizes, second_sizes)
-    )
-    return [n.mx("transpose", split, axes=(0, 2, 1, 3)), *results[1:]]
-
-
-def _reversed(n: Node, x: Value, lengths: list[Value]) -> Value:
-    return n.mx("SequenceReverse", x, *lengths, use_sequence_length=bool(lengths))
-
-
-def _is_zero(value: Value) -> bool:
-    return value.const is not None and not any(part.any() for part in value.const)
-
-
-def _zero_state(n: Node, x: Value, directions: int, hidden: int) -> Value:
-    """Return zeros of shape (directions, batch, hidden), whose batch may be free."""
-    if x.sizes[0] == x.sizes[1]:
-        return n.const(np.zeros((directions, x.shape[1], hidden)), x.dtype)
-    one = n.mx("zeros_like", n.mx("slice", x, begin=(0, None, 0), end=(1, None, 1)))
-    return n.mx("tile", one, reps=(directions, 1, hidden))

@@ -9,7 +9,7 @@ import numpy as np
 
 from .pointwise import binary, dtype_of, leading
 from .reader import array_of
-from .table import Node, Sizes, Value, constant, converter
+from .table import Node, Value, constant, converter
 
 __all__: list[str] = []
 
@@ -202,8 +202,13 @@ def _coordinates(n: Node, x: Value, places: Value) -> Value:
 @converter("GatherND")
 def _gather_nd(n: Node) -> Value:
     x, places = n.x
-    if n.get("batch_dims", 0):
-        raise n.refuse(f"batch_dims must be 0, got {n.get('batch_dims')}")
+    count = n.get("batch_dims", 0)
+    if count:  # the indices of the batch become coordinates
+        array = places.array
+        if array is None:
+            raise n.refuse("with batch_dims, the indices must be constant, got computed values")
+        grid = np.indices(array.shape[:-1])[:count]
+        places = constant(np.concatenate([np.moveaxis(grid, 0, -1), array], -1))
     out = n.mx("gather_nd", x, _coordinates(n, x, places))
     first, second = (p[:-1] + s[p[-1] :] for s, p in zip(x.sizes, places.sizes))
     return n.reshape(out, (first, second)) if out.sizes != (first, second) and first else out
@@ -387,77 +392,16 @@ def _depth_to_space(n: Node) -> Value:
 
 @converter("SpaceToDepth")
 def _space_to_depth(n: Node) -> Value:
-    return n.mx("space_to_depth", n.x[0], block_size=n.get("blocksize"))
+    x, block = n.x[0], n.get("blocksize")
+    if n.get("mode", "DCR") == "DCR":
+        return n.mx("space_to_depth", x, block_size=block)
+    _, channels, height, width = x.shape
+    inner = (height // block, block, width // block, block)
+    split = n.mx("Reshape", x, shape=(-1, channels, *inner))
+    moved = n.mx("transpose", split, axes=(0, 1, 3, 5, 2, 4))
+    return n.mx("Reshape", moved, shape=(-1, channels * block**2, *inner[::2]))
 
 
-def _resize_sizes(n: Node) -> Sizes:
-    x = n.x[0]
-    if n.op == "Upsample":
-        scales, given = n.array(1, "scales"), None
-    else:
-        scales, given = n.array(1 if n.opset < 11 else 2), n.x_at(3).const if n.has(3) else None
-    if given is not None:
-        first, second = (tuple(int(v) for v in part) for part in given)
-    elif scales is not None and scales.size:
-        first, second = (
-            tuple(int(np.floor(e * f)) for e, f in zip(s, scales.reshape(-1))) for s in x.sizes
-        )
-    else:
-        raise n.refuse("scales or sizes must be given")
-    if (
-        given is None
-        and scales is not None
-        and any(not float(e * f).is_integer() for e, f in zip(x.shape, scales.reshape(-1)))
-    ):
-        raise n.refuse("scales must give whole sizes")
-    if n.get("antialias", 0) or n.get("keep_aspect_ratio_policy", "stretch") != "stretch":
-        raise n.refuse("antialias must be 0 and keep_aspect_ratio_policy 'stretch'")
-    if n.get("axes") is not None:
-        raise n.refuse("axes must be left out")
-    return first, second
-
-
-@converter("Resize", "Upsample")
-def _resize(n: Node) -> Value:
-    x, (first, second), mode = n.x[0], _resize_sizes(n), n.get("mode", "nearest")
-    older = n.op == "Upsample" or n.opset < 11
-    place = n.get("coordinate_transformation_mode", "asymmetric" if older else "half_pixel")
-    if x.ndim != 4 or first[:2] != x.shape[:2]:
-        raise n.refuse("only the spatial axes of pictures can be resized")
-    if (first[2:], x.shape[2:]) != (second[2:], x.sizes[1][2:]):
-        raise n.refuse("spatial dimensions must be fixed; give input_shapes")
-    height, width = first[2:]
-    if (height, width) == x.shape[2:]:
-        return x
-    if mode == "linear" and place in ("align_corners", "half_pixel", "pytorch_half_pixel"):
-        return n.mx("_contrib_BilinearResize2D", x, height=height, width=width,
-                    align_corners=place == "align_corners")  # fmt: skip
-    if mode != "nearest":
-        raise n.refuse(f"mode {mode!r} with {place!r} has no equivalent")
-    rounding = n.get("nearest_mode", "floor" if older else "round_prefer_floor")
-    for axis in (2, 3):
-        places = _nearest(x.shape[axis], first[axis], place, rounding)
-        if places is None:
-            raise n.refuse(f"coordinate_transformation_mode {place!r} has no equivalent")
-        x = n.mx("take", x, constant(places), axis=axis)
-    return x
-
-
-def _nearest(size: int, out: int, place: str, rounding: str) -> np.ndarray | None:
-    """Return the position that each output is taken from."""
-    steps = np.arange(out)
-    if place == "asymmetric":
-        where = steps * size / out
-    elif place in ("half_pixel", "pytorch_half_pixel"):
-        where = (steps + 0.5) * size / out - 0.5
-    elif place == "align_corners":
-        where = steps * (size - 1) / max(1, out - 1)
-    else:
-        return None
-    rounded = {
-        "floor": np.floor(where),
-        "ceil": np.ceil(where),
-        "round_prefer_floor": np.ceil(where - 0.5),
-        "round_prefer_ceil": np.floor(where + 0.5),
-    }[rounding]
-    return np.clip(rounded, 0, size - 1).astype("int64")
+@converter("Range", "NonZero")
+def _values_only(n: Node) -> Value:
+    raise n.refuse("the inputs must be constant or made of shapes, got computed values")

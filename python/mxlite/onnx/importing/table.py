@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Union
 
 import numpy as np
@@ -17,6 +17,7 @@ __all__ = ["CONVERTERS", "Node", "Scope", "Sizes", "Value", "converter", "rows"]
 
 # A shape for two sizes of the free dimensions of the inputs; equal where all are fixed.
 Sizes = tuple[tuple[int, ...], tuple[int, ...]]
+Inner = Callable[[Any, Mapping[str, "Value"]], list["Value"]]
 Results = Union["Value", Sequence["Value"]]
 Converter = Callable[["Node"], Results]
 CONVERTERS: Table[Converter] = Table()
@@ -129,10 +130,13 @@ class Node:
     opset : int
     count : int
         Number of outputs.
+    inner : callable
+        ``inner(graph, values by name)`` converts a graph of the node; returns its outputs.
     """
 
-    def __init__(self, scope: Scope, proto: Any, x: list[Value | None]) -> None:
+    def __init__(self, scope: Scope, proto: Any, x: list[Value | None], inner: Inner) -> None:
         self.scope, self.opset, self.op = scope, scope.opset, proto.op_type
+        self.inner = inner
         self.outputs = list(proto.output)
         self.count = len(self.outputs)
         self.name = proto.name or self.outputs[0]
@@ -185,6 +189,10 @@ class Node:
         if value is None:
             raise self.refuse(f"input {index} must be given")
         return value
+
+    def entry(self, value: Value) -> Any:
+        """Return the output of a symbol's node that has a value."""
+        return self.scope.symbol(value, self.who)._outputs[0]
 
     def mx(self, op: str, *values: Value, sizes: Sizes | None = None, **params: Any) -> Value:
         """Compose a call of one of mxlite's operators; return its first output."""
