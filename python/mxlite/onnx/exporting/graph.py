@@ -14,6 +14,7 @@ __all__ = ["Dim", "Graph", "Shape", "fixed"]
 # A free dimension of the exported model is the pair of sizes that it has for two input sizes.
 Dim = Union[int, tuple[int, int]]
 Shape = tuple[Dim, ...]
+Info = tuple[str, Shape, str]  # name, shape and dtype of a value
 
 
 def fixed(shape: Sequence[Dim]) -> tuple[int, ...] | None:
@@ -47,6 +48,27 @@ class Graph:
         self._shared: dict[Any, str] = {}
         self.units: dict[str, float] = {}  # by int8 value: the float that one unit represents
         self.prefix = ""  # name of the layer that is converted
+
+    def child(self) -> Graph:
+        """Return an empty graph for a subgraph, which sees the names and constants of this one."""
+        inner = Graph(self.opset, self.inputs)
+        inner._names, inner._shared = self._names, self._shared
+        inner.initializers, inner.prefix = self.initializers, self.prefix
+        return inner
+
+    def subgraph(self, name: str, inputs: Sequence[Info], outputs: Sequence[Info]) -> Any:
+        """Return the nodes as a GraphProto with inputs and outputs."""
+        helper = onnx().helper
+
+        def infos(values: Sequence[Info]) -> list[Any]:
+            return [
+                helper.make_tensor_value_info(
+                    value, tensor_type(dtype), [d if isinstance(d, int) else None for d in shape]
+                )
+                for value, shape, dtype in values
+            ]
+
+        return helper.make_graph(self.nodes, name, infos(inputs), infos(outputs))
 
     def unique(self, wanted: str) -> str:
         """Return a name that no value has yet: ``wanted``, or ``wanted`` with a number."""

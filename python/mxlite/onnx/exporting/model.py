@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from ...symbol.inference import infer
 from ...symbol.node import Entry, Node
 from ..package import EXPORT_OPSETS, OnnxError, onnx
 from . import (  # noqa: F401 - they enter rows
+    control_flow,
     detection,
     matrix,
     nn,
@@ -26,7 +27,7 @@ from . import (  # noqa: F401 - they enter rows
     tensor,
 )
 from .graph import Dim, Graph, Shape, tensor_type, to_tensor
-from .table import CONVERTERS, Call
+from .table import CONVERTERS, Call, Source
 
 __all__ = ["Free", "build", "converter_names"]
 
@@ -37,25 +38,19 @@ _PRIMES = (37, 41, 43, 47, 53, 59, 61, 67, 71)  # sizes that are added to those 
 class _Specs:
     """Shapes, with pairs of sizes for free dimensions, and dtypes of all values of a symbol."""
 
-    def __init__(
-        self,
-        symbol: Symbol,
-        shapes: Mapping[str, tuple[int, ...]],
-        dtypes: Mapping[str, str],
-        free: Free,
-    ) -> None:
-        self._first = infer(symbol._outputs, shapes, dtypes)
+    def __init__(self, symbol: Symbol, shapes: Mapping[str, Shape], dtypes: Mapping[str, str]):
+        first, second = (
+            {
+                name: tuple(d if isinstance(d, int) else d[which] for d in shape)
+                for name, shape in shapes.items()
+            }
+            for which in (0, 1)
+        )
+        self._first = infer(symbol._outputs, first, dtypes)
         self._second = self._first
-        if free:
-            names = sorted({name for axes in free.values() for name in axes.values()})
-            added = dict(zip(names, _PRIMES * (1 + len(names) // len(_PRIMES))))
-            other = {name: list(shape) for name, shape in shapes.items()}
-            for key, axes in free.items():
-                for axis, name in axes.items():
-                    other[key][axis] += added[name]
+        if first != second:
             try:
-                given = {name: tuple(shape) for name, shape in other.items()}
-                self._second = infer(symbol._outputs, given, dtypes)
+                self._second = infer(symbol._outputs, second, dtypes)
             except MXNetError as error:
                 raise OnnxError(
                     f"mxlite.onnx.export: dynamic_axes must name dimensions that the network "
@@ -73,6 +68,20 @@ class _Specs:
         return self._first.type(node, index) or "float32"
 
 
+def _with_free(shapes: Mapping[str, tuple[int, ...]], free: Free) -> dict[str, Shape]:
+    """Return shapes in which free dimensions are pairs of sizes; equal names get equal sizes."""
+    names = sorted({name for axes in free.values() for name in axes.values()})
+    added = dict(zip(names, _PRIMES * (1 + len(names) // len(_PRIMES))))
+    found: dict[str, Shape] = {}
+    for key, shape in shapes.items():
+        own = free.get(key, {})
+        found[key] = tuple(
+            (extent, extent + added[own[axis]]) if axis in own else extent
+            for axis, extent in enumerate(shape)
+        )
+    return found
+
+
 class _Exporter:
     """Converts the nodes of one symbol."""
 
@@ -83,14 +92,14 @@ class _Exporter:
         self._verbose = verbose
         self._names: dict[tuple[Node, int], str] = {}
 
-    def run(self, inputs: Collection[str]) -> list[str]:
-        """Convert all nodes, given the names of the inputs; return the names of the outputs."""
+    def run(self, inputs: Mapping[str, str]) -> list[str]:
+        """Convert all nodes, given the ONNX names of inputs; return the names of the outputs."""
         nodes = self._symbol._nodes()
         self._refuse_unsupported(nodes)
         for number, node in enumerate(nodes):
             if node.op is None:
                 if node.name in inputs:
-                    self._names[node, 0] = node.name
+                    self._names[node, 0] = inputs[node.name]
                 continue
             if self._verbose:
                 logging.info("Converting idx: %d, op: %s, name: %s", number, node.op, node.name)
@@ -158,6 +167,8 @@ class _Exporter:
                 [specs.dtype(node, i) for i in range(count)],
             ),
             value_of,
+            [self._params.get(s.name) if s.op is None else None for s, _ in used],
+            self._inlined,
         )
         before = len(g.nodes)
         results = CONVERTERS[converter_name(node)](call)
@@ -165,6 +176,25 @@ class _Exporter:
         for index, name in enumerate(results):
             wanted = node.name if len(results) == 1 else f"{node.name}{index}"
             self._names[node, index] = self._renamed(name, wanted, before)
+
+    def _inlined(self, g: Graph, symbol: Symbol, sources: Mapping[int, Source]) -> list[Source]:
+        """Convert a subgraph of control flow into a graph; return its outputs."""
+        names = symbol.list_inputs()
+        given = {names[index]: source for index, source in sources.items()}
+        specs = _Specs(
+            symbol,
+            {name: source.shape for name, source in given.items()},
+            {name: source.dtype for name, source in given.items()},
+        )
+        params = {name: s.array for name, s in given.items() if s.array is not None}
+        prefix = g.prefix
+        inner = _Exporter(symbol, specs, params, g, self._verbose)
+        outputs = inner.run({name: source.name for name, source in given.items()})
+        g.prefix = prefix
+        return [
+            Source(name, specs.shape(*entry), specs.dtype(*entry), None)
+            for name, entry in zip(outputs, symbol._outputs)
+        ]
 
     def _renamed(self, name: str, wanted: str, before: int) -> str:
         """Give a value that the converter made the name of its layer."""
@@ -229,9 +259,8 @@ def build(
     known = {name: spec for name, spec in {**given, **inputs}.items() if name in variables}
     specs = _Specs(
         symbol,
-        {name: shape for name, (shape, _) in known.items()},
+        _with_free({name: shape for name, (shape, _) in known.items()}, free),
         {name: dtype for name, (_, dtype) in known.items()},
-        free,
     )
     of_inputs = {
         name: specs.shape(variables[name]) if name in variables else spec[0]
@@ -240,7 +269,7 @@ def build(
     g = Graph(opset, of_inputs)
     for name in inputs:
         g.unique(name)
-    names = _Exporter(symbol, specs, params, g, verbose).run(inputs)
+    names = _Exporter(symbol, specs, params, g, verbose).run({name: name for name in inputs})
     outputs = _outputs(symbol, specs, g, names)
     _prune(g, [name for name, _, _ in outputs])
     free_names = {
@@ -282,12 +311,20 @@ def _outputs(
     return outputs
 
 
+def _used(node: Any) -> Iterator[str]:
+    """Yield the names that a node and the graphs in it read."""
+    yield from node.input
+    for attribute in node.attribute:
+        for inner in attribute.g.node:
+            yield from _used(inner)
+
+
 def _prune(g: Graph, outputs: list[str]) -> None:
     """Remove nodes and initializers that no output needs."""
     needed, kept = set(outputs), []
     for node in reversed(g.nodes):
         if needed.intersection(node.output):
             kept.append(node)
-            needed.update(node.input)
+            needed.update(_used(node))
     g.nodes = kept[::-1]
     g.initializers = {name: t for name, t in g.initializers.items() if name in needed}

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
-from typing import Any, Union
+from typing import Any, NamedTuple, Union
 
 import numpy as np
 
+from ...symbol import Symbol
 from ..package import OnnxError
 from ..tables import Table
 from .graph import Graph, Shape, fixed
 
-__all__ = ["CONVERTERS", "Call", "converter", "rows"]
+__all__ = ["CONVERTERS", "Call", "Source", "converter", "rows"]
 
 Converter = Callable[["Call"], Union[str, list[str]]]
 CONVERTERS: Table[Converter] = Table()
 converter, rows = CONVERTERS.converter, CONVERTERS.rows
+
+
+class Source(NamedTuple):
+    """A value that a subgraph reads: its ONNX name, shape and dtype, and a parameter's array."""
+
+    name: str
+    shape: Shape
+    dtype: str
+    array: Any
+
+
+Inline = Callable[[Graph, Symbol, Mapping[int, Source]], "list[Source]"]
 
 
 class Call:
@@ -33,6 +46,11 @@ class Call:
         ONNX names of the inputs; ``shapes`` and ``dtypes`` describe them.
     out_shapes, out_dtypes : list
         Shapes and dtypes of the outputs.
+    arrays : list
+        The arrays of inputs that are parameters; None for others.
+    inline : callable
+        ``inline(g, symbol, sources)`` converts a subgraph, whose inputs have the sources by number,
+        into a graph; returns its outputs.
     """
 
     def __init__(
@@ -43,12 +61,14 @@ class Call:
         specs: tuple[list[Shape], list[str]],
         out_specs: tuple[list[Shape], list[str]],
         value_of: Callable[[int], np.ndarray | None],
+        arrays: list[Any],
+        inline: Inline,
     ) -> None:
         self.g, self.node, self.name, self.label = g, node, node.name, node.label
         self.p = SimpleNamespace(**getattr(node.call, "params", {}))
         self.x, (self.shapes, self.dtypes) = x, specs
         self.out_shapes, self.out_dtypes = out_specs
-        self.value_of = value_of
+        self.value_of, self.arrays, self.inline = value_of, arrays, inline
 
     @property
     def dtype(self) -> str:

@@ -173,7 +173,11 @@ def _while(
     def step(own: list[Value]) -> list[Value]:
         results = n.inner(body, dict(zip(names, [own[0], n.cast(own[1], "bool"), *own[2:]])))
         after = _check_states(n, states, results[1 : 1 + len(states)])
-        return [binary(n, "Add", own[0], n.const(1, "int64")), n.cast(results[0], "float32"), *after]
+        return [
+            binary(n, "Add", own[0], n.const(1, "int64")),
+            n.cast(results[0], "float32"),
+            *after,
+        ]
 
     entries = _core.while_loop_outputs(
         traced("while", lambda own: [own[1]]), traced("body", step),

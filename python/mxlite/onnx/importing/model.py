@@ -11,7 +11,15 @@ from ..._core import Node as SymbolNode
 from ...symbol import Group, Symbol
 from ..package import OnnxError, onnx, reference_evaluator
 from . import (  # noqa: F401 - they enter rows
-    control_flow, einsum, nn, pointwise, recurrent, reduce, resize, sampling, shape,
+    control_flow,
+    einsum,
+    nn,
+    pointwise,
+    recurrent,
+    reduce,
+    resize,
+    sampling,
+    shape,
 )  # fmt: skip
 from .functions import body_of, has_body
 from .pointwise import dtype_of

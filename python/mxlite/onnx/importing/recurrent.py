@@ -106,6 +106,7 @@ def _recurrent(n: Node) -> list[Value]:
 
 def _fused(layer: _Layer) -> list[Value]:
     n, count, hidden, gates = layer.n, layer.count, layer.hidden, layer.gates
+    initial = layer.initial()
     weights = [
         reordered(w[d], gates).reshape(-1)
         for d in range(count)
@@ -116,14 +117,14 @@ def _fused(layer: _Layer) -> list[Value]:
     backward = layer.direction == "reverse"
     x = layer.reversed(layer.x) if backward else layer.x
     out, *last = n.mx_all(
-        "RNN", x, packed, *layer.initial(), *layer.lengths, state_size=hidden, num_layers=1,
+        "RNN", x, packed, *initial, *layer.lengths, state_size=hidden, num_layers=1,
         mode=layer.mode, bidirectional=count == 2, state_outputs=True,
         use_sequence_length=bool(layer.lengths),
     )  # fmt: skip
     out = layer.reversed(out) if backward else out
     first, second = ((*s[:2], count, hidden) for s in x.sizes)
     split = n.mx("Reshape", out, shape=(0, 0, count, hidden), sizes=(first, second))
-    return layer.results(n.mx("transpose", split, axes=(0, 2, 1, 3)), last)
+    return layer.results(n.mx("transpose", split, axes=(0, 2, 1, 3)), last[: len(initial)])
 
 
 class _Cell:
@@ -208,9 +209,7 @@ class _Cell:
         """Return the next state."""
         first, second = self.functions
         total = self.dense(h, 0, 2)
-        z, r = (
-            first(self.clipped(self.add(self.gate(x, i), self.gate(total, i)))) for i in (0, 1)
-        )
+        z, r = (first(self.clipped(self.add(self.gate(x, i), self.gate(total, i)))) for i in (0, 1))
         if self.n.get("linear_before_reset", 0):
             inner = self.mul(r, self.dense(h, 2, 3))
         else:

@@ -39,7 +39,9 @@ class _Axis:
 
     def __init__(self, n: Node, size: int, out: int, scale: float, roi: tuple[float, float]):
         older = n.op == "Upsample" or n.opset < 11
-        self.place = n.get("coordinate_transformation_mode", "asymmetric" if older else "half_pixel")
+        self.place = n.get(
+            "coordinate_transformation_mode", "asymmetric" if older else "half_pixel"
+        )
         self.rounding = n.get("nearest_mode", "floor" if older else "round_prefer_floor")
         self.size, self.out, self.scale, self.n = size, out, scale, n
         self.where = self._where(np.arange(out, dtype="float64"), scale * size, roi)
