@@ -51,8 +51,6 @@ def rows() -> list[Case]:
 # Parts of the errors for what ONNX lacks.
 REFUSED = (
     "has no equivalent",
-    "must be None, because ONNX has no projected LSTM",
-    "lstm_state_clip_min",
     "axis must be -2",
 )
 
