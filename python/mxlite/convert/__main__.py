@@ -32,8 +32,14 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("source", metavar="IN", help="file to read; its content shows the format")
     parser.add_argument("target", metavar="OUT", help="file to write: .params, .safetensors, .npz")
     parser.add_argument("--map", choices=MAPS, help="change names and check them; see below")
+    parser.add_argument(
+        "--back", action="store_true", help="apply the map backwards: IN has mxlite's names"
+    )
     parser.add_argument("--dry-run", action="store_true", help="print the names, write nothing")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.back and not options.map:
+        parser.error("--back must have a --map, got none")
+    return options
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         check_suffix(options.target)
         arrays = read_weights(options.source)
         found = (
-            mapped(options.map, arrays)
+            mapped(options.map, arrays, options.back)
             if options.map
             else unchanged(arrays, options.target.endswith(".params"))
         )

@@ -13,6 +13,7 @@ from ..gluon.contrib.nn.transformer.convert import (
     SOURCES,
     converted_weights,
     network_for,
+    restored_weights,
     without_module,
 )
 from ..gluon.model_zoo import vision
@@ -63,6 +64,27 @@ def _layer_name(name: str, arrays: Arrays) -> str:
     return dot + dict(_NORM).get(leaf, leaf)
 
 
+_OURS_RECURRENT = re.compile(
+    r"(.*\.|)_unfused\.(\d+)\.(?:([lr])_cell\.)?(i2h|h2h|h2r)_(weight|bias)"
+)
+_TO_TORCH = {"gamma": "weight", "beta": "bias", "alpha": "weight"}
+
+
+def _torch_name(name: str) -> str:
+    """Return the name that a layer of PyTorch has for a parameter of a layer of Gluon."""
+    recurrent = _OURS_RECURRENT.fullmatch(name)
+    if recurrent:
+        start, layer, side, step, kind = recurrent.groups()
+        part = {"i2h": "ih", "h2h": "hh", "h2r": "hr"}[step]
+        return f"{start}{kind}_{part}_l{layer}{'_reverse' if side == 'r' else ''}"
+    module, dot, leaf = name.rpartition(".")
+    return module + dot + _TO_TORCH.get(leaf, leaf)
+
+
+def _layers_back(arrays: Arrays) -> Mapped:
+    return Mapped([Row(_torch_name(n), (n,), array) for n, array in arrays.items()], [], [])
+
+
 def _layers(arrays: Arrays) -> Mapped:
     kept = {name: array for name, array in arrays.items() if not _COUNTERS.fullmatch(name)}
     rows = [Row(_layer_name(name, kept), (name,), array) for name, array in kept.items()]
@@ -98,6 +120,13 @@ def _resnet(arrays: Arrays) -> Mapped:
             if expected.get(row.name, row.array.shape) != row.array.shape
         ],
     )
+
+
+def _resnet_back(arrays: Arrays) -> Mapped:
+    """Return a network of the zoo with torchvision's names; `_resnet` finds what is wrong."""
+    back = _layers_back(arrays)
+    again = _resnet({name: array for name, _, array in back.rows})
+    return Mapped(back.rows, again.left, again.problems)
 
 
 def _iresnet_names(depths: Sequence[int]) -> Iterator[tuple[str, str]]:
@@ -138,6 +167,24 @@ def _iresnet(arrays: Arrays) -> Mapped:
     )
 
 
+def _iresnet_back(arrays: Arrays) -> Mapped:
+    units = [re.search(r"stage([1-4])_unit(\d+)_", name) for name in arrays]
+    blocks = {(int(unit[1]), int(unit[2])) for unit in units if unit}
+    depths = [sum(stage == number for stage, _ in blocks) for number in range(1, 5)]
+    names = {without_module(ours): theirs for theirs, ours in _iresnet_names(depths)}
+    return Mapped(
+        [Row(names[name], (name,), array) for name, array in arrays.items() if name in names],
+        [name for name in arrays if name not in names],
+        [f"{name} is missing" for name in names if name not in arrays],
+    )
+
+
+def _transformer_back(source: str, arrays: Arrays) -> Mapped:
+    found = restored_weights(arrays, source)
+    rows = [Row(name, (ours,), nd.array(part, dtype=part.dtype)) for name, ours, part in found]
+    return Mapped(rows, [], [])
+
+
 def _transformer(source: str, arrays: Arrays) -> Mapped:
     found, left = converted_weights(network_for(arrays, source), arrays, source)
     made: dict[int, NDArray] = {}  # tied weights are one array
@@ -159,9 +206,22 @@ MAPS: dict[str, tuple[str, Callable[[Any], Mapped]]] = {
 }
 
 
-def mapped(name: str, arrays: Arrays) -> Mapped:
-    """Apply a map to arrays, whose names may have the prefixes of wrappers."""
-    return MAPS[name][1]({without_module(name): array for name, array in arrays.items()})
+#: The functions of the maps from mxlite's names to those of the other library.
+BACK: dict[str, Callable[[Any], Mapped]] = {
+    "layers": _layers_back,
+    "resnet": _resnet_back,
+    "iresnet": _iresnet_back,
+    **{source: partial(_transformer_back, source) for source in SOURCES},
+}
+
+
+def mapped(name: str, arrays: Arrays, back: bool = False) -> Mapped:
+    """Apply a map to arrays, whose names may have the prefixes of wrappers.
+
+    With ``back``, the arrays have mxlite's names, and the result those of the other library.
+    """
+    function = BACK[name] if back else MAPS[name][1]
+    return function({without_module(name): array for name, array in arrays.items()})
 
 
 def unchanged(arrays: Arrays, keep_kinds: bool) -> Mapped:

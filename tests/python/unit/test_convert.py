@@ -128,6 +128,18 @@ def torch_names(net: mx.gluon.Block) -> dict[str, np.ndarray]:
     return arrays
 
 
+def check_back(source: str, made: str, folder: Path, name: str) -> None:
+    """Convert a file back, and compare it with its source, which has the other library's names."""
+    target = str(folder / "back.npz")
+    assert main([made, target, "--map", name, "--back"]) == 0
+    expected, found = read_weights(source), read_weights(target)
+    plain = {key.removeprefix("module."): array for key, array in expected.items()}
+    kept = {key: array for key, array in plain.items() if "num_batches" not in key}
+    assert sorted(found) == sorted(kept)
+    for key, array in kept.items():
+        assert np.array_equal(found[key].asnumpy(), array.asnumpy()), key
+
+
 def test_resnets_of_torchvision_load_into_the_zoo(tmp_path: Path, capsys: Any) -> None:
     net = vision.resnet50_v1b(classes=7)
     arrays = torch_names(net)
@@ -140,6 +152,7 @@ def test_resnets_of_torchvision_load_into_the_zoo(tmp_path: Path, capsys: Any) -
     assert row == ["bn1.weight", "bn1.gamma", "64", "float32"]
     assert not os.path.exists(target)
     assert main([source, target, "--map", "resnet"]) == 0
+    check_back(source, target, tmp_path, "resnet")
     net.load_parameters(target)
     found = net.layer4[2].bn3.gamma.data().asnumpy()
     assert np.array_equal(found, arrays["layer4.2.bn3.weight"])
@@ -181,7 +194,9 @@ def test_layers_have_the_names_of_gluon(tmp_path: Path) -> None:
                    "one.weight_hr_l0": (2, 3)})  # fmt: skip
     arrays = {name: values(*shape) for name, shape in shapes.items()}
     target = str(tmp_path / "net.params")
-    assert main([write_torch(tmp_path, arrays), target, "--map", "layers"]) == 0
+    source = write_torch(tmp_path, arrays)
+    assert main([source, target, "--map", "layers"]) == 0
+    check_back(source, target, tmp_path, "layers")
     net = Net()
     net.load_parameters(target)
     for array, name in (
@@ -209,6 +224,7 @@ def test_iresnet_has_the_names_of_the_symbols_for_mxnet(tmp_path: Path, capsys: 
         arrays[f"{norm}.num_batches_tracked"] = np.array(1, "int64")
     source, target = write_torch(tmp_path, arrays), str(tmp_path / "model-0000.params")
     assert main([source, target, "--map", "iresnet"]) == 0
+    check_back(source, target, tmp_path, "iresnet")
     found = nd.load(target)
     for ours, theirs in {
         "arg:conv0_weight": "conv1.weight", "aux:bn0_moving_var": "bn1.running_var",
@@ -229,7 +245,10 @@ STATE = transformer_reference.bert_state(30, 12, 20, 2, 10)
 
 def test_bert_for_pretraining_and_its_encoder(tmp_path: Path, capsys: Any) -> None:
     target = str(tmp_path / "bert.params")
-    assert main([write_torch(tmp_path, STATE), target, "--map", "bert"]) == 0
+    tied = ("cls.predictions.decoder.weight", "cls.predictions.decoder.bias")
+    source = write_torch(tmp_path, {n: a for n, a in STATE.items() if n not in tied})
+    assert main([source, target, "--map", "bert"]) == 0
+    check_back(source, target, tmp_path, "bert")
     net = transformer.BERTForPretraining(transformer.BERTModel(30, 12, 20, 2, 3, 10))
     expected = transformer.BERTForPretraining(transformer.BERTModel(30, 12, 20, 2, 3, 10))
     net.load_parameters(target)
@@ -261,3 +280,25 @@ def test_gpt2_ties_its_weights(tmp_path: Path) -> None:
     found = net.layers[1].attention.qkv.weight.data().asnumpy()
     name = next(name for name in state if name.endswith("h.1.attn.c_attn.weight"))
     assert np.array_equal(found, state[name].T)
+    plain = {
+        name.removeprefix("transformer."): array
+        for name, array in state.items()
+        if name != "lm_head.weight" and not name.endswith((".attn.bias", ".attn.masked_bias"))
+    }
+    check_back(write_torch(tmp_path, plain), target, tmp_path, "gpt2")
+
+
+def test_what_cannot_go_back_is_named(tmp_path: Path, capsys: Any) -> None:
+    source, target = str(tmp_path / "x.params"), str(tmp_path / "x.npz")
+    net = transformer.GPTModel(30, 12, 48, 2, 3, 10)
+    net.initialize()
+    arrays = {name: p.data() for name, p in net._collect_params_with_prefix().items()}
+    del arrays["final_norm.gamma"]
+    nd.save(source, {**arrays, "more": nd.ones(1)})
+    assert main([source, target, "--map", "gpt2", "--back"]) == 1
+    assert "missing final_norm.gamma; unexpected more" in capsys.readouterr().err
+    nd.save(source, {"more": nd.ones(1)})
+    assert main([source, target, "--map", "bert", "--back"]) == 1
+    assert "the arrays must have a matrix 'word_embed.weight'" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main([source, target, "--back"])

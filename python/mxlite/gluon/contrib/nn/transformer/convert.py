@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,10 @@ from ....block import Block
 from .bert import BERTClassifier, BERTForPretraining, BERTModel
 from .gpt import GPTModel
 
-__all__ = ["SOURCES", "converted_weights", "load_weights", "network_for", "without_module"]
+__all__ = [
+    "SOURCES", "converted_weights", "load_weights", "network_for", "restored_weights",
+    "without_module",
+]  # fmt: skip
 
 _Arrays = dict[str, np.ndarray]
 #: Name of an array of this package, names of its source arrays, and the function that combines
@@ -40,6 +44,20 @@ def _rows(*arrays: np.ndarray) -> np.ndarray:
     return np.concatenate(arrays)
 
 
+def _from_position(first: int, array: np.ndarray) -> np.ndarray:
+    return array[first:]
+
+
+def _undone(rule: Callable[..., np.ndarray], array: np.ndarray, count: int) -> list[np.ndarray]:
+    """Return the source arrays of which a rule makes an array; unused positions are zeros."""
+    if rule is _rows:
+        return np.split(array, count)
+    if isinstance(rule, partial):
+        unused = np.zeros((*rule.args, array.shape[1]), array.dtype)
+        return [np.concatenate([unused, array])]
+    return [_transposed(array) if rule is _transposed else array]
+
+
 def _layer(
     ours: str, theirs: str, names: tuple[tuple[str, str], ...], rule: Any = _same
 ) -> Iterator[_Rule]:
@@ -53,7 +71,7 @@ def _pytorch_encoder(net: BERTModel, skipped_positions: int) -> Iterator[_Rule]:
     yield (
         "position_embed.weight",
         ("embeddings.position_embeddings.weight",),
-        lambda array: array[skipped_positions:],
+        partial(_from_position, skipped_positions),
     )
     yield from _layer("embed_norm", "embeddings.LayerNorm", _NORM)
     for number in range(net.num_layers):
@@ -310,6 +328,57 @@ def network_for(state: Mapping[str, Any], source: str) -> Block:
     if places["mlm_bias"] not in shapes:
         return net
     return BERTForPretraining(net, places.get("nsp.weight") in shapes)
+
+
+def restored_weights(state: Mapping[str, Any], source: str) -> list[tuple[str, str, np.ndarray]]:
+    """Return name of the source, name in this package, and values of each array of a source.
+
+    It undoes `converted_weights` for all arrays of a BERTModel, BERTForPretraining or GPTModel.
+    Names of an encoder with heads have the prefix of the inner model.
+
+    Raises
+    ------
+    ValueError_
+        If names are missing, or have no counterpart; the message lists them.
+    """
+    names = {name.replace("backbone.", "", 1): name for name in state}
+    arrays = {short: _array(state[name]) for short, name in names.items()}
+    rules, prefix, *_ = _rules(_network_of(arrays), source)
+    found: dict[str, tuple[str, str, np.ndarray]] = {}
+    missing, used = [], set()
+    for name, theirs, rule in rules:
+        mine = name.replace("backbone.", "", 1)
+        if mine not in arrays:
+            missing += [] if theirs[0] in found else [mine]  # a tied weight may be left out
+            continue
+        used.add(mine)
+        before = prefix if name.startswith("backbone.") else ""
+        for their, part in zip(theirs, _undone(rule, arrays[mine], len(theirs))):
+            found.setdefault(their, (before + their, names[mine], part))
+    unknown = sorted(name for short, name in names.items() if short not in used)
+    if missing or unknown:
+        raise ValueError_(
+            f"restored_weights: the names must be those of a network for {source}: missing "
+            f"{_listed(missing)}; unexpected {_listed(unknown)}"
+        )
+    return list(found.values())
+
+
+def _network_of(arrays: Mapping[str, np.ndarray]) -> Block:
+    """Return a network without values that has arrays with this package's names."""
+    needed = ("word_embed.weight", "position_embed.weight", "layers.0.ffn.expand.weight")
+    for name in needed:
+        if name not in arrays or arrays[name].ndim != 2:
+            raise ValueError_(f"restored_weights: the arrays must have a matrix {name!r}")
+    (vocabulary, units), (positions, _), (hidden, _) = (arrays[name].shape for name in needed)
+    layers = sum(bool(re.fullmatch(r"layers\.\d+\.ffn\.expand\.weight", n)) for n in arrays)
+    if "token_type_embed.weight" not in arrays:
+        return GPTModel(vocabulary, units, hidden, layers, 1, positions)
+    net = BERTModel(
+        vocabulary, units, hidden, layers, 1, positions, len(arrays["token_type_embed.weight"]),
+        use_pooler="pooler.weight" in arrays,
+    )  # fmt: skip
+    return BERTForPretraining(net, "nsp.weight" in arrays) if "mlm_bias" in arrays else net
 
 
 def _renamed(state: Mapping[str, Any], prefix: str) -> dict[str, Any]:
