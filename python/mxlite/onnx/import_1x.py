@@ -31,7 +31,7 @@ def import_model(
     Parameters
     ----------
     model_file : str or path
-        Its opset is from 7 to 25, and external data are below its folder.
+        Its opset is from 7 to 28, and external data are below its folder.
     input_shapes : dict of str to tuple of int, optional
         For inputs with free dimensions, where the network needs their sizes.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from functools import cache
 from typing import Any
 
 from ..base import NotSupportedError
@@ -23,6 +24,7 @@ class OnnxError(NotSupportedError, ValueError):
     """A model that cannot be written as ONNX, or an ONNX file that cannot be read."""
 
 
+@cache  # an error is not kept
 def onnx() -> Any:
     """Return the package onnx."""
     try:
@@ -30,6 +32,7 @@ def onnx() -> Any:
             "onnx.helper",
             "onnx.numpy_helper",
             "onnx.checker",
+            "onnx.defs",
             "onnx.external_data_helper",
         ):
             importlib.import_module(module)
