@@ -28,7 +28,8 @@ from .table import CONVERTERS, Node, Scope, Value, constant
 
 __all__ = ["Imported", "import_graph", "input_infos"]
 
-_FREE = (5, 7)  # sizes that stand for a free dimension
+# Pairs of sizes that stand for free dimensions.
+_FREE = ((5, 7), (11, 13), (17, 19), (23, 29), (31, 37), (41, 43), (47, 53), (59, 61))
 
 
 class Imported:
@@ -130,6 +131,10 @@ class _Runner:
             return None
         if any(v.const is None or v.trainable for v in given):
             return None
+        if proto.op_type == "Slice" and given[0].array is not None and len(given) > 2:
+            ends = given[2].array
+            if ends is None:  # of a free size: a constant is cut when the network runs
+                return None
         package = onnx()
         opsets = [package.helper.make_opsetid("", self._scope.opset)]
         infos = [
@@ -163,36 +168,62 @@ class _Runner:
 _RANDOM = {"RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout"}
 
 
-def _sizes(info: Any, given: Sequence[int] | None, who: str) -> Any:
+def _sizes(
+    info: Any, given: Sequence[int] | None, who: str, names: list[str], distinct: bool
+) -> Any:
+    """Return the two shapes of an input; ``names`` collects those of free dimensions."""
     dims = info.type.tensor_type.shape.dim
     if given is not None:
         if len(given) != len(dims):
             raise OnnxError(f"import_model: {who} must have {len(dims)} axes, got {list(given)}")
         return tuple(given), tuple(given)
-    free = [not (dim.HasField("dim_value") and dim.dim_value > 0) for dim in dims]
-    return tuple(
-        tuple(size if is_free else dim.dim_value for dim, is_free in zip(dims, free))
-        for size in _FREE
-    )
+    pairs = []
+    for dim in dims:
+        if dim.HasField("dim_value") and dim.dim_value > 0:
+            pairs.append((dim.dim_value, dim.dim_value))
+        else:
+            if dim.dim_param not in names:
+                names.append(dim.dim_param)
+            number = names.index(dim.dim_param) if distinct else 0
+            pairs.append(_FREE[number % len(_FREE)])
+    return tuple(tuple(pair[which] for pair in pairs) for which in (0, 1))
 
 
 def import_graph(model: Any, input_shapes: Mapping[str, Sequence[int]] | None = None) -> Imported:
-    """Return the symbol of a checked model."""
+    """Return the symbol of a checked model.
+
+    Free dimensions with different names have different sizes first, and equal ones if the network
+    does not accept that: PyTorch gives the batch of each input a name of its own.
+    """
+    try:
+        return _imported(model, input_shapes, distinct=True)
+    except OnnxError:
+        return _imported(model, input_shapes, distinct=False)
+
+
+def _imported(
+    model: Any, input_shapes: Mapping[str, Sequence[int]] | None, distinct: bool
+) -> Imported:
     graph = model.graph
     opset = next(e.version for e in model.opset_import if e.domain in ("", "ai.onnx"))
     scope = Scope(opset)
+    free: list[str] = []
     _refuse_unknown(graph, opset)
     values: dict[str, Value] = {}
     names = []
     for info in input_infos(graph):
         if not info.type.HasField("tensor_type"):
             raise OnnxError(f"import_model: the input {info.name!r} must be a tensor")
-        sizes = _sizes(info, (input_shapes or {}).get(info.name), f"input {info.name!r}")
+        given = (input_shapes or {}).get(info.name)
+        sizes = _sizes(info, given, f"input {info.name!r}", free, distinct)
         dtype = dtype_of(info.type.tensor_type.elem_type)
         name = scope.unique(info.name)
         names.append(name)
         symbol = Symbol([(SymbolNode(None, name, {}, []), 0)])
         values[info.name] = Value(sizes, dtype, symbol, name=name)
+        scope.inputs.append(values[info.name])
+    # A dimension without name, or a network that needs equal sizes, does not show which one it is.
+    scope.distinct = "" not in free and len(free) <= (len(_FREE) if distinct else 1)
     outputs = _Runner(scope, values).run(graph)
     symbols = [scope.symbol(value, "the graph") for value in outputs]
     group = symbols[0] if len(symbols) == 1 else Group(symbols)

@@ -126,30 +126,39 @@ def _slice(n: Node) -> Value:
         axes, steps = list(n.get("axes") or range(len(begins))), [1] * len(begins)
     else:
         begins = n.ints(1) or []
-        ends = _ends(n, x)
+        ends = _ends(n)
         axes = n.ints(3) or list(range(len(begins)))
         steps = n.ints(4) or [1] * len(begins)
     limits: dict[int, tuple[int | None, int | None, int]] = {}
     for axis, begin, end, step in zip(axes, begins, ends, steps):
         axis %= x.ndim
         extent = x.shape[axis]
+        if isinstance(end, tuple):
+            if end == (x.sizes[0][axis], x.sizes[1][axis]):
+                end = 2**31
+            elif (begin, step) == (0, 1):  # the first entries, as many as a free dimension has
+                x = n.mx("slice_like", x, n.counter(end, x.ndim, axis), axes=(axis,))
+                continue
+            else:
+                raise n.refuse("an end that is a free dimension needs start 0 and step 1")
         if x.sizes[0][axis] != x.sizes[1][axis]:
-            whole = end >= min(x.sizes[0][axis], 2**31 - 1)
-            limits[axis] = (begin or None, None if whole else end, step)
+            limits[axis] = (begin or None, None if end >= 2**31 - 1 else end, step)
             continue
         first, last, _ = slice(begin, end, step).indices(extent)
         limits[axis] = (first, last if last >= 0 else None, step)
+    if not limits:
+        return x
     entries = [limits.get(axis, (None, None, 1)) for axis in range(x.ndim)]
     begin_, end_, step_ = zip(*entries)
     return n.mx("slice", x, begin=begin_, end=end_, step=step_)
 
 
-def _ends(n: Node, x: Value) -> list[int]:
-    """Return the ends of a Slice; one that is the size of a free dimension is large."""
+def _ends(n: Node) -> list[Any]:
+    """Return the ends of a Slice; one that depends on free dimensions is a pair."""
     given = n.x_at(2).const
     if given is None:
         raise n.refuse("the ends must be constant, got computed values")
-    return [int(a) if a == b else 2**31 for a, b in zip(*given)]
+    return [int(a) if a == b else (int(a), int(b)) for a, b in zip(*given)]
 
 
 @converter("Gather")
@@ -225,12 +234,15 @@ def _scatter_nd(n: Node) -> Value:
 @converter("ScatterElements", "Scatter")
 def _scatter_elements(n: Node) -> Value:
     x, places, updates = n.x
-    array, axis = places.array, n.get("axis", 0) % x.ndim
-    if array is None or n.get("reduction", "none") != "none":
-        raise n.refuse("indices must be constant and reduction 'none'")
-    grid = list(np.indices(array.shape))
-    grid[axis] = np.where(array < 0, array + x.shape[axis], array)
-    where = constant(np.stack(grid).astype("int64").reshape(x.ndim, -1))
+    axis = n.get("axis", 0) % x.ndim
+    if n.get("reduction", "none") != "none":
+        raise n.refuse(f"reduction must be 'none', got {n.get('reduction')!r}")
+    if x.sizes[0] != x.sizes[1] or places.sizes[0] != places.sizes[1]:
+        raise n.refuse("shapes must be fixed; give input_shapes")
+    grid = [constant(row.reshape(1, -1)) for row in np.indices(places.shape)]
+    own = n.cast(_positive(n, places, x, axis), "int64")
+    grid[axis] = n.mx("Reshape", own, shape=(1, -1))
+    where = n.mx("Concat", *grid, dim=0) if len(grid) > 1 else grid[0]
     flat = n.mx("Reshape", updates, shape=(-1,))
     return n.mx("_scatter_set_nd", x, flat, where, shape=x.shape)
 
@@ -250,7 +262,15 @@ def _expand(n: Node) -> Value:
     if all(x.ndim and (x.sizes[0][i], x.sizes[1][i]) == (first[i], second[i]) for i in free):
         kept = tuple(0 if i in free else extent for i, extent in enumerate(first))
         return n.mx("broadcast_to", x, sizes=(first, second), shape=kept)
-    raise n.refuse("the shape must be fixed where the data are repeated; give input_shapes")
+    if x.ndim == 0:
+        ones = ((1,) * len(first),) * 2
+        x = n.mx("Reshape", x, sizes=ones, shape=ones[0])  # type: ignore[arg-type]
+    for i in free:
+        if x.sizes[0][i] == x.sizes[1][i]:
+            like = n.counter((first[i], second[i]), 1, 0)
+            x = n.mx("broadcast_like", x, like, lhs_axes=(i,), rhs_axes=(0,))
+    kept = tuple(0 if i in free else extent for i, extent in enumerate(first))
+    return n.mx("broadcast_to", x, sizes=(first, second), shape=kept)
 
 
 @converter("Tile")

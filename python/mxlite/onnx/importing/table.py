@@ -65,6 +65,16 @@ class Value:
             return None
         return self.const[0]
 
+    @property
+    def counts(self) -> bool:
+        """Whether a constant that depends on a free dimension counts its entries from 0."""
+        if self.const is None or len([a for a, b in zip(*self.sizes) if a != b]) != 1:
+            return False
+        return all(
+            part.dtype.kind in "iuf" and np.array_equal(part.reshape(-1), np.arange(part.size))
+            for part in self.const
+        ) and all(a != b or a == 1 for a, b in zip(*self.sizes))
+
 
 def constant(array: np.ndarray, other: np.ndarray | None = None, **more: Any) -> Value:
     """Return a constant, which may have another value for the other sizes."""
@@ -79,6 +89,9 @@ class Scope:
         self.opset = opset
         self.params: dict[str, np.ndarray] = {}
         self.fixed: set[str] = set()  # parameters that are not trained
+        self.inputs: list[Value] = []
+        # Whether different sizes of free dimensions show which of them a value depends on.
+        self.distinct = True
         self._names: set[str] = set()
 
     def unique(self, wanted: str) -> str:
@@ -90,10 +103,31 @@ class Scope:
         self._names.add(name)
         return name
 
+    def counted(self, value: Value, who: str) -> Symbol:
+        """Return the numbers from 0 to the size of a free dimension, in the shape of a value."""
+        free = next((a, b) for a, b in zip(*value.sizes) if a != b)
+        for given in self.inputs:
+            for axis, pair in enumerate(zip(*given.sizes)):
+                if self.distinct and pair == free:
+                    params = {"axis": axis, "name": self.unique("counter")}
+                    made = _core.compose("_contrib_arange_like", (self.symbol(given, who),), params)
+                    shape = tuple(a if a == b else -1 for a, b in zip(*value.sizes))
+                    params = {"shape": shape, "name": self.unique("counter")}
+                    made = _core.compose("Reshape", (made,), params)
+                    params = {"dtype": value.dtype, "name": self.unique("counter")}
+                    return _core.compose("Cast", (made,), params)
+        raise OnnxError(
+            f"import_model: {who}: a size must be that of one free dimension of an input; give "
+            "input_shapes"
+        )
+
     def symbol(self, value: Value, who: str) -> Symbol:
         """Return the symbol of a value; a constant becomes a parameter."""
         if value.symbol is None:
             array = value.array
+            if array is None and value.counts:
+                value.symbol = self.counted(value, who)
+                return value.symbol
             if array is None:
                 raise OnnxError(
                     f"import_model: {who}: a value depends on free dimensions of the inputs in a "
@@ -193,6 +227,11 @@ class Node:
     def entry(self, value: Value) -> Any:
         """Return the output of a symbol's node that has a value."""
         return self.scope.symbol(value, self.who)._outputs[0]
+
+    def counter(self, pair: tuple[int, int], ndim: int, axis: int) -> Value:
+        """Return a value whose size along an axis is a free dimension; other sizes are 1."""
+        shape = tuple(-1 if i == axis else 1 for i in range(ndim))
+        return constant(*(np.arange(size, dtype="float32").reshape(shape) for size in pair))
 
     def mx(self, op: str, *values: Value, sizes: Sizes | None = None, **params: Any) -> Value:
         """Compose a call of one of mxlite's operators; return its first output."""
