@@ -22,7 +22,7 @@ from mxlite.onnx import (  # noqa: E402
     import_model,
     import_to_gluon,
 )
-from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+from onnx import TensorProto, helper, numpy_helper, parser  # noqa: E402
 
 
 def small_network() -> nn.HybridSequential:
@@ -148,6 +148,64 @@ def test_reshapes_made_of_free_dimensions(tmp_path: Path) -> None:
     block = import_to_gluon(tmp_path / "m.onnx", mx.cpu())
     assert [block(mx.nd.ones((n, 3, 4))).shape for n in (1, 2, 9)] == [(1, 12), (2, 12), (9, 12)]
     assert not block.collect_params()
+
+
+POSITIONS = """g (int64[N,T] ids) => (float y) {
+  one = Constant<value = int64 {1}>() zero = Constant<value = int64 {0}>()
+  s = Shape(ids) t = Gather(s, one) r = Range(zero, t, one)
+  a = Gather(table, r) b = Gather(table, ids) y = Add(a, b) }"""
+MASK = """g (float[N,T,T] x) => (float y) {
+  one = Constant<value = int64[1] {1}>() zero = Constant<value = int64[1] {0}>()
+  two = Constant<value = int64[1] {2}>() s = Shape(x) t = Slice(s, one, two)
+  m = Slice(lower, zero, t, zero) k = Slice(m, zero, t, one) c = Cast<to = 9>(k)
+  low = Constant<value = float {-1.0}>() y = Where(c, x, low) }"""
+TOKEN = """g (float[N,3,4] x) => (float y) {
+  zero = Constant<value = int64[1] {0}>() one = Constant<value = int64[1] {1}>()
+  s = Shape(x) n = Slice(s, zero, one) rest = Constant<value = int64[2] {1, 4}>()
+  shape = Concat<axis = 0>(n, rest) e = Expand(token, shape) y = Concat<axis = 1>(e, x) }"""
+ENDS = """g (float[N,T] x) => (float y) {
+  zero = Constant<value = int64[1] {0}>() one = Constant<value = int64[1] {1}>()
+  six = Constant<value = int64[1] {6}>() y = Slice(x, zero, six, one) }"""
+NUMBERS = np.random.RandomState(0)
+OF_FREE_SIZES: dict[str, tuple[str, list[tuple[int, ...]]]] = {
+    "positions": (POSITIONS, [(2, 3), (1, 9)]),
+    "mask": (MASK, [(2, 3, 3), (1, 8, 8)]),
+    "token": (TOKEN, [(2, 3, 4), (6, 3, 4)]),
+    "ends": (ENDS, [(2, 9), (3, 20), (1, 4)]),
+}
+
+
+@pytest.mark.parametrize("name", OF_FREE_SIZES)
+def test_sizes_of_free_dimensions(name: str, tmp_path: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    text, shapes = OF_FREE_SIZES[name]
+    model = parser.parse_model('<ir_version: 8, opset_import: ["" : 17]> ' + text)
+    for key, array in (
+        ("table", NUMBERS.rand(20, 5)), ("lower", np.tri(30)), ("token", NUMBERS.rand(1, 1, 4)),
+    ):  # fmt: skip
+        model.graph.initializer.append(numpy_helper.from_array(array.astype("float32"), key))
+    path = str(tmp_path / "m.onnx")
+    onnx.save(model, path)
+    session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    block = import_to_gluon(path)
+    for shape in shapes:
+        entry = session.get_inputs()[0]
+        dtype = "int64" if "int64" in entry.type else "float32"
+        x = NUMBERS.randint(0, 20, shape).astype(dtype)
+        expected = session.run(None, {entry.name: x})[0]
+        np.testing.assert_allclose(block(mx.nd.array(x, dtype=dtype)).asnumpy(), expected, 1e-6)
+
+
+def test_a_free_dimension_without_name_is_no_reference(tmp_path: Path) -> None:
+    text = POSITIONS.replace("[N,T]", "[?,?]")
+    model = parser.parse_model('<ir_version: 8, opset_import: ["" : 17]> ' + text)
+    table = NUMBERS.rand(20, 5).astype("float32")
+    model.graph.initializer.append(numpy_helper.from_array(table, "table"))
+    onnx.save(model, tmp_path / "m.onnx")
+    with pytest.raises(OnnxError, match="give input_shapes"):
+        import_to_gluon(tmp_path / "m.onnx")
+    block = import_to_gluon(tmp_path / "m.onnx", input_shapes={"ids": (1, 2)})
+    assert block(mx.nd.array([[0, 1]], dtype="int64")).shape == (1, 2, 5)
 
 
 def test_damaged_files(exported: tuple[nn.HybridSequential, str], tmp_path: Path) -> None:
