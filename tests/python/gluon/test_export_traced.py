@@ -152,6 +152,16 @@ def test_a_network_that_takes_other_batches_keeps_taking_them(tmp_path: Path) ->
         block(values(5, 6))
 
 
+def test_an_operator_of_any_number_of_inputs_is_composed(tmp_path: Path) -> None:
+    """Whether a symbol is several inputs is not what ``len(x)`` of an array means."""
+
+    net = lambda_block(lambda F, x: F.concat(x, x * 2, dim=1).reshape((0, -1, 3)))
+    net(nd.ones((2, 6)))
+    files = net.export(str(tmp_path / "net"))
+    block = gluon.SymbolBlock.imports(files[0], "data")
+    assert block(nd.ones((5, 6))).shape == (5, 4, 3)
+
+
 @pytest.mark.parametrize(
     ("forward", "rows"),
     [

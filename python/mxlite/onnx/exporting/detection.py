@@ -157,9 +157,9 @@ def _multi_box_detection(c: Call) -> str:
     ids = c.g.cast(c.op("ArgMax", probabilities, axis=1, keepdims=0), "int64", c.dtype)
     detected = c.op("GreaterOrEqual", scores, c.const(c.p.threshold))
     offsets = c.op("Reshape", c.x[1], c.g.const([-1, size, 4]))
-    anchors = [_columns(c, c.x[2], i, i + 2) for i in (0, 2)]
+    low, high = (_columns(c, c.x[2], i, i + 2) for i in (0, 2))
     factors = [c.const(c.p.variances[i : i + 2]) for i in (0, 2)]
-    middle, half = _moved(c, *anchors, offsets, factors)
+    middle, half = _moved(c, low, high, offsets, factors)
     boxes = c.op("Concat", c.op("Sub", middle, half), c.op("Add", middle, half), axis=2)
     if c.p.clip:
         boxes = c.op("Clip", boxes, c.const(0), c.const(1))

@@ -132,8 +132,7 @@ class _Runner:
         if any(v.const is None or v.trainable for v in given):
             return None
         if proto.op_type == "Slice" and given[0].array is not None and len(given) > 2:
-            ends = given[2].array
-            if ends is None:  # of a free size: a constant is cut when the network runs
+            if given[2].array is None:  # The end is a free size, which is known at run time only.
                 return None
         package = onnx()
         opsets = [package.helper.make_opsetid("", self._scope.opset)]

@@ -80,8 +80,8 @@ class _Layer:
 
     def reversed(self, value: Value) -> Value:
         """Return a sequence from its last step to its first one."""
-        more = {"use_sequence_length": bool(self.lengths)}
-        return self.n.mx("SequenceReverse", value, *self.lengths, **more)
+        timed = bool(self.lengths)
+        return self.n.mx("SequenceReverse", value, *self.lengths, use_sequence_length=timed)
 
     def results(self, out: Value, last: Sequence[Value]) -> list[Value]:
         """Return ONNX's outputs from (time, directions, batch, hidden) and the last states."""
@@ -225,7 +225,7 @@ class _Cell:
 def _direction(layer: _Layer, direction: int, states: list[Value]) -> tuple[Value, list[Value]]:
     """Return the outputs (time, batch, hidden) and the last states of one direction."""
     n, cell = layer.n, _Cell(layer, direction)
-    call = {"LSTM": cell.lstm, "GRU": cell.gru, "RNN": cell.rnn}[n.op]
+    call: Callable[..., list[Value]] = getattr(cell, n.op.lower())
     backward = direction == 1 or layer.direction == "reverse"
     x = layer.reversed(layer.x) if backward else layer.x
     rows = len(layer.gates) * layer.hidden

@@ -264,7 +264,7 @@ def _expand(n: Node) -> Value:
         return n.mx("broadcast_to", x, sizes=(first, second), shape=kept)
     if x.ndim == 0:
         ones = ((1,) * len(first),) * 2
-        x = n.mx("Reshape", x, sizes=ones, shape=ones[0])  # type: ignore[arg-type]
+        x = n.mx("Reshape", x, sizes=ones, shape=ones[0])
     for i in free:
         if x.sizes[0][i] == x.sizes[1][i]:
             like = n.counter((first[i], second[i]), 1, 0)
