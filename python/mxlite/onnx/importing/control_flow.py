@@ -1,4 +1,4 @@
-"""Converters of Scan, Loop and If: the operators of ``foreach``, ``while_loop`` and ``cond``."""
+"""Converters of Scan, Loop, If and CumProd, by ``foreach``, ``while_loop`` and ``cond``."""
 
 from __future__ import annotations
 
@@ -107,6 +107,22 @@ def _scan(n: Node) -> list[Value]:
         for value, axis, back in zip(stacked, axes, turned)
     ]
     return [*last, *stacked]
+
+
+@converter("CumProd")
+def _cumprod(n: Node) -> Value:
+    x, axis = n.x[0], (n.ints(1) or [0])[0] % n.x[0].ndim
+    back, exclusive = bool(n.get("reverse", 0)), bool(n.get("exclusive", 0))
+    data = _moved(n, x, axis, 0, back)
+    first = n.mx("slice_axis", data, axis=0, begin=0, end=1)
+    start = n.reshape(n.mx("ones_like", first), (data.sizes[0][1:], data.sizes[1][1:]))
+
+    def step(slices: list[Value], own: list[Value]) -> tuple[list[Value], list[Value]]:
+        new = binary(n, "Mul", own[0], slices[0])
+        return [new], [own[0] if exclusive else new]
+
+    _, (out,) = scanned(n, [data], [start], step)
+    return _moved(n, out, 0, axis, back)
 
 
 def _moved(n: Node, value: Value, source: int, target: int, back: bool) -> Value:

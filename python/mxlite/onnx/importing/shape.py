@@ -226,25 +226,33 @@ def _gather_nd(n: Node) -> Value:
 @converter("ScatterND")
 def _scatter_nd(n: Node) -> Value:
     x, places, updates = n.x
-    if n.get("reduction", "none") != "none":
-        raise n.refuse(f"reduction must be 'none', got {n.get('reduction')!r}")
-    return n.mx("_scatter_set_nd", x, updates, _coordinates(n, x, places), shape=x.shape)
+    return _scattered(n, x, updates, _coordinates(n, x, places))
+
+
+def _scattered(n: Node, x: Value, updates: Value, where: Value) -> Value:
+    """Return data with updates at coordinates, whose first axis counts the axes of the data."""
+    reduction = n.get("reduction", "none")
+    if x.sizes[0] != x.sizes[1]:
+        raise n.refuse("shapes must be fixed; give input_shapes")
+    if reduction == "none":
+        return n.mx("_scatter_set_nd", x, updates, where, shape=x.shape)
+    if reduction == "add":
+        return binary(n, "Add", x, n.mx("_gather_nd_backward", updates, where, shape=x.shape))
+    raise n.refuse(f"reduction must be 'none' or 'add', got {reduction!r}")
 
 
 @converter("ScatterElements", "Scatter")
 def _scatter_elements(n: Node) -> Value:
     x, places, updates = n.x
     axis = n.get("axis", 0) % x.ndim
-    if n.get("reduction", "none") != "none":
-        raise n.refuse(f"reduction must be 'none', got {n.get('reduction')!r}")
-    if x.sizes[0] != x.sizes[1] or places.sizes[0] != places.sizes[1]:
+    if places.sizes[0] != places.sizes[1]:
         raise n.refuse("shapes must be fixed; give input_shapes")
     grid = [constant(row.reshape(1, -1)) for row in np.indices(places.shape)]
     own = n.cast(_positive(n, places, x, axis), "int64")
     grid[axis] = n.mx("Reshape", own, shape=(1, -1))
     where = n.mx("Concat", *grid, dim=0) if len(grid) > 1 else grid[0]
     flat = n.mx("Reshape", updates, shape=(-1,))
-    return n.mx("_scatter_set_nd", x, flat, where, shape=x.shape)
+    return _scattered(n, x, flat, where)
 
 
 @converter("Expand")
