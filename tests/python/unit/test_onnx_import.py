@@ -208,6 +208,28 @@ def test_a_free_dimension_without_name_is_no_reference(tmp_path: Path) -> None:
     assert block(mx.nd.array([[0, 1]], dtype="int64")).shape == (1, 2, 5)
 
 
+HUGE = {
+    "Range": """g (float[2] x) => (float y) { zero = Constant<value = int64 {0}>()
+      n = Constant<value = int64 {99999999999}>() one = Constant<value = int64 {1}>()
+      r = Range(zero, n, one) c = Cast<to = 1>(r) y = Add(c, x) }""",
+    "ConstantOfShape": """g (float[2] x) => (float y) {
+      n = Constant<value = int64[1] {99999999999}>() c = ConstantOfShape(n) y = Add(c, x) }""",
+    "Resize": """g (float[1,1,2,2] x) => (float y) {
+      n = Constant<value = int64[4] {1, 1, 9999999, 9999999}>() y = Resize(x, , , n) }""",
+    "Loop": """g (float[2] x) => (float[2] y) { n = Constant<value = int64 {99999999999}>()
+      y = Loop(n, , x) <body = b (int64 i, bool c, float[2] s) => (bool co, float[2] so) {
+        co = Identity(c) so = Neg(s) }> }""",
+}
+
+
+@pytest.mark.parametrize("op", HUGE)
+def test_huge_numbers_of_elements_are_refused(op: str, tmp_path: Path) -> None:
+    model = parser.parse_model('<ir_version: 8, opset_import: ["" : 17]> ' + HUGE[op])
+    onnx.save(model, tmp_path / "m.onnx")
+    with pytest.raises(OnnxError, match=f"{op} .*the number of .* must be from 0 to 268435456"):
+        import_model(tmp_path / "m.onnx")
+
+
 def test_damaged_files(exported: tuple[nn.HybridSequential, str], tmp_path: Path) -> None:
     data = Path(exported[1]).read_bytes()
     broken = tmp_path / "broken.onnx"

@@ -161,6 +161,7 @@ def _loop(n: Node) -> list[Value]:
         return results[1 : 1 + len(states)], results[1 + len(states) :]
 
     if count is not None and _truth(condition):
+        n.check_count(count, "the number of iterations")
         numbers = constant(np.arange(count))
         last, stacked = scanned(n, [numbers], states, step)
         if goes_on[0]:

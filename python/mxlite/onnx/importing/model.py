@@ -110,7 +110,14 @@ class _Runner:
     def _called(self, proto: Any, inputs: Sequence[Value | None]) -> list[Value]:
         """Convert the operators by which ONNX defines a node."""
         outer = self._scope.opset
-        function = body_of(proto, outer, inputs)
+        try:
+            function = body_of(proto, outer, inputs)
+        except (RuntimeError, TypeError, ValueError) as error:  # attributes or types are wrong
+            if isinstance(error, OnnxError):
+                raise
+            raise OnnxError(
+                f"import_model: {proto.op_type} {proto.name!r} has no definition: {error}"
+            ) from error
         given = dict(zip(function.input, inputs))
         values = {name: value for name, value in given.items() if value is not None}
         inner = _Runner(self._scope, values, {*function.input} - {*values})
@@ -127,7 +134,11 @@ class _Runner:
     def _folded(self, proto: Any, inputs: Sequence[Value | None]) -> list[Value] | None:
         """Return the results of a node of constants that are not trained; None for others."""
         given = [value for value in inputs if value is not None]
-        if not given or proto.op_type in _RANDOM or any(a.HasField("g") for a in proto.attribute):
+        if (
+            not given
+            or proto.op_type in _NOT_FOLDED
+            or any(a.HasField("g") for a in proto.attribute)
+        ):
             return None
         if any(v.const is None or v.trainable for v in given):
             return None
@@ -164,7 +175,11 @@ class _Runner:
         ]
 
 
-_RANDOM = {"RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout"}
+# Random results, and results whose size is checked before memory is taken.
+_NOT_FOLDED = {
+    "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout",
+    "ConstantOfShape", "Range",
+}  # fmt: skip
 
 
 def _sizes(

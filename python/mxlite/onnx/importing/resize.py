@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from math import prod
 
 import numpy as np
 
@@ -126,6 +127,7 @@ def _targets(n: Node) -> tuple[Sizes, list[float]]:
                 own[axis] = int(np.floor(factors[axis] * own[axis] + 0.5))
             else:
                 own[axis] = int(np.floor(factors[axis] * own[axis]))
+        n.check_count(prod(own), "the number of elements")
         found.append(tuple(own))
     return (found[1], found[0]), factors
 

@@ -342,6 +342,8 @@ def _constant_of_shape(n: Node) -> Value:
     target = _shapes_at(n, 0)
     value = n.attrs.get("value")
     filled = np.zeros(1, "float32") if value is None else array_of(value)
+    for shape in target:
+        n.check_count(prod(map(int, shape)), "the number of elements")
     parts = [np.full([int(v) for v in t], filled.reshape(-1)[0], filled.dtype) for t in target]
     return constant(*parts)
 
@@ -430,6 +432,19 @@ def _space_to_depth(n: Node) -> Value:
     return n.mx("Reshape", moved, shape=(-1, channels * block**2, *inner[::2]))
 
 
-@converter("Range", "NonZero")
-def _values_only(n: Node) -> Value:
-    raise n.refuse("the inputs must be constant or made of shapes, got computed values")
+@converter("Range")
+def _range(n: Node) -> Value:
+    given = [value.const for value in n.x]
+    if any(const is None for const in given):
+        raise n.refuse("the inputs must be constant or made of shapes, got computed values")
+    parts = []
+    for which in (0, 1):
+        start, limit, delta = (const[which].reshape(-1)[0] for const in given if const)
+        n.check_count(max(np.ceil((limit - start) / delta), 0), "the number of elements")
+        parts.append(np.arange(start, limit, delta, dtype=start.dtype))
+    return constant(*parts)
+
+
+@converter("NonZero")
+def _non_zero(n: Node) -> Value:
+    raise n.refuse("the input must be constant or made of shapes, got computed values")

@@ -146,6 +146,7 @@ class Scope:
         return value.symbol
 
 
+_MOST_ELEMENTS = 2**28
 _DTYPE_CODES = {
     "float32": 0, "float64": 1, "float16": 2, "uint8": 3, "int32": 4, "int8": 5, "int64": 6,
     "bool": 7, "bfloat16": 12,
@@ -266,6 +267,11 @@ class Node:
             )
             for i, ((a, dtype), (b, _)) in enumerate(zip(*specs))
         ]
+
+    def check_count(self, count: float, what: str) -> None:
+        """Raise OnnxError before memory is taken for more elements than a file may ask for."""
+        if not 0 <= count <= _MOST_ELEMENTS:
+            raise self.refuse(f"{what} must be from 0 to {_MOST_ELEMENTS}, got {count}")
 
     def const(self, array: Any, dtype: str) -> Value:
         """Return a constant that is not trained."""
