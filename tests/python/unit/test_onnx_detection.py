@@ -172,6 +172,17 @@ def test_a_symbol_with_multibox_operators(tmp_path: Path) -> None:
     np.testing.assert_allclose(run(path, data=x)[0], expected, 1e-4, 1e-5)
 
 
+@pytest.mark.parametrize("in_format", ["corner", "center"])
+def test_boxes_with_negative_sides_overlap_nothing(in_format: str, tmp_path: Path) -> None:
+    rows = mx.nd.array(np.random.RandomState(0).uniform(-1, 1, (2, 60, 6)))
+    rows[:, :, 0] = mx.nd.floor(rows[:, :, 0] * 2)
+    symbol = mx.sym.contrib.box_nms(
+        mx.sym.var("data"), overlap_thresh=0.1, topk=40, id_index=0, background_id=-2,
+        in_format=in_format,
+    )  # fmt: skip
+    export(symbol, rows, path=tmp_path / "nms.onnx")
+
+
 @pytest.mark.parametrize(
     ("params", "opset", "message"),
     [

@@ -70,6 +70,10 @@ def _survivors(
         classes = c.op("Add", c.op("Range", c.g.const(0), count, c.g.const(1)), least)
         hit = c.op("Equal", c.g.unsqueeze(ids, 1), c.g.unsqueeze(classes, -1))
         by_class = c.op("Where", hit, by_class, c.const(-np.inf, "float32"))
+    # ONNX sorts the corners of a box with negative sides, which overlaps nothing in mxlite.
+    first, second = _columns(c, boxes, 0, 2), _columns(c, boxes, 2, 4)
+    second = c.op("Max", second, c.const(0) if center else first)
+    boxes = c.op("Concat", first, second, axis=2)
     selected = c.op(
         "NonMaxSuppression",
         c.g.cast(boxes, c.dtype, "float32"),
