@@ -12,6 +12,7 @@
 #include "cpp/core/accelerator.h"
 #include "cpp/core/allocator.h"
 #include "cpp/core/plugin_loader.h"
+#include "cpp/ops/cpu/matrix/lapack.h"
 #include "cpp/ops/op_schema.h"
 #include "cpp/python/device_memory.h"
 #include "cpp/python/py_array.h"
@@ -440,6 +441,8 @@ void bind_device(py::module_& m) {
       py::arg("device_id"), "Name, architecture and multiprocessors of a CUDA device.");
   m.def("set_package_folders", &set_package_folders, py::arg("folders"),
         "Tell where Python's packages lie, in which libraries of GPUs are looked for.");
+  m.def("set_lapack_library", &lapack::set_library, py::arg("path"),
+        "Set the library that decompositions of matrices use; it has LAPACK or is linked to it.");
   m.def(
       "why_no_gpu", [] { return accelerator_absence(); },
       "Why num_gpus() is 0: build, driver or libraries; empty when it is not.");

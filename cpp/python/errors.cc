@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstring>
+#include <string_view>
 
 #include "cpp/base/file_error.h"
 #include "cpp/python/bind.h"
@@ -20,6 +21,9 @@ constexpr std::array kClassNames = {"MXNetError",        "ShapeError",        "D
 const char* class_name(const Error& error) {
   if (dynamic_cast<const FileError*>(&error)) return "FileFormatError";
   if (dynamic_cast<const FileReadError*>(&error)) return "FileAccessError";
+  // Workers copy errors of kernels, so these errors cannot have a class of their own.
+  if (error.kind() == ErrorKind::kValue && std::string_view(error.what()).starts_with("linalg"))
+    return "LinAlgError";
   return kClassNames[static_cast<size_t>(error.kind())];
 }
 

@@ -29,6 +29,7 @@ __all__ = [
     "FileFormatError",
     "IndexError_",
     "InputError",
+    "LinAlgError",
     "MXNetError",
     "MissingFileError",
     "NeedsInit",
@@ -92,6 +93,10 @@ for _class in (IndexError_, ValueError_, TypeError_):
 
 class AxisError(IndexError_, builtins.ValueError):
     """An axis that an array does not have (NumPy's AxisError is also both kinds of error)."""
+
+
+class LinAlgError(ValueError_, np.linalg.LinAlgError):
+    """A matrix that a decomposition or a solver does not accept: singular, not positive definite."""
 
 
 class InputError(TypeError_, builtins.ValueError):

@@ -111,6 +111,37 @@ int eliminate(double* a, int64_t n, int64_t width) {
   return sign;
 }
 
+// Replaces the columns right of the matrix by the solutions of its linear equations. Returns false
+// for a singular matrix.
+bool solve(double* a, int64_t n, int64_t width) {
+  if (eliminate(a, n, width) == 0) return false;
+  for (int64_t i = n - 1; i >= 0; --i) {
+    double* const row = a + i * width;
+    for (int64_t k = i + 1; k < n; ++k) {
+      const double factor = row[k];
+      const double* const below = a + k * width;
+#pragma omp simd
+      for (int64_t c = n; c < width; ++c) row[c] -= factor * below[c];
+    }
+    for (int64_t c = n; c < width; ++c) row[c] /= row[i];
+  }
+  return true;
+}
+
+void solve_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
+  const MatrixView v = matrix_view("_npi_solve", in[0].shape);
+  const int64_t n = v.rows, cols = in[1].shape.back(), width = n + cols;
+  for_each_matrix(ctx, in[0].dtype, v.outer, n * width, [&]<class T>(T, int64_t m, double* a) {
+    for (int64_t i = 0; i < n; ++i) {
+      load(in[0].as<T>() + (m * n + i) * n, n, a + i * width);
+      load(in[1].as<T>() + (m * n + i) * cols, cols, a + i * width + n);
+    }
+    MX_CHECK(solve(a, n, width), "linalg.solve: matrix ", m, " is singular");
+    for (int64_t i = 0; i < n; ++i)
+      store(a + i * width + n, cols, out[0].as<T>() + (m * n + i) * cols);
+  });
+}
+
 void inverse_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   const MatrixView v = matrix_view("linalg_inverse", in[0].shape);
   const int64_t n = v.rows, size = n * n, width = 2 * n;
@@ -120,17 +151,7 @@ void inverse_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out)
       load(in[0].as<T>() + m * size + i * n, n, a + i * width);
       a[i * width + n + i] = 1;
     }
-    MX_CHECK(eliminate(a, n, width) != 0, "linalg_inverse: matrix ", m, " is singular");
-    for (int64_t i = n - 1; i >= 0; --i) {
-      double* const row = a + i * width;
-      for (int64_t k = i + 1; k < n; ++k) {
-        const double factor = row[k];
-        const double* const below = a + k * width;
-#pragma omp simd
-        for (int64_t c = n; c < width; ++c) row[c] -= factor * below[c];
-      }
-      for (int64_t c = n; c < width; ++c) row[c] /= row[i];
-    }
+    MX_CHECK(solve(a, n, width), "linalg_inverse: matrix ", m, " is singular");
     for (int64_t i = 0; i < n; ++i) store(a + i * width + n, n, out[0].as<T>() + m * size + i * n);
   });
 }
@@ -284,6 +305,7 @@ static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.cpu_kernel<&potrf_native>("linalg_potrf", kWorkerOnly);
   ops.cpu_kernel<&potri_native>("linalg_potri", kWorkerOnly);
   ops.cpu_kernel<&inverse_native>("linalg_inverse", kWorkerOnly);
+  ops.cpu_kernel<&solve_native>("_npi_solve", kWorkerOnly);
   ops.cpu_kernel<&det_native>("linalg_det", kWorkerOnly);
   ops.cpu_kernel<&slogdet_native>("linalg_slogdet", kWorkerOnly);
   ops.cpu_kernel<&gelqf_native>("linalg_gelqf", kWorkerOnly);
