@@ -96,7 +96,7 @@ class AxisError(IndexError_, builtins.ValueError):
 
 
 class LinAlgError(ValueError_, np.linalg.LinAlgError):
-    """A matrix that a decomposition or a solver does not accept: singular, not positive definite."""
+    """A matrix that a decomposition or solver does not accept: singular, not positive definite."""
 
 
 class InputError(TypeError_, builtins.ValueError):
