@@ -1,7 +1,7 @@
 """``a[key]`` and ``a[key] = value``.
 
-As in 1.x, contiguous parts are views, everything else is a copy, and the result
-of an integer index never has zero dimensions.
+As in 1.x, contiguous parts are views, everything else is a copy, and the result of an integer index
+has zero dimensions only in numpy mode, whose other rules are in ``mxlite/numpy/indexing.py``.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _basic(array: NDArray, items: list[Any]) -> NDArray:
             end.append(index + 1)
             step.append(1)
         axis += 1
-    shape = tuple(out_shape) or (1,)
+    shape = tuple(out_shape) or (() if array._numpy else (1,))
     if whole:
         return array._reshape_view(shape)
     if _is_viewable(array):

@@ -7,11 +7,17 @@ from . import linalg as linalg
 from . import random as random
 from .constants import *  # noqa: F403
 from .creation import *  # noqa: F403
+from .einsum import *  # noqa: F403
 from .elementwise import *  # noqa: F403
 from .fallback import *  # noqa: F403
+from .index_arrays import *  # noqa: F403
+from .joining import *  # noqa: F403
 from .manipulation import *  # noqa: F403
+from .memory import *  # noqa: F403
 from .ndarray import ndarray as ndarray
+from .padding import *  # noqa: F403
 from .products import *  # noqa: F403
 from .reductions import *  # noqa: F403
+from .sets import *  # noqa: F403
 from .sorting import *  # noqa: F403
 from .statistics import *  # noqa: F403

@@ -1,5 +1,417 @@
-"""Sorting, searching, and sets."""
+"""Sorting, searching, sets, and indices.
+
+Functions whose results have a size that depends on values read the values on the host; what they
+return of the array itself is taken from it by index, so that gradients flow.
+"""
 
 from __future__ import annotations
 
-__all__: list[str] = []
+import operator
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from ..base import IndexError_, NotSupportedError, ShapeError, TypeError_, ValueError_
+from ..ndarray import NDArray
+from .arguments import (
+    DYNAMIC_SIZE,
+    as_array,
+    axes_in,
+    broadcast_shape,
+    flattened,
+    from_host,
+    promoted,
+    refuse_traced,
+    returned,
+    values_of,
+)
+from .joining import stack
+from .manipulation import broadcast_to, moveaxis
+from .ndarray import attach, ndarray
+
+__all__ = [
+    "argpartition",
+    "argsort",
+    "argwhere",
+    "choose",
+    "compress",
+    "count_nonzero",
+    "extract",
+    "flatnonzero",
+    "lexsort",
+    "nonzero",
+    "partition",
+    "searchsorted",
+    "select",
+    "sort",
+    "take",
+    "take_along_axis",
+    "where",
+]
+
+_sort = _core.op("sort")
+_argsort = _core.op("argsort")
+_take = _core.op("take")
+_gather = _core.op("gather_nd")
+_where = _core.op("where")
+_not_equal = _core.op("_not_equal_scalar")
+_sum = _core.op("sum")
+_cast = _core.op("Cast")
+
+
+def _plain(a: ndarray) -> ndarray:
+    """Return bools as uint8, which operators sort."""
+    return _cast(a, dtype="uint8") if a.dtype == np.bool_ else a
+
+
+def _check_order(order: Any, who: str) -> None:
+    if order is not None:
+        raise NotSupportedError(f"{who}: order must be None, because arrays have no fields")
+
+
+def sort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> ndarray:
+    """Return a sorted copy; NaN last.
+
+    Parameters
+    ----------
+    a : ndarray
+    axis : int or None
+        None sorts the flattened array.
+    kind : str, optional
+        Ignored: the sort is stable.
+    """
+    _check_order(order, "sort")
+    a, axis = flattened(a, axis, "sort")
+    result = _sort(_plain(a), axis=axis)
+    return result if result.dtype == a.dtype else _cast(result, dtype=a.dtype)
+
+
+def argsort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> ndarray:
+    """Return the int64 indices that sort an array; equal values keep their order."""
+    _check_order(order, "argsort")
+    a, axis = flattened(a, axis, "argsort")
+    return _argsort(_plain(a), axis=axis, dtype="int64")
+
+
+def _check_kth(kth: Any, length: int, who: str) -> None:
+    for k in np.atleast_1d(kth).tolist():
+        if not -length <= operator.index(k) < length:
+            raise ValueError_(f"{who}: kth(={k}) out of bounds ({length})")
+
+
+def partition(
+    a: Any, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None
+) -> ndarray:
+    """Return a copy in which element ``kth`` is where sorting puts it: the sorted copy."""
+    a, axis = flattened(a, axis, "partition")
+    _check_kth(kth, a.shape[axis], "partition")
+    return sort(a, axis, kind, order)
+
+
+def argpartition(
+    a: Any, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None
+) -> ndarray:
+    """Return the int64 indices that partition an array: those that sort it."""
+    a, axis = flattened(a, axis, "argpartition")
+    _check_kth(kth, a.shape[axis], "argpartition")
+    return argsort(a, axis, kind, order)
+
+
+def lexsort(keys: Any, axis: int = -1) -> ndarray:
+    """Return the int64 indices that sort by the last key, then by the one before it, and so on.
+
+    Parameters
+    ----------
+    keys : sequence of ndarray, or ndarray with the keys along axis 0
+        All of one shape.
+    axis : int
+        The axis of the keys to sort along.
+    """
+    given = list(keys)
+    if not given:
+        raise TypeError_("lexsort: need sequence of keys with len > 0")
+    arrays = [as_array(key, "lexsort") for key in given]
+    if any(a.shape != arrays[0].shape for a in arrays):
+        raise ShapeError("lexsort: all keys need to be the same shape")
+    result = argsort(arrays[0], axis)
+    for a in arrays[1:]:
+        result = take_along_axis(result, argsort(take_along_axis(a, result, axis), axis), axis)
+    return result
+
+
+def nonzero(a: Any) -> tuple[ndarray, ...]:
+    """Return the int64 indices of elements that are not 0, one array for each axis."""
+    a = as_array(a, "nonzero")
+    refuse_traced(a, "nonzero", DYNAMIC_SIZE)
+    return tuple(from_host(index, a.ctx) for index in np.atleast_1d(a.asnumpy()).nonzero())
+
+
+def argwhere(a: Any) -> ndarray:
+    """Return the int64 indices of elements that are not 0 as rows: shape (count, ndim)."""
+    a = as_array(a, "argwhere")
+    refuse_traced(a, "argwhere", DYNAMIC_SIZE)
+    return from_host(np.argwhere(a.asnumpy()), a.ctx)
+
+
+def flatnonzero(a: Any) -> ndarray:
+    """Return the int64 indices of elements of the flattened array that are not 0."""
+    return nonzero(flattened(a, None, "flatnonzero")[0])[0]
+
+
+def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> ndarray:
+    """Return how many elements are not 0 along axes, all by default, as int64."""
+    a = as_array(a, "count_nonzero")
+    axes = tuple(range(a.ndim)) if axis is None else axes_in(axis, a.ndim, "count_nonzero")
+    ones = _cast(_cast(a, dtype="bool"), dtype="int64")
+    kept = tuple(1 if i in axes else n for i, n in enumerate(a.shape))
+    counts = _sum(ones, axis=axes, keepdims=True) if axes else ones
+    shape = kept if keepdims else tuple(n for i, n in enumerate(a.shape) if i not in axes)
+    return counts._reshape_view(shape)
+
+
+def where(condition: Any, x: Any = None, y: Any = None) -> Any:
+    """Return elements of x where a condition is true, else of y.
+
+    Parameters
+    ----------
+    condition : ndarray
+        Any dtype; elements that are not 0 are true.
+    x, y : ndarray or number, optional
+        Broadcast together with the condition, and cast to their common dtype. If neither is given,
+        the result is ``nonzero(condition)``.
+    """
+    condition = as_array(condition, "where")
+    if x is None and y is None:
+        return nonzero(condition)
+    if x is None or y is None:
+        raise ValueError_("where: either both or neither of x and y should be given")
+    one, other = _operands(x, y, "where")
+    shape = broadcast_shape([condition.shape, one.shape, other.shape], "where")
+    if isinstance(x, NDArray) or isinstance(y, NDArray) or condition.dtype != np.bool_:
+        condition = _cast(condition, dtype="bool")
+    result = _where(*(_expanded(a, shape or (1,)) for a in (condition, one, other)))
+    return result if shape else result._reshape_view(())
+
+
+def _operands(x: Any, y: Any, who: str) -> Sequence[ndarray]:
+    """Return two operands in one dtype, to which Python numbers do not contribute a wider one."""
+    if isinstance(x, NDArray) and not isinstance(y, NDArray):
+        one, other = _operands(y, x, who)
+        return other, one
+    if isinstance(y, NDArray) and isinstance(x, (bool, int, float)):
+        y = as_array(y, who)
+        is_float = "float" in (y.dtype if isinstance(y.dtype, str) else np.dtype(y.dtype).name)
+        integral = isinstance(x, int) and (y.dtype != np.bool_ or isinstance(x, bool))
+        dtype = y.dtype if is_float or integral else "float32" if isinstance(x, float) else "int64"
+        return from_host(x, y.ctx, dtype), _cast(y, dtype=dtype)
+    return promoted([as_array(x, who), as_array(y, who)])
+
+
+def _expanded(a: ndarray, shape: tuple[int, ...]) -> ndarray:
+    return a if a.shape == shape else broadcast_to(a, shape)
+
+
+def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> ndarray:
+    """Return the int64 indices at which values would be inserted into a sorted vector.
+
+    Parameters
+    ----------
+    a : ndarray
+        Vector in ascending order, unless ``sorter`` sorts it.
+    v : ndarray or number
+    side : {'left', 'right'}
+        Whether the index is before or behind equal elements.
+    sorter : ndarray of int, optional
+    """
+    if side not in ("left", "right"):
+        raise ValueError_(f"searchsorted: side must be 'left' or 'right', got {side!r}")
+    a = as_array(a, "searchsorted")
+    if a.ndim != 1:
+        raise ValueError_(f"searchsorted: a must have 1 dimension, got {a.ndim}")
+    if sorter is not None:
+        a = take(a, sorter)
+    v = as_array(v, "searchsorted")
+    one, other = promoted([a, v])
+    if not (one._traced or other._traced):
+        return from_host(np.searchsorted(one.asnumpy(), other.asnumpy(), side), a.ctx, np.int64)
+    name = "broadcast_lesser" if side == "left" else "broadcast_lesser_equal"
+    below = _core.op(name)(one, other._reshape_view((*other.shape, 1)))
+    counts = _sum(_cast(below, dtype="int64"), axis=(-1,), keepdims=True)
+    return counts._reshape_view(other.shape)
+
+
+def _checked(values: np.ndarray[Any, Any], axis: int, length: int, who: str) -> Any:
+    """Return indices counted from the front."""
+    if values.size and (values.min() < -length or values.max() >= length):
+        bad = values[(values < -length) | (values >= length)]
+        raise IndexError_(
+            f"{who}: index {int(bad.flat[0])} is out of bounds for axis {axis} with size {length}"
+        )
+    return np.where(values < 0, values + length, values)
+
+
+def take(
+    a: Any, indices: Any, axis: int | None = None, mode: str = "raise", out: Any = None
+) -> ndarray:
+    """Return the slices of an array at indices along an axis.
+
+    Parameters
+    ----------
+    a : ndarray
+    indices : int, or array of int
+    axis : int or None
+        None takes from the flattened array.
+    mode : {'raise', 'clip', 'wrap'}
+        What becomes of indices outside of the axis. 'clip' takes negative indices as 0.
+    out : ndarray, optional
+
+    Raises
+    ------
+    IndexError
+        If an index is out of bounds in mode 'raise'; inside a hybridized forward when the result
+        is read.
+    """
+    a, axis = flattened(a, axis, "take")
+    if mode not in ("raise", "clip", "wrap"):
+        raise ValueError_(f"take: mode must be 'raise', 'clip' or 'wrap', got {mode!r}")
+    if isinstance(indices, NDArray) and (indices._traced or mode != "raise"):
+        places = as_array(indices, "take")
+    else:
+        values = values_of(indices, "take", "").astype(np.int64)
+        if mode == "raise":
+            values = _checked(values, axis, a.shape[axis], "take")
+        places, mode = from_host(values, a.ctx), "clip" if mode == "raise" else mode
+    if mode == "raise":  # gather_nd checks the indices when it runs
+        places = _cast(places, dtype="int64")
+        found = _gather(moveaxis(a, axis, 0), places._reshape_view((1, *places.shape)))
+        found = found._reshape_view((*places.shape, *a.shape[:axis], *a.shape[axis + 1 :]))
+        lead = tuple(range(places.ndim, places.ndim + axis))
+        result = moveaxis(found, lead, tuple(range(axis))) if axis else found
+    else:
+        result = _take(a, places, axis=axis, mode=mode)
+    return returned(result, out, "take")
+
+
+def take_along_axis(arr: Any, indices: Any, axis: int | None) -> ndarray:
+    """Return the elements at indices along an axis, one for each place of the other axes.
+
+    Parameters
+    ----------
+    arr : ndarray
+    indices : ndarray of int
+        As many dimensions as ``arr``; the others broadcast.
+    axis : int or None
+        None takes from the flattened array.
+    """
+    arr, axis = flattened(arr, axis, "take_along_axis")
+    indices = as_array(indices, "take_along_axis")
+    if indices.ndim != arr.ndim:
+        raise ValueError_(
+            "take_along_axis: `indices` and `arr` must have the same number of dimensions, got "
+            f"{indices.ndim} and {arr.ndim}"
+        )
+    length = arr.shape[axis]
+    lead = broadcast_shape([arr.shape[:axis], indices.shape[:axis]], "take_along_axis")
+    rest = broadcast_shape([arr.shape[axis + 1 :], indices.shape[axis + 1 :]], "take_along_axis")
+    shape = (*lead, indices.shape[axis], *rest)
+    arr = _expanded(arr, (*lead, length, *rest))
+    inner = prod(rest)
+    start = np.arange(prod(lead)).reshape(-1, 1, 1) * (length * inner) + np.arange(inner)
+    if indices._traced:
+        wrapped = _core.op("_mod_scalar")(_cast(indices, dtype="int64"), scalar=length)
+        spread = _expanded(wrapped, shape)._reshape_view((prod(lead), -1, inner))
+        places = spread * inner + from_host(start, arr.ctx)
+    else:
+        values = _checked(indices.asnumpy().astype(np.int64), axis, length, "take_along_axis")
+        spread = np.broadcast_to(values, shape).reshape(prod(lead), shape[axis], inner)
+        places = from_host(spread * inner + start, arr.ctx)
+    return _take(arr._reshape_view((arr.size,)), places._reshape_view(shape))
+
+
+def select(condlist: Any, choicelist: Any, default: Any = 0) -> ndarray:
+    """Return elements of the choice that belongs to the first true condition.
+
+    Parameters
+    ----------
+    condlist : list of bool ndarray
+    choicelist : list of ndarray or number
+        One for each condition; all broadcast together.
+    default : ndarray or number
+        Taken where no condition is true.
+    """
+    if len(condlist) != len(choicelist):
+        raise ValueError_("select: list of cases must be same length as list of conditions")
+    if not condlist:
+        raise ValueError_("select: select with an empty condition list is not possible")
+    if any(as_array(c, "select").dtype != np.bool_ for c in condlist):
+        raise TypeError_("select: conditions must be bool arrays")
+    result = default
+    for condition, choice in zip(reversed(condlist), reversed(choicelist)):
+        result = where(condition, choice, result)
+    return result  # type: ignore[no-any-return]
+
+
+def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> ndarray:
+    """Return, for every element, that of the choice whose number the array holds.
+
+    Parameters
+    ----------
+    a : ndarray of int
+    choices : sequence of ndarray, or ndarray with the choices along axis 0
+        Broadcast together with ``a``.
+    mode : {'raise', 'clip', 'wrap'}
+        What becomes of numbers that no choice has.
+    """
+    a = as_array(a, "choose")
+    arrays = promoted([as_array(c, "choose") for c in choices])
+    shape = broadcast_shape([a.shape, *(c.shape for c in arrays)], "choose")
+    numbers = values_of(a, "choose", "the choice").astype(np.int64)
+    count = len(arrays)
+    if mode == "raise" and numbers.size and not (numbers.min() >= 0 and numbers.max() < count):
+        raise ValueError_(f"choose: numbers must be from 0 to {count - 1} in mode 'raise'")
+    numbers = np.clip(numbers, 0, count - 1) if mode == "clip" else numbers % count
+    rows = np.broadcast_to(numbers, shape) * prod(shape) + np.arange(prod(shape)).reshape(shape)
+    flat = stack([_expanded(c, shape) for c in arrays])._reshape_view((count * prod(shape),))
+    return returned(_take(flat, from_host(rows, a.ctx)), out, "choose")
+
+
+def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> ndarray:
+    """Return the slices along an axis for which a condition is true."""
+    a, axis = flattened(a, axis, "compress")
+    kept = values_of(condition, "compress", DYNAMIC_SIZE)
+    if kept.ndim != 1:
+        raise ValueError_(f"compress: condition must be a 1-d array, got {kept.ndim} dimensions")
+    rows = np.flatnonzero(kept)
+    if rows.size and rows[-1] >= a.shape[axis]:
+        raise IndexError_(
+            f"compress: index {rows[-1]} is out of bounds for axis {axis} with size {a.shape[axis]}"
+        )
+    return returned(_take(a, from_host(rows, a.ctx, np.int64), axis=axis), out, "compress")
+
+
+def extract(condition: Any, arr: Any) -> ndarray:
+    """Return the elements of the flattened array for which a condition is true."""
+    kept = values_of(condition, "extract", DYNAMIC_SIZE)
+    return compress(kept.reshape(-1).astype(bool), arr)
+
+
+def _sort_method(self: ndarray, axis: int = -1, kind: Any = None, order: Any = None) -> Any:
+    """Sort the array in place along an axis."""
+    self[...] = sort(self.detach(), axis, kind, order)
+
+
+attach(
+    {
+        "argsort": argsort,
+        "nonzero": nonzero,
+        "searchsorted": searchsorted,
+        "sort": _sort_method,
+        "take": take,
+        "compress": lambda self, condition, axis=None, out=None: compress(
+            condition, self, axis, out
+        ),
+    }
+)

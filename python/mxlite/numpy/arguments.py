@@ -1,0 +1,142 @@
+"""Arguments of this package's functions: arrays, axes, common dtypes, ``out``."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from ..base import AxisError, DynamicShapeError, ShapeError, TypeError_, ValueError_
+from ..ndarray import NDArray
+from ..ndarray.array_like import host_array
+from .ndarray import ndarray
+
+reshape_to = _core.op("_reshape_to")
+_cast = _core.op("Cast")
+_copy = _core.op("_copy")
+
+DYNAMIC_SIZE = "the result's size depends on values"
+
+
+def from_host(values: Any, ctx: Any, dtype: Any = None) -> ndarray:
+    """Return a new array with the values of an official NumPy array."""
+    values = np.asarray(values)
+    array = _core.array_from_numpy(values, ctx, values.dtype if dtype is None else dtype)
+    return _core.with_numpy(array, True)  # type: ignore[return-value]
+
+
+def as_array(value: Any, who: str) -> ndarray:
+    """Return an argument as array; numbers and lists become float32 arrays."""
+    if isinstance(value, ndarray):
+        return value
+    if isinstance(value, NDArray):
+        raise TypeError_(
+            f"{who}: arrays must be mx.np arrays, got an mx.nd array; a.as_np_ndarray() converts it"
+        )
+    if isinstance(value, np.ndarray):
+        raise TypeError_(
+            f"{who}: arrays must be mx.np arrays, got a numpy.ndarray; mx.np.array(a) converts it"
+        )
+    values = host_array(value, who)
+    return from_host(values, None, values.dtype if isinstance(value, np.generic) else np.float32)
+
+
+def values_of(value: Any, who: str, why: str) -> np.ndarray[Any, Any]:
+    """Return an argument as official array; inside a hybridized forward raise an error."""
+    if isinstance(value, NDArray):
+        refuse_traced(value, who, why)
+        return value.asnumpy()
+    return np.asarray(value)
+
+
+def refuse_traced(array: NDArray, who: str, why: str) -> None:
+    """Raise an error if a hybridized forward traces the array, which then has no values."""
+    if array._traced:
+        raise DynamicShapeError(
+            f"{who}: {why}, which is not known inside a hybridized forward; call the function "
+            "outside of it or net.hybridize(False)"
+        )
+
+
+def axis_in(axis: Any, ndim: int, who: str) -> int:
+    """Return an axis counted from the front."""
+    number = operator.index(axis)
+    if not -ndim <= number < ndim:
+        raise AxisError(f"{who}: axis {number} is out of bounds for array of dimension {ndim}")
+    return number % ndim
+
+
+def axes_in(axes: Any, ndim: int, who: str) -> tuple[int, ...]:
+    """Return axes counted from the front; raise if one is given twice."""
+    given = axes if isinstance(axes, (tuple, list)) else (axes,)
+    found = tuple(axis_in(axis, ndim, who) for axis in given)
+    if len(set(found)) != len(found):
+        raise ValueError_(f"{who}: axes must be different, got {tuple(given)}")
+    return found
+
+
+def flattened(a: Any, axis: Any, who: str) -> tuple[ndarray, int]:
+    """Return an array and its axis; for None, the flattened array and 0."""
+    a = as_array(a, who)
+    if axis is None:
+        return a._reshape_view((a.size,)), 0
+    return a, axis_in(axis, a.ndim, who)
+
+
+def shape_in(shape: Any) -> tuple[int, ...]:
+    """Return a shape given as a number or a sequence."""
+    if isinstance(shape, (tuple, list, np.ndarray)):
+        return tuple(operator.index(n) for n in shape)
+    return (operator.index(shape),)
+
+
+def common_dtype(dtypes: Iterable[Any]) -> Any:
+    """Return the dtype that holds the values of all: the widest float wins over any integer."""
+    kinds = {d if isinstance(d, str) else np.dtype(d).name for d in dtypes}
+    if len(kinds) == 1:
+        return kinds.pop()
+    floats = {name for name in kinds if "float" in name}
+    if len(floats) == 1:
+        return floats.pop()
+    if floats:
+        return "float64" if "float64" in floats else "float32"
+    result = np.result_type(*(np.dtype(name) for name in kinds))
+    return "float32" if result.kind == "f" else result.name
+
+
+def promoted(arrays: Sequence[ndarray]) -> Sequence[ndarray]:
+    """Return the arrays in their common dtype."""
+    first = arrays[0].dtype
+    if all(a.dtype is first for a in arrays):
+        return arrays
+    dtype = common_dtype(a.dtype for a in arrays)
+    return [_cast(a, dtype=dtype) for a in arrays]
+
+
+def broadcast_shape(shapes: Iterable[tuple[int, ...]], who: str) -> tuple[int, ...]:
+    """Return the shape to which shapes broadcast together."""
+    given = list(shapes)
+    try:
+        return np.broadcast_shapes(*given)
+    except ValueError:
+        text = " ".join(str(list(shape)).replace(" ", "") for shape in given)
+        raise ShapeError(
+            f"{who}: operands could not be broadcast together with shapes {text}"
+        ) from None
+
+
+def returned(result: Any, out: Any, who: str) -> Any:
+    """Return the result, or ``out`` with the result written into it."""
+    if out is None:
+        return result
+    if not isinstance(out, ndarray):
+        raise TypeError_(f"{who}: out must be an mx.np array, got {type(out).__name__}")
+    if out.shape != result.shape:
+        raise ShapeError(f"{who}: out must have shape {result.shape}, got {out.shape}")
+    if out.dtype != result.dtype:
+        result = _cast(result, dtype=out.dtype)
+    _copy(result, out=out)
+    return out

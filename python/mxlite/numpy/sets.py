@@ -1,0 +1,170 @@
+"""Sets: the different elements of arrays.
+
+The host compares the values; results are taken from the arrays by index, so that gradients flow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import _core
+from .arguments import DYNAMIC_SIZE, as_array, flattened, from_host, promoted, refuse_traced
+from .joining import concatenate
+from .ndarray import ndarray
+from .sorting import compress
+
+_take = _core.op("take")
+
+__all__ = [
+    "in1d",
+    "intersect1d",
+    "isin",
+    "setdiff1d",
+    "setxor1d",
+    "union1d",
+    "unique",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
+]
+
+
+def unique(
+    ar: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+) -> Any:
+    """Return the different elements in ascending order; gradients flow to the first of equal ones.
+
+    Parameters
+    ----------
+    ar : ndarray
+    return_index, return_inverse, return_counts : bool
+        Return a tuple with, too: the int64 indices of the first of equal elements, those that
+        make the array from the result, and how often each element occurs.
+    axis : int or None
+        None flattens the array; else slices along the axis are compared.
+    """
+    a = as_array(ar, "unique")
+    refuse_traced(a, "unique", DYNAMIC_SIZE)
+    _, index, inverse, counts = np.unique(
+        a.asnumpy(), return_index=True, return_inverse=True, return_counts=True, axis=axis
+    )
+    flat, place = flattened(a, axis, "unique")
+    result = [_take(flat, from_host(index, a.ctx, np.int64), axis=place)]
+    for wanted, values in (
+        (return_index, index),
+        (return_inverse, inverse.reshape(-1)),
+        (return_counts, counts),
+    ):
+        if wanted:
+            result.append(from_host(values, a.ctx, np.int64))
+    return result[0] if len(result) == 1 else tuple(result)
+
+
+class UniqueAll(NamedTuple):
+    """Result of `unique_all`."""
+
+    values: ndarray
+    indices: ndarray
+    inverse_indices: ndarray
+    counts: ndarray
+
+
+class UniqueCounts(NamedTuple):
+    """Result of `unique_counts`."""
+
+    values: ndarray
+    counts: ndarray
+
+
+class UniqueInverse(NamedTuple):
+    """Result of `unique_inverse`."""
+
+    values: ndarray
+    inverse_indices: ndarray
+
+
+def unique_all(x: Any) -> UniqueAll:
+    """Return the different elements, where they first occur, their inverse, and their counts."""
+    values, index, inverse, counts = unique(x, True, True, True)
+    return UniqueAll(values, index, inverse._reshape_view(x.shape), counts)
+
+
+def unique_counts(x: Any) -> UniqueCounts:
+    """Return the different elements and how often each occurs."""
+    return UniqueCounts(*unique(x, return_counts=True))
+
+
+def unique_inverse(x: Any) -> UniqueInverse:
+    """Return the different elements and the indices that make the array from them."""
+    values, inverse = unique(x, return_inverse=True)
+    return UniqueInverse(values, inverse._reshape_view(x.shape))
+
+
+def unique_values(x: Any) -> ndarray:
+    """Return the different elements in ascending order."""
+    return unique(x)  # type: ignore[no-any-return]
+
+
+def _flat_pair(one: Any, other: Any, who: str) -> Sequence[ndarray]:
+    arrays = [flattened(a, None, who)[0] for a in (one, other)]
+    for a in arrays:
+        refuse_traced(a, who, DYNAMIC_SIZE)
+    return promoted(arrays)
+
+
+def isin(
+    element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False
+) -> ndarray:
+    """Return for every element, as bool, whether it is among the others; the reverse if invert."""
+    element = as_array(element, "isin")
+    one, other = _flat_pair(element, test_elements, "isin")
+    found = np.isin(one.asnumpy(), other.asnumpy(), assume_unique, invert)
+    return from_host(found.reshape(element.shape), element.ctx)
+
+
+def in1d(ar1: Any, ar2: Any, assume_unique: bool = False, invert: bool = False) -> ndarray:
+    """Return `isin` of the flattened array."""
+    return isin(flattened(ar1, None, "in1d")[0], ar2, assume_unique, invert)
+
+
+def intersect1d(
+    ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False
+) -> Any:
+    """Return the different elements that are in both arrays, in ascending order.
+
+    With ``return_indices``, also their int64 indices in either flattened array.
+    """
+    one, other = _flat_pair(ar1, ar2, "intersect1d")
+    _, *found = np.intersect1d(one.asnumpy(), other.asnumpy(), assume_unique, True)
+    first, second = (from_host(index, one.ctx, np.int64) for index in found)
+    values = _take(one, first)
+    return (values, first, second) if return_indices else values
+
+
+def union1d(ar1: Any, ar2: Any) -> ndarray:
+    """Return the different elements that are in either array, in ascending order."""
+    return unique(concatenate(_flat_pair(ar1, ar2, "union1d")))  # type: ignore[no-any-return]
+
+
+def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> ndarray:
+    """Return the different elements of the first array that are not in the second one."""
+    one, other = _flat_pair(ar1, ar2, "setdiff1d")
+    one = one if assume_unique else unique(one)
+    return compress(isin(one, other, invert=True), one)
+
+
+def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> ndarray:
+    """Return the different elements that are in exactly one of the arrays, in ascending order."""
+    one, other = _flat_pair(ar1, ar2, "setxor1d")
+    if not assume_unique:
+        one, other = unique(one), unique(other)
+    values, counts = unique(concatenate([one, other]), return_counts=True)
+    return compress(counts.asnumpy() == 1, values)
