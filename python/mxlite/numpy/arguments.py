@@ -140,3 +140,12 @@ def returned(result: Any, out: Any, who: str) -> Any:
         result = _cast(result, dtype=out.dtype)
     _copy(result, out=out)
     return out
+
+
+def reduced(op: Any, a: ndarray, axes: tuple[int, ...], keepdims: bool = False) -> ndarray:
+    """Reduce axes, which are counted from the front, with an operator such as ``sum``."""
+    shape = tuple(1 if i in axes else n for i, n in enumerate(a.shape))
+    result = op(a, axis=axes, keepdims=True) if axes else a
+    if not keepdims:
+        shape = tuple(n for i, n in enumerate(a.shape) if i not in axes)
+    return result if result.shape == shape else reshape_to(result, shape=shape)  # type: ignore[no-any-return]

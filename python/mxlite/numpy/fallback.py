@@ -1,5 +1,124 @@
-"""Functions that NumPy computes on copies of the values."""
+"""Functions that NumPy computes on copies of the values.
+
+Each name of `FALLBACKS` is a function of this module. It copies np arrays to the host, calls the
+official function, and copies arrays of its result to the context of the first array. Such functions
+have no gradient and cannot run inside a hybridized forward.
+"""
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import autograd
+from ..base import NotSupportedError, TypeError_, ValueError_
+from ..ndarray import NDArray
+from .arguments import as_array, from_host, refuse_traced
+from .ndarray import ndarray
+
+#: Official functions by name.
+FALLBACKS = {
+    name: name
+    for name in """
+    apply_along_axis apply_over_axes convolve correlate frexp histogram2d histogram_bin_edges
+    histogramdd i0 min_scalar_type mirr npv packbits piecewise poly polyadd polydiv polyfit polyint
+    polymul polysub ppmt pv rate roots spacing trim_zeros unpackbits vander
+    """.split()
+}
+
+__all__ = ["FALLBACKS", "call_official", *FALLBACKS]  # noqa: PLE0604 - a table of names
+
+
+class _Copies:
+    """The host copies of one call's arrays, and how its result is converted back."""
+
+    def __init__(self, who: str) -> None:
+        self.who = who
+        self.ctx: Any = None
+
+    def to_host(self, value: Any) -> Any:
+        """Return the value with official arrays in place of np arrays, also inside containers."""
+        if isinstance(value, ndarray):
+            self._check(value)
+            if self.ctx is None:
+                self.ctx = value.ctx
+            return value.asnumpy()
+        if isinstance(value, NDArray):
+            as_array(value, self.who)  # raises
+        if isinstance(value, (list, tuple)):
+            parts = [self.to_host(part) for part in value]
+            return type(value)(parts) if type(value) in (list, tuple) else value
+        if isinstance(value, dict):
+            return {key: self.to_host(part) for key, part in value.items()}
+        return value
+
+    def _check(self, array: ndarray) -> None:
+        refuse_traced(array, self.who, "official NumPy needs the values")
+        if autograd.is_recording() and (array._recorded or array._grad_req):
+            raise ValueError_(
+                f"{self.who}: official NumPy computes this function, so it has no gradient; call "
+                "it outside of autograd.record(), on a.detach(), or under autograd.pause()"
+            )
+
+    def from_host(self, value: Any) -> Any:
+        """Return np arrays in place of official ones, also inside containers."""
+        if isinstance(value, np.ndarray):
+            if value.dtype.kind not in "biuf":
+                raise TypeError_(
+                    f"{self.who}: the result has dtype {value.dtype}, which mx.np does not have; "
+                    "call the official function on a.asnumpy()"
+                )
+            return from_host(value, self.ctx)
+        if isinstance(value, tuple):
+            parts = [self.from_host(part) for part in value]
+            return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+        if isinstance(value, list):
+            return [self.from_host(part) for part in value]
+        return value
+
+
+def call_official(who: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Call an official function on host copies of np arrays, and convert its result back.
+
+    Arrays become np arrays on the context of the first argument; scalars stay official scalars.
+
+    Raises
+    ------
+    ValueError
+        If an argument needs a gradient while autograd records.
+    TypeError
+        If the result has a dtype that np arrays cannot have.
+    """
+    copies = _Copies(who)
+    host_args = [copies.to_host(value) for value in args]
+    host_kwargs = {name: copies.to_host(value) for name, value in kwargs.items()}
+    return copies.from_host(function(*host_args, **host_kwargs))
+
+
+def _make(name: str, official: str) -> Callable[..., Any]:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        found = getattr(np, official, None)
+        if found is None:
+            raise NotSupportedError(
+                f"{name}: the installed NumPy {np.__version__} does not have this function, which "
+                "computes it"
+            )
+        return call_official(name, found, args, kwargs)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""Call NumPy's ``{official}`` on copies of the values.
+
+    See NumPy's documentation for the parameters. There is no gradient.
+
+    Raises
+    ------
+    ValueError
+        If an argument needs a gradient while autograd records.
+    """
+    return function
+
+
+for _name, _official in FALLBACKS.items():
+    globals()[_name] = _make(_name, _official)

@@ -22,6 +22,7 @@ from .arguments import (
     broadcast_shape,
     common_dtype,
     from_host,
+    reduced,
     refuse_traced,
     reshape_to,
     returned,
@@ -336,15 +337,6 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
     return _pinv(array, limit)  # type: ignore[return-value]
 
 
-def _over(op: Any, a: ndarray, axes: tuple[int, ...], keepdims: bool) -> ndarray:
-    """Reduce axes, which are counted from the front."""
-    result = op(a, axis=axes, keepdims=True)
-    if keepdims:
-        return result  # type: ignore[no-any-return]
-    kept = tuple(n for i, n in enumerate(a.shape) if i not in axes)
-    return reshape_to(result, shape=kept)  # type: ignore[return-value]
-
-
 def _root(total: ndarray, power: float = 0.5) -> ndarray:
     """Return total ** power for sums that are at least 0, with gradient 0 at 0."""
     zero = _is_zero(total, scalar=0.0)
@@ -354,7 +346,7 @@ def _root(total: ndarray, power: float = 0.5) -> ndarray:
 
 def _length(x: ndarray, axes: tuple[int, ...], keepdims: bool) -> ndarray:
     """Return the root of the sum of squares."""
-    return _root(_over(_sum, _square(x), axes, keepdims))
+    return _root(reduced(_sum, _square(x), axes, keepdims))
 
 
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: float = 2) -> ndarray:
@@ -368,12 +360,12 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: flo
         return _length(array, axes, keepdims)
     size = _abs(array)
     if math.isinf(ord):
-        return _over(_max if ord > 0 else _min, size, axes, keepdims)
+        return reduced(_max if ord > 0 else _min, size, axes, keepdims)
     if ord == 0:
-        return _over(_sum, _is_not_zero(array, scalar=0.0), axes, keepdims)
+        return reduced(_sum, _is_not_zero(array, scalar=0.0), axes, keepdims)
     if ord == 1:
-        return _over(_sum, size, axes, keepdims)
-    return _root(_over(_sum, size**ord, axes, keepdims), 1 / ord)
+        return reduced(_sum, size, axes, keepdims)
+    return _root(reduced(_sum, size**ord, axes, keepdims), 1 / ord)
 
 
 def matrix_norm(
@@ -388,11 +380,11 @@ def matrix_norm(
     if ord in ("nuc", 2, -2):
         values = svdvals(moveaxis(array, (rows, columns), (-2, -1)))
         op = {"nuc": _sum, 2: _max, -2: _min}[ord]
-        result = _over(op, values, (values.ndim - 1,), keepdims=False)
+        result = reduced(op, values, (values.ndim - 1,), keepdims=False)
     elif ord in (1, -1, math.inf, -math.inf):
         first, second = (rows, columns) if abs(ord) == 1 else (columns, rows)
-        sums = _over(_sum, _abs(array), (first,), keepdims=True)
-        result = _over(_max if ord > 0 else _min, sums, (first, second), keepdims=False)
+        sums = reduced(_sum, _abs(array), (first,), keepdims=True)
+        result = reduced(_max if ord > 0 else _min, sums, (first, second), keepdims=False)
     else:
         raise ValueError_(
             f"{who}: ord must be 'fro', 'nuc', 1, -1, 2, -2, inf or -inf, got {ord!r}"
@@ -444,7 +436,7 @@ def cond(x: Any, p: Any = None) -> ndarray:
     if p in (None, 2, -2):
         values = svdvals(array)
         last = (values.ndim - 1,)
-        extremes = [_over(op, values, last, keepdims=False) for op in (_max, _min)]
+        extremes = [reduced(op, values, last, keepdims=False) for op in (_max, _min)]
         return extremes[1] / extremes[0] if p == -2 else extremes[0] / extremes[1]  # type: ignore[no-any-return]
     return matrix_norm(array, ord=p) * matrix_norm(inv(array), ord=p)  # type: ignore[no-any-return]
 
@@ -464,18 +456,18 @@ def matrix_rank(
     """
     array = _floats(M, "linalg.matrix_rank")
     if array.ndim < 2:
-        values = reshape_to(_over(_max, _abs(array), tuple(range(array.ndim)), False), shape=(1,))
+        values = reshape_to(reduced(_max, _abs(array), tuple(range(array.ndim)), False), shape=(1,))
         limit: Any = values * 0
     else:
         values = svdvals(array)
         factor = float(np.finfo(array.dtype).eps) * max(array.shape[-2:]) if rtol is None else rtol
         if tol is None:
-            largest = _over(_max, values, (values.ndim - 1,), keepdims=True)
+            largest = reduced(_max, values, (values.ndim - 1,), keepdims=True)
             limit = largest * (_expand(factor, axis=-1) if isinstance(factor, ndarray) else factor)
         else:
             limit = _expand(tol, axis=-1) if isinstance(tol, ndarray) else values * 0 + tol
     above = _cast(_above(values, limit), dtype="int64")
-    return _over(_sum, above, (above.ndim - 1,), keepdims=False)
+    return reduced(_sum, above, (above.ndim - 1,), keepdims=False)
 
 
 def matrix_power(a: Any, n: int) -> ndarray:
@@ -589,7 +581,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[ndarray, ndarray, int, nda
     rank = int((sizes > limit * sizes.max(initial=0)).sum())
     x = matmul(pinv(left, limit), right)
     if rank == n and m > n:
-        residuals = _over(_sum, _square(matmul(left, x) - right), (0,), keepdims=right.ndim == 1)
+        residuals = reduced(_sum, _square(matmul(left, x) - right), (0,), keepdims=right.ndim == 1)
     else:
         residuals = from_host(np.empty(0), left.ctx, left.dtype)
     return x, residuals, rank, values

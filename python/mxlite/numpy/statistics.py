@@ -1,5 +1,787 @@
-"""Percentiles, histograms, differences, interpolation."""
+"""Percentiles, histograms, differences, interpolation; reductions that skip NaN."""
 
 from __future__ import annotations
 
-__all__: list[str] = []
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from ..base import ShapeError, TypeError_, ValueError_
+from .arguments import (
+    as_array,
+    axes_in,
+    axis_in,
+    from_host,
+    promoted,
+    reduced,
+    refuse_traced,
+    values_of,
+)
+from .arguments import (
+    returned as finished,
+)
+from .joining import concatenate
+from .manipulation import broadcast_to, moveaxis
+from .ndarray import attach, ndarray
+from .products import matmul
+from .sorting import searchsorted, sort, take_along_axis
+
+__all__ = [
+    "average",
+    "bincount",
+    "corrcoef",
+    "cov",
+    "diff",
+    "digitize",
+    "ediff1d",
+    "histogram",
+    "interp",
+    "median",
+    "nanargmax",
+    "nanargmin",
+    "nancumsum",
+    "nanmax",
+    "nanmean",
+    "nanmedian",
+    "nanmin",
+    "nanpercentile",
+    "nanprod",
+    "nanquantile",
+    "nanstd",
+    "nansum",
+    "nanvar",
+    "percentile",
+    "polyval",
+    "ptp",
+    "quantile",
+    "trapezoid",
+    "trapz",
+    "unwrap",
+]
+
+_cast = _core.op("Cast")
+_sum, _prod, _max, _min = map(_core.op, ("sum", "prod", "max", "min"))
+_sqrt, _square, _floor, _ceil = map(_core.op, ("sqrt", "square", "floor", "ceil"))
+_where = _core.op("where")
+_detach = _core.op("BlockGrad")
+_slice = _core.op("slice_axis")
+_argmax, _argmin = map(_core.op, ("argmax", "argmin"))
+_equal = _core.op("_equal_scalar")
+_clip = _core.op("clip")
+_take = _core.op("take")
+_add_at = _core.op("_backward_gather_nd")
+
+
+def _dtype_name(a: Any) -> str:
+    return a.dtype if isinstance(a.dtype, str) else np.dtype(a.dtype).name
+
+
+def _is_float(a: ndarray) -> bool:
+    return "float" in _dtype_name(a)
+
+
+def _floats(a: Any, who: str) -> ndarray:
+    """Return an array of floats; integers and bools become float32."""
+    array = as_array(a, who)
+    return array if _is_float(array) else _cast(array, dtype="float32")  # type: ignore[return-value]
+
+
+def _axes(a: ndarray, axis: Any, who: str) -> tuple[int, ...]:
+    return tuple(range(a.ndim)) if axis is None else axes_in(axis, a.ndim, who)
+
+
+def _count(a: ndarray, axes: tuple[int, ...]) -> int:
+    return math.prod(a.shape[i] for i in axes)
+
+
+def _reshaped(a: ndarray, shape: tuple[int, ...]) -> ndarray:
+    return a if a.shape == shape else a._reshape_view(shape)
+
+
+def average(
+    a: Any, axis: Any = None, weights: Any = None, returned: bool = False, out: Any = None
+) -> Any:
+    """Return the weighted mean along axes.
+
+    Parameters
+    ----------
+    a : ndarray
+    axis : int or tuple of int, optional
+        All axes by default.
+    weights : ndarray, optional
+        Of the shape of a, or of one axis. All equal by default.
+    returned : bool
+        Whether to return a list of the mean and the sum of the weights.
+    out : ndarray, optional
+
+    Raises
+    ------
+    TypeError, ValueError
+        If weights have another shape.
+    """
+    array = _floats(a, "average")
+    axes = _axes(array, axis, "average")
+    if weights is None:
+        mean = reduced(_sum, array, axes) / _count(array, axes)
+        total = mean * 0 + _count(array, axes)
+    else:
+        array, weight = promoted([array, _floats(weights, "average")])
+        if weight.shape != array.shape:
+            if axis is None:
+                raise TypeError_("average: axis must be given if shapes of a and weights differ")
+            if weight.ndim != 1 or len(axes) != 1:
+                raise TypeError_("average: weights must have 1 dimension if shapes differ")
+            if weight.shape[0] != array.shape[axes[0]]:
+                raise ValueError_(
+                    f"average: weights must have {array.shape[axes[0]]} elements, got "
+                    f"{weight.shape[0]}"
+                )
+            shape = [1] * array.ndim
+            shape[axes[0]] = -1
+            weight = broadcast_to(weight.reshape(tuple(shape)), array.shape)
+        total = reduced(_sum, weight, axes)
+        mean = reduced(_sum, array * weight, axes) / total
+    mean = finished(mean, out, "average")
+    return [mean, total] if returned else mean
+
+
+# How far between the sorted elements at floor(p) and ceil(p) the result lies, by the fraction of p.
+_METHODS: dict[str, Callable[[Any], Any]] = {
+    "linear": lambda fraction: fraction,
+    "lower": np.zeros_like,
+    "higher": np.ones_like,
+    "midpoint": lambda fraction: 0.5 * (fraction > 0),
+    "nearest": lambda fraction: fraction,  # of the rounded position, so 0
+}
+
+
+def _flat_last(a: ndarray, axes: tuple[int, ...]) -> ndarray:
+    """Move axes to the end and join them."""
+    kept = [i for i in range(a.ndim) if i not in axes]
+    moved = moveaxis(a, axes, tuple(range(len(kept), a.ndim))) if axes else a
+    return moved._reshape_view((*(a.shape[i] for i in kept), _count(a, axes)))
+
+
+def _quantile(
+    a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: bool, who: str, *,
+    percent: bool = False, skip_nan: bool = False,
+) -> ndarray:  # fmt: skip
+    if method not in _METHODS:
+        raise ValueError_(f"{who}: method must be one of {', '.join(_METHODS)}, got {method!r}")
+    wanted = np.asarray(values_of(q, who, "q must be checked"), np.float64)
+    if percent:
+        wanted = wanted / 100
+    if not ((wanted >= 0) & (wanted <= 1)).all():
+        top = 100 if percent else 1
+        raise ValueError_(f"{who}: q must be between 0 and {top}, got {q}")
+    array = _floats(a, who)
+    axes = _axes(array, axis, who)
+    rows = _flat_last(array, axes)
+    length, batch = rows.shape[-1], rows.shape[:-1]
+    if not length:
+        raise ValueError_(f"{who}: a must have at least one element along the axes, got none")
+    flat = wanted.reshape(-1)
+    is_nan = rows != rows
+    if skip_nan:
+        refuse_traced(array, who, "the number of elements that are not NaN must be known")
+        ordered = sort(_where(is_nan, _filled(rows, math.inf), rows))
+        counts = np.count_nonzero(~np.isnan(rows.asnumpy()), axis=-1, keepdims=True)
+        position = flat * np.maximum(counts - 1, 0)
+    else:
+        ordered, position = sort(rows), flat * (length - 1)
+    position = np.rint(position) if method == "nearest" else position
+    low = np.floor(position)
+    first, last = (
+        take_along_axis(ordered, from_host(place.astype(np.int64), array.ctx), -1)
+        if skip_nan
+        else _take(ordered, from_host(place.astype(np.int64), array.ctx), axis=-1)
+        for place in (low, np.ceil(position))
+    )
+    between = from_host(_METHODS[method](position - low), array.ctx, array.dtype)
+    result = first + (last - first) * between
+    if skip_nan:
+        empty = np.where(counts > 0, 0.0, math.nan)
+        result = result + from_host(empty, array.ctx, array.dtype)
+    else:  # a row with NaN has the result NaN
+        poison = _where(is_nan, rows, _filled(rows, 0.0))
+        result = result + reduced(_sum, poison, (rows.ndim - 1,), keepdims=True)
+    result = moveaxis(result, -1, 0)
+    rest = tuple(1 if i in axes else n for i, n in enumerate(array.shape)) if keepdims else batch
+    return finished(_reshaped(result, wanted.shape + rest), out, who)  # type: ignore[no-any-return]
+
+
+def _filled(like: ndarray, value: float) -> ndarray:
+    """Return an array of one value with the shape and dtype of another one."""
+    made = _core.op("_full")(shape=like.shape, value=value, dtype=like.dtype, ctx=like.ctx)
+    return _core.with_numpy(made, True)  # type: ignore[return-value]
+
+
+def _quantile_function(name: str, percent: bool, skip_nan: bool) -> Callable[..., ndarray]:
+    def function(
+        a: Any,
+        q: Any,
+        axis: Any = None,
+        out: Any = None,
+        overwrite_input: Any = None,
+        interpolation: str | None = None,
+        keepdims: bool = False,
+        *,
+        method: str = "linear",
+    ) -> ndarray:
+        return _quantile(a, q, axis, out, interpolation or method, keepdims, name,
+                         percent=percent, skip_nan=skip_nan)  # fmt: skip
+
+    function.__name__ = function.__qualname__ = name
+    skipping = " that skip NaN" if skip_nan else ""
+    function.__doc__ = f"""Return {"percentiles" if percent else "quantiles"}{skipping} along axes.
+
+    Parameters
+    ----------
+    a : ndarray
+        Integers and bools become float32.
+    q : number or array
+        From 0 to {100 if percent else 1}; its shape is the beginning of the result's shape.
+    axis : int or tuple of int, optional
+        All axes by default.
+    out : ndarray, optional
+    overwrite_input : bool
+        Without effect.
+    interpolation, method : {{"linear", "lower", "higher", "midpoint", "nearest"}}
+        The result between two elements; "linear" by default.
+    keepdims : bool
+        Whether reduced axes stay with size 1.
+
+    Raises
+    ------
+    ValueError
+        If q is out of range, or the axes have no elements.
+    """
+    return function
+
+
+percentile = _quantile_function("percentile", percent=True, skip_nan=False)
+quantile = _quantile_function("quantile", percent=False, skip_nan=False)
+nanpercentile = _quantile_function("nanpercentile", percent=True, skip_nan=True)
+nanquantile = _quantile_function("nanquantile", percent=False, skip_nan=True)
+
+
+def median(
+    a: Any, axis: Any = None, out: Any = None, overwrite_input: Any = None, keepdims: bool = False
+) -> ndarray:
+    """Return the median along axes; see `quantile`."""
+    return quantile(a, 0.5, axis, out, overwrite_input, None, keepdims)
+
+
+def nanmedian(
+    a: Any, axis: Any = None, out: Any = None, overwrite_input: Any = None, keepdims: bool = False
+) -> ndarray:
+    """Return the median of elements that are not NaN along axes; see `quantile`."""
+    return nanquantile(a, 0.5, axis, out, overwrite_input, None, keepdims)
+
+
+def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> ndarray:
+    """Return the difference of the largest and the smallest element along axes."""
+    array = as_array(a, "ptp")
+    axes = _axes(array, axis, "ptp")
+    largest, smallest = (reduced(op, array, axes, keepdims) for op in (_max, _min))
+    return finished(largest - smallest, out, "ptp")  # type: ignore[no-any-return]
+
+
+def histogram(
+    a: Any,
+    bins: Any = 10,
+    range: Any = None,  # noqa: A002 - NumPy's name
+    normed: Any = None,
+    weights: Any = None,
+    density: Any = None,
+) -> list[ndarray]:
+    """Return [counts, edges] of a histogram, without gradients.
+
+    Parameters
+    ----------
+    a : ndarray
+        Flattened.
+    bins : int, ndarray or str
+        Number of bins of equal width, or their edges, or the name of NumPy's rule for the number.
+    range : pair of float, optional
+        Ends of the bins; by default, the extremes of a.
+    normed, density : bool
+        Whether to divide the counts by their sum and by the widths of the bins.
+    weights : ndarray, optional
+
+    Returns
+    -------
+    list of ndarray
+        Counts (int64; floats with weights or density) and edges (float32, or the dtype of bins).
+    """
+    array = as_array(a, "histogram")
+    why = "the values of a, bins and weights must be known"
+    values = [None if v is None else values_of(v, "histogram", why) for v in (array, weights)]
+    edges = values_of(bins, "histogram", why) if isinstance(bins, (ndarray, list, tuple)) else bins
+    counts, found = np.histogram(
+        values[0], edges, range, weights=values[1], density=bool(density or normed)
+    )
+    kind = bins.dtype if isinstance(bins, ndarray) else "float32"
+    if counts.dtype.kind != "i":
+        counts = counts.astype(np.float32)
+    return [from_host(counts, array.ctx), from_host(found, array.ctx, kind)]
+
+
+def bincount(x: Any, weights: Any = None, minlength: int = 0) -> ndarray:
+    """Return how often 0, 1, 2, ... occur in a vector of integers, or the sums of their weights.
+
+    Parameters
+    ----------
+    x : ndarray of int
+        At least 0.
+    weights : ndarray, optional
+        One number for each element of x. They get gradients.
+    minlength : int
+        The least length of the result.
+
+    Returns
+    -------
+    ndarray
+        int64, or the dtype of the weights.
+    """
+    array = as_array(x, "bincount")
+    if _is_float(array) and array.size:
+        raise TypeError_(f"bincount: x must have integers, got {_dtype_name(array)}")
+    if minlength < 0:
+        raise ValueError_(f"bincount: minlength must be at least 0, got {minlength}")
+    refuse_traced(array, "bincount", "the result's size depends on values")
+    values = array.asnumpy().astype(np.int64)
+    if values.ndim != 1:
+        raise ValueError_(f"bincount: x must have 1 dimension, got {values.ndim}")
+    if values.size and values.min() < 0:
+        raise ValueError_(f"bincount: x must be at least 0, got {values.min()}")
+    if weights is None:
+        return from_host(np.bincount(values, minlength=minlength), array.ctx)
+    added = as_array(weights, "bincount")
+    if added.shape != array.shape:
+        raise ValueError_(
+            f"bincount: weights must have the shape of x, {array.shape}, got {added.shape}"
+        )
+    count = max(int(values.max(initial=-1)) + 1, minlength)
+    places = from_host(values[None], array.ctx)
+    return _add_at(added, places, shape=(count,))  # type: ignore[return-value]
+
+
+def _deviations(m: Any, y: Any, rowvar: bool, who: str) -> ndarray:
+    """Return variables as rows."""
+    array = _floats(m, who)
+    if array.ndim > 2:
+        raise ValueError_(f"{who}: m must have at most 2 dimensions, got {array.ndim}")
+    rows = array.reshape((1, -1)) if array.ndim < 2 else array
+    rows = rows.T if not rowvar and array.ndim == 2 else rows
+    if y is None:
+        return rows
+    other = _floats(y, who)
+    if other.ndim > 2:
+        raise ValueError_(f"{who}: y must have at most 2 dimensions, got {other.ndim}")
+    more = other.reshape((1, -1)) if other.ndim < 2 else other
+    return concatenate([rows, more.T if not rowvar and other.ndim == 2 else more], axis=0)
+
+
+def _weight(value: Any, count: int, name: str, ctx: Any) -> np.ndarray[Any, Any]:
+    values = np.asarray(values_of(value, "cov", f"{name} must be checked"), np.float64)
+    if values.shape != (count,):
+        raise ShapeError(f"cov: {name} must have shape {(count,)}, got {values.shape}")
+    if (values < 0).any():
+        raise ValueError_(f"cov: {name} must be at least 0, got {values.min()}")
+    return values
+
+
+def cov(
+    m: Any,
+    y: Any = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: Any = None,
+    aweights: Any = None,
+    *,
+    dtype: Any = None,
+) -> ndarray:
+    """Return the covariance matrix.
+
+    Parameters
+    ----------
+    m, y : ndarray
+        Variables as rows (as columns if not ``rowvar``) or one variable as vector.
+    rowvar : bool
+    bias : bool
+        Whether to divide by the number of observations instead of one less.
+    ddof : int, optional
+        What is subtracted from the number of observations.
+    fweights, aweights : array, optional
+        How often each observation occurs, and its relative weight. They get no gradients.
+    dtype : dtype, optional
+
+    Returns
+    -------
+    ndarray of shape (variables, variables), or () for one variable
+    """
+    rows = _deviations(m, y, rowvar, "cov")
+    if dtype is not None:
+        rows = _cast(rows, dtype=dtype)
+    count = rows.shape[1]
+    taken = (1 if not bias else 0) if ddof is None else ddof
+    weight = None
+    if fweights is not None:
+        weight = _weight(fweights, count, "fweights", rows.ctx)
+    if aweights is not None:
+        relative = _weight(aweights, count, "aweights", rows.ctx)
+        weight = relative if weight is None else weight * relative
+    total = count if weight is None else float(weight.sum())
+    if aweights is None or not taken:
+        divisor = total - taken
+    else:
+        divisor = total - taken * float((weight * relative).sum()) / total
+    factor = None if weight is None else from_host(weight, rows.ctx, rows.dtype)
+    scaled = rows if factor is None else rows * factor
+    mean = reduced(_sum, scaled, (1,), keepdims=True) / total
+    centered = rows - mean
+    right = centered if factor is None else centered * factor
+    result = matmul(centered, right.T) * (1 / divisor if divisor > 0 else math.inf)
+    return _reshaped(result, ()) if result.shape == (1, 1) else result
+
+
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> ndarray:
+    """Return correlation coefficients; see `cov` for the parameters."""
+    c = cov(x, y, rowvar, dtype=dtype)
+    if not c.ndim:
+        return c / c
+    deviation = _sqrt(_core.op("diag")(c))
+    return _clip(c / deviation / deviation.reshape((-1, 1)), a_min=-1, a_max=1)  # type: ignore[return-value]
+
+
+def _part(a: ndarray, axis: int, begin: int, end: int | None) -> ndarray:
+    return _slice(a, axis=axis, begin=begin, end=end)  # type: ignore[return-value]
+
+
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> ndarray:
+    """Return differences of neighbors along an axis, n times.
+
+    ``prepend`` and ``append`` are put before and behind a; their shape is that of a but for the
+    axis, or they are numbers.
+    """
+    array = as_array(a, "diff")
+    if n < 0:
+        raise ValueError_(f"diff: n must be at least 0, got {n}")
+    if not array.ndim:
+        raise ValueError_("diff: a must have at least 1 dimension, got shape ()")
+    axis = axis_in(axis, array.ndim, "diff")
+    if not n:
+        return array
+    parts = [array]
+    for value, at in ((prepend, 0), (append, 2)):
+        if value is None:
+            continue
+        if isinstance(value, ndarray):
+            part = value
+        else:
+            part = from_host(np.asarray(value), array.ctx, array.dtype)
+        if not part.ndim:
+            shape = tuple(1 if i == axis else k for i, k in enumerate(array.shape))
+            part = broadcast_to(part, shape)
+        parts.insert(at, part)
+    if len(parts) > 1:
+        array = concatenate(parts, axis=axis)
+    is_bool = _dtype_name(array) == "bool"
+    for _ in range(n):
+        length = array.shape[axis]
+        if length < 2:
+            return _part(array, axis, 0, 0)
+        later, earlier = _part(array, axis, 1, None), _part(array, axis, 0, length - 1)
+        array = later != earlier if is_bool else later - earlier
+    return array
+
+
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> ndarray:
+    """Return differences of neighbors in the flattened array, with ends put before and behind."""
+    array = as_array(ary, "ediff1d")
+    flat = array._reshape_view((array.size,))
+    parts = [diff(flat)]
+    for value, at in ((to_begin, 0), (to_end, 2)):
+        if value is not None:
+            part = value if isinstance(value, ndarray) else np.asarray(value)
+            if not isinstance(value, ndarray):
+                part = from_host(part, array.ctx, array.dtype)
+            parts.insert(at, part._reshape_view((part.size,)))
+    return concatenate(parts) if len(parts) > 1 else parts[0]
+
+
+def interp(
+    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: float | None = None
+) -> ndarray:
+    """Return the piecewise linear function through the points (xp, fp) at x.
+
+    Parameters
+    ----------
+    x : ndarray or number
+    xp : ndarray of shape (n,)
+        Ascending, unless period is given.
+    fp : ndarray of shape (n,)
+    left, right : float, optional
+        Results before the first and behind the last point; by default, the values there.
+    period : float, optional
+        Period of the function.
+
+    Notes
+    -----
+    x and fp get gradients; xp does not.
+    """
+    at, points, values = promoted([_floats(v, "interp") for v in (x, xp, fp)])
+    if points.ndim != 1 or points.shape != values.shape:
+        raise ValueError_(
+            f"interp: xp and fp must be vectors of one length, got shapes {points.shape} and "
+            f"{values.shape}"
+        )
+    if not points.size:
+        raise ValueError_("interp: xp must have at least one element, got none")
+    points = _detach(points)
+    if period is not None:
+        if not period:
+            raise ValueError_("interp: period must not be 0")
+        period = abs(period)
+        at, points = at % period, points % period
+        order = _core.op("argsort")(points, dtype="int64")
+        points, values = _take(points, order), _take(values, order)
+        points = concatenate([points[-1:] - period, points, points[:1] + period])
+        values = concatenate([values[-1:], values, values[:1]])
+        left = right = None
+    count = points.shape[0]
+    shape = at.shape
+    flat = at._reshape_view((at.size,))
+    if count == 1:
+        result = flat * 0 + values
+    else:
+        upper = _clip(searchsorted(points, _detach(flat), "right"), a_min=1, a_max=count - 1)
+        x0, x1 = _take(points, upper - 1), _take(points, upper)
+        y0, y1 = _take(values, upper - 1), _take(values, upper)
+        inside = _clip((flat - x0) / (x1 - x0), a_min=0, a_max=1)
+        result = y0 + (y1 - y0) * inside
+    first, last = points[:1], points[-1:]
+    for outside, value in ((flat < first, left), (flat > last, right)):
+        if value is not None:
+            result = _where(outside, _filled(result, float(value)), result)
+    return _reshaped(result, shape)
+
+
+def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> ndarray:
+    """Return the integral along an axis by the trapezoidal rule.
+
+    Parameters
+    ----------
+    y : ndarray
+    x : ndarray, optional
+        Places of the values, of the shape of y or of the axis.
+    dx : float
+        Distance of the places, if x is not given.
+    axis : int
+    """
+    values = _floats(y, "trapezoid")
+    axis = axis_in(axis, values.ndim, "trapezoid")
+    steps: Any = dx
+    if x is not None:
+        values, places = promoted([values, _floats(x, "trapezoid")])
+        steps = diff(places, axis=axis if places.ndim > 1 else 0)
+        if steps.ndim == 1:
+            shape = [1] * values.ndim
+            shape[axis] = -1
+            steps = steps.reshape(tuple(shape))
+    length = values.shape[axis]
+    sums = _part(values, axis, 1, None) + _part(values, axis, 0, length - 1)
+    return reduced(_sum, sums * steps / 2, (axis,))
+
+
+trapz = trapezoid
+
+
+def digitize(x: Any, bins: Any, right: bool = False) -> ndarray:
+    """Return the indices (int64) of the bins to which the elements of x belong.
+
+    ``bins`` ascends or descends. An edge belongs to the bin behind it, or before it if ``right``.
+    """
+    edges = as_array(bins, "digitize")
+    if edges.ndim != 1:
+        raise ValueError_(f"digitize: bins must have 1 dimension, got {edges.ndim}")
+    steps = np.diff(values_of(edges, "digitize", "the order of bins must be known"))
+    if (steps >= 0).all():
+        return searchsorted(edges, x, "left" if right else "right")
+    if not (steps <= 0).all():
+        raise ValueError_("digitize: bins must ascend or descend")
+    return edges.shape[0] - searchsorted(edges[::-1], x, "right" if right else "left")  # type: ignore[no-any-return]
+
+
+def polyval(p: Any, x: Any) -> ndarray:
+    """Return the polynomial with coefficients p, of the highest power first, at x."""
+    coefficients, at = promoted([as_array(p, "polyval"), as_array(x, "polyval")])
+    if coefficients.ndim != 1:
+        raise ValueError_(f"polyval: p must have 1 dimension, got {coefficients.ndim}")
+    result = at * 0
+    for i in range(coefficients.shape[0]):
+        result = result * at + _reshaped(_part(coefficients, 0, i, i + 1), (1,) * max(at.ndim, 0))
+    return result
+
+
+def unwrap(
+    p: Any, discont: float | None = None, axis: int = -1, *, period: float = 2 * math.pi
+) -> ndarray:
+    """Return values whose neighbors differ by at most half a period, by adding whole periods.
+
+    Only differences of at least ``discont`` (by default, half a period) are changed.
+    """
+    array = _floats(p, "unwrap")
+    axis = axis_in(axis, array.ndim, "unwrap")
+    steps = _detach(diff(array, axis=axis))
+    half = period / 2
+    wrapped = (steps + half) % period - half
+    upward = _equal(wrapped, scalar=-half) * (steps > 0)
+    change = wrapped + upward * period - steps
+    limit = half if discont is None else discont
+    change = change * (_core.op("abs")(steps) >= limit)
+    rest = _part(array, axis, 1, None) + _core.op("cumsum")(change, axis=axis)
+    return concatenate([_part(array, axis, 0, 1), rest], axis=axis)
+
+
+def _replaced(a: Any, value: float, who: str) -> tuple[ndarray, ndarray]:
+    """Return the array with a value in place of NaN, and where NaN was."""
+    array = as_array(a, who)
+    is_nan = array != array
+    if not _is_float(array):
+        return array, is_nan
+    return _where(is_nan, _filled(array, value), array), is_nan
+
+
+def _nan_sum(op: Any, neutral: float, name: str) -> Callable[..., ndarray]:
+    def function(
+        a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False
+    ) -> ndarray:
+        array, _ = _replaced(a, neutral, name)
+        array = array if dtype is None else _cast(array, dtype=dtype)
+        result = reduced(op, array, _axes(array, axis, name), keepdims)
+        return finished(result, out, name)  # type: ignore[no-any-return]
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"Return the {name[3:]} of elements that are not NaN along axes."
+    return function
+
+
+def _nan_extreme(op: Any, least: float, name: str) -> Callable[..., ndarray]:
+    def function(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> ndarray:
+        array, is_nan = _replaced(a, least, name)
+        axes = _axes(array, axis, name)
+        result = reduced(op, array, axes, keepdims)
+        if _is_float(array):  # NaN if there is nothing else
+            none = reduced(_min, _cast(is_nan, dtype="int32"), axes, keepdims)
+            nan = _filled(result, math.nan)
+            result = _where(_cast(none, dtype="bool"), nan, result)
+        return finished(result, out, name)  # type: ignore[no-any-return]
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"Return the {name[3:]} of elements that are not NaN along axes."
+    return function
+
+
+def _nan_position(op: Any, least: float, name: str) -> Callable[..., ndarray]:
+    def function(
+        a: Any, axis: int | None = None, out: Any = None, *, keepdims: bool = False
+    ) -> ndarray:
+        array, is_nan = _replaced(a, least, name)
+        if axis is None:
+            shape = (1,) * array.ndim if keepdims else ()
+            array, is_nan = (v._reshape_view((v.size,)) for v in (array, is_nan))
+            place = 0
+        else:
+            place = axis_in(axis, array.ndim, name)
+            shape = tuple(1 if i == place else n for i, n in enumerate(array.shape))
+            if not keepdims:
+                shape = shape[:place] + shape[place + 1 :]
+        if not array._traced and is_nan.asnumpy().all(axis=place).any():
+            raise ValueError_(f"{name}: All-NaN slice encountered")
+        result = _cast(op(array, axis=place, keepdims=True), dtype="int64")
+        return finished(_reshaped(result, shape), out, name)  # type: ignore[no-any-return]
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""Return the position (int64) of the {name[6:]} that is not NaN.
+
+    Raises ValueError if there are only NaN.
+    """
+    return function
+
+
+def _nan_running(op: str, neutral: float, name: str) -> Callable[..., ndarray]:
+    def function(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> ndarray:
+        array, _ = _replaced(a, neutral, name)
+        array = array if dtype is None else _cast(array, dtype=dtype)
+        if axis is None:
+            array, axis = array._reshape_view((array.size,)), 0
+        return finished(_core.op(op)(array, axis=axis), out, name)  # type: ignore[no-any-return]
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"Return the running {name[6:]} along an axis, without NaN."
+    return function
+
+
+nansum = _nan_sum(_sum, 0.0, "nansum")
+nanprod = _nan_sum(_prod, 1.0, "nanprod")
+nanmax = _nan_extreme(_max, -math.inf, "nanmax")
+nanmin = _nan_extreme(_min, math.inf, "nanmin")
+nanargmax = _nan_position(_argmax, -math.inf, "nanargmax")
+nanargmin = _nan_position(_argmin, math.inf, "nanargmin")
+nancumsum = _nan_running("cumsum", 0.0, "nancumsum")
+
+
+def nanmean(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False
+) -> ndarray:
+    """Return the mean of elements that are not NaN along axes; NaN if there are none."""
+    mean, _, _ = _moments(a, axis, dtype, "nanmean")
+    return finished(_kept(mean, a, axis, keepdims), out, "nanmean")  # type: ignore[no-any-return]
+
+
+def _moments(a: Any, axis: Any, dtype: Any, who: str) -> tuple[ndarray, ndarray, ndarray]:
+    """Return means with kept dimensions, counts, and deviations that are 0 in place of NaN."""
+    array, is_nan = _replaced(_floats(a, who), 0.0, who)
+    array = array if dtype is None else _cast(array, dtype=dtype)
+    axes = _axes(array, axis, who)
+    valid = 1 - _cast(is_nan, dtype=array.dtype)
+    count = reduced(_sum, valid, axes, keepdims=True)
+    mean = reduced(_sum, array, axes, keepdims=True) / count
+    return mean, count, (array - mean) * valid
+
+
+def _kept(result: ndarray, a: Any, axis: Any, keepdims: bool) -> ndarray:
+    """Drop reduced axes unless they are to be kept."""
+    if keepdims:
+        return result
+    axes = _axes(result, axis, "")
+    return _reshaped(result, tuple(n for i, n in enumerate(result.shape) if i not in axes))
+
+
+def nanvar(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0,
+    keepdims: bool = False,
+) -> ndarray:  # fmt: skip
+    """Return the variance of elements that are not NaN along axes."""
+    _, count, deviations = _moments(a, axis, dtype, "nanvar")
+    axes = _axes(deviations, axis, "nanvar")
+    result = reduced(_sum, _square(deviations), axes, keepdims=True) / (count - ddof)
+    return finished(_kept(result, a, axis, keepdims), out, "nanvar")  # type: ignore[no-any-return]
+
+
+def nanstd(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0,
+    keepdims: bool = False,
+) -> ndarray:  # fmt: skip
+    """Return the standard deviation of elements that are not NaN along axes."""
+    result = _sqrt(nanvar(a, axis, dtype, None, ddof, keepdims))
+    return finished(result, out, "nanstd")  # type: ignore[no-any-return]
+
+
+attach({"ptp": ptp})
