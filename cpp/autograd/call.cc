@@ -1,5 +1,6 @@
 #include "cpp/autograd/call.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "cpp/engine/write_line.h"
 #include "cpp/graph/trace.h"
 #include "cpp/ops/amp.h"
+#include "cpp/ops/numpy/promotion.h"
 
 namespace mxlite::autograd {
 namespace {
@@ -97,16 +99,47 @@ NDArrays cast_inputs(const amp::Rules& rules, const OpSchema& op, const void* pa
   return result;
 }
 
-}  // namespace
+// Casts inputs of numpy mode to the dtype that the operator's traits prescribe. Returns no arrays if
+// all inputs have it already, or none belongs to numpy mode.
+NDArrays promoted_inputs(const OpSchema& op, const void* params,
+                         std::span<const NDArrayRef> inputs) {
+  SmallVector<DType, 4> dtypes;
+  bool numpy = false;
+  for (const NDArrayRef& input : inputs) {
+    numpy |= input->is_numpy();
+    dtypes.push_back(input->dtype());
+  }
+  if (!numpy) return {};
+  const std::optional<DType> common =
+      numpy_input_dtype(op, params, {dtypes.data(), dtypes.size()});
+  NDArrays result;
+  if (!common || std::ranges::all_of(dtypes, [&](DType d) { return d == *common; })) return result;
+  for (const NDArrayRef& input : inputs)
+    result.push_back(input->dtype() == *common ? input
+                                               : call_op("Cast", {input}, {{"dtype", *common}}));
+  return result;
+}
 
-NDArrays call(const OpSchema& op, const ParamsRef& params, std::span<const NDArrayRef> inputs,
-              InvokeOptions options) {
+NDArrays call_with_amp(const OpSchema& op, const ParamsRef& params,
+                       std::span<const NDArrayRef> inputs, const InvokeOptions& options) {
   if (const amp::Rules* rules = amp::current_rules()) [[unlikely]] {
     const NDArrays cast = cast_inputs(*rules, op, params.get(), inputs);
     const bool eager = !graph::Trace::current();
     return call_as_given(op, eager ? amp::scaled_params(op, params) : params, cast, options);
   }
   return call_as_given(op, params, inputs, options);
+}
+
+}  // namespace
+
+NDArrays call(const OpSchema& op, const ParamsRef& params, std::span<const NDArrayRef> inputs,
+              InvokeOptions options) {
+  if (op.numpy) {
+    const NDArrays promoted = promoted_inputs(op, params.get(), inputs);
+    if (!promoted.empty()) [[unlikely]]
+      return call_with_amp(op, params, promoted, options);
+  }
+  return call_with_amp(op, params, inputs, options);
 }
 
 NDArrayRef call_op(const char* op, std::initializer_list<NDArrayRef> inputs, Attrs attrs,

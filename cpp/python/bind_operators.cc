@@ -5,6 +5,7 @@
 
 #include "cpp/autograd/call.h"
 #include "cpp/graph/trace.h"
+#include "cpp/ops/numpy/promotion.h"
 #include "cpp/ops/pointwise/params.h"
 #include "cpp/python/bind.h"
 #include "cpp/python/convert.h"
@@ -29,37 +30,62 @@ struct Arithmetic {
   const char* scalar;      // on an array and a number
   const char* reflected;   // on a number and an array
   Signs signs = Signs::kArithmetic;
+  // Operators of numpy mode on two arrays, on an array and a number, and reflected; null: the same.
+  // If `scalar` is null, too, numpy mode converts the number to an array.
+  const char* numpy = nullptr;
+  const char* numpy_scalar = nullptr;
+  const char* numpy_reflected = nullptr;
 };
 constexpr std::array kTable = {
     Arithmetic{"add", "_Plus", "broadcast_add", "_PlusScalar", "_PlusScalar"},
     Arithmetic{"sub", "_Minus", "broadcast_sub", "_MinusScalar", "_RMinusScalar"},
     Arithmetic{"mul", "_Mul", "broadcast_mul", "_MulScalar", "_MulScalar"},
     Arithmetic{"truediv", "_Div", "broadcast_div", "_DivScalar", "_RDivScalar"},
-    Arithmetic{"mod", "_Mod", "broadcast_mod", "_ModScalar", "_RModScalar"},
+    Arithmetic{"mod", "_Mod", "broadcast_mod", "_ModScalar", "_RModScalar", Signs::kArithmetic, "_npi_mod"},
     Arithmetic{"pow", "_Power", "broadcast_power", "_PowerScalar", "_RPowerScalar"},
     Arithmetic{"eq", "_equal", "broadcast_equal", "_equal_scalar", "_equal_scalar",
-               Signs::kComparison},
+               Signs::kComparison, "_npi_equal", "_npi_equal_scalar", "_npi_equal_scalar"},
     Arithmetic{"ne", "_not_equal", "broadcast_not_equal", "_not_equal_scalar", "_not_equal_scalar",
-               Signs::kComparison},
+               Signs::kComparison, "_npi_not_equal", "_npi_not_equal_scalar", "_npi_not_equal_scalar"},
     Arithmetic{"gt", "_greater", "broadcast_greater", "_greater_scalar", "_lesser_scalar",
-               Signs::kComparison},
+               Signs::kComparison, "_npi_greater", "_npi_greater_scalar", "_npi_less_scalar"},
     Arithmetic{"ge", "_greater_equal", "broadcast_greater_equal", "_greater_equal_scalar",
-               "_lesser_equal_scalar", Signs::kComparison},
+               "_lesser_equal_scalar", Signs::kComparison, "_npi_greater_equal", "_npi_greater_equal_scalar", "_npi_less_equal_scalar"},
     Arithmetic{"lt", "_lesser", "broadcast_lesser", "_lesser_scalar", "_greater_scalar",
-               Signs::kComparison},
+               Signs::kComparison, "_npi_less", "_npi_less_scalar", "_npi_greater_scalar"},
     Arithmetic{"le", "_lesser_equal", "broadcast_lesser_equal", "_lesser_equal_scalar",
-               "_greater_equal_scalar", Signs::kComparison},
+               "_greater_equal_scalar", Signs::kComparison, "_npi_less_equal", "_npi_less_equal_scalar", "_npi_greater_equal_scalar"},
     Arithmetic{"maximum", "_Maximum", "broadcast_maximum", "_MaximumScalar", "_MaximumScalar",
                Signs::kNone},
     Arithmetic{"minimum", "_Minimum", "broadcast_minimum", "_MinimumScalar", "_MinimumScalar",
                Signs::kNone},
     Arithmetic{"hypot", "_Hypot", "broadcast_hypot", "_HypotScalar", "_HypotScalar", Signs::kNone},
     Arithmetic{"logical_and", "_logical_and", "broadcast_logical_and", "_logical_and_scalar",
-               "_logical_and_scalar", Signs::kNone},
+               "_logical_and_scalar", Signs::kNone, "_npi_logical_and", "_npi_logical_and_scalar", "_npi_logical_and_scalar"},
     Arithmetic{"logical_or", "_logical_or", "broadcast_logical_or", "_logical_or_scalar",
-               "_logical_or_scalar", Signs::kNone},
+               "_logical_or_scalar", Signs::kNone, "_npi_logical_or", "_npi_logical_or_scalar", "_npi_logical_or_scalar"},
     Arithmetic{"logical_xor", "_logical_xor", "broadcast_logical_xor", "_logical_xor_scalar",
-               "_logical_xor_scalar", Signs::kNone},
+               "_logical_xor_scalar", Signs::kNone, "_npi_logical_xor", "_npi_logical_xor_scalar", "_npi_logical_xor_scalar"},
+};
+
+// Operators that only numpy mode has.
+constexpr Arithmetic numpy_only(const char* name, const char* op, Signs signs) {
+  return {name, nullptr, nullptr, nullptr, nullptr, signs, op};
+}
+constexpr std::array kNumpyTable = {
+    numpy_only("floordiv", "_npi_floor_divide", Signs::kArithmetic),
+    numpy_only("and", "_npi_bitwise_and", Signs::kArithmetic),
+    numpy_only("or", "_npi_bitwise_or", Signs::kArithmetic),
+    numpy_only("xor", "_npi_bitwise_xor", Signs::kArithmetic),
+    numpy_only("lshift", "_npi_left_shift", Signs::kArithmetic),
+    numpy_only("rshift", "_npi_right_shift", Signs::kArithmetic),
+    numpy_only("fmod", "_npi_fmod", Signs::kNone),
+    numpy_only("gcd", "_npi_gcd", Signs::kNone),
+    numpy_only("lcm", "_npi_lcm", Signs::kNone),
+    numpy_only("arctan2", "_npi_arctan2", Signs::kNone),
+    numpy_only("copysign", "_npi_copysign", Signs::kNone),
+    numpy_only("logaddexp", "_npi_logaddexp", Signs::kNone),
+    numpy_only("nextafter", "_npi_nextafter", Signs::kNone),
 };
 
 enum class Side : uint8_t { kLeft, kRight, kInPlace };  // the position of `self`
@@ -71,6 +97,8 @@ struct OperatorObject {
   std::string* method;  // "__radd__"; lives until the process ends, like the object
   const OpSchema* array_op;
   const OpSchema* scalar_op;
+  const OpSchema* numpy_op;
+  const OpSchema* numpy_scalar_op;  // null if numpy mode converts the number to an array
 };
 
 const OperatorObject& object_of(PyObject* self) { return *reinterpret_cast<OperatorObject*>(self); }
@@ -150,13 +178,65 @@ PyObject* call_on_array(const OperatorObject& object, const NDArrayRef& array, P
       std::move(autograd::call(*object.scalar_op, std::move(params), {&array, 1}, options)[0]));
 }
 
+bool is_numpy_operand(PyObject* o) { return is_array(o) && array_of(o)->is_numpy(); }
+
+// Returns a number as an array of 0 dimensions whose dtype follows `array`.
+NDArrayRef number_beside(const NDArrayRef& array, PyObject* number) {
+  const NumberKind kind = PyIndex_Check(number) ? NumberKind::kInteger : NumberKind::kReal;
+  const bool keeps = PyBool_Check(number) && array->dtype() == DType::kBool;
+  const DType dtype = keeps ? DType::kBool : promoted(array->dtype(), kind);
+  const NDArrayRef result = autograd::call_op(
+      "_full", {},
+      {{"shape", Shape{}}, {"dtype", dtype}, {"value", number_from_python(number).attr()}},
+      array->device());
+  return result->is_numpy() ? result : result->with_numpy(true);
+}
+
+// Throws unless the array may store the results in place.
+void check_stores(const OperatorObject& object, const OpSchema& op, const void* params,
+                  std::span<const NDArrayRef> inputs, const NDArrayRef& array) {
+  SmallVector<DType, 2> dtypes;
+  for (const NDArrayRef& input : inputs) dtypes.push_back(input->dtype());
+  const DType result = numpy_input_dtype(op, params, {dtypes.data(), dtypes.size()})
+                           .value_or(array->dtype());
+  MX_CHECK_DTYPE(is_same_kind(result, array->dtype()), *object.method,
+                 ": the result must be of the array's kind, got ", result, " for an array of dtype ",
+                 array->dtype(), "; assign the result of a + b instead of a += b, or convert the "
+                 "operand with astype");
+}
+
+// Computes on an array of numpy mode, beside another or a number.
+PyObject* call_on_numpy(const OperatorObject& object, const NDArrayRef& array, PyObject* other,
+                        bool in_place) {
+  InvokeOptions options{.device = array->device(), .origin = current_origin()};
+  if (in_place) options.out = std::span(&array, 1);
+  if (!is_array(other) && object.numpy_scalar_op) {
+    auto params = std::make_shared<ScalarParams>();
+    params->scalar = number_from_python(other);
+    params->is_int = PyIndex_Check(other);
+    const OpSchema& op = *object.numpy_scalar_op;
+    if (in_place) check_stores(object, op, params.get(), {&array, 1}, array);
+    return wrap_array(std::move(autograd::call(op, std::move(params), {&array, 1}, options)[0]));
+  }
+  const NDArrayRef rhs = is_array(other) ? array_of(other) : number_beside(array, other);
+  MX_CHECK_KIND(rhs->is_numpy() && array->is_numpy(), ErrorKind::kType, *object.method,
+                ": operands must be arrays of one class, got an mx.np.ndarray and an mx.nd.NDArray; "
+                "convert one with as_np_ndarray() or as_nd_ndarray()");
+  const OpSchema& op = *object.numpy_op;
+  const std::array<NDArrayRef, 2> inputs =
+      object.side == Side::kRight ? std::array{rhs, array} : std::array{array, rhs};
+  if (in_place) check_stores(object, op, nullptr, inputs, array);
+  return wrap_array(std::move(autograd::call(op, op.default_params, inputs, options)[0]));
+}
+
 // Tries the reflected method of `other`, an object of another library, like Python does.
 PyObject* beside_foreign(const OperatorObject& object, PyObject* self, PyObject* other) {
   // Raises an error for a list or tuple, because with NotImplemented, Python's == would return
   // False.
   const bool sequence = PyList_Check(other) || PyTuple_Check(other);
   const bool comparison = object.arithmetic->signs == Signs::kComparison;
-  if (!sequence && (comparison || object.side == Side::kInPlace)) Py_RETURN_NOTIMPLEMENTED;
+  if (!sequence && !is_numpy_operand(self) && (comparison || object.side == Side::kInPlace))
+    Py_RETURN_NOTIMPLEMENTED;
   if (!sequence && object.side == Side::kLeft) {
     const std::string reflected = str("__r", object.arithmetic->name, "__");
     if (PyObject_HasAttrString(other, reflected.c_str())) {
@@ -183,6 +263,8 @@ PyObject* call_operator(PyObject* callable, PyObject* const* args, size_t nargsf
       return nullptr;
     }
     PyObject *self = args[0], *other = args[1];
+    MX_CHECK_KIND(object.array_op || is_array(self), ErrorKind::kType, *object.method,
+                  ": operands must be arrays of mx.np or numbers, got ", Py_TYPE(self)->tp_name);
     if (!on_arrays) return call_on_symbol(object, self, other);
     // `x += y` on a recorded or traced array makes a new array, as in Python without __iadd__;
     // recorded ones raise (autograd/call.cc) because 1.x does.
@@ -191,6 +273,8 @@ PyObject* call_operator(PyObject* callable, PyObject* const* args, size_t nargsf
     if (kind != ArrayKind::kNone || is_number(other)) {
       if (kind == ArrayKind::kSparse || is_sparse_array(self))
         return call_on_sparse(object, self, other, in_place);
+      if (!object.array_op || is_numpy_operand(self) || is_numpy_operand(other)) [[unlikely]]
+        return call_on_numpy(object, array_of(self), other, in_place);
       return call_on_array(object, array_of(self), other, in_place);
     }
     return beside_foreign(object, self, other);
@@ -223,22 +307,33 @@ PyTypeObject* init_operator_type() {
   return &type;
 }
 
-void attach(const py::handle& cls, const Arithmetic& arithmetic, Side side, const char* prefix) {
+py::object make_operator(const Arithmetic& arithmetic, Side side, const std::string& name) {
   static PyTypeObject* const type = init_operator_type();
   auto* o = PyObject_New(OperatorObject, type);
   if (!o) throw py::error_already_set();
   o->vectorcall = call_operator;
   o->arithmetic = &arithmetic;
   o->side = side;
-  o->method = new std::string(str("__", prefix, arithmetic.name, "__"));
-  o->array_op = &ops().get(arithmetic.broadcast);
-  o->scalar_op = &ops().get(scalar_name(*o));
-  cls.attr(o->method->c_str()) = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(o));
+  o->method = new std::string(name);
+  const auto op_of = [](const char* op) { return op ? &ops().get(op) : nullptr; };
+  o->array_op = op_of(arithmetic.broadcast);
+  o->scalar_op = op_of(scalar_name(*o));
+  o->numpy_op = arithmetic.numpy ? op_of(arithmetic.numpy) : o->array_op;
+  o->numpy_scalar_op = arithmetic.numpy
+                           ? op_of(side == Side::kRight ? arithmetic.numpy_reflected
+                                                        : arithmetic.numpy_scalar)
+                           : o->scalar_op;
+  return py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(o));
+}
+
+void attach(const py::handle& cls, const Arithmetic& arithmetic, Side side, const char* prefix) {
+  const std::string method = str("__", prefix, arithmetic.name, "__");
+  cls.attr(method.c_str()) = make_operator(arithmetic, side, method);
 }
 
 // Attaches the methods of Python operators (__add__, ...) to a class of arrays or symbols.
-void attach_signs(const py::handle& cls, bool in_place) {
-  for (const Arithmetic& arithmetic : kTable) {
+void attach_signs(const py::handle& cls, std::span<const Arithmetic> table, bool in_place) {
+  for (const Arithmetic& arithmetic : table) {
     if (arithmetic.signs == Signs::kNone) continue;
     attach(cls, arithmetic, Side::kLeft, "");
     if (arithmetic.signs == Signs::kComparison) continue;
@@ -247,6 +342,16 @@ void attach_signs(const py::handle& cls, bool in_place) {
     if (in_place && std::string_view(arithmetic.name) != "pow")
       attach(cls, arithmetic, Side::kInPlace, "i");
   }
+}
+
+py::tuple numpy_operators(const std::string& name) {
+  for (const std::span<const Arithmetic> table : {std::span<const Arithmetic>(kTable),
+                                                  std::span<const Arithmetic>(kNumpyTable)})
+    for (const Arithmetic& a : table)
+      if (name == a.name)
+        return py::make_tuple(make_operator(a, Side::kLeft, name),
+                              make_operator(a, Side::kRight, name));
+  fail(ErrorKind::kValue, "numpy_operators: unknown name '", name, "'");
 }
 
 py::tuple operators_of(const std::string& name) {
@@ -258,9 +363,16 @@ py::tuple operators_of(const std::string& name) {
 }  // namespace
 
 void bind_operators(py::module_& m) {
-  attach_signs(reinterpret_cast<PyObject*>(array_type), /*in_place=*/true);
+  attach_signs(reinterpret_cast<PyObject*>(array_type), kTable, /*in_place=*/true);
   m.def(
-      "attach_signs", [](const py::handle& cls) { attach_signs(cls, /*in_place=*/false); },
+      "attach_numpy_signs", [](const py::handle& cls) { attach_signs(cls, kNumpyTable, true); },
+      py::arg("cls"), "Give the class of numpy mode's arrays // & | ^ << >>.");
+  m.def(
+      "numpy_operators", &numpy_operators, py::arg("name"),
+      "Callables of a sign (add for +) or function (arctan2) of numpy mode: on an array and an\n"
+      "operand, and on an array and the operand before it.");
+  m.def(
+      "attach_signs", [](const py::handle& cls) { attach_signs(cls, kTable, /*in_place=*/false); },
       py::arg("cls"), "Give a class of symbols + - * / % ** and comparisons.");
   m.def(
       "arithmetic", &operators_of, py::arg("name"),

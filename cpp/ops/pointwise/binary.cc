@@ -3,7 +3,9 @@
 #include <cctype>
 #include <optional>
 
+#include "cpp/ops/numpy_traits.h"
 #include "cpp/ops/pointwise/rules.h"
+#include "cpp/ops/pointwise/two_gradients.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {
@@ -15,21 +17,6 @@ ValueRef dy(GradBuilder& g) { return g.output_grad(0); }
 ValueRef a(GradBuilder& g) { return g.input(0); }
 ValueRef b(GradBuilder& g) { return g.input(1); }
 
-// Gradients for both sides, each only if requested, summed over the broadcast axes.
-template <class Left, class Right>
-Grads both(GradBuilder& g, Left left, Right right) {
-  Grads grads(2);
-  if (g.needs_grad(0)) grads[0] = g.sum_to(left(), g.input_spec(0).shape);
-  if (g.needs_grad(1)) grads[1] = g.sum_to(right(), g.input_spec(1).shape);
-  return grads;
-}
-
-#define MX_GRADS(left, right)                            \
-  [](GradBuilder& g) -> Grads {                          \
-    return both(                                         \
-        g, [&] { return left; }, [&] { return right; }); \
-  }
-
 constexpr GradFn kAdd = MX_GRADS(dy(g), dy(g));
 constexpr GradFn kSub = MX_GRADS(dy(g), g.neg(dy(g)));
 constexpr GradFn kMul = MX_GRADS(g.mul(dy(g), b(g)), g.mul(dy(g), a(g)));
@@ -37,7 +24,7 @@ constexpr GradFn kDiv = MX_GRADS(g.div(dy(g), b(g)), g.neg(g.div(g.mul(dy(g), g.
 // For integers these functions are piecewise constant, so the gradient is zero, as in 1.x.
 Grads grad_mod(GradBuilder& g) {
   if (!is_floating(g.input_spec(0).dtype)) return Grads(2);
-  return both(
+  return two_gradients(
       g, [&] { return dy(g); },
       [&] { return g.neg(g.mul(dy(g), g.emit("floor", {g.div(a(g), b(g))}))); });
 }
@@ -142,10 +129,15 @@ const BinaryRow kSameShape[] = {
      true},
 };
 
+Promotion promotion_of(GradFn gradient) {
+  if (gradient == kDiv || gradient == kHypot) return Promotion::kFloat;
+  return gradient == kSub || gradient == grad_mod ? Promotion::kNumber : Promotion::kArithmetic;
+}
+
 OpBuilder<NoParams> two_inputs(const BinaryRow& row) {
   OpBuilder<NoParams> op(row.name);
   op.inputs({"lhs", "rhs"}).doc(row.doc).alias(row.aliases).amp(AmpClass::kWidest);
-  op.inplace(0, 0).inplace(1, 0).pointwise();
+  op.inplace(0, 0).inplace(1, 0).pointwise().numpy(NumpyTraits{promotion_of(row.gradient)});
   if (row.gradient)
     op.gradient(row.gradient);
   else

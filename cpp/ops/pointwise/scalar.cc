@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "cpp/ops/numpy_traits.h"
 #include "cpp/ops/pointwise/params.h"
 #include "cpp/ops/pointwise/rules.h"
 #include "cpp/ops/registration.h"
@@ -59,6 +60,12 @@ struct ScalarRow {
   const char* stored_alias = nullptr;
   bool keeps_storage = false;  // for every scalar, as in 1.x
 
+  Promotion promotion() const {
+    const std::string_view op = name;
+    const bool divides = op == "_div_scalar" || op == "_rdiv_scalar" || op == "_hypot_scalar";
+    if (!gradient) return Promotion::kNone;
+    return divides ? Promotion::kFloat : Promotion::kArithmetic;
+  }
   Beyond beyond() const {
     if (!gradient) return Beyond::kLogic;
     const std::string_view op = name;
@@ -144,6 +151,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   for (const ScalarRow& row : kRows) {
     OpBuilder<ScalarParams> op(row.name);
     op.doc(row.doc).infer(infer_scalar(row)).inplace(0, 0).pointwise();
+    op.numpy(NumpyTraits{row.promotion(), /*scalar=*/true});
     std::vector<std::string> aliases = {row.alias};
     StorageTraits storage{.keeps_storage = row.keeps_storage};
     if (row.stored_alias) {

@@ -1,4 +1,5 @@
 // Element-wise operators of one input: a table row has name, meaning and derivative.
+#include "cpp/ops/numpy_traits.h"
 #include "cpp/ops/pointwise/params.h"
 #include "cpp/ops/pointwise/rules.h"
 #include "cpp/ops/registration.h"
@@ -28,6 +29,7 @@ struct UnaryRow {
   bool keeps_zeros = false;
   bool identity = false;
   bool loss = false;
+  bool keeps_integers = false;  // in numpy mode, where functions of numbers give floats
 };
 
 // Marks that f(0) = 0. Only used if the result for a sparse array is sparse in 1.x, too.
@@ -37,6 +39,10 @@ UnaryRow keeps_zeros(UnaryRow row) {
 }
 UnaryRow identity(UnaryRow row) {
   row.identity = true;
+  return row;
+}
+UnaryRow keeps_integers(UnaryRow row) {
+  row.keeps_integers = true;
   return row;
 }
 UnaryRow loss(UnaryRow row) {
@@ -76,7 +82,7 @@ const UnaryRow kRows[] = {
 
 // Functions of numbers. They reject booleans, because a bool array could not hold their results.
 const UnaryRow kNumberRows[] = {
-    keeps_zeros({"negative", "-data.", MX_GRAD(g.neg(dy(g)))}),
+    keeps_integers(keeps_zeros({"negative", "-data.", MX_GRAD(g.neg(dy(g)))})),
     keeps_zeros({"sqrt", "Square root.", MX_GRAD(g.mul_scalar(g.div(dy(g), y(g)), 0.5))}),
     {"rsqrt", "1 / sqrt(data).",
      MX_GRAD(g.mul_scalar(g.mul(dy(g), g.mul(y(g), square(g, y(g)))), -0.5)), AmpClass::kFloat32},
@@ -203,12 +209,13 @@ OpBuilder<P> one_input(const char* name, const char* doc) {
 template <class P>
 OpBuilder<P> one_number(const char* name, const char* doc) {
   OpBuilder<P> op = one_input<P>(name, doc);
-  op.infer(like_number(name));
+  op.infer(like_number(name)).numpy(NumpyTraits{Promotion::kFloat});
   return op;
 }
 
 OpSchema finish(const UnaryRow& row, OpBuilder<NoParams> op) {
   op.amp(row.amp).alias(row.aliases);
+  if (row.keeps_integers) op.numpy(NumpyTraits{Promotion::kNumber});
   if (row.loss) op.starts_gradient().symbol({.output_names = {"loss"}});
   if (row.keeps_zeros) op.keeps_zeros();
   if (row.identity) op.identity();

@@ -12,16 +12,17 @@ DType index_dtype(DType input) {
   return wide ? input : DType::kFloat32;
 }
 
-auto rule(const char* op) {
-  return [op](const ArgParams& p, std::span<const TensorSpec> in) -> Specs {
+auto rule(const char* op, bool numpy = false) {
+  return [op, numpy](const ArgParams& p, std::span<const TensorSpec> in) -> Specs {
     const Shape& shape = in[0].shape;
     std::optional<Shape> axes;
     if (p.axis) axes = Shape{*p.axis};
     const AxisMask reduced = reduced_axes(op, axes, false, shape.ndim());
-    const Shape out = result_shape(shape, reduced, p.keepdims);
+    const Shape out = numpy && !p.keepdims ? shape_without(shape, reduced)
+                                           : result_shape(shape, reduced, p.keepdims);
     MX_CHECK_SHAPE(reduced_size(shape, reduced) != 0 || count_elements(out) <= 0, op,
                    ": data of shape ", shape, " has no elements along the searched axis");
-    return {{out, index_dtype(in[0].dtype)}};
+    return {{out, numpy ? DType::kInt64 : index_dtype(in[0].dtype)}};
   };
 }
 
@@ -52,6 +53,12 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .infer(rule("argmin"))
           .zero_gradient()
           .symbol({.constant_output = true}));
+  for (const char* name : {"_npi_argmax", "_npi_argmin"})
+    ops.add(OpBuilder<ArgParams>(name)
+                .doc("Index of the first extreme value along an axis, as int64.")
+                .infer(rule(name, /*numpy=*/true))
+                .zero_gradient()
+                .symbol({.constant_output = true}));
   ops.add(OpBuilder<NoParams>("argmax_channel")
               .doc("argmax over axis 1.")
               .shapes("(N, C, ...) -> (N, ...)")

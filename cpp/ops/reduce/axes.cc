@@ -26,6 +26,15 @@ AxisMask reduced_axes(const char* op, const std::optional<Shape>& axis, bool exc
   return listed;
 }
 
+AxisMask reduced_axes(const char* op, const ReduceParams& p, int ndim) {
+  return reduced_axes(op, p.axis, p.exclude, ndim);
+}
+
+AxisMask reduced_axes(const char* op, const NumpyReduceParams& p, int ndim) {
+  if (p.axis && p.axis->ndim() == 0) return {};
+  return reduced_axes(op, p.axis, /*exclude=*/false, ndim);
+}
+
 Shape kept_shape(const Shape& shape, const AxisMask& reduced) {
   Shape out = shape;
   for (int i = 0; i < shape.ndim(); ++i)
@@ -33,11 +42,16 @@ Shape kept_shape(const Shape& shape, const AxisMask& reduced) {
   return out;
 }
 
-Shape result_shape(const Shape& shape, const AxisMask& reduced, bool keepdims) {
-  if (keepdims) return kept_shape(shape, reduced);
+Shape shape_without(const Shape& shape, const AxisMask& reduced) {
   Shape out;
   for (int i = 0; i < shape.ndim(); ++i)
     if (!reduced[i]) out.push_back(shape[i]);
+  return out;
+}
+
+Shape result_shape(const Shape& shape, const AxisMask& reduced, bool keepdims) {
+  if (keepdims) return kept_shape(shape, reduced);
+  Shape out = shape_without(shape, reduced);
   if (out.ndim() == 0) out.push_back(1);
   return out;
 }

@@ -15,6 +15,16 @@ struct ReduceParams {
             MX_FIELD(exclude, "Reduce all axes but those in axis."))
 };
 
+// Parameters of numpy mode's reductions, whose results may have 0 dimensions.
+struct NumpyReduceParams {
+  std::optional<Shape> axis;
+  std::optional<DType> dtype;
+  bool keepdims = false;
+  MX_FIELDS(NumpyReduceParams, MX_FIELD(axis, "Axes that disappear; None means all, () none."),
+            MX_FIELD(dtype, "Type of sums and products; None means 64 bits for integers."),
+            MX_FIELD(keepdims, "Keep reduced axes with length 1."))
+};
+
 struct NormParams {
   int ord = 2;
   std::optional<Shape> axis;
@@ -54,9 +64,14 @@ using AxisMask = std::array<bool, Shape::kMaxNdim>;
 void check_summable(const char* op, DType dtype);
 
 AxisMask reduced_axes(const char* op, const std::optional<Shape>& axis, bool exclude, int ndim);
+// Returns the axes that a call with these parameters reduces.
+AxisMask reduced_axes(const char* op, const ReduceParams& p, int ndim);
+AxisMask reduced_axes(const char* op, const NumpyReduceParams& p, int ndim);
 // Returns the shape in which reduced axes have length 1.
 Shape kept_shape(const Shape& shape, const AxisMask& reduced);
-// Returns the shape without the reduced axes; as in 1.x, (1,) if no axes remain.
+// Returns the shape without the reduced axes.
+Shape shape_without(const Shape& shape, const AxisMask& reduced);
+// Returns the result's shape of mx.nd: as in 1.x, (1,) if no axes remain.
 Shape result_shape(const Shape& shape, const AxisMask& reduced, bool keepdims);
 // Returns how many elements are combined into one result, or -1 if one of their dimensions is
 // unknown.

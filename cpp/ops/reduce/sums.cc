@@ -1,5 +1,6 @@
 // Sums, products, means, extremes and norms over axes.
 #include "cpp/ops/dimensions.h"
+#include "cpp/ops/numpy_traits.h"
 #include "cpp/ops/reduce/reduce.h"
 #include "cpp/ops/registration.h"
 
@@ -8,14 +9,21 @@ namespace {
 
 using Grads = std::vector<ValueRef>;
 
+template <class P>
 AxisMask mask_of(GradBuilder& g) {
-  const auto& p = g.params<ReduceParams>();
-  return reduced_axes("reduce", p.axis, p.exclude, g.input_spec(0).shape.ndim());
+  return reduced_axes("reduce", g.params<P>(), g.input_spec(0).shape.ndim());
 }
-Shape kept(GradBuilder& g) { return kept_shape(g.input_spec(0).shape, mask_of(g)); }
+template <class P>
+Shape kept(GradBuilder& g) {
+  return kept_shape(g.input_spec(0).shape, mask_of<P>(g));
+}
 
-// Returns the output's gradient with the reduced axes restored as axes of length 1.
-ValueRef dy(GradBuilder& g) { return g.reshape(g.output_grad(0), kept(g)); }
+// Returns the output's gradient in data's dtype, with the reduced axes restored as axes of length
+// 1.
+template <class P>
+ValueRef dy(GradBuilder& g) {
+  return g.cast(g.reshape(g.output_grad(0), kept<P>(g)), g.input_spec(0).dtype);
+}
 
 ValueRef spread(GradBuilder& g, ValueRef v) {
   const TensorSpec& in = g.input_spec(0);
@@ -24,16 +32,20 @@ ValueRef spread(GradBuilder& g, ValueRef v) {
   return g.emit("broadcast_to", {v}, {{"shape", in.shape}});
 }
 
-Grads sum_gradient(GradBuilder& g) { return {spread(g, dy(g))}; }
+template <class P>
+Grads sum_gradient(GradBuilder& g) {
+  return {spread(g, dy<P>(g))};
+}
 
+template <class P>
 Grads mean_gradient(GradBuilder& g) {
-  const int64_t n = std::max<int64_t>(reduced_size(g.input_spec(0).shape, mask_of(g)), 1);
-  return {spread(g, g.mul_scalar(dy(g), 1.0 / static_cast<double>(n)))};
+  const int64_t n = std::max<int64_t>(reduced_size(g.input_spec(0).shape, mask_of<P>(g)), 1);
+  return {spread(g, g.mul_scalar(dy<P>(g), 1.0 / static_cast<double>(n)))};
 }
 
 Grads nansum_gradient(GradBuilder& g) {
   const ValueRef x = g.input(0);
-  return {g.mul(dy(g), g.emit("broadcast_equal", {x, x}))};
+  return {g.mul(dy<ReduceParams>(g), g.emit("broadcast_equal", {x, x}))};
 }
 
 // Returns, for each element, the product of the elements before it along the last axis (1 for the
@@ -56,10 +68,9 @@ ValueRef products_before(GradBuilder& g, ValueRef x) {
 }
 
 // For composite gradients, because product_of_others treats the positions of zeros as constant.
-ValueRef product_of_others_exactly(GradBuilder& g, ValueRef x) {
+ValueRef product_of_others_exactly(GradBuilder& g, ValueRef x, const AxisMask& mask) {
   const Shape shape = g.input_spec(0).shape;
   if (shape.size() == 0) return x;
-  const AxisMask mask = mask_of(g);
   Shape order, back = shape, turned;
   int64_t rows = 1, n = 1;
   for (const bool reduced : {false, true})
@@ -81,11 +92,13 @@ ValueRef product_of_others_exactly(GradBuilder& g, ValueRef x) {
 }
 
 // Returns the product of the other elements, which is exact if elements are zero.
-ValueRef product_of_others(GradBuilder& g, ValueRef x) {
-  const auto& p = g.params<ReduceParams>();
-  const AttrValue axis = AttrTraits<std::optional<Shape>>::to(p.axis);
+ValueRef product_of_others(GradBuilder& g, ValueRef x, const AxisMask& mask) {
+  Shape axes;
+  for (int i = 0; i < g.input_spec(0).shape.ndim(); ++i)
+    if (mask[static_cast<size_t>(i)]) axes.push_back(i);
+  if (axes.ndim() == 0) return g.emit("ones_like", {x});
   const auto over_axes = [&](const char* op, ValueRef v) {
-    return g.emit(op, {v}, {{"axis", axis}, {"keepdims", true}, {"exclude", p.exclude}});
+    return g.emit(op, {v}, {{"axis", axes}, {"keepdims", true}});
   };
   const ValueRef is_zero = g.emit("_equal_scalar", {x}, {{"scalar", 0.0}});
   const ValueRef filled = g.add(x, is_zero);
@@ -96,11 +109,11 @@ ValueRef product_of_others(GradBuilder& g, ValueRef x) {
   return g.mul(over_axes("prod", filled), share);
 }
 
-using OthersFn = ValueRef (*)(GradBuilder&, ValueRef);
+using OthersFn = ValueRef (*)(GradBuilder&, ValueRef, const AxisMask&);
 
-template <OthersFn others>
+template <class P, OthersFn others>
 Grads prod_gradient(GradBuilder& g) {
-  return {g.mul(dy(g), others(g, g.input(0)))};
+  return {g.mul(dy<P>(g), others(g, g.input(0), mask_of<P>(g)))};
 }
 
 template <OthersFn others>
@@ -108,14 +121,15 @@ Grads nanprod_gradient(GradBuilder& g) {
   const ValueRef x = g.input(0);
   const ValueRef is_number = g.emit("broadcast_equal", {x, x});
   const ValueRef numbers = g.emit("where", {is_number, x, g.emit("ones_like", {x})});
-  const ValueRef grad = g.mul(dy(g), others(g, numbers));
+  const ValueRef grad = g.mul(dy<ReduceParams>(g), others(g, numbers, mask_of<ReduceParams>(g)));
   return {g.emit("where", {is_number, grad, g.emit("zeros_like", {grad})})};
 }
 
 // As in 1.x, every element equal to the extreme gets the whole gradient.
+template <class P>
 Grads extreme_gradient(GradBuilder& g) {
-  const ValueRef y = g.reshape(g.output(0), kept(g));
-  return {g.mul(dy(g), g.emit("broadcast_equal", {g.input(0), y}))};
+  const ValueRef y = g.reshape(g.output(0), kept<P>(g));
+  return {g.mul(dy<P>(g), g.emit("broadcast_equal", {g.input(0), y}))};
 }
 
 Specs infer_norm(const NormParams& p, std::span<const TensorSpec> in) {
@@ -140,6 +154,12 @@ Grads norm_gradient(GradBuilder& g) {
 constexpr const char* kReduced =
     "any shape -> data without the axes `axis`, or with size 1 there (`keepdims=True`)";
 
+void check_not_empty(const char* op, const Shape& shape, const AxisMask& reduced,
+                     const Shape& out) {
+  MX_CHECK_SHAPE(reduced_size(shape, reduced) != 0 || count_elements(out) <= 0, op,
+                 ": data of shape ", shape, " has no elements along the reduced axes");
+}
+
 OpBuilder<ReduceParams> reduction(const char* name, const char* doc, bool needs_values,
                                   GradFn gradient) {
   OpBuilder<ReduceParams> op(name);
@@ -149,32 +169,82 @@ OpBuilder<ReduceParams> reduction(const char* name, const char* doc, bool needs_
     // The largest boolean is a boolean, but a sum, mean or product of booleans is not.
     if (!needs_values) check_summable(name, in[0].dtype);
     const Shape& shape = in[0].shape;
-    const AxisMask reduced = reduced_axes(name, p.axis, p.exclude, shape.ndim());
+    const AxisMask reduced = reduced_axes(name, p, shape.ndim());
     const Shape out = result_shape(shape, reduced, p.keepdims);
-    MX_CHECK_SHAPE(!needs_values || reduced_size(shape, reduced) != 0 || count_elements(out) <= 0,
-                   name, ": data of shape ", shape, " has no elements along the reduced axes");
+    if (needs_values) check_not_empty(name, shape, reduced, out);
     return {{out, in[0].dtype}};
   });
+  return op;
+}
+
+// Integers and bools are summed in 64 bits, as in NumPy.
+DType dtype_of_sum(DType data) {
+  switch (data) {
+    case DType::kBool:
+    case DType::kInt8:
+    case DType::kInt16:
+    case DType::kInt32:
+      return DType::kInt64;
+    case DType::kUInt8:
+    case DType::kUInt16:
+    case DType::kUInt32:
+      return DType::kUInt64;
+    default:
+      return data;
+  }
+}
+
+enum class NumpyResult : uint8_t { kSum, kMean, kExtreme };
+
+OpBuilder<NumpyReduceParams> numpy_reduction(const char* name, const char* doc, NumpyResult result,
+                                             GradFn gradient) {
+  OpBuilder<NumpyReduceParams> op(name);
+  op.inputs({"a"}).doc(doc).gradient(gradient).shapes(kReduced);
+  op.infer([name, result](const NumpyReduceParams& p, std::span<const TensorSpec> in) -> Specs {
+    const auto& [shape, dtype] = in[0];
+    const AxisMask reduced = reduced_axes(name, p, shape.ndim());
+    const Shape out = p.keepdims ? kept_shape(shape, reduced) : shape_without(shape, reduced);
+    if (result == NumpyResult::kExtreme) {
+      check_not_empty(name, shape, reduced, out);
+      return {{out, dtype}};
+    }
+    MX_CHECK_DTYPE(result == NumpyResult::kSum || is_floating(dtype), name,
+                   ": data must have a floating dtype, got ", dtype);
+    return {{out, p.dtype.value_or(dtype_of_sum(dtype))}};
+  });
+  if (result != NumpyResult::kExtreme) op.amp(AmpClass::kFloat32);
+  if (result == NumpyResult::kMean) op.numpy(NumpyTraits{Promotion::kFloat});
   return op;
 }
 
 }  // namespace
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
-  ops.add(reduction("sum", "Sum over axes.", false, sum_gradient).alias({"sum_axis"}));
-  ops.add(reduction("mean", "Mean over axes.", false, mean_gradient));
+  ops.add(reduction("sum", "Sum over axes.", false, sum_gradient<ReduceParams>).alias({"sum_axis"}));
+  ops.add(reduction("mean", "Mean over axes.", false, mean_gradient<ReduceParams>));
   ops.add(reduction("nansum", "Sum over axes; NaN counts as 0.", false, nansum_gradient));
-  ops.add(reduction("prod", "Product over axes.", false, prod_gradient<product_of_others>)
-              .composite_gradient(prod_gradient<product_of_others_exactly>));
+  ops.add(reduction("prod", "Product over axes.", false, prod_gradient<ReduceParams, product_of_others>)
+              .composite_gradient(prod_gradient<ReduceParams, product_of_others_exactly>));
   ops.add(reduction("nanprod", "Product over axes; NaN counts as 1.", false,
                     nanprod_gradient<product_of_others>)
               .composite_gradient(nanprod_gradient<product_of_others_exactly>));
-  ops.add(reduction("max", "Largest value over axes; a NaN wins.", true, extreme_gradient)
+  ops.add(reduction("max", "Largest value over axes; a NaN wins.", true, extreme_gradient<ReduceParams>)
               .alias({"max_axis"})
               .amp(AmpClass::kNeutral));
-  ops.add(reduction("min", "Smallest value over axes; a NaN wins.", true, extreme_gradient)
+  ops.add(reduction("min", "Smallest value over axes; a NaN wins.", true, extreme_gradient<ReduceParams>)
               .alias({"min_axis"})
               .amp(AmpClass::kNeutral));
+  using P = NumpyReduceParams;
+  using enum NumpyResult;
+  ops.add(numpy_reduction("_np_sum", "Sum over axes.", kSum, sum_gradient<P>));
+  ops.add(numpy_reduction("_np_prod", "Product over axes.", kSum,
+                          prod_gradient<P, product_of_others>)
+              .composite_gradient(prod_gradient<P, product_of_others_exactly>));
+  ops.add(numpy_reduction("_npi_mean", "Mean over axes.", kMean, mean_gradient<P>));
+  ops.add(numpy_reduction("_np_max", "Largest value over axes; a NaN wins.", kExtreme,
+                          extreme_gradient<P>));
+  ops.add(numpy_reduction("_np_min", "Smallest value over axes; a NaN wins.", kExtreme,
+                          extreme_gradient<P>));
   ops.add(OpBuilder<NormParams>("norm")
               .doc("Norm of the elements along axes, taken as one vector.")
               .shapes(kReduced)

@@ -2,14 +2,546 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from typing import Any
 
-from .. import _core, ndarray as nd
-from .ndarray import ndarray
+import numpy as onp
 
-__all__ = ["array"]
+from .. import _core
+from .. import ndarray as nd
+from ..base import NotSupportedError, TypeError_, ValueError_
+from ..ndarray import NDArray
+from ..ndarray.array_like import host_array
+from .ndarray import attach, ndarray
+
+__all__ = [
+    "arange", "array", "asarray", "ascontiguousarray", "blackman", "copy", "empty", "empty_like",
+    "eye", "from_dlpack", "full", "full_like", "genfromtxt", "hamming", "hanning", "identity",
+    "indices", "linspace", "logspace", "meshgrid", "ones", "ones_like", "tri", "tril", "triu",
+    "zeros", "zeros_like",
+]  # fmt: skip
+
+_arange = _core.op("_arange")
+_cast = _core.op("Cast")
+_copy = _core.op("_copy")
+_eye = _core.op("_eye")
+_full = _core.op("_full")
+_linspace = _core.op("_linspace")
+_ones = _core.op("_ones")
+_zeros = _core.op("_zeros")
 
 
-def array(object: Any, dtype: Any = None, order: str = "C", ctx: Any = None) -> ndarray:
-    """Return an array of the values."""
-    return _core.with_numpy(nd.array(object, ctx=ctx, dtype=dtype), True)  # type: ignore[return-value]
+def as_array(made: NDArray) -> ndarray:
+    """Return an array of numpy mode on the memory of a new array."""
+    return _core.with_numpy(made, True)  # type: ignore[return-value]
+
+
+def check_array(array: Any, who: str, name: str = "a") -> ndarray:
+    """Return the argument if it is an array of numpy mode, else raise TypeError."""
+    if isinstance(array, ndarray):
+        return array
+    hint = "; convert it with as_np_ndarray()" if isinstance(array, NDArray) else ""
+    raise TypeError_(f"{who}: {name} must be an mx.np.ndarray, got {type(array).__name__}{hint}")
+
+
+def _check_order(order: str, who: str) -> None:
+    if order != "C":
+        raise NotSupportedError(f"{who}: order must be 'C', got {order!r}")
+
+
+def _shape_of(shape: Any, who: str) -> tuple[int, ...]:
+    given = shape.tolist() if isinstance(shape, ndarray) else shape
+    try:
+        sizes = tuple(operator.index(n) for n in given) if hasattr(given, "__iter__") else None
+        sizes = (operator.index(given),) if sizes is None else sizes
+    except TypeError:
+        raise TypeError_(f"{who}: shape must be an int or a tuple of ints, got {shape!r}") from None
+    if any(n < 0 for n in sizes):
+        raise ValueError_(f"{who}: dimensions must not be negative, got shape {sizes}")
+    return sizes
+
+
+def _device(ctx: Any, device: Any) -> Any:
+    return device if ctx is None else ctx
+
+
+def array(
+    object: Any, dtype: Any = None, order: str = "C", ctx: Any = None, *, device: Any = None
+) -> ndarray:
+    """Return a new array with the values of an array-like.
+
+    Parameters
+    ----------
+    object : array_like
+        An mx.np array, official NumPy array, number, or nested list of these.
+    dtype : dtype, optional
+        Default: the dtype of an array; float32 for numbers and lists, also of ints and bools.
+    order : str
+        Must be 'C'.
+    ctx, device : Context, optional
+        Default: the current context.
+
+    Raises
+    ------
+    ValueError
+        For an mx.nd array, which ``as_np_ndarray()`` converts.
+    TypeError
+        If the values are not a rectangular array of numbers.
+    """
+    _check_order(order, "array")
+    ctx = _device(ctx, device)
+    if isinstance(object, ndarray):
+        return _copied(object, dtype, ctx)
+    if isinstance(object, NDArray):
+        raise ValueError_(
+            "array: object must not be an mx.nd.NDArray; convert it with as_np_ndarray()"
+        )
+    if object is None:
+        raise TypeError_("array: object must be a rectangular array of numbers, got None")
+    if dtype is None:
+        dtype = object.dtype if isinstance(object, (onp.ndarray, onp.generic)) else onp.float32
+    return as_array(_core.array_from_numpy(_host_values(object, dtype), ctx, dtype))
+
+
+def _host_values(source: Any, dtype: Any) -> onp.ndarray[Any, Any]:
+    if isinstance(source, (list, tuple)):
+        source = _with_host_arrays(source)
+    try:
+        return host_array(source, "array", dtype)
+    except TypeError as error:
+        if "inhomogeneous" in str(error):
+            raise TypeError_(
+                f"array: The requested array has an inhomogeneous shape: {error}"
+            ) from error
+        raise
+
+
+def _with_host_arrays(values: Any) -> Any:
+    """Return a nested list in which official arrays replace those of mx.np."""
+    if isinstance(values, (list, tuple)):
+        return [_with_host_arrays(value) for value in values]
+    return values.asnumpy() if isinstance(values, ndarray) else values
+
+
+def _copied(a: ndarray, dtype: Any, ctx: Any) -> ndarray:
+    moved = a if ctx is None else a.as_in_ctx(ctx)
+    if dtype is not None and a.dtype != _core.dtype_type(dtype):
+        return _cast(moved, dtype=dtype)  # type: ignore[return-value]
+    return _copy(a) if moved is a else moved  # type: ignore[return-value]
+
+
+def asarray(
+    obj: Any,
+    dtype: Any = None,
+    order: str = "C",
+    *,
+    copy: bool | None = None,
+    ctx: Any = None,
+    device: Any = None,
+) -> ndarray:
+    """Return the object as an array, without a copy if it is an array of that dtype.
+
+    Raises ValueError if ``copy=False`` and a copy is needed; otherwise like :func:`array`.
+    """
+    ctx = _device(ctx, device)
+    if isinstance(obj, ndarray) and not copy:
+        same = dtype is None or obj.dtype == _core.dtype_type(dtype)
+        if same and (ctx is None or obj.ctx == ctx):
+            return obj
+    if copy is False:
+        raise ValueError_("asarray: a copy is needed, got copy=False")
+    return array(obj, dtype, order, ctx)
+
+
+def ascontiguousarray(a: Any, dtype: Any = None) -> ndarray:
+    """Return the object as an array of at least one dimension."""
+    result = asarray(a, dtype)
+    return result if result.ndim else result.reshape(1)  # type: ignore[return-value]
+
+
+def from_dlpack(x: Any) -> ndarray:
+    """Return an array on the memory of a DLPack capsule or of an object with ``__dlpack__``."""
+    return as_array(nd.from_dlpack(x))
+
+
+def copy(a: Any, out: ndarray | None = None) -> ndarray:
+    """Return a copy of an array; of other array-likes an array."""
+    if not isinstance(a, ndarray):
+        return array(a)
+    return _copy(a, out=out)  # type: ignore[return-value]
+
+
+def _maker(name: str, op: Any, doc: str) -> Any:
+    def make(
+        shape: Any,
+        dtype: Any = None,
+        order: str = "C",
+        ctx: Any = None,
+        *,
+        device: Any = None,
+    ) -> ndarray:
+        _check_order(order, name)
+        return as_array(op(shape=_shape_of(shape, name), ctx=_device(ctx, device), dtype=dtype))
+
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = doc
+    return make
+
+
+def _uninitialized(shape: Any, ctx: Any, dtype: Any) -> NDArray:
+    return _core.empty(shape, ctx, dtype)
+
+
+zeros = _maker("zeros", _zeros, "Return an array of zeros (float32 by default).")
+ones = _maker("ones", _ones, "Return an array of ones (float32 by default).")
+empty = _maker("empty", _uninitialized, "Return an array of unset values (float32 by default).")
+
+
+def full(
+    shape: Any,
+    fill_value: Any,
+    dtype: Any = None,
+    order: str = "C",
+    ctx: Any = None,
+    out: ndarray | None = None,
+    *,
+    device: Any = None,
+) -> ndarray:
+    """Return an array filled with a number or with a broadcast array.
+
+    The default dtype is bool for a bool, an array's dtype for an array, else float32.
+    """
+    _check_order(order, "full")
+    ctx = _device(ctx, device)
+    sizes = _shape_of(shape, "full")
+    if isinstance(fill_value, (ndarray, onp.ndarray, list, tuple)):
+        values = asarray(fill_value, dtype, ctx=ctx)
+        filled: Any = _copy(_core.op("broadcast_to")(_leading_ones(values, sizes), shape=sizes))
+        return filled if out is None else _copy(filled, out=out)  # type: ignore[return-value]
+    if dtype is None and isinstance(fill_value, (bool, onp.bool_)):
+        dtype = onp.bool_
+    if out is not None:
+        return _full(shape=sizes, value=fill_value, ctx=ctx, dtype=out.dtype, out=out)  # type: ignore[return-value]
+    return as_array(_full(shape=sizes, value=fill_value, ctx=ctx, dtype=dtype))
+
+
+def _leading_ones(values: ndarray, shape: tuple[int, ...]) -> NDArray:
+    missing = len(shape) - values.ndim
+    return values._reshape_view((1,) * missing + values.shape) if missing > 0 else values
+
+
+def _like(name: str, value: float | None, doc: str) -> Any:
+    def make(
+        a: ndarray,
+        dtype: Any = None,
+        order: str = "C",
+        ctx: Any = None,
+        out: ndarray | None = None,
+        *,
+        device: Any = None,
+    ) -> ndarray:
+        return full_like(a, value, dtype, order, ctx, out, device=device)
+
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = doc
+    return make
+
+
+def full_like(
+    a: ndarray,
+    fill_value: Any,
+    dtype: Any = None,
+    order: str = "C",
+    ctx: Any = None,
+    out: ndarray | None = None,
+    *,
+    device: Any = None,
+    shape: Any = None,
+) -> ndarray:
+    """Return an array of the shape, dtype and device of another, filled with a number."""
+    check_array(a, "full_like")
+    place = _device(ctx, device)
+    if a._traced and shape is None:  # the graph takes the shape from the array
+        result = _core.op("ones_like" if fill_value else "zeros_like")(a)
+        if fill_value not in (0, 1):
+            result = result * fill_value if dtype is None else result.astype(dtype) * fill_value
+        return result.astype(a.dtype if dtype is None else dtype, copy=False)  # type: ignore[call-arg,return-value]
+    return full(
+        a.shape if shape is None else shape,
+        fill_value,
+        a.dtype if dtype is None else dtype,
+        order,
+        a.ctx if place is None else place,
+        out,
+    )
+
+
+zeros_like = _like("zeros_like", 0, "Return zeros of the shape, dtype and device of an array.")
+ones_like = _like("ones_like", 1, "Return ones of the shape, dtype and device of an array.")
+
+
+def empty_like(
+    prototype: ndarray,
+    dtype: Any = None,
+    order: str = "C",
+    subok: bool = False,
+    shape: Any = None,
+    *,
+    ctx: Any = None,
+    device: Any = None,
+) -> ndarray:
+    """Return an array of unset values with the shape, dtype and device of an array."""
+    check_array(prototype, "empty_like", "prototype")
+    place = _device(ctx, device)
+    return empty(  # type: ignore[no-any-return]
+        prototype.shape if shape is None else shape,
+        prototype.dtype if dtype is None else dtype,
+        order,
+        prototype.ctx if place is None else place,
+    )
+
+
+def arange(
+    start: Any,
+    stop: Any = None,
+    step: Any = 1,
+    dtype: Any = None,
+    ctx: Any = None,
+    *,
+    device: Any = None,
+) -> ndarray:
+    """Return start, start + step, ... below stop (float32 by default)."""
+    if stop is None:
+        start, stop = 0, start
+    start, stop, step = (_number(v, "arange") for v in (start, stop, 1 if step is None else step))
+    if step == 0:
+        raise ValueError_("arange: step must not be 0, got 0")
+    ctx = _device(ctx, device)
+    return as_array(_arange(start=start, stop=stop, step=step, ctx=ctx, dtype=dtype))
+
+
+def _number(value: Any, who: str) -> Any:
+    if isinstance(value, (ndarray, onp.ndarray, onp.generic)):
+        return value.item()
+    if isinstance(value, (int, float)):
+        return value
+    raise TypeError_(f"{who}: bounds must be numbers, got {type(value).__name__}")
+
+
+def linspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+    ctx: Any = None,
+    *,
+    device: Any = None,
+) -> Any:
+    """Return num values at equal distances from start to stop, which may be arrays.
+
+    With ``retstep``, return (values, distance). The default dtype is float32.
+    """
+    num = operator.index(num)
+    if num < 0:
+        raise ValueError_(f"linspace: Number of samples, {num}, must be non-negative.")
+    ctx = _device(ctx, device)
+    parts = num - 1 if endpoint else num
+    if isinstance(start, (ndarray, list, tuple)) or isinstance(stop, (ndarray, list, tuple)):
+        first, last = (asarray(v, ctx=ctx) for v in (start, stop))
+        step: Any = (last - first) / parts if parts else full_like(last - first, math.nan)
+        counts = arange(num, ctx=first.ctx)
+        counts = counts._reshape_view((num,) + (1,) * step.ndim)
+        values: Any = first + counts * step if parts else first + counts * 0.0
+        if axis not in (0, -values.ndim):
+            order = list(range(1, values.ndim))
+            order.insert(axis % values.ndim, 0)
+            values = _core.op("transpose")(values, axes=tuple(order))
+        values = values if dtype is None else values.astype(dtype)
+        return (values, step) if retstep else values
+    first, last = (_number(v, "linspace") for v in (start, stop))
+    wanted = onp.dtype(onp.float32 if dtype is None else _core.dtype_type(dtype))
+    if wanted.kind in "iub":  # round down, as official NumPy
+        host = onp.linspace(first, last, num, endpoint).astype(wanted)
+        values = array(host, ctx=ctx)
+    else:
+        values = as_array(
+            _linspace(start=first, stop=last, num=num, endpoint=endpoint, ctx=ctx, dtype=dtype)
+        )
+    return (values, (last - first) / parts if parts else math.nan) if retstep else values
+
+
+def logspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    base: float = 10.0,
+    dtype: Any = None,
+    axis: int = 0,
+    ctx: Any = None,
+    *,
+    device: Any = None,
+) -> ndarray:
+    """Return base to the powers ``linspace(start, stop)`` (float32 by default)."""
+    exponents = linspace(start, stop, num, endpoint, axis=axis, ctx=_device(ctx, device))
+    powers = base**exponents
+    return powers if dtype is None else powers.astype(dtype)  # type: ignore[no-any-return]
+
+
+def eye(
+    N: int,  # noqa: N803 - NumPy's name
+    M: int | None = None,  # noqa: N803
+    k: int = 0,
+    dtype: Any = None,
+    order: str = "C",
+    ctx: Any = None,
+    *,
+    device: Any = None,
+) -> ndarray:
+    """Return a matrix with ones on the k-th diagonal; square if M is None."""
+    _check_order(order, "eye")
+    rows = operator.index(N)
+    columns = rows if M is None else operator.index(M)
+    if rows < 0 or columns < 0:
+        raise ValueError_(f"eye: sizes must not be negative, got {rows} and {columns}")
+    ctx = _device(ctx, device)
+    if not columns:  # 0 columns mean a square for the operator
+        return zeros((rows, 0), dtype, ctx=ctx)  # type: ignore[no-any-return]
+    return as_array(_eye(N=rows, M=columns, k=operator.index(k), ctx=ctx, dtype=dtype))
+
+
+def identity(n: int, dtype: Any = None, ctx: Any = None, *, device: Any = None) -> ndarray:
+    """Return the identity matrix of n rows."""
+    return eye(n, dtype=dtype, ctx=_device(ctx, device))
+
+
+def tri(
+    N: int,  # noqa: N803
+    M: int | None = None,  # noqa: N803
+    k: int = 0,
+    dtype: Any = None,
+    ctx: Any = None,
+    *,
+    device: Any = None,
+) -> ndarray:
+    """Return a matrix with ones at and below the k-th diagonal."""
+    ctx = _device(ctx, device)
+    lower = _at_or_below(operator.index(N), operator.index(N if M is None else M), k, ctx)
+    return lower.astype(onp.float32 if dtype is None else dtype)  # type: ignore[return-value]
+
+
+def _at_or_below(rows: int, columns: int, k: int, ctx: Any) -> ndarray:
+    """Return whether each element of a matrix is at or below the k-th diagonal."""
+    row = arange(rows, dtype="int64", ctx=ctx)._reshape_view((rows, 1))
+    column = arange(columns, dtype="int64", ctx=ctx)
+    return row + k >= column  # type: ignore[no-any-return]
+
+
+def _triangle(name: str, lower: bool, doc: str) -> Any:
+    def triangle(m: ndarray, k: int = 0) -> ndarray:
+        check_array(m, name, "m")
+        if m.ndim == 0:
+            raise ValueError_(f"{name}: m must have at least 1 dimension, got 0")
+        rows, columns = (m.shape * 2)[-2:] if m.ndim == 1 else m.shape[-2:]
+        kept = _at_or_below(rows, columns, k if lower else k - 1, m.ctx)
+        if not lower:
+            kept = _core.op("_npi_logical_not")(kept)
+        return m * kept if m.dtype == onp.bool_ else _selected(m, kept)  # type: ignore[no-any-return]
+
+    triangle.__name__ = triangle.__qualname__ = name
+    triangle.__doc__ = doc
+    return triangle
+
+
+def _selected(m: ndarray, kept: ndarray) -> Any:
+    """Return m where kept, else 0, also for NaN and infinity."""
+    shape = m.shape if m.ndim > 1 else kept.shape
+    to = _core.op("broadcast_to")
+    values = m if m.ndim > 1 else to(m._reshape_view((1, *m.shape)), shape=shape)
+    mask = to(_leading_ones(kept, shape), shape=shape)
+    return _core.op("where")(mask, values, zeros_like(values))
+
+
+tril = _triangle("tril", True, "Return a copy with zeros above the k-th diagonal.")
+triu = _triangle("triu", False, "Return a copy with zeros below the k-th diagonal.")
+
+
+def indices(
+    dimensions: Any, dtype: Any = None, ctx: Any = None, *, sparse: bool = False, device: Any = None
+) -> Any:
+    """Return the indices of a grid, one array of ``dimensions`` for each axis (int32 by default).
+
+    The result has shape (axes, *dimensions); with ``sparse`` it is a tuple of arrays that
+    broadcast to the dimensions.
+    """
+    shape = _shape_of(dimensions, "indices")
+    host = onp.indices(shape, onp.int32 if dtype is None else dtype, sparse)
+    ctx = _device(ctx, device)
+    return tuple(array(part, ctx=ctx) for part in host) if sparse else array(host, ctx=ctx)
+
+
+def meshgrid(
+    *xi: ndarray, indexing: str = "xy", sparse: bool = False, copy: bool = True
+) -> list[ndarray]:
+    """Return coordinate arrays of a grid from vectors.
+
+    Parameters
+    ----------
+    *xi : ndarray
+        Vectors or scalars.
+    indexing : str
+        'xy' exchanges the first two axes of the results, 'ij' does not.
+    sparse : bool
+        Keep axes of length 1 instead of broadcasting.
+    copy : bool
+        Accepted; results never share memory with the arguments unless sparse.
+    """
+    if indexing not in ("xy", "ij"):
+        raise ValueError_(f"meshgrid: indexing must be 'xy' or 'ij', got {indexing!r}")
+    vectors = [check_array(x, "meshgrid", "xi") for x in xi]
+    sizes = [x.size for x in vectors]
+    swapped = indexing == "xy" and len(vectors) > 1
+    axes = [1, 0, *range(2, len(vectors))] if swapped else list(range(len(vectors)))
+    full_shape = [0] * len(vectors)
+    for axis, size in zip(axes, sizes):
+        full_shape[axis] = size
+    results = []
+    for axis, vector in zip(axes, vectors):
+        shape = [1] * len(vectors)
+        shape[axis] = vector.size
+        part = _core.op("Reshape")(vector, shape=(-1,)) if vector.ndim > 1 else vector
+        part = part._reshape_view(tuple(shape))
+        results.append(part if sparse else _core.op("broadcast_to")(part, shape=tuple(full_shape)))
+    return results  # type: ignore[return-value]
+
+
+def _window(name: str, doc: str) -> Any:
+    def window(M: int, dtype: Any = None, ctx: Any = None, *, device: Any = None) -> ndarray:  # noqa: N803
+        values = getattr(onp, name)(M)
+        return array(values, onp.float32 if dtype is None else dtype, ctx=_device(ctx, device))
+
+    window.__name__ = window.__qualname__ = name
+    window.__doc__ = doc
+    return window
+
+
+blackman = _window("blackman", "Return the Blackman window of M points (float32 by default).")
+hamming = _window("hamming", "Return the Hamming window of M points (float32 by default).")
+hanning = _window("hanning", "Return the Hann window of M points (float32 by default).")
+
+
+def genfromtxt(*args: Any, **kwargs: Any) -> ndarray:
+    """Return the numbers of a text file, with the arguments of official NumPy's genfromtxt.
+
+    ``dtype`` defaults to float32; ``ctx`` is the device of the result.
+    """
+    ctx = kwargs.pop("ctx", None)
+    kwargs.setdefault("dtype", onp.float32)
+    return array(onp.genfromtxt(*args, **kwargs), ctx=ctx)
+
+
+attach({"copy": copy})

@@ -2,4 +2,467 @@
 
 from __future__ import annotations
 
-__all__: list[str] = []
+import math
+from typing import Any, Callable
+
+import numpy as onp
+
+from .. import _core
+from ..base import DTypeError, ShapeError, TypeError_, ValueError_, unknown_keyword
+from ..ndarray.dtypes import dtype_name
+from .creation import check_array, full_like, zeros_like
+from .ndarray import attach, ndarray
+
+__all__ = [
+    "around", "clip", "divmod", "exp2", "fabs", "float_power", "fmax", "fmin", "heaviside", "imag",
+    "isneginf", "isposinf", "ldexp", "logaddexp2", "modf", "nan_to_num", "real", "round", "round_",
+    "sinc",
+]  # fmt: skip
+
+_cast = _core.op("Cast")
+_copy = _core.op("_copy")
+_clip = _core.op("clip")
+_where = _core.op("where")
+_broadcast_to = _core.op("broadcast_to")
+
+_core.attach_numpy_signs(ndarray)
+
+# The values that options of official NumPy's functions may have.
+_DEFAULTS = {"casting": ("same_kind",), "order": ("K",), "dtype": (None,), "subok": (True,)}
+
+
+def store(result: Any, out: Any, who: str) -> ndarray:
+    """Write a result into ``out`` and return that; return the result if ``out`` is None.
+
+    Raises TypeError if ``out`` is no array of numpy mode or of a lower kind than the result, and
+    ValueError if the shapes differ.
+    """
+    if out is None:
+        return result  # type: ignore[no-any-return]
+    if isinstance(out, tuple) and len(out) == 1:
+        out = out[0]
+    check_array(out, who, "out")
+    if out.shape != result.shape:
+        raise ShapeError(f"{who}: out must have shape {result.shape}, got {out.shape}")
+    if out.dtype != result.dtype:
+        if not onp.can_cast(_official(result.dtype), _official(out.dtype), "same_kind"):
+            raise DTypeError(
+                f"{who}: out must have a dtype that holds {dtype_name(result.dtype)}, got "
+                f"{dtype_name(out.dtype)}"
+            )
+        result = _cast(result, dtype=out.dtype)
+    _copy(result, out=out)
+    return out  # type: ignore[no-any-return]
+
+
+def _official(dtype: Any) -> Any:
+    return onp.float32 if dtype_name(dtype) == "bfloat16" else dtype
+
+
+def _finish(result: Any, out: Any, where: Any, options: dict[str, Any], who: str) -> ndarray:
+    """Apply ``out=`` and ``where=`` of a function, and check its other options."""
+    for option, value in options.items():
+        if option not in _DEFAULTS:
+            raise unknown_keyword(who, option, [*_DEFAULTS, "out", "where"])
+        if value not in _DEFAULTS[option]:
+            raise TypeError_(f"{who}: {option} must be {_DEFAULTS[option][0]!r}, got {value!r}")
+    if where is not True:
+        other = zeros_like(result) if out is None else out.astype(result.dtype)
+        result = select(where, result, other)
+    return store(result, out, who)
+
+
+def select(condition: Any, kept: Any, other: Any) -> Any:
+    """Return ``kept`` where the condition holds, else ``other``, an array of the same shape."""
+    if not isinstance(condition, ndarray):
+        return kept if condition else other
+    missing = kept.ndim - condition.ndim
+    if missing > 0:
+        condition = condition._reshape_view((1,) * missing + condition.shape)  # type: ignore[assignment]
+    if condition.shape != kept.shape:
+        condition = _broadcast_to(condition, shape=kept.shape)  # type: ignore[assignment]
+    return _where(condition, kept, other)
+
+
+def _named(function: Any, name: str, doc: str) -> Any:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+def _of_numbers(name: str, values: tuple[Any, ...]) -> Any:
+    """Return official NumPy's result for Python scalars; raise TypeError for all others."""
+    for value in values:
+        if not isinstance(value, (int, float, complex, onp.generic)):
+            check_array(value, name, "x")
+    return getattr(onp, name)(*values)
+
+
+def _unary(name: str, op: str, doc: str) -> Any:
+    call = _core.op(op)
+
+    def function(x: Any, out: Any = None, where: Any = True, **kwargs: Any) -> Any:
+        if not isinstance(x, ndarray):
+            return _of_numbers(name, (x,))
+        result = call(x)
+        if out is None and where is True and not kwargs:
+            return result
+        return _finish(result, out, where, kwargs, name)
+
+    return _named(function, name, doc)
+
+
+def _composed(name: str, compute: Callable[..., Any], doc: str, numbers: Any = None) -> Any:
+    """Make a function of one or two operands from others."""
+
+    def function(*operands: Any, out: Any = None, where: Any = True, **kwargs: Any) -> Any:
+        if not any(isinstance(x, ndarray) for x in operands):
+            return (numbers or _of_numbers)(name, operands)
+        return _finish(compute(*operands), out, where, kwargs, name)
+
+    return _named(function, name, doc)
+
+
+def _binary(name: str, sign: str, doc: str) -> Any:
+    call, reflected = _core.numpy_operators(sign)
+
+    def function(x1: Any, x2: Any, out: Any = None, where: Any = True, **kwargs: Any) -> Any:
+        if isinstance(x1, ndarray):
+            result = call(x1, x2)
+        elif isinstance(x2, ndarray):
+            result = reflected(x2, x1)
+        else:
+            return _of_numbers(name, (x1, x2))
+        if out is None and where is True and not kwargs:
+            return result
+        return _finish(result, out, where, kwargs, name)
+
+    return _named(function, name, doc)
+
+
+_UNARY = {
+    "absolute": ("abs", "Return the absolute value."),
+    "arccos": ("arccos", "Return the inverse cosine."),
+    "arccosh": ("arccosh", "Return the inverse hyperbolic cosine."),
+    "arcsin": ("arcsin", "Return the inverse sine."),
+    "arcsinh": ("arcsinh", "Return the inverse hyperbolic sine."),
+    "arctan": ("arctan", "Return the inverse tangent."),
+    "arctanh": ("arctanh", "Return the inverse hyperbolic tangent."),
+    "cbrt": ("cbrt", "Return the cube root."),
+    "ceil": ("ceil", "Return the smallest integer not below x."),
+    "conjugate": ("_copy", "Return the complex conjugate, which is x."),
+    "cos": ("cos", "Return the cosine of x in radians."),
+    "cosh": ("cosh", "Return the hyperbolic cosine."),
+    "degrees": ("degrees", "Convert radians to degrees."),
+    "exp": ("exp", "Return e to the power x."),
+    "expm1": ("expm1", "Return exp(x) - 1, exact near 0."),
+    "fix": ("fix", "Return the integer part."),
+    "floor": ("floor", "Return the largest integer not above x."),
+    "invert": ("_npi_bitwise_not", "Return the bits inverted; bools negated."),
+    "isfinite": ("_npi_isfinite", "Return whether x is neither NaN nor infinite."),
+    "isinf": ("_npi_isinf", "Return whether x is infinite."),
+    "isnan": ("_npi_isnan", "Return whether x is NaN."),
+    "log": ("log", "Return the natural logarithm."),
+    "log10": ("log10", "Return the logarithm to base 10."),
+    "log1p": ("log1p", "Return log(1 + x), exact near 0."),
+    "log2": ("log2", "Return the logarithm to base 2."),
+    "logical_not": ("_npi_logical_not", "Return whether x is 0."),
+    "negative": ("negative", "Return -x."),
+    "positive": ("_copy", "Return a copy of x."),
+    "radians": ("radians", "Convert degrees to radians."),
+    "reciprocal": ("reciprocal", "Return 1 / x, as floats."),
+    "rint": ("_npi_rint", "Return the nearest integer; halves go to even integers."),
+    "sign": ("sign", "Return -1, 0 or 1 by the sign of x; NaN for NaN."),
+    "signbit": ("_npi_signbit", "Return whether x has a minus sign."),
+    "sin": ("sin", "Return the sine of x in radians."),
+    "sinh": ("sinh", "Return the hyperbolic sine."),
+    "sqrt": ("sqrt", "Return the square root."),
+    "square": ("square", "Return x * x."),
+    "tan": ("tan", "Return the tangent of x in radians."),
+    "tanh": ("tanh", "Return the hyperbolic tangent."),
+    "trunc": ("trunc", "Return the integer part."),
+}
+_BINARY = {
+    "add": ("add", "Return x1 + x2."),
+    "arctan2": ("arctan2", "Return the angle of the point (x2, x1) in radians."),
+    "bitwise_and": ("and", "Return the bits that both have."),
+    "bitwise_or": ("or", "Return the bits that one has."),
+    "bitwise_xor": ("xor", "Return the bits that exactly one has."),
+    "copysign": ("copysign", "Return x1 with the sign of x2."),
+    "divide": ("truediv", "Return x1 / x2; integers give float32."),
+    "equal": ("eq", "Return whether x1 == x2."),
+    "floor_divide": ("floordiv", "Return x1 / x2 rounded down."),
+    "fmod": ("fmod", "Return the remainder of x1 / x2 with the sign of x1."),
+    "gcd": ("gcd", "Return the greatest common divisor of integers."),
+    "greater": ("gt", "Return whether x1 > x2."),
+    "greater_equal": ("ge", "Return whether x1 >= x2."),
+    "hypot": ("hypot", "Return sqrt(x1**2 + x2**2)."),
+    "lcm": ("lcm", "Return the least common multiple of integers."),
+    "left_shift": ("lshift", "Return the bits of x1 shifted left by x2."),
+    "less": ("lt", "Return whether x1 < x2."),
+    "less_equal": ("le", "Return whether x1 <= x2."),
+    "logaddexp": ("logaddexp", "Return log(exp(x1) + exp(x2))."),
+    "logical_and": ("logical_and", "Return whether neither is 0."),
+    "logical_or": ("logical_or", "Return whether one is not 0."),
+    "logical_xor": ("logical_xor", "Return whether exactly one is 0."),
+    "maximum": ("maximum", "Return the larger value; NaN if one is NaN."),
+    "minimum": ("minimum", "Return the smaller value; NaN if one is NaN."),
+    "multiply": ("mul", "Return x1 * x2."),
+    "nextafter": ("nextafter", "Return the next float after x1 in the direction of x2."),
+    "not_equal": ("ne", "Return whether x1 != x2."),
+    "power": ("pow", "Return x1 to the power x2."),
+    "remainder": ("mod", "Return the remainder of x1 / x2 with the sign of x2."),
+    "right_shift": ("rshift", "Return the bits of x1 shifted right by x2."),
+    "subtract": ("sub", "Return x1 - x2."),
+}
+_functions: dict[str, Any] = {
+    **{name: _unary(name, *row) for name, row in _UNARY.items()},
+    **{name: _binary(name, *row) for name, row in _BINARY.items()},
+}
+_ALIASES = {
+    "abs": "absolute",
+    "acos": "arccos",
+    "acosh": "arccosh",
+    "asin": "arcsin",
+    "asinh": "arcsinh",
+    "atan": "arctan",
+    "atan2": "arctan2",
+    "atanh": "arctanh",
+    "bitwise_invert": "invert",
+    "bitwise_left_shift": "left_shift",
+    "bitwise_not": "invert",
+    "bitwise_right_shift": "right_shift",
+    "conj": "conjugate",
+    "deg2rad": "radians",
+    "mod": "remainder",
+    "pow": "power",
+    "rad2deg": "degrees",
+    "true_divide": "divide",
+}
+_functions.update({alias: _functions[name] for alias, name in _ALIASES.items()})
+globals().update(_functions)
+__all__ += sorted(_functions)
+_f = _functions
+
+
+def is_real(dtype: Any) -> bool:
+    """Return whether a dtype is floating."""
+    return dtype_name(dtype) == "bfloat16" or onp.dtype(dtype).kind == "f"
+
+
+def as_real(x: Any) -> Any:
+    """Return the array; integers and bools as float32. Numbers stay."""
+    return x.astype(onp.float32) if isinstance(x, ndarray) and not is_real(x.dtype) else x
+
+
+def _as_double(x: Any) -> Any:
+    return x.astype("float64") if isinstance(x, ndarray) else x
+
+
+def _pick_number(pick: str) -> Callable[[Any, Any], Any]:
+    def compute(a: Any, b: Any) -> Any:
+        """Return the extreme of both; the other value where one is NaN."""
+        extreme = _f[pick](a, b)
+        # Adding 0 * extreme broadcasts the operands and gives them the common dtype.
+        left, right = (full_like(extreme, 0) + x for x in (a, b))
+        return _where(_f["isnan"](left), right, _where(_f["isnan"](right), left, extreme))
+
+    return compute
+
+
+def _heaviside(x: Any, at_zero: Any) -> Any:
+    zero = _f["equal"](x, 0)
+    values = _f["multiply"](as_real(at_zero), zero)
+    above = _f["add"](_f["greater"](x, 0) * 1.0, as_real(x) * 0.0)  # NaN stays
+    return _f["add"](above, values)
+
+
+def _modf(x: ndarray) -> tuple[Any, Any]:
+    x = as_real(check_array(x, "modf", "x"))
+    whole = _f["trunc"](x)
+    infinite = _f["isinf"](x)
+    return _f["copysign"](_where(infinite, zeros_like(x), x - whole), x), whole
+
+
+def modf(x: ndarray) -> tuple[Any, Any]:
+    """Return the fractional and the integer parts, both with the sign of x."""
+    return _modf(x)
+
+
+def divmod(x1: Any, x2: Any) -> tuple[Any, Any]:  # noqa: A001 - NumPy's name
+    """Return (x1 // x2, x1 % x2)."""
+    return _f["floor_divide"](x1, x2), _f["remainder"](x1, x2)
+
+
+def _sinc(x: Any) -> Any:
+    scaled = as_real(x) * math.pi
+    zero = _f["equal"](scaled, 0)
+    safe = _where(zero, full_like(scaled, 1.0), scaled)
+    return _where(zero, full_like(scaled, 1.0), _f["sin"](safe) / safe)
+
+
+_LN2 = math.log(2.0)
+exp2 = _composed("exp2", lambda x: 2.0 ** as_real(x), "Return 2 to the power x.")
+fabs = _composed("fabs", lambda x: _f["absolute"](as_real(x)), "Return the absolute value.")
+float_power = _composed(
+    "float_power",
+    lambda a, b: _f["power"](
+        *(x.astype("float64") if isinstance(x, ndarray) else x for x in (a, b))
+    ),
+    "Return x1 to the power x2 in float64.",
+)
+fmax = _composed("fmax", _pick_number("maximum"), "Return the larger value; a NaN loses.")
+fmin = _composed("fmin", _pick_number("minimum"), "Return the smaller value; a NaN loses.")
+heaviside = _composed("heaviside", _heaviside, "Return 0 below 0, x2 at 0, and 1 above 0.")
+isneginf = _composed("isneginf", lambda x: x == -math.inf, "Return whether x is -infinity.")
+isposinf = _composed("isposinf", lambda x: x == math.inf, "Return whether x is +infinity.")
+ldexp = _composed("ldexp", lambda a, b: as_real(a) * 2.0 ** as_real(b), "Return x1 * 2**x2.")
+logaddexp2 = _composed(
+    "logaddexp2",
+    lambda a, b: _f["logaddexp"](a * _LN2, b * _LN2) / _LN2,
+    "Return log2(2**x1 + 2**x2).",
+)
+sinc = _composed("sinc", _sinc, "Return sin(pi x) / (pi x); 1 at 0.")
+
+
+def real(val: Any) -> Any:
+    """Return the real part, which is the array itself."""
+    return val if isinstance(val, ndarray) else _of_numbers("real", (val,))
+
+
+def imag(val: Any) -> Any:
+    """Return the imaginary part: zeros."""
+    return zeros_like(val) if isinstance(val, ndarray) else _of_numbers("imag", (val,))
+
+
+def around(x: Any, decimals: int = 0, out: Any = None, **kwargs: Any) -> Any:
+    """Return x rounded to a number of decimals; halves go to even digits.
+
+    Negative ``decimals`` round to tens, hundreds, ...
+    """
+    if not isinstance(x, ndarray):
+        return _of_numbers("around", (x, decimals))
+    if not is_real(x.dtype):
+        if decimals >= 0 or x.dtype == onp.bool_:
+            return _finish(_copy(x), out, True, kwargs, "around")
+        scale = 10.0**-decimals
+        whole = _f["rint"](x.astype("float64") / scale) * scale
+        return _finish(whole.astype(x.dtype), out, True, kwargs, "around")
+    scale = 10.0**decimals
+    rounded = _f["rint"](x) if decimals == 0 else _f["rint"](x * scale) / scale
+    return _finish(rounded, out, True, kwargs, "around")
+
+
+round = round_ = around  # noqa: A001 - NumPy's name
+
+
+def _is_fraction(bound: Any) -> bool:
+    return isinstance(bound, (float, onp.floating)) and bound != math.inf and bound != -math.inf
+
+
+def clip(
+    a: Any,
+    a_min: Any = None,
+    a_max: Any = None,
+    out: Any = None,
+    *,
+    min: Any = None,  # noqa: A002 - NumPy's name
+    max: Any = None,  # noqa: A002
+) -> Any:
+    """Return a limited to [a_min, a_max], numbers or arrays; None: no limit. A NaN stays.
+
+    Raises ValueError if there is no limit at all.
+    """
+    low, high = a_min if min is None else min, a_max if max is None else max
+    if low is None and high is None:
+        raise ValueError_("clip: One of max or min must be given")
+    if not isinstance(a, ndarray):
+        check_array(a, "clip")
+    arrays = isinstance(low, ndarray) or isinstance(high, ndarray)
+    if not is_real(a.dtype) and (_is_fraction(low) or _is_fraction(high)):
+        a = as_real(a)
+    if not arrays and low is not None and high is not None:
+        return store(_clip(a, a_min=low, a_max=high), out, "clip")
+    result = a
+    if low is not None:
+        result = _f["maximum"](result, low)
+    if high is not None:
+        result = _f["minimum"](result, high)
+    return store(result, out, "clip")
+
+
+def nan_to_num(
+    x: Any,
+    copy: bool = True,
+    nan: float = 0.0,
+    posinf: float | None = None,
+    neginf: float | None = None,
+    **kwargs: Any,
+) -> Any:
+    """Return x with numbers for NaN and infinities; their defaults are the largest finite ones.
+
+    With ``copy=False``, x itself is changed and returned.
+    """
+    if not isinstance(x, ndarray):
+        return onp.nan_to_num(_of_numbers("positive", (x,)), copy, nan, posinf, neginf)
+    result: Any = x
+    if is_real(x.dtype):
+        limit = float(onp.finfo(_official(x.dtype)).max)
+        high, low = limit if posinf is None else posinf, -limit if neginf is None else neginf
+        for found, value in ((_f["isnan"](x), nan), (x == math.inf, high), (x == -math.inf, low)):
+            result = _where(found, full_like(x, value), result)
+    if not copy:
+        return store(result, x, "nan_to_num")
+    return _finish(_copy(x) if result is x else result, kwargs.pop("out", None), True, kwargs,
+                   "nan_to_num")  # fmt: skip
+
+
+def _divmod(self: ndarray, other: Any) -> Any:
+    return divmod(self, other)
+
+
+def _rdivmod(self: ndarray, other: Any) -> Any:
+    return divmod(other, self)
+
+
+def _method(name: str) -> Any:
+    function = _f[name]
+
+    def method(self: ndarray) -> Any:
+        return function(self)
+
+    return _named(method, name, function.__doc__)
+
+
+def _round_method(self: ndarray, decimals: int | None = 0, out: Any = None, **kwargs: Any) -> Any:
+    """Return the array rounded to a number of decimals."""
+    return around(self, decimals or 0, out, **kwargs)
+
+
+def _clip_method(
+    self: ndarray,
+    min: Any = None,
+    max: Any = None,
+    out: Any = None,  # noqa: A002
+) -> Any:
+    """Return the array limited to [min, max]."""
+    return clip(self, min, max, out)
+
+
+attach(
+    {
+        "__abs__": _method("absolute"),
+        "__ceil__": _method("ceil"),
+        "__divmod__": _divmod,
+        "__floor__": _method("floor"),
+        "__invert__": _method("invert"),
+        "__rdivmod__": _rdivmod,
+        "__round__": _round_method,
+        "__trunc__": _method("trunc"),
+        "clip": _clip_method,
+        "conj": _method("conjugate"),
+        "imag": property(imag),
+        "real": property(real),
+        "round": _round_method,
+    }
+)

@@ -2,4 +2,549 @@
 
 from __future__ import annotations
 
-__all__: list[str] = []
+import builtins
+import math
+from typing import Any
+
+import numpy as onp
+
+from .. import _core
+from ..base import TypeError_, ValueError_
+from .creation import check_array, full, ones, zeros_like
+from .elementwise import as_real, is_real, select, store
+from .ndarray import attach, ndarray
+
+__all__ = [
+    "all", "amax", "amin", "any", "argmax", "argmin", "average", "count_nonzero", "cumprod",
+    "cumsum", "cumulative_prod", "cumulative_sum", "max", "mean", "min", "nanargmax", "nanargmin",
+    "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum",
+    "nanvar", "prod", "product", "ptp", "sometrue", "std", "sum", "var",
+]  # fmt: skip
+
+_argmax = _core.op("_npi_argmax")
+_argmin = _core.op("_npi_argmin")
+_cast = _core.op("Cast")
+_concat = _core.op("Concat")
+_cumsum = _core.op("cumsum")
+_max = _core.op("_np_max")
+_mean = _core.op("_npi_mean")
+_min = _core.op("_np_min")
+_moments = _core.op("moments")
+_not_equal = _core.numpy_operators("ne")[0]
+_prod = _core.op("_np_prod")
+_slice_axis = _core.op("slice_axis")
+_sqrt = _core.op("sqrt")
+_sum = _core.op("_np_sum")
+
+
+def _cast_to(a: ndarray, dtype: Any) -> ndarray:
+    """Return the array in a dtype, itself if it has that dtype."""
+    return a.astype(dtype, copy=False)  # type: ignore[return-value]
+
+
+def _is_integer(dtype: Any) -> bool:
+    return not is_real(dtype)
+
+
+def _total(op: Any, a: Any, axis: Any, dtype: Any, keepdims: bool, who: str) -> Any:
+    """Return a sum or product; numbers of dtype are added, not the sum converted."""
+    check_array(a, who)
+    if dtype is None:
+        return op(a, axis=axis, keepdims=keepdims)
+    if _is_integer(dtype) and is_real(a.dtype):
+        a = _cast_to(a, dtype)
+    return op(a, axis=axis, dtype=dtype, keepdims=keepdims)
+
+
+def sum(  # noqa: A001 - NumPy's name, like those below
+    a: ndarray,
+    axis: Any = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    out: ndarray | None = None,
+    *,
+    where: Any = True,
+) -> Any:
+    """Return the sum over axes.
+
+    Parameters
+    ----------
+    a : ndarray
+    axis : int or tuple of int, optional
+        Axes to sum over; None: all.
+    dtype : dtype, optional
+        Type of the result; default: the array's, or 64 bits for integers and bools.
+    keepdims : bool
+        Keep the axes with length 1.
+    initial : number, optional
+        Added to the sum.
+    out : ndarray, optional
+        Receives the result.
+    where : ndarray of bool
+        Elements to sum.
+    """
+    if where is not True:
+        a = select(where, check_array(a, "sum"), zeros_like(a))
+    result = _total(_sum, a, axis, dtype, keepdims, "sum")
+    return store(result if initial is None else result + initial, out, "sum")
+
+
+def prod(
+    a: ndarray,
+    axis: Any = None,
+    dtype: Any = None,
+    out: ndarray | None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    *,
+    where: Any = True,
+) -> Any:
+    """Return the product over axes, with the parameters of :func:`sum`; 1 of no elements."""
+    if where is not True:
+        a = select(where, check_array(a, "prod"), zeros_like(a) + 1)
+    result = _total(_prod, a, axis, dtype, keepdims, "prod")
+    return store(result if initial is None else result * initial, out, "prod")
+
+
+product = prod
+
+
+def _extreme(name: str, op: Any, join: Any, doc: str) -> Any:
+    def function(
+        a: ndarray,
+        axis: Any = None,
+        keepdims: bool = False,
+        out: ndarray | None = None,
+        *,
+        initial: Any = None,
+        where: Any = True,
+    ) -> Any:
+        check_array(a, name)
+        if where is not True:
+            if initial is None:
+                raise ValueError_(f"{name}: where needs initial, the value of no elements")
+            a = select(where, a, full(a.shape, initial, a.dtype, ctx=a.ctx))
+        if initial is not None and a.size == 0:
+            result = sum(a, axis, a.dtype, keepdims) + initial
+        else:
+            result = op(a, axis=axis, keepdims=keepdims)
+            result = result if initial is None else join(result, initial)
+        return store(result, out, name)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+max = amax = _extreme(  # noqa: A001
+    "max", _max, _core.numpy_operators("maximum")[0], "Return the largest value; a NaN wins."
+)
+min = amin = _extreme(  # noqa: A001
+    "min", _min, _core.numpy_operators("minimum")[0], "Return the smallest value; a NaN wins."
+)
+
+
+def _truth(name: str, op: Any, doc: str) -> Any:
+    def function(
+        a: ndarray,
+        axis: Any = None,
+        keepdims: bool = False,
+        out: ndarray | None = None,
+        *,
+        where: Any = True,
+    ) -> Any:
+        a = _cast_to(check_array(a, name), onp.bool_)
+        if where is not True:
+            other = zeros_like(a) if op is _sum else ~zeros_like(a)
+            a = select(where, a, other)
+        return store(op(a, axis=axis, dtype=onp.bool_, keepdims=keepdims), out, name)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+# A sum of bools that is stored as a bool says whether one holds, a product whether all hold.
+all = _truth("all", _prod, "Return whether all elements along axes are nonzero.")  # noqa: A001
+any = sometrue = _truth("any", _sum, "Return whether an element along axes is nonzero.")  # noqa: A001
+
+
+def count_nonzero(a: ndarray, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """Return how many elements along axes are nonzero, as int64."""
+    return _sum(_not_equal(check_array(a, "count_nonzero"), 0), axis=axis, keepdims=keepdims)
+
+
+def mean(
+    a: ndarray,
+    axis: Any = None,
+    dtype: Any = None,
+    out: ndarray | None = None,
+    keepdims: bool = False,
+    *,
+    where: Any = True,
+) -> Any:
+    """Return the mean over axes; float32 for integers and bools, NaN of no elements."""
+    a = _in_type(check_array(a, "mean"), dtype)
+    if where is not True:
+        counts = _sum(select(where, zeros_like(a) + 1, zeros_like(a)), axis=axis, keepdims=keepdims)
+        total = _sum(select(where, a, zeros_like(a)), axis=axis, keepdims=keepdims)
+        result = total / counts
+    else:
+        result = _mean(a, axis=axis, keepdims=keepdims)
+    return store(_out_type(result, dtype), out, "mean")
+
+
+def _in_type(a: ndarray, dtype: Any) -> ndarray:
+    """Return the array in the type in which a mean is computed."""
+    if dtype is None or _is_integer(dtype):
+        return as_real(a)  # type: ignore[no-any-return]
+    return _cast_to(a, dtype)
+
+
+def _out_type(result: Any, dtype: Any) -> Any:
+    return _cast_to(result, dtype) if dtype is not None and _is_integer(dtype) else result
+
+
+def _axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
+    if axis is None:
+        return tuple(range(ndim))
+    return tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
+
+
+def _count(a: ndarray, axis: Any) -> int:
+    return math.prod(a.shape[i] for i in _axes_of(axis, a.ndim))
+
+
+def var(
+    a: ndarray,
+    axis: Any = None,
+    dtype: Any = None,
+    out: ndarray | None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    *,
+    correction: float | None = None,
+) -> Any:
+    """Return the variance over axes; float32 for integers and bools.
+
+    ``ddof`` (or ``correction``) is subtracted from the number of elements by which the sum of
+    squares is divided.
+    """
+    a = _in_type(check_array(a, "var"), dtype)
+    ddof = ddof if correction is None else correction
+    if axis == () or a.ndim == 0:  # no axes are reduced; for the operator, () means all
+        result = (a - a) if not ddof else (a - a) / (1 - ddof)
+    else:
+        result = _moments(a, axes=axis, keepdims=keepdims)[1]
+        if ddof:
+            n = _count(a, axis)
+            result = result * (n / (n - ddof) if n > ddof else math.nan)
+        if not keepdims and len(_axes_of(axis, a.ndim)) == a.ndim:
+            result = result._reshape_view(())
+    return store(_out_type(result, dtype), out, "var")
+
+
+def std(
+    a: ndarray,
+    axis: Any = None,
+    dtype: Any = None,
+    out: ndarray | None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    *,
+    correction: float | None = None,
+) -> Any:
+    """Return the standard deviation over axes, with the parameters of :func:`var`."""
+    real = None if dtype is None or _is_integer(dtype) else dtype
+    result = _sqrt(var(a, axis, real, None, ddof, keepdims, correction=correction))
+    return store(_out_type(result, dtype), out, "std")
+
+
+def ptp(a: ndarray, axis: Any = None, out: ndarray | None = None, keepdims: bool = False) -> Any:
+    """Return the largest minus the smallest value over axes."""
+    return store(max(a, axis, keepdims) - min(a, axis, keepdims), out, "ptp")
+
+
+def average(
+    a: ndarray,
+    axis: Any = None,
+    weights: ndarray | None = None,
+    returned: bool = False,
+    out: ndarray | None = None,
+    *,
+    keepdims: bool = False,
+) -> Any:
+    """Return the weighted mean over axes.
+
+    Parameters
+    ----------
+    a : ndarray
+    axis : int or tuple of int, optional
+    weights : ndarray, optional
+        Of a's shape, or one for each position along the axis.
+    returned : bool
+        Also return the sums of the weights: [average, sums].
+    out : ndarray, optional
+    keepdims : bool
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the weights do not fit the axis.
+    """
+    a = as_real(check_array(a, "average"))
+    if weights is None:
+        result = _mean(a, axis=axis, keepdims=keepdims)
+        total: Any = result * 0 + _count(a, axis)
+    else:
+        scale = as_real(check_array(weights, "average", "weights"))
+        if scale.shape != a.shape:
+            if not isinstance(axis, int):
+                raise TypeError_(
+                    "average: axis must be an int if the shapes of a and weights differ, got "
+                    f"{axis!r}"
+                )
+            if scale.ndim != 1 or scale.shape[0] != a.shape[axis]:
+                raise ValueError_(
+                    f"average: weights must have shape ({a.shape[axis]},), got {scale.shape}"
+                )
+            ones_around = [1] * a.ndim
+            ones_around[axis] = scale.shape[0]
+            scale = scale._reshape_view(tuple(ones_around))
+        total = _sum(scale + zeros_like(a), axis=axis, keepdims=keepdims)
+        result = _sum(a * scale, axis=axis, keepdims=keepdims) / total
+    result = store(result, out, "average")
+    return [result, total] if returned else result
+
+
+def _arg(name: str, op: Any, doc: str) -> Any:
+    def function(
+        a: ndarray, axis: int | None = None, out: ndarray | None = None, *, keepdims: bool = False
+    ) -> Any:
+        result = op(check_array(a, name), axis=axis, keepdims=keepdims)
+        return store(result, out, name)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+argmax = _arg("argmax", _argmax, "Return the index of the first largest value, as int64.")
+argmin = _arg("argmin", _argmin, "Return the index of the first smallest value, as int64.")
+
+
+def cumsum(
+    a: ndarray, axis: int | None = None, dtype: Any = None, out: ndarray | None = None
+) -> Any:
+    """Return the sums of the elements up to each position.
+
+    Without an axis, the array is flattened. ``dtype`` is as for :func:`sum`.
+    """
+    check_array(a, "cumsum")
+    if dtype is None and _is_integer(a.dtype):
+        kind = onp.dtype(a.dtype)
+        dtype = onp.uint64 if kind.kind == "u" else onp.int64
+    return store(_cumsum(a, axis=axis, dtype=dtype), out, "cumsum")
+
+
+def cumprod(
+    a: ndarray, axis: int | None = None, dtype: Any = None, out: ndarray | None = None
+) -> Any:
+    """Return the products of the elements up to each position, with the parameters of cumsum."""
+    check_array(a, "cumprod")
+    if dtype is None and _is_integer(a.dtype):
+        dtype = onp.uint64 if onp.dtype(a.dtype).kind == "u" else onp.int64
+    result: Any = a if dtype is None else _cast_to(a, dtype)
+    if axis is None:
+        result, axis = result._reshape_view((a.size,)), 0
+    axis, n = range(a.ndim or 1)[axis], result.shape[axis]
+    by = 1
+    while by < n:  # by doubling: each element is multiplied by the product of `by` before it
+        front = list(result.shape)
+        front[axis] = by
+        before = ones(front, result.dtype, ctx=result.ctx)
+        rest = _slice_axis(result, axis=axis, begin=0, end=n - by)
+        result = result * _concat(before, rest, dim=axis)
+        by *= 2
+    return store(result if result is not a else a.copy(), out, "cumprod")
+
+
+def _cumulative(name: str, function: Any, start: int, doc: str) -> Any:
+    def cumulative(
+        x: ndarray,
+        /,
+        *,
+        axis: int | None = None,
+        dtype: Any = None,
+        include_initial: bool = False,
+        out: ndarray | None = None,
+    ) -> Any:
+        check_array(x, name, "x")
+        if axis is None and x.ndim != 1:
+            raise ValueError_(f"{name}: axis must be given for an array of {x.ndim} dimensions")
+        axis = 0 if axis is None else axis
+        result = function(x, axis, dtype)
+        if include_initial:
+            shape = list(result.shape)
+            shape[axis] = 1
+            result = _concat(full(shape, start, result.dtype, ctx=x.ctx), result, dim=axis)
+        return store(result, out, name)
+
+    cumulative.__name__ = cumulative.__qualname__ = name
+    cumulative.__doc__ = doc
+    return cumulative
+
+
+cumulative_sum = _cumulative("cumulative_sum", cumsum, 0, "Return cumulative sums along an axis.")
+cumulative_prod = _cumulative(
+    "cumulative_prod", cumprod, 1, "Return cumulative products along an axis."
+)
+
+
+def _without_nan(a: ndarray, value: float, who: str) -> tuple[ndarray, ndarray]:
+    """Return the array with a number for NaN, and where it had NaN."""
+    missing = _core.op("_npi_isnan")(check_array(a, who))
+    kept = a
+    if is_real(a.dtype):
+        kept = select(missing, full(a.shape, value, a.dtype, ctx=a.ctx), a)
+    return kept, missing  # type: ignore[return-value]
+
+
+def _ignoring_nan(name: str, function: Any, value: float, doc: str) -> Any:
+    def reduction(a: ndarray, axis: Any = None, *args: Any, **kwargs: Any) -> Any:
+        return function(_without_nan(a, value, name)[0], axis, *args, **kwargs)
+
+    reduction.__name__ = reduction.__qualname__ = name
+    reduction.__doc__ = doc
+    return reduction
+
+
+nancumprod = _ignoring_nan("nancumprod", cumprod, 1, "Return cumprod(a); a NaN counts as 1.")
+nancumsum = _ignoring_nan("nancumsum", cumsum, 0, "Return cumsum(a); a NaN counts as 0.")
+
+
+def nansum(
+    a: ndarray, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False
+) -> Any:
+    """Return the sum over axes; a NaN counts as 0."""
+    return sum(_without_nan(a, 0, "nansum")[0], axis, dtype, keepdims, out=out)
+
+
+def nanprod(
+    a: ndarray, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False
+) -> Any:
+    """Return the product over axes; a NaN counts as 1."""
+    return prod(_without_nan(a, 1, "nanprod")[0], axis, dtype, out, keepdims)
+
+
+def _nan_extreme(name: str, function: Any, other: float, doc: str) -> Any:
+    def reduction(a: ndarray, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        kept, missing = _without_nan(a, other, name)
+        result = function(kept, axis, keepdims)
+        if is_real(a.dtype):
+            none = all(missing, axis, keepdims)
+            result = select(none, full(result.shape, math.nan, a.dtype, ctx=a.ctx), result)
+        return store(result, out, name)
+
+    reduction.__name__ = reduction.__qualname__ = name
+    reduction.__doc__ = doc
+    return reduction
+
+
+nanmax = _nan_extreme("nanmax", max, -math.inf, "Return the largest value that is not NaN.")
+nanmin = _nan_extreme("nanmin", min, math.inf, "Return the smallest value that is not NaN.")
+
+
+def _nan_arg(name: str, function: Any, other: float, doc: str) -> Any:
+    def reduction(
+        a: ndarray, axis: int | None = None, out: Any = None, *, keepdims: bool = False
+    ) -> Any:
+        kept, missing = _without_nan(a, other, name)
+        if builtins.bool(any(all(missing, axis))):
+            raise ValueError_(f"{name}: All-NaN slice encountered")
+        return function(kept, axis, out, keepdims=keepdims)
+
+    reduction.__name__ = reduction.__qualname__ = name
+    reduction.__doc__ = doc
+    return reduction
+
+
+nanargmax = _nan_arg("nanargmax", argmax, -math.inf, "Return argmax(a) of values not NaN.")
+nanargmin = _nan_arg("nanargmin", argmin, math.inf, "Return argmin(a) of values not NaN.")
+
+
+def nanmean(
+    a: ndarray, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False
+) -> Any:
+    """Return the mean over axes of the values that are not NaN."""
+    a = _in_type(check_array(a, "nanmean"), dtype)
+    kept, missing = _without_nan(a, 0, "nanmean")
+    counts = _sum(~missing, axis=axis, keepdims=keepdims)
+    result = _sum(kept, axis=axis, keepdims=keepdims) / counts.astype(a.dtype)
+    return store(_out_type(result, dtype), out, "nanmean")
+
+
+def nanvar(
+    a: ndarray,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+) -> Any:
+    """Return the variance over axes of the values that are not NaN."""
+    a = _in_type(check_array(a, "nanvar"), dtype)
+    centered = a - nanmean(a, axis, keepdims=True)
+    kept, missing = _without_nan(centered, 0, "nanvar")
+    counts = _sum(~missing, axis=axis, keepdims=keepdims).astype(a.dtype) - ddof
+    counts = select(counts > 0, counts, full(counts.shape, math.nan, a.dtype, ctx=a.ctx))
+    result = _sum(kept * kept, axis=axis, keepdims=keepdims) / counts
+    return store(_out_type(result, dtype), out, "nanvar")
+
+
+def nanstd(
+    a: ndarray,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+) -> Any:
+    """Return the standard deviation over axes of the values that are not NaN."""
+    return store(_sqrt(nanvar(a, axis, dtype, None, ddof, keepdims)), out, "nanstd")
+
+
+def _sum_method(
+    self: ndarray,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
+    """Return the sum over axes; see ``mx.np.sum``."""
+    return sum(self, axis, dtype, keepdims, initial, out, where=where)
+
+
+def _method_with_out(function: Any) -> Any:
+    """Make a method whose parameters have the order of official NumPy's: axis, out, keepdims."""
+
+    def method(
+        self: ndarray, axis: Any = None, out: Any = None, keepdims: bool = False, **kwargs: Any
+    ) -> Any:
+        return function(self, axis, keepdims, out, **kwargs)
+
+    method.__name__ = method.__qualname__ = function.__name__
+    method.__doc__ = function.__doc__
+    return method
+
+
+attach(
+    {
+        **{f.__name__: _method_with_out(f) for f in (all, any, max, min)},
+        **{f.__name__: f for f in (argmax, argmin, cumprod, cumsum, mean, prod, ptp, std, var)},
+        "sum": _sum_method,
+    }
+)

@@ -98,6 +98,8 @@ void channel(KernelContext&, const NoParams&, Inputs in, Outputs out) {
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.cpu_kernel<&reduce::arg<reduce::Max>>("argmax");
   ops.cpu_kernel<&reduce::arg<reduce::Min>>("argmin");
+  ops.cpu_kernel<&reduce::arg<reduce::Max>>("_npi_argmax");
+  ops.cpu_kernel<&reduce::arg<reduce::Min>>("_npi_argmin");
   ops.cpu_kernel<&reduce::channel>("argmax_channel");
 });
 

@@ -5,17 +5,15 @@ namespace mxlite {
 namespace reduce {
 namespace {
 
-AxisMask mask_of(const ReduceParams& p, const TensorRef& in) {
-  return reduced_axes("reduce", p.axis, p.exclude, in.shape.ndim());
+template <class R, class P = ReduceParams>
+void plain(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
+  const AxisMask mask = reduced_axes("reduce", p, in[0].shape.ndim());
+  run_reduction<R>(ctx, mask, in[0], out[0], [](auto total) { return total; });
 }
 
-template <class R>
-void plain(KernelContext& ctx, const ReduceParams& p, Inputs in, Outputs out) {
-  run_reduction<R>(ctx, mask_of(p, in[0]), in[0], out[0], [](auto total) { return total; });
-}
-
-void mean(KernelContext& ctx, const ReduceParams& p, Inputs in, Outputs out) {
-  const AxisMask mask = mask_of(p, in[0]);
+template <class P>
+void mean(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
+  const AxisMask mask = reduced_axes("reduce", p, in[0].shape.ndim());
   const int64_t n = reduced_size(in[0].shape, mask);
   run_reduction<Sum>(ctx, mask, in[0], out[0], [n](auto total) {
     using W = decltype(total);
@@ -45,7 +43,13 @@ static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.cpu_kernel<&plain<NanProd>>("nanprod", kStrided);
   ops.cpu_kernel<&plain<Max>>("max", kStrided);
   ops.cpu_kernel<&plain<Min>>("min", kStrided);
-  ops.cpu_kernel<&mean>("mean", kStrided);
+  ops.cpu_kernel<&mean<ReduceParams>>("mean", kStrided);
+  using P = NumpyReduceParams;
+  ops.cpu_kernel<&plain<Sum, P>>("_np_sum", kStrided);
+  ops.cpu_kernel<&plain<Prod, P>>("_np_prod", kStrided);
+  ops.cpu_kernel<&plain<Max, P>>("_np_max", kStrided);
+  ops.cpu_kernel<&plain<Min, P>>("_np_min", kStrided);
+  ops.cpu_kernel<&mean<P>>("_npi_mean", kStrided);
   ops.cpu_kernel<&norm>("norm", kStrided);
 });
 

@@ -201,20 +201,26 @@ C scalar_of(Number value, DType dtype, Compute c) {
   return result;
 }
 
+// Computes in type c, after conversion of the number to a dtype.
 template <class F>
 void run_scalar(KernelContext& ctx, const TensorRef& x, Number value, bool scalar_left,
-                const TensorRef& y) {
-  const Compute c = pointwise::compute_for_arithmetic(y.dtype);
+                const TensorRef& y, Compute c, DType scalar_dtype) {
   dispatch_compute(c, [&]<class C>(C) {
     Operand<C> scalar;
     scalar.source = Source::kScalar;
-    scalar.scalar = scalar_of<C>(value, y.dtype, c);
+    scalar.scalar = scalar_of<C>(value, scalar_dtype, c);
     const Operand<C> array{x.data, x.dtype};
     BinaryArgs<C> s{
         {}, scalar_left ? scalar : array, scalar_left ? array : scalar, {y.data, y.dtype}, false};
     for (int i = 0; i < y.shape.ndim(); ++i) s.walk.add(y.shape[i], {x.strides[i], x.strides[i]});
     launch_binary<F, C>(ctx, s);
   });
+}
+template <class F>
+void run_scalar(KernelContext& ctx, const TensorRef& x, Number value, bool scalar_left,
+                const TensorRef& y) {
+  const Compute c = pointwise::compute_for_arithmetic(y.dtype);
+  run_scalar<F>(ctx, x, value, scalar_left, y, c, y.dtype);
 }
 
 template <class F>

@@ -71,6 +71,8 @@ void channel(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.cuda_kernel<&cuda::arg<false>>("argmax");
   ops.cuda_kernel<&cuda::arg<true>>("argmin");
+  ops.cuda_kernel<&cuda::arg<false>>("_npi_argmax");
+  ops.cuda_kernel<&cuda::arg<true>>("_npi_argmin");
   ops.cuda_kernel<&cuda::channel>("argmax_channel");
 });
 

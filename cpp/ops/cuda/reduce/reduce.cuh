@@ -359,9 +359,9 @@ void run_reduction(KernelContext& ctx, const AxisMask& reduced, const TensorRef&
   });
 }
 
-template <class R>
-void plain_reduction(KernelContext& ctx, const ReduceParams& p, Inputs in, Outputs out) {
-  const AxisMask mask = reduced_axes("reduce", p.axis, p.exclude, in[0].shape.ndim());
+template <class R, class P = ReduceParams>
+void plain_reduction(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
+  const AxisMask mask = reduced_axes("reduce", p, in[0].shape.ndim());
   run_reduction<R>(ctx, mask, in[0], out[0], {});
 }
 

@@ -5,8 +5,9 @@
 namespace mxlite::cuda {
 namespace {
 
-void mean(KernelContext& ctx, const ReduceParams& p, Inputs in, Outputs out) {
-  const AxisMask mask = reduced_axes("reduce", p.axis, p.exclude, in[0].shape.ndim());
+template <class P>
+void mean(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
+  const AxisMask mask = reduced_axes("reduce", p, in[0].shape.ndim());
   run_reduction<reduce::Sum>(ctx, mask, in[0], out[0],
                              {.divisor = reduced_size(in[0].shape, mask), .mean = true});
 }
@@ -73,7 +74,9 @@ void channel_sum(KernelContext& ctx, const TensorRef& in, int axis, const Tensor
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.cuda_kernel<&cuda::plain_reduction<reduce::Sum>>("sum", kStrided);
   ops.cuda_kernel<&cuda::plain_reduction<reduce::NanSum>>("nansum", kStrided);
-  ops.cuda_kernel<&cuda::mean>("mean", kStrided);
+  ops.cuda_kernel<&cuda::mean<ReduceParams>>("mean", kStrided);
+  ops.cuda_kernel<&cuda::mean<NumpyReduceParams>>("_npi_mean", kStrided);
+  ops.cuda_kernel<&cuda::plain_reduction<reduce::Sum, NumpyReduceParams>>("_np_sum", kStrided);
   ops.cuda_kernel<&cuda::norm>("norm", kStrided);
   ops.cuda_kernel<&cuda::moments>("moments", kStrided);
 });

@@ -1,0 +1,25 @@
+// Gradient rules of element-wise operators of two arrays that are broadcast.
+#pragma once
+#include <vector>
+
+#include "cpp/ops/grad_builder.h"
+
+namespace mxlite {
+
+// Returns gradients for both sides, each only if requested, summed over the broadcast axes.
+template <class Left, class Right>
+std::vector<ValueRef> two_gradients(GradBuilder& g, Left left, Right right) {
+  std::vector<ValueRef> grads(2);
+  if (g.needs_grad(0)) grads[0] = g.sum_to(left(), g.input_spec(0).shape);
+  if (g.needs_grad(1)) grads[1] = g.sum_to(right(), g.input_spec(1).shape);
+  return grads;
+}
+
+// A GradFn from the expressions of both sides, which may use `g`.
+#define MX_GRADS(left, right)                     \
+  [](GradBuilder& g) -> std::vector<ValueRef> {   \
+    return two_gradients(                         \
+        g, [&] { return left; }, [&] { return right; }); \
+  }
+
+}  // namespace mxlite
