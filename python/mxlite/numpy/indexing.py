@@ -37,6 +37,7 @@ class _Key(NamedTuple):
     basic: list[Any]  # int, slice or None; slice(None) where an index array selects
     arrays: list[Any]  # official arrays, or traced arrays
     axes: list[int]  # axes of the result of `basic` that the arrays select from
+    adjacent: bool  # whether the key's arrays and numbers stand side by side
 
 
 def _is_number(item: Any) -> bool:
@@ -109,10 +110,12 @@ def _divide(shape: tuple[int, ...], key: Any) -> _Key:
             f"too many indices for array: array is {len(shape)}-dimensional, but {used} were "
             "indexed"
         )
+    advanced = any(_is_advanced(item) for item in items)
+    single = [i for i, item in enumerate(items) if _is_advanced(item) or type(item) is int]
+    adjacent = not single or single[-1] - single[0] == len(single) - 1
     at = ellipses[0] if ellipses else len(items)
     items[at : at + 1] = [_WHOLE] * (len(shape) - used)
-    advanced = any(_is_advanced(item) for item in items)
-    result = _Key([], [], [])
+    result = _Key([], [], [], adjacent)
     axis = place = 0  # axis of the array, and axis of the basic result
     for item in items:
         if _is_mask(item):
@@ -169,19 +172,14 @@ def _is_whole(items: Sequence[Any]) -> bool:
     return all(isinstance(item, slice) and item == _WHOLE for item in items)
 
 
-def _moved(array: ndarray, axes: list[int]) -> tuple[ndarray, int]:
-    """Return the array with the axes side by side, and the place of the first one."""
-    first, count = axes[0], len(axes)
-    if axes == list(range(first, first + count)):
-        return array, first
-    others = [axis for axis in range(array.ndim) if axis not in axes]
-    return _core.op("transpose")(array, axes=(*axes, *others)), 0
-
-
-def _select(array: ndarray, arrays: list[Any], axes: list[int]) -> ndarray:
-    """Return the elements at index arrays, one for each of the axes."""
+def _select(array: ndarray, key: _Key) -> ndarray:
+    """Return the elements of the basic result at the key's index arrays."""
+    arrays, axes = key.arrays, key.axes
     common = _common_shape(arrays)
-    array, first = _moved(array, axes)
+    first = axes[0] if key.adjacent else 0
+    if not key.adjacent:
+        others = [axis for axis in range(array.ndim) if axis not in axes]
+        array = _core.op("transpose")(array, axes=(*axes, *others))
     lead, rest = array.shape[:first], array.shape[first + len(axes) :]
     sizes = array.shape[first : first + len(axes)]
     if any(isinstance(a, NDArray) for a in arrays):
@@ -258,7 +256,7 @@ def getitem(self: ndarray, key: Any) -> ndarray:
     if not divided.arrays:
         return plain._basic(self, basic) if basic else self._reshape_view(())
     part = self if _is_whole(basic) else plain._basic(self, basic)
-    return _select(part, divided.arrays, divided.axes)
+    return _select(part, divided)
 
 
 def _count_whole(key: _Key) -> int:
@@ -286,10 +284,8 @@ def _rows(shape: tuple[int, ...], key: _Key) -> np.ndarray[Any, Any]:
             grids.append((np.arange(shape[axis], dtype=np.int64)[item], step))
         axis += 1
     common = _common_shape(key.arrays)
-    first = key.axes[0]
-    adjacent = key.axes == list(range(first, first + len(key.axes)))
     others = [at for at in range(len(grids)) if at not in key.axes]
-    lead = first if adjacent else 0  # number of other axes before those of the index arrays
+    lead = key.axes[0] if key.adjacent else 0  # number of other axes before those of the index arrays
     rows = np.full((1,) * (len(common) + len(others)), offset, np.int64)
     for index, at in zip(key.arrays, key.axes):
         numbers, step = grids[at]
@@ -389,7 +385,8 @@ def _write_rows(self: ndarray, key: _Key, value: Any) -> None:
         return
     source = _expanded(source, shape)._reshape_view((rows.size, inner))
     target = self.detach()._reshape_view((self.size // inner, inner))
-    _scatter(target, source, from_host(rows.reshape(1, -1), self.ctx), out=target)
+    rows = from_host(rows.reshape(1, -1), self.ctx)
+    _scatter(target, source, rows, shape=target.shape, out=target)
 
 
 attach({"__getitem__": getitem, "__setitem__": setitem})
