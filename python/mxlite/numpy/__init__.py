@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import array_api as array_api
 from . import indexing, protocols
 from . import linalg as linalg
 from . import random as random

@@ -30,7 +30,7 @@ def _dtype(value: Any) -> Any:
 
 
 def promote_types(type1: Any, type2: Any) -> Any:
-    """Return the common dtype of arrays of two dtypes: the wider one; a float wins over integers."""
+    """Return the common dtype of arrays of two dtypes; a float wins over integers."""
     return _core.dtype_type(common_dtype([_core.dtype_type(type1), _core.dtype_type(type2)]))
 
 

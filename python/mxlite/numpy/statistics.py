@@ -25,12 +25,11 @@ from .arguments import (
 )
 from .joining import concatenate
 from .manipulation import broadcast_to, moveaxis
-from .ndarray import attach, ndarray
+from .ndarray import ndarray
 from .products import matmul
 from .sorting import searchsorted, sort, take_along_axis
 
 __all__ = [
-    "average",
     "bincount",
     "corrcoef",
     "cov",
@@ -40,22 +39,11 @@ __all__ = [
     "histogram",
     "interp",
     "median",
-    "nanargmax",
-    "nanargmin",
-    "nancumsum",
-    "nanmax",
-    "nanmean",
     "nanmedian",
-    "nanmin",
     "nanpercentile",
-    "nanprod",
     "nanquantile",
-    "nanstd",
-    "nansum",
-    "nanvar",
     "percentile",
     "polyval",
-    "ptp",
     "quantile",
     "trapezoid",
     "trapz",
@@ -99,53 +87,6 @@ def _count(a: ndarray, axes: tuple[int, ...]) -> int:
 
 def _reshaped(a: ndarray, shape: tuple[int, ...]) -> ndarray:
     return a if a.shape == shape else a._reshape_view(shape)
-
-
-def average(
-    a: Any, axis: Any = None, weights: Any = None, returned: bool = False, out: Any = None
-) -> Any:
-    """Return the weighted mean along axes.
-
-    Parameters
-    ----------
-    a : ndarray
-    axis : int or tuple of int, optional
-        All axes by default.
-    weights : ndarray, optional
-        Of the shape of a, or of one axis. All equal by default.
-    returned : bool
-        Whether to return a list of the mean and the sum of the weights.
-    out : ndarray, optional
-
-    Raises
-    ------
-    TypeError, ValueError
-        If weights have another shape.
-    """
-    array = _floats(a, "average")
-    axes = _axes(array, axis, "average")
-    if weights is None:
-        mean = reduced(_sum, array, axes) / _count(array, axes)
-        total = mean * 0 + _count(array, axes)
-    else:
-        array, weight = promoted([array, _floats(weights, "average")])
-        if weight.shape != array.shape:
-            if axis is None:
-                raise TypeError_("average: axis must be given if shapes of a and weights differ")
-            if weight.ndim != 1 or len(axes) != 1:
-                raise TypeError_("average: weights must have 1 dimension if shapes differ")
-            if weight.shape[0] != array.shape[axes[0]]:
-                raise ValueError_(
-                    f"average: weights must have {array.shape[axes[0]]} elements, got "
-                    f"{weight.shape[0]}"
-                )
-            shape = [1] * array.ndim
-            shape[axes[0]] = -1
-            weight = broadcast_to(weight.reshape(tuple(shape)), array.shape)
-        total = reduced(_sum, weight, axes)
-        mean = reduced(_sum, array * weight, axes) / total
-    mean = finished(mean, out, "average")
-    return [mean, total] if returned else mean
 
 
 # How far between the sorted elements at floor(p) and ceil(p) the result lies, by the fraction of p.
@@ -280,14 +221,6 @@ def nanmedian(
 ) -> ndarray:
     """Return the median of elements that are not NaN along axes; see `quantile`."""
     return nanquantile(a, 0.5, axis, out, overwrite_input, None, keepdims)
-
-
-def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> ndarray:
-    """Return the difference of the largest and the smallest element along axes."""
-    array = as_array(a, "ptp")
-    axes = _axes(array, axis, "ptp")
-    largest, smallest = (reduced(op, array, axes, keepdims) for op in (_max, _min))
-    return finished(largest - smallest, out, "ptp")  # type: ignore[no-any-return]
 
 
 def histogram(
@@ -647,141 +580,3 @@ def unwrap(
     change = change * (_core.op("abs")(steps) >= limit)
     rest = _part(array, axis, 1, None) + _core.op("cumsum")(change, axis=axis)
     return concatenate([_part(array, axis, 0, 1), rest], axis=axis)
-
-
-def _replaced(a: Any, value: float, who: str) -> tuple[ndarray, ndarray]:
-    """Return the array with a value in place of NaN, and where NaN was."""
-    array = as_array(a, who)
-    is_nan = array != array
-    if not _is_float(array):
-        return array, is_nan
-    return _where(is_nan, _filled(array, value), array), is_nan
-
-
-def _nan_sum(op: Any, neutral: float, name: str) -> Callable[..., ndarray]:
-    def function(
-        a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False
-    ) -> ndarray:
-        array, _ = _replaced(a, neutral, name)
-        array = array if dtype is None else _cast(array, dtype=dtype)
-        result = reduced(op, array, _axes(array, axis, name), keepdims)
-        return finished(result, out, name)  # type: ignore[no-any-return]
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Return the {name[3:]} of elements that are not NaN along axes."
-    return function
-
-
-def _nan_extreme(op: Any, least: float, name: str) -> Callable[..., ndarray]:
-    def function(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> ndarray:
-        array, is_nan = _replaced(a, least, name)
-        axes = _axes(array, axis, name)
-        result = reduced(op, array, axes, keepdims)
-        if _is_float(array):  # NaN if there is nothing else
-            none = reduced(_min, _cast(is_nan, dtype="int32"), axes, keepdims)
-            nan = _filled(result, math.nan)
-            result = _where(_cast(none, dtype="bool"), nan, result)
-        return finished(result, out, name)  # type: ignore[no-any-return]
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Return the {name[3:]} of elements that are not NaN along axes."
-    return function
-
-
-def _nan_position(op: Any, least: float, name: str) -> Callable[..., ndarray]:
-    def function(
-        a: Any, axis: int | None = None, out: Any = None, *, keepdims: bool = False
-    ) -> ndarray:
-        array, is_nan = _replaced(a, least, name)
-        if axis is None:
-            shape = (1,) * array.ndim if keepdims else ()
-            array, is_nan = (v._reshape_view((v.size,)) for v in (array, is_nan))
-            place = 0
-        else:
-            place = axis_in(axis, array.ndim, name)
-            shape = tuple(1 if i == place else n for i, n in enumerate(array.shape))
-            if not keepdims:
-                shape = shape[:place] + shape[place + 1 :]
-        if not array._traced and is_nan.asnumpy().all(axis=place).any():
-            raise ValueError_(f"{name}: All-NaN slice encountered")
-        result = _cast(op(array, axis=place, keepdims=True), dtype="int64")
-        return finished(_reshaped(result, shape), out, name)  # type: ignore[no-any-return]
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""Return the position (int64) of the {name[6:]} that is not NaN.
-
-    Raises ValueError if there are only NaN.
-    """
-    return function
-
-
-def _nan_running(op: str, neutral: float, name: str) -> Callable[..., ndarray]:
-    def function(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> ndarray:
-        array, _ = _replaced(a, neutral, name)
-        array = array if dtype is None else _cast(array, dtype=dtype)
-        if axis is None:
-            array, axis = array._reshape_view((array.size,)), 0
-        return finished(_core.op(op)(array, axis=axis), out, name)  # type: ignore[no-any-return]
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Return the running {name[6:]} along an axis, without NaN."
-    return function
-
-
-nansum = _nan_sum(_sum, 0.0, "nansum")
-nanprod = _nan_sum(_prod, 1.0, "nanprod")
-nanmax = _nan_extreme(_max, -math.inf, "nanmax")
-nanmin = _nan_extreme(_min, math.inf, "nanmin")
-nanargmax = _nan_position(_argmax, -math.inf, "nanargmax")
-nanargmin = _nan_position(_argmin, math.inf, "nanargmin")
-nancumsum = _nan_running("cumsum", 0.0, "nancumsum")
-
-
-def nanmean(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False
-) -> ndarray:
-    """Return the mean of elements that are not NaN along axes; NaN if there are none."""
-    mean, _, _ = _moments(a, axis, dtype, "nanmean")
-    return finished(_kept(mean, a, axis, keepdims), out, "nanmean")  # type: ignore[no-any-return]
-
-
-def _moments(a: Any, axis: Any, dtype: Any, who: str) -> tuple[ndarray, ndarray, ndarray]:
-    """Return means with kept dimensions, counts, and deviations that are 0 in place of NaN."""
-    array, is_nan = _replaced(_floats(a, who), 0.0, who)
-    array = array if dtype is None else _cast(array, dtype=dtype)
-    axes = _axes(array, axis, who)
-    valid = 1 - _cast(is_nan, dtype=array.dtype)
-    count = reduced(_sum, valid, axes, keepdims=True)
-    mean = reduced(_sum, array, axes, keepdims=True) / count
-    return mean, count, (array - mean) * valid
-
-
-def _kept(result: ndarray, a: Any, axis: Any, keepdims: bool) -> ndarray:
-    """Drop reduced axes unless they are to be kept."""
-    if keepdims:
-        return result
-    axes = _axes(result, axis, "")
-    return _reshaped(result, tuple(n for i, n in enumerate(result.shape) if i not in axes))
-
-
-def nanvar(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0,
-    keepdims: bool = False,
-) -> ndarray:  # fmt: skip
-    """Return the variance of elements that are not NaN along axes."""
-    _, count, deviations = _moments(a, axis, dtype, "nanvar")
-    axes = _axes(deviations, axis, "nanvar")
-    result = reduced(_sum, _square(deviations), axes, keepdims=True) / (count - ddof)
-    return finished(_kept(result, a, axis, keepdims), out, "nanvar")  # type: ignore[no-any-return]
-
-
-def nanstd(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0,
-    keepdims: bool = False,
-) -> ndarray:  # fmt: skip
-    """Return the standard deviation of elements that are not NaN along axes."""
-    result = _sqrt(nanvar(a, axis, dtype, None, ddof, keepdims))
-    return finished(result, out, "nanstd")  # type: ignore[no-any-return]
-
-
-attach({"ptp": ptp})
