@@ -28,6 +28,12 @@ def from_host(values: Any, ctx: Any, dtype: Any = None) -> ndarray:
     return _core.with_numpy(array, True)  # type: ignore[return-value]
 
 
+def full(shape: tuple[int, ...], value: Any, like: NDArray) -> ndarray:
+    """Return an array of one value with the dtype and on the device of another array."""
+    array = _core.op("_full")(shape=shape, value=value, ctx=like.ctx, dtype=like.dtype)
+    return _core.with_numpy(array, True)  # type: ignore[return-value]
+
+
 def as_array(value: Any, who: str) -> ndarray:
     """Return an argument as array; numbers and lists become float32 arrays."""
     if isinstance(value, ndarray):
@@ -45,7 +51,7 @@ def as_array(value: Any, who: str) -> ndarray:
 
 
 def values_of(value: Any, who: str, why: str) -> np.ndarray[Any, Any]:
-    """Return an argument as official array; inside a hybridized forward raise an error."""
+    """Return an argument as official array; raise DynamicShapeError while a graph is traced."""
     if isinstance(value, NDArray):
         refuse_traced(value, who, why)
         return value.asnumpy()
@@ -53,12 +59,12 @@ def values_of(value: Any, who: str, why: str) -> np.ndarray[Any, Any]:
 
 
 def refuse_traced(array: NDArray, who: str, why: str) -> None:
-    """Raise an error if a hybridized forward traces the array, which then has no values."""
+    """Raise an error if a graph is traced, in which the array has no values.
+
+    A hybridized block catches it and runs operator by operator from then on.
+    """
     if array._traced:
-        raise DynamicShapeError(
-            f"{who}: {why}, which is not known inside a hybridized forward; call the function "
-            "outside of it or net.hybridize(False)"
-        )
+        raise DynamicShapeError(f"{who}: {why}, which a graph does not know while it is made")
 
 
 def axis_in(axis: Any, ndim: int, who: str) -> int:

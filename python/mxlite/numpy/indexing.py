@@ -18,7 +18,7 @@ from ..base import IndexError_, TypeError_
 from ..ndarray import NDArray
 from ..ndarray import indexing as plain
 from ..ndarray.array_like import host_array
-from .arguments import from_host, refuse_traced
+from .arguments import from_host, full, refuse_traced
 from .ndarray import attach, ndarray
 
 _take = _core.op("take")
@@ -234,8 +234,8 @@ def getitem(self: ndarray, key: Any) -> ndarray:
     IndexError
         If an index is out of bounds or a mask does not have the array's shape.
     DynamicShapeError
-        If a hybridized forward computes a mask, because the number of selected elements is
-        unknown.
+        While a graph is traced, if it computes the mask, which selects an unknown number of
+        elements. A hybridized block runs operator by operator from then on.
     """
     kind = type(key)
     if kind is int:
@@ -285,9 +285,7 @@ def _rows(shape: tuple[int, ...], key: _Key) -> np.ndarray[Any, Any]:
         axis += 1
     common = _common_shape(key.arrays)
     others = [at for at in range(len(grids)) if at not in key.axes]
-    lead = (
-        key.axes[0] if key.adjacent else 0
-    )  # number of other axes before those of the index arrays
+    lead = key.axes[0] if key.adjacent else 0  # number of other axes before the arrays' axes
     rows = np.full((1,) * (len(common) + len(others)), offset, np.int64)
     for index, at in zip(key.arrays, key.axes):
         numbers, step = grids[at]
@@ -366,7 +364,7 @@ def _filled(like: ndarray, value: Any) -> ndarray:
     if isinstance(value, ndarray):
         value = _cast(value.detach().as_in_context(like.ctx), dtype=like.dtype)
         return _expanded(value._reshape_view((1,) * like.ndim), like.shape)
-    return _core.op("_full")(shape=like.shape, value=value, ctx=like.ctx, dtype=like.dtype)
+    return full(like.shape, value, like)
 
 
 def _write_rows(self: ndarray, key: _Key, value: Any) -> None:

@@ -19,6 +19,7 @@ from .arguments import (
     broadcast_shape,
     flattened,
     from_host,
+    full,
     reshape_to,
     returned,
     shape_in,
@@ -314,7 +315,7 @@ def resize(a: Any, new_shape: Any) -> ndarray:
         raise ValueError_(f"resize: all elements of new_shape must be non-negative, got {wanted}")
     count = prod(wanted)
     if not a.size:
-        return _core.op("_zeros")(shape=wanted, ctx=a.ctx, dtype=a.dtype).as_np_ndarray()
+        return full(wanted, 0, a)
     rows = np.arange(count) % a.size
     flat = a._reshape_view((a.size,))
     return _take(flat, from_host(rows, a.ctx))._reshape_view(wanted)

@@ -8,7 +8,8 @@ import numpy as np
 
 from .. import _core
 from ..base import ShapeError, TypeError_, ValueError_
-from .arguments import as_array, from_host
+from .arguments import as_array, from_host, full
+from .elementwise import rint
 from .ndarray import ndarray
 
 __all__ = ["pad"]
@@ -17,11 +18,9 @@ _concat = _core.op("Concat")
 _slice_axis = _core.op("slice_axis")
 _take = _core.op("take")
 _cast = _core.op("Cast")
-_full = _core.op("_full")
 _broadcast_to = _core.op("broadcast_to")
 _add = _core.op("broadcast_add")
 _subtract = _core.op("broadcast_sub")
-_rint = _core.op("rint")
 _floor = _core.op("floor")
 
 # The keyword arguments of each mode, with their defaults.
@@ -127,8 +126,7 @@ def _filled(a: ndarray, axis: int, width: int, value: Any) -> ndarray | None:
     if not width:
         return None
     shape = (*a.shape[:axis], width, *a.shape[axis + 1 :])
-    filled = _full(shape=shape, value=value, ctx=a.ctx, dtype=a.dtype)
-    return filled.as_np_ndarray()
+    return full(shape, value, a)
 
 
 def _repeated(edge: ndarray, axis: int, width: int) -> ndarray:
@@ -173,7 +171,7 @@ def _statistic(
         part = _slice_axis(part, axis=axis, begin=(count - 1) // 2, end=count // 2 + 1)
     edge = _core.op("mean")(part, axis=(axis,), keepdims=True)
     if _is_integral(a):
-        edge = _cast(_rint(edge), dtype=a.dtype)
+        edge = _cast(rint(edge), dtype=a.dtype)
     return _repeated(edge, axis, width)
 
 

@@ -322,7 +322,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None) -> ndarray:
     start = np.arange(prod(lead)).reshape(-1, 1, 1) * (length * inner) + np.arange(inner)
     if indices._traced:
         wrapped = _core.op("_mod_scalar")(_cast(indices, dtype="int64"), scalar=length)
-        spread = _expanded(wrapped, shape)._reshape_view((prod(lead), -1, inner))
+        spread = _expanded(wrapped, shape)._reshape_view((prod(lead), shape[axis], inner))
         places = spread * inner + from_host(start, arr.ctx)
     else:
         values = _checked(indices.asnumpy().astype(np.int64), axis, length, "take_along_axis")
