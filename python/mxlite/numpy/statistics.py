@@ -544,11 +544,12 @@ def digitize(x: Any, bins: Any, right: bool = False) -> ndarray:
     if edges.ndim != 1:
         raise ValueError_(f"digitize: bins must have 1 dimension, got {edges.ndim}")
     steps = np.diff(values_of(edges, "digitize", "the order of bins must be known"))
+    side = "left" if right else "right"
     if (steps >= 0).all():
-        return searchsorted(edges, x, "left" if right else "right")
+        return searchsorted(edges, x, side)
     if not (steps <= 0).all():
         raise ValueError_("digitize: bins must ascend or descend")
-    return edges.shape[0] - searchsorted(edges[::-1], x, "right" if right else "left")  # type: ignore[no-any-return]
+    return edges.shape[0] - searchsorted(edges[::-1], x, side)  # type: ignore[no-any-return]
 
 
 def polyval(p: Any, x: Any) -> ndarray:

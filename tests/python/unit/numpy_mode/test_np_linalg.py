@@ -132,7 +132,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_results_and_gradients_are_those_of_numpy(name):
     function, reference, arrays = CASES[name]
-    check(function, reference, arrays, hybrid=name != "lstsq")
+    check(function, reference, arrays)
 
 
 def test_eig_has_results_and_gradients_of_real_eigenvalues():
