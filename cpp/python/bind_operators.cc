@@ -354,6 +354,15 @@ py::tuple numpy_operators(const std::string& name) {
   fail(ErrorKind::kValue, "numpy_operators: unknown name '", name, "'");
 }
 
+py::object promoted_dtype(const py::args& dtypes) {
+  MX_CHECK_KIND(!dtypes.empty(), ErrorKind::kValue,
+                "promoted_dtype: the number of dtypes must be at least 1, got 0");
+  DType result = require_dtype(dtypes[0], "promoted_dtype");
+  for (const py::handle& dtype : dtypes)
+    result = promoted(result, require_dtype(dtype, "promoted_dtype"));
+  return py::reinterpret_borrow<py::object>(dtype_to_python(result));
+}
+
 py::tuple operators_of(const std::string& name) {
   for (const Arithmetic& a : kTable)
     if (name == a.name) return py::make_tuple(a.same_shape, a.broadcast, a.scalar, a.reflected);
@@ -371,6 +380,8 @@ void bind_operators(py::module_& m) {
       "numpy_operators", &numpy_operators, py::arg("name"),
       "Callables of a sign (add for +) or function (arctan2) of numpy mode: on an array and an\n"
       "operand, and on an array and the operand before it.");
+  m.def("promoted_dtype", &promoted_dtype,
+        "Dtype of numpy mode's arithmetic on arrays of these dtypes.");
   m.def(
       "attach_signs", [](const py::handle& cls) { attach_signs(cls, kTable, /*in_place=*/false); },
       py::arg("cls"), "Give a class of symbols + - * / % ** and comparisons.");

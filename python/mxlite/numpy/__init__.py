@@ -8,6 +8,7 @@ from . import linalg as linalg
 from . import random as random
 from .constants import *  # noqa: F403
 from .creation import *  # noqa: F403
+from .dtypes import *  # noqa: F403
 from .einsum import *  # noqa: F403
 from .elementwise import *  # noqa: F403
 from .fallback import *  # noqa: F403

@@ -263,9 +263,9 @@ def _pick_number(pick: str) -> Callable[[Any, Any], Any]:
     def compute(a: Any, b: Any) -> Any:
         """Return the extreme of both; the other value where one is NaN."""
         extreme = _f[pick](a, b)
-        # Adding 0 * extreme broadcasts the operands and gives them the common dtype.
-        left, right = (full_like(extreme, 0) + x for x in (a, b))
-        return _where(_f["isnan"](left), right, _where(_f["isnan"](right), left, extreme))
+        # Adding zeros broadcasts the operands and gives them the common dtype.
+        left, right = (zeros_like(extreme) + x for x in (a, b))
+        return select(_f["isnan"](left), right, select(_f["isnan"](right), left, extreme))
 
     return compute
 
@@ -281,7 +281,7 @@ def _modf(x: ndarray) -> tuple[Any, Any]:
     x = as_real(check_array(x, "modf", "x"))
     whole = _f["trunc"](x)
     infinite = _f["isinf"](x)
-    return _f["copysign"](_where(infinite, zeros_like(x), x - whole), x), whole
+    return _f["copysign"](select(infinite, zeros_like(x), x - whole), x), whole
 
 
 def modf(x: ndarray) -> tuple[Any, Any]:
@@ -297,8 +297,8 @@ def divmod(x1: Any, x2: Any) -> tuple[Any, Any]:  # noqa: A001 - NumPy's name
 def _sinc(x: Any) -> Any:
     scaled = as_real(x) * math.pi
     zero = _f["equal"](scaled, 0)
-    safe = _where(zero, full_like(scaled, 1.0), scaled)
-    return _where(zero, full_like(scaled, 1.0), _f["sin"](safe) / safe)
+    safe = select(zero, full_like(scaled, 1.0), scaled)
+    return select(zero, full_like(scaled, 1.0), _f["sin"](safe) / safe)
 
 
 _LN2 = math.log(2.0)
@@ -410,7 +410,7 @@ def nan_to_num(
         limit = float(onp.finfo(_official(x.dtype)).max)
         high, low = limit if posinf is None else posinf, -limit if neginf is None else neginf
         for found, value in ((_f["isnan"](x), nan), (x == math.inf, high), (x == -math.inf, low)):
-            result = _where(found, full_like(x, value), result)
+            result = select(found, full_like(x, value), result)
     if not copy:
         return store(result, x, "nan_to_num")
     return _finish(_copy(x) if result is x else result, kwargs.pop("out", None), True, kwargs,

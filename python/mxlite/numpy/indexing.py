@@ -285,7 +285,9 @@ def _rows(shape: tuple[int, ...], key: _Key) -> np.ndarray[Any, Any]:
         axis += 1
     common = _common_shape(key.arrays)
     others = [at for at in range(len(grids)) if at not in key.axes]
-    lead = key.axes[0] if key.adjacent else 0  # number of other axes before the arrays' axes
+    lead = (
+        key.axes[0] if key.adjacent else 0
+    )  # number of other axes before those of the index arrays
     rows = np.full((1,) * (len(common) + len(others)), offset, np.int64)
     for index, at in zip(key.arrays, key.axes):
         numbers, step = grids[at]

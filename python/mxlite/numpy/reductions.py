@@ -15,7 +15,7 @@ from .elementwise import as_real, is_real, select, store
 from .ndarray import attach, ndarray
 
 __all__ = [
-    "all", "amax", "amin", "any", "argmax", "argmin", "average", "count_nonzero", "cumprod",
+    "all", "amax", "amin", "any", "argmax", "argmin", "average", "cumprod",
     "cumsum", "cumulative_prod", "cumulative_sum", "max", "mean", "min", "nanargmax", "nanargmin",
     "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum",
     "nanvar", "prod", "product", "ptp", "sometrue", "std", "sum", "var",
@@ -30,7 +30,6 @@ _max = _core.op("_np_max")
 _mean = _core.op("_npi_mean")
 _min = _core.op("_np_min")
 _moments = _core.op("moments")
-_not_equal = _core.numpy_operators("ne")[0]
 _prod = _core.op("_np_prod")
 _slice_axis = _core.op("slice_axis")
 _sqrt = _core.op("sqrt")
@@ -168,11 +167,6 @@ def _truth(name: str, op: Any, doc: str) -> Any:
 # A sum of bools that is stored as a bool says whether one holds, a product whether all hold.
 all = _truth("all", _prod, "Return whether all elements along axes are nonzero.")  # noqa: A001
 any = sometrue = _truth("any", _sum, "Return whether an element along axes is nonzero.")  # noqa: A001
-
-
-def count_nonzero(a: ndarray, axis: Any = None, *, keepdims: bool = False) -> Any:
-    """Return how many elements along axes are nonzero, as int64."""
-    return _sum(_not_equal(check_array(a, "count_nonzero"), 0), axis=axis, keepdims=keepdims)
 
 
 def mean(
