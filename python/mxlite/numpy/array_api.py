@@ -56,10 +56,10 @@ _SAME = {
         repeat roll tile matrix_transpose
     """,
     products: "matmul tensordot vecdot",
-    promotion: "can_cast isdtype result_type",
-    reductions: "all any count_nonzero max mean min std var argmax argmin",
+    dtypes: "can_cast isdtype result_type",
+    reductions: "all any max mean min std var argmax argmin",
     sets: "unique_all unique_counts unique_inverse unique_values",
-    sorting: "nonzero searchsorted take take_along_axis where",
+    sorting: "count_nonzero nonzero searchsorted take take_along_axis where",
     statistics: "diff",
 }
 _DTYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64".split()

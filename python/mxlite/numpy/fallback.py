@@ -83,6 +83,7 @@ def call_official(who: str, function: Callable[..., Any], args: Any, kwargs: Any
     """Call an official function on host copies of np arrays, and convert its result back.
 
     Arrays become np arrays on the context of the first argument; scalars stay official scalars.
+    An np array as ``out`` receives the result.
 
     Raises
     ------
@@ -92,9 +93,16 @@ def call_official(who: str, function: Callable[..., Any], args: Any, kwargs: Any
         If the result has a dtype that np arrays cannot have.
     """
     copies = _Copies(who)
+    out = kwargs.get("out")
+    if isinstance(out, ndarray):
+        kwargs = {name: value for name, value in kwargs.items() if name != "out"}
     host_args = [copies.to_host(value) for value in args]
     host_kwargs = {name: copies.to_host(value) for name, value in kwargs.items()}
-    return copies.from_host(function(*host_args, **host_kwargs))
+    result = copies.from_host(function(*host_args, **host_kwargs))
+    if not isinstance(out, ndarray):
+        return result
+    out[...] = result
+    return out
 
 
 def _make(name: str, official: str) -> Callable[..., Any]:

@@ -71,24 +71,14 @@ def _call(ufunc: Any, inputs: Any, kwargs: Any) -> Any:
     own = _own_function("numpy", ufunc.__name__)
     if own is not None:
         return own(*inputs, **kwargs)
-    return _with_out(ufunc.__name__, ufunc, inputs, kwargs)
-
-
-def _with_out(who: str, function: Any, inputs: Any, kwargs: Any) -> Any:
-    """Call an official function on host copies; copy the result to ``out``."""
-    out = kwargs.pop("out", None)
-    result = call_official(who, function, inputs, kwargs)
-    if out is None:
-        return result
-    out[...] = result
-    return out
+    return call_official(ufunc.__name__, ufunc, inputs, kwargs)
 
 
 def _reduce(ufunc: Any, inputs: Any, kwargs: Any) -> Any:
     own = _own_function("numpy", _REDUCTIONS.get(ufunc.__name__, ""))
     extra = {k for k, v in kwargs.items() if v is not None} - {"axis", "keepdims", "dtype", "out"}
     if own is None or extra:
-        return _with_out(f"{ufunc.__name__}.reduce", ufunc.reduce, inputs, kwargs)
+        return call_official(f"{ufunc.__name__}.reduce", ufunc.reduce, inputs, kwargs)
     kwargs = {k: v for k, v in kwargs.items() if v is not None or k == "axis"}
     kwargs.setdefault("axis", 0)
     return own(*inputs, **kwargs)
@@ -97,7 +87,7 @@ def _reduce(ufunc: Any, inputs: Any, kwargs: Any) -> Any:
 def _accumulate(ufunc: Any, inputs: Any, kwargs: Any) -> Any:
     own = _own_function("numpy", _RUNNING.get(ufunc.__name__, ""))
     if own is None:
-        return _with_out(f"{ufunc.__name__}.accumulate", ufunc.accumulate, inputs, kwargs)
+        return call_official(f"{ufunc.__name__}.accumulate", ufunc.accumulate, inputs, kwargs)
     kwargs.setdefault("axis", 0)
     return own(*inputs, **kwargs)
 
@@ -120,7 +110,7 @@ def _at(ufunc: Any, inputs: Any, kwargs: Any) -> None:
 
 
 def _reduceat(ufunc: Any, inputs: Any, kwargs: Any) -> Any:
-    return _with_out(f"{ufunc.__name__}.reduceat", ufunc.reduceat, inputs, kwargs)
+    return call_official(f"{ufunc.__name__}.reduceat", ufunc.reduceat, inputs, kwargs)
 
 
 _METHODS = {
