@@ -26,9 +26,6 @@ from .context import (
     gpu_memory_info,
     num_gpus,
 )
-from . import numpy, numpy_extension
-from . import numpy as np
-from . import numpy_extension as npx
 from .ndarray import NDArray, waitall
 from .util import (
     is_np_array,
@@ -46,6 +43,9 @@ from . import visualization as viz
 from .executor import CachedOp as _CachedOp
 from .executor import Executor
 from .symbol import Symbol
+from . import numpy, numpy_extension
+from . import numpy as np
+from . import numpy_extension as npx
 from . import kvstore
 from . import kvstore as kv
 from .kvstore import kvstore_server
@@ -73,6 +73,8 @@ __all__ = [
 ]  # fmt: skip
 
 setattr(ndarray, "CachedOp", _CachedOp)  # noqa: B010 - of symbols, which need mx.nd
+for _name, _module in (("np", numpy), ("npx", numpy_extension)):
+    setattr(ndarray, _name, _module)
 
 if not _typing.TYPE_CHECKING:
     __getattr__, __dir__ = _attributes(__name__)

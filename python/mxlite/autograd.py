@@ -362,7 +362,9 @@ class Function(NeedsInit):
 
         # Outputs that are not used have zero gradients.
         def run_backward(grads: list[NDArray | None]) -> list[NDArray | None]:
-            filled = [g if g is not None else o.zeros_like() for g, o in zip(grads, shapes)]
+            filled = [
+                g if g is not None else _core.op("zeros_like")(o) for g, o in zip(grads, shapes)
+            ]
             result = self.backward(*filled)
             found = [None] if result is None else self._arrays(result, "backward")
             if len(found) != len(given):

@@ -1,27 +1,37 @@
-"""NumPy shapes (``mx.np_shape``), which can be switched on; NumPy arrays are not supported.
+"""The two switches of numpy mode: NumPy shapes (``mx.np_shape``) and arrays (``mx.np_array``).
 
-Arrays without elements and without dimensions work always. The switch says how shapes of symbols
-are read and printed: off, 0 is an unknown dimension and () an unknown shape; on, -1 and None are,
-and 0 and () mean what they say.
+The class of existing arrays decides the semantics of operators and functions; the switches do not.
+With arrays on, Gluon, ``io`` and data loaders make ``mx.np.ndarray`` where no input decides. With
+shapes on, -1 and None are unknown parts of shapes of symbols; off, 0 and () are. Arrays without
+elements or dimensions work in both cases.
+
+`set_np` sets the switches of the process, which all threads follow that did not choose themselves;
+``with`` blocks and decorators set those of their thread.
 """
 
 from __future__ import annotations
 
 import functools
 import threading
+from collections.abc import Mapping
 from typing import Any, Callable, TypeVar
 
-from .base import NotSupportedError, TypeError_
+from . import _core
+from ._core import NDArray
+from .base import NotSupportedError, TypeError_, ValueError_
 
 __all__ = [
+    "Scope",
     "is_np_array",
     "is_np_default_dtype",
     "is_np_shape",
     "np_array",
     "np_shape",
+    "of_mode",
     "reset_np",
     "set_np",
     "set_np_shape",
+    "switches",
     "use_np",
     "use_np_array",
     "use_np_shape",
@@ -31,20 +41,37 @@ _T = TypeVar("_T")
 _EVERY_THREAD = 2
 
 
-class _Switch(threading.local):
-    """Whether NumPy shapes are on in a thread; if None, the default of the process applies."""
+class _Own(threading.local):
+    """The switches of a thread; where one is None, that of the process applies."""
 
     shape: bool | None = None
+    array: bool | None = None
 
 
-_switch = _Switch()
-_everywhere = [False]
+_own = _Own()
+_process = {"shape": False, "array": False}
 
 
 def is_np_shape() -> bool:
     """Return whether NumPy shapes are on in this thread."""
-    own = _switch.shape
-    return _everywhere[0] if own is None else own
+    own = _own.shape
+    return _process["shape"] if own is None else own
+
+
+def is_np_array() -> bool:
+    """Return whether Gluon and iterators make ``mx.np.ndarray`` in this thread."""
+    own = _own.array
+    return _process["array"] if own is None else own
+
+
+def is_np_default_dtype() -> bool:
+    """Return False: ``mx.np`` makes float32 arrays by default."""
+    return False
+
+
+def of_mode(array: NDArray) -> NDArray:
+    """Return a dense array as ``mx.np.ndarray`` if arrays are on; both share the memory."""
+    return _core.with_numpy(array, True) if is_np_array() else array
 
 
 def set_np_shape(active: int) -> bool:
@@ -54,101 +81,116 @@ def set_np_shape(active: int) -> bool:
     """
     before = is_np_shape()
     if active == _EVERY_THREAD and active is not True:
-        _everywhere[0], _switch.shape = True, None
+        _process["shape"], _own.shape = True, None
     else:
         if not active:
-            _everywhere[0] = False
-        _switch.shape = bool(active)
+            _process["shape"] = False
+        _own.shape = bool(active)
     return before
 
 
-def is_np_array() -> bool:
-    """Return False, because NumPy arrays are not supported."""
-    return False
-
-
-def is_np_default_dtype() -> bool:
-    """Return False, because float64 is not supported as the default type."""
-    return False
-
-
-def _refuse(what: str) -> NotSupportedError:
-    return NotSupportedError(
-        f"{what}: numpy mode (mx.np, mx.npx) is not part of mxlite, use mx.nd arrays"
-    )
-
-
 def set_np(shape: bool = True, array: bool = True, dtype: bool = False) -> None:
-    """Switch NumPy shapes on or off; raise NotSupportedError if array or dtype is True."""
-    if array or dtype:
-        raise _refuse("set_np")
-    set_np_shape(shape)
+    """Switch numpy mode on in the process, threads that start later included.
+
+    Parameters
+    ----------
+    shape, array : bool
+        Whether NumPy shapes and arrays are on.
+    dtype : bool
+        Only False: the default dtype is float32.
+
+    Raises
+    ------
+    ValueError
+        If ``array`` is True and ``shape`` is not.
+    NotSupportedError
+        If ``dtype`` is True.
+    """
+    if array and not shape:
+        raise ValueError_("set_np: shape must be True if array is True, got False")
+    if dtype:
+        raise NotSupportedError("set_np: dtype must be False, as float32 is the default dtype")
+    _process.update(shape=bool(shape), array=bool(array))
+    _own.shape = _own.array = None
 
 
 def reset_np() -> None:
-    """Switch NumPy shapes off."""
+    """Switch numpy mode off."""
     set_np(shape=False, array=False)
 
 
-class _NumpyShapeScope:
-    """A ``with`` block, or a decorator of functions, in which NumPy shapes are on or off."""
+def switches() -> dict[str, bool]:
+    """Return the state of this thread, which `Scope` accepts in another thread or process."""
+    return {"shape": is_np_shape(), "array": is_np_array()}
 
-    def __init__(self, active: bool) -> None:
-        self._active = bool(active)
-        self._before: list[bool | None] = []
 
-    def __enter__(self) -> _NumpyShapeScope:
-        self._before.append(_switch.shape)
-        _switch.shape = self._active
+class Scope:
+    """A ``with`` block, or a decorator of functions, in which switches have given states."""
+
+    def __init__(self, states: Mapping[str, bool]) -> None:
+        self._states = states
+        self._before: list[dict[str, bool | None]] = []
+
+    def __enter__(self) -> Scope:
+        own = vars(_own)
+        self._before.append({name: own.get(name) for name in self._states})
+        own.update(self._states)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        _switch.shape = self._before.pop()
+        vars(_own).update(self._before.pop())
 
     def __call__(self, func: Callable[..., _T]) -> Callable[..., _T]:
-        return _within_shapes(func, self._active)
+        return _within(func, self._states)
 
 
-class _NumpyArrayScope:
-    """The class behind ``np_array`` in 1.x; it only accepts switching arrays off."""
+class _NumpyShapeScope(Scope):
+    def __init__(self, is_np_shape: bool) -> None:
+        super().__init__({"shape": bool(is_np_shape)})
 
+
+class _NumpyArrayScope(Scope):
     def __init__(self, is_np_array: bool) -> None:
-        if is_np_array:
-            raise _refuse("np_array")
-        self._is_np_array = False
-
-    def __enter__(self) -> _NumpyArrayScope:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        pass
-
-    def __call__(self, func: _T) -> _T:
-        return func
+        super().__init__({"array": bool(is_np_array)})
 
 
-def np_shape(active: bool = True) -> _NumpyShapeScope:
+def np_shape(active: bool = True) -> Scope:
     """Return a ``with`` block or decorator that switches NumPy shapes on or off."""
     return _NumpyShapeScope(active)
 
 
-def np_array(active: bool = True) -> _NumpyArrayScope:
-    """Return a ``with`` block with NumPy arrays off; raise NotSupportedError if active."""
+def np_array(active: bool = True) -> Scope:
+    """Return a ``with`` block or decorator that switches NumPy arrays on or off."""
     return _NumpyArrayScope(active)
 
 
-def _within_shapes(func: Callable[..., _T], active: bool) -> Callable[..., _T]:
+def _within(func: Callable[..., _T], states: Mapping[str, bool]) -> Callable[..., _T]:
     @functools.wraps(func)
     def within(*args: Any, **kwargs: Any) -> _T:
-        with np_shape(active):
+        with Scope(states):
             return func(*args, **kwargs)
 
     return within
 
 
-def _checked(what: str, func: Any) -> None:
+def _decorated(what: str, func: Any, states: Mapping[str, bool]) -> Any:
+    """Return a function that runs with the states, or a class whose methods do."""
     if not callable(func):
         raise TypeError_(f"{what}: func must be a function or class, got {func!r}")
+    if not isinstance(func, type):
+        return _within(func, states)
+    for name, member in list(vars(func).items()):
+        if isinstance(member, (staticmethod, classmethod)):
+            setattr(func, name, type(member)(_within(member.__func__, states)))
+        elif isinstance(member, property):
+            get, put, drop = (
+                None if part is None else _within(part, states)
+                for part in (member.fget, member.fset, member.fdel)
+            )
+            setattr(func, name, property(get, put, drop, member.__doc__))
+        elif callable(member) and not isinstance(member, type):
+            setattr(func, name, _within(member, states))
+    return func
 
 
 def use_np_shape(func: Any) -> Any:
@@ -156,51 +198,17 @@ def use_np_shape(func: Any) -> Any:
 
     Returns the function or the class, which is changed in place.
     """
-    _checked("use_np_shape", func)
-    if not isinstance(func, type):
-        return _within_shapes(func, True)
-    for name, member in list(vars(func).items()):
-        if isinstance(member, (staticmethod, classmethod)):
-            setattr(func, name, type(member)(_within_shapes(member.__func__, True)))
-        elif isinstance(member, property):
-            get, put, drop = (
-                None if part is None else _within_shapes(part, True)
-                for part in (member.fget, member.fset, member.fdel)
-            )
-            setattr(func, name, property(get, put, drop, member.__doc__))
-        elif callable(member) and not isinstance(member, type):
-            setattr(func, name, _within_shapes(member, True))
-    return func
+    return _decorated("use_np_shape", func, {"shape": True})
 
 
-def _refuse_decorated(what: str, func: Any) -> Any:
-    """Allow the definition of a function or class whose calls raise NotSupportedError."""
-    _checked(what, func)
-    error = f"{what}: {getattr(func, '__qualname__', repr(func))}"
-    if isinstance(func, type):
-
-        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-            raise _refuse(error)
-
-        func.__init__ = __init__  # type: ignore[misc]
-        return func
-
-    @functools.wraps(func)
-    def refused(*args: Any, **kwargs: Any) -> Any:
-        raise _refuse(error)
-
-    return refused
+def use_np_array(func: Any) -> Any:
+    """Switch NumPy arrays on while a function, or any method of a class, runs; see `use_np`."""
+    return _decorated("use_np_array", func, {"array": True})
 
 
-def use_np(func: Callable[..., _T]) -> Any:
-    """Decorate a function or class so that its use raises, because numpy mode is not supported.
+def use_np(func: Any) -> Any:
+    """Switch NumPy shapes and arrays on while a function, or any method of a class, runs.
 
-    A file with decorated functions can be imported; only they do not work: the result raises
-    NotSupportedError when it is called or an object of it is made.
+    Returns the function or the class, which is changed in place.
     """
-    return _refuse_decorated("use_np", func)
-
-
-def use_np_array(func: Callable[..., _T]) -> Any:
-    """Decorate a function or class like `use_np`."""
-    return _refuse_decorated("use_np_array", func)
+    return _decorated("use_np", func, {"shape": True, "array": True})

@@ -7,10 +7,6 @@ generator and needs no entry. Parameters with no meaning here that are accepted 
 
 from __future__ import annotations
 
-_NUMPY_ARRAYS = (
-    "NumPy shapes can be switched on; arrays of mx.np are not part of mxlite: off is accepted, on "
-    "raises NotSupportedError"
-)
 _REGIONS = (
     "a region of an image that data lacks is an IndexError (1.9.1: reads foreign memory), a region "
     "with NaN is NaN"
@@ -50,14 +46,7 @@ DIFFERENCES: dict[str, str] = {
     "share statistics (1.9.1: of one process); one thread may run the devices one after another "
     "(1.9.1: waits for ever)",
     # Refusals.
-    "mxnet.util.set_np": _NUMPY_ARRAYS,
-    "mxnet.util.use_np": _NUMPY_ARRAYS,
-    "mxnet.util.use_np_array": _NUMPY_ARRAYS,
-    "mxnet.util.np_array": _NUMPY_ARRAYS,
-    "mxnet.np_array": _NUMPY_ARRAYS,
-    "mxnet.use_np": _NUMPY_ARRAYS,
-    "mxnet.use_np_array": _NUMPY_ARRAYS,
-    "mxnet.numpy*": "can be imported, each of its names raises NotSupportedError when it is used",
+    "mxnet.util.set_np": "switches the whole process (1.9.1: the thread)",
     "mxnet.library.load": "libraries for MXNet's C interface are refused",
     "mxnet.libinfo.find_include_path": "refused: mxlite installs no C headers",
     "mxnet.libinfo.find_conf_path": "refused: there are no operators made by TVM",

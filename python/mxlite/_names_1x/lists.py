@@ -33,10 +33,17 @@ MOVED = {
     "mod": "module",
     "mon": "monitor",
     "nd": "ndarray",
+    "ndarray.numpy": "numpy",
+    "ndarray.numpy_extension": "numpy_extension",
+    "np": "numpy",
+    "npx": "numpy_extension",
+    "numpy.multiarray": "numpy",
     "onnx.mx2onnx": "onnx",
     "opt": "optimizer",
     "rnd": "random",
     "sym": "symbol",
+    "symbol.numpy_extension": "symbol.npx",
+    "symbol.numpy": "symbol.np",
     "viz": "visualization",
 }
 

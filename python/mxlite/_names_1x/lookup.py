@@ -65,7 +65,7 @@ AFTER_IMPORT: list[Callable[[], None]] = []
 
 def not_built(path: str) -> str:
     """Return the error text for a name of 1.9.1 that mxlite lacks."""
-    hint = "; use mx.nd" if path.split(".")[0] in ("np", "npx", "numpy", "numpy_extension") else ""
+    hint = ""
     if path == "symbol.contrib.boolean_mask":
         hint = ": its shape depends on values; call it in a block, which may be hybridized"
     return f"mx.{path}: a name of MXNet {VERSION} that mxlite does not have{hint}"

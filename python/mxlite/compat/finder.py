@@ -17,7 +17,6 @@ import mxlite
 from .._names_1x import (
     VERSION,
     MissingModuleError,
-    MissingNameError,
     is_module,
     moved_below,
     names_of,
@@ -31,7 +30,6 @@ CHILD_PATH = Path(__file__).resolve().parent / "path"
 # Files of installed shim packages that the finder has replaced.
 SHIM_FILES: set[str] = set()
 
-_NUMPY_MODE = ("numpy", "numpy_extension")
 _HOROVOD_VERSION = "0.28.1"  # mxlite.horovod has the names of this version
 
 
@@ -94,22 +92,6 @@ class _AliasLoader(Loader):
             sys.modules[f"mxnet.{path}"] = child
 
 
-class _NumpyModeLoader(Loader):
-    """Makes an importable module of numpy mode that raises for each of its names."""
-
-    def exec_module(self, module: ModuleType) -> None:
-        path = module.__name__
-
-        def refuse(name: str) -> Any:
-            if name.startswith("__"):
-                raise AttributeError(f"module {path!r} has no attribute {name!r}")
-            raise MissingNameError(
-                f"{path}.{name}: numpy mode (mx.np, mx.npx) is not part of mxlite, use mx.nd arrays"
-            )
-
-        module.__dict__.update(__getattr__=refuse, __doc__="Numpy mode is not part of mxlite.")
-
-
 class _HorovodLoader(Loader):
     """Makes the package ``horovod`` with mxnet, run and runner, if Horovod is not installed."""
 
@@ -158,9 +140,6 @@ class ImportFinder(MetaPathFinder):
         if module is not None:
             add_names()
             return ModuleSpec(fullname, _AliasLoader(module), origin=module.__name__)
-        if rest.split(".")[0] in _NUMPY_MODE and is_module(rest):
-            # Importable, because scripts may import it without using it.
-            return ModuleSpec(fullname, _NumpyModeLoader(), origin="mxlite", is_package=True)
         if is_module(rest):
             raise MissingModuleError(f"{fullname}: mxlite does not have this module of 1.9.1")
         return None

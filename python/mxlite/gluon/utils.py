@@ -109,7 +109,7 @@ def split_and_load(
             f"{ctx_list!r}"
         )
     if not isinstance(data, NDArray):
-        data = nd.array(data, ctx=ctx_list[0])
+        data = of_mode(nd.array(data, ctx=ctx_list[0]))
     if len(ctx_list) == 1:
         return [data.as_in_context(ctx_list[0])]
     slices = split_data(data, len(ctx_list), batch_axis, even_split)
@@ -145,7 +145,7 @@ def clip_global_norm(
     squares = [nd.sum(nd.square(array.astype("float32"))).as_in_context(ctx) for array in arrays]
     norm = nd.sqrt(nd.add_n(*squares))
     if check_isfinite:
-        value = float(norm.asscalar())
+        value = float(norm)
         if not math.isfinite(value):
             warnings.warn(
                 "nan or inf is detected. Clipping results will be undefined.", stacklevel=2

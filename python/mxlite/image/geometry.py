@@ -309,7 +309,7 @@ def imrotate(
     if src.ndim == 3:
         if not single:
             raise TypeError_("imrotate: a single image needs a number as its angle")
-        return imrotate(src.expand_dims(0), rotation_degrees, zoom_in, zoom_out)[0]
+        return imrotate(nd.expand_dims(src, 0), rotation_degrees, zoom_in, zoom_out)[0]
     degrees = rotation_degrees
     if isinstance(degrees, NDArray):
         degrees = degrees.asnumpy()

@@ -10,6 +10,7 @@ from .. import _core
 from .._core import NDArray
 from .._files.whole import read_file
 from ..base import MissingFileError, RecordError, TypeError_
+from ..numpy_mode import of_mode
 
 
 def imdecode(
@@ -62,7 +63,7 @@ def _decode(
     image = _core.decode_image(
         buf, channels=channels, to_rgb=bool(to_rgb), upright=bool(upright), name=name
     )
-    return image if out is None else image.copyto(out)
+    return of_mode(image) if out is None else image.copyto(out)
 
 
 def _begins_with_jfif(buf: Any) -> bool:

@@ -98,7 +98,7 @@ def _as_list(values: Any) -> list[Any]:
 
 def _truth(value: Any, label: str) -> bool:
     if isinstance(value, NDArray):
-        value = value.asscalar()
+        value = _core.with_numpy(value, False).asscalar()
     try:
         return bool(value)
     except (TypeError, ValueError):
@@ -161,7 +161,7 @@ def while_loop(
         raise ValueError_("while_loop: max_iterations should be specified")
     try:
         limit = int(
-            max_iterations.asscalar() if isinstance(max_iterations, NDArray) else max_iterations
+            float(max_iterations) if isinstance(max_iterations, NDArray) else max_iterations
         )
     except (TypeError, ValueError):
         raise ValueError_(

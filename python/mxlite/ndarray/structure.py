@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Union
 
+from .. import _core
 from .._core import NDArray
 from ..base import InputError
 
@@ -65,3 +66,10 @@ def first_array(nested: Any) -> Any:
             if found is not None:
                 return found
     return None
+
+
+def in_class_of(array: NDArray, other: NDArray) -> NDArray:
+    """Return a dense array as ``mx.np.ndarray`` if ``other`` is one, else as NDArray."""
+    if array.__class__ is other.__class__ or _core.array_kind(array) != "dense":
+        return array
+    return _core.with_numpy(array, getattr(other, "_numpy", False))

@@ -21,7 +21,7 @@ from ...base import (
 from ...context import Context, current_context
 from ...ndarray import NDArray
 from ...ndarray.serialization import dtype_name
-from ...ndarray.structure import LEAF, Layout, first_array, flatten, unflatten
+from ...ndarray.structure import LEAF, Layout, first_array, flatten, in_class_of, unflatten
 from ...profiler.memory import WATCH
 from ...symbol import Symbol
 from ..call_types import HasForward, HasHybridForward, R_co
@@ -294,7 +294,7 @@ class HybridBlock(Block):
             param._bindings.note(resolved)
         if any(param._deferred_init for param in self._reg_params.values()):
             flat, layout = flatten(args, f"{self.name}: inputs of a block")
-            flat = [array.tostype("default") for array in flat]
+            flat = [nd.cast_storage(array, "default") for array in flat]
             params = list(self.collect_params().values())
             self._ask_shapes(unflatten(flat, layout))
             self._infer(params, flat, layout, finish=True)
@@ -411,7 +411,10 @@ class HybridBlock(Block):
                     f"{type(x).__name__}; mx.nd.array(...) makes an NDArray"
                 )
             context = array.ctx
-            params = {name: param.data(context) for name, param in self._reg_params.items()}
+            params = {
+                name: in_class_of(param.data(context), array)
+                for name, param in self._reg_params.items()
+            }
             if context is current_context() or context == current_context():
                 return self.hybrid_forward(nd, x, *args, **params)
             with context:

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from ... import name as _name
+from ... import ndarray as nd
 from ..._core import NDArray
 from ...base import InputError
 from ...ndarray.structure import Layout, count_leaves, first_array, flatten, unflatten
@@ -90,7 +91,7 @@ def run_hooked(block: HybridLike, hook: OpHook, args: tuple[Any, ...]) -> Any:
         flat, layout = flatten(args, f"{block.name}: inputs of a hybridized block")
         params = list(block.collect_params().values())
         if any(param._deferred_init for param in params):
-            block._infer(params, [a.tostype("default") for a in flat], layout, finish=True)
+            block._infer(params, [nd.cast_storage(a, "default") for a in flat], layout, finish=True)
         found = composed_outputs(block, layout) if flat else None
         if found is not None:
             symbol, nesting = found

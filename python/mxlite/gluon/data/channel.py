@@ -18,6 +18,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from ... import _core
 from ... import ndarray as nd
 from ...ndarray import NDArray
 
@@ -33,16 +34,17 @@ class _Pickler(pickle.Pickler):
     """Pickles dense arrays as buffers outside of the stream."""
 
     def reducer_override(self, obj: Any) -> Any:
-        if type(obj) is NDArray:
+        if _core.array_kind(obj) == "dense":
             values = obj.asnumpy()
             if values.dtype.isbuiltin == 1 and values.dtype.isnative:
-                return _from_numpy, (np.ascontiguousarray(values).reshape(values.shape),)
+                return _from_numpy, (np.ascontiguousarray(values).reshape(values.shape), obj._numpy)
         return NotImplemented
 
 
-def _from_numpy(values: np.ndarray[Any, Any]) -> NDArray:
+def _from_numpy(values: np.ndarray[Any, Any], numpy: bool) -> NDArray:
     # Arrays that arrived inside the message are read-only; copy those.
-    return nd.from_numpy(values if values.flags.writeable else values.copy())
+    array = nd.from_numpy(values if values.flags.writeable else values.copy())
+    return _core.with_numpy(array, numpy)
 
 
 def dumps(value: Any) -> list[memoryview]:

@@ -15,6 +15,7 @@ from ...base import ShapeError, TypeError_, ValueError_
 from ...context import cpu_pinned
 from ...ndarray import NDArray
 from ...ndarray.array_like import host_array
+from ...numpy_mode import Scope, of_mode, switches
 from ...profiler.scope import IO_SCOPE, scope
 from .dataset import Dataset
 from .errors import WorkerDiedError, WorkerError, WorkerTimeoutError
@@ -69,7 +70,7 @@ def default_batchify_fn(data: list[Any]) -> Any:
         if len({np.shape(sample) for sample in data}) > 1:
             raise _unequal(data) from None
         raise
-    return nd.array(values, dtype=values.dtype)
+    return of_mode(nd.array(values, dtype=values.dtype))
 
 
 def _check_tuples(data: list[Any]) -> None:
@@ -369,9 +370,10 @@ class _Prepare:
     def __init__(self, dataset: Any, batchify_fn: Callable[[list[Any]], Any]) -> None:
         self._dataset = dataset
         self._batchify_fn = batchify_fn
+        self._switches = switches()  # those of the loader's thread
 
     def __call__(self, indices: Any) -> Any:
-        with scope("DataLoader: batch", IO_SCOPE):
+        with scope("DataLoader: batch", IO_SCOPE), Scope(self._switches):
             try:
                 return self._batchify_fn([self._dataset[index] for index in indices])
             # A for loop would treat the exception as the end of the pass.

@@ -17,7 +17,7 @@ from ...context import Context, cpu, current_context
 from ...ndarray import NDArray
 from ...ndarray.array_like import host_array
 from ...ndarray.serialization import dtype_name
-from ...numpy_mode import is_np_shape
+from ...numpy_mode import is_np_shape, of_mode
 from ...parallel.shard import SHARD_ATTRIBUTE, Shard
 from ...symbol import var
 from . import private_names
@@ -388,7 +388,7 @@ class Parameter(TypedInit):
         )
 
     def _filled(self, shape: tuple[int, ...], init: Any, default_init: Any) -> NDArray:
-        data = nd.zeros(shape, dtype=self._dtype, ctx=cpu())
+        data = of_mode(nd.zeros(shape, dtype=self._dtype, ctx=cpu()))
         description = initializer.InitDesc(self.name, {"__init__": init})
         if not callable(init) and not isinstance(init, str):
             raise TypeError_(
@@ -422,8 +422,8 @@ class Parameter(TypedInit):
     def _stored(self, data: NDArray) -> NDArray:
         """Return a value in the parameter's storage type."""
         if data.stype == self._stype:
-            return data
-        return data.tostype("default").tostype(self._stype)
+            return of_mode(data) if data.stype == "default" else data
+        return nd.cast_storage(nd.cast_storage(data, "default"), self._stype)
 
     def _set_arrays(self, arrays: list[NDArray] | None) -> None:
         self._data = None if arrays is None else ParameterArrays(arrays)
@@ -857,7 +857,7 @@ class Constant(Parameter):
 
     def __init__(self, name: str, value: Any) -> None:
         if not isinstance(value, NDArray):
-            value = nd.array(value)
+            value = of_mode(nd.array(value))
         self.value = value
         super().__init__(
             name,

@@ -150,7 +150,7 @@ def update_arrays(
             clip = nd.minimum(max_norm / norm, 1.0) + 0.0 * norm
             if optimizer._takes_scale():
                 scale = clip if scale is None else clip * scale
-            elif not math.isfinite(number := float(clip.asscalar())):
+            elif not math.isfinite(number := float(clip)):
                 continue
             elif number != 1.0:
                 for grad in grads:

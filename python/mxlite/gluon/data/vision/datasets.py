@@ -13,6 +13,7 @@ from .... import image, recordio
 from .... import ndarray as nd
 from ...._files.whole import open_text
 from ....base import FileFormatError, MissingFileError, TypeError_, ValueError_, data_dir
+from ....numpy_mode import of_mode
 from ..dataset import Dataset, RecordFileDataset
 from .local_files import idx_array, read_cifar
 
@@ -95,7 +96,7 @@ class MNIST(_Images):
                 f"{type(self).__name__}: {self._root!r} has {len(images)} images and {len(labels)} "
                 f"labels ({kind})"
             )
-        self._data = nd.array(images[..., np.newaxis], dtype=np.uint8)
+        self._data = of_mode(nd.array(images[..., np.newaxis], dtype=np.uint8))
         self._label = labels.astype(np.int32)
 
 
@@ -161,7 +162,7 @@ class CIFAR10(_Images):
     def _get_data(self) -> None:
         files = self._train_files if self._train else self._test_files
         images, labels = read_cifar(self._root, files, self._archive, self._labels)
-        self._data = nd.array(images, dtype=np.uint8)
+        self._data = of_mode(nd.array(images, dtype=np.uint8))
         self._label = labels[:, self._label_column].astype(np.int32)
 
 

@@ -1,0 +1,41 @@
+"""Wrappers of operators that take and return ``mx.np`` arrays only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Callable
+
+from .. import _core
+from .._core import NDArray
+from ..base import TypeError_
+
+__all__ = ["check_arrays", "numpy_operator"]
+
+
+def check_arrays(who: str, values: Iterable[Any]) -> None:
+    """Raise TypeError if a value is an NDArray that is not an ``mx.np`` array."""
+    for value in values:
+        if isinstance(value, NDArray):
+            if not getattr(value, "_numpy", False):
+                raise TypeError_(
+                    f"{who}: arrays must be mx.np.ndarray, got {type(value).__name__}; convert "
+                    "with as_np_ndarray()"
+                )
+        elif isinstance(value, (list, tuple)):
+            check_arrays(who, value)
+
+
+def numpy_operator(name: str, operator: str) -> Callable[..., Any]:
+    """Return a function that calls an operator, after it has checked the arrays' classes."""
+    op = _core.op(operator)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        check_arrays(name, args)
+        if kwargs:
+            check_arrays(name, kwargs.values())
+        return op(*args, **kwargs)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"Call the operator ``mx.nd.{operator}`` on ``mx.np`` arrays.\n\n{op.__doc__}"
+    call.__signature__ = op.__signature__  # type: ignore[attr-defined]
+    return call
