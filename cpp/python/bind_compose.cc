@@ -161,6 +161,7 @@ class Arguments {
                   ": inputs must all be Symbols or all NDArrays, got both");
     return has_arrays_;
   }
+  bool has_numpy() const { return has_numpy_; }  // whether an input is a symbol of numpy mode
   symbol::Given& given() { return given_; }
 
  private:
@@ -183,6 +184,7 @@ class Arguments {
       return;
     }
     if (!is_symbol(value.ptr())) fail_input(value, label);
+    has_numpy_ |= is_numpy_symbol(value.ptr());
     const NodeOutputs entries = value.attr("_outputs").cast<NodeOutputs>();
     MX_CHECK_KIND(entries.size() == 1, ErrorKind::kType, given_.alias, ": ", label,
                   " must be a symbol of one output, got a group of ", entries.size(),
@@ -209,7 +211,7 @@ class Arguments {
   symbol::Given given_;
   int next_input_ = 0;
   size_t next_param_ = 0;
-  bool has_arrays_ = false;
+  bool has_arrays_ = false, has_numpy_ = false;
   std::vector<std::pair<std::string, py::object>> by_name_;  // inputs by name, until place_named()
                                                              // assigns them
 };
@@ -259,7 +261,8 @@ py::object compose(const std::string& alias, const py::tuple& args, const py::di
   cast_inputs(*node);
   NodeOutputs outputs;
   for (int i = 0, n = node->num_outputs(); i < n; ++i) outputs.push_back({node, i});
-  return py::handle(reinterpret_cast<PyObject*>(symbol_type))(outputs);
+  PyTypeObject* type = arguments.has_numpy() ? numpy_symbol_type : symbol_type;
+  return py::handle(reinterpret_cast<PyObject*>(type))(outputs);
 }
 
 void bind_compose(py::module_& m) {

@@ -6,6 +6,7 @@
 #include "cpp/autograd/mode.h"
 #include "cpp/autograd/overwritten.h"
 #include "cpp/autograd/tape.h"
+#include "cpp/graph/cached_graph.h"
 #include "cpp/graph/host_op.h"
 #include "cpp/graph/trace.h"
 #include "cpp/ops/amp.h"
@@ -52,8 +53,11 @@ struct State final : RefCounted {
 using StateRef = IntrusivePtr<State>;
 
 // Outputs that the user's code does not assign are 0.
-NDArrayRef zeros(const TensorSpec& spec, const Device& device) {
-  return autograd::call_op("_zeros", {}, {{"shape", spec.shape}, {"dtype", spec.dtype}}, device);
+NDArrayRef zeros(const TensorSpec& spec, const Device& device, bool numpy) {
+  const NDArrayRef array =
+      autograd::call_op("_zeros", {}, {{"shape", spec.shape}, {"dtype", spec.dtype}}, device);
+  array->set_numpy(numpy);
+  return array;
 }
 
 using Group = std::vector<NDArrayRef>;  // null becomes None in Python
@@ -133,10 +137,12 @@ class CallbackTask final : public engine::Task {
 
  private:
   static NDArrayRef other_handle(const NDArray& a) {
-    return NDArray::from_storage(
+    NDArrayRef handle = NDArray::from_storage(
         Storage::wrap(a.device(), a.data(), a.spec().bytes(),
                       [storage = a.storage()]() mutable { storage.reset(); }),
         a.spec());
+    handle->set_numpy(a.is_numpy());
+    return handle;
   }
 
   Callback callback_;
@@ -204,7 +210,7 @@ class CustomNode final : public autograd::TapeNode {
   std::vector<NDArrayRef> backward(std::span<const NDArrayRef> output_grads,
                                    std::span<const uint8_t> needs) override {
     Group grads, arrived;
-    for (const NDArrayRef& a : inputs_) grads.push_back(zeros(a->spec(), a->device()));
+    for (const NDArrayRef& a : inputs_) grads.push_back(zeros(a->spec(), a->device(), a->is_numpy()));
     for (size_t i = 0; i < output_grads.size(); ++i)
       arrived.push_back(signature_.needs_grad[i] ? gradient(output_grads[i], i) : nullptr);
     Callback callback;
@@ -238,7 +244,8 @@ class CustomNode final : public autograd::TapeNode {
 
  private:
   NDArrayRef gradient(const NDArrayRef& given, size_t i) const {
-    return given ? given : zeros(output_specs()[i], device());
+    const bool numpy = graph::any_numpy(inputs_);
+    return given ? given->with_numpy(numpy) : zeros(output_specs()[i], device(), numpy);
   }
   static Group detached_or_null(const Group& arrays) {
     Group group;
@@ -308,7 +315,7 @@ class CustomOp final : public graph::HostOp {
         make_ref<State>(definition_, definition_->object.attr("create")(context, shapes, dtypes));
 
     NDArrays outputs;
-    for (const TensorSpec& s : output_specs) outputs.push_back(zeros(s, device));
+    for (const TensorSpec& s : output_specs) outputs.push_back(zeros(s, device, graph::any_numpy(inputs)));
     Callback callback;
     callback.method = "forward";
     callback.state = state;

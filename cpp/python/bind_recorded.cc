@@ -101,13 +101,13 @@ class TapeReader {
 // not arguments.
 py::tuple trace_symbol(const py::function& trace, const std::string& name,
                        const py::object& context, const py::list& input_specs,
-                       const py::object& parameters, NodeOutputs leaves) {
+                       const py::object& parameters, NodeOutputs leaves, bool numpy) {
   graph::ArrayList arrays = arrays_from(parameters, "trace_symbol");
   std::vector<TensorSpec> inputs, specs;
   for (const py::handle spec : input_specs) inputs.push_back(spec_from_python(spec));
   for (const NDArrayRef& array : arrays) specs.push_back(array->spec());
-  const graph::Traced traced = graph::trace_once(trace_function(trace.ptr()), name,
-                                                 device_from_python(context), false, inputs, specs);
+  const graph::Traced traced = graph::trace_once(
+      trace_function(trace.ptr()), name, device_from_python(context), false, inputs, specs, numpy);
   const graph::Graph& g = traced.graph;
   std::set<std::string> taken;
   for (const NodeOutput& leaf : leaves) taken.insert(leaf.node->name());
@@ -143,9 +143,10 @@ void bind_recorded(py::module_& m) {
       },
       py::arg("array"), "The computation of an array as the tape has it: its node and output.");
   m.def("trace_symbol", &trace_symbol, py::arg("trace"), py::arg("name"), py::arg("context"),
-        py::arg("inputs"), py::arg("parameters"), py::arg("leaves"),
+        py::arg("inputs"), py::arg("parameters"), py::arg("leaves"), py::arg("numpy") = false,
         "Traces a forward for inference with inputs of these specs (shape, dtype); leaves are the "
-        "variables for its inputs, then its parameters. Returns the outputs, their specs, and by "
+        "variables for its inputs, then its parameters; numpy makes the traced arrays those of "
+        "numpy mode. Returns the outputs, their specs, and by "
         "name the arrays that forward used without being handed them.");
 }
 

@@ -21,6 +21,7 @@
 namespace mxlite::python {
 
 PyTypeObject* symbol_type = nullptr;
+PyTypeObject* numpy_symbol_type = nullptr;
 
 PyObject* compose_symbol(const std::string& alias, PyObject* const* args, size_t nargs,
                          PyObject* keywords) {
@@ -301,6 +302,13 @@ void bind_symbol(py::module_& m) {
         symbol_type = reinterpret_cast<PyTypeObject*>(py::object(type).release().ptr());
       },
       py::arg("type"), "Operators called on instances of type make nodes.");
+  m.def(
+      "set_numpy_symbol_type",
+      [](const py::type& type) {
+        numpy_symbol_type = reinterpret_cast<PyTypeObject*>(py::object(type).release().ptr());
+      },
+      py::arg("type"),
+      "Compose objects of this subclass of the symbols' type if an input is an object of it.");
   m.def("user_line", &user_line, "The line outside mxlite that is running: 'train.py:12'.");
 }
 

@@ -7,10 +7,16 @@
 
 namespace mxlite::python {
 
-extern PyTypeObject* symbol_type;  // null until mx.sym is imported
+extern PyTypeObject* symbol_type;        // null until mx.sym is imported
+extern PyTypeObject* numpy_symbol_type;  // subclass for numpy mode; compositions of such symbols
+                                         // are such symbols
 
 inline bool is_symbol(PyObject* o) {
   return symbol_type && (Py_TYPE(o) == symbol_type || PyType_IsSubtype(Py_TYPE(o), symbol_type));
+}
+
+inline bool is_numpy_symbol(PyObject* o) {
+  return numpy_symbol_type && PyType_IsSubtype(Py_TYPE(o), numpy_symbol_type);
 }
 
 // Calls an operator on symbols and returns a symbol; on arrays, runs the operator.

@@ -22,6 +22,7 @@ from .base import (
     ValueError_,
 )
 from .ndarray.ndarray import attach
+from .ndarray.structure import in_class_of
 
 __all__ = [
     "Function",
@@ -363,7 +364,8 @@ class Function(NeedsInit):
         # Outputs that are not used have zero gradients.
         def run_backward(grads: list[NDArray | None]) -> list[NDArray | None]:
             filled = [
-                g if g is not None else _core.op("zeros_like")(o) for g, o in zip(grads, shapes)
+                _core.op("zeros_like")(o) if g is None else in_class_of(g, o)
+                for g, o in zip(grads, shapes)
             ]
             result = self.backward(*filled)
             found = [None] if result is None else self._arrays(result, "backward")

@@ -141,6 +141,7 @@ class Scope:
         vars(_own).update(self._before.pop())
 
     def __call__(self, func: Callable[..., _T]) -> Callable[..., _T]:
+        """Return a function that runs in such a block."""
         return _within(func, self._states)
 
 

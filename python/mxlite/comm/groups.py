@@ -110,7 +110,7 @@ def exchange_bytes(
     message = np.frombuffer(header + purpose + content, dtype=np.uint8)
     rows = nd.array(message, dtype="uint8")
     pending = submit("allgather", [name], [rows], [], set=group.number, ordered=ordered)
-    gathered = waited(pending, [rows], rows.ctx)[0].asnumpy().tobytes()
+    gathered = waited(pending, [rows], rows)[0].asnumpy().tobytes()
     purposes, parts = [], []
     at = 0
     while at < len(gathered):

@@ -10,6 +10,7 @@ import numpy as np
 from .. import ndarray as nd
 from ..base import DTypeError, ValueError_
 from ..ndarray import NDArray
+from ..ndarray.structure import in_class_of
 from .process_sets import ProcessSet, global_process_set
 from .submitting import (
     Average,
@@ -39,7 +40,7 @@ def _run(
     ``terms_of`` returns further arguments after arrays and set are checked. A group of arrays has
     one name.
     """
-    ctx = check_group(kind, tensors)[0].ctx
+    given = check_group(kind, tensors)[0]
     inputs = [contiguous(tensor) for tensor in tensors]
     number = set_number(kind, process_set)
     terms = {} if terms_of is None else terms_of(inputs)
@@ -48,7 +49,7 @@ def _run(
     else:
         names = [full_name(kind, name, process_set)]
     pending = submit(kind, names, inputs, [], set=number, priority=priority, **terms)
-    return waited(pending, inputs, ctx), pending
+    return waited(pending, inputs, given), pending
 
 
 def allgather(
@@ -157,7 +158,7 @@ def alltoall(
     outputs, ended = _run("alltoall", [tensor], name, priority, process_set, terms_of)
     if splits is None:
         return outputs[0]
-    return outputs[0], nd.array(ended.received_splits, dtype="int32")
+    return outputs[0], in_class_of(nd.array(ended.received_splits, dtype="int32"), tensor)
 
 
 def _reduce_scatter(

@@ -10,6 +10,7 @@ from .. import _core, autograd
 from ..base import InputError, MXNetError, TypeError_, ValueError_
 from ..context import Context
 from ..ndarray import NDArray
+from ..ndarray.structure import in_class_of
 from .job import JOB, InitError
 from .process_sets import ProcessSet, ProcessSetError, global_process_set
 
@@ -74,12 +75,13 @@ def contiguous(tensor: NDArray) -> NDArray:
         return tensor.copy() if target == tensor.ctx else tensor.as_in_context(target)
 
 
-def returned(output: NDArray, ctx: Context) -> NDArray:
-    """Return a result, copied to the context of the caller's tensor if that is a GPU."""
-    if ctx.device_type != "gpu":
+def returned(output: NDArray, tensor: NDArray) -> NDArray:
+    """Return a result in the class of the caller's tensor; on its context if that is a GPU."""
+    output = in_class_of(output, tensor)
+    if tensor.ctx.device_type != "gpu":
         return output
     with autograd.pause():
-        return output.as_in_context(ctx)
+        return output.as_in_context(tensor.ctx)
 
 
 def chosen_op(kind: str, op: int | None, average: bool | None = None) -> int:
@@ -141,12 +143,12 @@ def run_in_place(kind: str, names: list[str], tensors: list[NDArray], **terms: A
                 copy.copyto(tensor)
 
 
-def waited(pending: Any, inputs: Sequence[NDArray], ctx: Context) -> list[NDArray]:
-    """Wait for an operation; return its results on the tensors' context."""
+def waited(pending: Any, inputs: Sequence[NDArray], given: NDArray) -> list[NDArray]:
+    """Wait for an operation; return its results on the context of the caller's tensor."""
     try:
         pending.wait()
     except MXNetError:
         for tensor in inputs:
             tensor.wait_to_read()  # raises the error of a failed input
         raise
-    return [returned(output, ctx) for output in pending.outputs]
+    return [returned(output, given) for output in pending.outputs]

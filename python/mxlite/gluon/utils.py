@@ -17,6 +17,7 @@ from .._files.saving import replacing_file
 from ..base import FileAccessError, FileFormatError, ShapeError, TypeError_, ValueError_
 from ..context import Context
 from ..ndarray import NDArray
+from ..numpy_mode import of_mode
 from .block.hooks import HookHandle
 from .parameter.parameter import shape_is_known
 

@@ -93,21 +93,20 @@ def allreduce(
         Raised where the result is read: ranks disagree on shape, type or op, or a rank is lost.
     """
     kind = "allreduce"
-    ctx = checked(kind, tensor).ctx
-    tensor = contiguous(tensor)
+    sent = contiguous(checked(kind, tensor))
     number = set_number(kind, process_set)
     terms = reduction(chosen_op(kind, op, average), prescale_factor, postscale_factor, process_set)
-    output = _core.comm_empty(tensor)
+    output = _core.comm_empty(sent)
     submit(
         kind,
         [full_name(kind, name, process_set)],
-        [tensor],
+        [sent],
         [output],
         set=number,
         priority=priority,
         **terms,
     )
-    return returned(output, ctx)
+    return returned(output, tensor)
 
 
 def allreduce_(
@@ -155,7 +154,7 @@ def grouped_allreduce(
     base, names = group_names(kind, name, len(inputs), process_set)
     outputs = [_core.comm_empty(t) for t in inputs]
     submit(kind, names, inputs, outputs, set=number, priority=priority, group=base, **terms)
-    return [returned(output, t.ctx) for output, t in zip(outputs, tensors)]
+    return [returned(output, t) for output, t in zip(outputs, tensors)]
 
 
 def grouped_allreduce_(
@@ -204,20 +203,19 @@ def broadcast(
         Raised where the result is read: ranks disagree, or a rank is lost.
     """
     kind = "broadcast"
-    ctx = checked(kind, tensor).ctx
-    tensor = contiguous(tensor)
+    sent = contiguous(checked(kind, tensor))
     number = set_number(kind, process_set)
-    output = _core.comm_empty(tensor)
+    output = _core.comm_empty(sent)
     submit(
         kind,
         [full_name(kind, name, process_set)],
-        [tensor],
+        [sent],
         [output],
         set=number,
         priority=priority,
         root=checked_rank(kind, root_rank),
     )
-    return returned(output, ctx)
+    return returned(output, tensor)
 
 
 def broadcast_(

@@ -15,6 +15,7 @@ from .. import ndarray as nd
 from .._core import NDArray
 from ..base import ShapeError, TypeError_, ValueError_
 from ..ndarray import array
+from ..ndarray.structure import in_class_of
 
 
 def _size_of(src: Any, who: str) -> tuple[int, int]:
@@ -52,7 +53,7 @@ def imresize(src: NDArray, w: int, h: int, interp: int = 1, out: NDArray | None 
     height, width = _size_of(src, "imresize")
     interp = _get_interp_method(interp, (height, width, h, w))
     if src.dtype == np.uint8:
-        resized = _core.resize_image(src, w, h, interp)
+        resized = in_class_of(_core.resize_image(src, w, h, interp), src)
     else:
         resized = nd.image.resize(src, (w, h), interp=interp)
     return resized if out is None else resized.copyto(out)

@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import _core
 from .._files.likeness import check_like
 from ..base import FileFormatError, NeedsInit, NotSupportedError, TypeError_, ValueError_
+from ..numpy_mode import is_np_array, of_mode
 
 
 class _NameAndShape(NamedTuple):
@@ -57,6 +59,12 @@ class DataDesc(_NameAndShape):
         return [DataDesc(name, shape, by_name[name]) for name, shape in shapes]
 
 
+def _of_mode(arrays: Sequence[Any] | None) -> Sequence[Any] | None:
+    if arrays is None or not is_np_array():
+        return arrays
+    return [of_mode(a) if _core.array_kind(a) == "dense" else a for a in arrays]
+
+
 class DataBatch:
     """The arrays of one batch.
 
@@ -87,8 +95,8 @@ class DataBatch:
                 raise TypeError_(
                     f"DataBatch: {kind} must be a list of NDArrays, got {type(arrays).__name__}"
                 )
-        self.data = data
-        self.label = label
+        self.data = _of_mode(data)
+        self.label = _of_mode(label)
         self.pad = pad
         self.index = index
         self.bucket_key = bucket_key

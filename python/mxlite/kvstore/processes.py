@@ -90,9 +90,9 @@ class _Group:
         """Return the rows of all ranks in rank order."""
         rows = contiguous(array)
         if self.size == 1:
-            return returned(rows.copy(), array.ctx)
+            return returned(rows.copy(), array)
         pending = submit("allgather", [f"{self._prefix}{key}"], [rows], [], ordered=self._ordered)
-        return waited(pending, [rows], array.ctx)[0]
+        return waited(pending, [rows], array)[0]
 
     def barrier(self) -> None:
         """Wait until all ranks have called this."""

@@ -19,6 +19,7 @@ from .symbol import Symbol as Symbol
 from .variable import Group as Group
 from .variable import Variable as Variable
 from .variable import var as var
+from . import numpy_symbol as _numpy_symbol
 from . import operators as _operators
 from .serialization import fromjson as fromjson
 from .serialization import load as load

@@ -32,6 +32,7 @@ __all__ = ["Symbol"]
 
 load_json, to_json, save = Provided(), Provided(), Provided()  # by serialization.py
 bind, simple_bind = Provided(), Provided()  # by executor/binding.py
+as_numpy = Provided()  # by numpy_symbol.py
 
 
 class Symbol(_Base):
@@ -122,7 +123,7 @@ class Symbol(_Base):
 
     def __iter__(self) -> Iterator[Symbol]:
         check_exact(self, "iteration")
-        return (Symbol([entry]) for entry in self._outputs)
+        return (type(self)([entry]) for entry in self._outputs)
 
     def __getitem__(self, index: int | str | slice) -> Symbol:
         """Return one output by number or name, or several by a slice.
@@ -136,7 +137,7 @@ class Symbol(_Base):
         """
         check_exact(self, "an element")
         if isinstance(index, slice):
-            return Symbol(self._outputs[index])
+            return type(self)(self._outputs[index])
         if isinstance(index, str):
             names = self.list_outputs()
             found = [i for i, name in enumerate(names) if name == index]
@@ -156,21 +157,21 @@ class Symbol(_Base):
             raise IndexError_(
                 f"index {index} is out of range for a symbol of {len(self._outputs)} outputs"
             )
-        return Symbol([self._outputs[index]])
+        return type(self)([self._outputs[index]])
 
     def get_internals(self) -> Symbol:
         """Return a group of the outputs of all nodes, including variables."""
-        return Symbol([(node, i) for node in self._nodes() for i in range(node.num_outputs)])
+        return type(self)([(node, i) for node in self._nodes() for i in range(node.num_outputs)])
 
     def get_children(self) -> Symbol | None:
         """Return a group of the direct inputs of the outputs' nodes; None for a variable."""
         seen = dict.fromkeys(node for node, _ in self._outputs)
         entries = [entry for node in seen for entry in node.inputs]
-        return Symbol(entries) if entries else None
+        return type(self)(entries) if entries else None
 
     def get_inputs(self) -> Symbol:
         """Return a group of all variables."""
-        return Symbol([(node, 0) for node in _core.symbol_variables(self._outputs)[0]])
+        return type(self)([(node, 0) for node in _core.symbol_variables(self._outputs)[0]])
 
     # -- attributes ------------------------------------------------------------------------------
 
@@ -268,7 +269,7 @@ class Symbol(_Base):
 
     def _substituted(self, replaced: dict[str, Entry]) -> Symbol:
         """Return a copy of the graph with variables replaced; other variables are shared."""
-        return Symbol(_core.substituted(self._outputs, replaced))
+        return type(self)(_core.substituted(self._outputs, replaced))
 
     def _gen_atomic_symbol(self) -> Symbol:
         """Return a symbol of the output's operator, with the same parameters and new variables."""
@@ -423,8 +424,8 @@ class Symbol(_Base):
         return self
 
     def as_np_ndarray(self) -> Symbol:
-        """Raise, because ``mx.np`` is not supported."""
-        raise NotSupportedError("Symbol.as_np_ndarray: mxlite has no mx.np")
+        """Return a symbol of the same outputs whose operators have NumPy's semantics."""
+        return as_numpy(self)
 
     def as_nd_ndarray(self) -> Symbol:
         """Return the symbol itself."""

@@ -83,20 +83,33 @@ def test_parameter_documentation():
     assert text == "Parameters\n----------\na : int\n    first\nb : str\n"
 
 
-def test_numpy_arrays_can_be_left_off_but_not_switched_on():
-    assert not mx.is_np_array() and mx.util.is_np_default_dtype() is False
-    with mx.np_array(False):
-        mx.util.set_np(shape=False, array=False)
-        mx.util.reset_np()
-    for refuse in (
-        mx.util.set_np,
-        mx.util.np_array,
-        lambda: mx.util.set_np(array=False, dtype=True),
-        mx.util.use_np(lambda: None),
-        mx.util.use_np_array(lambda: None),
-        mx.util.use_np(type("Decorated", (), {})),
-    ):
-        assert_raises_regex(mx.base.NotSupportedError, "numpy mode", refuse)
+def test_numpy_mode_is_a_switch_of_the_process_and_scopes_are_of_the_thread():
+    def states():
+        return mx.is_np_shape(), mx.is_np_array()
+
+    assert states() == (False, False) and mx.util.is_np_default_dtype() is False
+    mx.npx.set_np()
+    try:
+        assert states() == (True, True) == in_thread(states)
+        with mx.np_array(False):
+            assert states() == (True, False) and in_thread(states) == (True, True)
+        with mx.np_shape(False), pytest.raises(RuntimeError), mx.np_array(False):
+            assert states() == (False, False)
+            raise RuntimeError
+        assert states() == (True, True)
+        mx.util.set_np(array=False)
+        assert states() == (True, False) == in_thread(states)
+    finally:
+        mx.npx.reset_np()
+    assert states() == (False, False) == in_thread(states)
+    assert mx.util.use_np(states)() == (True, True) and mx.util.use_np_array(states)() == (
+        False,
+        True,
+    )
+    assert_raises_regex(ValueError, "shape must be True", mx.util.set_np, shape=False)
+    assert_raises_regex(
+        mx.base.NotSupportedError, "dtype must be False", mx.util.set_np, dtype=True
+    )
 
 
 def test_numpy_shapes_are_a_switch_of_the_thread():
@@ -147,13 +160,15 @@ def test_functions_and_methods_decorated_for_numpy_shapes_have_them_on():
     assert mx.np_shape(False)(mx.is_np_shape)() is False
 
 
-def test_functions_decorated_for_numpy_mode_can_be_defined():
+def test_classes_decorated_for_numpy_mode_switch_it_on():
     @mx.use_np
-    def decorated(x):
+    class Asked:
         """Its text."""
 
-    assert decorated.__doc__ == "Its text." and decorated.__name__ == "decorated"
-    assert_raises_regex(mx.base.NotSupportedError, "use_np: .*decorated", decorated, 1)
+        def now(self):
+            return mx.is_np_shape() and mx.is_np_array()
+
+    assert Asked().now() and Asked.__doc__ == "Its text." and not mx.is_np_array()
     assert_raises_regex(
         TypeError, "use_np_shape: func must be a function or class, got 3", mx.use_np_shape, 3
     )

@@ -49,6 +49,8 @@ class Compilation:
         the number of arrays that it takes.
     dynamic : tuple or None
         Context, layout and specs of a call whose graph had shapes that depend on values.
+    numpy : bool
+        Whether the last trace had ``mx.np`` arrays.
     failed : str
         Error of the last trace that failed, else an empty text.
     resolved : Binding
@@ -58,14 +60,15 @@ class Compilation:
     """
 
     __slots__ = (
-        "_has_sparse", "_sparse_binding", "dynamic", "failed", "fast", "flags", "graphs", "owner",
-        "resolved",
+        "_has_sparse", "_sparse_binding", "dynamic", "failed", "fast", "flags", "graphs", "numpy",
+        "owner", "resolved",
     )  # fmt: skip
 
     def __init__(self, flags: dict[str, Any]) -> None:
         self.flags = flags
         self.owner = next(_OWNERS)
         self.failed = ""
+        self.numpy = False
         self.resolved = self._sparse_binding = EXPIRED
         self._has_sparse = False
         self.clear()
@@ -204,6 +207,7 @@ def traced_forward(
 ) -> tuple[list[NDArray], Layout]:
     """Run a block's forward on traced arrays; add ids of parameters that it reads to ``used``."""
     _core.set_trace_owner(block._compilation.owner)
+    block._compilation.numpy = bool(inputs) and inputs[0]._numpy
     with standing_in({id(param): array for param, array in zip(params, arrays)}, used):
         outputs = block.forward(*unflatten(inputs, layout))
     return flatten(outputs, f"{block.name}: outputs of a hybridized block")

@@ -106,7 +106,7 @@ class _Forward:
                 "Please first call block.hybridize() and then run forward with this block at least "
                 f"once before calling export{reason}"
             )
-        self._block, self.specs = block, specs
+        self._block, self.specs, self._numpy = block, specs, compilation.numpy
         self._params = [p for p in block.collect_params().values() if p._data is not None]
         self._names = input_names(count_leaves(self._layout))
 
@@ -132,7 +132,13 @@ class _Forward:
         entries = [leaf._outputs[0] for leaf in leaves]
         with autograd.pause():
             heads, found, captured = _core.trace_symbol(
-                trace, self._block.name, self._ctx, specs, arrays, entries
+                trace,
+                self._block.name,
+                self._ctx,
+                specs,
+                arrays,
+                entries,
+                *([True] if self._numpy and 0 else []),  # TEMP
             )
         return Symbol(heads), found, captured
 

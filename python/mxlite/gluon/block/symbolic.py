@@ -12,6 +12,7 @@ from ..._core import NDArray
 from ...base import InputError
 from ...ndarray.structure import Layout, count_leaves, first_array, flatten, unflatten
 from ...symbol import Symbol, control_flow
+from ...symbol.numpy_symbol import NumpySymbol
 from ...symbol import var as make_var
 from ..parameter import Parameter
 from ..parameter.tracing import stand_ins, standing_in
@@ -46,6 +47,14 @@ class _LayerNames(_name.Prefix):
         return super().get("fwd" if name is None and hint == self._operator else name, hint)
 
 
+def first_symbol(nested: Any) -> Symbol | None:
+    """Return the first Symbol of (nested lists of) arguments, or None."""
+    if isinstance(nested, Symbol):
+        return nested
+    found = map(first_symbol, nested) if isinstance(nested, (list, tuple)) else ()
+    return next(filter(None.__ne__, found), None)
+
+
 def has_symbol(nested: Any) -> bool:
     """Return whether (nested lists of) arguments contain a Symbol."""
     if isinstance(nested, NDArray):
@@ -68,8 +77,10 @@ def call_symbolic(block: HybridLike, args: tuple[Any, ...]) -> Any:
         raise mixed_inputs(block)
     with ExitStack() as stack:
         if not isinstance(stand_ins(), Variables):
-            params = block.collect_params().values()
-            stack.enter_context(standing_in(Variables({id(p): p.var() for p in params})))
+            variables = {id(p): p.var() for p in block.collect_params().values()}
+            if isinstance(first_symbol(args), NumpySymbol):
+                variables = {key: var.as_np_ndarray() for key, var in variables.items()}
+            stack.enter_context(standing_in(Variables(variables)))
         stack.enter_context(block.name_scope())
         if block._node_op:
             stack.enter_context(_LayerNames(block.prefix, block._node_op))
@@ -105,6 +116,8 @@ def run_hooked(block: HybridLike, hook: OpHook, args: tuple[Any, ...]) -> Any:
 def composed_outputs(block: HybridLike, layout: Layout) -> tuple[Symbol, Layout] | None:
     """Return the symbol of a block's outputs and their nesting, or None if forward needs arrays."""
     variables = input_variables(count_leaves(layout))
+    if block._compilation.numpy:
+        variables = [variable.as_np_ndarray() for variable in variables]
     try:
         outputs = call_symbolic(block, tuple(unflatten(variables, layout)))
         entries, nesting = control_flow.flatten_symbols(outputs, f"{block.name}: outputs")

@@ -320,7 +320,7 @@ class ShardedEmbedding(Block):
         pending = submit(
             "alltoall", [name], [rows], [], set=self._group.number, splits=list(counts)
         )
-        output = waited(pending, [rows], rows.ctx)[0]
+        output = waited(pending, [rows], rows)[0]
         return output, list(pending.received_splits)
 
     def save(self, folder: str | os.PathLike[str]) -> None:

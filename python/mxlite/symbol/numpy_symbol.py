@@ -1,0 +1,144 @@
+"""The class of symbols in numpy mode: ``mx.symbol.numpy._Symbol`` of MXNet 1.x.
+
+A composition with such a symbol among its inputs is such a symbol. Its operators broadcast, its
+comparisons are boolean, and ``[]`` takes a part of the value.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+from .. import _core
+from .._core import compose
+from ..base import NotImplementedForSymbol, TypeError_
+from . import symbol as _symbol
+from .symbol import Symbol
+
+__all__ = ["NumpySymbol"]
+
+# Python's operators, each with its name in _core.arithmetic.
+_SIGNS = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "truediv", "mod": "mod",
+          "pow": "pow"}  # fmt: skip
+_COMPARISONS = ("eq", "ne", "gt", "ge", "lt", "le")
+
+
+class NumpySymbol(Symbol):
+    """A symbol whose operators have NumPy's semantics; ``as_np_ndarray`` makes it of a Symbol."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return one output of several; of a single output, a part of its value.
+
+        Parameters
+        ----------
+        key : int, slice, None, Ellipsis or tuple of these
+            Basic indices of NumPy.
+
+        Raises
+        ------
+        TypeError
+            For other indices, whose results have shapes that depend on values.
+        """
+        if len(self._outputs) > 1 or isinstance(key, str):
+            return super().__getitem__(key)
+        return _part(self, key if isinstance(key, tuple) else (key,))
+
+    def as_np_ndarray(self) -> Symbol:
+        """Return the symbol itself."""
+        return self
+
+    def as_nd_ndarray(self) -> Symbol:
+        """Return a Symbol of the same outputs."""
+        return Symbol(self._outputs)
+
+
+def _part(symbol: Any, parts: tuple[Any, ...]) -> Any:
+    """Return a part of a value: slice it, drop the axes of integers, insert those of None."""
+    kept = [part for part in parts if part is not None]
+    for part in kept:
+        if part is not Ellipsis and (isinstance(part, bool) or not isinstance(part, (int, slice))):
+            raise TypeError_(
+                f"Symbol: an index must be an integer, slice, None or Ellipsis, got {part!r}"
+            )
+    dots = kept.index(Ellipsis) if Ellipsis in kept else len(kept)
+    front, back = kept[:dots], kept[dots + 1 :]
+    if front:
+        begin, end, step = zip(*map(_bounds, front))
+        if any(part != slice(None) for part in front):
+            symbol = compose("slice", (symbol,), {"begin": begin, "end": end, "step": step})
+    for at, part in enumerate(back):
+        begin, end, step = _bounds(part)
+        if step not in (None, 1):
+            raise TypeError_(f"Symbol: a slice behind Ellipsis must have step 1, got {step}")
+        if part != slice(None):
+            options = {"axis": at - len(back), "begin": begin or 0, "end": end}
+            symbol = compose("slice_axis", (symbol,), options)
+    dropped = [at for at, part in enumerate(front) if isinstance(part, int)]
+    dropped += [at - len(back) for at, part in enumerate(back) if isinstance(part, int)]
+    if dropped:
+        symbol = compose("squeeze", (symbol,), {"axis": tuple(dropped)})
+    after_dots = parts.index(Ellipsis) if Ellipsis in parts else len(parts)
+    at = 0
+    for part in parts[:after_dots]:
+        if part is None:
+            symbol = compose("expand_dims", (symbol,), {"axis": at})
+        at += not isinstance(part, int) or isinstance(part, bool)
+    at = -1
+    for part in reversed(parts[after_dots + 1 :]):
+        if part is None:
+            symbol = compose("expand_dims", (symbol,), {"axis": at})
+        at -= not isinstance(part, int)
+    return symbol
+
+
+def _bounds(part: int | slice) -> tuple[Any, Any, Any]:
+    if isinstance(part, slice):
+        return part.start, part.stop, part.step
+    return part, (part + 1) or None, None
+
+
+def _operator(name: str, reflected: bool, comparison: bool) -> Callable[..., Any]:
+    _, broadcast, scalar, reflected_scalar = _core.arithmetic(name)
+
+    def operate(self: Symbol, other: Any) -> Any:
+        if isinstance(other, Symbol):
+            pair = (other, self) if reflected else (self, other)
+            result = compose(broadcast, pair, {})
+        elif isinstance(other, (int, float)):
+            op = reflected_scalar if reflected else scalar
+            result = compose(op, (self,), {"scalar": other})
+        else:
+            return NotImplemented
+        return compose("Cast", (result,), {"dtype": "bool"}) if comparison else result
+
+    return operate
+
+
+def _refused(method: str) -> Any:
+    def operator(self: Symbol, *args: Any) -> Any:
+        raise NotImplementedForSymbol(operator, method, *args)
+
+    operator.__name__ = method
+    return operator
+
+
+def _negated(self: Symbol) -> Any:
+    return compose("negative", (self,), {})
+
+
+@_symbol.as_numpy.provide
+def _as_numpy(symbol: Symbol) -> NumpySymbol:
+    return NumpySymbol(symbol._outputs)
+
+
+for _method, _name in _SIGNS.items():
+    setattr(NumpySymbol, f"__{_method}__", _operator(_name, False, False))
+    setattr(NumpySymbol, f"__r{_method}__", _operator(_name, True, False))
+for _method in _COMPARISONS:
+    setattr(NumpySymbol, f"__{_method}__", _operator(_method, False, True))
+for _method in ("matmul", "and", "or", "xor"):
+    setattr(NumpySymbol, f"__{_method}__", _refused(f"__{_method}__"))
+setattr(NumpySymbol, "__neg__", _negated)  # noqa: B010 - attached like the others
+setattr(NumpySymbol, "__hash__", Symbol.__hash__)  # noqa: B010 - __eq__ is attached
+getattr(_core, "set_numpy_symbol_type", id)(NumpySymbol)  # TEMP
