@@ -21,8 +21,8 @@ ROOT = Path(__file__).resolve().parent.parent / "python"
 LAYERS = """
 _core base _typed_init _rnn_vector _names_1x _native _files config context attribute name registry
 lr_scheduler recordio runtime numpy_mode util ndarray random autograd profiler operator rtc symbol
-numpy numpy_extension executor visualization
-initializer optimizer metric io image comm kvstore contrib.text parallel gluon
+numpy executor visualization
+initializer optimizer metric io image numpy_extension comm kvstore contrib.text parallel gluon
 parallel.layers parallel.tied parallel.stage_states parallel.pipeline
 gluon.contrib.parallel module monitor callback
 contrib contrib.autograd contrib.io contrib.tensorboard contrib.amp contrib.quantization

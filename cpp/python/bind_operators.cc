@@ -147,17 +147,24 @@ PyObject* call_on_sparse(const OperatorObject& object, PyObject* self, PyObject*
 }
 
 PyObject* call_on_symbol(const OperatorObject& object, PyObject* self, PyObject* other) {
+  const Arithmetic& table = *object.arithmetic;
+  const bool swapped = object.side == Side::kRight;
+  const bool numpy = is_numpy_symbol(self) || is_numpy_symbol(other);
   if (is_symbol(other)) {
-    const bool swapped = object.side == Side::kRight;
     PyObject* const operands[] = {swapped ? other : self, swapped ? self : other};
-    return compose_symbol(object.arithmetic->same_shape, operands, 2, nullptr);
+    const char* op = !numpy ? table.same_shape : table.numpy ? table.numpy : table.broadcast;
+    return compose_symbol(op, operands, 2, nullptr);
   }
-  MX_CHECK_KIND(is_number(other) && !is_any_array(other) && !PyComplex_Check(other),
+  const char* scalar = numpy && table.numpy_scalar
+                           ? (swapped ? table.numpy_reflected : table.numpy_scalar)
+                           : scalar_name(object);
+  MX_CHECK_KIND(scalar && is_number(other) && !is_any_array(other) && !PyComplex_Check(other),
                 ErrorKind::kType, "Symbol.", *object.method,
-                ": the operand must be a Symbol or a number, got ", Py_TYPE(other)->tp_name);
+                ": the operand must be a Symbol", scalar ? " or a number" : "", ", got ",
+                Py_TYPE(other)->tp_name);
   const py::object names = py::make_tuple("scalar");
   PyObject* const operands[] = {self, other};
-  return compose_symbol(scalar_name(object), operands, 1, names.ptr());
+  return compose_symbol(scalar, operands, 1, names.ptr());
 }
 
 PyObject* call_on_array(const OperatorObject& object, const NDArrayRef& array, PyObject* other,
@@ -263,7 +270,8 @@ PyObject* call_operator(PyObject* callable, PyObject* const* args, size_t nargsf
       return nullptr;
     }
     PyObject *self = args[0], *other = args[1];
-    MX_CHECK_KIND(object.array_op || is_array(self), ErrorKind::kType, *object.method,
+    MX_CHECK_KIND(object.array_op || is_array(self) || is_numpy_symbol(self), ErrorKind::kType,
+                  *object.method,
                   ": operands must be arrays of mx.np or numbers, got ", Py_TYPE(self)->tp_name);
     if (!on_arrays) return call_on_symbol(object, self, other);
     // `x += y` on a recorded or traced array makes a new array, as in Python without __iadd__;
@@ -374,8 +382,10 @@ py::tuple operators_of(const std::string& name) {
 void bind_operators(py::module_& m) {
   attach_signs(reinterpret_cast<PyObject*>(array_type), kTable, /*in_place=*/true);
   m.def(
-      "attach_numpy_signs", [](const py::handle& cls) { attach_signs(cls, kNumpyTable, true); },
-      py::arg("cls"), "Give the class of numpy mode's arrays // & | ^ << >>.");
+      "attach_numpy_signs",
+      [](const py::handle& cls, bool in_place) { attach_signs(cls, kNumpyTable, in_place); },
+      py::arg("cls"), py::arg("in_place") = true,
+      "Give a class of arrays or symbols of numpy mode // & | ^ << >>.");
   m.def(
       "numpy_operators", &numpy_operators, py::arg("name"),
       "Callables of a sign (add for +) or function (arctan2) of numpy mode: on an array and an\n"

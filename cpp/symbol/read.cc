@@ -8,6 +8,7 @@
 #include "cpp/symbol/control_flow_files.h"
 #include "cpp/symbol/inference.h"
 #include "cpp/symbol/names.h"
+#include "cpp/symbol/numpy_names.h"
 
 namespace mxlite::symbol {
 namespace {
@@ -336,6 +337,7 @@ class Builder {
             load_control_flow(item.op, item.attrs, inputs, std::move(graphs), label);
         return named(std::move(made.call), item, std::move(made.inputs));
       }
+      translate_numpy(item.op, item.attrs);
       Call call = hooks_.make_call(item.op, item.attrs);
       check_arity(call, inputs.size(), label);
       return named(std::move(call), item, std::move(inputs));

@@ -553,7 +553,7 @@ class SDMLLoss(Loss):
         count = x1.shape[0]
         difference = F.broadcast_sub(F.expand_dims(x1, 1), F.expand_dims(x2, 0))
         log_probabilities = F.log_softmax(-F.sum(F.square(difference), axis=2), axis=1)
-        pairs = F.one_hot(F.arange(count), count)
+        pairs = F.one_hot(F.contrib.arange_like(x1, axis=0), count)
         spread: float | int = self.smoothing_parameter / (count - 1)
         labels = pairs * (1 - self.smoothing_parameter) + (1 - pairs) * spread
         return self.kl_loss(log_probabilities, labels)

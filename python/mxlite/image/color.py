@@ -13,7 +13,7 @@ from .._core import NDArray
 from ..base import ValueError_
 from ..ndarray import array, dot
 from .augmenter import Augmenter, RandomOrderAug, plain
-from .geometry import color_normalize
+from .geometry import array_beside, color_normalize
 
 _TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]])
 _FROM_YIQ = np.array([[1.0, 0.956, 0.621], [1.0, -0.272, -0.647], [1.0, -1.107, 1.705]])
@@ -21,7 +21,7 @@ _GRAY = _TO_YIQ[0].astype(np.float32).reshape(1, 1, 3)
 
 
 def _gray(src: NDArray) -> NDArray:
-    return src * array(_GRAY, ctx=src.context)
+    return src * array_beside(src, _GRAY)
 
 
 @dataclass(eq=False, repr=False)
@@ -72,7 +72,7 @@ class HueJitterAug(Augmenter):
         cos, sin = np.cos(angle), np.sin(angle)
         turn = np.array([[1.0, 0.0, 0.0], [0.0, cos, -sin], [0.0, sin, cos]])
         matrix = (_FROM_YIQ @ turn @ _TO_YIQ).T
-        return dot(src, array(matrix, ctx=src.context, dtype=np.float32))
+        return dot(src, array_beside(src, matrix))
 
 
 class ColorJitterAug(RandomOrderAug):
@@ -115,7 +115,7 @@ class LightingAug(Augmenter):
         """Return the float image."""
         alpha = np.random.normal(0, self.alphastd, size=(3,))
         shift = np.dot(np.asarray(self.eigvec) * alpha, self.eigval)
-        return src + array(shift, ctx=src.context, dtype=np.float32)
+        return src + array_beside(src, shift)
 
 
 def _channels(values: Any) -> NDArray | None:
@@ -154,7 +154,7 @@ class RandomGrayAug(Augmenter):
     def __call__(self, src: NDArray) -> NDArray:
         """Return the float image."""
         if random.random() < self.p:
-            return dot(src, array(_LUMA, ctx=src.context))
+            return dot(src, array_beside(src, _LUMA))
         return src
 
 

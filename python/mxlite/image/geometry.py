@@ -59,6 +59,11 @@ def imresize(src: NDArray, w: int, h: int, interp: int = 1, out: NDArray | None 
     return resized if out is None else resized.copyto(out)
 
 
+def array_beside(src: NDArray, values: Any, dtype: Any = np.float32) -> NDArray:
+    """Return an array on the context and of the class of an image."""
+    return in_class_of(array(values, ctx=src.context, dtype=dtype), src)
+
+
 def _get_interp_method(interp: int, sizes: Sequence[int] = ()) -> int:
     if interp == 9:
         if not sizes:
@@ -145,6 +150,7 @@ def random_crop(
 
 def color_normalize(src: NDArray, mean: Any, std: Any = None) -> NDArray:
     """Return (src - mean) / std; a step is skipped if its argument is None."""
+    mean, std = (in_class_of(v, src) if isinstance(v, NDArray) else v for v in (mean, std))
     if mean is not None:
         src = src - mean
     if std is not None:
@@ -268,7 +274,7 @@ def copyMakeBorder(  # noqa: N802
         bordered[top : top + pixels.shape[0], left : left + pixels.shape[1]] = pixels
     else:
         bordered = np.pad(pixels, widths, mode=_BORDERS[type])  # type: ignore[call-overload]
-    result = array(bordered, ctx=src.context, dtype=bordered.dtype)
+    result = array_beside(src, bordered, bordered.dtype)
     return result if out is None else result.copyto(out)
 
 

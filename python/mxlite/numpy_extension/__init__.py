@@ -18,6 +18,7 @@ from ..random import seed
 from ..util import get_cuda_compute_capability
 from . import image as image
 from . import random as random
+from . import symbols as _symbols
 from . import utils as utils
 from .control_flow import *  # noqa: F403
 from .control_flow import __all__ as _control_flow

@@ -30,7 +30,7 @@ _multiply, _reshape = _core.op("broadcast_mul"), _core.op("Reshape")
 
 # The codes of `reshape`, each with the code of mx.nd.reshape; -3 (drop an axis) has none there.
 _RESHAPE_CODES = {-1: -1, -2: 0, -4: -2, -5: -3, -6: -4}
-_INFER, _DROP, _REST, _MERGE, _SPLIT = -1, -3, -4, -5, -6
+_INFER, _DROP, _MERGE, _SPLIT = -1, -3, -5, -6
 
 
 def reshape(a: Any, newshape: int | Sequence[int], reverse: bool = False, order: str = "C") -> Any:
@@ -89,25 +89,17 @@ def _dropped(shape: tuple[int, ...], codes: Sequence[int], reverse: bool) -> tup
     for code in order:
         if sizes_of_split:
             sizes_of_split -= 1
-        elif code == _DROP:
+            continue
+        if code == _DROP:
             if at >= len(dims) or dims[at] != 1:
                 raise ShapeError(
                     f"npx.reshape: code -3 must stand at an axis of size 1, got shape {shape} and "
                     f"newshape {tuple(codes)}"
                 )
             axes.append(len(shape) - 1 - at if reverse else at)
-            at += 1
-        elif code == _SPLIT:
-            sizes_of_split, at = 2, at + 1
-        elif code == _REST:
-            at = len(dims) - sum(_axes_of(c) for c in order[order.index(_REST) + 1 :])
-        else:
-            at += _axes_of(code)
+        sizes_of_split = 2 if code == _SPLIT else 0
+        at += 2 if code == _MERGE else 1
     return tuple(axes)
-
-
-def _axes_of(code: int) -> int:
-    return 2 if code == _MERGE else 1
 
 
 def nonzero(a: Any) -> Any:

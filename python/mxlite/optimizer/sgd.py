@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from .. import ndarray as nd
 from ..base import ValueError_
 from ..ndarray import NDArray
+from ..ndarray.structure import in_class_of
 from .fused import FusedOptimizer, Weights
 from .half import is_half
 from .optimizer import Optimizer, register
@@ -307,7 +308,7 @@ class SGLD(Optimizer):
         noise = nd.random.normal(
             0, math.sqrt(lr), shape=weight.shape, dtype=weight.dtype, ctx=weight.ctx
         )
-        weight[:] = weight - lr / 2 * (grad + wd * weight) + noise
+        weight[:] = weight - lr / 2 * (grad + wd * weight) + in_class_of(noise, weight)
 
 
 @register

@@ -6,20 +6,15 @@ comparisons are boolean, and ``[]`` takes a part of the value.
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any
 
 from .. import _core
 from .._core import compose
-from ..base import NotImplementedForSymbol, TypeError_
+from ..base import TypeError_
 from . import symbol as _symbol
 from .symbol import Symbol
 
 __all__ = ["NumpySymbol"]
-
-# Python's operators, each with its name in _core.arithmetic.
-_SIGNS = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "truediv", "mod": "mod",
-          "pow": "pow"}  # fmt: skip
-_COMPARISONS = ("eq", "ne", "gt", "ge", "lt", "le")
 
 
 class NumpySymbol(Symbol):
@@ -98,47 +93,10 @@ def _bounds(part: int | slice) -> tuple[Any, Any, Any]:
     return part, (part + 1) or None, None
 
 
-def _operator(name: str, reflected: bool, comparison: bool) -> Callable[..., Any]:
-    _, broadcast, scalar, reflected_scalar = _core.arithmetic(name)
-
-    def operate(self: Symbol, other: Any) -> Any:
-        if isinstance(other, Symbol):
-            pair = (other, self) if reflected else (self, other)
-            result = compose(broadcast, pair, {})
-        elif isinstance(other, (int, float)):
-            op = reflected_scalar if reflected else scalar
-            result = compose(op, (self,), {"scalar": other})
-        else:
-            return NotImplemented
-        return compose("Cast", (result,), {"dtype": "bool"}) if comparison else result
-
-    return operate
-
-
-def _refused(method: str) -> Any:
-    def operator(self: Symbol, *args: Any) -> Any:
-        raise NotImplementedForSymbol(operator, method, *args)
-
-    operator.__name__ = method
-    return operator
-
-
-def _negated(self: Symbol) -> Any:
-    return compose("negative", (self,), {})
-
-
 @_symbol.as_numpy.provide
 def _as_numpy(symbol: Symbol) -> NumpySymbol:
     return NumpySymbol(symbol._outputs)
 
 
-for _method, _name in _SIGNS.items():
-    setattr(NumpySymbol, f"__{_method}__", _operator(_name, False, False))
-    setattr(NumpySymbol, f"__r{_method}__", _operator(_name, True, False))
-for _method in _COMPARISONS:
-    setattr(NumpySymbol, f"__{_method}__", _operator(_method, False, True))
-for _method in ("matmul", "and", "or", "xor"):
-    setattr(NumpySymbol, f"__{_method}__", _refused(f"__{_method}__"))
-setattr(NumpySymbol, "__neg__", _negated)  # noqa: B010 - attached like the others
-setattr(NumpySymbol, "__hash__", Symbol.__hash__)  # noqa: B010 - __eq__ is attached
-getattr(_core, "set_numpy_symbol_type", id)(NumpySymbol)  # TEMP
+_core.attach_numpy_signs(NumpySymbol, in_place=False)
+_core.set_numpy_symbol_type(NumpySymbol)

@@ -138,7 +138,7 @@ class _Forward:
                 specs,
                 arrays,
                 entries,
-                *([True] if self._numpy and 0 else []),  # TEMP
+                self._numpy,
             )
         return Symbol(heads), found, captured
 

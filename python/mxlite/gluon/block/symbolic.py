@@ -12,8 +12,8 @@ from ..._core import NDArray
 from ...base import InputError
 from ...ndarray.structure import Layout, count_leaves, first_array, flatten, unflatten
 from ...symbol import Symbol, control_flow
-from ...symbol.numpy_symbol import NumpySymbol
 from ...symbol import var as make_var
+from ...symbol.numpy_symbol import NumpySymbol
 from ..parameter import Parameter
 from ..parameter.tracing import stand_ins, standing_in
 from .compiled import HybridLike
@@ -52,7 +52,7 @@ def first_symbol(nested: Any) -> Symbol | None:
     if isinstance(nested, Symbol):
         return nested
     found = map(first_symbol, nested) if isinstance(nested, (list, tuple)) else ()
-    return next(filter(None.__ne__, found), None)
+    return next((symbol for symbol in found if symbol is not None), None)
 
 
 def has_symbol(nested: Any) -> bool:

@@ -141,5 +141,5 @@ class RandomGray(Block):
         if random.random() >= self._p:
             return x
         weights = nd.array([0.21, 0.72, 0.07], ctx=x.context).reshape((1, 1, 3))
-        gray = (x.astype("float32") * weights).sum(axis=2, keepdims=True)
-        return gray.broadcast_to(x.shape).astype(x.dtype)
+        gray = nd.sum(nd.broadcast_mul(x.astype("float32"), weights), axis=2, keepdims=True)
+        return nd.broadcast_to(gray, shape=x.shape).astype(x.dtype)

@@ -1,0 +1,133 @@
+#include "cpp/symbol/numpy_names.h"
+
+#include <algorithm>
+#include <iterator>
+#include <sstream>
+#include <string_view>
+#include <vector>
+
+#include "cpp/ops/op_schema.h"
+
+namespace mxlite::symbol {
+namespace {
+
+struct Name {
+  const char* file;       // name in files
+  const char* op;         // operator of the same meaning
+  const char* from = "";  // attribute in files that has another name here
+  const char* to = "";    // that name
+};
+
+constexpr Name kNames[] = {
+    {"_np_copy", "_copy"},
+    {"_np_diag", "diag"},
+    {"_np_dot", "dot"},
+    {"_np_reshape", "Reshape", "newshape", "shape"},
+    {"_np_squeeze", "squeeze"},
+    {"_np_transpose", "transpose"},
+    {"_npi_absolute", "abs"},
+    {"_npi_add", "broadcast_add"},
+    {"_npi_add_scalar", "_plus_scalar"},
+    {"_npi_arange", "_arange"},
+    {"_npi_broadcast_to", "broadcast_to"},
+    {"_npi_cholesky", "_linalg_potrf"},
+    {"_npi_concatenate", "Concat", "axis", "dim"},
+    {"_npi_flip", "reverse"},
+    {"_npi_hypot", "broadcast_hypot"},
+    {"_npi_matmul", "_matmul"},
+    {"_npi_mod_scalar", "_mod_scalar"},
+    {"_npi_multiply", "broadcast_mul"},
+    {"_npi_multiply_scalar", "_mul_scalar"},
+    {"_npi_normal", "_random_normal", "size", "shape"},
+    {"_npi_ones", "_ones"},
+    {"_npi_power", "broadcast_power"},
+    {"_npi_power_scalar", "_power_scalar"},
+    {"_npi_rmod_scalar", "_rmod_scalar"},
+    {"_npi_rpower_scalar", "_rpower_scalar"},
+    {"_npi_rsubtract_scalar", "_rminus_scalar"},
+    {"_npi_rtrue_divide_scalar", "_rdiv_scalar"},
+    {"_npi_stack", "stack"},
+    {"_npi_subtract", "broadcast_sub"},
+    {"_npi_subtract_scalar", "_minus_scalar"},
+    {"_npi_true_divide", "broadcast_div"},
+    {"_npi_true_divide_scalar", "_div_scalar"},
+    {"_npi_uniform", "_random_uniform", "size", "shape"},
+    {"_npi_where", "where"},
+    {"_npi_zeros", "_zeros"},
+};
+
+std::vector<int64_t> integers(const std::string& text) {
+  std::string numbers = text;
+  std::ranges::replace_if(
+      numbers, [](char c) { return c == '(' || c == ')' || c == ',' || c == '[' || c == ']'; },
+      ' ');
+  std::istringstream stream(numbers);
+  return {std::istream_iterator<int64_t>(stream), {}};
+}
+
+std::string tuple_of(const std::vector<int64_t>& values) {
+  std::string text = "(";
+  for (const int64_t v : values) text += str(v, ",");
+  return text + ")";
+}
+
+// Codes of _npx_reshape: -2 keeps an axis, -3 drops one, -4 keeps the rest, -5 joins two, -6 splits
+// one. A shape of -2 and -3 before an optional -4 is a squeeze, as an integer index writes it.
+void translate_reshape(std::string& op, Attributes& attrs) {
+  const std::vector<int64_t> codes = integers(attrs.at("newshape"));
+  const bool reverse = attrs.contains("reverse") && attrs.at("reverse") == "True";
+  attrs.erase("newshape");
+  if (std::ranges::find(codes, -3) == codes.end()) {
+    std::vector<int64_t> shape;
+    for (const int64_t code : codes)
+      shape.push_back(code == -2 ? 0 : code == -4 ? -2 : code == -5 ? -3 : code == -6 ? -4 : code);
+    op = "Reshape";
+    attrs["shape"] = tuple_of(shape);
+    return;
+  }
+  std::vector<int64_t> axes;
+  for (size_t i = 0; i < codes.size(); ++i) {
+    const bool rest = codes[i] == -4 && i + 1 == codes.size();
+    MX_CHECK_KIND(!reverse && (codes[i] == -2 || codes[i] == -3 || rest), ErrorKind::kNotSupported,
+                  "_npx_reshape: code -3 is read only among codes -2 and before -4, got newshape ",
+                  tuple_of(codes));
+    if (codes[i] == -3) axes.push_back(static_cast<int64_t>(i));
+  }
+  op = "squeeze";
+  attrs.erase("reverse");
+  attrs["axis"] = tuple_of(axes);
+}
+
+void translate_full_like(std::string& op, Attributes& attrs) {
+  const std::string value = attrs.contains("fill_value") ? attrs.at("fill_value") : "0";
+  MX_CHECK_KIND(value == "0" || value == "1", ErrorKind::kNotSupported,
+                "_npi_full_like: fill_value must be 0 or 1 in a file, got ", value);
+  op = value == "0" ? "zeros_like" : "ones_like";
+  attrs.erase("fill_value");
+}
+
+}  // namespace
+
+void translate_numpy(std::string& op, Attributes& attrs) {
+  if (!op.starts_with("_np_") && !op.starts_with("_npi_") && !op.starts_with("_npx_")) return;
+  if (ops().find(op)) return;
+  attrs.erase("order");  // always C
+  if (op == "_npx_reshape") return translate_reshape(op, attrs);
+  if (op == "_npi_full_like") return translate_full_like(op, attrs);
+  const auto row = std::ranges::find(kNames, std::string_view(op),
+                                     [](const Name& name) { return std::string_view(name.file); });
+  if (row != std::end(kNames)) {
+    op = row->op;
+    if (const auto found = attrs.find(row->from); found != attrs.end()) {
+      attrs[row->to] = found->second;
+      attrs.erase(row->from);
+    }
+    if (const auto axes = attrs.find("axes"); axes != attrs.end() && axes->second == "None")
+      attrs.erase(axes);
+    return;
+  }
+  const std::string plain = op.substr(op.find('_', 1) + 1);  // _npi_exp is exp, _npx_relu is relu
+  if (ops().find(plain)) op = plain;
+}
+
+}  // namespace mxlite::symbol

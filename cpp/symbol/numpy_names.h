@@ -1,0 +1,14 @@
+// Operators of numpy mode in -symbol.json files of MXNet 1.9.1.
+#pragma once
+#include <string>
+
+#include "cpp/symbol/node.h"
+
+namespace mxlite::symbol {
+
+// Replaces the name and the attributes of an operator that 1.9.1 calls _np_*, _npi_* or _npx_* by
+// those of the engine's operator. Leaves other operators, and those that the engine knows by such a
+// name, unchanged.
+void translate_numpy(std::string& op, Attributes& attrs);
+
+}  // namespace mxlite::symbol

@@ -1,0 +1,271 @@
+"""The functions of ``mx.sym.np`` and ``mx.sym.npx``, which compose symbols of numpy mode.
+
+Each has the signature of its namesake in ``mx.np`` or ``mx.npx``. Functions whose operators depend
+on the shape of an array have no namesake here, because a symbol's shape is unknown.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import types
+from typing import Any, Callable
+
+from .. import _core, symbol
+from .. import numpy as np
+from .._core import compose
+from ..base import NotSupportedError, TypeError_
+from ..numpy import elementwise
+from ..symbol import Symbol
+from ..symbol.numpy_symbol import NumpySymbol
+from . import control_flow, functions, image, operators, random
+
+__all__: list[str] = []
+
+# Functions with one operator: the operator, the names of the arguments that are symbols, and the
+# operator's names of other arguments where they differ from the function's.
+_FUNCTIONS: dict[str, tuple[str, str, dict[str, str]]] = {
+    "amax": ("_np_max", "a", {}),
+    "amin": ("_np_min", "a", {}),
+    "argmax": ("_npi_argmax", "a", {}),
+    "argmin": ("_npi_argmin", "a", {}),
+    "broadcast_to": ("broadcast_to", "array", {}),
+    "clip": ("clip", "a", {}),
+    "copy": ("_copy", "a", {}),
+    "cumsum": ("cumsum", "a", {}),
+    "dot": ("dot", "a b", {}),
+    "expand_dims": ("expand_dims", "a", {}),
+    "flip": ("reverse", "m", {}),
+    "max": ("_np_max", "a", {}),
+    "mean": ("_npi_mean", "a", {}),
+    "min": ("_np_min", "a", {}),
+    "ones_like": ("ones_like", "a", {}),
+    "prod": ("_np_prod", "a", {}),
+    "repeat": ("repeat", "a", {}),
+    "squeeze": ("squeeze", "a", {}),
+    "sum": ("_np_sum", "a", {}),
+    "swapaxes": ("SwapAxis", "a", {"axis1": "dim1", "axis2": "dim2"}),
+    "take": ("take", "a indices", {}),
+    "tile": ("tile", "A", {}),
+    "transpose": ("transpose", "a", {}),
+    "where": ("where", "condition x y", {}),
+    "zeros_like": ("zeros_like", "a", {}),
+}
+_LISTS = {
+    "concatenate": ("Concat", "dim"),
+    "stack": ("stack", "axis"),
+}
+_CREATION = {
+    "arange": "_arange",
+    "eye": "_eye",
+    "full": "_full",
+    "identity": "_eye",
+    "linspace": "_linspace",
+    "ones": "_ones",
+    "zeros": "_zeros",
+}
+_CREATION_NAMES = {"fill_value": "value", "n": "N"}
+_RANDOM = ("exponential", "gamma", "normal", "poisson", "randint", "uniform")
+
+
+def _symbols(value: Any) -> Any:
+    """Return (lists of) Symbols as symbols of numpy mode."""
+    if isinstance(value, Symbol):
+        return value.as_np_ndarray()
+    return [_symbols(v) for v in value] if isinstance(value, (list, tuple)) else value
+
+
+def _named(name: str, function: Any, like: Any) -> Any:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"Compose a symbol of ``{name}``.\n\n{inspect.getdoc(like) or ''}"
+    return function
+
+
+def _arguments(name: str, like: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+    """Return the arguments of a call by name, without those at their defaults."""
+    signature = inspect.signature(like)
+    try:
+        given = signature.bind(*args, **kwargs).arguments
+    except TypeError as error:
+        raise TypeError_(f"{name}: {error}") from None
+    options = given.pop("kwargs", {})
+    defaults = {key: parameter.default for key, parameter in signature.parameters.items()}
+    return {
+        key: value
+        for key, value in {**given, **options}.items()
+        if isinstance(value, Symbol) or value is not defaults.get(key)
+    }
+
+
+def _options(name: str, op: str, given: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+    """Return an operator's parameters; raise for arguments that it does not have."""
+    known = {param["name"] for param in _core.describe_op(op)["params"]} | {"name", "attr"}
+    found = {names.get(key, key): value for key, value in given.items()}
+    for key, value in found.items():
+        if key not in known:
+            raise NotSupportedError(
+                f"{name}: {key} must have its default for a Symbol, got {value!r}"
+            )
+    return found
+
+
+def _of_operator(name: str, op: str, inputs: str, names: dict[str, str]) -> Any:
+    like = getattr(np, name)
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        given = _arguments(name, like, args, kwargs)
+        symbols = tuple(_symbols(given.pop(key, None)) for key in inputs.split())
+        return compose(op, symbols, _options(name, op, given, names))
+
+    return _named(name, function, like)
+
+
+def _of_list(name: str, op: str, axis: str) -> Any:
+    like = getattr(np, name)
+
+    def function(arrays: Any, axis_number: int = 0, **kwargs: Any) -> Any:
+        number = kwargs.pop("axis", axis_number)
+        return compose(op, tuple(_symbols(list(arrays))), {axis: number, **kwargs})
+
+    return _named(name, function, like)
+
+
+def _of_shape(name: str, op: str) -> Any:
+    like = getattr(np, name)
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        given = _arguments(name, like, args, kwargs)
+        options = _options(name, op, given, _CREATION_NAMES)
+        return compose(op, (), {"dtype": "float32", **options}).as_np_ndarray()
+
+    return _named(name, function, like)
+
+
+def _of_sign(name: str, sign: str) -> Any:
+    call, reflected = _core.numpy_operators(sign)
+
+    def function(x1: Any, x2: Any) -> Any:
+        if isinstance(x1, Symbol):
+            return call(x1.as_np_ndarray(), _symbols(x2))
+        if not isinstance(x2, Symbol):
+            raise TypeError_(f"{name}: x1 or x2 must be a Symbol, got {x1!r} and {x2!r}")
+        return reflected(x2.as_np_ndarray(), x1)
+
+    return _named(name, function, getattr(np, name))
+
+
+def _of_value(name: str, op: str) -> Any:
+    def function(x: Symbol, **kwargs: Any) -> Any:
+        return compose(op, (_symbols(x),), kwargs)
+
+    return _named(name, function, getattr(np, name))
+
+
+def _of_function(name: str, function: Callable[..., Any]) -> Any:
+    """Return a function of npx that composes its operators if its arguments are symbols."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        named = {key: _symbols(value) for key, value in kwargs.items()}
+        return function(*(_symbols(value) for value in args), **named)
+
+    return _named(name, call, function)
+
+
+def reshape(a: Symbol, newshape: Any, order: str = "C") -> Any:
+    """Return the values in another shape; a dimension of -1 is inferred, 0 is refused."""
+    shape = (newshape,) if isinstance(newshape, int) else tuple(newshape)
+    if 0 in shape or order != "C":
+        raise NotSupportedError(f"reshape: newshape of a Symbol must have no 0, got {newshape}")
+    return functions.reshape(_symbols(a), shape)
+
+
+def split(ary: Symbol, indices_or_sections: Any, axis: int = 0) -> Any:
+    """Return the parts of a symbol along an axis, as a symbol of several outputs."""
+    parts: Any = symbol.split_v2(_symbols(ary), indices_or_sections, axis)
+    return parts
+
+
+def var(a: Symbol, axis: Any = None, keepdims: bool = False) -> Any:
+    """Return the variance over axes."""
+    mean, total = _np["mean"], _np["square"]
+    return mean(
+        total(_symbols(a) - mean(a, axis=axis, keepdims=True)), axis=axis, keepdims=keepdims
+    )
+
+
+def std(a: Symbol, axis: Any = None, keepdims: bool = False) -> Any:
+    """Return the standard deviation over axes."""
+    return _np["sqrt"](var(a, axis, keepdims))
+
+
+def _drawn(name: str) -> Any:
+    draw = getattr(symbol.random, name)
+
+    def function(*args: Any, size: Any = None, ctx: Any = None, **kwargs: Any) -> Any:
+        shape = (1,) if size is None else (size,) if isinstance(size, int) else tuple(size)
+        drawn = draw(*args, shape=shape, **kwargs).as_np_ndarray()
+        return drawn if size is not None else drawn[0]
+
+    return _named(name, function, getattr(np.random, name))
+
+
+def _module(path: str, doc: str, names: dict[str, Any]) -> types.ModuleType:
+    """Make a submodule of mx.sym."""
+    module = types.ModuleType(f"{symbol.__name__}.{path}", doc)
+    vars(module).update(names, __all__=sorted(names))
+    sys.modules[module.__name__] = module
+    return module
+
+
+def load(fname: Any) -> NumpySymbol:
+    """Read a symbol of numpy mode from a file; see ``mx.sym.load``."""
+    return NumpySymbol(symbol.load(fname)._outputs)
+
+
+def load_json(json_str: str) -> NumpySymbol:
+    """Read a symbol of numpy mode from JSON text; see ``mx.sym.load``."""
+    return NumpySymbol(symbol.load_json(json_str)._outputs)
+
+
+_signs = {name: row[0] for name, row in elementwise._BINARY.items()}
+_np: dict[str, Any] = {
+    **{name: _of_value(name, row[0]) for name, row in elementwise._UNARY.items()},
+    **{name: _of_sign(name, sign) for name, sign in _signs.items()},
+    **{name: _of_operator(name, *row) for name, row in _FUNCTIONS.items()},
+    **{name: _of_list(name, *row) for name, row in _LISTS.items()},
+    **{name: _of_shape(name, op) for name, op in _CREATION.items()},
+    "load": load,
+    "load_json": load_json,
+    "reshape": reshape,
+    "split": split,
+    "std": std,
+    "var": var,
+}
+_np.update(
+    (alias, _np[name]) for alias, name in elementwise._ALIASES.items() if name in _np
+)  # fmt: skip
+_npx = {
+    name: _of_function(name, vars(module)[name])
+    for module in (operators, functions, control_flow)
+    for name in module.__all__
+    if callable(vars(module)[name]) and name not in ("nonzero", "constraint_check")
+}
+_modules = {
+    "np": ("NumPy's functions on symbols.", _np, {
+        "random": {name: _drawn(name) for name in _RANDOM},
+    }),
+    "npx": ("Operators for networks on symbols of numpy mode.", _npx, {
+        "random": {"seed": random.seed},
+        "image": {n: _of_function(n, vars(image)[n]) for n in image.OPERATORS},
+    }),
+}  # fmt: skip
+for _path, (_doc, _names, _children) in _modules.items():
+    _made = _module(_path, _doc, _names)
+    for _child, _content in _children.items():
+        setattr(_made, _child, _module(f"{_path}.{_child}", _doc, _content))
+    setattr(symbol, _path, _made)
+_np_module: Any = symbol.np  # type: ignore[attr-defined]
+_np_module._Symbol = NumpySymbol
+for _name in ("argmax", "argmin", "clip", "cumsum", "dot", "max", "mean", "min", "prod", "repeat",
+              "reshape", "split", "squeeze", "std", "sum", "swapaxes", "take", "var"):  # fmt: skip
+    setattr(NumpySymbol, _name, _np[_name])
