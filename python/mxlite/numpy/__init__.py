@@ -19,7 +19,7 @@ from .memory import *  # noqa: F403
 from .ndarray import ndarray as ndarray
 from .padding import *  # noqa: F403
 from .products import *  # noqa: F403
-from .promotion import *  # noqa: F403
+from .quantiles import *  # noqa: F403
 from .reductions import *  # noqa: F403
 from .sets import *  # noqa: F403
 from .sorting import *  # noqa: F403

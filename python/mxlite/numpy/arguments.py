@@ -12,6 +12,7 @@ from .. import _core
 from ..base import AxisError, DynamicShapeError, ShapeError, TypeError_, ValueError_
 from ..ndarray import NDArray
 from ..ndarray.array_like import host_array
+from ..ndarray.dtypes import dtype_name
 from .ndarray import ndarray
 
 reshape_to = _core.op("_reshape_to")
@@ -48,6 +49,12 @@ def as_array(value: Any, who: str) -> ndarray:
         )
     values = host_array(value, who)
     return from_host(values, None, values.dtype if isinstance(value, np.generic) else np.float32)
+
+
+def real_array(value: Any, who: str) -> ndarray:
+    """Return an argument as array of floats; integers and bools become float32."""
+    array = as_array(value, who)
+    return array if "float" in dtype_name(array.dtype) else _cast(array, dtype="float32")  # type: ignore[return-value]
 
 
 def values_of(value: Any, who: str, why: str) -> np.ndarray[Any, Any]:

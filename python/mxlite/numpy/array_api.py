@@ -289,7 +289,7 @@ def argsort(
 
 
 class Info:
-    """What ``__array_namespace_info__()`` returns: devices, dtypes and capabilities."""
+    """Description of the namespace: devices, dtypes and capabilities."""
 
     def capabilities(self) -> dict[str, Any]:
         """Return which optional parts of the standard work."""

@@ -10,25 +10,38 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from .. import _core
-from ..base import LinAlgError, NotSupportedError, TypeError_, ValueError_
+from ..base import LinAlgError, TypeError_, ValueError_
 from .arguments import (
     as_array,
     axes_in,
     broadcast_shape,
     common_dtype,
     from_host,
+    real_array,
     reduced,
     refuse_traced,
     reshape_to,
     returned,
 )
-from .manipulation import broadcast_to, diagonal, matrix_transpose, moveaxis, trace, transpose
+from .decompositions import (
+    eig,
+    eigh,
+    eigvals,
+    eigvalsh,
+    matrices,
+    qr,
+    squares,
+    svd,
+    svdvals,
+)
+from .manipulation import broadcast_to, diagonal, matrix_transpose, trace, transpose
 from .ndarray import ndarray
+from .norms import matrix_norm, norm, vector_norm
 from .products import cross, matmul, outer, tensordot, vecdot
 
 __all__ = [
@@ -66,16 +79,11 @@ __all__ = [
     "vector_norm",
 ]
 
-_svd, _qr, _eig, _pinv, _solve = map(
-    _core.op, ("_npi_svd", "_npi_qr", "_npi_eig", "_npi_pinv", "_npi_solve")
+_pinv, _solve = map(_core.op, ("_npi_pinv", "_npi_solve"))
+_potrf, _inverse, _det, _slogdet = map(
+    _core.op, ("linalg_potrf", "linalg_inverse", "linalg_det", "linalg_slogdet")
 )
-_potrf, _inverse, _det, _slogdet, _syevd = map(
-    _core.op,
-    ("linalg_potrf", "linalg_inverse", "linalg_det", "linalg_slogdet", "linalg_syevd"),
-)
-_sum, _max, _min = map(_core.op, ("sum", "max", "min"))
-_abs, _sqrt, _square, _sign = map(_core.op, ("abs", "sqrt", "square", "sign"))
-_is_zero, _is_not_zero = map(_core.op, ("_equal_scalar", "_not_equal_scalar"))
+_sum, _max, _min, _abs, _square = map(_core.op, ("sum", "max", "min", "abs", "square"))
 _above = _core.op("broadcast_greater")
 _cast = _core.op("Cast")
 _expand = _core.op("expand_dims")
@@ -83,78 +91,28 @@ _squeeze = _core.op("squeeze")
 _full = _core.op("_full")
 
 
-class EighResult(NamedTuple):
-    """Eigenvalues in ascending order, and eigenvectors as columns."""
-
-    eigenvalues: ndarray
-    eigenvectors: ndarray
-
-
-class EigResult(NamedTuple):
-    """Eigenvalues, and eigenvectors as columns."""
-
-    eigenvalues: ndarray
-    eigenvectors: ndarray
-
-
-class QRResult(NamedTuple):
-    """Orthonormal columns, and an upper triangular matrix."""
-
-    Q: ndarray
-    R: ndarray
-
-
-class SVDResult(NamedTuple):
-    """Left vectors as columns, singular values in descending order, right vectors as rows."""
-
-    U: ndarray
-    S: ndarray
-    Vh: ndarray
-
-
-def _floats(a: Any, who: str) -> ndarray:
-    """Return an array of floats; integers and bools become float32."""
-    array = as_array(a, who)
-    name = array.dtype if isinstance(array.dtype, str) else np.dtype(array.dtype).name
-    return array if "float" in name else _cast(array, dtype="float32")  # type: ignore[return-value]
-
-
-def _matrices(a: Any, who: str) -> ndarray:
-    array = _floats(a, who)
-    if array.ndim < 2:
-        raise LinAlgError(f"{who}: the array must have at least 2 dimensions, got {array.ndim}")
-    return array
-
-
-def _squares(a: Any, who: str) -> ndarray:
-    array = _matrices(a, who)
-    if array.shape[-1] != array.shape[-2]:
-        raise LinAlgError(f"{who}: matrices must be square, got shape {array.shape}")
-    return array
-
-
 def cholesky(a: Any, upper: bool = False) -> ndarray:
     """Return the lower triangular L with ``a = L @ L.T``, or the upper triangular ``L.T``.
 
     Only the lower triangle of a is read.
     """
-    return _potrf(_squares(a, "linalg.cholesky"), lower=not upper)  # type: ignore[return-value]
+    return _potrf(squares(a, "linalg.cholesky"), lower=not upper)  # type: ignore[return-value]
 
 
 def inv(a: Any) -> ndarray:
     """Return the inverses of square matrices."""
-    return _inverse(_squares(a, "linalg.inv"))  # type: ignore[return-value]
+    return _inverse(squares(a, "linalg.inv"))  # type: ignore[return-value]
 
 
 def det(a: Any) -> ndarray:
     """Return the determinants of square matrices."""
-    array = _squares(a, "linalg.det")
+    array = squares(a, "linalg.det")
     return reshape_to(_det(array), shape=array.shape[:-2])  # type: ignore[return-value]
 
 
 def slogdet(a: Any) -> list[ndarray]:
     """Return [signs, logarithms of the absolute values] of the determinants."""
-    array = _squares(a, "linalg.slogdet")
+    array = squares(a, "linalg.slogdet")
     return [reshape_to(part, shape=array.shape[:-2]) for part in _slogdet(array)]  # type: ignore[misc]
 
 
@@ -178,7 +136,7 @@ def solve(a: Any, b: Any) -> ndarray:
         The other dimensions of a and b broadcast together.
     """
     who = "linalg.solve"
-    left, right = _squares(a, who), _floats(b, who)
+    left, right = squares(a, who), real_array(b, who)
     is_vector = right.ndim == 1
     if is_vector:
         right = _expand(right, axis=-1)
@@ -193,7 +151,7 @@ def solve(a: Any, b: Any) -> ndarray:
 
 def tensorinv(a: Any, ind: int = 2) -> ndarray:
     """Return the inverse of a with respect to ``tensordot(a, b, ind)``."""
-    array = _floats(a, "linalg.tensorinv")
+    array = real_array(a, "linalg.tensorinv")
     if ind <= 0:
         raise ValueError_(f"linalg.tensorinv: ind must be above 0, got {ind}")
     first, last = array.shape[:ind], array.shape[ind:]
@@ -209,7 +167,7 @@ def tensorinv(a: Any, ind: int = 2) -> ndarray:
 def tensorsolve(a: Any, b: Any, axes: Any = None) -> ndarray:
     """Return x with ``tensordot(a, x, x.ndim) = b``; ``axes`` of a are moved to the end first."""
     who = "linalg.tensorsolve"
-    left, right = _floats(a, who), _floats(b, who)
+    left, right = real_array(a, who), real_array(b, who)
     if axes is not None:
         moved = axes_in(axes, left.ndim, who)
         kept = [i for i in range(left.ndim) if i not in moved]
@@ -225,93 +183,6 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> ndarray:
     return reshape_to(solve(matrix, reshape_to(right, shape=(count,))), shape=shape)  # type: ignore[return-value]
 
 
-def svd(a: Any, full_matrices: bool = False, compute_uv: bool = True) -> Any:
-    """Return the singular value decomposition ``a = U @ diag(S) @ V``.
-
-    Parameters
-    ----------
-    a : ndarray of shape (..., m, n)
-    full_matrices : bool
-        True is supported only for square matrices, where it makes no difference.
-    compute_uv : bool
-        If False, return only S.
-
-    Returns
-    -------
-    SVDResult
-        U of shape (..., m, k), S (..., k) in descending order, V (..., k, n), where k is the
-        smaller of m and n. Gradients of U and V need singular values that differ from each other.
-    """
-    array = _matrices(a, "linalg.svd")
-    if full_matrices and compute_uv and array.shape[-1] != array.shape[-2]:
-        raise NotSupportedError(
-            f"linalg.svd: full_matrices=True needs square matrices, got shape {array.shape}"
-        )
-    result = SVDResult(*_svd(array))
-    return result if compute_uv else result.S
-
-
-def svdvals(x: Any) -> ndarray:
-    """Return the singular values in descending order."""
-    return svd(x, compute_uv=False)  # type: ignore[no-any-return]
-
-
-def qr(a: Any, mode: str = "reduced") -> Any:
-    """Return ``a = Q @ R`` with orthonormal columns of Q and an upper triangular R.
-
-    Parameters
-    ----------
-    a : ndarray of shape (..., m, n)
-    mode : {"reduced", "r", "complete"}
-        "r" returns only R; "complete" is supported for m <= n, where it equals "reduced".
-
-    Returns
-    -------
-    QRResult
-        Q of shape (..., m, k) and R (..., k, n), where k is the smaller of m and n.
-    """
-    array = _matrices(a, "linalg.qr")
-    if mode not in ("reduced", "r", "complete"):
-        raise ValueError_(f"linalg.qr: mode must be 'reduced', 'r' or 'complete', got {mode!r}")
-    if mode == "complete" and array.shape[-2] > array.shape[-1]:
-        raise NotSupportedError(
-            f"linalg.qr: mode='complete' needs at most as many rows as columns, got shape "
-            f"{array.shape}"
-        )
-    result = QRResult(*_qr(array))
-    return result.R if mode == "r" else result
-
-
-def eigh(a: Any, UPLO: str = "L") -> EighResult:  # noqa: N803 - NumPy's name
-    """Return eigenvalues in ascending order and eigenvectors of symmetric matrices.
-
-    UPLO says which triangle is read: "L" or "U". Gradients are symmetric matrices.
-    """
-    array = _squares(a, "linalg.eigh")
-    if UPLO not in ("L", "U"):
-        raise ValueError_(f"linalg.eigh: UPLO must be 'L' or 'U', got {UPLO!r}")
-    rows, values = _syevd(matrix_transpose(array) if UPLO == "U" else array)
-    return EighResult(values, matrix_transpose(rows))
-
-
-def eigvalsh(a: Any, UPLO: str = "L") -> ndarray:  # noqa: N803 - NumPy's name
-    """Return the eigenvalues of symmetric matrices in ascending order; see `eigh`."""
-    return eigh(a, UPLO).eigenvalues
-
-
-def eig(a: Any) -> EigResult:
-    """Return eigenvalues and eigenvectors of length 1.
-
-    There is no complex dtype: if an eigenvalue is not real, reading the result raises.
-    """
-    return EigResult(*_eig(_squares(a, "linalg.eig")))
-
-
-def eigvals(a: Any) -> ndarray:
-    """Return the eigenvalues, which must be real; see `eig`."""
-    return eig(a).eigenvalues
-
-
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> ndarray:
     """Return the pseudo-inverses.
 
@@ -324,7 +195,7 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
     hermitian : bool
         Accepted for NumPy's signature; symmetric matrices need no other computation.
     """
-    array = _matrices(a, "linalg.pinv")
+    array = matrices(a, "linalg.pinv")
     limit = rtol if rcond is None else rcond
     if limit is None:
         limit = float(np.finfo(array.dtype).eps) * max(array.shape[-2:])
@@ -337,102 +208,9 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
     return _pinv(array, limit)  # type: ignore[return-value]
 
 
-def _root(total: ndarray, power: float = 0.5) -> ndarray:
-    """Return total ** power for sums that are at least 0, with gradient 0 at 0."""
-    zero = _is_zero(total, scalar=0.0)
-    root = _sqrt(total + zero) if power == 0.5 else (total + zero) ** power
-    return root * (1 - zero)  # type: ignore[no-any-return]
-
-
-def _length(x: ndarray, axes: tuple[int, ...], keepdims: bool) -> ndarray:
-    """Return the root of the sum of squares."""
-    return _root(reduced(_sum, _square(x), axes, keepdims))
-
-
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: float = 2) -> ndarray:
-    """Return norms of vectors along axes; None: of all elements. See `norm` for ``ord``."""
-    who = "linalg.vector_norm"
-    array = _floats(x, who)
-    axes = tuple(range(array.ndim)) if axis is None else axes_in(axis, array.ndim, who)
-    if isinstance(ord, str) or ord is None:
-        raise ValueError_(f"{who}: ord must be a number, got {ord!r}")
-    if ord == 2:
-        return _length(array, axes, keepdims)
-    size = _abs(array)
-    if math.isinf(ord):
-        return reduced(_max if ord > 0 else _min, size, axes, keepdims)
-    if ord == 0:
-        return reduced(_sum, _is_not_zero(array, scalar=0.0), axes, keepdims)
-    if ord == 1:
-        return reduced(_sum, size, axes, keepdims)
-    return _root(reduced(_sum, size**ord, axes, keepdims), 1 / ord)
-
-
-def matrix_norm(
-    x: Any, /, *, keepdims: bool = False, ord: Any = "fro", axis: Any = (-2, -1)
-) -> ndarray:
-    """Return norms of matrices. See `norm` for ``ord``."""
-    who = "linalg.matrix_norm"
-    array = _floats(x, who)
-    rows, columns = axes_in(axis, array.ndim, who)
-    if ord in (None, "fro", "f"):
-        return _length(array, (rows, columns), keepdims)
-    if ord in ("nuc", 2, -2):
-        values = svdvals(moveaxis(array, (rows, columns), (-2, -1)))
-        op = {"nuc": _sum, 2: _max, -2: _min}[ord]
-        result = reduced(op, values, (values.ndim - 1,), keepdims=False)
-    elif ord in (1, -1, math.inf, -math.inf):
-        first, second = (rows, columns) if abs(ord) == 1 else (columns, rows)
-        sums = reduced(_sum, _abs(array), (first,), keepdims=True)
-        result = reduced(_max if ord > 0 else _min, sums, (first, second), keepdims=False)
-    else:
-        raise ValueError_(
-            f"{who}: ord must be 'fro', 'nuc', 1, -1, 2, -2, inf or -inf, got {ord!r}"
-        )
-    if not keepdims:
-        return result
-    shape = tuple(1 if i in (rows, columns) else n for i, n in enumerate(array.shape))
-    return reshape_to(result, shape=shape)  # type: ignore[return-value]
-
-
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> ndarray:
-    """Return norms of vectors or matrices.
-
-    Parameters
-    ----------
-    x : ndarray
-    ord : number or {"fro", "nuc"}, optional
-        By default, the root of the sum of squares. Of vectors: any number p for the p-th root of
-        the sum of absolute values to the power p, 0 for the number of elements that are not 0,
-        inf and -inf for the extreme absolute values. Of matrices: "fro" as the default, "nuc" and
-        2, -2 for the sum and the extremes of the singular values, 1, -1 and inf, -inf for the
-        extreme sums of absolute values of columns and of rows.
-    axis : int or pair of int, optional
-        Axis of vectors or axes of matrices. By default, all elements if ord is None, else all axes,
-        of which there must be 1 or 2.
-    keepdims : bool
-        Whether reduced axes stay with size 1.
-
-    Notes
-    -----
-    The gradient of roots at 0 is 0.
-    """
-    array = _floats(x, "linalg.norm")
-    if axis is None:
-        if ord is None:
-            return vector_norm(array, keepdims=keepdims)
-        axis = tuple(range(array.ndim))
-    axes = axes_in(axis, array.ndim, "linalg.norm")
-    if len(axes) == 1:
-        return vector_norm(array, axis=axes, keepdims=keepdims, ord=2 if ord is None else ord)
-    if len(axes) == 2:
-        return matrix_norm(array, axis=axes, keepdims=keepdims, ord="fro" if ord is None else ord)
-    raise ValueError_(f"linalg.norm: axis must have 1 or 2 axes, got {len(axes)}")
-
-
 def cond(x: Any, p: Any = None) -> ndarray:
     """Return condition numbers; p is an ``ord`` of `norm`, where None means 2."""
-    array = _matrices(x, "linalg.cond")
+    array = matrices(x, "linalg.cond")
     if p in (None, 2, -2):
         values = svdvals(array)
         last = (values.ndim - 1,)
@@ -454,7 +232,7 @@ def matrix_rank(
     machine precision times the larger dimension. For fewer than 2 dimensions, the rank is 0 if all
     elements are 0, else 1.
     """
-    array = _floats(M, "linalg.matrix_rank")
+    array = real_array(M, "linalg.matrix_rank")
     if array.ndim < 2:
         values = reshape_to(reduced(_max, _abs(array), tuple(range(array.ndim)), False), shape=(1,))
         limit: Any = values * 0
@@ -472,7 +250,7 @@ def matrix_rank(
 
 def matrix_power(a: Any, n: int) -> ndarray:
     """Return square matrices to an integer power; negative powers are of the inverse."""
-    array = _squares(a, "linalg.matrix_power")
+    array = squares(a, "linalg.matrix_power")
     if not isinstance(n, (int, np.integer)):
         raise TypeError_(f"linalg.matrix_power: n must be an integer, got {n!r}")
     if n < 0:
@@ -496,7 +274,7 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> ndarray:
     The first and the last one may be vectors.
     """
     who = "linalg.multi_dot"
-    factors = [_floats(a, who) for a in arrays]
+    factors = [real_array(a, who) for a in arrays]
     if len(factors) < 2:
         raise ValueError_(f"{who}: at least 2 arrays must be given, got {len(factors)}")
     first_is_vector, last_is_vector = factors[0].ndim == 1, factors[-1].ndim == 1
@@ -563,7 +341,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[ndarray, ndarray, int, nda
         Singular values of a.
     """
     who = "linalg.lstsq"
-    left, right = _matrices(a, who), _floats(b, who)
+    left, right = matrices(a, who), real_array(b, who)
     if left.ndim != 2 or right.ndim not in (1, 2) or right.shape[0] != left.shape[0]:
         raise LinAlgError(
             f"{who}: a must have shape (m, n) and b (m,) or (m, k), got {left.shape} and "

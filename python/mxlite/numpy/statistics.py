@@ -1,33 +1,32 @@
-"""Percentiles, histograms, differences, interpolation; reductions that skip NaN."""
+"""Histograms, covariances, differences, interpolation."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .. import _core
 from ..base import ShapeError, TypeError_, ValueError_
+from ..ndarray.dtypes import dtype_name
 from .arguments import (
     as_array,
-    axes_in,
     axis_in,
     from_host,
     promoted,
+    real_array,
     reduced,
     refuse_traced,
     values_of,
 )
-from .arguments import (
-    returned as finished,
-)
+from .creation import full_like
+from .elementwise import is_real
 from .joining import concatenate
-from .manipulation import broadcast_to, moveaxis
+from .manipulation import broadcast_to
 from .ndarray import ndarray
 from .products import matmul
-from .sorting import searchsorted, sort, take_along_axis
+from .sorting import searchsorted
 
 __all__ = [
     "bincount",
@@ -38,13 +37,7 @@ __all__ = [
     "ediff1d",
     "histogram",
     "interp",
-    "median",
-    "nanmedian",
-    "nanpercentile",
-    "nanquantile",
-    "percentile",
     "polyval",
-    "quantile",
     "trapezoid",
     "trapz",
     "unwrap",
@@ -63,164 +56,8 @@ _take = _core.op("take")
 _add_at = _core.op("_backward_gather_nd")
 
 
-def _dtype_name(a: Any) -> str:
-    return a.dtype if isinstance(a.dtype, str) else np.dtype(a.dtype).name
-
-
-def _is_float(a: ndarray) -> bool:
-    return "float" in _dtype_name(a)
-
-
-def _floats(a: Any, who: str) -> ndarray:
-    """Return an array of floats; integers and bools become float32."""
-    array = as_array(a, who)
-    return array if _is_float(array) else _cast(array, dtype="float32")  # type: ignore[return-value]
-
-
-def _axes(a: ndarray, axis: Any, who: str) -> tuple[int, ...]:
-    return tuple(range(a.ndim)) if axis is None else axes_in(axis, a.ndim, who)
-
-
-def _count(a: ndarray, axes: tuple[int, ...]) -> int:
-    return math.prod(a.shape[i] for i in axes)
-
-
 def _reshaped(a: ndarray, shape: tuple[int, ...]) -> ndarray:
     return a if a.shape == shape else a._reshape_view(shape)
-
-
-# How far between the sorted elements at floor(p) and ceil(p) the result lies, by the fraction of p.
-_METHODS: dict[str, Callable[[Any], Any]] = {
-    "linear": lambda fraction: fraction,
-    "lower": np.zeros_like,
-    "higher": np.ones_like,
-    "midpoint": lambda fraction: 0.5 * (fraction > 0),
-    "nearest": lambda fraction: fraction,  # of the rounded position, so 0
-}
-
-
-def _flat_last(a: ndarray, axes: tuple[int, ...]) -> ndarray:
-    """Move axes to the end and join them."""
-    kept = [i for i in range(a.ndim) if i not in axes]
-    moved = moveaxis(a, axes, tuple(range(len(kept), a.ndim))) if axes else a
-    return moved._reshape_view((*(a.shape[i] for i in kept), _count(a, axes)))
-
-
-def _quantile(
-    a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: bool, who: str, *,
-    percent: bool = False, skip_nan: bool = False,
-) -> ndarray:  # fmt: skip
-    if method not in _METHODS:
-        raise ValueError_(f"{who}: method must be one of {', '.join(_METHODS)}, got {method!r}")
-    wanted = np.asarray(values_of(q, who, "q must be checked"), np.float64)
-    if percent:
-        wanted = wanted / 100
-    if not ((wanted >= 0) & (wanted <= 1)).all():
-        top = 100 if percent else 1
-        raise ValueError_(f"{who}: q must be between 0 and {top}, got {q}")
-    array = _floats(a, who)
-    axes = _axes(array, axis, who)
-    rows = _flat_last(array, axes)
-    length, batch = rows.shape[-1], rows.shape[:-1]
-    if not length:
-        raise ValueError_(f"{who}: a must have at least one element along the axes, got none")
-    flat = wanted.reshape(-1)
-    is_nan = rows != rows
-    if skip_nan:
-        refuse_traced(array, who, "the number of elements that are not NaN must be known")
-        ordered = sort(_where(is_nan, _filled(rows, math.inf), rows))
-        counts = np.count_nonzero(~np.isnan(rows.asnumpy()), axis=-1, keepdims=True)
-        position = flat * np.maximum(counts - 1, 0)
-    else:
-        ordered, position = sort(rows), flat * (length - 1)
-    position = np.rint(position) if method == "nearest" else position
-    low = np.floor(position)
-    first, last = (
-        take_along_axis(ordered, from_host(place.astype(np.int64), array.ctx), -1)
-        if skip_nan
-        else _take(ordered, from_host(place.astype(np.int64), array.ctx), axis=-1)
-        for place in (low, np.ceil(position))
-    )
-    between = from_host(_METHODS[method](position - low), array.ctx, array.dtype)
-    result = first + (last - first) * between
-    if skip_nan:
-        empty = np.where(counts > 0, 0.0, math.nan)
-        result = result + from_host(empty, array.ctx, array.dtype)
-    else:  # a row with NaN has the result NaN
-        poison = _where(is_nan, rows, _filled(rows, 0.0))
-        result = result + reduced(_sum, poison, (rows.ndim - 1,), keepdims=True)
-    result = moveaxis(result, -1, 0)
-    rest = tuple(1 if i in axes else n for i, n in enumerate(array.shape)) if keepdims else batch
-    return finished(_reshaped(result, wanted.shape + rest), out, who)  # type: ignore[no-any-return]
-
-
-def _filled(like: ndarray, value: float) -> ndarray:
-    """Return an array of one value with the shape and dtype of another one."""
-    made = _core.op("_full")(shape=like.shape, value=value, dtype=like.dtype, ctx=like.ctx)
-    return _core.with_numpy(made, True)  # type: ignore[return-value]
-
-
-def _quantile_function(name: str, percent: bool, skip_nan: bool) -> Callable[..., ndarray]:
-    def function(
-        a: Any,
-        q: Any,
-        axis: Any = None,
-        out: Any = None,
-        overwrite_input: Any = None,
-        interpolation: str | None = None,
-        keepdims: bool = False,
-        *,
-        method: str = "linear",
-    ) -> ndarray:
-        return _quantile(a, q, axis, out, interpolation or method, keepdims, name,
-                         percent=percent, skip_nan=skip_nan)  # fmt: skip
-
-    function.__name__ = function.__qualname__ = name
-    skipping = " that skip NaN" if skip_nan else ""
-    function.__doc__ = f"""Return {"percentiles" if percent else "quantiles"}{skipping} along axes.
-
-    Parameters
-    ----------
-    a : ndarray
-        Integers and bools become float32.
-    q : number or array
-        From 0 to {100 if percent else 1}; its shape is the beginning of the result's shape.
-    axis : int or tuple of int, optional
-        All axes by default.
-    out : ndarray, optional
-    overwrite_input : bool
-        Without effect.
-    interpolation, method : {{"linear", "lower", "higher", "midpoint", "nearest"}}
-        The result between two elements; "linear" by default.
-    keepdims : bool
-        Whether reduced axes stay with size 1.
-
-    Raises
-    ------
-    ValueError
-        If q is out of range, or the axes have no elements.
-    """
-    return function
-
-
-percentile = _quantile_function("percentile", percent=True, skip_nan=False)
-quantile = _quantile_function("quantile", percent=False, skip_nan=False)
-nanpercentile = _quantile_function("nanpercentile", percent=True, skip_nan=True)
-nanquantile = _quantile_function("nanquantile", percent=False, skip_nan=True)
-
-
-def median(
-    a: Any, axis: Any = None, out: Any = None, overwrite_input: Any = None, keepdims: bool = False
-) -> ndarray:
-    """Return the median along axes; see `quantile`."""
-    return quantile(a, 0.5, axis, out, overwrite_input, None, keepdims)
-
-
-def nanmedian(
-    a: Any, axis: Any = None, out: Any = None, overwrite_input: Any = None, keepdims: bool = False
-) -> ndarray:
-    """Return the median of elements that are not NaN along axes; see `quantile`."""
-    return nanquantile(a, 0.5, axis, out, overwrite_input, None, keepdims)
 
 
 def histogram(
@@ -281,8 +118,8 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> ndarray:
         int64, or the dtype of the weights.
     """
     array = as_array(x, "bincount")
-    if _is_float(array) and array.size:
-        raise TypeError_(f"bincount: x must have integers, got {_dtype_name(array)}")
+    if is_real(array.dtype) and array.size:
+        raise TypeError_(f"bincount: x must have integers, got {dtype_name(array.dtype)}")
     if minlength < 0:
         raise ValueError_(f"bincount: minlength must be at least 0, got {minlength}")
     refuse_traced(array, "bincount", "the result's size depends on values")
@@ -305,14 +142,14 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> ndarray:
 
 def _deviations(m: Any, y: Any, rowvar: bool, who: str) -> ndarray:
     """Return variables as rows."""
-    array = _floats(m, who)
+    array = real_array(m, who)
     if array.ndim > 2:
         raise ValueError_(f"{who}: m must have at most 2 dimensions, got {array.ndim}")
     rows = array.reshape((1, -1)) if array.ndim < 2 else array
     rows = rows.T if not rowvar and array.ndim == 2 else rows
     if y is None:
         return rows
-    other = _floats(y, who)
+    other = real_array(y, who)
     if other.ndim > 2:
         raise ValueError_(f"{who}: y must have at most 2 dimensions, got {other.ndim}")
     more = other.reshape((1, -1)) if other.ndim < 2 else other
@@ -424,7 +261,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
         parts.insert(at, part)
     if len(parts) > 1:
         array = concatenate(parts, axis=axis)
-    is_bool = _dtype_name(array) == "bool"
+    is_bool = dtype_name(array.dtype) == "bool"
     for _ in range(n):
         length = array.shape[axis]
         if length < 2:
@@ -468,7 +305,7 @@ def interp(
     -----
     x and fp get gradients; xp does not.
     """
-    at, points, values = promoted([_floats(v, "interp") for v in (x, xp, fp)])
+    at, points, values = promoted([real_array(v, "interp") for v in (x, xp, fp)])
     if points.ndim != 1 or points.shape != values.shape:
         raise ValueError_(
             f"interp: xp and fp must be vectors of one length, got shapes {points.shape} and "
@@ -501,7 +338,7 @@ def interp(
     first, last = points[:1], points[-1:]
     for outside, value in ((flat < first, left), (flat > last, right)):
         if value is not None:
-            result = _where(outside, _filled(result, float(value)), result)
+            result = _where(outside, full_like(result, float(value)), result)
     return _reshaped(result, shape)
 
 
@@ -517,11 +354,11 @@ def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> ndarray
         Distance of the places, if x is not given.
     axis : int
     """
-    values = _floats(y, "trapezoid")
+    values = real_array(y, "trapezoid")
     axis = axis_in(axis, values.ndim, "trapezoid")
     steps: Any = dx
     if x is not None:
-        values, places = promoted([values, _floats(x, "trapezoid")])
+        values, places = promoted([values, real_array(x, "trapezoid")])
         steps = diff(places, axis=axis if places.ndim > 1 else 0)
         if steps.ndim == 1:
             shape = [1] * values.ndim
@@ -570,7 +407,7 @@ def unwrap(
 
     Only differences of at least ``discont`` (by default, half a period) are changed.
     """
-    array = _floats(p, "unwrap")
+    array = real_array(p, "unwrap")
     axis = axis_in(axis, array.ndim, "unwrap")
     steps = _detach(diff(array, axis=axis))
     half = period / 2

@@ -32,7 +32,7 @@ def squared(a):
     return np.matmul(a, np.swapaxes(a, -1, -2))
 
 
-# Of svd, qr, eig and eigh: functions of the results that do not depend on the signs of vectors.
+# Functions of svd, eig and eigh that do not depend on the signs of vectors.
 def of_svd(xp):
     def function(a):
         u, s, v = xp.linalg.svd(a, full_matrices=False)

@@ -1,0 +1,145 @@
+"""Decompositions of matrices: svd, qr, eigenvalues."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from .. import _core
+from ..base import LinAlgError, NotSupportedError, ValueError_
+from .arguments import real_array
+from .manipulation import matrix_transpose
+from .ndarray import ndarray
+
+_svd, _qr, _eig, _syevd = map(_core.op, ("_npi_svd", "_npi_qr", "_npi_eig", "linalg_syevd"))
+
+
+class EighResult(NamedTuple):
+    """Eigenvalues in ascending order, and eigenvectors as columns."""
+
+    eigenvalues: ndarray
+    eigenvectors: ndarray
+
+
+class EigResult(NamedTuple):
+    """Eigenvalues, and eigenvectors as columns."""
+
+    eigenvalues: ndarray
+    eigenvectors: ndarray
+
+
+class QRResult(NamedTuple):
+    """Orthonormal columns, and an upper triangular matrix."""
+
+    Q: ndarray
+    R: ndarray
+
+
+class SVDResult(NamedTuple):
+    """Left vectors as columns, singular values in descending order, right vectors as rows."""
+
+    U: ndarray
+    S: ndarray
+    Vh: ndarray
+
+
+def matrices(a: Any, who: str) -> ndarray:
+    """Return an array of floats that has at least two dimensions."""
+    array = real_array(a, who)
+    if array.ndim < 2:
+        raise LinAlgError(f"{who}: the array must have at least 2 dimensions, got {array.ndim}")
+    return array
+
+
+def squares(a: Any, who: str) -> ndarray:
+    """Return an array of square matrices of floats."""
+    array = matrices(a, who)
+    if array.shape[-1] != array.shape[-2]:
+        raise LinAlgError(f"{who}: matrices must be square, got shape {array.shape}")
+    return array
+
+
+def svd(a: Any, full_matrices: bool = False, compute_uv: bool = True) -> Any:
+    """Return the singular value decomposition ``a = U @ diag(S) @ V``.
+
+    Parameters
+    ----------
+    a : ndarray of shape (..., m, n)
+    full_matrices : bool
+        True is supported only for square matrices, where it makes no difference.
+    compute_uv : bool
+        If False, return only S.
+
+    Returns
+    -------
+    SVDResult
+        U of shape (..., m, k), S (..., k) in descending order, V (..., k, n), where k is the
+        smaller of m and n. Gradients of U and V need singular values that differ from each other.
+    """
+    array = matrices(a, "linalg.svd")
+    if full_matrices and compute_uv and array.shape[-1] != array.shape[-2]:
+        raise NotSupportedError(
+            f"linalg.svd: full_matrices=True needs square matrices, got shape {array.shape}"
+        )
+    result = SVDResult(*_svd(array))
+    return result if compute_uv else result.S
+
+
+def svdvals(x: Any) -> ndarray:
+    """Return the singular values in descending order."""
+    return svd(x, compute_uv=False)  # type: ignore[no-any-return]
+
+
+def qr(a: Any, mode: str = "reduced") -> Any:
+    """Return ``a = Q @ R`` with orthonormal columns of Q and an upper triangular R.
+
+    Parameters
+    ----------
+    a : ndarray of shape (..., m, n)
+    mode : {"reduced", "r", "complete"}
+        "r" returns only R; "complete" is supported for m <= n, where it equals "reduced".
+
+    Returns
+    -------
+    QRResult
+        Q of shape (..., m, k) and R (..., k, n), where k is the smaller of m and n.
+    """
+    array = matrices(a, "linalg.qr")
+    if mode not in ("reduced", "r", "complete"):
+        raise ValueError_(f"linalg.qr: mode must be 'reduced', 'r' or 'complete', got {mode!r}")
+    if mode == "complete" and array.shape[-2] > array.shape[-1]:
+        raise NotSupportedError(
+            f"linalg.qr: mode='complete' needs at most as many rows as columns, got shape "
+            f"{array.shape}"
+        )
+    result = QRResult(*_qr(array))
+    return result.R if mode == "r" else result
+
+
+def eigh(a: Any, UPLO: str = "L") -> EighResult:  # noqa: N803 - NumPy's name
+    """Return eigenvalues in ascending order and eigenvectors of symmetric matrices.
+
+    UPLO says which triangle is read: "L" or "U". Gradients are symmetric matrices.
+    """
+    array = squares(a, "linalg.eigh")
+    if UPLO not in ("L", "U"):
+        raise ValueError_(f"linalg.eigh: UPLO must be 'L' or 'U', got {UPLO!r}")
+    rows, values = _syevd(matrix_transpose(array) if UPLO == "U" else array)
+    return EighResult(values, matrix_transpose(rows))
+
+
+def eigvalsh(a: Any, UPLO: str = "L") -> ndarray:  # noqa: N803 - NumPy's name
+    """Return the eigenvalues of symmetric matrices in ascending order; see `eigh`."""
+    return eigh(a, UPLO).eigenvalues
+
+
+def eig(a: Any) -> EigResult:
+    """Return eigenvalues and eigenvectors of length 1.
+
+    There is no complex dtype: if an eigenvalue is not real, reading the result raises.
+    """
+    return EigResult(*_eig(squares(a, "linalg.eig")))
+
+
+def eigvals(a: Any) -> ndarray:
+    """Return the eigenvalues, which must be real; see `eig`."""
+    return eig(a).eigenvalues

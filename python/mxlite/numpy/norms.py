@@ -1,0 +1,110 @@
+"""Norms of vectors and matrices."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .. import _core
+from ..base import ValueError_
+from .arguments import axes_in, real_array, reduced, reshape_to
+from .decompositions import svdvals
+from .manipulation import moveaxis
+from .ndarray import ndarray
+
+_sum, _max, _min = map(_core.op, ("sum", "max", "min"))
+_abs, _sqrt, _square = map(_core.op, ("abs", "sqrt", "square"))
+_is_zero, _is_not_zero = map(_core.op, ("_equal_scalar", "_not_equal_scalar"))
+
+
+def _root(total: ndarray, power: float = 0.5) -> ndarray:
+    """Return total ** power for sums that are at least 0, with gradient 0 at 0."""
+    zero = _is_zero(total, scalar=0.0)
+    root = _sqrt(total + zero) if power == 0.5 else (total + zero) ** power
+    return root * (1 - zero)  # type: ignore[no-any-return]
+
+
+def _length(x: ndarray, axes: tuple[int, ...], keepdims: bool) -> ndarray:
+    """Return the root of the sum of squares."""
+    return _root(reduced(_sum, _square(x), axes, keepdims))
+
+
+def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: float = 2) -> ndarray:
+    """Return norms of vectors along axes; None: of all elements. See `norm` for ``ord``."""
+    who = "linalg.vector_norm"
+    array = real_array(x, who)
+    axes = tuple(range(array.ndim)) if axis is None else axes_in(axis, array.ndim, who)
+    if isinstance(ord, str) or ord is None:
+        raise ValueError_(f"{who}: ord must be a number, got {ord!r}")
+    if ord == 2:
+        return _length(array, axes, keepdims)
+    size = _abs(array)
+    if math.isinf(ord):
+        return reduced(_max if ord > 0 else _min, size, axes, keepdims)
+    if ord == 0:
+        return reduced(_sum, _is_not_zero(array, scalar=0.0), axes, keepdims)
+    if ord == 1:
+        return reduced(_sum, size, axes, keepdims)
+    return _root(reduced(_sum, size**ord, axes, keepdims), 1 / ord)
+
+
+def matrix_norm(
+    x: Any, /, *, keepdims: bool = False, ord: Any = "fro", axis: Any = (-2, -1)
+) -> ndarray:
+    """Return norms of matrices. See `norm` for ``ord``."""
+    who = "linalg.matrix_norm"
+    array = real_array(x, who)
+    rows, columns = axes_in(axis, array.ndim, who)
+    if ord in (None, "fro", "f"):
+        return _length(array, (rows, columns), keepdims)
+    if ord in ("nuc", 2, -2):
+        values = svdvals(moveaxis(array, (rows, columns), (-2, -1)))
+        op = {"nuc": _sum, 2: _max, -2: _min}[ord]
+        result = reduced(op, values, (values.ndim - 1,), keepdims=False)
+    elif ord in (1, -1, math.inf, -math.inf):
+        first, second = (rows, columns) if abs(ord) == 1 else (columns, rows)
+        sums = reduced(_sum, _abs(array), (first,), keepdims=True)
+        result = reduced(_max if ord > 0 else _min, sums, (first, second), keepdims=False)
+    else:
+        raise ValueError_(
+            f"{who}: ord must be 'fro', 'nuc', 1, -1, 2, -2, inf or -inf, got {ord!r}"
+        )
+    if not keepdims:
+        return result
+    shape = tuple(1 if i in (rows, columns) else n for i, n in enumerate(array.shape))
+    return reshape_to(result, shape=shape)  # type: ignore[return-value]
+
+
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> ndarray:
+    """Return norms of vectors or matrices.
+
+    Parameters
+    ----------
+    x : ndarray
+    ord : number or {"fro", "nuc"}, optional
+        By default, the root of the sum of squares. Of vectors: any number p for the p-th root of
+        the sum of absolute values to the power p, 0 for the number of elements that are not 0,
+        inf and -inf for the extreme absolute values. Of matrices: "fro" as the default, "nuc" and
+        2, -2 for the sum and the extremes of the singular values, 1, -1 and inf, -inf for the
+        extreme sums of absolute values of columns and of rows.
+    axis : int or pair of int, optional
+        Axis of vectors or axes of matrices. By default, all elements if ord is None, else all axes,
+        of which there must be 1 or 2.
+    keepdims : bool
+        Whether reduced axes stay with size 1.
+
+    Notes
+    -----
+    The gradient of roots at 0 is 0.
+    """
+    array = real_array(x, "linalg.norm")
+    if axis is None:
+        if ord is None:
+            return vector_norm(array, keepdims=keepdims)
+        axis = tuple(range(array.ndim))
+    axes = axes_in(axis, array.ndim, "linalg.norm")
+    if len(axes) == 1:
+        return vector_norm(array, axis=axes, keepdims=keepdims, ord=2 if ord is None else ord)
+    if len(axes) == 2:
+        return matrix_norm(array, axis=axes, keepdims=keepdims, ord="fro" if ord is None else ord)
+    raise ValueError_(f"linalg.norm: axis must have 1 or 2 axes, got {len(axes)}")
