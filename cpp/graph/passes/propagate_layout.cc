@@ -293,7 +293,10 @@ bool is_small(const Graph& graph, DeviceType device) {
   constexpr size_t kMostNodes = 64;
   size_t bytes = 0, ops = 0;
   for (const Node& n : graph.nodes) {
-    for (const TensorSpec& s : n.outputs) bytes += s.bytes();
+    for (const TensorSpec& s : n.outputs) {
+      if (s.bytes() == 0) return false;  // only select_kernel skips kernels whose outputs are empty
+      bytes += s.bytes();
+    }
     if (n.kind != NodeKind::kOp) continue;
     if (bytes > kInlineBytes || ++ops > kMostNodes) return false;
     std::vector<TensorSpec> inputs;

@@ -333,6 +333,12 @@ def _slogdet(x: ndarray, /) -> SlogdetResult:
     return SlogdetResult(*_linalg.slogdet(x))
 
 
+def _solve(x1: ndarray, x2: ndarray, /) -> ndarray:
+    """Return the solution of ``x1 @ x = x2``; x2 is a vector only if it has 1 dimension."""
+    missing = x1.ndim - x2.ndim if x2.ndim > 1 else 0
+    return _linalg.solve(x1, manipulation.reshape(x2, (1,) * max(missing, 0) + x2.shape))
+
+
 def _svd(x: ndarray, /, *, full_matrices: builtins.bool = True) -> Any:
     """Return the singular value decomposition; see `numpy.linalg.svd`."""
     return _linalg.svd(x, full_matrices)
@@ -344,9 +350,10 @@ linalg = SimpleNamespace(
         name: getattr(_linalg, name)
         for name in """
         cholesky cross det diagonal eigh eigvalsh inv matmul matrix_norm matrix_power matrix_rank
-        matrix_transpose outer pinv qr solve svdvals tensordot trace vecdot vector_norm
+        matrix_transpose outer pinv qr svdvals tensordot trace vecdot vector_norm
         """.split()
     },
     slogdet=_slogdet,
+    solve=_solve,
     svd=_svd,
 )

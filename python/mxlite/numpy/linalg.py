@@ -132,14 +132,15 @@ def solve(a: Any, b: Any) -> ndarray:
     Parameters
     ----------
     a : ndarray of shape (..., n, n)
-    b : ndarray of shape (n,) or (..., n, k)
-        The other dimensions of a and b broadcast together.
+    b : ndarray of shape (n,), (..., n) or (..., n, k)
+        Vectors if b has one dimension, or the shape of a without the last one; else matrices,
+        whose other dimensions broadcast with those of a.
     """
     who = "linalg.solve"
     left, right = squares(a, who), real_array(b, who)
-    is_vector = right.ndim == 1
+    is_vector = right.ndim == 1 or right.shape == left.shape[:-1]
     if is_vector:
-        right = _expand(right, axis=-1)
+        right = _expand(right, axis=-1)  # type: ignore[assignment]
     if right.ndim < 2 or right.shape[-2] != left.shape[-1]:
         raise LinAlgError(
             f"{who}: b must have {left.shape[-1]} rows as a has, got shapes {left.shape} and "
@@ -172,7 +173,7 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> ndarray:
         moved = axes_in(axes, left.ndim, who)
         kept = [i for i in range(left.ndim) if i not in moved]
         left = transpose(left, (*kept, *moved))
-    shape = left.shape[right.ndim :]
+    shape = left.shape[right.ndim - left.ndim :]  # all of it for equal numbers, as in NumPy
     count = math.prod(shape)
     if right.size != count:
         raise LinAlgError(

@@ -335,6 +335,9 @@ def interp(
         y0, y1 = _take(values, upper - 1), _take(values, upper)
         inside = _clip((flat - x0) / (x1 - x0), a_min=0, a_max=1)
         result = y0 + (y1 - y0) * inside
+        # At the points, infinite differences give NaN.
+        there = _where(inside == 0, y0, _where(inside == 1, y1, result))
+        result = _where(result != result, there, result)
     first, last = points[:1], points[-1:]
     for outside, value in ((flat < first, left), (flat > last, right)):
         if value is not None:

@@ -76,6 +76,11 @@ CASES = {
     "slogdet one": (linalg.slogdet, official.slogdet, [square(3)]),
     "solve": (linalg.solve, official.solve, [square(2, 3), numbers(2, 3, 4)]),
     "solve vector": (linalg.solve, official.solve, [square(3), numbers(3)]),
+    "solve vectors": (
+        linalg.solve,
+        lambda a, b: official.solve(a, b[..., None])[..., 0],
+        [square(3, 3), numbers(3, 3)],
+    ),
     "solve broadcast": (linalg.solve, official.solve, [square(2, 1, 3), numbers(4, 3, 2)]),
     "tensorinv": (linalg.tensorinv, official.tensorinv, [square(6).reshape(2, 3, 3, 2)]),
     "tensorinv 1": (*both("tensorinv", 1), [square(6).reshape(6, 3, 2)]),
@@ -192,6 +197,16 @@ def test_matrix_power_zero_is_the_identity():
     assert_same(
         [linalg.matrix_power(of(square(2, 3)), 0)], [official.matrix_power(square(2, 3), 0)]
     )
+
+
+def test_matrices_without_elements_give_arrays_without_elements():
+    for shape in ((0, 3), (3, 0), (0, 2, 2), (0, 0)):
+        a = np.zeros(shape)
+        assert_same(parts(linalg.svd(a)), official.svd(a.asnumpy(), full_matrices=False))
+        assert_same(parts(linalg.qr(a)), official.qr(a.asnumpy()))
+        assert linalg.pinv(a).shape == (*shape[:-2], shape[-1], shape[-2])
+    assert linalg.det(np.zeros((0, 0))).item() == 1
+    assert linalg.solve(np.zeros((0, 0)), np.zeros((0, 2))).shape == (0, 2)
 
 
 def test_integers_become_float32():

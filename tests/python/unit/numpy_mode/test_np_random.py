@@ -63,6 +63,17 @@ def test_shapes_follow_size_and_parameters(name):
         sampler(*arrays, size=(3, 1))
 
 
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_hybridized_draws_may_have_no_elements(name):
+    class Net(gluon.HybridBlock):
+        def forward(self, x):
+            return x + getattr(random, name)(*DISTRIBUTIONS[name][0], size=(4, 0, 5))
+
+    net = Net()
+    net.hybridize()
+    assert net(np.ones(())).shape == (4, 0, 5)
+
+
 @pytest.mark.parametrize("name", ["uniform", "normal", "gamma", "beta", "chisquare", "lognormal"])
 def test_dtype_is_that_of_the_result(name):
     arguments = DISTRIBUTIONS[name][0]

@@ -163,6 +163,12 @@ def test_digitize_returns_the_bins(right, order):
         np.digitize(of(x), np.array([0.0, 2.0, 1.0]))
 
 
+def test_interp_passes_through_infinite_points():
+    x, xp = onp.array([1.0, 2.0, 2.5, 3.0, 4.0]), onp.array([1.0, 2.0, 3.0, 4.0])
+    fp = onp.array([1.0, 2.0, onp.inf, 4.0])
+    assert_same([np.interp(of(x), of(xp), of(fp))], [onp.interp(x, xp, fp)])
+
+
 def test_diff_takes_ends_and_bools():
     x = numbers(2, 3)
     found = np.diff(of(x), prepend=0.0, append=of(x[:, :1]))
