@@ -166,7 +166,7 @@ def _maker(name: str) -> Callable[..., ndarray]:
     own = getattr(creation, name)
 
     def function(shape: Any, *, dtype: Any = None, device: Any = None) -> ndarray:
-        return own(shape, dtype, device=device)  # type: ignore[no-any-return]
+        return own(shape, dtype, device=device)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = own.__doc__
@@ -195,8 +195,8 @@ def linspace(
 
 def astype(x: ndarray, dtype: Any, /, *, copy: builtins.bool = True, device: Any = None) -> ndarray:
     """Return the array in another dtype."""
-    result = x if device is None else x.to_device(device)
-    return result.astype(dtype, copy=copy)  # type: ignore[return-value,call-arg]
+    result = x if device is None else x.to_device(device)  # type: ignore[attr-defined]
+    return result.astype(dtype, copy=copy)
 
 
 def concat(arrays: Any, /, *, axis: int | None = 0) -> ndarray:
@@ -220,7 +220,7 @@ def _wide(x: ndarray, dtype: Any) -> ndarray:
     kind = np.dtype(x.dtype).kind
     if dtype is None and kind in "iu":
         dtype = np.int64 if kind == "i" else np.uint64
-    return x if dtype is None else x.astype(dtype, copy=False)  # type: ignore[return-value,call-arg]
+    return x if dtype is None else x.astype(dtype, copy=False)
 
 
 def _total(name: str) -> Callable[..., ndarray]:
@@ -230,7 +230,7 @@ def _total(name: str) -> Callable[..., ndarray]:
         x: ndarray, /, *, axis: Any = None, dtype: Any = None, keepdims: builtins.bool = False
     ) -> ndarray:
         wide = _wide(x, dtype)
-        return own(wide, axis=axis, keepdims=keepdims, dtype=wide.dtype)  # type: ignore[no-any-return]
+        return own(wide, axis=axis, keepdims=keepdims, dtype=wide.dtype)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = own.__doc__
@@ -254,7 +254,7 @@ def _running(name: str) -> Callable[..., ndarray]:
         axis = axis_in(axis, x.ndim, name)
         result = own(_wide(x, dtype), axis=axis)
         if not include_initial:
-            return result  # type: ignore[no-any-return]
+            return result
         shape = tuple(1 if i == axis else n for i, n in enumerate(x.shape))
         first = creation.full(shape, 0 if name == "cumulative_sum" else 1, result.dtype, ctx=x.ctx)
         return joining.concatenate([first, result], axis=axis)

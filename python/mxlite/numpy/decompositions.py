@@ -86,7 +86,7 @@ def svd(a: Any, full_matrices: bool = False, compute_uv: bool = True) -> Any:
 
 def svdvals(x: Any) -> ndarray:
     """Return the singular values in descending order."""
-    return svd(x, compute_uv=False)  # type: ignore[no-any-return]
+    return svd(x, compute_uv=False)
 
 
 def qr(a: Any, mode: str = "reduced") -> Any:

@@ -96,24 +96,24 @@ def cholesky(a: Any, upper: bool = False) -> ndarray:
 
     Only the lower triangle of a is read.
     """
-    return _potrf(squares(a, "linalg.cholesky"), lower=not upper)  # type: ignore[return-value]
+    return _potrf(squares(a, "linalg.cholesky"), lower=not upper)
 
 
 def inv(a: Any) -> ndarray:
     """Return the inverses of square matrices."""
-    return _inverse(squares(a, "linalg.inv"))  # type: ignore[return-value]
+    return _inverse(squares(a, "linalg.inv"))
 
 
 def det(a: Any) -> ndarray:
     """Return the determinants of square matrices."""
     array = squares(a, "linalg.det")
-    return reshape_to(_det(array), shape=array.shape[:-2])  # type: ignore[return-value]
+    return reshape_to(_det(array), shape=array.shape[:-2])
 
 
 def slogdet(a: Any) -> list[ndarray]:
     """Return [signs, logarithms of the absolute values] of the determinants."""
     array = squares(a, "linalg.slogdet")
-    return [reshape_to(part, shape=array.shape[:-2]) for part in _slogdet(array)]  # type: ignore[misc]
+    return [reshape_to(part, shape=array.shape[:-2]) for part in _slogdet(array)]
 
 
 def _aligned(a: ndarray, b: ndarray, who: str) -> tuple[ndarray, ndarray]:
@@ -140,14 +140,14 @@ def solve(a: Any, b: Any) -> ndarray:
     left, right = squares(a, who), real_array(b, who)
     is_vector = right.ndim == 1 or right.shape == left.shape[:-1]
     if is_vector:
-        right = _expand(right, axis=-1)  # type: ignore[assignment]
+        right = _expand(right, axis=-1)
     if right.ndim < 2 or right.shape[-2] != left.shape[-1]:
         raise LinAlgError(
             f"{who}: b must have {left.shape[-1]} rows as a has, got shapes {left.shape} and "
             f"{as_array(b, who).shape}"
         )
     result = _solve(*_aligned(left, right, who))
-    return _squeeze(result, axis=-1) if is_vector else result  # type: ignore[return-value]
+    return _squeeze(result, axis=-1) if is_vector else result
 
 
 def tensorinv(a: Any, ind: int = 2) -> ndarray:
@@ -162,7 +162,7 @@ def tensorinv(a: Any, ind: int = 2) -> ndarray:
             f"linalg.tensorinv: the first {ind} dimensions must have as many elements as the "
             f"others, got shape {array.shape}"
         )
-    return reshape_to(inv(reshape_to(array, shape=(count, count))), shape=last + first)  # type: ignore[return-value]
+    return reshape_to(inv(reshape_to(array, shape=(count, count))), shape=last + first)
 
 
 def tensorsolve(a: Any, b: Any, axes: Any = None) -> ndarray:
@@ -181,7 +181,7 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> ndarray:
             f"shapes {left.shape} and {right.shape}"
         )
     matrix = reshape_to(left, shape=(count, count))
-    return reshape_to(solve(matrix, reshape_to(right, shape=(count,))), shape=shape)  # type: ignore[return-value]
+    return reshape_to(solve(matrix, reshape_to(right, shape=(count,))), shape=shape)
 
 
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> ndarray:
@@ -199,14 +199,14 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
     array = matrices(a, "linalg.pinv")
     limit = rtol if rcond is None else rcond
     if limit is None:
-        limit = float(np.finfo(array.dtype).eps) * max(array.shape[-2:])
+        limit = float(np.finfo(array.dtype).eps) * max(array.shape[-2:])  # type: ignore[type-var]
     batch = array.shape[:-2]
     if isinstance(limit, ndarray):
         limit = broadcast_to(_cast(limit, dtype=array.dtype), batch)
     else:
         made = _full(shape=batch, value=float(limit), dtype=array.dtype, ctx=array.ctx)
         limit = _core.with_numpy(made, True)
-    return _pinv(array, limit)  # type: ignore[return-value]
+    return _pinv(array, limit)
 
 
 def cond(x: Any, p: Any = None) -> ndarray:
@@ -216,8 +216,8 @@ def cond(x: Any, p: Any = None) -> ndarray:
         values = svdvals(array)
         last = (values.ndim - 1,)
         extremes = [reduced(op, values, last, keepdims=False) for op in (_max, _min)]
-        return extremes[1] / extremes[0] if p == -2 else extremes[0] / extremes[1]  # type: ignore[no-any-return]
-    return matrix_norm(array, ord=p) * matrix_norm(inv(array), ord=p)  # type: ignore[no-any-return]
+        return extremes[1] / extremes[0] if p == -2 else extremes[0] / extremes[1]  # type: ignore[return-value]
+    return matrix_norm(array, ord=p) * matrix_norm(inv(array), ord=p)  # type: ignore[return-value]
 
 
 def matrix_rank(
@@ -239,7 +239,7 @@ def matrix_rank(
         limit: Any = values * 0
     else:
         values = svdvals(array)
-        factor = float(np.finfo(array.dtype).eps) * max(array.shape[-2:]) if rtol is None else rtol
+        factor = float(np.finfo(array.dtype).eps) * max(array.shape[-2:]) if rtol is None else rtol  # type: ignore[type-var]
         if tol is None:
             largest = reduced(_max, values, (values.ndim - 1,), keepdims=True)
             limit = largest * (_expand(factor, axis=-1) if isinstance(factor, ndarray) else factor)
@@ -280,9 +280,9 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> ndarray:
         raise ValueError_(f"{who}: at least 2 arrays must be given, got {len(factors)}")
     first_is_vector, last_is_vector = factors[0].ndim == 1, factors[-1].ndim == 1
     if first_is_vector:
-        factors[0] = _expand(factors[0], axis=0)  # type: ignore[assignment]
+        factors[0] = _expand(factors[0], axis=0)
     if last_is_vector:
-        factors[-1] = _expand(factors[-1], axis=-1)  # type: ignore[assignment]
+        factors[-1] = _expand(factors[-1], axis=-1)
     for factor in factors:
         if factor.ndim != 2:
             raise LinAlgError(f"{who}: arrays must be matrices, got {factor.ndim} dimensions")
@@ -290,7 +290,7 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> ndarray:
     result = _multiplied(factors, _splits(sizes), 0, len(factors) - 1)
     shape = result.shape[int(first_is_vector) : 2 - int(last_is_vector)]
     result = reshape_to(result, shape=shape)
-    return returned(result, out, who)  # type: ignore[no-any-return]
+    return returned(result, out, who)
 
 
 def _splits(sizes: list[int]) -> dict[tuple[int, int], int]:

@@ -21,7 +21,7 @@ def _root(total: ndarray, power: float = 0.5) -> ndarray:
     """Return total ** power for sums that are at least 0, with gradient 0 at 0."""
     zero = _is_zero(total, scalar=0.0)
     root = _sqrt(total + zero) if power == 0.5 else (total + zero) ** power
-    return root * (1 - zero)  # type: ignore[no-any-return]
+    return root * (1 - zero)
 
 
 def _length(x: ndarray, axes: tuple[int, ...], keepdims: bool) -> ndarray:
@@ -72,7 +72,7 @@ def matrix_norm(
     if not keepdims:
         return result
     shape = tuple(1 if i in (rows, columns) else n for i, n in enumerate(array.shape))
-    return reshape_to(result, shape=shape)  # type: ignore[return-value]
+    return reshape_to(result, shape=shape)
 
 
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> ndarray:

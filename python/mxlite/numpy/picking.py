@@ -74,7 +74,7 @@ def randint(
     drawn = kind if kind.name in ("int32", "int64") else np.dtype("int64")
     draws = _randint(low=low, high=high, shape=shape, dtype=drawn.name, ctx=ctx)
     result = _core.with_numpy(draws if drawn == kind else _cast(draws, dtype=kind.name), True)
-    return returned(result, out, "random.randint")  # type: ignore[no-any-return]
+    return returned(result, out, "random.randint")
 
 
 def _probabilities(who: str, name: str, p: Any) -> np.ndarray[Any, Any]:
@@ -92,7 +92,7 @@ def _probabilities(who: str, name: str, p: Any) -> np.ndarray[Any, Any]:
 
 def _indices(p: np.ndarray[Any, Any], shape: tuple[int, ...], ctx: Any) -> ndarray:
     """Draw indices with these probabilities."""
-    return _sample_indices(from_host(p, ctx), shape=shape, dtype="int64")  # type: ignore[return-value]
+    return _sample_indices(from_host(p, ctx), shape=shape, dtype="int64")
 
 
 def choice(
@@ -138,7 +138,7 @@ def choice(
             raise ValueError_(f"random.choice: p must have {count} elements, got {len(weights)}")
         if abs(weights.sum() - 1) > 1e-5:
             raise ValueError_(f"random.choice: p must sum to 1, got {weights.sum()}")
-        possible = np.count_nonzero(weights)
+        possible = int(np.count_nonzero(weights))
     if not replace and number > possible:
         raise ValueError_(
             f"random.choice: size must be at most {possible}, the number of elements that can be "
@@ -151,7 +151,7 @@ def choice(
     else:
         drawn = reshape_to(_indices(weights, (number,), ctx), shape=shape)
     result = _take(a, drawn) if isinstance(a, ndarray) and a.ndim else drawn
-    return returned(result, out, "random.choice")  # type: ignore[no-any-return]
+    return returned(result, out, "random.choice")
 
 
 def _distinct(count: int, weights: Any, number: int, ctx: Any) -> ndarray:
@@ -166,7 +166,7 @@ def _distinct(count: int, weights: Any, number: int, ctx: Any) -> ndarray:
             _core.with_numpy(_exponential(shape=(count,), dtype="float64", ctx=ctx), True) * scale
         )
         order = _cast(_argsort(keys, dtype="float64"), dtype="int64")
-    return _slice(order, axis=0, begin=0, end=number)  # type: ignore[return-value]
+    return _slice(order, axis=0, begin=0, end=number)
 
 
 def multinomial(n: int, pvals: Any, size: Any = None, **kwargs: Any) -> ndarray:
@@ -201,7 +201,7 @@ def multinomial(n: int, pvals: Any, size: Any = None, **kwargs: Any) -> ndarray:
     if not len(p) or not n or 0 in shape:
         return from_host(np.zeros((*shape, len(p)), np.int64), ctx)
     draws = _indices(np.append(p[:-1], max(rest, 0)), (*shape, n), ctx)
-    return _sum(_one_hot(draws, depth=len(p), dtype="int64"), axis=-2)  # type: ignore[return-value]
+    return _sum(_one_hot(draws, depth=len(p), dtype="int64"), axis=-2)
 
 
 def shuffle(x: ndarray) -> None:
@@ -215,4 +215,4 @@ def permutation(x: Any, ctx: Any = None) -> ndarray:
     """Return the entries of x, or of ``arange(x)`` (int64), along axis 0 in random order."""
     if not isinstance(x, ndarray) or not x.ndim:
         x = from_host(np.arange(_whole("permutation", "x", x)), ctx)
-    return _shuffle(x)  # type: ignore[return-value]
+    return _shuffle(x)

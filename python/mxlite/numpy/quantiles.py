@@ -45,7 +45,7 @@ def _flat_last(a: ndarray, axes: tuple[int, ...]) -> ndarray:
     """Move axes to the end and join them."""
     kept = [i for i in range(a.ndim) if i not in axes]
     moved = moveaxis(a, axes, tuple(range(len(kept), a.ndim))) if axes else a
-    return moved._reshape_view((*(a.shape[i] for i in kept), math.prod(a.shape[i] for i in axes)))
+    return moved._reshape_view((*(a.shape[i] for i in kept), math.prod(a.shape[i] for i in axes)))  # type: ignore[return-value]
 
 
 def _quantile(
@@ -93,7 +93,7 @@ def _quantile(
         result = result + reduced(_sum, poison, (rows.ndim - 1,), keepdims=True)
     result = moveaxis(result, -1, 0)
     rest = tuple(1 if i in axes else n for i, n in enumerate(array.shape)) if keepdims else batch
-    return returned(result._reshape_view(wanted.shape + rest), out, who)  # type: ignore[no-any-return]
+    return returned(result._reshape_view(wanted.shape + rest), out, who)
 
 
 def _quantile_function(name: str, percent: bool, skip_nan: bool) -> Callable[..., ndarray]:

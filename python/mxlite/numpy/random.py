@@ -246,7 +246,7 @@ def power(a: Any, size: Any = None, ctx: Any = None, out: Any = None) -> ndarray
 
 def _gamma(alpha: ndarray) -> ndarray:
     """Draw from gamma distributions with scale 1."""
-    return _sample_gamma(alpha, alpha * 0 + 1)  # type: ignore[return-value]
+    return _sample_gamma(alpha, alpha * 0 + 1)
 
 
 def gamma(
@@ -273,7 +273,7 @@ def gamma(
 def chisquare(df: Any, size: Any = None, dtype: Any = None, ctx: Any = None) -> ndarray:
     """Draw from the chi-square distribution; df gets no gradient. See `uniform`."""
     call = Call("chisquare", {"df": df}, {"df": POSITIVE}, size, dtype, ctx, None)
-    return _gamma(call.arrays()[0] / 2) * 2
+    return _gamma(call.arrays()[0] / 2) * 2  # type: ignore[return-value,arg-type]
 
 
 def beta(a: Any, b: Any, size: Any = None, dtype: Any = None, ctx: Any = None) -> ndarray:
@@ -281,7 +281,7 @@ def beta(a: Any, b: Any, size: Any = None, dtype: Any = None, ctx: Any = None) -
     rules = {"a": POSITIVE, "b": POSITIVE}
     call = Call("beta", {"a": a, "b": b}, rules, size, dtype, ctx, None)
     first, second = (_gamma(alpha) for alpha in call.arrays())
-    return first / (first + second)
+    return first / (first + second)  # type: ignore[return-value]
 
 
 def poisson(lam: Any = 1.0, size: Any = None, ctx: Any = None, out: Any = None) -> ndarray:

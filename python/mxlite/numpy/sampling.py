@@ -118,7 +118,7 @@ class Call:
 
     def finish(self, result: Any) -> ndarray:
         """Return the result, in ``out`` if that is given."""
-        return returned(result, self.out, self.who)  # type: ignore[no-any-return]
+        return returned(result, self.out, self.who)
 
 
 def _spread(value: ndarray, shape: tuple[int, ...]) -> ndarray:

@@ -57,7 +57,7 @@ _add_at = _core.op("_backward_gather_nd")
 
 
 def _reshaped(a: ndarray, shape: tuple[int, ...]) -> ndarray:
-    return a if a.shape == shape else a._reshape_view(shape)
+    return a if a.shape == shape else a._reshape_view(shape)  # type: ignore[return-value]
 
 
 def histogram(
@@ -92,7 +92,11 @@ def histogram(
     values = [None if v is None else values_of(v, "histogram", why) for v in (array, weights)]
     edges = values_of(bins, "histogram", why) if isinstance(bins, (ndarray, list, tuple)) else bins
     counts, found = np.histogram(
-        values[0], edges, range, weights=values[1], density=bool(density or normed)
+        values[0],
+        edges,
+        range,
+        weights=values[1],
+        density=bool(density or normed),  # type: ignore[arg-type]
     )
     kind = bins.dtype if isinstance(bins, ndarray) else "float32"
     if counts.dtype.kind != "i":
@@ -137,7 +141,7 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> ndarray:
         )
     count = max(int(values.max(initial=-1)) + 1, minlength)
     places = from_host(values[None], array.ctx)
-    return _add_at(added, places, shape=(count,))  # type: ignore[return-value]
+    return _add_at(added, places, shape=(count,))
 
 
 def _deviations(m: Any, y: Any, rowvar: bool, who: str) -> ndarray:
@@ -148,7 +152,7 @@ def _deviations(m: Any, y: Any, rowvar: bool, who: str) -> ndarray:
     rows = array.reshape((1, -1)) if array.ndim < 2 else array
     rows = rows.T if not rowvar and array.ndim == 2 else rows
     if y is None:
-        return rows
+        return rows  # type: ignore[return-value]
     other = real_array(y, who)
     if other.ndim > 2:
         raise ValueError_(f"{who}: y must have at most 2 dimensions, got {other.ndim}")
@@ -213,24 +217,24 @@ def cov(
         divisor = total - taken * float((weight * relative).sum()) / total
     factor = None if weight is None else from_host(weight, rows.ctx, rows.dtype)
     scaled = rows if factor is None else rows * factor
-    mean = reduced(_sum, scaled, (1,), keepdims=True) / total
+    mean = reduced(_sum, scaled, (1,), keepdims=True) / total  # type: ignore[arg-type]
     centered = rows - mean
     right = centered if factor is None else centered * factor
     result = matmul(centered, right.T) * (1 / divisor if divisor > 0 else math.inf)
-    return _reshaped(result, ()) if result.shape == (1, 1) else result
+    return _reshaped(result, ()) if result.shape == (1, 1) else result  # type: ignore[return-value,arg-type]
 
 
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> ndarray:
     """Return correlation coefficients; see `cov` for the parameters."""
     c = cov(x, y, rowvar, dtype=dtype)
     if not c.ndim:
-        return c / c
+        return c / c  # type: ignore[return-value]
     deviation = _sqrt(_core.op("diag")(c))
-    return _clip(c / deviation / deviation.reshape((-1, 1)), a_min=-1, a_max=1)  # type: ignore[return-value]
+    return _clip(c / deviation / deviation.reshape((-1, 1)), a_min=-1, a_max=1)
 
 
 def _part(a: ndarray, axis: int, begin: int, end: int | None) -> ndarray:
-    return _slice(a, axis=axis, begin=begin, end=end)  # type: ignore[return-value]
+    return _slice(a, axis=axis, begin=begin, end=end)
 
 
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> ndarray:
@@ -267,7 +271,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
         if length < 2:
             return _part(array, axis, 0, 0)
         later, earlier = _part(array, axis, 1, None), _part(array, axis, 0, length - 1)
-        array = later != earlier if is_bool else later - earlier
+        array = later != earlier if is_bool else later - earlier  # type: ignore[assignment]
     return array
 
 
@@ -278,10 +282,12 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> ndarray:
     parts = [diff(flat)]
     for value, at in ((to_begin, 0), (to_end, 2)):
         if value is not None:
-            part = value if isinstance(value, ndarray) else np.asarray(value)
-            if not isinstance(value, ndarray):
-                part = from_host(part, array.ctx, array.dtype)
-            parts.insert(at, part._reshape_view((part.size,)))
+            part = (
+                value
+                if isinstance(value, ndarray)
+                else from_host(np.asarray(value), array.ctx, array.dtype)
+            )
+            parts.insert(at, part._reshape_view((part.size,)))  # type: ignore[arg-type]
     return concatenate(parts) if len(parts) > 1 else parts[0]
 
 
@@ -318,7 +324,7 @@ def interp(
         if not period:
             raise ValueError_("interp: period must not be 0")
         period = abs(period)
-        at, points = at % period, points % period
+        at, points = at % period, points % period  # type: ignore[assignment]
         order = _core.op("argsort")(points, dtype="int64")
         points, values = _take(points, order), _take(values, order)
         points = concatenate([points[-1:] - period, points, points[:1] + period])
@@ -341,8 +347,8 @@ def interp(
     first, last = points[:1], points[-1:]
     for outside, value in ((flat < first, left), (flat > last, right)):
         if value is not None:
-            result = _where(outside, full_like(result, float(value)), result)
-    return _reshaped(result, shape)
+            result = _where(outside, full_like(result, float(value)), result)  # type: ignore[arg-type]
+    return _reshaped(result, shape)  # type: ignore[arg-type]
 
 
 def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> ndarray:
@@ -389,7 +395,7 @@ def digitize(x: Any, bins: Any, right: bool = False) -> ndarray:
         return searchsorted(edges, x, side)
     if not (steps <= 0).all():
         raise ValueError_("digitize: bins must ascend or descend")
-    return edges.shape[0] - searchsorted(edges[::-1], x, side)  # type: ignore[no-any-return]
+    return edges.shape[0] - searchsorted(edges[::-1], x, side)  # type: ignore[return-value]
 
 
 def polyval(p: Any, x: Any) -> ndarray:
@@ -400,7 +406,7 @@ def polyval(p: Any, x: Any) -> ndarray:
     result = at * 0
     for i in range(coefficients.shape[0]):
         result = result * at + _reshaped(_part(coefficients, 0, i, i + 1), (1,) * max(at.ndim, 0))
-    return result
+    return result  # type: ignore[return-value]
 
 
 def unwrap(
