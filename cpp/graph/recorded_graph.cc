@@ -106,7 +106,9 @@ std::shared_ptr<const RecordedGraph::Backward> RecordedGraph::compile(BackwardGr
                             ? Saved{}
                             : forward_->program().outputs[static_cast<size_t>(source.index)].saved;
     border.saved_inputs.push_back(static_cast<bool>(place));
-    const bool donated = last && device_.type == DeviceType::kCPU;
+    // If all saved values are empty, there is no block that holds them.
+    const bool donated =
+        last && device_.type == DeviceType::kCPU && forward_->program().saved_bytes > 0;
     border.donated.push_back(donated ? place : Saved{});
   }
   border.donated_bytes = last ? forward_->program().saved_bytes : 0;

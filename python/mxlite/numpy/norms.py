@@ -103,6 +103,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> n
             return vector_norm(array, keepdims=keepdims)
         axis = tuple(range(array.ndim))
     axes = axes_in(axis, array.ndim, "linalg.norm")
+    ord = {"inf": math.inf, "-inf": -math.inf}.get(ord, ord)  # 1.x accepts these texts
     if len(axes) == 1:
         return vector_norm(array, axis=axes, keepdims=keepdims, ord=2 if ord is None else ord)
     if len(axes) == 2:

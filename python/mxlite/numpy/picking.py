@@ -90,6 +90,12 @@ def _probabilities(who: str, name: str, p: Any) -> np.ndarray[Any, Any]:
     return values
 
 
+def _tolerance(p: Any) -> float:
+    """Return how far the sum of probabilities may be from 1, as in NumPy."""
+    dtype = np.dtype(p.dtype) if hasattr(p, "dtype") else np.dtype(np.float32)
+    return float(np.sqrt(np.finfo(dtype).eps)) if dtype.kind == "f" else 1e-5
+
+
 def _indices(p: np.ndarray[Any, Any], shape: tuple[int, ...], ctx: Any) -> ndarray:
     """Draw indices with these probabilities."""
     return _sample_indices(from_host(p, ctx), shape=shape, dtype="int64")
@@ -136,7 +142,7 @@ def choice(
     if weights is not None:
         if len(weights) != count:
             raise ValueError_(f"random.choice: p must have {count} elements, got {len(weights)}")
-        if abs(weights.sum() - 1) > 1e-5:
+        if abs(weights.sum() - 1) > _tolerance(p):
             raise ValueError_(f"random.choice: p must sum to 1, got {weights.sum()}")
         possible = int(np.count_nonzero(weights))
     if not replace and number > possible:

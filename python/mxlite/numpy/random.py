@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .. import _core
 from .. import random as _random
 from ..base import ShapeError, TypeError_, ValueError_
 from .arguments import broadcast_shape, shape_in
+from .elementwise import is_real
 from .ndarray import ndarray
 from .picking import choice, multinomial, permutation, randint, shuffle
 from .sampling import NOT_NEGATIVE, POSITIVE, PROBABILITY, Call
@@ -262,9 +265,9 @@ def gamma(
     Raises
     ------
     ValueError
-        If an element of shape is not positive or one of scale is negative.
+        If an element of shape or scale is not positive.
     """
-    rules = {"shape": POSITIVE, "scale": NOT_NEGATIVE}
+    rules = {"shape": POSITIVE, "scale": POSITIVE}
     call = Call("gamma", {"shape": shape, "scale": scale}, rules, size, dtype, ctx, out)
     alpha, factor = call.arrays()
     return call.finish(_gamma(alpha) * factor)
@@ -359,9 +362,12 @@ def multivariate_normal(
         )
     batch = broadcast_shape([mean.shape[:-1], cov.shape[:-2]], who)
     shape = (() if size is None else shape_in(size)) + batch + mean.shape[-1:]
-    noise = _core.with_numpy(_normal(shape=shape, dtype=mean.dtype, ctx=mean.ctx), True)
-    factor = _cholesky(_cast(cov, dtype=mean.dtype))
+    dtype = mean.dtype if is_real(mean.dtype) else np.float32
+    exact = np.float64 if dtype == np.float64 else np.float32  # the Cholesky factor has no halves
+    noise = _core.with_numpy(_normal(shape=shape, dtype=exact, ctx=mean.ctx), True)
+    factor = _cholesky(_cast(cov, dtype=exact))
     if len(shape) > 1:
         noise = _expand(noise, axis=-1)
     result = _matmul(factor, noise)
-    return (_squeeze(result, axis=-1) if len(shape) > 1 else result) + mean
+    result = _squeeze(result, axis=-1) if len(shape) > 1 else result
+    return _cast(result + _cast(mean, dtype=exact), dtype=dtype)

@@ -206,6 +206,7 @@ def test_matrices_without_elements_give_arrays_without_elements():
         assert_same(parts(linalg.qr(a)), official.qr(a.asnumpy()))
         assert linalg.pinv(a).shape == (*shape[:-2], shape[-1], shape[-2])
     assert linalg.det(np.zeros((0, 0))).item() == 1
+    assert linalg.norm(np.array([1.0, -3.0]), "inf").item() == 3
     assert linalg.solve(np.zeros((0, 0)), np.zeros((0, 2))).shape == (0, 2)
 
 

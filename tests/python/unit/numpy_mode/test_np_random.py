@@ -146,6 +146,7 @@ INVALID = [
     lambda: random.pareto(0),
     lambda: random.power(0),
     lambda: random.gamma(-1, 2),
+    lambda: random.gamma(1, 0),
     lambda: random.chisquare(0),
     lambda: random.beta(1, 0),
     lambda: random.poisson(-1),
@@ -203,6 +204,8 @@ def test_choice_draws_with_and_without_replacement():
     assert many.dtype == onp.int64
     share = onp.bincount(many.asnumpy().ravel(), minlength=4) / 1e4
     onp.testing.assert_allclose(share, [0.5, 0, 0.3, 0.2], atol=0.03)
+    tenths = np.full((10,), 0.1, dtype="float16")  # their sum is 0.9998
+    assert random.choice(10, p=tenths).shape == ()
     values = np.array([1.5, 2.5])
     assert set(random.choice(values, (3, 4)).asnumpy().flat) <= {1.5, 2.5}
     assert random.choice(values).dtype == onp.float32
@@ -234,6 +237,8 @@ def test_multivariate_normal_has_mean_covariance_and_gradients():
     batch = random.multivariate_normal(np.zeros((3, 2)), np.array(onp.eye(2)), size=4)
     assert batch.shape == (4, 3, 2)
     assert random.multivariate_normal(mean, cov).shape == (2,)
+    halves = random.multivariate_normal(mean.astype("float16"), cov.astype("float16"))
+    assert halves.dtype == onp.float16
 
 
 def test_shuffle_is_in_place_and_permutation_a_copy():

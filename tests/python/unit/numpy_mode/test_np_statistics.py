@@ -78,6 +78,7 @@ CASES = {
         [numbers(2, 4), numbers(4)],
     ),
     "polyval": (*both("polyval"), [numbers(4), numbers(2, 3)]),
+    "polyval of nothing": (*both("polyval"), [numbers(4), numbers(2, 0, 3)]),
     "unwrap": (*both("unwrap"), [5 * numbers(3, 6)]),
     "unwrap axis": (*both("unwrap", axis=0, period=2.0), [3 * numbers(6, 2)]),
     "ptp": (*both("ptp", 1), [numbers(3, 4)]),
