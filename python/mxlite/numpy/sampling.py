@@ -8,13 +8,13 @@ import numpy as np
 
 from .. import _core
 from ..base import ShapeError, TypeError_, ValueError_
-from .arguments import broadcast_shape, from_host, reshape_to, returned, shape_in
+from .arguments import broadcast_shape, from_host, returned, shape_in
+from .manipulation import broadcast_to
 from .ndarray import ndarray
 
 _cast = _core.op("Cast")
 _full = _core.op("_full")
 _detach = _core.op("BlockGrad")
-_broadcast_to = _core.op("broadcast_to")
 
 # What parameters must be, as text and as a function.
 NOT_NEGATIVE = ("at least 0", lambda x: x >= 0)
@@ -113,15 +113,9 @@ class Call:
                 value = _core.with_numpy(
                     _full(shape=self.shape, value=value, dtype=self.dtype, ctx=self.ctx), True
                 )
-            made.append(value if value.shape == self.shape else _spread(value, self.shape))
+            made.append(value if value.shape == self.shape else broadcast_to(value, self.shape))
         return made
 
     def finish(self, result: Any) -> ndarray:
         """Return the result, in ``out`` if that is given."""
         return returned(result, self.out, self.who)
-
-
-def _spread(value: ndarray, shape: tuple[int, ...]) -> ndarray:
-    """Broadcast an array to a shape that may have more dimensions."""
-    lead = len(shape) - value.ndim
-    return _broadcast_to(reshape_to(value, shape=(1,) * lead + value.shape), shape=shape)

@@ -58,6 +58,7 @@ def test_shapes_follow_size_and_parameters(name):
     assert sampler(*arguments, size=3).shape == (3,)
     assert sampler(*arguments, size=(2, 0)).shape == (2, 0)
     assert sampler(*arrays).shape == own
+    assert sampler(*(np.full((1,), a) for a in arguments), size=(4, 0, 5)).shape == (4, 0, 5)
     assert sampler(*arrays, size=(4, 2, 3)).shape == (4, 2, 3)
     with pytest.raises(ValueError, match="size must hold|could not be broadcast"):
         sampler(*arrays, size=(3, 1))
