@@ -49,7 +49,7 @@ _SAME = {
         logical_or logical_xor maximum minimum multiply negative nextafter not_equal positive pow
         real reciprocal remainder round sign signbit sin sinh sqrt square subtract tan tanh trunc
     """,
-    creation: "empty_like from_dlpack meshgrid ones_like tril triu zeros_like full_like",
+    creation: "empty_like meshgrid ones_like tril triu zeros_like full_like",
     joining: "stack unstack",
     manipulation: """
         broadcast_arrays broadcast_to expand_dims flip moveaxis permute_dims
@@ -78,6 +78,7 @@ __all__ = [  # noqa: PLE0604 - partly from the tables above
     "empty",
     "eye",
     "finfo",
+    "from_dlpack",
     "full",
     "iinfo",
     "linalg",
@@ -99,7 +100,26 @@ for _module, _names in _SAME.items():
         globals()[_name] = getattr(_module, _name)
 globals().update(_CONSTANTS)
 globals().update({name: np.dtype(name) for name in _DTYPES})
-finfo, iinfo = np.finfo, np.iinfo
+
+
+def finfo(type: Any, /) -> Any:  # noqa: A002 - the standard's name
+    """Return the limits of a dtype of floats, or of an array's."""
+    return np.finfo(getattr(type, "dtype", type))
+
+
+def iinfo(type: Any, /) -> Any:  # noqa: A002 - the standard's name
+    """Return the limits of a dtype of integers, or of an array's."""
+    return np.iinfo(getattr(type, "dtype", type))
+
+
+def from_dlpack(x: Any, /, *, device: Any = None, copy: builtins.bool | None = None) -> ndarray:
+    """Return an array on the memory of an object with ``__dlpack__``, or a copy."""
+    result = creation.from_dlpack(x)
+    if device is not None and result.ctx != device:
+        if copy is False:
+            raise ValueError_(f"from_dlpack: a copy is needed on {device}, got copy=False")
+        return result.to_device(device)  # type: ignore[attr-defined,no-any-return]
+    return creation.copy(result) if copy else result
 
 
 def check_version(version: str | None) -> None:

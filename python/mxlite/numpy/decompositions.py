@@ -10,7 +10,10 @@ from .arguments import real_array
 from .manipulation import matrix_transpose
 from .ndarray import ndarray
 
-_svd, _qr, _eig, _syevd = map(_core.op, ("_npi_svd", "_npi_qr", "_npi_eig", "linalg_syevd"))
+_svd = _core.op("_npi_svd")
+_qr = _core.op("_npi_qr")
+_eig = _core.op("_npi_eig")
+_syevd = _core.op("linalg_syevd")
 
 
 class EighResult(NamedTuple):

@@ -79,11 +79,17 @@ __all__ = [
     "vector_norm",
 ]
 
-_pinv, _solve = map(_core.op, ("_npi_pinv", "_npi_solve"))
-_potrf, _inverse, _det, _slogdet = map(
-    _core.op, ("linalg_potrf", "linalg_inverse", "linalg_det", "linalg_slogdet")
-)
-_sum, _max, _min, _abs, _square = map(_core.op, ("sum", "max", "min", "abs", "square"))
+_pinv = _core.op("_npi_pinv")
+_solve = _core.op("_npi_solve")
+_potrf = _core.op("linalg_potrf")
+_inverse = _core.op("linalg_inverse")
+_det = _core.op("linalg_det")
+_slogdet = _core.op("linalg_slogdet")
+_sum = _core.op("sum")
+_max = _core.op("max")
+_min = _core.op("min")
+_abs = _core.op("abs")
+_square = _core.op("square")
 _above = _core.op("broadcast_greater")
 _cast = _core.op("Cast")
 _expand = _core.op("expand_dims")

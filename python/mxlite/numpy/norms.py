@@ -12,9 +12,14 @@ from .decompositions import svdvals
 from .manipulation import moveaxis
 from .ndarray import ndarray
 
-_sum, _max, _min = map(_core.op, ("sum", "max", "min"))
-_abs, _sqrt, _square = map(_core.op, ("abs", "sqrt", "square"))
-_is_zero, _is_not_zero = map(_core.op, ("_equal_scalar", "_not_equal_scalar"))
+_sum = _core.op("sum")
+_max = _core.op("max")
+_min = _core.op("min")
+_abs = _core.op("abs")
+_sqrt = _core.op("sqrt")
+_square = _core.op("square")
+_is_zero = _core.op("_equal_scalar")
+_is_not_zero = _core.op("_not_equal_scalar")
 
 
 def _root(total: ndarray, power: float = 0.5) -> ndarray:

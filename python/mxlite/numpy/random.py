@@ -60,9 +60,13 @@ _cholesky = _core.op("linalg_potrf")
 _matmul = _core.op("_matmul")
 _expand = _core.op("expand_dims")
 _squeeze = _core.op("squeeze")
-_exp, _expm1, _log, _log1p, _abs, _sign, _sqrt = map(
-    _core.op, ("exp", "expm1", "log", "log1p", "abs", "sign", "sqrt")
-)
+_exp = _core.op("exp")
+_expm1 = _core.op("expm1")
+_log = _core.op("log")
+_log1p = _core.op("log1p")
+_abs = _core.op("abs")
+_sign = _core.op("sign")
+_sqrt = _core.op("sqrt")
 
 
 def seed(seed: int, ctx: Any = "all") -> None:

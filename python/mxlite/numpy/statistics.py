@@ -44,12 +44,12 @@ __all__ = [
 ]
 
 _cast = _core.op("Cast")
-_sum, _prod, _max, _min = map(_core.op, ("sum", "prod", "max", "min"))
-_sqrt, _square, _floor, _ceil = map(_core.op, ("sqrt", "square", "floor", "ceil"))
+_sum = _core.op("sum")
+_sqrt = _core.op("sqrt")
 _where = _core.op("where")
 _detach = _core.op("BlockGrad")
 _slice = _core.op("slice_axis")
-_argmax, _argmin = map(_core.op, ("argmax", "argmin"))
+
 _equal = _core.op("_equal_scalar")
 _clip = _core.op("clip")
 _take = _core.op("take")

@@ -190,6 +190,18 @@ class TestArrayAPI:
         assert mx.cpu() in info.devices()
         assert not {"fft"} & set(dir(self.xp))
 
+    def test_limits_are_those_of_dtypes_and_arrays(self):
+        xp = self.xp
+        assert xp.iinfo(xp.asarray([1])).max == xp.iinfo(xp.int64).max == 2**63 - 1
+        assert xp.finfo(xp.ones(2)).bits == 32
+
+    def test_dlpack_shares_memory_unless_a_copy_is_asked_for(self):
+        x = self.xp.zeros(3)
+        self.xp.from_dlpack(x, copy=True)[0] = 1
+        assert x.tolist() == [0, 0, 0]
+        self.xp.from_dlpack(x)[0] = 1
+        assert x.tolist() == [1, 0, 0]
+
     def test_linalg_returns_named_results(self):
         a = self.xp.asarray([[2.0, 1], [1, 3]])
         assert self.xp.linalg.slogdet(a).sign.item() == 1
