@@ -43,14 +43,14 @@ _VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 _SAME = {
     elementwise: """
         abs acos acosh add asin asinh atan atan2 atanh bitwise_and bitwise_invert
-        bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor ceil clip conj copysign cos
+        bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor ceil conj copysign cos
         cosh divide equal exp expm1 floor floor_divide greater greater_equal hypot imag isfinite
         isinf isnan less less_equal log log10 log1p log2 logaddexp logical_and logical_not
         logical_or logical_xor maximum minimum multiply negative nextafter not_equal positive pow
         real reciprocal remainder round sign signbit sin sinh sqrt square subtract tan tanh trunc
     """,
     creation: "empty_like meshgrid ones_like tril triu zeros_like full_like",
-    joining: "stack unstack",
+    joining: "stack",
     manipulation: """
         broadcast_arrays broadcast_to expand_dims flip moveaxis permute_dims
         repeat roll tile matrix_transpose
@@ -59,7 +59,7 @@ _SAME = {
     dtypes: "can_cast isdtype result_type",
     reductions: "all any max mean min std var argmax argmin",
     sets: "unique_all unique_counts unique_inverse unique_values",
-    sorting: "count_nonzero nonzero searchsorted take take_along_axis where",
+    sorting: "count_nonzero searchsorted take take_along_axis where",
     statistics: "diff",
 }
 _DTYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64".split()
@@ -72,6 +72,7 @@ __all__ = [  # noqa: PLE0604 - partly from the tables above
     "argsort",
     "asarray",
     "astype",
+    "clip",
     "concat",
     "cumulative_prod",
     "cumulative_sum",
@@ -83,12 +84,14 @@ __all__ = [  # noqa: PLE0604 - partly from the tables above
     "iinfo",
     "linalg",
     "linspace",
+    "nonzero",
     "ones",
     "prod",
     "reshape",
     "sort",
     "squeeze",
     "sum",
+    "unstack",
     "zeros",
     *_CONSTANTS,
     *_DTYPES,
@@ -219,9 +222,28 @@ def astype(x: ndarray, dtype: Any, /, *, copy: builtins.bool = True, device: Any
     return result.astype(dtype, copy=copy)
 
 
+def clip(x: ndarray, /, min: Any = None, max: Any = None) -> ndarray:  # noqa: A002
+    """Return x limited to [min, max], numbers or arrays; None: no limit."""
+    if min is None and max is None:
+        return creation.copy(x)
+    return elementwise.clip(x, min, max)  # type: ignore[no-any-return]
+
+
 def concat(arrays: Any, /, *, axis: int | None = 0) -> ndarray:
     """Return arrays joined along an axis; flattened for None."""
     return joining.concatenate(arrays, axis=axis)
+
+
+def unstack(x: ndarray, /, *, axis: int = 0) -> tuple[ndarray, ...]:
+    """Return the slices along an axis."""
+    return tuple(joining.unstack(x, axis))
+
+
+def nonzero(x: ndarray, /) -> tuple[ndarray, ...]:
+    """Return the indices of elements that are not 0, one array for each axis."""
+    if not x.ndim:
+        raise ValueError_("nonzero: x must have at least 1 dimension, got shape ()")
+    return sorting.nonzero(x)
 
 
 def reshape(x: ndarray, /, shape: Any, *, copy: builtins.bool | None = None) -> ndarray:
@@ -356,7 +378,7 @@ def _slogdet(x: ndarray, /) -> SlogdetResult:
 def _solve(x1: ndarray, x2: ndarray, /) -> ndarray:
     """Return the solution of ``x1 @ x = x2``; x2 is a vector only if it has 1 dimension."""
     missing = x1.ndim - x2.ndim if x2.ndim > 1 else 0
-    return _linalg.solve(x1, manipulation.reshape(x2, (1,) * max(missing, 0) + x2.shape))
+    return _linalg.solve(x1, manipulation.reshape(x2, (1,) * builtins.max(missing, 0) + x2.shape))
 
 
 def _svd(x: ndarray, /, *, full_matrices: builtins.bool = True) -> Any:

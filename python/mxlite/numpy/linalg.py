@@ -16,6 +16,7 @@ import numpy as np
 
 from .. import _core
 from ..base import LinAlgError, TypeError_, ValueError_
+from . import manipulation
 from .arguments import (
     as_array,
     axes_in,
@@ -39,7 +40,7 @@ from .decompositions import (
     svd,
     svdvals,
 )
-from .manipulation import broadcast_to, diagonal, matrix_transpose, trace, transpose
+from .manipulation import broadcast_to, matrix_transpose, transpose
 from .ndarray import ndarray
 from .norms import matrix_norm, norm, vector_norm
 from .products import cross, matmul, outer, tensordot, vecdot
@@ -103,6 +104,16 @@ def cholesky(a: Any, upper: bool = False) -> ndarray:
     Only the lower triangle of a is read.
     """
     return _potrf(squares(a, "linalg.cholesky"), lower=not upper)
+
+
+def diagonal(x: Any, /, *, offset: int = 0) -> ndarray:
+    """Return diagonals of matrices; ``np.diagonal`` takes those of the first two axes."""
+    return manipulation.diagonal(x, offset, -2, -1)
+
+
+def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> ndarray:
+    """Return sums of the diagonals of matrices; ``np.trace`` takes the first two axes."""
+    return manipulation.trace(x, offset, -2, -1, dtype)
 
 
 def inv(a: Any) -> ndarray:

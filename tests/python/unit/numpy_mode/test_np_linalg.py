@@ -127,6 +127,12 @@ CASES = {
         lambda a: onp.swapaxes(a, -1, -2),
         [numbers(2, 3, 4)],
     ),
+    "diagonal": (linalg.diagonal, lambda a: onp.diagonal(a, 0, -2, -1), [numbers(2, 3, 4)]),
+    "trace": (
+        lambda a: linalg.trace(a, offset=1),
+        lambda a: onp.trace(a, 1, -2, -1),
+        [numbers(2, 3, 4)],
+    ),
     "lstsq": (
         lambda a, b: linalg.lstsq(a, b)[0], lambda a, b: official.lstsq(a, b, rcond=None)[0],
         [numbers(5, 3), numbers(5, 2)],
