@@ -107,12 +107,12 @@ globals().update({name: np.dtype(name) for name in _DTYPES})
 
 def finfo(type: Any, /) -> Any:  # noqa: A002 - the standard's name
     """Return the limits of a dtype of floats, or of an array's."""
-    return np.finfo(getattr(type, "dtype", type))
+    return np.finfo(type.dtype if isinstance(type, ndarray) else type)
 
 
 def iinfo(type: Any, /) -> Any:  # noqa: A002 - the standard's name
     """Return the limits of a dtype of integers, or of an array's."""
-    return np.iinfo(getattr(type, "dtype", type))
+    return np.iinfo(type.dtype if isinstance(type, ndarray) else type)
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: builtins.bool | None = None) -> ndarray:
@@ -121,7 +121,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: builtins.bool | None = N
     if device is not None and result.ctx != device:
         if copy is False:
             raise ValueError_(f"from_dlpack: a copy is needed on {device}, got copy=False")
-        return result.to_device(device)  # type: ignore[attr-defined,no-any-return]
+        return result.to_device(device)
     return creation.copy(result) if copy else result
 
 
@@ -219,14 +219,14 @@ def linspace(
 def astype(x: ndarray, dtype: Any, /, *, copy: builtins.bool = True, device: Any = None) -> ndarray:
     """Return the array in another dtype."""
     result = x if device is None else x.to_device(device)  # type: ignore[attr-defined]
-    return result.astype(dtype, copy=copy)
+    return result.astype(dtype, copy=copy)  # type: ignore[return-value]
 
 
 def clip(x: ndarray, /, min: Any = None, max: Any = None) -> ndarray:  # noqa: A002
     """Return x limited to [min, max], numbers or arrays; None: no limit."""
     if min is None and max is None:
         return creation.copy(x)
-    return elementwise.clip(x, min, max)  # type: ignore[no-any-return]
+    return elementwise.clip(x, min, max)
 
 
 def concat(arrays: Any, /, *, axis: int | None = 0) -> ndarray:
@@ -262,7 +262,7 @@ def _wide(x: ndarray, dtype: Any) -> ndarray:
     kind = np.dtype(x.dtype).kind
     if dtype is None and kind in "iu":
         dtype = np.int64 if kind == "i" else np.uint64
-    return x if dtype is None else x.astype(dtype, copy=False)
+    return x if dtype is None else x.astype(dtype, copy=False)  # type: ignore[return-value]
 
 
 def _total(name: str) -> Callable[..., ndarray]:
@@ -386,16 +386,22 @@ def _svd(x: ndarray, /, *, full_matrices: builtins.bool = True) -> Any:
     return _linalg.svd(x, full_matrices)
 
 
+def _trace(x: ndarray, /, *, offset: int = 0, dtype: Any = None) -> ndarray:
+    """Return sums of the diagonals of matrices; integers by default in 64 bits."""
+    return _linalg.trace(_wide(x, dtype), offset=offset)
+
+
 #: The linalg extension of the standard.
 linalg = SimpleNamespace(
     **{
         name: getattr(_linalg, name)
         for name in """
         cholesky cross det diagonal eigh eigvalsh inv matmul matrix_norm matrix_power matrix_rank
-        matrix_transpose outer pinv qr svdvals tensordot trace vecdot vector_norm
+        matrix_transpose outer pinv qr svdvals tensordot vecdot vector_norm
         """.split()
     },
     slogdet=_slogdet,
     solve=_solve,
     svd=_svd,
+    trace=_trace,
 )

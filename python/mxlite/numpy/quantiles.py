@@ -37,7 +37,7 @@ _METHODS: dict[str, Callable[[Any], Any]] = {
     "lower": np.zeros_like,
     "higher": np.ones_like,
     "midpoint": lambda fraction: 0.5 * (fraction > 0),
-    "nearest": lambda fraction: fraction,  # of the rounded position, so 0
+    "nearest": lambda fraction: fraction,  # the position is rounded, so this is 0
 }
 
 

@@ -16,7 +16,7 @@ _cast = _core.op("Cast")
 _full = _core.op("_full")
 _detach = _core.op("BlockGrad")
 
-# What parameters must be, as text and as a function.
+# Rules for parameters: the text of the error, and the condition.
 NOT_NEGATIVE = ("at least 0", lambda x: x >= 0)
 POSITIVE = ("above 0", lambda x: x > 0)
 PROBABILITY = ("between 0 and 1", lambda x: (x >= 0) & (x <= 1))

@@ -89,14 +89,13 @@ def histogram(
     """
     array = as_array(a, "histogram")
     why = "the values of a, bins and weights must be known"
-    values = [None if v is None else values_of(v, "histogram", why) for v in (array, weights)]
     edges = values_of(bins, "histogram", why) if isinstance(bins, (ndarray, list, tuple)) else bins
     counts, found = np.histogram(
-        values[0],
+        values_of(array, "histogram", why),
         edges,
         range,
-        weights=values[1],
-        density=bool(density or normed),  # type: ignore[arg-type]
+        weights=None if weights is None else values_of(weights, "histogram", why),
+        density=bool(density or normed),
     )
     kind = bins.dtype if isinstance(bins, ndarray) else "float32"
     if counts.dtype.kind != "i":

@@ -193,7 +193,8 @@ class TestArrayAPI:
     def test_limits_are_those_of_dtypes_and_arrays(self):
         xp = self.xp
         assert xp.iinfo(xp.asarray([1])).max == xp.iinfo(xp.int64).max == 2**63 - 1
-        assert xp.finfo(xp.ones(2)).bits == 32
+        assert xp.finfo(xp.ones(2)).bits == xp.finfo(xp.float32).bits == 32
+        assert xp.linalg.trace(xp.ones((2, 2), dtype=xp.uint8)).dtype == xp.uint64
 
     def test_dlpack_shares_memory_unless_a_copy_is_asked_for(self):
         x = self.xp.zeros(3)
