@@ -8,7 +8,7 @@ from typing import Any, Callable
 import numpy as onp
 
 from .. import _core
-from ..base import DTypeError, ShapeError, TypeError_, ValueError_, unknown_keyword
+from ..base import DTypeError, ShapeError, TypeError_, ValueError_
 from ..ndarray.dtypes import dtype_name
 from .creation import check_array, full_like, zeros_like
 from .ndarray import attach, ndarray
@@ -63,7 +63,7 @@ def _finish(result: Any, out: Any, where: Any, options: dict[str, Any], who: str
     """Apply ``out=`` and ``where=`` of a function, and check its other options."""
     for option, value in options.items():
         if option not in _DEFAULTS:
-            raise unknown_keyword(who, option, [*_DEFAULTS, "out", "where"])
+            raise TypeError_(f"{who}() got an unexpected keyword argument {option!r}")
         if value not in _DEFAULTS[option]:
             raise TypeError_(f"{who}: {option} must be {_DEFAULTS[option][0]!r}, got {value!r}")
     if where is not True:
@@ -245,9 +245,13 @@ __all__ += sorted(_functions)
 _f = _functions
 
 
+_REAL = frozenset(_core.dtype_type(name) for name in ("float16", "float32", "float64",
+                                                            "bfloat16"))  # fmt: skip
+
+
 def is_real(dtype: Any) -> bool:
     """Return whether a dtype is floating."""
-    return dtype_name(dtype) == "bfloat16" or onp.dtype(dtype).kind == "f"
+    return _core.dtype_type(dtype) in _REAL
 
 
 def as_real(x: Any) -> Any:
@@ -271,10 +275,10 @@ def _pick_number(pick: str) -> Callable[[Any, Any], Any]:
 
 
 def _heaviside(x: Any, at_zero: Any) -> Any:
-    zero = _f["equal"](x, 0)
-    values = _f["multiply"](as_real(at_zero), zero)
-    above = _f["add"](_f["greater"](x, 0) * 1.0, as_real(x) * 0.0)  # NaN stays
-    return _f["add"](above, values)
+    zeros = zeros_like(as_real(_f["add"](x, at_zero)))
+    left, right = zeros + x, zeros + at_zero
+    steps = select(_f["isnan"](left), left, (left > 0).astype(left.dtype))
+    return select(left == 0, right, steps)
 
 
 def _modf(x: ndarray) -> tuple[Any, Any]:

@@ -83,6 +83,8 @@ def sum(  # noqa: A001 - NumPy's name, like those below
     where : ndarray of bool
         Elements to sum.
     """
+    if dtype is initial is out is None and where is True:
+        return _sum(check_array(a, "sum"), axis=axis, keepdims=keepdims)
     if where is not True:
         a = select(where, check_array(a, "sum"), zeros_like(a))
     result = _total(_sum, a, axis, dtype, keepdims, "sum")
@@ -179,7 +181,9 @@ def mean(
     where: Any = True,
 ) -> Any:
     """Return the mean over axes; float32 for integers and bools, NaN of no elements."""
-    a = _in_type(check_array(a, "mean"), dtype)
+    check_array(a, "mean")
+    if dtype is not None or where is not True:
+        a = _in_type(a, dtype)
     if where is not True:
         counts = _sum(select(where, zeros_like(a) + 1, zeros_like(a)), axis=axis, keepdims=keepdims)
         total = _sum(select(where, a, zeros_like(a)), axis=axis, keepdims=keepdims)
@@ -233,7 +237,7 @@ def var(
         result = _moments(a, axes=axis, keepdims=keepdims)[1]
         if ddof:
             n = _count(a, axis)
-            result = result * (n / (n - ddof) if n > ddof else math.nan)
+            result = result * (n / (n - ddof) if n > ddof else math.inf)
         if not keepdims and len(_axes_of(axis, a.ndim)) == a.ndim:
             result = result._reshape_view(())
     return store(_out_type(result, dtype), out, "var")
@@ -339,6 +343,8 @@ def cumsum(
     if dtype is None and _is_integer(a.dtype):
         kind = onp.dtype(a.dtype)
         dtype = onp.uint64 if kind.kind == "u" else onp.int64
+    elif dtype is not None and _is_integer(dtype) and is_real(a.dtype):
+        a = _cast_to(a, dtype)  # numbers of dtype are added, not the sums converted
     return store(_cumsum(a, axis=axis, dtype=dtype), out, "cumsum")
 
 

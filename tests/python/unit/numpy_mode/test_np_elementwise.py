@@ -43,6 +43,10 @@ def same(result, expected, dtype=None):
     onp.testing.assert_allclose(result.asnumpy(), expected, rtol=tolerance, atol=tolerance)
 
 
+def name_of(x):
+    return onp.dtype(x.dtype).name
+
+
 def finite_difference(f, x, step=1e-5):
     """Return the gradient of f(x).sum() in float64."""
     gradient = onp.zeros_like(x)
@@ -106,7 +110,8 @@ def test_unary_values(name):
     for dtype in ("int32", "uint8"):
         values = onp.array([0, 1, 2], dtype)
         kind = "bool" if name in PREDICATES else dtype if name in KEEPS_INTEGERS else "float32"
-        same(f(of(values)), official(values.astype("float64")), kind)
+        signed = values.astype("float64" if kind == "float32" else "int64")
+        same(f(of(values)), official(signed).astype(kind), kind)
 
 
 @pytest.mark.parametrize("name", SMOOTH)
@@ -184,23 +189,23 @@ def promoted(a, b):
     return onp.result_type(a, b).name
 
 
-@pytest.mark.parametrize("a, b", itertools.product(DTYPES, DTYPES))
+@pytest.mark.parametrize("a, b", list(itertools.product(DTYPES, DTYPES)))
 def test_promotion(a, b):
     x, y = of([1, 0, 1], a), of([1, 1, 0], b)
     common = promoted(a, b)
     assert np.promote_types(a, b) == common
     assert np.result_type(x, y) == common
     for f in (np.add, np.multiply, np.maximum, np.minimum):
-        assert f(x, y).dtype == common
+        assert name_of(f(x, y)) == common
     expected = onp.array([1, 0, 1], a).astype(common) + onp.array([1, 1, 0], b).astype(common)
     same(x + y, expected)
-    assert (x < y).dtype == onp.bool_
-    assert (x / y).dtype == (common if onp.dtype(common).kind == "f" else "float32")
+    assert name_of(x < y) == "bool"
+    assert name_of(x / y) == (common if onp.dtype(common).kind == "f" else "float32")
     if common == "bool":
         with pytest.raises(TypeError, match="bool"):
             x - y
     else:
-        assert (x - y).dtype == common
+        assert name_of(x - y) == common
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -209,12 +214,12 @@ def test_numbers_do_not_widen(dtype):
     whole = "int64" if dtype == "bool" else dtype
     real = dtype if dtype in FLOATS else "float32"
     for result in (x + 1, 1 + x, x * 2, x - 1, x // 2, x % 2):
-        assert result.dtype == whole
+        assert name_of(result) == whole
     for result in (x + 1.5, 1.5 * x, x - 0.5, x / 2, 2 / x, x + 1.0):
-        assert result.dtype == real
+        assert name_of(result) == real
     same(x + 1.5, onp.array([2.5, 1.5, 2.5], real))
     for result in (x == 1, x > 0.5, x >= 1):
-        assert result.dtype == onp.bool_
+        assert name_of(result) == "bool"
     same(x > 0.5, onp.array([True, False, True]))
     same(x >= -1, onp.array([True] * 3))
     same(x < 1e30 if dtype != "float16" else x < 1e4, onp.array([True] * 3))
@@ -539,8 +544,8 @@ def test_creation(name):
 
 def test_dtypes_of_given_values():
     for dtype in DTYPES:
-        assert np.array(onp.ones(2, dtype)).dtype == dtype
-        assert np.array(onp.ones(2, dtype)[0]).dtype == dtype
+        assert name_of(np.array(onp.ones(2, dtype))) == dtype
+        assert name_of(np.array(onp.ones(2, dtype)[0])) == dtype
     assert np.array([onp.int32(1)]).dtype == onp.float32
     x = np.ones(2)
     assert np.asarray(x) is x
@@ -645,15 +650,16 @@ def test_random_calls():
     for _ in range(400):
         shape = tuple(random.integers(0, 4, random.integers(0, 4)))
         other = tuple(1 if random.random() < 0.3 else n for n in shape)[random.integers(0, 2) :]
-        dtypes = random.choice(["int8", "uint8", "int32", "int64", "float32", "float64"], 2)
-        name = random.choice(names)
+        dtypes = [str(d) for d in random.choice(["int8", "uint8", "int32", "float32", "float64"], 2)]
+        name = str(random.choice(names))
         a, b = (random.integers(1, 5, s).astype(d) for s, d in zip((shape, other), dtypes))
         common = promoted(*dtypes)
+        if name in ("divide", "hypot") and onp.dtype(common).kind != "f":
+            common = "float32"
         expected = getattr(onp, name)(a.astype(common), b.astype(common))
         result = getattr(np, name)(of(a), of(b))
-        integral = expected.dtype.kind == "f" and onp.dtype(common).kind != "f"
-        same(result, expected.astype("float32") if integral else expected)
+        same(result, expected)
         axis = None if a.ndim == 0 else int(random.integers(-a.ndim, a.ndim))
-        reduction = random.choice(["sum", "prod", "any", "all"])
+        reduction = str(random.choice(["sum", "prod", "any", "all"]))
         total = getattr(onp, reduction)(result.asnumpy(), axis=axis)
         same(getattr(np, reduction)(result, axis=axis), total)
