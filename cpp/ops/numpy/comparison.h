@@ -16,11 +16,4 @@ inline ComparisonTypes comparison_types(DType array, Number scalar) {
   return {Compute::kDouble, DType::kFloat64};
 }
 
-// Returns the dtype of arrays that are stored in a compute type.
-inline DType stored_dtype(Compute c) {
-  constexpr DType kStored[] = {DType::kFloat32, DType::kFloat64, DType::kInt32, DType::kInt64,
-                               DType::kUInt64};
-  return kStored[static_cast<int>(c)];
-}
-
 }  // namespace mxlite::pointwise

@@ -122,6 +122,8 @@ def _extreme(name: str, op: Any, join: Any, doc: str) -> Any:
         where: Any = True,
     ) -> Any:
         check_array(a, name)
+        if initial is out is None and where is True:
+            return op(a, axis=axis, keepdims=keepdims)
         if where is not True:
             if initial is None:
                 raise ValueError_(f"{name}: where needs initial, the value of no elements")

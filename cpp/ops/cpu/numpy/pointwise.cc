@@ -23,10 +23,7 @@ void numpy_binary(KernelContext&, const NoParams&, Inputs in, Outputs out) {
 template <class F>
 void comparison(KernelContext&, const ScalarParams& p, Inputs in, Outputs out) {
   const ComparisonTypes types = comparison_types(in[0].dtype, p.scalar);
-  alignas(8) std::byte value[8];
-  load_scalar(p.scalar, types.scalar, types.compute, value);
-  const TensorRef scalar{value, {}, {}, stored_dtype(types.compute)};
-  run_binary(kBinary<F>, types.compute, in[0], scalar, out[0]);
+  run_scalar(kBinary<F>, types.compute, in[0], p.scalar, types.scalar, false, out[0]);
 }
 
 void invert(KernelContext& ctx, const NoParams& p, Inputs in, Outputs out) {

@@ -9,7 +9,8 @@ namespace mxlite::pointwise {
 
 template <class F, bool scalar_left>
 void scalar_kernel(KernelContext&, const ScalarParams& p, Inputs in, Outputs out) {
-  run_scalar(kBinary<F>, compute_for_arithmetic(out[0].dtype), in[0], p.scalar, scalar_left,
+  const DType dtype = out[0].dtype;
+  run_scalar(kBinary<F>, compute_for_arithmetic(dtype), in[0], p.scalar, dtype, scalar_left,
              out[0]);
 }
 

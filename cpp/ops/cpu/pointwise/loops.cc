@@ -123,17 +123,36 @@ const void* BlockReader::read(int64_t first, int64_t n, void* buffer) const {
   return buffer;
 }
 
+namespace {
+
+// Runs a function over operands that it reads in place: run(first, n, result). If `out` is not
+// stored in type c, results are converted block by block.
+template <class Run>
+void run_in_place(Compute c, const TensorRef& out, const Run& run) {
+  const bool stored = stored_as(out.dtype, c);
+  const StoreFn store = store_fn(c, out.dtype);
+  parallel_ranges(out.size(), [&](int64_t first, int64_t last) {
+    if (stored) return run(first, last - first, at(out, first));
+    Buffer result;
+    for (; first < last; first += kBlock) {
+      const int64_t n = std::min(kBlock, last - first);
+      run(first, n, result.bytes);
+      store(result.bytes, n, at(out, first));
+    }
+  });
+}
+
+}  // namespace
+
 void run_unary(const UnaryTable& table, Compute c, const TensorRef& x, const TensorRef& y,
                const void* args) {
   const int64_t total = y.size();
   if (total == 0) return;
   const UnaryFn fn = table.fn[static_cast<int>(c)];
-  if (same_contiguous(x, y, c) && stored_as(y.dtype, c)) {
-    parallel_ranges(total, [&](int64_t first, int64_t last) {
-      fn(at(x, first), at(y, first), last - first, args);
+  if (same_contiguous(x, y, c))
+    return run_in_place(c, y, [&](int64_t first, int64_t n, std::byte* to) {
+      fn(at(x, first), to, n, args);
     });
-    return;
-  }
   const BlockReader reader(x, y.shape, c);
   const StoreFn store = store_fn(c, y.dtype);
   parallel_ranges(total, [&](int64_t first, int64_t last) {
@@ -189,12 +208,10 @@ void run_binary(const BinaryTable& table, Compute c, const TensorRef& a, const T
   const int64_t total = out.size();
   if (total == 0) return;
   const BinaryFn fn = table.fn[static_cast<int>(c)];
-  if (same_contiguous(a, out, c) && same_contiguous(b, out, c) && stored_as(out.dtype, c)) {
-    parallel_ranges(total, [&](int64_t first, int64_t last) {
-      fn(at(a, first), at(b, first), at(out, first), last - first, Form::kBoth);
+  if (same_contiguous(a, out, c) && same_contiguous(b, out, c))
+    return run_in_place(c, out, [&](int64_t first, int64_t n, std::byte* to) {
+      fn(at(a, first), at(b, first), to, n, Form::kBoth);
     });
-    return;
-  }
   const RowPlan plan = plan_rows(a, b, out, c);
   if (plan.possible) {
     run_rows(fn, plan, a, b, out);
@@ -204,20 +221,18 @@ void run_binary(const BinaryTable& table, Compute c, const TensorRef& a, const T
 }
 
 void run_scalar(const BinaryTable& table, Compute c, const TensorRef& x, Number scalar,
-                bool scalar_left, const TensorRef& out) {
+                DType scalar_dtype, bool scalar_left, const TensorRef& out) {
   const int64_t total = out.size();
   if (total == 0) return;
   const BinaryFn fn = table.fn[static_cast<int>(c)];
   alignas(8) std::byte value[8];
-  load_scalar(scalar, out.dtype, c, value);
+  load_scalar(scalar, scalar_dtype, c, value);
   const Form form = scalar_left ? Form::kScalarLeft : Form::kScalarRight;
-  if (same_contiguous(x, out, c) && stored_as(out.dtype, c)) {
-    parallel_ranges(total, [&](int64_t first, int64_t last) {
+  if (same_contiguous(x, out, c))
+    return run_in_place(c, out, [&](int64_t first, int64_t n, std::byte* to) {
       const void* run = at(x, first);
-      fn(scalar_left ? value : run, scalar_left ? run : value, at(out, first), last - first, form);
+      fn(scalar_left ? value : run, scalar_left ? run : value, to, n, form);
     });
-    return;
-  }
   const BlockReader reader(x, out.shape, c);
   const StoreFn store = store_fn(c, out.dtype);
   parallel_ranges(total, [&](int64_t first, int64_t last) {

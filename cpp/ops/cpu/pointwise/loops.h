@@ -25,8 +25,9 @@ void run_unary(const UnaryTable& table, Compute c, const TensorRef& x, const Ten
 // out = f(a, b) with NumPy's broadcasting. out is contiguous and may be an input of the same shape.
 void run_binary(const BinaryTable& table, Compute c, const TensorRef& a, const TensorRef& b,
                 const TensorRef& out);
+// The scalar is first converted to scalar_dtype.
 void run_scalar(const BinaryTable& table, Compute c, const TensorRef& x, Number scalar,
-                bool scalar_left, const TensorRef& out);
+                DType scalar_dtype, bool scalar_left, const TensorRef& out);
 
 // Returns runs of an array, broadcast to `shape`, as contiguous values of type c. If neither
 // conversion nor gaps require a copy, returns the array's own memory.
