@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,79 +44,112 @@ def finished(result: ndarray, is_bool: bool, out: Any, who: str) -> ndarray:
     return returned(result, out, who)  # type: ignore[no-any-return]
 
 
+class _Side(NamedTuple):
+    """How an operand becomes a matrix, or a stack of matrices; None leaves a step out."""
+
+    squeezed: tuple[int, ...] | None  # shape without axes of length 1 that broadcast
+    summed: tuple[int, ...]  # axes that only this operand has and the result lacks
+    kept: tuple[int, ...]  # shape behind the sum
+    order: tuple[int, ...] | None  # axes of a transpose
+    shape: tuple[int, ...]
+    flipped: bool  # whether the matrices stay transposed
+
+
+class _Pairing(NamedTuple):
+    """How two labelled tensors are multiplied."""
+
+    left: _Side
+    right: _Side
+    product: Any  # the operator
+    shape: tuple[int, ...]
+    labels: Labels
+
+
+@lru_cache(maxsize=1024)
+def _pairing(
+    a_labels: Labels,
+    a_shape: tuple[int, ...],
+    b_labels: Labels,
+    b_shape: tuple[int, ...],
+    kept: frozenset[Any],
+) -> _Pairing:
+    """Plan a product that sums over all labels that are not kept."""
+    sizes: dict[Any, int] = {}
+    for label, n in [*zip(a_labels, a_shape), *zip(b_labels, b_shape)]:
+        sizes[label] = n if sizes.get(label, 1) == 1 else sizes[label]
+    # An axis of length 1 that broadcasts against the other operand is dropped.
+    a_left = tuple(x for x, n in zip(a_labels, a_shape) if n == sizes[x])
+    b_left = tuple(x for x, n in zip(b_labels, b_shape) if n == sizes[x])
+    a_kept = tuple(label for label in a_left if label in kept or label in b_left)
+    b_kept = tuple(label for label in b_left if label in kept or label in a_left)
+    shared = [label for label in a_kept if label in b_kept]
+    batch = tuple(label for label in shared if label in kept)
+    inner = tuple(label for label in shared if label not in kept)
+    rows = tuple(label for label in a_kept if label not in shared)
+    cols = tuple(label for label in b_kept if label not in shared)
+    labels = (*batch, *rows, *cols)
+
+    def side(given: Labels, left: Labels, rest: Labels, one: Labels, other: Labels) -> _Side:
+        wanted, flipped = (*batch, *one, *other), False
+        if inner and rest != wanted and rest == (*batch, *other, *one):
+            wanted, flipped = rest, True
+        groups = ((other, one) if flipped else (one, other)) if inner else ()
+        matrix = [prod(sizes[x] for x in group) for group in groups]
+        shape = (prod(sizes[x] for x in batch), *matrix) if batch else tuple(matrix)
+        if not inner:  # products of elements: axes of the other operand have length 1
+            mine = set(rest)
+            shape = tuple(sizes[x] if x in mine else 1 for x in labels)
+        return _Side(
+            None if given == left else tuple(sizes[x] for x in left),
+            tuple(i for i, x in enumerate(left) if x not in rest),
+            tuple(sizes[x] for x in rest),
+            None if rest == wanted else tuple(rest.index(x) for x in wanted),
+            shape,
+            flipped,
+        )
+
+    return _Pairing(
+        side(a_labels, a_left, a_kept, rows, inner),
+        side(b_labels, b_left, b_kept, inner, cols),
+        (_batch_dot if batch else _dot) if inner else _multiply,
+        tuple(sizes[x] for x in labels),
+        labels,
+    )
+
+
+def _prepared(a: ndarray, side: _Side) -> ndarray:
+    if side.squeezed is not None:
+        a = a._reshape_view(side.squeezed)
+    if side.summed:
+        a = _sum(a, axis=side.summed, keepdims=True)._reshape_view(side.kept)
+    if side.order is not None:
+        a = _transpose(a, axes=side.order)
+    return a if a.shape == side.shape else a._reshape_view(side.shape)
+
+
+def _contract(
+    a: ndarray, a_labels: Labels, b: ndarray, b_labels: Labels, kept: frozenset[Any]
+) -> tuple[ndarray, Labels]:
+    """Multiply two labelled tensors and sum over all labels that are not kept."""
+    plan = _pairing(a_labels, a.shape, b_labels, b.shape, kept)
+    left, right = _prepared(a, plan.left), _prepared(b, plan.right)
+    if plan.product is _multiply:
+        return _multiply(left, right), plan.labels
+    result = plan.product(
+        left, right, transpose_a=plan.left.flipped, transpose_b=plan.right.flipped
+    )
+    return (result if result.shape == plan.shape else result._reshape_view(plan.shape)), plan.labels
+
+
 def _ordered(a: ndarray, labels: Labels, wanted: Labels) -> ndarray:
     if labels == wanted:
         return a
     return _transpose(a, axes=tuple(labels.index(label) for label in wanted))
 
 
-def _summed(a: ndarray, labels: Labels, kept: set[Any]) -> tuple[ndarray, Labels]:
-    """Sum over the axes whose labels are not kept."""
-    gone = tuple(i for i, label in enumerate(labels) if label not in kept)
-    if not gone:
-        return a, labels
-    rest = tuple(label for label in labels if label in kept)
-    shape = tuple(a.shape[i] for i, label in enumerate(labels) if label in kept)
-    return _sum(a, axis=gone, keepdims=True)._reshape_view(shape), rest
-
-
-def _without_ones(a: ndarray, labels: Labels, sizes: dict[Any, int]) -> tuple[ndarray, Labels]:
-    """Drop axes of length 1 that broadcast."""
-    kept = [i for i, label in enumerate(labels) if a.shape[i] == sizes[label]]
-    if len(kept) == len(labels):
-        return a, labels
-    return a._reshape_view(tuple(a.shape[i] for i in kept)), tuple(labels[i] for i in kept)
-
-
-def _matrices(
-    a: ndarray, labels: Labels, batch: Labels, rows: Labels, cols: Labels
-) -> tuple[ndarray, bool]:
-    """Return (batch, rows, cols), or (batch, cols, rows) and True if that needs no transpose."""
-    flipped = labels == (*batch, *cols, *rows) and labels != (*batch, *rows, *cols)
-    if not flipped:
-        a = _ordered(a, labels, (*batch, *rows, *cols))
-    groups = (batch, cols, rows) if flipped else (batch, rows, cols)
-    shape, at = [], 0
-    for group in groups:
-        shape.append(prod(a.shape[at : at + len(group)]))
-        at += len(group)
-    return a._reshape_view(tuple(shape if batch else shape[1:])), flipped
-
-
-def _contract(
-    a: ndarray, a_labels: Labels, b: ndarray, b_labels: Labels, kept: set[Any]
-) -> tuple[ndarray, Labels]:
-    """Multiply two labelled tensors and sum over all labels that are not kept."""
-    sizes: dict[Any, int] = {}
-    for label, n in [*zip(a_labels, a.shape), *zip(b_labels, b.shape)]:
-        sizes[label] = n if sizes.get(label, 1) == 1 else sizes[label]
-    a, a_labels = _without_ones(a, a_labels, sizes)
-    b, b_labels = _without_ones(b, b_labels, sizes)
-    a, a_labels = _summed(a, a_labels, kept | set(b_labels))
-    b, b_labels = _summed(b, b_labels, kept | set(a_labels))
-    shared = [label for label in a_labels if label in b_labels]
-    batch = tuple(label for label in shared if label in kept)
-    summed = tuple(label for label in shared if label not in kept)
-    rows = tuple(label for label in a_labels if label not in shared)
-    cols = tuple(label for label in b_labels if label not in shared)
-    labels = (*batch, *rows, *cols)
-    shape = tuple(sizes[label] for label in labels)
-    if not summed:  # products of single elements
-        a = _ordered(a, a_labels, (*batch, *rows))
-        b = _ordered(b, b_labels, (*batch, *cols))
-        a = a._reshape_view((*a.shape, *(1 for _ in cols)))
-        b = b._reshape_view((*b.shape[: len(batch)], *(1 for _ in rows), *b.shape[len(batch) :]))
-        return _multiply(a, b), labels
-    left, left_flipped = _matrices(a, a_labels, batch, rows, summed)
-    right, right_flipped = _matrices(b, b_labels, batch, summed, cols)
-    product = (_batch_dot if batch else _dot)(
-        left, right, transpose_a=left_flipped, transpose_b=right_flipped
-    )
-    return product._reshape_view(shape), labels
-
-
 def product(a: ndarray, a_labels: Labels, b: ndarray, b_labels: Labels, wanted: Labels) -> ndarray:
-    return _ordered(*_contract(a, a_labels, b, b_labels, set(wanted)), wanted)
+    """Multiply two tensors; sum over axes whose labels are not wanted in the result."""
+    return _ordered(*_contract(a, a_labels, b, b_labels, frozenset(wanted)), wanted)
 
 
 def _parse(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[list[Labels], Labels]:
@@ -165,7 +198,7 @@ def _parse(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[list[L
 @lru_cache(maxsize=512)
 def _plan(
     subscripts: str, shapes: tuple[tuple[int, ...], ...]
-) -> tuple[list[Labels], Labels, list[tuple[int, int]]]:
+) -> tuple[list[Labels], Labels, list[tuple[int, int, frozenset[Any]]]]:
     """Return labels, and the pairs of operands to contract, the cheapest first."""
     operands, result = _parse(subscripts, shapes)
     sizes: dict[Any, int] = {}
@@ -195,13 +228,15 @@ def _plan(
                     best = (cost, i, j, kept)
         assert best is not None
         _, i, j, kept = best
-        pairs.append((i, j))
+        pairs.append((i, j, frozenset(kept)))
         left = [s for k, s in enumerate(left) if k not in (i, j)] + [kept]
     return operands, result, pairs
 
 
 def _diagonals(a: ndarray, labels: Labels) -> tuple[ndarray, Labels]:
     """Replace axes with equal labels by their diagonal."""
+    if len(set(labels)) == len(labels):
+        return a, labels
     for label in dict.fromkeys(labels):
         while labels.count(label) > 1:
             one = labels.index(label)
@@ -248,11 +283,15 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False) -> ndarray:
     given, is_bool = operands_of(arrays, "einsum")
     labels, wanted, pairs = _plan(subscripts, tuple(a.shape for a in given))
     tensors = [_diagonals(a, names) for a, names in zip(given, labels)]
-    for i, j in pairs:
+    for i, j, kept in pairs:
         rest = [t for k, t in enumerate(tensors) if k not in (i, j)]
-        kept = set(wanted).union(*(names for _, names in rest))
         tensors = [*rest, _contract(*tensors[i], *tensors[j], kept)]
-    a, names = _summed(*tensors[0], set(wanted))
+    a, names = tensors[0]
+    if len(names) != len(wanted):
+        shape = tuple(n for n, label in zip(a.shape, names) if label in wanted)
+        gone = tuple(i for i, label in enumerate(names) if label not in wanted)
+        a = _sum(a, axis=gone, keepdims=True)._reshape_view(shape)
+        names = tuple(label for label in names if label in wanted)
     result = _ordered(a, names, wanted)
     result = _copy(result) if result is given[0] else result
     return finished(result, is_bool, out, "einsum")

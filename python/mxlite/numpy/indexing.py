@@ -139,7 +139,7 @@ def _divide(shape: tuple[int, ...], key: Any) -> _Key:
         if _is_advanced(item):
             if isinstance(item, np.ndarray):
                 _check_bounds(item, axis, shape[axis])
-                item = np.where(item < 0, item + shape[axis], item)
+                item = item % shape[axis] if shape[axis] else item
             result.basic.append(_WHOLE)
             result.arrays.append(item)
             result.axes.append(place)
@@ -160,7 +160,7 @@ def _check_bounds(indices: np.ndarray[Any, Any], axis: int, size: int) -> None:
 
 def _common_shape(arrays: Sequence[Any]) -> tuple[int, ...]:
     try:
-        return np.broadcast_shapes(*(a.shape for a in arrays))
+        return arrays[0].shape if len(arrays) == 1 else np.broadcast_shapes(*map(np.shape, arrays))
     except ValueError:
         raise IndexError_(
             "shape mismatch: indexing arrays could not be broadcast together with shapes "
@@ -184,8 +184,8 @@ def _select(array: ndarray, key: _Key) -> ndarray:
     sizes = array.shape[first : first + len(axes)]
     if any(isinstance(a, NDArray) for a in arrays):
         return _select_traced(array, arrays, first, common)
-    rows = np.zeros(common, np.int64)
-    for index, size in zip(arrays, sizes):
+    rows = arrays[0]
+    for index, size in zip(arrays[1:], sizes[1:]):
         rows = rows * size + index
     if len(axes) > 1:
         array = array._reshape_view((*lead, prod(sizes), *rest))
@@ -221,6 +221,16 @@ def _expanded(array: ndarray, shape: tuple[int, ...]) -> ndarray:
     return array if array.shape == shape else _broadcast_to(array, shape=shape)
 
 
+def _plain_items(array: ndarray, key: Any) -> list[Any] | None:
+    """Return an item for each axis if a tuple has only numbers and slices, else None."""
+    if type(key) is not tuple or not key or len(key) > array.ndim:
+        return None
+    for item in key:
+        if type(item) is not int and type(item) is not slice:
+            return None
+    return [*key, *[_WHOLE] * (array.ndim - len(key))]
+
+
 def getitem(self: ndarray, key: Any) -> ndarray:
     """Return ``self[key]``.
 
@@ -251,6 +261,18 @@ def getitem(self: ndarray, key: Any) -> ndarray:
         first, last, _ = key.indices(self.shape[0])
         if first < last:
             return self._slice_view(first, last, False)
+    elif (items := _plain_items(self, key)) is not None:
+        if type(items[-1]) is int and plain._is_viewable(self):  # an element
+            places = zip(items, self.shape, self._strides)
+            if all(type(item) is int for item in items):
+                at = sum(plain._int_index(i, k, n) * s for k, (i, n, s) in enumerate(places))
+                return self._strided_view((), (), at)
+        return plain._basic(self, items)
+    elif kind is np.ndarray or kind is list or (kind is ndarray and not key._traced):
+        values = _index_values(key)
+        if self.ndim and values.dtype != np.bool_:
+            _check_bounds(values, 0, self.shape[0])
+            return _take(self, from_host(values, self.ctx), axis=0, mode="wrap")
     divided = _divide(self.shape, key)
     basic = divided.basic
     if not divided.arrays:
@@ -325,6 +347,9 @@ def setitem(self: ndarray, key: Any, value: Any) -> None:
             "np.concatenate, or call net.hybridize(False)"
         )
     _check_value(value)
+    if (items := _plain_items(self, key)) is not None and not isinstance(value, NDArray):
+        plain._write(plain._strided_target(self, items), self, value)
+        return
     masked = isinstance(key, NDArray) and key.dtype == np.bool_ and key.shape == self.shape
     if masked and not key._traced and _is_single(value):
         _core.check_writable(self)
@@ -375,14 +400,16 @@ def _write_rows(self: ndarray, key: _Key, value: Any) -> None:
     kept = self.ndim - whole
     rows = _rows(self.shape[:kept], key._replace(basic=key.basic[: len(key.basic) - whole]))
     shape = rows.shape + self.shape[kept:]
-    if isinstance(value, NDArray):
+    inner = prod(self.shape[kept:])
+    if isinstance(value, (bool, int, float)):
+        source = full(shape, value, self)
+    elif isinstance(value, NDArray):
         source = _cast(value.detach().as_in_context(self.ctx), dtype=self.dtype)
         source = source._reshape_view(plain._written_shape(source.shape, shape))
     else:
         host = host_array(value, "x[...] = value", self.dtype)
         host = host.reshape(plain._written_shape(host.shape, shape))
         source = from_host(host, self.ctx, self.dtype)
-    inner = prod(self.shape[kept:])
     if rows.size == 0 or inner == 0:
         return
     source = _expanded(source, shape)._reshape_view((rows.size, inner))

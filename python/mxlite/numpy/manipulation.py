@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from ..base import NotSupportedError, ShapeError, TypeError_, ValueError_
+from ..base import ShapeError, TypeError_, ValueError_
 from ..ndarray import NDArray
 from .arguments import (
     as_array,
@@ -97,7 +97,7 @@ def _check_order(order: str, who: str) -> None:
         raise ValueError_(f"{who}: order must be 'C', 'F' or 'A', got {order!r}")
 
 
-def reshape(a: Any, newshape: Any, reverse: bool = False, order: str = "C") -> ndarray:
+def reshape(a: Any, newshape: Any, order: str = "C", out: Any = None) -> ndarray:
     """Return a copy of the array in another shape.
 
     Parameters
@@ -105,23 +105,23 @@ def reshape(a: Any, newshape: Any, reverse: bool = False, order: str = "C") -> n
     a : ndarray
     newshape : int or tuple of int
         One dimension may be -1, which is inferred.
-    reverse : bool
-        Must be False; ``npx.reshape`` has it for its codes.
     order : {'C', 'F', 'A'}
         'F' reads and writes the elements with the first axis changing fastest.
+    out : ndarray, optional
 
     Raises
     ------
     ValueError
         If the number of elements differs.
     """
-    a = as_array(a, "reshape")
-    if reverse:
-        raise NotSupportedError("reshape: reverse must be False; npx.reshape supports True")
+    return returned(_reshaped(as_array(a, "reshape"), newshape, order), out, "reshape")  # type: ignore[no-any-return]
+
+
+def _reshaped(a: ndarray, newshape: Any, order: str) -> ndarray:
     _check_order(order, "reshape")
     wanted = shape_in(newshape)
     if order == "F":
-        return transpose(reshape(transpose(a), wanted[::-1]))
+        return transpose(_reshaped(transpose(a), wanted[::-1], "C"))
     if wanted.count(-1) == 1 and 0 not in wanted and min(wanted) == -1:
         known = -prod(wanted)
         if a.size % known == 0 and a.size:
@@ -138,7 +138,8 @@ def reshape(a: Any, newshape: Any, reverse: bool = False, order: str = "C") -> n
 
 def ravel(x: Any, order: str = "C") -> ndarray:
     """Return a copy of the array with one dimension."""
-    return reshape(as_array(x, "ravel"), (-1,) if size(x) else (0,), order=order)
+    x = as_array(x, "ravel")
+    return _reshaped(x, (-1,) if x.size else (0,), order)
 
 
 def transpose(a: Any, axes: Any = None) -> ndarray:
@@ -206,7 +207,7 @@ def expand_dims(a: Any, axis: Any) -> ndarray:
     return reshape_to(a, shape=tuple(1 if i in places else next(lengths) for i in range(count)))
 
 
-def squeeze(a: Any, axis: Any = None) -> ndarray:
+def squeeze(a: Any, axis: Any = None, out: Any = None) -> ndarray:
     """Return a copy without axes of length 1, all or the given ones."""
     a = as_array(a, "squeeze")
     if axis is None:
@@ -219,7 +220,8 @@ def squeeze(a: Any, axis: Any = None) -> ndarray:
                 "squeeze: cannot select an axis to squeeze out which has size not equal to one, "
                 f"got axis {i} of shape {a.shape}"
             )
-    return reshape_to(a, shape=tuple(n for i, n in enumerate(a.shape) if i not in gone))
+    shape = tuple(n for i, n in enumerate(a.shape) if i not in gone)
+    return returned(reshape_to(a, shape=shape), out, "squeeze")  # type: ignore[no-any-return]
 
 
 def broadcast_to(array: Any, shape: Any) -> ndarray:
@@ -411,7 +413,7 @@ def sum_of(a: ndarray, axis: int) -> ndarray:
 
 
 def trace(
-    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
+    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, out: Any = None, dtype: Any = None
 ) -> ndarray:
     """Return the sum along the diagonals of two axes."""
     part = diagonal(a, offset, axis1, axis2)
@@ -422,20 +424,20 @@ def trace(
     return returned(sum_of(part, -1), out, "trace")
 
 
-def diag(v: Any, k: int = 0) -> ndarray:
+def diag(array: Any, k: int = 0) -> ndarray:
     """Return the matrix with a vector as diagonal ``k``, or that diagonal of a matrix."""
-    v = as_array(v, "diag")
-    if v.ndim == 1:
-        return _diag(v, k=operator.index(k))
-    if v.ndim != 2:
-        raise ValueError_(f"diag: input must be 1- or 2-d, got {v.ndim} dimensions")
-    return diagonal(v, operator.index(k))
+    array = as_array(array, "diag")
+    if array.ndim == 1:
+        return _diag(array, k=operator.index(k))
+    if array.ndim != 2:
+        raise ValueError_(f"diag: input must be 1- or 2-d, got {array.ndim} dimensions")
+    return diagonal(array, operator.index(k))
 
 
-def diagflat(v: Any, k: int = 0) -> ndarray:
+def diagflat(array: Any, k: int = 0) -> ndarray:
     """Return the matrix with the flattened array as diagonal ``k``."""
-    v = as_array(v, "diagflat")
-    return diag(v._reshape_view((v.size,)), k)
+    array = as_array(array, "diagflat")
+    return diag(array._reshape_view((array.size,)), k)
 
 
 def _reshape_method(self: ndarray, *args: Any, **kwargs: Any) -> ndarray:
@@ -447,7 +449,7 @@ def _reshape_method(self: ndarray, *args: Any, **kwargs: Any) -> ndarray:
     if not args:
         raise TypeError_("reshape() takes exactly 1 argument (0 given)")
     single = len(args) == 1 and isinstance(args[0], (tuple, list))
-    return reshape(self, args[0] if single else args, order=order)
+    return _reshaped(self, args[0] if single else args, order)
 
 
 def _transpose_method(self: ndarray, *axes: Any) -> ndarray:

@@ -49,12 +49,12 @@ def _pairs(value: Any, ndim: int, name: str) -> list[Any]:
         ) from None
 
 
-def pad(array: Any, pad_width: Any, mode: str = "constant", **kwargs: Any) -> ndarray:
+def pad(x: Any, pad_width: Any, mode: str = "constant", **kwargs: Any) -> ndarray:
     """Return the array with elements added before and after every axis.
 
     Parameters
     ----------
-    array : ndarray
+    x : ndarray
     pad_width : int, pair of int, or a pair for every axis
     mode : str
         'constant' (``constant_values``), 'edge', 'empty' (zeros), 'linear_ramp' (``end_values``),
@@ -66,7 +66,7 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", **kwargs: Any) -> nd
     ValueError
         If the mode or one of its keyword arguments is unknown, or a width is negative.
     """
-    array = as_array(array, "pad")
+    x = as_array(x, "pad")
     if mode not in _MODES:
         raise ValueError_(f"pad: mode must be one of {', '.join(_MODES)}, got {mode!r}")
     unknown = set(kwargs) - set(_MODES[mode])
@@ -74,18 +74,18 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", **kwargs: Any) -> nd
         raise ValueError_(f"pad: unsupported keyword arguments for mode '{mode}': {unknown}")
     if np.asarray(pad_width).dtype.kind not in "iu":
         raise TypeError_(f"pad: pad_width must be of integral type, got {pad_width!r}")
-    widths = _pairs(pad_width, array.ndim, "pad_width")
+    widths = _pairs(pad_width, x.ndim, "pad_width")
     if any(n < 0 for pair in widths for n in pair):
         raise ValueError_(f"pad: pad_width must not be negative, got {pad_width!r}")
     (option, given), *_ = {**_MODES[mode], **kwargs}.items() or [("", None)]
-    options = [given] * array.ndim
+    options = [given] * x.ndim
     if option in ("constant_values", "end_values", "stat_length") and given is not None:
-        options = _pairs(given, array.ndim, option)
-    result = array
+        options = _pairs(given, x.ndim, option)
+    result = x
     for axis, (before, after) in enumerate(widths):
         if before or after:
             result = _pad_axis(result, axis, before, after, mode, options[axis])
-    return _core.op("_copy")(array) if result is array else result
+    return _core.op("_copy")(x) if result is x else result
 
 
 def _pad_axis(a: ndarray, axis: int, before: int, after: int, mode: str, option: Any) -> ndarray:

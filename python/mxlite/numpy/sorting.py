@@ -190,8 +190,6 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
         raise ValueError_("where: either both or neither of x and y should be given")
     one, other = _operands(x, y, "where")
     shape = broadcast_shape([condition.shape, one.shape, other.shape], "where")
-    if isinstance(x, NDArray) or isinstance(y, NDArray) or condition.dtype != np.bool_:
-        condition = _cast(condition, dtype="bool")
     result = _where(*(_expanded(a, shape or (1,)) for a in (condition, one, other)))
     return result if shape else result._reshape_view(())
 
