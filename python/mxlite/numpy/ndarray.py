@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as onp
 
@@ -27,6 +27,14 @@ class ndarray(NDArray):  # noqa: N801 - NumPy's name
 
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]
+
+    if TYPE_CHECKING:  # views of an array have its class
+
+        def _reshape_view(self, shape: Any) -> ndarray: ...
+        def _slice_view(self, begin: int, end: int, drop_axis: bool) -> ndarray: ...
+        def _strided_view(self, shape: Any, strides: Any, offset: int) -> ndarray: ...
+        def as_in_context(self, context: Any) -> ndarray: ...
+        def detach(self) -> ndarray: ...
 
 
 def attach(methods: dict[str, Any]) -> None:
