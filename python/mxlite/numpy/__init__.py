@@ -6,6 +6,7 @@ from . import array_api as array_api
 from . import indexing, protocols
 from . import linalg as linalg
 from . import random as random
+from .comparing import *  # noqa: F403
 from .constants import *  # noqa: F403
 from .creation import *  # noqa: F403
 from .dtypes import *  # noqa: F403
@@ -18,6 +19,7 @@ from .manipulation import *  # noqa: F403
 from .memory import *  # noqa: F403
 from .ndarray import ndarray as ndarray
 from .padding import *  # noqa: F403
+from .printing import *  # noqa: F403
 from .products import *  # noqa: F403
 from .quantiles import *  # noqa: F403
 from .reductions import *  # noqa: F403

@@ -51,6 +51,8 @@ def _check_order(order: str, who: str) -> None:
 
 
 def _shape_of(shape: Any, who: str) -> tuple[int, ...]:
+    if type(shape) is tuple and (not shape or min(shape) >= 0):
+        return shape  # the operator checks the types of the dimensions
     given = shape.tolist() if isinstance(shape, ndarray) else shape
     try:
         sizes = tuple(operator.index(n) for n in given) if hasattr(given, "__iter__") else None
@@ -544,4 +546,10 @@ def genfromtxt(*args: Any, **kwargs: Any) -> ndarray:
     return array(onp.genfromtxt(*args, **kwargs), ctx=ctx)
 
 
-attach({"copy": copy})
+def _copy_method(self: ndarray, order: str = "C") -> ndarray:
+    """Return a copy on the same device; order must be 'C'."""
+    _check_order(order, "copy")
+    return _copy(self)  # type: ignore[return-value]
+
+
+attach({"copy": _copy_method})

@@ -9,9 +9,10 @@ import numpy as onp
 from .. import _core
 from ..base import ValueError_
 from ..ndarray.dtypes import dtype_name
+from .creation import check_array
 from .ndarray import ndarray
 
-__all__ = ["can_cast", "isdtype", "promote_types", "result_type"]
+__all__ = ["astype", "can_cast", "isdtype", "promote_types", "result_type"]
 
 _KINDS = {
     "bool": "b",
@@ -27,6 +28,12 @@ _KINDS = {
 def _public(dtype: Any) -> Any:
     """Return an official dtype object; bfloat16 as it is."""
     return dtype if isinstance(dtype, str) else onp.dtype(dtype)
+
+
+def astype(x: ndarray, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+    """Return the values in another dtype; the array itself if not copy and dtypes are equal."""
+    result = check_array(x, "astype", "x").astype(dtype, copy=copy)
+    return result if device is None else result.as_in_ctx(device)
 
 
 def promote_types(type1: Any, type2: Any) -> Any:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as onp
 
 from .. import _core
-from ..base import MXNetError, TypeError_, ValueError_
+from ..base import MXNetError, ShapeError, TypeError_, ValueError_
 from ..ndarray import NDArray
 from ..ndarray.dtypes import dtype_name
 
@@ -33,8 +35,8 @@ class ndarray(NDArray):  # noqa: N801 - NumPy's name
         def _reshape_view(self, shape: Any) -> ndarray: ...
         def _slice_view(self, begin: int, end: int, drop_axis: bool) -> ndarray: ...
         def _strided_view(self, shape: Any, strides: Any, offset: int) -> ndarray: ...
-        def as_in_context(self, context: Any) -> ndarray: ...
-        def detach(self) -> ndarray: ...
+        def as_in_context(self, context: Any) -> ndarray: ...  # noqa: D102
+        def detach(self) -> ndarray: ...  # noqa: D102
 
 
 def attach(methods: dict[str, Any]) -> None:
@@ -205,12 +207,12 @@ def _repr(self: ndarray) -> str:
 
 
 def _format(self: ndarray, spec: str) -> str:
-    """Format the single number of an array of one element: ``f"{loss:.3f}"``."""
+    """Format the number of an array of 0 dimensions: ``f"{loss:.3f}"``."""
     if not spec:
         return str(self)
-    if self.size != 1:
+    if self.ndim:
         raise TypeError_(
-            f"format: the array must have one element for the format {spec!r}, got shape "
+            f"format: the array must have 0 dimensions for the format {spec!r}, got shape "
             f"{self.shape}"
         )
     return format(self.asnumpy().item(), spec)
@@ -228,6 +230,20 @@ def _itemsize(self: ndarray) -> int:
 def _nbytes(self: ndarray) -> int:
     """Bytes of all elements."""
     return _itemsize(self) * self.size
+
+
+def _viewed(self: ndarray, *shape: Any) -> ndarray:
+    """Return the array in another shape, sharing memory; one dimension may be -1."""
+    given = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+    sizes = [operator.index(n) for n in given]
+    if sizes.count(-1) == 1:
+        known = math.prod(n for n in sizes if n != -1)
+        sizes[sizes.index(-1)] = self.size // known if known else 0
+    if math.prod(sizes) != self.size or min(sizes, default=0) < 0:
+        raise ShapeError(
+            f"reshape_view: Cannot reshape array of size {self.size} into shape {list(given)}"
+        )
+    return self._reshape_view(tuple(sizes))
 
 
 def _to_device(self: ndarray, device: Any, /, *, stream: Any = None) -> ndarray:
@@ -265,6 +281,7 @@ attach(
         "item": _item,
         "itemsize": property(_itemsize),
         "nbytes": property(_nbytes),
+        "reshape_view": _viewed,
         "to_device": _to_device,
         "tolist": _tolist,
     }

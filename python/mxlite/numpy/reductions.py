@@ -15,7 +15,7 @@ from .elementwise import as_real, is_real, select, store
 from .ndarray import attach, ndarray
 
 __all__ = [
-    "all", "amax", "amin", "any", "argmax", "argmin", "average", "cumprod",
+    "all", "alltrue", "amax", "amin", "any", "argmax", "argmin", "average", "cumprod",
     "cumsum", "cumulative_prod", "cumulative_sum", "max", "mean", "min", "nanargmax", "nanargmin",
     "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum",
     "nanvar", "prod", "product", "ptp", "sometrue", "std", "sum", "var",
@@ -169,7 +169,7 @@ def _truth(name: str, op: Any, doc: str) -> Any:
 
 
 # A sum of bools that is stored as a bool says whether one holds, a product whether all hold.
-all = _truth("all", _prod, "Return whether all elements along axes are nonzero.")  # noqa: A001
+all = alltrue = _truth("all", _prod, "Return whether all elements along axes are nonzero.")  # noqa: A001
 any = sometrue = _truth("any", _sum, "Return whether an element along axes is nonzero.")  # noqa: A001
 
 

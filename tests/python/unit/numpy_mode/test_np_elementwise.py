@@ -663,3 +663,35 @@ def test_random_calls():
         reduction = str(random.choice(["sum", "prod", "any", "all"]))
         total = getattr(onp, reduction)(result.asnumpy(), axis=axis)
         same(getattr(np, reduction)(result, axis=axis), total)
+
+
+def test_closeness():
+    values = onp.array([1.0, inf, nan, 0, -inf])
+    other = onp.array([1 + 1e-6, inf, nan, 1e-9, inf])
+    for options in ({}, {"equal_nan": True}, {"rtol": 1e-9, "atol": 0.0}):
+        same(np.isclose(of(values), of(other), **options), onp.isclose(values, other, **options))
+    assert np.allclose(of(values[:2]), of(other[:2])) is True
+    assert np.array_equal(of([1, nan]), of([1, nan])) is False
+    assert np.array_equal(of([1, nan]), of([1, nan]), equal_nan=True) is True
+    assert np.array_equal(of([1]), of([1, 1])) is False and np.array_equiv(of([1]), of([1, 1]))
+    assert not np.array_equiv(of([1, 2]), of([1, 2, 3]))
+
+
+def test_dtype_functions():
+    assert np.result_type(of([1], "int8"), 1.5) == np.result_type("int8", "float32") == "float32"
+    assert np.result_type(True, of([True])) == "bool" and np.result_type(1, of([True])) == "int64"
+    assert np.can_cast(of([1], "int8"), "int16") and not np.can_cast("float32", "int8")
+    assert np.isdtype("int8", ("bool", "integral")) and not np.isdtype("bool", "numeric")
+    assert np.isdtype("bfloat16", "real floating")
+    with pytest.raises(ValueError, match="kind"):
+        np.isdtype("int8", "whole")
+    assert name_of(np.astype(np.ones(2), "int8")) == "int8"
+
+
+def test_views():
+    x = np.arange(6)
+    view = x.reshape_view(2, -1)
+    view += 1
+    same(x, onp.arange(1, 7, dtype="float32"))
+    with pytest.raises(ValueError, match="Cannot reshape"):
+        x.reshape_view(4)
