@@ -283,7 +283,8 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> ndarray:
     ----------
     arr : ndarray
     obj : int, slice, or array of int or bool
-        The slices to leave out.
+        The slices to leave out. As in 1.x, numbers in an ``mx.np`` array that are negative or too
+        large are ignored; in other sequences, negative ones count from the end.
     axis : int or None
         None flattens the array.
 
@@ -295,6 +296,10 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> ndarray:
     a, axis = flattened(arr, axis, "delete")
     length = a.shape[axis]
     gone = _indices(obj, length, "delete")
+    if isinstance(obj, NDArray):
+        numbers = values_of(obj, "delete", "")
+        if numbers.dtype != np.bool_:
+            gone = gone[(numbers >= 0) & (numbers < length)]
     if gone.size and not (gone.min() >= 0 and gone.max() < length):
         raise _outside(obj, axis, length, "delete")
     kept = np.delete(np.arange(length), gone)

@@ -74,6 +74,7 @@ _slice_axis = _core.op("slice_axis")
 _sum = _core.op("sum")
 _diag = _core.op("diag")
 _cast = _core.op("Cast")
+_stop = _core.op("BlockGrad")
 
 
 def shape(a: Any) -> tuple[int, ...]:
@@ -213,8 +214,8 @@ def squeeze(a: Any, axis: Any = None, out: Any = None) -> ndarray:
     if axis is None:
         gone = tuple(i for i, n in enumerate(a.shape) if n == 1)
     else:
-        gone = axes_in(axis, a.ndim, "squeeze")
-    for i in gone:
+        gone = axes_in(axis, a.ndim or 1, "squeeze")  # as in NumPy, () has the axes 0 and -1
+    for i in gone[: a.ndim]:
         if a.shape[i] != 1:
             raise ShapeError(
                 "squeeze: cannot select an axis to squeeze out which has size not equal to one, "
@@ -225,9 +226,12 @@ def squeeze(a: Any, axis: Any = None, out: Any = None) -> ndarray:
 
 
 def broadcast_to(array: Any, shape: Any) -> ndarray:
-    """Return a copy with the values repeated to a shape."""
+    """Return a copy with the values repeated to a shape, in which -2 keeps a length, as in 1.x."""
     array = as_array(array, "broadcast_to")
     wanted = shape_in(shape)
+    if -2 in wanted:
+        kept = (*(-2,) * (len(wanted) - array.ndim), *array.shape)
+        wanted = tuple(n if given == -2 else given for given, n in zip(wanted, kept))
     if broadcast_shape([array.shape, wanted], "broadcast_to") != wanted:
         raise ShapeError(
             f"broadcast_to: operands could not be broadcast together with shapes "
@@ -235,6 +239,8 @@ def broadcast_to(array: Any, shape: Any) -> ndarray:
         )
     if array.shape == wanted:
         return _core.op("_copy")(array)
+    if array.dtype == np.bool_:  # bools have no gradient, and cannot be summed to one
+        array = _stop(array)
     array = array._reshape_view((1,) * (len(wanted) - array.ndim) + array.shape)
     for axis, n in enumerate(wanted):  # the operator keeps an axis for which 0 is given
         if n == 0 and array.shape[axis]:

@@ -42,6 +42,7 @@ CASES = [
     ("squeeze", [numbers(1, 3, 1)], ()),
     ("squeeze", [numbers(1, 3, 1)], (-1,)),
     ("squeeze", [numbers(1, 1)], ()),
+    ("squeeze", [S], (-1,)),
     ("squeeze", [numbers(1, 3, 1)], ((0, 2),)),
     ("broadcast_to", [numbers(3, 1)], ((2, 3, 4),)),
     ("broadcast_to", [S], ((2,),)),
@@ -218,6 +219,13 @@ def test_dtypes(dtype):
     ):
         check(*bound(name, further), [a], gradient=False)
     check(*bound("insert", (1,)), [a, a[0, :1]], gradient=False)
+
+
+def test_as_in_1x():
+    """What 1.x does beside NumPy: -2 keeps a length; delete ignores some numbers of an array."""
+    assert np.broadcast_to(of(V), (2, 3, -2)).shape == (2, 3, 5)
+    gone = of(onp.array([-1, 9, 2]))
+    onp.testing.assert_array_equal(np.delete(of(V), gone).asnumpy(), V[[0, 1, 3, 4]])
 
 
 def test_promotion():

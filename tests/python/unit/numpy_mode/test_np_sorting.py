@@ -78,6 +78,17 @@ def test_where():
     assert np.where(one, 1.5, one).dtype == onp.float32
 
 
+def test_where_of_bools_in_a_graph():
+    condition, x, y = of([onp.array(True), M > 0, M[:1] > 0])
+    x.attach_grad()
+    net = Call(np.where)
+    net.hybridize()
+    with mx.autograd.record():
+        result = net(condition, x, y)
+    result.backward()
+    assert_same([result], [M > 0])
+
+
 def test_select_and_choose():
     conditions = [M > 0.5, M > 0]
     check(
