@@ -72,7 +72,7 @@ std::string tuple_of(const std::vector<int64_t>& values) {
 }
 
 // Codes of _npx_reshape: -2 keeps an axis, -3 drops one, -4 keeps the rest, -5 joins two, -6 splits
-// one. A shape of -2 and -3 before an optional -4 is a squeeze, as an integer index writes it.
+// one. A shape of -2 and -3 before an optional -4 drops axes, as an integer index writes it.
 void translate_reshape(std::string& op, Attributes& attrs) {
   const std::vector<int64_t> codes = integers(attrs.at("newshape"));
   const bool reverse = attrs.contains("reverse") && attrs.at("reverse") == "True";
@@ -93,7 +93,7 @@ void translate_reshape(std::string& op, Attributes& attrs) {
                   tuple_of(codes));
     if (codes[i] == -3) axes.push_back(static_cast<int64_t>(i));
   }
-  op = "squeeze";
+  op = "_np_max";  // over axes of length 1; unlike squeeze, it may leave no axis
   attrs.erase("reverse");
   attrs["axis"] = tuple_of(axes);
 }
@@ -104,6 +104,7 @@ void translate_full_like(std::string& op, Attributes& attrs) {
                 "_npi_full_like: fill_value must be 0 or 1 in a file, got ", value);
   op = value == "0" ? "zeros_like" : "ones_like";
   attrs.erase("fill_value");
+  attrs.erase("ctx");
 }
 
 }  // namespace

@@ -62,6 +62,16 @@ Specs infer_dot(const DotParams& p, std::span<const TensorSpec> in) {
   return {{to, in[0].dtype}};
 }
 
+// Takes an unknown length of the summed axis from the other operand.
+void complete_dot(const DotParams& p, std::span<TensorSpec> in) {
+  Shape &lhs = in[0].shape, &rhs = in[1].shape;
+  if (lhs.ndim() < 1 || rhs.ndim() < 1) return;
+  int64_t& k = lhs[p.transpose_a ? 0 : lhs.ndim() - 1];
+  int64_t& rhs_k = rhs[p.transpose_b ? rhs.ndim() - 1 : 0];
+  if (!is_known(k)) k = rhs_k;
+  if (!is_known(rhs_k)) rhs_k = k;
+}
+
 Specs infer_batch_dot(const DotParams& p, std::span<const TensorSpec> in) {
   check_operands("batch_dot", in, 3);
   Shape to = in[0].shape;
@@ -174,6 +184,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .shapes(
               "lhs: (..., k), rhs: (k, ...) -> lhs without its last, rhs without its first axis")
           .infer(infer_dot)
+          .complete(complete_dot)
           .gradient(grad_dot)
           .amp(AmpClass::kLowPrecision));
   ops.add(OpBuilder<DotParams>("batch_dot")

@@ -59,7 +59,7 @@ _SAME = {
     dtypes: "can_cast isdtype result_type",
     reductions: "all any max mean min std var argmax argmin",
     sets: "unique_all unique_counts unique_inverse unique_values",
-    sorting: "count_nonzero searchsorted take take_along_axis where",
+    sorting: "count_nonzero nonzero searchsorted take take_along_axis where",
     statistics: "diff",
 }
 _DTYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64".split()

@@ -41,8 +41,13 @@ _copy = _core.op("_copy")
 # A tensor whose axes have labels; axes with equal labels are multiplied with each other.
 
 
+def _fits(m: int, n: int) -> bool:
+    """Return whether two lengths are equal, or -1, which a deferred parameter has in a trace."""
+    return m == n or -1 in (m, n)
+
+
 def _check_summed(a: ndarray, at: int, b: ndarray, other: int, who: str) -> None:
-    if a.shape[at] != b.shape[other]:
+    if not _fits(a.shape[at], b.shape[other]):
         raise ShapeError(
             f"{who}: shapes {a.shape} and {b.shape} not aligned: {a.shape[at]} (dim "
             f"{at % a.ndim}) != {b.shape[other]} (dim {other % b.ndim})"
@@ -69,7 +74,7 @@ def dot(a: Any, b: Any, out: Any = None) -> ndarray:
     (a, b), is_bool = operands_of((a, b), "dot")
     if not a.ndim or not b.ndim:
         return finished(_multiply(a, b), is_bool, out, "dot")
-    if a.ndim == 2 and b.ndim == 2 and a.shape[1] == b.shape[0]:
+    if a.ndim == 2 and b.ndim == 2 and _fits(a.shape[1], b.shape[0]):
         return finished(_dot(a, b), is_bool, out, "dot")
     at = -2 if b.ndim > 1 else -1
     _check_summed(a, -1, b, at, "dot")

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 _where, _softmax, _log_softmax = (_core.op(n) for n in ("where", "softmax", "log_softmax"))
-_multiply, _reshape = _core.op("broadcast_mul"), _core.op("Reshape")
+_reshape = _core.op("Reshape")
 
 # The codes of `reshape`, each with the code of mx.nd.reshape; -3 (drop an axis) has none there.
 _RESHAPE_CODES = {-1: -1, -2: 0, -4: -2, -5: -3, -6: -4}
@@ -150,11 +150,12 @@ def _masked(who: str, data: Any, mask: Any) -> tuple[Any, Any]:
     check_arrays(who, (data, mask))
     mask = _core.op("broadcast_like")(mask, data)
     lowest = nd.zeros_like(data) + (-1e4 if _is_half(data) else -1e18)
-    return _where(mask, data, lowest), _core.op("amp_cast")(mask, dtype=data.dtype)
+    return _where(mask, data, lowest), mask
 
 
 def _is_half(data: Any) -> bool:
-    return _np.dtype(data.dtype) == _np.float16
+    # The dtype of a symbol is unknown.
+    return isinstance(data, Symbol) or _np.dtype(data.dtype) == _np.float16
 
 
 def masked_softmax(
@@ -178,17 +179,18 @@ def masked_softmax(
     ndarray
         0 in every place of a row without True.
     """
-    shown, factor = _masked("npx.masked_softmax", data, mask)
-    return _multiply(_softmax(shown, axis=axis, temperature=temperature), factor)
+    shown, mask = _masked("npx.masked_softmax", data, mask)
+    result = _softmax(shown, axis=axis, temperature=temperature)
+    return _where(mask, result, nd.zeros_like(result))
 
 
 def masked_log_softmax(
     data: Any, mask: Any, axis: int = -1, temperature: float = 1.0, normalize: bool = True
 ) -> Any:
     """Return the logarithm of `masked_softmax`, with -inf where the mask is False."""
-    shown, factor = _masked("npx.masked_log_softmax", data, mask)
+    shown, mask = _masked("npx.masked_log_softmax", data, mask)
     result = _log_softmax(shown, axis=axis, temperature=temperature)
-    return _where(factor, result, nd.zeros_like(result) + float("-inf"))
+    return _where(mask, result, nd.zeros_like(result) + float("-inf"))
 
 
 def index_add(a: Any, ind: Any, val: Any) -> Any:

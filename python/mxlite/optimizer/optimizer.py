@@ -13,6 +13,7 @@ from .._typed_init import TypedInit, check_number
 from ..base import NeedsInit, TypeError_, ValueError_, suggestion, unknown_keyword
 from ..lr_scheduler import LRScheduler
 from ..ndarray import NDArray
+from ..numpy_mode import is_np_array
 from .half import is_half
 from .settling import Settled, Settling
 
@@ -117,6 +118,7 @@ class Optimizer(NeedsInit, TypedInit, Settling):
         self._index_update_count = self._all_index_update_counts[0]
         self.clip_gradient = clip_gradient
         self.multi_precision = multi_precision
+        self.allow_np_array = is_np_array()  # optimizers for 1.x read it
         self.idx2name = dict(param_idx2name or {})
         self.param_dict = dict(param_dict or {})
         # User-defined optimizers for 1.x read attributes and names of the symbol's variables.

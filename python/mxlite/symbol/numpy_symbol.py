@@ -72,7 +72,8 @@ def _part(symbol: Any, parts: tuple[Any, ...]) -> Any:
     dropped = [at for at, part in enumerate(front) if isinstance(part, int)]
     dropped += [at - len(back) for at, part in enumerate(back) if isinstance(part, int)]
     if dropped:
-        symbol = compose("squeeze", (symbol,), {"axis": tuple(dropped)})
+        # Unlike squeeze, the maximum over axes of length 1 may leave no axis.
+        symbol = compose("_np_max", (symbol,), {"axis": tuple(dropped)})
     after_dots = parts.index(Ellipsis) if Ellipsis in parts else len(parts)
     at = 0
     for part in parts[:after_dots]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import autograd, initializer
+from ... import _core, autograd, initializer
 from ... import ndarray as nd
 from ..._typed_init import TypedInit
 from ...base import DTypeError, MXNetError, ShapeError, TypeError_, ValueError_, shape_tuple
@@ -17,7 +17,7 @@ from ...context import Context, cpu, current_context
 from ...ndarray import NDArray
 from ...ndarray.array_like import host_array
 from ...ndarray.serialization import dtype_name
-from ...numpy_mode import is_np_shape, of_mode
+from ...numpy_mode import is_np_array, is_np_shape, of_mode
 from ...parallel.shard import SHARD_ATTRIBUTE, Shard
 from ...symbol import var
 from . import private_names
@@ -114,6 +114,7 @@ class Parameter(TypedInit):
 
     # True if all ranks with a shard compute the same loss; their gradients are not summed.
     _same_loss = False
+    _numpy = False  # that of pickles of earlier versions
     # True if the graph of the layer depends on which shard this rank has.
     _graph_of_rank = False
     # Process set with one rank per stage of the pipeline; None outside of pipelines, or -1 if a
@@ -161,6 +162,7 @@ class Parameter(TypedInit):
         self._var: tuple[Any, Any] | None = None
         self._stype = stype
         self._grad_stype = grad_stype
+        self._numpy = is_np_array()  # the mode in which the parameter is made
         self._shape = None if shape is None else shape_tuple(shape, "Parameter: shape")
         self._shard: Shard | None = None
         self._allow_uneven = bool(allow_uneven)
@@ -388,7 +390,7 @@ class Parameter(TypedInit):
         )
 
     def _filled(self, shape: tuple[int, ...], init: Any, default_init: Any) -> NDArray:
-        data = of_mode(nd.zeros(shape, dtype=self._dtype, ctx=cpu()))
+        data = self._in_class(nd.zeros(shape, dtype=self._dtype, ctx=cpu()))
         description = initializer.InitDesc(self.name, {"__init__": init})
         if not callable(init) and not isinstance(init, str):
             raise TypeError_(
@@ -419,10 +421,14 @@ class Parameter(TypedInit):
         self._set_arrays(arrays)
         self._attach_grads()
 
+    def _in_class(self, data: NDArray) -> NDArray:
+        """Return a dense array as ``mx.np.ndarray`` if the parameter belongs to numpy mode."""
+        return _core.with_numpy(data, True) if self._numpy else of_mode(data)
+
     def _stored(self, data: NDArray) -> NDArray:
         """Return a value in the parameter's storage type."""
         if data.stype == self._stype:
-            return of_mode(data) if data.stype == "default" else data
+            return self._in_class(data) if data.stype == "default" else data
         return nd.cast_storage(nd.cast_storage(data, "default"), self._stype)
 
     def _set_arrays(self, arrays: list[NDArray] | None) -> None:

@@ -86,7 +86,8 @@ N.dot(x, N.transpose(y))
 N.zeros((2, 3)) + x
 N.arange(3) * y
 N.full((2, 1), 3.0) + y
-N.eye(3)
+N.eye(3) * y
+x[0, 1] * y
 x.sum()
 x.mean(axis=0)
 x.reshape((6,))
