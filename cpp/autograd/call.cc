@@ -99,17 +99,23 @@ NDArrays cast_inputs(const amp::Rules& rules, const OpSchema& op, const void* pa
   return result;
 }
 
+// Returns whether numpy mode may cast inputs of a call whose operator has traits for it: no operator
+// casts floats of one dtype.
+bool may_promote(std::span<const NDArrayRef> inputs) {
+  bool numpy = false, equal_floats = true;
+  for (const NDArrayRef& input : inputs) {
+    numpy |= input->is_numpy();
+    equal_floats &= is_floating(input->dtype()) && input->dtype() == inputs[0]->dtype();
+  }
+  return numpy && !equal_floats;
+}
+
 // Casts inputs of numpy mode to the dtype that the operator's traits prescribe. Returns no arrays if
-// all inputs have it already, or none belongs to numpy mode.
+// all inputs have it already.
 NDArrays promoted_inputs(const OpSchema& op, const void* params,
                          std::span<const NDArrayRef> inputs) {
   SmallVector<DType, 4> dtypes;
-  bool numpy = false;
-  for (const NDArrayRef& input : inputs) {
-    numpy |= input->is_numpy();
-    dtypes.push_back(input->dtype());
-  }
-  if (!numpy) return {};
+  for (const NDArrayRef& input : inputs) dtypes.push_back(input->dtype());
   const std::optional<DType> common =
       numpy_input_dtype(op, params, {dtypes.data(), dtypes.size()});
   NDArrays result;
@@ -134,10 +140,9 @@ NDArrays call_with_amp(const OpSchema& op, const ParamsRef& params,
 
 NDArrays call(const OpSchema& op, const ParamsRef& params, std::span<const NDArrayRef> inputs,
               InvokeOptions options) {
-  if (op.numpy) {
+  if (op.numpy && may_promote(inputs)) [[unlikely]] {
     const NDArrays promoted = promoted_inputs(op, params.get(), inputs);
-    if (!promoted.empty()) [[unlikely]]
-      return call_with_amp(op, params, promoted, options);
+    if (!promoted.empty()) return call_with_amp(op, params, promoted, options);
   }
   return call_with_amp(op, params, inputs, options);
 }

@@ -527,15 +527,22 @@ def _sum_method(
     where: Any = True,
 ) -> Any:
     """Return the sum over axes; see ``mx.np.sum``."""
+    if dtype is initial is out is None and where is True:
+        return _sum(self, axis=axis, keepdims=keepdims)
     return sum(self, axis, dtype, keepdims, initial, out, where=where)
 
 
-def _method_with_out(function: Any) -> Any:
-    """Make a method whose parameters have the order of official NumPy's: axis, out, keepdims."""
+def _method_with_out(function: Any, op: Any = None) -> Any:
+    """Make a method whose parameters have the order of official NumPy's: axis, out, keepdims.
+
+    ``op`` computes the function without further options.
+    """
 
     def method(
         self: ndarray, axis: Any = None, out: Any = None, keepdims: bool = False, **kwargs: Any
     ) -> Any:
+        if op is not None and out is None and not kwargs:
+            return op(self, axis=axis, keepdims=keepdims)
         return function(self, axis, keepdims, out, **kwargs)
 
     method.__name__ = method.__qualname__ = function.__name__
@@ -545,7 +552,9 @@ def _method_with_out(function: Any) -> Any:
 
 attach(
     {
-        **{f.__name__: _method_with_out(f) for f in (all, any, max, min)},
+        **{f.__name__: _method_with_out(f) for f in (all, any)},
+        "max": _method_with_out(max, _max),
+        "min": _method_with_out(min, _min),
         **{f.__name__: f for f in (argmax, argmin, cumprod, cumsum, mean, prod, ptp, std, var)},
         "sum": _sum_method,
     }
