@@ -99,8 +99,8 @@ NDArrays cast_inputs(const amp::Rules& rules, const OpSchema& op, const void* pa
   return result;
 }
 
-// Returns whether numpy mode may cast inputs of a call whose operator has traits for it: no operator
-// casts floats of one dtype.
+// Returns whether numpy mode may cast inputs of a call whose operator has traits for it: no
+// operator casts floats of one dtype.
 bool may_promote(std::span<const NDArrayRef> inputs) {
   bool numpy = false, equal_floats = true;
   for (const NDArrayRef& input : inputs) {
@@ -110,14 +110,13 @@ bool may_promote(std::span<const NDArrayRef> inputs) {
   return numpy && !equal_floats;
 }
 
-// Casts inputs of numpy mode to the dtype that the operator's traits prescribe. Returns no arrays if
-// all inputs have it already.
+// Casts inputs of numpy mode to the dtype that the operator's traits prescribe. Returns no arrays
+// if all inputs have it already.
 NDArrays promoted_inputs(const OpSchema& op, const void* params,
                          std::span<const NDArrayRef> inputs) {
   SmallVector<DType, 4> dtypes;
   for (const NDArrayRef& input : inputs) dtypes.push_back(input->dtype());
-  const std::optional<DType> common =
-      numpy_input_dtype(op, params, {dtypes.data(), dtypes.size()});
+  const std::optional<DType> common = numpy_input_dtype(op, params, {dtypes.data(), dtypes.size()});
   NDArrays result;
   if (!common || std::ranges::all_of(dtypes, [&](DType d) { return d == *common; })) return result;
   for (const NDArrayRef& input : inputs)

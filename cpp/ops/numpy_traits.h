@@ -1,4 +1,4 @@
-// How numpy mode calls an operator. OpBuilder::numpy takes these traits.
+// Traits by which numpy mode calls an operator. OpBuilder::numpy takes them.
 #pragma once
 #include <cstdint>
 

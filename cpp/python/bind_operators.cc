@@ -41,31 +41,38 @@ constexpr std::array kTable = {
     Arithmetic{"sub", "_Minus", "broadcast_sub", "_MinusScalar", "_RMinusScalar"},
     Arithmetic{"mul", "_Mul", "broadcast_mul", "_MulScalar", "_MulScalar"},
     Arithmetic{"truediv", "_Div", "broadcast_div", "_DivScalar", "_RDivScalar"},
-    Arithmetic{"mod", "_Mod", "broadcast_mod", "_ModScalar", "_RModScalar", Signs::kArithmetic, "_npi_mod"},
+    Arithmetic{"mod", "_Mod", "broadcast_mod", "_ModScalar", "_RModScalar", Signs::kArithmetic,
+               "_npi_mod"},
     Arithmetic{"pow", "_Power", "broadcast_power", "_PowerScalar", "_RPowerScalar"},
     Arithmetic{"eq", "_equal", "broadcast_equal", "_equal_scalar", "_equal_scalar",
                Signs::kComparison, "_npi_equal", "_npi_equal_scalar", "_npi_equal_scalar"},
     Arithmetic{"ne", "_not_equal", "broadcast_not_equal", "_not_equal_scalar", "_not_equal_scalar",
-               Signs::kComparison, "_npi_not_equal", "_npi_not_equal_scalar", "_npi_not_equal_scalar"},
+               Signs::kComparison, "_npi_not_equal", "_npi_not_equal_scalar",
+               "_npi_not_equal_scalar"},
     Arithmetic{"gt", "_greater", "broadcast_greater", "_greater_scalar", "_lesser_scalar",
                Signs::kComparison, "_npi_greater", "_npi_greater_scalar", "_npi_less_scalar"},
     Arithmetic{"ge", "_greater_equal", "broadcast_greater_equal", "_greater_equal_scalar",
-               "_lesser_equal_scalar", Signs::kComparison, "_npi_greater_equal", "_npi_greater_equal_scalar", "_npi_less_equal_scalar"},
+               "_lesser_equal_scalar", Signs::kComparison, "_npi_greater_equal",
+               "_npi_greater_equal_scalar", "_npi_less_equal_scalar"},
     Arithmetic{"lt", "_lesser", "broadcast_lesser", "_lesser_scalar", "_greater_scalar",
                Signs::kComparison, "_npi_less", "_npi_less_scalar", "_npi_greater_scalar"},
     Arithmetic{"le", "_lesser_equal", "broadcast_lesser_equal", "_lesser_equal_scalar",
-               "_greater_equal_scalar", Signs::kComparison, "_npi_less_equal", "_npi_less_equal_scalar", "_npi_greater_equal_scalar"},
+               "_greater_equal_scalar", Signs::kComparison, "_npi_less_equal",
+               "_npi_less_equal_scalar", "_npi_greater_equal_scalar"},
     Arithmetic{"maximum", "_Maximum", "broadcast_maximum", "_MaximumScalar", "_MaximumScalar",
                Signs::kNone},
     Arithmetic{"minimum", "_Minimum", "broadcast_minimum", "_MinimumScalar", "_MinimumScalar",
                Signs::kNone},
     Arithmetic{"hypot", "_Hypot", "broadcast_hypot", "_HypotScalar", "_HypotScalar", Signs::kNone},
     Arithmetic{"logical_and", "_logical_and", "broadcast_logical_and", "_logical_and_scalar",
-               "_logical_and_scalar", Signs::kNone, "_npi_logical_and", "_npi_logical_and_scalar", "_npi_logical_and_scalar"},
+               "_logical_and_scalar", Signs::kNone, "_npi_logical_and", "_npi_logical_and_scalar",
+               "_npi_logical_and_scalar"},
     Arithmetic{"logical_or", "_logical_or", "broadcast_logical_or", "_logical_or_scalar",
-               "_logical_or_scalar", Signs::kNone, "_npi_logical_or", "_npi_logical_or_scalar", "_npi_logical_or_scalar"},
+               "_logical_or_scalar", Signs::kNone, "_npi_logical_or", "_npi_logical_or_scalar",
+               "_npi_logical_or_scalar"},
     Arithmetic{"logical_xor", "_logical_xor", "broadcast_logical_xor", "_logical_xor_scalar",
-               "_logical_xor_scalar", Signs::kNone, "_npi_logical_xor", "_npi_logical_xor_scalar", "_npi_logical_xor_scalar"},
+               "_logical_xor_scalar", Signs::kNone, "_npi_logical_xor", "_npi_logical_xor_scalar",
+               "_npi_logical_xor_scalar"},
 };
 
 // Operators that only numpy mode has.
@@ -159,9 +166,8 @@ PyObject* call_on_symbol(const OperatorObject& object, PyObject* self, PyObject*
                            ? (swapped ? table.numpy_reflected : table.numpy_scalar)
                            : scalar_name(object);
   MX_CHECK_KIND(scalar && is_number(other) && !is_any_array(other) && !PyComplex_Check(other),
-                ErrorKind::kType, "Symbol.", *object.method,
-                ": the operand must be a Symbol", scalar ? " or a number" : "", ", got ",
-                Py_TYPE(other)->tp_name);
+                ErrorKind::kType, "Symbol.", *object.method, ": the operand must be a Symbol",
+                scalar ? " or a number" : "", ", got ", Py_TYPE(other)->tp_name);
   const py::object names = py::make_tuple("scalar");
   PyObject* const operands[] = {self, other};
   return compose_symbol(scalar, operands, 1, names.ptr());
@@ -204,11 +210,12 @@ void check_stores(const OperatorObject& object, const OpSchema& op, const void* 
                   std::span<const NDArrayRef> inputs, const NDArrayRef& array) {
   SmallVector<DType, 2> dtypes;
   for (const NDArrayRef& input : inputs) dtypes.push_back(input->dtype());
-  const DType result = numpy_input_dtype(op, params, {dtypes.data(), dtypes.size()})
-                           .value_or(array->dtype());
+  const DType result =
+      numpy_input_dtype(op, params, {dtypes.data(), dtypes.size()}).value_or(array->dtype());
   MX_CHECK_DTYPE(is_same_kind(result, array->dtype()), *object.method,
-                 ": the result must be of the array's kind, got ", result, " for an array of dtype ",
-                 array->dtype(), "; assign the result of a + b instead of a += b, or convert the "
+                 ": the result must be of the array's kind, got ", result,
+                 " for an array of dtype ", array->dtype(),
+                 "; assign the result of a + b instead of a += b, or convert the "
                  "operand with astype");
 }
 
@@ -226,9 +233,10 @@ PyObject* call_on_numpy(const OperatorObject& object, const NDArrayRef& array, P
     return wrap_array(std::move(autograd::call(op, std::move(params), {&array, 1}, options)[0]));
   }
   const NDArrayRef rhs = is_array(other) ? array_of(other) : number_beside(array, other);
-  MX_CHECK_KIND(rhs->is_numpy() && array->is_numpy(), ErrorKind::kType, *object.method,
-                ": operands must be arrays of one class, got an mx.np.ndarray and an mx.nd.NDArray; "
-                "convert one with as_np_ndarray() or as_nd_ndarray()");
+  MX_CHECK_KIND(
+      rhs->is_numpy() && array->is_numpy(), ErrorKind::kType, *object.method,
+      ": operands must be arrays of one class, got an mx.np.ndarray and an mx.nd.NDArray; "
+      "convert one with as_np_ndarray() or as_nd_ndarray()");
   const OpSchema& op = *object.numpy_op;
   const std::array<NDArrayRef, 2> inputs =
       object.side == Side::kRight ? std::array{rhs, array} : std::array{array, rhs};
@@ -271,8 +279,8 @@ PyObject* call_operator(PyObject* callable, PyObject* const* args, size_t nargsf
     }
     PyObject *self = args[0], *other = args[1];
     MX_CHECK_KIND(object.array_op || is_array(self) || is_numpy_symbol(self), ErrorKind::kType,
-                  *object.method,
-                  ": operands must be arrays of mx.np or numbers, got ", Py_TYPE(self)->tp_name);
+                  *object.method, ": operands must be arrays of mx.np or numbers, got ",
+                  Py_TYPE(self)->tp_name);
     if (!on_arrays) return call_on_symbol(object, self, other);
     // `x += y` on a recorded or traced array makes a new array, as in Python without __iadd__;
     // recorded ones raise (autograd/call.cc) because 1.x does.
@@ -327,10 +335,9 @@ py::object make_operator(const Arithmetic& arithmetic, Side side, const std::str
   o->array_op = op_of(arithmetic.broadcast);
   o->scalar_op = op_of(scalar_name(*o));
   o->numpy_op = arithmetic.numpy ? op_of(arithmetic.numpy) : o->array_op;
-  o->numpy_scalar_op = arithmetic.numpy
-                           ? op_of(side == Side::kRight ? arithmetic.numpy_reflected
-                                                        : arithmetic.numpy_scalar)
-                           : o->scalar_op;
+  o->numpy_scalar_op = arithmetic.numpy ? op_of(side == Side::kRight ? arithmetic.numpy_reflected
+                                                                     : arithmetic.numpy_scalar)
+                                        : o->scalar_op;
   return py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(o));
 }
 
@@ -353,8 +360,8 @@ void attach_signs(const py::handle& cls, std::span<const Arithmetic> table, bool
 }
 
 py::tuple numpy_operators(const std::string& name) {
-  for (const std::span<const Arithmetic> table : {std::span<const Arithmetic>(kTable),
-                                                  std::span<const Arithmetic>(kNumpyTable)})
+  for (const std::span<const Arithmetic> table :
+       {std::span<const Arithmetic>(kTable), std::span<const Arithmetic>(kNumpyTable)})
     for (const Arithmetic& a : table)
       if (name == a.name)
         return py::make_tuple(make_operator(a, Side::kLeft, name),
@@ -386,10 +393,9 @@ void bind_operators(py::module_& m) {
       [](const py::handle& cls, bool in_place) { attach_signs(cls, kNumpyTable, in_place); },
       py::arg("cls"), py::arg("in_place") = true,
       "Give a class of arrays or symbols of numpy mode // & | ^ << >>.");
-  m.def(
-      "numpy_operators", &numpy_operators, py::arg("name"),
-      "Callables of a sign (add for +) or function (arctan2) of numpy mode: on an array and an\n"
-      "operand, and on an array and the operand before it.");
+  m.def("numpy_operators", &numpy_operators, py::arg("name"),
+        "Callables of a sign (add for +) or function (arctan2) of numpy mode: on an array and an\n"
+        "operand, and on an array and the operand before it.");
   m.def("promoted_dtype", &promoted_dtype,
         "Dtype of numpy mode's arithmetic on arrays of these dtypes.");
   m.def(

@@ -36,8 +36,8 @@ Grads fmod_gradient(GradBuilder& g) { return remainder_gradient(g, "trunc"); }
 
 constexpr GradFn kArctan2 = MX_GRADS(g.mul(dy(g), g.div(b(g), sum_of_squares(g))),
                                      g.neg(g.mul(dy(g), g.div(a(g), sum_of_squares(g)))));
-constexpr GradFn kCopysign = MX_GRADS(g.mul(dy(g), g.emit("sign", {g.mul(a(g), y(g))})),
-                                      g.zeros(g.input_spec(1)));
+constexpr GradFn kCopysign =
+    MX_GRADS(g.mul(dy(g), g.emit("sign", {g.mul(a(g), y(g))})), g.zeros(g.input_spec(1)));
 constexpr GradFn kLogaddexp = MX_GRADS(share_of_sum(g, a(g)), share_of_sum(g, b(g)));
 
 enum class Domain : uint8_t { kNumbers, kFloats, kIntegers, kBits };
@@ -97,8 +97,8 @@ void check_domain(const char* op, Domain domain, DType dtype) {
                     : domain == Domain::kIntegers ? !is_floating(dtype) && dtype != DType::kBool
                                                   : !is_floating(dtype);
   constexpr const char* kNames[] = {"numbers", "floats", "integers", "integers or bools"};
-  MX_CHECK_DTYPE(fits, op, ": operands must be ", kNames[static_cast<int>(domain)],
-                 ", got dtype ", dtype);
+  MX_CHECK_DTYPE(fits, op, ": operands must be ", kNames[static_cast<int>(domain)], ", got dtype ",
+                 dtype);
 }
 
 template <class P>

@@ -32,9 +32,7 @@ DType wider_integer(DType a, DType b) {
   }
 }
 
-int kind(DType d) {
-  return d == DType::kBool ? 0 : is_unsigned(d) ? 1 : is_floating(d) ? 3 : 2;
-}
+int kind(DType d) { return d == DType::kBool ? 0 : is_unsigned(d) ? 1 : is_floating(d) ? 3 : 2; }
 
 }  // namespace
 

@@ -7,7 +7,8 @@
 
 namespace mxlite {
 
-enum class NumberKind : uint8_t { kInteger, kReal };  // of a Python scalar
+// The kind of a Python scalar.
+enum class NumberKind : uint8_t { kInteger, kReal };
 
 // Returns the dtype of arithmetic on arrays of two dtypes. Floats win over integers and keep their
 // width; of two floats or two integers, the result holds the values of both (uint64 with a signed

@@ -16,9 +16,9 @@ std::vector<ValueRef> two_gradients(GradBuilder& g, Left left, Right right) {
 }
 
 // A GradFn from the expressions of both sides, which may use `g`.
-#define MX_GRADS(left, right)                     \
-  [](GradBuilder& g) -> std::vector<ValueRef> {   \
-    return two_gradients(                         \
+#define MX_GRADS(left, right)                            \
+  [](GradBuilder& g) -> std::vector<ValueRef> {          \
+    return two_gradients(                                \
         g, [&] { return left; }, [&] { return right; }); \
   }
 

@@ -13,10 +13,12 @@ from .dtypes import *  # noqa: F403
 from .einsum import *  # noqa: F403
 from .elementwise import *  # noqa: F403
 from .fallback import *  # noqa: F403
+from .grids import *  # noqa: F403
 from .index_arrays import *  # noqa: F403
 from .joining import *  # noqa: F403
 from .manipulation import *  # noqa: F403
 from .memory import *  # noqa: F403
+from .nan_reductions import *  # noqa: F403
 from .ndarray import ndarray as ndarray
 from .padding import *  # noqa: F403
 from .printing import *  # noqa: F403

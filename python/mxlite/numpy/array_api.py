@@ -21,6 +21,7 @@ from ..context import Context, cpu, current_context, gpu, num_gpus
 from . import (
     creation,
     elementwise,
+    grids,
     joining,
     manipulation,
     products,
@@ -49,8 +50,9 @@ _SAME = {
         logical_or logical_xor maximum minimum multiply negative nextafter not_equal positive pow
         real reciprocal remainder round sign signbit sin sinh sqrt square subtract tan tanh trunc
     """,
-    creation: "empty_like meshgrid ones_like tril triu zeros_like full_like",
-    joining: "stack",
+    creation: "empty_like from_dlpack ones_like zeros_like full_like",
+    grids: "meshgrid tril triu",
+    joining: "stack unstack",
     manipulation: """
         broadcast_arrays broadcast_to expand_dims flip moveaxis permute_dims
         repeat roll tile matrix_transpose

@@ -16,10 +16,9 @@ from ..ndarray.array_like import host_array
 from .ndarray import attach, ndarray
 
 __all__ = [
-    "arange", "array", "asarray", "ascontiguousarray", "blackman", "copy", "empty", "empty_like",
-    "eye", "from_dlpack", "full", "full_like", "genfromtxt", "hamming", "hanning", "identity",
-    "indices", "linspace", "logspace", "meshgrid", "ones", "ones_like", "tri", "tril", "triu",
-    "zeros", "zeros_like",
+    "arange", "array", "asarray", "ascontiguousarray", "copy", "empty", "empty_like", "eye",
+    "from_dlpack", "full", "full_like", "genfromtxt", "identity", "linspace", "logspace", "ones",
+    "ones_like", "zeros", "zeros_like",
 ]  # fmt: skip
 
 _arange = _core.op("_arange")
@@ -50,7 +49,7 @@ def _check_order(order: str, who: str) -> None:
         raise NotSupportedError(f"{who}: order must be 'C', got {order!r}")
 
 
-def _shape_of(shape: Any, who: str) -> tuple[int, ...]:
+def shape_of(shape: Any, who: str) -> tuple[int, ...]:
     if type(shape) is tuple and (not shape or min(shape) >= 0):
         return shape  # the operator checks the types of the dimensions
     given = shape.tolist() if isinstance(shape, ndarray) else shape
@@ -64,7 +63,7 @@ def _shape_of(shape: Any, who: str) -> tuple[int, ...]:
     return sizes
 
 
-def _device(ctx: Any, device: Any) -> Any:
+def device_of(ctx: Any, device: Any) -> Any:
     return device if ctx is None else ctx
 
 
@@ -92,7 +91,7 @@ def array(
         If the values are not a rectangular array of numbers.
     """
     _check_order(order, "array")
-    ctx = _device(ctx, device)
+    ctx = device_of(ctx, device)
     if isinstance(object, ndarray):
         return _copied(object, dtype, ctx)
     if isinstance(object, NDArray):
@@ -146,7 +145,7 @@ def asarray(
 
     Raises ValueError if ``copy=False`` and a copy is needed; otherwise like :func:`array`.
     """
-    ctx = _device(ctx, device)
+    ctx = device_of(ctx, device)
     if isinstance(obj, ndarray) and not copy:
         same = dtype is None or obj.dtype == _core.dtype_type(dtype)
         if same and (ctx is None or obj.ctx == ctx):
@@ -184,7 +183,7 @@ def _maker(name: str, op: Any, doc: str) -> Any:
         device: Any = None,
     ) -> ndarray:
         _check_order(order, name)
-        return as_array(op(shape=_shape_of(shape, name), ctx=_device(ctx, device), dtype=dtype))
+        return as_array(op(shape=shape_of(shape, name), ctx=device_of(ctx, device), dtype=dtype))
 
     make.__name__ = make.__qualname__ = name
     make.__doc__ = doc
@@ -215,11 +214,11 @@ def full(
     The default dtype is bool for a bool, an array's dtype for an array, else float32.
     """
     _check_order(order, "full")
-    ctx = _device(ctx, device)
-    sizes = _shape_of(shape, "full")
+    ctx = device_of(ctx, device)
+    sizes = shape_of(shape, "full")
     if isinstance(fill_value, (ndarray, onp.ndarray, list, tuple)):
         values = asarray(fill_value, dtype, ctx=ctx)
-        filled: Any = _copy(_core.op("broadcast_to")(_leading_ones(values, sizes), shape=sizes))
+        filled: Any = _copy(_core.op("broadcast_to")(leading_ones(values, sizes), shape=sizes))
         return filled if out is None else _copy(filled, out=out)  # type: ignore[return-value]
     if dtype is None and isinstance(fill_value, (bool, onp.bool_)):
         dtype = onp.bool_
@@ -228,7 +227,7 @@ def full(
     return as_array(_full(shape=sizes, value=fill_value, ctx=ctx, dtype=dtype))
 
 
-def _leading_ones(values: ndarray, shape: tuple[int, ...]) -> NDArray:
+def leading_ones(values: ndarray, shape: tuple[int, ...]) -> NDArray:
     missing = len(shape) - values.ndim
     return values._reshape_view((1,) * missing + values.shape) if missing > 0 else values
 
@@ -263,7 +262,7 @@ def full_like(
 ) -> ndarray:
     """Return an array of the shape, dtype and device of another, filled with a number."""
     check_array(a, "full_like")
-    place = _device(ctx, device)
+    place = device_of(ctx, device)
     if a._traced and shape is None:  # the graph takes the shape from the array
         result = _core.op("ones_like" if fill_value else "zeros_like")(a)
         if fill_value not in (0, 1):
@@ -295,7 +294,7 @@ def empty_like(
 ) -> ndarray:
     """Return an array of unset values with the shape, dtype and device of an array."""
     check_array(prototype, "empty_like", "prototype")
-    place = _device(ctx, device)
+    place = device_of(ctx, device)
     return empty(  # type: ignore[no-any-return]
         prototype.shape if shape is None else shape,
         prototype.dtype if dtype is None else dtype,
@@ -319,7 +318,7 @@ def arange(
     start, stop, step = (_number(v, "arange") for v in (start, stop, 1 if step is None else step))
     if step == 0:
         raise ValueError_("arange: step must not be 0, got 0")
-    ctx = _device(ctx, device)
+    ctx = device_of(ctx, device)
     return as_array(_arange(start=start, stop=stop, step=step, ctx=ctx, dtype=dtype))
 
 
@@ -350,7 +349,7 @@ def linspace(
     num = operator.index(num)
     if num < 0:
         raise ValueError_(f"linspace: Number of samples, {num}, must be non-negative.")
-    ctx = _device(ctx, device)
+    ctx = device_of(ctx, device)
     parts = num - 1 if endpoint else num
     if isinstance(start, (ndarray, list, tuple)) or isinstance(stop, (ndarray, list, tuple)):
         first, last = (asarray(v, ctx=ctx) for v in (start, stop))
@@ -389,7 +388,7 @@ def logspace(
     device: Any = None,
 ) -> ndarray:
     """Return base to the powers ``linspace(start, stop)`` (float32 by default)."""
-    exponents = linspace(start, stop, num, endpoint, axis=axis, ctx=_device(ctx, device))
+    exponents = linspace(start, stop, num, endpoint, axis=axis, ctx=device_of(ctx, device))
     powers = base**exponents
     return powers if dtype is None else powers.astype(dtype)  # type: ignore[no-any-return]
 
@@ -410,7 +409,7 @@ def eye(
     columns = rows if M is None else operator.index(M)
     if rows < 0 or columns < 0:
         raise ValueError_(f"eye: sizes must not be negative, got {rows} and {columns}")
-    ctx = _device(ctx, device)
+    ctx = device_of(ctx, device)
     if not columns:  # 0 columns mean a square for the operator
         return zeros((rows, 0), dtype, ctx=ctx)  # type: ignore[no-any-return]
     return as_array(_eye(N=rows, M=columns, k=operator.index(k), ctx=ctx, dtype=dtype))
@@ -418,122 +417,7 @@ def eye(
 
 def identity(n: int, dtype: Any = None, ctx: Any = None, *, device: Any = None) -> ndarray:
     """Return the identity matrix of n rows."""
-    return eye(n, dtype=dtype, ctx=_device(ctx, device))
-
-
-def tri(
-    N: int,  # noqa: N803
-    M: int | None = None,  # noqa: N803
-    k: int = 0,
-    dtype: Any = None,
-    ctx: Any = None,
-    *,
-    device: Any = None,
-) -> ndarray:
-    """Return a matrix with ones at and below the k-th diagonal."""
-    ctx = _device(ctx, device)
-    lower = _at_or_below(operator.index(N), operator.index(N if M is None else M), k, ctx)
-    return lower.astype(onp.float32 if dtype is None else dtype)  # type: ignore[return-value]
-
-
-def _at_or_below(rows: int, columns: int, k: int, ctx: Any) -> ndarray:
-    """Return whether each element of a matrix is at or below the k-th diagonal."""
-    row = arange(rows, dtype="int64", ctx=ctx)._reshape_view((rows, 1))
-    column = arange(columns, dtype="int64", ctx=ctx)
-    return row + k >= column  # type: ignore[no-any-return]
-
-
-def _triangle(name: str, lower: bool, doc: str) -> Any:
-    def triangle(m: ndarray, k: int = 0) -> ndarray:
-        check_array(m, name, "m")
-        if m.ndim == 0:
-            raise ValueError_(f"{name}: m must have at least 1 dimension, got 0")
-        rows, columns = (m.shape * 2)[-2:] if m.ndim == 1 else m.shape[-2:]
-        kept = _at_or_below(rows, columns, k if lower else k - 1, m.ctx)
-        if not lower:
-            kept = _core.op("_npi_logical_not")(kept)
-        return m * kept if m.dtype == onp.bool_ else _selected(m, kept)  # type: ignore[no-any-return]
-
-    triangle.__name__ = triangle.__qualname__ = name
-    triangle.__doc__ = doc
-    return triangle
-
-
-def _selected(m: ndarray, kept: ndarray) -> Any:
-    """Return m where kept, else 0, also for NaN and infinity."""
-    shape = m.shape if m.ndim > 1 else kept.shape
-    to = _core.op("broadcast_to")
-    values = m if m.ndim > 1 else to(m._reshape_view((1, *m.shape)), shape=shape)
-    mask = to(_leading_ones(kept, shape), shape=shape)
-    return _core.op("where")(mask, values, zeros_like(values))
-
-
-tril = _triangle("tril", True, "Return a copy with zeros above the k-th diagonal.")
-triu = _triangle("triu", False, "Return a copy with zeros below the k-th diagonal.")
-
-
-def indices(
-    dimensions: Any, dtype: Any = None, ctx: Any = None, *, sparse: bool = False, device: Any = None
-) -> Any:
-    """Return the indices of a grid, one array of ``dimensions`` for each axis (int32 by default).
-
-    The result has shape (axes, *dimensions); with ``sparse`` it is a tuple of arrays that
-    broadcast to the dimensions.
-    """
-    shape = _shape_of(dimensions, "indices")
-    host = onp.indices(shape, onp.int32 if dtype is None else dtype, sparse)
-    ctx = _device(ctx, device)
-    return tuple(array(part, ctx=ctx) for part in host) if sparse else array(host, ctx=ctx)
-
-
-def meshgrid(
-    *xi: ndarray, indexing: str = "xy", sparse: bool = False, copy: bool = True
-) -> list[ndarray]:
-    """Return coordinate arrays of a grid from vectors.
-
-    Parameters
-    ----------
-    *xi : ndarray
-        Vectors or scalars.
-    indexing : str
-        'xy' exchanges the first two axes of the results, 'ij' does not.
-    sparse : bool
-        Keep axes of length 1 instead of broadcasting.
-    copy : bool
-        Accepted; results never share memory with the arguments unless sparse.
-    """
-    if indexing not in ("xy", "ij"):
-        raise ValueError_(f"meshgrid: indexing must be 'xy' or 'ij', got {indexing!r}")
-    vectors = [check_array(x, "meshgrid", "xi") for x in xi]
-    sizes = [x.size for x in vectors]
-    swapped = indexing == "xy" and len(vectors) > 1
-    axes = [1, 0, *range(2, len(vectors))] if swapped else list(range(len(vectors)))
-    full_shape = [0] * len(vectors)
-    for axis, size in zip(axes, sizes):
-        full_shape[axis] = size
-    results = []
-    for axis, vector in zip(axes, vectors):
-        shape = [1] * len(vectors)
-        shape[axis] = vector.size
-        part = _core.op("Reshape")(vector, shape=(-1,)) if vector.ndim > 1 else vector
-        part = part._reshape_view(tuple(shape))
-        results.append(part if sparse else _core.op("broadcast_to")(part, shape=tuple(full_shape)))
-    return results  # type: ignore[return-value]
-
-
-def _window(name: str, doc: str) -> Any:
-    def window(M: int, dtype: Any = None, ctx: Any = None, *, device: Any = None) -> ndarray:  # noqa: N803
-        values = getattr(onp, name)(M)
-        return array(values, onp.float32 if dtype is None else dtype, ctx=_device(ctx, device))
-
-    window.__name__ = window.__qualname__ = name
-    window.__doc__ = doc
-    return window
-
-
-blackman = _window("blackman", "Return the Blackman window of M points (float32 by default).")
-hamming = _window("hamming", "Return the Hamming window of M points (float32 by default).")
-hanning = _window("hanning", "Return the Hann window of M points (float32 by default).")
+    return eye(n, dtype=dtype, ctx=device_of(ctx, device))
 
 
 def genfromtxt(*args: Any, **kwargs: Any) -> ndarray:

@@ -1,4 +1,4 @@
-"""How arrays are printed."""
+"""Options for printing arrays."""
 
 from __future__ import annotations
 

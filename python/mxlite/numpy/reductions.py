@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import math
 from typing import Any
 
@@ -15,10 +14,9 @@ from .elementwise import as_real, is_real, select, store
 from .ndarray import attach, ndarray
 
 __all__ = [
-    "all", "alltrue", "amax", "amin", "any", "argmax", "argmin", "average", "cumprod",
-    "cumsum", "cumulative_prod", "cumulative_sum", "max", "mean", "min", "nanargmax", "nanargmin",
-    "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum",
-    "nanvar", "prod", "product", "ptp", "sometrue", "std", "sum", "var",
+    "all", "alltrue", "amax", "amin", "any", "argmax", "argmin", "average", "cumprod", "cumsum",
+    "cumulative_prod", "cumulative_sum", "max", "mean", "min", "prod", "product", "ptp",
+    "sometrue", "std", "sum", "var",
 ]  # fmt: skip
 
 _argmax = _core.op("_npi_argmax")
@@ -185,24 +183,24 @@ def mean(
     """Return the mean over axes; float32 for integers and bools, NaN of no elements."""
     check_array(a, "mean")
     if dtype is not None or where is not True:
-        a = _in_type(a, dtype)
+        a = in_type(a, dtype)
     if where is not True:
         counts = _sum(select(where, zeros_like(a) + 1, zeros_like(a)), axis=axis, keepdims=keepdims)
         total = _sum(select(where, a, zeros_like(a)), axis=axis, keepdims=keepdims)
         result = total / counts
     else:
         result = _mean(a, axis=axis, keepdims=keepdims)
-    return store(_out_type(result, dtype), out, "mean")
+    return store(out_type(result, dtype), out, "mean")
 
 
-def _in_type(a: ndarray, dtype: Any) -> ndarray:
+def in_type(a: ndarray, dtype: Any) -> ndarray:
     """Return the array in the type in which a mean is computed."""
     if dtype is None or _is_integer(dtype):
         return as_real(a)  # type: ignore[no-any-return]
     return _cast_to(a, dtype)
 
 
-def _out_type(result: Any, dtype: Any) -> Any:
+def out_type(result: Any, dtype: Any) -> Any:
     return _cast_to(result, dtype) if dtype is not None and _is_integer(dtype) else result
 
 
@@ -231,7 +229,7 @@ def var(
     ``ddof`` (or ``correction``) is subtracted from the number of elements by which the sum of
     squares is divided.
     """
-    a = _in_type(check_array(a, "var"), dtype)
+    a = in_type(check_array(a, "var"), dtype)
     ddof = ddof if correction is None else correction
     if axis == () or a.ndim == 0:  # no axes are reduced; for the operator, () means all
         result = (a - a) if not ddof else (a - a) / (1 - ddof)
@@ -242,7 +240,7 @@ def var(
             result = result * (n / (n - ddof) if n > ddof else math.inf)
         if not keepdims and len(_axes_of(axis, a.ndim)) == a.ndim:
             result = result._reshape_view(())
-    return store(_out_type(result, dtype), out, "var")
+    return store(out_type(result, dtype), out, "var")
 
 
 def std(
@@ -258,7 +256,7 @@ def std(
     """Return the standard deviation over axes, with the parameters of :func:`var`."""
     real = None if dtype is None or _is_integer(dtype) else dtype
     result = _sqrt(var(a, axis, real, None, ddof, keepdims, correction=correction))
-    return store(_out_type(result, dtype), out, "std")
+    return store(out_type(result, dtype), out, "std")
 
 
 def ptp(a: ndarray, axis: Any = None, out: ndarray | None = None, keepdims: bool = False) -> Any:
@@ -282,7 +280,7 @@ def average(
     a : ndarray
     axis : int or tuple of int, optional
     weights : ndarray, optional
-        Of a's shape, or one for each position along the axis.
+        Array of a's shape, or one for each position along the axis.
     returned : bool
         Also return the sums of the weights: [average, sums].
     out : ndarray, optional
@@ -402,119 +400,6 @@ cumulative_sum = _cumulative("cumulative_sum", cumsum, 0, "Return cumulative sum
 cumulative_prod = _cumulative(
     "cumulative_prod", cumprod, 1, "Return cumulative products along an axis."
 )
-
-
-def _without_nan(a: ndarray, value: float, who: str) -> tuple[ndarray, ndarray]:
-    """Return the array with a number for NaN, and where it had NaN."""
-    missing = _core.op("_npi_isnan")(check_array(a, who))
-    kept = a
-    if is_real(a.dtype):
-        kept = select(missing, full(a.shape, value, a.dtype, ctx=a.ctx), a)
-    return kept, missing  # type: ignore[return-value]
-
-
-def _ignoring_nan(name: str, function: Any, value: float, doc: str) -> Any:
-    def reduction(a: ndarray, axis: Any = None, *args: Any, **kwargs: Any) -> Any:
-        return function(_without_nan(a, value, name)[0], axis, *args, **kwargs)
-
-    reduction.__name__ = reduction.__qualname__ = name
-    reduction.__doc__ = doc
-    return reduction
-
-
-nancumprod = _ignoring_nan("nancumprod", cumprod, 1, "Return cumprod(a); a NaN counts as 1.")
-nancumsum = _ignoring_nan("nancumsum", cumsum, 0, "Return cumsum(a); a NaN counts as 0.")
-
-
-def nansum(
-    a: ndarray, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False
-) -> Any:
-    """Return the sum over axes; a NaN counts as 0."""
-    return sum(_without_nan(a, 0, "nansum")[0], axis, dtype, keepdims, out=out)
-
-
-def nanprod(
-    a: ndarray, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False
-) -> Any:
-    """Return the product over axes; a NaN counts as 1."""
-    return prod(_without_nan(a, 1, "nanprod")[0], axis, dtype, out, keepdims)
-
-
-def _nan_extreme(name: str, function: Any, other: float, doc: str) -> Any:
-    def reduction(a: ndarray, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-        kept, missing = _without_nan(a, other, name)
-        result = function(kept, axis, keepdims)
-        if is_real(a.dtype):
-            none = all(missing, axis, keepdims)
-            result = select(none, full(result.shape, math.nan, a.dtype, ctx=a.ctx), result)
-        return store(result, out, name)
-
-    reduction.__name__ = reduction.__qualname__ = name
-    reduction.__doc__ = doc
-    return reduction
-
-
-nanmax = _nan_extreme("nanmax", max, -math.inf, "Return the largest value that is not NaN.")
-nanmin = _nan_extreme("nanmin", min, math.inf, "Return the smallest value that is not NaN.")
-
-
-def _nan_arg(name: str, function: Any, other: float, doc: str) -> Any:
-    def reduction(
-        a: ndarray, axis: int | None = None, out: Any = None, *, keepdims: bool = False
-    ) -> Any:
-        kept, missing = _without_nan(a, other, name)
-        if builtins.bool(any(all(missing, axis))):
-            raise ValueError_(f"{name}: All-NaN slice encountered")
-        return function(kept, axis, out, keepdims=keepdims)
-
-    reduction.__name__ = reduction.__qualname__ = name
-    reduction.__doc__ = doc
-    return reduction
-
-
-nanargmax = _nan_arg("nanargmax", argmax, -math.inf, "Return argmax(a) of values not NaN.")
-nanargmin = _nan_arg("nanargmin", argmin, math.inf, "Return argmin(a) of values not NaN.")
-
-
-def nanmean(
-    a: ndarray, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False
-) -> Any:
-    """Return the mean over axes of the values that are not NaN."""
-    a = _in_type(check_array(a, "nanmean"), dtype)
-    kept, missing = _without_nan(a, 0, "nanmean")
-    counts = _sum(~missing, axis=axis, keepdims=keepdims)
-    result = _sum(kept, axis=axis, keepdims=keepdims) / counts.astype(a.dtype)
-    return store(_out_type(result, dtype), out, "nanmean")
-
-
-def nanvar(
-    a: ndarray,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: float = 0,
-    keepdims: bool = False,
-) -> Any:
-    """Return the variance over axes of the values that are not NaN."""
-    a = _in_type(check_array(a, "nanvar"), dtype)
-    centered = a - nanmean(a, axis, keepdims=True)
-    kept, missing = _without_nan(centered, 0, "nanvar")
-    counts = _sum(~missing, axis=axis, keepdims=keepdims).astype(a.dtype) - ddof
-    counts = select(counts > 0, counts, full(counts.shape, math.nan, a.dtype, ctx=a.ctx))
-    result = _sum(kept * kept, axis=axis, keepdims=keepdims) / counts
-    return store(_out_type(result, dtype), out, "nanvar")
-
-
-def nanstd(
-    a: ndarray,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: float = 0,
-    keepdims: bool = False,
-) -> Any:
-    """Return the standard deviation over axes of the values that are not NaN."""
-    return store(_sqrt(nanvar(a, axis, dtype, None, ddof, keepdims)), out, "nanstd")
 
 
 def _sum_method(

@@ -1,8 +1,7 @@
 // Element-wise operators that only numpy mode has.
-#include "cpp/ops/pointwise/numpy_functors.h"
-
 #include "cpp/ops/cpu/pointwise/binary.h"
 #include "cpp/ops/numpy/comparison.h"
+#include "cpp/ops/pointwise/numpy_functors.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {

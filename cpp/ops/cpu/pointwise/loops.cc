@@ -150,9 +150,8 @@ void run_unary(const UnaryTable& table, Compute c, const TensorRef& x, const Ten
   if (total == 0) return;
   const UnaryFn fn = table.fn[static_cast<int>(c)];
   if (same_contiguous(x, y, c))
-    return run_in_place(c, y, [&](int64_t first, int64_t n, std::byte* to) {
-      fn(at(x, first), to, n, args);
-    });
+    return run_in_place(
+        c, y, [&](int64_t first, int64_t n, std::byte* to) { fn(at(x, first), to, n, args); });
   const BlockReader reader(x, y.shape, c);
   const StoreFn store = store_fn(c, y.dtype);
   parallel_ranges(total, [&](int64_t first, int64_t last) {

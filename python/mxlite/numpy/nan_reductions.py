@@ -1,0 +1,147 @@
+"""Reductions that leave NaN out."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .. import _core
+from ..base import ValueError_
+from .creation import check_array, full
+from .elementwise import is_real, select, store
+from .ndarray import ndarray
+from .reductions import (
+    all,
+    any,
+    argmax,
+    argmin,
+    cumprod,
+    cumsum,
+    in_type,
+    max,
+    min,
+    out_type,
+    prod,
+    sum,
+)
+
+__all__ = [
+    "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod",
+    "nanstd", "nansum", "nanvar",
+]  # fmt: skip
+
+_sqrt = _core.op("sqrt")
+_sum = _core.op("_np_sum")
+
+
+def _without_nan(a: ndarray, value: float, who: str) -> tuple[ndarray, ndarray]:
+    """Return the array with a number for NaN, and where it had NaN."""
+    missing = _core.op("_npi_isnan")(check_array(a, who))
+    kept = a
+    if is_real(a.dtype):
+        kept = select(missing, full(a.shape, value, a.dtype, ctx=a.ctx), a)
+    return kept, missing  # type: ignore[return-value]
+
+
+def _ignoring_nan(name: str, function: Any, value: float, doc: str) -> Any:
+    def reduction(a: ndarray, axis: Any = None, *args: Any, **kwargs: Any) -> Any:
+        return function(_without_nan(a, value, name)[0], axis, *args, **kwargs)
+
+    reduction.__name__ = reduction.__qualname__ = name
+    reduction.__doc__ = doc
+    return reduction
+
+
+nancumprod = _ignoring_nan("nancumprod", cumprod, 1, "Return cumprod(a); a NaN counts as 1.")
+nancumsum = _ignoring_nan("nancumsum", cumsum, 0, "Return cumsum(a); a NaN counts as 0.")
+
+
+def nansum(
+    a: ndarray, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False
+) -> Any:
+    """Return the sum over axes; a NaN counts as 0."""
+    return sum(_without_nan(a, 0, "nansum")[0], axis, dtype, keepdims, out=out)
+
+
+def nanprod(
+    a: ndarray, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False
+) -> Any:
+    """Return the product over axes; a NaN counts as 1."""
+    return prod(_without_nan(a, 1, "nanprod")[0], axis, dtype, out, keepdims)
+
+
+def _nan_extreme(name: str, function: Any, other: float, doc: str) -> Any:
+    def reduction(a: ndarray, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        kept, missing = _without_nan(a, other, name)
+        result = function(kept, axis, keepdims)
+        if is_real(a.dtype):
+            none = all(missing, axis, keepdims)
+            result = select(none, full(result.shape, math.nan, a.dtype, ctx=a.ctx), result)
+        return store(result, out, name)
+
+    reduction.__name__ = reduction.__qualname__ = name
+    reduction.__doc__ = doc
+    return reduction
+
+
+nanmax = _nan_extreme("nanmax", max, -math.inf, "Return the largest value that is not NaN.")
+nanmin = _nan_extreme("nanmin", min, math.inf, "Return the smallest value that is not NaN.")
+
+
+def _nan_arg(name: str, function: Any, other: float, doc: str) -> Any:
+    def reduction(
+        a: ndarray, axis: int | None = None, out: Any = None, *, keepdims: bool = False
+    ) -> Any:
+        kept, missing = _without_nan(a, other, name)
+        if bool(any(all(missing, axis))):
+            raise ValueError_(f"{name}: All-NaN slice encountered")
+        return function(kept, axis, out, keepdims=keepdims)
+
+    reduction.__name__ = reduction.__qualname__ = name
+    reduction.__doc__ = doc
+    return reduction
+
+
+nanargmax = _nan_arg("nanargmax", argmax, -math.inf, "Return argmax(a) of values not NaN.")
+nanargmin = _nan_arg("nanargmin", argmin, math.inf, "Return argmin(a) of values not NaN.")
+
+
+def nanmean(
+    a: ndarray, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False
+) -> Any:
+    """Return the mean over axes of the values that are not NaN."""
+    a = in_type(check_array(a, "nanmean"), dtype)
+    kept, missing = _without_nan(a, 0, "nanmean")
+    counts = _sum(~missing, axis=axis, keepdims=keepdims)
+    result = _sum(kept, axis=axis, keepdims=keepdims) / counts.astype(a.dtype)
+    return store(out_type(result, dtype), out, "nanmean")
+
+
+def nanvar(
+    a: ndarray,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+) -> Any:
+    """Return the variance over axes of the values that are not NaN."""
+    a = in_type(check_array(a, "nanvar"), dtype)
+    centered = a - nanmean(a, axis, keepdims=True)
+    kept, missing = _without_nan(centered, 0, "nanvar")
+    counts = _sum(~missing, axis=axis, keepdims=keepdims).astype(a.dtype) - ddof
+    counts = select(counts > 0, counts, full(counts.shape, math.nan, a.dtype, ctx=a.ctx))
+    result = _sum(kept * kept, axis=axis, keepdims=keepdims) / counts
+    return store(out_type(result, dtype), out, "nanvar")
+
+
+def nanstd(
+    a: ndarray,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+) -> Any:
+    """Return the standard deviation over axes of the values that are not NaN."""
+    return store(_sqrt(nanvar(a, axis, dtype, None, ddof, keepdims)), out, "nanstd")
