@@ -13,6 +13,7 @@ from .. import ndarray as nd
 from ..base import NotSupportedError, TypeError_, ValueError_
 from ..ndarray import NDArray
 from ..ndarray.array_like import host_array
+from .manipulation import broadcast_to
 from .ndarray import attach, ndarray
 
 __all__ = [
@@ -217,19 +218,13 @@ def full(
     ctx = device_of(ctx, device)
     sizes = shape_of(shape, "full")
     if isinstance(fill_value, (ndarray, onp.ndarray, list, tuple)):
-        values = asarray(fill_value, dtype, ctx=ctx)
-        filled: Any = _copy(_core.op("broadcast_to")(leading_ones(values, sizes), shape=sizes))
+        filled = broadcast_to(asarray(fill_value, dtype, ctx=ctx), sizes)
         return filled if out is None else _copy(filled, out=out)  # type: ignore[return-value]
     if dtype is None and isinstance(fill_value, (bool, onp.bool_)):
         dtype = onp.bool_
     if out is not None:
         return _full(shape=sizes, value=fill_value, ctx=ctx, dtype=out.dtype, out=out)  # type: ignore[return-value]
     return as_array(_full(shape=sizes, value=fill_value, ctx=ctx, dtype=dtype))
-
-
-def leading_ones(values: ndarray, shape: tuple[int, ...]) -> NDArray:
-    missing = len(shape) - values.ndim
-    return values._reshape_view((1,) * missing + values.shape) if missing > 0 else values
 
 
 def _like(name: str, value: float | None, doc: str) -> Any:

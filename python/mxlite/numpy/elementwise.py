@@ -8,9 +8,10 @@ from typing import Any, Callable
 import numpy as onp
 
 from .. import _core
-from ..base import DTypeError, ShapeError, TypeError_, ValueError_
+from ..base import DTypeError, NotSupportedError, ShapeError, TypeError_, ValueError_
 from ..ndarray.dtypes import dtype_name
 from .creation import check_array, full_like, zeros_like
+from .manipulation import broadcast_to
 from .ndarray import attach, ndarray
 
 __all__ = [
@@ -23,19 +24,19 @@ _cast = _core.op("Cast")
 _copy = _core.op("_copy")
 _clip = _core.op("clip")
 _where = _core.op("where")
-_broadcast_to = _core.op("broadcast_to")
 
 _core.attach_numpy_signs(ndarray)
 
-# The values that options of official NumPy's functions may have.
-_DEFAULTS = {"casting": ("same_kind",), "order": ("K",), "dtype": (None,), "subok": (True,)}
+# The options of official NumPy's functions, of which only the defaults are supported.
+_DEFAULTS = {"casting": "same_kind", "order": "K", "dtype": None, "subok": True}
+_CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
 
 
 def store(result: Any, out: Any, who: str) -> ndarray:
     """Write a result into ``out`` and return that; return the result if ``out`` is None.
 
-    Raises TypeError if ``out`` is no array of numpy mode or of a lower kind than the result, and
-    ValueError if the shapes differ.
+    Raises TypeError if ``out`` is no array of numpy mode or of a lower kind than the result, or
+    does not hold bools if the result does; ValueError if the shapes differ.
     """
     if out is None:
         return result  # type: ignore[no-any-return]
@@ -45,7 +46,8 @@ def store(result: Any, out: Any, who: str) -> ndarray:
     if out.shape != result.shape:
         raise ShapeError(f"{who}: out must have shape {result.shape}, got {out.shape}")
     if out.dtype != result.dtype:
-        if not onp.can_cast(_official(result.dtype), _official(out.dtype), "same_kind"):
+        holds = onp.can_cast(_official(result.dtype), _official(out.dtype), "same_kind")
+        if not holds or result.dtype == onp.bool_:
             raise DTypeError(
                 f"{who}: out must have a dtype that holds {dtype_name(result.dtype)}, got "
                 f"{dtype_name(out.dtype)}"
@@ -64,9 +66,17 @@ def _finish(result: Any, out: Any, where: Any, options: dict[str, Any], who: str
     for option, value in options.items():
         if option not in _DEFAULTS:
             raise TypeError_(f"{who}() got an unexpected keyword argument {option!r}")
-        if value not in _DEFAULTS[option]:
-            raise TypeError_(f"{who}: {option} must be {_DEFAULTS[option][0]!r}, got {value!r}")
+        if option == "dtype" and value is not None:
+            onp.dtype(value)  # raises TypeError for what is no dtype
+        if option == "casting" and value not in _CASTINGS:
+            raise TypeError_(f"{who}: casting must be one of {_CASTINGS}, got {value!r}")
+        if value != _DEFAULTS[option]:
+            raise NotSupportedError(f"{who}: {option} must be {_DEFAULTS[option]!r}, got {value!r}")
     if where is not True:
+        if not isinstance(where, ndarray):
+            raise NotSupportedError(
+                f"{who}: where must be True or an mx.np.ndarray, got {type(where).__name__}"
+            )
         other = zeros_like(result) if out is None else out.astype(result.dtype)
         result = select(where, result, other)
     return store(result, out, who)
@@ -76,11 +86,8 @@ def select(condition: Any, kept: Any, other: Any) -> Any:
     """Return ``kept`` where the condition holds, else ``other``, an array of the same shape."""
     if not isinstance(condition, ndarray):
         return kept if condition else other
-    missing = kept.ndim - condition.ndim
-    if missing > 0:
-        condition = condition._reshape_view((1,) * missing + condition.shape)  # type: ignore[assignment]
     if condition.shape != kept.shape:
-        condition = _broadcast_to(condition, shape=kept.shape)  # type: ignore[assignment]
+        condition = broadcast_to(condition, kept.shape)
     return _where(condition, kept, other)
 
 
@@ -381,7 +388,7 @@ def clip(
     if low is None and high is None:
         raise ValueError_("clip: One of max or min must be given")
     if not isinstance(a, ndarray):
-        check_array(a, "clip")
+        return onp.clip(_of_numbers("positive", (a,)), low, high)
     arrays = isinstance(low, ndarray) or isinstance(high, ndarray)
     if not is_real(a.dtype) and (_is_fraction(low) or _is_fraction(high)):
         a = as_real(a)
@@ -415,7 +422,7 @@ def nan_to_num(
         high, low = limit if posinf is None else posinf, -limit if neginf is None else neginf
         for found, value in ((_f["isnan"](x), nan), (x == math.inf, high), (x == -math.inf, low)):
             result = select(found, full_like(x, value), result)
-    if not copy:
+    if not copy and not x._traced:  # a graph cannot change its inputs
         return store(result, x, "nan_to_num")
     return _finish(_copy(x) if result is x else result, kwargs.pop("out", None), True, kwargs,
                    "nan_to_num")  # fmt: skip

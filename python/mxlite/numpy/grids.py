@@ -9,7 +9,8 @@ import numpy as onp
 
 from .. import _core
 from ..base import ValueError_
-from .creation import arange, array, check_array, device_of, leading_ones, shape_of, zeros_like
+from .creation import arange, array, check_array, device_of, shape_of, zeros_like
+from .manipulation import broadcast_to
 from .ndarray import ndarray
 
 __all__ = [
@@ -58,10 +59,8 @@ def _triangle(name: str, lower: bool, doc: str) -> Any:
 def _selected(m: ndarray, kept: ndarray) -> Any:
     """Return m where kept, else 0, also for NaN and infinity."""
     shape = m.shape if m.ndim > 1 else kept.shape
-    to = _core.op("broadcast_to")
-    values = m if m.ndim > 1 else to(m._reshape_view((1, *m.shape)), shape=shape)
-    mask = to(leading_ones(kept, shape), shape=shape)
-    return _core.op("where")(mask, values, zeros_like(values))
+    values = broadcast_to(m, shape)
+    return _core.op("where")(broadcast_to(kept, shape), values, zeros_like(values))
 
 
 tril = _triangle("tril", True, "Return a copy with zeros above the k-th diagonal.")
@@ -113,7 +112,7 @@ def meshgrid(
         shape[axis] = vector.size
         part = _core.op("Reshape")(vector, shape=(-1,)) if vector.ndim > 1 else vector
         part = part._reshape_view(tuple(shape))
-        results.append(part if sparse else _core.op("broadcast_to")(part, shape=tuple(full_shape)))
+        results.append(part if sparse else broadcast_to(part, tuple(full_shape)))
     return results  # type: ignore[return-value]
 
 

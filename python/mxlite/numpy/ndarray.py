@@ -112,7 +112,7 @@ def _astype(
     """Return the values in another dtype; the array itself if not copy and dtypes are equal."""
     if order not in ("K", "C", "A"):
         raise ValueError_(f"astype: order must be 'C', 'A' or 'K', got {order!r}")
-    wanted = _core.dtype_type(dtype)
+    wanted = _core.dtype_type(onp.float32 if dtype is None else dtype)
     if casting != "unsafe" and not onp.can_cast(self.dtype, wanted, casting):
         raise TypeError_(
             f"astype: Cannot cast array from {dtype_name(self.dtype)} to {dtype_name(wanted)} "
@@ -253,6 +253,12 @@ def _to_device(self: ndarray, device: Any, /, *, stream: Any = None) -> ndarray:
     return self.as_in_ctx(device)  # type: ignore[return-value]
 
 
+def _grad(self: ndarray) -> ndarray | None:
+    """The gradient's buffer; None without ``attach_grad`` and for ``grad_req='null'``."""
+    return _plain_grad.__get__(self) if self._grad_req else None
+
+
+_plain_grad = NDArray.grad
 NDArray.as_np_ndarray = as_np_ndarray  # type: ignore[attr-defined]
 
 for _name in ABSENT:
@@ -278,6 +284,7 @@ attach(
         "as_nd_ndarray": _as_nd_ndarray,
         "as_np_ndarray": as_np_ndarray,
         "astype": _astype,
+        "grad": property(_grad),
         "item": _item,
         "itemsize": property(_itemsize),
         "nbytes": property(_nbytes),

@@ -182,6 +182,9 @@ def mean(
 ) -> Any:
     """Return the mean over axes; float32 for integers and bools, NaN of no elements."""
     check_array(a, "mean")
+    if dtype is not None and where is True and _is_integer(dtype):  # the sum wraps, as NumPy's does
+        total = _sum(_cast_to(a, dtype), axis=axis, dtype=dtype, keepdims=keepdims)
+        return store(_cast_to(total / _count(a, axis), dtype), out, "mean")
     if dtype is not None or where is not True:
         a = in_type(a, dtype)
     if where is not True:
@@ -320,7 +323,9 @@ def _arg(name: str, op: Any, doc: str) -> Any:
     def function(
         a: ndarray, axis: int | None = None, out: ndarray | None = None, *, keepdims: bool = False
     ) -> Any:
-        result = op(check_array(a, name), axis=axis, keepdims=keepdims)
+        if check_array(a, name).ndim == 0 and axis in (0, -1):  # as official NumPy allows
+            axis = None
+        result = op(a, axis=axis, keepdims=keepdims)
         return store(result, out, name)
 
     function.__name__ = function.__qualname__ = name

@@ -418,8 +418,13 @@ def test_error_texts():
         np.exp(x, out=np.zeros(2))
     with pytest.raises(TypeError, match="unexpected keyword"):
         np.exp(x, unknown=1)
-    with pytest.raises(TypeError, match="casting"):
-        np.exp(x, casting="no")
+    for option in ({"casting": "no"}, {"order": "C"}, {"subok": False}, {"where": False}):
+        with pytest.raises(NotImplementedError, match=f"exp: {next(iter(option))} must be"):
+            np.exp(x, **option)
+    with pytest.raises(TypeError):
+        np.exp(x, casting="x")
+    with pytest.raises(TypeError, match="out must have a dtype"):
+        np.isnan(x, out=np.zeros((2, 3)))
     assert np.exp(1) == onp.exp(1) and np.add(1, 2) == 3
 
 
