@@ -119,12 +119,17 @@ def _unary(name: str, op: str, doc: str) -> Any:
     return _named(function, name, doc)
 
 
-def _composed(name: str, compute: Callable[..., Any], doc: str, numbers: Any = None) -> Any:
-    """Make a function of one or two operands from others."""
+def _composed(name: str, compute: Callable[..., Any], doc: str) -> Any:
+    """Make a function of one or two operands from others; ``out`` may follow them."""
+    count = compute.__code__.co_argcount
 
     def function(*operands: Any, out: Any = None, where: Any = True, **kwargs: Any) -> Any:
+        if len(operands) == count + 1 and out is None:
+            *operands, out = operands  # type: ignore[assignment]
+        if len(operands) != count:
+            raise TypeError_(f"{name}() takes {count} operands, got {len(operands)}")
         if not any(isinstance(x, ndarray) for x in operands):
-            return (numbers or _of_numbers)(name, operands)
+            return _of_numbers(name, tuple(operands))
         return _finish(compute(*operands), out, where, kwargs, name)
 
     return _named(function, name, doc)

@@ -182,7 +182,8 @@ def mean(
 ) -> Any:
     """Return the mean over axes; float32 for integers and bools, NaN of no elements."""
     check_array(a, "mean")
-    if dtype is not None and where is True and _is_integer(dtype):  # the sum wraps, as NumPy's does
+    if dtype is not None and where is True and _is_integer(dtype) and _is_integer(a.dtype):
+        # The sum wraps, as in official NumPy.
         total = _sum(_cast_to(a, dtype), axis=axis, dtype=dtype, keepdims=keepdims)
         return store(_cast_to(total / _count(a, axis), dtype), out, "mean")
     if dtype is not None or where is not True:
