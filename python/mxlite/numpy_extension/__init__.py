@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
+
 
 from ..context import (
     Context,
@@ -34,3 +37,8 @@ __all__ = [
     "gpu_memory_info", "image", "is_np_array", "is_np_shape", "num_gpus", "random", "reset_np",
     "seed", "set_np", "waitall", *_control_flow, *_functions, *_operators, *_utils,
 ]  # fmt: skip
+
+if _TYPE_CHECKING:
+
+    def __getattr__(name: str) -> _Any:
+        """Return a function of a table (declaration for type checkers)."""
