@@ -137,10 +137,10 @@ class CallbackTask final : public engine::Task {
 
  private:
   static NDArrayRef other_handle(const NDArray& a) {
-    NDArrayRef handle = NDArray::from_storage(
-        Storage::wrap(a.device(), a.data(), a.spec().bytes(),
-                      [storage = a.storage()]() mutable { storage.reset(); }),
-        a.spec());
+    NDArrayRef handle =
+        NDArray::from_storage(Storage::wrap(a.device(), a.data(), a.spec().bytes(),
+                                            [storage = a.storage()]() mutable { storage.reset(); }),
+                              a.spec());
     handle->set_numpy(a.is_numpy());
     return handle;
   }
@@ -210,7 +210,8 @@ class CustomNode final : public autograd::TapeNode {
   std::vector<NDArrayRef> backward(std::span<const NDArrayRef> output_grads,
                                    std::span<const uint8_t> needs) override {
     Group grads, arrived;
-    for (const NDArrayRef& a : inputs_) grads.push_back(zeros(a->spec(), a->device(), a->is_numpy()));
+    for (const NDArrayRef& a : inputs_)
+      grads.push_back(zeros(a->spec(), a->device(), a->is_numpy()));
     for (size_t i = 0; i < output_grads.size(); ++i)
       arrived.push_back(signature_.needs_grad[i] ? gradient(output_grads[i], i) : nullptr);
     Callback callback;
@@ -315,7 +316,8 @@ class CustomOp final : public graph::HostOp {
         make_ref<State>(definition_, definition_->object.attr("create")(context, shapes, dtypes));
 
     NDArrays outputs;
-    for (const TensorSpec& s : output_specs) outputs.push_back(zeros(s, device, graph::any_numpy(inputs)));
+    for (const TensorSpec& s : output_specs)
+      outputs.push_back(zeros(s, device, graph::any_numpy(inputs)));
     Callback callback;
     callback.method = "forward";
     callback.state = state;

@@ -131,4 +131,6 @@ void translate_numpy(std::string& op, Attributes& attrs) {
   if (ops().find(plain)) op = plain;
 }
 
+std::string numpy_file_name(const std::string& op) { return op == "where" ? "_npi_where" : op; }
+
 }  // namespace mxlite::symbol

@@ -10,5 +10,7 @@ namespace mxlite::symbol {
 // those of the engine's operator. Leaves other operators, and those that the engine knows by such a
 // name, unchanged.
 void translate_numpy(std::string& op, Attributes& attrs);
+// Returns the name of an operator in a file of numpy mode, where 1.9.1's `where` takes no bools.
+std::string numpy_file_name(const std::string& op);
 
 }  // namespace mxlite::symbol

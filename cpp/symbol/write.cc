@@ -2,6 +2,7 @@
 #include "cpp/base/json.h"
 #include "cpp/symbol/control_flow_files.h"
 #include "cpp/symbol/listing.h"
+#include "cpp/symbol/numpy_names.h"
 #include "cpp/symbol/passes/passes.h"
 
 namespace mxlite::symbol {
@@ -44,6 +45,8 @@ std::string array(const Texts& items, int indent) {
 
 class Writer {
  public:
+  explicit Writer(bool np_shape) : np_shape_(np_shape) {}
+
   // Returns the fields of a graph, or of a subgraph with a larger indent.
   Fields graph(const NodeOutputs& heads, int indent) const {
     const Listing listing(heads);
@@ -79,7 +82,8 @@ class Writer {
  private:
   std::string item(const NodeRef& node, const Texts& inputs, int indent) const {
     const ControlFlow::Saved saved = saved_form(*node);
-    Fields fields{{"op", json_text(node->is_variable() ? "null" : node->op())},
+    const std::string op = node->is_variable() ? "null" : node->op();
+    Fields fields{{"op", json_text(np_shape_ ? numpy_file_name(op) : op)},
                   {"name", json_text(node->name())}};
     if (!saved.attrs.empty()) {
       Fields attrs;
@@ -96,12 +100,15 @@ class Writer {
     }
     return object(fields, indent + 4, true);
   }
+
+  const bool np_shape_;
 };
 
 }  // namespace
 
 std::string to_json(const NodeOutputs& heads, bool remove_amp_cast, bool np_shape) {
-  Fields fields = Writer().graph(remove_amp_cast ? run_pass("remove-casts", heads) : heads, 0);
+  Fields fields =
+      Writer(np_shape).graph(remove_amp_cast ? run_pass("remove-casts", heads) : heads, 0);
   const std::string shapes = np_shape ? R"("is_np_shape": ["int", 1], )" : "";
   fields.emplace_back("attrs", str("{", shapes, R"("mxnet_version": ["int", )", kVersion, "]}"));
   return object(fields, 0, true);

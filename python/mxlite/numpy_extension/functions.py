@@ -11,6 +11,7 @@ from .. import _core
 from .. import ndarray as nd
 from .._core import NDArray
 from ..base import ShapeError, TypeError_, ValueError_
+from ..numpy.arguments import DYNAMIC_SIZE, from_host, values_of
 from ..symbol import Symbol
 from .calls import check_arrays
 
@@ -115,8 +116,8 @@ def nonzero(a: Any) -> Any:
         int64 (number of elements, a.ndim); the number depends on the values.
     """
     check_arrays("npx.nonzero", (a,))
-    found = _np.argwhere(a.asnumpy())
-    return _core.with_numpy(nd.array(found, ctx=a.ctx, dtype=_np.int64), True)
+    found = _np.argwhere(values_of(a, "npx.nonzero", DYNAMIC_SIZE))
+    return from_host(found, a.ctx, _np.int64)
 
 
 def constraint_check(data: Any, msg: str = "Constraint violated.") -> Any:
@@ -134,9 +135,9 @@ def constraint_check(data: Any, msg: str = "Constraint violated.") -> Any:
         If an element is false.
     """
     check_arrays("npx.constraint_check", (data,))
-    if not data.asnumpy().all():
+    if not values_of(data, "npx.constraint_check", "the check needs values").all():
         raise ValueError_(msg)
-    return _core.with_numpy(nd.ones((), ctx=data.ctx, dtype=_np.bool_), True)
+    return from_host(_np.ones((), _np.bool_), data.ctx)
 
 
 def gelu(data: Any) -> Any:

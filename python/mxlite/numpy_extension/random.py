@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from ..numpy.random import bernoulli, normal_n, seed, uniform_n
+from ..numpy.random import bernoulli, normal_n, uniform_n
+from ..random import seed
 
 __all__ = ["bernoulli", "normal_n", "seed", "uniform_n"]
