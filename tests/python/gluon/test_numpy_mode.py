@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import mxlite as mx
 import numpy as onp
 import pytest
-
-import mxlite as mx
 from mxlite import autograd, gluon
 from mxlite.gluon import loss, nn, rnn
 from mxlite.gluon.contrib import nn as contrib_nn
@@ -410,3 +409,58 @@ def test_stores_keep_the_class():
         out = array(onp.zeros((2, 3)))
         store.pull(3, out=out)
         assert type(out) is ndarray and (out.asnumpy() == 2).all()
+
+
+def test_states_begin_in_the_class_of_the_mode(numpy_mode: None):
+    for layer in (rnn.LSTM(3), rnn.LSTMCell(3)):
+        for options in ({}, {"func": mx.np.ones}):
+            states = layer.begin_state(batch_size=2, **options)
+            assert [type(state) for state in states] == [ndarray, ndarray]
+    cell = rnn.LSTMCell(3)
+    cell.initialize()
+    with mx.np_array(False):  # the class of the inputs decides
+        outputs, _ = cell.unroll(2, [array(_values(1, 4)), array(_values(1, 4))])
+    assert type(outputs[0]) is ndarray
+
+
+@pytest.mark.parametrize("name", ["resnet18_v1", "mobilenetv2_0.25"])
+def test_networks_of_the_model_zoo(name: str):
+    x, found = _values(1, 3, 64, 64), []
+    for numpy in (False, True):
+        mx.random.seed(1)
+        with mx.np_shape(numpy), mx.np_array(numpy):
+            net = gluon.model_zoo.vision.get_model(name, classes=5)
+            net.initialize()
+            net.hybridize()
+            found.append(net(array(x, numpy)))
+    assert type(found[1]) is ndarray
+    assert (found[0].asnumpy() == found[1].asnumpy()).all()
+
+
+class _Twice(mx.operator.CustomOp):
+    def forward(self, is_train, req, in_data, out_data, aux):
+        assert type(in_data[0]) is type(out_data[0]) is ndarray
+        self.assign(out_data[0], req[0], in_data[0] * 2)
+
+    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+        assert type(out_grad[0]) is type(in_grad[0]) is ndarray
+        self.assign(in_grad[0], req[0], out_grad[0] * 2)
+
+
+@mx.operator.register("twice_in_numpy_mode")
+class _TwiceProp(mx.operator.CustomOpProp):
+    def create_operator(self, ctx, in_shapes, in_dtypes):
+        return _Twice()
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_custom_operators_get_np_arrays(hybridize: bool):
+    net = nn.HybridLambda(lambda F, x: F.Custom(x, op_type="twice_in_numpy_mode"))
+    net.hybridize(hybridize)
+    x = array([1.0, 2.0])
+    x.attach_grad()
+    with autograd.record():
+        y = net(x)
+    y.backward()
+    assert type(y) is ndarray and y.asnumpy().tolist() == [2, 4]
+    assert x.grad.asnumpy().tolist() == [2, 2]

@@ -7,6 +7,7 @@ from typing import Any, Callable
 from ... import ndarray as nd
 from ...base import ValueError_
 from ...ndarray import NDArray
+from ...ndarray.structure import in_class_of
 from ..block import Block, HybridBlock
 from ..nn import LeakyReLU
 from ..parameter import ParameterDict
@@ -82,7 +83,7 @@ class RecurrentCell(Block):
             wanted = {k: v for k, v in info.items() if k != "__layout__"}
             wanted.update(kwargs)
             name = f"{self._prefix}begin_state_{self._init_counter}"
-            states.append(func(name=name, **wanted))
+            states.append(steps_of.begun_state(func, name, wanted))
         return states
 
     def _check_not_modified(self) -> None:
@@ -99,7 +100,8 @@ class RecurrentCell(Block):
         first = steps_of.first_step(inputs)
         batch = steps_of.batch_size(inputs, layout)
         if isinstance(first, NDArray):
-            return self.begin_state(batch, nd.zeros, ctx=first.ctx, dtype=first.dtype)
+            states = self.begin_state(batch, nd.zeros, ctx=first.ctx, dtype=first.dtype)
+            return [in_class_of(state, first) for state in states]
         return self.begin_state(batch, steps_of.symbolic_zeros(inputs, layout))
 
     def unroll(

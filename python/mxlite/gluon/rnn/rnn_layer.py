@@ -15,6 +15,7 @@ from ..block import HybridBlock
 from ..parameter import Parameter
 from ..parameter.parameter import shape_is_known as is_known
 from . import rnn_cell
+from .sequence import begun_state
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -164,7 +165,7 @@ class _RNNLayer(HybridBlock):
         for i, info in enumerate(self.state_info(batch_size)):
             wanted = {k: v for k, v in info.items() if k != "__layout__"}
             wanted.update(kwargs)
-            states.append(func(name=f"{self.prefix}h0_{i}", **wanted))
+            states.append(begun_state(func, f"{self.prefix}h0_{i}", wanted))
         return states
 
     @overload

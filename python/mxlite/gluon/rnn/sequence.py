@@ -9,10 +9,12 @@ from ... import ndarray as nd
 from ... import symbol as sym
 from ...base import ShapeError, TypeError_, ValueError_
 from ...ndarray import NDArray
+from ...numpy_mode import of_mode
 
 __all__ = [
     "TIME_LAYOUTS",
     "batch_size",
+    "begun_state",
     "is_merged",
     "mask_steps",
     "merge",
@@ -48,6 +50,14 @@ def batch_size(inputs: Any, layout: str) -> int:
     if not isinstance(first, NDArray):
         return 0
     return int(first.shape[layout.find("N") if is_merged(inputs) else 0])
+
+
+def begun_state(func: Callable[..., Any], name: str, options: dict[str, Any]) -> Any:
+    """Return a state that ``func`` makes, in the class of the mode."""
+    if not str(getattr(func, "__module__", "")).startswith("mxlite.numpy"):
+        options = {"name": name, **options}  # the functions of mx.np take no name
+    state = func(**options)
+    return of_mode(state) if isinstance(state, NDArray) else state
 
 
 def symbolic_zeros(inputs: Any, layout: str) -> Callable[..., Any]:
