@@ -107,17 +107,8 @@ def shape_in(shape: Any) -> tuple[int, ...]:
 
 
 def common_dtype(dtypes: Iterable[Any]) -> Any:
-    """Return the dtype that holds the values of all: the widest float wins over any integer."""
-    kinds = {d if isinstance(d, str) else np.dtype(d).name for d in dtypes}
-    if len(kinds) == 1:
-        return kinds.pop()
-    floats = {name for name in kinds if "float" in name}
-    if len(floats) == 1:
-        return floats.pop()
-    if floats:
-        return "float64" if "float64" in floats else "float32"
-    result = np.result_type(*(np.dtype(name) for name in kinds))
-    return "float32" if result.kind == "f" else result.name
+    """Return the dtype of arithmetic on arrays of the dtypes."""
+    return _core.promoted_dtype(*dtypes)
 
 
 def promoted(arrays: Sequence[ndarray]) -> Sequence[ndarray]:

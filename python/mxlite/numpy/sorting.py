@@ -28,6 +28,7 @@ from .arguments import (
     returned,
     values_of,
 )
+from .dtypes import result_type
 from .joining import stack
 from .manipulation import broadcast_to, moveaxis
 from .ndarray import attach, ndarray
@@ -195,17 +196,16 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
 
 
 def _operands(x: Any, y: Any, who: str) -> Sequence[ndarray]:
-    """Return two operands in one dtype, to which Python numbers do not contribute a wider one."""
-    if isinstance(x, NDArray) and not isinstance(y, NDArray):
-        one, other = _operands(y, x, who)
-        return other, one
-    if isinstance(y, NDArray) and isinstance(x, (bool, int, float)):
-        y = as_array(y, who)
-        is_float = "float" in (y.dtype if isinstance(y.dtype, str) else np.dtype(y.dtype).name)
-        integral = isinstance(x, int) and (y.dtype != np.bool_ or isinstance(x, bool))
-        dtype = y.dtype if is_float or integral else "float32" if isinstance(x, float) else "int64"
-        return from_host(x, y.ctx, dtype), _cast(y, dtype=dtype)
-    return promoted([as_array(x, who), as_array(y, who)])
+    """Return two operands in one dtype, to which numbers beside an array only add their kind."""
+    numbers = [isinstance(value, (bool, int, float)) for value in (x, y)]
+    if all(numbers) or not any(numbers):
+        return promoted([as_array(x, who), as_array(y, who)])
+    array = as_array(y if numbers[0] else x, who)
+    dtype = result_type(array, x if numbers[0] else y)
+    return [
+        from_host(value, array.ctx, dtype) if is_number else _cast(array, dtype=dtype)
+        for value, is_number in zip((x, y), numbers)
+    ]
 
 
 def _expanded(a: ndarray, shape: tuple[int, ...]) -> ndarray:

@@ -1,9 +1,11 @@
 """Products of mx.np, against NumPy."""
 
+import json
+
 import mxlite as mx
 import numpy as onp
 import pytest
-from comparing import assert_same, check, numbers, of
+from comparing import Call, assert_same, check, numbers, of
 from mxlite import autograd
 
 np = mx.np
@@ -139,6 +141,26 @@ def test_einsum_forms():
     copy = np.einsum("ij->ij", one)
     copy[:] = 0
     assert_same([one], [a])
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes", "products"),
+    [
+        (lambda a, b, c: np.einsum("bij,jk,bkl->bil", a, b, c), ["456", "67", "475"], 2),
+        (lambda a, b: np.einsum("bhid,bhjd->bhij", a, b), ["2345", "2365"], 1),
+        (lambda a, b: np.tensordot(a, b, ([1, 2], [1, 0])), ["234", "435"], 1),
+        (lambda a, b: np.matmul(a, b), ["5234", "47"], 1),
+        (lambda a, b: np.inner(a, b), ["234", "54"], 1),
+    ],
+)
+def test_runs_as_matrix_products(function, shapes, products, tmp_path):
+    net = Call(function)
+    net.hybridize()
+    net(*of([numbers(*map(int, shape)) for shape in shapes]))
+    net.export(str(tmp_path / "net"))
+    ops = [node["op"] for node in json.loads((tmp_path / "net-symbol.json").read_text())["nodes"]]
+    assert sum(op in ("dot", "batch_dot") for op in ops) == products
+    assert not set(ops) - {"null", "dot", "batch_dot", "Reshape", "transpose"}
 
 
 @pytest.mark.parametrize(
