@@ -45,7 +45,7 @@ def finished(result: ndarray, is_bool: bool, out: Any, who: str) -> ndarray:
 
 
 class _Side(NamedTuple):
-    """How an operand becomes a matrix, or a stack of matrices; None leaves a step out."""
+    """Steps that make an operand a matrix, or a stack of them; None leaves a step out."""
 
     squeezed: tuple[int, ...] | None  # shape without axes of length 1 that broadcast
     summed: tuple[int, ...]  # axes that only this operand has and the result lacks
@@ -56,11 +56,12 @@ class _Side(NamedTuple):
 
 
 class _Pairing(NamedTuple):
-    """How two labelled tensors are multiplied."""
+    """Plan of the product of two labelled tensors."""
 
     left: _Side
     right: _Side
     product: Any  # the operator
+    summed: tuple[int, ...]  # axes of the product of elements to sum over
     shape: tuple[int, ...]
     labels: Labels
 
@@ -88,17 +89,19 @@ def _pairing(
     rows = tuple(label for label in a_kept if label not in shared)
     cols = tuple(label for label in b_kept if label not in shared)
     labels = (*batch, *rows, *cols)
+    # Stacks of products of two vectors run faster as products of elements and a sum.
+    elements = not inner or (batch and not rows and not cols)
+    axes = (*batch, *inner) if elements and inner else labels
 
     def side(given: Labels, left: Labels, rest: Labels, one: Labels, other: Labels) -> _Side:
         wanted, flipped = (*batch, *one, *other), False
-        if inner and rest != wanted and rest == (*batch, *other, *one):
+        if not elements and rest != wanted and rest == (*batch, *other, *one):
             wanted, flipped = rest, True
-        groups = ((other, one) if flipped else (one, other)) if inner else ()
+        groups = ((other, one) if flipped else (one, other)) if not elements else ()
         matrix = [prod(sizes[x] for x in group) for group in groups]
         shape = (prod(sizes[x] for x in batch), *matrix) if batch else tuple(matrix)
-        if not inner:  # products of elements: axes of the other operand have length 1
-            mine = set(rest)
-            shape = tuple(sizes[x] if x in mine else 1 for x in labels)
+        if elements:  # axes of the other operand have length 1
+            shape = tuple(sizes[x] if x in rest else 1 for x in axes)
         return _Side(
             None if given == left else tuple(sizes[x] for x in left),
             tuple(i for i, x in enumerate(left) if x not in rest),
@@ -111,7 +114,8 @@ def _pairing(
     return _Pairing(
         side(a_labels, a_left, a_kept, rows, inner),
         side(b_labels, b_left, b_kept, inner, cols),
-        (_batch_dot if batch else _dot) if inner else _multiply,
+        _multiply if elements else _batch_dot if batch else _dot,
+        tuple(range(len(batch), len(axes))) if elements and inner else (),
         tuple(sizes[x] for x in labels),
         labels,
     )
@@ -134,7 +138,10 @@ def _contract(
     plan = _pairing(a_labels, a.shape, b_labels, b.shape, kept)
     left, right = _prepared(a, plan.left), _prepared(b, plan.right)
     if plan.product is _multiply:
-        return _multiply(left, right), plan.labels
+        result = _multiply(left, right)
+        if plan.summed:
+            result = _sum(result, axis=plan.summed, keepdims=True)._reshape_view(plan.shape)
+        return result, plan.labels
     result = plan.product(
         left, right, transpose_a=plan.left.flipped, transpose_b=plan.right.flipped
     )

@@ -273,6 +273,9 @@ def getitem(self: ndarray, key: Any) -> ndarray:
         if self.ndim and values.dtype != np.bool_:
             _check_bounds(values, 0, self.shape[0])
             return _take(self, from_host(values, self.ctx), axis=0, mode="wrap")
+        if 0 < values.ndim <= self.ndim and values.shape == self.shape[: values.ndim]:
+            rows = self._reshape_view((values.size, *self.shape[values.ndim :]))
+            return _take(rows, from_host(np.flatnonzero(values), self.ctx), axis=0)
     divided = _divide(self.shape, key)
     basic = divided.basic
     if not divided.arrays:

@@ -222,7 +222,7 @@ def test_dtypes(dtype):
 
 
 def test_as_in_1x():
-    """What 1.x does beside NumPy: -2 keeps a length; delete ignores some numbers of an array."""
+    """Check that -2 keeps a length, and that delete ignores some numbers of an array."""
     assert np.broadcast_to(of(V), (2, 3, -2)).shape == (2, 3, 5)
     gone = of(onp.array([-1, 9, 2]))
     onp.testing.assert_array_equal(np.delete(of(V), gone).asnumpy(), V[[0, 1, 3, 4]])
