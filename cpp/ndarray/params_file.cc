@@ -360,8 +360,10 @@ void write_values(const NDArrayRef& array, const Write& write) {
 void write_array(const NDArrayRef& array, const Write& write) {
   const Shape& shape = array->shape();
   if (!array->is_sparse()) {
-    // In MXNet 1.x, scalars and empty arrays exist only in numpy mode, which writes version 3.
-    Head head(array->size() == 0 || shape.ndim() == 0 ? kVersion3 : kVersion2, int32_t{0});
+    // MXNet 1.x writes version 3 in numpy mode and reads it only there. Scalars and empty arrays
+    // exist only in numpy mode.
+    const bool numpy = array->is_numpy() || array->size() == 0 || shape.ndim() == 0;
+    Head head(numpy ? kVersion3 : kVersion2, int32_t{0});
     head.add_shape(shape);
     head.add_context_and_type(array->dtype());
     write(head.bytes());

@@ -40,19 +40,22 @@ def test_kinds() -> None:
 
 
 def test_results_of_operators_have_the_class() -> None:
-    x, y = _made([1, 2]), nd.array([3, 4])
-    results = [x + y, y + x, 2 - x, x > y, -x, nd.concat(y, x, dim=0), x.reshape((2, 1)), x.T]
+    x, y, plain = _made([1, 2]), _made([3, 4]), nd.array([3, 4])
+    results = [x + y, 2 - x, x > y, -x, nd.concat(plain, x, dim=0), x.reshape((2, 1)), x.T]
     results += [x.astype("int32"), x.copy(), x.as_in_context(mx.cpu(1)), x.copyto(mx.cpu()), abs(x)]
     results += [x[0:1], x[1], x[nd.array([0, 1])], x[[1, 0]], x.detach(), *nd.split(x, 2, axis=0)]
     assert {type(result) for result in results} == {Numpy}
     assert (x + y).asnumpy().tolist() == [4, 6]
-    assert type(y + 1) is type(_core.with_numpy(x, False)) is nd.NDArray
+    assert type(plain + 1) is type(_core.with_numpy(x, False)) is nd.NDArray
+    for wrong in (lambda: x + plain, lambda: plain * x):
+        with pytest.raises(TypeError, match=r"operands must be arrays of one class.*as_np_ndarray"):
+            wrong()
 
 
 def test_writes_keep_the_object() -> None:
     x, plain = _made([1, 2]), nd.zeros(2)
     same = x
-    x += plain
+    x += _core.with_numpy(plain, True)
     x[:] = 5
     x[0:1] = nd.array([7])
     assert x is same

@@ -209,3 +209,14 @@ def test_what_cannot_be_read_is_named():
         mx.sym.load_json(_file([("_npi_einsum", {"subscripts": "ij->i"}, "x")]))
     with pytest.raises(NotImplementedError, match="code -3 is read only"):
         mx.sym.load_json(_file([("_npx_reshape", {"newshape": "(-5, -3)"}, "x")]))
+
+
+def test_a_network_of_1x_is_read():
+    path = Path(__file__).resolve().parents[3] / "data" / "mxnet_1_9_1" / "numpy_net"
+    with mx.np_shape(), mx.np_array():
+        net = mx.gluon.SymbolBlock.imports(f"{path}-symbol.json", ["data"], f"{path}-0000.params")
+        with onp.load(f"{path}.npz") as saved:
+            found = net(np.array(saved["data"]))
+            assert type(found) is np.ndarray
+            onp.testing.assert_allclose(found.asnumpy(), saved["output"], rtol=1e-6)
+        assert {type(p.data()) for p in net.collect_params().values()} == {np.ndarray}

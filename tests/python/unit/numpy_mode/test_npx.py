@@ -198,3 +198,9 @@ def test_control_flow_runs_eager_and_hybridized():
         assert found.tolist() == want.tolist()
     assert expected[0].tolist() == [[1, -2, 3], [5, 6, -5]]
     assert expected[2].tolist() == [[1], [1], [2], [0]] and expected[3].tolist()[0] == [2, -4, 6]
+
+
+def test_arrays_of_numpy_mode_are_saved_as_1x_saves_them(tmp_path: Path):
+    for array, version in ((X, b"\xca\xfa\x93\xf9"), (X.as_nd_ndarray(), b"\xc9\xfa\x93\xf9")):
+        mx.nd.save(str(tmp_path / "file"), [array])
+        assert version in (tmp_path / "file").read_bytes()
