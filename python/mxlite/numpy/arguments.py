@@ -152,4 +152,4 @@ def reduced(op: Any, a: ndarray, axes: tuple[int, ...], keepdims: bool = False) 
     result = op(a, axis=axes, keepdims=True) if axes else a
     if not keepdims:
         shape = tuple(n for i, n in enumerate(a.shape) if i not in axes)
-    return result if result.shape == shape else reshape_to(result, shape=shape)  # type: ignore[no-any-return]
+    return result if result.shape == shape else reshape_to(result, shape=shape)

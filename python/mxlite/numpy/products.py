@@ -247,7 +247,7 @@ def cross(
         )
     x, y = ([v[..., i] for i in range(v.shape[-1])] for v in (a, b))
     if len(x) == 2 and len(y) == 2:
-        return x[0] * y[1] - x[1] * y[0]  # type: ignore[return-value]
+        return x[0] * y[1] - x[1] * y[0]
     if len(x) == 3 and len(y) == 3:
         parts = [x[i] * y[j] - x[j] * y[i] for i, j in ((1, 2), (2, 0), (0, 1))]
     elif len(x) == 2:

@@ -130,6 +130,25 @@ def test_random_keys():
         onp.testing.assert_array_equal(a.asnumpy(), values, err_msg=f"{shape} {key}")
 
 
+def test_gradients_of_random_keys():
+    rng = onp.random.default_rng(6)
+    for _ in range(100):
+        shape = tuple(int(n) for n in rng.integers(1, 5, rng.integers(1, 5)))
+        key = random_key(rng, shape)
+        values = arange(*shape)
+        a = of(values)
+        a.attach_grad()
+        head = rng.normal(size=values[key].shape).astype("float32")
+        with autograd.record():
+            part = a[key]
+        part.backward(of(head))
+        expected = onp.zeros_like(values)
+        onp.add.at(expected, key, head)
+        onp.testing.assert_allclose(
+            a.grad.asnumpy(), expected, rtol=1e-5, atol=1e-6, err_msg=f"{shape} {key}"
+        )
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float64", "bool", "int8", "uint8", "int64"])
 def test_dtypes(dtype):
     values = arange(3, 4, dtype=dtype)
