@@ -7,6 +7,7 @@ on the shape of an array have no namesake here, because a symbol's shape is unkn
 from __future__ import annotations
 
 import inspect
+import math
 import sys
 import types
 from typing import Any, Callable
@@ -29,19 +30,23 @@ _FUNCTIONS: dict[str, tuple[str, str, dict[str, str]]] = {
     "amin": ("_np_min", "a", {}),
     "argmax": ("_npi_argmax", "a", {}),
     "argmin": ("_npi_argmin", "a", {}),
+    "argsort": ("argsort", "a", {}),
     "broadcast_to": ("broadcast_to", "array", {}),
     "clip": ("clip", "a", {}),
     "copy": ("_copy", "a", {}),
     "cumsum": ("cumsum", "a", {}),
+    "diag": ("diag", "array", {}),
     "dot": ("dot", "a b", {}),
     "expand_dims": ("expand_dims", "a", {}),
     "flip": ("reverse", "m", {}),
+    "matmul": ("_matmul", "a b", {}),
     "max": ("_np_max", "a", {}),
     "mean": ("_npi_mean", "a", {}),
     "min": ("_np_min", "a", {}),
     "ones_like": ("ones_like", "a", {}),
     "prod": ("_np_prod", "a", {}),
     "repeat": ("repeat", "a", {}),
+    "sort": ("sort", "a", {}),
     "squeeze": ("squeeze", "a", {}),
     "sum": ("_np_sum", "a", {}),
     "swapaxes": ("SwapAxis", "a", {"axis1": "dim1", "axis2": "dim2"}),
@@ -65,6 +70,10 @@ _CREATION = {
     "zeros": "_zeros",
 }
 _CREATION_NAMES = {"fill_value": "value", "n": "N"}
+_LINALG = {
+    "cholesky": "_linalg_potrf",
+    "inv": "_linalg_inverse",
+}
 _RANDOM = ("exponential", "gamma", "normal", "poisson", "randint", "uniform")
 
 
@@ -161,6 +170,13 @@ def _of_value(name: str, op: str) -> Any:
     return _named(name, function, getattr(np, name))
 
 
+def _of_linalg(name: str, op: str) -> Any:
+    def function(a: Symbol) -> Any:
+        return compose(op, (_symbols(a),), {})
+
+    return _named(name, function, getattr(np.linalg, name))
+
+
 def _of_function(name: str, function: Callable[..., Any]) -> Any:
     """Return a function of npx that composes its operators if its arguments are symbols."""
 
@@ -196,6 +212,56 @@ def var(a: Symbol, axis: Any = None, keepdims: bool = False) -> Any:
 def std(a: Symbol, axis: Any = None, keepdims: bool = False) -> Any:
     """Return the standard deviation over axes."""
     return _np["sqrt"](var(a, axis, keepdims))
+
+
+def ravel(a: Symbol) -> Any:
+    """Return the values along one axis."""
+    return reshape(a, (-1,))
+
+
+def outer(a: Symbol, b: Symbol) -> Any:
+    """Return the products of all pairs of elements."""
+    return reshape(a, (-1, 1)) * reshape(b, (1, -1))
+
+
+def vdot(a: Symbol, b: Symbol) -> Any:
+    """Return the inner product of the flattened values."""
+    return _np["sum"](ravel(a) * ravel(b))
+
+
+def full_like(a: Symbol, fill_value: float) -> Any:
+    """Return a symbol of one value in the shape of another."""
+    return _np["ones_like"](a) * fill_value
+
+
+def any_(a: Symbol, axis: Any = None, keepdims: bool = False) -> Any:
+    """Return whether an element is not 0."""
+    return _np["max"](_symbols(a) != 0, axis=axis, keepdims=keepdims)
+
+
+def all_(a: Symbol, axis: Any = None, keepdims: bool = False) -> Any:
+    """Return whether no element is 0."""
+    return _np["min"](_symbols(a) != 0, axis=axis, keepdims=keepdims)
+
+
+def isposinf(x: Symbol) -> Any:
+    """Return whether elements are infinite and positive."""
+    return _symbols(x) == math.inf
+
+
+def isneginf(x: Symbol) -> Any:
+    """Return whether elements are infinite and negative."""
+    return _symbols(x) == -math.inf
+
+
+def fliplr(m: Symbol) -> Any:
+    """Return the columns in reverse order."""
+    return _np["flip"](m, 1)
+
+
+def flipud(m: Symbol) -> Any:
+    """Return the rows in reverse order."""
+    return _np["flip"](m, 0)
 
 
 def _drawn(name: str) -> Any:
@@ -234,6 +300,17 @@ _np: dict[str, Any] = {
     **{name: _of_operator(name, *row) for name, row in _FUNCTIONS.items()},
     **{name: _of_list(name, *row) for name, row in _LISTS.items()},
     **{name: _of_shape(name, op) for name, op in _CREATION.items()},
+    "all": all_,
+    "any": any_,
+    "fabs": _of_value("absolute", "abs"),
+    "fliplr": fliplr,
+    "flipud": flipud,
+    "full_like": full_like,
+    "isneginf": isneginf,
+    "isposinf": isposinf,
+    "outer": outer,
+    "ravel": ravel,
+    "vdot": vdot,
     "load": load,
     "load_json": load_json,
     "reshape": reshape,
@@ -253,6 +330,7 @@ _npx = {
 _modules = {
     "np": ("NumPy's functions on symbols.", _np, {
         "random": {name: _drawn(name) for name in _RANDOM},
+        "linalg": {name: _of_linalg(name, op) for name, op in _LINALG.items()},
     }),
     "npx": ("Operators for networks on symbols of numpy mode.", _npx, {
         "random": {"seed": random.seed},
