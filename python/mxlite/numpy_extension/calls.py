@@ -8,6 +8,7 @@ from typing import Any, Callable
 from .. import _core
 from .._core import NDArray
 from ..base import TypeError_
+from ..numpy.ndarray import ndarray
 
 __all__ = ["check_arrays", "numpy_operator"]
 
@@ -15,13 +16,14 @@ __all__ = ["check_arrays", "numpy_operator"]
 def check_arrays(who: str, values: Iterable[Any]) -> None:
     """Raise TypeError if a value is an NDArray that is not an ``mx.np`` array."""
     for value in values:
+        if value.__class__ is ndarray:
+            continue
         if isinstance(value, NDArray):
-            if not getattr(value, "_numpy", False):
-                raise TypeError_(
-                    f"{who}: arrays must be mx.np.ndarray, got {type(value).__name__}; convert "
-                    "with as_np_ndarray()"
-                )
-        elif isinstance(value, (list, tuple)):
+            raise TypeError_(
+                f"{who}: arrays must be mx.np.ndarray, got {type(value).__name__}; convert with "
+                "as_np_ndarray()"
+            )
+        if isinstance(value, (list, tuple)):
             check_arrays(who, value)
 
 
