@@ -59,8 +59,8 @@ Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b) {
   for (int i = 0; i < ndim; ++i) {
     const int ia = a.ndim() - 1 - i, ib = b.ndim() - 1 - i;
     const int64_t da = ia >= 0 ? a[ia] : 1, db = ib >= 0 ? b[ib] : 1;
-    MX_CHECK_SHAPE(da == db || da == 1 || db == 1 || da < 0 || db < 0, op, ": shapes ", a, " and ",
-                   b, " cannot be broadcast together");
+    MX_CHECK_SHAPE(da == db || da == 1 || db == 1 || da < 0 || db < 0, op,
+                   ": operands could not be broadcast together with shapes ", a, " ", b);
     out[ndim - 1 - i] = da == 1 || (da < 0 && db != 1) ? db : da;
   }
   return out;
