@@ -20,12 +20,12 @@ from ..base import TypeError_, ValueError_
 from ..context import Context, cpu, current_context, gpu, num_gpus
 from . import (
     creation,
+    dtypes,
     elementwise,
     grids,
     joining,
     manipulation,
     products,
-    promotion,
     reductions,
     sets,
     sorting,
@@ -50,9 +50,9 @@ _SAME = {
         logical_or logical_xor maximum minimum multiply negative nextafter not_equal positive pow
         real reciprocal remainder round sign signbit sin sinh sqrt square subtract tan tanh trunc
     """,
-    creation: "empty_like from_dlpack ones_like zeros_like full_like",
+    creation: "empty_like ones_like zeros_like full_like",
     grids: "meshgrid tril triu",
-    joining: "stack unstack",
+    joining: "stack",
     manipulation: """
         broadcast_arrays broadcast_to expand_dims flip moveaxis permute_dims
         repeat roll tile matrix_transpose
@@ -61,7 +61,7 @@ _SAME = {
     dtypes: "can_cast isdtype result_type",
     reductions: "all any max mean min std var argmax argmin",
     sets: "unique_all unique_counts unique_inverse unique_values",
-    sorting: "count_nonzero nonzero searchsorted take take_along_axis where",
+    sorting: "count_nonzero searchsorted take take_along_axis where",
     statistics: "diff",
 }
 _DTYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64".split()
@@ -123,7 +123,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: builtins.bool | None = N
     if device is not None and result.ctx != device:
         if copy is False:
             raise ValueError_(f"from_dlpack: a copy is needed on {device}, got copy=False")
-        return result.to_device(device)
+        return result.to_device(device)  # type: ignore[attr-defined,no-any-return]
     return creation.copy(result) if copy else result
 
 
@@ -353,7 +353,7 @@ class Info:
         found = {name: np.dtype(name) for name in _DTYPES}
         if kind is None:
             return found
-        return {n: d for n, d in found.items() if promotion.isdtype(d, kind)}
+        return {n: d for n, d in found.items() if dtypes.isdtype(d, kind)}
 
     def devices(self) -> list[Context]:
         """Return all devices."""

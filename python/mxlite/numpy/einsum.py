@@ -41,7 +41,7 @@ def operands_of(arrays: Sequence[Any], who: str) -> tuple[Sequence[ndarray], boo
 def finished(result: ndarray, is_bool: bool, out: Any, who: str) -> ndarray:
     if is_bool:
         result = _cast(result, dtype="bool")
-    return returned(result, out, who)  # type: ignore[no-any-return]
+    return returned(result, out, who)
 
 
 class _Side(NamedTuple):
@@ -282,9 +282,9 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False) -> ndarray:
     """
     if not operands:
         raise ValueError_("einsum: must specify the einstein sum subscripts string and operands")
-    subscripts, arrays = operands[0], operands[1:]
+    subscripts, *arrays = operands
     if not isinstance(subscripts, str):
-        subscripts, arrays = _from_lists(operands)
+        subscripts, *arrays = _from_lists(operands)
     if not arrays:
         raise ValueError_("einsum: at least one array must be given, got only subscripts")
     given, is_bool = operands_of(arrays, "einsum")
@@ -304,7 +304,7 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False) -> ndarray:
     return finished(result, is_bool, out, "einsum")
 
 
-def _from_lists(operands: Sequence[Any]) -> tuple[str, list[Any]]:
+def _from_lists(operands: Sequence[Any]) -> tuple[Any, ...]:
     """Return subscripts and arrays of NumPy's other form: array, axis numbers, array, ..."""
     letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -313,4 +313,4 @@ def _from_lists(operands: Sequence[Any]) -> tuple[str, list[Any]]:
 
     arrays = list(operands[: len(operands) // 2 * 2 : 2])
     text = ",".join(term(numbers) for numbers in operands[1::2])
-    return (f"{text}->{term(operands[-1])}" if len(operands) % 2 else text), arrays
+    return (f"{text}->{term(operands[-1])}" if len(operands) % 2 else text), *arrays

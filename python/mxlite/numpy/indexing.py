@@ -267,7 +267,7 @@ def getitem(self: ndarray, key: Any) -> ndarray:
             if all(type(item) is int for item in items):
                 at = sum(plain._int_index(i, k, n) * s for k, (i, n, s) in enumerate(places))
                 return self._strided_view((), (), at)
-        return plain._basic(self, items)
+        return plain._basic(self, items)  # type: ignore[return-value]
     elif kind is np.ndarray or kind is list or (kind is ndarray and not key._traced):
         values = _index_values(key)
         if self.ndim and values.dtype != np.bool_:
@@ -279,8 +279,8 @@ def getitem(self: ndarray, key: Any) -> ndarray:
     divided = _divide(self.shape, key)
     basic = divided.basic
     if not divided.arrays:
-        return plain._basic(self, basic) if basic else self._reshape_view(())
-    part = self if _is_whole(basic) else plain._basic(self, basic)
+        return plain._basic(self, basic) if basic else self._reshape_view(())  # type: ignore[return-value]
+    part: Any = self if _is_whole(basic) else plain._basic(self, basic)
     return _select(part, divided)
 
 
@@ -310,9 +310,7 @@ def _rows(shape: tuple[int, ...], key: _Key) -> np.ndarray[Any, Any]:
         axis += 1
     common = _common_shape(key.arrays)
     others = [at for at in range(len(grids)) if at not in key.axes]
-    lead = (
-        key.axes[0] if key.adjacent else 0
-    )  # number of other axes before those of the index arrays
+    lead = key.axes[0] if key.adjacent else 0  # number of other axes before the arrays' axes
     rows = np.full((1,) * (len(common) + len(others)), offset, np.int64)
     for index, at in zip(key.arrays, key.axes):
         numbers, step = grids[at]
@@ -417,8 +415,8 @@ def _write_rows(self: ndarray, key: _Key, value: Any) -> None:
         return
     source = _expanded(source, shape)._reshape_view((rows.size, inner))
     target = self.detach()._reshape_view((self.size // inner, inner))
-    rows = from_host(rows.reshape(1, -1), self.ctx)
-    _scatter(target, source, rows, shape=target.shape, out=target)
+    places = from_host(rows.reshape(1, -1), self.ctx)
+    _scatter(target, source, places, shape=target.shape, out=target)
 
 
 attach({"__getitem__": getitem, "__setitem__": setitem})

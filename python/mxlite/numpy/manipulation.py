@@ -115,7 +115,7 @@ def reshape(a: Any, newshape: Any, order: str = "C", out: Any = None) -> ndarray
     ValueError
         If the number of elements differs.
     """
-    return returned(_reshaped(as_array(a, "reshape"), newshape, order), out, "reshape")  # type: ignore[no-any-return]
+    return returned(_reshaped(as_array(a, "reshape"), newshape, order), out, "reshape")
 
 
 def _reshaped(a: ndarray, newshape: Any, order: str) -> ndarray:
@@ -222,7 +222,7 @@ def squeeze(a: Any, axis: Any = None, out: Any = None) -> ndarray:
                 f"got axis {i} of shape {a.shape}"
             )
     shape = tuple(n for i, n in enumerate(a.shape) if i not in gone)
-    return returned(reshape_to(a, shape=shape), out, "squeeze")  # type: ignore[no-any-return]
+    return returned(reshape_to(a, shape=shape), out, "squeeze")
 
 
 def broadcast_to(array: Any, shape: Any) -> ndarray:
@@ -460,9 +460,8 @@ def _reshape_method(self: ndarray, *args: Any, **kwargs: Any) -> ndarray:
 
 def _transpose_method(self: ndarray, *axes: Any) -> ndarray:
     """Return a copy with permuted axes, given as one tuple or as numbers."""
-    if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
-        axes = axes[0]
-    return transpose(self, axes if axes else None)
+    single = len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list)))
+    return transpose(self, (axes[0] if single else axes) or None)
 
 
 def _flatten_method(self: ndarray, order: str = "C") -> ndarray:

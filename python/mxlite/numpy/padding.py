@@ -9,7 +9,7 @@ import numpy as np
 from .. import _core
 from ..base import ShapeError, TypeError_, ValueError_
 from .arguments import as_array, from_host, full
-from .elementwise import rint
+from .elementwise import around
 from .ndarray import ndarray
 
 __all__ = ["pad"]
@@ -171,7 +171,7 @@ def _statistic(
         part = _slice_axis(part, axis=axis, begin=(count - 1) // 2, end=count // 2 + 1)
     edge = _core.op("mean")(part, axis=(axis,), keepdims=True)
     if _is_integral(a):
-        edge = _cast(rint(edge), dtype=a.dtype)
+        edge = _cast(around(edge), dtype=a.dtype)
     return _repeated(edge, axis, width)
 
 

@@ -156,7 +156,7 @@ def outer(a: Any, b: Any, out: Any = None) -> ndarray:
     """Return the products of all pairs of elements, of shape (a.size, b.size)."""
     a, b = promoted([as_array(a, "outer"), as_array(b, "outer")])
     result = _multiply(a._reshape_view((a.size, 1)), b._reshape_view((1, b.size)))
-    return returned(result, out, "outer")  # type: ignore[no-any-return]
+    return returned(result, out, "outer")
 
 
 def vecdot(x1: Any, x2: Any, *, axis: int = -1) -> ndarray:

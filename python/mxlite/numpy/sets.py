@@ -110,7 +110,7 @@ def unique_inverse(x: Any) -> UniqueInverse:
 
 def unique_values(x: Any) -> ndarray:
     """Return the different elements in ascending order."""
-    return unique(x)  # type: ignore[no-any-return]
+    return unique(x)
 
 
 def _flat_pair(one: Any, other: Any, who: str) -> Sequence[ndarray]:
@@ -151,7 +151,7 @@ def intersect1d(
 
 def union1d(ar1: Any, ar2: Any) -> ndarray:
     """Return the different elements that are in either array, in ascending order."""
-    return unique(concatenate(_flat_pair(ar1, ar2, "union1d")))  # type: ignore[no-any-return]
+    return unique(concatenate(_flat_pair(ar1, ar2, "union1d")))
 
 
 def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> ndarray:

@@ -234,7 +234,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> ndar
     v = as_array(v, "searchsorted")
     one, other = promoted([a, v])
     if not (one._traced or other._traced):
-        return from_host(np.searchsorted(one.asnumpy(), other.asnumpy(), side), a.ctx, np.int64)
+        return from_host(np.searchsorted(one.asnumpy(), other.asnumpy(), side), a.ctx)  # type: ignore[call-overload]
     name = "broadcast_lesser" if side == "left" else "broadcast_lesser_equal"
     below = _core.op(name)(one, other._reshape_view((*other.shape, 1)))
     counts = _sum(_cast(below, dtype="int64"), axis=(-1,), keepdims=True)
@@ -324,8 +324,8 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None) -> ndarray:
         places = spread * inner + from_host(start, arr.ctx)
     else:
         values = _checked(indices.asnumpy().astype(np.int64), axis, length, "take_along_axis")
-        spread = np.broadcast_to(values, shape).reshape(prod(lead), shape[axis], inner)
-        places = from_host(spread * inner + start, arr.ctx)
+        rows = np.broadcast_to(values, shape).reshape(prod(lead), shape[axis], inner)
+        places = from_host(rows * inner + start, arr.ctx)
     return _take(arr._reshape_view((arr.size,)), places._reshape_view(shape))
 
 
@@ -349,7 +349,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> ndarray:
     result = default
     for condition, choice in zip(reversed(condlist), reversed(choicelist)):
         result = where(condition, choice, result)
-    return result  # type: ignore[no-any-return]
+    return result
 
 
 def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> ndarray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ..numpy.random import bernoulli, normal_n, uniform_n
-from ..random import seed
+from ..numpy.random import bernoulli, normal_n, seed, uniform_n
 
 __all__ = ["bernoulli", "normal_n", "seed", "uniform_n"]
