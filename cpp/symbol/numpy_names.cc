@@ -21,7 +21,6 @@ struct Name {
 constexpr Name kNames[] = {
     {"_np_copy", "_copy"},
     {"_np_diag", "diag"},
-    {"_np_dot", "dot"},
     {"_np_reshape", "Reshape", "newshape", "shape"},
     {"_np_squeeze", "squeeze"},
     {"_np_transpose", "transpose"},

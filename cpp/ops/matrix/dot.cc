@@ -72,6 +72,16 @@ void complete_dot(const DotParams& p, std::span<TensorSpec> in) {
   if (!is_known(rhs_k)) rhs_k = k;
 }
 
+// A right operand of more axes would be summed over another one than `dot` does.
+Specs infer_numpy_dot(const DotParams& p, std::span<const TensorSpec> in) {
+  MX_CHECK_KIND(in[1].shape.ndim() <= 2, ErrorKind::kNotSupported,
+                "_np_dot: rhs must be a vector or a matrix, got shape ", in[1].shape,
+                "; use tensordot or einsum");
+  Specs result = infer_dot(p, in);
+  if (in[0].shape.ndim() == 1 && in[1].shape.ndim() == 1) result[0].shape = {};
+  return result;
+}
+
 Specs infer_batch_dot(const DotParams& p, std::span<const TensorSpec> in) {
   check_operands("batch_dot", in, 3);
   Shape to = in[0].shape;
@@ -187,6 +197,14 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .complete(complete_dot)
           .gradient(grad_dot)
           .amp(AmpClass::kLowPrecision));
+  ops.add(OpBuilder<DotParams>("_np_dot")
+              .inputs({"a", "b"})
+              .doc("NumPy's dot with a vector or matrix on the right, as symbol files write it.")
+              .shapes("a: (..., k), b: (k,) or (k, n) -> (...) or (..., n)")
+              .infer(infer_numpy_dot)
+              .complete(complete_dot)
+              .gradient(grad_dot)
+              .amp(AmpClass::kLowPrecision));
   ops.add(OpBuilder<DotParams>("batch_dot")
               .inputs({"lhs", "rhs"})
               .doc("Matrix products of the last two axes, one for every index of the others.")

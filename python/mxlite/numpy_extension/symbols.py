@@ -36,6 +36,7 @@ _FUNCTIONS: dict[str, tuple[str, str, dict[str, str]]] = {
     "copy": ("_copy", "a", {}),
     "cumsum": ("cumsum", "a", {}),
     "diag": ("diag", "array", {}),
+    "dot": ("_np_dot", "a b", {}),
     "expand_dims": ("expand_dims", "a", {}),
     "flip": ("reverse", "m", {}),
     "matmul": ("_matmul", "a b", {}),
@@ -218,13 +219,6 @@ def ravel(a: Symbol) -> Any:
     return reshape(a, (-1,))
 
 
-def dot(a: Symbol, b: Symbol) -> Any:
-    """Return the sum of products over the last axis of a and the first axis of b, a matrix."""
-    # The transposition raises an error if b is no matrix; NumPy then sums over another axis.
-    turned = _np["transpose"](b, (1, 0))
-    return compose("dot", (_symbols(a), turned), {"transpose_b": True})
-
-
 def outer(a: Symbol, b: Symbol) -> Any:
     """Return the products of all pairs of elements."""
     return reshape(a, (-1, 1)) * reshape(b, (1, -1))
@@ -308,7 +302,6 @@ _np: dict[str, Any] = {
     **{name: _of_shape(name, op) for name, op in _CREATION.items()},
     "all": all_,
     "any": any_,
-    "dot": dot,
     "fabs": _of_value("absolute", "abs"),
     "fliplr": fliplr,
     "flipud": flipud,

@@ -81,9 +81,11 @@ void matmul_native(KernelContext&, const NoParams&, Inputs in, Outputs out) {
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   // Small products may run in the caller's thread; the others open parallel regions.
-  ops.cpu_kernel<cpu::flushing<&dot_native>>(
-      "dot", {.name = "small", .supports = supports_if<&small_dot>()});
-  ops.cpu_kernel<cpu::flushing<&dot_native>>("dot", kWorkerOnly);
+  for (const char* op : {"dot", "_np_dot"}) {
+    ops.cpu_kernel<cpu::flushing<&dot_native>>(
+        op, {.name = "small", .supports = supports_if<&small_dot>()});
+    ops.cpu_kernel<cpu::flushing<&dot_native>>(op, kWorkerOnly);
+  }
   ops.cpu_kernel<cpu::flushing<&batch_dot_native>>(
       "batch_dot", {.name = "small", .supports = supports_if<&small_batch_dot>()});
   ops.cpu_kernel<cpu::flushing<&batch_dot_native>>("batch_dot", kWorkerOnly);

@@ -91,6 +91,7 @@ void matmul(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.cuda_kernel<&cuda::dot>("dot");
+  ops.cuda_kernel<&cuda::dot>("_np_dot");
   ops.cuda_kernel<&cuda::batch_dot>("batch_dot");
   ops.cuda_kernel<&cuda::matmul>("_matmul");
 });
