@@ -293,6 +293,10 @@ class NDArray:
         """Return the array itself, because it is not an ``mx.np`` array."""
         ...
 
+    def as_np_ndarray(self) -> ndarray:
+        """Return an ``mx.np`` array on the same memory; gradients pass through."""
+        ...
+
     def asnumpy(self) -> np.ndarray[Any, Any]:
         """Wait and copy into a NumPy array (bfloat16: ml_dtypes when installed, else float32)."""
         ...
@@ -1510,6 +1514,22 @@ class Node:
         The user's line that composed the node.
         """
 
+class Quantization:
+    """
+    How passes over symbols quantize a network.
+    """
+    def __init__(
+        self,
+        *,
+        dtype: str = "int8",
+        smart: bool = False,
+        channel_wise: bool = False,
+        calibrated: bool = False,
+        without: collections.abc.Set[str] = set(),
+        parameters: collections.abc.Set[str] = set(),
+        ranges: collections.abc.Mapping[str, tuple[float, float]] = {},
+    ) -> None: ...
+
 class Inference:
     """
     Shapes and types of all values of a symbol.
@@ -2100,6 +2120,11 @@ def assign_sparse_handle(array: Any, other: Any) -> None:
     Make a sparse array refer to the other's parts.
     """
 
+def attach_numpy_signs(cls: Any, in_place: bool = True) -> None:
+    """
+    Give a class of arrays or symbols of numpy mode // & | ^ << >>.
+    """
+
 def attach_signs(cls: Any) -> None:
     """
     Give a class of symbols + - * / % ** and comparisons.
@@ -2632,6 +2657,12 @@ def num_gpus() -> int:
     Number of CUDA devices of this machine; 0 without CUDA in the build or without a driver.
     """
 
+def numpy_operators(name: str) -> tuple[Any, ...]:
+    """
+    Callables of a sign (add for +) or function (arctan2) of numpy mode: on an array and an
+    operand, and on an array and the operand before it.
+    """
+
 def op(name: str, composes: bool = False) -> Any:
     """
     The operator of that name or alias. Raises ValueError, with near names, for unknown and
@@ -2679,6 +2710,11 @@ def profiler_take() -> dict[Any, Any]:
 def profiler_time_scopes(count: int) -> float:
     """
     Nanoseconds that so many empty scopes take; for benchmarks.
+    """
+
+def promoted_dtype(*args: Any) -> Any:
+    """
+    Dtype of numpy mode's arithmetic on arrays of these dtypes.
     """
 
 def random_states() -> tuple[Any, ...]:
@@ -2745,6 +2781,7 @@ def run_symbol_pass(
     heads: Sequence[tuple[Node, int]],
     precision: PrecisionRules | None = None,
     kept: collections.abc.Set[str] = set(),
+    quantization: Quantization | None = None,
 ) -> list[tuple[Node, int]]:
     """
     A new symbol by a pass of cpp/symbol/passes; kept: names of nodes that it leaves as they are.
@@ -2790,9 +2827,19 @@ def set_fresh_grads(variables: list[Any], fresh: bool) -> None:
     Set _fresh_grad of all.
     """
 
+def set_lapack_library(path: str) -> None:
+    """
+    Set the library that decompositions of matrices use; it has LAPACK or is linked to it.
+    """
+
 def set_numpy_class(cls: Any) -> None:
     """
     Make objects of numpy mode's arrays from a subclass of NDArray; None: NDArray itself.
+    """
+
+def set_numpy_symbol_type(type: type) -> None:
+    """
+    Compose objects of this subclass of the symbols' type if an input is an object of it.
     """
 
 def set_package_folders(folders: Sequence[str]) -> None:
@@ -2925,9 +2972,10 @@ def trace_symbol(
     inputs: list[Any],
     parameters: Any,
     leaves: Sequence[tuple[Node, int]],
+    numpy: bool = False,
 ) -> tuple[Any, ...]:
     """
-    Traces a forward for inference with inputs of these specs (shape, dtype); leaves are the variables for its inputs, then its parameters. Returns the outputs, their specs, and by name the arrays that forward used without being handed them.
+    Traces a forward for inference with inputs of these specs (shape, dtype); leaves are the variables for its inputs, then its parameters; numpy makes the traced arrays those of numpy mode. Returns the outputs, their specs, and by name the arrays that forward used without being handed them.
     """
 
 def traced_checkpoint(name: str, function: TracedFunction) -> list[NDArray]:
