@@ -103,7 +103,8 @@ class Scheduler {
   const EngineStats& stats() const { return stats_; }
   // Makes the tasks that have not begun fail with `failure` instead of running.
   void cancel_queued(const FailureRef& failure);
-  // Makes unfinished tasks fail. Must be called in a forked child, where their threads do not exist.
+  // Makes unfinished tasks fail. Must be called in a forked child, where their threads do not
+  // exist.
   void abandon_unfinished();
   void lock_for_fork();
   void unlock_after_fork();

@@ -66,8 +66,9 @@ __all__ = [
     "gpu_memory_info", "image", "img", "init", "initializer", "io", "is_np_array",
     "is_np_shape", "kv", "kvstore", "kvstore_server", "libinfo", "library", "log",
     "lr_scheduler", "metric", "mod", "model", "module", "mon", "monitor", "name", "nd",
-    "ndarray", "np", "np_array", "np_shape", "npx", "num_gpus", "numpy",
-    "numpy_extension", "onnx", "operator", "opt", "optimizer", "parallel", "profiler", "random", "recordio", "registry", "rnd", "rnn", "rtc", "runtime",
+    "ndarray", "np", "np_array", "np_shape", "npx", "num_gpus", "numpy", "numpy_extension",
+    "onnx", "operator", "opt", "optimizer", "parallel", "profiler", "random", "recordio",
+    "registry", "rnd", "rnn", "rtc", "runtime",
     "set_np_shape", "sym", "symbol", "test_utils", "use_np", "use_np_array", "use_np_shape",
     "util", "visualization", "viz", "waitall",
 ]  # fmt: skip

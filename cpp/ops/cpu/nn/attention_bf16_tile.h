@@ -99,8 +99,8 @@ MX_INLINE void multiply_columns(int64_t row_tiles, int64_t steps, LeftFactor a,
 __attribute__((noinline)) void multiply_halves(int64_t row_tiles, int64_t column_tiles,
                                                int64_t steps, const LeftFactor& a, RightFactor b,
                                                Product c) {
-  // Keeps earlier stores before the tile instructions, because the compiler does not know that these
-  // read memory.
+  // Keeps earlier stores before the tile instructions, because the compiler does not know that
+  // these read memory.
   asm volatile("" ::: "memory");
   for (int64_t i = 0; i + 1 < column_tiles; i += 2) {
     multiply_columns<2>(row_tiles, steps, a, b, c);
