@@ -8,6 +8,7 @@ from numpy.typing import DTypeLike
 from collections.abc import Callable
 from typing import ClassVar, SupportsFloat, TypeAlias, overload
 import numpy as np
+from .numpy.ndarray import ndarray
 
 Operand: TypeAlias = NDArray | float | np.number[Any]
 

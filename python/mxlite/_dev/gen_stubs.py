@@ -321,6 +321,7 @@ def core_stub() -> str:
         "from collections.abc import Callable\n"
         "from typing import ClassVar, SupportsFloat, TypeAlias, overload\n"
         "import numpy as np\n"
+        "from .numpy.ndarray import ndarray\n"
     )
     operand = "\nOperand: TypeAlias = NDArray | float | np.number[Any]\n\n"
     return HEADER + IMPORTS + extra + operand + array_stub() + "\n" + op_class + body

@@ -54,7 +54,7 @@ def as_array(value: Any, who: str) -> ndarray:
 def real_array(value: Any, who: str) -> ndarray:
     """Return an argument as array of floats; integers and bools become float32."""
     array = as_array(value, who)
-    return array if "float" in dtype_name(array.dtype) else _cast(array, dtype="float32")  # type: ignore[return-value]
+    return array if "float" in dtype_name(array.dtype) else _cast(array, dtype="float32")
 
 
 def values_of(value: Any, who: str, why: str) -> np.ndarray[Any, Any]:

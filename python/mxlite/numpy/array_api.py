@@ -123,7 +123,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: builtins.bool | None = N
     if device is not None and result.ctx != device:
         if copy is False:
             raise ValueError_(f"from_dlpack: a copy is needed on {device}, got copy=False")
-        return result.to_device(device)  # type: ignore[attr-defined,no-any-return]
+        return result.to_device(device)
     return creation.copy(result) if copy else result
 
 
@@ -220,7 +220,7 @@ def linspace(
 
 def astype(x: ndarray, dtype: Any, /, *, copy: builtins.bool = True, device: Any = None) -> ndarray:
     """Return the array in another dtype."""
-    result = x if device is None else x.to_device(device)  # type: ignore[attr-defined]
+    result = x if device is None else x.to_device(device)
     return result.astype(dtype, copy=copy)  # type: ignore[return-value]
 
 

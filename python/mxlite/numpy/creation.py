@@ -53,7 +53,7 @@ def _check_order(order: str, who: str) -> None:
 def shape_of(shape: Any, who: str) -> tuple[int, ...]:
     if type(shape) is tuple and (not shape or min(shape) >= 0):
         return shape  # the operator checks the types of the dimensions
-    given = shape.tolist() if isinstance(shape, ndarray) else shape
+    given: Any = shape.asnumpy().tolist() if isinstance(shape, ndarray) else shape
     try:
         sizes = tuple(operator.index(n) for n in given) if hasattr(given, "__iter__") else None
         sizes = (operator.index(given),) if sizes is None else sizes
@@ -129,7 +129,7 @@ def _with_host_arrays(values: Any) -> Any:
 def _copied(a: ndarray, dtype: Any, ctx: Any) -> ndarray:
     moved = a if ctx is None else a.as_in_ctx(ctx)
     if dtype is not None and a.dtype != _core.dtype_type(dtype):
-        return _cast(moved, dtype=dtype)  # type: ignore[return-value]
+        return _cast(moved, dtype=dtype)
     return _copy(a) if moved is a else moved  # type: ignore[return-value]
 
 
@@ -171,7 +171,7 @@ def copy(a: Any, out: ndarray | None = None) -> ndarray:
     """Return a copy of an array; of other array-likes an array."""
     if not isinstance(a, ndarray):
         return array(a)
-    return _copy(a, out=out)  # type: ignore[return-value]
+    return _copy(a, out=out)
 
 
 def _maker(name: str, op: Any, doc: str) -> Any:
@@ -219,11 +219,11 @@ def full(
     sizes = shape_of(shape, "full")
     if isinstance(fill_value, (ndarray, onp.ndarray, list, tuple)):
         filled = broadcast_to(asarray(fill_value, dtype, ctx=ctx), sizes)
-        return filled if out is None else _copy(filled, out=out)  # type: ignore[return-value]
+        return filled if out is None else _copy(filled, out=out)
     if dtype is None and isinstance(fill_value, (bool, onp.bool_)):
         dtype = onp.bool_
     if out is not None:
-        return _full(shape=sizes, value=fill_value, ctx=ctx, dtype=out.dtype, out=out)  # type: ignore[return-value]
+        return _full(shape=sizes, value=fill_value, ctx=ctx, dtype=out.dtype, out=out)
     return as_array(_full(shape=sizes, value=fill_value, ctx=ctx, dtype=dtype))
 
 
@@ -262,7 +262,7 @@ def full_like(
         result = _core.op("ones_like" if fill_value else "zeros_like")(a)
         if fill_value not in (0, 1):
             result = result * fill_value if dtype is None else result.astype(dtype) * fill_value
-        return result.astype(a.dtype if dtype is None else dtype, copy=False)  # type: ignore[call-arg,return-value]
+        return result.astype(a.dtype if dtype is None else dtype, copy=False)
     return full(
         a.shape if shape is None else shape,
         fill_value,
@@ -290,7 +290,7 @@ def empty_like(
     """Return an array of unset values with the shape, dtype and device of an array."""
     check_array(prototype, "empty_like", "prototype")
     place = device_of(ctx, device)
-    return empty(  # type: ignore[no-any-return]
+    return empty(
         prototype.shape if shape is None else shape,
         prototype.dtype if dtype is None else dtype,
         order,
@@ -318,7 +318,9 @@ def arange(
 
 
 def _number(value: Any, who: str) -> Any:
-    if isinstance(value, (ndarray, onp.ndarray, onp.generic)):
+    if isinstance(value, ndarray):
+        value = value.asnumpy()
+    if isinstance(value, (onp.ndarray, onp.generic)):
         return value.item()
     if isinstance(value, (int, float)):
         return value
@@ -348,7 +350,8 @@ def linspace(
     parts = num - 1 if endpoint else num
     if isinstance(start, (ndarray, list, tuple)) or isinstance(stop, (ndarray, list, tuple)):
         first, last = (asarray(v, ctx=ctx) for v in (start, stop))
-        step: Any = (last - first) / parts if parts else full_like(last - first, math.nan)
+        length: Any = last - first
+        step = length / parts if parts else full_like(length, math.nan)
         counts = arange(num, ctx=first.ctx)
         counts = counts._reshape_view((num,) + (1,) * step.ndim)
         values: Any = first + counts * step if parts else first + counts * 0.0
@@ -385,7 +388,7 @@ def logspace(
     """Return base to the powers ``linspace(start, stop)`` (float32 by default)."""
     exponents = linspace(start, stop, num, endpoint, axis=axis, ctx=device_of(ctx, device))
     powers = base**exponents
-    return powers if dtype is None else powers.astype(dtype)  # type: ignore[no-any-return]
+    return powers if dtype is None else powers.astype(dtype)
 
 
 def eye(
@@ -406,7 +409,7 @@ def eye(
         raise ValueError_(f"eye: sizes must not be negative, got {rows} and {columns}")
     ctx = device_of(ctx, device)
     if not columns:  # 0 columns mean a square for the operator
-        return zeros((rows, 0), dtype, ctx=ctx)  # type: ignore[no-any-return]
+        return zeros((rows, 0), dtype, ctx=ctx)
     return as_array(_eye(N=rows, M=columns, k=operator.index(k), ctx=ctx, dtype=dtype))
 
 
@@ -428,7 +431,7 @@ def genfromtxt(*args: Any, **kwargs: Any) -> ndarray:
 def _copy_method(self: ndarray, order: str = "C") -> ndarray:
     """Return a copy on the same device; order must be 'C'."""
     _check_order(order, "copy")
-    return _copy(self)  # type: ignore[return-value]
+    return _copy(self)
 
 
 attach({"copy": _copy_method})

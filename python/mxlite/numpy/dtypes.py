@@ -72,7 +72,7 @@ def _kind_of(dtype: Any) -> str:
     return "f" if dtype_name(dtype) == "bfloat16" else onp.dtype(dtype).kind
 
 
-def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
+def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
     """Return whether a cast between dtypes follows a rule of official NumPy's."""
     source = from_.dtype if isinstance(from_, ndarray) else from_
     return onp.can_cast(source, to, casting)

@@ -39,7 +39,7 @@ def store(result: Any, out: Any, who: str) -> ndarray:
     does not hold bools if the result does; ValueError if the shapes differ.
     """
     if out is None:
-        return result  # type: ignore[no-any-return]
+        return result
     if isinstance(out, tuple) and len(out) == 1:
         out = out[0]
     check_array(out, who, "out")
@@ -54,7 +54,7 @@ def store(result: Any, out: Any, who: str) -> ndarray:
             )
         result = _cast(result, dtype=out.dtype)
     _copy(result, out=out)
-    return out  # type: ignore[no-any-return]
+    return out
 
 
 def _official(dtype: Any) -> Any:

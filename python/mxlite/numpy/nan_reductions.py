@@ -30,6 +30,7 @@ __all__ = [
     "nanstd", "nansum", "nanvar",
 ]  # fmt: skip
 
+_not = _core.op("_npi_logical_not")
 _sqrt = _core.op("sqrt")
 _sum = _core.op("_np_sum")
 
@@ -40,7 +41,7 @@ def _without_nan(a: ndarray, value: float, who: str) -> tuple[ndarray, ndarray]:
     kept = a
     if is_real(a.dtype):
         kept = select(missing, full(a.shape, value, a.dtype, ctx=a.ctx), a)
-    return kept, missing  # type: ignore[return-value]
+    return kept, missing
 
 
 def _ignoring_nan(name: str, function: Any, value: float, doc: str) -> Any:
@@ -112,7 +113,7 @@ def nanmean(
     """Return the mean over axes of the values that are not NaN."""
     a = in_type(check_array(a, "nanmean"), dtype)
     kept, missing = _without_nan(a, 0, "nanmean")
-    counts = _sum(~missing, axis=axis, keepdims=keepdims)
+    counts = _sum(_not(missing), axis=axis, keepdims=keepdims)
     result = _sum(kept, axis=axis, keepdims=keepdims) / counts.astype(a.dtype)
     return store(out_type(result, dtype), out, "nanmean")
 
@@ -129,7 +130,7 @@ def nanvar(
     a = in_type(check_array(a, "nanvar"), dtype)
     centered = a - nanmean(a, axis, keepdims=True)
     kept, missing = _without_nan(centered, 0, "nanvar")
-    counts = _sum(~missing, axis=axis, keepdims=keepdims).astype(a.dtype) - ddof
+    counts = _sum(_not(missing), axis=axis, keepdims=keepdims).astype(a.dtype) - ddof
     counts = select(counts > 0, counts, full(counts.shape, math.nan, a.dtype, ctx=a.ctx))
     result = _sum(kept * kept, axis=axis, keepdims=keepdims) / counts
     return store(out_type(result, dtype), out, "nanvar")

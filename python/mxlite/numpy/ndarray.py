@@ -37,6 +37,7 @@ class ndarray(NDArray):  # noqa: N801 - NumPy's name
         def _strided_view(self, shape: Any, strides: Any, offset: int) -> ndarray: ...
         def as_in_context(self, context: Any) -> ndarray: ...  # noqa: D102
         def detach(self) -> ndarray: ...  # noqa: D102
+        def __getattr__(self, name: str) -> Any: ...  # the attached methods
 
 
 def attach(methods: dict[str, Any]) -> None:
@@ -105,7 +106,7 @@ def _astype(
     self: ndarray,
     dtype: Any,
     order: str = "K",
-    casting: str = "unsafe",
+    casting: Any = "unsafe",
     subok: bool = True,
     copy: bool = True,
 ) -> ndarray:
@@ -120,7 +121,7 @@ def _astype(
         )
     if not copy and self.dtype == wanted:
         return self
-    return _cast(self, dtype=wanted)  # type: ignore[return-value]
+    return _cast(self, dtype=wanted)
 
 
 def _bool(self: ndarray) -> bool:
@@ -219,7 +220,7 @@ def _format(self: ndarray, spec: str) -> str:
 
 
 def _positive(self: ndarray) -> ndarray:
-    return _copy(self)  # type: ignore[return-value]
+    return _copy(self)
 
 
 def _itemsize(self: ndarray) -> int:
@@ -259,7 +260,7 @@ def _grad(self: ndarray) -> ndarray | None:
 
 
 _plain_grad = NDArray.grad
-NDArray.as_np_ndarray = as_np_ndarray  # type: ignore[attr-defined]
+setattr(NDArray, "as_np_ndarray", as_np_ndarray)  # noqa: B010 - mypy knows methods
 
 for _name in ABSENT:
     _method = _Absent()

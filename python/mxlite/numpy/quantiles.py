@@ -45,7 +45,7 @@ def _flat_last(a: ndarray, axes: tuple[int, ...]) -> ndarray:
     """Move axes to the end and join them."""
     kept = [i for i in range(a.ndim) if i not in axes]
     moved = moveaxis(a, axes, tuple(range(len(kept), a.ndim))) if axes else a
-    return moved._reshape_view((*(a.shape[i] for i in kept), math.prod(a.shape[i] for i in axes)))  # type: ignore[return-value]
+    return moved._reshape_view((*(a.shape[i] for i in kept), math.prod(a.shape[i] for i in axes)))
 
 
 def _quantile(

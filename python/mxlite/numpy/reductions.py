@@ -200,7 +200,7 @@ def mean(
 def in_type(a: ndarray, dtype: Any) -> ndarray:
     """Return the array in the type in which a mean is computed."""
     if dtype is None or _is_integer(dtype):
-        return as_real(a)  # type: ignore[no-any-return]
+        return as_real(a)
     return _cast_to(a, dtype)
 
 

@@ -57,7 +57,7 @@ _add_at = _core.op("_backward_gather_nd")
 
 
 def _reshaped(a: ndarray, shape: tuple[int, ...]) -> ndarray:
-    return a if a.shape == shape else a._reshape_view(shape)  # type: ignore[return-value]
+    return a if a.shape == shape else a._reshape_view(shape)
 
 
 def histogram(
@@ -286,7 +286,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> ndarray:
                 if isinstance(value, ndarray)
                 else from_host(np.asarray(value), array.ctx, array.dtype)
             )
-            parts.insert(at, part._reshape_view((part.size,)))  # type: ignore[arg-type]
+            parts.insert(at, part._reshape_view((part.size,)))
     return concatenate(parts) if len(parts) > 1 else parts[0]
 
 

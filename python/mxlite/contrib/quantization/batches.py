@@ -100,7 +100,8 @@ def collect_statistics(
     executor: Any = None
     num_batches = num_examples = 0
     for batch in data:
-        inputs = {n: a for n, a in zip(data_names, batch.data) if n in needed}
+        arrays = batch.data or ()
+        inputs = {n: a for n, a in zip(data_names, arrays) if n in needed}
         shapes = {name: array.shape for name, array in inputs.items()}
         if executor is None or any(executor.arg_dict[n].shape != s for n, s in shapes.items()):
             executor = network.simple_bind(ctx, grad_req="null", **shapes)
@@ -111,7 +112,7 @@ def collect_statistics(
         for name, output in zip(layers, executor.forward(is_train=False, **inputs)):
             collector.collect(name, output)
         num_batches += 1
-        num_examples += batch.data[0].shape[0] - (batch.pad or 0)
+        num_examples += arrays[0].shape[0] - (batch.pad or 0)
         if logger is not None:
             logger.debug(f"Collected statistics from batch {num_batches}")
         if max_num_examples is not None and num_examples >= max_num_examples:
