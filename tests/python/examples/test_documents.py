@@ -11,8 +11,8 @@ from processes import run_python
 ROOT = Path(__file__).resolve().parents[3]
 
 
-PAGES = ["README.md", *(f"docs/{name}.md" for name in ("deployment", "conversion", "gpus"))]
-PAGES.append("docs/transformer.md")
+PAGES = ["README.md"]
+PAGES += [f"docs/{n}.md" for n in ("deployment", "conversion", "gpus", "numpy", "transformer")]
 
 
 def programs(page: str) -> list[str]:
