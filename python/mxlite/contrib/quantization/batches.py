@@ -95,7 +95,10 @@ def collect_statistics(
             f"quantization: num_calib_examples must be at least 1 or None, got {max_num_examples}"
         )
     internals = sym.get_internals()
-    network = Group([internals[name] for name in layers])
+    # A layer that is called twice has two outputs of one name.
+    wanted = set(layers)
+    places = [(i, name) for i, name in enumerate(internals.list_outputs()) if name in wanted]
+    network = Group([internals[i] for i, _ in places])
     needed = network.list_inputs()
     executor: Any = None
     num_batches = num_examples = 0
@@ -109,7 +112,7 @@ def collect_statistics(
                 {n: a for n, a in params.items() if n in executor.arg_dict},
                 {n: a for n, a in params.items() if n in executor.aux_dict},
             )
-        for name, output in zip(layers, executor.forward(is_train=False, **inputs)):
+        for (_, name), output in zip(places, executor.forward(is_train=False, **inputs)):
             collector.collect(name, output)
         num_batches += 1
         num_examples += arrays[0].shape[0] - (batch.pad or 0)
