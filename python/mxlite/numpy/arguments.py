@@ -66,12 +66,12 @@ def values_of(value: Any, who: str, why: str) -> np.ndarray[Any, Any]:
 
 
 def refuse_traced(array: NDArray, who: str, why: str) -> None:
-    """Raise an error if a graph is traced, in which the array has no values.
+    """Raise DynamicShapeError if the array is traced into a graph and so has no values.
 
-    A hybridized block catches it and runs operator by operator from then on.
+    A hybridized block catches the error and runs operator by operator from then on.
     """
     if array._traced:
-        raise DynamicShapeError(f"{who}: {why}, which a graph does not know while it is made")
+        raise DynamicShapeError(f"{who}: {why}, which a graph does not have while it is traced")
 
 
 def axis_in(axis: Any, ndim: int, who: str) -> int:
@@ -100,14 +100,14 @@ def flattened(a: Any, axis: Any, who: str) -> tuple[ndarray, int]:
 
 
 def shape_in(shape: Any) -> tuple[int, ...]:
-    """Return a shape given as a number or a sequence."""
+    """Return a tuple for a shape that is given as a number or a sequence."""
     if isinstance(shape, (tuple, list, np.ndarray)):
         return tuple(operator.index(n) for n in shape)
     return (operator.index(shape),)
 
 
 def common_dtype(dtypes: Iterable[Any]) -> Any:
-    """Return the dtype of arithmetic on arrays of the dtypes."""
+    """Return the dtype to which arithmetic converts arrays of these dtypes."""
     return _core.promoted_dtype(*dtypes)
 
 

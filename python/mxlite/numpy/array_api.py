@@ -2,8 +2,8 @@
 
 ``array.__array_namespace__()`` returns this module, so that libraries which accept any array of
 the standard (SciPy, scikit-learn) run on np arrays. It differs from ``mx.np`` only where the
-standard demands so: integers and lists of integers become int64. Floats are float32 by default.
-There are no complex dtypes and no fft extension.
+standard requires it: Python integers and lists of integers become int64. Floats are float32 by
+default. Complex dtypes and the fft extension are missing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from .ndarray import ndarray
 __array_api_version__ = "2024.12"
 _VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 
-# Functions of mx.np that are as the standard demands.
+# Functions of mx.np that conform to the standard unchanged.
 _SAME = {
     elementwise: """
         abs acos acosh add asin asinh atan atan2 atanh bitwise_and bitwise_invert
@@ -108,12 +108,12 @@ globals().update({name: np.dtype(name) for name in _DTYPES})
 
 
 def finfo(type: Any, /) -> Any:  # noqa: A002 - the standard's name
-    """Return the limits of a dtype of floats, or of an array's."""
+    """Return the limits of a floating dtype; an array stands for its dtype."""
     return np.finfo(type.dtype if isinstance(type, ndarray) else type)
 
 
 def iinfo(type: Any, /) -> Any:  # noqa: A002 - the standard's name
-    """Return the limits of a dtype of integers, or of an array's."""
+    """Return the limits of an integer dtype; an array stands for its dtype."""
     return np.iinfo(type.dtype if isinstance(type, ndarray) else type)
 
 
@@ -122,7 +122,9 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: builtins.bool | None = N
     result = creation.from_dlpack(x)
     if device is not None and result.ctx != device:
         if copy is False:
-            raise ValueError_(f"from_dlpack: a copy is needed on {device}, got copy=False")
+            raise ValueError_(
+                f"from_dlpack: copy must be None or True for a copy to {device}, got False"
+            )
         return result.to_device(device)
     return creation.copy(result) if copy else result
 
@@ -158,7 +160,9 @@ def asarray(
     if isinstance(obj, ndarray):
         return creation.asarray(obj, dtype, copy=copy, device=device)
     if copy is False:
-        raise ValueError_("asarray: a copy is needed, got copy=False")
+        raise ValueError_(
+            "asarray: copy must be None or True because this object has to be copied, got False"
+        )
     if not isinstance(obj, np.ndarray):
         obj = _hosted(obj)
         if dtype is None:
@@ -204,7 +208,7 @@ empty, ones, zeros = map(_maker, ("empty", "ones", "zeros"))
 def eye(
     n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None
 ) -> ndarray:
-    """Return ones on a diagonal, else zeros."""
+    """Return a matrix with ones on the k-th diagonal, else zeros."""
     kind = np.float32 if dtype is None else dtype
     return creation.array(np.eye(n_rows, n_cols, k, dtype=kind), device=device)
 
@@ -225,7 +229,7 @@ def astype(x: ndarray, dtype: Any, /, *, copy: builtins.bool = True, device: Any
 
 
 def clip(x: ndarray, /, min: Any = None, max: Any = None) -> ndarray:  # noqa: A002
-    """Return x limited to [min, max], numbers or arrays; None: no limit."""
+    """Return x limited to [min, max], which are numbers, arrays, or None for no limit."""
     if min is None and max is None:
         return creation.copy(x)
     return elementwise.clip(x, min, max)
@@ -260,7 +264,7 @@ def squeeze(x: ndarray, /, axis: Any) -> ndarray:
 
 
 def _wide(x: ndarray, dtype: Any) -> ndarray:
-    """Return the array in a dtype; integers by default in 64 bits."""
+    """Return the array in a dtype; by default, integers become 64 bits wide."""
     kind = np.dtype(x.dtype).kind
     if dtype is None and kind in "iu":
         dtype = np.int64 if kind == "i" else np.uint64
@@ -293,7 +297,7 @@ def _running(name: str) -> Callable[..., ndarray]:
     ) -> ndarray:  # fmt: skip
         if axis is None:
             if x.ndim != 1:
-                raise ValueError_(f"{name}: axis must be given for {x.ndim} dimensions")
+                raise ValueError_(f"{name}: axis must be an int for {x.ndim} dimensions, got None")
             axis = 0
         axis = axis_in(axis, x.ndim, name)
         result = own(_wide(x, dtype), axis=axis)
@@ -336,7 +340,7 @@ class Info:
     """Description of the namespace: devices, dtypes and capabilities."""
 
     def capabilities(self) -> dict[str, Any]:
-        """Return which optional parts of the standard work."""
+        """Return which optional parts of the standard are supported."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 32}
 
     def default_device(self) -> Context:
@@ -389,7 +393,7 @@ def _svd(x: ndarray, /, *, full_matrices: builtins.bool = True) -> Any:
 
 
 def _trace(x: ndarray, /, *, offset: int = 0, dtype: Any = None) -> ndarray:
-    """Return sums of the diagonals of matrices; integers by default in 64 bits."""
+    """Return sums of the diagonals of matrices; by default, integer sums are 64 bits wide."""
     return _linalg.trace(_wide(x, dtype), offset=offset)
 
 

@@ -1,4 +1,4 @@
-"""Whether arrays are equal or close."""
+"""Comparisons of whole arrays: equal or close."""
 
 from __future__ import annotations
 

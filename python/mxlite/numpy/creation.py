@@ -60,7 +60,7 @@ def shape_of(shape: Any, who: str) -> tuple[int, ...]:
     except TypeError:
         raise TypeError_(f"{who}: shape must be an int or a tuple of ints, got {shape!r}") from None
     if any(n < 0 for n in sizes):
-        raise ValueError_(f"{who}: dimensions must not be negative, got shape {sizes}")
+        raise ValueError_(f"{who}: dimensions must be at least 0, got shape {sizes}")
     return sizes
 
 
@@ -97,7 +97,8 @@ def array(
         return _copied(object, dtype, ctx)
     if isinstance(object, NDArray):
         raise ValueError_(
-            "array: object must not be an mx.nd.NDArray; convert it with as_np_ndarray()"
+            "array: object must be an array-like or mx.np array, got an mx.nd.NDArray; convert it "
+            "with as_np_ndarray()"
         )
     if object is None:
         raise TypeError_("array: object must be a rectangular array of numbers, got None")
@@ -114,7 +115,7 @@ def _host_values(source: Any, dtype: Any) -> onp.ndarray[Any, Any]:
     except TypeError as error:
         if "inhomogeneous" in str(error):
             raise TypeError_(
-                f"array: The requested array has an inhomogeneous shape: {error}"
+                f"array: object must be rectangular, got an inhomogeneous shape: {error}"
             ) from error
         raise
 
@@ -142,9 +143,10 @@ def asarray(
     ctx: Any = None,
     device: Any = None,
 ) -> ndarray:
-    """Return the object as an array, without a copy if it is an array of that dtype.
+    """Return the object itself if it is an mx.np array of that dtype and context, else a new array.
 
-    Raises ValueError if ``copy=False`` and a copy is needed; otherwise like :func:`array`.
+    ``copy=True`` always copies. ``copy=False`` raises ValueError if the object has to be copied.
+    The other parameters and errors are those of :func:`array`.
     """
     ctx = device_of(ctx, device)
     if isinstance(obj, ndarray) and not copy:
@@ -152,7 +154,9 @@ def asarray(
         if same and (ctx is None or obj.ctx == ctx):
             return obj
     if copy is False:
-        raise ValueError_("asarray: a copy is needed, got copy=False")
+        raise ValueError_(
+            "asarray: copy must be None or True because this object has to be copied, got False"
+        )
     return array(obj, dtype, order, ctx)
 
 
@@ -168,7 +172,7 @@ def from_dlpack(x: Any) -> ndarray:
 
 
 def copy(a: Any, out: ndarray | None = None) -> ndarray:
-    """Return a copy of an array; of other array-likes an array."""
+    """Return a copy of an array, or a new array with the values of another array-like."""
     if not isinstance(a, ndarray):
         return array(a)
     return _copy(a, out=out)
@@ -210,9 +214,26 @@ def full(
     *,
     device: Any = None,
 ) -> ndarray:
-    """Return an array filled with a number or with a broadcast array.
+    """Return an array filled with one value or with broadcast values.
 
-    The default dtype is bool for a bool, an array's dtype for an array, else float32.
+    Parameters
+    ----------
+    shape : int or tuple of int
+    fill_value : number or array_like
+        An array or a list is broadcast to the shape.
+    dtype : dtype, optional
+        Default: bool for a bool, the array's dtype for an array, else float32.
+    order : str
+        Must be 'C'.
+    ctx, device : Context, optional
+        Default: the current context.
+    out : ndarray, optional
+        Array into which the values are written.
+
+    Raises
+    ------
+    ValueError
+        If a dimension is negative, or ``fill_value`` cannot be broadcast.
     """
     _check_order(order, "full")
     ctx = device_of(ctx, device)
@@ -258,7 +279,7 @@ def full_like(
     """Return an array of the shape, dtype and device of another, filled with a number."""
     check_array(a, "full_like")
     place = device_of(ctx, device)
-    if a._traced and shape is None:  # the graph takes the shape from the array
+    if a._traced and shape is None:  # the shape is known only when the graph runs
         result = _core.op("ones_like" if fill_value else "zeros_like")(a)
         if fill_value not in (0, 1):
             result = result * fill_value if dtype is None else result.astype(dtype) * fill_value
@@ -307,12 +328,16 @@ def arange(
     *,
     device: Any = None,
 ) -> ndarray:
-    """Return start, start + step, ... below stop (float32 by default)."""
+    """Return the vector start, start + step, start + 2 * step, ... up to but excluding stop.
+
+    ``arange(n)`` starts at 0. The default dtype is float32, also for integers. Raises ValueError if
+    step is 0.
+    """
     if stop is None:
         start, stop = 0, start
     start, stop, step = (_number(v, "arange") for v in (start, stop, 1 if step is None else step))
     if step == 0:
-        raise ValueError_("arange: step must not be 0, got 0")
+        raise ValueError_("arange: step must be nonzero, got 0")
     ctx = device_of(ctx, device)
     return as_array(_arange(start=start, stop=stop, step=step, ctx=ctx, dtype=dtype))
 
@@ -324,7 +349,7 @@ def _number(value: Any, who: str) -> Any:
         return value.item()
     if isinstance(value, (int, float)):
         return value
-    raise TypeError_(f"{who}: bounds must be numbers, got {type(value).__name__}")
+    raise TypeError_(f"{who}: start, stop and step must be numbers, got {type(value).__name__}")
 
 
 def linspace(
@@ -339,13 +364,32 @@ def linspace(
     *,
     device: Any = None,
 ) -> Any:
-    """Return num values at equal distances from start to stop, which may be arrays.
+    """Return evenly spaced values from start to stop.
 
-    With ``retstep``, return (values, distance). The default dtype is float32.
+    Parameters
+    ----------
+    start, stop : number or array_like
+        First and last value. Arrays broadcast together.
+    num : int
+        Number of values.
+    endpoint : bool
+        Whether stop is the last value.
+    retstep : bool
+        Return (values, distance between neighbors).
+    dtype : dtype, optional
+        Default: float32.
+    axis : int
+        Axis of the result that holds the values, if start or stop is an array.
+    ctx, device : Context, optional
+
+    Raises
+    ------
+    ValueError
+        If num is negative.
     """
     num = operator.index(num)
     if num < 0:
-        raise ValueError_(f"linspace: Number of samples, {num}, must be non-negative.")
+        raise ValueError_(f"linspace: num must be at least 0, got {num}")
     ctx = device_of(ctx, device)
     parts = num - 1 if endpoint else num
     if isinstance(start, (ndarray, list, tuple)) or isinstance(stop, (ndarray, list, tuple)):
@@ -363,7 +407,7 @@ def linspace(
         return (values, step) if retstep else values
     first, last = (_number(v, "linspace") for v in (start, stop))
     wanted = onp.dtype(onp.float32 if dtype is None else _core.dtype_type(dtype))
-    if wanted.kind in "iub":  # round down, as official NumPy
+    if wanted.kind in "iub":  # truncated, as in 1.9.1; official NumPy rounds down
         host = onp.linspace(first, last, num, endpoint).astype(wanted)
         values = array(host, ctx=ctx)
     else:
@@ -385,7 +429,7 @@ def logspace(
     *,
     device: Any = None,
 ) -> ndarray:
-    """Return base to the powers ``linspace(start, stop)`` (float32 by default)."""
+    """Return ``base ** linspace(start, stop, num, ...)``; see :func:`linspace`."""
     exponents = linspace(start, stop, num, endpoint, axis=axis, ctx=device_of(ctx, device))
     powers = base**exponents
     return powers if dtype is None else powers.astype(dtype)
@@ -401,27 +445,27 @@ def eye(
     *,
     device: Any = None,
 ) -> ndarray:
-    """Return a matrix with ones on the k-th diagonal; square if M is None."""
+    """Return an (N, M) matrix with ones on the k-th diagonal, else zeros; M is N by default."""
     _check_order(order, "eye")
     rows = operator.index(N)
     columns = rows if M is None else operator.index(M)
     if rows < 0 or columns < 0:
-        raise ValueError_(f"eye: sizes must not be negative, got {rows} and {columns}")
+        raise ValueError_(f"eye: N and M must be at least 0, got {rows} and {columns}")
     ctx = device_of(ctx, device)
-    if not columns:  # 0 columns mean a square for the operator
+    if not columns:  # the operator makes a square if M is 0
         return zeros((rows, 0), dtype, ctx=ctx)
     return as_array(_eye(N=rows, M=columns, k=operator.index(k), ctx=ctx, dtype=dtype))
 
 
 def identity(n: int, dtype: Any = None, ctx: Any = None, *, device: Any = None) -> ndarray:
-    """Return the identity matrix of n rows."""
+    """Return the (n, n) identity matrix."""
     return eye(n, dtype=dtype, ctx=device_of(ctx, device))
 
 
 def genfromtxt(*args: Any, **kwargs: Any) -> ndarray:
-    """Return the numbers of a text file, with the arguments of official NumPy's genfromtxt.
+    """Return the numbers of a text file; the arguments are those of ``numpy.genfromtxt``.
 
-    ``dtype`` defaults to float32; ``ctx`` is the device of the result.
+    ``dtype`` is float32 by default. ``ctx`` is the context of the result.
     """
     ctx = kwargs.pop("ctx", None)
     kwargs.setdefault("dtype", onp.float32)

@@ -68,7 +68,7 @@ def svd(a: Any, full_matrices: bool = False, compute_uv: bool = True) -> Any:
     ----------
     a : ndarray of shape (..., m, n)
     full_matrices : bool
-        True is supported only for square matrices, where it makes no difference.
+        May be True only for square matrices, for which it has no effect.
     compute_uv : bool
         If False, return only S.
 
@@ -76,12 +76,12 @@ def svd(a: Any, full_matrices: bool = False, compute_uv: bool = True) -> Any:
     -------
     SVDResult
         U of shape (..., m, k), S (..., k) in descending order, V (..., k, n), where k is the
-        smaller of m and n. Gradients of U and V need singular values that differ from each other.
+        smaller of m and n. Gradients of U and V are defined only if all singular values differ.
     """
     array = matrices(a, "linalg.svd")
     if full_matrices and compute_uv and array.shape[-1] != array.shape[-2]:
         raise NotSupportedError(
-            f"linalg.svd: full_matrices=True needs square matrices, got shape {array.shape}"
+            f"linalg.svd: matrices must be square for full_matrices=True, got shape {array.shape}"
         )
     result = SVDResult(*_svd(array))
     return result if compute_uv else result.S
@@ -111,8 +111,8 @@ def qr(a: Any, mode: str = "reduced") -> Any:
         raise ValueError_(f"linalg.qr: mode must be 'reduced', 'r' or 'complete', got {mode!r}")
     if mode == "complete" and array.shape[-2] > array.shape[-1]:
         raise NotSupportedError(
-            f"linalg.qr: mode='complete' needs at most as many rows as columns, got shape "
-            f"{array.shape}"
+            f"linalg.qr: matrices must not have more rows than columns for mode='complete', got "
+            f"shape {array.shape}"
         )
     result = QRResult(*_qr(array))
     return result.R if mode == "r" else result
@@ -121,7 +121,8 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 def eigh(a: Any, UPLO: str = "L") -> EighResult:  # noqa: N803 - NumPy's name
     """Return eigenvalues in ascending order and eigenvectors of symmetric matrices.
 
-    UPLO says which triangle is read: "L" or "U". Gradients are symmetric matrices.
+    Only the lower (``UPLO="L"``) or the upper (``"U"``) triangle of a, of shape (..., n, n), is
+    read. Eigenvectors are columns. The gradient of a is symmetric.
     """
     array = squares(a, "linalg.eigh")
     if UPLO not in ("L", "U"):
@@ -138,7 +139,8 @@ def eigvalsh(a: Any, UPLO: str = "L") -> ndarray:  # noqa: N803 - NumPy's name
 def eig(a: Any) -> EigResult:
     """Return eigenvalues and eigenvectors of length 1.
 
-    There is no complex dtype: if an eigenvalue is not real, reading the result raises.
+    Eigenvectors are columns. There is no complex dtype: if an eigenvalue of a, of shape
+    (..., n, n), is not real, reading the result raises LinAlgError.
     """
     return EigResult(*_eig(squares(a, "linalg.eig")))
 

@@ -1,4 +1,4 @@
-"""Functions of dtypes: the types of results, and what may be cast to what."""
+"""Functions of dtypes: promotion, casting rules and kinds."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _KINDS = {
 
 
 def _public(dtype: Any) -> Any:
-    """Return an official dtype object; bfloat16 as it is."""
+    """Return a dtype as an official dtype object; bfloat16 stays a string."""
     return dtype if isinstance(dtype, str) else onp.dtype(dtype)
 
 
 def astype(x: ndarray, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
-    """Return the values in another dtype; the array itself if not copy and dtypes are equal."""
+    """Return a copy in another dtype; x itself for ``copy=False`` and an equal dtype."""
     result = check_array(x, "astype", "x").astype(dtype, copy=copy)
     return result if device is None else result.as_in_ctx(device)
 
@@ -44,7 +44,8 @@ def promote_types(type1: Any, type2: Any) -> Any:
 def result_type(*arrays_and_dtypes: Any) -> Any:
     """Return the dtype of arithmetic on arrays, dtypes and numbers.
 
-    Numbers only decide the kind: an integer makes bools int64, a float makes integers float32.
+    A number changes only the kind: an integer makes bools int64, and a float makes integers and
+    bools float32. Raises ValueError without arguments.
     """
     dtypes, numbers = [], []
     for value in arrays_and_dtypes:
@@ -55,7 +56,9 @@ def result_type(*arrays_and_dtypes: Any) -> Any:
             dtypes.append(value.dtype if is_array else value)
     if not dtypes:
         if not numbers:
-            raise ValueError_("result_type: at least one array or dtype is required")
+            raise ValueError_(
+                "result_type: at least one array, dtype or number must be given, got none"
+            )
         kinds = {bool: "bool", int: "int64", float: "float32"}
         return promote_types(*([kinds[type(n)] for n in numbers] * 2)[:2])
     result = _core.promoted_dtype(*dtypes)
@@ -73,15 +76,16 @@ def _kind_of(dtype: Any) -> str:
 
 
 def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
-    """Return whether a cast between dtypes follows a rule of official NumPy's."""
+    """Return whether official NumPy's rule ``casting`` allows a cast between dtypes."""
     source = from_.dtype if isinstance(from_, ndarray) else from_
     return onp.can_cast(source, to, casting)
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:
-    """Return whether a dtype is of a kind: a name of the array API standard, a dtype, or a tuple.
+    """Return whether a dtype is of a kind.
 
-    Raises ValueError for an unknown kind.
+    The kind is a name of the array API standard such as "real floating", a dtype, or a tuple of
+    kinds, of which one must match. Raises ValueError for an unknown kind.
     """
     if isinstance(kind, tuple):
         return any(isdtype(dtype, part) for part in kind)

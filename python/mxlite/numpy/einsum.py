@@ -31,7 +31,7 @@ Labels = tuple[Any, ...]
 
 
 def operands_of(arrays: Sequence[Any], who: str) -> tuple[Sequence[ndarray], bool]:
-    """Return operands in their common dtype, and whether bools are multiplied, as float32."""
+    """Return operands in their common dtype, and whether that is bool; bools become float32."""
     given = promoted([as_array(a, who) for a in arrays])
     if given[0].dtype != np.bool_:
         return given, False
@@ -45,7 +45,7 @@ def finished(result: ndarray, is_bool: bool, out: Any, who: str) -> ndarray:
 
 
 class _Side(NamedTuple):
-    """Steps that make an operand a matrix, or a stack of them; None leaves a step out."""
+    """Steps that turn an operand into a matrix or a stack of matrices; None skips a step."""
 
     squeezed: tuple[int, ...] | None  # shape without axes of length 1 that broadcast
     summed: tuple[int, ...]  # axes that only this operand has and the result lacks
@@ -160,7 +160,7 @@ def product(a: ndarray, a_labels: Labels, b: ndarray, b_labels: Labels, wanted: 
 
 
 def _parse(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[list[Labels], Labels]:
-    """Return the labels of every operand and of the result; an ellipsis stands for numbers."""
+    """Return the labels of each operand and of the result; axes of an ellipsis become numbers."""
     text = subscripts.replace(" ", "")
     left, arrow, right = text.partition("->")
     terms = left.split(",")
@@ -198,7 +198,9 @@ def _parse(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[list[L
         letters = left.replace("...", "").replace(",", "")
         result = (*range(-widest, 0), *sorted(c for c in set(letters) if letters.count(c) == 1))
     if widest and arrow and "..." not in right:
-        raise ValueError_(f"einsum: output of '{subscripts}' must have an ellipsis, too")
+        raise ValueError_(
+            f"einsum: the output must have an ellipsis as the operands have, got '{subscripts}'"
+        )
     return operands, result
 
 
@@ -206,7 +208,7 @@ def _parse(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[list[L
 def _plan(
     subscripts: str, shapes: tuple[tuple[int, ...], ...]
 ) -> tuple[list[Labels], Labels, list[tuple[int, int, frozenset[Any]]]]:
-    """Return labels, and the pairs of operands to contract, the cheapest first."""
+    """Return the labels, and the order in which pairs of operands are contracted."""
     operands, result = _parse(subscripts, shapes)
     sizes: dict[Any, int] = {}
     for labels, shape in zip(operands, shapes):
@@ -268,12 +270,12 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False) -> ndarray:
     Parameters
     ----------
     subscripts : str
-        As ``'ij,jk->ik'``; ``...`` stands for further axes, which broadcast.
+        Labels of the axes, such as ``'ij,jk->ik'``; ``...`` stands for other axes, which broadcast.
     *operands : ndarray
-        The arrays. Lists of axis numbers may follow every array instead of subscripts, as in NumPy.
+        The arrays. Without subscripts, a list of axis numbers must follow each array, as in NumPy.
     out : ndarray, optional
     optimize : bool or str
-        Ignored: pairs of arrays are always contracted in a cheap order, as matrix products.
+        Ignored: pairs of arrays are always contracted in a cheap order by matrix products.
 
     Raises
     ------
@@ -281,7 +283,7 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False) -> ndarray:
         If the subscripts are invalid or do not fit the arrays.
     """
     if not operands:
-        raise ValueError_("einsum: must specify the einstein sum subscripts string and operands")
+        raise ValueError_("einsum: subscripts and operands must be given, got no arguments")
     subscripts, *arrays = operands
     if not isinstance(subscripts, str):
         subscripts, *arrays = _from_lists(operands)

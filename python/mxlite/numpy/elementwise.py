@@ -27,16 +27,16 @@ _where = _core.op("where")
 
 _core.attach_numpy_signs(ndarray)
 
-# The options of official NumPy's functions, of which only the defaults are supported.
+# Options of official NumPy's functions; other values than these defaults are not supported.
 _DEFAULTS = {"casting": "same_kind", "order": "K", "dtype": None, "subok": True}
 _CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
 
 
 def store(result: Any, out: Any, who: str) -> ndarray:
-    """Write a result into ``out`` and return that; return the result if ``out`` is None.
+    """Return the result, or ``out`` with the result written into it.
 
-    Raises TypeError if ``out`` is no array of numpy mode or of a lower kind than the result, or
-    does not hold bools if the result does; ValueError if the shapes differ.
+    Raises TypeError if ``out`` is not an mx.np array, or if its dtype is of a lower kind than the
+    result's. A bool result needs a bool ``out``. Raises ValueError if the shapes differ.
     """
     if out is None:
         return result
@@ -67,7 +67,7 @@ def _finish(result: Any, out: Any, where: Any, options: dict[str, Any], who: str
         if option not in _DEFAULTS:
             raise TypeError_(f"{who}() got an unexpected keyword argument {option!r}")
         if option == "dtype" and value is not None:
-            onp.dtype(value)  # raises TypeError for what is no dtype
+            onp.dtype(value)  # raises TypeError if it is not a dtype
         if option == "casting" and value not in _CASTINGS:
             raise TypeError_(f"{who}: casting must be one of {_CASTINGS}, got {value!r}")
         if value != _DEFAULTS[option]:
@@ -89,6 +89,15 @@ def select(condition: Any, kept: Any, other: Any) -> Any:
     if condition.shape != kept.shape:
         condition = broadcast_to(condition, kept.shape)
     return _where(condition, kept, other)
+
+
+# Shared end of the docstrings; operands are numbers or arrays, which broadcast together.
+_PARAMETERS = """
+
+    Numbers alone give official NumPy's result. ``out`` is an array of the result's shape that
+    receives the result, if its dtype holds it. ``where`` is an array of bools: where it is false,
+    the result is the value of ``out``, or 0 without ``out``.
+    """
 
 
 def _named(function: Any, name: str, doc: str) -> Any:
@@ -116,11 +125,11 @@ def _unary(name: str, op: str, doc: str) -> Any:
             return result
         return _finish(result, out, where, kwargs, name)
 
-    return _named(function, name, doc)
+    return _named(function, name, doc + _PARAMETERS)
 
 
 def _composed(name: str, compute: Callable[..., Any], doc: str) -> Any:
-    """Make a function of one or two operands from others; ``out`` may follow them."""
+    """Make a function of one or two operands, after which ``out`` may be given by position."""
     count = compute.__code__.co_argcount
 
     def function(*operands: Any, out: Any = None, where: Any = True, **kwargs: Any) -> Any:
@@ -132,7 +141,7 @@ def _composed(name: str, compute: Callable[..., Any], doc: str) -> Any:
             return _of_numbers(name, tuple(operands))
         return _finish(compute(*operands), out, where, kwargs, name)
 
-    return _named(function, name, doc)
+    return _named(function, name, doc + _PARAMETERS)
 
 
 def _binary(name: str, sign: str, doc: str) -> Any:
@@ -149,7 +158,7 @@ def _binary(name: str, sign: str, doc: str) -> Any:
             return result
         return _finish(result, out, where, kwargs, name)
 
-    return _named(function, name, doc)
+    return _named(function, name, doc + _PARAMETERS)
 
 
 _UNARY = {
@@ -167,22 +176,22 @@ _UNARY = {
     "cosh": ("cosh", "Return the hyperbolic cosine."),
     "degrees": ("degrees", "Convert radians to degrees."),
     "exp": ("exp", "Return e to the power x."),
-    "expm1": ("expm1", "Return exp(x) - 1, exact near 0."),
+    "expm1": ("expm1", "Return exp(x) - 1, without cancellation near 0."),
     "fix": ("fix", "Return the integer part."),
     "floor": ("floor", "Return the largest integer not above x."),
-    "invert": ("_npi_bitwise_not", "Return the bits inverted; bools negated."),
+    "invert": ("_npi_bitwise_not", "Return x with all bits inverted; bools are negated."),
     "isfinite": ("_npi_isfinite", "Return whether x is neither NaN nor infinite."),
     "isinf": ("_npi_isinf", "Return whether x is infinite."),
     "isnan": ("_npi_isnan", "Return whether x is NaN."),
     "log": ("log", "Return the natural logarithm."),
     "log10": ("log10", "Return the logarithm to base 10."),
-    "log1p": ("log1p", "Return log(1 + x), exact near 0."),
+    "log1p": ("log1p", "Return log(1 + x), without cancellation near 0."),
     "log2": ("log2", "Return the logarithm to base 2."),
     "logical_not": ("_npi_logical_not", "Return whether x is 0."),
     "negative": ("negative", "Return -x."),
     "positive": ("_copy", "Return a copy of x."),
     "radians": ("radians", "Convert degrees to radians."),
-    "reciprocal": ("reciprocal", "Return 1 / x, as floats."),
+    "reciprocal": ("reciprocal", "Return 1 / x; integers give float32."),
     "rint": ("_npi_rint", "Return the nearest integer; halves go to even integers."),
     "sign": ("sign", "Return -1, 0 or 1 by the sign of x; NaN for NaN."),
     "signbit": ("_npi_signbit", "Return whether x has a minus sign."),
@@ -197,9 +206,9 @@ _UNARY = {
 _BINARY = {
     "add": ("add", "Return x1 + x2."),
     "arctan2": ("arctan2", "Return the angle of the point (x2, x1) in radians."),
-    "bitwise_and": ("and", "Return the bits that both have."),
-    "bitwise_or": ("or", "Return the bits that one has."),
-    "bitwise_xor": ("xor", "Return the bits that exactly one has."),
+    "bitwise_and": ("and", "Return the bits that are set in x1 and in x2."),
+    "bitwise_or": ("or", "Return the bits that are set in x1 or in x2."),
+    "bitwise_xor": ("xor", "Return the bits that are set in only one of x1 and x2."),
     "copysign": ("copysign", "Return x1 with the sign of x2."),
     "divide": ("truediv", "Return x1 / x2; integers give float32."),
     "equal": ("eq", "Return whether x1 == x2."),
@@ -214,9 +223,9 @@ _BINARY = {
     "less": ("lt", "Return whether x1 < x2."),
     "less_equal": ("le", "Return whether x1 <= x2."),
     "logaddexp": ("logaddexp", "Return log(exp(x1) + exp(x2))."),
-    "logical_and": ("logical_and", "Return whether neither is 0."),
-    "logical_or": ("logical_or", "Return whether one is not 0."),
-    "logical_xor": ("logical_xor", "Return whether exactly one is 0."),
+    "logical_and": ("logical_and", "Return whether neither x1 nor x2 is 0."),
+    "logical_or": ("logical_or", "Return whether x1 or x2 is not 0."),
+    "logical_xor": ("logical_xor", "Return whether only one of x1 and x2 is 0."),
     "maximum": ("maximum", "Return the larger value; NaN if one is NaN."),
     "minimum": ("minimum", "Return the smaller value; NaN if one is NaN."),
     "multiply": ("mul", "Return x1 * x2."),
@@ -277,7 +286,7 @@ def _as_double(x: Any) -> Any:
 
 def _pick_number(pick: str) -> Callable[[Any, Any], Any]:
     def compute(a: Any, b: Any) -> Any:
-        """Return the extreme of both; the other value where one is NaN."""
+        """Return the larger or smaller operand; where one is NaN, the other one."""
         extreme = _f[pick](a, b)
         # Adding zeros broadcasts the operands and gives them the common dtype.
         left, right = (zeros_like(extreme) + x for x in (a, b))
@@ -327,9 +336,13 @@ float_power = _composed(
     ),
     "Return x1 to the power x2 in float64.",
 )
-fmax = _composed("fmax", _pick_number("maximum"), "Return the larger value; a NaN loses.")
-fmin = _composed("fmin", _pick_number("minimum"), "Return the smaller value; a NaN loses.")
-heaviside = _composed("heaviside", _heaviside, "Return 0 below 0, x2 at 0, and 1 above 0.")
+fmax = _composed(
+    "fmax", _pick_number("maximum"), "Return the larger value, ignoring NaN unless both are NaN."
+)
+fmin = _composed(
+    "fmin", _pick_number("minimum"), "Return the smaller value, ignoring NaN unless both are NaN."
+)
+heaviside = _composed("heaviside", _heaviside, "Return 0 if x1 < 0, x2 if x1 == 0, else 1.")
 isneginf = _composed("isneginf", lambda x: x == -math.inf, "Return whether x is -infinity.")
 isposinf = _composed("isposinf", lambda x: x == math.inf, "Return whether x is +infinity.")
 ldexp = _composed("ldexp", lambda a, b: as_real(a) * 2.0 ** as_real(b), "Return x1 * 2**x2.")
@@ -385,13 +398,14 @@ def clip(
     min: Any = None,  # noqa: A002 - NumPy's name
     max: Any = None,  # noqa: A002
 ) -> Any:
-    """Return a limited to [a_min, a_max], numbers or arrays; None: no limit. A NaN stays.
+    """Return a with values below a_min set to a_min, and values above a_max to a_max; NaN stays.
 
-    Raises ValueError if there is no limit at all.
+    Limits are numbers or arrays that broadcast. A fraction as limit makes integers float32. None
+    leaves a side without limit; ValueError is raised if both are None.
     """
     low, high = a_min if min is None else min, a_max if max is None else max
     if low is None and high is None:
-        raise ValueError_("clip: One of max or min must be given")
+        raise ValueError_("clip: a_min or a_max must be given, got None for both")
     if not isinstance(a, ndarray):
         return onp.clip(_of_numbers("positive", (a,)), low, high)
     arrays = isinstance(low, ndarray) or isinstance(high, ndarray)
@@ -415,9 +429,10 @@ def nan_to_num(
     neginf: float | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Return x with numbers for NaN and infinities; their defaults are the largest finite ones.
+    """Return x with ``nan`` for NaN, and ``posinf`` and ``neginf`` for infinities.
 
-    With ``copy=False``, x itself is changed and returned.
+    By default, infinities become the largest and the smallest finite number of the dtype. With
+    ``copy=False``, x itself is changed and returned.
     """
     if not isinstance(x, ndarray):
         return onp.nan_to_num(_of_numbers("positive", (x,)), copy, nan, posinf, neginf)

@@ -1,8 +1,8 @@
-"""Functions that NumPy computes on copies of the values.
+"""Functions that official NumPy computes on host copies.
 
-Each name of `FALLBACKS` is a function of this module. It copies np arrays to the host, calls the
-official function, and copies arrays of its result to the context of the first array. Such functions
-have no gradient and cannot run inside a hybridized forward.
+Each name in `FALLBACKS` is a function of this module. The function copies np arrays to the host,
+calls the official function, and copies resulting arrays to the context of the first argument. These
+functions have no gradient and cannot run inside a hybridized forward.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["FALLBACKS", "call_official", *FALLBACKS]  # noqa: PLE0604 - a table 
 
 
 class _Copies:
-    """The host copies of one call's arrays, and how its result is converted back."""
+    """Converts the arguments of one call to host copies, and its result back."""
 
     def __init__(self, who: str) -> None:
         self.who = who
@@ -58,8 +58,8 @@ class _Copies:
         refuse_traced(array, self.who, "official NumPy needs the values")
         if autograd.is_recording() and (array._recorded or array._grad_req):
             raise ValueError_(
-                f"{self.who}: official NumPy computes this function, so it has no gradient; call "
-                "it outside of autograd.record(), on a.detach(), or under autograd.pause()"
+                f"{self.who}: arrays must need no gradient because official NumPy computes this "
+                "function, got a recorded array; call it on a.detach() or under autograd.pause()"
             )
 
     def from_host(self, value: Any) -> Any:
@@ -67,8 +67,8 @@ class _Copies:
         if isinstance(value, np.ndarray):
             if value.dtype.kind not in "biuf":
                 raise TypeError_(
-                    f"{self.who}: the result has dtype {value.dtype}, which mx.np does not have; "
-                    "call the official function on a.asnumpy()"
+                    f"{self.who}: the result must have a dtype of mx.np, got {value.dtype}; call "
+                    "the official function on a.asnumpy()"
                 )
             return from_host(value, self.ctx)
         if isinstance(value, tuple):
@@ -82,8 +82,8 @@ class _Copies:
 def call_official(who: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """Call an official function on host copies of np arrays, and convert its result back.
 
-    Arrays become np arrays on the context of the first argument; scalars stay official scalars.
-    An np array as ``out`` receives the result.
+    Resulting arrays become np arrays on the context of the first argument; scalars stay official
+    scalars. If ``out`` is an np array, the result is written into it.
 
     Raises
     ------
@@ -110,8 +110,8 @@ def _make(name: str, official: str) -> Callable[..., Any]:
         found = getattr(np, official, None)
         if found is None:
             raise NotSupportedError(
-                f"{name}: the installed NumPy {np.__version__} does not have this function, which "
-                "computes it"
+                f"{name}: the installed NumPy must have numpy.{official}, got NumPy "
+                f"{np.__version__} without it"
             )
         return call_official(name, found, args, kwargs)
 

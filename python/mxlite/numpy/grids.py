@@ -1,4 +1,4 @@
-"""Matrices of ones and zeros, grids of coordinates, windows."""
+"""Triangular matrices, grids of coordinates, and window functions."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def tri(
     *,
     device: Any = None,
 ) -> ndarray:
-    """Return a matrix with ones at and below the k-th diagonal."""
+    """Return an (N, M) matrix with ones at and below the k-th diagonal; M is N by default."""
     ctx = device_of(ctx, device)
     lower = _at_or_below(operator.index(N), operator.index(N if M is None else M), k, ctx)
     return lower.astype(onp.float32 if dtype is None else dtype)  # type: ignore[return-value]
 
 
 def _at_or_below(rows: int, columns: int, k: int, ctx: Any) -> ndarray:
-    """Return whether each element of a matrix is at or below the k-th diagonal."""
+    """Return a bool matrix that is true at and below the k-th diagonal."""
     row = arange(rows, dtype="int64", ctx=ctx)._reshape_view((rows, 1))
     column = arange(columns, dtype="int64", ctx=ctx)
     below: Any = row + k >= column
@@ -45,7 +45,7 @@ def _triangle(name: str, lower: bool, doc: str) -> Any:
     def triangle(m: ndarray, k: int = 0) -> ndarray:
         check_array(m, name, "m")
         if m.ndim == 0:
-            raise ValueError_(f"{name}: m must have at least 1 dimension, got 0")
+            raise ValueError_(f"{name}: m must have at least 1 dimension, got shape ()")
         rows, columns = (m.shape * 2)[-2:] if m.ndim == 1 else m.shape[-2:]
         kept = _at_or_below(rows, columns, k if lower else k - 1, m.ctx)
         if not lower:
@@ -59,7 +59,7 @@ def _triangle(name: str, lower: bool, doc: str) -> Any:
 
 
 def _selected(m: ndarray, kept: ndarray) -> Any:
-    """Return m where kept, else 0, also for NaN and infinity."""
+    """Return m where ``kept`` is true, else 0 (a product would turn infinity into NaN)."""
     shape = m.shape if m.ndim > 1 else kept.shape
     values = broadcast_to(m, shape)
     return _core.op("where")(broadcast_to(kept, shape), values, zeros_like(values))
@@ -87,7 +87,7 @@ def indices(
 def meshgrid(
     *xi: ndarray, indexing: str = "xy", sparse: bool = False, copy: bool = True
 ) -> list[ndarray]:
-    """Return coordinate arrays of a grid from vectors.
+    """Return one coordinate array for each vector; together they describe a grid.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def meshgrid(
     sparse : bool
         Keep axes of length 1 instead of broadcasting.
     copy : bool
-        Accepted; results never share memory with the arguments unless sparse.
+        Without effect. Results share memory with the arguments only if ``sparse``.
     """
     if indexing not in ("xy", "ij"):
         raise ValueError_(f"meshgrid: indexing must be 'xy' or 'ij', got {indexing!r}")

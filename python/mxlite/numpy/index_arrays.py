@@ -32,7 +32,10 @@ __all__ = [
 def ravel_multi_index(
     multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C"
 ) -> ndarray:
-    """Return the int64 positions in a flattened array of coordinates, one array for each axis."""
+    """Return the int64 positions of elements in a flattened array of shape ``dims``.
+
+    ``multi_index`` has an array of coordinates for each axis.
+    """
     first = multi_index[0]
     values = tuple(values_of(i, "ravel_multi_index", "the result") for i in multi_index)
     values = tuple(v.astype(np.int64) for v in values)
@@ -41,7 +44,7 @@ def ravel_multi_index(
 
 
 def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[ndarray, ...]:
-    """Return the int64 coordinates, one array for each axis, of positions in a flattened array."""
+    """Return the int64 coordinates of positions in a flattened array: one array for each axis."""
     values = values_of(indices, "unravel_index", "the result").astype(np.int64)
     lengths = shape_in(shape)
     if values.size and not (values.min() >= 0 and values.max() < prod(lengths)):
@@ -80,7 +83,7 @@ triu_indices = _of_numpy(
 def _matrix(arr: Any, who: str) -> ndarray:
     arr = as_array(arr, who)
     if arr.ndim != 2:
-        raise ValueError_(f"{who}: input array must be 2-d, got {arr.ndim} dimensions")
+        raise ValueError_(f"{who}: arr must be 2-d, got {arr.ndim} dimensions")
     return arr
 
 
@@ -108,12 +111,12 @@ def diag_indices_from(arr: Any) -> tuple[ndarray, ...]:
 
 
 def ix_(*args: Any) -> tuple[ndarray, ...]:
-    """Return index arrays that select the product of vectors: one axis for each of them."""
+    """Return index arrays that select all combinations of the given index vectors."""
     found = []
     for i, arg in enumerate(args):
         a = as_array(arg, "ix_") if isinstance(arg, NDArray) else from_host(arg, None)
         if a.ndim != 1:
-            raise ValueError_(f"ix_: cross index must be 1 dimensional, got {a.ndim}")
+            raise ValueError_(f"ix_: arguments must be 1 dimensional, got {a.ndim} dimensions")
         if a.dtype == np.bool_:
             (a,) = nonzero(a)
         elif not a.size:

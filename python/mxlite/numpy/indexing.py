@@ -32,7 +32,7 @@ _WHOLE = slice(None)
 
 
 class _Key(NamedTuple):
-    """A key, divided: basic items for the axes, and index arrays for some axes of their result."""
+    """A parsed key: basic items for all axes, then index arrays for some axes of that result."""
 
     basic: list[Any]  # int, slice or None; slice(None) where an index array selects
     arrays: list[Any]  # official arrays, or traced arrays
@@ -97,7 +97,7 @@ def _is_advanced(item: Any) -> bool:
 
 
 def _divide(shape: tuple[int, ...], key: Any) -> _Key:
-    """Convert a key for an array of the shape and check it."""
+    """Check a key for an array of the shape and split it into basic items and index arrays."""
     items = [_converted(item) for item in (key if isinstance(key, tuple) else (key,))]
     ellipses = [i for i, item in enumerate(items) if item is Ellipsis]
     if len(ellipses) > 1:
@@ -134,7 +134,7 @@ def _divide(shape: tuple[int, ...], key: Any) -> _Key:
             axis += item.ndim
             place += len(found)
             continue
-        if advanced and type(item) is int:  # beside arrays, a number counts as an array
+        if advanced and type(item) is int:  # next to index arrays, a number is an index array
             item = np.asarray(plain._int_index(item, axis, shape[axis]))
         if _is_advanced(item):
             if isinstance(item, np.ndarray):
@@ -195,7 +195,7 @@ def _select(array: ndarray, key: _Key) -> ndarray:
 def _select_traced(
     array: ndarray, arrays: list[Any], first: int, common: tuple[int, ...]
 ) -> ndarray:
-    """Select with index arrays that a hybridized forward computes; the kernel checks them."""
+    """Select with index arrays that are traced; the kernel checks their values."""
     count = len(arrays)
     if first:
         order = (*range(first, first + count), *range(first), *range(first + count, array.ndim))
@@ -214,7 +214,7 @@ def _select_traced(
 
 
 def _expanded(array: ndarray, shape: tuple[int, ...]) -> ndarray:
-    """Return the array broadcast to a shape without zeros."""
+    """Return the array broadcast to a shape that has no dimension of 0."""
     if array.shape == shape:
         return array
     array = array._reshape_view((1,) * (len(shape) - array.ndim) + array.shape)
@@ -244,8 +244,8 @@ def getitem(self: ndarray, key: Any) -> ndarray:
     IndexError
         If an index is out of bounds or a mask does not have the array's shape.
     DynamicShapeError
-        While a graph is traced, if it computes the mask, which selects an unknown number of
-        elements. A hybridized block runs operator by operator from then on.
+        If a graph is traced that computes the mask, because the number of selected elements is
+        unknown. A hybridized block runs operator by operator from then on.
     """
     kind = type(key)
     if kind is int:
@@ -285,7 +285,7 @@ def getitem(self: ndarray, key: Any) -> ndarray:
 
 
 def _count_whole(key: _Key) -> int:
-    """Return how many of the last axes a key selects whole."""
+    """Return the number of trailing axes that a key selects completely."""
     place = sum(type(item) is not int for item in key.basic)
     for count, item in enumerate(reversed(key.basic)):
         place -= 1
@@ -296,7 +296,7 @@ def _count_whole(key: _Key) -> int:
 
 def _rows(shape: tuple[int, ...], key: _Key) -> np.ndarray[Any, Any]:
     """Return the positions that a key with index arrays selects in an array of the shape."""
-    grids: list[Any] = []  # for every axis of the basic result, its numbers and their distance
+    grids: list[Any] = []  # (indices, distance between them) for each axis of the basic result
     offset, axis = 0, 0
     for item in key.basic:
         if item is None:
@@ -329,7 +329,7 @@ def setitem(self: ndarray, key: Any, value: Any) -> None:
     Parameters
     ----------
     key : as in ``self[key]``
-        If indices are equal, the last value takes effect.
+        If an index occurs more than once, its last value is stored.
     value : number, array_like or ndarray
         Converted to the array's dtype.
 
@@ -344,8 +344,8 @@ def setitem(self: ndarray, key: Any, value: Any) -> None:
     """
     if self._traced:
         raise TypeError_(
-            "x[...] = value: not possible inside a hybridized forward; use np.where or "
-            "np.concatenate, or call net.hybridize(False)"
+            "x[...] = value: x must have values, got a traced array inside a hybridized forward; "
+            "use np.where or np.concatenate, or call net.hybridize(False)"
         )
     _check_value(value)
     if (items := _plain_items(self, key)) is not None and not isinstance(value, NDArray):

@@ -1,4 +1,4 @@
-"""Functions that join arrays, divide them, and insert or leave out parts."""
+"""Functions that join and split arrays, and that insert and delete elements."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _arrays(seq: Any, who: str) -> list[ndarray]:
     elif not isinstance(seq, Sequence):
         raise TypeError_(f"{who}: arrays must be a sequence of arrays, got {type(seq).__name__}")
     if not len(seq):
-        raise ValueError_(f"{who}: need at least one array to concatenate")
+        raise ValueError_(f"{who}: arrays must have at least one array, got none")
     return list(promoted([as_array(a, who) for a in seq]))
 
 
@@ -81,7 +81,7 @@ def _joined(arrays: Sequence[ndarray], axis: int | None, who: str) -> ndarray:
         arrays, axis = [a._reshape_view((a.size,)) for a in arrays], 0
     first = arrays[0]
     if not first.ndim:
-        raise ShapeError(f"{who}: zero-dimensional arrays cannot be concatenated")
+        raise ShapeError(f"{who}: arrays must have at least 1 dimension, got zero-dimensional ones")
     return _concat(*arrays, dim=axis_in(axis, first.ndim, who))
 
 
@@ -98,7 +98,7 @@ def stack(arrays: Any, axis: int = 0, out: Any = None) -> ndarray:
 
 
 def vstack(arrays: Any, out: Any = None) -> ndarray:
-    """Join arrays along axis 0; vectors are rows."""
+    """Join arrays along axis 0; a vector of shape (n,) is a row (1, n)."""
     given = [atleast_2d(a) for a in _arrays(arrays, "vstack")]
     return returned(_joined(given, 0, "vstack"), out, "vstack")
 
@@ -113,20 +113,20 @@ def hstack(arrays: Any, out: Any = None) -> ndarray:
 
 
 def dstack(arrays: Any, out: Any = None) -> ndarray:
-    """Join arrays along axis 2."""
+    """Join arrays along axis 2; (n,) becomes (1, n, 1), and (m, n) becomes (m, n, 1)."""
     given = [atleast_3d(a) for a in _arrays(arrays, "dstack")]
     return returned(_joined(given, 2, "dstack"), out, "dstack")
 
 
 def column_stack(tup: Any, out: Any = None) -> ndarray:
-    """Join arrays along axis 1; vectors are columns."""
+    """Join arrays along axis 1; a vector of shape (n,) is a column (n, 1)."""
     given = _arrays(tup, "column_stack")
     given = [a if a.ndim > 1 else a._reshape_view((a.size, 1)) for a in given]
     return returned(_joined(given, 1, "column_stack"), out, "column_stack")
 
 
 def _begins(places: Any, length: int, who: str) -> list[tuple[int, int]]:
-    """Return begin and end of the parts that positions divide an axis into."""
+    """Return the begin and end of each part if an axis is split at these positions."""
     bounds = [0, *(operator.index(i) for i in places), None]
     ranges = [slice(a, b).indices(length)[:2] for a, b in zip(bounds, bounds[1:])]
     return [(begin, max(begin, end)) for begin, end in ranges]
@@ -141,11 +141,11 @@ def _divided(ary: Any, places: Any, axis: int, equal: bool, who: str) -> list[nd
     if np.ndim(places) == 0:
         count = operator.index(places)
         if count <= 0:
-            raise ValueError_(f"{who}: number of sections must be larger than 0, got {count}")
+            raise ValueError_(f"{who}: the number of sections must be at least 1, got {count}")
         if equal and length % count:
             raise ValueError_(
-                f"{who}: array split does not result in an equal division, got {count} sections "
-                f"of {length} elements"
+                f"{who}: the number of sections must give an equal division of {length} elements, "
+                f"got {count}"
             )
         parts = _split(ary, indices=(), axis=axis, squeeze_axis=False, sections=count)
         return parts if isinstance(parts, list) else [parts]
@@ -157,25 +157,25 @@ def _divided(ary: Any, places: Any, axis: int, equal: bool, who: str) -> list[nd
 
 
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[ndarray]:
-    """Divide an array into copies of its parts.
+    """Split an array along an axis; the parts are copies.
 
     Parameters
     ----------
     ary : ndarray
     indices_or_sections : int or sequence of int
-        Number of equal parts, or the positions at which parts begin.
+        Number of equal parts, or the positions at which the second and later parts begin.
     axis : int
 
     Raises
     ------
     ValueError
-        If the parts would not be equal.
+        If the axis cannot be divided into that number of equal parts.
     """
     return _divided(ary, indices_or_sections, axis, True, "split")
 
 
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[ndarray]:
-    """Divide an array into parts; of a number of parts, the first ones may be longer by 1."""
+    """Split an array like `split`; if the parts cannot be equal, the first ones are longer by 1."""
     return _divided(ary, indices_or_sections, axis, False, "array_split")
 
 
@@ -190,7 +190,7 @@ def _splitting(name: str, least: int, axis: int) -> Any:
         return _divided(ary, indices_or_sections, min(axis, ary.ndim - 1), True, name)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Divide an array along axis {axis}" + "; a vector along axis 0." * (
+    function.__doc__ = f"Split an array along axis {axis}" + "; a vector along axis 0." * (
         least <= axis
     )
     return function
@@ -206,7 +206,7 @@ dsplit = _splitting("dsplit", 3, 2)
 
 
 def unstack(x: Any, axis: int = 0) -> list[ndarray]:
-    """Return the slices of an array along an axis, without the axis."""
+    """Return the slices of an array along an axis, which the slices do not have."""
     x = as_array(x, "unstack")
     axis = axis_in(axis, x.ndim, "unstack")
     if not x.shape[axis]:
@@ -221,7 +221,7 @@ def append(arr: Any, values: Any, axis: int | None = None) -> ndarray:
 
 
 def _indices(obj: Any, length: int, who: str) -> np.ndarray[Any, Any]:
-    """Return the numbers that an int, slice, sequence or mask selects, counted from the front."""
+    """Return as positive indices what an int, slice, sequence or mask selects of an axis."""
     if isinstance(obj, slice):
         return np.arange(*obj.indices(length))
     found = values_of(obj, who, "the result's size depends on the indices")
@@ -277,14 +277,14 @@ def _outside(obj: Any, axis: int, length: int, who: str) -> Exception:
 
 
 def delete(arr: Any, obj: Any, axis: int | None = None) -> ndarray:
-    """Return a copy without some slices of an axis.
+    """Return a copy from which slices of an axis are deleted.
 
     Parameters
     ----------
     arr : ndarray
     obj : int, slice, or array of int or bool
-        The slices to leave out. As in 1.x, numbers in an ``mx.np`` array that are negative or too
-        large are ignored; in other sequences, negative ones count from the end.
+        The slices to delete. As in 1.x, an index in an ``mx.np`` array is ignored if it is negative
+        or too large. In other sequences, negative indices count from the end.
     axis : int or None
         None flattens the array.
 

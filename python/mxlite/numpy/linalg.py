@@ -1,9 +1,8 @@
 """Linear algebra: ``mx.np.linalg``.
 
 Matrices are the last two axes; the other axes form a batch. Integers and bools become float32.
-Functions of matrices have gradients unless their documentation says otherwise. Errors of matrices
-(singular, not positive definite, not finite) are `LinAlgError`; they are raised when the result is
-read.
+Functions have gradients unless their documentation says otherwise. A matrix that is singular, not
+positive definite or not finite raises `LinAlgError` when the result is read.
 """
 
 from __future__ import annotations
@@ -101,23 +100,24 @@ _full = _core.op("_full")
 def cholesky(a: Any, upper: bool = False) -> ndarray:
     """Return the lower triangular L with ``a = L @ L.T``, or the upper triangular ``L.T``.
 
-    Only the lower triangle of a is read.
+    Only the lower triangle of a, of shape (..., n, n), is read. Raises LinAlgError when the result
+    is read if a matrix is not positive definite.
     """
     return _potrf(squares(a, "linalg.cholesky"), lower=not upper)
 
 
 def diagonal(x: Any, /, *, offset: int = 0) -> ndarray:
-    """Return diagonals of matrices; ``np.diagonal`` takes those of the first two axes."""
+    """Return diagonals over the last two axes (in ``np.diagonal``, over the first two)."""
     return manipulation.diagonal(x, offset, -2, -1)
 
 
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> ndarray:
-    """Return sums of the diagonals of matrices; ``np.trace`` takes the first two axes."""
+    """Return sums of diagonals over the last two axes (in ``np.trace``, over the first two)."""
     return manipulation.trace(x, offset, -2, -1, dtype)
 
 
 def inv(a: Any) -> ndarray:
-    """Return the inverses of square matrices."""
+    """Return inverses of matrices (..., n, n); a singular one raises LinAlgError when read."""
     return _inverse(squares(a, "linalg.inv"))
 
 
@@ -150,8 +150,13 @@ def solve(a: Any, b: Any) -> ndarray:
     ----------
     a : ndarray of shape (..., n, n)
     b : ndarray of shape (n,), (..., n) or (..., n, k)
-        Vectors if b has one dimension, or the shape of a without the last one; else matrices,
-        whose other dimensions broadcast with those of a.
+        Vectors if b has one dimension or the shape ``a.shape[:-1]``, else matrices. The leading
+        dimensions of matrices broadcast with those of a.
+
+    Raises
+    ------
+    LinAlgError
+        If shapes do not fit; when the result is read, if a matrix is singular.
     """
     who = "linalg.solve"
     left, right = squares(a, who), real_array(b, who)
@@ -183,14 +188,14 @@ def tensorinv(a: Any, ind: int = 2) -> ndarray:
 
 
 def tensorsolve(a: Any, b: Any, axes: Any = None) -> ndarray:
-    """Return x with ``tensordot(a, x, x.ndim) = b``; ``axes`` of a are moved to the end first."""
+    """Return x with ``tensordot(a, x, x.ndim) == b``, after moving ``axes`` of a to the end."""
     who = "linalg.tensorsolve"
     left, right = real_array(a, who), real_array(b, who)
     if axes is not None:
         moved = axes_in(axes, left.ndim, who)
         kept = [i for i in range(left.ndim) if i not in moved]
         left = transpose(left, (*kept, *moved))
-    shape = left.shape[right.ndim - left.ndim :]  # all of it for equal numbers, as in NumPy
+    shape = left.shape[right.ndim - left.ndim :]  # a.shape if b has as many axes, as in NumPy
     count = math.prod(shape)
     if right.size != count:
         raise LinAlgError(
@@ -202,16 +207,16 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> ndarray:
 
 
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> ndarray:
-    """Return the pseudo-inverses.
+    """Return the Moore-Penrose pseudo-inverses, of shape (..., n, m).
 
     Parameters
     ----------
     a : ndarray of shape (..., m, n)
     rcond, rtol : float or ndarray of shape (...), optional
-        Singular values of at most this number times the largest one count as 0. By default, the
-        machine precision times the larger of m and n.
+        Singular values up to this number times the largest one count as 0. Default: the machine
+        precision times the larger of m and n.
     hermitian : bool
-        Accepted for NumPy's signature; symmetric matrices need no other computation.
+        Without effect.
     """
     array = matrices(a, "linalg.pinv")
     limit = rtol if rcond is None else rcond
@@ -227,7 +232,7 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
 
 
 def cond(x: Any, p: Any = None) -> ndarray:
-    """Return condition numbers; p is an ``ord`` of `norm`, where None means 2."""
+    """Return condition numbers in the norm ``p``: an ``ord`` of `norm`, 2 by default."""
     array = matrices(x, "linalg.cond")
     if p in (None, 2, -2):
         values = svdvals(array)
@@ -246,9 +251,9 @@ def matrix_rank(
 ) -> ndarray:
     """Return the number of singular values above ``tol`` (int64), without gradient.
 
-    By default tol is ``rtol`` times the largest singular value, where rtol is by default the
-    machine precision times the larger dimension. For fewer than 2 dimensions, the rank is 0 if all
-    elements are 0, else 1.
+    The default of tol is ``rtol`` times the largest singular value; the default of rtol is the
+    machine precision times the larger dimension. An array with fewer than 2 dimensions has rank 0
+    if all elements are 0, else 1.
     """
     array = real_array(M, "linalg.matrix_rank")
     if array.ndim < 2:
@@ -267,7 +272,7 @@ def matrix_rank(
 
 
 def matrix_power(a: Any, n: int) -> ndarray:
-    """Return square matrices to an integer power; negative powers are of the inverse."""
+    """Return square matrices raised to an integer power; for n < 0, powers of the inverse."""
     array = squares(a, "linalg.matrix_power")
     if not isinstance(n, (int, np.integer)):
         raise TypeError_(f"linalg.matrix_power: n must be an integer, got {n!r}")
@@ -287,9 +292,9 @@ def matrix_power(a: Any, n: int) -> ndarray:
 
 
 def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> ndarray:
-    """Return the product of matrices in the order that needs the fewest multiplications.
+    """Return the product of matrices, computed in the order with the fewest multiplications.
 
-    The first and the last one may be vectors.
+    The first and the last array may be vectors.
     """
     who = "linalg.multi_dot"
     factors = [real_array(a, who) for a in arrays]
@@ -311,7 +316,7 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> ndarray:
 
 
 def _splits(sizes: list[int]) -> dict[tuple[int, int], int]:
-    """Return after which factor each range of factors is divided (dynamic programming)."""
+    """Return the factor after which to split each range of factors, by dynamic programming."""
     count = len(sizes) - 1
     cost = {(i, i): 0 for i in range(count)}
     split = {}
@@ -339,21 +344,21 @@ def _multiplied(
 
 
 def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[ndarray, ndarray, int, ndarray]:
-    """Return the solution of least squares and least norm of ``a @ x = b``.
+    """Return the least-squares solution of ``a @ x = b`` that has the smallest norm.
 
     Parameters
     ----------
     a : ndarray of shape (m, n)
     b : ndarray of shape (m,) or (m, k)
     rcond : float, optional
-        Singular values of at most rcond times the largest one count as 0; by default (and for -1
-        and "warn"), the machine precision times the larger of m and n.
+        Singular values up to rcond times the largest one count as 0. None, -1 and "warn" stand for
+        the machine precision times the larger of m and n.
 
     Returns
     -------
     x : ndarray of shape (n,) or (n, k)
     residuals : ndarray of shape (1,) or (k,)
-        Sums of squared differences; of shape (0,) if the rank of a is below n or m <= n.
+        Sums of squared differences. The shape is (0,) if the rank of a is below n or m <= n.
     rank : int
     s : ndarray of shape (min(m, n),)
         Singular values of a.

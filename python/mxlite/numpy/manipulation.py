@@ -1,4 +1,4 @@
-"""Functions that change shapes: joining, splitting, transposing, repeating."""
+"""Functions that change shapes and the order of axes, and that repeat elements."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def ravel(x: Any, order: str = "C") -> ndarray:
 
 
 def transpose(a: Any, axes: Any = None) -> ndarray:
-    """Return a copy with permuted axes; in reversed order by default."""
+    """Return a copy with its axes in the order ``axes``; reversed by default."""
     a = as_array(a, "transpose")
     if axes is None:
         return _transpose(a)
@@ -164,7 +164,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> ndarray:
 
 
 def moveaxis(a: Any, source: Any, destination: Any) -> ndarray:
-    """Return a copy with some axes at other places and the others in their order."""
+    """Return a copy with axes moved to new positions; the other axes keep their order."""
     a = as_array(a, "moveaxis")
     begin, end = axes_in(source, a.ndim, "moveaxis"), axes_in(destination, a.ndim, "moveaxis")
     if len(begin) != len(end):
@@ -187,7 +187,7 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> ndarray:
 
 
 def permute_dims(a: Any, axes: Any) -> ndarray:
-    """Return a copy with permuted axes, all of which are given."""
+    """Return a copy with its axes in the order ``axes``, which must name all of them."""
     return transpose(a, axes)
 
 
@@ -200,7 +200,7 @@ def matrix_transpose(x: Any) -> ndarray:
 
 
 def expand_dims(a: Any, axis: Any) -> ndarray:
-    """Return a copy with axes of length 1 at the given places of the result."""
+    """Return a copy with axes of length 1 inserted at these positions of the result."""
     a = as_array(a, "expand_dims")
     count = a.ndim + (len(axis) if isinstance(axis, (tuple, list)) else 1)
     places = axes_in(axis, count, "expand_dims")
@@ -209,7 +209,7 @@ def expand_dims(a: Any, axis: Any) -> ndarray:
 
 
 def squeeze(a: Any, axis: Any = None, out: Any = None) -> ndarray:
-    """Return a copy without axes of length 1, all or the given ones."""
+    """Return a copy without all axes of length 1, or without the given ones."""
     a = as_array(a, "squeeze")
     if axis is None:
         gone = tuple(i for i, n in enumerate(a.shape) if n == 1)
@@ -218,15 +218,15 @@ def squeeze(a: Any, axis: Any = None, out: Any = None) -> ndarray:
     for i in gone[: a.ndim]:
         if a.shape[i] != 1:
             raise ShapeError(
-                "squeeze: cannot select an axis to squeeze out which has size not equal to one, "
-                f"got axis {i} of shape {a.shape}"
+                "squeeze: the size of a squeezed axis must be 1, got a size not equal to one: "
+                f"axis {i} of shape {a.shape}"
             )
     shape = tuple(n for i, n in enumerate(a.shape) if i not in gone)
     return returned(reshape_to(a, shape=shape), out, "squeeze")
 
 
 def broadcast_to(array: Any, shape: Any) -> ndarray:
-    """Return a copy with the values repeated to a shape, in which -2 keeps a length, as in 1.x."""
+    """Return a copy broadcast to a shape; -2 in the shape keeps a dimension, as in 1.x."""
     array = as_array(array, "broadcast_to")
     wanted = shape_in(shape)
     if -2 in wanted:
@@ -239,10 +239,10 @@ def broadcast_to(array: Any, shape: Any) -> ndarray:
         )
     if array.shape == wanted:
         return _core.op("_copy")(array)
-    if array.dtype == np.bool_:  # bools have no gradient, and cannot be summed to one
+    if array.dtype == np.bool_:  # bools have no gradient, so backward must not sum them
         array = _stop(array)
     array = array._reshape_view((1,) * (len(wanted) - array.ndim) + array.shape)
-    for axis, n in enumerate(wanted):  # the operator keeps an axis for which 0 is given
+    for axis, n in enumerate(wanted):  # the operator reads 0 as: keep the dimension
         if n == 0 and array.shape[axis]:
             array = _slice_axis(array, axis=axis, begin=0, end=0)
     return array if array.shape == wanted else _broadcast_to(array, shape=wanted)
@@ -265,7 +265,7 @@ def _atleast(count: int, resized: Callable[[tuple[int, ...]], tuple[int, ...]]) 
 
     atleast.__name__ = atleast.__qualname__ = name
     atleast.__doc__ = (
-        f"Return arrays with at least {count} dimension{'s' * (count > 1)}; a list for several."
+        f"Return arrays with at least {count} dimension{'s' * (count > 1)}; several as a list."
     )
     return atleast
 
@@ -276,13 +276,13 @@ atleast_3d = _atleast(3, lambda s: ((1, 1, 1), (1, *s, 1), (*s, 1))[len(s)])
 
 
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> ndarray:
-    """Return every element of an axis several times.
+    """Return the array with each element repeated along an axis.
 
     Parameters
     ----------
     a : ndarray
     repeats : int or sequence of int
-        One number for all elements or one for each.
+        One count for all elements, or one count for each.
     axis : int or None
         None flattens the array.
     """
@@ -316,11 +316,11 @@ def tile(A: Any, reps: Any) -> ndarray:  # noqa: N803 - NumPy's name
 
 
 def resize(a: Any, new_shape: Any) -> ndarray:
-    """Return an array of a shape, filled with repeated copies of the elements."""
+    """Return an array of a new shape, filled with the elements in order, repeated if needed."""
     a = as_array(a, "resize")
     wanted = shape_in(new_shape)
     if min(wanted, default=0) < 0:
-        raise ValueError_(f"resize: all elements of new_shape must be non-negative, got {wanted}")
+        raise ValueError_(f"resize: all elements of new_shape must be at least 0, got {wanted}")
     count = prod(wanted)
     if not a.size:
         return full(wanted, 0, a)
@@ -330,7 +330,7 @@ def resize(a: Any, new_shape: Any) -> ndarray:
 
 
 def flip(m: Any, axis: Any = None, out: Any = None) -> ndarray:
-    """Return a copy with the order of elements reversed along axes, all by default."""
+    """Return a copy with the elements in reverse order along axes; along all by default."""
     m = as_array(m, "flip")
     axes = tuple(range(m.ndim)) if axis is None else axes_in(axis, m.ndim, "flip")
     result = _reverse(m, axis=axes) if axes else _core.op("_copy")(m)
@@ -348,7 +348,7 @@ def fliplr(m: Any) -> ndarray:
 
 
 def roll(a: Any, shift: Any, axis: Any = None) -> ndarray:
-    """Return a copy with elements moved along axes; the last ones come first again.
+    """Return a copy with elements shifted along axes; elements past the end come first.
 
     Parameters
     ----------
@@ -383,7 +383,7 @@ def _rolled(a: ndarray, by: int, axis: int) -> ndarray:
 
 
 def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> ndarray:
-    """Return a copy rotated by ``k`` times 90 degrees, from the first axis towards the second."""
+    """Return a copy rotated ``k`` times by 90 degrees, from axes[0] towards axes[1]."""
     m = as_array(m, "rot90")
     if len(axes) != 2:
         raise ValueError_(f"rot90: axes must be 2 numbers, got {tuple(axes)}")
@@ -399,7 +399,7 @@ def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> ndarray:
 
 
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> ndarray:
-    """Return a copy of the diagonals of two axes, which become the last axis."""
+    """Return a copy of the diagonals over two axes; the last axis holds the diagonal."""
     a = as_array(a, "diagonal")
     if a.ndim < 2:
         raise ValueError_(f"diagonal: array must have at least 2 dimensions, got {a.ndim}")
@@ -431,7 +431,7 @@ def trace(
 
 
 def diag(array: Any, k: int = 0) -> ndarray:
-    """Return the matrix with a vector as diagonal ``k``, or that diagonal of a matrix."""
+    """Return a matrix with a given vector as diagonal ``k``, or diagonal ``k`` of a matrix."""
     array = as_array(array, "diag")
     if array.ndim == 1:
         return _diag(array, k=operator.index(k))

@@ -1,4 +1,4 @@
-"""Whether arrays share memory."""
+"""Tests of whether arrays share memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = [
 
 
 def may_share_memory(a: Any, b: Any, max_work: Any = None) -> bool:
-    """Return whether the memory ranges of two arrays overlap."""
+    """Return whether the memory ranges of two arrays overlap; ``max_work`` has no effect."""
     one, other = (_memory_range(as_array(x, "may_share_memory")) for x in (a, b))
     return one[0] == other[0] and max(one[1], other[1]) < min(one[2], other[2])
 
@@ -26,7 +26,7 @@ shares_memory = may_share_memory
 
 
 def _memory_range(a: ndarray) -> tuple[Any, int, int]:
-    """Return the device, and the addresses of the first byte and of the one behind the last."""
+    """Return the device, and the addresses of the first byte and past the last byte."""
     refuse_traced(a, "may_share_memory", "memory")
     a = a.detach()
     capsule = a.__dlpack__()

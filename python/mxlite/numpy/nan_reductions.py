@@ -1,4 +1,4 @@
-"""Reductions that leave NaN out."""
+"""Reductions that ignore NaN."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _sum = _core.op("_np_sum")
 
 
 def _without_nan(a: ndarray, value: float, who: str) -> tuple[ndarray, ndarray]:
-    """Return the array with a number for NaN, and where it had NaN."""
+    """Return the array with NaN replaced by a number, and a bool array of where NaN was."""
     missing = _core.op("_npi_isnan")(check_array(a, who))
     kept = a
     if is_real(a.dtype):
@@ -95,7 +95,7 @@ def _nan_arg(name: str, function: Any, other: float, doc: str) -> Any:
     ) -> Any:
         kept, missing = _without_nan(a, other, name)
         if bool(any(all(missing, axis))):
-            raise ValueError_(f"{name}: All-NaN slice encountered")
+            raise ValueError_(f"{name}: a must have a number in each slice, got an All-NaN slice")
         return function(kept, axis, out, keepdims=keepdims)
 
     reduction.__name__ = reduction.__qualname__ = name
@@ -103,8 +103,12 @@ def _nan_arg(name: str, function: Any, other: float, doc: str) -> Any:
     return reduction
 
 
-nanargmax = _nan_arg("nanargmax", argmax, -math.inf, "Return argmax(a) of values not NaN.")
-nanargmin = _nan_arg("nanargmin", argmin, math.inf, "Return argmin(a) of values not NaN.")
+nanargmax = _nan_arg(
+    "nanargmax", argmax, -math.inf, "Return the index of the largest value that is not NaN."
+)
+nanargmin = _nan_arg(
+    "nanargmin", argmin, math.inf, "Return the index of the smallest value that is not NaN."
+)
 
 
 def nanmean(

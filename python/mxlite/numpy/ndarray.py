@@ -1,4 +1,4 @@
-"""The class of arrays in numpy mode, ``mx.np.ndarray``, and its methods that are not functions."""
+"""The class ``mx.np.ndarray``, with the methods that no function of mx.np has as namesake."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class _Absent:
         raise AttributeError(f"mxlite.numpy.ndarray object has no attribute {self.name}")
 
 
-# Methods of NDArray that are only functions of mx.np or mx.npx, as in 1.x.
+# Methods of NDArray that numpy mode has only as functions of mx.np or mx.npx, as in 1.x.
 ABSENT = """
 abs arccos arccosh arcsin arcsinh arctan arctanh argmax_channel asscalar broadcast_axes
 broadcast_like cbrt ceil cos cosh degrees depth_to_space diag exp expand_dims expm1 fix flip floor
@@ -110,7 +110,7 @@ def _astype(
     subok: bool = True,
     copy: bool = True,
 ) -> ndarray:
-    """Return the values in another dtype; the array itself if not copy and dtypes are equal."""
+    """Return a copy in another dtype; the array itself for ``copy=False`` and an equal dtype."""
     if order not in ("K", "C", "A"):
         raise ValueError_(f"astype: order must be 'C', 'A' or 'K', got {order!r}")
     wanted = _core.dtype_type(onp.float32 if dtype is None else dtype)
@@ -170,13 +170,16 @@ def _complex(self: ndarray) -> complex:
 
 def _array(self: ndarray, dtype: Any = None, copy: Any = None) -> Any:
     if copy is False:
-        raise ValueError_("__array__: the values are on a device and must be copied; use DLPack")
+        raise ValueError_(
+            "__array__: copy must be None or True because values are copied from the device, got "
+            "False; use DLPack"
+        )
     values = self.asnumpy()
     return values if dtype is None else values.astype(dtype, copy=False)
 
 
 def _printed(self: ndarray) -> tuple[onp.ndarray[Any, Any], bool]:
-    """Return values that official NumPy can print, and whether they are bfloat16's."""
+    """Return values that official NumPy can print, and whether the array is bfloat16."""
     values = self.asnumpy()
     is_bfloat16 = dtype_name(self.dtype) == "bfloat16"
     return (values.astype(onp.float32) if is_bfloat16 else values), is_bfloat16
@@ -250,12 +253,14 @@ def _viewed(self: ndarray, *shape: Any) -> ndarray:
 def _to_device(self: ndarray, device: Any, /, *, stream: Any = None) -> ndarray:
     """Return the array on a device, or the array itself if it is on that device."""
     if stream is not None:
-        raise ValueError_("to_device: stream must be None, because mxlite orders copies itself")
+        raise ValueError_(
+            f"to_device: stream must be None because mxlite orders copies itself, got {stream!r}"
+        )
     return self.as_in_ctx(device)  # type: ignore[return-value]
 
 
 def _grad(self: ndarray) -> ndarray | None:
-    """The gradient's buffer; None without ``attach_grad`` and for ``grad_req='null'``."""
+    """The gradient buffer; None before ``attach_grad`` and for ``grad_req='null'``."""
     return _plain_grad.__get__(self) if self._grad_req else None
 
 

@@ -23,7 +23,7 @@ _is_not_zero = _core.op("_not_equal_scalar")
 
 
 def _root(total: ndarray, power: float = 0.5) -> ndarray:
-    """Return total ** power for sums that are at least 0, with gradient 0 at 0."""
+    """Return ``total ** power`` for total >= 0; the gradient at 0 is 0."""
     zero = _is_zero(total, scalar=0.0)
     root = _sqrt(total + zero) if power == 0.5 else (total + zero) ** power
     return root * (1 - zero)
@@ -35,7 +35,7 @@ def _length(x: ndarray, axes: tuple[int, ...], keepdims: bool) -> ndarray:
 
 
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: float = 2) -> ndarray:
-    """Return norms of vectors along axes; None: of all elements. See `norm` for ``ord``."""
+    """Return norms of vectors along axes, by default of all elements. See `norm` for ``ord``."""
     who = "linalg.vector_norm"
     array = real_array(x, who)
     axes = tuple(range(array.ndim)) if axis is None else axes_in(axis, array.ndim, who)
@@ -87,20 +87,22 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> n
     ----------
     x : ndarray
     ord : number or {"fro", "nuc"}, optional
-        By default, the root of the sum of squares. Of vectors: any number p for the p-th root of
-        the sum of absolute values to the power p, 0 for the number of elements that are not 0,
-        inf and -inf for the extreme absolute values. Of matrices: "fro" as the default, "nuc" and
-        2, -2 for the sum and the extremes of the singular values, 1, -1 and inf, -inf for the
-        extreme sums of absolute values of columns and of rows.
+        The norm; by default, the root of the sum of squares.
+
+        - Vectors: a number p gives ``sum(abs(x) ** p) ** (1 / p)``, 0 the number of elements that
+          are not 0, inf and -inf the largest and the smallest absolute value.
+        - Matrices: "fro" is the default; "nuc" is the sum of the singular values, 2 and -2 are the
+          largest and the smallest one; 1 and -1 are the largest and the smallest column sum of
+          absolute values, inf and -inf those of row sums.
     axis : int or pair of int, optional
-        Axis of vectors or axes of matrices. By default, all elements if ord is None, else all axes,
-        of which there must be 1 or 2.
+        One axis for vectors, two for matrices. None takes all elements if ord is None, else all
+        axes, of which there must be 1 or 2.
     keepdims : bool
         Whether reduced axes stay with size 1.
 
     Notes
     -----
-    The gradient of roots at 0 is 0.
+    Where a norm is 0, its gradient is 0.
     """
     array = real_array(x, "linalg.norm")
     if axis is None:

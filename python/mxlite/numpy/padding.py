@@ -1,4 +1,4 @@
-"""``np.pad``."""
+"""The function ``np.pad``."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _MODES: dict[str, dict[str, Any]] = {
 
 
 def _pairs(value: Any, ndim: int, name: str) -> list[Any]:
-    """Return (before, after) for each axis; of a number, one pair, or a pair for each axis."""
+    """Return (before, after) for each axis from a number, one pair, or a pair for each axis."""
     try:
         return np.broadcast_to(np.asarray(value), (ndim, 2)).tolist()
     except ValueError:
@@ -60,6 +60,8 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", **kwargs: Any) -> ndarra
         'constant' (``constant_values``), 'edge', 'empty' (zeros), 'linear_ramp' (``end_values``),
         'maximum', 'mean', 'median' or 'minimum' (``stat_length``: number of elements at the edge,
         all by default), 'reflect' or 'symmetric' (``reflect_type``: 'even' or 'odd'), 'wrap'.
+    **kwargs
+        The keyword arguments in parentheses above.
 
     Raises
     ------
@@ -73,7 +75,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", **kwargs: Any) -> ndarra
     if unknown:
         raise ValueError_(f"pad: unsupported keyword arguments for mode '{mode}': {unknown}")
     if np.asarray(pad_width).dtype.kind not in "iu":
-        raise TypeError_(f"pad: pad_width must be of integral type, got {pad_width!r}")
+        raise TypeError_(f"pad: pad_width must be integers, got {pad_width!r}")
     widths = _pairs(pad_width, x.ndim, "pad_width")
     if any(n < 0 for pair in widths for n in pair):
         raise ValueError_(f"pad: pad_width must not be negative, got {pad_width!r}")
@@ -94,7 +96,9 @@ def _pad_axis(a: ndarray, axis: int, before: int, after: int, mode: str, option:
         low, high = (0, 0) if option is None else option
         return _joined(axis, _filled(a, axis, before, low), a, _filled(a, axis, after, high))
     if not length:
-        raise ValueError_(f"pad: can't extend empty axis {axis} using modes other than 'constant'")
+        raise ValueError_(
+            f"pad: mode must be 'constant' or 'empty' for empty axis {axis}, got {mode!r}"
+        )
     if mode in ("edge", "reflect", "symmetric", "wrap") and option in (None, "even"):
         source = np.pad(np.arange(length), (before, after), mode=mode)  # type: ignore[call-overload]
         return _take(a, from_host(source, a.ctx), axis=axis)
@@ -138,7 +142,7 @@ def _is_integral(a: ndarray) -> bool:
 
 
 def _ramp(a: ndarray, axis: int, width: int, end: float, at: int) -> ndarray | None:
-    """Return values from ``end``, at the outside, to the element at one end of the array."""
+    """Return values that change evenly from ``end``, outermost, to the edge element ``at``."""
     if not width:
         return None
     edge = _slice_axis(a, axis=axis, begin=at, end=at + 1)
@@ -176,7 +180,7 @@ def _statistic(
 
 
 def _reflect_odd(a: ndarray, axis: int, before: int, after: int, skipped: int) -> ndarray:
-    """Pad with values reflected at the edge elements; several times if the width needs it."""
+    """Pad with reflections at the edge elements, repeated until the width is filled."""
     if a.shape[axis] == 1 and skipped:  # nothing to reflect: the edge is repeated
         return _joined(
             axis,

@@ -1,4 +1,4 @@
-"""Random integers, choices and orders."""
+"""Random integers, choices, counts and permutations."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def choice(
     shape = () if size is None else shape_in(size)
     number = int(np.prod(shape))
     if count < 1 and number:
-        raise ValueError_(f"random.choice: a must be at least 1 or not empty, got {count}")
+        raise ValueError_(f"random.choice: a must be positive or have elements, got {count}")
     weights = None if p is None else _probabilities("choice", "p", p)
     possible = count
     if weights is not None:
@@ -176,13 +176,13 @@ def _distinct(count: int, weights: Any, number: int, ctx: Any) -> ndarray:
 
 
 def multinomial(n: int, pvals: Any, size: Any = None, **kwargs: Any) -> ndarray:
-    """Draw how often each outcome occurs in n trials.
+    """Draw the number of times that each outcome occurs in n trials.
 
     Parameters
     ----------
     n : int
     pvals : ndarray or sequence of shape (k,)
-        Probabilities of the outcomes; the last one is what the others leave.
+        Probabilities of the outcomes. The last one is replaced by 1 minus the sum of the others.
     size : int or tuple of int, optional
 
     Returns
@@ -211,14 +211,14 @@ def multinomial(n: int, pvals: Any, size: Any = None, **kwargs: Any) -> ndarray:
 
 
 def shuffle(x: ndarray) -> None:
-    """Bring the entries of x along its first axis into random order, in place."""
+    """Permute x randomly along axis 0, in place."""
     if not isinstance(x, ndarray):
         raise TypeError_(f"random.shuffle: x must be an mx.np array, got {type(x).__name__}")
     _shuffle(x, out=x)
 
 
 def permutation(x: Any, ctx: Any = None) -> ndarray:
-    """Return the entries of x, or of ``arange(x)`` (int64), along axis 0 in random order."""
+    """Return x, or ``arange(x)`` (int64) if x is an integer, permuted randomly along axis 0."""
     if not isinstance(x, ndarray) or not x.ndim:
         x = from_host(np.arange(_whole("permutation", "x", x)), ctx)
     return _shuffle(x)

@@ -38,11 +38,9 @@ _cast = _core.op("Cast")
 _take = _core.op("take")
 _copy = _core.op("_copy")
 
-# A tensor whose axes have labels; axes with equal labels are multiplied with each other.
-
 
 def _fits(m: int, n: int) -> bool:
-    """Return whether two lengths are equal, or -1, which a deferred parameter has in a trace."""
+    """Return whether lengths are equal, or one is -1: unknown, as in a deferred parameter."""
     return m == n or -1 in (m, n)
 
 
@@ -60,8 +58,8 @@ def dot(a: Any, b: Any, out: Any = None) -> ndarray:
     Parameters
     ----------
     a, b : ndarray
-        Vectors: their inner product. Matrices: their product. An array without dimensions scales
-        the other one.
+        Vectors give their inner product, matrices their product. An array of shape () scales the
+        other one.
     out : ndarray, optional
 
     Raises
@@ -144,7 +142,7 @@ def vdot(a: Any, b: Any) -> ndarray:
 
 
 def inner(a: Any, b: Any) -> ndarray:
-    """Return the sum of products over the last axes."""
+    """Return sums of products over the last axes: shape ``a.shape[:-1] + b.shape[:-1]``."""
     (a, b), is_bool = operands_of((a, b), "inner")
     if not a.ndim or not b.ndim:
         return finished(_multiply(a, b), is_bool, None, "inner")
@@ -179,7 +177,8 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> ndarray:
     ----------
     a, b : ndarray
     axes : int or pair
-        A number n: the last n axes of a with the first n axes of b. A pair: axes of a, axes of b.
+        A number n pairs the last n axes of a with the first n axes of b. A pair lists axes of a and
+        axes of b.
 
     Raises
     ------
@@ -196,11 +195,16 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> ndarray:
         a_axes, b_axes = tuple(range(a.ndim - count, a.ndim)), tuple(range(count))
     else:
         if len(axes) != 2:
-            raise ValueError_(f"tensordot: axes must consist of two arrays, got {len(axes)}")
+            raise ValueError_(
+                f"tensordot: axes must be an int or two lists of axes, got {len(axes)} entries"
+            )
         a_axes = axes_in(_listed(axes[0]), a.ndim, "tensordot")
         b_axes = axes_in(_listed(axes[1]), b.ndim, "tensordot")
     if len(a_axes) != len(b_axes):
-        raise ValueError_("tensordot: axes must have the same number of axes for a and b")
+        raise ValueError_(
+            f"tensordot: axes must have the same number of axes for a and b, got {len(a_axes)} and "
+            f"{len(b_axes)}"
+        )
     for at, other in zip(a_axes, b_axes):
         _check_summed(a, at, b, other, "tensordot")
     return finished(_along(a, b, a_axes, b_axes), is_bool, None, "tensordot")
@@ -211,7 +215,7 @@ def _listed(axes: Any) -> tuple[int, ...]:
 
 
 def kron(a: Any, b: Any) -> ndarray:
-    """Return the Kronecker product: every element of a times the whole of b."""
+    """Return the Kronecker product: blocks ``a[i, j] * b``, arranged like the elements of a."""
     a, b = promoted([as_array(a, "kron"), as_array(b, "kron")])
     ndim = max(a.ndim, b.ndim)
     one = (1,) * (ndim - a.ndim) + a.shape
@@ -232,9 +236,14 @@ def cross(
     axisa, axisb : int
         The axis of the vectors; the other axes broadcast.
     axisc : int
-        The axis of the result's vectors; two vectors of 2 elements give a number.
+        The axis of the result's vectors. Two vectors of 2 elements give a number, without axis.
     axis : int or None
-        Stands for all three axes.
+        Replaces the other three parameters if given.
+
+    Raises
+    ------
+    ValueError
+        If vectors do not have 2 or 3 elements.
     """
     if axis is not None:
         axisa = axisb = axisc = axis

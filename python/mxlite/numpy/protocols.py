@@ -1,7 +1,7 @@
 """NumPy's functions on np arrays: ``__array_function__``, ``__array_ufunc__``, namespaces.
 
-A function of official NumPy that is called with np arrays calls the function of the same name of
-this package; if there is none, it runs on host copies (`fallback`).
+If a function of official NumPy is called with np arrays, it calls this package's function of the
+same name. If there is none, the official function runs on host copies (`fallback`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .ndarray import attach, ndarray
 _PACKAGE = __name__.rpartition(".")[0]
 _MODULES = {"numpy": "", "numpy.linalg": ".linalg", "numpy.random": ".random"}
 
-# The reductions that have functions of their own, by the name of the ufunc.
+# Functions of this package that compute ``ufunc.reduce``, by the name of the ufunc.
 _REDUCTIONS = {
     "add": "sum",
     "multiply": "prod",
@@ -40,7 +40,7 @@ def _own_function(module: str, name: str) -> Any:
 
 
 def _foreign(values: Any) -> bool:
-    """Return whether arrays that are no np arrays are among the values."""
+    """Return whether the values include arrays of other classes."""
     return any(hasattr(v, "__array__") and not isinstance(v, (ndarray, np.generic)) for v in values)
 
 

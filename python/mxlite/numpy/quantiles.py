@@ -30,8 +30,8 @@ _sum = _core.op("sum")
 _where = _core.op("where")
 _take = _core.op("take")
 
-# Distance of the result from the sorted element at floor(p) in the direction of the one at ceil(p),
-# where they have distance 1, by the fractional part of the position p.
+# Weight of the sorted element at ceil(p), as a function of the fractional part of the position p;
+# the element at floor(p) has the remaining weight.
 _METHODS: dict[str, Callable[[Any], Any]] = {
     "linear": lambda fraction: fraction,
     "lower": np.zeros_like,
@@ -88,7 +88,7 @@ def _quantile(
     if skip_nan:
         empty = np.where(counts > 0, 0.0, math.nan)
         result = result + from_host(empty, array.ctx, array.dtype)
-    else:  # a row with NaN has the result NaN
+    else:  # the result of a row with NaN is NaN
         poison = _where(is_nan, rows, full_like(rows, 0.0))
         result = result + reduced(_sum, poison, (rows.ndim - 1,), keepdims=True)
     result = moveaxis(result, -1, 0)
@@ -120,14 +120,14 @@ def _quantile_function(name: str, percent: bool, skip_nan: bool) -> Callable[...
     a : ndarray
         Integers and bools become float32.
     q : number or array
-        From 0 to {100 if percent else 1}; its shape is the beginning of the result's shape.
+        From 0 to {100 if percent else 1}. The result's shape begins with the shape of q.
     axis : int or tuple of int, optional
         All axes by default.
     out : ndarray, optional
     overwrite_input : bool
         Without effect.
     interpolation, method : {{"linear", "lower", "higher", "midpoint", "nearest"}}
-        The result between two elements; "linear" by default.
+        What to return for a position between two elements; "linear" by default.
     keepdims : bool
         Whether reduced axes stay with size 1.
 

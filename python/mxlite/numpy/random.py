@@ -86,7 +86,7 @@ def uniform(
     ctx: Any = None,
     out: Any = None,
 ) -> ndarray:
-    """Draw from the uniform distribution between low and high, excluding both.
+    """Draw from the uniform distribution between low and high.
 
     Parameters
     ----------
@@ -107,9 +107,9 @@ def uniform(
 def uniform_n(
     low: Any = 0.0, high: Any = 1.0, batch_shape: Any = None, dtype: Any = None, ctx: Any = None
 ) -> ndarray:
-    """Draw from the uniform distribution ``batch_shape`` numbers for each element of parameters.
+    """Draw from uniform distributions, an array of ``batch_shape`` for each pair of parameters.
 
-    The shape of the result is ``batch_shape`` followed by the shape of the parameters.
+    The shape of the result is ``batch_shape`` followed by the broadcast shape of low and high.
     """
     return _draw_uniform("uniform_n", low, high, batch_shape, dtype, ctx, None, True)
 
@@ -148,9 +148,9 @@ def normal(
 def normal_n(
     loc: Any = 0.0, scale: Any = 1.0, batch_shape: Any = None, dtype: Any = None, ctx: Any = None
 ) -> ndarray:
-    """Draw from the normal distribution ``batch_shape`` numbers for each element of parameters.
+    """Draw from normal distributions, an array of ``batch_shape`` for each pair of parameters.
 
-    The shape of the result is ``batch_shape`` followed by the shape of the parameters.
+    The shape of the result is ``batch_shape`` followed by the broadcast shape of loc and scale.
     """
     return _draw_normal("normal_n", loc, scale, batch_shape, dtype, ctx, None, True)
 
@@ -174,7 +174,7 @@ def lognormal(
     ctx: Any = None,
     out: Any = None,
 ) -> ndarray:
-    """Draw numbers whose logarithm has mean and standard deviation sigma; see `normal`."""
+    """Draw numbers whose logarithm is normal with this mean and sigma; see `normal`."""
     call = Call("lognormal", {"mean": mean, "sigma": sigma}, {"sigma": NOT_NEGATIVE}, size, dtype,
                  ctx, out)  # fmt: skip
     mean, sigma = call.values()
@@ -246,7 +246,7 @@ def pareto(a: Any, size: Any = None, ctx: Any = None, out: Any = None) -> ndarra
 
 
 def power(a: Any, size: Any = None, ctx: Any = None, out: Any = None) -> ndarray:
-    """Draw from [0, 1] with density ``a * x ** (a - 1)``; a gets no gradient. See `uniform`."""
+    """Draw from the density ``a * x ** (a - 1)`` on [0, 1], without gradient. See `uniform`."""
     call = Call("power", {"a": a}, {"a": POSITIVE}, size, None, ctx, out)
     return call.finish(_exp(-call.noise(_exponential) / call.values(detached=True)[0]))
 
@@ -305,12 +305,15 @@ def bernoulli(
     ctx: Any = None,
     out: Any = None,
 ) -> ndarray:
-    """Draw 1 with probability ``prob``, or with the probability that has this logit, else 0.
+    """Draw 1 with probability ``prob`` or ``sigmoid(logit)``, else 0.
 
     Exactly one of prob and logit must be given; they get no gradient. See `uniform`.
     """
     if (prob is None) == (logit is None):
-        raise ValueError_("random.bernoulli: exactly one of prob and logit must be given")
+        raise ValueError_(
+            "random.bernoulli: exactly one of prob and logit must be given, got "
+            + ("none" if prob is None else "both")
+        )
     if logit is None:
         params, rules = {"prob": prob}, {"prob": PROBABILITY}
     else:
@@ -367,7 +370,9 @@ def multivariate_normal(
     batch = broadcast_shape([mean.shape[:-1], cov.shape[:-2]], who)
     shape = (() if size is None else shape_in(size)) + batch + mean.shape[-1:]
     dtype = mean.dtype if is_real(mean.dtype) else np.float32
-    exact = np.float64 if dtype == np.float64 else np.float32  # the Cholesky factor has no halves
+    exact = (
+        np.float64 if dtype == np.float64 else np.float32
+    )  # there is no Cholesky factor in float16
     noise = _core.with_numpy(_normal(shape=shape, dtype=exact, ctx=mean.ctx), True)
     factor = _cholesky(_cast(cov, dtype=exact))
     if len(shape) > 1:

@@ -39,12 +39,24 @@ def _cast_to(a: ndarray, dtype: Any) -> ndarray:
     return a.astype(dtype, copy=False)  # type: ignore[return-value]
 
 
+# Shared ends of the docstrings of functions that `_extreme`, `_truth` and `_arg` make.
+_PARAMETERS = """
+
+    See :func:`sum` for the parameters.
+    """
+_POSITION = """
+
+    ``axis`` is an int, or None for the position in the flattened array. With ``keepdims``, the axis
+    stays with length 1. ``out`` receives the result.
+    """
+
+
 def _is_integer(dtype: Any) -> bool:
     return not is_real(dtype)
 
 
 def _total(op: Any, a: Any, axis: Any, dtype: Any, keepdims: bool, who: str) -> Any:
-    """Return a sum or product; numbers of dtype are added, not the sum converted."""
+    """Return a sum or product; elements are converted to dtype before they are combined."""
     check_array(a, who)
     if dtype is None:
         return op(a, axis=axis, keepdims=keepdims)
@@ -79,7 +91,7 @@ def sum(  # noqa: A001 - NumPy's name, like those below
     out : ndarray, optional
         Receives the result.
     where : ndarray of bool
-        Elements to sum.
+        True at the elements to sum; broadcast to a's shape.
     """
     if dtype is initial is out is None and where is True:
         return _sum(check_array(a, "sum"), axis=axis, keepdims=keepdims)
@@ -99,7 +111,7 @@ def prod(
     *,
     where: Any = True,
 ) -> Any:
-    """Return the product over axes, with the parameters of :func:`sum`; 1 of no elements."""
+    """Return the product over axes, 1 for no elements; see :func:`sum` for the parameters."""
     if where is not True:
         a = select(where, check_array(a, "prod"), zeros_like(a) + 1)
     result = _total(_prod, a, axis, dtype, keepdims, "prod")
@@ -124,7 +136,7 @@ def _extreme(name: str, op: Any, join: Any, doc: str) -> Any:
             return op(a, axis=axis, keepdims=keepdims)
         if where is not True:
             if initial is None:
-                raise ValueError_(f"{name}: where needs initial, the value of no elements")
+                raise ValueError_(f"{name}: initial must be a number if where is given, got None")
             a = select(where, a, full(a.shape, initial, a.dtype, ctx=a.ctx))
         if initial is not None and a.size == 0:
             result = sum(a, axis, a.dtype, keepdims) + initial
@@ -134,15 +146,21 @@ def _extreme(name: str, op: Any, join: Any, doc: str) -> Any:
         return store(result, out, name)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
+    function.__doc__ = doc + _PARAMETERS
     return function
 
 
 max = amax = _extreme(  # noqa: A001
-    "max", _max, _core.numpy_operators("maximum")[0], "Return the largest value; a NaN wins."
+    "max",
+    _max,
+    _core.numpy_operators("maximum")[0],
+    "Return the largest value over axes; NaN if there is one.",
 )
 min = amin = _extreme(  # noqa: A001
-    "min", _min, _core.numpy_operators("minimum")[0], "Return the smallest value; a NaN wins."
+    "min",
+    _min,
+    _core.numpy_operators("minimum")[0],
+    "Return the smallest value over axes; NaN if there is one.",
 )
 
 
@@ -162,13 +180,13 @@ def _truth(name: str, op: Any, doc: str) -> Any:
         return store(op(a, axis=axis, dtype=onp.bool_, keepdims=keepdims), out, name)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
+    function.__doc__ = doc + _PARAMETERS
     return function
 
 
-# A sum of bools that is stored as a bool says whether one holds, a product whether all hold.
-all = alltrue = _truth("all", _prod, "Return whether all elements along axes are nonzero.")  # noqa: A001
-any = sometrue = _truth("any", _sum, "Return whether an element along axes is nonzero.")  # noqa: A001
+# A sum of bools in dtype bool is true if any element is true, a product if all elements are.
+all = alltrue = _truth("all", _prod, "Return whether all elements along axes are not 0.")  # noqa: A001
+any = sometrue = _truth("any", _sum, "Return whether any element along axes is not 0.")  # noqa: A001
 
 
 def mean(
@@ -180,10 +198,14 @@ def mean(
     *,
     where: Any = True,
 ) -> Any:
-    """Return the mean over axes; float32 for integers and bools, NaN of no elements."""
+    """Return the mean over axes; NaN for no elements.
+
+    The dtype is ``dtype``, by default the array's, or float32 for integers and bools. The other
+    parameters are those of :func:`sum`.
+    """
     check_array(a, "mean")
     if dtype is not None and where is True and _is_integer(dtype) and _is_integer(a.dtype):
-        # The sum wraps, as in official NumPy.
+        # The sum wraps around on overflow, as in official NumPy.
         total = _sum(_cast_to(a, dtype), axis=axis, dtype=dtype, keepdims=keepdims)
         return store(_cast_to(total / _count(a, axis), dtype), out, "mean")
     if dtype is not None or where is not True:
@@ -198,7 +220,7 @@ def mean(
 
 
 def in_type(a: ndarray, dtype: Any) -> ndarray:
-    """Return the array in the type in which a mean is computed."""
+    """Return the array in the dtype in which a mean with ``dtype=`` is computed."""
     if dtype is None or _is_integer(dtype):
         return as_real(a)
     return _cast_to(a, dtype)
@@ -230,12 +252,12 @@ def var(
 ) -> Any:
     """Return the variance over axes; float32 for integers and bools.
 
-    ``ddof`` (or ``correction``) is subtracted from the number of elements by which the sum of
-    squares is divided.
+    The sum of squared deviations is divided by the number of elements minus ``ddof``, which
+    ``correction`` replaces if given. The other parameters are those of :func:`sum`.
     """
     a = in_type(check_array(a, "var"), dtype)
     ddof = ddof if correction is None else correction
-    if axis == () or a.ndim == 0:  # no axes are reduced; for the operator, () means all
+    if axis == () or a.ndim == 0:  # reduces no axes; the operator would reduce all for ()
         result = (a - a) if not ddof else (a - a) / (1 - ddof)
     else:
         result = _moments(a, axes=axis, keepdims=keepdims)[1]
@@ -264,7 +286,7 @@ def std(
 
 
 def ptp(a: ndarray, axis: Any = None, out: ndarray | None = None, keepdims: bool = False) -> Any:
-    """Return the largest minus the smallest value over axes."""
+    """Return the largest minus the smallest value over axes, as :func:`max` and :func:`min`."""
     return store(max(a, axis, keepdims) - min(a, axis, keepdims), out, "ptp")
 
 
@@ -284,7 +306,7 @@ def average(
     a : ndarray
     axis : int or tuple of int, optional
     weights : ndarray, optional
-        Array of a's shape, or one for each position along the axis.
+        An array of a's shape, or a vector with one weight for each position along the axis.
     returned : bool
         Also return the sums of the weights: [average, sums].
     out : ndarray, optional
@@ -330,7 +352,7 @@ def _arg(name: str, op: Any, doc: str) -> Any:
         return store(result, out, name)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
+    function.__doc__ = doc + _POSITION
     return function
 
 
@@ -341,23 +363,23 @@ argmin = _arg("argmin", _argmin, "Return the index of the first smallest value, 
 def cumsum(
     a: ndarray, axis: int | None = None, dtype: Any = None, out: ndarray | None = None
 ) -> Any:
-    """Return the sums of the elements up to each position.
+    """Return the sums of the elements up to and including each position along an axis.
 
-    Without an axis, the array is flattened. ``dtype`` is as for :func:`sum`.
+    If axis is None, the array is flattened. ``dtype`` and ``out`` are those of :func:`sum`.
     """
     check_array(a, "cumsum")
     if dtype is None and _is_integer(a.dtype):
         kind = onp.dtype(a.dtype)
         dtype = onp.uint64 if kind.kind == "u" else onp.int64
     elif dtype is not None and _is_integer(dtype) and is_real(a.dtype):
-        a = _cast_to(a, dtype)  # numbers of dtype are added, not the sums converted
+        a = _cast_to(a, dtype)  # converts the elements, not the sums
     return store(_cumsum(a, axis=axis, dtype=dtype), out, "cumsum")
 
 
 def cumprod(
     a: ndarray, axis: int | None = None, dtype: Any = None, out: ndarray | None = None
 ) -> Any:
-    """Return the products of the elements up to each position, with the parameters of cumsum."""
+    """Return products of the elements up to each position; parameters as in :func:`cumsum`."""
     check_array(a, "cumprod")
     if dtype is None and _is_integer(a.dtype):
         dtype = onp.uint64 if onp.dtype(a.dtype).kind == "u" else onp.int64
@@ -366,7 +388,7 @@ def cumprod(
         result, axis = result._reshape_view((a.size,)), 0
     axis, n = range(a.ndim or 1)[axis], result.shape[axis]
     by = 1
-    while by < n:  # by doubling: each element is multiplied by the product of `by` before it
+    while by < n:  # doubling: multiplies each element by the product of the `by` before it
         front = list(result.shape)
         front[axis] = by
         before = ones(front, result.dtype, ctx=result.ctx)
@@ -388,7 +410,7 @@ def _cumulative(name: str, function: Any, start: int, doc: str) -> Any:
     ) -> Any:
         check_array(x, name, "x")
         if axis is None and x.ndim != 1:
-            raise ValueError_(f"{name}: axis must be given for an array of {x.ndim} dimensions")
+            raise ValueError_(f"{name}: axis must be an int for {x.ndim} dimensions, got None")
         axis = 0 if axis is None else axis
         result = function(x, axis, dtype)
         if include_initial:

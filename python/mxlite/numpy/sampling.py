@@ -1,4 +1,4 @@
-"""Calls of samplers: parameters, and the shape, dtype and context of the result."""
+"""The common part of samplers: check parameters; find shape, dtype and context of the result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _cast = _core.op("Cast")
 _full = _core.op("_full")
 _detach = _core.op("BlockGrad")
 
-# Rules for parameters: the text of the error, and the condition.
+# Rules for parameters: the expected value in errors, and the condition.
 NOT_NEGATIVE = ("at least 0", lambda x: x >= 0)
 POSITIVE = ("above 0", lambda x: x > 0)
 PROBABILITY = ("between 0 and 1", lambda x: (x >= 0) & (x <= 1))

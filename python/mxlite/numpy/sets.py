@@ -1,4 +1,4 @@
-"""Sets: the different elements of arrays.
+"""Set operations: unique elements, membership, intersection, union.
 
 The host compares the values; results are taken from the arrays by index, so that gradients flow.
 """
@@ -40,14 +40,14 @@ def unique(
     return_counts: bool = False,
     axis: int | None = None,
 ) -> Any:
-    """Return the different elements in ascending order; gradients flow to the first of equal ones.
+    """Return the unique elements in ascending order; of equal elements, the first has the gradient.
 
     Parameters
     ----------
     ar : ndarray
     return_index, return_inverse, return_counts : bool
-        Return a tuple with, too: the int64 indices of the first of equal elements, those that
-        make the array from the result, and how often each element occurs.
+        Return a tuple that also has int64 arrays: the index of each element's first occurrence;
+        the indices that rebuild the array from the unique elements; the number of occurrences.
     axis : int or None
         None flattens the array; else slices along the axis are compared.
     """
@@ -92,24 +92,24 @@ class UniqueInverse(NamedTuple):
 
 
 def unique_all(x: Any) -> UniqueAll:
-    """Return the different elements, where they first occur, their inverse, and their counts."""
+    """Return unique elements, indices of first occurrences, inverse indices, and counts."""
     values, index, inverse, counts = unique(x, True, True, True)
     return UniqueAll(values, index, inverse._reshape_view(x.shape), counts)
 
 
 def unique_counts(x: Any) -> UniqueCounts:
-    """Return the different elements and how often each occurs."""
+    """Return the unique elements and the number of times that each occurs."""
     return UniqueCounts(*unique(x, return_counts=True))
 
 
 def unique_inverse(x: Any) -> UniqueInverse:
-    """Return the different elements and the indices that make the array from them."""
+    """Return the unique elements and the indices that rebuild the array from them."""
     values, inverse = unique(x, return_inverse=True)
     return UniqueInverse(values, inverse._reshape_view(x.shape))
 
 
 def unique_values(x: Any) -> ndarray:
-    """Return the different elements in ascending order."""
+    """Return the unique elements in ascending order."""
     return unique(x)
 
 
@@ -123,7 +123,7 @@ def _flat_pair(one: Any, other: Any, who: str) -> Sequence[ndarray]:
 def isin(
     element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False
 ) -> ndarray:
-    """Return for every element, as bool, whether it is among the others; the reverse if invert."""
+    """Return a bool array: whether each element is in ``test_elements`` (not in if ``invert``)."""
     element = as_array(element, "isin")
     one, other = _flat_pair(element, test_elements, "isin")
     found = np.isin(one.asnumpy(), other.asnumpy(), assume_unique, invert)
@@ -131,16 +131,16 @@ def isin(
 
 
 def in1d(ar1: Any, ar2: Any, assume_unique: bool = False, invert: bool = False) -> ndarray:
-    """Return `isin` of the flattened array."""
+    """Return :func:`isin` of the flattened first array."""
     return isin(flattened(ar1, None, "in1d")[0], ar2, assume_unique, invert)
 
 
 def intersect1d(
     ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False
 ) -> Any:
-    """Return the different elements that are in both arrays, in ascending order.
+    """Return the unique elements that are in both arrays, in ascending order.
 
-    With ``return_indices``, also their int64 indices in either flattened array.
+    With ``return_indices``, return (elements, indices in flattened ar1, indices in flattened ar2).
     """
     one, other = _flat_pair(ar1, ar2, "intersect1d")
     _, *found = np.intersect1d(one.asnumpy(), other.asnumpy(), assume_unique, True)
@@ -150,19 +150,19 @@ def intersect1d(
 
 
 def union1d(ar1: Any, ar2: Any) -> ndarray:
-    """Return the different elements that are in either array, in ascending order."""
+    """Return the unique elements that are in either array, in ascending order."""
     return unique(concatenate(_flat_pair(ar1, ar2, "union1d")))
 
 
 def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> ndarray:
-    """Return the different elements of the first array that are not in the second one."""
+    """Return the unique elements of the first array that are not in the second one."""
     one, other = _flat_pair(ar1, ar2, "setdiff1d")
     one = one if assume_unique else unique(one)
     return compress(isin(one, other, invert=True), one)
 
 
 def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> ndarray:
-    """Return the different elements that are in exactly one of the arrays, in ascending order."""
+    """Return the unique elements that are in exactly one of the arrays, in ascending order."""
     one, other = _flat_pair(ar1, ar2, "setxor1d")
     if not assume_unique:
         one, other = unique(one), unique(other)

@@ -1,7 +1,7 @@
-"""Sorting, searching, sets, and indices.
+"""Sorting, searching, and selection by index or condition.
 
-Functions whose results have a size that depends on values read the values on the host; what they
-return of the array itself is taken from it by index, so that gradients flow.
+If the size of a result depends on values, a function reads the values on the host. It then takes
+the elements that it returns from the array by index, so that gradients flow.
 """
 
 from __future__ import annotations
@@ -70,7 +70,9 @@ def _plain(a: ndarray) -> ndarray:
 
 def _check_order(order: Any, who: str) -> None:
     if order is not None:
-        raise NotSupportedError(f"{who}: order must be None, because arrays have no fields")
+        raise NotSupportedError(
+            f"{who}: order must be None because arrays have no fields, got {order!r}"
+        )
 
 
 def sort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> ndarray:
@@ -100,13 +102,13 @@ def argsort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None) 
 def _check_kth(kth: Any, length: int, who: str) -> None:
     for k in np.atleast_1d(kth).tolist():
         if not -length <= operator.index(k) < length:
-            raise ValueError_(f"{who}: kth(={k}) out of bounds ({length})")
+            raise ValueError_(f"{who}: kth must be in [{-length}, {length}), got {k}")
 
 
 def partition(
     a: Any, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None
 ) -> ndarray:
-    """Return a copy in which element ``kth`` is where sorting puts it: the sorted copy."""
+    """Return a sorted copy, in which element ``kth`` is in its sorted position."""
     a, axis = flattened(a, axis, "partition")
     _check_kth(kth, a.shape[axis], "partition")
     return sort(a, axis, kind, order)
@@ -115,7 +117,7 @@ def partition(
 def argpartition(
     a: Any, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None
 ) -> ndarray:
-    """Return the int64 indices that partition an array: those that sort it."""
+    """Return the int64 indices that sort an array, and so partition it."""
     a, axis = flattened(a, axis, "argpartition")
     _check_kth(kth, a.shape[axis], "argpartition")
     return argsort(a, axis, kind, order)
@@ -133,10 +135,12 @@ def lexsort(keys: Any, axis: int = -1) -> ndarray:
     """
     given = list(keys)
     if not given:
-        raise TypeError_("lexsort: need sequence of keys with len > 0")
+        raise TypeError_("lexsort: keys must have at least one array, got none")
     arrays = [as_array(key, "lexsort") for key in given]
     if any(a.shape != arrays[0].shape for a in arrays):
-        raise ShapeError("lexsort: all keys need to be the same shape")
+        raise ShapeError(
+            "lexsort: keys must have one shape, got " + ", ".join(str(a.shape) for a in arrays)
+        )
     result = argsort(arrays[0], axis)
     for a in arrays[1:]:
         result = take_along_axis(result, argsort(take_along_axis(a, result, axis), axis), axis)
@@ -188,7 +192,7 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
     if x is None and y is None:
         return nonzero(condition)
     if x is None or y is None:
-        raise ValueError_("where: either both or neither of x and y should be given")
+        raise ValueError_("where: both or neither of x and y must be given, got one")
     one, other = _operands(x, y, "where")
     shape = broadcast_shape([condition.shape, one.shape, other.shape], "where")
     result = _where(*(_expanded(a, shape or (1,)) for a in (condition, one, other)))
@@ -196,7 +200,7 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
 
 
 def _operands(x: Any, y: Any, who: str) -> Sequence[ndarray]:
-    """Return two operands in one dtype, to which numbers beside an array only add their kind."""
+    """Return two operands in one dtype; a number next to an array affects only the dtype's kind."""
     numbers = [isinstance(value, (bool, int, float)) for value in (x, y)]
     if all(numbers) or not any(numbers):
         return promoted([as_array(x, who), as_array(y, who)])
@@ -221,7 +225,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> ndar
         Vector in ascending order, unless ``sorter`` sorts it.
     v : ndarray or number
     side : {'left', 'right'}
-        Whether the index is before or behind equal elements.
+        Whether the index is before or after equal elements.
     sorter : ndarray of int, optional
     """
     if side not in ("left", "right"):
@@ -263,13 +267,14 @@ def take(
     axis : int or None
         None takes from the flattened array.
     mode : {'raise', 'clip', 'wrap'}
-        What becomes of indices outside of the axis. 'clip' takes negative indices as 0.
+        For indices out of bounds: an error, the nearest valid index, or the index modulo the
+        length. 'clip' also turns negative indices into 0.
     out : ndarray, optional
 
     Raises
     ------
     IndexError
-        If an index is out of bounds in mode 'raise'; inside a hybridized forward when the result
+        If an index is out of bounds in mode 'raise'. A hybridized block raises it when the result
         is read.
     """
     a, axis = flattened(a, axis, "take")
@@ -294,7 +299,7 @@ def take(
 
 
 def take_along_axis(arr: Any, indices: Any, axis: int | None) -> ndarray:
-    """Return the elements at indices along an axis, one for each place of the other axes.
+    """Return the elements at indices along an axis, each index for its position on other axes.
 
     Parameters
     ----------
@@ -308,7 +313,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None) -> ndarray:
     indices = as_array(indices, "take_along_axis")
     if indices.ndim != arr.ndim:
         raise ValueError_(
-            "take_along_axis: `indices` and `arr` must have the same number of dimensions, got "
+            "take_along_axis: indices and arr must have the same number of dimensions, got "
             f"{indices.ndim} and {arr.ndim}"
         )
     length = arr.shape[axis]
@@ -330,7 +335,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None) -> ndarray:
 
 
 def select(condlist: Any, choicelist: Any, default: Any = 0) -> ndarray:
-    """Return elements of the choice that belongs to the first true condition.
+    """Return, element by element, the choice of the first condition that is true.
 
     Parameters
     ----------
@@ -341,11 +346,14 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> ndarray:
         Taken where no condition is true.
     """
     if len(condlist) != len(choicelist):
-        raise ValueError_("select: list of cases must be same length as list of conditions")
+        raise ValueError_(
+            f"select: choicelist must have {len(condlist)} entries as condlist has, got "
+            f"{len(choicelist)}"
+        )
     if not condlist:
-        raise ValueError_("select: select with an empty condition list is not possible")
+        raise ValueError_("select: condlist must have at least one condition, got none")
     if any(as_array(c, "select").dtype != np.bool_ for c in condlist):
-        raise TypeError_("select: conditions must be bool arrays")
+        raise TypeError_("select: conditions must be bool arrays, got another dtype")
     result = default
     for condition, choice in zip(reversed(condlist), reversed(choicelist)):
         result = where(condition, choice, result)
@@ -353,7 +361,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> ndarray:
 
 
 def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> ndarray:
-    """Return, for every element, that of the choice whose number the array holds.
+    """Return, element by element, the value of ``choices[a]`` at the same position.
 
     Parameters
     ----------
@@ -361,7 +369,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> ndarra
     choices : sequence of ndarray, or ndarray with the choices along axis 0
         Broadcast together with ``a``.
     mode : {'raise', 'clip', 'wrap'}
-        What becomes of numbers that no choice has.
+        For numbers out of range: an error, the nearest valid one, or the number modulo the count.
     """
     a = as_array(a, "choose")
     arrays = promoted([as_array(c, "choose") for c in choices])
@@ -369,7 +377,9 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> ndarra
     numbers = values_of(a, "choose", "the choice").astype(np.int64)
     count = len(arrays)
     if mode == "raise" and numbers.size and not (numbers.min() >= 0 and numbers.max() < count):
-        raise ValueError_(f"choose: numbers must be from 0 to {count - 1} in mode 'raise'")
+        raise ValueError_(
+            f"choose: a must be from 0 to {count - 1} in mode 'raise', got another number"
+        )
     numbers = np.clip(numbers, 0, count - 1) if mode == "clip" else numbers % count
     rows = np.broadcast_to(numbers, shape) * prod(shape) + np.arange(prod(shape)).reshape(shape)
     flat = stack([_expanded(c, shape) for c in arrays])._reshape_view((count * prod(shape),))

@@ -75,7 +75,7 @@ def histogram(
     a : ndarray
         Flattened.
     bins : int, ndarray or str
-        Number of bins of equal width, or their edges, or the name of NumPy's rule for the number.
+        Number of bins of equal width, edges of the bins, or a name such as "auto" of NumPy's rules.
     range : pair of float, optional
         Ends of the bins; by default, the extremes of a.
     normed, density : bool
@@ -122,7 +122,7 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> ndarray:
     """
     array = as_array(x, "bincount")
     if is_real(array.dtype) and array.size:
-        raise TypeError_(f"bincount: x must have integers, got {dtype_name(array.dtype)}")
+        raise TypeError_(f"bincount: x must be integers, got {dtype_name(array.dtype)}")
     if minlength < 0:
         raise ValueError_(f"bincount: minlength must be at least 0, got {minlength}")
     refuse_traced(array, "bincount", "the result's size depends on values")
@@ -184,12 +184,12 @@ def cov(
     Parameters
     ----------
     m, y : ndarray
-        Variables as rows (as columns if not ``rowvar``) or one variable as vector.
+        Each row is a variable (each column if not ``rowvar``); a vector is one variable.
     rowvar : bool
     bias : bool
-        Whether to divide by the number of observations instead of one less.
+        Divide by the number of observations n instead of n - 1.
     ddof : int, optional
-        What is subtracted from the number of observations.
+        Divide by n - ddof; replaces ``bias``.
     fweights, aweights : array, optional
         How often each observation occurs, and its relative weight. They get no gradients.
     dtype : dtype, optional
@@ -237,10 +237,10 @@ def _part(a: ndarray, axis: int, begin: int, end: int | None) -> ndarray:
 
 
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> ndarray:
-    """Return differences of neighbors along an axis, n times.
+    """Return differences ``a[i + 1] - a[i]`` along an axis, taken n times.
 
-    ``prepend`` and ``append`` are put before and behind a; their shape is that of a but for the
-    axis, or they are numbers.
+    ``prepend`` and ``append`` are joined to a along the axis first. They are numbers, or arrays
+    whose other dimensions are those of a. Differences of bools say whether neighbors differ.
     """
     array = as_array(a, "diff")
     if n < 0:
@@ -275,7 +275,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
 
 
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> ndarray:
-    """Return differences of neighbors in the flattened array, with ends put before and behind."""
+    """Return differences of neighbors in the flattened array, between to_begin and to_end."""
     array = as_array(ary, "ediff1d")
     flat = array._reshape_view((array.size,))
     parts = [diff(flat)]
@@ -293,7 +293,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> ndarray:
 def interp(
     x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: float | None = None
 ) -> ndarray:
-    """Return the piecewise linear function through the points (xp, fp) at x.
+    """Return the value at x of the piecewise linear function through the points (xp, fp).
 
     Parameters
     ----------
@@ -302,7 +302,7 @@ def interp(
         Ascending, unless period is given.
     fp : ndarray of shape (n,)
     left, right : float, optional
-        Results before the first and behind the last point; by default, the values there.
+        Results for x before the first and after the last point; default: fp[0] and fp[-1].
     period : float, optional
         Period of the function.
 
@@ -321,7 +321,7 @@ def interp(
     points = _detach(points)
     if period is not None:
         if not period:
-            raise ValueError_("interp: period must not be 0")
+            raise ValueError_("interp: period must be nonzero, got 0")
         period = abs(period)
         at, points = at % period, points % period  # type: ignore[assignment]
         order = _core.op("argsort")(points, dtype="int64")
@@ -340,7 +340,7 @@ def interp(
         y0, y1 = _take(values, upper - 1), _take(values, upper)
         inside = _clip((flat - x0) / (x1 - x0), a_min=0, a_max=1)
         result = y0 + (y1 - y0) * inside
-        # At the points, infinite differences give NaN.
+        # At the points themselves, an infinite difference would give NaN.
         there = _where(inside == 0, y0, _where(inside == 1, y1, result))
         result = _where(result != result, there, result)
     first, last = points[:1], points[-1:]
@@ -357,9 +357,9 @@ def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> ndarray
     ----------
     y : ndarray
     x : ndarray, optional
-        Places of the values, of the shape of y or of the axis.
+        Positions of the values: an array of y's shape, or a vector along the axis.
     dx : float
-        Distance of the places, if x is not given.
+        Distance between neighboring positions if x is not given.
     axis : int
     """
     values = real_array(y, "trapezoid")
@@ -383,7 +383,9 @@ trapz = trapezoid
 def digitize(x: Any, bins: Any, right: bool = False) -> ndarray:
     """Return the indices (int64) of the bins to which the elements of x belong.
 
-    ``bins`` ascends or descends. An edge belongs to the bin behind it, or before it if ``right``.
+    Index i means ``bins[i - 1] <= x < bins[i]``, or ``bins[i - 1] < x <= bins[i]`` if ``right``.
+    For descending bins it means ``bins[i - 1] > x >= bins[i]``, or ``bins[i - 1] >= x > bins[i]``.
+    Raises ValueError for unordered bins.
     """
     edges = as_array(bins, "digitize")
     if edges.ndim != 1:
@@ -393,12 +395,12 @@ def digitize(x: Any, bins: Any, right: bool = False) -> ndarray:
     if (steps >= 0).all():
         return searchsorted(edges, x, side)
     if not (steps <= 0).all():
-        raise ValueError_("digitize: bins must ascend or descend")
+        raise ValueError_("digitize: bins must ascend or descend, got unordered ones")
     return edges.shape[0] - searchsorted(edges[::-1], x, side)  # type: ignore[return-value]
 
 
 def polyval(p: Any, x: Any) -> ndarray:
-    """Return the polynomial with coefficients p, of the highest power first, at x."""
+    """Return the polynomial with coefficients p at x; p[0] belongs to the highest power."""
     coefficients, at = promoted([as_array(p, "polyval"), as_array(x, "polyval")])
     if coefficients.ndim != 1:
         raise ValueError_(f"polyval: p must have 1 dimension, got {coefficients.ndim}")
@@ -411,7 +413,7 @@ def polyval(p: Any, x: Any) -> ndarray:
 def unwrap(
     p: Any, discont: float | None = None, axis: int = -1, *, period: float = 2 * math.pi
 ) -> ndarray:
-    """Return values whose neighbors differ by at most half a period, by adding whole periods.
+    """Add multiples of the period so that neighbors along an axis differ by at most half of it.
 
     Only differences of at least ``discont`` (by default, half a period) are changed.
     """
