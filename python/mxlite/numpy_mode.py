@@ -1,11 +1,11 @@
 """The two switches of numpy mode: NumPy shapes (``mx.np_shape``) and arrays (``mx.np_array``).
 
 The class of existing arrays decides the semantics of operators and functions; the switches do not.
-With arrays on, Gluon, ``io`` and data loaders make ``mx.np.ndarray`` where no input decides. With
-shapes on, -1 and None are unknown parts of shapes of symbols; off, 0 and () are. Arrays without
-elements or dimensions work in both cases.
+If arrays are on, Gluon, ``io`` and data loaders make ``mx.np.ndarray`` unless an input determines
+the class. Unknown dimensions and shapes of symbols are -1 and None if shapes are on, else 0 and ().
+Arrays without elements or dimensions work in both cases.
 
-`set_np` sets the switches of the process, which all threads follow that did not choose themselves;
+`set_np` sets the switches of the process, which apply to each thread that has not set its own;
 ``with`` blocks and decorators set those of their thread.
 """
 
@@ -42,7 +42,7 @@ _EVERY_THREAD = 2
 
 
 class _Own(threading.local):
-    """The switches of a thread; where one is None, that of the process applies."""
+    """The switches of a thread; the process's switch applies if the thread's one is None."""
 
     shape: bool | None = None
     array: bool | None = None
@@ -70,14 +70,14 @@ def is_np_default_dtype() -> bool:
 
 
 def of_mode(array: NDArray) -> NDArray:
-    """Return a dense array as ``mx.np.ndarray`` if arrays are on; both share the memory."""
+    """Return a dense array as ``mx.np.ndarray`` on the same memory if arrays are on."""
     return _core.with_numpy(array, True) if is_np_array() else array
 
 
 def set_np_shape(active: int) -> bool:
     """Switch NumPy shapes on or off in this thread; return the previous state.
 
-    2 switches them on in all threads that did not choose themselves; a later False ends that, too.
+    2 switches them on in all threads that have not set their own switch, until a later False.
     """
     before = is_np_shape()
     if active == _EVERY_THREAD and active is not True:
@@ -90,7 +90,7 @@ def set_np_shape(active: int) -> bool:
 
 
 def set_np(shape: bool = True, array: bool = True, dtype: bool = False) -> None:
-    """Switch numpy mode on in the process, threads that start later included.
+    """Switch numpy mode on in the process, also for threads that start later.
 
     Parameters
     ----------
@@ -109,7 +109,9 @@ def set_np(shape: bool = True, array: bool = True, dtype: bool = False) -> None:
     if array and not shape:
         raise ValueError_("set_np: shape must be True if array is True, got False")
     if dtype:
-        raise NotSupportedError("set_np: dtype must be False, as float32 is the default dtype")
+        raise NotSupportedError(
+            "set_np: dtype must be False because the default dtype is float32, got True"
+        )
     _process.update(shape=bool(shape), array=bool(array))
     _own.shape = _own.array = None
 
@@ -125,7 +127,7 @@ def switches() -> dict[str, bool]:
 
 
 class Scope:
-    """A ``with`` block, or a decorator of functions, in which switches have given states."""
+    """A ``with`` block, or a decorator of functions, that sets switches while it runs."""
 
     def __init__(self, states: Mapping[str, bool]) -> None:
         self._states = states

@@ -28,7 +28,7 @@ def check_arrays(who: str, values: Iterable[Any]) -> None:
 
 
 def numpy_operator(name: str, operator: str) -> Callable[..., Any]:
-    """Return a function that calls an operator, after it has checked the arrays' classes."""
+    """Return a function that checks the classes of its arrays and calls an operator."""
     op = _core.op(operator)
 
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -35,17 +35,18 @@ def cond(
     inputs: Any = (),
     name: str = "cond",
 ) -> Any:
-    """Call one of two functions.
+    """Call one of two functions, depending on a condition.
 
     Parameters
     ----------
     pred : ndarray of one element, number, or callable
-        A callable gets the inputs.
+        The condition. A callable is called with the inputs.
     then_func, else_func : callable
-        Get the inputs; return an array or nested lists of arrays.
+        Called with the inputs if the condition is true or false. Return an array or nested lists of
+        arrays.
     inputs : ndarray or sequence of ndarray
     name : str
-        Name of the nodes; not used.
+        Without effect.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Functions of ``mx.npx`` that are more than one operator."""
+"""Functions of ``mx.npx`` that call more than one operator."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 _where, _softmax, _log_softmax = (_core.op(n) for n in ("where", "softmax", "log_softmax"))
 _reshape = _core.op("Reshape")
 
-# The codes of `reshape`, each with the code of mx.nd.reshape; -3 (drop an axis) has none there.
+# Codes of `reshape` to codes of mx.nd.reshape, which has no code for -3 (drop an axis).
 _RESHAPE_CODES = {-1: -1, -2: 0, -4: -2, -5: -3, -6: -4}
 _INFER, _DROP, _MERGE, _SPLIT = -1, -3, -5, -6
 
@@ -42,9 +42,9 @@ def reshape(a: Any, newshape: int | Sequence[int], reverse: bool = False, order:
     a : ndarray
     newshape : int or sequence of int
         Sizes, or codes: -1 is inferred, -2 keeps an axis, -3 drops an axis of size 1, -4 keeps all
-        other axes, -5 joins two axes, and -6 splits an axis into the next two numbers.
+        remaining axes, -5 joins two axes, and -6 splits an axis into the next two sizes.
     reverse : bool
-        Match the codes with the axes from the right.
+        Whether to match codes with axes from the last to the first.
     order : {'C'}
 
     Returns
@@ -65,7 +65,9 @@ def reshape(a: Any, newshape: int | Sequence[int], reverse: bool = False, order:
             raise ValueError_(f"npx.reshape: newshape must have codes from -6 to -1, got {code}")
     if _DROP in codes:
         if isinstance(a, Symbol):
-            raise TypeError_("npx.reshape: code -3 needs an array whose shape is known, got Symbol")
+            raise TypeError_(
+                "npx.reshape: a must be an array for code -3, which needs its shape, got Symbol"
+            )
         a = _core.op("squeeze")(a, axis=_dropped(a.shape, codes, reverse))
         codes = [code for code in codes if code != _DROP]
     if isinstance(a, Symbol) or 0 not in codes:
@@ -74,7 +76,9 @@ def reshape(a: Any, newshape: int | Sequence[int], reverse: bool = False, order:
     kept = a.shape[::-1] if reverse else a.shape
     sizes = codes[::-1] if reverse else codes
     if any(code < 0 and code not in (_INFER, -2) for code in sizes):
-        raise ShapeError(f"npx.reshape: a size of 0 allows the codes -1 and -2 only, got {codes}")
+        raise ShapeError(
+            f"npx.reshape: codes beside a size of 0 must be -1 or -2, got newshape {codes}"
+        )
     sizes = [kept[i] if code == -2 else code for i, code in enumerate(sizes)]
     return a.reshape(tuple(sizes[::-1] if reverse else sizes))
 
@@ -113,7 +117,7 @@ def nonzero(a: Any) -> Any:
     Returns
     -------
     ndarray
-        int64 (number of elements, a.ndim); the number depends on the values.
+        int64, of shape (number of elements that are not 0, a.ndim).
     """
     check_arrays("npx.nonzero", (a,))
     found = _np.argwhere(values_of(a, "npx.nonzero", DYNAMIC_SIZE))
@@ -141,7 +145,7 @@ def constraint_check(data: Any, msg: str = "Constraint violated.") -> Any:
 
 
 def gelu(data: Any) -> Any:
-    """Return ``x * Phi(x)`` with the normal distribution function, element by element."""
+    """Return ``x * Phi(x)``, where Phi is the standard normal distribution function."""
     check_arrays("npx.gelu", (data,))
     return _core.op("LeakyReLU")(data, act_type="gelu")
 
@@ -173,12 +177,12 @@ def masked_softmax(
     temperature : float
         Divisor of the data.
     normalize : bool
-        Accepted for 2.0 and not used: the maximum is always subtracted.
+        Without effect; accepted as in 2.0. The maximum is always subtracted first.
 
     Returns
     -------
     ndarray
-        0 in every place of a row without True.
+        A row whose mask has no True is 0.
     """
     shown, mask = _masked("npx.masked_softmax", data, mask)
     result = _softmax(shown, axis=axis, temperature=temperature)
@@ -195,15 +199,15 @@ def masked_log_softmax(
 
 
 def index_add(a: Any, ind: Any, val: Any) -> Any:
-    """Return a copy of ``a`` with ``val`` added at indices; repeated indices add repeatedly.
+    """Return a copy of ``a`` with ``val`` added at indices; equal indices add all their values.
 
     Parameters
     ----------
     a : ndarray
-    ind : ndarray of int, or tuple of them
-        (number of indexed axes, number of places).
+    ind : ndarray of int of shape (axes, n), or tuple of vectors
+        Column i holds the indices of element i along the first axes of ``a``.
     val : ndarray
-        Broadcast to (number of places, *other axes of a).
+        Broadcast to (n, *other axes of a).
 
     Returns
     -------

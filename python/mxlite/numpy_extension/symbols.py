@@ -1,7 +1,7 @@
 """The functions of ``mx.sym.np`` and ``mx.sym.npx``, which compose symbols of numpy mode.
 
-Each has the signature of its namesake in ``mx.np`` or ``mx.npx``. Functions whose operators depend
-on the shape of an array have no namesake here, because a symbol's shape is unknown.
+Each has the signature of its namesake in ``mx.np`` or ``mx.npx``. A function is missing here if its
+operators depend on the shape of an array, because the shape of a symbol is unknown.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from . import control_flow, functions, image, operators, random
 
 __all__: list[str] = []
 
-# Functions with one operator: the operator, the names of the arguments that are symbols, and the
-# operator's names of other arguments where they differ from the function's.
+# Functions of one operator, by name: the operator, the arguments that are symbols, and those other
+# arguments that the operator calls by another name.
 _FUNCTIONS: dict[str, tuple[str, str, dict[str, str]]] = {
     "amax": ("_np_max", "a", {}),
     "amin": ("_np_min", "a", {}),
@@ -78,7 +78,7 @@ _RANDOM = ("exponential", "gamma", "normal", "poisson", "randint", "uniform")
 
 
 def _symbols(value: Any) -> Any:
-    """Return (lists of) Symbols as symbols of numpy mode."""
+    """Return a Symbol, or a list of Symbols, as symbols of numpy mode."""
     if isinstance(value, Symbol):
         return value.as_np_ndarray()
     return [_symbols(v) for v in value] if isinstance(value, (list, tuple)) else value
@@ -91,7 +91,7 @@ def _named(name: str, function: Any, like: Any) -> Any:
 
 
 def _arguments(name: str, like: Any, args: Any, kwargs: Any) -> dict[str, Any]:
-    """Return the arguments of a call by name, without those at their defaults."""
+    """Return those arguments of a call, by name, that differ from their defaults."""
     signature = inspect.signature(like)
     try:
         given = signature.bind(*args, **kwargs).arguments
@@ -107,7 +107,7 @@ def _arguments(name: str, like: Any, args: Any, kwargs: Any) -> dict[str, Any]:
 
 
 def _options(name: str, op: str, given: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
-    """Return an operator's parameters; raise for arguments that it does not have."""
+    """Return an operator's parameters; raise if it has none for one of the arguments."""
     known = {param["name"] for param in _core.describe_op(op)["params"]} | {"name", "attr"}
     found = {names.get(key, key): value for key, value in given.items()}
     for key, value in found.items():
@@ -178,7 +178,7 @@ def _of_linalg(name: str, op: str) -> Any:
 
 
 def _of_function(name: str, function: Callable[..., Any]) -> Any:
-    """Return a function of npx that composes its operators if its arguments are symbols."""
+    """Return a function of npx that composes symbols if its arguments are symbols."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         named = {key: _symbols(value) for key, value in kwargs.items()}
@@ -188,10 +188,13 @@ def _of_function(name: str, function: Callable[..., Any]) -> Any:
 
 
 def reshape(a: Symbol, newshape: Any, order: str = "C") -> Any:
-    """Return the values in another shape; a dimension of -1 is inferred, 0 is refused."""
+    """Return the values in another shape, which may contain -1 (inferred) but not 0."""
     shape = (newshape,) if isinstance(newshape, int) else tuple(newshape)
     if 0 in shape or order != "C":
-        raise NotSupportedError(f"reshape: newshape of a Symbol must have no 0, got {newshape}")
+        raise NotSupportedError(
+            f"reshape: newshape must have no 0 and order must be 'C' for a Symbol, got {newshape} "
+            f"and {order!r}"
+        )
     return functions.reshape(_symbols(a), shape)
 
 

@@ -14,7 +14,7 @@ __all__ = ["from_dlpack", "from_numpy", "load", "save", "to_dlpack_for_read", "t
 
 
 def save(file: str | os.PathLike[str], arr: Any) -> None:
-    """Save arrays in the ``.params`` container, whatever the name of the file ends with.
+    """Save arrays in the ``.params`` format, regardless of the file name's ending.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def save(file: str | os.PathLike[str], arr: Any) -> None:
     Raises
     ------
     TypeError
-        For anything else; NDArrays must be converted with ``as_np_ndarray()``.
+        If arr is anything else. Convert an mx.nd array with ``as_np_ndarray()`` first.
     """
     check_arrays("npx.save", arr.values() if isinstance(arr, dict) else [arr])
     nd.save(file, arr, format="params")
@@ -55,15 +55,15 @@ def from_dlpack(dlpack: Any) -> NDArray:
 
 
 def from_numpy(ndarray: Any, zero_copy: bool = True) -> NDArray:
-    """Return an array of a NumPy array's values, on its memory if ``zero_copy``."""
+    """Return an array with the values of a NumPy array; on the same memory if ``zero_copy``."""
     return _core.with_numpy(nd.from_numpy(ndarray, zero_copy), True)
 
 
 def to_dlpack_for_read(data: NDArray) -> Any:
-    """Return a DLPack capsule of the array once its value is computed."""
+    """Return a DLPack capsule of the array for reading; waits until its value is computed."""
     return data.to_dlpack_for_read()
 
 
 def to_dlpack_for_write(data: NDArray) -> Any:
-    """Return a DLPack capsule of the array once its memory is not in use."""
+    """Return a DLPack capsule of the array for writing; waits until all tasks that use it end."""
     return data.to_dlpack_for_write()

@@ -1,7 +1,7 @@
 """The class of symbols in numpy mode: ``mx.symbol.numpy._Symbol`` of MXNet 1.x.
 
-A composition with such a symbol among its inputs is such a symbol. Its operators broadcast, its
-comparisons are boolean, and ``[]`` takes a part of the value.
+If an input of a composition is a symbol of numpy mode, so is the result. Its operators broadcast,
+its comparisons give bools, and ``[]`` slices the value.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ __all__ = ["NumpySymbol"]
 
 
 class NumpySymbol(Symbol):
-    """A symbol whose operators have NumPy's semantics; ``as_np_ndarray`` makes it of a Symbol."""
+    """A symbol with NumPy's semantics; ``Symbol.as_np_ndarray`` returns one."""
 
     __slots__ = ()
 
     def __getitem__(self, key: Any) -> Any:
-        """Return one output of several; of a single output, a part of its value.
+        """Return one of several outputs, or a part of the value if there is one output.
 
         Parameters
         ----------
@@ -33,7 +33,7 @@ class NumpySymbol(Symbol):
         Raises
         ------
         TypeError
-            For other indices, whose results have shapes that depend on values.
+            If key is another kind of index, such as an array.
         """
         if len(self._outputs) > 1 or isinstance(key, str):
             return super().__getitem__(key)
@@ -49,7 +49,7 @@ class NumpySymbol(Symbol):
 
 
 def _part(symbol: Any, parts: tuple[Any, ...]) -> Any:
-    """Return a part of a value: slice it, drop the axes of integers, insert those of None."""
+    """Return a part of a value: slice it, drop axes indexed by integers, insert axes for None."""
     kept = [part for part in parts if part is not None]
     for part in kept:
         if part is not Ellipsis and (isinstance(part, bool) or not isinstance(part, (int, slice))):
@@ -65,14 +65,14 @@ def _part(symbol: Any, parts: tuple[Any, ...]) -> Any:
     for at, part in enumerate(back):
         begin, end, step = _bounds(part)
         if step not in (None, 1):
-            raise TypeError_(f"Symbol: a slice behind Ellipsis must have step 1, got {step}")
+            raise TypeError_(f"Symbol: a slice after Ellipsis must have step 1, got {step}")
         if part != slice(None):
             options = {"axis": at - len(back), "begin": begin or 0, "end": end}
             symbol = compose("slice_axis", (symbol,), options)
     dropped = [at for at, part in enumerate(front) if isinstance(part, int)]
     dropped += [at - len(back) for at, part in enumerate(back) if isinstance(part, int)]
     if dropped:
-        # Unlike squeeze, the maximum over axes of length 1 may leave no axis.
+        # The maximum over axes of length 1 drops them; unlike squeeze, it may drop all axes.
         symbol = compose("_np_max", (symbol,), {"axis": tuple(dropped)})
     after_dots = parts.index(Ellipsis) if Ellipsis in parts else len(parts)
     at = 0
