@@ -251,7 +251,7 @@ def test_files_hold_int8_weights(tmp_path) -> None:
         ({"quantized_dtype": "int4"}, "quantized_dtype must be one of"),
         ({"quantize_mode": "all"}, "quantize_mode must be one of"),
         ({"quantize_granularity": "row-wise"}, "quantize_granularity must be one of"),
-        ({"calib_mode": "naive", "calib_data": None}, "calib_data must be provided"),
+        ({"calib_mode": "naive", "calib_data": None}, "calib_data must be given"),
         ({"calib_mode": "naive", "calib_data": []}, "at least one batch"),
         ({"calib_mode": "naive", "num_calib_examples": 0}, "num_calib_examples must be at least 1"),
         ({"calib_mode": "customize"}, "LayerOutputCollector must be"),

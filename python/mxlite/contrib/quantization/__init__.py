@@ -1,8 +1,8 @@
 """Quantization of trained networks to int8 (``mx.contrib.quantization``).
 
-Layers become operators on int8 by passes over symbols; weights are quantized once, each filter by
-its own scale. With calibration, the ranges of activations are constants, and neighboring layers
-exchange int8.
+Passes over symbols replace layers by operators on int8. Weights are quantized once, each filter
+with a scale of its own. After calibration, the ranges of activations are constants, and neighboring
+layers pass int8 values to each other.
 """
 
 from __future__ import annotations

@@ -16,10 +16,10 @@ _MOST_DIMENSIONS = 4
 
 
 class _DataIterWrapper(DataIter):
-    """An iterator of batches over anything that can be iterated, such as a Gluon loader.
+    """An iterator of batches over an iterable that can start again, such as a Gluon loader.
 
-    An element is an array, or a list of arrays of which the last is often a label. Batches of five
-    and more dimensions (several crops of an image) are joined along the first two.
+    An element is an array, or a list of arrays, of which the last one is often a label. If a batch
+    has five or more dimensions (several crops of each image), its first two axes are joined.
     """
 
     def __init__(self, calib_data: Iterable[Any]) -> None:
@@ -63,7 +63,7 @@ class _DataIterWrapper(DataIter):
 
 
 def as_data_iter(calib_data: Any) -> Any:
-    """Return an iterator of batches, which wraps other iterables."""
+    """Return a DataIter unchanged, and a DataIter over the batches of another iterable."""
     return calib_data if isinstance(calib_data, DataIter) else _DataIterWrapper(calib_data)
 
 
@@ -122,8 +122,8 @@ def collect_statistics(
             break
     if num_batches == 0:
         raise ValueError_(
-            "quantization: calib_data must have at least one batch, got none; reset an iterator "
-            "that was used before"
+            "quantization: calib_data must have at least one batch, got none; an iterator that was "
+            "used before needs reset()"
         )
     if logger is not None:
         logger.info(

@@ -19,7 +19,7 @@ from .symbols import CALIBRATIONS, calib_graph, collect, is_calibrated, quantize
 
 
 def _run_once(network: HybridBlock, data_shapes: Sequence[Any]) -> int:
-    """Run the network on zeros of these shapes and return how many of them it takes."""
+    """Run the network on zeros of these shapes and return its number of inputs."""
     arrays = []
     for given in data_shapes:
         shape = given.shape if isinstance(given, DataDesc) else given
@@ -30,7 +30,7 @@ def _run_once(network: HybridBlock, data_shapes: Sequence[Any]) -> int:
         try:
             network(*arrays)
             return len(arrays)
-        except TypeError:  # labels are no inputs
+        except TypeError:  # the last array is a label
             if len(arrays) < 2:
                 raise
             arrays.pop()
@@ -60,20 +60,20 @@ def quantize_net_v2(
     exclude_layers : list of str, optional
         Names of nodes that stay in float32.
     exclude_layers_match : list of str, optional
-        Nodes whose names contain one of these strings stay in float32, too.
+        Parts of names; nodes whose names contain one of them also stay in float32.
     exclude_operators : list of str, optional
         Operators that stay in float32.
     calib_data : DataIter or iterable, optional
-        Batches from which ranges are found: arrays, or lists of arrays and a label.
+        Batches that determine the ranges: arrays, or lists of arrays and a label.
     data_shapes : list of DataDesc, optional
-        Shapes of the inputs; needed without calib_data.
+        Shapes of the inputs; required if calib_data is None.
     calib_mode : {'none', 'naive', 'entropy', 'customize'}
     num_calib_examples : int, optional
-        Stop after so many examples.
+        Number of examples after which calibration stops; default: all.
     quantized_dtype, quantize_mode, quantize_granularity, ctx
         As in `quantize_graph`.
     LayerOutputCollector, logger
-        As in `quantize_graph`. A custom collector is given the outputs whose ranges are needed.
+        As in `quantize_graph`. A custom collector gets the outputs whose ranges are needed.
 
     Returns
     -------
@@ -82,9 +82,9 @@ def quantize_net_v2(
     Raises
     ------
     TypeError
-        If it is not a HybridBlock, or calib_data cannot be iterated.
+        If network is not a HybridBlock, or calib_data cannot be iterated.
     ValueError
-        As `quantize_graph`; if data is needed and missing or has no batch, or if values are not
+        As `quantize_graph`; also if required data is missing or has no batch, or if values are not
         finite.
 
     Examples
@@ -102,12 +102,12 @@ def quantize_net_v2(
     check_choice("calib_mode", calib_mode or "none", (*CALIBRATIONS, "customize"))
     if is_calibrated(calib_mode) and calib_data is None:
         raise ValueError_(
-            f"quantize_net: calib_data must be provided when calib_mode={calib_mode}, got None"
+            f"quantize_net: calib_data must be given for calib_mode={calib_mode!r}, got None"
         )
     data = None if calib_data is None else as_data_iter(calib_data)
     shapes = list(data_shapes or (data.provide_data if data else ()))
     if not shapes:
-        raise ValueError_("quantize_net: data_shapes required, or calib_data")
+        raise ValueError_("quantize_net: data_shapes required if calib_data is None, got neither")
     if logger:
         logger.info("Export HybridBlock")
     network.hybridize()
@@ -160,7 +160,7 @@ def quantize_net(
 ) -> SymbolBlock:
     """Return a quantized block of a trained network; the arguments are those of `quantize_net_v2`.
 
-    Linear layers have one scale. As in 1.x, a warning names `quantize_net_v2`.
+    Each linear layer has one scale. As in 1.x, a warning recommends `quantize_net_v2`.
     """
     warnings.warn(
         "WARNING: This will be deprecated after MXNet 2.0, please use quantize_net_v2.",

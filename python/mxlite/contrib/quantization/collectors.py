@@ -1,4 +1,4 @@
-"""Collectors of layer outputs, and the thresholds that follow from what they collect."""
+"""Collectors of layer outputs, and the thresholds that are computed from the collected values."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def combine_histogram(
         Counts, edges, smallest value, largest value, end of the range.
     arr : numpy.ndarray
     new_min, new_max, new_th : float
-        Smallest, largest and largest absolute value of `arr`.
+        Smallest value, largest value and largest absolute value of `arr`.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def _count(values: np.ndarray, bins: int, end: float) -> tuple[np.ndarray, np.nd
 
 
 class _LayerCollector:
-    """The part that collectors share: which outputs they take.
+    """Base class of collectors: selects outputs by name.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class _LayerCollector:
         self.logger = logger
 
     def chosen(self, name: str | bytes) -> str | None:
-        """Return the name of an output that is collected; None for others."""
+        """Return the output's name as str if it is collected, else None."""
         name = name.decode() if isinstance(name, bytes) else name
         return name if self.include_layer is None or name in self.include_layer else None
 
@@ -172,7 +172,7 @@ class _LayerOutputMinMaxCollector(_LayerCollector):
 
 
 def _smooth_distribution(p: np.ndarray, eps: float = 0.0001) -> np.ndarray:
-    """Return a distribution whose zeros have become `eps`, taken evenly from the other entries."""
+    """Return a distribution with `eps` for each 0; the other entries are reduced evenly for it."""
     is_zero = p == 0
     zeros = int(is_zero.sum())
     others = p.size - zeros
@@ -182,8 +182,8 @@ def _smooth_distribution(p: np.ndarray, eps: float = 0.0001) -> np.ndarray:
     smooth: np.ndarray = np.where(is_zero, eps, p - taken).astype(np.float32)
     if taken >= 1 or (smooth <= 0).any():
         raise ValueError_(
-            f"_smooth_distribution: p must have entries above {taken}, which is taken from each "
-            f"for its {zeros} zeros"
+            f"_smooth_distribution: nonzero entries of p must be above {taken}, the amount that "
+            f"fills {zeros} zeros, got {p[~is_zero].min()}"
         )
     return smooth
 
@@ -195,14 +195,14 @@ def _is_unsigned(smallest: float, quantized_dtype: str) -> bool:
 def _get_optimal_threshold(
     hist_data: Histogram, quantized_dtype: str, num_quantized_bins: int = 255
 ) -> tuple[float, float, np.ndarray, np.ndarray]:
-    """Return smallest and largest value, the threshold of least divergence, and the divergence."""
+    """Return smallest and largest value, the threshold of least divergence, that divergence."""
     counts, edges, low, high, _ = hist_data
     if len(counts) % 2 == 0:
         raise ValueError_(
             f"_get_optimal_threshold: hist_data must have an odd number of bins, got {len(counts)}"
         )
     if _is_unsigned(low, quantized_dtype):
-        num_quantized_bins = num_quantized_bins * 2 + 1  # only half of them count
+        num_quantized_bins = num_quantized_bins * 2 + 1  # uses only the upper half of them
     threshold, divergence = nd.contrib.calibrate_entropy(
         nd.array(counts), nd.array(edges), num_quantized_bins=num_quantized_bins
     )
@@ -215,7 +215,7 @@ def _get_optimal_thresholds(
     num_quantized_bins: int = 255,
     logger: Any = None,
 ) -> Ranges:
-    """Return ranges by entropy; removes the histograms from the dict."""
+    """Return the ranges of least divergence; removes the histograms from the dict."""
     if logger is not None:
         logger.info(
             "Calculating optimal thresholds for quantization using KL divergence with "
@@ -237,7 +237,7 @@ def _get_optimal_thresholds(
 
 
 def thresholds_of(collector: Any, calib_mode: str, quantized_dtype: str, logger: Any) -> Ranges:
-    """Return the ranges that a filled collector has."""
+    """Return the ranges that follow from the outputs in a collector."""
     if calib_mode != "entropy":
         return {
             name: (float(low), float(high)) for name, (low, high) in collector.min_max_dict.items()

@@ -1,4 +1,4 @@
-"""Quantization of symbols: the passes of ``cpp/symbol/passes`` and the parameters they ask for."""
+"""Quantization of symbols by the passes of ``cpp/symbol/passes``, and of their parameters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CALIBRATION_NAME = "__calibration_name__"
 
 
 class _QuantizedSymbol(Symbol):
-    """A quantized symbol that also knows the operators by which its weights were quantized."""
+    """A quantized symbol that keeps the graph which computes its weights from the float ones."""
 
     __slots__ = ("unfolded",)
 
@@ -38,7 +38,7 @@ def check_choice(name: str, given: Any, choices: Collection[str]) -> None:
 
 
 def check_names(name: str, given: Any) -> list[str]:
-    """Return a list of names; None is an empty one."""
+    """Return names as a list, which is empty for None."""
     if given is not None and not isinstance(given, (list, tuple, set)):
         raise ValueError_(f"quantization: {name} must be a list of str, got {type(given).__name__}")
     return list(given or ())
@@ -74,7 +74,9 @@ def quantize_symbol(
     check_choice("quantize_mode", mode, _MODES)
     check_choice("quantize_granularity", granularity, _GRANULARITIES)
     how = _core.Quantization(
-        dtype="int8" if dtype == "int8" else "auto",  # values below 0 need int8
+        dtype="int8"
+        if dtype == "int8"
+        else "auto",  # uint8 cannot hold negative values, so it means auto
         smart=mode == "smart",
         channel_wise=granularity == "channel-wise",
         calibrated=calibrated,
@@ -98,7 +100,7 @@ def _folded(unfolded: Symbol) -> Symbol:
 
 
 def calibrated_symbol(qsym: Symbol, ranges: Ranges) -> Symbol:
-    """Return the symbol with ranges instead of computations of ranges."""
+    """Return the symbol with constant ranges in place of the nodes that compute ranges."""
     how = _core.Quantization(ranges=ranges)
 
     def run(symbol: Symbol) -> list[Any]:
@@ -154,7 +156,7 @@ def _evaluated(heads: Symbol, params: Params) -> dict[str, NDArray]:
     for name, array in values.items():
         if array.dtype == np.float32 and not np.isfinite(array.asnumpy()).all():
             raise ValueError_(
-                f"quantization: {name.removesuffix('_output')} must be finite; a parameter that "
-                "it is computed from is not"
+                f"quantization: {name.removesuffix('_output')} must be finite, got a value that is "
+                "not; check the parameters from which it is computed"
             )
     return {name: array.copy() for name, array in values.items()}

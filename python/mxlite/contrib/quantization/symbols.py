@@ -31,7 +31,7 @@ CALIBRATIONS = ("none", *_WITH_DATA)
 
 
 def is_calibrated(calib_mode: str | None) -> bool:
-    """Return whether ranges are found from data."""
+    """Return whether the mode determines ranges from data."""
     return calib_mode not in (None, "none")
 
 
@@ -92,16 +92,17 @@ def quantize_graph(
     excluded_sym_names, excluded_op_names : list of str, optional
         Names of nodes and of operators that stay in float32.
     calib_mode : {'entropy', 'naive', 'customize', 'none'}
-        How ranges will be found; with 'none', they are computed in every run.
+        How calibration determines ranges; with 'none', each run computes them.
     quantized_dtype : {'int8', 'uint8', 'auto'}
-        'auto' and 'uint8': uint8 for outputs whose range has no negative numbers.
+        Type of quantized outputs. 'auto' and 'uint8' use uint8 where the range has no negative
+        numbers, else int8.
     quantize_mode : {'full', 'smart'}
-        Quantize all layers that have an int8 form; or convolutions and linear layers, and others
-        only between quantized layers.
+        'full' quantizes all layers that have an int8 form. 'smart' quantizes convolutions and
+        linear layers, and other layers only between quantized ones.
     quantize_granularity : {'tensor-wise', 'channel-wise'}
-        Scales of linear layers: one, or one for each output. Convolutions have one for each filter.
+        Linear layers have one scale, or one for each output. Convolutions have one for each filter.
     LayerOutputCollector : object, optional
-        For 'customize': has ``collect(name, array)`` and ``min_max_dict``.
+        Required for 'customize'; has a method ``collect(name, array)`` and ``min_max_dict``.
     logger : logging.Logger, optional
 
     Returns
@@ -109,13 +110,13 @@ def quantize_graph(
     qsym : Symbol
     qarg_params, aux_params : dict of str to NDArray
     collector
-        Its ``collect`` takes outputs of `sym`; None for calib_mode 'none'.
+        Pass outputs of `sym` to its ``collect(name, array)``. None for calib_mode 'none'.
 
     Raises
     ------
     ValueError
-        For unknown modes, types or granularities, another device, and parameters that are missing
-        or not finite.
+        If a mode, type or granularity is unknown, ctx is not a CPU context, or a parameter is
+        missing or not finite.
     """
     check_context(cpu() if ctx is None else ctx)
     check_choice("calib_mode", calib_mode or "none", (*CALIBRATIONS, "customize"))
@@ -167,7 +168,7 @@ def calib_graph(
     arg_params, aux_params : dict of str to NDArray
         Parameters of the float network, or those that `quantize_graph` returned.
     collector
-        The collector that `quantize_graph` returned, after it has taken outputs.
+        The collector that `quantize_graph` returned, after it has collected outputs.
     calib_mode : {'entropy', 'naive', 'customize'}
     quantized_dtype : {'int8', 'uint8', 'auto'}
     logger : logging.Logger, optional
@@ -186,7 +187,7 @@ def calib_graph(
     ranges = thresholds_of(collector, calib_mode, quantized_dtype, logger)
     if not ranges:
         raise ValueError_(
-            "calib_graph: collector must have seen outputs of the float network, got none"
+            "calib_graph: collector must have collected outputs of the float network, got none"
         )
     calibrated = calibrated_symbol(qsym, ranges)
     if logger:
@@ -219,12 +220,12 @@ def quantize_model(
         A trained float32 network, or the path of its file.
     arg_params, aux_params : dict of str to NDArray
     data_names, label_names : sequence of str
-        Names of the inputs; labels are not needed.
+        Names of the inputs. Labels are not used.
     calib_mode : {'entropy', 'naive', 'none'}
     calib_data : DataIter
-        Batches from which ranges are found.
+        Batches that determine the ranges.
     num_calib_examples : int, optional
-        Stop after so many examples; default: the whole iterator.
+        Number of examples after which calibration stops; default: all.
     ctx, excluded_sym_names, excluded_op_names, quantized_dtype, quantize_mode
         As in `quantize_graph`.
     quantize_granularity, logger
@@ -238,7 +239,7 @@ def quantize_model(
     Raises
     ------
     ValueError
-        As `quantize_graph`; without calib_data, if calib_data has no batch, or if values are not
+        As `quantize_graph`; also if calib_data is missing or has no batch, or if values are not
         finite.
     """
     ctx = cpu() if ctx is None else ctx
@@ -299,7 +300,7 @@ def quantize_model_mkldnn(
     quantize_granularity: str = "tensor-wise",
     logger: Any = None,
 ) -> Model:
-    """Quantize and calibrate a symbol; the same as `quantize_model`, which fuses layers, too."""
+    """Quantize and calibrate a symbol: another name of `quantize_model`."""
     return quantize_model(
         sym, arg_params, aux_params, data_names, label_names, ctx, excluded_sym_names,
         excluded_op_names, calib_mode, calib_data, num_calib_examples, quantized_dtype,
@@ -307,7 +308,7 @@ def quantize_model_mkldnn(
     )  # fmt: skip
 
 
-# Names that tests of 1.x use.
+# The names below exist because tests of 1.x call them.
 
 
 def _quantize_symbol(
@@ -335,7 +336,7 @@ def _quantize_symbol(
 
 
 def _calibrate_quantized_sym(qsym: Symbol, th_dict: Mapping[str, Any] | None) -> Symbol:
-    """Return the symbol with these ranges."""
+    """Return the symbol with the ranges of ``th_dict``, by name of the output."""
     ranges = {name: (float(low), float(high)) for name, (low, high) in (th_dict or {}).items()}
     return calibrated_symbol(qsym, ranges) if ranges else qsym
 
