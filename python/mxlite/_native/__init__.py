@@ -47,5 +47,5 @@ from . import ending as ending  # noqa: E402 - its hook at exit needs _core
 
 # Packages with GPU libraries may be in another site-packages folder than mxlite.
 _core.set_package_folders([folder for folder in sys.path if folder])
-# NumPy's module of linear algebra is linked against the LAPACK library that mxlite uses, too.
+# mxlite calls the LAPACK library that NumPy's linear algebra module is linked against.
 _core.set_lapack_library(getattr(np.linalg, "_umath_linalg").__file__)  # noqa: B009 - no stub

@@ -76,7 +76,7 @@ def contiguous(tensor: NDArray) -> NDArray:
 
 
 def returned(output: NDArray, tensor: NDArray) -> NDArray:
-    """Return a result in the class of the caller's tensor; on its context if that is a GPU."""
+    """Return a result in the class of the caller's tensor, and on its context if it is on a GPU."""
     output = in_class_of(output, tensor)
     if tensor.ctx.device_type != "gpu":
         return output

@@ -71,7 +71,7 @@ _TO_TORCH = {"gamma": "weight", "beta": "bias", "alpha": "weight"}
 
 
 def _torch_name(name: str) -> str:
-    """Return the name that a layer of PyTorch has for a parameter of a layer of Gluon."""
+    """Return PyTorch's name of a layer's parameter with this Gluon name."""
     recurrent = _OURS_RECURRENT.fullmatch(name)
     if recurrent:
         start, layer, side, step, kind = recurrent.groups()
@@ -123,7 +123,7 @@ def _resnet(arrays: Arrays) -> Mapped:
 
 
 def _resnet_back(arrays: Arrays) -> Mapped:
-    """Return a network of the zoo with torchvision's names; `_resnet` finds what is wrong."""
+    """Return the arrays of a zoo network under torchvision's names; `_resnet` checks the names."""
     back = _layers_back(arrays)
     again = _resnet({name: array for name, _, array in back.rows})
     return Mapped(back.rows, again.left, again.problems)
@@ -206,7 +206,7 @@ MAPS: dict[str, tuple[str, Callable[[Any], Mapped]]] = {
 }
 
 
-#: The functions of the maps from mxlite's names to those of the other library.
+#: Functions by map that rename mxlite's arrays to the names of the other library.
 BACK: dict[str, Callable[[Any], Mapped]] = {
     "layers": _layers_back,
     "resnet": _resnet_back,
@@ -216,7 +216,7 @@ BACK: dict[str, Callable[[Any], Mapped]] = {
 
 
 def mapped(name: str, arrays: Arrays, back: bool = False) -> Mapped:
-    """Apply a map to arrays, whose names may have the prefixes of wrappers.
+    """Apply a map to arrays; names may begin with prefixes that wrappers added.
 
     With ``back``, the arrays have mxlite's names, and the result those of the other library.
     """

@@ -114,7 +114,7 @@ class Parameter(TypedInit):
 
     # True if all ranks with a shard compute the same loss; their gradients are not summed.
     _same_loss = False
-    _numpy = False  # that of pickles of earlier versions
+    _numpy = False  # for pickles of earlier versions, which lack the attribute
     # True if the graph of the layer depends on which shard this rank has.
     _graph_of_rank = False
     # Process set with one rank per stage of the pipeline; None outside of pipelines, or -1 if a

@@ -53,7 +53,7 @@ def batch_size(inputs: Any, layout: str) -> int:
 
 
 def begun_state(func: Callable[..., Any], name: str, options: dict[str, Any]) -> Any:
-    """Return a state that ``func`` makes, in the class of the mode."""
+    """Return the state that ``func`` makes, as ``mx.np.ndarray`` in numpy mode."""
     if not str(getattr(func, "__module__", "")).startswith("mxlite.numpy"):
         options = {"name": name, **options}  # the functions of mx.np take no name
     state = func(**options)

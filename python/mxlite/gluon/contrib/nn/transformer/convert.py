@@ -49,7 +49,7 @@ def _from_position(first: int, array: np.ndarray) -> np.ndarray:
 
 
 def _undone(rule: Callable[..., np.ndarray], array: np.ndarray, count: int) -> list[np.ndarray]:
-    """Return the source arrays of which a rule makes an array; unused positions are zeros."""
+    """Return the source arrays from which a rule made an array; positions it ignored are zeros."""
     if rule is _rows:
         return np.split(array, count)
     if isinstance(rule, partial):
@@ -331,7 +331,7 @@ def network_for(state: Mapping[str, Any], source: str) -> Block:
 
 
 def restored_weights(state: Mapping[str, Any], source: str) -> list[tuple[str, str, np.ndarray]]:
-    """Return name of the source, name in this package, and values of each array of a source.
+    """Return (name in the source, name in this package, values) of each array of a source.
 
     It undoes `converted_weights` for all arrays of a BERTModel, BERTForPretraining or GPTModel.
     Names of an encoder with heads have the prefix of the inner model.
@@ -365,11 +365,14 @@ def restored_weights(state: Mapping[str, Any], source: str) -> list[tuple[str, s
 
 
 def _network_of(arrays: Mapping[str, np.ndarray]) -> Block:
-    """Return a network without values that has arrays with this package's names."""
+    """Return an uninitialized network whose parameters have the names of the arrays."""
     needed = ("word_embed.weight", "position_embed.weight", "layers.0.ffn.expand.weight")
     for name in needed:
         if name not in arrays or arrays[name].ndim != 2:
-            raise ValueError_(f"restored_weights: the arrays must have a matrix {name!r}")
+            raise ValueError_(
+                f"restored_weights: {name!r} must be a matrix among the arrays, got "
+                + ("none" if name not in arrays else f"shape {arrays[name].shape}")
+            )
     (vocabulary, units), (positions, _), (hidden, _) = (arrays[name].shape for name in needed)
     layers = sum(bool(re.fullmatch(r"layers\.\d+\.ffn\.expand\.weight", n)) for n in arrays)
     if "token_type_embed.weight" not in arrays:
