@@ -10,8 +10,8 @@ from ..base import NotSupportedError
 
 __all__ = ["MissingOnnxError", "OnnxError", "onnx", "onnxruntime", "reference_evaluator"]
 
-# From 22 to 28, the operators that are imported differ in their types, and in attributes that
-# converters read.
+# From 22 to 28, the imported operators change only their types and attributes that converters
+# read.
 OPSETS = range(7, 29)
 EXPORT_OPSETS = range(13, 22)
 
@@ -24,7 +24,7 @@ class OnnxError(NotSupportedError, ValueError):
     """A model that cannot be written as ONNX, or an ONNX file that cannot be read."""
 
 
-@cache  # an error is not kept
+@cache  # errors are not cached
 def onnx() -> Any:
     """Return the package onnx."""
     try:

@@ -1,4 +1,4 @@
-"""Converters of control flow: ``foreach`` is Scan, ``while_loop`` is Loop, ``cond`` is If."""
+"""Converters of ``foreach`` to Scan, ``while_loop`` to Loop, and ``cond`` to If."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__: list[str] = []
 
 
 class _Parts:
-    """The subgraphs of a node, and the attributes that say where their inputs come from."""
+    """The subgraphs of a node, and the attributes that map its inputs to theirs."""
 
     def __init__(self, c: Call) -> None:
         nodes = json.loads(Symbol([(c.node, 0)]).tojson())["nodes"]
@@ -49,7 +49,7 @@ def _argument(c: Call, g: Graph, source: Source, sliced: bool = False) -> Source
 
 
 def _identities(g: Graph, sources: Sequence[Source]) -> list[Source]:
-    """Return values that nodes of the subgraph itself make, as ONNX demands of its outputs."""
+    """Return copies of the values, because ONNX requires outputs that the subgraph computes."""
     return [source._replace(name=g.node("Identity", source.name)) for source in sources]
 
 
@@ -83,7 +83,7 @@ def _foreach(c: Call) -> list[str]:
 
 
 def _condition(c: Call, g: Graph, graph: Symbol, given: dict[int, Source]) -> Source:
-    """Return the truth of a subgraph's output, of shape ()."""
+    """Return the condition that a subgraph computes, as a bool of shape ()."""
     (found,) = c.inline(g, graph, given)
     truth = g.cast(g.node("Reshape", found.name, g.const([], "int64")), found.dtype, "bool")
     return Source(truth, (), "bool", None)
@@ -96,7 +96,7 @@ def _while_loop(c: Call) -> list[str]:
     of_condition, of_function = (
         parts.places(name) for name in ("cond_input_locs", "func_input_locs")
     )
-    # Inputs of the node that are loop variables, in their order.
+    # Indices of the node's inputs that are loop variables, in the order of the variables.
     loop = [of_function[place] for place in parts.places("func_var_locs")]
     most, outs, sources = (
         parts.number("max_iterations"),
@@ -130,7 +130,7 @@ def _while_loop(c: Call) -> list[str]:
 
 
 def _filled(c: Call, value: str, ndim: int, most: int, shape: Any) -> str:
-    """Return stacked steps with zeros for those that were not made."""
+    """Return stacked steps, padded with zeros to the maximum number of steps."""
     steps = c.g.slice(c.op("Shape", value), [0], [0], [1])
     missing = c.op("Sub", c.g.const([most]), steps)
     before = c.g.const([0] * ndim)

@@ -1,7 +1,7 @@
 """Converters of detection: boxes, non-maximum suppression, proposals, pooling over regions.
 
-Rows are (batch, boxes, elements). Suppression is ONNX's NonMaxSuppression, whose result becomes a
-mask over boxes that are sorted by falling score; equal scores keep their order in both.
+Rows have the shape (batch, boxes, elements). The result of ONNX's NonMaxSuppression becomes a mask
+over boxes in descending order of score; boxes of equal score keep their order.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def _column(c: Call, rows: str, index: int) -> str:
 
 
 def _rows_at(c: Call, rows: str, places: str) -> str:
-    """Return the rows at places (batch, count) of each image."""
+    """Return the rows of each image at indices of shape (batch, count)."""
     return c.op("GatherND", rows, c.g.unsqueeze(places, -1), batch_dims=1)
 
 
 def _best(c: Call, keys: str, count: int) -> tuple[str, str]:
-    """Return the largest keys (batch, count) by falling size, and their places."""
+    """Return the largest keys (batch, count) in descending order, and their indices."""
     values, places = c.op("TopK", keys, c.g.const([count]), outputs=2, axis=1, largest=1)
     return values, places
 
@@ -42,7 +42,7 @@ def _masked(c: Call, mask: str, scores: str) -> str:
 
 
 def _marked_first(c: Call, mask: str, size: int) -> tuple[str, str]:
-    """Return the places of the true entries in their order, and whether each place is one."""
+    """Return indices, those of true entries first and in order, and a mask of these."""
     keys = c.op("Where", mask, c.g.const(np.arange(size, 0, -1)), c.g.const(0))
     values, places = _best(c, keys, size)
     return places, c.op("Greater", values, c.g.const(0))
@@ -55,13 +55,13 @@ def _or_minus_one(c: Call, mask: str, rows: str) -> str:
 def _survivors(
     c: Call, boxes: str, scores: str, threshold: float, limit: int, ids: str = "", center: int = 0
 ) -> str:
-    """Return which sorted boxes survive: not overlapped by a better one of equal id.
+    """Return a mask of the sorted boxes that no better box of equal id suppresses.
 
-    Boxes whose score is -infinity do not. ``ids`` are int64 (batch, boxes); without them, all boxes
-    compete.
+    Boxes with score -infinity are not in the mask. ``ids`` are int64 (batch, boxes); without them,
+    all boxes have one id.
     """
     if threshold < 0:
-        raise c.refuse(f"a threshold of overlap below 0 has no equivalent, got {threshold}")
+        raise c.refuse(f"the overlap threshold must be at least 0, got {threshold}")
     scores = c.g.cast(scores, c.dtype, "float32")
     by_class = c.g.unsqueeze(scores, 1)
     if ids:
@@ -70,7 +70,7 @@ def _survivors(
         classes = c.op("Add", c.op("Range", c.g.const(0), count, c.g.const(1)), least)
         hit = c.op("Equal", c.g.unsqueeze(ids, 1), c.g.unsqueeze(classes, -1))
         by_class = c.op("Where", hit, by_class, c.const(-np.inf, "float32"))
-    # ONNX sorts the corners of a box with negative sides, which overlaps nothing in mxlite.
+    # ONNX swaps the corners of a box with negative sides; in mxlite such a box overlaps nothing.
     first, second = _columns(c, boxes, 0, 2), _columns(c, boxes, 2, 4)
     second = c.op("Max", second, c.const(0) if center else first)
     boxes = c.op("Concat", first, second, axis=2)
@@ -90,7 +90,7 @@ def _survivors(
 
 
 def _reformatted(c: Call, boxes: str, to_center: bool) -> str:
-    """Return boxes in the other format; as in 1.x, boxes with a negative first entry are kept."""
+    """Return boxes in the other format; as in 1.x, boxes with a negative first entry stay as is."""
     first, second = _columns(c, boxes, 0, 2), _columns(c, boxes, 2, 4)
     if to_center:
         parts = (
@@ -138,7 +138,7 @@ def _box_nms(c: Call) -> str:
 
 
 def _moved(c: Call, low: str, high: str, offsets: str, factors: list[str]) -> tuple[str, str]:
-    """Return middles and half sizes of boxes that offsets move away from anchors."""
+    """Return centers and half sizes of the boxes that offsets from anchors describe."""
     size = c.op("Sub", high, low)
     middle = c.op("Div", c.op("Add", low, high), c.const(2))
     at, logarithm = (
@@ -155,7 +155,7 @@ def _moved(c: Call, low: str, high: str, offsets: str, factors: list[str]) -> tu
 def _multi_box_detection(c: Call) -> str:
     size, classes = c.extent(2, 1), c.extent(0, 1)
     if classes < 2:
-        raise c.refuse("a single class, the background, has no equivalent")
+        raise c.refuse("the number of classes must be at least 2, background included, got 1")
     probabilities = c.g.slice(c.x[0], [1], [1], [classes])
     scores = c.g.reduce("ReduceMax", probabilities, [1], False)
     ids = c.g.cast(c.op("ArgMax", probabilities, axis=1, keepdims=0), "int64", c.dtype)
@@ -176,7 +176,7 @@ def _multi_box_detection(c: Call) -> str:
     scores, order = _best(c, _masked(c, detected, scores), limit)
     rows = _rows_at(c, rows, order)
     own = "" if c.p.force_suppress else c.g.cast(_column(c, rows, 0), c.dtype, "int64")
-    # An overlap that equals the threshold suppresses here, but not in ONNX.
+    # mxlite suppresses at overlap >= threshold, ONNX at overlap > threshold.
     threshold = float(np.nextafter(np.float32(c.p.nms_threshold), np.float32(0)))
     kept = _survivors(c, _columns(c, rows, 2, 6), scores, threshold, limit, own)
     is_box = c.op("Greater", scores, c.const(-np.inf))
@@ -189,13 +189,13 @@ def _multi_box_detection(c: Call) -> str:
 
 
 def _with_ids(c: Call, rows: str, kept: str) -> str:
-    """Return rows whose first element, the class, is -1 unless they are kept."""
+    """Return rows with -1 as the first element, the class, unless they are kept."""
     ids = _or_minus_one(c, kept, _columns(c, rows, 0, 1))
     return c.op("Concat", ids, _columns(c, rows, 1, 6), axis=2)
 
 
 def _grid_anchors(c: Call, height: int, width: int) -> np.ndarray:
-    """Return Proposal's anchors (height * width * kinds, 4), whose sides are whole pixels."""
+    """Return Proposal's anchors, with sides of whole pixels: (height * width * kinds, 4)."""
     stride = c.p.feature_stride
     ratio = np.repeat(np.asarray(c.p.ratios, "float32"), len(c.p.scales))
     scale = np.tile(np.asarray(c.p.scales, "float32"), len(c.p.ratios))
@@ -223,7 +223,7 @@ def _proposal(c: Call) -> list[str]:
     if c.p.iou_loss:
         boxes = c.op("Add", c.const(anchors), offsets)
     else:
-        # Sides count pixels, from the first one to the last one.
+        # The length of a side is the number of its pixels, first and last included.
         sides = anchors[:, 2:] - anchors[:, :2] + 1
         middles = anchors[:, :2] + 0.5 * (sides - 1)
         at = c.op("Mul", _columns(c, offsets, 0, 2), c.const(sides))
@@ -256,7 +256,9 @@ def _proposal(c: Call) -> list[str]:
     kept = _survivors(c, ends, scores, c.p.threshold, wanted)
     order, found = _marked_first(c, kept, limit)
     count = c.g.reduce("ReduceSum", c.g.cast(found, "bool", "int64"), [1], True)
-    turns = c.op("Mod", c.g.const(np.arange(wanted)), count)  # too few regions are repeated
+    turns = c.op(
+        "Mod", c.g.const(np.arange(wanted)), count
+    )  # repeats regions if there are fewer than wanted
     order = c.op("GatherElements", order, turns, axis=1)
     image = np.repeat(np.arange(batch), wanted).reshape(batch, wanted, 1)
     regions = c.op("Concat", c.const(image), _rows_at(c, boxes, order), axis=2)
@@ -308,7 +310,7 @@ def _box_iou(c: Call) -> str:
 
 
 def _regions(c: Call) -> tuple[str, str, str]:
-    """Return images, not below 0, and corners of regions, and whether a region has no image."""
+    """Return image indices (at least 0), corners, and a mask of regions without an image."""
     rois = c.cast(1, c.dtype)
     images = c.g.slice(rois, [1], [0], [1])
     without = c.g.unsqueeze(c.op("Less", images, c.const(0)), 2, 3)

@@ -46,18 +46,18 @@ class Graph:
         self.initializers: dict[str, Any] = {}
         self._names: set[str] = set()
         self._shared: dict[Any, str] = {}
-        self.units: dict[str, float] = {}  # by int8 value: the float that one unit represents
+        self.units: dict[str, float] = {}  # name of an int8 value: the float that 1 represents
         self.prefix = ""  # name of the layer that is converted
 
     def child(self) -> Graph:
-        """Return an empty graph for a subgraph, which sees the names and constants of this one."""
+        """Return an empty graph for a subgraph, which can read the values of this graph."""
         inner = Graph(self.opset, self.inputs)
         inner._names, inner._shared = self._names, self._shared
         inner.initializers, inner.prefix = self.initializers, self.prefix
         return inner
 
     def subgraph(self, name: str, inputs: Sequence[Info], outputs: Sequence[Info]) -> Any:
-        """Return the nodes as a GraphProto with inputs and outputs."""
+        """Return the nodes as a GraphProto with these inputs and outputs."""
         helper = onnx().helper
 
         def infos(values: Sequence[Info]) -> list[Any]:

@@ -69,7 +69,7 @@ class _Specs:
 
 
 def _with_free(shapes: Mapping[str, tuple[int, ...]], free: Free) -> dict[str, Shape]:
-    """Return shapes in which free dimensions are pairs of sizes; equal names get equal sizes."""
+    """Return shapes with a pair of sizes for each free dimension; equal names get equal pairs."""
     names = sorted({name for axes in free.values() for name in axes.values()})
     added = dict(zip(names, _PRIMES * (1 + len(names) // len(_PRIMES))))
     found: dict[str, Shape] = {}
@@ -93,7 +93,7 @@ class _Exporter:
         self._names: dict[tuple[Node, int], str] = {}
 
     def run(self, inputs: Mapping[str, str]) -> list[str]:
-        """Convert all nodes, given the ONNX names of inputs; return the names of the outputs."""
+        """Convert all nodes; ``inputs`` and the result are the ONNX names of inputs and outputs."""
         nodes = self._symbol._nodes()
         self._refuse_unsupported(nodes)
         for number, node in enumerate(nodes):
@@ -312,7 +312,7 @@ def _outputs(
 
 
 def _used(node: Any) -> Iterator[str]:
-    """Yield the names that a node and the graphs in it read."""
+    """Yield the names of values that a node and its subgraphs read."""
     yield from node.input
     for attribute in node.attribute:
         for inner in attribute.g.node:

@@ -1,4 +1,4 @@
-"""Converters of quantized layers: float layers between DequantizeLinear and QuantizeLinear."""
+"""Converters of quantized layers to float layers between DequantizeLinear and QuantizeLinear."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .table import CONVERTERS, Call, converter, rows
 
 __all__: list[str] = []
 
-_FULL_SCALE = {"int8": 127.5, "uint8": 255.5}  # the number at the end of a range
+_FULL_SCALE = {"int8": 127.5, "uint8": 255.5}  # quantized value at the end of a range
 
 
 def _quantized(c: Call, value: str, unit: float) -> list[str]:
@@ -33,12 +33,12 @@ def _calibrated(c: Call) -> list[float]:
 
 
 def _unit(c: Call) -> float:
-    """Return the float that one unit of the call's calibrated output represents."""
+    """Return the float that the quantized value 1 of the call's output represents."""
     return max(map(abs, _calibrated(c))) / _FULL_SCALE[c.dtype]
 
 
 def _unit_of(c: Call, index: int) -> float:
-    """Return the float that one unit of an int8 input represents."""
+    """Return the float that the quantized value 1 of an input represents."""
     unit = c.g.units.get(c.x[index])
     if unit is None:
         raise c.refuse(f"input {index} has no equivalent, because its range is not constant")
@@ -52,7 +52,7 @@ def _float(c: Call, index: int) -> str:
 
 
 def _on_floats(c: Call, op: str, inputs: list[str]) -> str:
-    """Convert the call as an operator on these float values."""
+    """Convert the call as if it were the operator ``op`` on these float values."""
     call = copy(c)
     call.x, call.shapes = inputs, c.shapes[: len(inputs)]
     call.dtypes, call.out_dtypes = ["float32"] * len(inputs), ["float32"]
@@ -77,7 +77,7 @@ def _fused(c: Call, op: str) -> str | list[str]:
     assert scales is not None
     scale = c.const(scales, "float32")
     inputs = [_float(c, 0), c.op("DequantizeLinear", c.x[1], scale, axis=0)]
-    if bias is not None:  # as int32 in units of the sums, which runtimes expect
+    if bias is not None:  # runtimes expect int32, scaled like the sums of products
         units = (_unit_of(c, 0) * scales).astype(np.float32)
         whole = np.clip(np.rint(bias / units), -(2.0**31), 2.0**31 - 128)
         given = [c.const(whole.astype(np.int32), "int32"), c.const(units, "float32")]

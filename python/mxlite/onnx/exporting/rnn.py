@@ -11,7 +11,7 @@ from .table import Call, converter
 
 __all__: list[str] = []
 
-# ONNX's operator, its order of gates as positions in 1.x's order, and further attributes.
+# By mode: ONNX's operator, positions of its gates in 1.x's order, and further attributes.
 _MODES: dict[str, tuple[str, tuple[int, ...], dict[str, Any]]] = {
     "lstm": ("LSTM", (0, 3, 1, 2), {}),
     "gru": ("GRU", (1, 0, 2), {"linear_before_reset": 1}),
@@ -23,7 +23,8 @@ _MODES: dict[str, tuple[str, tuple[int, ...], dict[str, Any]]] = {
 class _Packed:
     """Weights that 1.x packs into one array: the matrices of all layers, then all biases.
 
-    ``weights`` has, by layer and direction, those of inputs, of states, and of the projection.
+    ``weights`` has, by layer and direction, the matrices of inputs, of states, and of the
+    projection.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ def _layer(
 def _stepped_layer(
     c: Call, x: str, weights: list[Any], biases: list[Any], initial: list[str]
 ) -> tuple[str, list[str]]:
-    """Return what `_layer` does for an LSTM that ONNX lacks: projected, or with clipped states."""
+    """Return the results of `_layer` for an LSTM with projection or clipped states, by a Scan."""
     if c.p.lstm_state_clip_nan:
         raise c.refuse("lstm_state_clip_nan True has no equivalent")
     outs: list[str] = []
@@ -157,7 +158,7 @@ def _step(c: Call, matrices: Any, count: int) -> Any:
     if len(matrices) > 2:
         next_h = g.node("MatMul", next_h, c.const(matrices[2].T))
     result = g.node("Identity", next_h)
-    if count > 1:  # sequences that have ended keep their states, and have the output 0
+    if count > 1:  # after its end, a sequence keeps its states and gives 0
         result = g.node("Where", going, next_h, c.const(0))
         next_h, next_cell = (
             g.node("Where", going, after, before)

@@ -21,7 +21,7 @@ converter, rows = CONVERTERS.converter, CONVERTERS.rows
 
 
 class Source(NamedTuple):
-    """A value that a subgraph reads: its ONNX name, shape and dtype, and a parameter's array."""
+    """A value that a subgraph reads; ``array`` holds the values if it is a parameter."""
 
     name: str
     shape: Shape
@@ -49,8 +49,8 @@ class Call:
     arrays : list
         The arrays of inputs that are parameters; None for others.
     inline : callable
-        ``inline(g, symbol, sources)`` converts a subgraph, whose inputs have the sources by number,
-        into a graph; returns its outputs.
+        ``inline(g, symbol, sources)`` converts a subgraph into the graph g and returns its outputs;
+        ``sources`` has the values of its inputs by number.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Converters of Scan, Loop, If and CumProd, by ``foreach``, ``while_loop`` and ``cond``."""
+"""Converters of Scan, Loop, If and CumProd to ``foreach``, ``while_loop`` and ``cond``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _variable(value: Value, entry: Any, sliced: bool = False) -> Value:
 
 
 def _heads(n: Node, values: Sequence[Value], arguments: Sequence[Any], tag: str) -> Any:
-    """Return the subgraph of values, which is made to use all of its arguments."""
+    """Return the subgraph that computes the values; adds 0 times each unused argument."""
 
     def made(current: Sequence[Value]) -> Any:
         return _core.Subgraph(tag, list(arguments), [n.entry(value) for value in current])
@@ -39,7 +39,7 @@ def _heads(n: Node, values: Sequence[Value], arguments: Sequence[Any], tag: str)
 
 
 def _check_states(n: Node, given: Sequence[Value], new: Sequence[Value]) -> list[Value]:
-    """Return new states in the dtypes of the given ones; their shapes must be equal."""
+    """Cast new states to the dtypes of the given states; raise if a shape changed."""
     for before, after in zip(given, new):
         if before.sizes != after.sizes:
             raise n.refuse(f"a state must keep its shape {before.shape}, got {after.shape}")
@@ -49,11 +49,11 @@ def _check_states(n: Node, given: Sequence[Value], new: Sequence[Value]) -> list
 def scanned(
     n: Node, data: Sequence[Value], states: Sequence[Value], step: Step
 ) -> tuple[list[Value], list[Value]]:
-    """Call ``step`` on each slice of data along axis 0; return the last states, and the outputs.
+    """Call ``step`` on each slice of data along axis 0; return the last states and stacked outputs.
 
-    ``step(slices, states)`` returns new states and outputs, which are stacked.
+    ``step(slices, states)`` returns (new states, outputs).
     """
-    # A slice of one axis has shape (1,), as mxlite has scalars.
+    # A slice of a vector has shape (1,), mxlite's shape of scalars.
     columns = [_with_column(n, value) if value.ndim == 1 else value for value in data]
     tag, arguments = _core.new_subgraph(n.scope.unique("scan"), len(data) + len(states))
     with AttrScope(__subgraph_name__=tag):
@@ -84,7 +84,7 @@ def _with_column(n: Node, value: Value) -> Value:
 @converter("Scan")
 def _scan(n: Node) -> list[Value]:
     if n.opset < 9:
-        raise n.refuse("the opset must be at least 9 for Scan")
+        raise n.refuse(f"the opset must be at least 9 for Scan, got {n.opset}")
     body, count = n.attrs["body"], n.get("num_scan_inputs")
     states, data = n.x[: len(n.x) - count], n.x[len(n.x) - count :]
     outs = len(body.output) - len(states)
@@ -126,7 +126,7 @@ def _cumprod(n: Node) -> Value:
 
 
 def _moved(n: Node, value: Value, source: int, target: int, back: bool) -> Value:
-    """Return a value with an axis at another place, in reverse order along it if ``back``."""
+    """Return a value with an axis moved to another position, and reversed if ``back``."""
     if back:
         value = n.mx("reverse", value, axis=source)
     order = [axis for axis in range(value.ndim) if axis != source]
@@ -135,7 +135,7 @@ def _moved(n: Node, value: Value, source: int, target: int, back: bool) -> Value
 
 
 def _truth(value: Value | None) -> bool | None:
-    """Return a condition that is constant; None if it is computed. No condition is true."""
+    """Return the value of a constant condition, True without one, and None if it is computed."""
     if value is None:
         return True
     return None if value.array is None else bool(value.array.reshape(-1)[0])
@@ -150,7 +150,7 @@ def _loop(n: Node) -> list[Value]:
     names = [info.name for info in body.input]
     if _truth(condition) is False or count == 0:
         if len(body.output) > 1 + len(states):
-            raise n.refuse("a loop without iterations must have no outputs that are collected")
+            raise n.refuse("a loop without iterations must have no scan outputs")
         return list(states)
     goes_on: list[bool | None] = []
 
@@ -167,7 +167,9 @@ def _loop(n: Node) -> list[Value]:
         if goes_on[0]:
             return [*last, *stacked]
     if len(body.output) > 1 + len(states):
-        raise n.refuse("outputs that are collected need a constant number of iterations")
+        raise n.refuse(
+            "the number of iterations must be constant for scan outputs, got computed values"
+        )
     if trips is not None and count is None:
         raise n.refuse("the number of iterations must be constant, got computed values")
     return _while(n, body, names, condition, states, 2**31 - 1 if count is None else count)

@@ -1,4 +1,4 @@
-"""Converter of Einsum: products of matrices, one for each further operand."""
+"""Converter of Einsum to matrix products, one for each operand after the first."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__: list[str] = []
 
 
 def _parsed(n: Node) -> tuple[list[str], str]:
-    """Return the labels of operands and result; axes of an ellipsis are digits."""
+    """Return the labels of operands and result; digits label the axes of an ellipsis."""
     text = n.get("equation").replace(" ", "")
     left, arrow, right = text.partition("->")
     operands = left.split(",")
     if len(operands) != len(n.x):
-        raise n.refuse(f"the equation {text!r} must have {len(n.x)} operands")
+        raise n.refuse(f"the equation must have {len(n.x)} operands, got {text!r}")
     names = []
     for labels, value in zip(operands, n.x):
         count = value.ndim - len(labels.replace("...", ""))
@@ -31,7 +31,7 @@ def _parsed(n: Node) -> tuple[list[str], str]:
 
 
 def _diagonal(n: Node, x: Value, labels: str) -> tuple[Value, str]:
-    """Return a value without repeated labels: the entries whose indices are equal."""
+    """Return the diagonal of axes with equal labels, and the remaining labels."""
     for label in dict.fromkeys(labels):
         while labels.count(label) > 1:
             first, second = (i for i, name in enumerate(labels) if name == label)
@@ -44,7 +44,7 @@ def _diagonal(n: Node, x: Value, labels: str) -> tuple[Value, str]:
 
 
 def _reduced(n: Node, x: Value, labels: str, kept: str) -> tuple[Value, str]:
-    """Return a value summed over labels that are needed no more."""
+    """Return a value summed over labels that are not kept, and the remaining labels."""
     gone = tuple(i for i, label in enumerate(labels) if label not in kept)
     if not gone:
         return x, labels
@@ -68,7 +68,7 @@ def _arranged(n: Node, x: Value, labels: str, groups: list[str]) -> Value:
 
 
 def _product(n: Node, a: tuple[Value, str], b: tuple[Value, str], kept: str) -> tuple[Value, str]:
-    """Return the product of two operands, summed over labels that are needed no more."""
+    """Return the product of two operands, summed over labels that are not kept."""
     a = _reduced(n, *a, kept + b[1])
     b = _reduced(n, *b, kept + a[1])
     (left, left_labels), (right, right_labels) = a, b

@@ -1,4 +1,4 @@
-"""ONNX's own definitions of operators by other operators, which are converted in their place."""
+"""Operators that ONNX defines by other operators, which are converted in their place."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ def _schema(op: str, opset: int) -> Any:
 
 
 def has_body(op: str, opset: int) -> bool:
-    """Return whether ONNX defines an operator by others."""
+    """Return whether ONNX defines an operator by other operators."""
     schema = _schema(op, opset)
     return schema is not None and (schema.has_function or schema.has_context_dependent_function)
 
 
 def body_of(proto: Any, opset: int, inputs: Sequence[Value | None]) -> Any:
-    """Return the FunctionProto of a node, in which its attributes have their values."""
+    """Return the FunctionProto of a node, with the node's attributes filled in."""
     package, schema = onnx(), _schema(proto.op_type, opset)
     if not has_body(proto.op_type, opset):
-        raise OnnxError(f"import_model: no equivalent is known for {proto.op_type}")
+        raise OnnxError(
+            f"import_model: operators must have an equivalent in mxlite, got {proto.op_type}"
+        )
     function = package.FunctionProto()
     if schema.has_function:
         version = max(v for v in schema.function_opset_versions if v <= opset)
@@ -66,7 +68,7 @@ def _numpy_dtype(dtype: str) -> Any:
 
 
 def _fill_attributes(node: Any, given: dict[str, Any]) -> None:
-    """Replace references to the call's attributes by their values, also in inner graphs."""
+    """Replace references to the call's attributes by their values, also in subgraphs."""
     kept = []
     for attribute in node.attribute:
         if attribute.HasField("g"):

@@ -28,7 +28,7 @@ from .table import CONVERTERS, Node, Scope, Value, constant
 
 __all__ = ["Imported", "import_graph", "input_infos"]
 
-# Pairs of sizes that stand for free dimensions.
+# Each free dimension is computed with the two sizes of a pair; what changes depends on it.
 _FREE = ((5, 7), (11, 13), (17, 19), (23, 29), (31, 37), (41, 43), (47, 53), (59, 61))
 
 
@@ -104,7 +104,7 @@ class _Runner:
                 self._values[name] = value
 
     def _inner(self, graph: Any, given: Mapping[str, Value]) -> list[Value]:
-        """Convert a graph that is part of a node, and that sees the values around it."""
+        """Convert the subgraph of a node, which can read the values of the outer graph."""
         return _Runner(self._scope, {**self._values, **given}, self._absent).run(graph)
 
     def _called(self, proto: Any, inputs: Sequence[Value | None]) -> list[Value]:
@@ -112,11 +112,11 @@ class _Runner:
         outer = self._scope.opset
         try:
             function = body_of(proto, outer, inputs)
-        except (RuntimeError, TypeError, ValueError) as error:  # attributes or types are wrong
+        except (RuntimeError, TypeError, ValueError) as error:  # invalid attributes or types
             if isinstance(error, OnnxError):
                 raise
             raise OnnxError(
-                f"import_model: {proto.op_type} {proto.name!r} has no definition: {error}"
+                f"import_model: {proto.op_type} {proto.name!r} must fit ONNX's definition: {error}"
             ) from error
         given = dict(zip(function.input, inputs))
         values = {name: value for name, value in given.items() if value is not None}
@@ -125,7 +125,7 @@ class _Runner:
         try:
             for node in function.node:
                 inner._convert(node)
-            empty = constant(np.zeros(0))  # for an output that the caller leaves out
+            empty = constant(np.zeros(0))  # placeholder for an output that the node does not name
             outputs = zip(function.output, proto.output)
             return [inner._value(own, proto.op_type) if used else empty for own, used in outputs]
         finally:
@@ -143,7 +143,7 @@ class _Runner:
         if any(v.const is None or v.trainable for v in given):
             return None
         if proto.op_type == "Slice" and given[0].array is not None and len(given) > 2:
-            if given[2].array is None:  # The end is a free size, which is known at run time only.
+            if given[2].array is None:  # the end is a free size, unknown until run time
                 return None
         package = onnx()
         opsets = [package.helper.make_opsetid("", self._scope.opset)]
@@ -175,7 +175,7 @@ class _Runner:
         ]
 
 
-# Random results, and results whose size is checked before memory is taken.
+# Operators with random results, or with results whose size is checked before allocation.
 _NOT_FOLDED = {
     "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout",
     "ConstantOfShape", "Range",
@@ -185,7 +185,7 @@ _NOT_FOLDED = {
 def _sizes(
     info: Any, given: Sequence[int] | None, who: str, names: list[str], distinct: bool
 ) -> Any:
-    """Return the two shapes of an input; ``names`` collects those of free dimensions."""
+    """Return the two shapes of an input; appends the names of free dimensions to ``names``."""
     dims = info.type.tensor_type.shape.dim
     if given is not None:
         if len(given) != len(dims):
@@ -206,8 +206,8 @@ def _sizes(
 def import_graph(model: Any, input_shapes: Mapping[str, Sequence[int]] | None = None) -> Imported:
     """Return the symbol of a checked model.
 
-    Free dimensions with different names have different sizes first, and equal ones if the network
-    does not accept that: PyTorch gives the batch of each input a name of its own.
+    Free dimensions with different names get different sizes at first. If that fails, all get equal
+    sizes, because PyTorch names the batch of each input differently.
     """
     try:
         return _imported(model, input_shapes, distinct=True)
@@ -236,7 +236,7 @@ def _imported(
         symbol = Symbol([(SymbolNode(None, name, {}, []), 0)])
         values[info.name] = Value(sizes, dtype, symbol, name=name)
         scope.inputs.append(values[info.name])
-    # A dimension without name, or a network that needs equal sizes, does not show which one it is.
+    # Sizes do not identify a free dimension if one has no name or if all have equal sizes.
     scope.distinct = "" not in free and len(free) <= (len(_FREE) if distinct else 1)
     outputs = _Runner(scope, values).run(graph)
     symbols = [scope.symbol(value, "the graph") for value in outputs]
@@ -245,7 +245,7 @@ def _imported(
 
 
 def _nodes(graph: Any) -> Iterator[Any]:
-    """Yield the nodes of a graph and of the graphs in its nodes."""
+    """Yield the nodes of a graph and of its subgraphs."""
     for node in graph.node:
         yield node
         for attribute in node.attribute:

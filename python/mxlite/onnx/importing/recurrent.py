@@ -1,4 +1,4 @@
-"""Converters of recurrent layers: the operator RNN, or a loop over time where it does not fit."""
+"""Converters of recurrent layers to the operator RNN where it fits, else to a loop over time."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .table import Node, Value, constant, converter
 
 __all__: list[str] = []
 
-# The operator's mode, ONNX's gates as positions in 1.x's order, and the usual activations.
+# By ONNX operator: RNN's mode, positions of 1.x's gates in ONNX's order, default activations.
 _LAYERS: dict[str, tuple[str, tuple[int, ...], list[str]]] = {
     "LSTM": ("lstm", (0, 2, 3, 1), ["Sigmoid", "Tanh", "Tanh"]),
     "GRU": ("gru", (1, 0, 2), ["Sigmoid", "Tanh"]),
     "RNN": ("rnn_tanh", (0,), ["Tanh"]),
 }
-# mxlite's operator of an activation, with the parameters that ONNX's alpha and beta become.
+# By activation: mxlite's operator, its fixed parameters, and those set by ONNX's alpha and beta.
 _ACTIVATIONS: dict[str, tuple[str, dict[str, Any], dict[str, float]]] = {
     "Sigmoid": ("sigmoid", {}, {}),
     "Tanh": ("tanh", {}, {}),
@@ -58,7 +58,7 @@ class _Layer:
         self.x = self._by_time(n.x[0])
 
     def _by_time(self, value: Value) -> Value:
-        """Return inputs or states with the batch as second axis."""
+        """Return inputs or states with the batch as axis 1."""
         if not self.batch_first:
             return value
         return self.n.mx("SwapAxis", value, dim1=0, dim2=1)
@@ -79,12 +79,12 @@ class _Layer:
         return n.mx("tile", one, reps=(self.count, 1, hidden))
 
     def reversed(self, value: Value) -> Value:
-        """Return a sequence from its last step to its first one."""
+        """Return a sequence in reverse order of steps."""
         timed = bool(self.lengths)
         return self.n.mx("SequenceReverse", value, *self.lengths, use_sequence_length=timed)
 
     def results(self, out: Value, last: Sequence[Value]) -> list[Value]:
-        """Return ONNX's outputs from (time, directions, batch, hidden) and the last states."""
+        """Return ONNX's outputs; ``out`` is (time, directions, batch, hidden)."""
         n = self.n
         if not self.batch_first:
             return [out, *last]
@@ -165,12 +165,12 @@ class _Cell:
         return self.n.mx("FullyConnected", h, weight, bias, num_hidden=rows.stop - rows.start)
 
     def clipped(self, value: Value) -> Value:
-        """Return a gate's input within the layer's limit."""
+        """Return a gate's input clipped to the layer's limit."""
         limit = self.n.get("clip")
         return self.n.mx("clip", value, a_min=-limit, a_max=limit) if limit else value
 
     def gate(self, value: Value, index: int) -> Value:
-        """Return one of the gates, which are side by side."""
+        """Return the slice of one gate from the concatenated gates."""
         size = self.hidden
         return self.n.mx("slice_axis", value, axis=1, begin=index * size, end=(index + 1) * size)
 
@@ -183,7 +183,7 @@ class _Cell:
         return binary(self.n, "Mul", a, b)
 
     def seen(self, value: Value, state: Value, index: int) -> Value:
-        """Return a gate's input with what it sees of the cell state."""
+        """Return a gate's input plus its peephole term, a product with the cell state."""
         if self.holes is None:
             return value
         hole = self.n.const(self.holes[index], state.dtype)

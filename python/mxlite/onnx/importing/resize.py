@@ -1,4 +1,4 @@
-"""Converters of resizing: operators of mxlite where they exist, else a matrix for each axis."""
+"""Converters of resizing to mxlite's operators where one fits, else to a matrix for each axis."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__: list[str] = []
 
 
 def _nearest_at(rounding: str, size: int, where: np.ndarray) -> np.ndarray:
-    """Return the pixel that each output takes."""
+    """Return the index of the pixel that each output copies."""
     rounded = {
         "floor": np.floor(where),
         "ceil": np.ceil(where),
@@ -36,7 +36,7 @@ def _cubic(a: float, distance: np.ndarray) -> np.ndarray:
 
 
 class _Axis:
-    """One axis that changes its size; ``where`` are the outputs' coordinates in the input."""
+    """One resized axis; ``where`` has the coordinate in the input of each output."""
 
     def __init__(self, n: Node, size: int, out: int, scale: float, roi: tuple[float, float]):
         older = n.op == "Upsample" or n.opset < 11
@@ -67,7 +67,7 @@ class _Axis:
         raise self.n.refuse(f"coordinate_transformation_mode {self.place!r} has no equivalent")
 
     def matrix(self, kernel: Callable[[np.ndarray], np.ndarray] | None) -> np.ndarray:
-        """Return weights (outputs, inputs); without a kernel, each output takes one pixel."""
+        """Return weights (outputs, inputs); without a kernel, each output copies one pixel."""
         n, weights = self.n, np.zeros((self.out, self.size))
         rows = np.arange(self.out)
         if kernel is None:
@@ -100,15 +100,15 @@ def _chosen_axes(n: Node) -> list[int]:
 
 
 def _targets(n: Node) -> tuple[Sizes, list[float]]:
-    """Return the sizes of the result, and the factor of each axis for the first sizes."""
+    """Return both sizes of the result, and the scale of each axis, computed for the first sizes."""
     x, axes = n.x[0], _chosen_axes(n)
     given = n.x_at(3).const if n.op == "Resize" and n.has(3) else None
     index = 1 if n.op == "Upsample" or n.opset < 11 else 2
     scales = n.array(index, "scales") if given is None else None
     if given is None and (scales is None or not scales.size):
-        raise n.refuse("scales or sizes must be given")
+        raise n.refuse("scales or sizes must be given, got neither")
     found, factors = [], [1.0] * x.ndim
-    for which in (1, 0):  # the factors of the first sizes remain
+    for which in (1, 0):  # the last pass leaves the scales of the first sizes
         own = list(x.sizes[which])
         for i, axis in enumerate(axes):
             if scales is not None:
@@ -174,7 +174,7 @@ def _resize(n: Node) -> Value:
 
 
 def _is_bilinear(n: Node, x: Value, axis: int, one: _Axis) -> bool:
-    """Return whether BilinearResize2D computes the same along an axis of a picture."""
+    """Return whether BilinearResize2D gives the same result along an axis of an image."""
     exact = abs(one.scale * one.size - one.out) < 1e-6
     place = one.place in ("align_corners", "half_pixel", "pytorch_half_pixel")
     simple = not n.get("antialias", 0) and not n.get("exclude_outside", 0)

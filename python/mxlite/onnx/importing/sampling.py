@@ -1,4 +1,4 @@
-"""Converter of GridSample: a sampler of mxlite where it fits, else one gather per neighbor."""
+"""Converter of GridSample to a sampler of mxlite where one fits, else to gathers of neighbors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _scalar(n: Node, op: str, value: Value, number: float) -> Value:
 
 
 def _position(n: Node, grid: Value, axis: int, size: int, aligned: bool) -> Value:
-    """Return coordinates in pixels along a spatial axis; the grid has the last axis first."""
+    """Return coordinates in pixels along a spatial axis; the grid lists the last axis first."""
     last = grid.ndim - 1
     at = grid.shape[-1] - 1 - axis
     one = n.mx("slice_axis", grid, axis=last, begin=at, end=at + 1)
@@ -31,7 +31,7 @@ def _position(n: Node, grid: Value, axis: int, size: int, aligned: bool) -> Valu
 
 
 def _inside(n: Node, at: Value, size: int, padding: str, aligned: bool) -> Value:
-    """Return coordinates that border or reflection moves into the picture."""
+    """Return coordinates moved into the image according to the padding mode."""
     if padding == "border":
         return n.mx("clip", at, sizes=at.sizes, a_min=0.0, a_max=float(size - 1))
     if padding == "zeros":

@@ -136,11 +136,14 @@ def _slice(n: Node) -> Value:
         if isinstance(end, tuple):
             if end == (x.sizes[0][axis], x.sizes[1][axis]):
                 end = 2**31
-            elif (begin, step) == (0, 1):  # the first entries, as many as a free dimension has
+            elif (begin, step) == (0, 1):  # the end is the size of a free dimension
                 x = n.mx("slice_like", x, n.counter(end, x.ndim, axis), axes=(axis,))
                 continue
             else:
-                raise n.refuse("an end that is a free dimension needs start 0 and step 1")
+                raise n.refuse(
+                    f"start and step of an end that is a free dimension must be 0 and 1, got {begin} "
+                    f"and {step}"
+                )
         if x.sizes[0][axis] != x.sizes[1][axis]:
             limits[axis] = (begin or None, None if end >= 2**31 - 1 else end, step)
             continue
@@ -154,7 +157,7 @@ def _slice(n: Node) -> Value:
 
 
 def _ends(n: Node) -> list[Any]:
-    """Return the ends of a Slice; one that depends on free dimensions is a pair."""
+    """Return the ends of a Slice; an end that depends on free dimensions is a pair."""
     given = n.x_at(2).const
     if given is None:
         raise n.refuse("the ends must be constant, got computed values")
@@ -212,10 +215,10 @@ def _coordinates(n: Node, x: Value, places: Value) -> Value:
 def _gather_nd(n: Node) -> Value:
     x, places = n.x
     count = n.get("batch_dims", 0)
-    if count:  # the indices of the batch become coordinates
+    if count:  # batch indices become coordinates
         array = places.array
         if array is None:
-            raise n.refuse("with batch_dims, the indices must be constant, got computed values")
+            raise n.refuse("the indices must be constant for batch_dims, got computed values")
         grid = np.indices(array.shape[:-1])[:count]
         places = constant(np.concatenate([np.moveaxis(grid, 0, -1), array], -1))
     out = n.mx("gather_nd", x, _coordinates(n, x, places))
@@ -230,7 +233,7 @@ def _scatter_nd(n: Node) -> Value:
 
 
 def _scattered(n: Node, x: Value, updates: Value, where: Value) -> Value:
-    """Return data with updates at coordinates, whose first axis counts the axes of the data."""
+    """Return data with updates at coordinates; row i of ``where`` has the indices along axis i."""
     reduction = n.get("reduction", "none")
     if x.sizes[0] != x.sizes[1]:
         raise n.refuse("shapes must be fixed; give input_shapes")

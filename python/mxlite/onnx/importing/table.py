@@ -67,7 +67,7 @@ class Value:
 
     @property
     def counts(self) -> bool:
-        """Whether a constant that depends on a free dimension counts its entries from 0."""
+        """Whether this constant is 0, 1, 2, ... up to the size of a free dimension."""
         if self.const is None or len([a for a, b in zip(*self.sizes) if a != b]) != 1:
             return False
         return all(
@@ -90,7 +90,7 @@ class Scope:
         self.params: dict[str, np.ndarray] = {}
         self.fixed: set[str] = set()  # parameters that are not trained
         self.inputs: list[Value] = []
-        # Whether different sizes of free dimensions show which of them a value depends on.
+        # Whether sizes identify the free dimension on which a value depends.
         self.distinct = True
         self._names: set[str] = set()
 
@@ -104,7 +104,7 @@ class Scope:
         return name
 
     def counted(self, value: Value, who: str) -> Symbol:
-        """Return the numbers from 0 to the size of a free dimension, in the shape of a value."""
+        """Return 0, 1, 2, ... below the size of a free dimension, in the shape of a value."""
         free = next((a, b) for a, b in zip(*value.sizes) if a != b)
         for given in self.inputs:
             for axis, pair in enumerate(zip(*given.sizes)):
@@ -117,8 +117,8 @@ class Scope:
                     params = {"dtype": value.dtype, "name": self.unique("counter")}
                     return _core.compose("Cast", (made,), params)
         raise OnnxError(
-            f"import_model: {who}: a size must be that of one free dimension of an input; give "
-            "input_shapes"
+            f"import_model: {who}: a computed size must be a free dimension of an input, got "
+            "another size; give input_shapes"
         )
 
     def symbol(self, value: Value, who: str) -> Symbol:
@@ -166,7 +166,7 @@ class Node:
     count : int
         Number of outputs.
     inner : callable
-        ``inner(graph, values by name)`` converts a graph of the node; returns its outputs.
+        ``inner(graph, values by name)`` converts a subgraph of the node and returns its outputs.
     """
 
     def __init__(self, scope: Scope, proto: Any, x: list[Value | None], inner: Inner) -> None:
@@ -226,11 +226,11 @@ class Node:
         return value
 
     def entry(self, value: Value) -> Any:
-        """Return the output of a symbol's node that has a value."""
+        """Return the (node, output number) of a value's symbol."""
         return self.scope.symbol(value, self.who)._outputs[0]
 
     def counter(self, pair: tuple[int, int], ndim: int, axis: int) -> Value:
-        """Return a value whose size along an axis is a free dimension; other sizes are 1."""
+        """Return a value whose size along an axis is the free dimension, and 1 along other axes."""
         shape = tuple(-1 if i == axis else 1 for i in range(ndim))
         return constant(*(np.arange(size, dtype="float32").reshape(shape) for size in pair))
 
