@@ -71,7 +71,7 @@ std::string tuple_of(const std::vector<int64_t>& values) {
 }
 
 // Codes of _npx_reshape: -2 keeps an axis, -3 drops one, -4 keeps the rest, -5 joins two, -6 splits
-// one. A shape of -2 and -3 before an optional -4 drops axes, as an integer index writes it.
+// one. An integer index is written as codes -2 and -3, optionally followed by -4, and drops axes.
 void translate_reshape(std::string& op, Attributes& attrs) {
   const std::vector<int64_t> codes = integers(attrs.at("newshape"));
   const bool reverse = attrs.contains("reverse") && attrs.at("reverse") == "True";
@@ -88,7 +88,7 @@ void translate_reshape(std::string& op, Attributes& attrs) {
   for (size_t i = 0; i < codes.size(); ++i) {
     const bool rest = codes[i] == -4 && i + 1 == codes.size();
     MX_CHECK_KIND(!reverse && (codes[i] == -2 || codes[i] == -3 || rest), ErrorKind::kNotSupported,
-                  "_npx_reshape: code -3 is read only among codes -2 and before -4, got newshape ",
+                  "_npx_reshape: codes beside -3 must be -2, or -4 at the end, got newshape ",
                   tuple_of(codes));
     if (codes[i] == -3) axes.push_back(static_cast<int64_t>(i));
   }

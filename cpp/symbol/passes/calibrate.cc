@@ -1,4 +1,4 @@
-// Sets the ranges of a quantized network, and lets layers whose range is known store int8 at once.
+// Sets the ranges of a quantized network. Layers whose range is known then store int8 directly.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -116,7 +116,7 @@ class Calibrator {
       const auto known = is_op(dequantizer, "_contrib_dequantize")
                              ? ranges_.find(dequantizer.inputs[0].node)
                              : ranges_.end();
-      if (known == ranges_.end()) {  // the sum needs floats, and so the layer gives floats
+      if (known == ranges_.end()) {  // the sum reads float32, so the layer writes float32
         rewrite_.keep(id);
         return;
       }
@@ -136,7 +136,7 @@ class Calibrator {
     }
   }
 
-  // Notes the range of an int8 result where it is known.
+  // Records the range of the node's int8 result if it is known.
   void note_range(int32_t id) {
     const Node& node = old_.node(id);
     if (const auto own = range_of(node)) ranges_[id] = *own;

@@ -1,5 +1,5 @@
-// Replaces layers by operators on int8. Weights are quantized by ordinary operators, whose results
-// fold-parameters makes parameters. Without calibration, fused layers give float32.
+// Replaces layers by operators on int8. Adds operators that quantize weights, whose results become
+// parameters in the pass fold-parameters. Without calibration, fused layers give float32.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -66,7 +66,7 @@ std::optional<double> bound_of_relu(const Node& node) {
   return high;
 }
 
-// Drops Dropout and copies, which inference does not need and which would stand between layers.
+// Removes Dropout and copies: they have no effect in inference and separate layers that can fuse.
 graph::Graph without_identities(const graph::Graph& graph) {
   graph::Rewrite rewrite(graph);
   for (int32_t id = 0; id < static_cast<int32_t>(graph.nodes.size()); ++id) {
@@ -83,7 +83,7 @@ graph::Graph without_identities(const graph::Graph& graph) {
   return rewrite.finish();
 }
 
-// A convolution or linear layer with what is fused into it; -1: nothing.
+// Ids of a convolution or linear layer and of the nodes that are fused into it; -1 for none.
 struct Chain {
   int32_t head = -1, norm = -1, sum = -1, relu = -1;
   ValueId other;  // the other operand of the sum
@@ -143,7 +143,7 @@ class Quantizer {
     return uses_[static_cast<size_t>(v.node)][static_cast<size_t>(v.output)];
   }
 
-  // ---- which layers ---------------------------------------------------------------------------
+  // ---- selection of layers --------------------------------------------------------------------
 
   bool is_product(const Node& node) const {
     if (node.op()->name == "Convolution") {
@@ -153,7 +153,7 @@ class Quantizer {
     return node.op()->name == "FullyConnected" && are_parameters(node, 1);
   }
 
-  // Moves the chain that ends in `data` to node `id`, if the chain can take what `accepts` asks.
+  // Extends the chain that ends in `data` to node `id` if `accepts(chain)` stores the node in it.
   bool extend(int32_t id, ValueId data, auto&& accepts) {
     const auto found = chains_.find(data.node);
     if (found == chains_.end() || data.output != 0 || uses(data) != 1 || is_kept(old_.node(id)))
@@ -375,7 +375,7 @@ class Quantizer {
     return {to_int8(units, weight_name_), scale, bias};
   }
 
-  // Quantizes a table in one range, whose ends become parameters.
+  // Quantizes a table with one scale. The ends of its range become parameters.
   Quantized table_of(ValueId old) {
     weight_name_ = old_.node(old).name().text + "_quantize";
     const ValueId table = float_of(old), most = magnitude_of(table, "");
@@ -431,7 +431,7 @@ class Quantizer {
       rewrite_.replace({id, i}, rewrite_.map(ValueId{id, 0}));
   }
 
-  // With calibration, the operand is a dequantized value, so that calibrate finds it in int8.
+  // With calibration, returns a dequantized value, whose int8 input the pass calibrate can use.
   ValueId sum_operand(ValueId old) {
     if (!how_.calibrated) return float_of(old);
     const Quantized q = quantized_of(old);
