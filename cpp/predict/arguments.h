@@ -18,9 +18,8 @@ Device device_of(int type, int index);
 template <class Extent>
 Shape shape_of(const Extent* extents, int64_t ndim) {
   MX_CHECK_SHAPE(ndim >= 0 && ndim <= Shape::kMaxNdim,
-                 "the number of axes of an input must be in "
-                 "[0, ",
-                 Shape::kMaxNdim, "], got ", ndim);
+                 "the number of axes of an input must be in [0, ", Shape::kMaxNdim, "], got ",
+                 ndim);
   Shape shape;
   for (int64_t i = 0; i < ndim; ++i)
     shape.push_back(static_cast<int64_t>((&pointed(extents, "the shapes of inputs"))[i]));

@@ -2,9 +2,9 @@
 // weights are packed once. Bias, sum, relu and the conversion to int8 are applied before results
 // are stored.
 //
-// Note [Halved weights] Processors without VNNI add pairs of products in 16 bits, where a pair of
-// uint8 numbers times int8 weights saturates. There, weights of 7 bits are packed, whose products
-// fit, and the scale is doubled. Files keep 8 bits.
+// Note [Halved weights] Processors without VNNI add two products of uint8 data and int8 weights in
+// 16 bits, which can saturate. For these processors, weights are packed with 7 bits, so that the
+// sums fit, and the scale is doubled. Files keep 8 bits.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -180,7 +180,7 @@ std::optional<Plan> plan_fused_fully_connected(const PlanRequest& r) {
 
 // ---- conversions ------------------------------------------------------------------------------
 
-// A copy that multiplies by a scale known when it runs: `which` is the side whose scale is given.
+// A copy with a scale that is given at run time. `scale` is oneDNN's argument that receives it.
 struct ScaledCopy {
   std::shared_ptr<const Primitive> primitive;
   int scale;
