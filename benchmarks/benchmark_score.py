@@ -42,7 +42,7 @@ DTYPES = ("float32", "float16", "bfloat16", "int8")
 # The slowest cells take seconds for one iteration; fewer of them keep the default run short.
 MIN_ITERATIONS = 3
 MIN_WARM_UP = 2
-CALIBRATION_IMAGES = 4  # from which an int8 network gets the ranges of its layers
+CALIBRATION_IMAGES = 4  # images that determine the ranges of an int8 network's layers
 
 
 def check_batch_size(batch_size: int) -> int:

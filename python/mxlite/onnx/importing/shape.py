@@ -141,8 +141,8 @@ def _slice(n: Node) -> Value:
                 continue
             else:
                 raise n.refuse(
-                    f"start and step of an end that is a free dimension must be 0 and 1, got {begin} "
-                    f"and {step}"
+                    f"start and step before a free dimension must be 0 and 1, got {begin} and "
+                    f"{step}"
                 )
         if x.sizes[0][axis] != x.sizes[1][axis]:
             limits[axis] = (begin or None, None if end >= 2**31 - 1 else end, step)
