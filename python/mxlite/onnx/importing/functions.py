@@ -28,9 +28,7 @@ def body_of(proto: Any, opset: int, inputs: Sequence[Value | None]) -> Any:
     """Return the FunctionProto of a node, with the node's attributes filled in."""
     package, schema = onnx(), _schema(proto.op_type, opset)
     if not has_body(proto.op_type, opset):
-        raise OnnxError(
-            f"import_model: operators must have an equivalent in mxlite, got {proto.op_type}"
-        )
+        raise OnnxError(f"import_model: no equivalent is known for {proto.op_type}")
     function = package.FunctionProto()
     if schema.has_function:
         version = max(v for v in schema.function_opset_versions if v <= opset)
