@@ -581,7 +581,7 @@ class NDArray:
         out: NDArray | Sequence[NDArray] | None = None,
         name: str | None = None,
     ) -> NDArray:
-        """Largest value over axes; a NaN wins.
+        """Largest value over axes; NaN if there is one.
 
         Parameters
         ----------
@@ -615,7 +615,7 @@ class NDArray:
         out: NDArray | Sequence[NDArray] | None = None,
         name: str | None = None,
     ) -> NDArray:
-        """Smallest value over axes; a NaN wins.
+        """Smallest value over axes; NaN if there is one.
 
         Parameters
         ----------

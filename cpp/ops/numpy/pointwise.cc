@@ -57,15 +57,15 @@ constexpr Row kBinary[] = {
     {"_npi_fmod", "Remainder with the sign of a.", Domain::kNumbers, fmod_gradient},
     {"_npi_gcd", "Greatest common divisor.", Domain::kIntegers},
     {"_npi_lcm", "Least common multiple.", Domain::kIntegers},
-    {"_npi_bitwise_and", "Bits that both have.", Domain::kBits},
-    {"_npi_bitwise_or", "Bits that one has.", Domain::kBits},
-    {"_npi_bitwise_xor", "Bits that exactly one has.", Domain::kBits},
+    {"_npi_bitwise_and", "Bits that are set in a and b.", Domain::kBits},
+    {"_npi_bitwise_or", "Bits that are set in a or b.", Domain::kBits},
+    {"_npi_bitwise_xor", "Bits that are set in only one of a and b.", Domain::kBits},
     {"_npi_left_shift", "Bits of a shifted left by b.", Domain::kIntegers},
     {"_npi_right_shift", "Bits of a shifted right by b.", Domain::kIntegers},
     {"_npi_arctan2", "Angle of the point (b, a) in radians.", Domain::kFloats, kArctan2},
     {"_npi_copysign", "a with the sign of b.", Domain::kFloats, kCopysign},
     {"_npi_logaddexp", "log(exp(a) + exp(b)).", Domain::kFloats, kLogaddexp},
-    {"_npi_nextafter", "The next float after a in direction of b.", Domain::kFloats},
+    {"_npi_nextafter", "The next float after a in the direction of b.", Domain::kFloats},
 };
 
 struct LogicRow {
@@ -79,9 +79,9 @@ constexpr LogicRow kComparisons[] = {
     {"_npi_greater_equal", "Whether a >= b."},
     {"_npi_less", "Whether a < b."},
     {"_npi_less_equal", "Whether a <= b."},
-    {"_npi_logical_and", "Whether neither is 0."},
-    {"_npi_logical_or", "Whether one is not 0."},
-    {"_npi_logical_xor", "Whether exactly one is 0."},
+    {"_npi_logical_and", "Whether neither a nor b is 0."},
+    {"_npi_logical_or", "Whether a or b is not 0."},
+    {"_npi_logical_xor", "Whether only one of a and b is 0."},
 };
 constexpr LogicRow kPredicates[] = {
     {"_npi_isnan", "Whether data is NaN."},
@@ -150,7 +150,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   for (const LogicRow& row : kPredicates)
     ops.add(bools<NoParams>(row, {"data"}).infer(bool_like_input<NoParams>()));
   ops.add(OpBuilder<NoParams>("_npi_bitwise_not")
-              .doc("Bits inverted; bools negated.")
+              .doc("All bits inverted; bools are negated.")
               .infer([](const NoParams&, std::span<const TensorSpec> in) -> Specs {
                 check_domain("_npi_bitwise_not", Domain::kBits, in[0].dtype);
                 return {in[0]};

@@ -230,11 +230,11 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(reduction("nanprod", "Product over axes; NaN counts as 1.", false,
                     nanprod_gradient<product_of_others>)
               .composite_gradient(nanprod_gradient<product_of_others_exactly>));
-  ops.add(
-      reduction("max", "Largest value over axes; a NaN wins.", true, extreme_gradient<ReduceParams>)
-          .alias({"max_axis"})
-          .amp(AmpClass::kNeutral));
-  ops.add(reduction("min", "Smallest value over axes; a NaN wins.", true,
+  ops.add(reduction("max", "Largest value over axes; NaN if there is one.", true,
+                    extreme_gradient<ReduceParams>)
+              .alias({"max_axis"})
+              .amp(AmpClass::kNeutral));
+  ops.add(reduction("min", "Smallest value over axes; NaN if there is one.", true,
                     extreme_gradient<ReduceParams>)
               .alias({"min_axis"})
               .amp(AmpClass::kNeutral));
@@ -245,9 +245,9 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
       numpy_reduction("_np_prod", "Product over axes.", kSum, prod_gradient<P, product_of_others>)
           .composite_gradient(prod_gradient<P, product_of_others_exactly>));
   ops.add(numpy_reduction("_npi_mean", "Mean over axes.", kMean, mean_gradient<P>));
-  ops.add(numpy_reduction("_np_max", "Largest value over axes; a NaN wins.", kExtreme,
+  ops.add(numpy_reduction("_np_max", "Largest value over axes; NaN if there is one.", kExtreme,
                           extreme_gradient<P>));
-  ops.add(numpy_reduction("_np_min", "Smallest value over axes; a NaN wins.", kExtreme,
+  ops.add(numpy_reduction("_np_min", "Smallest value over axes; NaN if there is one.", kExtreme,
                           extreme_gradient<P>));
   ops.add(OpBuilder<NormParams>("norm")
               .doc("Norm of the elements along axes, taken as one vector.")

@@ -1412,7 +1412,7 @@ def broadcast_maximum(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Larger value; a NaN wins."""
+    """Larger value; NaN if one is NaN."""
     ...
 
 def broadcast_minimum(
@@ -1421,7 +1421,7 @@ def broadcast_minimum(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Smaller value; a NaN wins."""
+    """Smaller value; NaN if one is NaN."""
     ...
 
 def broadcast_mod(
@@ -2288,7 +2288,7 @@ def max(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Largest value over axes; a NaN wins.
+    """Largest value over axes; NaN if there is one.
 
     Parameters
     ----------
@@ -2332,7 +2332,7 @@ def min(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Smallest value over axes; a NaN wins.
+    """Smallest value over axes; NaN if there is one.
 
     Parameters
     ----------
