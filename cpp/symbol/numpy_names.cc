@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cpp/ops/op_schema.h"
+#include "cpp/symbol/names.h"
 
 namespace mxlite::symbol {
 namespace {
@@ -110,7 +111,7 @@ void translate_full_like(std::string& op, Attributes& attrs) {
 
 void translate_numpy(std::string& op, Attributes& attrs) {
   if (!op.starts_with("_np_") && !op.starts_with("_npi_") && !op.starts_with("_npx_")) return;
-  if (ops().find(op)) return;
+  if (ops().find(engine_name(op))) return;
   attrs.erase("order");  // always C
   if (op == "_npx_reshape") return translate_reshape(op, attrs);
   if (op == "_npi_full_like") return translate_full_like(op, attrs);
