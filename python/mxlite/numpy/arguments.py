@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from ..base import AxisError, DynamicShapeError, ShapeError, TypeError_, ValueError_
+from ..base import AxisError, DTypeError, DynamicShapeError, ShapeError, TypeError_, ValueError_
 from ..ndarray import NDArray
 from ..ndarray.array_like import host_array
 from ..ndarray.dtypes import dtype_name
-from .ndarray import ndarray
+from .ndarray import as_np_ndarray, ndarray
 
 reshape_to = _core.op("_reshape_to")
 _cast = _core.op("Cast")
@@ -26,13 +26,13 @@ def from_host(values: Any, ctx: Any, dtype: Any = None) -> ndarray:
     """Return a new array with the values of an official NumPy array."""
     values = np.asarray(values)
     array = _core.array_from_numpy(values, ctx, values.dtype if dtype is None else dtype)
-    return _core.with_numpy(array, True)  # type: ignore[return-value]
+    return as_np_ndarray(array)
 
 
 def full(shape: tuple[int, ...], value: Any, like: NDArray) -> ndarray:
     """Return an array of one value with the dtype and on the device of another array."""
     array = _core.op("_full")(shape=shape, value=value, ctx=like.ctx, dtype=like.dtype)
-    return _core.with_numpy(array, True)  # type: ignore[return-value]
+    return as_np_ndarray(array)
 
 
 def as_array(value: Any, who: str) -> ndarray:
@@ -132,18 +132,35 @@ def broadcast_shape(shapes: Iterable[tuple[int, ...]], who: str) -> tuple[int, .
         ) from None
 
 
-def returned(result: Any, out: Any, who: str) -> Any:
-    """Return the result, or ``out`` with the result written into it."""
+def store(result: Any, out: Any, who: str) -> Any:
+    """Write a result into ``out`` and return that; return the result if ``out`` is None.
+
+    Raises TypeError if ``out`` is no array of numpy mode or of a lower kind than the result, or
+    does not hold bools if the result does; ValueError if the shapes differ.
+    """
     if out is None:
         return result
+    if isinstance(out, tuple) and len(out) == 1:
+        out = out[0]
     if not isinstance(out, ndarray):
         raise TypeError_(f"{who}: out must be an mx.np array, got {type(out).__name__}")
     if out.shape != result.shape:
         raise ShapeError(f"{who}: out must have shape {result.shape}, got {out.shape}")
     if out.dtype != result.dtype:
+        holds = np.can_cast(official(result.dtype), official(out.dtype), "same_kind")
+        if not holds or result.dtype == np.bool_:
+            raise DTypeError(
+                f"{who}: out must have a dtype that holds {dtype_name(result.dtype)}, got "
+                f"{dtype_name(out.dtype)}"
+            )
         result = _cast(result, dtype=out.dtype)
     _copy(result, out=out)
     return out
+
+
+def official(dtype: Any) -> Any:
+    """Return a dtype that official NumPy has; float32 for bfloat16."""
+    return np.float32 if dtype_name(dtype) == "bfloat16" else dtype
 
 
 def reduced(op: Any, a: ndarray, axes: tuple[int, ...], keepdims: bool = False) -> ndarray:
@@ -153,3 +170,10 @@ def reduced(op: Any, a: ndarray, axes: tuple[int, ...], keepdims: bool = False) 
     if not keepdims:
         shape = tuple(n for i, n in enumerate(a.shape) if i not in axes)
     return result if result.shape == shape else reshape_to(result, shape=shape)
+
+
+def named(function: Any, name: str, doc: str | None) -> Any:
+    """Return a made function under its name and with its documentation."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function

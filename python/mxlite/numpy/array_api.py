@@ -34,7 +34,7 @@ from . import (
 from . import (
     linalg as _linalg,
 )
-from .arguments import axis_in
+from .arguments import named
 from .ndarray import ndarray
 
 __array_api_version__ = "2024.12"
@@ -52,7 +52,7 @@ _SAME = {
     """,
     creation: "empty_like ones_like zeros_like full_like",
     grids: "meshgrid tril triu",
-    joining: "stack",
+    joining: "stack unstack",
     manipulation: """
         broadcast_arrays broadcast_to expand_dims flip moveaxis permute_dims
         repeat roll tile matrix_transpose
@@ -61,7 +61,7 @@ _SAME = {
     dtypes: "can_cast isdtype result_type",
     reductions: "all any max mean min std var argmax argmin",
     sets: "unique_all unique_counts unique_inverse unique_values",
-    sorting: "count_nonzero searchsorted take take_along_axis where",
+    sorting: "count_nonzero nonzero searchsorted take take_along_axis where",
     statistics: "diff",
 }
 _DTYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64".split()
@@ -86,14 +86,12 @@ __all__ = [  # noqa: PLE0604 - partly from the tables above
     "iinfo",
     "linalg",
     "linspace",
-    "nonzero",
     "ones",
     "prod",
     "reshape",
     "sort",
     "squeeze",
     "sum",
-    "unstack",
     "zeros",
     *_CONSTANTS,
     *_DTYPES,
@@ -146,13 +144,6 @@ def _default_dtype(values: Any, who: str) -> Any:
     return found
 
 
-def _hosted(values: Any) -> Any:
-    """Return nested lists with scalars in place of np arrays."""
-    if isinstance(values, (list, tuple)):
-        return [_hosted(value) for value in values]
-    return values.asnumpy() if isinstance(values, ndarray) else values
-
-
 def asarray(
     obj: Any, /, *, dtype: Any = None, device: Any = None, copy: builtins.bool | None = None
 ) -> ndarray:
@@ -164,7 +155,7 @@ def asarray(
             "asarray: copy must be None or True because this object has to be copied, got False"
         )
     if not isinstance(obj, np.ndarray):
-        obj = _hosted(obj)
+        obj = creation.with_host_arrays(obj)
         if dtype is None:
             dtype = _default_dtype(obj, "asarray")
         obj = np.asarray(obj, np.dtype(dtype))
@@ -197,9 +188,7 @@ def _maker(name: str) -> Callable[..., ndarray]:
     def function(shape: Any, *, dtype: Any = None, device: Any = None) -> ndarray:
         return own(shape, dtype, device=device)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = own.__doc__
-    return function
+    return named(function, name, own.__doc__)
 
 
 empty, ones, zeros = map(_maker, ("empty", "ones", "zeros"))
@@ -240,18 +229,6 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> ndarray:
     return joining.concatenate(arrays, axis=axis)
 
 
-def unstack(x: ndarray, /, *, axis: int = 0) -> tuple[ndarray, ...]:
-    """Return the slices along an axis."""
-    return tuple(joining.unstack(x, axis))
-
-
-def nonzero(x: ndarray, /) -> tuple[ndarray, ...]:
-    """Return the indices of elements that are not 0, one array for each axis."""
-    if not x.ndim:
-        raise ValueError_("nonzero: x must have at least 1 dimension, got shape ()")
-    return sorting.nonzero(x)
-
-
 def reshape(x: ndarray, /, shape: Any, *, copy: builtins.bool | None = None) -> ndarray:
     """Return the array with another shape; a dimension may be -1."""
     result = manipulation.reshape(x, shape)
@@ -280,36 +257,22 @@ def _total(name: str) -> Callable[..., ndarray]:
         wide = _wide(x, dtype)
         return own(wide, axis=axis, keepdims=keepdims, dtype=wide.dtype)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = own.__doc__
-    return function
+    return named(function, name, own.__doc__)
 
 
 sum, prod = map(_total, ("sum", "prod"))  # noqa: A001 - the standard's name
 
 
 def _running(name: str) -> Callable[..., ndarray]:
-    own = getattr(reductions, "cumsum" if name == "cumulative_sum" else "cumprod")
+    own = getattr(reductions, name)
 
     def function(
         x: ndarray, /, *, axis: int | None = None, dtype: Any = None,
         include_initial: builtins.bool = False,
     ) -> ndarray:  # fmt: skip
-        if axis is None:
-            if x.ndim != 1:
-                raise ValueError_(f"{name}: axis must be an int for {x.ndim} dimensions, got None")
-            axis = 0
-        axis = axis_in(axis, x.ndim, name)
-        result = own(_wide(x, dtype), axis=axis)
-        if not include_initial:
-            return result
-        shape = tuple(1 if i == axis else n for i, n in enumerate(x.shape))
-        first = creation.full(shape, 0 if name == "cumulative_sum" else 1, result.dtype, ctx=x.ctx)
-        return joining.concatenate([first, result], axis=axis)
+        return own(_wide(x, dtype), axis=axis, include_initial=include_initial)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Return the {name.replace('_', ' ')} along an axis."
-    return function
+    return named(function, name, own.__doc__)
 
 
 cumulative_sum, cumulative_prod = map(_running, ("cumulative_sum", "cumulative_prod"))

@@ -13,8 +13,9 @@ from .. import ndarray as nd
 from ..base import NotSupportedError, TypeError_, ValueError_
 from ..ndarray import NDArray
 from ..ndarray.array_like import host_array
+from .arguments import as_array, named
 from .manipulation import broadcast_to
-from .ndarray import attach, ndarray
+from .ndarray import as_np_ndarray, attach, ndarray
 
 __all__ = [
     "arange", "array", "asarray", "ascontiguousarray", "copy", "empty", "empty_like", "eye",
@@ -30,19 +31,6 @@ _full = _core.op("_full")
 _linspace = _core.op("_linspace")
 _ones = _core.op("_ones")
 _zeros = _core.op("_zeros")
-
-
-def as_array(made: NDArray) -> ndarray:
-    """Return an array of numpy mode on the memory of a new array."""
-    return _core.with_numpy(made, True)  # type: ignore[return-value]
-
-
-def check_array(array: Any, who: str, name: str = "a") -> ndarray:
-    """Return the argument if it is an array of numpy mode, else raise TypeError."""
-    if isinstance(array, ndarray):
-        return array
-    hint = "; convert it with as_np_ndarray()" if isinstance(array, NDArray) else ""
-    raise TypeError_(f"{who}: {name} must be an mx.np.ndarray, got {type(array).__name__}{hint}")
 
 
 def _check_order(order: str, who: str) -> None:
@@ -104,12 +92,12 @@ def array(
         raise TypeError_("array: object must be a rectangular array of numbers, got None")
     if dtype is None:
         dtype = object.dtype if isinstance(object, (onp.ndarray, onp.generic)) else onp.float32
-    return as_array(_core.array_from_numpy(_host_values(object, dtype), ctx, dtype))
+    return as_np_ndarray(_core.array_from_numpy(_host_values(object, dtype), ctx, dtype))
 
 
 def _host_values(source: Any, dtype: Any) -> onp.ndarray[Any, Any]:
     if isinstance(source, (list, tuple)):
-        source = _with_host_arrays(source)
+        source = with_host_arrays(source)
     try:
         return host_array(source, "array", dtype)
     except TypeError as error:
@@ -120,10 +108,10 @@ def _host_values(source: Any, dtype: Any) -> onp.ndarray[Any, Any]:
         raise
 
 
-def _with_host_arrays(values: Any) -> Any:
+def with_host_arrays(values: Any) -> Any:
     """Return a nested list in which official arrays replace those of mx.np."""
     if isinstance(values, (list, tuple)):
-        return [_with_host_arrays(value) for value in values]
+        return [with_host_arrays(value) for value in values]
     return values.asnumpy() if isinstance(values, ndarray) else values
 
 
@@ -168,7 +156,7 @@ def ascontiguousarray(a: Any, dtype: Any = None) -> ndarray:
 
 def from_dlpack(x: Any) -> ndarray:
     """Return an array on the memory of a DLPack capsule or of an object with ``__dlpack__``."""
-    return as_array(nd.from_dlpack(x))
+    return as_np_ndarray(nd.from_dlpack(x))
 
 
 def copy(a: Any, out: ndarray | None = None) -> ndarray:
@@ -188,11 +176,11 @@ def _maker(name: str, op: Any, doc: str) -> Any:
         device: Any = None,
     ) -> ndarray:
         _check_order(order, name)
-        return as_array(op(shape=shape_of(shape, name), ctx=device_of(ctx, device), dtype=dtype))
+        return as_np_ndarray(
+            op(shape=shape_of(shape, name), ctx=device_of(ctx, device), dtype=dtype)
+        )
 
-    make.__name__ = make.__qualname__ = name
-    make.__doc__ = doc
-    return make
+    return named(make, name, doc)
 
 
 def _uninitialized(shape: Any, ctx: Any, dtype: Any) -> NDArray:
@@ -245,7 +233,7 @@ def full(
         dtype = onp.bool_
     if out is not None:
         return _full(shape=sizes, value=fill_value, ctx=ctx, dtype=out.dtype, out=out)
-    return as_array(_full(shape=sizes, value=fill_value, ctx=ctx, dtype=dtype))
+    return as_np_ndarray(_full(shape=sizes, value=fill_value, ctx=ctx, dtype=dtype))
 
 
 def _like(name: str, value: float | None, doc: str) -> Any:
@@ -260,9 +248,7 @@ def _like(name: str, value: float | None, doc: str) -> Any:
     ) -> ndarray:
         return full_like(a, value, dtype, order, ctx, out, device=device)
 
-    make.__name__ = make.__qualname__ = name
-    make.__doc__ = doc
-    return make
+    return named(make, name, doc)
 
 
 def full_like(
@@ -277,7 +263,7 @@ def full_like(
     shape: Any = None,
 ) -> ndarray:
     """Return an array of the shape, dtype and device of another, filled with a number."""
-    check_array(a, "full_like")
+    a = as_array(a, "full_like")
     place = device_of(ctx, device)
     if a._traced and shape is None:  # the shape is known only when the graph runs
         result = _core.op("ones_like" if fill_value else "zeros_like")(a)
@@ -309,7 +295,7 @@ def empty_like(
     device: Any = None,
 ) -> ndarray:
     """Return an array of unset values with the shape, dtype and device of an array."""
-    check_array(prototype, "empty_like", "prototype")
+    prototype = as_array(prototype, "empty_like")
     place = device_of(ctx, device)
     return empty(
         prototype.shape if shape is None else shape,
@@ -339,7 +325,7 @@ def arange(
     if step == 0:
         raise ValueError_("arange: step must be nonzero, got 0")
     ctx = device_of(ctx, device)
-    return as_array(_arange(start=start, stop=stop, step=step, ctx=ctx, dtype=dtype))
+    return as_np_ndarray(_arange(start=start, stop=stop, step=step, ctx=ctx, dtype=dtype))
 
 
 def _number(value: Any, who: str) -> Any:
@@ -411,7 +397,7 @@ def linspace(
         host = onp.linspace(first, last, num, endpoint).astype(wanted)
         values = array(host, ctx=ctx)
     else:
-        values = as_array(
+        values = as_np_ndarray(
             _linspace(start=first, stop=last, num=num, endpoint=endpoint, ctx=ctx, dtype=dtype)
         )
     return (values, (last - first) / parts if parts else math.nan) if retstep else values
@@ -454,7 +440,7 @@ def eye(
     ctx = device_of(ctx, device)
     if not columns:  # the operator makes a square if M is 0
         return zeros((rows, 0), dtype, ctx=ctx)
-    return as_array(_eye(N=rows, M=columns, k=operator.index(k), ctx=ctx, dtype=dtype))
+    return as_np_ndarray(_eye(N=rows, M=columns, k=operator.index(k), ctx=ctx, dtype=dtype))
 
 
 def identity(n: int, dtype: Any = None, ctx: Any = None, *, device: Any = None) -> ndarray:

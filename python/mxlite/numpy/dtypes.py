@@ -9,7 +9,7 @@ import numpy as onp
 from .. import _core
 from ..base import ValueError_
 from ..ndarray.dtypes import dtype_name
-from .creation import check_array
+from .arguments import as_array
 from .ndarray import ndarray
 
 __all__ = ["astype", "can_cast", "isdtype", "promote_types", "result_type"]
@@ -31,8 +31,8 @@ def _public(dtype: Any) -> Any:
 
 
 def astype(x: ndarray, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
-    """Return a copy in another dtype; x itself for ``copy=False`` and an equal dtype."""
-    result = check_array(x, "astype", "x").astype(dtype, copy=copy)
+    """Return the values in another dtype; the array itself if not copy and dtypes are equal."""
+    result = as_array(x, "astype").astype(dtype, copy=copy)
     return result if device is None else result.as_in_ctx(device)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import _core
 from ..base import ShapeError, ValueError_
-from .arguments import as_array, from_host, promoted, returned
+from .arguments import as_array, from_host, promoted, store
 from .ndarray import ndarray
 
 __all__ = [
@@ -41,7 +41,7 @@ def operands_of(arrays: Sequence[Any], who: str) -> tuple[Sequence[ndarray], boo
 def finished(result: ndarray, is_bool: bool, out: Any, who: str) -> ndarray:
     if is_bool:
         result = _cast(result, dtype="bool")
-    return returned(result, out, who)
+    return store(result, out, who)
 
 
 class _Side(NamedTuple):

@@ -8,9 +8,9 @@ from typing import Any, Callable
 import numpy as onp
 
 from .. import _core
-from ..base import DTypeError, NotSupportedError, ShapeError, TypeError_, ValueError_
-from ..ndarray.dtypes import dtype_name
-from .creation import check_array, full_like, zeros_like
+from ..base import NotSupportedError, TypeError_, ValueError_
+from .arguments import as_array, named, official, store
+from .creation import full_like, zeros_like
 from .manipulation import broadcast_to
 from .ndarray import attach, ndarray
 
@@ -20,7 +20,6 @@ __all__ = [
     "sinc",
 ]  # fmt: skip
 
-_cast = _core.op("Cast")
 _copy = _core.op("_copy")
 _clip = _core.op("clip")
 _where = _core.op("where")
@@ -30,35 +29,6 @@ _core.attach_numpy_signs(ndarray)
 # Options of official NumPy's functions; other values than these defaults are not supported.
 _DEFAULTS = {"casting": "same_kind", "order": "K", "dtype": None, "subok": True}
 _CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
-
-
-def store(result: Any, out: Any, who: str) -> ndarray:
-    """Return the result, or ``out`` with the result written into it.
-
-    Raises TypeError if ``out`` is not an mx.np array, or if its dtype is of a lower kind than the
-    result's. A bool result needs a bool ``out``. Raises ValueError if the shapes differ.
-    """
-    if out is None:
-        return result
-    if isinstance(out, tuple) and len(out) == 1:
-        out = out[0]
-    check_array(out, who, "out")
-    if out.shape != result.shape:
-        raise ShapeError(f"{who}: out must have shape {result.shape}, got {out.shape}")
-    if out.dtype != result.dtype:
-        holds = onp.can_cast(_official(result.dtype), _official(out.dtype), "same_kind")
-        if not holds or result.dtype == onp.bool_:
-            raise DTypeError(
-                f"{who}: out must have a dtype that holds {dtype_name(result.dtype)}, got "
-                f"{dtype_name(out.dtype)}"
-            )
-        result = _cast(result, dtype=out.dtype)
-    _copy(result, out=out)
-    return out
-
-
-def _official(dtype: Any) -> Any:
-    return onp.float32 if dtype_name(dtype) == "bfloat16" else dtype
 
 
 def _finish(result: Any, out: Any, where: Any, options: dict[str, Any], who: str) -> ndarray:
@@ -91,26 +61,14 @@ def select(condition: Any, kept: Any, other: Any) -> Any:
     return _where(condition, kept, other)
 
 
-# Shared end of the docstrings; operands are numbers or arrays, which broadcast together.
-_PARAMETERS = """
-
-    Numbers alone give official NumPy's result. ``out`` is an array of the result's shape that
-    receives the result, if its dtype holds it. ``where`` is an array of bools: where it is false,
-    the result is the value of ``out``, or 0 without ``out``.
-    """
-
-
-def _named(function: Any, name: str, doc: str) -> Any:
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
-    return function
-
-
 def _of_numbers(name: str, values: tuple[Any, ...]) -> Any:
     """Return official NumPy's result for Python scalars; raise TypeError for all others."""
     for value in values:
         if not isinstance(value, (int, float, complex, onp.generic)):
-            check_array(value, name, "x")
+            as_array(value, name)
+            raise TypeError_(
+                f"{name}: x must be an mx.np array or a number, got {type(value).__name__}"
+            )
     return getattr(onp, name)(*values)
 
 
@@ -125,7 +83,7 @@ def _unary(name: str, op: str, doc: str) -> Any:
             return result
         return _finish(result, out, where, kwargs, name)
 
-    return _named(function, name, doc + _PARAMETERS)
+    return named(function, name, doc)
 
 
 def _composed(name: str, compute: Callable[..., Any], doc: str) -> Any:
@@ -141,7 +99,7 @@ def _composed(name: str, compute: Callable[..., Any], doc: str) -> Any:
             return _of_numbers(name, tuple(operands))
         return _finish(compute(*operands), out, where, kwargs, name)
 
-    return _named(function, name, doc + _PARAMETERS)
+    return named(function, name, doc)
 
 
 def _binary(name: str, sign: str, doc: str) -> Any:
@@ -158,7 +116,7 @@ def _binary(name: str, sign: str, doc: str) -> Any:
             return result
         return _finish(result, out, where, kwargs, name)
 
-    return _named(function, name, doc + _PARAMETERS)
+    return named(function, name, doc)
 
 
 _UNARY = {
@@ -303,7 +261,7 @@ def _heaviside(x: Any, at_zero: Any) -> Any:
 
 
 def _modf(x: ndarray) -> tuple[Any, Any]:
-    x = as_real(check_array(x, "modf", "x"))
+    x = as_real(as_array(x, "modf"))
     whole = _f["trunc"](x)
     infinite = _f["isinf"](x)
     return _f["copysign"](select(infinite, zeros_like(x), x - whole), x), whole
@@ -411,7 +369,7 @@ def clip(
     arrays = isinstance(low, ndarray) or isinstance(high, ndarray)
     if not is_real(a.dtype) and (_is_fraction(low) or _is_fraction(high)):
         a = as_real(a)
-    if not arrays and low is not None and high is not None:
+    if not arrays and low is not None and high is not None and low <= high:
         return store(_clip(a, a_min=low, a_max=high), out, "clip")
     result = a
     if low is not None:
@@ -438,7 +396,7 @@ def nan_to_num(
         return onp.nan_to_num(_of_numbers("positive", (x,)), copy, nan, posinf, neginf)
     result: Any = x
     if is_real(x.dtype):
-        limit = float(onp.finfo(_official(x.dtype)).max)
+        limit = float(onp.finfo(official(x.dtype)).max)
         high, low = limit if posinf is None else posinf, -limit if neginf is None else neginf
         for found, value in ((_f["isnan"](x), nan), (x == math.inf, high), (x == -math.inf, low)):
             result = select(found, full_like(x, value), result)
@@ -462,7 +420,7 @@ def _method(name: str) -> Any:
     def method(self: ndarray) -> Any:
         return function(self)
 
-    return _named(method, name, function.__doc__)
+    return named(method, name, function.__doc__)
 
 
 def _round_method(self: ndarray, decimals: int | None = 0, out: Any = None, **kwargs: Any) -> Any:

@@ -9,7 +9,8 @@ import numpy as onp
 
 from .. import _core
 from ..base import ValueError_
-from .creation import arange, array, check_array, device_of, shape_of, zeros_like
+from .arguments import as_array, named
+from .creation import arange, array, device_of, shape_of, zeros_like
 from .manipulation import broadcast_to
 from .ndarray import ndarray
 
@@ -43,7 +44,7 @@ def _at_or_below(rows: int, columns: int, k: int, ctx: Any) -> ndarray:
 
 def _triangle(name: str, lower: bool, doc: str) -> Any:
     def triangle(m: ndarray, k: int = 0) -> ndarray:
-        check_array(m, name, "m")
+        m = as_array(m, name)
         if m.ndim == 0:
             raise ValueError_(f"{name}: m must have at least 1 dimension, got shape ()")
         rows, columns = (m.shape * 2)[-2:] if m.ndim == 1 else m.shape[-2:]
@@ -53,9 +54,7 @@ def _triangle(name: str, lower: bool, doc: str) -> Any:
         result: Any = m * kept if m.dtype == onp.bool_ else _selected(m, kept)
         return result
 
-    triangle.__name__ = triangle.__qualname__ = name
-    triangle.__doc__ = doc
-    return triangle
+    return named(triangle, name, doc)
 
 
 def _selected(m: ndarray, kept: ndarray) -> Any:
@@ -102,7 +101,7 @@ def meshgrid(
     """
     if indexing not in ("xy", "ij"):
         raise ValueError_(f"meshgrid: indexing must be 'xy' or 'ij', got {indexing!r}")
-    vectors = [check_array(x, "meshgrid", "xi") for x in xi]
+    vectors = [as_array(x, "meshgrid") for x in xi]
     sizes = [x.size for x in vectors]
     swapped = indexing == "xy" and len(vectors) > 1
     axes = [1, 0, *range(2, len(vectors))] if swapped else list(range(len(vectors)))
@@ -124,9 +123,7 @@ def _window(name: str, doc: str) -> Any:
         values = getattr(onp, name)(M)
         return array(values, onp.float32 if dtype is None else dtype, ctx=device_of(ctx, device))
 
-    window.__name__ = window.__qualname__ = name
-    window.__doc__ = doc
-    return window
+    return named(window, name, doc)
 
 
 blackman = _window("blackman", "Return the Blackman window of M points (float32 by default).")

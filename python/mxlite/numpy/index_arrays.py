@@ -11,7 +11,7 @@ import numpy as np
 from .. import _core
 from ..base import ValueError_
 from ..ndarray import NDArray
-from .arguments import as_array, from_host, reshape_to, shape_in, values_of
+from .arguments import as_array, from_host, named, reshape_to, shape_in, values_of
 from .ndarray import ndarray
 from .sorting import nonzero
 
@@ -65,9 +65,7 @@ def _of_numpy(name: str, doc: str) -> Callable[..., tuple[ndarray, ...]]:
         found = getattr(np, name)(*args, **kwargs)
         return tuple(from_host(index, ctx, np.int64) for index in found)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
-    return function
+    return named(function, name, doc)
 
 
 tril_indices = _of_numpy(

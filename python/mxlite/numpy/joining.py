@@ -11,7 +11,7 @@ import numpy as np
 from .. import _core
 from ..base import IndexError_, ShapeError, TypeError_, ValueError_
 from ..ndarray import NDArray
-from .arguments import as_array, axis_in, flattened, from_host, promoted, returned, values_of
+from .arguments import as_array, axis_in, flattened, from_host, promoted, store, values_of
 from .manipulation import atleast_1d, atleast_2d, atleast_3d, broadcast_to, moveaxis
 from .ndarray import ndarray
 
@@ -70,7 +70,7 @@ def concatenate(seq: Any, axis: int | None = 0, out: Any = None) -> ndarray:
     ValueError
         If there is no array, or shapes differ.
     """
-    return returned(_joined(_arrays(seq, "concatenate"), axis, "concatenate"), out, "concatenate")
+    return store(_joined(_arrays(seq, "concatenate"), axis, "concatenate"), out, "concatenate")
 
 
 concat = concatenate
@@ -94,13 +94,13 @@ def stack(arrays: Any, axis: int = 0, out: Any = None) -> ndarray:
             f"{', '.join(str(a.shape) for a in given)}"
         )
     axis = axis_in(axis, given[0].ndim + 1, "stack")
-    return returned(_stack(*given, axis=axis), out, "stack")
+    return store(_stack(*given, axis=axis), out, "stack")
 
 
 def vstack(arrays: Any, out: Any = None) -> ndarray:
     """Join arrays along axis 0; a vector of shape (n,) is a row (1, n)."""
     given = [atleast_2d(a) for a in _arrays(arrays, "vstack")]
-    return returned(_joined(given, 0, "vstack"), out, "vstack")
+    return store(_joined(given, 0, "vstack"), out, "vstack")
 
 
 row_stack = vstack
@@ -109,20 +109,20 @@ row_stack = vstack
 def hstack(arrays: Any, out: Any = None) -> ndarray:
     """Join arrays along axis 1; vectors along axis 0."""
     given = [atleast_1d(a) for a in _arrays(arrays, "hstack")]
-    return returned(_joined(given, min(given[0].ndim - 1, 1), "hstack"), out, "hstack")
+    return store(_joined(given, min(given[0].ndim - 1, 1), "hstack"), out, "hstack")
 
 
 def dstack(arrays: Any, out: Any = None) -> ndarray:
     """Join arrays along axis 2; (n,) becomes (1, n, 1), and (m, n) becomes (m, n, 1)."""
     given = [atleast_3d(a) for a in _arrays(arrays, "dstack")]
-    return returned(_joined(given, 2, "dstack"), out, "dstack")
+    return store(_joined(given, 2, "dstack"), out, "dstack")
 
 
 def column_stack(tup: Any, out: Any = None) -> ndarray:
     """Join arrays along axis 1; a vector of shape (n,) is a column (n, 1)."""
     given = _arrays(tup, "column_stack")
     given = [a if a.ndim > 1 else a._reshape_view((a.size, 1)) for a in given]
-    return returned(_joined(given, 1, "column_stack"), out, "column_stack")
+    return store(_joined(given, 1, "column_stack"), out, "column_stack")
 
 
 def _begins(places: Any, length: int, who: str) -> list[tuple[int, int]]:
@@ -205,14 +205,15 @@ hsplit = _splitting("hsplit", 1, 1)
 dsplit = _splitting("dsplit", 3, 2)
 
 
-def unstack(x: Any, axis: int = 0) -> list[ndarray]:
-    """Return the slices of an array along an axis, which the slices do not have."""
+def unstack(x: Any, axis: int = 0) -> tuple[ndarray, ...]:
+    """Return the slices of an array along an axis, without the axis."""
     x = as_array(x, "unstack")
     axis = axis_in(axis, x.ndim, "unstack")
     if not x.shape[axis]:
-        return []
+        return ()
     rest = x.shape[:axis] + x.shape[axis + 1 :]
-    return [part._reshape_view(rest) for part in _divided(x, x.shape[axis], axis, True, "unstack")]
+    parts = _divided(x, x.shape[axis], axis, True, "unstack")
+    return tuple(part._reshape_view(rest) for part in parts)
 
 
 def append(arr: Any, values: Any, axis: int | None = None) -> ndarray:

@@ -26,7 +26,7 @@ from .arguments import (
     reduced,
     refuse_traced,
     reshape_to,
-    returned,
+    store,
 )
 from .decompositions import (
     eig,
@@ -40,7 +40,7 @@ from .decompositions import (
     svdvals,
 )
 from .manipulation import broadcast_to, matrix_transpose, transpose
-from .ndarray import ndarray
+from .ndarray import as_np_ndarray, ndarray
 from .norms import matrix_norm, norm, vector_norm
 from .products import cross, matmul, outer, tensordot, vecdot
 
@@ -227,7 +227,7 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
         limit = broadcast_to(_cast(limit, dtype=array.dtype), batch)
     else:
         made = _full(shape=batch, value=float(limit), dtype=array.dtype, ctx=array.ctx)
-        limit = _core.with_numpy(made, True)
+        limit = as_np_ndarray(made)
     return _pinv(array, limit)
 
 
@@ -312,7 +312,7 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> ndarray:
     result = _multiplied(factors, _splits(sizes), 0, len(factors) - 1)
     shape = result.shape[int(first_is_vector) : 2 - int(last_is_vector)]
     result = reshape_to(result, shape=shape)
-    return returned(result, out, who)
+    return store(result, out, who)
 
 
 def _splits(sizes: list[int]) -> dict[tuple[int, int], int]:

@@ -21,8 +21,8 @@ from .arguments import (
     from_host,
     full,
     reshape_to,
-    returned,
     shape_in,
+    store,
     values_of,
 )
 from .ndarray import attach, ndarray
@@ -64,8 +64,6 @@ _reshape = _core.op("Reshape")
 _transpose = _core.op("transpose")
 _broadcast_to = _core.op("broadcast_to")
 _concat = _core.op("Concat")
-_stack = _core.op("stack")
-_split = _core.op("_split_v2")
 _reverse = _core.op("reverse")
 _repeat = _core.op("repeat")
 _tile = _core.op("tile")
@@ -115,7 +113,7 @@ def reshape(a: Any, newshape: Any, order: str = "C", out: Any = None) -> ndarray
     ValueError
         If the number of elements differs.
     """
-    return returned(_reshaped(as_array(a, "reshape"), newshape, order), out, "reshape")
+    return store(_reshaped(as_array(a, "reshape"), newshape, order), out, "reshape")
 
 
 def _reshaped(a: ndarray, newshape: Any, order: str) -> ndarray:
@@ -222,7 +220,7 @@ def squeeze(a: Any, axis: Any = None, out: Any = None) -> ndarray:
                 f"axis {i} of shape {a.shape}"
             )
     shape = tuple(n for i, n in enumerate(a.shape) if i not in gone)
-    return returned(reshape_to(a, shape=shape), out, "squeeze")
+    return store(reshape_to(a, shape=shape), out, "squeeze")
 
 
 def broadcast_to(array: Any, shape: Any) -> ndarray:
@@ -334,7 +332,7 @@ def flip(m: Any, axis: Any = None, out: Any = None) -> ndarray:
     m = as_array(m, "flip")
     axes = tuple(range(m.ndim)) if axis is None else axes_in(axis, m.ndim, "flip")
     result = _reverse(m, axis=axes) if axes else _core.op("_copy")(m)
-    return returned(result, out, "flip")
+    return store(result, out, "flip")
 
 
 def flipud(m: Any) -> ndarray:
@@ -427,7 +425,7 @@ def trace(
         part = _cast(part, dtype=dtype)
     elif part.dtype == np.bool_:
         part = _cast(part, dtype="int64")
-    return returned(sum_of(part, -1), out, "trace")
+    return store(sum_of(part, -1), out, "trace")
 
 
 def diag(array: Any, k: int = 0) -> ndarray:

@@ -7,8 +7,9 @@ from typing import Any
 
 from .. import _core
 from ..base import ValueError_
-from .creation import check_array, full
-from .elementwise import is_real, select, store
+from .arguments import as_array, named, store
+from .creation import full
+from .elementwise import is_real, select
 from .ndarray import ndarray
 from .reductions import (
     all,
@@ -36,9 +37,9 @@ _sum = _core.op("_np_sum")
 
 
 def _without_nan(a: ndarray, value: float, who: str) -> tuple[ndarray, ndarray]:
-    """Return the array with NaN replaced by a number, and a bool array of where NaN was."""
-    missing = _core.op("_npi_isnan")(check_array(a, who))
-    kept = a
+    """Return the array with a number for NaN, and where it had NaN."""
+    kept = a = as_array(a, who)
+    missing = _core.op("_npi_isnan")(a)
     if is_real(a.dtype):
         kept = select(missing, full(a.shape, value, a.dtype, ctx=a.ctx), a)
     return kept, missing
@@ -48,9 +49,7 @@ def _ignoring_nan(name: str, function: Any, value: float, doc: str) -> Any:
     def reduction(a: ndarray, axis: Any = None, *args: Any, **kwargs: Any) -> Any:
         return function(_without_nan(a, value, name)[0], axis, *args, **kwargs)
 
-    reduction.__name__ = reduction.__qualname__ = name
-    reduction.__doc__ = doc
-    return reduction
+    return named(reduction, name, doc)
 
 
 nancumprod = _ignoring_nan("nancumprod", cumprod, 1, "Return cumprod(a); a NaN counts as 1.")
@@ -73,6 +72,7 @@ def nanprod(
 
 def _nan_extreme(name: str, function: Any, other: float, doc: str) -> Any:
     def reduction(a: ndarray, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        a = as_array(a, name)
         kept, missing = _without_nan(a, other, name)
         result = function(kept, axis, keepdims)
         if is_real(a.dtype):
@@ -80,9 +80,7 @@ def _nan_extreme(name: str, function: Any, other: float, doc: str) -> Any:
             result = select(none, full(result.shape, math.nan, a.dtype, ctx=a.ctx), result)
         return store(result, out, name)
 
-    reduction.__name__ = reduction.__qualname__ = name
-    reduction.__doc__ = doc
-    return reduction
+    return named(reduction, name, doc)
 
 
 nanmax = _nan_extreme("nanmax", max, -math.inf, "Return the largest value that is not NaN.")
@@ -98,9 +96,7 @@ def _nan_arg(name: str, function: Any, other: float, doc: str) -> Any:
             raise ValueError_(f"{name}: a must have a number in each slice, got an All-NaN slice")
         return function(kept, axis, out, keepdims=keepdims)
 
-    reduction.__name__ = reduction.__qualname__ = name
-    reduction.__doc__ = doc
-    return reduction
+    return named(reduction, name, doc)
 
 
 nanargmax = _nan_arg(
@@ -115,7 +111,7 @@ def nanmean(
     a: ndarray, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False
 ) -> Any:
     """Return the mean over axes of the values that are not NaN."""
-    a = in_type(check_array(a, "nanmean"), dtype)
+    a = in_type(as_array(a, "nanmean"), dtype)
     kept, missing = _without_nan(a, 0, "nanmean")
     counts = _sum(_not(missing), axis=axis, keepdims=keepdims)
     result = _sum(kept, axis=axis, keepdims=keepdims) / counts.astype(a.dtype)
@@ -131,7 +127,7 @@ def nanvar(
     keepdims: bool = False,
 ) -> Any:
     """Return the variance over axes of the values that are not NaN."""
-    a = in_type(check_array(a, "nanvar"), dtype)
+    a = in_type(as_array(a, "nanvar"), dtype)
     centered = a - nanmean(a, axis, keepdims=True)
     kept, missing = _without_nan(centered, 0, "nanvar")
     counts = _sum(_not(missing), axis=axis, keepdims=keepdims).astype(a.dtype) - ddof

@@ -9,8 +9,8 @@ import numpy as np
 
 from .. import _core
 from ..base import TypeError_, ValueError_
-from .arguments import from_host, refuse_traced, reshape_to, returned, shape_in
-from .ndarray import ndarray
+from .arguments import from_host, refuse_traced, reshape_to, shape_in, store
+from .ndarray import as_np_ndarray, ndarray
 
 __all__ = ["choice", "multinomial", "permutation", "randint", "shuffle"]
 
@@ -73,8 +73,8 @@ def randint(
     shape = shape_in(() if size is None else size) if out is None else out.shape
     drawn = kind if kind.name in ("int32", "int64") else np.dtype("int64")
     draws = _randint(low=low, high=high, shape=shape, dtype=drawn.name, ctx=ctx)
-    result = _core.with_numpy(draws if drawn == kind else _cast(draws, dtype=kind.name), True)
-    return returned(result, out, "random.randint")
+    result = as_np_ndarray(draws if drawn == kind else _cast(draws, dtype=kind.name))
+    return store(result, out, "random.randint")
 
 
 def _probabilities(who: str, name: str, p: Any) -> np.ndarray[Any, Any]:
@@ -157,7 +157,7 @@ def choice(
     else:
         drawn = reshape_to(_indices(weights, (number,), ctx), shape=shape)
     result = _take(a, drawn) if isinstance(a, ndarray) and a.ndim else drawn
-    return returned(result, out, "random.choice")
+    return store(result, out, "random.choice")
 
 
 def _distinct(count: int, weights: Any, number: int, ctx: Any) -> ndarray:
@@ -168,9 +168,7 @@ def _distinct(count: int, weights: Any, number: int, ctx: Any) -> ndarray:
         # Indices of the smallest of exponential numbers with these rates (Efraimidis, Spirakis).
         with np.errstate(divide="ignore"):
             scale = from_host(1 / weights, ctx)
-        keys = (
-            _core.with_numpy(_exponential(shape=(count,), dtype="float64", ctx=ctx), True) * scale
-        )
+        keys = as_np_ndarray(_exponential(shape=(count,), dtype="float64", ctx=ctx)) * scale
         order = _cast(_argsort(keys, dtype="float64"), dtype="int64")
     return _slice(order, axis=0, begin=0, end=number)
 

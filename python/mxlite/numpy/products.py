@@ -11,7 +11,7 @@ import numpy as np
 from .. import _core
 from ..base import ShapeError, TypeError_, ValueError_
 from ..ndarray import NDArray
-from .arguments import as_array, axes_in, promoted, returned
+from .arguments import as_array, axes_in, promoted, store
 from .einsum import finished, operands_of, product
 from .joining import stack
 from .manipulation import moveaxis
@@ -32,10 +32,6 @@ __all__ = [
 _dot = _core.op("dot")
 _batch_dot = _core.op("batch_dot")
 _multiply = _core.op("broadcast_mul")
-_transpose = _core.op("transpose")
-_sum = _core.op("sum")
-_cast = _core.op("Cast")
-_take = _core.op("take")
 _copy = _core.op("_copy")
 
 
@@ -154,7 +150,7 @@ def outer(a: Any, b: Any, out: Any = None) -> ndarray:
     """Return the products of all pairs of elements, of shape (a.size, b.size)."""
     a, b = promoted([as_array(a, "outer"), as_array(b, "outer")])
     result = _multiply(a._reshape_view((a.size, 1)), b._reshape_view((1, b.size)))
-    return returned(result, out, "outer")
+    return store(result, out, "outer")
 
 
 def vecdot(x1: Any, x2: Any, *, axis: int = -1) -> ndarray:

@@ -16,7 +16,7 @@ from .arguments import (
     real_array,
     reduced,
     refuse_traced,
-    returned,
+    store,
     values_of,
 )
 from .creation import full_like
@@ -93,7 +93,7 @@ def _quantile(
         result = result + reduced(_sum, poison, (rows.ndim - 1,), keepdims=True)
     result = moveaxis(result, -1, 0)
     rest = tuple(1 if i in axes else n for i, n in enumerate(array.shape)) if keepdims else batch
-    return returned(result._reshape_view(wanted.shape + rest), out, who)
+    return store(result._reshape_view(wanted.shape + rest), out, who)
 
 
 def _quantile_function(name: str, percent: bool, skip_nan: bool) -> Callable[..., ndarray]:

@@ -15,7 +15,7 @@ from .. import random as _random
 from ..base import ShapeError, TypeError_, ValueError_
 from .arguments import broadcast_shape, shape_in
 from .elementwise import is_real
-from .ndarray import ndarray
+from .ndarray import as_np_ndarray, ndarray
 from .picking import choice, multinomial, permutation, randint, shuffle
 from .sampling import NOT_NEGATIVE, POSITIVE, PROBABILITY, Call
 
@@ -370,10 +370,8 @@ def multivariate_normal(
     batch = broadcast_shape([mean.shape[:-1], cov.shape[:-2]], who)
     shape = (() if size is None else shape_in(size)) + batch + mean.shape[-1:]
     dtype = mean.dtype if is_real(mean.dtype) else np.float32
-    exact = (
-        np.float64 if dtype == np.float64 else np.float32
-    )  # there is no Cholesky factor in float16
-    noise = _core.with_numpy(_normal(shape=shape, dtype=exact, ctx=mean.ctx), True)
+    exact = np.float64 if dtype == np.float64 else np.float32  # the Cholesky factor has no halves
+    noise = as_np_ndarray(_normal(shape=shape, dtype=exact, ctx=mean.ctx))
     factor = _cholesky(_cast(cov, dtype=exact))
     if len(shape) > 1:
         noise = _expand(noise, axis=-1)

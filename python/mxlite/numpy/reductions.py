@@ -9,8 +9,9 @@ import numpy as onp
 
 from .. import _core
 from ..base import TypeError_, ValueError_
-from .creation import check_array, full, ones, zeros_like
-from .elementwise import as_real, is_real, select, store
+from .arguments import as_array, named, store
+from .creation import full, ones, zeros_like
+from .elementwise import as_real, is_real, select
 from .ndarray import attach, ndarray
 
 __all__ = [
@@ -21,7 +22,6 @@ __all__ = [
 
 _argmax = _core.op("_npi_argmax")
 _argmin = _core.op("_npi_argmin")
-_cast = _core.op("Cast")
 _concat = _core.op("Concat")
 _cumsum = _core.op("cumsum")
 _max = _core.op("_np_max")
@@ -56,8 +56,8 @@ def _is_integer(dtype: Any) -> bool:
 
 
 def _total(op: Any, a: Any, axis: Any, dtype: Any, keepdims: bool, who: str) -> Any:
-    """Return a sum or product; elements are converted to dtype before they are combined."""
-    check_array(a, who)
+    """Return a sum or product; numbers of dtype are added, not the sum converted."""
+    a = as_array(a, who)
     if dtype is None:
         return op(a, axis=axis, keepdims=keepdims)
     if _is_integer(dtype) and is_real(a.dtype):
@@ -94,9 +94,10 @@ def sum(  # noqa: A001 - NumPy's name, like those below
         True at the elements to sum; broadcast to a's shape.
     """
     if dtype is initial is out is None and where is True:
-        return _sum(check_array(a, "sum"), axis=axis, keepdims=keepdims)
+        return _sum(as_array(a, "sum"), axis=axis, keepdims=keepdims)
+    a = as_array(a, "sum")
     if where is not True:
-        a = select(where, check_array(a, "sum"), zeros_like(a))
+        a = select(where, a, zeros_like(a))
     result = _total(_sum, a, axis, dtype, keepdims, "sum")
     return store(result if initial is None else result + initial, out, "sum")
 
@@ -113,7 +114,8 @@ def prod(
 ) -> Any:
     """Return the product over axes, 1 for no elements; see :func:`sum` for the parameters."""
     if where is not True:
-        a = select(where, check_array(a, "prod"), zeros_like(a) + 1)
+        a = as_array(a, "prod")
+        a = select(where, a, zeros_like(a) + 1)
     result = _total(_prod, a, axis, dtype, keepdims, "prod")
     return store(result if initial is None else result * initial, out, "prod")
 
@@ -131,7 +133,7 @@ def _extreme(name: str, op: Any, join: Any, doc: str) -> Any:
         initial: Any = None,
         where: Any = True,
     ) -> Any:
-        check_array(a, name)
+        a = as_array(a, name)
         if initial is out is None and where is True:
             return op(a, axis=axis, keepdims=keepdims)
         if where is not True:
@@ -145,9 +147,7 @@ def _extreme(name: str, op: Any, join: Any, doc: str) -> Any:
             result = result if initial is None else join(result, initial)
         return store(result, out, name)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc + _PARAMETERS
-    return function
+    return named(function, name, doc)
 
 
 max = amax = _extreme(  # noqa: A001
@@ -173,15 +173,13 @@ def _truth(name: str, op: Any, doc: str) -> Any:
         *,
         where: Any = True,
     ) -> Any:
-        a = _cast_to(check_array(a, name), onp.bool_)
+        a = _cast_to(as_array(a, name), onp.bool_)
         if where is not True:
             other = zeros_like(a) if op is _sum else ~zeros_like(a)
             a = select(where, a, other)
         return store(op(a, axis=axis, dtype=onp.bool_, keepdims=keepdims), out, name)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc + _PARAMETERS
-    return function
+    return named(function, name, doc)
 
 
 # A sum of bools in dtype bool is true if any element is true, a product if all elements are.
@@ -198,12 +196,8 @@ def mean(
     *,
     where: Any = True,
 ) -> Any:
-    """Return the mean over axes; NaN for no elements.
-
-    The dtype is ``dtype``, by default the array's, or float32 for integers and bools. The other
-    parameters are those of :func:`sum`.
-    """
-    check_array(a, "mean")
+    """Return the mean over axes; float32 for integers and bools, NaN of no elements."""
+    a = as_array(a, "mean")
     if dtype is not None and where is True and _is_integer(dtype) and _is_integer(a.dtype):
         # The sum wraps around on overflow, as in official NumPy.
         total = _sum(_cast_to(a, dtype), axis=axis, dtype=dtype, keepdims=keepdims)
@@ -255,7 +249,7 @@ def var(
     The sum of squared deviations is divided by the number of elements minus ``ddof``, which
     ``correction`` replaces if given. The other parameters are those of :func:`sum`.
     """
-    a = in_type(check_array(a, "var"), dtype)
+    a = in_type(as_array(a, "var"), dtype)
     ddof = ddof if correction is None else correction
     if axis == () or a.ndim == 0:  # reduces no axes; the operator would reduce all for ()
         result = (a - a) if not ddof else (a - a) / (1 - ddof)
@@ -317,12 +311,12 @@ def average(
     TypeError, ValueError
         If the weights do not fit the axis.
     """
-    a = as_real(check_array(a, "average"))
+    a = as_real(as_array(a, "average"))
     if weights is None:
         result = _mean(a, axis=axis, keepdims=keepdims)
         total: Any = result * 0 + _count(a, axis)
     else:
-        scale = as_real(check_array(weights, "average", "weights"))
+        scale = as_real(as_array(weights, "average"))
         if scale.shape != a.shape:
             if not isinstance(axis, int):
                 raise TypeError_(
@@ -346,14 +340,13 @@ def _arg(name: str, op: Any, doc: str) -> Any:
     def function(
         a: ndarray, axis: int | None = None, out: ndarray | None = None, *, keepdims: bool = False
     ) -> Any:
-        if check_array(a, name).ndim == 0 and axis in (0, -1):  # as official NumPy allows
+        a = as_array(a, name)
+        if a.ndim == 0 and axis in (0, -1):  # as official NumPy allows
             axis = None
         result = op(a, axis=axis, keepdims=keepdims)
         return store(result, out, name)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc + _POSITION
-    return function
+    return named(function, name, doc)
 
 
 argmax = _arg("argmax", _argmax, "Return the index of the first largest value, as int64.")
@@ -367,7 +360,7 @@ def cumsum(
 
     If axis is None, the array is flattened. ``dtype`` and ``out`` are those of :func:`sum`.
     """
-    check_array(a, "cumsum")
+    a = as_array(a, "cumsum")
     if dtype is None and _is_integer(a.dtype):
         kind = onp.dtype(a.dtype)
         dtype = onp.uint64 if kind.kind == "u" else onp.int64
@@ -379,8 +372,8 @@ def cumsum(
 def cumprod(
     a: ndarray, axis: int | None = None, dtype: Any = None, out: ndarray | None = None
 ) -> Any:
-    """Return products of the elements up to each position; parameters as in :func:`cumsum`."""
-    check_array(a, "cumprod")
+    """Return the products of the elements up to each position, with the parameters of cumsum."""
+    a = as_array(a, "cumprod")
     if dtype is None and _is_integer(a.dtype):
         dtype = onp.uint64 if onp.dtype(a.dtype).kind == "u" else onp.int64
     result: Any = a if dtype is None else _cast_to(a, dtype)
@@ -408,7 +401,7 @@ def _cumulative(name: str, function: Any, start: int, doc: str) -> Any:
         include_initial: bool = False,
         out: ndarray | None = None,
     ) -> Any:
-        check_array(x, name, "x")
+        x = as_array(x, name)
         if axis is None and x.ndim != 1:
             raise ValueError_(f"{name}: axis must be an int for {x.ndim} dimensions, got None")
         axis = 0 if axis is None else axis
@@ -419,9 +412,7 @@ def _cumulative(name: str, function: Any, start: int, doc: str) -> Any:
             result = _concat(full(shape, start, result.dtype, ctx=x.ctx), result, dim=axis)
         return store(result, out, name)
 
-    cumulative.__name__ = cumulative.__qualname__ = name
-    cumulative.__doc__ = doc
-    return cumulative
+    return named(cumulative, name, doc)
 
 
 cumulative_sum = _cumulative("cumulative_sum", cumsum, 0, "Return cumulative sums along an axis.")
@@ -458,9 +449,7 @@ def _method_with_out(function: Any, op: Any = None) -> Any:
             return op(self, axis=axis, keepdims=keepdims)
         return function(self, axis, keepdims, out, **kwargs)
 
-    method.__name__ = method.__qualname__ = function.__name__
-    method.__doc__ = function.__doc__
-    return method
+    return named(method, function.__name__, function.__doc__)
 
 
 attach(

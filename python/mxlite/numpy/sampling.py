@@ -8,9 +8,9 @@ import numpy as np
 
 from .. import _core
 from ..base import ShapeError, TypeError_, ValueError_
-from .arguments import broadcast_shape, from_host, returned, shape_in
+from .arguments import broadcast_shape, from_host, shape_in, store
 from .manipulation import broadcast_to
-from .ndarray import ndarray
+from .ndarray import as_np_ndarray, ndarray
 
 _cast = _core.op("Cast")
 _full = _core.op("_full")
@@ -92,7 +92,7 @@ class Call:
 
     def noise(self, op: Any) -> ndarray:
         """Return standard draws of the result's shape."""
-        return _core.with_numpy(op(shape=self.shape, dtype=self.dtype, ctx=self.ctx), True)  # type: ignore[return-value]
+        return as_np_ndarray(op(shape=self.shape, dtype=self.dtype, ctx=self.ctx))
 
     def values(self, detached: bool = False) -> list[Any]:
         """Return the parameters: numbers, and arrays in the result's dtype."""
@@ -110,12 +110,12 @@ class Call:
         made = []
         for value in self.values(detached=True):
             if not isinstance(value, ndarray):
-                value = _core.with_numpy(
-                    _full(shape=self.shape, value=value, dtype=self.dtype, ctx=self.ctx), True
+                value = as_np_ndarray(
+                    _full(shape=self.shape, value=value, dtype=self.dtype, ctx=self.ctx)
                 )
             made.append(value if value.shape == self.shape else broadcast_to(value, self.shape))
         return made
 
     def finish(self, result: Any) -> ndarray:
         """Return the result, in ``out`` if that is given."""
-        return returned(result, self.out, self.who)
+        return store(result, self.out, self.who)

@@ -25,7 +25,7 @@ from .arguments import (
     from_host,
     promoted,
     refuse_traced,
-    returned,
+    store,
     values_of,
 )
 from .dtypes import result_type
@@ -58,7 +58,6 @@ _argsort = _core.op("argsort")
 _take = _core.op("take")
 _gather = _core.op("gather_nd")
 _where = _core.op("where")
-_not_equal = _core.op("_not_equal_scalar")
 _sum = _core.op("sum")
 _cast = _core.op("Cast")
 
@@ -100,9 +99,10 @@ def argsort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None) 
 
 
 def _check_kth(kth: Any, length: int, who: str) -> None:
+    """Raise for positions outside of an axis; as in NumPy, any will do if the axis is empty."""
     for k in np.atleast_1d(kth).tolist():
-        if not -length <= operator.index(k) < length:
-            raise ValueError_(f"{who}: kth must be in [{-length}, {length}), got {k}")
+        if not -length <= operator.index(k) < length and length:
+            raise ValueError_(f"{who}: kth(={k}) out of bounds ({length})")
 
 
 def partition(
@@ -151,7 +151,9 @@ def nonzero(a: Any) -> tuple[ndarray, ...]:
     """Return the int64 indices of elements that are not 0, one array for each axis."""
     a = as_array(a, "nonzero")
     refuse_traced(a, "nonzero", DYNAMIC_SIZE)
-    return tuple(from_host(index, a.ctx) for index in np.atleast_1d(a.asnumpy()).nonzero())
+    if not a.ndim:
+        raise ValueError_("nonzero: a must have at least 1 dimension, got shape ()")
+    return tuple(from_host(index, a.ctx) for index in a.asnumpy().nonzero())
 
 
 def argwhere(a: Any) -> ndarray:
@@ -295,7 +297,7 @@ def take(
         result = moveaxis(found, lead, tuple(range(axis))) if axis else found
     else:
         result = _take(a, places, axis=axis, mode=mode)
-    return returned(result, out, "take")
+    return store(result, out, "take")
 
 
 def take_along_axis(arr: Any, indices: Any, axis: int | None) -> ndarray:
@@ -383,7 +385,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> ndarra
     numbers = np.clip(numbers, 0, count - 1) if mode == "clip" else numbers % count
     rows = np.broadcast_to(numbers, shape) * prod(shape) + np.arange(prod(shape)).reshape(shape)
     flat = stack([_expanded(c, shape) for c in arrays])._reshape_view((count * prod(shape),))
-    return returned(_take(flat, from_host(rows, a.ctx)), out, "choose")
+    return store(_take(flat, from_host(rows, a.ctx)), out, "choose")
 
 
 def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> ndarray:
@@ -397,7 +399,7 @@ def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -
         raise IndexError_(
             f"compress: index {rows[-1]} is out of bounds for axis {axis} with size {a.shape[axis]}"
         )
-    return returned(_take(a, from_host(rows, a.ctx, np.int64), axis=axis), out, "compress")
+    return store(_take(a, from_host(rows, a.ctx, np.int64), axis=axis), out, "compress")
 
 
 def extract(condition: Any, arr: Any) -> ndarray:
