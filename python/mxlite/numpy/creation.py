@@ -34,8 +34,9 @@ _zeros = _core.op("_zeros")
 
 
 def _check_order(order: str, who: str) -> None:
-    if order != "C":
-        raise NotSupportedError(f"{who}: order must be 'C', got {order!r}")
+    """Raise for other orders than C, and those that are C for arrays in C order."""
+    if order not in ("C", "K", "A"):
+        raise NotSupportedError(f"{who}: order must be 'C', 'K' or 'A', got {order!r}")
 
 
 def shape_of(shape: Any, who: str) -> tuple[int, ...]:
@@ -68,7 +69,7 @@ def array(
     dtype : dtype, optional
         Default: the dtype of an array; float32 for numbers and lists, also of ints and bools.
     order : str
-        Must be 'C'.
+        Must be 'C', or 'K' or 'A', which mean 'C' here.
     ctx, device : Context, optional
         Default: the current context.
 
@@ -159,8 +160,9 @@ def from_dlpack(x: Any) -> ndarray:
     return as_np_ndarray(nd.from_dlpack(x))
 
 
-def copy(a: Any, out: ndarray | None = None) -> ndarray:
-    """Return a copy of an array, or a new array with the values of another array-like."""
+def copy(a: Any, out: ndarray | None = None, *, order: str = "K") -> ndarray:
+    """Return a copy of an array; of other array-likes an array. order must not be 'F'."""
+    _check_order(order, "copy")
     if not isinstance(a, ndarray):
         return array(a)
     return _copy(a, out=out)
@@ -459,7 +461,7 @@ def genfromtxt(*args: Any, **kwargs: Any) -> ndarray:
 
 
 def _copy_method(self: ndarray, order: str = "C") -> ndarray:
-    """Return a copy on the same device; order must be 'C'."""
+    """Return a copy on the same device; order must not be 'F'."""
     _check_order(order, "copy")
     return _copy(self)
 

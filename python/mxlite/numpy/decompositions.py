@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .. import _core
-from ..base import LinAlgError, NotSupportedError, ValueError_
+from ..base import LinAlgError, ValueError_
 from .arguments import real_array
+from .fallback import call_official
 from .manipulation import matrix_transpose
 from .ndarray import ndarray
 
@@ -68,7 +71,7 @@ def svd(a: Any, full_matrices: bool = False, compute_uv: bool = True) -> Any:
     ----------
     a : ndarray of shape (..., m, n)
     full_matrices : bool
-        May be True only for square matrices, for which it has no effect.
+        Whether U and V are square. Official NumPy computes that on a copy, without gradient.
     compute_uv : bool
         If False, return only S.
 
@@ -76,13 +79,12 @@ def svd(a: Any, full_matrices: bool = False, compute_uv: bool = True) -> Any:
     -------
     SVDResult
         U of shape (..., m, k), S (..., k) in descending order, V (..., k, n), where k is the
-        smaller of m and n. Gradients of U and V are defined only if all singular values differ.
+        smaller of m and n; with full_matrices, U (..., m, m) and V (..., n, n). Gradients of U and
+        V need singular values that differ from each other.
     """
     array = matrices(a, "linalg.svd")
     if full_matrices and compute_uv and array.shape[-1] != array.shape[-2]:
-        raise NotSupportedError(
-            f"linalg.svd: matrices must be square for full_matrices=True, got shape {array.shape}"
-        )
+        return SVDResult(*call_official("linalg.svd", np.linalg.svd, (array,), {}))
     result = SVDResult(*_svd(array))
     return result if compute_uv else result.S
 
@@ -99,21 +101,20 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     ----------
     a : ndarray of shape (..., m, n)
     mode : {"reduced", "r", "complete"}
-        "r" returns only R; "complete" is supported for m <= n, where it equals "reduced".
+        "r" returns only R. "complete" makes Q square; for m > n, official NumPy computes that on a
+        copy, without gradient.
 
     Returns
     -------
     QRResult
-        Q of shape (..., m, k) and R (..., k, n), where k is the smaller of m and n.
+        Q of shape (..., m, k) and R (..., k, n), where k is the smaller of m and n; for
+        "complete", k is m.
     """
     array = matrices(a, "linalg.qr")
     if mode not in ("reduced", "r", "complete"):
         raise ValueError_(f"linalg.qr: mode must be 'reduced', 'r' or 'complete', got {mode!r}")
     if mode == "complete" and array.shape[-2] > array.shape[-1]:
-        raise NotSupportedError(
-            f"linalg.qr: matrices must not have more rows than columns for mode='complete', got "
-            f"shape {array.shape}"
-        )
+        return QRResult(*call_official("linalg.qr", np.linalg.qr, (array, mode), {}))
     result = QRResult(*_qr(array))
     return result.R if mode == "r" else result
 

@@ -10,7 +10,7 @@ import numpy as onp
 from .. import _core
 from ..base import NotSupportedError, TypeError_, ValueError_
 from .arguments import as_array, named, official, store
-from .creation import full_like, zeros_like
+from .creation import full_like, ones_like, zeros_like
 from .manipulation import broadcast_to
 from .ndarray import attach, ndarray
 
@@ -246,16 +246,16 @@ def _pick_number(pick: str) -> Callable[[Any, Any], Any]:
     def compute(a: Any, b: Any) -> Any:
         """Return the larger or smaller operand; where one is NaN, the other one."""
         extreme = _f[pick](a, b)
-        # Adding zeros broadcasts the operands and gives them the common dtype.
-        left, right = (zeros_like(extreme) + x for x in (a, b))
+        # A factor of ones broadcasts the operands and gives them the common dtype.
+        left, right = (ones_like(extreme) * x for x in (a, b))
         return select(_f["isnan"](left), right, select(_f["isnan"](right), left, extreme))
 
     return compute
 
 
 def _heaviside(x: Any, at_zero: Any) -> Any:
-    zeros = zeros_like(as_real(_f["add"](x, at_zero)))
-    left, right = zeros + x, zeros + at_zero
+    ones = ones_like(as_real(_f["add"](x, at_zero)))
+    left, right = ones * x, ones * at_zero
     steps = select(_f["isnan"](left), left, (left > 0).astype(left.dtype))
     return select(left == 0, right, steps)
 

@@ -259,11 +259,31 @@ def _to_device(self: ndarray, device: Any, /, *, stream: Any = None) -> ndarray:
     return self.as_in_ctx(device)  # type: ignore[return-value]
 
 
+def _dlpack(
+    self: ndarray,
+    *,
+    stream: Any = None,
+    max_version: Any = None,
+    dl_device: Any = None,
+    copy: bool | None = None,
+) -> Any:
+    """Return a DLPack capsule of the array's memory, or of a copy's.
+
+    The values are computed before it returns, so any stream may read them. Raises BufferError if
+    ``dl_device`` is another device than the array's.
+    """
+    device = self.__dlpack_device__()  # type: ignore[attr-defined]
+    if dl_device is not None and tuple(map(int, dl_device)) != device:
+        raise BufferError(f"__dlpack__: dl_device must be {device}, got {dl_device}")
+    return _plain_dlpack(_copy(self) if copy else self)
+
+
 def _grad(self: ndarray) -> ndarray | None:
     """The gradient buffer; None before ``attach_grad`` and for ``grad_req='null'``."""
     return _plain_grad.__get__(self) if self._grad_req else None
 
 
+_plain_dlpack: Any = NDArray.__dlpack__
 _plain_grad = NDArray.grad
 setattr(NDArray, "as_np_ndarray", as_np_ndarray)  # noqa: B010 - mypy knows methods
 
@@ -278,6 +298,7 @@ attach(
         "__bool__": _bool,
         "__complex__": _complex,
         "__contains__": _contains,
+        "__dlpack__": _dlpack,
         "__float__": _float,
         "__format__": _format,
         "__index__": _index,

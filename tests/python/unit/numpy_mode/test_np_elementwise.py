@@ -102,6 +102,20 @@ def test_binary_values(name):
     same(out, official(a, b))
 
 
+SPECIAL = [0.0, -0.0, 1, -1, 0.5, -0.5, 2, -3, math.inf, -math.inf, math.nan, 1 - 6e-8, 1e-40]
+
+
+@pytest.mark.parametrize("name", ["floor_divide", "power", "remainder", "heaviside", "divide"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_special_values(name, dtype):
+    """Infinities, NaN and zeros give NumPy's results, also in their signs."""
+    a, b = (part.ravel() for part in onp.meshgrid(*[onp.array(SPECIAL, dtype)] * 2))
+    found, expected = getattr(np, name)(of(a), of(b)), getattr(onp, name)(a, b)
+    same(found, expected)
+    sign = expected == expected
+    same(np.signbit(found)[sign], onp.signbit(expected)[sign])
+
+
 @pytest.mark.parametrize(
     "name", [n for n in ARITHMETIC if n not in ("floor_divide", "nextafter", "heaviside")]
 )
@@ -333,7 +347,7 @@ def test_rounding():
 def test_clip_and_nan_to_num():
     values = onp.array([-inf, -2, nan, 0.5, 7, inf])
     x = of(values)
-    for bounds in ((0, 1), (None, 1), (-1, None), (0.5, inf)):
+    for bounds in ((0, 1), (None, 1), (-1, None), (0.5, inf), (2, -1), (nan, 1), (0, nan)):
         same(np.clip(x, *bounds), onp.clip(values, *bounds))
     same(x.clip(max=of([1.0])), onp.clip(values, None, [1]))
     same(np.clip(of([1, 5]), 0, 2), onp.array([1, 2]))
@@ -383,6 +397,17 @@ def test_object_protocol():
     assert onp.asarray(x, "float64").dtype == onp.float64
     assert onp.from_dlpack(x).tolist() == x.tolist()
     same(np.from_dlpack(x), x.asnumpy())
+    assert x.__dlpack__(stream=None, max_version=(1, 0), dl_device=(1, 0)) is not None
+    np.from_dlpack(x.__dlpack__(copy=True))[:] = 9
+    assert x.tolist() == [[1, 2], [3, 4]]
+    with pytest.raises(BufferError, match="dl_device"):
+        x.__dlpack__(dl_device=(2, 0))
+    for order in "CKA":
+        same(x.copy(order), x.asnumpy())
+        same(np.copy(x, order=order), x.asnumpy())
+    with pytest.raises(NotImplementedError, match="order"):
+        x.copy("F")
+    assert of([1], "int32").astype(None).dtype == onp.float32  # as in 1.x
     assert x.astype("int32", copy=False).dtype == onp.int32 and x.astype("float32", copy=False) is x
     for text, f in {
         "unhashable": lambda: hash(x),

@@ -216,6 +216,19 @@ def test_matrices_without_elements_give_arrays_without_elements():
     assert linalg.solve(np.zeros((0, 0)), np.zeros((0, 2))).shape == (0, 2)
 
 
+@pytest.mark.parametrize("shape", [(2, 4, 3), (3, 5), (3, 3)])
+def test_square_factors(shape):
+    """Full matrices have the products and, but for signs, the columns of official NumPy's."""
+    a = numbers(*shape)
+    u, s, v = (part.asnumpy() for part in linalg.svd(of(a), full_matrices=True))
+    q, r = (part.asnumpy() for part in linalg.qr(of(a), "complete"))
+    for found, wanted in zip((u, s, v), official.svd(a)):
+        onp.testing.assert_allclose(abs(found), abs(wanted), atol=1e-10)
+    assert q.shape == official.qr(a, "complete")[0].shape
+    onp.testing.assert_allclose(q @ r, a, atol=1e-10)
+    onp.testing.assert_allclose(q @ q.swapaxes(-1, -2) - onp.eye(shape[-2]), 0, atol=1e-10)
+
+
 def test_integers_become_float32():
     a = np.array([[2, 1], [1, 3]], dtype="int32")
     for function in (linalg.inv, linalg.det, linalg.cholesky, linalg.svdvals, linalg.norm):

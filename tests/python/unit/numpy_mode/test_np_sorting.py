@@ -96,6 +96,11 @@ def test_select_and_choose():
         lambda a, b: onp.select(conditions, [a, b], -1.0),
         [M, numbers(4)],
     )
+    check(
+        lambda a, b, c: np.select(of(conditions), [a, b], c),
+        lambda a, b, c: onp.select(conditions, [a, b], c),
+        [M, numbers(4), numbers()],
+    )
     numbers_of_choice = onp.array([0, 2, 1, 1])
     check(
         lambda a, b, c: np.choose(of(numbers_of_choice), [a, b, c]),
@@ -213,6 +218,9 @@ def test_partition():
         assert_same([np.argpartition(of(A), kth)], [onp.argsort(A, axis=-1)])
     with pytest.raises(ValueError, match="kth must be in"):
         np.partition(of(A), 9)
+    for function in ("partition", "argpartition"):  # any place will do in an empty axis
+        empty = onp.zeros((2, 0))
+        assert_same([getattr(np, function)(of(empty), 3)], [getattr(onp, function)(empty, 3)])
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int32", "int64", "float16", "float32"])
@@ -298,6 +306,8 @@ def test_memory():
         (lambda a: np.ix_(a), ValueError, "1 dimensional"),
         (lambda a: np.compress([True] * 13, a), IndexError, "out of bounds"),
         (lambda a: np.select([a], [a]), TypeError, "bool"),
+        (lambda a: np.nonzero(a[0, 0]), ValueError, "at least 1 dimension"),
+        (lambda a: np.where(a[0, 0]), ValueError, "at least 1 dimension"),
         (lambda a: np.choose(a.astype("int64"), [a]), ValueError, "from 0 to 0"),
         (lambda a: np.unique(mx.nd.ones(2)), TypeError, "as_np_ndarray"),
     ],
