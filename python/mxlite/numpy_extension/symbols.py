@@ -12,6 +12,8 @@ import sys
 import types
 from typing import Any, Callable
 
+import numpy as onp
+
 from .. import _core, symbol
 from .. import numpy as np
 from .._core import compose
@@ -73,6 +75,8 @@ _CREATION_NAMES = {"fill_value": "value", "n": "N"}
 _LINALG = {
     "cholesky": "_linalg_potrf",
     "inv": "_linalg_inverse",
+    "qr": "_npi_qr",
+    "svd": "_npi_svd",
 }
 _RANDOM = ("exponential", "gamma", "normal", "poisson", "randint", "uniform")
 
@@ -267,6 +271,156 @@ def flipud(m: Symbol) -> Any:
     return _np["flip"](m, 0)
 
 
+def _with_axes(a: Symbol, count: int) -> Any:
+    """Return the symbol with leading axes of length 1 if it has fewer axes than ``count``."""
+    one = _np["ones_like"](_np["max"](a))
+    return _symbols(a) * reshape(one, (1,) * count)
+
+
+def _at_end(a: Symbol, count: int) -> Any:
+    """Return the symbol with trailing axes of length 1 if it has fewer axes than ``count``."""
+    return _np["transpose"](_with_axes(_np["transpose"](a), count))
+
+
+def vstack(arrays: Any) -> Any:
+    """Join symbols along axis 0; vectors are rows."""
+    return _np["concatenate"]([_with_axes(a, 2) for a in arrays], axis=0)
+
+
+def dstack(arrays: Any) -> Any:
+    """Join symbols along axis 2; matrices get a last axis."""
+    return _np["concatenate"]([_at_end(_with_axes(a, 2), 3) for a in arrays], axis=2)
+
+
+def column_stack(tup: Any) -> Any:
+    """Join symbols along axis 1; vectors are columns."""
+    return _np["concatenate"]([_at_end(a, 2) for a in tup], axis=1)
+
+
+def _cut(a: Symbol, axis: int, begin: int, end: int | None) -> Any:
+    return compose("slice_axis", (_symbols(a),), {"axis": axis, "begin": begin, "end": end})
+
+
+def roll(a: Symbol, shift: Any, axis: Any = None) -> Any:
+    """Return the elements moved along axes; a shift must be at most as long as its axis."""
+    if axis is None:
+        return compose("reshape_like", (roll(ravel(a), shift, 0), _symbols(a)), {})
+    shifts = shift if isinstance(shift, (tuple, list)) else (shift,)
+    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    for by, along in onp.broadcast(shifts, axes):
+        if by:
+            parts = [_cut(a, along, int(-by), None), _cut(a, along, 0, int(-by))]
+            a = _np["concatenate"](parts, axis=int(along))
+    return _symbols(a)
+
+
+def _triangle(m: Symbol, k: int, is_lower: bool) -> Any:
+    m = _symbols(m)
+    row, column = (compose("_contrib_arange_like", (m,), {"axis": axis}) for axis in (-2, -1))
+    row = reshape(row, (-1, 1)) + k
+    kept = row >= column if is_lower else row <= column
+    return _np["where"](compose("broadcast_like", (kept, m), {}), m, _np["zeros_like"](m))
+
+
+def tril(m: Symbol, k: int = 0) -> Any:
+    """Return matrices with zeros above the k-th diagonal."""
+    return _triangle(m, k, True)
+
+
+def triu(m: Symbol, k: int = 0) -> Any:
+    """Return matrices with zeros below the k-th diagonal."""
+    return _triangle(m, k, False)
+
+
+def diagonal(a: Symbol, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """Return the diagonals of two axes, which become the last axis."""
+    swapped = _np["swapaxes"](a, axis1, axis2)  # raises for vectors, of which diag makes a matrix
+    return compose("diag", (swapped,), {"k": -offset, "axis1": axis1, "axis2": axis2})
+
+
+def trace(a: Symbol, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """Return the sums along the diagonals of two axes."""
+    return _np["sum"](diagonal(a, offset, axis1, axis2), axis=-1)
+
+
+def pad(x: Symbol, pad_width: Any, mode: str = "constant", constant_values: float = 0) -> Any:
+    """Return the symbol with a number before and after its elements.
+
+    ``pad_width`` has a pair for every axis, of which none is empty.
+    """
+    if mode != "constant" or onp.shape(pad_width)[1:] != (2,) or onp.ndim(constant_values):
+        raise NotSupportedError(
+            "pad: a Symbol needs mode 'constant', one constant value and a pad_width of a pair "
+            f"for every axis, got {mode!r}, {constant_values!r} and {pad_width!r}"
+        )
+    for axis, counts in enumerate(pad_width):
+        edge = full_like(_cut(x, axis, 0, 1), constant_values)
+        before, after = (_np["repeat"](edge, int(n), axis) if n else None for n in counts)
+        x = _np["concatenate"]([p for p in (before, x, after) if p is not None], axis=axis)
+    return _symbols(x)
+
+
+def tensordot(a: Symbol, b: Symbol, axes: Any = 2) -> Any:
+    """Return the sum of products over the last ``axes`` axes of a and the first ones of b."""
+    if not isinstance(axes, int) or axes < 0:
+        raise NotSupportedError(f"tensordot: axes of a Symbol must be a number, got {axes!r}")
+    a, b = _np["expand_dims"](a, 0), _symbols(b)  # the product of vectors has an axis, too
+    if not axes:
+        a, b = _np["expand_dims"](a, -1), _np["expand_dims"](b, 0)
+    for _ in range(axes - 1):
+        a = compose("Reshape", (a,), {"shape": (-2, -3), "reverse": True})
+        b = compose("Reshape", (b,), {"shape": (-3, -2)})
+    return _np["max"](compose("dot", (a, b), {}), axis=0)
+
+
+def _of_matrices(op: str, a: Symbol) -> list[Any]:
+    """Return an operator's numbers of matrices; for one matrix, they have no axis."""
+    found = compose(op, (_np["expand_dims"](a, 0),), {})
+    return [_np["max"](part, axis=0) for part in found]
+
+
+def det(a: Symbol) -> Any:
+    """Return the determinants of square matrices."""
+    return _of_matrices("linalg_det", a)[0]
+
+
+def slogdet(a: Symbol) -> list[Any]:
+    """Return [signs, logarithms of the absolute values] of the determinants."""
+    return _of_matrices("linalg_slogdet", a)
+
+
+def solve(a: Symbol, b: Symbol) -> Any:
+    """Return x of ``a @ x = b``, where b has as many axes as a."""
+    return compose("_npi_solve", (_symbols(a), _symbols(b)), {})
+
+
+def eigh(a: Symbol) -> list[Any]:
+    """Return [eigenvalues in ascending order, eigenvectors] of symmetric matrices."""
+    rows, values = compose("linalg_syevd", (_symbols(a),), {})
+    return [values, _np["swapaxes"](rows, -1, -2)]
+
+
+def eigvalsh(a: Symbol) -> Any:
+    """Return the eigenvalues of symmetric matrices in ascending order."""
+    return eigh(a)[0]
+
+
+def pinv(a: Symbol, rcond: float) -> Any:
+    """Return the pseudo-inverses; see ``mx.np.linalg.pinv``."""
+    limit = full_like(_np["max"](a, axis=(-2, -1)), rcond)
+    return compose("_npi_pinv", (_symbols(a), limit), {})
+
+
+_COMPOSED = {
+    function.__name__: function
+    for function in (
+        column_stack, diagonal, dstack, fliplr, flipud, full_like, isneginf, isposinf, outer, pad,
+        ravel, reshape, roll, split, std, tensordot, trace, tril, triu, var, vdot, vstack,
+    )
+}  # fmt: skip
+_COMPOSED_LINALG = {f.__name__: f for f in (det, eigh, eigvalsh, pinv, slogdet, solve)}
+
+
 def _drawn(name: str) -> Any:
     draw = getattr(symbol.random, name)
 
@@ -303,23 +457,12 @@ _np: dict[str, Any] = {
     **{name: _of_operator(name, *row) for name, row in _FUNCTIONS.items()},
     **{name: _of_list(name, *row) for name, row in _LISTS.items()},
     **{name: _of_shape(name, op) for name, op in _CREATION.items()},
+    **_COMPOSED,
     "all": all_,
     "any": any_,
     "fabs": _of_value("absolute", "abs"),
-    "fliplr": fliplr,
-    "flipud": flipud,
-    "full_like": full_like,
-    "isneginf": isneginf,
-    "isposinf": isposinf,
-    "outer": outer,
-    "ravel": ravel,
-    "vdot": vdot,
     "load": load,
     "load_json": load_json,
-    "reshape": reshape,
-    "split": split,
-    "std": std,
-    "var": var,
 }
 _np.update(
     (alias, _np[name]) for alias, name in elementwise._ALIASES.items() if name in _np
@@ -333,7 +476,9 @@ _npx = {
 _modules = {
     "np": ("NumPy's functions on symbols.", _np, {
         "random": {name: _drawn(name) for name in _RANDOM},
-        "linalg": {name: _of_linalg(name, op) for name, op in _LINALG.items()},
+        "linalg": {
+            **{name: _of_linalg(name, op) for name, op in _LINALG.items()}, **_COMPOSED_LINALG,
+        },
     }),
     "npx": ("Operators for networks on symbols of numpy mode.", _npx, {
         "random": {"seed": random.seed},

@@ -96,6 +96,41 @@ N.full_like(x, 2.5)
 N.fliplr(x)
 N.diag(N.ravel(y))
 N.linalg.inv(N.dot(z, y[:, :2]) + N.eye(2))
+N.vstack([x, y, x[0]])
+N.vstack([x[0], x[1]])
+N.dstack([x, x])
+N.dstack([x[0], x[1]])
+N.dstack([x[None], x[None]])
+N.column_stack([x, z])
+N.column_stack([x[0], x[1]])
+N.roll(x, 2)
+N.roll(x, -1, 1)
+N.roll(x, (1, -2), (0, 1))
+N.roll(x, 1, (0, 1))
+N.tril(x)
+N.tril(x, 1)
+N.triu(x[None], -1)
+N.triu(x / 0)
+N.trace(x)
+N.trace(x, 1)
+N.trace(x[None], 0, 2, 1)
+N.diagonal(x, -1)
+N.pad(x, ((1, 0), (2, 3)), constant_values=7)
+N.pad(x, ((0, 0), (0, 1)))
+N.tensordot(x, N.transpose(x), 1)
+N.tensordot(x[None], N.transpose(x)[None].T)
+N.tensordot(x, x, 2)
+N.tensordot(x, y, 0)
+N.linalg.det(N.dot(z, y[:, :2]) + N.eye(2))
+N.linalg.det((N.dot(z, y[:, :2]) + N.eye(2))[None])
+N.linalg.slogdet(N.dot(z, y[:, :2]) + N.eye(2))[1]
+N.linalg.solve(N.dot(z, y[:, :2]) + N.eye(2), x)
+N.linalg.svd(x)[1]
+N.linalg.qr(x)[1]
+N.linalg.eigvalsh(N.dot(x, N.transpose(x)))
+N.abs(N.linalg.eigh(N.dot(x, N.transpose(x)))[1])
+N.linalg.pinv(x, 1e-6)
+N.linalg.pinv(x[None], 1e-6)
 N.zeros((2, 3)) + x
 N.arange(3) * y
 N.full((2, 1), 3.0) + y
@@ -146,6 +181,15 @@ def test_classes_of_symbols():
         _ = numpy[[0, 1]]
     with pytest.raises(NotImplementedError, match="sum: initial must have its default"):
         S.sum(numpy, initial=1)
+    for call in (
+        lambda: S.pad(numpy, 1),
+        lambda: S.pad(numpy, ((1, 1),), "edge"),
+        lambda: S.tensordot(numpy, numpy, ((0,), (0,))),
+    ):
+        with pytest.raises(NotImplementedError, match="Symbol"):
+            call()
+    with pytest.raises(IndexError, match="does not fit axis 0"):  # a shift longer than the axis
+        S.roll(numpy, 5, 0).eval(mx.cpu(), x=np.zeros(3))
     with pytest.raises(TypeError, match="x1 or x2 must be a Symbol"):
         S.add(1, 2)
 
