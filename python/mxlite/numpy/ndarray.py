@@ -272,7 +272,7 @@ def _dlpack(
     The values are computed before it returns, so any stream may read them. Raises BufferError if
     ``dl_device`` is another device than the array's.
     """
-    device = self.__dlpack_device__()  # type: ignore[attr-defined]
+    device = self.__dlpack_device__()
     if dl_device is not None and tuple(map(int, dl_device)) != device:
         raise BufferError(f"__dlpack__: dl_device must be {device}, got {dl_device}")
     return _plain_dlpack(_copy(self) if copy else self)
