@@ -1,9 +1,9 @@
-"""The two switches of numpy mode: NumPy shapes (``mx.np_shape``) and arrays (``mx.np_array``).
+"""The switches of numpy mode: NumPy shapes (``mx.np_shape``), arrays (``mx.np_array``), dtypes.
 
 The class of existing arrays decides the semantics of operators and functions; the switches do not.
-If arrays are on, Gluon, ``io`` and data loaders make ``mx.np.ndarray`` unless an input determines
-the class. Unknown dimensions and shapes of symbols are -1 and None if shapes are on, else 0 and ().
-Arrays without elements or dimensions work in both cases.
+With arrays on, Gluon, ``io`` and data loaders make ``mx.np.ndarray`` where no input decides. With
+shapes on, -1 and None are unknown parts of shapes of symbols; off, 0 and () are. Arrays without
+elements or dimensions work in both cases. With dtypes on, arrays are made of float64 by default.
 
 `set_np` sets the switches of the process, which apply to each thread that has not set its own;
 ``with`` blocks and decorators set those of their thread.
@@ -18,7 +18,7 @@ from typing import Any, Callable, TypeVar
 
 from . import _core
 from ._core import NDArray
-from .base import NotSupportedError, TypeError_, ValueError_
+from .base import TypeError_, ValueError_
 
 __all__ = [
     "Scope",
@@ -46,10 +46,11 @@ class _Own(threading.local):
 
     shape: bool | None = None
     array: bool | None = None
+    dtype: bool | None = None
 
 
 _own = _Own()
-_process = {"shape": False, "array": False}
+_process = {"shape": False, "array": False, "dtype": False}
 
 
 def is_np_shape() -> bool:
@@ -65,8 +66,9 @@ def is_np_array() -> bool:
 
 
 def is_np_default_dtype() -> bool:
-    """Return False: ``mx.np`` makes float32 arrays by default."""
-    return False
+    """Return whether ``mx.np`` makes float64 arrays by default in this thread, not float32."""
+    own = _own.dtype
+    return _process["dtype"] if own is None else own
 
 
 def of_mode(array: NDArray) -> NDArray:
@@ -97,23 +99,18 @@ def set_np(shape: bool = True, array: bool = True, dtype: bool = False) -> None:
     shape, array : bool
         Whether NumPy shapes and arrays are on.
     dtype : bool
-        Only False: the default dtype is float32.
+        Whether functions of ``mx.np`` that make arrays without a dtype make float64, as MXNet 2.0.
+        Integers in floating functions and parameters of Gluon stay float32.
 
     Raises
     ------
     ValueError
         If ``array`` is True and ``shape`` is not.
-    NotSupportedError
-        If ``dtype`` is True.
     """
     if array and not shape:
         raise ValueError_("set_np: shape must be True if array is True, got False")
-    if dtype:
-        raise NotSupportedError(
-            "set_np: dtype must be False because the default dtype is float32, got True"
-        )
-    _process.update(shape=bool(shape), array=bool(array))
-    _own.shape = _own.array = None
+    _process.update(shape=bool(shape), array=bool(array), dtype=bool(dtype))
+    _own.shape = _own.array = _own.dtype = None
 
 
 def reset_np() -> None:
@@ -123,7 +120,7 @@ def reset_np() -> None:
 
 def switches() -> dict[str, bool]:
     """Return the state of this thread, which `Scope` accepts in another thread or process."""
-    return {"shape": is_np_shape(), "array": is_np_array()}
+    return {"shape": is_np_shape(), "array": is_np_array(), "dtype": is_np_default_dtype()}
 
 
 class Scope:

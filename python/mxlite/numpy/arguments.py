@@ -13,6 +13,7 @@ from ..base import AxisError, DTypeError, DynamicShapeError, ShapeError, TypeErr
 from ..ndarray import NDArray
 from ..ndarray.array_like import host_array
 from ..ndarray.dtypes import dtype_name
+from ..numpy_mode import is_np_default_dtype
 from .ndarray import as_np_ndarray, ndarray
 
 reshape_to = _core.op("_reshape_to")
@@ -20,6 +21,13 @@ _cast = _core.op("Cast")
 _copy = _core.op("_copy")
 
 DYNAMIC_SIZE = "the result's size depends on values"
+
+
+def default_dtype(dtype: Any = None) -> Any:
+    """Return a dtype; for None float32, or float64 after ``set_np(dtype=True)``."""
+    if dtype is not None:
+        return dtype
+    return np.float64 if is_np_default_dtype() else np.float32
 
 
 def from_host(values: Any, ctx: Any, dtype: Any = None) -> ndarray:
@@ -48,7 +56,9 @@ def as_array(value: Any, who: str) -> ndarray:
             f"{who}: arrays must be mx.np arrays, got a numpy.ndarray; mx.np.array(a) converts it"
         )
     values = host_array(value, who)
-    return from_host(values, None, values.dtype if isinstance(value, np.generic) else np.float32)
+    return from_host(
+        values, None, values.dtype if isinstance(value, np.generic) else default_dtype()
+    )
 
 
 def real_array(value: Any, who: str) -> ndarray:

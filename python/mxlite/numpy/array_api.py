@@ -34,7 +34,7 @@ from . import (
 from . import (
     linalg as _linalg,
 )
-from .arguments import named
+from .arguments import default_dtype, named
 from .ndarray import ndarray
 
 __array_api_version__ = "2024.12"
@@ -138,7 +138,7 @@ def check_version(version: str | None) -> None:
 
 def _default_dtype(values: Any, who: str) -> Any:
     kind = np.asarray(values).dtype.kind
-    found = {"b": np.bool_, "i": np.int64, "u": np.uint64, "f": np.float32}.get(kind)
+    found = {"b": np.bool_, "i": np.int64, "u": np.uint64, "f": default_dtype()}.get(kind)
     if found is None:
         raise TypeError_(f"{who}: values must be bools, integers or floats, got {values!r}")
     return found
@@ -168,7 +168,7 @@ def arange(
     """Return start, start + step, ... below stop; int64 if all are integers."""
     if dtype is None:
         given = [v for v in (start, stop, step) if v is not None]
-        dtype = np.int64 if builtins.all(isinstance(v, int) for v in given) else np.float32
+        dtype = np.int64 if builtins.all(isinstance(v, int) for v in given) else default_dtype()
     first, end = (0, start) if stop is None else (start, stop)
     if (end - first) * step <= 0:
         return empty((0,), dtype=dtype, device=device)
@@ -197,9 +197,9 @@ empty, ones, zeros = map(_maker, ("empty", "ones", "zeros"))
 def eye(
     n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None
 ) -> ndarray:
-    """Return a matrix with ones on the k-th diagonal, else zeros."""
-    kind = np.float32 if dtype is None else dtype
-    return creation.array(np.eye(n_rows, n_cols, k, dtype=kind), device=device)
+    """Return ones on a diagonal, else zeros."""
+    values = np.eye(n_rows, n_cols, k, dtype=default_dtype(dtype))
+    return creation.array(values, device=device)
 
 
 def linspace(
@@ -207,8 +207,8 @@ def linspace(
     endpoint: builtins.bool = True,
 ) -> ndarray:  # fmt: skip
     """Return evenly spaced numbers from start to stop."""
-    kind = np.float32 if dtype is None else dtype
-    return creation.array(np.linspace(start, stop, num, endpoint, dtype=kind), device=device)
+    values = np.linspace(start, stop, num, endpoint, dtype=default_dtype(dtype))
+    return creation.array(values, device=device)
 
 
 def astype(x: ndarray, dtype: Any, /, *, copy: builtins.bool = True, device: Any = None) -> ndarray:
@@ -312,7 +312,7 @@ class Info:
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, Any]:
         """Return the default dtypes by kind; there is none for complex numbers."""
-        names = {"real floating": "float32", "integral": "int64", "indexing": "int64"}
+        names = {"real floating": default_dtype(), "integral": "int64", "indexing": "int64"}
         return {kind: np.dtype(name) for kind, name in names.items()}
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, Any]:

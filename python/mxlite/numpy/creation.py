@@ -13,7 +13,7 @@ from .. import ndarray as nd
 from ..base import NotSupportedError, TypeError_, ValueError_
 from ..ndarray import NDArray
 from ..ndarray.array_like import host_array
-from .arguments import as_array, named
+from .arguments import as_array, default_dtype, named
 from .manipulation import broadcast_to
 from .ndarray import as_np_ndarray, attach, ndarray
 
@@ -92,7 +92,7 @@ def array(
     if object is None:
         raise TypeError_("array: object must be a rectangular array of numbers, got None")
     if dtype is None:
-        dtype = object.dtype if isinstance(object, (onp.ndarray, onp.generic)) else onp.float32
+        dtype = object.dtype if isinstance(object, (onp.ndarray, onp.generic)) else default_dtype()
     return as_np_ndarray(_core.array_from_numpy(_host_values(object, dtype), ctx, dtype))
 
 
@@ -178,9 +178,8 @@ def _maker(name: str, op: Any, doc: str) -> Any:
         device: Any = None,
     ) -> ndarray:
         _check_order(order, name)
-        return as_np_ndarray(
-            op(shape=shape_of(shape, name), ctx=device_of(ctx, device), dtype=dtype)
-        )
+        sizes, dtype = shape_of(shape, name), default_dtype(dtype)
+        return as_np_ndarray(op(shape=sizes, ctx=device_of(ctx, device), dtype=dtype))
 
     return named(make, name, doc)
 
@@ -235,7 +234,7 @@ def full(
         dtype = onp.bool_
     if out is not None:
         return _full(shape=sizes, value=fill_value, ctx=ctx, dtype=out.dtype, out=out)
-    return as_np_ndarray(_full(shape=sizes, value=fill_value, ctx=ctx, dtype=dtype))
+    return as_np_ndarray(_full(shape=sizes, value=fill_value, ctx=ctx, dtype=default_dtype(dtype)))
 
 
 def _like(name: str, value: float | None, doc: str) -> Any:
@@ -327,6 +326,7 @@ def arange(
     if step == 0:
         raise ValueError_("arange: step must be nonzero, got 0")
     ctx = device_of(ctx, device)
+    dtype = default_dtype(dtype)
     return as_np_ndarray(_arange(start=start, stop=stop, step=step, ctx=ctx, dtype=dtype))
 
 
@@ -394,8 +394,9 @@ def linspace(
         values = values if dtype is None else values.astype(dtype)
         return (values, step) if retstep else values
     first, last = (_number(v, "linspace") for v in (start, stop))
-    wanted = onp.dtype(onp.float32 if dtype is None else _core.dtype_type(dtype))
-    if wanted.kind in "iub":  # truncated, as in 1.9.1; official NumPy rounds down
+    dtype = default_dtype(dtype)
+    wanted = onp.dtype(_core.dtype_type(dtype))
+    if wanted.kind in "iub":  # round down, as official NumPy
         host = onp.linspace(first, last, num, endpoint).astype(wanted)
         values = array(host, ctx=ctx)
     else:
@@ -438,9 +439,9 @@ def eye(
     rows = operator.index(N)
     columns = rows if M is None else operator.index(M)
     if rows < 0 or columns < 0:
-        raise ValueError_(f"eye: N and M must be at least 0, got {rows} and {columns}")
-    ctx = device_of(ctx, device)
-    if not columns:  # the operator makes a square if M is 0
+        raise ValueError_(f"eye: sizes must not be negative, got {rows} and {columns}")
+    ctx, dtype = device_of(ctx, device), default_dtype(dtype)
+    if not columns:  # 0 columns mean a square for the operator
         return zeros((rows, 0), dtype, ctx=ctx)
     return as_np_ndarray(_eye(N=rows, M=columns, k=operator.index(k), ctx=ctx, dtype=dtype))
 
@@ -456,7 +457,7 @@ def genfromtxt(*args: Any, **kwargs: Any) -> ndarray:
     ``dtype`` is float32 by default. ``ctx`` is the context of the result.
     """
     ctx = kwargs.pop("ctx", None)
-    kwargs.setdefault("dtype", onp.float32)
+    kwargs.setdefault("dtype", default_dtype())
     return array(onp.genfromtxt(*args, **kwargs), ctx=ctx)
 
 

@@ -9,7 +9,7 @@ import numpy as onp
 
 from .. import _core
 from ..base import ValueError_
-from .arguments import as_array, named
+from .arguments import as_array, default_dtype, named
 from .creation import arange, array, device_of, shape_of, zeros_like
 from .manipulation import broadcast_to
 from .ndarray import ndarray
@@ -31,7 +31,7 @@ def tri(
     """Return an (N, M) matrix with ones at and below the k-th diagonal; M is N by default."""
     ctx = device_of(ctx, device)
     lower = _at_or_below(operator.index(N), operator.index(N if M is None else M), k, ctx)
-    return lower.astype(onp.float32 if dtype is None else dtype)  # type: ignore[return-value]
+    return lower.astype(default_dtype(dtype))  # type: ignore[return-value]
 
 
 def _at_or_below(rows: int, columns: int, k: int, ctx: Any) -> ndarray:
@@ -121,7 +121,7 @@ def meshgrid(
 def _window(name: str, doc: str) -> Any:
     def window(M: int, dtype: Any = None, ctx: Any = None, *, device: Any = None) -> ndarray:  # noqa: N803
         values = getattr(onp, name)(M)
-        return array(values, onp.float32 if dtype is None else dtype, ctx=device_of(ctx, device))
+        return array(values, default_dtype(dtype), ctx=device_of(ctx, device))
 
     return named(window, name, doc)
 

@@ -13,7 +13,7 @@ import numpy as np
 from .. import _core
 from .. import random as _random
 from ..base import ShapeError, TypeError_, ValueError_
-from .arguments import broadcast_shape, shape_in
+from .arguments import broadcast_shape, default_dtype, shape_in
 from .elementwise import is_real
 from .ndarray import as_np_ndarray, ndarray
 from .picking import choice, multinomial, permutation, randint, shuffle
@@ -318,7 +318,7 @@ def bernoulli(
         params, rules = {"prob": prob}, {"prob": PROBABILITY}
     else:
         params, rules = {"logit": logit}, {}
-    wanted = "float32" if dtype is None and out is None else dtype if out is None else out.dtype
+    wanted = default_dtype(dtype) if out is None else out.dtype
     call = Call("bernoulli", params, rules, size, "float32", ctx, out)
     limit = call.arrays()[0]
     u = call.noise(_uniform)

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import _core
 from ..base import ShapeError, TypeError_, ValueError_
-from .arguments import broadcast_shape, from_host, shape_in, store
+from .arguments import broadcast_shape, default_dtype, from_host, shape_in, store
 from .manipulation import broadcast_to
 from .ndarray import as_np_ndarray, ndarray
 
@@ -71,7 +71,7 @@ class Call:
         for name, rule in rules.items():
             _check(self.who, name, self.params[name], rule)
         arrays = [p for p in self.params.values() if isinstance(p, ndarray)]
-        self.dtype = "float32" if dtype is None else dtype
+        self.dtype = default_dtype(dtype)
         if out is not None and dtype is None:
             self.dtype = out.dtype
         self.ctx = arrays[0].ctx if arrays and ctx is None else ctx

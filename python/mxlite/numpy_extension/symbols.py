@@ -19,6 +19,7 @@ from .. import numpy as np
 from .._core import compose
 from ..base import NotSupportedError, TypeError_
 from ..numpy import elementwise
+from ..numpy.arguments import default_dtype
 from ..symbol import Symbol
 from ..symbol.numpy_symbol import NumpySymbol
 from . import control_flow, functions, image, operators, random
@@ -149,7 +150,7 @@ def _of_shape(name: str, op: str) -> Any:
     def function(*args: Any, **kwargs: Any) -> Any:
         given = _arguments(name, like, args, kwargs)
         options = _options(name, op, given, _CREATION_NAMES)
-        return compose(op, (), {"dtype": "float32", **options}).as_np_ndarray()
+        return compose(op, (), {"dtype": default_dtype(), **options}).as_np_ndarray()
 
     return _named(name, function, like)
 

@@ -107,9 +107,6 @@ def test_numpy_mode_is_a_switch_of_the_process_and_scopes_are_of_the_thread():
         True,
     )
     assert_raises_regex(ValueError, "shape must be True", mx.util.set_np, shape=False)
-    assert_raises_regex(
-        mx.base.NotSupportedError, "dtype must be False", mx.util.set_np, dtype=True
-    )
 
 
 def test_numpy_shapes_are_a_switch_of_the_thread():

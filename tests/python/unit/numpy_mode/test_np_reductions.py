@@ -194,7 +194,27 @@ def test_dtypes_of_given_values():
             np.array(bad)
     with pytest.raises(NotImplementedError):
         np.zeros(2, order="F")
-    for f in (np.sum, np.mean, np.nanmax, np.argmax, np.cumsum):  # lists become float32 arrays
-        same(f([3, 4]), f(np.array([3, 4])).asnumpy())
     with pytest.raises(ValueError):
         np.zeros((-1,))
+    for f in (np.sum, np.mean, np.nanmax, np.argmax, np.cumsum):  # lists become float32 arrays
+        same(f([3, 4]), f(np.array([3, 4])).asnumpy())
+
+
+def test_default_dtype():
+    """``set_np(dtype=True)`` gives float64 where factories give float32."""
+    makers = [
+        lambda: np.array([1, 2]), lambda: np.zeros(2), lambda: np.full(2, 3), lambda: np.arange(3),
+        lambda: np.linspace(0, 1, 3), lambda: np.logspace(0, 1, 3), lambda: np.eye(2, 0),
+        lambda: np.identity(2), lambda: np.tri(2), lambda: np.hanning(3), lambda: np.sum([1, 2]),
+        lambda: np.random.uniform(size=2), lambda: np.random.bernoulli(0.5, size=2),
+        lambda: np.array_api.asarray([0.5]), lambda: mx.sym.np.ones(2).eval(mx.cpu())[0],
+    ]  # fmt: skip
+    assert {name_of(make()) for make in makers} == {"float32"}
+    mx.npx.set_np(dtype=True)
+    try:
+        assert mx.util.is_np_default_dtype()
+        assert {name_of(make()) for make in makers} == {"float64"}
+        assert name_of(np.ones(2, "float16")) == "float16"
+    finally:
+        mx.npx.reset_np()
+    assert name_of(np.ones(2)) == "float32"
