@@ -34,9 +34,9 @@ _zeros = _core.op("_zeros")
 
 
 def _check_order(order: str, who: str) -> None:
-    """Raise for other orders than C, and those that are C for arrays in C order."""
-    if order not in ("C", "K", "A"):
-        raise NotSupportedError(f"{who}: order must be 'C', 'K' or 'A', got {order!r}")
+    """Raise for other orders than C, and K, which is C for arrays in C order."""
+    if order not in ("C", "K"):
+        raise NotSupportedError(f"{who}: order must be 'C' or 'K', got {order!r}")
 
 
 def shape_of(shape: Any, who: str) -> tuple[int, ...]:
@@ -69,7 +69,7 @@ def array(
     dtype : dtype, optional
         Default: the dtype of an array; float32 for numbers and lists, also of ints and bools.
     order : str
-        Must be 'C', or 'K' or 'A', which mean 'C' here.
+        Must be 'C', or 'K', which means 'C' here.
     ctx, device : Context, optional
         Default: the current context.
 
@@ -161,7 +161,7 @@ def from_dlpack(x: Any) -> ndarray:
 
 
 def copy(a: Any, out: ndarray | None = None, *, order: str = "K") -> ndarray:
-    """Return a copy of an array; of other array-likes an array. order must not be 'F'."""
+    """Return a copy of an array; of other array-likes an array. order must be 'C' or 'K'."""
     _check_order(order, "copy")
     if not isinstance(a, ndarray):
         return array(a)
@@ -462,7 +462,7 @@ def genfromtxt(*args: Any, **kwargs: Any) -> ndarray:
 
 
 def _copy_method(self: ndarray, order: str = "C") -> ndarray:
-    """Return a copy on the same device; order must not be 'F'."""
+    """Return a copy on the same device; order must be 'C' or 'K'."""
     _check_order(order, "copy")
     return _copy(self)
 

@@ -371,7 +371,7 @@ def test_object_protocol():
     assert x.tolist() == [[1, 2], [3, 4]]
     with pytest.raises(BufferError, match="dl_device"):
         x.__dlpack__(dl_device=(2, 0))
-    for order in "CKA":
+    for order in "CK":
         same(x.copy(order), x.asnumpy())
         same(np.copy(x, order=order), x.asnumpy())
     with pytest.raises(NotImplementedError, match="order"):
