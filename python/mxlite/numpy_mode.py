@@ -1,9 +1,9 @@
 """The switches of numpy mode: NumPy shapes (``mx.np_shape``), arrays (``mx.np_array``), dtypes.
 
 The class of existing arrays decides the semantics of operators and functions; the switches do not.
-With arrays on, Gluon, ``io`` and data loaders make ``mx.np.ndarray`` where no input decides. With
-shapes on, -1 and None are unknown parts of shapes of symbols; off, 0 and () are. Arrays without
-elements or dimensions work in both cases. With dtypes on, arrays are made of float64 by default.
+If arrays are on, Gluon, ``io`` and data loaders make ``mx.np.ndarray`` unless an input determines
+the class. Unknown dimensions and shapes of symbols are -1 and None if shapes are on, else 0 and ().
+Arrays without elements or dimensions work in both cases. If dtypes are on, the default is float64.
 
 `set_np` sets the switches of the process, which apply to each thread that has not set its own;
 ``with`` blocks and decorators set those of their thread.

@@ -197,7 +197,7 @@ empty, ones, zeros = map(_maker, ("empty", "ones", "zeros"))
 def eye(
     n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None
 ) -> ndarray:
-    """Return ones on a diagonal, else zeros."""
+    """Return a matrix with ones on the k-th diagonal, else zeros."""
     values = np.eye(n_rows, n_cols, k, dtype=default_dtype(dtype))
     return creation.array(values, device=device)
 

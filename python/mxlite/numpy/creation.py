@@ -161,7 +161,7 @@ def from_dlpack(x: Any) -> ndarray:
 
 
 def copy(a: Any, out: ndarray | None = None, *, order: str = "K") -> ndarray:
-    """Return a copy of an array; of other array-likes an array. order must be 'C' or 'K'."""
+    """Return a copy of an array, or a new array of another array-like; order: 'C' or 'K'."""
     _check_order(order, "copy")
     if not isinstance(a, ndarray):
         return array(a)
@@ -396,7 +396,7 @@ def linspace(
     first, last = (_number(v, "linspace") for v in (start, stop))
     dtype = default_dtype(dtype)
     wanted = onp.dtype(_core.dtype_type(dtype))
-    if wanted.kind in "iub":  # round down, as official NumPy
+    if wanted.kind in "iub":  # truncated, as in 1.9.1; official NumPy rounds down
         host = onp.linspace(first, last, num, endpoint).astype(wanted)
         values = array(host, ctx=ctx)
     else:
@@ -439,9 +439,9 @@ def eye(
     rows = operator.index(N)
     columns = rows if M is None else operator.index(M)
     if rows < 0 or columns < 0:
-        raise ValueError_(f"eye: sizes must not be negative, got {rows} and {columns}")
+        raise ValueError_(f"eye: N and M must be at least 0, got {rows} and {columns}")
     ctx, dtype = device_of(ctx, device), default_dtype(dtype)
-    if not columns:  # 0 columns mean a square for the operator
+    if not columns:  # the operator makes a square if M is 0
         return zeros((rows, 0), dtype, ctx=ctx)
     return as_np_ndarray(_eye(N=rows, M=columns, k=operator.index(k), ctx=ctx, dtype=dtype))
 

@@ -80,7 +80,7 @@ def svd(a: Any, full_matrices: bool = False, compute_uv: bool = True) -> Any:
     SVDResult
         U of shape (..., m, k), S (..., k) in descending order, V (..., k, n), where k is the
         smaller of m and n; with full_matrices, U (..., m, m) and V (..., n, n). Gradients of U and
-        V need singular values that differ from each other.
+        V are defined only if all singular values differ.
     """
     array = matrices(a, "linalg.svd")
     if full_matrices and compute_uv and array.shape[-1] != array.shape[-2]:

@@ -31,7 +31,7 @@ def _public(dtype: Any) -> Any:
 
 
 def astype(x: ndarray, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
-    """Return the values in another dtype; the array itself if not copy and dtypes are equal."""
+    """Return a copy in another dtype; x itself for ``copy=False`` and an equal dtype."""
     result = as_array(x, "astype").astype(dtype, copy=copy)
     return result if device is None else result.as_in_ctx(device)
 

@@ -61,6 +61,15 @@ def select(condition: Any, kept: Any, other: Any) -> Any:
     return _where(condition, kept, other)
 
 
+# Shared end of the docstrings; operands are numbers or arrays, which broadcast together.
+_PARAMETERS = """
+
+    Numbers alone give official NumPy's result. ``out`` is an array of the result's shape that
+    receives the result, if its dtype holds it. ``where`` is an array of bools: where it is false,
+    the result is the value of ``out``, or 0 without ``out``.
+    """
+
+
 def _of_numbers(name: str, values: tuple[Any, ...]) -> Any:
     """Return official NumPy's result for Python scalars; raise TypeError for all others."""
     for value in values:
@@ -83,7 +92,7 @@ def _unary(name: str, op: str, doc: str) -> Any:
             return result
         return _finish(result, out, where, kwargs, name)
 
-    return named(function, name, doc)
+    return named(function, name, doc + _PARAMETERS)
 
 
 def _composed(name: str, compute: Callable[..., Any], doc: str) -> Any:
@@ -99,7 +108,7 @@ def _composed(name: str, compute: Callable[..., Any], doc: str) -> Any:
             return _of_numbers(name, tuple(operands))
         return _finish(compute(*operands), out, where, kwargs, name)
 
-    return named(function, name, doc)
+    return named(function, name, doc + _PARAMETERS)
 
 
 def _binary(name: str, sign: str, doc: str) -> Any:
@@ -116,7 +125,7 @@ def _binary(name: str, sign: str, doc: str) -> Any:
             return result
         return _finish(result, out, where, kwargs, name)
 
-    return named(function, name, doc)
+    return named(function, name, doc + _PARAMETERS)
 
 
 _UNARY = {

@@ -206,7 +206,7 @@ dsplit = _splitting("dsplit", 3, 2)
 
 
 def unstack(x: Any, axis: int = 0) -> tuple[ndarray, ...]:
-    """Return the slices of an array along an axis, without the axis."""
+    """Return the slices of an array along an axis, which the slices do not have."""
     x = as_array(x, "unstack")
     axis = axis_in(axis, x.ndim, "unstack")
     if not x.shape[axis]:

@@ -37,7 +37,7 @@ _sum = _core.op("_np_sum")
 
 
 def _without_nan(a: ndarray, value: float, who: str) -> tuple[ndarray, ndarray]:
-    """Return the array with a number for NaN, and where it had NaN."""
+    """Return the array with NaN replaced by a number, and a bool array of where NaN was."""
     kept = a = as_array(a, who)
     missing = _core.op("_npi_isnan")(a)
     if is_real(a.dtype):

@@ -370,7 +370,7 @@ def multivariate_normal(
     batch = broadcast_shape([mean.shape[:-1], cov.shape[:-2]], who)
     shape = (() if size is None else shape_in(size)) + batch + mean.shape[-1:]
     dtype = mean.dtype if is_real(mean.dtype) else np.float32
-    exact = np.float64 if dtype == np.float64 else np.float32  # the Cholesky factor has no halves
+    exact = np.float64 if dtype == np.float64 else np.float32  # no float16 Cholesky factor
     noise = as_np_ndarray(_normal(shape=shape, dtype=exact, ctx=mean.ctx))
     factor = _cholesky(_cast(cov, dtype=exact))
     if len(shape) > 1:

@@ -56,7 +56,7 @@ def _is_integer(dtype: Any) -> bool:
 
 
 def _total(op: Any, a: Any, axis: Any, dtype: Any, keepdims: bool, who: str) -> Any:
-    """Return a sum or product; numbers of dtype are added, not the sum converted."""
+    """Return a sum or product; elements are converted to dtype before they are combined."""
     a = as_array(a, who)
     if dtype is None:
         return op(a, axis=axis, keepdims=keepdims)
@@ -147,7 +147,7 @@ def _extreme(name: str, op: Any, join: Any, doc: str) -> Any:
             result = result if initial is None else join(result, initial)
         return store(result, out, name)
 
-    return named(function, name, doc)
+    return named(function, name, doc + _PARAMETERS)
 
 
 max = amax = _extreme(  # noqa: A001
@@ -179,7 +179,7 @@ def _truth(name: str, op: Any, doc: str) -> Any:
             a = select(where, a, other)
         return store(op(a, axis=axis, dtype=onp.bool_, keepdims=keepdims), out, name)
 
-    return named(function, name, doc)
+    return named(function, name, doc + _PARAMETERS)
 
 
 # A sum of bools in dtype bool is true if any element is true, a product if all elements are.
@@ -196,7 +196,11 @@ def mean(
     *,
     where: Any = True,
 ) -> Any:
-    """Return the mean over axes; float32 for integers and bools, NaN of no elements."""
+    """Return the mean over axes; NaN for no elements.
+
+    The dtype is ``dtype``, by default the array's, or float32 for integers and bools. The other
+    parameters are those of :func:`sum`.
+    """
     a = as_array(a, "mean")
     if dtype is not None and where is True and _is_integer(dtype) and _is_integer(a.dtype):
         # The sum wraps around on overflow, as in official NumPy.
@@ -346,7 +350,7 @@ def _arg(name: str, op: Any, doc: str) -> Any:
         result = op(a, axis=axis, keepdims=keepdims)
         return store(result, out, name)
 
-    return named(function, name, doc)
+    return named(function, name, doc + _POSITION)
 
 
 argmax = _arg("argmax", _argmax, "Return the index of the first largest value, as int64.")
@@ -372,7 +376,7 @@ def cumsum(
 def cumprod(
     a: ndarray, axis: int | None = None, dtype: Any = None, out: ndarray | None = None
 ) -> Any:
-    """Return the products of the elements up to each position, with the parameters of cumsum."""
+    """Return products of the elements up to each position; parameters as in :func:`cumsum`."""
     a = as_array(a, "cumprod")
     if dtype is None and _is_integer(a.dtype):
         dtype = onp.uint64 if onp.dtype(a.dtype).kind == "u" else onp.int64

@@ -102,7 +102,7 @@ def _check_kth(kth: Any, length: int, who: str) -> None:
     """Raise for positions outside of an axis; as in NumPy, any will do if the axis is empty."""
     for k in np.atleast_1d(kth).tolist():
         if not -length <= operator.index(k) < length and length:
-            raise ValueError_(f"{who}: kth(={k}) out of bounds ({length})")
+            raise ValueError_(f"{who}: kth must be in [{-length}, {length}), got {k}")
 
 
 def partition(
