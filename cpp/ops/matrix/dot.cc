@@ -48,11 +48,11 @@ void check_inner(const char* op, const DotParams& p, const MatrixSizes& s,
                  s.rhs_k, " elements are summed");
 }
 
-Specs infer_dot(const DotParams& p, std::span<const TensorSpec> in) {
-  check_operands("dot", in, 1);
+Specs infer_product(const char* op, const DotParams& p, std::span<const TensorSpec> in) {
+  check_operands(op, in, 1);
   const Shape& lhs = in[0].shape;
   const Shape& rhs = in[1].shape;
-  check_inner("dot", p, dot_sizes(p, lhs, rhs), in);
+  check_inner(op, p, dot_sizes(p, lhs, rhs), in);
   Shape to;
   for (int i = p.transpose_a ? 1 : 0; i < lhs.ndim() - (p.transpose_a ? 0 : 1); ++i)
     to.push_back(lhs[i]);
@@ -60,6 +60,10 @@ Specs infer_dot(const DotParams& p, std::span<const TensorSpec> in) {
     to.push_back(rhs[i]);
   if (to.ndim() == 0) to.push_back(1);  // as in 1.x, which has no 0-d arrays
   return {{to, in[0].dtype}};
+}
+
+Specs infer_dot(const DotParams& p, std::span<const TensorSpec> in) {
+  return infer_product("dot", p, in);
 }
 
 // Takes an unknown length of the summed axis from the other operand.
@@ -74,10 +78,9 @@ void complete_dot(const DotParams& p, std::span<TensorSpec> in) {
 
 // A right operand of more axes would be summed over another one than `dot` does.
 Specs infer_numpy_dot(const DotParams& p, std::span<const TensorSpec> in) {
-  MX_CHECK_KIND(in[1].shape.ndim() <= 2, ErrorKind::kNotSupported,
-                "_np_dot: rhs must be a vector or a matrix, got shape ", in[1].shape,
-                "; use tensordot or einsum");
-  Specs result = infer_dot(p, in);
+  MX_CHECK_SHAPE(in[1].shape.ndim() <= 2, "_np_dot: b must be a vector or a matrix, got shape ",
+                 in[1].shape, "; use tensordot or einsum");
+  Specs result = infer_product("_np_dot", p, in);
   if (in[0].shape.ndim() == 1 && in[1].shape.ndim() == 1) result[0].shape = {};
   return result;
 }
@@ -194,7 +197,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .shapes(
               "lhs: (..., k), rhs: (k, ...) -> lhs without its last, rhs without its first axis")
           .infer(infer_dot)
-          .complete(complete_dot)
           .gradient(grad_dot)
           .amp(AmpClass::kLowPrecision));
   ops.add(OpBuilder<DotParams>("_np_dot")

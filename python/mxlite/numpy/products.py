@@ -29,7 +29,7 @@ __all__ = [
     "vecdot",
 ]
 
-_dot = _core.op("dot")
+_dot = _core.op("_np_dot")
 _batch_dot = _core.op("batch_dot")
 _multiply = _core.op("broadcast_mul")
 _copy = _core.op("_copy")

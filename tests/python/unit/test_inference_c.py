@@ -117,7 +117,7 @@ def test_the_library_exports_the_headers_and_needs_no_python() -> None:
     assert len(declared) > 30
     assert plain == declared
     needed = subprocess.run(["ldd", str(LIBRARY)], capture_output=True, text=True, check=True)
-    assert "python" not in needed.stdout and "not found" not in needed.stdout
+    assert "libpython" not in needed.stdout and "not found" not in needed.stdout
 
 
 def test_predictors_inside_a_python_program(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def _det(c: Call) -> str:
     return c.g.reshape(c.op("Det", c.x[0]), c.out_shapes[0])
 
 
-@converter("dot")
+@converter("dot", "_np_dot")
 def _dot(c: Call) -> str:
     (a, b), (left, right) = c.x[:2], c.shapes[:2]
     if c.p.transpose_a and len(left) > 1:
