@@ -1,0 +1,117 @@
+"""Functions of ``mx.np`` in turns with NumPy's own; a ratio above 1 means that mxlite is faster.
+
+python benchmarks/numpy/functions.py --json out.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import math
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any, Callable
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from command_line import add_options  # noqa: E402
+from common import Timing, progress, report, result, table, write_json  # noqa: E402
+
+# Operands are float32 arrays x and y of shape (rows, 64), m of (64, 64), all in (0.1, 1.1).
+EXPRESSIONS = """
+x + y; x * 2; x / y; x ** 2; x > y; -x; N.exp(x); N.log(x); N.sqrt(x); N.sin(x); N.tanh(x);
+N.maximum(x, y); N.where(x > 0.5, x, y); N.clip(x, 0.2, 0.8); N.abs(x); N.isnan(x); N.rint(x);
+x.sum(); x.sum(axis=0); x.sum(axis=1); x.mean(axis=1); x.std(axis=1); x.max(axis=1);
+x.argmax(axis=1); N.cumsum(x, axis=1); x.prod(axis=1); N.any(x > 1); x @ m; N.dot(x, m);
+N.einsum('ij,kj->ik', x, m); N.tensordot(x, m, 1); N.einsum('ij,ij->i', x, y);
+N.outer(x[:, 0], m[0]); N.concatenate([x, y]); N.stack([x, y]); N.transpose(x).copy();
+x.reshape(-1, 32).copy(); N.tile(x, (2, 1)); N.repeat(x, 2, axis=0); N.flip(x, 0); N.roll(x, 1, 0);
+N.pad(x, ((1, 1), (0, 0))); N.sort(x, axis=1); N.argsort(x, axis=1); N.unique(N.rint(x * 100));
+N.percentile(x, 30, axis=1); N.diff(x, axis=1); x[x > 0.5]; x[::2].copy(); N.take(x, i, axis=0);
+N.linalg.norm(x); N.linalg.inv(m + 9 * e); N.linalg.svd(m); N.zeros_like(x);
+N.broadcast_to(m[0], x.shape) + x
+"""
+ROWS = {"1 KiB": 4, "1 MiB": 4096, "16 MiB": 65536}
+LONGEST_TURN = 0.02  # seconds
+
+
+def names(size: str, module: Any, convert: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return the operands of the expressions in the arrays of a module."""
+    import numpy as np
+
+    random, rows = np.random.RandomState(0), ROWS[size]
+    x, y, m = (random.uniform(0.1, 1.1, (n, 64)).astype("float32") for n in (rows, rows, 64))
+    operands = {"x": x, "y": y, "m": m, "e": np.eye(64, dtype="float32")}
+    operands["i"] = random.randint(0, rows, rows)
+    return {"N": module, **{name: convert(value) for name, value in operands.items()}}
+
+
+def turn(call: Callable[[], Any], calls: int, wait: Callable[[], None]) -> float:
+    """Return the seconds of one call, with those of the last one's result."""
+    begin = time.perf_counter()
+    for _ in range(calls):
+        call()
+    wait()
+    return (time.perf_counter() - begin) / calls
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    add_options(parser, "json", "threads", rounds=9)
+    parser.add_argument("--sizes", nargs="+", choices=ROWS, default=list(ROWS), help="of x and y")
+    args = parser.parse_args()
+    os.environ["MXLITE_CPU_THREADS"] = os.environ["OMP_NUM_THREADS"] = str(args.threads)
+    import mxlite as mx
+    import numpy as np
+
+    expressions = [text.strip() for text in EXPRESSIONS.replace("\n", " ").split(";")]
+    results: list[dict[str, Any]] = []
+    medians: dict[str, list[float]] = {text: [] for text in expressions}
+    for size in args.sizes:
+        systems = {
+            "mxlite": (names(size, mx.np, mx.np.array), mx.waitall),
+            "numpy": (names(size, np, np.asarray), lambda: None),
+        }
+        for text in progress(expressions, len(expressions), size):
+            code = compile(text, text, "eval")
+            calls = {
+                s: (functools.partial(eval, code, scope), wait)
+                for s, (scope, wait) in systems.items()
+            }
+            first = min(turn(call, 2, wait) for call, wait in calls.values())
+            count = max(1, min(2000, int(LONGEST_TURN / first)))
+            turns: dict[str, list[float]] = {s: [] for s in systems}
+            for _ in range(args.rounds):
+                for s, (call, wait) in calls.items():
+                    turns[s].append(turn(call, count, wait))
+            ratio = Timing([b / a for a, b in zip(turns["mxlite"], turns["numpy"])])
+            medians[text].append(ratio.median)
+            for s, seconds in turns.items():
+                timing = Timing(seconds, count)
+                results.append(result(f"{text}, {size}, {s}", timing, unit="us", amount=1e6))
+            low, high = ratio.quartiles
+            results.append(
+                {
+                    "name": f"{text}, {size}, ratio",
+                    "unit": "numpy / mxlite",
+                    "median": ratio.median,
+                    "q1": low,
+                    "q3": high,
+                    "better": "higher",
+                    "measurements": args.rounds,
+                }
+            )
+    rows = [[text, *(f"{v:.2f}" for v in values)] for text, values in medians.items()]
+    means = [math.exp(sum(map(math.log, v)) / len(v)) for v in zip(*medians.values())]
+    rows.append(["geometric mean", *(f"{v:.2f}" for v in means)])
+    print(table(["expression", *args.sizes], rows))
+    if args.json:
+        settings = {k: v for k, v in vars(args).items() if k != "json"}
+        write_json(args.json, report("numpy functions", settings, results, geometric_means=means))
+
+
+if __name__ == "__main__":
+    main()
