@@ -27,9 +27,10 @@ x.sum(); x.sum(axis=0); x.sum(axis=1); x.mean(axis=1); x.std(axis=1); x.max(axis
 x.argmax(axis=1); N.cumsum(x, axis=1); x.prod(axis=1); N.any(x > 1); x @ m; N.dot(x, m);
 N.einsum('ij,kj->ik', x, m); N.tensordot(x, m, 1); N.einsum('ij,ij->i', x, y);
 N.outer(x[:, 0], m[0]); N.concatenate([x, y]); N.stack([x, y]); N.transpose(x).copy();
-x.reshape(-1, 32).copy(); N.tile(x, (2, 1)); N.repeat(x, 2, axis=0); N.flip(x, 0).copy(); N.roll(x, 1, 0);
-N.pad(x, ((1, 1), (0, 0))); N.sort(x, axis=1); N.argsort(x, axis=1); N.unique(N.rint(x * 100));
-N.percentile(x, 30, axis=1); N.diff(x, axis=1); x[x > 0.5]; x[::2].copy(); N.take(x, i, axis=0);
+x.reshape(-1, 32).copy(); N.tile(x, (2, 1)); N.repeat(x, 2, axis=0); N.flip(x, 0).copy();
+N.roll(x, 1, 0); N.pad(x, ((1, 1), (0, 0))); N.sort(x, axis=1); N.argsort(x, axis=1);
+N.unique(N.rint(x * 100)); N.percentile(x, 30, axis=1); N.diff(x, axis=1); x[x > 0.5];
+x[::2].copy(); N.take(x, i, axis=0);
 N.linalg.norm(x); N.linalg.inv(m + 9 * e); N.linalg.svd(m); N.zeros_like(x);
 N.broadcast_to(m[0], x.shape) + x
 """
