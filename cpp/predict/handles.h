@@ -8,8 +8,9 @@
 
 namespace mxlite::predict {
 
-// The live objects of one class. An address that was freed, or never was one, is an error instead
-// of undefined behavior. Thread-safe.
+// Owns the live objects of one class and finds them by address. find() and remove() throw if no
+// live object has the address, so a freed or invalid handle is an error instead of undefined
+// behavior. Thread-safe.
 template <class T>
 class Handles {
  public:

@@ -140,7 +140,7 @@ class Scope:
         vars(_own).update(self._before.pop())
 
     def __call__(self, func: Callable[..., _T]) -> Callable[..., _T]:
-        """Return a function that runs in such a block."""
+        """Return ``func`` wrapped so that this scope's switches are set during each call."""
         return _within(func, self._states)
 
 

@@ -134,7 +134,7 @@ def slogdet(a: Any) -> list[ndarray]:
 
 
 def _aligned(a: ndarray, b: ndarray, who: str) -> tuple[ndarray, ndarray]:
-    """Return two stacks of matrices of one dtype and one batch shape."""
+    """Cast both stacks of matrices to their common dtype and broadcast their batch dimensions."""
     dtype = common_dtype([a.dtype, b.dtype])
     batch = broadcast_shape([a.shape[:-2], b.shape[:-2]], who)
     both = [_cast(x, dtype=dtype) if x.dtype != dtype else x for x in (a, b)]

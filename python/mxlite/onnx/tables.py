@@ -1,4 +1,4 @@
-"""Parts of export and import: tables of converters, names of functions, the order of gates."""
+"""Helpers that export and import share: ONNX operator names, converter tables, gate order."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ void with_workspace(auto run) {
   run(memory.data(), static_cast<int64_t>(memory.size()));
 }
 
-// Singular values and vectors of one matrix after another.
+// Computes the reduced SVD of one (m, n) matrix per call of solve().
 template <class T>
 class SvdSolver {
  public:

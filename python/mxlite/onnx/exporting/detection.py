@@ -189,7 +189,7 @@ def _multi_box_detection(c: Call) -> str:
 
 
 def _with_ids(c: Call, rows: str, kept: str) -> str:
-    """Return rows with -1 as the first element, the class, unless they are kept."""
+    """Return rows with the class (element 0) replaced by -1 where ``kept`` is false."""
     ids = _or_minus_one(c, kept, _columns(c, rows, 0, 1))
     return c.op("Concat", ids, _columns(c, rows, 1, 6), axis=2)
 

@@ -38,7 +38,7 @@ def _unit(c: Call) -> float:
 
 
 def _unit_of(c: Call, index: int) -> float:
-    """Return the float that the quantized value 1 of an input represents."""
+    """Return the scale of a quantized input: float value = scale * quantized value."""
     unit = c.g.units.get(c.x[index])
     if unit is None:
         raise c.refuse(f"input {index} has no equivalent, because its range is not constant")

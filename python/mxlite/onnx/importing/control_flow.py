@@ -53,7 +53,8 @@ def scanned(
 
     ``step(slices, states)`` returns (new states, outputs).
     """
-    # A slice of a vector has shape (1,), mxlite's shape of scalars.
+    # Vectors get a second axis of size 1, so that their slices have shape (1,): the importer
+    # represents ONNX scalars by symbols of shape (1,).
     columns = [_with_column(n, value) if value.ndim == 1 else value for value in data]
     tag, arguments = _core.new_subgraph(n.scope.unique("scan"), len(data) + len(states))
     with AttrScope(__subgraph_name__=tag):

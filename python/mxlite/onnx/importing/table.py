@@ -269,7 +269,7 @@ class Node:
         ]
 
     def check_count(self, count: float, what: str) -> None:
-        """Raise OnnxError before memory is taken for more elements than a file may ask for."""
+        """Raise OnnxError unless 0 <= count <= _MOST_ELEMENTS; call this before allocating."""
         if not 0 <= count <= _MOST_ELEMENTS:
             raise self.refuse(f"{what} must be from 0 to {_MOST_ELEMENTS}, got {count}")
 
