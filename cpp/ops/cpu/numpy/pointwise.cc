@@ -9,14 +9,11 @@ namespace pointwise {
 namespace {
 
 template <class F>
-inline constexpr BinaryTable kFloats = {{&binary_loop<F, float>, &binary_loop<F, double>}};
-
-template <class F>
-void numpy_binary(KernelContext&, const NoParams&, Inputs in, Outputs out) {
+void numpy_binary(KernelContext& ctx, const NoParams& p, Inputs in, Outputs out) {
   if constexpr (F::floating)
-    run_binary(kFloats<F>, compute_for_math(in[0].dtype), in[0], in[1], out[0]);
+    floating_binary_kernel<F>(ctx, p, in, out);
   else
-    run_binary(kBinary<F>, compute_for_arithmetic(in[0].dtype), in[0], in[1], out[0]);
+    binary_kernel<F>(ctx, p, in, out);
 }
 
 template <class F>

@@ -14,6 +14,15 @@ void scalar_kernel(KernelContext&, const ScalarParams& p, Inputs in, Outputs out
              out[0]);
 }
 
+// For operands of a floating type.
+template <class F>
+inline constexpr BinaryTable kFloatingBinary = {{&binary_loop<F, float>, &binary_loop<F, double>}};
+
+template <class F>
+void floating_binary_kernel(KernelContext&, const NoParams&, Inputs in, Outputs out) {
+  run_binary(kFloatingBinary<F>, compute_for_math(in[0].dtype), in[0], in[1], out[0]);
+}
+
 template <class... F>
 void register_binary_kernels(OpRegistry& ops, FunctorList<F...>) {
   (ops.cpu_kernel<&binary_kernel<F>>(std::string("broadcast_") + F::name, kStrided), ...);

@@ -23,17 +23,9 @@ void register_scalar_logic(OpRegistry& ops, FunctorList<F...>) {
 }
 
 // Gradients have a floating type.
-template <class F>
-inline constexpr BinaryTable kFloatingBinary = {{&binary_loop<F, float>, &binary_loop<F, double>}};
-
-template <class F>
-void backward_kernel(KernelContext&, const NoParams&, Inputs in, Outputs out) {
-  run_binary(kFloatingBinary<F>, compute_for_math(in[0].dtype), in[0], in[1], out[0]);
-}
-
 template <class... F>
 void register_backward_kernels(OpRegistry& ops, FunctorList<F...>) {
-  (ops.cpu_kernel<&backward_kernel<F>>(F::name, kStrided), ...);
+  (ops.cpu_kernel<&floating_binary_kernel<F>>(F::name, kStrided), ...);
 }
 
 }  // namespace
