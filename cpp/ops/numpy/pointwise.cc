@@ -24,15 +24,8 @@ ValueRef sum_of_squares(GradBuilder& g) {
 ValueRef share_of_sum(GradBuilder& g, ValueRef part) {
   return g.mul(dy(g), g.emit("exp", {g.sub(part, y(g))}));
 }
-// Gradient of the remainder a - b * round(a / b).
-Grads remainder_gradient(GradBuilder& g, const char* round) {
-  if (!is_floating(g.input_spec(0).dtype)) return Grads(2);
-  return two_gradients(
-      g, [&] { return dy(g); },
-      [&] { return g.neg(g.mul(dy(g), g.emit(round, {g.div(a(g), b(g))}))); });
-}
-Grads mod_gradient(GradBuilder& g) { return remainder_gradient(g, "floor"); }
-Grads fmod_gradient(GradBuilder& g) { return remainder_gradient(g, "trunc"); }
+Grads mod_gradient(GradBuilder& g) { return remainder_gradients(g, "floor"); }
+Grads fmod_gradient(GradBuilder& g) { return remainder_gradients(g, "trunc"); }
 
 constexpr GradFn kArctan2 = MX_GRADS(g.mul(dy(g), g.div(b(g), sum_of_squares(g))),
                                      g.neg(g.mul(dy(g), g.div(a(g), sum_of_squares(g)))));

@@ -21,13 +21,7 @@ constexpr GradFn kAdd = MX_GRADS(dy(g), dy(g));
 constexpr GradFn kSub = MX_GRADS(dy(g), g.neg(dy(g)));
 constexpr GradFn kMul = MX_GRADS(g.mul(dy(g), b(g)), g.mul(dy(g), a(g)));
 constexpr GradFn kDiv = MX_GRADS(g.div(dy(g), b(g)), g.neg(g.div(g.mul(dy(g), g.output(0)), b(g))));
-// For integers these functions are piecewise constant, so the gradient is zero, as in 1.x.
-Grads grad_mod(GradBuilder& g) {
-  if (!is_floating(g.input_spec(0).dtype)) return Grads(2);
-  return two_gradients(
-      g, [&] { return dy(g); },
-      [&] { return g.neg(g.mul(dy(g), g.emit("floor", {g.div(a(g), b(g))}))); });
-}
+Grads grad_mod(GradBuilder& g) { return remainder_gradients(g, "floor"); }
 constexpr GradFn kPower =
     MX_GRADS(g.mul(dy(g), g.mul(b(g), g.emit("broadcast_power", {a(g), g.add_scalar(b(g), -1.0)}))),
              g.mul(dy(g), g.mul(g.output(0), g.emit("log", {a(g)}))));

@@ -15,6 +15,16 @@ std::vector<ValueRef> two_gradients(GradBuilder& g, Left left, Right right) {
   return grads;
 }
 
+// Returns the gradients of the remainder a - b * round(a / b). For integers it is piecewise
+// constant, so they are zero, as in 1.x.
+inline std::vector<ValueRef> remainder_gradients(GradBuilder& g, const char* round) {
+  if (!is_floating(g.input_spec(0).dtype)) return std::vector<ValueRef>(2);
+  const ValueRef dy = g.output_grad(0);
+  return two_gradients(
+      g, [&] { return dy; },
+      [&] { return g.neg(g.mul(dy, g.emit(round, {g.div(g.input(0), g.input(1))}))); });
+}
+
 // A GradFn from the expressions of both sides, which may use `g`.
 #define MX_GRADS(left, right)                            \
   [](GradBuilder& g) -> std::vector<ValueRef> {          \
