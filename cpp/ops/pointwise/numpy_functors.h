@@ -48,58 +48,43 @@ MX_HD T truncated_remainder(T a, T b) {
   }
 }
 
+// The functions from here to shifted_right are only for integers.
 template <class T>
 MX_HD T common_divisor(T a, T b) {
-  if constexpr (std::is_integral_v<T>) {
-    if constexpr (std::is_signed_v<T>) {
-      a = a < T(0) ? negated(a) : a;
-      b = b < T(0) ? negated(b) : b;
-    }
-    while (b != T(0)) {
-      const T rest = truncated_remainder(a, b);
-      a = b;
-      b = rest;
-    }
-    return a;
-  } else {
-    return a;  // the shape rule refuses floats
+  if constexpr (std::is_signed_v<T>) {
+    a = a < T(0) ? negated(a) : a;
+    b = b < T(0) ? negated(b) : b;
   }
+  while (b != T(0)) {
+    const T rest = truncated_remainder(a, b);
+    a = b;
+    b = rest;
+  }
+  return a;
 }
 
 template <class T>
 MX_HD T common_multiple(T a, T b) {
-  if constexpr (std::is_integral_v<T>) {
-    const T divisor = common_divisor(a, b);
-    if (divisor == T(0)) return T(0);
-    const T product = multiplied(divided(a, divisor), b);
-    if constexpr (std::is_signed_v<T>) return product < T(0) ? negated(product) : product;
-    return product;
-  } else {
-    return a;
-  }
+  const T divisor = common_divisor(a, b);
+  if (divisor == T(0)) return T(0);
+  const T product = multiplied(divided(a, divisor), b);
+  if constexpr (std::is_signed_v<T>) return product < T(0) ? negated(product) : product;
+  return product;
 }
 
 // Shifts by a negative count, or by all bits or more, give 0; to the right, they give -1 for
 // negative numbers.
 template <class T>
 MX_HD T shifted_left(T a, T count) {
-  if constexpr (std::is_integral_v<T>) {
-    using U = std::make_unsigned_t<T>;
-    if (static_cast<U>(count) >= sizeof(T) * 8) return T(0);
-    return static_cast<T>(static_cast<U>(a) << count);
-  } else {
-    return a;
-  }
+  using U = std::make_unsigned_t<T>;
+  if (static_cast<U>(count) >= sizeof(T) * 8) return T(0);
+  return static_cast<T>(static_cast<U>(a) << count);
 }
 template <class T>
 MX_HD T shifted_right(T a, T count) {
-  if constexpr (std::is_integral_v<T>) {
-    using U = std::make_unsigned_t<T>;
-    if (static_cast<U>(count) >= sizeof(T) * 8) return a < T(0) ? static_cast<T>(-1) : T(0);
-    return static_cast<T>(a >> count);
-  } else {
-    return a;
-  }
+  using U = std::make_unsigned_t<T>;
+  if (static_cast<U>(count) >= sizeof(T) * 8) return a < T(0) ? static_cast<T>(-1) : T(0);
+  return static_cast<T>(a >> count);
 }
 
 template <class T>
@@ -134,7 +119,8 @@ MX_HD T inverted(T x) {
     return x;
 }
 
-#define MX_BITS(expression)              \
+// Computes an expression for integers. The shape rule refuses floats.
+#define MX_INTEGERS(expression)          \
   [&] {                                  \
     if constexpr (std::is_integral_v<T>) \
       return expression;                 \
@@ -155,20 +141,20 @@ MX_HD T inverted(T x) {
 MX_NUMPY_BINARY(FloorDivide, "_npi_floor_divide", false, floor_divided(a, b))
 MX_NUMPY_BINARY(NumpyMod, "_npi_mod", false, remainder_of(a, b))
 MX_NUMPY_BINARY(Fmod, "_npi_fmod", false, truncated_remainder(a, b))
-MX_NUMPY_BINARY(Gcd, "_npi_gcd", false, common_divisor(a, b))
-MX_NUMPY_BINARY(Lcm, "_npi_lcm", false, common_multiple(a, b))
-MX_NUMPY_BINARY(BitwiseAnd, "_npi_bitwise_and", false, MX_BITS(a& b))
-MX_NUMPY_BINARY(BitwiseOr, "_npi_bitwise_or", false, MX_BITS(a | b))
-MX_NUMPY_BINARY(BitwiseXor, "_npi_bitwise_xor", false, MX_BITS(a ^ b))
-MX_NUMPY_BINARY(LeftShift, "_npi_left_shift", false, shifted_left(a, b))
-MX_NUMPY_BINARY(RightShift, "_npi_right_shift", false, shifted_right(a, b))
+MX_NUMPY_BINARY(Gcd, "_npi_gcd", false, MX_INTEGERS(common_divisor(a, b)))
+MX_NUMPY_BINARY(Lcm, "_npi_lcm", false, MX_INTEGERS(common_multiple(a, b)))
+MX_NUMPY_BINARY(BitwiseAnd, "_npi_bitwise_and", false, MX_INTEGERS(a& b))
+MX_NUMPY_BINARY(BitwiseOr, "_npi_bitwise_or", false, MX_INTEGERS(a | b))
+MX_NUMPY_BINARY(BitwiseXor, "_npi_bitwise_xor", false, MX_INTEGERS(a ^ b))
+MX_NUMPY_BINARY(LeftShift, "_npi_left_shift", false, MX_INTEGERS(shifted_left(a, b)))
+MX_NUMPY_BINARY(RightShift, "_npi_right_shift", false, MX_INTEGERS(shifted_right(a, b)))
 MX_NUMPY_BINARY(Arctan2, "_npi_arctan2", true, std::atan2(a, b))
 MX_NUMPY_BINARY(Copysign, "_npi_copysign", true, std::copysign(a, b))
 MX_NUMPY_BINARY(Logaddexp, "_npi_logaddexp", true, log_of_exp_sum(a, b))
 MX_NUMPY_BINARY(Nextafter, "_npi_nextafter", true, std::nextafter(a, b))
 
 #undef MX_NUMPY_BINARY
-#undef MX_BITS
+#undef MX_INTEGERS
 
 #define MX_NUMPY_UNARY(Type, op, expression)    \
   struct Type {                                 \
