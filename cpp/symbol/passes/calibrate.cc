@@ -1,14 +1,12 @@
 // Sets the ranges of a quantized network. Layers whose range is known then store int8 directly.
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <map>
 #include <optional>
 
 #include "cpp/graph/rewrite.h"
 #include "cpp/ops/quantization/fused.h"
-#include "cpp/symbol/compose.h"
 #include "cpp/symbol/listing.h"
+#include "cpp/symbol/passes/added_calls.h"
 #include "cpp/symbol/passes/passes.h"
 
 namespace mxlite::symbol {
@@ -72,23 +70,16 @@ class Calibrator {
     return found->second;
   }
 
-  static std::string number(double value) {
-    std::array<char, 32> text{};
-    std::snprintf(text.data(), text.size(), "%.9g", value);
-    return text.data();
-  }
-
   ValueId add(const Node& like, Attributes attrs, std::vector<ValueId> inputs) {
     attrs.erase(kCalibrationName);
-    auto call = std::make_shared<Call>(make_call(like.call->file_op, std::move(attrs)));
-    call->name = like.name();
-    return add_call(rewrite_.graph(), std::move(call), std::move(inputs));
+    return add_call(rewrite_.graph(), named_call(like.call->file_op, std::move(attrs), like.name()),
+                    std::move(inputs));
   }
 
   static Attributes with_range(const Node& node, const Range& range) {
     Attributes attrs = node.call->attrs;
-    attrs["min_calib_range"] = number(range.first);
-    attrs["max_calib_range"] = number(range.second);
+    attrs["min_calib_range"] = number_text(range.first);
+    attrs["max_calib_range"] = number_text(range.second);
     return attrs;
   }
 
@@ -122,15 +113,14 @@ class Calibrator {
       }
       inputs.back() = dequantizer.inputs[0];
       attrs["sum_range"] =
-          number(quantization::largest_magnitude(known->second.first, known->second.second));
+          number_text(quantization::largest_magnitude(known->second.first, known->second.second));
     }
     const ValueId v = add(node, std::move(attrs), rewrite_.map(inputs));
     replace_outputs(quantizer, v);
     rewrite_.replace({id, 0}, v);
     ranges_[quantizer] = range;
     if (uses_[static_cast<size_t>(id)][0] > 1) {
-      auto call = std::make_shared<Call>(make_call("_contrib_dequantize", {}));
-      call->name = node.name().with("_dequantize");
+      auto call = named_call("_contrib_dequantize", {}, node.name().with("_dequantize"));
       rewrite_.replace({id, 0},
                        add_call(rewrite_.graph(), std::move(call), {v, {v.node, 1}, {v.node, 2}}));
     }

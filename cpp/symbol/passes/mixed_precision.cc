@@ -3,9 +3,9 @@
 
 #include "cpp/graph/rewrite.h"
 #include "cpp/ops/tensor/cast.h"
-#include "cpp/symbol/compose.h"
 #include "cpp/symbol/control_flow.h"
 #include "cpp/symbol/listing.h"
+#include "cpp/symbol/passes/added_calls.h"
 #include "cpp/symbol/passes/passes.h"
 
 namespace mxlite::symbol {
@@ -47,12 +47,6 @@ void add_casts(const amp::Rules& rules, const Call& call, std::vector<Value>& in
       ++output.output;
     }
   }
-}
-
-CallRef cast_call(const std::string& op, Attributes attrs, std::string name) {
-  auto call = std::make_shared<Call>(make_call(op, std::move(attrs)));
-  call->name = std::move(name);
-  return call;
 }
 
 class Caster {
@@ -99,26 +93,16 @@ class Caster {
   // Casts each value only once to a type.
   graph::ValueId cast(const std::string& op, Attributes attrs, std::vector<graph::ValueId> values) {
     const graph::ValueId value = values[0];
-    const graph::Node& source = made().node(value);
     const auto dtype = attrs.find("dtype");
-    std::string name =
-        source.op() ? source.call->output_name(value.output, static_cast<int>(source.inputs.size()))
-                    : source.name().text;
-    name += "_" + op;
+    std::string name = value_name(made(), value) + "_" + op;
     if (dtype == attrs.end())
-      return add_call(made(), cast_call(op, attrs, free_name(name)), values);
+      return add_call(made(), named_call(op, attrs, free_name(names_, name)), values);
     graph::ValueId& known = casts_[{value.node, value.output, dtype->second}];
     if (known.node < 0) {
       name += "_" + dtype->second;
-      known = add_call(made(), cast_call(op, attrs, free_name(name)), values);
+      known = add_call(made(), named_call(op, attrs, free_name(names_, name)), values);
     }
     return known;
-  }
-
-  std::string free_name(const std::string& name) {
-    std::string found = name;
-    for (int i = 1; !names_.insert(found).second; ++i) found = str(name, i);
-    return found;
   }
 
   graph::Graph& made() { return rewrite_.graph(); }
@@ -146,7 +130,7 @@ void cast_inputs(Node& node, const std::function<std::string(const std::string& 
       [](const NodeOutput& entry) -> const Call& { return *entry.node->call; },
       [&](const char* op, Attributes attrs, NodeOutputs inputs) -> NodeOutput {
         if (body != node.call->attrs.end()) attrs.insert(*body);
-        return {make_node(cast_call(op, std::move(attrs), name(op)), std::move(inputs)), 0};
+        return {make_node(named_call(op, std::move(attrs), name(op)), std::move(inputs)), 0};
       });
 }
 

@@ -2,7 +2,6 @@
 // parameters in the pass fold-parameters. Without calibration, fused layers give float32.
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <map>
 #include <optional>
 
@@ -13,8 +12,8 @@
 #include "cpp/ops/nn/fully_connected.h"
 #include "cpp/ops/nn/pooling.h"
 #include "cpp/ops/pointwise/params.h"
-#include "cpp/symbol/compose.h"
 #include "cpp/symbol/listing.h"
+#include "cpp/symbol/passes/added_calls.h"
 #include "cpp/symbol/passes/passes.h"
 
 namespace mxlite::symbol {
@@ -261,18 +260,10 @@ class Quantizer {
 
   // ---- values ---------------------------------------------------------------------------------
 
-  ValueId add(const char* op, std::vector<ValueId> inputs, Attributes attrs, std::string name) {
-    std::string found = name;
-    for (int i = 1; !names_.insert(found).second; ++i) found = str(name, i);
-    auto call = std::make_shared<Call>(make_call(op, std::move(attrs)));
-    call->name = std::move(found);
-    return add_call(rewrite_.graph(), std::move(call), std::move(inputs));
-  }
-
-  std::string output_name(ValueId v) const {
-    const Node& node = old_.node(v);
-    return node.op() ? node.call->output_name(v.output, static_cast<int>(node.inputs.size()))
-                     : node.name().text;
+  ValueId add(const char* op, std::vector<ValueId> inputs, Attributes attrs,
+              const std::string& name) {
+    return add_call(rewrite_.graph(), named_call(op, std::move(attrs), free_name(names_, name)),
+                    std::move(inputs));
   }
 
   // Returns the new value in float32. Dequantizes it if there is only an int8 value.
@@ -289,19 +280,13 @@ class Quantizer {
   Quantized quantized_of(ValueId old) {
     const std::pair key{old.node, old.output};
     if (const auto found = quantized_.find(key); found != quantized_.end()) return found->second;
-    const std::string name = output_name(old);
+    const std::string name = value_name(old_, old);
     const ValueId v = add("_contrib_quantize_v2", {float_of(old)},
                           {{"out_type", how_.dtype}, {kCalibrationName, name}}, name + "_quantize");
     return quantized_[key] = {v, {v.node, 1}, {v.node, 2}};
   }
 
   // ---- weights --------------------------------------------------------------------------------
-
-  static std::string number(double value) {
-    std::array<char, 32> text{};
-    std::snprintf(text.data(), text.size(), "%.9g", value);
-    return text.data();
-  }
 
   // Adds an intermediate operator of the computation of quantized weights.
   ValueId compute(const char* op, std::vector<ValueId> inputs, Attributes attrs = {}) {
@@ -318,7 +303,7 @@ class Quantizer {
     const ValueId most =
         compute("max", {size}, axes.empty() ? Attributes{} : Attributes{{"axis", axes}});
     constexpr double kLeast = 1e-30;  // keeps the scale of a filter of zeros positive
-    return compute("_maximum_scalar", {most}, {{"scalar", number(kLeast)}});
+    return compute("_maximum_scalar", {most}, {{"scalar", number_text(kLeast)}});
   }
 
   ValueId to_int8(ValueId scaled, const std::string& name) {
@@ -356,7 +341,7 @@ class Quantizer {
       std::array<ValueId, 4> s;  // gamma, beta, mean, variance
       for (size_t i = 0; i < 4; ++i) s[i] = float_of(norm.inputs[i + 1]);
       ValueId factor =
-          compute("rsqrt", {compute("_plus_scalar", {s[3]}, {{"scalar", number(p.eps)}})});
+          compute("rsqrt", {compute("_plus_scalar", {s[3]}, {{"scalar", number_text(p.eps)}})});
       if (!p.fix_gamma) factor = compute("broadcast_mul", {s[0], factor});
       weight =
           compute("broadcast_mul", {weight, compute("Reshape", {factor}, {{"shape", column}})});
@@ -369,7 +354,7 @@ class Quantizer {
     ValueId most = magnitude_of(weight, by_channel ? axes : "");
     if (!by_channel) most = compute("broadcast_to", {most}, {{"shape", str('(', outputs, ",)")}});
     const ValueId scale =
-        offline("_div_scalar", {most}, {{"scalar", number(kUnits)}}, weight_name_ + "_scale");
+        offline("_div_scalar", {most}, {{"scalar", number_text(kUnits)}}, weight_name_ + "_scale");
     const ValueId units =
         compute("broadcast_div", {weight, compute("Reshape", {scale}, {{"shape", column}})});
     return {to_int8(units, weight_name_), scale, bias};
@@ -380,7 +365,7 @@ class Quantizer {
     weight_name_ = old_.node(old).name().text + "_quantize";
     const ValueId table = float_of(old), most = magnitude_of(table, "");
     constexpr double kUnits = 127.5;  // as in the conversions of activations
-    const ValueId unit = compute("_div_scalar", {most}, {{"scalar", number(kUnits)}});
+    const ValueId unit = compute("_div_scalar", {most}, {{"scalar", number_text(kUnits)}});
     const ValueId data = to_int8(compute("broadcast_div", {table, unit}), weight_name_);
     return {data, offline("negative", {most}, {}, weight_name_ + "_min"),
             offline("_mul_scalar", {most}, {{"scalar", "1"}}, weight_name_ + "_max")};
@@ -422,7 +407,7 @@ class Quantizer {
     if (chain.relu >= 0) {
       attrs["with_act"] = "True";
       if (const auto bound = bound_of_relu(old_.node(chain.relu)))
-        attrs["act_max"] = number(*bound);
+        attrs["act_max"] = number_text(*bound);
     }
     rewrite_.replace({id, 0}, add(op, std::move(inputs), std::move(attrs), name));
     has_float_.insert({id, 0});
@@ -431,7 +416,8 @@ class Quantizer {
       rewrite_.replace({id, i}, rewrite_.map(ValueId{id, 0}));
   }
 
-  // With calibration, returns a dequantized value, whose int8 input the pass calibrate can use.
+  // With calibration, returns a dequantized value, because the pass `calibrate` uses its int8
+  // input.
   ValueId sum_operand(ValueId old) {
     if (!how_.calibrated) return float_of(old);
     const Quantized q = quantized_of(old);
@@ -444,7 +430,7 @@ class Quantizer {
     const std::string& own = node.name().text;
     Attributes attrs = params_for(form.quantized, *node.call);
     if (node.op()->name == "relu") attrs["act_type"] = "relu";
-    if (form.inputs == Inputs::kStatistics) attrs[kCalibrationName] = output_name({id, 0});
+    if (form.inputs == Inputs::kStatistics) attrs[kCalibrationName] = value_name(old_, {id, 0});
     std::vector<Quantized> data;
     if (form.inputs == Inputs::kTable)
       data = {table_of(node.inputs[1])};
@@ -469,7 +455,7 @@ class Quantizer {
     }
     if (node.op()->name == "elemwise_add")
       v = add("_contrib_requantize", {v, {v.node, 1}, {v.node, 2}},
-              {{"out_type", "int8"}, {kCalibrationName, output_name({id, 0})}},
+              {{"out_type", "int8"}, {kCalibrationName, value_name(old_, {id, 0})}},
               "requantize_" + own);
     quantized_[{id, 0}] = {v, {v.node, 1}, {v.node, 2}};
   }
