@@ -8,20 +8,15 @@
 
 namespace mxlite::quantization {
 
-// Fields for the members with_act, act_max, with_sum and sum_range of a fused layer P, whose output
-// is float32 unless the range of CalibratedParams is given.
-template <class P>
-constexpr auto fused_fields() {
-  return std::tuple(
-      MX_FIELD(with_sum, "Add the input `sum`, which has the dtype kind of the output."),
-      MX_FIELD(with_act, "Apply relu, after the addition if there is one."),
-      MX_FIELD(act_max, "Upper bound of relu's output; None: no bound."),
-      MX_FIELD(sum_range, "Largest absolute value that a quantized `sum` represents."));
-}
-
+// The output is float32 unless the range of CalibratedParams is given.
 struct FusedParams : CalibratedParams {
   bool with_sum = false, with_act = false;
   std::optional<float> act_max, sum_range;
+  MX_FIELDS(FusedParams, CalibratedParams::fields(),
+            MX_FIELD(with_sum, "Add the input `sum`, which has the dtype kind of the output."),
+            MX_FIELD(with_act, "Apply relu, after the addition if there is one."),
+            MX_FIELD(act_max, "Upper bound of relu's output; None: no bound."),
+            MX_FIELD(sum_range, "Largest absolute value that a quantized `sum` represents."))
   bool is_quantized() const { return min_calib_range.has_value(); }
   DType output_dtype() const {
     return is_quantized() ? target_dtype(out_type, min_calib_range) : DType::kFloat32;
@@ -34,13 +29,11 @@ struct FusedParams : CalibratedParams {
 };
 
 struct FusedConvolutionParams : ConvolutionParams, FusedParams {
-  MX_FIELDS(FusedConvolutionParams, ConvolutionParams::fields(), CalibratedParams::fields(),
-            fused_fields<P>())
+  MX_FIELDS(FusedConvolutionParams, ConvolutionParams::fields(), FusedParams::fields())
 };
 
 struct FusedFullyConnectedParams : FullyConnectedParams, FusedParams {
-  MX_FIELDS(FusedFullyConnectedParams, FullyConnectedParams::fields(), CalibratedParams::fields(),
-            fused_fields<P>())
+  MX_FIELDS(FusedFullyConnectedParams, FullyConnectedParams::fields(), FusedParams::fields())
 };
 
 // Positions of the inputs of a fused layer: data, weight[, bias], weight_scale, min_data, max_data
