@@ -149,13 +149,14 @@ std::optional<Plan> plan_backward_weight(const PlanRequest& r) {
 
 }  // namespace
 
-bool is_plannable(const PlanRequest& r) {
-  if (!computes_in(r.inputs[0].dtype)) return false;
+bool is_empty(const PlanRequest& r) {
   for (const auto specs : {r.inputs, r.outputs})
     for (const TensorSpec& s : specs)
-      if (s.shape.size() == 0) return false;
-  return true;
+      if (s.shape.size() == 0) return true;
+  return false;
 }
+
+bool is_plannable(const PlanRequest& r) { return computes_in(r.inputs[0].dtype) && !is_empty(r); }
 
 static const Registration registration(Stage::kPlans, [](OpRegistry& ops) {
   add_planned_kernel(ops, "Convolution", DeviceType::kCPU,

@@ -33,13 +33,6 @@ const Desc& one_scale() {
   return *desc;
 }
 
-bool is_empty(const PlanRequest& r) {
-  for (const auto specs : {r.inputs, r.outputs})
-    for (const TensorSpec& s : specs)
-      if (s.shape.size() == 0) return true;
-  return false;
-}
-
 bool is_image(const TensorSpec& spec) { return spec.shape.ndim() >= 3 && spec.shape.ndim() <= 5; }
 
 Layout plain_layout(const TensorSpec& spec) { return {nullptr, spec.bytes()}; }

@@ -13,7 +13,9 @@ std::optional<Plan> plan_own_backward_weight(const PlanRequest& r);
 std::optional<Plan> plan_own_norm(const PlanRequest& r);
 std::optional<Plan> plan_own_norm_backward(const PlanRequest& r);
 
-// Returns whether oneDNN computes in the request's type and the result is not empty.
+// Returns whether an input or output has no elements.
+bool is_empty(const PlanRequest& r);
+// Returns whether oneDNN computes in the request's type and no input or output is empty.
 bool is_plannable(const PlanRequest& r);
 
 }  // namespace mxlite::onednn
