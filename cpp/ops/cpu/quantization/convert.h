@@ -20,6 +20,10 @@ T saturate(float v) {
 }
 
 inline float number(const TensorRef& t) { return *t.as<float>(); }
+// Returns the magnitude of a range given by its ends.
+inline float magnitude(const TensorRef& low, const TensorRef& high) {
+  return largest_magnitude(number(low), number(high));
+}
 inline void set_range(Outputs out, float low, float high) {
   *out[1].as<float>() = low;
   *out[2].as<float>() = high;

@@ -13,10 +13,6 @@ namespace mxlite {
 namespace quantization {
 namespace {
 
-float magnitude(const TensorRef& low, const TensorRef& high) {
-  return largest_magnitude(number(low), number(high));
-}
-
 // Sets out[i] = fn(i) in out's dtype.
 void fill_any(const TensorRef& out, auto&& fn) {
   if (out.dtype == DType::kInt32)

@@ -13,8 +13,8 @@ namespace {
 
 // Sets the range of int32 sums of products, from the ranges at in[first ...].
 void set_product_range(float data_top, Inputs in, size_t first, Outputs out) {
-  const float data = largest_magnitude(number(in[first]), number(in[first + 1]));
-  const float weight = largest_magnitude(number(in[first + 2]), number(in[first + 3]));
+  const float data = magnitude(in[first], in[first + 1]);
+  const float weight = magnitude(in[first + 2], in[first + 3]);
   const float end = data / data_top * (weight / largest(DType::kInt8)) * kInt32Range;
   set_range(out, -end, end);
 }
@@ -109,7 +109,7 @@ void fully_connected(KernelContext&, const FullyConnectedParams& p, Inputs in, O
   float bias_units = 0;  // number of units of the sums per unit of the bias
   if (!p.no_bias) {
     const auto scale = [&](size_t i, DType dtype) {
-      return scale_to(full_scale(dtype), largest_magnitude(number(in[i]), number(in[i + 1])));
+      return scale_to(full_scale(dtype), magnitude(in[i], in[i + 1]));
     };
     const float bias = scale(first + 4, DType::kInt8);
     bias_units = bias > 0 ? scale(first, in[0].dtype) * scale(first + 2, DType::kInt8) / bias : 0;
@@ -128,8 +128,7 @@ template <class P>
 void finish(const P& p, const int32_t* sums, int64_t channels, int64_t plane, Inputs in,
             Outputs out) {
   const FusedInputs at = fused_inputs(p);
-  const float unit =
-      largest_magnitude(number(in[at.low()]), number(in[at.high()])) / full_scale(in[0].dtype);
+  const float unit = magnitude(in[at.low()], in[at.high()]) / full_scale(in[0].dtype);
   const auto* scale = in[at.scale].as<float>();
   const auto* bias = at.bias ? in[at.bias].as<float>() : nullptr;
   const auto value = [&](int64_t i) {
