@@ -6,10 +6,6 @@
 namespace mxlite {
 namespace {
 
-bool is_unsigned(DType d) {
-  return d == DType::kUInt8 || d == DType::kUInt16 || d == DType::kUInt32 || d == DType::kUInt64;
-}
-
 DType wider_float(DType a, DType b) {
   const size_t size_a = dtype_size(a), size_b = dtype_size(b);
   if (size_a == size_b) return DType::kFloat32;  // float16 and bfloat16
@@ -35,6 +31,10 @@ DType wider_integer(DType a, DType b) {
 int kind(DType d) { return d == DType::kBool ? 0 : is_unsigned(d) ? 1 : is_floating(d) ? 3 : 2; }
 
 }  // namespace
+
+bool is_unsigned(DType d) {
+  return d == DType::kUInt8 || d == DType::kUInt16 || d == DType::kUInt32 || d == DType::kUInt64;
+}
 
 DType promoted(DType a, DType b) {
   if (a == b || b == DType::kBool) return a;

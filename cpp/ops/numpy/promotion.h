@@ -10,6 +10,7 @@ namespace mxlite {
 // The kind of a Python scalar.
 enum class NumberKind : uint8_t { kInteger, kReal };
 
+bool is_unsigned(DType d);  // whether its numbers are integers without a sign; not for bools
 // Returns the dtype of arithmetic on arrays of two dtypes. Floats win over integers and keep their
 // width; of two floats or two integers, the result holds the values of both (uint64 with a signed
 // integer: float64).

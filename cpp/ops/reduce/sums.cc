@@ -1,5 +1,6 @@
 // Sums, products, means, extremes and norms over axes.
 #include "cpp/ops/dimensions.h"
+#include "cpp/ops/numpy/promotion.h"
 #include "cpp/ops/numpy_traits.h"
 #include "cpp/ops/reduce/reduce.h"
 #include "cpp/ops/registration.h"
@@ -18,8 +19,7 @@ Shape kept(GradBuilder& g) {
   return kept_shape(g.input_spec(0).shape, mask_of<P>(g));
 }
 
-// Returns the output's gradient in data's dtype, with the reduced axes restored as axes of length
-// 1.
+// Returns the output's gradient in data's dtype, with reduced axes restored as axes of length 1.
 template <class P>
 ValueRef dy(GradBuilder& g) {
   return g.cast(g.reshape(g.output_grad(0), kept<P>(g)), g.input_spec(0).dtype);
@@ -179,19 +179,8 @@ OpBuilder<ReduceParams> reduction(const char* name, const char* doc, bool needs_
 
 // Integers and bools are summed in 64 bits, as in NumPy.
 DType dtype_of_sum(DType data) {
-  switch (data) {
-    case DType::kBool:
-    case DType::kInt8:
-    case DType::kInt16:
-    case DType::kInt32:
-      return DType::kInt64;
-    case DType::kUInt8:
-    case DType::kUInt16:
-    case DType::kUInt32:
-      return DType::kUInt64;
-    default:
-      return data;
-  }
+  if (is_floating(data)) return data;
+  return is_unsigned(data) ? DType::kUInt64 : DType::kInt64;
 }
 
 enum class NumpyResult : uint8_t { kSum, kMean, kExtreme };
