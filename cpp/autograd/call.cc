@@ -8,6 +8,7 @@
 #include "cpp/autograd/mode.h"
 #include "cpp/autograd/op_node.h"
 #include "cpp/engine/write_line.h"
+#include "cpp/graph/cached_graph.h"
 #include "cpp/graph/trace.h"
 #include "cpp/ops/amp.h"
 #include "cpp/ops/numpy/promotion.h"
@@ -102,26 +103,23 @@ NDArrays cast_inputs(const amp::Rules& rules, const OpSchema& op, const void* pa
 // Returns whether numpy mode may cast inputs of a call whose operator has traits for it: no
 // operator casts floats of one dtype.
 bool may_promote(std::span<const NDArrayRef> inputs) {
-  bool numpy = false, equal_floats = true;
-  for (const NDArrayRef& input : inputs) {
-    numpy |= input->is_numpy();
-    equal_floats &= is_floating(input->dtype()) && input->dtype() == inputs[0]->dtype();
-  }
-  return numpy && !equal_floats;
+  if (!graph::any_numpy(inputs)) return false;
+  const DType first = inputs[0]->dtype();
+  return !is_floating(first) || std::ranges::any_of(inputs, [&](const NDArrayRef& input) {
+    return input->dtype() != first;
+  });
 }
 
 // Casts inputs of numpy mode to the dtype that the operator's traits prescribe. Returns no arrays
 // if all inputs have it already.
 NDArrays promoted_inputs(const OpSchema& op, const void* params,
                          std::span<const NDArrayRef> inputs) {
-  SmallVector<DType, 4> dtypes;
-  for (const NDArrayRef& input : inputs) dtypes.push_back(input->dtype());
-  const std::optional<DType> common = numpy_input_dtype(op, params, {dtypes.data(), dtypes.size()});
+  const std::optional<DType> common = numpy_input_dtype(op, params, inputs);
+  const auto has_it = [&](const NDArrayRef& input) { return input->dtype() == *common; };
   NDArrays result;
-  if (!common || std::ranges::all_of(dtypes, [&](DType d) { return d == *common; })) return result;
+  if (!common || std::ranges::all_of(inputs, has_it)) return result;
   for (const NDArrayRef& input : inputs)
-    result.push_back(input->dtype() == *common ? input
-                                               : call_op("Cast", {input}, {{"dtype", *common}}));
+    result.push_back(has_it(input) ? input : call_op("Cast", {input}, {{"dtype", *common}}));
   return result;
 }
 

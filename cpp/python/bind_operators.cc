@@ -208,10 +208,7 @@ NDArrayRef number_beside(const NDArrayRef& array, PyObject* number) {
 // Throws unless the array may store the results in place.
 void check_stores(const OperatorObject& object, const OpSchema& op, const void* params,
                   std::span<const NDArrayRef> inputs, const NDArrayRef& array) {
-  SmallVector<DType, 2> dtypes;
-  for (const NDArrayRef& input : inputs) dtypes.push_back(input->dtype());
-  const DType result =
-      numpy_input_dtype(op, params, {dtypes.data(), dtypes.size()}).value_or(array->dtype());
+  const DType result = numpy_input_dtype(op, params, inputs).value_or(array->dtype());
   MX_CHECK_DTYPE(is_same_kind(result, array->dtype()), *object.method,
                  ": the result must be of the array's kind, got ", result,
                  " for an array of dtype ", array->dtype(),

@@ -50,11 +50,11 @@ DType promoted(DType array, NumberKind scalar) {
 }
 
 std::optional<DType> numpy_input_dtype(const OpSchema& op, const void* params,
-                                       std::span<const DType> inputs) {
+                                       std::span<const NDArrayRef> inputs) {
   const NumpyTraits& traits = *op.numpy;
   if (traits.promotion == Promotion::kNone || inputs.empty()) return std::nullopt;
-  DType dtype = inputs[0];
-  for (const DType other : inputs.subspan(1)) dtype = promoted(dtype, other);
+  DType dtype = inputs[0]->dtype();
+  for (const NDArrayRef& other : inputs.subspan(1)) dtype = promoted(dtype, other->dtype());
   if (traits.scalar) {
     const auto& p = *static_cast<const ScalarParams*>(params);
     const bool is_integer = p.is_int && p.scalar.is_integer();

@@ -3,6 +3,7 @@
 #include <optional>
 #include <span>
 
+#include "cpp/ndarray/ndarray.h"
 #include "cpp/ops/op_schema.h"
 
 namespace mxlite {
@@ -20,7 +21,7 @@ DType promoted(DType array, NumberKind scalar);
 // Returns the dtype to which numpy mode casts the inputs of a call; nullopt if they keep theirs.
 // Throws if the operator has no meaning for the dtypes.
 std::optional<DType> numpy_input_dtype(const OpSchema& op, const void* params,
-                                       std::span<const DType> inputs);
+                                       std::span<const NDArrayRef> inputs);
 // Returns whether an array of dtype `to` may store results of dtype `from` in place: the order of
 // kinds is bool, unsigned integers, integers, floats.
 bool is_same_kind(DType from, DType to);
