@@ -14,7 +14,7 @@ enum class Promotion : uint8_t {
 
 struct NumpyTraits {
   Promotion promotion = Promotion::kNone;
-  // Whether the parameters are ScalarParams, whose number is an operand. Its dtype follows the
+  // If true, the parameters are ScalarParams, whose number is an operand. Its dtype follows the
   // array's: a fraction makes integers float32, and an integer makes bools int64.
   bool scalar = false;
 };

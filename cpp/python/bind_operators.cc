@@ -30,8 +30,9 @@ struct Arithmetic {
   const char* scalar;      // on an array and a number
   const char* reflected;   // on a number and an array
   Signs signs = Signs::kArithmetic;
-  // Operators of numpy mode on two arrays, on an array and a number, and reflected; null: the same.
-  // If `scalar` is null, too, numpy mode converts the number to an array.
+  // Operators of numpy mode on two arrays, on an array and a number, and reflected. If `numpy` is
+  // null, they are those above. If only the others are null, arrays convert the number to an array,
+  // and symbols use `scalar`.
   const char* numpy = nullptr;
   const char* numpy_scalar = nullptr;
   const char* numpy_reflected = nullptr;

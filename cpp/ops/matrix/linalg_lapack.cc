@@ -161,7 +161,7 @@ std::vector<ValueRef> grad_qr(GradBuilder& g) {
   return {g.emit_all("Concat", {grad_x, product(g, q, grad_rest)}, {{"dim", int64_t{-1}}})[0]};
 }
 
-// For eigenvectors v of length 1, P = V^T dV and F_ij = 1 / (w_j - w_i):
+// With P = V^T dV and F_ij = 1 / (w_j - w_i) off the diagonal, for eigenvectors of length 1:
 // dA = V^-T ((P - V^T V diag(P)) * F + diag(dw)) V^T.
 std::vector<ValueRef> grad_eig(GradBuilder& g) {
   const ValueRef w = g.output(0), v = g.output(1);
