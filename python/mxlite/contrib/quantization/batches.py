@@ -11,6 +11,7 @@ from ...context import Context
 from ...io import DataBatch, DataDesc, DataIter
 from ...ndarray import NDArray
 from ...symbol import Group, Symbol
+from .graphs import bound
 
 _MOST_DIMENSIONS = 4
 
@@ -107,11 +108,7 @@ def collect_statistics(
         inputs = {n: a for n, a in zip(data_names, arrays) if n in needed}
         shapes = {name: array.shape for name, array in inputs.items()}
         if executor is None or any(executor.arg_dict[n].shape != s for n, s in shapes.items()):
-            executor = network.simple_bind(ctx, grad_req="null", **shapes)
-            executor.copy_params_from(
-                {n: a for n, a in params.items() if n in executor.arg_dict},
-                {n: a for n, a in params.items() if n in executor.aux_dict},
-            )
+            executor = bound(network, ctx, params, shapes)
         for (_, name), output in zip(places, executor.forward(is_train=False, **inputs)):
             collector.collect(name, output)
         num_batches += 1

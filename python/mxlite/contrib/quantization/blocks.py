@@ -15,7 +15,7 @@ from ...io import DataDesc
 from ...symbol import var as make_var
 from .batches import as_data_iter
 from .graphs import check_choice, check_context, check_names
-from .symbols import CALIBRATIONS, calib_graph, collect, is_calibrated, quantize_graph
+from .symbols import CALIBRATIONS, calib_graph, collect, is_calibrated, quantize_graph, split
 
 
 def _run_once(network: HybridBlock, data_shapes: Sequence[Any]) -> int:
@@ -125,9 +125,7 @@ def quantize_net_v2(
         excluded += [node.name for node in symbol._nodes() if part in node.name]
     if logger:
         logger.info(f"These layers have been excluded {excluded}")
-    states = set(symbol.list_auxiliary_states())
-    args = {name: array for name, array in params.items() if name not in states}
-    aux = {name: array for name, array in params.items() if name in states}
+    _, args, aux = split(symbol, params)
     qsym, qargs, qaux, collector = quantize_graph(
         symbol, args, aux, ctx, excluded, exclude_operators, calib_mode, quantized_dtype,
         quantize_mode, quantize_granularity, LayerOutputCollector, logger,

@@ -88,9 +88,13 @@ def quantize_symbol(
             "quantize-layers", sym._outputs, kept=set(excluded_names), quantization=how
         )
     )
-    attrs = unfolded.attr_dict().values()
-    layers = dict.fromkeys(a[_CALIBRATION_NAME] for a in attrs if _CALIBRATION_NAME in a)
-    return _folded(unfolded), list(layers)
+    return _folded(unfolded), calibration_names(unfolded)
+
+
+def calibration_names(qsym: Symbol) -> list[str]:
+    """Return the names of the float network's outputs whose ranges a quantized symbol needs."""
+    attrs = qsym.attr_dict().values()
+    return list(dict.fromkeys(a[_CALIBRATION_NAME] for a in attrs if _CALIBRATION_NAME in a))
 
 
 def _folded(unfolded: Symbol) -> Symbol:
@@ -132,6 +136,18 @@ def quantize_params(qsym: Symbol, params: Params) -> dict[str, NDArray]:
     return {name: arrays[name] for name in qsym.list_inputs() if name in arrays}
 
 
+def bound(
+    heads: Symbol, ctx: Context, params: Params, shapes: Mapping[str, tuple[int, ...]]
+) -> Any:
+    """Return an executor for inference that has copies of the parameters."""
+    executor = heads.simple_bind(ctx, grad_req="null", **shapes)
+    executor.copy_params_from(
+        {n: a for n, a in params.items() if n in executor.arg_dict},
+        {n: a for n, a in params.items() if n in executor.aux_dict},
+    )
+    return executor
+
+
 def _evaluated(heads: Symbol, params: Params) -> dict[str, NDArray]:
     missing = [name for name in heads.list_inputs() if name not in params]
     if missing:
@@ -145,13 +161,7 @@ def _evaluated(heads: Symbol, params: Params) -> dict[str, NDArray]:
                 f"quantization: {name} must be of dtype float32, got {dtype_name(array.dtype)}; "
                 "cast the network to float32 first"
             )
-    executor = heads.simple_bind(
-        cpu(), grad_req="null", **{name: array.shape for name, array in given.items()}
-    )
-    executor.copy_params_from(
-        {n: a for n, a in given.items() if n in executor.arg_dict},
-        {n: a for n, a in given.items() if n in executor.aux_dict},
-    )
+    executor = bound(heads, cpu(), given, {name: array.shape for name, array in given.items()})
     values = dict(zip(heads.list_outputs(), executor.forward(is_train=False)))
     for name, array in values.items():
         if array.dtype == np.float32 and not np.isfinite(array.asnumpy()).all():

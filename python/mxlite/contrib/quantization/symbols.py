@@ -16,6 +16,7 @@ from .batches import collect_statistics
 from .collectors import _LayerHistogramCollector, _LayerOutputMinMaxCollector, thresholds_of
 from .graphs import (
     calibrated_symbol,
+    calibration_names,
     check_choice,
     check_context,
     check_names,
@@ -35,11 +36,11 @@ def is_calibrated(calib_mode: str | None) -> bool:
     return calib_mode not in (None, "none")
 
 
-def _split(qsym: Symbol, params: Mapping[str, NDArray]) -> Model:
+def split(sym: Symbol, params: Params) -> Model:
     """Return the symbol with its arguments and its auxiliary states."""
-    states = set(qsym.list_auxiliary_states())
+    states = set(sym.list_auxiliary_states())
     return (
-        qsym,
+        sym,
         {name: array for name, array in params.items() if name not in states},
         {name: array for name, array in params.items() if name in states},
     )
@@ -147,7 +148,7 @@ def quantize_graph(
             )
     if logger:
         logger.info("Quantizing parameters")
-    return (*_split(qsym, quantize_params(qsym, params)), collector)
+    return (*split(qsym, quantize_params(qsym, params)), collector)
 
 
 def calib_graph(
@@ -192,7 +193,7 @@ def calib_graph(
     calibrated = calibrated_symbol(qsym, ranges)
     if logger:
         logger.info("Quantizing parameters")
-    return _split(calibrated, quantize_params(calibrated, {**arg_params, **aux_params}))
+    return split(calibrated, quantize_params(calibrated, {**arg_params, **aux_params}))
 
 
 def quantize_model(
@@ -273,12 +274,10 @@ def collect(
     logger: Any,
 ) -> None:
     """Give the collector the outputs of the float network that the quantized one needs."""
-    attrs = qsym.attr_dict().values()
-    layers = [a["__calibration_name__"] for a in attrs if "__calibration_name__" in a]
+    layers = calibration_names(qsym)
     seen = collect_statistics(
-        sym, params, data, data_names, collector, list(dict.fromkeys(layers)), ctx, num_examples,
-        logger,
-    )  # fmt: skip
+        sym, params, data, data_names, collector, layers, ctx, num_examples, logger
+    )
     if logger:
         logger.info(f"Collected layer output values from FP32 model using {seen} examples")
 
