@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 import numpy as np
 
-__all__ = ["UNARY", "Table", "reordered"]
+__all__ = ["GATES", "UNARY", "Table", "reordered"]
 
 F = TypeVar("F")
 
@@ -20,6 +20,9 @@ UNARY = {
     "sin": "Sin", "sinh": "Sinh", "softsign": "Softsign", "sqrt": "Sqrt", "tan": "Tan",
     "tanh": "Tanh",
 }  # fmt: skip
+
+# Positions of the gates of ONNX's operators in the order of 1.x.
+GATES = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN": (0,)}
 
 
 class Table(dict[str, F]):
@@ -41,7 +44,7 @@ class Table(dict[str, F]):
             self[name] = function
 
 
-def reordered(matrix: np.ndarray, gates: tuple[int, ...]) -> np.ndarray:
+def reordered(matrix: np.ndarray, gates: Sequence[int]) -> np.ndarray:
     """Return the rows of a recurrent layer with the blocks of its gates in another order."""
     blocks = matrix.reshape(len(gates), -1, *matrix.shape[1:])
     return blocks[list(gates)].reshape(matrix.shape)

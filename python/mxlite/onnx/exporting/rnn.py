@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from ..tables import reordered
+from ..tables import GATES, reordered
 from .table import Call, converter
 
 __all__: list[str] = []
 
-# By mode: ONNX's operator, positions of its gates in 1.x's order, and further attributes.
-_MODES: dict[str, tuple[str, tuple[int, ...], dict[str, Any]]] = {
-    "lstm": ("LSTM", (0, 3, 1, 2), {}),
-    "gru": ("GRU", (1, 0, 2), {"linear_before_reset": 1}),
-    "rnn_tanh": ("RNN", (0,), {}),
-    "rnn_relu": ("RNN", (0,), {}),
+# Modes have an operator of ONNX with these attributes; activations are those of one direction.
+_MODES: dict[str, tuple[str, dict[str, Any]]] = {
+    "lstm": ("LSTM", {}),
+    "gru": ("GRU", {"linear_before_reset": 1}),
+    "rnn_tanh": ("RNN", {"activations": ["Tanh"]}),
+    "rnn_relu": ("RNN", {"activations": ["Relu"]}),
 }
 
 
@@ -56,16 +56,14 @@ def _rnn(c: Call) -> list[str]:
     packed = c.value_of(1)
     if packed is None:
         raise c.refuse("the weights must be parameters, got values that are computed from inputs")
-    op, gates, _ = _MODES[c.p.mode]
-    directions, hidden, projection = 2 if c.p.bidirectional else 1, c.p.state_size, 0
-    if c.p.projection_size is not None:
-        projection = c.p.projection_size
-    out = projection or hidden
+    op, _ = _MODES[c.p.mode]
+    directions, hidden = 2 if c.p.bidirectional else 1, c.p.state_size
+    out = c.p.projection_size or hidden
     sizes = [c.extent(0, 2), *[out * directions] * (c.p.num_layers - 1), out]
-    shape = (projection, hidden) if projection else ()
-    weights = _Packed(packed, sizes, directions, len(gates) * hidden, shape)
+    shape = (out, hidden) if c.p.projection_size else ()
+    weights = _Packed(packed, sizes, directions, len(GATES[op]) * hidden, shape)
     clips = c.p.lstm_state_clip_min is not None or c.p.lstm_state_clip_max is not None
-    layer_of = _stepped_layer if projection or (clips and op == "LSTM") else _layer
+    layer_of = _stepped_layer if shape or (clips and op == "LSTM") else _layer
     states = c.x[2:4] if op == "LSTM" else c.x[2:3]
     x = c.x[0]
     last: list[list[str]] = [[] for _ in states]
@@ -77,18 +75,22 @@ def _rnn(c: Call) -> list[str]:
         x, ends = layer_of(c, x, weights.weights[cut], weights.biases[cut], initial)
         for part, end in zip(last, ends):
             part.append(end)
-    ends = [part[0] if len(part) == 1 else c.op("Concat", *part, axis=0) for part in last]
-    return [x, *ends]
+    return [x, *(_joined(c, part, 0) for part in last)]
+
+
+def _joined(c: Call, parts: list[str], axis: int) -> str:
+    """Return parts concatenated along an axis."""
+    whole: str = parts[0] if len(parts) == 1 else c.op("Concat", *parts, axis=axis)
+    return whole
 
 
 def _layer(
     c: Call, x: str, weights: list[Any], biases: list[Any], initial: list[str]
 ) -> tuple[str, list[str]]:
     """Return the output (time, batch, directions * hidden) and the last states of a layer."""
-    op, gates, options = _MODES[c.p.mode]
-    more, directions = dict(options), len(weights)
-    if op == "RNN":
-        more["activations"] = ["Tanh" if c.p.mode == "rnn_tanh" else "Relu"] * directions
+    op, options = _MODES[c.p.mode]
+    gates, directions = GATES[op], len(weights)
+    more = {k: v * directions if isinstance(v, list) else v for k, v in options.items()}
     first, second = (np.stack([reordered(pair[i], gates) for pair in weights]) for i in (0, 1))
     bias = np.stack([np.concatenate([reordered(b, gates) for b in pair]) for pair in biases])
     length = c.cast(len(c.x) - 1, "int32") if c.p.use_sequence_length else ""
@@ -134,10 +136,8 @@ def _stepped_layer(
         outs.append(out)
         for part, state in zip(ends, last):
             part.append(c.g.unsqueeze(state, 0))
-    if len(outs) == 1:
-        return outs[0], [ends[0][0], ends[1][0]]
-    joined = [c.op("Concat", *part, axis=0) for part in ends]
-    return c.op("Concat", *outs, axis=2), joined
+    joined = [_joined(c, part, 0) for part in ends]
+    return _joined(c, outs, 2), joined
 
 
 def _step(c: Call, matrices: Any, count: int) -> Any:

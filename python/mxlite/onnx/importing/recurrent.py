@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from ..tables import reordered
+from ..tables import GATES, reordered
 from .control_flow import scanned
 from .pointwise import binary
 from .table import Node, Value, constant, converter
 
 __all__: list[str] = []
 
-# By ONNX operator: RNN's mode, positions of 1.x's gates in ONNX's order, default activations.
-_LAYERS: dict[str, tuple[str, tuple[int, ...], list[str]]] = {
-    "LSTM": ("lstm", (0, 2, 3, 1), ["Sigmoid", "Tanh", "Tanh"]),
-    "GRU": ("gru", (1, 0, 2), ["Sigmoid", "Tanh"]),
-    "RNN": ("rnn_tanh", (0,), ["Tanh"]),
+# ONNX's operators have these modes of the operator RNN, and these activations by default.
+_LAYERS = {
+    "LSTM": ("lstm", ["Sigmoid", "Tanh", "Tanh"]),
+    "GRU": ("gru", ["Sigmoid", "Tanh"]),
+    "RNN": ("rnn_tanh", ["Tanh"]),
 }
 # By activation: mxlite's operator, its fixed parameters, and those set by ONNX's alpha and beta.
 _ACTIVATIONS: dict[str, tuple[str, dict[str, Any], dict[str, float]]] = {
@@ -41,7 +41,8 @@ class _Layer:
         self.n, self.hidden = n, n.get("hidden_size")
         self.direction = n.get("direction", "forward")
         self.count = 2 if self.direction == "bidirectional" else 1
-        self.mode, self.gates, usual = _LAYERS[n.op]
+        self.mode, usual = _LAYERS[n.op]
+        self.gates: list[int] = np.argsort(GATES[n.op]).tolist()  # 1.x's gates in ONNX's order
         given = [k.decode() if isinstance(k, bytes) else k for k in n.get("activations") or ()]
         self.kinds = given or usual * self.count
         self.is_usual = self.kinds == usual * self.count
