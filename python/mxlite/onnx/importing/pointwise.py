@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial, reduce
+from typing import Any
 
 import numpy as np
 
@@ -10,12 +11,22 @@ from ..package import onnx
 from ..tables import UNARY
 from .table import Node, Sizes, Value, converter, rows
 
-__all__ = ["binary", "broadcast_sizes", "dtype_of", "leading"]
+__all__ = ["ACTIVATIONS", "activation", "binary", "broadcast_sizes", "dtype_of", "leading"]
 
 _UNARY = {
     **{name: own for own, name in UNARY.items()},
     "Not": "logical_not",
     "IsNaN": "_contrib_isnan",
+}
+
+# Each activation has an operator of mxlite, fixed parameters of it, and those that ONNX's alpha
+# and beta set, with their defaults.
+ACTIVATIONS: dict[str, tuple[str, dict[str, Any], dict[str, float]]] = {
+    **{name: (_UNARY[name], {}, {}) for name in ("Sigmoid", "Tanh", "Relu", "Softsign")},
+    "Softplus": ("Activation", {"act_type": "softrelu"}, {}),
+    "HardSigmoid": ("hard_sigmoid", {}, {"alpha": 0.2, "beta": 0.5}),
+    "LeakyRelu": ("LeakyReLU", {"act_type": "leaky"}, {"slope": 0.01}),
+    "Elu": ("LeakyReLU", {"act_type": "elu"}, {"slope": 1.0}),
 }
 
 # mxlite's operator of two arrays, that of an array and a number, and that of a number and an array.
@@ -199,14 +210,17 @@ def _shifted(n: Node, value: Value, offset: float) -> Value:
     return n.mx("_plus_scalar", value, sizes=value.sizes, scalar=offset)
 
 
-@converter("LeakyRelu")
-def _leaky_relu(n: Node) -> Value:
-    return n.mx("LeakyReLU", n.x[0], act_type="leaky", slope=n.get("alpha", 0.01))
+def activation(kind: str, alpha: float | None, beta: float | None) -> tuple[str, dict[str, Any]]:
+    """Return mxlite's operator for an activation, and its parameters; None means the default."""
+    op, params, named = ACTIVATIONS[kind]
+    given = zip(named.items(), (alpha, beta))
+    return op, {**params, **{key: usual if v is None else v for (key, usual), v in given}}
 
 
-@converter("Elu")
-def _elu(n: Node) -> Value:
-    return n.mx("LeakyReLU", n.x[0], act_type="elu", slope=n.get("alpha", 1.0))
+@converter("Softplus", "HardSigmoid", "LeakyRelu", "Elu")
+def _activation(n: Node) -> Value:
+    op, params = activation(n.op, n.get("alpha"), n.get("beta"))
+    return n.mx(op, n.x[0], **params)
 
 
 @converter("Celu")
@@ -234,16 +248,6 @@ def _prelu(n: Node) -> Value:
 def _thresholded_relu(n: Node) -> Value:
     above = n.mx("_greater_scalar", n.x[0], scalar=n.get("alpha", 1.0))
     return binary(n, "Mul", n.x[0], above)
-
-
-@converter("Softplus")
-def _softplus(n: Node) -> Value:
-    return n.mx("Activation", n.x[0], sizes=n.x[0].sizes, act_type="softrelu")
-
-
-@converter("HardSigmoid")
-def _hard_sigmoid(n: Node) -> Value:
-    return n.mx("hard_sigmoid", n.x[0], alpha=n.get("alpha", 0.2), beta=n.get("beta", 0.5))
 
 
 @converter("HardSwish")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from ..tables import GATES, reordered
 from .control_flow import scanned
-from .pointwise import binary
+from .pointwise import ACTIVATIONS, activation, binary
 from .table import Node, Value, constant, converter
 
 __all__: list[str] = []
@@ -20,17 +19,6 @@ _LAYERS = {
     "LSTM": ("lstm", ["Sigmoid", "Tanh", "Tanh"]),
     "GRU": ("gru", ["Sigmoid", "Tanh"]),
     "RNN": ("rnn_tanh", ["Tanh"]),
-}
-# By activation: mxlite's operator, its fixed parameters, and those set by ONNX's alpha and beta.
-_ACTIVATIONS: dict[str, tuple[str, dict[str, Any], dict[str, float]]] = {
-    "Sigmoid": ("sigmoid", {}, {}),
-    "Tanh": ("tanh", {}, {}),
-    "Relu": ("relu", {}, {}),
-    "Softsign": ("softsign", {}, {}),
-    "Softplus": ("Activation", {"act_type": "softrelu"}, {}),
-    "HardSigmoid": ("hard_sigmoid", {}, {"alpha": 0.2, "beta": 0.5}),
-    "LeakyRelu": ("LeakyReLU", {"act_type": "leaky"}, {"slope": 0.01}),
-    "Elu": ("LeakyReLU", {"act_type": "elu"}, {"slope": 1.0}),
 }
 
 
@@ -146,14 +134,14 @@ class _Cell:
 
     def _function(self, index: int) -> Callable[[Value], Value]:
         kind = self.layer.kinds[index]
-        if kind not in _ACTIVATIONS:
-            raise self.n.refuse(f"activations must be of {', '.join(_ACTIVATIONS)}, got {kind}")
-        op, params, named = _ACTIVATIONS[kind]
-        more = dict(params)
-        for key, name in zip(named, ("activation_alpha", "activation_beta")):
-            given = self.n.get(name) or ()
-            more[key] = given[index] if index < len(given) else named[key]
-        return partial(self.n.mx, op, **more)
+        if kind not in ACTIVATIONS:
+            raise self.n.refuse(f"activations must be of {', '.join(ACTIVATIONS)}, got {kind}")
+        alpha, beta = (
+            dict(enumerate(self.n.get(name) or ())).get(index)
+            for name in ("activation_alpha", "activation_beta")
+        )
+        op, params = activation(kind, alpha, beta)
+        return partial(self.n.mx, op, **params)
 
     def dense(self, h: Value, begin: int = 0, end: int | None = None) -> Value:
         """Return the product of a state and the recurrent weights of some gates, with biases."""
