@@ -264,24 +264,16 @@ def _expand(n: Node) -> Value:
     first, second = (
         np.broadcast_shapes(s, tuple(int(v) for v in t)) for s, t in zip(x.sizes, target)
     )
-    x = leading(n, x, len(first))
-    if first == second:
-        if x.ndim == 0 and len(first) > 1:
-            x = n.mx("Reshape", x, sizes=((1,) * len(first),) * 2, shape=(1,) * len(first))
-        return n.mx("broadcast_to", x, sizes=(first, second), shape=first or (1,))
+    x, ones = leading(n, x, len(first)), (1,) * len(first)
+    if x.ndim == 0 and ones:
+        x = n.mx("Reshape", x, sizes=(ones, ones), shape=ones)
     free = [i for i, (a, b) in enumerate(zip(first, second)) if a != b]
-    if all(x.ndim and (x.sizes[0][i], x.sizes[1][i]) == (first[i], second[i]) for i in free):
-        kept = tuple(0 if i in free else extent for i, extent in enumerate(first))
-        return n.mx("broadcast_to", x, sizes=(first, second), shape=kept)
-    if x.ndim == 0:
-        ones = ((1,) * len(first),) * 2
-        x = n.mx("Reshape", x, sizes=ones, shape=ones[0])
     for i in free:
         if x.sizes[0][i] == x.sizes[1][i]:
             like = n.counter((first[i], second[i]), 1, 0)
             x = n.mx("broadcast_like", x, like, lhs_axes=(i,), rhs_axes=(0,))
     kept = tuple(0 if i in free else extent for i, extent in enumerate(first))
-    return n.mx("broadcast_to", x, sizes=(first, second), shape=kept)
+    return n.mx("broadcast_to", x, sizes=(first, second), shape=kept or (1,))
 
 
 @converter("Tile")
