@@ -8,7 +8,14 @@ from typing import Any
 
 from ..base import NotSupportedError
 
-__all__ = ["MissingOnnxError", "OnnxError", "onnx", "onnxruntime", "reference_evaluator"]
+__all__ = [
+    "MissingOnnxError",
+    "OnnxError",
+    "onnx",
+    "onnxruntime",
+    "reference_evaluator",
+    "tensor_type",
+]
 
 # From 22 to 28, the imported operators change only their types and attributes that converters
 # read.
@@ -55,3 +62,10 @@ def onnxruntime() -> Any:
         return importlib.import_module("onnxruntime")
     except ImportError:
         return None
+
+
+def tensor_type(dtype: str) -> int:
+    """Return ONNX's number of a dtype."""
+    proto = onnx().TensorProto
+    named = {"float64": "DOUBLE", "float32": "FLOAT", "bool": "BOOL"}
+    return int(getattr(proto, named.get(dtype, dtype.upper())))

@@ -7,7 +7,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from ..package import OnnxError, onnx
+from ..package import OnnxError, onnx, tensor_type
 
 __all__ = ["Dim", "Graph", "Shape", "fixed"]
 
@@ -21,13 +21,6 @@ def fixed(shape: Sequence[Dim]) -> tuple[int, ...] | None:
     """Return a shape; None if a dimension is free."""
     sizes = tuple(extent for extent in shape if isinstance(extent, int))
     return sizes if len(sizes) == len(shape) else None
-
-
-def tensor_type(dtype: str) -> int:
-    """Return ONNX's number of a dtype."""
-    proto = onnx().TensorProto
-    named = {"float64": "DOUBLE", "float32": "FLOAT", "bool": "BOOL"}
-    return int(getattr(proto, named.get(dtype, dtype.upper())))
 
 
 class Graph:

@@ -14,7 +14,7 @@ from ...ndarray.serialization import dtype_name
 from ...symbol import Symbol
 from ...symbol.inference import infer
 from ...symbol.node import Entry, Node
-from ..package import EXPORT_OPSETS, OnnxError, onnx
+from ..package import EXPORT_OPSETS, OnnxError, onnx, tensor_type
 from . import (  # noqa: F401 - they enter rows
     control_flow,
     detection,
@@ -26,7 +26,7 @@ from . import (  # noqa: F401 - they enter rows
     rnn,
     tensor,
 )
-from .graph import Dim, Graph, Shape, tensor_type, to_tensor
+from .graph import Dim, Graph, Shape, to_tensor
 from .table import CONVERTERS, Call, Source
 
 __all__ = ["Free", "build", "converter_names"]

@@ -7,7 +7,8 @@ from functools import partial
 import numpy as np
 
 from ... import ndarray as nd
-from .graph import fixed, tensor_type
+from ..package import tensor_type
+from .graph import fixed
 from .table import Call, converter, rows
 
 __all__ = ["clipped"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..package import OnnxError, onnx
+from ..package import OnnxError, onnx, tensor_type
 from .table import Value
 
 __all__ = ["body_of", "has_body"]
@@ -51,18 +51,11 @@ def body_of(proto: Any, opset: int, inputs: Sequence[Value | None]) -> Any:
 
 
 def _type_of(value: Value | None) -> bytes:
-    helper = onnx().helper
     if value is None:
         return bytes(onnx().TypeProto().SerializeToString())
-    number = helper.np_dtype_to_tensor_dtype(_numpy_dtype(value.dtype))
-    return bytes(helper.make_tensor_type_proto(number, list(value.shape)).SerializeToString())
-
-
-def _numpy_dtype(dtype: str) -> Any:
-    import ml_dtypes  # a requirement of onnx
-    import numpy as np
-
-    return np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    number = tensor_type(value.dtype)
+    proto = onnx().helper.make_tensor_type_proto(number, list(value.shape))
+    return bytes(proto.SerializeToString())
 
 
 def _fill_attributes(node: Any, given: dict[str, Any]) -> None:
