@@ -98,11 +98,8 @@ def _while_loop(c: Call) -> list[str]:
     )
     # Indices of the node's inputs that are loop variables, in the order of the variables.
     loop = [of_function[place] for place in parts.places("func_var_locs")]
-    most, outs, sources = (
-        parts.number("max_iterations"),
-        parts.number("num_out_data"),
-        parts.sources,
-    )
+    most, outs = (parts.number(name) for name in ("max_iterations", "num_out_data"))
+    sources = parts.sources
     start = _condition(c, c.g, condition, {i: sources[at] for i, at in enumerate(of_condition)})
     g = c.g.child()
     own = {at: _argument(c, g, sources[at]) for at in loop}
@@ -140,7 +137,7 @@ def _filled(c: Call, value: str, ndim: int, most: int, shape: Any) -> str:
 
 
 @converter("_cond")
-def _cond(c: Call) -> list[str]:
+def _cond(c: Call) -> Any:
     parts = _Parts(c)
     places = [parts.places(f"{name}_input_locs") for name in ("cond", "then", "else")]
     given = [{i: parts.sources[at] for i, at in enumerate(part)} for part in places]
@@ -150,5 +147,4 @@ def _cond(c: Call) -> list[str]:
         g = c.g.child()
         results = _identities(g, c.inline(g, graph, sources))
         branches[f"{name}_branch"] = _proto(c, g, name, [], results)
-    made = c.op("If", truth.name, outputs=len(c.out_shapes), **branches)
-    return [made] if isinstance(made, str) else made
+    return c.op("If", truth.name, outputs=len(c.out_shapes), **branches)
