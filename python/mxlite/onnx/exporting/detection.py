@@ -6,6 +6,8 @@ over boxes in descending order of score; boxes of equal score keep their order.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .table import Call, converter
@@ -18,6 +20,16 @@ _LOWEST = float(np.finfo(np.float32).min)
 def _columns(c: Call, rows: str, begin: int, end: int) -> str:
     """Return the elements [begin, end) of rows."""
     return c.g.slice(rows, [2], [begin], [end])
+
+
+def _halves(c: Call, boxes: str) -> tuple[str, str]:
+    """Return both pairs of elements of boxes."""
+    return _columns(c, boxes, 0, 2), _columns(c, boxes, 2, 4)
+
+
+def _corners(c: Call, middle: str, half: str) -> tuple[str, str]:
+    """Return the low and the high corners of boxes around centers."""
+    return c.op("Sub", middle, half), c.op("Add", middle, half)
 
 
 def _column(c: Call, rows: str, index: int) -> str:
@@ -71,7 +83,7 @@ def _survivors(
         hit = c.op("Equal", c.g.unsqueeze(ids, 1), c.g.unsqueeze(classes, -1))
         by_class = c.op("Where", hit, by_class, c.const(-np.inf, "float32"))
     # ONNX swaps the corners of a box with negative sides; in mxlite such a box overlaps nothing.
-    first, second = _columns(c, boxes, 0, 2), _columns(c, boxes, 2, 4)
+    first, second = _halves(c, boxes)
     second = c.op("Max", second, c.const(0) if center else first)
     boxes = c.op("Concat", first, second, axis=2)
     selected = c.op(
@@ -91,15 +103,14 @@ def _survivors(
 
 def _reformatted(c: Call, boxes: str, to_center: bool) -> str:
     """Return boxes in the other format; as in 1.x, boxes with a negative first entry stay as is."""
-    first, second = _columns(c, boxes, 0, 2), _columns(c, boxes, 2, 4)
+    first, second = _halves(c, boxes)
     if to_center:
         parts = (
             c.op("Div", c.op("Add", first, second), c.const(2)),
             c.op("Sub", second, first),
         )
     else:
-        half = c.op("Div", second, c.const(2))
-        parts = (c.op("Sub", first, half), c.op("Add", first, half))
+        parts = _corners(c, first, c.op("Div", second, c.const(2)))
     negative = c.op("Less", _columns(c, boxes, 0, 1), c.const(0))
     return c.op("Where", negative, boxes, c.op("Concat", *parts, axis=2))
 
@@ -137,18 +148,20 @@ def _box_nms(c: Call) -> str:
     return out if c.ndim == 3 else c.g.reshape(out, c.out_shapes[0])
 
 
-def _moved(c: Call, low: str, high: str, offsets: str, factors: list[str]) -> tuple[str, str]:
-    """Return centers and half sizes of the boxes that offsets from anchors describe."""
-    size = c.op("Sub", high, low)
-    middle = c.op("Div", c.op("Add", low, high), c.const(2))
-    at, logarithm = (
-        c.op("Mul", _columns(c, offsets, 2 * i, 2 * i + 2), factor)
-        for i, factor in enumerate(factors)
-    )
-    return (
-        c.op("Add", c.op("Mul", at, size), middle),
-        c.op("Div", c.op("Mul", c.op("Exp", logarithm), size), c.const(2)),
-    )
+def _moved(
+    c: Call, middle: str, size: str, offsets: str, factors: list[Any], most: float = 0
+) -> str:
+    """Return the boxes that offsets from anchors describe, as corners.
+
+    A positive ``most`` limits the logarithm of the growth of sides.
+    """
+    parts = zip(_halves(c, offsets), factors)
+    at, logarithm = (c.op("Mul", part, c.const(factor)) for part, factor in parts)
+    if most > 0:
+        logarithm = c.op("Min", logarithm, c.const(most))
+    center = c.op("Add", c.op("Mul", at, size), middle)
+    half = c.op("Mul", c.op("Mul", c.op("Exp", logarithm), size), c.const(0.5))
+    return c.op("Concat", *_corners(c, center, half), axis=2)
 
 
 @converter("_contrib_MultiBoxDetection")
@@ -161,10 +174,11 @@ def _multi_box_detection(c: Call) -> str:
     ids = c.g.cast(c.op("ArgMax", probabilities, axis=1, keepdims=0), "int64", c.dtype)
     detected = c.op("GreaterOrEqual", scores, c.const(c.p.threshold))
     offsets = c.op("Reshape", c.x[1], c.g.const([-1, size, 4]))
-    low, high = (_columns(c, c.x[2], i, i + 2) for i in (0, 2))
-    factors = [c.const(c.p.variances[i : i + 2]) for i in (0, 2)]
-    middle, half = _moved(c, low, high, offsets, factors)
-    boxes = c.op("Concat", c.op("Sub", middle, half), c.op("Add", middle, half), axis=2)
+    low, high = _halves(c, c.x[2])
+    length = c.op("Sub", high, low)
+    middle = c.op("Div", c.op("Add", low, high), c.const(2))
+    factors = [c.p.variances[i : i + 2] for i in (0, 2)]
+    boxes = _moved(c, middle, length, offsets, factors)
     if c.p.clip:
         boxes = c.op("Clip", boxes, c.const(0), c.const(1))
     rows = c.op("Concat", c.g.unsqueeze(ids, -1), c.g.unsqueeze(scores, -1), boxes, axis=2)
@@ -230,7 +244,7 @@ def _proposal(c: Call) -> list[str]:
         middle = c.op("Add", at, c.const(middles))
         grown = c.op("Mul", c.op("Exp", _columns(c, offsets, 2, 4)), c.const(sides))
         half = c.op("Mul", c.op("Sub", grown, c.const(1)), c.const(0.5))
-        boxes = c.op("Concat", c.op("Sub", middle, half), c.op("Add", middle, half), axis=2)
+        boxes = c.op("Concat", *_corners(c, middle, half), axis=2)
     info = c.g.unsqueeze(c.x[2], 1)
     limits = c.op("Sub", c.op("Gather", info, c.g.const([1, 0, 1, 0]), axis=2), c.const(1))
     boxes = c.op("Max", c.op("Min", boxes, limits), c.const(0))
@@ -256,9 +270,8 @@ def _proposal(c: Call) -> list[str]:
     kept = _survivors(c, ends, scores, c.p.threshold, wanted)
     order, found = _marked_first(c, kept, limit)
     count = c.g.reduce("ReduceSum", c.g.cast(found, "bool", "int64"), [1], True)
-    turns = c.op(
-        "Mod", c.g.const(np.arange(wanted)), count
-    )  # repeats regions if there are fewer than wanted
+    # Regions are repeated if there are fewer than wanted.
+    turns = c.op("Mod", c.g.const(np.arange(wanted)), count)
     order = c.op("GatherElements", order, turns, axis=1)
     image = np.repeat(np.arange(batch), wanted).reshape(batch, wanted, 1)
     regions = c.op("Concat", c.const(image), _rows_at(c, boxes, order), axis=2)
@@ -268,22 +281,14 @@ def _proposal(c: Call) -> list[str]:
 
 @converter("_contrib_box_decode")
 def _box_decode(c: Call) -> str:
-    first, second = _columns(c, c.x[1], 0, 2), _columns(c, c.x[1], 2, 4)
+    first, second = _halves(c, c.x[1])
     if c.p.format == "center":
         middle, size = first, second
     else:
         size = c.op("Sub", second, first)
         middle = c.op("Add", first, c.op("Mul", size, c.const(0.5)))
-    factors = (c.p.std0, c.p.std1), (c.p.std2, c.p.std3)
-    at, logarithm = (
-        c.op("Mul", _columns(c, c.x[0], 2 * i, 2 * i + 2), c.const(factor))
-        for i, factor in enumerate(factors)
-    )
-    if c.p.clip > 0:
-        logarithm = c.op("Min", logarithm, c.const(c.p.clip))
-    center = c.op("Add", c.op("Mul", at, size), middle)
-    half = c.op("Mul", c.op("Mul", c.op("Exp", logarithm), size), c.const(0.5))
-    return c.op("Concat", c.op("Sub", center, half), c.op("Add", center, half), axis=2)
+    factors = [(c.p.std0, c.p.std1), (c.p.std2, c.p.std3)]
+    return _moved(c, middle, size, c.x[0], factors, c.p.clip)
 
 
 @converter("_contrib_box_iou")
@@ -291,11 +296,10 @@ def _box_iou(c: Call) -> str:
     corners, areas = [], []
     for value, shape in zip(c.x, ([-1, 1, 4], [1, -1, 4])):
         boxes = c.op("Reshape", value, c.g.const(shape))
-        first, second = _columns(c, boxes, 0, 2), _columns(c, boxes, 2, 4)
+        first, second = _halves(c, boxes)
         if c.p.format == "center":
-            half = c.op("Div", second, c.const(2))
             sides = second
-            first, second = c.op("Sub", first, half), c.op("Add", first, half)
+            first, second = _corners(c, first, c.op("Div", second, c.const(2)))
         else:
             sides = c.op("Sub", second, first)
         sides = c.op("Max", sides, c.const(0))
