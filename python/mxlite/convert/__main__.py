@@ -27,7 +27,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         description="Convert a file of weights: .params, .safetensors (also the index of a sharded "
         "model), .npz, and state dicts of torch.save, which are read without PyTorch and without "
         "running anything in them.",
-        epilog="maps: " + "; ".join(f"{name}: {what}" for name, (what, _) in MAPS.items()),
+        epilog="maps: " + "; ".join(f"{name}: {one.what}" for name, one in MAPS.items()),
     )
     parser.add_argument("source", metavar="IN", help="file to read; its content shows the format")
     parser.add_argument("target", metavar="OUT", help="file to write: .params, .safetensors, .npz")

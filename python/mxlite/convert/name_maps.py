@@ -43,6 +43,7 @@ class Mapped(NamedTuple):
 _NORM = (("weight", "gamma"), ("bias", "beta"))
 _COUNTERS = re.compile(r"(.*\.)?num_batches_tracked")
 _RECURRENT = re.compile(r"(.*\.|)(weight|bias)_(ih|hh|hr)_l(\d+)(_reverse)?")
+_STEPS = {"ih": "i2h", "hh": "h2h", "hr": "h2r"}  # PyTorch's and Gluon's names
 
 
 def _layer_name(name: str, arrays: Arrays) -> str:
@@ -52,8 +53,7 @@ def _layer_name(name: str, arrays: Arrays) -> str:
         start, kind, part, layer, reverse = recurrent.groups()
         two_ways = f"{start}{kind}_{part}_l{layer}_reverse" in arrays or reverse
         cell = f"{'r' if reverse else 'l'}_cell." if two_ways else ""
-        step = {"ih": "i2h", "hh": "h2h", "hr": "h2r"}[part]
-        return f"{start}_unfused.{layer}.{cell}{step}_{kind}"
+        return f"{start}_unfused.{layer}.{cell}{_STEPS[part]}_{kind}"
     module, _, leaf = name.rpartition(".")
     dot = f"{module}." if module else ""
     weight = arrays.get(f"{dot}weight")
@@ -67,7 +67,8 @@ def _layer_name(name: str, arrays: Arrays) -> str:
 _OURS_RECURRENT = re.compile(
     r"(.*\.|)_unfused\.(\d+)\.(?:([lr])_cell\.)?(i2h|h2h|h2r)_(weight|bias)"
 )
-_TO_TORCH = {"gamma": "weight", "beta": "bias", "alpha": "weight"}
+_TO_TORCH = {**{ours: theirs for theirs, ours in _NORM}, "alpha": "weight"}
+_TORCH_STEPS = {ours: theirs for theirs, ours in _STEPS.items()}
 
 
 def _torch_name(name: str) -> str:
@@ -75,8 +76,7 @@ def _torch_name(name: str) -> str:
     recurrent = _OURS_RECURRENT.fullmatch(name)
     if recurrent:
         start, layer, side, step, kind = recurrent.groups()
-        part = {"i2h": "ih", "h2h": "hh", "h2r": "hr"}[step]
-        return f"{start}{kind}_{part}_l{layer}{'_reverse' if side == 'r' else ''}"
+        return f"{start}{kind}_{_TORCH_STEPS[step]}_l{layer}{'_reverse' if side == 'r' else ''}"
     module, dot, leaf = name.rpartition(".")
     return module + dot + _TO_TORCH.get(leaf, leaf)
 
@@ -85,17 +85,21 @@ def _layers_back(arrays: Arrays) -> Mapped:
     return Mapped([Row(_torch_name(n), (n,), array) for n, array in arrays.items()], [], [])
 
 
+def _without_counters(arrays: Arrays) -> Arrays:
+    return {name: array for name, array in arrays.items() if not _COUNTERS.fullmatch(name)}
+
+
 def _layers(arrays: Arrays) -> Mapped:
-    kept = {name: array for name, array in arrays.items() if not _COUNTERS.fullmatch(name)}
+    kept = _without_counters(arrays)
     rows = [Row(_layer_name(name, kept), (name,), array) for name, array in kept.items()]
     return Mapped(rows, [], [])
 
 
-def _depths(arrays: Arrays) -> list[int]:
-    """Return the number of blocks in each stage of a ResNet."""
-    found = [re.match(r"layer([1-4])\.(\d+)\.", name) for name in arrays]
+def _depths(arrays: Arrays, block: str = r"^layer([1-4])\.(\d+)\.") -> list[int]:
+    """Return the number of blocks in each stage of a ResNet; ``block`` matches parts of names."""
+    found = [re.search(block, name) for name in arrays]
     blocks = {(int(match[1]), int(match[2])) for match in found if match}
-    return [len([stage for stage, _ in blocks if stage == number]) for number in range(1, 5)]
+    return [sum(stage == number for stage, _ in blocks) for number in range(1, 5)]
 
 
 def _resnet(arrays: Arrays) -> Mapped:
@@ -158,24 +162,23 @@ def _iresnet_names(depths: Sequence[int]) -> Iterator[tuple[str, str]]:
     yield from norm("features", "fc1")
 
 
-def _iresnet(arrays: Arrays) -> Mapped:
-    names = dict(_iresnet_names(_depths(arrays)))
-    return Mapped(
-        [Row(names[name], (name,), array) for name, array in arrays.items() if name in names],
-        [name for name in arrays if name not in names and not _COUNTERS.fullmatch(name)],
-        [f"{name} is missing" for name in names if name not in arrays],
-    )
-
-
-def _iresnet_back(arrays: Arrays) -> Mapped:
-    units = [re.search(r"stage([1-4])_unit(\d+)_", name) for name in arrays]
-    blocks = {(int(unit[1]), int(unit[2])) for unit in units if unit}
-    depths = [sum(stage == number for stage, _ in blocks) for number in range(1, 5)]
-    names = {without_module(ours): theirs for theirs, ours in _iresnet_names(depths)}
+def _renamed(arrays: Arrays, names: Mapping[str, str]) -> Mapped:
+    """Return the arrays under the names of ``names``, which lists all that must be there."""
     return Mapped(
         [Row(names[name], (name,), array) for name, array in arrays.items() if name in names],
         [name for name in arrays if name not in names],
         [f"{name} is missing" for name in names if name not in arrays],
+    )
+
+
+def _iresnet(arrays: Arrays) -> Mapped:
+    return _renamed(_without_counters(arrays), dict(_iresnet_names(_depths(arrays))))
+
+
+def _iresnet_back(arrays: Arrays) -> Mapped:
+    depths = _depths(arrays, r"stage([1-4])_unit(\d+)_")
+    return _renamed(
+        arrays, {without_module(ours): theirs for theirs, ours in _iresnet_names(depths)}
     )
 
 
@@ -194,24 +197,30 @@ def _transformer(source: str, arrays: Arrays) -> Mapped:
     return Mapped([Row(name, parts, made[id(values)]) for name, parts, values in found], left, [])
 
 
-#: What each map converts to what, and its function.
-MAPS: dict[str, tuple[str, Callable[[Any], Mapped]]] = {
-    "layers": ("layers of PyTorch to Gluon's with the same attribute names", _layers),
-    "resnet": ("torchvision's ResNets to resnet18_v1b ... resnet152_v1b", _resnet),
-    "iresnet": ("insightface's iresnet to the symbols of its MXNet version", _iresnet),
+class Map(NamedTuple):
+    """A conversion of names: its description, and the functions that do it and undo it."""
+
+    what: str
+    there: Callable[[Any], Mapped]
+    back: Callable[[Any], Mapped]
+
+
+MAPS: dict[str, Map] = {
+    "layers": Map(
+        "layers of PyTorch to Gluon's with the same attribute names", _layers, _layers_back
+    ),
+    "resnet": Map("torchvision's ResNets to resnet18_v1b ... resnet152_v1b", _resnet, _resnet_back),
+    "iresnet": Map(
+        "insightface's iresnet to the symbols of its MXNet version", _iresnet, _iresnet_back
+    ),
     **{
-        source: (f"{source} to the networks of gluon.contrib.nn", partial(_transformer, source))
+        source: Map(
+            f"{source} to the networks of gluon.contrib.nn",
+            partial(_transformer, source),
+            partial(_transformer_back, source),
+        )
         for source in SOURCES
     },
-}
-
-
-#: Functions by map that rename mxlite's arrays to the names of the other library.
-BACK: dict[str, Callable[[Any], Mapped]] = {
-    "layers": _layers_back,
-    "resnet": _resnet_back,
-    "iresnet": _iresnet_back,
-    **{source: partial(_transformer_back, source) for source in SOURCES},
 }
 
 
@@ -220,7 +229,7 @@ def mapped(name: str, arrays: Arrays, back: bool = False) -> Mapped:
 
     With ``back``, the arrays have mxlite's names, and the result those of the other library.
     """
-    function = BACK[name] if back else MAPS[name][1]
+    function = MAPS[name].back if back else MAPS[name].there
     return function({without_module(name): array for name, array in arrays.items()})
 
 
