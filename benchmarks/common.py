@@ -72,14 +72,14 @@ def result(
     name : str
         Name of the measurement, by which ``compare.py`` matches entries.
     timing : Timing
-        The measurements.
+        The measurements; ratios of them in place of seconds for a ratio.
     unit : str
-        ``"s"`` or another unit of time for a duration (``amount`` then converts seconds to it), or
-        ``"<things>/s"`` for a rate.
+        ``"s"`` or another unit of time for a duration (``amount`` then converts seconds to it),
+        ``"<things>/s"`` for a rate, or ``"<system> / <system>"`` for a ratio.
     amount : float, optional
         Things per call for a rate, units per second for a duration; 1 by default.
     **extra
-        Further fields.
+        Further fields; ``better="higher"`` for a ratio of which that is true.
 
     Returns
     -------

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import argparse
 import functools
-import math
 import os
+import statistics
 import sys
 import time
 from pathlib import Path
@@ -93,20 +93,10 @@ def main() -> None:
             for s, seconds in turns.items():
                 timing = Timing(seconds, count)
                 results.append(result(f"{text}, {size}, {s}", timing, unit="us", amount=1e6))
-            low, high = ratio.quartiles
-            results.append(
-                {
-                    "name": f"{text}, {size}, ratio",
-                    "unit": "numpy / mxlite",
-                    "median": ratio.median,
-                    "q1": low,
-                    "q3": high,
-                    "better": "higher",
-                    "measurements": args.rounds,
-                }
-            )
+            name = f"{text}, {size}, ratio"
+            results.append(result(name, ratio, unit="numpy / mxlite", better="higher"))
     rows = [[text, *(f"{v:.2f}" for v in values)] for text, values in medians.items()]
-    means = [math.exp(sum(map(math.log, v)) / len(v)) for v in zip(*medians.values())]
+    means = [statistics.geometric_mean(v) for v in zip(*medians.values())]
     rows.append(["geometric mean", *(f"{v:.2f}" for v in means)])
     print(table(["expression", *args.sizes], rows))
     if args.json:

@@ -129,17 +129,8 @@ def main() -> None:
                 ratio = Timing([b / a for a, b in zip(turns["fused"], turns[name])])
                 low, high = ratio.quartiles
                 row += [f"{ratio.median:.2f}", f"{low:.2f}-{high:.2f}"]
-                results.append(
-                    {
-                        "name": f"{label} ratio to {name}",
-                        "unit": f"{name} / fused",
-                        "median": ratio.median,
-                        "q1": low,
-                        "q3": high,
-                        "better": "higher",
-                        "measurements": args.rounds,
-                    }
-                )
+                entry = f"{label} ratio to {name}"
+                results.append(result(entry, ratio, unit=f"{name} / fused", better="higher"))
             rows.append(row)
     head = ["case", "fused ms", "composite ms", "PyTorch ms"]
     head += ["to composite", "quartiles", "to PyTorch", "quartiles"]

@@ -162,17 +162,8 @@ def main() -> None:
             low, high = ratio.quartiles
             memory = [f"{built[n]['mib']:.0f}" if phase == "training" else "" for n in SIDES]
             rows.append([*row, f"{ratio.median:.2f}", f"{low:.2f}-{high:.2f}", *memory])
-            results.append(
-                {
-                    "name": f"{label} {phase} ratio",
-                    "unit": "separate / fused",
-                    "median": ratio.median,
-                    "q1": low,
-                    "q3": high,
-                    "better": "higher",
-                    "measurements": args.rounds,
-                }
-            )
+            name = f"{label} {phase} ratio"
+            results.append(result(name, ratio, unit="separate / fused", better="higher"))
         for side in sides.values():
             side.close()
     head = ["case", "fused ms", "separate ms", "ratio", "quartiles", "fused MiB", "separate MiB"]

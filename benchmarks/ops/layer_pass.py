@@ -134,18 +134,8 @@ def main() -> None:
             row.append(f"{1e3 * timing.median:.2f}")
         row += [f"{ratio.median:.3f}", f"{low:.3f}-{high:.3f}", f"{apart:.0e}"]
         rows.append([*row, *(f"{built[name]['mib']:.0f}" for name in SIDES)])
-        results.append(
-            {
-                "name": f"{label} ratio",
-                "unit": "without / with",
-                "median": ratio.median,
-                "q1": low,
-                "q3": high,
-                "better": "higher",
-                "measurements": args.rounds,
-                "gradient_difference": apart,
-            }
-        )
+        extra = {"better": "higher", "gradient_difference": apart}
+        results.append(result(f"{label} ratio", ratio, unit="without / with", **extra))
     head = ["case", "with, ms a layer", "without", "ratio", "quartiles", "gradients apart"]
     print(table([*head, "with MiB", "without MiB"], rows))
     if args.json:

@@ -209,17 +209,8 @@ def main() -> None:
             for name, timing in times.items():
                 label = f"{mode} {phase} {name}"
                 results.append(result(label, timing, unit="ms", amount=1e3))
-            results.append(
-                {
-                    "name": f"{mode} {phase} ratio",
-                    "unit": "torch / mxlite",
-                    "median": ratio.median,
-                    "q1": low,
-                    "q3": high,
-                    "better": "higher",
-                    "measurements": args.rounds,
-                }
-            )
+            name = f"{mode} {phase} ratio"
+            results.append(result(name, ratio, unit="torch / mxlite", better="higher"))
             rows.append(
                 [mode, phase]
                 + [f"{1e3 * times[name].median:.1f}" for name in ("mxlite", "torch")]

@@ -91,17 +91,7 @@ def main() -> None:
         rows[-1].append(f"{ratio.median:.2f}")
         for kind, seconds in turns.items():
             results.append(result(f"{name}, {kind}", Timing(seconds), unit="ms", amount=1e3))
-        results.append(
-            {
-                "name": f"{name}, ratio",
-                "unit": "subnormal / normal",
-                "median": ratio.median,
-                "q1": ratio.quartiles[0],
-                "q3": ratio.quartiles[1],
-                "better": "lower",
-                "measurements": args.rounds,
-            }
-        )
+        results.append(result(f"{name}, ratio", ratio, unit="subnormal / normal"))
     print(table(["case", "normal ms", "subnormal ms", "ratio"], rows))
     if args.json:
         settings = {k: v for k, v in vars(args).items() if k != "json"}
