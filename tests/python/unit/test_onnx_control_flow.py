@@ -9,12 +9,13 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
+from onnx_models import parsed, session
+from pairing import pairs
 
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
-onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
 from mxlite.onnx import OnnxError, export, import_to_gluon  # noqa: E402
-from onnx import parser  # noqa: E402
 
 contrib = mx.sym.contrib
 
@@ -92,7 +93,7 @@ def test_control_flow_is_exported(name: str, tmp_path: Path) -> None:
             import_to_gluon(path)
         return
     outputs = import_to_gluon(path)(*inputs)
-    for found, wanted in zip(outputs, symbol.eval(**values)):
+    for found, wanted in pairs(outputs, symbol.eval(**values)):
         np.testing.assert_allclose(found.asnumpy(), wanted.asnumpy(), 1e-5, 1e-6)
 
 
@@ -101,10 +102,9 @@ def test_a_loop_with_any_number_of_steps(tmp_path: Path) -> None:
     x, s = mx.nd.random.normal(shape=(4, 2)), mx.nd.ones(2)
     symbol = mx.sym.Group([out, last])
     path = export(symbol, x, s, path=tmp_path / "n.onnx", dynamic_axes={"x": {0: "T"}})
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     longer = mx.nd.random.normal(shape=(9, 2))
-    found = session.run(None, {"x": longer.asnumpy(), "s": s.asnumpy()})
-    for array, wanted in zip(found, symbol.eval(x=longer, s=s)):
+    found = session(path).run(None, {"x": longer.asnumpy(), "s": s.asnumpy()})
+    for array, wanted in pairs(found, symbol.eval(x=longer, s=s)):
         np.testing.assert_allclose(array, wanted.asnumpy(), 1e-5)
 
 
@@ -140,22 +140,22 @@ IMPORTED = {
 
 @pytest.mark.parametrize("name", IMPORTED)
 def test_control_flow_is_imported(name: str, tmp_path: Path) -> None:
-    model = parser.parse_model('<ir_version: 8, opset_import: ["" : 17]> ' + IMPORTED[name])
+    model = parsed(IMPORTED[name])
     onnx.checker.check_model(model)
     path = str(tmp_path / "m.onnx")
     onnx.save(model, path)
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    runtime = session(path)
     block = import_to_gluon(path)
     for sign in (1, -1):
         x = sign * np.random.RandomState(0).rand(2, 3).astype("float32")
         outputs = block(mx.nd.array(x))
         outputs = outputs if isinstance(outputs, list) else [outputs]
-        for found, wanted in zip(outputs, session.run(None, {"x": x})):
+        for found, wanted in pairs(outputs, runtime.run(None, {"x": x})):
             np.testing.assert_allclose(found.asnumpy(), wanted, 1e-5, 1e-6)
 
 
 def test_gradients_pass_an_imported_loop(tmp_path: Path) -> None:
-    model = parser.parse_model('<ir_version: 8, opset_import: ["" : 17]> ' + COUNTED)
+    model = parsed(COUNTED)
     onnx.save(model, tmp_path / "m.onnx")
     block, x = import_to_gluon(tmp_path / "m.onnx"), mx.nd.ones((2, 3))
     x.attach_grad()

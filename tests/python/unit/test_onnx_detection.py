@@ -9,16 +9,17 @@ import mxlite as mx
 import numpy as np
 import pytest
 from mxlite.gluon import HybridBlock, nn
+from onnx_models import session
+from pairing import pairs
 
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
-onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
 from mxlite.onnx import OnnxError, export, export_model  # noqa: E402
 
 
 def run(path: str, **inputs: mx.nd.NDArray) -> list[np.ndarray]:
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    return list(session.run(None, {name: array.asnumpy() for name, array in inputs.items()}))
+    return list(session(path).run(None, {name: array.asnumpy() for name, array in inputs.items()}))
 
 
 class Ssd(HybridBlock):  # type: ignore[misc]
@@ -119,7 +120,7 @@ def test_an_ssd_at_any_batch_size(tmp_path: Path) -> None:
     more = mx.nd.concat(x, -x, x[:1], dim=0)
     expected = [part.asnumpy() for part in net(more)]
     assert (expected[0] >= 0).sum() > 50 and len(set(expected[0].ravel())) == 4
-    for found, wanted in zip(run(path, data=more), expected):
+    for found, wanted in pairs(run(path, data=more), expected):
         np.testing.assert_allclose(found, wanted, 1e-4, 1e-5)
 
 
@@ -135,7 +136,7 @@ def test_a_faster_rcnn(pool: str, tmp_path: Path) -> None:
     assert len(np.unique(rois.asnumpy(), axis=0)) > 4
     assert 1 < (rows.asnumpy()[0, :, 0] >= 0).sum() < 12
     flipped = x[:, :, ::-1]
-    for found, wanted in zip(run(path, data0=flipped, data1=info), net(flipped, info)):
+    for found, wanted in pairs(run(path, data0=flipped, data1=info), net(flipped, info)):
         np.testing.assert_allclose(found, wanted.asnumpy(), 1e-3, 1e-3)
 
 

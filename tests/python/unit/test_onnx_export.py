@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from mxlite import _core
 from mxlite.gluon import nn
+from onnx_models import session
 from op_cases import all_cases
 from op_table import Case
 
@@ -108,11 +109,8 @@ def test_networks_match_onnxruntime_at_any_batch_size(name: str, tmp_path: Path)
     assert [entry.name for entry in model.graph.input] == ["data"]
     assert model.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
     assert model.opset_import[0].version == 17
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     more = mx.nd.concat(x, 2 * x, x[:1], dim=0)
-    found = session.run(None, {"data": more.asnumpy()})[0]
+    found = session(path).run(None, {"data": more.asnumpy()})[0]
     expected = net(more).asnumpy()
     np.testing.assert_allclose(found, expected, 1e-3, 1e-4 * np.abs(expected).max())
 

@@ -12,6 +12,7 @@ import pytest
 from mxlite.gluon import nn, rnn
 from mxlite.gluon.contrib.nn import transformer
 from mxlite.ndarray.structure import flatten
+from onnx_models import parsed, session
 
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
 
@@ -22,7 +23,7 @@ from mxlite.onnx import (  # noqa: E402
     import_model,
     import_to_gluon,
 )
-from onnx import TensorProto, helper, numpy_helper, parser  # noqa: E402
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 
 def small_network() -> nn.HybridSequential:
@@ -177,28 +178,28 @@ OF_FREE_SIZES: dict[str, tuple[str, list[tuple[int, ...]]]] = {
 
 @pytest.mark.parametrize("name", OF_FREE_SIZES)
 def test_sizes_of_free_dimensions(name: str, tmp_path: Path) -> None:
-    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     text, shapes = OF_FREE_SIZES[name]
-    model = parser.parse_model('<ir_version: 8, opset_import: ["" : 17]> ' + text)
+    model = parsed(text)
     for key, array in (
         ("table", NUMBERS.rand(20, 5)), ("lower", np.tri(30)), ("token", NUMBERS.rand(1, 1, 4)),
     ):  # fmt: skip
         model.graph.initializer.append(numpy_helper.from_array(array.astype("float32"), key))
     path = str(tmp_path / "m.onnx")
     onnx.save(model, path)
-    session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    runtime = session(path)
     block = import_to_gluon(path)
     for shape in shapes:
-        entry = session.get_inputs()[0]
+        entry = runtime.get_inputs()[0]
         dtype = "int64" if "int64" in entry.type else "float32"
         x = NUMBERS.randint(0, 20, shape).astype(dtype)
-        expected = session.run(None, {entry.name: x})[0]
+        expected = runtime.run(None, {entry.name: x})[0]
         np.testing.assert_allclose(block(mx.nd.array(x, dtype=dtype)).asnumpy(), expected, 1e-6)
 
 
 def test_a_free_dimension_without_name_is_no_reference(tmp_path: Path) -> None:
     text = POSITIONS.replace("[N,T]", "[?,?]")
-    model = parser.parse_model('<ir_version: 8, opset_import: ["" : 17]> ' + text)
+    model = parsed(text)
     table = NUMBERS.rand(20, 5).astype("float32")
     model.graph.initializer.append(numpy_helper.from_array(table, "table"))
     onnx.save(model, tmp_path / "m.onnx")
@@ -224,7 +225,7 @@ HUGE = {
 
 @pytest.mark.parametrize("op", HUGE)
 def test_huge_numbers_of_elements_are_refused(op: str, tmp_path: Path) -> None:
-    model = parser.parse_model('<ir_version: 8, opset_import: ["" : 17]> ' + HUGE[op])
+    model = parsed(HUGE[op])
     onnx.save(model, tmp_path / "m.onnx")
     with pytest.raises(OnnxError, match=f"{op} .*the number of .* must be from 0 to 268435456"):
         import_model(tmp_path / "m.onnx")

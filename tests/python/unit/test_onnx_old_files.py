@@ -9,9 +9,11 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 import pytest
+from onnx_models import session
+from pairing import pairs
 
 pytest.importorskip("onnx", reason="the package onnx is not installed")
-onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
 from mxlite.onnx import export_model  # noqa: E402
 
@@ -128,9 +130,9 @@ def test_operators_of_old_files(key: str, tmp_path: Path) -> None:
             files = (symbol, {})
         shapes = [fed[n].shape for n in symbol.list_inputs() if n in fed]
         path = export_model(*files, shapes, np.float32, f"{prefix}.onnx")
-        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-        used = {entry.name for entry in session.get_inputs()}
-        found = session.run(None, {n: a.asnumpy() for n, a in fed.items() if n in used})
+        runtime = session(path)
+        used = {entry.name for entry in runtime.get_inputs()}
+        found = runtime.run(None, {n: a.asnumpy() for n, a in fed.items() if n in used})
         bound = symbol.simple_bind(
             mx.cpu(), grad_req="null", **{n: a.shape for n, a in fed.items()}
         )
@@ -138,7 +140,7 @@ def test_operators_of_old_files(key: str, tmp_path: Path) -> None:
             {n: a for n, a in values.items() if kinds[n] == "arg"},
             {n: a for n, a in values.items() if kinds[n] == "aux"},
         )
-        for array, expected in zip(found, bound.forward(is_train=False, **fed)):
+        for array, expected in pairs(found, bound.forward(is_train=False, **fed)):
             assert array.shape == expected.shape, (op, params)
             np.testing.assert_allclose(
                 array, expected.asnumpy(), 1e-4, 1e-5, err_msg=f"{op} {params}"

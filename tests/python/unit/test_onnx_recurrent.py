@@ -10,9 +10,11 @@ import mxlite as mx
 import numpy as np
 import pytest
 from mxlite.gluon import rnn
+from onnx_models import session
+from pairing import pairs
 
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
-onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
 from mxlite.onnx import OnnxError, export, import_to_gluon  # noqa: E402
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
@@ -45,7 +47,7 @@ def test_an_lstm_that_onnx_lacks_is_exported(name: str, tmp_path: Path) -> None:
         path = export(layer, *inputs, states, path=tmp_path / "net.onnx")
     out, last = layer(inputs[0], states, **lengths)
     found = import_to_gluon(path)(inputs[0], *states, *lengths.values())
-    for array, expected in zip(found, [out, *last]):
+    for array, expected in pairs(found, [out, *last]):
         np.testing.assert_allclose(array.asnumpy(), expected.asnumpy(), 1e-4, 1e-5)
 
 
@@ -113,10 +115,9 @@ def test_layers_are_imported(op: str, attrs: Any, direction: str, tmp_path: Path
         made, fed = model(op, direction, lengths, states, **attrs)
         path = str(tmp_path / "m.onnx")
         onnx.save(made, path)
-        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
         inputs = [mx.nd.array(array, dtype=array.dtype) for array in fed.values()]
         found = import_to_gluon(path)(*inputs)
-        for array, expected in zip(found, session.run(None, fed)):
+        for array, expected in pairs(found, session(path).run(None, fed)):
             np.testing.assert_allclose(array.asnumpy(), expected, 1e-3, 1e-5)
 
 
