@@ -26,13 +26,7 @@ class Cell:
 
     Attributes
     ----------
-    dtype : str
-        A key of :data:`MATH`.
-    batch : int
-        Samples of each data-parallel copy.
-    size : int
-        Height and width of the images, or tokens of a sequence.
-    mode : str
+    dtype, batch, size, mode
         As of :class:`Case`.
     """
 
