@@ -37,7 +37,7 @@ def test_networks_match_onnxruntime(name: str, mode: str, tmp_path: Path) -> Non
     path = export(net, batch, path=tmp_path / "net.onnx", check=False)
     ops = Counter(node.op_type for node in onnx.load(path).graph.node)
     assert ops["QuantizeLinear"] >= ops["Conv"]
-    # Without its int8 kernels, which saturate on some processors, the runtime computes in float32.
+    # The runtime's int8 kernels saturate on some processors; unoptimized graphs run in float32.
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
