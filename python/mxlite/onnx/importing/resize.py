@@ -99,37 +99,43 @@ def _chosen_axes(n: Node) -> list[int]:
     return [a % ndim for a in axes] if axes is not None else list(range(ndim))
 
 
+def _target(
+    n: Node, own: tuple[int, ...], wanted: np.ndarray | None, scales: np.ndarray | None
+) -> tuple[tuple[int, ...], list[float]]:
+    """Return the shape of the result for data of shape ``own``, and the scale of each axis."""
+    axes, policy = _chosen_axes(n), n.get("keep_aspect_ratio_policy", "stretch")
+    sizes, factors = list(own), [1.0] * len(own)
+    for i, axis in enumerate(axes):
+        if wanted is not None:
+            factors[axis] = float(wanted[i]) / own[axis]
+        elif scales is not None:
+            factors[axis] = float(scales[i])
+    if wanted is not None and policy != "stretch":
+        choose = min if policy == "not_larger" else max
+        factor = choose(factors[axis] for axis in axes)
+        factors = [factor if axis in axes else 1.0 for axis in range(len(own))]
+    half = 0.0 if wanted is None else 0.5
+    for i, axis in enumerate(axes):
+        if wanted is not None and policy == "stretch":
+            sizes[axis] = int(wanted[i])
+        else:
+            sizes[axis] = int(np.floor(factors[axis] * own[axis] + half))
+    n.check_count(prod(sizes), "the number of elements")
+    return tuple(sizes), factors
+
+
 def _targets(n: Node) -> tuple[Sizes, list[float]]:
     """Return both sizes of the result, and the scale of each axis, computed for the first sizes."""
-    x, axes = n.x[0], _chosen_axes(n)
     given = n.x_at(3).const if n.op == "Resize" and n.has(3) else None
     index = 1 if n.op == "Upsample" or n.opset < 11 else 2
     scales = n.array(index, "scales") if given is None else None
     if given is None and (scales is None or not scales.size):
         raise n.refuse("scales or sizes must be given, got neither")
-    found, factors = [], [1.0] * x.ndim
-    for which in (1, 0):  # the last pass leaves the scales of the first sizes
-        own = list(x.sizes[which])
-        for i, axis in enumerate(axes):
-            if scales is not None:
-                factors[axis] = float(scales.reshape(-1)[i])
-            elif given is not None:
-                factors[axis] = float(given[which][i]) / x.sizes[which][axis]
-        policy = n.get("keep_aspect_ratio_policy", "stretch")
-        if given is not None and policy != "stretch":
-            choose = min if policy == "not_larger" else max
-            factor = choose(factors[axis] for axis in axes)
-            factors = [factor if axis in axes else 1.0 for axis in range(x.ndim)]
-        for i, axis in enumerate(axes):
-            if given is not None and policy == "stretch":
-                own[axis] = int(given[which][i])
-            elif given is not None:
-                own[axis] = int(np.floor(factors[axis] * own[axis] + 0.5))
-            else:
-                own[axis] = int(np.floor(factors[axis] * own[axis]))
-        n.check_count(prod(own), "the number of elements")
-        found.append(tuple(own))
-    return (found[1], found[0]), factors
+    scales = None if scales is None else scales.reshape(-1)
+    (first, factors), (second, _) = (
+        _target(n, own, wanted, scales) for own, wanted in zip(n.x[0].sizes, given or (None, None))
+    )
+    return (first, second), factors
 
 
 @converter("Resize", "Upsample")
