@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -105,9 +104,7 @@ def test_the_config_command_wants_an_option() -> None:
 
 @pytest.mark.skipif(shutil.which("nm") is None, reason="no binutils")
 def test_the_library_exports_the_headers_and_needs_no_python() -> None:
-    listed = subprocess.run(
-        ["nm", "-D", "--defined-only", str(LIBRARY)], capture_output=True, text=True, check=True
-    ).stdout
+    listed = run_command("nm", "-D", "--defined-only", LIBRARY).stdout
     plain = {line.split()[-1] for line in listed.splitlines() if " _Z" not in line}
     declared = set()
     for header in ("mxlite/predict.h", "mxnet/c_predict_api.h"):
@@ -116,7 +113,7 @@ def test_the_library_exports_the_headers_and_needs_no_python() -> None:
         declared |= set(re.findall(r"\b(mxlite_predict_\w+|MX\w+)\(", text))
     assert len(declared) > 30
     assert plain == declared
-    needed = subprocess.run(["ldd", str(LIBRARY)], capture_output=True, text=True, check=True)
+    needed = run_command("ldd", LIBRARY)
     assert "libpython" not in needed.stdout and "not found" not in needed.stdout
 
 
