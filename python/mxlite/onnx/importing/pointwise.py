@@ -11,7 +11,15 @@ from ..package import onnx
 from ..tables import UNARY
 from .table import Node, Sizes, Value, converter, rows
 
-__all__ = ["ACTIVATIONS", "activation", "binary", "broadcast_sizes", "dtype_of", "leading"]
+__all__ = [
+    "ACTIVATIONS",
+    "activation",
+    "binary",
+    "broadcast_sizes",
+    "dtype_of",
+    "leading",
+    "scalar",
+]
 
 _UNARY = {
     **{name: own for own, name in UNARY.items()},
@@ -91,6 +99,11 @@ def binary(n: Node, op: str, a: Value, b: Value) -> Value:
     return n.cast(out, "bool" if op in _TRUTHS else a.dtype)
 
 
+def scalar(n: Node, op: str, value: Value, number: float) -> Value:
+    """Return the result of mxlite's operator ``_<op>_scalar``."""
+    return n.mx(f"_{op}_scalar", value, sizes=value.sizes, scalar=float(number))
+
+
 def _unary(op: str, n: Node) -> Value:
     out = n.mx(op, n.x[0], sizes=n.x[0].sizes)
     return n.cast(out, "bool" if n.op in ("Not", "IsNaN") else n.x[0].dtype)
@@ -115,7 +128,7 @@ def _sum(n: Node) -> Value:
     total = reduce(partial(binary, n, "Add"), n.x)
     if n.op == "Sum":
         return total
-    return n.mx("_div_scalar", total, sizes=total.sizes, scalar=float(len(n.x)))
+    return scalar(n, "div", total, len(n.x))
 
 
 @converter("Div")
@@ -196,18 +209,10 @@ def _clip(n: Node) -> Value:
     if np.isinf(low) and np.isinf(high):
         return n.x[0]
     if np.isinf(high):
-        return n.mx("_maximum_scalar", n.x[0], sizes=n.x[0].sizes, scalar=low)
+        return scalar(n, "maximum", n.x[0], low)
     if np.isinf(low):
-        return n.mx("_minimum_scalar", n.x[0], sizes=n.x[0].sizes, scalar=high)
+        return scalar(n, "minimum", n.x[0], high)
     return n.mx("clip", n.x[0], sizes=n.x[0].sizes, a_min=min(low, high), a_max=high)
-
-
-def _scaled(n: Node, value: Value, factor: float) -> Value:
-    return n.mx("_mul_scalar", value, sizes=value.sizes, scalar=factor)
-
-
-def _shifted(n: Node, value: Value, offset: float) -> Value:
-    return n.mx("_plus_scalar", value, sizes=value.sizes, scalar=offset)
 
 
 def activation(kind: str, alpha: float | None, beta: float | None) -> tuple[str, dict[str, Any]]:
@@ -226,27 +231,27 @@ def _activation(n: Node) -> Value:
 @converter("Celu")
 def _celu(n: Node) -> Value:
     alpha = n.get("alpha", 1.0)
-    small = n.mx("expm1", _scaled(n, n.mx("_minimum_scalar", n.x[0], scalar=0.0), 1 / alpha))
-    return binary(n, "Add", n.mx("relu", n.x[0]), _scaled(n, small, alpha))
+    small = n.mx("expm1", scalar(n, "mul", scalar(n, "minimum", n.x[0], 0), 1 / alpha))
+    return binary(n, "Add", n.mx("relu", n.x[0]), scalar(n, "mul", small, alpha))
 
 
 @converter("Selu")
 def _selu(n: Node) -> Value:
     alpha, gamma = n.get("alpha", 1.6732632423543772), n.get("gamma", 1.0507009873554805)
-    return _scaled(n, n.mx("LeakyReLU", n.x[0], act_type="elu", slope=alpha), gamma)
+    return scalar(n, "mul", n.mx("LeakyReLU", n.x[0], act_type="elu", slope=alpha), gamma)
 
 
 @converter("PRelu")
 def _prelu(n: Node) -> Value:
     x, slope = n.x
-    negative = n.mx("_minimum_scalar", x, sizes=x.sizes, scalar=0.0)
+    negative = scalar(n, "minimum", x, 0)
     scaled = binary(n, "Mul", negative, slope)
     return binary(n, "Add", n.mx("relu", x, sizes=x.sizes), scaled)
 
 
 @converter("ThresholdedRelu")
 def _thresholded_relu(n: Node) -> Value:
-    above = n.mx("_greater_scalar", n.x[0], scalar=n.get("alpha", 1.0))
+    above = scalar(n, "greater", n.x[0], n.get("alpha", 1.0))
     return binary(n, "Mul", n.x[0], above)
 
 
@@ -271,10 +276,10 @@ def _gelu(n: Node) -> Value:
 def _shrink(n: Node) -> Value:
     bias, limit = n.get("bias", 0.0), n.get("lambd", 0.5)
     x = n.cast(n.x[0], "float32")
-    above = n.mx("_greater_scalar", x, scalar=limit)
-    below = n.mx("_lesser_scalar", x, scalar=-limit)
-    parts = (binary(n, "Mul", above, _shifted(n, x, -bias)),
-             binary(n, "Mul", below, _shifted(n, x, bias)))  # fmt: skip
+    above = scalar(n, "greater", x, limit)
+    below = scalar(n, "lesser", x, -limit)
+    parts = (binary(n, "Mul", above, scalar(n, "plus", x, -bias)),
+             binary(n, "Mul", below, scalar(n, "plus", x, bias)))  # fmt: skip
     return n.cast(binary(n, "Add", *parts), n.x[0].dtype)
 
 
@@ -282,10 +287,10 @@ def _shrink(n: Node) -> Value:
 def _round(n: Node) -> Value:
     # Halves go to the even number: twice the rounded half where the fraction is one half.
     x = n.x[0]
-    nearest = n.mx("floor", _shifted(n, x, 0.5))
-    even = _scaled(n, n.mx("floor", _scaled(n, _shifted(n, x, 0.5), 0.5)), 2.0)
+    nearest = n.mx("floor", scalar(n, "plus", x, 0.5))
+    even = scalar(n, "mul", n.mx("floor", scalar(n, "mul", scalar(n, "plus", x, 0.5), 0.5)), 2.0)
     fraction = binary(n, "Sub", x, n.mx("floor", x))
-    is_half = n.mx("_equal_scalar", fraction, scalar=0.5)
+    is_half = scalar(n, "equal", fraction, 0.5)
     return n.mx("where", is_half, even, nearest)
 
 
@@ -297,4 +302,4 @@ def _is_inf(n: Node) -> Value:
     wanted = np.inf if positive else -np.inf
     if not positive and not negative:
         return n.cast(n.mx("zeros_like", n.x[0]), "bool")
-    return n.cast(n.mx("_equal_scalar", n.x[0], scalar=float(wanted)), "bool")
+    return n.cast(scalar(n, "equal", n.x[0], wanted), "bool")

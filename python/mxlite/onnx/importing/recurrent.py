@@ -9,7 +9,7 @@ import numpy as np
 
 from ..tables import GATES, reordered
 from .control_flow import scanned
-from .pointwise import ACTIVATIONS, activation, binary
+from .pointwise import ACTIVATIONS, activation, binary, scalar
 from .table import Node, Value, constant, converter
 
 __all__: list[str] = []
@@ -180,7 +180,7 @@ class _Cell:
 
     def rest(self, value: Value) -> Value:
         """Return one minus a value."""
-        return self.n.mx("_rminus_scalar", value, scalar=1.0)
+        return scalar(self.n, "rminus", value, 1)
 
     def lstm(self, x: Value, h: Value, c: Value) -> list[Value]:
         """Return the next state and cell state."""

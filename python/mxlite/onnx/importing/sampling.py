@@ -6,16 +6,12 @@ from functools import reduce
 from itertools import product
 from math import prod
 
-from .pointwise import binary
+from .pointwise import binary, scalar
 from .table import Node, Value, converter
 
 __all__: list[str] = []
 
 _CUBIC = -0.75  # the coefficient that PyTorch uses
-
-
-def _scalar(n: Node, op: str, value: Value, number: float) -> Value:
-    return n.mx(f"_{op}_scalar", value, sizes=value.sizes, scalar=float(number))
 
 
 def _position(n: Node, grid: Value, axis: int, size: int, aligned: bool) -> Value:
@@ -24,10 +20,10 @@ def _position(n: Node, grid: Value, axis: int, size: int, aligned: bool) -> Valu
     at = grid.shape[-1] - 1 - axis
     one = n.mx("slice_axis", grid, axis=last, begin=at, end=at + 1)
     first, second = ((s[0], 1, prod(s[1:-1])) for s in grid.sizes)
-    moved = _scalar(n, "plus", n.reshape(one, (first, second)), 1)
+    moved = scalar(n, "plus", n.reshape(one, (first, second)), 1)
     if aligned:
-        return _scalar(n, "mul", moved, (size - 1) / 2)
-    return _scalar(n, "plus", _scalar(n, "mul", moved, size / 2), -0.5)
+        return scalar(n, "mul", moved, (size - 1) / 2)
+    return scalar(n, "plus", scalar(n, "mul", moved, size / 2), -0.5)
 
 
 def _inside(n: Node, at: Value, size: int, padding: str, aligned: bool) -> Value:
@@ -39,38 +35,38 @@ def _inside(n: Node, at: Value, size: int, padding: str, aligned: bool) -> Value
     low, length = (0.0, size - 1.0) if aligned else (-0.5, float(size))
     if not length:
         return n.mx("zeros_like", at)
-    distance = n.mx("abs", _scalar(n, "plus", at, -low))
-    turn = n.mx("abs", _scalar(n, "plus", _scalar(n, "mod", distance, 2 * length), -length))
-    return _scalar(n, "rminus", turn, length + low)
+    distance = n.mx("abs", scalar(n, "plus", at, -low))
+    turn = n.mx("abs", scalar(n, "plus", scalar(n, "mod", distance, 2 * length), -length))
+    return scalar(n, "rminus", turn, length + low)
 
 
 def _cubic_weight(n: Node, distance: Value, near: bool) -> Value:
     """Return weights of pixels at distances from 0 to 1, or from 1 to 2."""
     a = _CUBIC
     factors = (a + 2, -(a + 3), 0, 1) if near else (a, -5 * a, 8 * a, -4 * a)
-    total = _scalar(n, "mul", distance, factors[0])
+    total = scalar(n, "mul", distance, factors[0])
     for factor in factors[1:3]:
-        total = binary(n, "Mul", _scalar(n, "plus", total, factor), distance)
-    return _scalar(n, "plus", total, factors[3])
+        total = binary(n, "Mul", scalar(n, "plus", total, factor), distance)
+    return scalar(n, "plus", total, factors[3])
 
 
 def _neighbors(n: Node, at: Value, mode: str) -> list[tuple[Value, Value | None]]:
     """Return the pixels along one axis that a coordinate uses, and their weights."""
     if mode == "nearest":
-        down = n.mx("ceil", _scalar(n, "plus", at, -0.5))
-        up = n.mx("floor", _scalar(n, "plus", at, 0.5))
-        is_even = _scalar(n, "equal", _scalar(n, "mod", down, 2), 0)
+        down = n.mx("ceil", scalar(n, "plus", at, -0.5))
+        up = n.mx("floor", scalar(n, "plus", at, 0.5))
+        is_even = scalar(n, "equal", scalar(n, "mod", down, 2), 0)
         return [(n.mx("where", is_even, down, up), None)]
     low = n.mx("floor", at)
     rest = binary(n, "Sub", at, low)
-    back = _scalar(n, "rminus", rest, 1)
+    back = scalar(n, "rminus", rest, 1)
     if mode in ("linear", "bilinear"):
-        return [(low, back), (_scalar(n, "plus", low, 1), rest)]
+        return [(low, back), (scalar(n, "plus", low, 1), rest)]
     found: list[tuple[Value, Value | None]] = []
-    for step, distance in ((-1, _scalar(n, "plus", rest, 1)), (0, rest), (1, back),
-                           (2, _scalar(n, "plus", back, 1))):  # fmt: skip
+    for step, distance in ((-1, scalar(n, "plus", rest, 1)), (0, rest), (1, back),
+                           (2, scalar(n, "plus", back, 1))):  # fmt: skip
         weight = _cubic_weight(n, distance, step in (0, 1))
-        found.append((_scalar(n, "plus", low, step), weight))
+        found.append((scalar(n, "plus", low, step), weight))
     return found
 
 
@@ -97,15 +93,15 @@ def _grid_sample(n: Node) -> Value:
             if weight is not None:
                 weights.append(weight)
             if padding == "zeros":
-                weights += [_scalar(n, "greater_equal", pixel, 0),
-                            _scalar(n, "lesser_equal", pixel, size - 1)]  # fmt: skip
+                weights += [scalar(n, "greater_equal", pixel, 0),
+                            scalar(n, "lesser_equal", pixel, size - 1)]  # fmt: skip
             else:
                 pixel = _inside(n, pixel, size, padding, aligned)
             pixel = n.mx("clip", pixel, a_min=0.0, a_max=float(size - 1))
             index = pixel if index is None else binary(
-                n, "Add", _scalar(n, "mul", index, size), pixel)  # fmt: skip
+                n, "Add", scalar(n, "mul", index, size), pixel)  # fmt: skip
         assert index is not None
-        whole = n.mx("broadcast_to", n.cast(_scalar(n, "plus", index, 0.25), "int64"),
+        whole = n.mx("broadcast_to", n.cast(scalar(n, "plus", index, 0.25), "int64"),
                      shape=(x.shape[0], channels, points))  # fmt: skip
         part = n.mx("_take_along_axis", flat, whole, axis=2)
         parts.append(reduce(lambda a, b: binary(n, "Mul", a, b), weights, part))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .pointwise import binary, dtype_of, leading
+from .pointwise import binary, dtype_of, leading, scalar
 from .reader import array_of
 from .table import Node, Value, constant, converter
 
@@ -187,8 +187,8 @@ def _positive(n: Node, places: Value, x: Value, axis: int) -> Value:
         return constant(np.where(array < 0, array + extent, array))
     if places.dtype.startswith("uint") or x.sizes[0][axis] != x.sizes[1][axis] or x.trainable:
         return places  # an embedding, whose indices are not negative
-    shifted = n.mx("_plus_scalar", places, sizes=places.sizes, scalar=float(extent))
-    negative = n.mx("_lesser_scalar", places, sizes=places.sizes, scalar=0.0)
+    shifted = scalar(n, "plus", places, extent)
+    negative = scalar(n, "lesser", places, 0)
     return n.mx("where", negative, shifted, places, sizes=places.sizes)
 
 
@@ -311,7 +311,7 @@ def _joined_padding(n: Node, x: Value, before: list[int], behind: list[int], fil
     """Return data with constant padding on any axes, which is concatenated."""
     for axis, (b, e) in enumerate(zip(before, behind)):
         edge = n.mx("slice_axis", x, axis=axis, begin=0, end=1)
-        empty = n.mx("_plus_scalar", n.mx("zeros_like", edge), scalar=fill)
+        empty = scalar(n, "plus", n.mx("zeros_like", edge), fill)
         parts = [
             n.mx("repeat", empty, repeats=count, axis=axis) if count else None for count in (b, e)
         ]
@@ -357,7 +357,7 @@ def _one_hot(n: Node) -> Value:
     assert depth is not None and values is not None
     axis = n.get("axis", -1)
     size = depth[0]
-    wrapped = n.mx("_mod_scalar", n.cast(places, "float32"), scalar=float(size))
+    wrapped = scalar(n, "mod", n.cast(places, "float32"), size)
     off, on = (float(v) for v in values)
     out = n.mx("one_hot", wrapped, depth=size, on_value=on, off_value=off, dtype=values.dtype.name)
     if places.ndim == 0:
