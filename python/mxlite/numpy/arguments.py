@@ -173,15 +173,6 @@ def official(dtype: Any) -> Any:
     return np.float32 if dtype_name(dtype) == "bfloat16" else dtype
 
 
-def reduced(op: Any, a: ndarray, axes: tuple[int, ...], keepdims: bool = False) -> ndarray:
-    """Reduce axes, which are counted from the front, with an operator such as ``sum``."""
-    shape = tuple(1 if i in axes else n for i, n in enumerate(a.shape))
-    result = op(a, axis=axes, keepdims=True) if axes else a
-    if not keepdims:
-        shape = tuple(n for i, n in enumerate(a.shape) if i not in axes)
-    return result if result.shape == shape else reshape_to(result, shape=shape)
-
-
 def named(function: Any, name: str, doc: str | None) -> Any:
     """Return a made function under its name and with its documentation."""
     function.__name__ = function.__qualname__ = name

@@ -23,7 +23,6 @@ from .arguments import (
     common_dtype,
     from_host,
     real_array,
-    reduced,
     refuse_traced,
     reshape_to,
     store,
@@ -85,9 +84,9 @@ _potrf = _core.op("linalg_potrf")
 _inverse = _core.op("linalg_inverse")
 _det = _core.op("linalg_det")
 _slogdet = _core.op("linalg_slogdet")
-_sum = _core.op("sum")
-_max = _core.op("max")
-_min = _core.op("min")
+_sum = _core.op("_np_sum")
+_max = _core.op("_np_max")
+_min = _core.op("_np_min")
 _abs = _core.op("abs")
 _square = _core.op("square")
 _above = _core.op("broadcast_greater")
@@ -236,9 +235,8 @@ def cond(x: Any, p: Any = None) -> ndarray:
     array = matrices(x, "linalg.cond")
     if p in (None, 2, -2):
         values = svdvals(array)
-        last = (values.ndim - 1,)
-        extremes = [reduced(op, values, last, keepdims=False) for op in (_max, _min)]
-        return extremes[1] / extremes[0] if p == -2 else extremes[0] / extremes[1]  # type: ignore[return-value]
+        largest, smallest = (op(values, axis=-1) for op in (_max, _min))
+        return smallest / largest if p == -2 else largest / smallest
     return matrix_norm(array, ord=p) * matrix_norm(inv(array), ord=p)  # type: ignore[return-value]
 
 
@@ -257,18 +255,18 @@ def matrix_rank(
     """
     array = real_array(M, "linalg.matrix_rank")
     if array.ndim < 2:
-        values = reshape_to(reduced(_max, _abs(array), tuple(range(array.ndim)), False), shape=(1,))
+        values = reshape_to(_max(_abs(array)), shape=(1,))
         limit: Any = values * 0
     else:
         values = svdvals(array)
         factor = float(np.finfo(array.dtype).eps) * max(array.shape[-2:]) if rtol is None else rtol  # type: ignore[type-var]
         if tol is None:
-            largest = reduced(_max, values, (values.ndim - 1,), keepdims=True)
+            largest = _max(values, axis=-1, keepdims=True)
             limit = largest * (_expand(factor, axis=-1) if isinstance(factor, ndarray) else factor)
         else:
             limit = _expand(tol, axis=-1) if isinstance(tol, ndarray) else values * 0 + tol
     above = _cast(_above(values, limit), dtype="int64")
-    return reduced(_sum, above, (above.ndim - 1,), keepdims=False)
+    return _sum(above, axis=-1)
 
 
 def matrix_power(a: Any, n: int) -> ndarray:
@@ -382,7 +380,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[ndarray, ndarray, int, nda
     rank = int((sizes > limit * sizes.max(initial=0)).sum())
     x = matmul(pinv(left, limit), right)
     if rank == n and m > n:
-        residuals = reduced(_sum, _square(matmul(left, x) - right), (0,), keepdims=right.ndim == 1)
+        residuals = _sum(_square(matmul(left, x) - right), axis=0, keepdims=right.ndim == 1)
     else:
         residuals = from_host(np.empty(0), left.ctx, left.dtype)
     return x, residuals, rank, values

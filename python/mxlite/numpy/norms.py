@@ -7,14 +7,14 @@ from typing import Any
 
 from .. import _core
 from ..base import ValueError_
-from .arguments import axes_in, real_array, reduced, reshape_to
+from .arguments import axes_in, real_array, reshape_to
 from .decompositions import svdvals
 from .manipulation import moveaxis
 from .ndarray import ndarray
 
-_sum = _core.op("sum")
-_max = _core.op("max")
-_min = _core.op("min")
+_sum = _core.op("_np_sum")
+_max = _core.op("_np_max")
+_min = _core.op("_np_min")
 _abs = _core.op("abs")
 _sqrt = _core.op("sqrt")
 _square = _core.op("square")
@@ -31,7 +31,7 @@ def _root(total: ndarray, power: float = 0.5) -> ndarray:
 
 def _length(x: ndarray, axes: tuple[int, ...], keepdims: bool) -> ndarray:
     """Return the root of the sum of squares."""
-    return _root(reduced(_sum, _square(x), axes, keepdims))
+    return _root(_sum(_square(x), axis=axes, keepdims=keepdims))
 
 
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: float = 2) -> ndarray:
@@ -45,12 +45,12 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: flo
         return _length(array, axes, keepdims)
     size = _abs(array)
     if math.isinf(ord):
-        return reduced(_max if ord > 0 else _min, size, axes, keepdims)
+        return (_max if ord > 0 else _min)(size, axis=axes, keepdims=keepdims)
     if ord == 0:
-        return reduced(_sum, _is_not_zero(array, scalar=0.0), axes, keepdims)
+        return _sum(_is_not_zero(array, scalar=0.0), axis=axes, keepdims=keepdims)
     if ord == 1:
-        return reduced(_sum, size, axes, keepdims)
-    return _root(reduced(_sum, size**ord, axes, keepdims), 1 / ord)
+        return _sum(size, axis=axes, keepdims=keepdims)
+    return _root(_sum(size**ord, axis=axes, keepdims=keepdims), 1 / ord)
 
 
 def matrix_norm(
@@ -64,12 +64,11 @@ def matrix_norm(
         return _length(array, (rows, columns), keepdims)
     if ord in ("nuc", 2, -2):
         values = svdvals(moveaxis(array, (rows, columns), (-2, -1)))
-        op = {"nuc": _sum, 2: _max, -2: _min}[ord]
-        result = reduced(op, values, (values.ndim - 1,), keepdims=False)
+        result = {"nuc": _sum, 2: _max, -2: _min}[ord](values, axis=-1)
     elif ord in (1, -1, math.inf, -math.inf):
         first, second = (rows, columns) if abs(ord) == 1 else (columns, rows)
-        sums = reduced(_sum, _abs(array), (first,), keepdims=True)
-        result = reduced(_max if ord > 0 else _min, sums, (first, second), keepdims=False)
+        sums = _sum(_abs(array), axis=first, keepdims=True)
+        result = (_max if ord > 0 else _min)(sums, axis=(first, second))
     else:
         raise ValueError_(
             f"{who}: ord must be 'fro', 'nuc', 1, -1, 2, -2, inf or -inf, got {ord!r}"

@@ -14,7 +14,6 @@ from .arguments import (
     axes_in,
     from_host,
     real_array,
-    reduced,
     refuse_traced,
     store,
     values_of,
@@ -26,7 +25,7 @@ from .sorting import sort, take_along_axis
 
 __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
 
-_sum = _core.op("sum")
+_sum = _core.op("_np_sum")
 _where = _core.op("where")
 _take = _core.op("take")
 
@@ -90,7 +89,7 @@ def _quantile(
         result = result + from_host(empty, array.ctx, array.dtype)
     else:  # the result of a row with NaN is NaN
         poison = _where(is_nan, rows, full_like(rows, 0.0))
-        result = result + reduced(_sum, poison, (rows.ndim - 1,), keepdims=True)
+        result = result + _sum(poison, axis=-1, keepdims=True)
     result = moveaxis(result, -1, 0)
     rest = tuple(1 if i in axes else n for i, n in enumerate(array.shape)) if keepdims else batch
     return store(result._reshape_view(wanted.shape + rest), out, who)

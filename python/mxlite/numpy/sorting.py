@@ -58,7 +58,7 @@ _argsort = _core.op("argsort")
 _take = _core.op("take")
 _gather = _core.op("gather_nd")
 _where = _core.op("where")
-_sum = _core.op("sum")
+_sum = _core.op("_np_sum")
 _cast = _core.op("Cast")
 
 
@@ -172,11 +172,7 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> ndarra
     """Return how many elements are not 0 along axes, all by default, as int64."""
     a = as_array(a, "count_nonzero")
     axes = tuple(range(a.ndim)) if axis is None else axes_in(axis, a.ndim, "count_nonzero")
-    ones = _cast(_cast(a, dtype="bool"), dtype="int64")
-    kept = tuple(1 if i in axes else n for i, n in enumerate(a.shape))
-    counts = _sum(ones, axis=axes, keepdims=True) if axes else ones
-    shape = kept if keepdims else tuple(n for i, n in enumerate(a.shape) if i not in axes)
-    return counts._reshape_view(shape)
+    return _sum(_cast(a, dtype="bool"), axis=axes, keepdims=keepdims)
 
 
 def where(condition: Any, x: Any = None, y: Any = None) -> Any:
@@ -243,8 +239,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> ndar
         return from_host(np.searchsorted(one.asnumpy(), other.asnumpy(), side), a.ctx)  # type: ignore[call-overload]
     name = "broadcast_lesser" if side == "left" else "broadcast_lesser_equal"
     below = _core.op(name)(one, other._reshape_view((*other.shape, 1)))
-    counts = _sum(_cast(below, dtype="int64"), axis=(-1,), keepdims=True)
-    return counts._reshape_view(other.shape)
+    return _sum(_cast(below, dtype="int64"), axis=-1)
 
 
 def _checked(values: np.ndarray[Any, Any], axis: int, length: int, who: str) -> Any:

@@ -16,7 +16,6 @@ from .arguments import (
     from_host,
     promoted,
     real_array,
-    reduced,
     refuse_traced,
     values_of,
 )
@@ -44,7 +43,7 @@ __all__ = [
 ]
 
 _cast = _core.op("Cast")
-_sum = _core.op("sum")
+_sum = _core.op("_np_sum")
 _sqrt = _core.op("sqrt")
 _where = _core.op("where")
 _detach = _core.op("BlockGrad")
@@ -216,7 +215,7 @@ def cov(
         divisor = total - taken * float((weight * relative).sum()) / total
     factor = None if weight is None else from_host(weight, rows.ctx, rows.dtype)
     scaled = rows if factor is None else rows * factor
-    mean = reduced(_sum, scaled, (1,), keepdims=True) / total  # type: ignore[arg-type]
+    mean = _sum(scaled, axis=1, keepdims=True) / total
     centered = rows - mean
     right = centered if factor is None else centered * factor
     result = matmul(centered, right.T) * (1 / divisor if divisor > 0 else math.inf)
@@ -374,7 +373,7 @@ def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> ndarray
             steps = steps.reshape(tuple(shape))
     length = values.shape[axis]
     sums = _part(values, axis, 1, None) + _part(values, axis, 0, length - 1)
-    return reduced(_sum, sums * steps / 2, (axis,))
+    return _sum(sums * steps / 2, axis=axis)
 
 
 trapz = trapezoid
