@@ -269,16 +269,12 @@ def _heaviside(x: Any, at_zero: Any) -> Any:
     return select(left == 0, right, steps)
 
 
-def _modf(x: ndarray) -> tuple[Any, Any]:
+def modf(x: ndarray) -> tuple[Any, Any]:
+    """Return the fractional and the integer parts, both with the sign of x."""
     x = as_real(as_array(x, "modf"))
     whole = _f["trunc"](x)
     infinite = _f["isinf"](x)
     return _f["copysign"](select(infinite, zeros_like(x), x - whole), x), whole
-
-
-def modf(x: ndarray) -> tuple[Any, Any]:
-    """Return the fractional and the integer parts, both with the sign of x."""
-    return _modf(x)
 
 
 def divmod(x1: Any, x2: Any) -> tuple[Any, Any]:  # noqa: A001 - NumPy's name
@@ -298,9 +294,7 @@ exp2 = _composed("exp2", lambda x: 2.0 ** as_real(x), "Return 2 to the power x."
 fabs = _composed("fabs", lambda x: _f["absolute"](as_real(x)), "Return the absolute value.")
 float_power = _composed(
     "float_power",
-    lambda a, b: _f["power"](
-        *(x.astype("float64") if isinstance(x, ndarray) else x for x in (a, b))
-    ),
+    lambda a, b: _f["power"](_as_double(a), _as_double(b)),
     "Return x1 to the power x2 in float64.",
 )
 fmax = _composed(

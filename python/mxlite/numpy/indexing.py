@@ -40,10 +40,6 @@ class _Key(NamedTuple):
     adjacent: bool  # whether the key's arrays and numbers stand side by side
 
 
-def _is_number(item: Any) -> bool:
-    return isinstance(item, (int, np.integer)) and not isinstance(item, (bool, np.bool_))
-
-
 def _index_values(item: Any) -> Any:
     """Return an index array as official array of int64 or bool; traced arrays stay."""
     if isinstance(item, NDArray):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-import numpy as np
-
 from .arguments import as_array, refuse_traced
 from .ndarray import ndarray
 
@@ -35,5 +33,4 @@ def _memory_range(a: ndarray) -> tuple[Any, int, int]:
     fields = ctypes.cast(pointer(capsule, b"dltensor"), ctypes.POINTER(ctypes.c_uint64))
     first = (fields[0] or 0) + fields[5]  # DLTensor's members data and byte_offset
     extent = sum((n - 1) * s for n, s in zip(a.shape, a._strides)) + 1 if a.size else 0
-    item_bytes = 2 if isinstance(a.dtype, str) else np.dtype(a.dtype).itemsize
-    return a.ctx, first, first + extent * item_bytes
+    return a.ctx, first, first + extent * a.itemsize

@@ -79,7 +79,7 @@ def _part(symbol: Any, parts: tuple[Any, ...]) -> Any:
     for part in parts[:after_dots]:
         if part is None:
             symbol = compose("expand_dims", (symbol,), {"axis": at})
-        at += not isinstance(part, int) or isinstance(part, bool)
+        at += not isinstance(part, int)
     at = -1
     for part in reversed(parts[after_dots + 1 :]):
         if part is None:
