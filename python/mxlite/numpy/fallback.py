@@ -15,18 +15,15 @@ import numpy as np
 from .. import autograd
 from ..base import NotSupportedError, TypeError_, ValueError_
 from ..ndarray import NDArray
-from .arguments import as_array, from_host, refuse_traced
+from .arguments import as_array, from_host, named, refuse_traced
 from .ndarray import ndarray
 
-#: Official functions by name.
-FALLBACKS = {
-    name: name
-    for name in """
+#: Names of the functions.
+FALLBACKS = """
     apply_along_axis apply_over_axes convolve correlate frexp histogram2d histogram_bin_edges
     histogramdd i0 min_scalar_type mirr npv packbits piecewise poly polyadd polydiv polyfit polyint
     polymul polysub ppmt pv rate roots spacing trim_zeros unpackbits vander
     """.split()
-}
 
 __all__ = ["FALLBACKS", "call_official", *FALLBACKS]  # noqa: PLE0604 - a table of names
 
@@ -105,18 +102,17 @@ def call_official(who: str, function: Callable[..., Any], args: Any, kwargs: Any
     return out
 
 
-def _make(name: str, official: str) -> Callable[..., Any]:
+def _make(name: str) -> Callable[..., Any]:
     def function(*args: Any, **kwargs: Any) -> Any:
-        found = getattr(np, official, None)
-        if found is None:
+        official = getattr(np, name, None)
+        if official is None:
             raise NotSupportedError(
-                f"{name}: the installed NumPy must have numpy.{official}, got NumPy "
+                f"{name}: the installed NumPy must have numpy.{name}, got NumPy "
                 f"{np.__version__} without it"
             )
-        return call_official(name, found, args, kwargs)
+        return call_official(name, official, args, kwargs)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""Call NumPy's ``{official}`` on copies of the values.
+    doc = f"""Call NumPy's ``{name}`` on copies of the values.
 
     See NumPy's documentation for the parameters. There is no gradient.
 
@@ -125,8 +121,7 @@ def _make(name: str, official: str) -> Callable[..., Any]:
     ValueError
         If an argument needs a gradient while autograd records.
     """
-    return function
+    return named(function, name, doc)
 
 
-for _name, _official in FALLBACKS.items():
-    globals()[_name] = _make(_name, _official)
+globals().update({name: _make(name) for name in FALLBACKS})

@@ -11,7 +11,7 @@ import numpy as np
 from .. import _core
 from ..base import IndexError_, ShapeError, TypeError_, ValueError_
 from ..ndarray import NDArray
-from .arguments import as_array, axis_in, flattened, from_host, promoted, store, values_of
+from .arguments import as_array, axis_in, flattened, from_host, named, promoted, store, values_of
 from .manipulation import atleast_1d, atleast_2d, atleast_3d, broadcast_to, moveaxis
 from .ndarray import ndarray
 
@@ -189,19 +189,12 @@ def _splitting(name: str, least: int, axis: int) -> Any:
             )
         return _divided(ary, indices_or_sections, min(axis, ary.ndim - 1), True, name)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Split an array along axis {axis}" + "; a vector along axis 0." * (
-        least <= axis
-    )
-    return function
+    rest = "; a vector along axis 0." if least <= axis else ""
+    return named(function, name, f"Split an array along axis {axis}{rest}")
 
 
 vsplit = _splitting("vsplit", 2, 0)
-
-
 hsplit = _splitting("hsplit", 1, 1)
-
-
 dsplit = _splitting("dsplit", 3, 2)
 
 

@@ -20,6 +20,7 @@ from .arguments import (
     flattened,
     from_host,
     full,
+    named,
     reshape_to,
     shape_in,
     store,
@@ -261,11 +262,8 @@ def _atleast(count: int, resized: Callable[[tuple[int, ...]], tuple[int, ...]]) 
         found = [a if a.ndim >= count else reshape_to(a, shape=resized(a.shape)) for a in found]
         return found[0] if len(found) == 1 else found
 
-    atleast.__name__ = atleast.__qualname__ = name
-    atleast.__doc__ = (
-        f"Return arrays with at least {count} dimension{'s' * (count > 1)}; several as a list."
-    )
-    return atleast
+    dimensions = f"{count} dimension{'s' * (count > 1)}"
+    return named(atleast, name, f"Return arrays with at least {dimensions}; several as a list.")
 
 
 atleast_1d = _atleast(1, lambda s: (1,))

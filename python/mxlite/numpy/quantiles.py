@@ -13,6 +13,7 @@ from ..base import ValueError_
 from .arguments import (
     axes_in,
     from_host,
+    named,
     real_array,
     refuse_traced,
     store,
@@ -110,9 +111,8 @@ def _quantile_function(name: str, percent: bool, skip_nan: bool) -> Callable[...
         return _quantile(a, q, axis, out, interpolation or method, keepdims, name,
                          percent=percent, skip_nan=skip_nan)  # fmt: skip
 
-    function.__name__ = function.__qualname__ = name
     skipping = " that skip NaN" if skip_nan else ""
-    function.__doc__ = f"""Return {"percentiles" if percent else "quantiles"}{skipping} along axes.
+    doc = f"""Return {"percentiles" if percent else "quantiles"}{skipping} along axes.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def _quantile_function(name: str, percent: bool, skip_nan: bool) -> Callable[...
     ValueError
         If q is out of range, or the axes have no elements.
     """
-    return function
+    return named(function, name, doc)
 
 
 percentile = _quantile_function("percentile", percent=True, skip_nan=False)

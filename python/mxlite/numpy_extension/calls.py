@@ -8,6 +8,7 @@ from typing import Any, Callable
 from .. import _core
 from .._core import NDArray
 from ..base import TypeError_
+from ..numpy.arguments import named
 from ..numpy.ndarray import ndarray
 
 __all__ = ["check_arrays", "numpy_operator"]
@@ -37,7 +38,6 @@ def numpy_operator(name: str, operator: str) -> Callable[..., Any]:
             check_arrays(name, kwargs.values())
         return op(*args, **kwargs)
 
-    call.__name__ = call.__qualname__ = name
-    call.__doc__ = f"Call the operator ``mx.nd.{operator}`` on ``mx.np`` arrays.\n\n{op.__doc__}"
     call.__signature__ = op.__signature__  # type: ignore[attr-defined]
-    return call
+    doc = f"Call the operator ``mx.nd.{operator}`` on ``mx.np`` arrays.\n\n{op.__doc__}"
+    return named(call, name, doc)

@@ -19,7 +19,7 @@ from .. import numpy as np
 from .._core import compose
 from ..base import NotSupportedError, TypeError_
 from ..numpy import elementwise
-from ..numpy.arguments import default_dtype
+from ..numpy.arguments import default_dtype, named
 from ..symbol import Symbol
 from ..symbol.numpy_symbol import NumpySymbol
 from . import control_flow, functions, image, operators, random
@@ -90,9 +90,7 @@ def _symbols(value: Any) -> Any:
 
 
 def _named(name: str, function: Any, like: Any) -> Any:
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Compose a symbol of ``{name}``.\n\n{inspect.getdoc(like) or ''}"
-    return function
+    return named(function, name, f"Compose a symbol of ``{name}``.\n\n{inspect.getdoc(like) or ''}")
 
 
 def _arguments(name: str, like: Any, args: Any, kwargs: Any) -> dict[str, Any]:
@@ -186,8 +184,8 @@ def _of_function(name: str, function: Callable[..., Any]) -> Any:
     """Return a function of npx that composes symbols if its arguments are symbols."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        named = {key: _symbols(value) for key, value in kwargs.items()}
-        return function(*(_symbols(value) for value in args), **named)
+        options = {key: _symbols(value) for key, value in kwargs.items()}
+        return function(*(_symbols(value) for value in args), **options)
 
     return _named(name, call, function)
 
