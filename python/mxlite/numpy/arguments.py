@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from ..base import AxisError, DTypeError, DynamicShapeError, ShapeError, TypeError_, ValueError_
+from ..base import (
+    AxisError,
+    DTypeError,
+    DynamicShapeError,
+    IndexError_,
+    ShapeError,
+    TypeError_,
+    ValueError_,
+)
 from ..ndarray import NDArray
 from ..ndarray.array_like import host_array
 from ..ndarray.dtypes import dtype_name
@@ -82,6 +90,15 @@ def refuse_traced(array: NDArray, who: str, why: str) -> None:
     """
     if array._traced:
         raise DynamicShapeError(f"{who}: {why}, which a graph does not have while it is traced")
+
+
+def check_bounds(indices: np.ndarray[Any, Any], axis: int, size: int, what: str = "index") -> None:
+    """Raise IndexError if an index is out of bounds of an axis."""
+    if indices.size and (indices.min() < -size or indices.max() >= size):
+        bad = indices[(indices < -size) | (indices >= size)]
+        raise IndexError_(
+            f"{what} {int(bad.flat[0])} is out of bounds for axis {axis} with size {size}"
+        )
 
 
 def axis_in(axis: Any, ndim: int, who: str) -> int:

@@ -18,7 +18,7 @@ from ..base import IndexError_, TypeError_
 from ..ndarray import NDArray
 from ..ndarray import indexing as plain
 from ..ndarray.array_like import host_array
-from .arguments import from_host, full, refuse_traced
+from .arguments import check_bounds, from_host, full, refuse_traced
 from .ndarray import attach, ndarray
 
 _take = _core.op("take")
@@ -134,7 +134,7 @@ def _divide(shape: tuple[int, ...], key: Any) -> _Key:
             item = np.asarray(plain._int_index(item, axis, shape[axis]))
         if _is_advanced(item):
             if isinstance(item, np.ndarray):
-                _check_bounds(item, axis, shape[axis])
+                check_bounds(item, axis, shape[axis])
                 item = item % shape[axis] if shape[axis] else item
             result.basic.append(_WHOLE)
             result.arrays.append(item)
@@ -144,14 +144,6 @@ def _divide(shape: tuple[int, ...], key: Any) -> _Key:
         axis += item is not None
         place += type(item) is not int
     return result
-
-
-def _check_bounds(indices: np.ndarray[Any, Any], axis: int, size: int) -> None:
-    if indices.size and (indices.min() < -size or indices.max() >= size):
-        bad = indices[(indices < -size) | (indices >= size)]
-        raise IndexError_(
-            f"index {int(bad.flat[0])} is out of bounds for axis {axis} with size {size}"
-        )
 
 
 def _common_shape(arrays: Sequence[Any]) -> tuple[int, ...]:
@@ -267,7 +259,7 @@ def getitem(self: ndarray, key: Any) -> ndarray:
     elif kind is np.ndarray or kind is list or (kind is ndarray and not key._traced):
         values = _index_values(key)
         if self.ndim and values.dtype != np.bool_:
-            _check_bounds(values, 0, self.shape[0])
+            check_bounds(values, 0, self.shape[0])
             return _take(self, from_host(values, self.ctx), axis=0, mode="wrap")
         if 0 < values.ndim <= self.ndim and values.shape == self.shape[: values.ndim]:
             rows = self._reshape_view((values.size, *self.shape[values.ndim :]))

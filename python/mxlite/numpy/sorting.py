@@ -21,6 +21,7 @@ from .arguments import (
     as_array,
     axes_in,
     broadcast_shape,
+    check_bounds,
     flattened,
     from_host,
     promoted,
@@ -244,11 +245,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> ndar
 
 def _checked(values: np.ndarray[Any, Any], axis: int, length: int, who: str) -> Any:
     """Return indices counted from the front."""
-    if values.size and (values.min() < -length or values.max() >= length):
-        bad = values[(values < -length) | (values >= length)]
-        raise IndexError_(
-            f"{who}: index {int(bad.flat[0])} is out of bounds for axis {axis} with size {length}"
-        )
+    check_bounds(values, axis, length, f"{who}: index")
     return np.where(values < 0, values + length, values)
 
 
