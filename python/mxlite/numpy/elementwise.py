@@ -11,7 +11,7 @@ from .. import _core
 from ..base import NotSupportedError, TypeError_, ValueError_
 from .arguments import as_array, named, official, store
 from .creation import full_like, ones_like, zeros_like
-from .manipulation import broadcast_to
+from .manipulation import expanded
 from .ndarray import attach, ndarray
 
 __all__ = [
@@ -56,9 +56,7 @@ def select(condition: Any, kept: Any, other: Any) -> Any:
     """Return ``kept`` where the condition holds, else ``other``, an array of the same shape."""
     if not isinstance(condition, ndarray):
         return kept if condition else other
-    if condition.shape != kept.shape:
-        condition = broadcast_to(condition, kept.shape)
-    return _where(condition, kept, other)
+    return _where(expanded(condition, kept.shape), kept, other)
 
 
 # Shared end of the docstrings; operands are numbers or arrays, which broadcast together.

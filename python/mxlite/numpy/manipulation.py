@@ -247,6 +247,11 @@ def broadcast_to(array: Any, shape: Any) -> ndarray:
     return array if array.shape == wanted else _broadcast_to(array, shape=wanted)
 
 
+def expanded(a: ndarray, shape: tuple[int, ...]) -> ndarray:
+    """Return the array itself if it has the shape, else a copy broadcast to the shape."""
+    return a if a.shape == shape else broadcast_to(a, shape)
+
+
 def broadcast_arrays(*args: Any) -> list[ndarray]:
     """Return copies of arrays broadcast to their common shape."""
     arrays = [as_array(a, "broadcast_arrays") for a in args]

@@ -31,7 +31,7 @@ from .arguments import (
 )
 from .dtypes import result_type
 from .joining import stack
-from .manipulation import broadcast_to, moveaxis
+from .manipulation import expanded, moveaxis
 from .ndarray import attach, ndarray
 
 __all__ = [
@@ -194,7 +194,7 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
         raise ValueError_("where: both or neither of x and y must be given, got one")
     one, other = _operands(x, y, "where")
     shape = broadcast_shape([condition.shape, one.shape, other.shape], "where")
-    result = _where(*(_expanded(a, shape or (1,)) for a in (condition, one, other)))
+    result = _where(*(expanded(a, shape or (1,)) for a in (condition, one, other)))
     return result if shape else result._reshape_view(())
 
 
@@ -209,10 +209,6 @@ def _operands(x: Any, y: Any, who: str) -> Sequence[ndarray]:
         from_host(value, array.ctx, dtype) if is_number else _cast(array, dtype=dtype)
         for value, is_number in zip((x, y), numbers)
     ]
-
-
-def _expanded(a: ndarray, shape: tuple[int, ...]) -> ndarray:
-    return a if a.shape == shape else broadcast_to(a, shape)
 
 
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> ndarray:
@@ -314,12 +310,12 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None) -> ndarray:
     lead = broadcast_shape([arr.shape[:axis], indices.shape[:axis]], "take_along_axis")
     rest = broadcast_shape([arr.shape[axis + 1 :], indices.shape[axis + 1 :]], "take_along_axis")
     shape = (*lead, indices.shape[axis], *rest)
-    arr = _expanded(arr, (*lead, length, *rest))
+    arr = expanded(arr, (*lead, length, *rest))
     inner = prod(rest)
     start = np.arange(prod(lead)).reshape(-1, 1, 1) * (length * inner) + np.arange(inner)
     if indices._traced:
         wrapped = _core.op("_mod_scalar")(_cast(indices, dtype="int64"), scalar=length)
-        spread = _expanded(wrapped, shape)._reshape_view((prod(lead), shape[axis], inner))
+        spread = expanded(wrapped, shape)._reshape_view((prod(lead), shape[axis], inner))
         places = spread * inner + from_host(start, arr.ctx)
     else:
         values = _checked(indices.asnumpy().astype(np.int64), axis, length, "take_along_axis")
@@ -376,7 +372,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> ndarra
         )
     numbers = np.clip(numbers, 0, count - 1) if mode == "clip" else numbers % count
     rows = np.broadcast_to(numbers, shape) * prod(shape) + np.arange(prod(shape)).reshape(shape)
-    flat = stack([_expanded(c, shape) for c in arrays])._reshape_view((count * prod(shape),))
+    flat = stack([expanded(c, shape) for c in arrays])._reshape_view((count * prod(shape),))
     return store(_take(flat, from_host(rows, a.ctx)), out, "choose")
 
 
