@@ -144,7 +144,7 @@ def promoted(arrays: Sequence[ndarray]) -> Sequence[ndarray]:
     if all(a.dtype is first for a in arrays):
         return arrays
     dtype = common_dtype(a.dtype for a in arrays)
-    return [_cast(a, dtype=dtype) for a in arrays]
+    return [a if a.dtype == dtype else _cast(a, dtype=dtype) for a in arrays]
 
 
 def broadcast_shape(shapes: Iterable[tuple[int, ...]], who: str) -> tuple[int, ...]:

@@ -20,8 +20,9 @@ from .arguments import (
     as_array,
     axes_in,
     broadcast_shape,
-    common_dtype,
     from_host,
+    full,
+    promoted,
     real_array,
     refuse_traced,
     reshape_to,
@@ -38,8 +39,8 @@ from .decompositions import (
     svd,
     svdvals,
 )
-from .manipulation import broadcast_to, matrix_transpose, transpose
-from .ndarray import as_np_ndarray, ndarray
+from .manipulation import broadcast_to, expanded, matrix_transpose, transpose
+from .ndarray import ndarray
 from .norms import matrix_norm, norm, vector_norm
 from .products import cross, matmul, outer, tensordot, vecdot
 
@@ -93,7 +94,6 @@ _above = _core.op("broadcast_greater")
 _cast = _core.op("Cast")
 _expand = _core.op("expand_dims")
 _squeeze = _core.op("squeeze")
-_full = _core.op("_full")
 
 
 def cholesky(a: Any, upper: bool = False) -> ndarray:
@@ -134,12 +134,9 @@ def slogdet(a: Any) -> list[ndarray]:
 
 def _aligned(a: ndarray, b: ndarray, who: str) -> tuple[ndarray, ndarray]:
     """Cast both stacks of matrices to their common dtype and broadcast their batch dimensions."""
-    dtype = common_dtype([a.dtype, b.dtype])
     batch = broadcast_shape([a.shape[:-2], b.shape[:-2]], who)
-    both = [_cast(x, dtype=dtype) if x.dtype != dtype else x for x in (a, b)]
-    return tuple(  # type: ignore[return-value]
-        x if x.shape[:-2] == batch else broadcast_to(x, batch + x.shape[-2:]) for x in both
-    )
+    a, b = promoted([a, b])
+    return expanded(a, batch + a.shape[-2:]), expanded(b, batch + b.shape[-2:])
 
 
 def solve(a: Any, b: Any) -> ndarray:
@@ -225,8 +222,7 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
     if isinstance(limit, ndarray):
         limit = broadcast_to(_cast(limit, dtype=array.dtype), batch)
     else:
-        made = _full(shape=batch, value=float(limit), dtype=array.dtype, ctx=array.ctx)
-        limit = as_np_ndarray(made)
+        limit = full(batch, float(limit), array)
     return _pinv(array, limit)
 
 
@@ -369,10 +365,9 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[ndarray, ndarray, int, nda
             f"{right.shape}"
         )
     refuse_traced(left, who, "the rank depends on values")
-    dtype = common_dtype([left.dtype, right.dtype])
-    left, right = _cast(left, dtype=dtype), _cast(right, dtype=dtype)
+    left, right = promoted([left, right])
     m, n = left.shape
-    limit = float(np.finfo(left.dtype).eps) * max(m, n)
+    limit = float(np.finfo(left.dtype).eps) * max(m, n)  # type: ignore[type-var]
     if rcond is not None and not isinstance(rcond, str) and rcond != -1:
         limit = float(rcond)
     values = svdvals(left)
