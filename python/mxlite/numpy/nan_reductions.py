@@ -8,7 +8,7 @@ from typing import Any
 from .. import _core
 from ..base import ValueError_
 from .arguments import as_array, named, store
-from .creation import full
+from .creation import full_like
 from .elementwise import is_real, select
 from .ndarray import ndarray
 from .reductions import (
@@ -41,7 +41,7 @@ def _without_nan(a: ndarray, value: float, who: str) -> tuple[ndarray, ndarray]:
     kept = a = as_array(a, who)
     missing = _core.op("_npi_isnan")(a)
     if is_real(a.dtype):
-        kept = select(missing, full(a.shape, value, a.dtype, ctx=a.ctx), a)
+        kept = select(missing, full_like(a, value), a)
     return kept, missing
 
 
@@ -77,7 +77,7 @@ def _nan_extreme(name: str, function: Any, other: float, doc: str) -> Any:
         result = function(kept, axis, keepdims)
         if is_real(a.dtype):
             none = all(missing, axis, keepdims)
-            result = select(none, full(result.shape, math.nan, a.dtype, ctx=a.ctx), result)
+            result = select(none, full_like(result, math.nan), result)
         return store(result, out, name)
 
     return named(reduction, name, doc)
@@ -131,7 +131,7 @@ def nanvar(
     centered = a - nanmean(a, axis, keepdims=True)
     kept, missing = _without_nan(centered, 0, "nanvar")
     counts = _sum(_not(missing), axis=axis, keepdims=keepdims).astype(a.dtype) - ddof
-    counts = select(counts > 0, counts, full(counts.shape, math.nan, a.dtype, ctx=a.ctx))
+    counts = select(counts > 0, counts, full_like(counts, math.nan))
     result = _sum(kept * kept, axis=axis, keepdims=keepdims) / counts
     return store(out_type(result, dtype), out, "nanvar")
 
