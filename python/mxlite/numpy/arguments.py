@@ -27,6 +27,7 @@ from .ndarray import as_np_ndarray, ndarray
 reshape_to = _core.op("_reshape_to")
 _cast = _core.op("Cast")
 _copy = _core.op("_copy")
+_full = _core.op("_full")
 
 DYNAMIC_SIZE = "the result's size depends on values"
 
@@ -47,7 +48,7 @@ def from_host(values: Any, ctx: Any, dtype: Any = None) -> ndarray:
 
 def full(shape: tuple[int, ...], value: Any, like: NDArray) -> ndarray:
     """Return an array of one value with the dtype and on the device of another array."""
-    array = _core.op("_full")(shape=shape, value=value, ctx=like.ctx, dtype=like.dtype)
+    array = _full(shape=shape, value=value, ctx=like.ctx, dtype=like.dtype)
     return as_np_ndarray(array)
 
 

@@ -25,6 +25,7 @@ _take = _core.op("take")
 _gather = _core.op("gather_nd")
 _stack = _core.op("stack")
 _cast = _core.op("Cast")
+_transpose = _core.op("transpose")
 _where = _core.op("where")
 _broadcast_to = _core.op("broadcast_to")
 _scatter = _core.op("_scatter_set_nd")
@@ -167,7 +168,7 @@ def _select(array: ndarray, key: _Key) -> ndarray:
     first = axes[0] if key.adjacent else 0
     if not key.adjacent:
         others = [axis for axis in range(array.ndim) if axis not in axes]
-        array = _core.op("transpose")(array, axes=(*axes, *others))
+        array = _transpose(array, axes=(*axes, *others))
     lead, rest = array.shape[:first], array.shape[first + len(axes) :]
     sizes = array.shape[first : first + len(axes)]
     if any(isinstance(a, NDArray) for a in arrays):
@@ -187,7 +188,7 @@ def _select_traced(
     count = len(arrays)
     if first:
         order = (*range(first, first + count), *range(first), *range(first + count, array.ndim))
-        array = _core.op("transpose")(array, axes=order)
+        array = _transpose(array, axes=order)
     coordinates = []
     for a in arrays:
         index = _cast(a, dtype="int64") if isinstance(a, NDArray) else from_host(a, array.ctx)
@@ -197,7 +198,7 @@ def _select_traced(
     if first:
         n = len(common)
         order = (*range(n, n + first), *range(n), *range(n + first, found.ndim))
-        found = _core.op("transpose")(found, axes=order)
+        found = _transpose(found, axes=order)
     return found
 
 

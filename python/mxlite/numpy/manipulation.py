@@ -61,6 +61,7 @@ __all__ = [
     "transpose",
 ]
 
+_copy = _core.op("_copy")
 _reshape = _core.op("Reshape")
 _transpose = _core.op("transpose")
 _broadcast_to = _core.op("broadcast_to")
@@ -150,7 +151,7 @@ def transpose(a: Any, axes: Any = None) -> ndarray:
     order = axes_in(axes, a.ndim, "transpose")
     if len(order) != a.ndim:
         raise ValueError_(f"transpose: axes must have {a.ndim} numbers, got {tuple(axes)}")
-    return _transpose(a, axes=order) if order else _core.op("_copy")(a)
+    return _transpose(a, axes=order) if order else _copy(a)
 
 
 def swapaxes(a: Any, axis1: int, axis2: int) -> ndarray:
@@ -237,7 +238,7 @@ def broadcast_to(array: Any, shape: Any) -> ndarray:
             f"{list(array.shape)} {list(wanted)}"
         )
     if array.shape == wanted:
-        return _core.op("_copy")(array)
+        return _copy(array)
     if array.dtype == np.bool_:  # bools have no gradient, so backward must not sum them
         array = _stop(array)
     array = array._reshape_view((1,) * (len(wanted) - array.ndim) + array.shape)
@@ -313,7 +314,7 @@ def tile(A: Any, reps: Any) -> ndarray:  # noqa: N803 - NumPy's name
         if n == 0:
             A = _slice_axis(A, axis=axis, begin=0, end=0)  # noqa: N806
     counts = tuple(n or 1 for n in counts)
-    return _tile(A, reps=counts) if counts else _core.op("_copy")(A)
+    return _tile(A, reps=counts) if counts else _copy(A)
 
 
 def resize(a: Any, new_shape: Any) -> ndarray:
@@ -334,7 +335,7 @@ def flip(m: Any, axis: Any = None, out: Any = None) -> ndarray:
     """Return a copy with the elements in reverse order along axes; along all by default."""
     m = as_array(m, "flip")
     axes = tuple(range(m.ndim)) if axis is None else axes_in(axis, m.ndim, "flip")
-    result = _reverse(m, axis=axes) if axes else _core.op("_copy")(m)
+    result = _reverse(m, axis=axes) if axes else _copy(m)
     return store(result, out, "flip")
 
 
@@ -367,7 +368,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> ndarray:
     result = a
     for by, along in np.broadcast(shifts, axes):
         result = _rolled(result, int(by), axis_in(along, a.ndim, "roll"))
-    return _core.op("_copy")(a) if result is a else result
+    return _copy(a) if result is a else result
 
 
 def _rolled(a: ndarray, by: int, axis: int) -> ndarray:
@@ -391,7 +392,7 @@ def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> ndarray:
     one, other = axes_in(tuple(axes), m.ndim, "rot90")
     k %= 4
     if k == 0:
-        return _core.op("_copy")(m)
+        return _copy(m)
     if k == 2:
         return flip(m, (one, other))
     if k == 1:

@@ -31,6 +31,7 @@ __all__ = [
     "nanstd", "nansum", "nanvar",
 ]  # fmt: skip
 
+_isnan = _core.op("_npi_isnan")
 _not = _core.op("_npi_logical_not")
 _sqrt = _core.op("sqrt")
 _sum = _core.op("_np_sum")
@@ -39,7 +40,7 @@ _sum = _core.op("_np_sum")
 def _without_nan(a: ndarray, value: float, who: str) -> tuple[ndarray, ndarray]:
     """Return the array with NaN replaced by a number, and a bool array of where NaN was."""
     kept = a = as_array(a, who)
-    missing = _core.op("_npi_isnan")(a)
+    missing = _isnan(a)
     if is_real(a.dtype):
         kept = select(missing, full_like(a, value), a)
     return kept, missing
