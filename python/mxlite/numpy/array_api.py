@@ -58,7 +58,7 @@ _SAME = {
         repeat roll tile matrix_transpose
     """,
     products: "matmul tensordot vecdot",
-    dtypes: "can_cast isdtype result_type",
+    dtypes: "astype can_cast isdtype result_type",
     reductions: "all any max mean min std var argmax argmin",
     sets: "unique_all unique_counts unique_inverse unique_values",
     sorting: "count_nonzero nonzero searchsorted take take_along_axis where",
@@ -73,7 +73,6 @@ __all__ = [  # noqa: PLE0604 - partly from the tables above
     "arange",
     "argsort",
     "asarray",
-    "astype",
     "clip",
     "concat",
     "cumulative_prod",
@@ -209,12 +208,6 @@ def linspace(
     """Return evenly spaced numbers from start to stop."""
     values = np.linspace(start, stop, num, endpoint, dtype=default_dtype(dtype))
     return creation.array(values, device=device)
-
-
-def astype(x: ndarray, dtype: Any, /, *, copy: builtins.bool = True, device: Any = None) -> ndarray:
-    """Return the array in another dtype."""
-    result = x if device is None else x.to_device(device)
-    return result.astype(dtype, copy=copy)  # type: ignore[return-value]
 
 
 def clip(x: ndarray, /, min: Any = None, max: Any = None) -> ndarray:  # noqa: A002
