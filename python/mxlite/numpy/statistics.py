@@ -11,6 +11,7 @@ from .. import _core
 from ..base import ShapeError, TypeError_, ValueError_
 from ..ndarray.dtypes import dtype_name
 from .arguments import (
+    DYNAMIC_SIZE,
     as_array,
     axis_in,
     from_host,
@@ -124,7 +125,7 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> ndarray:
         raise TypeError_(f"bincount: x must be integers, got {dtype_name(array.dtype)}")
     if minlength < 0:
         raise ValueError_(f"bincount: minlength must be at least 0, got {minlength}")
-    refuse_traced(array, "bincount", "the result's size depends on values")
+    refuse_traced(array, "bincount", DYNAMIC_SIZE)
     values = array.asnumpy().astype(np.int64)
     if values.ndim != 1:
         raise ValueError_(f"bincount: x must have 1 dimension, got {values.ndim}")
@@ -142,23 +143,17 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> ndarray:
     return _add_at(added, places, shape=(count,))
 
 
-def _deviations(m: Any, y: Any, rowvar: bool, who: str) -> ndarray:
-    """Return variables as rows."""
-    array = real_array(m, who)
+def _rows(values: Any, name: str, rowvar: bool) -> Any:
+    """Return the variables of an argument of `cov` as rows."""
+    array = real_array(values, "cov")
     if array.ndim > 2:
-        raise ValueError_(f"{who}: m must have at most 2 dimensions, got {array.ndim}")
-    rows = array.reshape((1, -1)) if array.ndim < 2 else array
-    rows = rows.T if not rowvar and array.ndim == 2 else rows
-    if y is None:
-        return rows  # type: ignore[return-value]
-    other = real_array(y, who)
-    if other.ndim > 2:
-        raise ValueError_(f"{who}: y must have at most 2 dimensions, got {other.ndim}")
-    more = other.reshape((1, -1)) if other.ndim < 2 else other
-    return concatenate([rows, more.T if not rowvar and other.ndim == 2 else more], axis=0)
+        raise ValueError_(f"cov: {name} must have at most 2 dimensions, got {array.ndim}")
+    if array.ndim < 2:
+        return array.reshape((1, -1))
+    return array if rowvar else array.T
 
 
-def _weight(value: Any, count: int, name: str, ctx: Any) -> np.ndarray[Any, Any]:
+def _weight(value: Any, count: int, name: str) -> np.ndarray[Any, Any]:
     values = np.asarray(values_of(value, "cov", f"{name} must be checked"), np.float64)
     if values.shape != (count,):
         raise ShapeError(f"cov: {name} must have shape {(count,)}, got {values.shape}")
@@ -197,16 +192,18 @@ def cov(
     -------
     ndarray of shape (variables, variables), or () for one variable
     """
-    rows = _deviations(m, y, rowvar, "cov")
+    rows = _rows(m, "m", rowvar)
+    if y is not None:
+        rows = concatenate([rows, _rows(y, "y", rowvar)], axis=0)
     if dtype is not None:
         rows = _cast(rows, dtype=dtype)
     count = rows.shape[1]
     taken = (1 if not bias else 0) if ddof is None else ddof
     weight = None
     if fweights is not None:
-        weight = _weight(fweights, count, "fweights", rows.ctx)
+        weight = _weight(fweights, count, "fweights")
     if aweights is not None:
-        relative = _weight(aweights, count, "aweights", rows.ctx)
+        relative = _weight(aweights, count, "aweights")
         weight = relative if weight is None else weight * relative
     total = count if weight is None else float(weight.sum())
     if aweights is None or not taken:
@@ -235,6 +232,11 @@ def _part(a: ndarray, axis: int, begin: int, end: int | None) -> ndarray:
     return _slice(a, axis=axis, begin=begin, end=end)
 
 
+def _beside(array: ndarray, value: Any) -> ndarray:
+    """Return a value as array, in the dtype of another if it is no array yet."""
+    return value if isinstance(value, ndarray) else from_host(value, array.ctx, array.dtype)
+
+
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> ndarray:
     """Return differences ``a[i + 1] - a[i]`` along an axis, taken n times.
 
@@ -253,10 +255,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     for value, at in ((prepend, 0), (append, 2)):
         if value is None:
             continue
-        if isinstance(value, ndarray):
-            part = value
-        else:
-            part = from_host(np.asarray(value), array.ctx, array.dtype)
+        part = _beside(array, value)
         if not part.ndim:
             shape = tuple(1 if i == axis else k for i, k in enumerate(array.shape))
             part = broadcast_to(part, shape)
@@ -280,11 +279,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> ndarray:
     parts = [diff(flat)]
     for value, at in ((to_begin, 0), (to_end, 2)):
         if value is not None:
-            part = (
-                value
-                if isinstance(value, ndarray)
-                else from_host(np.asarray(value), array.ctx, array.dtype)
-            )
+            part = _beside(array, value)
             parts.insert(at, part._reshape_view((part.size,)))
     return concatenate(parts) if len(parts) > 1 else parts[0]
 
