@@ -3,18 +3,14 @@
 import mxlite as mx
 import numpy as onp
 import pytest
-from mxlite import autograd, gluon
+from comparing import Call, of
+from mxlite import autograd
 
 np = mx.np
 
 
 def arange(*shape, dtype="float32"):
     return onp.arange(onp.prod(shape, dtype=int)).reshape(shape).astype(dtype)
-
-
-def of(values):
-    """Return an mx.np array with the values and dtype of an official one."""
-    return np.array(values, dtype=values.dtype)
 
 
 MASK = onp.array([[True, False, True], [False, False, True]])
@@ -288,17 +284,6 @@ def test_write_to_recorded():
                 b[key] = 1
 
 
-class Index(gluon.HybridBlock):
-    """Reads parts in a hybridized forward."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x, i):
-        return self.function(x, i)
-
-
 @pytest.mark.parametrize(
     "function",
     [
@@ -318,7 +303,7 @@ def test_hybridized(function):
     x, i = np.array(arange(2, 3, 4)), np.array([1, -1], dtype="int64")
     results = []
     for active in (False, True):
-        net = Index(function)
+        net = Call(function)
         net.hybridize(active)
         x.attach_grad()
         with autograd.record():
@@ -332,10 +317,10 @@ def test_hybridized(function):
 
 def test_hybridized_masks_and_writes():
     x, i = np.array(arange(2, 3)), np.array([1, 0], dtype="int64")
-    net = Index(lambda x, i: x[x > 1])
+    net = Call(lambda x, i: x[x > 1])
     net.hybridize()
     assert net(x, i).asnumpy().tolist() == [2, 3, 4, 5]  # runs operator by operator
-    net = Index(lambda x, i: x.__setitem__(0, 1))
+    net = Call(lambda x, i: x.__setitem__(0, 1))
     net.hybridize()
     with pytest.raises(TypeError, match="hybridized forward"):
         net(x, i)
