@@ -111,9 +111,13 @@ def _host_values(source: Any, dtype: Any) -> onp.ndarray[Any, Any]:
 
 def with_host_arrays(values: Any) -> Any:
     """Return a nested list in which official arrays replace those of mx.np."""
+    if isinstance(values, ndarray):
+        return values.asnumpy()
     if isinstance(values, (list, tuple)):
-        return [with_host_arrays(value) for value in values]
-    return values.asnumpy() if isinstance(values, ndarray) else values
+        kinds = set(map(type, values))  # a row of numbers stays; it may be long
+        if any(issubclass(kind, (list, tuple, ndarray)) for kind in kinds):
+            return [with_host_arrays(value) for value in values]
+    return values
 
 
 def _copied(a: ndarray, dtype: Any, ctx: Any) -> ndarray:
