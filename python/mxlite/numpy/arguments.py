@@ -29,6 +29,7 @@ _cast = _core.op("Cast")
 _copy = _core.op("_copy")
 _full = _core.op("_full")
 
+_REAL = frozenset(map(_core.dtype_type, ("float16", "float32", "float64", "bfloat16")))
 DYNAMIC_SIZE = "the result's size depends on values"
 
 
@@ -70,10 +71,19 @@ def as_array(value: Any, who: str) -> ndarray:
     )
 
 
+def is_real(dtype: Any) -> bool:
+    """Return whether a dtype is floating."""
+    return _core.dtype_type(dtype) in _REAL
+
+
+def as_real(x: Any) -> Any:
+    """Return the array; integers and bools as float32. Numbers stay."""
+    return _cast(x, dtype="float32") if isinstance(x, ndarray) and not is_real(x.dtype) else x
+
+
 def real_array(value: Any, who: str) -> ndarray:
     """Return an argument as array of floats; integers and bools become float32."""
-    array = as_array(value, who)
-    return array if "float" in dtype_name(array.dtype) else _cast(array, dtype="float32")
+    return as_real(as_array(value, who))
 
 
 def values_of(value: Any, who: str, why: str) -> np.ndarray[Any, Any]:

@@ -6,8 +6,7 @@ from typing import Any
 
 from .. import _core
 from ..base import ShapeError
-from .arguments import as_array, broadcast_shape
-from .elementwise import as_real
+from .arguments import as_array, broadcast_shape, real_array
 from .ndarray import ndarray
 
 __all__ = ["allclose", "array_equal", "array_equiv", "isclose"]
@@ -31,7 +30,7 @@ def isclose(
     equal_nan : bool
         Whether two NaN are close.
     """
-    x, y = (as_real(as_array(v, "isclose")) for v in (a, b))
+    x, y = (real_array(v, "isclose") for v in (a, b))
     near = (_abs(x - y) <= _abs(y) * rtol + atol) & _isfinite(y)
     close = (x == y) | near
     return close | (_isnan(x) & _isnan(y)) if equal_nan else close

@@ -9,7 +9,7 @@ import numpy as onp
 
 from .. import _core
 from ..base import NotSupportedError, TypeError_, ValueError_
-from .arguments import as_array, named, official, store
+from .arguments import as_array, as_real, is_real, named, official, real_array, store
 from .creation import full_like, ones_like, zeros_like
 from .manipulation import expanded
 from .ndarray import attach, ndarray
@@ -231,20 +231,6 @@ __all__ += sorted(_functions)
 _f = _functions
 
 
-_REAL = frozenset(_core.dtype_type(name) for name in ("float16", "float32", "float64",
-                                                            "bfloat16"))  # fmt: skip
-
-
-def is_real(dtype: Any) -> bool:
-    """Return whether a dtype is floating."""
-    return _core.dtype_type(dtype) in _REAL
-
-
-def as_real(x: Any) -> Any:
-    """Return the array; integers and bools as float32. Numbers stay."""
-    return x.astype(onp.float32) if isinstance(x, ndarray) and not is_real(x.dtype) else x
-
-
 def _as_double(x: Any) -> Any:
     return x.astype("float64") if isinstance(x, ndarray) else x
 
@@ -269,7 +255,7 @@ def _heaviside(x: Any, at_zero: Any) -> Any:
 
 def modf(x: ndarray) -> tuple[Any, Any]:
     """Return the fractional and the integer parts, both with the sign of x."""
-    x = as_real(as_array(x, "modf"))
+    x = real_array(x, "modf")
     whole = _f["trunc"](x)
     infinite = _f["isinf"](x)
     return _f["copysign"](select(infinite, zeros_like(x), x - whole), x), whole

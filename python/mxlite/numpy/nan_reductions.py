@@ -7,9 +7,9 @@ from typing import Any
 
 from .. import _core
 from ..base import ValueError_
-from .arguments import as_array, named, store
+from .arguments import as_array, is_real, named, store
 from .creation import full_like
-from .elementwise import is_real, select
+from .elementwise import select
 from .ndarray import ndarray
 from .reductions import (
     all,

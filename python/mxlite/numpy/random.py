@@ -13,8 +13,7 @@ import numpy as np
 from .. import _core
 from .. import random as _random
 from ..base import ShapeError, TypeError_, ValueError_
-from .arguments import broadcast_shape, default_dtype, shape_in
-from .elementwise import is_real
+from .arguments import broadcast_shape, default_dtype, is_real, shape_in
 from .ndarray import as_np_ndarray, ndarray
 from .picking import choice, multinomial, permutation, randint, shuffle
 from .sampling import NOT_NEGATIVE, POSITIVE, PROBABILITY, Call

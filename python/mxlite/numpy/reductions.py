@@ -9,9 +9,9 @@ import numpy as onp
 
 from .. import _core
 from ..base import TypeError_, ValueError_
-from .arguments import as_array, named, store
+from .arguments import as_array, as_real, is_real, named, real_array, store
 from .creation import full, ones, zeros_like
-from .elementwise import as_real, is_real, select
+from .elementwise import select
 from .ndarray import attach, ndarray
 
 __all__ = [
@@ -315,12 +315,12 @@ def average(
     TypeError, ValueError
         If the weights do not fit the axis.
     """
-    a = as_real(as_array(a, "average"))
+    a = real_array(a, "average")
     if weights is None:
         result = _mean(a, axis=axis, keepdims=keepdims)
         total: Any = result * 0 + _count(a, axis)
     else:
-        scale = as_real(as_array(weights, "average"))
+        scale = real_array(weights, "average")
         if scale.shape != a.shape:
             if not isinstance(axis, int):
                 raise TypeError_(

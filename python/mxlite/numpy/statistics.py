@@ -15,13 +15,13 @@ from .arguments import (
     as_array,
     axis_in,
     from_host,
+    is_real,
     promoted,
     real_array,
     refuse_traced,
     values_of,
 )
 from .creation import full_like
-from .elementwise import is_real
 from .joining import concatenate
 from .manipulation import broadcast_to
 from .ndarray import ndarray
@@ -262,7 +262,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
         parts.insert(at, part)
     if len(parts) > 1:
         array = concatenate(parts, axis=axis)
-    is_bool = dtype_name(array.dtype) == "bool"
+    is_bool = array.dtype == np.bool_
     for _ in range(n):
         length = array.shape[axis]
         if length < 2:
