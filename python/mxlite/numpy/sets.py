@@ -53,19 +53,13 @@ def unique(
     """
     a = as_array(ar, "unique")
     refuse_traced(a, "unique", DYNAMIC_SIZE)
-    _, index, inverse, counts = np.unique(
-        a.asnumpy(), return_index=True, return_inverse=True, return_counts=True, axis=axis
-    )
+    official: Any = np.unique  # its overloads know no variable flags
+    _, index, *others = official(a.asnumpy(), True, return_inverse, return_counts, axis)
     flat, place = flattened(a, axis, "unique")
-    result = [_take(flat, from_host(index, a.ctx, np.int64), axis=place)]
-    for wanted, values in (
-        (return_index, index),
-        (return_inverse, inverse.reshape(-1)),
-        (return_counts, counts),
-    ):
-        if wanted:
-            result.append(from_host(values, a.ctx, np.int64))
-    return result[0] if len(result) == 1 else tuple(result)
+    values = _take(flat, from_host(index, a.ctx, np.int64), axis=place)
+    found = [index, *others] if return_index else others
+    rest = (from_host(numbers.reshape(-1), a.ctx, np.int64) for numbers in found)
+    return (values, *rest) if found else values
 
 
 class UniqueAll(NamedTuple):
