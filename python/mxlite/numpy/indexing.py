@@ -55,7 +55,7 @@ def _index_values(item: Any) -> Any:
         values = np.asarray(item)
     if values.dtype.kind not in "biuf" and values.dtype.name != "bfloat16":
         raise IndexError_(f"index: arrays must hold integers or bools, got dtype {values.dtype}")
-    return values if values.dtype == np.bool_ else values.astype(np.int64)
+    return values if values.dtype == np.bool_ else values.astype(np.int64, copy=False)
 
 
 def _converted(item: Any) -> Any:
