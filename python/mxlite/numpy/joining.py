@@ -41,6 +41,7 @@ _split = _core.op("_split_v2")
 _take = _core.op("take")
 _slice_axis = _core.op("slice_axis")
 _cast = _core.op("Cast")
+_WHY = "the result's size depends on the indices"
 
 
 def _arrays(seq: Any, who: str) -> list[ndarray]:
@@ -125,7 +126,7 @@ def column_stack(tup: Any, out: Any = None) -> ndarray:
     return store(_joined(given, 1, "column_stack"), out, "column_stack")
 
 
-def _begins(places: Any, length: int, who: str) -> list[tuple[int, int]]:
+def _begins(places: Any, length: int) -> list[tuple[int, int]]:
     """Return the begin and end of each part if an axis is split at these positions."""
     bounds = [0, *(operator.index(i) for i in places), None]
     ranges = [slice(a, b).indices(length)[:2] for a, b in zip(bounds, bounds[1:])]
@@ -147,13 +148,14 @@ def _divided(ary: Any, places: Any, axis: int, equal: bool, who: str) -> list[nd
                 f"{who}: the number of sections must give an equal division of {length} elements, "
                 f"got {count}"
             )
-        parts = _split(ary, indices=(), axis=axis, squeeze_axis=False, sections=count)
-        return parts if isinstance(parts, list) else [parts]
-    bounds = _begins(places, length, who)
-    if all(a[1] == b[0] for a, b in zip(bounds, bounds[1:])):
-        parts = _split(ary, indices=[b for b, _ in bounds], axis=axis, squeeze_axis=False)
-        return parts if isinstance(parts, list) else [parts]
-    return [_slice_axis(ary, axis=axis, begin=b, end=e) for b, e in bounds]
+        given: dict[str, Any] = {"indices": (), "sections": count}
+    else:
+        bounds = _begins(places, length)
+        if any(a[1] != b[0] for a, b in zip(bounds, bounds[1:])):
+            return [_slice_axis(ary, axis=axis, begin=b, end=e) for b, e in bounds]
+        given = {"indices": [b for b, _ in bounds]}
+    parts = _split(ary, axis=axis, squeeze_axis=False, **given)
+    return parts if isinstance(parts, list) else [parts]
 
 
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[ndarray]:
@@ -218,7 +220,7 @@ def _indices(obj: Any, length: int, who: str) -> np.ndarray[Any, Any]:
     """Return as positive indices what an int, slice, sequence or mask selects of an axis."""
     if isinstance(obj, slice):
         return np.arange(*obj.indices(length))
-    found = values_of(obj, who, "the result's size depends on the indices")
+    found = values_of(obj, who, _WHY)
     if found.dtype == np.bool_ and found.ndim:
         return np.flatnonzero(found)
     found = found.astype(np.int64)
@@ -289,11 +291,11 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> ndarray:
     """
     a, axis = flattened(arr, axis, "delete")
     length = a.shape[axis]
-    gone = _indices(obj, length, "delete")
     if isinstance(obj, NDArray):
-        numbers = values_of(obj, "delete", "")
-        if numbers.dtype != np.bool_:
-            gone = gone[(numbers >= 0) & (numbers < length)]
+        obj = values_of(obj, "delete", _WHY)
+        if obj.dtype != np.bool_:
+            obj = obj[(obj >= 0) & (obj < length)]
+    gone = _indices(obj, length, "delete")
     if gone.size and not (gone.min() >= 0 and gone.max() < length):
         raise _outside(obj, axis, length, "delete")
     kept = np.delete(np.arange(length), gone)

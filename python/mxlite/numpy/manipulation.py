@@ -304,7 +304,7 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> ndarray:
 def tile(A: Any, reps: Any) -> ndarray:  # noqa: N803 - NumPy's name
     """Return the array repeated as a whole along every axis."""
     A = as_array(A, "tile")  # noqa: N806
-    counts = shape_in(reps) if not isinstance(reps, NDArray) else shape_in(reps.asnumpy())
+    counts = shape_in(reps.asnumpy() if isinstance(reps, NDArray) else reps)
     if min(counts, default=1) < 0:
         raise ValueError_(f"tile: reps must not be negative, got {counts}")
     whole = max(A.ndim, len(counts))
