@@ -357,6 +357,13 @@ argmax = _arg("argmax", _argmax, "Return the index of the first largest value, a
 argmin = _arg("argmin", _argmin, "Return the index of the first smallest value, as int64.")
 
 
+def _running_type(dtype: Any) -> Any:
+    """Return the dtype of running sums of integers and bools; None for floats, which keep it."""
+    if is_real(dtype):
+        return None
+    return onp.uint64 if onp.dtype(dtype).kind == "u" else onp.int64
+
+
 def cumsum(
     a: ndarray, axis: int | None = None, dtype: Any = None, out: ndarray | None = None
 ) -> Any:
@@ -365,10 +372,9 @@ def cumsum(
     If axis is None, the array is flattened. ``dtype`` and ``out`` are those of :func:`sum`.
     """
     a = as_array(a, "cumsum")
-    if dtype is None and _is_integer(a.dtype):
-        kind = onp.dtype(a.dtype)
-        dtype = onp.uint64 if kind.kind == "u" else onp.int64
-    elif dtype is not None and _is_integer(dtype) and is_real(a.dtype):
+    if dtype is None:
+        dtype = _running_type(a.dtype)
+    elif _is_integer(dtype) and is_real(a.dtype):
         a = _cast_to(a, dtype)  # converts the elements, not the sums
     return store(_cumsum(a, axis=axis, dtype=dtype), out, "cumsum")
 
@@ -378,8 +384,7 @@ def cumprod(
 ) -> Any:
     """Return products of the elements up to each position; parameters as in :func:`cumsum`."""
     a = as_array(a, "cumprod")
-    if dtype is None and _is_integer(a.dtype):
-        dtype = onp.uint64 if onp.dtype(a.dtype).kind == "u" else onp.int64
+    dtype = _running_type(a.dtype) if dtype is None else dtype
     result: Any = a if dtype is None else _cast_to(a, dtype)
     if axis is None:
         result, axis = result._reshape_view((a.size,)), 0
