@@ -1,11 +1,22 @@
 """Arrays of mx.np with official values, and comparisons with official NumPy."""
 
+import warnings
+
 import mxlite as mx
 import numpy as onp
+import pytest
 from mxlite import autograd
 
 np = mx.np
 TOLERANCE = {"float16": 4e-3, "float32": 3e-6, "float64": 1e-12}
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    """Ignore the warnings of official NumPy, for example of overflow."""
+    with onp.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        yield
 
 
 def of(values, dtype=None):

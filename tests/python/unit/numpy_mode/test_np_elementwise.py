@@ -4,14 +4,13 @@ import copy
 import itertools
 import math
 import pickle
-import warnings
 
 import mxlite as mx
 import numpy as onp
 import pytest
 from mxlite import autograd, gluon
 from mxlite.base import DTypeError
-from official import check_gradient, name_of, of, same
+from official import check_gradient, name_of, of, quiet, same  # noqa: F401 - quiet is a fixture
 
 np = mx.np
 nan, inf = math.nan, math.inf
@@ -19,13 +18,6 @@ nan, inf = math.nan, math.inf
 FLOATS = ["float16", "float32", "float64"]
 INTEGERS = ["int8", "uint8", "int16", "int32", "int64", "uint16", "uint32", "uint64"]
 DTYPES = ["bool", *INTEGERS, *FLOATS]
-
-
-@pytest.fixture(autouse=True)
-def quiet():
-    with onp.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        yield
 
 
 # name: values at which the function is differentiable and defined

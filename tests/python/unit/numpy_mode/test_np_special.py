@@ -1,22 +1,14 @@
 """Infinities, NaN, signed zeros and limits in element-wise functions, against NumPy."""
 
 import math
-import warnings
 
 import mxlite as mx
 import numpy as onp
 import pytest
-from official import of, same
+from official import of, quiet, same  # noqa: F401 - quiet is a fixture
 
 np = mx.np
 nan, inf = math.nan, math.inf
-
-
-@pytest.fixture(autouse=True)
-def quiet():
-    with onp.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        yield
 
 
 SPECIAL = [0.0, -0.0, 1, -1, 0.5, -0.5, 2, -3, math.inf, -math.inf, math.nan, 1 - 6e-8, 1e-40]
