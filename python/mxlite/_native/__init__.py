@@ -10,36 +10,30 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from pathlib import Path
 
 import numpy as np
 
+from .requirements import check_interpreter, check_processor, explain_failed_import
 
-def _check_interpreter() -> None:
-    """Raise in a subinterpreter, where loading the library would hang."""
-    name = "_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters"
-    try:
-        interpreters = importlib.import_module(name)
-    except ImportError:  # this version of Python has no subinterpreters
-        return
-    if interpreters.get_current() != interpreters.get_main():
-        raise ImportError(
-            "mxlite cannot be imported in a subinterpreter; import it in the main interpreter, or "
-            "use another process (multiprocessing)"
-        )
-
-
-_check_interpreter()
+check_processor()
+check_interpreter()
 
 # About 0.1 ms: longer than the gaps between parallel loops of one network, and much shorter than a
 # time slice. See docs/performance.md; benchmarks/results has measurements of other values.
 _POLLS = "5000"
 
 # Respect a wait policy that the user set.
-if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
+_set_polls = not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys()
+if _set_polls:
     os.environ["GOMP_SPINCOUNT"] = _POLLS
-    try:
-        importlib.import_module("mxlite._core")
-    finally:
+try:
+    importlib.import_module("mxlite._core")
+except ImportError as _error:
+    explain_failed_import(_error, Path(__file__).parents[1])
+    raise
+finally:
+    if _set_polls:
         del os.environ["GOMP_SPINCOUNT"]  # child processes must not inherit it
 
 from .. import _core  # noqa: E402 - after the variable above
