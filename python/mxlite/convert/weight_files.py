@@ -11,6 +11,7 @@ import numpy as np
 from .. import ndarray as nd
 from .._files.saving import replacing_file
 from .._files.torch_files import is_torch, read_torch
+from .._progress import track
 from ..base import DTypeError, TypeError_, ValueError_
 from ..ndarray import NDArray
 from ..ndarray.bits import from_bits
@@ -56,7 +57,7 @@ def write_weights(path: str, arrays: Mapping[str, NDArray]) -> None:
                 f"convert: array {name!r} must be of a type of NumPy for a .npz file, got bfloat16"
             )
     with replacing_file(path) as stream, zipfile.ZipFile(stream, "w") as archive:
-        for name, array in arrays.items():
+        for name, array in track(arrays.items(), path, "array"):
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 values: np.ndarray[Any, Any] = array.asnumpy()
                 np.lib.format.write_array(member, values, allow_pickle=False)

@@ -8,12 +8,13 @@ import math
 import os
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .. import ndarray as nd
 from .._files.checksum import check_sha1
 from .._files.saving import replacing_file
+from .._progress import Progress
 from ..base import FileAccessError, FileFormatError, ShapeError, TypeError_, ValueError_
 from ..context import Context
 from ..ndarray import NDArray
@@ -33,6 +34,7 @@ __all__ = [
     "split_data",
 ]
 
+_CHUNK = 1 << 18  # bytes of a download between two steps of the progress bar
 _REPOSITORY = "https://apache-mxnet.s3-accelerate.dualstack.amazonaws.com/"
 
 
@@ -293,6 +295,7 @@ def _fetch(url: str, target: str, retries: int, verify_ssl: bool) -> bytes:
 
 def _read(url: str, verify_ssl: bool) -> bytes:
     """Return the content of a URL; uses ``requests`` if it is installed, as 1.x does."""
+    import http.client
     import ssl
     import urllib.error
     import urllib.request
@@ -302,11 +305,31 @@ def _read(url: str, verify_ssl: bool) -> bytes:
         with contextlib.suppress(ImportError):
             requests = importlib.import_module("requests")
     if requests is not None:
-        answer = requests.get(url, verify=verify_ssl, timeout=30)
-        if answer.status_code != 200:
-            reason = answer.reason or f"status {answer.status_code}"
-            raise urllib.error.HTTPError(url, answer.status_code, reason, answer.headers, None)
-        return bytes(answer.content)
+        with requests.get(url, verify=verify_ssl, timeout=30, stream=True) as answer:
+            if answer.status_code != 200:
+                reason = answer.reason or f"status {answer.status_code}"
+                raise urllib.error.HTTPError(url, answer.status_code, reason, answer.headers, None)
+            return _joined(url, answer.iter_content(_CHUNK), _length(answer.headers))
     context = None if verify_ssl else ssl._create_unverified_context()
     with urllib.request.urlopen(url, timeout=30, context=context) as opened:
-        return bytes(opened.read())
+        length = _length(opened.headers)
+        content = _joined(url, iter(lambda: opened.read(_CHUNK), b""), length)
+    if length is not None and len(content) < length:
+        raise http.client.IncompleteRead(content, length - len(content))
+    return content
+
+
+def _length(headers: Any) -> int | None:
+    """Return the number of bytes that an answer announces."""
+    value = headers.get("Content-Length", "")
+    return int(value) if value.isdigit() else None
+
+
+def _joined(url: str, chunks: Iterable[bytes], length: int | None) -> bytes:
+    """Return the joined chunks of an answer; shows how far they have come."""
+    content = bytearray()
+    with Progress(length, url.rsplit("/", 1)[-1], unit="B", keep=False) as progress:
+        for chunk in chunks:
+            content += chunk
+            progress.add(len(chunk))
+    return bytes(content)

@@ -12,6 +12,7 @@ import numpy as np
 
 from .. import metric as _metric
 from .. import ndarray as nd
+from .._progress import track
 from .._typed_init import TypedInit
 from ..base import NotSupportedError, TypeError_, ValueError_
 from ..io import DataBatch
@@ -91,7 +92,7 @@ class BaseModule(TypedInit):
         eval_metric = _metric.create(eval_metric)
         eval_metric.reset()
         count = 0
-        for nbatch, batch in enumerate(eval_data):
+        for nbatch, batch in enumerate(track(eval_data, "score", quiet=bool(batch_end_callback))):
             if nbatch == num_batch:
                 break
             self.prepare(batch, sparse_row_id_fn)
@@ -132,7 +133,7 @@ class BaseModule(TypedInit):
         self._need("binded", "params_initialized")
         if reset:
             eval_data.reset()
-        for nbatch, batch in enumerate(eval_data):
+        for nbatch, batch in enumerate(track(eval_data, "predict")):
             if nbatch == num_batch:
                 return
             self.prepare(batch, sparse_row_id_fn)
@@ -263,7 +264,8 @@ class BaseModule(TypedInit):
             start = time.time()
             eval_metric.reset()
             self._begin_epoch(epoch, train_data)
-            for nbatch, data_batch in enumerate(train_data):
+            shown = track(train_data, f"epoch {epoch}", quiet=bool(batch_end_callback))
+            for nbatch, data_batch in enumerate(shown):
                 if monitor is not None:
                     monitor.tic()
                 self.prepare(data_batch, sparse_row_id_fn)

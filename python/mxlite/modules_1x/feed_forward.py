@@ -12,6 +12,7 @@ import numpy as np
 
 from .. import metric, optimizer
 from .. import ndarray as nd
+from .._progress import track
 from ..base import MXNetError, TypeError_, ValueError_
 from ..callback import LogValidationMetricsCallback
 from ..context import Context, cpu
@@ -191,7 +192,7 @@ class FeedForward:
             data.reset()
         inputs = self._init_predictor(data)
         rows: list[list[list[np.ndarray[Any, Any]]]] = []
-        for number, batch in enumerate(data):
+        for number, batch in enumerate(track(data, "predict")):
             if number == num_batch:
                 break
             _load_data(batch, inputs)
@@ -234,7 +235,7 @@ class FeedForward:
         if reset:
             data.reset()
         inputs = self._init_predictor(data)
-        for number, batch in enumerate(data):
+        for number, batch in enumerate(track(data, "score", quiet=bool(batch_end_callback))):
             if number == num_batch:
                 break
             _load_data(batch, inputs)
@@ -326,7 +327,7 @@ class FeedForward:
     ) -> None:
         nbatch = 0
         while True:
-            for batch in data:
+            for batch in track(data, f"epoch {epoch}", quiet=bool(callbacks)):
                 manager.load_data_batch(batch)
                 if monitor is not None:
                     monitor.tic()
@@ -357,7 +358,8 @@ class FeedForward:
         eval_metric.reset()
         data.reset()
         count = 0
-        for nbatch, batch in enumerate(data):
+        shown = track(data, "validation", quiet=bool(batch_callback))
+        for nbatch, batch in enumerate(shown):
             manager.load_data_batch(batch)
             manager.forward(is_train=False)
             manager.update_metric(eval_metric, batch.label)

@@ -20,10 +20,11 @@ from typing import NamedTuple
 
 from .. import _core
 from .._files.whole import open_text
+from .._progress import track
 from ..base import MissingFileError, MXNetError
 from ..recordio import pack
 from .partial import PartialRecord, fingerprint
-from .progress import Progress
+from .progress import CountLines
 
 _CHUNK = 512  # number of images between two entries of the journal
 
@@ -74,7 +75,8 @@ def make_list(options: argparse.Namespace) -> None:
     """Write the lists that the options describe."""
     if not os.path.isdir(options.root):
         raise MissingFileError(f"there is no folder {options.root!r}")
-    items = list(list_images(options.root, options.recursive, options.exts))
+    found = list_images(options.root, options.recursive, options.exts)
+    items = list(track(found, "images found", "image"))
     if not items:
         where = "or below it" if options.recursive else "(with --recursive: or below it)"
         _warn(
@@ -150,7 +152,7 @@ def make_record(path: str, options: argparse.Namespace) -> list[str]:
         begin = output.done
         if begin:
             print(f"{stem}.rec: continuing after the first {begin} of {len(items)} images")
-        with Progress(len(items), os.path.basename(stem) + ".rec", begin) as progress:
+        with CountLines(len(items), os.path.basename(stem) + ".rec", begin) as progress:
             # The threads always have two chunks, so that they work while the previous one is
             # written.
             chunks = [items[at : at + _CHUNK] for at in range(begin, len(items), _CHUNK)]

@@ -15,7 +15,7 @@ from pathlib import Path
 from .. import _core
 from .._files.native import native_name
 from ..base import MXNetError, RecordError
-from .progress import Progress
+from .progress import CountLines
 
 
 def make_index(record: str, index: str) -> list[str]:
@@ -24,7 +24,7 @@ def make_index(record: str, index: str) -> list[str]:
     partial = Path(index + ".partial")
     bad, key = [], 0
     try:
-        with Progress(None, os.path.basename(index)) as progress, open(partial, "w") as lines:
+        with CountLines(None, os.path.basename(index)) as progress, open(partial, "w") as lines:
             while True:
                 offset = reader.tell()
                 try:

@@ -21,9 +21,9 @@ import numpy as np
 
 from .. import _core
 from .._files.native import native_name
+from .._progress import Progress
 from ..base import MXNetError, RecordError
 from ..recordio import unpack
-from .progress import Progress
 
 
 def _records(path: str, problems: list[str]) -> Iterator[tuple[int, int, bytes]]:
@@ -77,7 +77,7 @@ def inspect(path: str, decode: bool = False, threads: int = 1) -> dict[str, Any]
     formats: Counter[str] = Counter()
     sides: list[tuple[int, int]] = []
     name = os.path.basename(path)
-    with Progress(None, name, file=sys.stderr) as progress, ThreadPoolExecutor(threads) as pool:
+    with Progress(None, name, unit="record") as progress, ThreadPoolExecutor(threads) as pool:
         items = _records(path, framing)
         while True:
             block = list(itertools.islice(items, 64 * threads))

@@ -8,6 +8,7 @@ import socket
 import sys
 import threading
 import types
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -121,10 +122,18 @@ def test_a_download_that_ends_early_is_an_error(tmp_path: Path, monkeypatch: Any
 
 class _Answer:
     reason = "Not Found"
-    headers: Any = {}
 
     def __init__(self, status: int, content: bytes) -> None:
         self.status_code, self.content = status, content
+        self.headers = {"Content-Length": str(len(content))}
+
+    def iter_content(self, size: int) -> Iterator[bytes]:
+        yield from (self.content[at : at + size] for at in range(0, len(self.content), size))
+
+    def __enter__(self) -> _Answer:
+        return self
+
+    def __exit__(self, *error: object) -> None: ...
 
 
 def test_a_download_uses_requests_where_it_is_installed(tmp_path: Path, monkeypatch: Any) -> None:
@@ -133,7 +142,7 @@ def test_a_download_uses_requests_where_it_is_installed(tmp_path: Path, monkeypa
                _Answer(404, b"")]  # fmt: skip
     module: Any = types.ModuleType("requests")
 
-    def get(url: str, verify: bool, timeout: float) -> _Answer:
+    def get(url: str, verify: bool, timeout: float, stream: bool) -> _Answer:
         asked.append((url, verify))
         return answers.pop(0)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ... import ndarray as nd
+from ..._progress import track
 from ...base import TypeError_, ValueError_
 from ...context import Context
 from ...io import DataBatch, DataDesc, DataIter
@@ -103,7 +104,7 @@ def collect_statistics(
     needed = network.list_inputs()
     executor: Any = None
     num_batches = num_examples = 0
-    for batch in data:
+    for batch in track(data, "calibration"):
         arrays = batch.data or ()
         inputs = {n: a for n, a in zip(data_names, arrays) if n in needed}
         shapes = {name: array.shape for name, array in inputs.items()}

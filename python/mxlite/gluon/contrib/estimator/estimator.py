@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from ...._progress import track
 from ....base import DeviceError, ValueError_
 from ....context import Context, cpu, gpu, num_gpus
 from ....metric import Loss as LossMetric
@@ -191,7 +192,7 @@ class Estimator:
         _, epoch_begin, batch_begin, batch_end, epoch_end, _ = self._categorize_handlers(handlers)
         for handler in epoch_begin:
             handler.epoch_begin(self)
-        for batch in val_data:
+        for batch in track(val_data, "evaluate"):
             for handler in batch_begin:
                 handler.batch_begin(self, batch=batch)
             _, label, pred, loss = self.batch_processor.evaluate_batch(self, batch, batch_axis)
@@ -241,7 +242,7 @@ class Estimator:
         for self.current_epoch in itertools.count():
             for handler in epoch_begin:
                 handler.epoch_begin(self)
-            for batch in train_data:
+            for batch in track(train_data, f"epoch {self.current_epoch}"):
                 for handler in batch_begin:
                     handler.batch_begin(self, batch=batch)
                 _, label, pred, loss = self.batch_processor.fit_batch(self, batch, batch_axis)
