@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import _core
 from .._core import NDArray
+from .._html import table
 from ..base import (
     AxisError,
     IndexError_,
@@ -310,6 +311,13 @@ def _repr(self: NDArray) -> str:
         return f"<NDArray {shape} @{self.ctx}, failed: {error}>"
 
 
+def _repr_html(self: NDArray) -> str:
+    """Return shape, type and device as a table for notebooks, with the text of `repr` below."""
+    dtype = dtype_name(self.dtype)
+    rows = [[type(self).__name__, tuple(self.shape), dtype, self.ctx]]
+    return table(["class", "shape", "dtype", "device"], rows, repr(self).strip())
+
+
 def _neg(self: NDArray) -> NDArray:
     return _negative(self)
 
@@ -413,6 +421,7 @@ attach(
         "__array__": _to_numpy,
         "__array_ufunc__": _array_ufunc,
         "__repr__": _repr,
+        "_repr_html_": _repr_html,
         "__str__": _str,
         "__neg__": _neg,
         "__matmul__": _matmul,

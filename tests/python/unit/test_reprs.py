@@ -1,4 +1,4 @@
-"""Texts that say what an object is, and what `python -m mxlite` prints."""
+"""Texts that say what an object is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from pathlib import Path
 
 import mxlite as mx
 from mxlite import gluon, nd
-from processes import run_python
 
 
 def test_objects_of_a_training_say_what_they_are() -> None:
@@ -72,10 +71,18 @@ def test_arrays_of_bfloat16_say_so() -> None:
     assert str(nd.ones(2, dtype="bfloat16")).startswith("\n[1. 1.]\n")
 
 
-def test_the_package_as_a_program_says_what_is_installed() -> None:
-    done = run_python("-m", "mxlite")
-    assert done.stdout.startswith(f"mxlite {mx.__version__} in ")
-    folder = Path(mx.__file__).parent / "tools"
-    programs = [p.stem for p in folder.glob("*.py") if "\nif __name__ ==" in p.read_text()]
-    assert f"--help): {', '.join(sorted(programs))}\n" in done.stdout
-    assert "OPENMP" in done.stdout
+def test_notebooks_get_tables_of_arrays_and_blocks() -> None:
+    text = nd.ones((2, 3))._repr_html_()
+    assert "<td>NDArray</td><td>(2, 3)</td><td>float32</td><td>cpu(0)</td>" in text
+    assert "&lt;NDArray 2x3 @cpu(0)&gt;</pre>" in text
+    assert "<td>ndarray</td><td>(2,)</td><td>int32</td>" in mx.np.ones(2, "int32")._repr_html_()
+    net = gluon.nn.HybridSequential(prefix="net_")
+    net.add(gluon.nn.Dense(4, in_units=3), gluon.nn.Dense(2))
+    text = net._repr_html_()
+    assert "<td>net</td><td>HybridSequential</td><td></td><td></td>" in text
+    assert "<td>0</td><td>Dense</td><td>weight (4, 3), bias (4,)</td><td>16</td>" in text
+    assert "<td>1</td><td>Dense</td><td>weight (2, 0), bias (2,)</td><td>2 + deferred</td>" in text
+    assert "<td>total</td><td></td><td></td><td>18 + deferred</td>" in text
+    net.initialize()
+    net(nd.ones((1, 3)))
+    assert "<td>total</td><td></td><td></td><td>26</td>" in net._repr_html_()

@@ -26,7 +26,7 @@ from .hooks import HookHandle
 from .left_out import warn_of_hidden_blocks, warn_of_left_out
 from .model_files import load_model, save_model
 from .scope import BlockScope
-from .summary import indented, summary_text, tree
+from .summary import indented, summary_html, summary_text, tree
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -79,6 +79,9 @@ class Block(NeedsInit, TypedInit):
             if isinstance(child, Block)
         ]
         return tree(type(self).__name__, lines)
+
+    def _repr_html_(self) -> str:
+        return summary_html(self)
 
     def __setattr__(self, name: str, value: Any) -> None:
         existing = self.__dict__.get(name)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ..._html import table
 from ...base import MXNetError
 from ...ndarray import NDArray
+from ..parameter.parameter import shape_is_known
 from .hooks import HookHandle
 
-__all__ = ["HybridizedSummaryError", "indented", "summary_text", "tree"]
+__all__ = ["HybridizedSummaryError", "indented", "summary_html", "summary_text", "tree"]
 
 _ROW = "{:>20}  {:>42} {:>15}"
 _WIDTH = 80
@@ -67,6 +70,28 @@ def summary_text(block: Any, *inputs: Any) -> str:
             "-" * _WIDTH,
         ]
     )
+
+
+def summary_html(block: Any) -> str:
+    """Return a table of a block's layers, their weights and numbers of parameters; runs nothing."""
+    rows: list[tuple[str, str, str, str]] = []
+
+    def count(params: Iterable[Any]) -> str:
+        sizes = [math.prod(p.shape) if shape_is_known(p.shape) else None for p in params]
+        known = f"{sum(size or 0 for size in sizes):,}" if sizes else ""
+        return "deferred" if sizes and not any(sizes) else known + " + deferred" * (None in sizes)
+
+    def add(layer: Any, path: str) -> None:
+        own = layer._reg_params
+        shapes = ", ".join(f"{name} {param.shape}" for name, param in own.items())
+        rows.append((path, type(layer).__name__, shapes, count(own.values())))
+        for name, child in layer._children.items():
+            add(child, f"{path}.{name}" if path else name)
+
+    add(block, "")
+    rows[0] = (block.name, *rows[0][1:])
+    rows.append(("total", "", "", count(block.collect_params().values())))
+    return table(["layer", "class", "weights", "parameters"], rows)
 
 
 def _shapes(nested: Any) -> str:
