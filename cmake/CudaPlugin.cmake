@@ -25,5 +25,9 @@ list(REMOVE_DUPLICATES cuda_rpath)
 # An installed plug-in uses the CUDA libraries of pip install mxlite[cuda], or else those that the loader finds.
 set_target_properties(mxlite_cuda PROPERTIES
   BUILD_RPATH "$ORIGIN;${cuda_rpath}"
-  INSTALL_RPATH "$ORIGIN;$ORIGIN/../nvidia/cu13/lib;$ORIGIN/../nvidia/cudnn/lib;$ORIGIN/../nvidia/nccl/lib;/usr/local/cuda/lib64")
+  INSTALL_RPATH "$ORIGIN;$ORIGIN/../mxlite;$ORIGIN/../nvidia/cu13/lib;$ORIGIN/../nvidia/cudnn/lib;$ORIGIN/../nvidia/nccl/lib;/usr/local/cuda/lib64")
 list(APPEND MXLITE_LIBRARIES mxlite_cuda)
+if(NOT SKBUILD)
+  # tools/release.py packs this file into the wheel mxlite-cuda13.
+  install(TARGETS mxlite_cuda LIBRARY DESTINATION . COMPONENT cuda)
+endif()

@@ -7,7 +7,6 @@
 
 #include "cpp/base/env.h"
 #include "cpp/base/error.h"
-#include "cpp/base/own_folder.h"
 #include "cpp/core/plugin_loader.h"
 
 namespace mxlite {
@@ -21,13 +20,13 @@ struct Loaded {
 Loaded load() {
   // MXLITE_CUDA_LIBRARY serves tests and builds for several CUDA versions side by side.
   const std::string given = env_string("MXLITE_CUDA_LIBRARY", "");
-  const std::string path = given.empty() ? own_folder() + "libmxlite_cuda.so" : given;
+  const std::string path = given.empty() ? cuda_library() : given;
   struct stat status;
   if (stat(path.c_str(), &status) != 0)
-    return {nullptr, given.empty()
-                         ? "this build has no CUDA (MXLITE_CUDA=OFF): build mxlite from its "
-                           "sources with -C cmake.define.MXLITE_CUDA=ON, or use mx.cpu()"
-                         : "there is no MXLITE_CUDA_LIBRARY=" + given};
+    return {nullptr, given.empty() ? "this build has no CUDA (MXLITE_CUDA=OFF): pip install "
+                                     "\"mxlite[cuda]\", build mxlite from its sources with "
+                                     "-C cmake.define.MXLITE_CUDA=ON, or use mx.cpu()"
+                                   : "there is no MXLITE_CUDA_LIBRARY=" + given};
   if (given.empty() && !dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL))
     return {nullptr, "this machine has no NVIDIA driver (libcuda.so.1)"};
   std::string why_not;

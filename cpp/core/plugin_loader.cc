@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 
+#include "cpp/base/own_folder.h"
 #include "cpp/base/str.h"
 
 namespace mxlite {
@@ -65,6 +66,19 @@ std::string text_of(const LibraryVersion& v) { return str(v[0], '.', v[1], '.', 
 void set_package_folders(std::vector<std::string> folders) {
   const std::lock_guard lock(mutex);
   package_folders() = std::move(folders);
+}
+
+std::string cuda_library() {
+  const char* const file = "libmxlite_cuda.so";
+  std::error_code failed;
+  const std::string beside = own_folder() + file;
+  if (fs::exists(beside, failed)) return beside;
+  const std::lock_guard lock(mutex);
+  for (const std::string& folder : package_folders()) {
+    const fs::path path = fs::path(folder) / "mxlite_cuda13" / file;
+    if (fs::exists(path, failed)) return path.string();
+  }
+  return "";
 }
 
 void* load_plugin(const std::string& path, std::string& why_not) {

@@ -10,6 +10,10 @@ namespace mxlite {
 // nvidia/*/lib below each folder.
 void set_package_folders(std::vector<std::string> folders);
 
+// Returns the path of the CUDA plug-in, in the folder of libmxlite.so or else in the Python package
+// of the wheel mxlite-cuda13; empty if neither has it.
+std::string cuda_library();
+
 // Returns dlopen's handle, or null and the reason if a library is missing. A name without a folder
 // refers to a library of the system or of a package.
 void* load_plugin(const std::string& path, std::string& why_not);

@@ -441,6 +441,8 @@ void bind_device(py::module_& m) {
       py::arg("device_id"), "Name, architecture and multiprocessors of a CUDA device.");
   m.def("set_package_folders", &set_package_folders, py::arg("folders"),
         "Tell where Python's packages lie, in which libraries of GPUs are looked for.");
+  m.def("cuda_library", &cuda_library,
+        "Path of the CUDA plug-in, which need not be loadable; empty if it is not installed.");
   m.def("set_lapack_library", &lapack::set_library, py::arg("path"),
         "Set the library that decompositions of matrices use; it has LAPACK or is linked to it.");
   m.def(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from . import _core
@@ -11,7 +10,7 @@ from .base import MXNetError, suggestion
 __all__ = ["Feature", "Features", "feature_list", "memory_stats"]
 
 # Features of the build, regardless of whether the machine has a GPU.
-_HAS_CUDA = (Path(__file__).parent / "libmxlite_cuda.so").exists()
+_HAS_CUDA = bool(_core.cuda_library())
 # All features of the source tree; those that this build lacks are False.
 _FEATURES = {
     "CUDA": _HAS_CUDA,
