@@ -81,7 +81,14 @@ py::dict describe_op(const OpSchema& op) {
 
 std::string doc_of(const OpSchema& op) {
   std::string text = op.name + op.signature() + "\n\n" + op.doc;
-  if (!op.params.empty()) text += "\n\nParameters\n----------";
+  if (!op.inputs.empty() || !op.params.empty()) text += "\n\nParameters\n----------";
+  if (!op.inputs.empty()) {
+    text += op.variadic ? "\n*" : "\n";
+    for (const std::string& input : op.inputs)
+      text += (&input == &op.inputs.front() ? "" : ", ") + input;
+    text += " : NDArray or Symbol";
+    if (!op.shapes.empty()) text += "\n    Shapes, inputs -> output: " + op.shapes + ".";
+  }
   for (const ParamInfo& p : op.params)
     text += "\n" + p.name + " : " + p.python_type +
             (p.required ? "" : ", default " + p.default_text) +

@@ -98,3 +98,11 @@ def test_signatures_name_parameters_and_defaults():
     assert parameters(mx.waitall) == "()"
     assert parameters(_core.Node).startswith("(op, name, attrs, inputs, call=None, origin=''")
     assert "Wait and copy into a NumPy array" in mx.nd.NDArray.asnumpy.__doc__
+
+
+def test_help_of_operators_has_inputs_and_shapes():
+    text = mx.nd.Convolution.__doc__
+    begin = "Parameters\n----------\ndata, weight, bias : NDArray or Symbol\n    Shapes, inputs -> "
+    assert begin in text and "\nkernel : int" in text
+    assert "\n*data : NDArray or Symbol" in mx.nd.concat.__doc__
+    assert "NDArray or Symbol" not in mx.nd.random_uniform.__doc__
