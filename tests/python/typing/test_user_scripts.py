@@ -1,12 +1,15 @@
-"""``mypy --strict`` accepts good scripts of users and finds the mistake in each other one."""
+"""mypy and pyright accept good scripts of users and find the mistake in each other one."""
 
 from __future__ import annotations
 
+import json
 import os
 import runpy
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import mxlite as mx
 import pytest
@@ -16,48 +19,96 @@ SCRIPTS = sorted((Path(__file__).parent / "scripts").glob("*.py"))
 CACHE = Path(__file__).resolve().parents[3] / ".mypy_cache" / "user_scripts"
 
 
+class Error(NamedTuple):
+    """One error that a checker reports."""
+
+    script: str
+    line: int
+    text: str
+
+
 @pytest.fixture(scope="module")
-def report(tmp_path_factory) -> dict[str, list[str]]:
-    """Lines of one run of mypy over all scripts, by file."""
-    pytest.importorskip("mypy", reason="the checker is a tool of developers")
+def scripts(tmp_path_factory) -> list[Path]:
+    """The good scripts, and one with each mistake."""
     folder = tmp_path_factory.mktemp("mistakes")
     files = []
     for name, (code, _) in MISTAKES.items():
         files.append(folder / f"wrong_{name}.py")
         files[-1].write_text(f"{BEGIN}{code}\n")
     assert len(SCRIPTS) >= 10 and len(files) >= 20
-    options = ["--strict", "--config-file=", f"--cache-dir={CACHE}", "--no-error-summary"]
+    return [*SCRIPTS, *files]
+
+
+def run_checker(*command: str, folder: Path) -> str:
+    """Return what a checker prints; it reads mxlite's annotations as those of a package."""
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", *options, *map(str, [*SCRIPTS, *files])],
+        command,
         cwd=folder,
-        # As installed: mypy then reads mxlite's annotations because of py.typed only.
+        # As installed: checkers then read mxlite's annotations because of py.typed only.
         env={**os.environ, "PYTHONPATH": str(Path(mx.__file__).resolve().parents[1])},
         capture_output=True,
         text=True,
         timeout=600,
     )
     assert done.returncode in (0, 1), done.stdout + done.stderr
-    lines: dict[str, list[str]] = {file.stem: [] for file in [*SCRIPTS, *files]}
-    for line in done.stdout.splitlines():
-        stem = Path(line.partition(":")[0]).stem
+    return done.stdout
+
+
+def of_mypy(scripts: list[Path]) -> list[Error]:
+    """Return the errors of ``mypy --strict``."""
+    pytest.importorskip("mypy", reason="the checker is a tool of developers")
+    options = ["--strict", "--config-file=", f"--cache-dir={CACHE}", "--no-error-summary"]
+    command = [sys.executable, "-m", "mypy", *options, *map(str, scripts)]
+    found = []
+    for line in run_checker(*command, folder=scripts[-1].parent).splitlines():
+        file, number, *text = line.split(":", 2)
         if ": error: " in line:
-            lines[stem].append(line)
-    return lines
+            found.append(Error(Path(file).stem, int(number), "".join(text)))
+    return found
+
+
+def of_pyright(scripts: list[Path]) -> list[Error]:
+    """Return the errors of pyright with its default settings."""
+    pytest.importorskip("pyright", reason="the checker is a tool of developers")
+    folder = scripts[-1].parent
+    (folder / "pyrightconfig.json").write_text(
+        json.dumps({"extraPaths": [str(Path(mx.__file__).resolve().parents[1])]})
+    )
+    python = ["--pythonpath", sys.executable, "--outputjson", "--project", str(folder)]
+    for script in SCRIPTS:  # pyright takes files or settings, not both
+        shutil.copy(script, folder)
+    report = json.loads(run_checker(sys.executable, "-m", "pyright", *python, folder=folder))
+    return [
+        Error(Path(one["file"]).stem, one["range"]["start"]["line"] + 1, one["message"])
+        for one in report["generalDiagnostics"]
+        if one["severity"] == "error"
+    ]
+
+
+@pytest.fixture(scope="module", params=[of_mypy, of_pyright], ids=["mypy", "pyright"])
+def errors(request, scripts) -> tuple[str, dict[str, list[Error]]]:
+    """The checker's name, and its errors by script; each script is checked once."""
+    found: dict[str, list[Error]] = {script.stem: [] for script in scripts}
+    for error in request.param(scripts):
+        found[error.script].append(error)
+    return request.param.__name__, found
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
-def test_a_good_script_is_accepted(report, script):
-    assert report[script.stem] == []
+def test_a_good_script_is_accepted(errors, script):
+    assert errors[1][script.stem] == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_is_found_and_nothing_else(report, name):
-    begin, expected = len(BEGIN.splitlines()), MISTAKES[name][1]
-    assert len(report[f"wrong_{name}"]) == 1, report[f"wrong_{name}"]
-    assert expected in report[f"wrong_{name}"][0]
-    assert int(report[f"wrong_{name}"][0].split(":")[1]) > begin
+def test_a_mistake_is_found_and_nothing_else(errors, name):
+    checker, by_script = errors
+    found = by_script[f"wrong_{name}"]
+    assert found and len({error.line for error in found}) == 1, found
+    assert found[0].line > len(BEGIN.splitlines())
+    if checker == "of_mypy":
+        assert len(found) == 1 and MISTAKES[name][1] in found[0].text, found
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
