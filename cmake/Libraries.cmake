@@ -18,34 +18,59 @@ foreach(folder ${folders})
 endforeach()
 set(MXLITE_LIBRARIES mxlite)
 
-if(MXLITE_PYTHON)
-  file(GLOB_RECURSE binding_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cpp/python/*.cc)
-  pybind11_add_module(_core NO_EXTRAS ${binding_sources})
+# mxlite_bindings(<target>)  completes the extension module of one Python: sources, flags, libraries.
+function(mxlite_bindings target)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cpp/python/*.cc)
+  target_sources(${target} PRIVATE ${sources})
   # Default visibility so that inline statics of our headers are one object in _core and libmxlite; the
   # map keeps the rest private. -Wno-attributes: pybind11 hides its own types, our members of them warn.
-  set_target_properties(_core PROPERTIES CXX_VISIBILITY_PRESET default
+  set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET default
                         LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/libmxlite.map)
-  target_compile_options(_core PRIVATE -Wno-attributes
+  target_compile_options(${target} PRIVATE -Wno-attributes
                          -include ${PROJECT_SOURCE_DIR}/cpp/python/vectorcall.h)
   if(SKBUILD)
     # A wheel is built at once: files compiled in groups read pybind11's headers once per group.
-    set_target_properties(_core PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   endif()
-  target_link_libraries(_core PRIVATE mxlite)
-  target_link_options(_core PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/libmxlite.map)
+  target_link_libraries(${target} PRIVATE mxlite)
+  target_link_options(${target} PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/libmxlite.map)
   # Functions of Python at which threads are parked when the interpreter ends: see gil.h.
   set(gil_source ${PROJECT_SOURCE_DIR}/cpp/python/gil.cc)
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${gil_source})
   file(STRINGS ${gil_source} parking REGEX "^PARKS\\(")
   foreach(line ${parking})
     string(REGEX REPLACE "^PARKS\\([^,]+, ([A-Za-z_]+),.*" "\\1" name "${line}")
-    target_link_options(_core PRIVATE -Wl,--wrap=${name})
+    target_link_options(${target} PRIVATE -Wl,--wrap=${name})
   endforeach()
+endfunction()
+
+if(MXLITE_PYTHON)
+  pybind11_add_module(_core NO_EXTRAS)
+  mxlite_bindings(_core)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cpp/python/gil.cc)
   if(MXLITE_SANITIZE)
     # pthread_exit throws no object: the handler's reference is null, and nothing reads it.
-    set_source_files_properties(${gil_source} PROPERTIES COMPILE_OPTIONS -fno-sanitize=null)
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/cpp/python/gil.cc PROPERTIES
+                                COMPILE_OPTIONS -fno-sanitize=null)
   endif()
   list(APPEND MXLITE_LIBRARIES _core)
+
+  # tools/release builds this target: _core for other versions of Python, beside the same libmxlite.so.
+  add_custom_target(bindings DEPENDS _core)
+  foreach(interpreter ${MXLITE_RELEASE_PYTHONS})
+    execute_process(COMMAND ${interpreter} -c
+                    "import sysconfig as s; print(s.get_path('include'), s.get_config_var('EXT_SUFFIX'), sep=';')"
+                    OUTPUT_VARIABLE answer OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+    list(GET answer 0 include_dir)
+    list(GET answer 1 suffix)
+    set(target _core${suffix})
+    add_library(${target} MODULE EXCLUDE_FROM_ALL)
+    mxlite_bindings(${target})
+    target_include_directories(${target} SYSTEM PRIVATE ${pybind11_INCLUDE_DIR} ${include_dir})
+    set_target_properties(${target} PROPERTIES PREFIX "" OUTPUT_NAME _core SUFFIX ${suffix}
+                          LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bindings
+                          BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN")
+    add_dependencies(bindings ${target})
+  endforeach()
 endif()
 
 if(MXLITE_CUDA)
@@ -66,6 +91,8 @@ if(MXLITE_MPI)
   add_library(mxlite_mpi MODULE ${mpi_sources})
   target_include_directories(mxlite_mpi SYSTEM PRIVATE ${MXLITE_MPI_INCLUDE_DIR})
   target_link_libraries(mxlite_mpi PRIVATE mxlite ${MXLITE_MPI_LIBRARY} Threads::Threads)
+  target_link_options(mxlite_mpi PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/libmxlite.map)
+  set_target_properties(mxlite_mpi PROPERTIES LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/libmxlite.map)
   list(APPEND MXLITE_LIBRARIES mxlite_mpi)
 endif()
 
