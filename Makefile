@@ -54,11 +54,13 @@ train-step: $(BUILD)  ## training steps beside MXNet 1.9.1 and PyTorch; options 
 wheel: $(REPAIRED)  ## wheelhouse/*.whl with all its libraries, and the shims mxnet and horovod
 $(REPAIRED): $(BUILD) $(wildcard shim/*/*.* shim/*/*/*.*)
 	@rm -rf wheelhouse
-	@$(STEP) "bundle libraries" auditwheel repair --plat manylinux_2_36_x86_64 --exclude 'libmpi.so.*' --strip -w wheelhouse \
-	  $(WHEEL_BUILD)/dist/mxlite-*.whl
+	@$(STEP) "bundle libraries" tools/release/bundle.sh $(WHEEL_BUILD)/dist/mxlite-*.whl wheelhouse
 	@$(STEP) "shims" pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps -w wheelhouse \
 	  shim/mxnet shim/horovod
 	@touch $@
+
+release: $(BUILD)  ## dist/: wheels for all Pythons of this machine, source archive, shims; checked. ARGS="--python 3.11 3.12"
+	@$(STEP) "release" python tools/release/build.py $(ARGS)
 
 test: lint test-cpp test-sanitizers test-fuzz test-faults test-wheel test-cuda test-python  ## all checks, as in CI
 
@@ -140,4 +142,4 @@ format:  ## format the sources
 clean:  ## remove all that was built (keeps .venv)
 	rm -rf build dist wheelhouse python/mxlite/*.so .venv/.setup
 
-.PHONY: help setup build score peers train-step wheel test lint test-cpp test-sanitizers test-fuzz fuzz fuzz-graphs test-wheel test-cuda test-emulated test-python test-long faults fuzz-operators mutation format clean
+.PHONY: help setup build score peers train-step wheel release test lint test-cpp test-sanitizers test-fuzz fuzz fuzz-graphs test-wheel test-cuda test-emulated test-python test-long faults fuzz-operators mutation format clean

@@ -17,6 +17,7 @@ libclang-rt-14-dev    ls /usr/lib/llvm-14/lib/clang/*/lib/linux/libclang_rt.fuzz
 libgtest-dev          test -f /usr/include/gtest/gtest.h
 libopencv-core-dev    test -f /usr/include/opencv4/opencv2/core.hpp
 libopencv-imgproc-dev test -f /usr/include/opencv4/opencv2/imgproc.hpp
+liblapack-dev         test -f /usr/lib/x86_64-linux-gnu/lapack/liblapack.a
 libjpeg62-turbo-dev   test -f /usr/include/jpeglib.h
 libpng-dev            test -f /usr/include/png.h
 nlohmann-json3-dev    test -f /usr/include/nlohmann/json.hpp

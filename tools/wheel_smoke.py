@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -19,10 +20,11 @@ def check(condition: bool, what: str) -> None:
 
 
 def main() -> None:
-    """Import, run an op, a hybridized network and a JPEG decode; look at what was loaded."""
+    """Import, train, score, run the console command, decode a JPEG; look at what was loaded."""
     begin = time.perf_counter()
     import mxlite as mx
 
+    print(f"NumPy {np.__version__}")
     print(f"import mxlite: {time.perf_counter() - begin:.3f} s (NumPy imported before)")
     package = Path(mx.__file__).parent
     check(Path(sys.prefix) in package.parents, f"imported from {package}, not from {sys.prefix}")
@@ -38,6 +40,22 @@ def main() -> None:
     net.hybridize()
     hybrid = net(data).asnumpy()
     check(eager.shape == (2, 2) and np.allclose(eager, hybrid, atol=1e-5), f"{eager} and {hybrid}")
+
+    trainer = mx.gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+    loss_function = mx.gluon.loss.SoftmaxCrossEntropyLoss()
+    losses = []
+    for _ in range(20):
+        with mx.autograd.record():
+            loss = loss_function(net(data), mx.nd.array([0, 1]))
+        loss.backward()
+        trainer.step(2)
+        losses.append(float(loss.mean().asscalar()))
+    check(losses[-1] < losses[0] / 2, f"the loss of a training did not fall: {losses}")
+
+    for words in (["info"], ["score", "mobilenet0.25", "--size", "32", "--passes", "2"]):
+        command = [str(Path(sys.executable).with_name("mxlite")), *words]
+        done = subprocess.run(command, capture_output=True, text=True)
+        check(done.returncode == 0, f"{words}: {done.stderr}")
 
     pixels = mx.image.imdecode(Path(sys.argv[1]).read_bytes()).asnumpy()
     corners = pixels[[0, 0, -1, -1], [0, -1, 0, -1], :2].astype(int)
