@@ -3,7 +3,7 @@
 # then installs the shims and imports mxnet and horovod.mxnet.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-limit_mb=40
+limit_mb=30
 wheel=$(ls wheelhouse/mxlite-*.whl)
 bytes=$(stat -c %s "$wheel")
 echo "$wheel: $((bytes / 1000000)) MB"
