@@ -58,7 +58,7 @@ PyCodeObject* code_of(PyFrameObject* frame) {
   return code;
 }
 
-int line_of(PyFrameObject* frame, PyCodeObject* code) {
+int line_of(PyFrameObject* frame, [[maybe_unused]] PyCodeObject* code) {
 #if PY_VERSION_HEX >= 0x030B0000
   // Python searches a function's line table from the start, which takes microseconds in long
   // functions. This cache holds recent results; the GIL guards it.
