@@ -22,7 +22,7 @@ faces, networks, script, verification = load(
     "insightface", "faces", "networks", "train", "verification"
 )
 sys.path.insert(0, str(ROOT / "benchmarks"))
-from dlperf.insightface import max_classes  # noqa: E402
+from dlperf.insightface import max_classes, recipe  # noqa: E402
 from dlperf.styles import recognize  # noqa: E402
 
 PIXELS = np.random.RandomState(0).randint(0, 256, (40, 16, 16, 3)).astype(np.uint8)
@@ -246,3 +246,41 @@ def test_the_benchmarks_of_the_head_run(monkeypatch, capsys):
     max_classes.main()
     (found,) = re.findall(r"largest: (\d+) classes in 0.1 GB", capsys.readouterr().out)
     assert 0.98 * 99e6 < 4200 * int(found) <= 99e6
+
+
+# The worker of the benchmark, as benchmarks/dlperf/worker.py uses it.
+WORKER = """
+import json, sys
+sys.path[:0] = [sys.argv[1], sys.argv[1] + "/peers"]
+from dlperf.insightface import on_mxlite
+training = on_mxlite.prepare(json.loads(sys.argv[2]), "hybrid")
+losses = [training.fetch(training.step()) for _ in range(2)]
+training.read_records()
+print(json.dumps(losses + [training.fetch(training.step()) for _ in range(3)]))
+"""
+
+
+def test_the_benchmark_trains_each_division_of_the_classes(tmp_path):
+    case = {"network": "y1_30", "size": 32, "batch": 4, "dtype": "float32", "data": "real"}
+    recipe.write_records(tmp_path / "data", case, 8)
+    assert faces.describe(tmp_path / "data.rec") == (30, 2)
+    first = []
+    for mode in ("data", "model", "partial_0.5"):
+        spec = {"case": {**case, "mode": mode}, "rank": 0, "ranks": 1, "threads": 1}
+        spec["record"] = str(tmp_path / "data")
+        losses = json.loads(run_python("-c", WORKER, ROOT / "benchmarks", json.dumps(spec)).stdout)
+        assert len(losses) == 5 and np.isfinite(losses).all()
+        first.append(losses[0])
+    assert len(set(first)) == 3  # three heads, whose centres differ
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        ({"network": "y1", "mode": "data"}, "network 'y1', expected NETWORK_CLASSES"),
+        ({"network": "y1_9", "mode": "half"}, "mode 'half', expected data, model or partial_SHARE"),
+    ],
+)
+def test_a_wrong_case_of_the_benchmark_is_named(case, words):
+    with pytest.raises(ValueError, match=words):
+        recipe.sizes(case), recipe.division(case)
