@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from example_modules import load, run_script
 
-model, prepare, rows = load("wide_deep", "model", "prepare", "rows")
+model, prepare, rows, flights, movielens = load(
+    "wide_deep", "model", "prepare", "rows", "flights", "movielens"
+)
 
 TINY = [
     "--batch", "128", "--hidden", "16", "--layers", "2", "--dropout", "0", "--dim", "4",
@@ -188,3 +190,53 @@ def test_cut_files_are_refused(data, tmp_path):
         (tmp_path / f"c.train.{suffix}").write_bytes(content[:-1] if suffix == "bin" else content)
     with pytest.raises(SystemExit, match="bytes found"):
         rows.FlatRows(tmp_path / "c.train")
+
+
+def write_table(path: Path, lines: list[str]) -> None:
+    path.write_text("".join(line + "\n" for line in lines))
+
+
+def test_late_flights_get_the_weather_of_their_hour(tmp_path):
+    write_table(tmp_path / "weather.csv", ["origin,month,day,hour,temp", "JFK,11,2,7,50.5"])
+    head = "year,month,day,hour,minute,arr_delay,carrier,flight,tailnum,origin,dest,distance"
+    dates = ["2013,11,2,7,30,16", "2013,10,2,7,30,15", "2013,11,2,7,30,NA"]
+    lines = [f"{date},AA,1,NA,JFK,MIA,1000" for date in dates]
+    write_table(tmp_path / "flights.csv", [head, *lines])
+    (test, late), (train, early) = flights.read(tmp_path)
+    assert test and late["label"] == 1 and late["temp"] == "50.5" and late["tailnum"] == ""
+    assert not train and early["label"] == 0 and early["temp"] == ""
+    assert (late["weekday"], early["weekday"]) == (5, 2)  # a Saturday and a Wednesday
+
+
+def test_ratings_are_rows_with_their_user_and_film(tmp_path):
+    random = np.random.RandomState(3)
+    people = [f"{u}\t{20 + u}\tM\twriter\t{u:05}" for u in range(30)]
+    films = [f"{f}\tA title\t{'V' if f == 9 else 1990 + f}\tWar Drama" for f in range(40)]
+    pairs = [(u, f) for u in range(30) for f in range(40) if random.rand() < 0.8]
+    ratings = [f"{u}\t{f}\t{5 - (u + f) % 2 * 3}\t88{u:03}{f:03}" for u, f in pairs]
+    for name, head, lines in (
+        (
+            "user",
+            "user_id:token\tage:token\tgender:token\toccupation:token\tzip_code:token",
+            people,
+        ),
+        (
+            "item",
+            "item_id:token\tmovie_title:token_seq\trelease_year:token\tclass:token_seq",
+            films,
+        ),
+        ("inter", "user_id:token\titem_id:token\trating:float\ttimestamp:float", ratings),
+    ):
+        write_table(tmp_path / f"ml-100k.{name}", [head, *lines])
+    read = list(movielens.read(tmp_path))
+    assert len(read) == len(pairs) and 0.05 < np.mean([test for test, _ in read]) < 0.15
+    for (_, row), (user, film) in zip(read, pairs, strict=True):
+        assert (row["user_id"], row["item_id"]) == (str(user), str(film))
+        assert row["label"] == ((user + film) % 2 == 0)
+        assert row["genre2"] == "Drama" and row["genre3"] == ""
+        assert row["release_year"] == ("" if film == 9 else str(1990 + film))
+    options = ["--iterations", 60, "--batch", 128, "--lr", 0.02, "--dropout", 0, "--no-baseline"]
+    script = ["movielens.py", "--data", tmp_path, "--out", tmp_path / "ml", *options]
+    printed = run_script("wide_deep", 1, *script, ok=True, timeout=120)
+    area = float(printed.rsplit("eval_auc: ", 1)[1].split()[0])
+    assert area > 0.8  # the parity of user and film, which the crosses of the wide part do not have
