@@ -17,6 +17,8 @@ OPTIMIZERS = [
     ("ftrl", {"learning_rate": 0.1, "lamda1": 0.001}),
 ]
 
+DEVICE = mx.gpu(0) if mx.num_gpus() else mx.cpu(0)  # a GPU or its stand-in, if there is one
+
 
 def rows_of(table, ids):
     return table(mx.nd.array(ids, dtype="int64")).asnumpy()
@@ -256,3 +258,90 @@ def bags(offsets):
 def test_mistakes_are_named(make, kind, problem):
     with pytest.raises(kind, match=problem):
         make()
+
+
+def losses_of(table: ShardedEmbedding, steps: int) -> list[np.ndarray]:
+    """Train with ids that come back after a while; return the rows of each step."""
+    found = []
+    for step in range(steps):
+        random = np.random.RandomState(step)
+        ids = random.randint(12 * (step % 5), 12 * (step % 5) + 20, (8, 2))
+        with mx.autograd.record():
+            rows = table(mx.nd.array(ids, dtype="int64"))
+            loss = (rows * mx.nd.array(random.randn(*rows.shape), ctx=rows.context)).sum()
+        loss.backward()
+        table.step(8)
+        found.append(rows.asnumpy())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "options", "dtype"),
+    [
+        ("adam", {"wd": 0.01}, "float32"),
+        ("sgd", {"momentum": 0.9}, "float32"),
+        ("sgd", {}, "bfloat16"),
+        ("adagrad", {}, "float32"),
+        ("ftrl", {}, "float32"),
+    ],
+)
+def test_a_cache_on_a_device_gives_the_same_rows(tmp_path, optimizer, options, dtype):
+    options = {"learning_rate": 0.1, **options}
+    plain = ShardedEmbedding(
+        100, 3, optimizer=optimizer, optimizer_params=dict(options), dtype=dtype, seed=5
+    )
+    cached = ShardedEmbedding(
+        100, 3, optimizer=optimizer, optimizer_params=dict(options), dtype=dtype, seed=5,
+        ctx=DEVICE, cache_rows=22,
+    )  # fmt: skip
+    assert cached.row_bytes == plain.row_bytes or dtype == "bfloat16"
+    tolerance = 1e-6 if dtype == "float32" else 0.02
+    for ours, theirs in zip(losses_of(cached, 12), losses_of(plain, 12)):
+        np.testing.assert_allclose(ours, theirs, atol=tolerance)
+    assert cached(mx.nd.array([1])).context == DEVICE
+    cached.save(tmp_path / "cached")
+    plain.load(tmp_path / "cached")
+    every = mx.nd.arange(100)
+    parts = [cached(every[i : i + 20]).asnumpy() for i in range(0, 100, 20)]
+    # The device's rows are float32 until they return to the host.
+    rounding = 0 if dtype == "float32" else 1 / 256
+    np.testing.assert_allclose(plain(every).asnumpy(), np.concatenate(parts), rtol=rounding)
+    again = losses_of(plain, 6)
+    cached.load(tmp_path / "cached")
+    for ours, theirs in zip(losses_of(cached, 6), again):
+        np.testing.assert_allclose(ours, theirs, atol=tolerance)
+
+
+def test_a_cache_has_bags_and_several_lookups_in_a_step():
+    tables = [
+        ShardedEmbedding(50, 2, optimizer_params={"learning_rate": 0.1}, combiner="mean", **more)
+        for more in ({}, {"ctx": DEVICE, "cache_rows": 12})
+    ]
+    found = []
+    for table in tables:
+        for step in range(4):
+            with mx.autograd.record():
+                ids = mx.nd.array([3 * step, 7, 3 * step, 9]), mx.nd.array([40 + step, 7])
+                loss = table(ids[0], mx.nd.array([0, 1])) ** 2
+                more = table(ids[1], mx.nd.array([0])) ** 2
+            mx.autograd.backward([loss, more])
+            table.step(1)
+        found.append(table(mx.nd.arange(10), mx.nd.arange(10)).asnumpy())
+    np.testing.assert_allclose(found[0], found[1], atol=1e-6)
+
+
+def test_wrong_caches_are_refused():
+    with pytest.raises(ValueError, match="cache_rows is for tables with a number of rows"):
+        ShardedEmbedding(None, 2, cache_rows=4)
+    with pytest.raises(ValueError, match="cache_rows must be"):
+        ShardedEmbedding(9, 2, cache_rows=0)
+    table = ShardedEmbedding(9, 2, cache_rows=4, prefix="t_")
+    words = "t: the cache must hold all rows that wait for an update, got 2 rows more than its 4"
+    with pytest.raises(MemoryError, match=words):
+        table(mx.nd.arange(6))
+    with mx.autograd.record():
+        table(mx.nd.arange(3))
+        with pytest.raises(MemoryError, match="got 1 rows more"):
+            table(mx.nd.array([5, 6]))
+    table.step(1)
+    assert table(mx.nd.array([5, 6, 7, 8])).shape == (4, 2)

@@ -21,6 +21,7 @@ from ...context import Context
 from ...gluon.block import Block
 from ...ndarray import NDArray
 from ...ndarray.serialization import dtype_name
+from .cached_rows import CachedRows
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -32,6 +33,7 @@ __all__ = ["ShardedEmbedding"]
 _POLICIES = ("error", "clip", "hash")
 _COMBINERS = (None, "sum", "mean")
 _ROWS_OF_FILE = 1 << 18
+_HOST = Context("cpu", 0)
 _FILE_NAME = re.compile(r"(\d+)-of-(\d+)\.(\d+)-of-(\d+)\.params")
 
 
@@ -74,6 +76,11 @@ class ShardedEmbedding(Block):
         Most rows of a growing table on a rank; default: as many as memory holds.
     evict : bool
         A full growing table drops an eighth of its rows, those least used, instead of raising.
+    ctx : Context, optional
+        Where results are; default: the host, which has the table.
+    cache_rows : int, optional
+        Most rows that ``ctx`` keeps, in float32 and with their optimizer states. Rows used longest
+        ago return to the host's table. The rows of a batch must fit, and the table must not grow.
 
     Raises
     ------
@@ -103,13 +110,15 @@ class ShardedEmbedding(Block):
         seed: int = 0,
         capacity: int | None = None,
         evict: bool = False,
+        ctx: Context | None = None,
+        cache_rows: int | None = None,
         **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(**kwargs)
         who = type(self).__name__
         self._dtype = dtype_name(dtype)
         check_sizes(who, 1, dim=dim)
-        for name, size in (("rows", rows), ("capacity", capacity)):
+        for name, size in (("rows", rows), ("capacity", capacity), ("cache_rows", cache_rows)):
             if size is not None:
                 check_sizes(who, 1, **{name: size})
         given: tuple[tuple[str, Any, tuple[Any, ...]], ...] = (
@@ -127,6 +136,9 @@ class ShardedEmbedding(Block):
             )
         if rows is not None and (evict or capacity is not None):
             raise ValueError_(f"{who}: capacity and evict are for tables that grow (rows=None)")
+        if rows is None and cache_rows is not None:
+            raise ValueError_(f"{who}: cache_rows is for tables with a number of rows")
+        self._ctx, self._cache_rows = ctx or _HOST, cache_rows
         self._rows, self._dim, self._policy, self._combiner = rows, dim, policy, combiner
         self._scale, self._seed = float(init_scale), int(seed)
         self._growth = (-1 if capacity is None else capacity, bool(evict))
@@ -148,10 +160,21 @@ class ShardedEmbedding(Block):
         return optimizer
 
     def _make_table(self) -> Any:
+        if self._cache_rows is None:
+            return self._host_table(self._dim, self._dtype, self._states, self._scale)
+        states = self._states * self._dim
+        return CachedRows(
+            f"{type(self).__name__} {self.name}",
+            self._host_table(self._dim, self._dtype, 0, self._scale),
+            self._host_table(states, "float32", 0, 0.0) if states else None,
+            self._optimizer, self._cache_rows, self._dim, self._dtype, self._ctx,
+        )  # fmt: skip
+
+    def _host_table(self, dim: int, dtype: str, states: int, scale: float) -> Any:
         group = self._group
         return _core.EmbeddingTable(
-            self.name, self._whole, group.size, group.index, self._dim, self._dtype, self._states,
-            *self._growth, self._scale, self._seed,
+            self.name, self._whole, group.size, group.index, dim, dtype, states, *self._growth,
+            scale, self._seed,
         )  # fmt: skip
 
     @property
@@ -218,7 +241,7 @@ class ShardedEmbedding(Block):
                 result, owned = self._exchanged_rows(plan, failure, records)
             assert plan is not None
             shape = (plan.outputs,) if offsets is not None else tuple(ids.shape)
-            result = result.reshape((*shape, self._dim))
+            result = result.reshape((*shape, self._dim)).as_in_context(self._ctx)
         if records:
             result.attach_grad()
             self._pending.append((plan, owned, result))
@@ -241,14 +264,18 @@ class ShardedEmbedding(Block):
         pending, self._pending = self._pending, []
         optimizer = self._optimizer
         optimizer.rescale_grad = self._rescale / (batch_size * self._group.size)
-        (rate,), (decay,), (count,) = optimizer._begin_updates([0])
-        hyper = {**optimizer._all_options(), "lr": rate, "wd": decay, "t": count}
         parts = [self._to_owners(*entry) for entry in pending]
         plan, grad = parts[0]
         if len(parts) > 1:
-            grad = nd.concat(*(plan.reduce(grad, self._dim) for plan, grad in parts), dim=0)
+            sums = [plan.reduce(_on_host(grad), self._dim) for plan, grad in parts]
+            grad = nd.concat(*sums, dim=0)
             plan = self._plan_of_own(nd.concat(*(plan.ids() for plan, _ in parts), dim=0))
-        self._table.update(plan, grad, self._op, hyper)
+        if self._cache_rows is not None:
+            self._table.update(plan, grad)
+            return
+        (rate,), (decay,), (count,) = optimizer._begin_updates([0])
+        hyper = {**optimizer._all_options(), "lr": rate, "wd": decay, "t": count}
+        self._table.update(plan, _on_host(grad), self._op, hyper)
 
     def _plan(self, ids: NDArray, offsets: NDArray | None) -> Any:
         plan = _core.EmbeddingPlan(
@@ -264,7 +291,8 @@ class ShardedEmbedding(Block):
     def _local_rows(self, plan: Any, records: bool) -> NDArray:
         if self._combiner is None:
             return self._table.gather(plan, records, True)
-        return plan.expand(self._table.gather(self._plan_of_own(plan.ids()), records, True))
+        rows = self._table.gather(self._plan_of_own(plan.ids()), records, True)
+        return plan.expand(_on_host(rows))
 
     def _exchanged_rows(
         self, plan: Any, failure: MXNetError | None, records: bool
@@ -312,7 +340,7 @@ class ShardedEmbedding(Block):
         assert grad is not None
         if self._group.size == 1:
             return plan, grad
-        sums = plan.reduce(grad, self._dim)
+        sums = plan.reduce(_on_host(grad), self._dim)
         return owned, self._all_to_all(sums, plan.counts, "gradients")[0]
 
     def _all_to_all(self, rows: NDArray, counts: list[int], what: str) -> tuple[NDArray, list[int]]:
@@ -424,4 +452,4 @@ def _on_host(array: NDArray) -> NDArray:
     """Return a contiguous array in the memory of the host."""
     if not isinstance(array, NDArray):
         raise TypeError_(f"ShardedEmbedding: ids must be an NDArray, got {type(array).__name__}")
-    return contiguous(array.as_in_context(Context("cpu", 0)))
+    return contiguous(array.as_in_context(_HOST))

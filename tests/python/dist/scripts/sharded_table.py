@@ -40,6 +40,7 @@ for options, tolerance in (
     ({"dtype": "bfloat16"}, 1e-3),
     ({"optimizer": "ftrl", "optimizer_params": {"lamda1": 0.001}}, 1e-6),
     ({"rows": None}, 1e-6),
+    ({"cache_rows": ROWS}, 1e-6),
 ):
     divided, whole = make("data", **options), make("alone", **options)
     for number in range(8):
