@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import csv
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 

@@ -26,6 +26,7 @@ class Config:
     dtype: str = "float32"  # dtype of the tables
     policy: str = "error"
     seed: int = 1234
+    cache_rows: int | None = None  # rows of each table that a GPU keeps
 
 
 class Top(mx.gluon.HybridBlock):
@@ -63,7 +64,7 @@ class WideDeep(mx.gluon.Block):
         super().__init__(**kwargs)
         options = {
             "optimizer": optimizer, "dtype": config.dtype, "policy": config.policy,
-            "init_scale": 0.05,
+            "init_scale": 0.05, "ctx": mx.current_context(), "cache_rows": config.cache_rows,
         }  # fmt: skip
         with self.name_scope():
             self.wide = parallel.ShardedEmbedding(

@@ -48,6 +48,8 @@ def make_parser() -> argparse.ArgumentParser:
     add("--policy", default="error", choices=["error", "clip", "hash"], help="for unknown ids")
     add("--deep-vocab-size", type=int, help="rows of the deep table; default: those of the data")
     add("--growing", action="store_true", help="tables start empty")
+    add("--device", default="cpu", choices=["cpu", "gpu"], help="of the dense layers")
+    add("--cache-rows", type=int, help="rows of each table that the device keeps; default: none")
     add("--seed", type=int, default=1234)
     add("--log-interval", type=int, default=100)
     add("--eval-interval", type=int, default=0, help="0: only at the end")
@@ -92,7 +94,7 @@ class Training:
             None if grows else sizes.wide_rows,
             None if grows else args.deep_vocab_size or sizes.deep_rows,
             args.dim, args.layers, args.hidden, args.dropout, args.table_dtype, args.policy,
-            args.seed,
+            args.seed, args.cache_rows,
         )  # fmt: skip
         options = {"learning_rate": args.lr}
         try:
@@ -195,6 +197,13 @@ def inputs_of(rows: np.ndarray) -> tuple[mx.nd.NDArray, mx.nd.NDArray, mx.nd.NDA
 def main(argv: list[str] | None = None) -> int:
     """Run the command line."""
     args = make_parser().parse_args(argv)
+    hvd.init()
+    with mx.gpu(hvd.local_rank()) if args.device == "gpu" else mx.cpu():
+        return run(args)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train and evaluate on the current context."""
     train, test = (FlatRows(f"{args.data}.{part}") for part in ("train", "test"))
     training = Training(args, train)
     mesh = training.mesh

@@ -85,6 +85,7 @@ def test_any_number_of_ranks_gives_one_loss_curve(data, tmp_path):
         ["--growing", "--table-dtype", "bfloat16", "--optimizer", "adagrad", "--lr", 0.1],
         ["--dtype", "bfloat16", "--deep-vocab-size", 2000, "--policy", "hash"],
         ["--optimizer", "ftrl", "--dropout", 0.1, "--lr", 0.1],
+        ["--cache-rows", 3000],
     ],
 )
 def test_options(data, tmp_path, args):
