@@ -77,7 +77,7 @@ def main(
     Parameters
     ----------
     description : str
-        Of the program.
+        First line of the help text.
     read : callable
         ``read(path)`` yields pairs of (is a test row, values by name); ``label`` is 0 or 1.
     numbers, categories : sequence of str

@@ -20,7 +20,7 @@ from typing import Any
 
 from compare import Row, main
 
-GOOD = 4  # of 5
+GOOD = 4  # the best rating is 5
 GENRES = ("genre1", "genre2", "genre3")
 CATEGORIES = ("user_id", "item_id", "gender", "occupation", "region", *GENRES)
 NUMBERS = ("age", "release_year", "timestamp")

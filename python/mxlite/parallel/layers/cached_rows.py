@@ -39,7 +39,7 @@ class CachedRows:
     cache_rows, dim : int
         Size of the cache.
     dtype : str
-        Of the host's rows.
+        Element type of the host's rows.
     ctx : Context
         The device.
     """
@@ -62,7 +62,7 @@ class CachedRows:
         self._state = state = optimizer.create_state(0, self._rows)
         whole = [] if state is None else [state] if isinstance(state, NDArray) else state
         self._states: list[NDArray] = list(whole)
-        self._indices: dict[Any, NDArray] = {}  # of lookups that wait for an update
+        self._indices: dict[Any, NDArray] = {}  # for lookups that wait for an update
         self._forget()
 
     def _forget(self) -> None:
