@@ -1,0 +1,98 @@
+"""Runs the code of pages and tutorials in this process, without Jupyter.
+
+Usage: ``run_pages.py PAGE ...``. The cells of a tutorial (``{code-cell}``) run in order in one
+IPython shell, and so do the ``python`` blocks of an ordinary page, each in a fresh process. A page
+runs in an empty folder. A block below a line ``<!-- not run: reason -->`` is left out, with its
+reason printed. Ends with exit code 1, and the file and line of the block, if a block raises.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+BLOCK = re.compile(
+    r"^(?:<!-- not run: (?P<reason>[^\n]*) -->\n+)?"
+    r"```(?P<kind>\{code-cell\} ipython3|python)\n(?P<code>.*?)^```$",
+    re.DOTALL | re.MULTILINE,
+)
+OPTIONS = re.compile(r"^:[\w-]+:.*$", re.MULTILINE)
+SECONDS = 120  # limit of a page
+
+
+def blocks(page: Path) -> list[tuple[int, str, str | None]]:
+    """Return line number, code, and the reason not to run it or None, of each block of a page."""
+    text = page.read_text(encoding="utf-8")
+    found = []
+    for match in BLOCK.finditer(text):
+        line = text.count("\n", 0, match.start("code")) + 1
+        code = match["code"]
+        if match["kind"] != "python":
+            code = OPTIONS.sub("", code)
+        found.append((line, code, match["reason"]))
+    return found
+
+
+def is_tutorial(page: Path) -> bool:
+    """Return whether the blocks of a page are cells of one notebook."""
+    return "```{code-cell}" in page.read_text(encoding="utf-8")
+
+
+def run_cells(page: Path) -> int:
+    """Run the cells of a tutorial; return 1 if one raises."""
+    from IPython.core.interactiveshell import InteractiveShell
+
+    shell = InteractiveShell.instance()
+    for line, code, _ in blocks(page):
+        result = shell.run_cell(code)
+        if not result.success:
+            print(f"{page}:{line}: this cell raised {result.error_in_exec!r}", file=sys.stderr)
+            return 1
+    return 0
+
+
+def run_page(page: Path) -> int:
+    """Run a page in an empty folder; return the number of blocks that failed."""
+    environment = {**os.environ, "MPLBACKEND": "Agg"}
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        if is_tutorial(page):
+            commands = [(1, [sys.executable, __file__, "--cells", str(page)])]
+        else:
+            commands = []
+            for line, code, reason in blocks(page):
+                if reason is not None:
+                    print(f"{page}:{line}: not run: {reason}")
+                else:
+                    commands.append((line, [sys.executable, "-c", code]))
+        for line, command in commands:
+            begin = time.perf_counter()
+            done = subprocess.run(
+                command, cwd=folder, env=environment, timeout=SECONDS, check=False
+            )
+            seconds = time.perf_counter() - begin
+            if done.returncode != 0:
+                failed += 1
+            state = "ok" if done.returncode == 0 else "FAILED"
+            print(f"{page}:{line}: {state}, {seconds:.1f} s", flush=True)
+    return failed
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command line."""
+    if not arguments:
+        print(__doc__, file=sys.stderr)
+        return 2
+    if arguments[0] == "--cells":
+        return run_cells(Path(arguments[1]))
+    failed = sum(run_page(Path(page).resolve()) for page in arguments)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
