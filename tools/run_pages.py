@@ -86,7 +86,9 @@ def run_page(page: Path) -> int:
             if done.returncode != 0:
                 failed += 1
             state = "ok" if done.returncode == 0 else "FAILED"
-            print(f"{page}:{line}: {state}, {seconds:.1f} s, {used:.1f} s of processors", flush=True)
+            print(
+                f"{page}:{line}: {state}, {seconds:.1f} s, {used:.1f} s of processors", flush=True
+            )
     return failed
 
 

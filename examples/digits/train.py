@@ -2,6 +2,7 @@
 
     python examples/digits/train.py                     train, save, test in a new process
     python examples/digits/train.py --load digits.params  test a saved network only
+    python examples/digits/train.py --picture digits.png  also draw held-out digits and answers
 
 The 1,797 pictures of 8 x 8 pixels come with scikit-learn; a fifth is held out.
 """
@@ -85,6 +86,25 @@ def train(net: gluon.Block, args: argparse.Namespace, ctx: mx.Context) -> float:
     return accuracy
 
 
+def draw_answers(net: gluon.Block, ctx: mx.Context, file: str) -> None:
+    """Write a picture of held-out digits with the network's answers, wrong ones first."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    pictures, labels = (np.stack(values) for values in zip(*load_data()[1]))
+    answers = net(nd.array(pictures, ctx=ctx)).asnumpy().argmax(axis=1)
+    chosen = np.argsort(answers == labels, kind="stable")[:16]
+    figure, axes = plt.subplots(2, 8, figsize=(7, 2.2))
+    for axis, number in zip(axes.flat, chosen):
+        axis.imshow(pictures[number, 0], cmap="gray_r")
+        color = "black" if answers[number] == labels[number] else "red"
+        axis.set_title(str(answers[number]), color=color, fontsize=9)
+        axis.axis("off")
+    figure.savefig(file, dpi=80, bbox_inches="tight")
+
+
 def main() -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -93,6 +113,7 @@ def main() -> int:
     parser.add_argument("--lr", type=float, default=0.002)
     parser.add_argument("--file", default="digits.params", help="where the network is saved")
     parser.add_argument("--load", metavar="FILE", help="test a saved network, do not train")
+    parser.add_argument("--picture", metavar="FILE", help="write digits with their answers")
     parser.add_argument("--gpu", action="store_true", help="use mx.gpu(0)")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--smoke", action="store_true", help="two epochs, no accuracy demanded")
@@ -113,6 +134,8 @@ def main() -> int:
         args.epochs = 2
     accuracy = train(net, args, ctx)
     net.save_parameters(args.file)
+    if args.picture:
+        draw_answers(net, ctx, args.picture)
     print(f"saved {args.file}; testing it in a new process")
     command = [sys.executable, __file__, "--load", args.file] + (["--gpu"] if args.gpu else [])
     reply = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()

@@ -71,7 +71,9 @@ def accuracy(net: Classifier, x: np.ndarray, y: np.ndarray) -> float:
 def main() -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--labels", type=int, default=3, help="pictures of each digit for the new task")
+    parser.add_argument(
+        "--labels", type=int, default=3, help="pictures of each digit for the new task"
+    )
     parser.add_argument("--steps", type=int, default=200, help="of the first network")
     parser.add_argument("--seed", type=int, default=3)
     parser.add_argument("--smoke", action="store_true", help="fewer steps")

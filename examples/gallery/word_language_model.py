@@ -116,9 +116,7 @@ def main() -> int:
     code = {word: number for number, word in enumerate(words)}
     codes = np.array([code.get(word, 0) for word in text], "int32")
     split = len(codes) * 9 // 10
-    training, held_out = (
-        cut(part, args.batch_size, 32) for part in (codes[:split], codes[split:])
-    )
+    training, held_out = (cut(part, args.batch_size, 32) for part in (codes[:split], codes[split:]))
     shares = np.bincount(codes[:split], minlength=len(words)) + 1.0
     simple = math.exp(-np.log(shares / shares.sum())[codes[split:]].mean())
     print(f"{len(text)} words, {len(words)} different, perplexity of their shares {simple:.1f}")
