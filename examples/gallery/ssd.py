@@ -20,7 +20,7 @@ from mxlite.gluon import nn
 
 SIDE, OBJECTS = 48, 3
 CLASSES = ("square", "disk", "cross")
-SIZES = ((0.2, 0.28, 0.36), (0.4, 0.5))  # of the anchors of each grid, as shares of the picture
+SIZES = ((0.2, 0.28, 0.36), (0.4, 0.5))  # anchors of each grid, as shares of the picture
 RATIOS = (1.0,)
 
 
