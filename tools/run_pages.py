@@ -1,8 +1,8 @@
 """Runs the code of pages and tutorials in this process, without Jupyter.
 
 Usage: ``run_pages.py PAGE ...``. The cells of a tutorial (``{code-cell}``) run in order in one
-IPython shell, and so do the ``python`` blocks of an ordinary page, each in a fresh process. A page
-runs in an empty folder. A block below a line ``<!-- not run: reason -->`` is left out, with its
+IPython shell; the ``python`` and ``sh`` blocks of other pages run in a process each. A page runs in
+an empty folder. A block below a line ``<!-- not run: reason -->`` is left out, with its
 reason printed. Ends with exit code 1, and the file and line of the block, if a block raises.
 """
 
@@ -19,23 +19,22 @@ from pathlib import Path
 
 BLOCK = re.compile(
     r"^(?:<!-- not run: (?P<reason>[^\n]*) -->\n+)?"
-    r"```(?P<kind>\{code-cell\} ipython3|python)\n(?P<code>.*?)^```$",
+    r"```(?P<kind>\{code-cell\} ipython3|python|sh)\n(?P<code>.*?)^```$",
     re.DOTALL | re.MULTILINE,
 )
 OPTIONS = re.compile(r"^:[\w-]+:.*$", re.MULTILINE)
 SECONDS = 300  # limit of a page beside other work
 
 
-def blocks(page: Path) -> list[tuple[int, str, str | None]]:
-    """Return line number, code, and the reason not to run it or None, of each block of a page."""
+def blocks(page: Path) -> list[tuple[int, list[str], str | None]]:
+    """Return line, command, and the reason not to run it or None, of each block of a page."""
     text = page.read_text(encoding="utf-8")
     found = []
     for match in BLOCK.finditer(text):
         line = text.count("\n", 0, match.start("code")) + 1
-        code = match["code"]
-        if match["kind"] != "python":
-            code = OPTIONS.sub("", code)
-        found.append((line, code, match["reason"]))
+        code, kind = match["code"], match["kind"]
+        shell = ["bash", "-euc"] if kind == "sh" else [sys.executable, "-c"]
+        found.append((line, [*shell, OPTIONS.sub("", code)], match["reason"]))
     return found
 
 
@@ -49,10 +48,11 @@ def run_cells(page: Path) -> int:
     from IPython.core.interactiveshell import InteractiveShell
 
     shell = InteractiveShell.instance()
-    for line, code, _ in blocks(page):
+    for line, (*_, code), _ in blocks(page):
         result = shell.run_cell(code)
         if not result.success:
-            print(f"{page}:{line}: this cell raised {result.error_in_exec!r}", file=sys.stderr)
+            error = result.error_before_exec or result.error_in_exec
+            print(f"{page}:{line}: this cell raised {error!r}", file=sys.stderr)
             return 1
     return 0
 
@@ -72,11 +72,11 @@ def run_page(page: Path) -> int:
             commands = [(1, [sys.executable, __file__, "--cells", str(page)])]
         else:
             commands = []
-            for line, code, reason in blocks(page):
-                if reason is not None:
-                    print(f"{page}:{line}: not run: {reason}")
+            for line, command, reason in blocks(page):
+                if reason is None:
+                    commands.append((line, command))
                 else:
-                    commands.append((line, [sys.executable, "-c", code]))
+                    print(f"{page}:{line}: not run: {reason}")
         for line, command in commands:
             begin, used = time.perf_counter(), processor_seconds()
             done = subprocess.run(
