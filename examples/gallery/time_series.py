@@ -35,7 +35,7 @@ def make_series(days: int, seed: int) -> pd.DataFrame:
     daily = 10 * np.sin(2 * np.pi * (hours - 8) / DAY)
     weekend = -6 * ((hours // DAY) % 7 >= 5)
     noise = np.random.default_rng(seed).normal(0, 1.5, len(hours))
-    values = 50 + daily + weekend + 0.002 * hours + noise
+    values = 20 + daily + weekend + 0.002 * hours + noise
     index = pd.date_range("2026-01-05", periods=len(hours), freq="h")
     return pd.DataFrame({"target": values}, index=index)
 
