@@ -159,7 +159,7 @@ def draw_boxes(file: str, pictures: np.ndarray, found: np.ndarray) -> None:
                 plt.Rectangle((left, top), right - left, bottom - top, fill=False, edgecolor="red")
             )
             axis.text(left, top, CLASSES[int(row[0])], color="white", fontsize=7)
-    figure.savefig(file, dpi=80, bbox_inches="tight")
+    figure.savefig(file, dpi=64, bbox_inches="tight")
 
 
 def main() -> int:
