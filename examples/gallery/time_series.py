@@ -44,8 +44,8 @@ def main() -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", choices=("feedforward", "deepar"), default="feedforward")
-    parser.add_argument("--days", type=int, default=90)
-    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--days", type=int, default=364)
+    parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--smoke", action="store_true", help="few short epochs")
     parser.add_argument("--picture", metavar="FILE", help="write a plot of the forecast")
