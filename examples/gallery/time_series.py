@@ -4,9 +4,9 @@
     python examples/gallery/time_series.py
     python examples/gallery/time_series.py --model deepar --picture time_series.png
 
-The series is made by this program: the hourly load of a network with a daily and a weekly
-pattern. `mxlite.compat.install()` makes `import mxnet` inside of GluonTS give mxlite. Prints the
-mean absolute error of the forecast of the last day, and that of repeating the day a week before.
+The series is made by this program: an hourly load with a daily pattern, a slow trend and noise.
+`mxlite.compat.install()` makes `import mxnet` inside of GluonTS give mxlite. Prints the mean
+absolute error of the forecast of the last day, and that of repeating the day before.
 """
 
 from __future__ import annotations
@@ -26,16 +26,15 @@ import pandas as pd  # noqa: E402
 from gluonts.dataset.pandas import PandasDataset  # noqa: E402
 from gluonts.mx import DeepAREstimator, SimpleFeedForwardEstimator, Trainer  # noqa: E402
 
-DAY, WEEK = 24, 168
+DAY = 24
 
 
 def make_series(days: int, seed: int) -> pd.DataFrame:
-    """Return hourly values with two patterns, noise and a slow trend."""
+    """Return hourly values with a daily pattern, noise and a slow trend."""
     hours = np.arange(days * DAY)
     daily = 10 * np.sin(2 * np.pi * (hours - 8) / DAY)
-    weekend = -6 * ((hours // DAY) % 7 >= 5)
     noise = np.random.default_rng(seed).normal(0, 1.5, len(hours))
-    values = 20 + daily + weekend + 0.002 * hours + noise
+    values = 20 + daily + 0.002 * hours + noise
     index = pd.date_range("2026-01-05", periods=len(hours), freq="h")
     return pd.DataFrame({"target": values}, index=index)
 
@@ -44,7 +43,7 @@ def main() -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", choices=("feedforward", "deepar"), default="feedforward")
-    parser.add_argument("--days", type=int, default=364)
+    parser.add_argument("--days", type=int, default=60)
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--smoke", action="store_true", help="few short epochs")
@@ -58,8 +57,8 @@ def main() -> int:
     series = make_series(args.days, args.seed)
     learn, truth = series[:-DAY], series["target"].to_numpy()[-DAY:]
     dataset = PandasDataset(learn, target="target")
-    trainer = Trainer(epochs=args.epochs, num_batches_per_epoch=batches, learning_rate=0.005)
-    options = {"prediction_length": DAY, "context_length": WEEK, "trainer": trainer}
+    trainer = Trainer(epochs=args.epochs, num_batches_per_epoch=batches, learning_rate=0.003)
+    options = {"prediction_length": DAY, "context_length": 2 * DAY, "trainer": trainer}
     if args.model == "deepar":
         estimator = DeepAREstimator(freq="h", **options)
     else:
@@ -67,7 +66,7 @@ def main() -> int:
     predictor = estimator.train(dataset)
     forecast = next(iter(predictor.predict(dataset)))
     error = float(np.abs(forecast.quantile(0.5) - truth).mean())
-    simple = float(np.abs(series["target"].to_numpy()[-WEEK - DAY : -WEEK] - truth).mean())
+    simple = float(np.abs(series["target"].to_numpy()[-2 * DAY : -DAY] - truth).mean())
     if args.picture:
         import matplotlib
 
@@ -83,8 +82,8 @@ def main() -> int:
         axes.set(xlabel="hours from the beginning of the forecast")
         axes.legend()
         figure.savefig(args.picture, dpi=80, bbox_inches="tight")
-    print(f"mean absolute error {error:.2f}, of the same hours a week before {simple:.2f}")
-    return 0 if args.smoke or error < 1.3 * simple else 1
+    print(f"mean absolute error {error:.2f}, of the day before {simple:.2f}")
+    return 0 if args.smoke or error < simple else 1
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ ENTRIES = {
     "segmentation": ("", ["--picture"], r"mean intersection over union 0\.\d+ .*"),
     "ssd": ("", ["--picture"], r"mean average precision 0\.\d+"),
     "tabular": ("", ["--picture"], r"area under the curve: network 0\.\d+, .*"),
-    "time_series": ("", ["--picture"], r"mean absolute error [\d.]+, of the same hours .*"),
+    "time_series": ("", ["--picture"], r"mean absolute error [\d.]+, of the day before .*"),
     "translation": ("", ["--picture"], r"translated without error: 0\.\d+"),
     "word_language_model": ("", ["--picture"], r"perplexity of held-out text [\d.]+, .*"),
 }
