@@ -1,17 +1,23 @@
 // Runs a reducer along a plan. A reducer is
 //   struct R { template <class T> static T start(); static T step(T total, T x, T center);
-//              template <class W> static W join(W, W); }
+//              template <class W> static W join(W, W);
+//              optional: static bool decides(W total): whether further values change nothing;
+//              static W reduce(const T* x, int64_t n): the result of a run }
 // Runs are added in the compute type T, their results in the wider type W (double for float).
 #pragma once
 #include <algorithm>
 
 #include "cpp/core/threads.h"
+#include "cpp/ops/cpu/reduce/extreme.h"
 #include "cpp/ops/cpu/reduce/plan.h"
+#include "cpp/ops/cpu/reduce/reducers.h"
 
 namespace mxlite::reduce {
 
+// Bools are reduced as bytes, and their runs in 64 bits.
 template <class T>
-using Wide = std::conditional_t<std::is_same_v<T, float>, double, T>;
+using Wide = std::conditional_t<std::is_same_v<T, float>, double,
+                                std::conditional_t<std::is_same_v<T, uint8_t>, int64_t, T>>;
 
 constexpr int64_t kLanes = 32;  // four vectors of float hide the latency of an addition
 constexpr int64_t kLongRun = 128;
@@ -35,8 +41,19 @@ Wide<T> reduce_lanes(const T* x, int64_t n, T center) {
   return total;
 }
 
+template <class R>
+struct OrderOf;
+template <>
+struct OrderOf<Max> : Largest {};
+template <>
+struct OrderOf<Min> : Smallest {};
+
 template <class R, class T>
 Wide<T> reduce_run(const T* x, int64_t n, T center) {
+  if constexpr (requires { R::reduce(x, n); })
+    return R::reduce(x, n);
+  else if constexpr (requires { sizeof(OrderOf<R>); })
+    return n ? find_extreme<OrderOf<R>>(x, n) : R::template start<T>();
   if (n < 8) {
     Wide<T> few = R::template start<Wide<T>>();
     for (int64_t i = 0; i < n; ++i)
@@ -69,6 +86,18 @@ struct Source {
   }
 };
 
+// Bools are read as the bytes that they are stored in.
+template <>
+struct Source<uint8_t> {
+  const uint8_t* data;
+  Source(const TensorRef& in, pointwise::Compute) : data(in.as<uint8_t>()) {}
+  const uint8_t* read(int64_t offset, int64_t stride, int64_t n, uint8_t* buffer) const {
+    if (stride == 1) return data + offset;
+    for (int64_t i = 0; i < n; ++i) buffer[i] = data[offset + i * stride];
+    return buffer;
+  }
+};
+
 // Reduces steps [first, last) of one result.
 template <class R, class T>
 Wide<T> reduce_rows(const ReducePlan& plan, const Source<T>& source, int64_t unit, int64_t first,
@@ -82,6 +111,8 @@ Wide<T> reduce_rows(const ReducePlan& plan, const Source<T>& source, int64_t uni
     const int64_t offset = base + plan.reduced.offset(step / plan.pieces) + begin * plan.run_stride;
     total =
         R::join(total, reduce_run<R>(source.read(offset, plan.run_stride, n, buffer), n, center));
+    if constexpr (requires { R::decides(total); })
+      if (R::decides(total)) break;
   }
   return total;
 }

@@ -1,5 +1,5 @@
 // argmax and argmin: finds the extreme value first, then its position.
-#include "cpp/ops/cpu/pointwise/parallel_ranges.h"
+#include "cpp/ops/cpu/reduce/extreme.h"
 #include "cpp/ops/cpu/reduce/run.h"
 #include "cpp/ops/registration.h"
 
@@ -18,88 +18,151 @@ Split split_at(const Shape& shape, const std::optional<int64_t>& axis) {
   return {shape.product(0, a), shape[a], shape.product(a + 1, shape.ndim())};
 }
 
-template <class R, class T>
-int64_t find_in_row(const Source<T>& source, int64_t offset, int64_t n) {
-  alignas(64) T buffer[kRun];
-  T best = R::template start<T>();
-  int64_t where = 0;
-  for (int64_t begin = 0; begin < n; begin += kRun) {
-    const int64_t m = std::min(kRun, n - begin);
-    const T* x = source.read(offset + begin, 1, m, buffer);
-    const T extreme = static_cast<T>(reduce_run<R>(x, m, T(0)));
-    const bool better = begin == 0 || (R::join(best, extreme) != best && best == best);
-    if (!better) continue;
-    best = extreme;
-    for (int64_t i = 0; i < m; ++i) {
-      if (x[i] != extreme && extreme == extreme) continue;
-      if (extreme != extreme && x[i] == x[i]) continue;
-      where = begin + i;
-      break;
-    }
-  }
-  return where;
+// Returns the position of the best of n > 0 adjacent values.
+template <class Order, class T>
+int64_t find_in_run(const T* x, int64_t n) {
+  const T best = find_extreme<Order>(x, n);
+  if (best != best) return find_first(x, n, [](auto v) { return v != v; });
+  return find_first(x, n, [best](auto v) { return v == best; });
 }
 
-// Processes one tile of columns; `best` and `where` are updated row by row.
-template <class R, class T>
-void find_in_columns(const Source<T>& source, int64_t offset, const Split& s, int64_t m,
-                     int64_t* where) {
-  alignas(64) T buffer[kTile], best[kTile];
-  std::copy_n(source.read(offset, 1, m, buffer), m, best);
+// A signed integer as wide as T, so that a vector has as many positions as values.
+template <class T>
+using Lane = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
+
+// Reads n values; converts halves into `buffer`.
+template <class T>
+const ComputeType<T>* read(const T* from, int64_t n, ComputeType<T>* buffer) {
+  if constexpr (std::is_same_v<T, ComputeType<T>>)
+    return from;
+  else
+    pointwise::load_fn(DTypeOf<T>::value, Compute::kFloat)(from, 1, n, buffer);
+  return buffer;
+}
+
+// The best values of some results and their positions along the axis.
+template <class V>
+struct Found {
+  V best[kTile];
+  int64_t where[kTile];
+};
+
+// Searches rows [first, last) of one result whose values are adjacent.
+template <class Order, class T, class V>
+void find_in_row(const T* data, int64_t first, int64_t last, int64_t result, Found<V>& found) {
+  alignas(64) ComputeType<T> buffer[kRun];
+  V& best = found.best[result];
+  for (int64_t begin = first; begin < last; begin += kRun) {
+    const int64_t n = std::min(kRun, last - begin);
+    const auto* const x = read(data + begin, n, buffer);
+    const int64_t place = find_in_run<Order>(x, n);
+    if (begin > first && !is_better<Order>(static_cast<V>(x[place]), best)) continue;
+    best = x[place];
+    found.where[result] = begin + place;
+  }
+}
+
+// Searches rows [first, last) of m <= kTile adjacent columns. `last - first` must fit into Lane<V>.
+template <class Order, class T, class V>
+void find_in_columns(const T* data, int64_t first, int64_t last, int64_t inner, int64_t m,
+                     Found<V>& found) {
+  alignas(64) ComputeType<T> buffer[kTile];
+  alignas(64) V best[kTile];
+  alignas(64) Lane<V> where[kTile];
+  std::copy_n(read(data + first * inner, m, buffer), m, best);
   std::fill_n(where, m, 0);
-  for (int64_t row = 1; row < s.n; ++row) {
-    const T* x = source.read(offset + row * s.inner, 1, m, buffer);
+  for (int64_t row = first + 1; row < last; ++row) {
+    const auto* const x = read(data + row * inner, m, buffer);
+    const auto place = static_cast<Lane<V>>(row - first);
     for (int64_t i = 0; i < m; ++i) {
-      const bool better = R::join(best[i], x[i]) != best[i] && best[i] == best[i];
-      where[i] = better ? row : where[i];
-      best[i] = better ? x[i] : best[i];
+      const V value = x[i];
+      const bool moves = is_better<Order>(value, best[i]);
+      best[i] = moves ? value : best[i];
+      where[i] = moves ? place : where[i];
     }
+  }
+  for (int64_t i = 0; i < m; ++i) {
+    found.best[i] = best[i];
+    found.where[i] = first + where[i];
   }
 }
 
-template <class R>
-void find(const Split& s, const TensorRef& in, const TensorRef& out) {
-  if (out.size() == 0) return;
-  const Compute c = pointwise::compute_for_sum(in.dtype);
+// Divides the results among threads, and rows, too, if there are few results or very many rows.
+template <class Order, class T>
+void find_all(KernelContext& ctx, const Split& s, const TensorRef& in, const TensorRef& out) {
+  // Narrow integers are compared as int32 along columns, where positions need 32 bits.
+  using V = std::conditional_t<sizeof(ComputeType<T>) < 4, int32_t, ComputeType<T>>;
+  constexpr int64_t kMostRows = int64_t{1} << 30, kLeastRows = 256;
+  const bool rows = s.inner == 1;
+  const int threads = in.size() > kParallelWork ? cpu_threads() : 1;
+  const int64_t results = rows ? s.outer : s.inner;  // of which a task takes up to `width`
+  const int64_t width = std::clamp<int64_t>(results / (2 * threads), rows ? 1 : 16, kTile);
+  const int64_t tiles = (results + width - 1) / width, units = rows ? tiles : s.outer * tiles;
+  int64_t chunks = (s.n + kMostRows - 1) / kMostRows;
+  if (units < threads) chunks = std::max(chunks, std::min<int64_t>(threads, s.n / kLeastRows));
   const auto store = pointwise::store_fn(Compute::kInt64, out.dtype);
-  const auto width = static_cast<int64_t>(dtype_size(out.dtype));
-  dispatch_sum(c, [&](auto t) {
-    using T = decltype(t);
-    const Source<T> source(in, c);
-    const int64_t tiles = (s.inner + kTile - 1) / kTile;
-    const int threads = in.size() > kParallelWork ? cpu_threads() : 1;
+  const auto bytes = static_cast<int64_t>(dtype_size(out.dtype));
+  Found<V>* const parts =
+      chunks == 1 ? nullptr
+                  : static_cast<Found<V>*>(
+                        ctx.scratch(static_cast<size_t>(units * chunks) * sizeof(Found<V>)));
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-    for (int64_t task = 0; task < s.outer * tiles; ++task) {
-      const int64_t outer = task / tiles, column = task % tiles * kTile;
-      const int64_t m = std::min(kTile, s.inner - column);
-      const int64_t offset = outer * s.n * s.inner + column;
-      int64_t where[kTile];
-      if (s.inner == 1)
-        where[0] = find_in_row<R, T>(source, offset, s.n);
-      else
-        find_in_columns<R, T>(source, offset, s, m, where);
-      store(where, m, out.as<std::byte>() + (outer * s.inner + column) * width);
+  for (int64_t task = 0; task < units * chunks; ++task) {
+    const int64_t unit = task / chunks, chunk = task % chunks;
+    const int64_t outer = rows ? 0 : unit / tiles, begin = unit % tiles * width;
+    const int64_t m = std::min(width, results - begin);
+    const int64_t first = s.n * chunk / chunks, last = s.n * (chunk + 1) / chunks;
+    Found<V> own;
+    Found<V>& found = parts ? parts[task] : own;
+    const T* const data = in.as<T>() + (outer * s.n * s.inner + begin * (rows ? s.n : 1));
+    if (rows)
+      for (int64_t i = 0; i < m; ++i) find_in_row<Order>(data + i * s.n, first, last, i, found);
+    else
+      find_in_columns<Order>(data, first, last, s.inner, m, found);
+    if (!parts) store(own.where, m, out.as<std::byte>() + (outer * s.inner + begin) * bytes);
+  }
+  for (int64_t unit = 0; parts && unit < units; ++unit) {
+    Found<V>& total = parts[unit * chunks];
+    const int64_t outer = rows ? 0 : unit / tiles, begin = unit % tiles * width;
+    const int64_t m = std::min(width, results - begin);
+    for (int64_t chunk = 1; chunk < chunks; ++chunk) {
+      const Found<V>& part = parts[unit * chunks + chunk];
+      for (int64_t i = 0; i < m; ++i)
+        if (is_better<Order>(part.best[i], total.best[i])) {
+          total.best[i] = part.best[i];
+          total.where[i] = part.where[i];
+        }
     }
+    store(total.where, m, out.as<std::byte>() + (outer * s.inner + begin) * bytes);
+  }
+}
+
+template <class Order>
+void find(KernelContext& ctx, const Split& s, const TensorRef& in, const TensorRef& out) {
+  if (out.size() == 0) return;
+  dispatch_dtype(in.dtype, [&]<class T>(T) {
+    using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
+    find_all<Order, Stored>(ctx, s, in, out);
   });
 }
 
-template <class R>
-void arg(KernelContext&, const ArgParams& p, Inputs in, Outputs out) {
-  find<R>(split_at(in[0].shape, p.axis), in[0], out[0]);
+template <class Order>
+void arg(KernelContext& ctx, const ArgParams& p, Inputs in, Outputs out) {
+  find<Order>(ctx, split_at(in[0].shape, p.axis), in[0], out[0]);
 }
 
-void channel(KernelContext&, const NoParams&, Inputs in, Outputs out) {
-  find<Max>(split_at(in[0].shape, 1), in[0], out[0]);
+void channel(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
+  find<Largest>(ctx, split_at(in[0].shape, 1), in[0], out[0]);
 }
 
 }  // namespace
 }  // namespace reduce
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.cpu_kernel<&reduce::arg<reduce::Max>>("argmax");
-  ops.cpu_kernel<&reduce::arg<reduce::Min>>("argmin");
-  ops.cpu_kernel<&reduce::arg<reduce::Max>>("_npi_argmax");
-  ops.cpu_kernel<&reduce::arg<reduce::Min>>("_npi_argmin");
+  ops.cpu_kernel<&reduce::arg<reduce::Largest>>("argmax");
+  ops.cpu_kernel<&reduce::arg<reduce::Smallest>>("argmin");
+  ops.cpu_kernel<&reduce::arg<reduce::Largest>>("_npi_argmax");
+  ops.cpu_kernel<&reduce::arg<reduce::Smallest>>("_npi_argmin");
   ops.cpu_kernel<&reduce::channel>("argmax_channel");
 });
 
