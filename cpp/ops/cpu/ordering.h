@@ -16,14 +16,15 @@ namespace mxlite::cpu {
 template <class T>
 using KeyOf = std::conditional_t<sizeof(ComputeType<T>) == 8, uint64_t, uint32_t>;
 
-// Returns the key for ascending order, where NaN is last and -0 equals 0.
-template <class T>
+// Returns the key for ascending order, where NaN is last and -0 equals 0, or if `signed_zeros`
+// comes before 0.
+template <class T, bool signed_zeros = false>
 KeyOf<T> order_key(T raw) {
   using Key = KeyOf<T>;
   constexpr Key kSign = Key(1) << (sizeof(Key) * 8 - 1);
   const auto value = static_cast<ComputeType<T>>(raw);
   if constexpr (std::is_floating_point_v<ComputeType<T>>) {
-    const Key bits = std::bit_cast<Key>(value + 0);
+    const Key bits = std::bit_cast<Key>(signed_zeros ? value : value + 0);
     const Key key = bits ^ (bits & kSign ? ~Key(0) : kSign);
     return value != value ? std::numeric_limits<Key>::max() : key;
   } else if constexpr (std::is_signed_v<T>) {
@@ -33,7 +34,8 @@ KeyOf<T> order_key(T raw) {
   }
 }
 
-// Returns the value of a key. For floating types, the key of 0 may be that of -0.
+// Returns the value of a key. For floating types, the key of 0 may be that of -0 unless it was made
+// with `signed_zeros`.
 template <class T>
 T value_of_key(KeyOf<T> key) {
   using Key = KeyOf<T>;
@@ -56,8 +58,19 @@ KeyOf<T> falling_key(T raw) {
                         : static_cast<KeyOf<T>>(~order_key(raw));
 }
 
+// A key without index, for sorts that return only values.
+template <class Key>
+struct KeyEntry {
+  using Word = Key;
+  Word word;
+  static KeyEntry make(Key key, int64_t) { return {key}; }
+  uint64_t key() const { return word; }
+  static constexpr int kKeyBits = sizeof(Key) * 8;
+  bool operator<(const KeyEntry& o) const { return word < o.word; }
+};
 struct NarrowEntry {
-  uint64_t key_and_index;
+  using Word = uint64_t;
+  Word key_and_index;
   static NarrowEntry make(uint64_t key, int64_t i) {
     return {key << 32 | static_cast<uint32_t>(i)};
   }
@@ -136,6 +149,63 @@ Entry* sort_entries(Entry* entries, Entry* room, int64_t count) {
   // are faster.
   return count >= 4096 && count < 524288 ? radix_passes<11>(entries, room, count)
                                          : radix_passes<8>(entries, room, count);
+}
+
+// Returns how many of the first `count` entries of the merged result come from `one`.
+template <class Entry>
+int64_t split_merge(const Entry* one, int64_t one_size, const Entry* other, int64_t other_size,
+                    int64_t count) {
+  int64_t low = std::max<int64_t>(0, count - other_size), high = std::min(count, one_size);
+  while (low < high) {
+    const int64_t middle = (low + high) / 2;
+    if (other[count - middle - 1] < one[middle])
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return low;
+}
+
+// Like sort_entries, but divides the work among threads: they sort parts, then merge pairs of them.
+// Entries without indices may have any order.
+template <class Entry>
+Entry* sort_in_parallel(Entry* entries, Entry* room, int64_t count, int threads) {
+  if (threads == 1) return sort_entries(entries, room, count);
+  const auto parts = static_cast<int64_t>(std::bit_floor(static_cast<unsigned>(threads)));
+  const auto begin_of = [=](int64_t part) { return count * part / parts; };
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+  for (int64_t part = 0; part < parts; ++part) {
+    const int64_t begin = begin_of(part), size = begin_of(part + 1) - begin;
+    Entry* const own = entries + begin;
+    if (const Entry* sorted = sort_entries(own, room + begin, size); sorted != own)
+      std::copy_n(sorted, size, own);
+  }
+  for (int64_t merged = 1; merged < parts; merged *= 2) {
+    const int64_t pairs = parts / (2 * merged), shares = (threads + pairs - 1) / pairs;
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+    for (int64_t task = 0; task < pairs * shares; ++task) {
+      const int64_t first = task / shares * 2 * merged, share = task % shares;
+      const int64_t begin = begin_of(first), middle = begin_of(first + merged),
+                    end = begin_of(first + 2 * merged);
+      const Entry *const one = entries + begin, *const other = entries + middle;
+      const int64_t one_size = middle - begin, other_size = end - middle;
+      const int64_t from = (end - begin) * share / shares,
+                    to = (end - begin) * (share + 1) / shares;
+      int64_t i = split_merge(one, one_size, other, other_size, from), j = from - i;
+      const int64_t i_end = split_merge(one, one_size, other, other_size, to), j_end = to - i_end;
+      Entry* result = room + begin + from;
+      while (i < i_end && j < j_end) {  // compiles to moves, without a branch per entry
+        const bool second = other[j] < one[i];
+        *result++ = second ? other[j] : one[i];
+        j += second;
+        i += !second;
+      }
+      result = std::copy(one + i, one + i_end, result);
+      std::copy(other + j, other + j_end, result);
+    }
+    std::swap(entries, room);
+  }
+  return entries;
 }
 
 // Returns whether selecting the first k of `count` entries is faster than sorting all.
