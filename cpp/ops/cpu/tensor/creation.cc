@@ -63,7 +63,11 @@ void arange(KernelContext&, const ArangeParams& p, Inputs, Outputs out) {
   const Number start = p.stop ? p.start : Number(0);
   if (is_floating(out[0].dtype)) {
     const double first = start, step = p.step;
-    fill_from(out[0], [&](int64_t i) { return first + static_cast<double>(i / p.repeat) * step; });
+    if (p.repeat == 1)  // without a division per element
+      fill_from(out[0], [&](int64_t i) { return first + static_cast<double>(i) * step; });
+    else
+      fill_from(out[0],
+                [&](int64_t i) { return first + static_cast<double>(i / p.repeat) * step; });
   } else {  // as in NumPy, all steps are equal integers
     const auto first = start.as<uint64_t>(), step = p.step.as<uint64_t>();
     fill_from(out[0], [&](int64_t i) {  // unsigned, so that a value beyond the dtype wraps

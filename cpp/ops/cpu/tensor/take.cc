@@ -56,16 +56,17 @@ void take_native(KernelContext& ctx, const TakeParams& p, Inputs in, Outputs out
   cpu::dispatch_size(dtype_size(in[0].dtype), [&]<class T>(T) {
     const T* const from = in[0].as<T>();
     T* const to = out[0].as<T>();
-    const int64_t runs = v.outer * count;
     const bool parallel = out[0].size() > cpu::kParallelElements;
-#pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
-    for (int64_t run = 0; run < runs; ++run) {
-      const T* const source = from + (run / count * v.length + rows[run % count]) * v.inner;
-      if (v.inner == 1)
-        to[run] = *source;
-      else
-        std::memcpy(to + run * v.inner, source, static_cast<size_t>(v.inner) * sizeof(T));
-    }
+#pragma omp parallel for collapse(2) if (parallel) num_threads(parallel ? cpu_threads() : 1)
+    for (int64_t outer = 0; outer < v.outer; ++outer)
+      for (int64_t i = 0; i < count; ++i) {
+        const T* const source = from + (outer * v.length + rows[i]) * v.inner;
+        T* const target = to + (outer * count + i) * v.inner;
+        if (v.inner == 1)
+          *target = *source;
+        else
+          std::memcpy(target, source, static_cast<size_t>(v.inner) * sizeof(T));
+      }
   });
 }
 

@@ -7,8 +7,15 @@ namespace {
 using pointwise::Compute;
 using pointwise::kBlock;
 
-// x and y are read as words, because only their element size matters. The condition is widened to
-// double, in which nonzero values stay nonzero.
+// Sets a mask to all ones where the condition is not 0.
+template <class Word>
+void make_mask(const auto* condition, int64_t n, Word* mask) {
+  for (int64_t i = 0; i < n; ++i) mask[i] = condition[i] != 0 ? static_cast<Word>(~Word(0)) : 0;
+}
+
+// x and y are read as words, because only their element size matters, and selected by masks,
+// because a branch per element is slow for random conditions. Conditions wider than a byte are
+// widened to double, in which nonzero values stay nonzero.
 template <class Word>
 void select(Inputs in, Outputs out) {
   const Word *x = in[1].as<Word>(), *y = in[2].as<Word>();
@@ -20,14 +27,21 @@ void select(Inputs in, Outputs out) {
                                                                    // condition
   pointwise::parallel_ranges(total, [&](int64_t first, int64_t last) {
     double condition[kBlock];
+    Word mask[kBlock];
     while (first < last) {
       const int64_t cell = first / row;
       const int64_t n = row == 1 ? std::min(kBlock, last - first)
                                  : std::min(last - first, (cell + 1) * row - first);
-      load(in[0].as<std::byte>() + cell * width, 1, row == 1 ? n : 1, condition);
+      if (row == 1 && width == 1) {
+        make_mask(in[0].as<uint8_t>() + cell, n, mask);
+      } else {
+        load(in[0].as<std::byte>() + cell * width, 1, row == 1 ? n : 1, condition);
+        if (row == 1) make_mask(condition, n, mask);
+      }
       if (row == 1) {
+#pragma omp simd
         for (int64_t i = 0; i < n; ++i)
-          to[first + i] = condition[i] != 0 ? x[first + i] : y[first + i];
+          to[first + i] = static_cast<Word>((x[first + i] & mask[i]) | (y[first + i] & ~mask[i]));
       } else {
         const Word* from = condition[0] != 0 ? x : y;
         if (from != to) std::copy_n(from + first, n, to + first);
