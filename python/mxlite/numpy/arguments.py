@@ -161,6 +161,8 @@ def promoted(arrays: Sequence[ndarray]) -> Sequence[ndarray]:
 def broadcast_shape(shapes: Iterable[tuple[int, ...]], who: str) -> tuple[int, ...]:
     """Return the shape to which shapes broadcast together."""
     given = list(shapes)
+    if given and all(shape == given[0] for shape in given):
+        return given[0]
     try:
         return np.broadcast_shapes(*given)
     except ValueError:

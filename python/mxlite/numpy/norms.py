@@ -16,22 +16,23 @@ _sum = _core.op("_np_sum")
 _max = _core.op("_np_max")
 _min = _core.op("_np_min")
 _abs = _core.op("abs")
-_sqrt = _core.op("sqrt")
-_square = _core.op("square")
+_norm = _core.op("norm")
 _is_zero = _core.op("_equal_scalar")
 _is_not_zero = _core.op("_not_equal_scalar")
 
 
-def _root(total: ndarray, power: float = 0.5) -> ndarray:
+def _root(total: ndarray, power: float) -> ndarray:
     """Return ``total ** power`` for total >= 0; the gradient at 0 is 0."""
     zero = _is_zero(total, scalar=0.0)
-    root = _sqrt(total + zero) if power == 0.5 else (total + zero) ** power
-    return root * (1 - zero)
+    return (total + zero) ** power * (1 - zero)
 
 
 def _length(x: ndarray, axes: tuple[int, ...], keepdims: bool) -> ndarray:
-    """Return the root of the sum of squares."""
-    return _root(_sum(_square(x), axis=axes, keepdims=keepdims))
+    """Return the root of the sum of squares; its gradient at 0 is 0."""
+    if not axes and x.ndim:  # each element is a vector, whereas the operator would reduce all axes
+        return _abs(x)
+    result = _norm(x, axis=axes, keepdims=keepdims)
+    return result if keepdims or len(axes) < x.ndim else result._reshape_view(())
 
 
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: float = 2) -> ndarray:

@@ -113,6 +113,8 @@ def prod(
     where: Any = True,
 ) -> Any:
     """Return the product over axes, 1 for no elements; see :func:`sum` for the parameters."""
+    if dtype is initial is out is None and where is True and isinstance(a, ndarray):
+        return _prod(a, axis=axis, keepdims=keepdims)
     if where is not True:
         a = as_array(a, "prod")
         a = select(where, a, zeros_like(a) + 1)
@@ -133,15 +135,15 @@ def _extreme(name: str, op: Any, join: Any, doc: str) -> Any:
         initial: Any = None,
         where: Any = True,
     ) -> Any:
-        a = as_array(a, name)
-        if initial is out is None and where is True:
+        if initial is out is None and where is True and isinstance(a, ndarray):
             return op(a, axis=axis, keepdims=keepdims)
+        a = as_array(a, name)
         if where is not True:
             if initial is None:
                 raise ValueError_(f"{name}: initial must be a number if where is given, got None")
             a = select(where, a, full(a.shape, initial, a.dtype, ctx=a.ctx))
         if initial is not None and a.size == 0:
-            result = sum(a, axis, a.dtype, keepdims) + initial
+            result: Any = sum(a, axis, a.dtype, keepdims) + initial
         else:
             result = op(a, axis=axis, keepdims=keepdims)
             result = result if initial is None else join(result, initial)
@@ -173,7 +175,9 @@ def _truth(name: str, op: Any, doc: str) -> Any:
         *,
         where: Any = True,
     ) -> Any:
-        a = _cast_to(as_array(a, name), onp.bool_)
+        a = as_array(a, name)
+        if a.dtype is not onp.bool_:
+            a = _cast_to(a, onp.bool_)
         if where is not True:
             other = zeros_like(a) if op is _sum else ~zeros_like(a)
             a = select(where, a, other)
@@ -201,6 +205,8 @@ def mean(
     The dtype is ``dtype``, by default the array's, or float32 for integers and bools. The other
     parameters are those of :func:`sum`.
     """
+    if dtype is out is None and where is True and isinstance(a, ndarray):
+        return _mean(a, axis=axis, keepdims=keepdims)
     a = as_array(a, "mean")
     if dtype is not None and where is True and _is_integer(dtype) and _is_integer(a.dtype):
         # The sum wraps around on overflow, as in official NumPy.
@@ -344,6 +350,8 @@ def _arg(name: str, op: Any, doc: str) -> Any:
     def function(
         a: ndarray, axis: int | None = None, out: ndarray | None = None, *, keepdims: bool = False
     ) -> Any:
+        if out is None and isinstance(a, ndarray) and a.ndim:
+            return op(a, axis=axis, keepdims=keepdims)
         a = as_array(a, name)
         if a.ndim == 0 and axis in (0, -1):  # as official NumPy allows
             axis = None

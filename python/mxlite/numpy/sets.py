@@ -1,6 +1,7 @@
 """Set operations: unique elements, membership, intersection, union.
 
-The host compares the values; results are taken from the arrays by index, so that gradients flow.
+The host compares the values. If a gradient may be needed, results are taken from the arrays by
+index.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from .. import _core
 from .arguments import DYNAMIC_SIZE, as_array, flattened, from_host, promoted, refuse_traced
 from .joining import concatenate
 from .ndarray import ndarray
-from .sorting import compress
+from .sorting import compress, sort
 
 _take = _core.op("take")
 
@@ -53,6 +54,9 @@ def unique(
     """
     a = as_array(ar, "unique")
     refuse_traced(a, "unique", DYNAMIC_SIZE)
+    only_values = not (return_index or return_inverse or return_counts)
+    if axis is None and only_values and not _core.is_recording():
+        return from_host(_without_repeats(sort(a, None).asnumpy()), a.ctx, a.dtype)
     official: Any = np.unique  # its overloads know no variable flags
     _, index, *others = official(a.asnumpy(), True, return_inverse, return_counts, axis)
     flat, place = flattened(a, axis, "unique")
@@ -60,6 +64,15 @@ def unique(
     found = [index, *others] if return_index else others
     rest = (from_host(numbers.reshape(-1), a.ctx, np.int64) for numbers in found)
     return (values, *rest) if found else values
+
+
+def _without_repeats(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the different values of a sorted vector; as in NumPy, only one NaN."""
+    first = np.ones(values.shape, np.bool_)
+    np.not_equal(values[1:], values[:-1], out=first[1:])
+    found = values[first]
+    numbers = len(found) - np.count_nonzero(found != found)
+    return found[: numbers + 1]
 
 
 class UniqueAll(NamedTuple):

@@ -273,10 +273,16 @@ def take(
     if isinstance(indices, NDArray) and (indices._traced or mode != "raise"):
         places = as_array(indices, "take")
     else:
-        values = values_of(indices, "take", "").astype(np.int64)
+        values = values_of(indices, "take", "")
+        if values.dtype != np.int64:
+            values = values.astype(np.int64)
         if mode == "raise":
-            values = _checked(values, axis, a.shape[axis], "take")
-        places, mode = from_host(values, a.ctx), "clip" if mode == "raise" else mode
+            check_bounds(values, axis, a.shape[axis], "take: index")
+            mode = "wrap"  # turns checked negative indices into positions
+        if isinstance(indices, ndarray) and indices.dtype == np.int64 and indices.ctx == a.ctx:
+            places = indices
+        else:
+            places = from_host(values, a.ctx)
     if mode == "raise":  # gather_nd checks the indices when it runs
         places = _cast(places, dtype="int64")
         found = _gather(moveaxis(a, axis, 0), places._reshape_view((1, *places.shape)))
