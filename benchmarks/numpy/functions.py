@@ -19,20 +19,34 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from command_line import add_options  # noqa: E402
 from common import Timing, progress, report, result, table, write_json  # noqa: E402
 
-# Operands are float32 arrays x and y of shape (rows, 64), m of (64, 64), all in (0.1, 1.1).
+# Operands are float32 arrays x and y of shape (rows, 64), m of (64, 64), all in (0.1, 1.1), the
+# identity e, k = x * 1000 as int32, b = x > 0.5, and the row numbers i as int64 in random order.
 EXPRESSIONS = """
-x + y; x * 2; x / y; x ** 2; x > y; -x; N.exp(x); N.log(x); N.sqrt(x); N.sin(x); N.tanh(x);
-N.maximum(x, y); N.where(x > 0.5, x, y); N.clip(x, 0.2, 0.8); N.abs(x); N.isnan(x); N.rint(x);
-x.sum(); x.sum(axis=0); x.sum(axis=1); x.mean(axis=1); x.std(axis=1); x.max(axis=1);
-x.argmax(axis=1); N.cumsum(x, axis=1); x.prod(axis=1); N.any(x > 1); x @ m; N.dot(x, m);
-N.einsum('ij,kj->ik', x, m); N.tensordot(x, m, 1); N.einsum('ij,ij->i', x, y);
-N.outer(x[:, 0], m[0]); N.concatenate([x, y]); N.stack([x, y]); N.transpose(x).copy();
-x.reshape(-1, 32).copy(); N.tile(x, (2, 1)); N.repeat(x, 2, axis=0); N.flip(x, 0).copy();
-N.roll(x, 1, 0); N.pad(x, ((1, 1), (0, 0))); N.sort(x, axis=1); N.argsort(x, axis=1);
-N.unique(N.rint(x * 100)); N.percentile(x, 30, axis=1); N.diff(x, axis=1); x[x > 0.5];
-x[::2].copy(); N.take(x, i, axis=0);
-N.linalg.norm(x); N.linalg.inv(m + 9 * e); N.linalg.svd(m); N.zeros_like(x);
-N.broadcast_to(m[0], x.shape) + x
+x + y; x - y; x * y; x * 2; x / y; x ** 2; x ** 0.5; x // y; x % y; -x; x > y; x == y; k + k; k * 3;
+k // 7; k > 500; b & (x < 0.9); ~b; x.astype('float64'); x.astype('int32'); N.exp(x); N.expm1(x);
+N.log(x); N.log1p(x); N.log2(x); N.sqrt(x); N.cbrt(x); N.square(x); N.reciprocal(x); N.sin(x);
+N.cos(x); N.tan(x); N.arctan(x); N.tanh(x); N.arctan2(x, y); N.hypot(x, y); N.maximum(x, y);
+N.fmin(x, y); N.where(x > 0.5, x, y); N.clip(x, 0.2, 0.8); N.abs(x); N.sign(x); N.isnan(x);
+N.isfinite(x); N.rint(x); N.floor(x); N.trunc(x); N.logical_and(x, y);
+x.sum(); x.sum(axis=0); x.sum(axis=1); k.sum(axis=1); x.mean(); x.mean(axis=1); x.std(axis=1);
+x.var(axis=0); x.max(); x.max(axis=0); x.max(axis=1); k.max(axis=1); x.min(axis=1);
+N.ptp(x, axis=1); x.argmax(); x.argmax(axis=0); x.argmax(axis=1); k.argmin(axis=1);
+N.cumsum(x, axis=1); x.prod(axis=1); N.any(x > 1); N.all(b, axis=1); N.count_nonzero(b); N.median(x, axis=1);
+N.percentile(x, 30, axis=1); N.average(x, axis=1, weights=x); N.nansum(x, axis=1);
+x @ m; N.dot(x, m); N.einsum('ij,kj->ik', x, m); N.tensordot(x, m, 1); N.einsum('ij,ij->i', x, y);
+N.matmul(x, m[0]); N.vdot(x, y); N.inner(x, m); N.outer(x[:, 0], m[0]);
+N.concatenate([x, y]); N.concatenate([x, y], axis=1); N.stack([x, y]); N.stack([x, y], axis=1);
+N.vstack([x, y]); N.split(x, 4); N.transpose(x).copy(); x.reshape(-1, 32).copy(); N.tile(x, (2, 1));
+N.repeat(x, 2, axis=0); N.flip(x, 0).copy(); N.roll(x, 1, 0); N.roll(x, 5);
+N.pad(x, ((1, 1), (0, 0))); N.broadcast_to(m[0], x.shape) + x; N.tril(x); N.diff(x, axis=1);
+N.sort(x, axis=1); N.sort(x, axis=0); N.sort(x, axis=None); N.argsort(x, axis=1); N.unique(k);
+N.unique(N.rint(x * 100)); N.searchsorted(N.sort(x[:, 0]), y); N.bincount(k.reshape(-1));
+N.histogram(x, bins=10); x[x > 0.5]; x[i]; x[::2].copy(); x[:, 1:].copy(); N.take(x, i, axis=0);
+N.take_along_axis(x, N.argsort(y, axis=1), axis=1); N.nonzero(b); N.isin(k, k[0]);
+N.linalg.norm(x); N.linalg.norm(x, axis=1); N.linalg.inv(m + 9 * e); N.linalg.svd(m);
+N.linalg.solve(m + 9 * e, m); N.linalg.det(m + 9 * e); N.linalg.cholesky(m @ m.T + 9 * e);
+N.zeros_like(x); N.ones_like(x); N.full_like(x, 3); N.arange(x.size);
+N.linspace(0, 1, x.size); x.copy()
 """
 ROWS = {"1 KiB": 4, "1 MiB": 4096, "16 MiB": 65536}
 LONGEST_TURN = 0.02  # seconds
@@ -45,7 +59,7 @@ def names(size: str, module: Any, convert: Callable[[Any], Any]) -> dict[str, An
     random, rows = np.random.RandomState(0), ROWS[size]
     x, y, m = (random.uniform(0.1, 1.1, (n, 64)).astype("float32") for n in (rows, rows, 64))
     operands = {"x": x, "y": y, "m": m, "e": np.eye(64, dtype="float32")}
-    operands["i"] = random.randint(0, rows, rows)
+    operands |= {"k": (x * 1000).astype("int32"), "b": x > 0.5, "i": random.randint(0, rows, rows)}
     return {"N": module, **{name: convert(value) for name, value in operands.items()}}
 
 
