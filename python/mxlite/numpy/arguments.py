@@ -19,6 +19,7 @@ from ..base import (
     ValueError_,
 )
 from ..ndarray import NDArray
+from ..ndarray import indexing as plain
 from ..ndarray.array_like import host_array
 from ..ndarray.dtypes import dtype_name
 from ..numpy_mode import is_np_default_dtype
@@ -28,6 +29,7 @@ reshape_to = _core.op("_reshape_to")
 _cast = _core.op("Cast")
 _copy = _core.op("_copy")
 _full = _core.op("_full")
+_slice_axis = _core.op("slice_axis")
 
 _REAL = frozenset(map(_core.dtype_type, ("float16", "float32", "float64", "bfloat16")))
 DYNAMIC_SIZE = "the result's size depends on values"
@@ -135,6 +137,14 @@ def flattened(a: Any, axis: Any, who: str) -> tuple[ndarray, int]:
     if axis is None:
         return a._reshape_view((a.size,)), 0
     return a, axis_in(axis, a.ndim, who)
+
+
+def part_along(a: ndarray, axis: int, begin: int, end: int) -> ndarray:
+    """Return positions along an axis as an operand: a view unless the slice must be recorded."""
+    if not plain._is_viewable(a):
+        return _slice_axis(a, axis=axis, begin=begin, end=end)
+    shape = (*a.shape[:axis], end - begin, *a.shape[axis + 1 :])
+    return a._strided_view(shape, a._strides, begin * a._strides[axis])
 
 
 def shape_in(shape: Any) -> tuple[int, ...]:

@@ -239,8 +239,15 @@ def _pick_number(pick: str) -> Callable[[Any, Any], Any]:
     def compute(a: Any, b: Any) -> Any:
         """Return the larger or smaller operand; where one is NaN, the other one."""
         extreme = _f[pick](a, b)
-        # A factor of ones broadcasts the operands and gives them the common dtype.
-        left, right = (ones_like(extreme) * x for x in (a, b))
+        if not is_real(extreme.dtype):
+            return extreme
+        # A factor of ones broadcasts an operand and gives it the common dtype.
+        left, right = (
+            x
+            if isinstance(x, ndarray) and (x.shape, x.dtype) == (extreme.shape, extreme.dtype)
+            else ones_like(extreme) * x
+            for x in (a, b)
+        )
         return select(_f["isnan"](left), right, select(_f["isnan"](right), left, extreme))
 
     return compute

@@ -12,7 +12,6 @@ import numpy as np
 from .. import _core
 from ..base import ShapeError, TypeError_, ValueError_
 from ..ndarray import NDArray
-from ..ndarray import indexing as plain
 from .arguments import (
     as_array,
     axes_in,
@@ -22,6 +21,7 @@ from .arguments import (
     from_host,
     full,
     named,
+    part_along,
     reshape_to,
     shape_in,
     store,
@@ -378,15 +378,7 @@ def _rolled(a: ndarray, by: int, axis: int) -> ndarray:
     if not by:
         return a
     at = length - by
-    return _concat(_part(a, axis, at, length), _part(a, axis, 0, at), dim=axis)
-
-
-def _part(a: ndarray, axis: int, begin: int, end: int) -> ndarray:
-    """Return positions along an axis as an operand: a view unless it must be recorded."""
-    if not plain._is_viewable(a):
-        return _slice_axis(a, axis=axis, begin=begin, end=end)
-    shape = (*a.shape[:axis], end - begin, *a.shape[axis + 1 :])
-    return a._strided_view(shape, a._strides, begin * a._strides[axis])
+    return _concat(part_along(a, axis, at, length), part_along(a, axis, 0, at), dim=axis)
 
 
 def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> ndarray:

@@ -89,20 +89,30 @@ template <class F>
 constexpr bool kBitwise =
     std::is_same_v<F, BitwiseAnd> || std::is_same_v<F, BitwiseOr> || std::is_same_v<F, BitwiseXor>;
 
-template <class F>
-void bitwise_bytes(Inputs in, const TensorRef& out) {
-  const auto *a = in[0].as<uint8_t>(), *b = in[1].as<uint8_t>();
-  auto* const to = out.as<uint8_t>();
-  parallel_ranges(out.size(), [=](int64_t first, int64_t last) {
+// Calls fn(first, count) for parts of the bytes of an array.
+void for_bytes(const TensorRef& out, auto&& fn) {
+  parallel_ranges(out.size(), [&](int64_t first, int64_t last) { fn(first, last - first); });
+}
+
+void negate(const uint8_t* from, uint8_t* to, int64_t n) {
 #pragma omp simd
-    for (int64_t i = first; i < last; ++i) to[i] = F::apply(a[i], b[i]);
-  });
+  for (int64_t i = 0; i < n; ++i) to[i] = from[i] == 0;
+}
+
+template <class F>
+void combine(const uint8_t* a, const uint8_t* b, uint8_t* to, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) to[i] = F::apply(a[i], b[i]);
 }
 
 template <class F>
 void numpy_binary(KernelContext& ctx, const NoParams& p, Inputs in, Outputs out) {
   if constexpr (kBitwise<F>)
-    if (are_bytes(in, out[0])) return bitwise_bytes<F>(in, out[0]);
+    if (are_bytes(in, out[0]))
+      return for_bytes(out[0], [&](int64_t first, int64_t n) {
+        combine<F>(in[0].as<uint8_t>() + first, in[1].as<uint8_t>() + first,
+                   out[0].as<uint8_t>() + first, n);
+      });
   if constexpr (F::floating)
     floating_binary_kernel<F>(ctx, p, in, out);
   else
@@ -117,14 +127,10 @@ void comparison(KernelContext&, const ScalarParams& p, Inputs in, Outputs out) {
 
 void invert(KernelContext& ctx, const NoParams& p, Inputs in, Outputs out) {
   const bool negates = in[0].dtype == DType::kBool;
-  if (negates && are_bytes(in, out[0])) {
-    const auto* const from = in[0].as<uint8_t>();
-    auto* const to = out[0].as<uint8_t>();
-    return parallel_ranges(out[0].size(), [=](int64_t first, int64_t last) {
-#pragma omp simd
-      for (int64_t i = first; i < last; ++i) to[i] = from[i] == 0;
+  if (negates && are_bytes(in, out[0]))
+    return for_bytes(out[0], [&](int64_t first, int64_t n) {
+      negate(in[0].as<uint8_t>() + first, out[0].as<uint8_t>() + first, n);
     });
-  }
   (negates ? unary_kernel<LogicalNot> : unary_kernel<Invert>)(ctx, p, in, out);
 }
 

@@ -95,7 +95,7 @@ void find_all(KernelContext& ctx, const Split& s, const TensorRef& in, const Ten
   constexpr int64_t kMostRows = int64_t{1} << 30, kLeastRows = 256;
   const bool rows = s.inner == 1;
   const int threads = in.size() > kParallelWork ? cpu_threads() : 1;
-  const int64_t results = rows ? s.outer : s.inner;  // of which a task takes up to `width`
+  const int64_t results = rows ? s.outer : s.inner;  // A task takes up to `width` results.
   const int64_t width = std::clamp<int64_t>(results / (2 * threads), rows ? 1 : 16, kTile);
   const int64_t tiles = (results + width - 1) / width, units = rows ? tiles : s.outer * tiles;
   int64_t chunks = (s.n + kMostRows - 1) / kMostRows;

@@ -48,12 +48,22 @@ struct Sorted {
   int64_t step = 1;
 };
 
+// Calls fn(i) for 0 <= i < count. A parallel region of one thread would take longer than a short
+// row.
+void for_each_position(int64_t count, int threads, auto&& fn) {
+  if (threads == 1) {
+    for (int64_t i = 0; i < count; ++i) fn(i);
+    return;
+  }
+#pragma omp parallel for num_threads(threads)
+  for (int64_t i = 0; i < count; ++i) fn(i);
+}
+
 // Calls fn(i, w) for the first k entries of the rows, along the outputs' memory.
 void for_each_element(const SortRequest& r, const RowGroup& group, int threads, auto&& fn) {
   if (group.step == 1) {
     for (int64_t w = 0; w < group.width; ++w)
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-      for (int64_t i = 0; i < r.k; ++i) fn(i, w);
+      for_each_position(r.k, threads, [&](int64_t i) { fn(i, w); });
   } else {
     for (int64_t i = 0; i < r.k; ++i)
       for (int64_t w = 0; w < group.width; ++w) fn(i, w);
@@ -122,10 +132,10 @@ Sorted<Entry> sort_group(const SortRequest& r, const T* values, const RowGroup& 
     sorted.rows[0] = memory;
     return sorted;
   }
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-  for (int64_t i = 0; i < length; ++i)
+  for_each_position(length, threads, [&](int64_t i) {
     for (int64_t w = 0; w < width; ++w)
       memory[w * length + i] = make_entry<Entry>(r, values[i * group.step + w], i);
+  });
   Entry* const room = memory + width * length;
   for (int64_t w = 0; w < width; ++w) {
     Entry* const own = memory + w * length;
