@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
-__all__ = ["GATES", "UNARY", "Table", "reordered"]
+__all__ = ["FULL_SCALE", "GATES", "UNARY", "Table", "reordered"]
 
 F = TypeVar("F")
 
@@ -23,6 +23,9 @@ UNARY = {
 
 # Positions of the gates of ONNX's operators in the order of 1.x.
 GATES = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN": (0,)}
+
+# The quantized number that represents the end of a range, in mxlite's int8 operators.
+FULL_SCALE = {"int8": 127.5, "uint8": 255.5}
 
 
 class Table(dict[str, F]):

@@ -7,18 +7,17 @@ from functools import partial
 
 import numpy as np
 
+from ..tables import FULL_SCALE
 from .table import CONVERTERS, Call, converter, rows
 
 __all__: list[str] = []
-
-_FULL_SCALE = {"int8": 127.5, "uint8": 255.5}  # quantized value at the end of a range
 
 
 def _quantized(c: Call, value: str, unit: float) -> list[str]:
     """Return a float value in the dtype of the call's first output, and the ends of its range."""
     out = c.op("QuantizeLinear", value, c.const(unit, "float32"), c.const(0))
     c.g.units[out] = unit
-    end = unit * _FULL_SCALE[c.dtype]
+    end = unit * FULL_SCALE[c.dtype]
     low = 0.0 if c.dtype == "uint8" else -end
     return [out, c.const([low], "float32"), c.const([end], "float32")]
 
@@ -34,7 +33,7 @@ def _calibrated(c: Call) -> list[float]:
 
 def _unit(c: Call) -> float:
     """Return the float that the quantized value 1 of the call's output represents."""
-    return max(map(abs, _calibrated(c))) / _FULL_SCALE[c.dtype]
+    return max(map(abs, _calibrated(c))) / FULL_SCALE[c.dtype]
 
 
 def _unit_of(c: Call, index: int) -> float:
@@ -115,9 +114,9 @@ rows(
 @converter("_contrib_quantized_concat")
 def _concat(c: Call) -> list[str]:
     count = len(c.x) // 3
-    ends = [_unit_of(c, i) * _FULL_SCALE[c.dtypes[i]] for i in range(count)]
+    ends = [_unit_of(c, i) * FULL_SCALE[c.dtypes[i]] for i in range(count)]
     out = _on_floats(c, "Concat", [_float(c, i) for i in range(count)])
-    return _quantized(c, out, max(ends) / _FULL_SCALE[c.dtype])
+    return _quantized(c, out, max(ends) / FULL_SCALE[c.dtype])
 
 
 @converter("_contrib_quantized_elemwise_add")

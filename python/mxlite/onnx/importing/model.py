@@ -15,6 +15,7 @@ from . import (  # noqa: F401 - they enter rows
     einsum,
     nn,
     pointwise,
+    quantized,
     recurrent,
     reduce,
     resize,
@@ -22,6 +23,7 @@ from . import (  # noqa: F401 - they enter rows
     shape,
 )  # fmt: skip
 from .functions import body_of, has_body
+from .int8_layers import Layer, convert_layer, find_layers
 from .pointwise import dtype_of
 from .reader import array_of
 from .table import CONVERTERS, Node, Scope, Value, constant
@@ -72,14 +74,36 @@ class _Runner:
             array = array_of(tensor)
             trained = array.dtype.kind == "f" and array.ndim > 0
             self._values[tensor.name] = constant(array, name=tensor.name, trainable=trained)
+        layers = list(find_layers(graph, self._values))
+        ends = {layer.outputs[0]: layer for layer in layers}
+        inner = {node.output[0] for layer in layers for node in layer.nodes[:-1]}
         for proto in graph.node:
-            self._convert(proto)
+            if proto.output[0] in ends:
+                self._convert_layer(ends[proto.output[0]])
+            elif proto.output[0] not in inner:
+                self._convert(proto)
         return [self._value(output.name, "the graph") for output in graph.output]
 
     def _value(self, name: str, who: str) -> Value:
         if name not in self._values:
             raise OnnxError(f"import_model: {who}: the value {name!r} is not defined")
         return self._values[name]
+
+    def _convert_layer(self, layer: Layer) -> None:
+        """Convert the nodes of a layer to one operator on int8, or else each of them."""
+        proto = onnx().NodeProto()
+        proto.CopyFrom(layer.head)
+        proto.output[:] = layer.outputs
+        node = Node(self._scope, proto, [], self._inner)
+        try:
+            made = convert_layer(node, layer, lambda name: self._value(name, node.who))
+        except OnnxError:  # a sum that broadcasts has no operator on int8
+            made = None
+        if made is not None:
+            self._values[layer.outputs[0]] = made
+            return
+        for each in layer.nodes:
+            self._convert(each)
 
     def _convert(self, proto: Any) -> None:
         who = f"{proto.op_type} {proto.name or proto.output[0]!r}"
@@ -140,13 +164,16 @@ class _Runner:
             or any(a.HasField("g") for a in proto.attribute)
         ):
             return None
-        if any(v.const is None or v.trainable for v in given):
+        are_scales = proto.op_type in ("QuantizeLinear", "DequantizeLinear")
+        if any(v.const is None or (v.trainable and not are_scales) for v in given):
             return None
         if proto.op_type == "Slice" and given[0].array is not None and len(given) > 2:
             if given[2].array is None:  # the end is a free size, unknown until run time
                 return None
         package = onnx()
-        opsets = [package.helper.make_opsetid("", self._scope.opset)]
+        # onnx's evaluator does not have these operators of older opsets.
+        opset = max(21, self._scope.opset) if are_scales else self._scope.opset
+        opsets = [package.helper.make_opsetid("", opset)]
         infos = [
             package.helper.make_empty_tensor_value_info(name)
             for name in dict.fromkeys([name for name in proto.input if name])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from math import prod
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 from .pointwise import binary
 from .table import Node, Value, converter, rows
 
-__all__: list[str] = []
+__all__ = ["convolution_params"]
 
 
 def _padding(n: Node, spatial: list[int], kernel: list[int]) -> tuple[list[int], list[int]]:
@@ -62,22 +63,26 @@ def _pad(n: Node, x: Value, before: list[int], behind: list[int], fill: float) -
     return n.mx("Pad", x, mode="constant", pad_width=tuple(widths), constant_value=fill)
 
 
+def convolution_params(n: Node, pad: Sequence[int], weight: Value) -> dict[str, Any]:
+    """Return the parameters of mxlite's Convolution for a Conv with symmetric padding."""
+    return {
+        "kernel": tuple(n.get("kernel_shape") or weight.shape[2:]),
+        "stride": tuple(n.get("strides") or ()),
+        "dilate": tuple(n.get("dilations") or ()),
+        "pad": tuple(pad),
+        "num_filter": weight.shape[0],
+        "num_group": n.get("group", 1),
+    }
+
+
 @converter("Conv")
 def _conv(n: Node) -> Value:
     x, weight = n.x[:2]
     kernel = list(n.get("kernel_shape") or weight.shape[2:])
     before, behind = _padding(n, _spatial(n, x), kernel)
     x, pad = _padded(n, x, before, behind, 0.0)
-    return n.mx(
-        "Convolution", x, *n.x[1:],
-        kernel=tuple(kernel),
-        stride=tuple(n.get("strides") or ()),
-        dilate=tuple(n.get("dilations") or ()),
-        pad=tuple(pad),
-        num_filter=weight.shape[0],
-        num_group=n.get("group", 1),
-        no_bias=not n.has(2),
-    )  # fmt: skip
+    params = convolution_params(n, pad, weight)
+    return n.mx("Convolution", x, *n.x[1:], no_bias=not n.has(2), **params)
 
 
 @converter("ConvTranspose")

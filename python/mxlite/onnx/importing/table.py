@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from typing import Any, Union
 
 import numpy as np
@@ -178,6 +179,12 @@ class Node:
         self.inputs = x
         self.attrs = {a.name: onnx().helper.get_attribute_value(a) for a in proto.attribute}
         self._named = False
+
+    def similar(self, op: str, inputs: Sequence[Value | None]) -> Node:
+        """Return a node of another operator that has the attributes of this one."""
+        node = copy(self)
+        node.op, node.inputs = op, list(inputs)
+        return node
 
     @property
     def who(self) -> str:
