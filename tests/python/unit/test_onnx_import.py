@@ -316,3 +316,36 @@ def test_wrong_sizes_are_found_before_memory_is_taken(tmp_path: Path) -> None:
     onnx.save(model_of([node], {"x": [1, 2]}, "y", [weight]), tmp_path / "m.onnx")
     with pytest.raises(OnnxError, match="must have .* bytes, got 24"):
         import_model(tmp_path / "m.onnx")
+
+
+# Constants whose size is that of the batch, as exporters write positions and masks.
+GROWING = {
+    "linear": (
+        "r = Range(zero, b, one) u = Unsqueeze(r, last) m = Mul(u, three) i = Add(m, places) "
+        "g = Reshape(x, flat) y = Gather(g, i)",
+        lambda x: x.reshape(-1)[np.arange(len(x))[:, None] * 3 + [0, 2]],
+    ),
+    "equal": ("s = Concat<axis = 0>(bs, three) e = Expand(row, s) y = Add(x, e)",
+              lambda x: x + np.float32([1, 2, 3])),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_constants_of_free_size(name: str, tmp_path: Path) -> None:
+    text, function = GROWING[name]
+    arrays = {"zero": 0, "one": 1, "last": [1], "three": [3], "places": [[0, 2]], "flat": [-1],
+              "first": [0], "none": 0}  # fmt: skip
+    model = parsed(
+        "g (float[N, 3] x) => (float[] y) { s0 = Shape(x) b = Gather(s0, none) "
+        f"bs = Unsqueeze(b, first) {text} }}"
+    )
+    for key, value in arrays.items():
+        model.graph.initializer.append(numpy_helper.from_array(np.asarray(value, "int64"), key))
+    row = numpy_helper.from_array(np.asarray([[1, 2, 3]], "float32"), "row")
+    model.graph.node.insert(0, helper.make_node("Constant", [], ["row"], value=row))
+    path = tmp_path / "net.onnx"
+    onnx.save(model, path)
+    block = import_to_gluon(path)
+    for size in (2, 5):
+        x = np.arange(size * 3, dtype="float32").reshape(size, 3)
+        np.testing.assert_array_equal(block(mx.nd.array(x)).asnumpy(), function(x))

@@ -70,8 +70,7 @@ class _Finder:
             self._readers[info.name].append(None)
 
     def _reader(self, name: str) -> Any:
-        """Return the node that reads a value; None if others read it, or if it
-        is in a layer."""
+        """Return the node that reads a value if it is the only one and is in no layer."""
         readers = self._readers[name]
         if len(readers) != 1 or (readers[0] is not None and readers[0].output[0] in self._taken):
             return None

@@ -76,6 +76,7 @@ def range_of(unit: float, dtype: str) -> tuple[float, float]:
 
 
 def ends_of(unit: float, dtype: str) -> list[Value]:
+    """Return both ends of a range as arrays of one float32."""
     return [constant(np.array([end], "float32")) for end in range_of(unit, dtype)]
 
 

@@ -62,19 +62,26 @@ class Value:
     @property
     def array(self) -> np.ndarray | None:
         """The constant; None if there is none, or if it depends on free dimensions."""
-        if self.const is None or not np.array_equal(*self.const):
+        if self.const is None:
             return None
-        return self.const[0]
+        first, second = self.const
+        return first if first is second or np.array_equal(first, second) else None
 
     @property
-    def counts(self) -> bool:
-        """Whether this constant is 0, 1, 2, ... up to the size of a free dimension."""
-        if self.const is None or len([a for a, b in zip(*self.sizes) if a != b]) != 1:
-            return False
-        return all(
-            part.dtype.kind in "iuf" and np.array_equal(part.reshape(-1), np.arange(part.size))
-            for part in self.const
-        ) and all(a != b or a == 1 for a, b in zip(*self.sizes))
+    def progression(self) -> tuple[int, np.ndarray, np.ndarray] | None:
+        """The only axis of free size, and what this constant starts with and grows by along it."""
+        free = [axis for axis, (a, b) in enumerate(zip(*self.sizes)) if a != b]
+        if self.const is None or len(free) != 1 or self.const[0].dtype.kind not in "iufb":
+            return None
+        (axis,) = free
+        first, other = (np.moveaxis(part, axis, -1).astype("float64") for part in self.const)
+        start, step = first[..., :1], first[..., 1:2] - first[..., :1]
+        for part in (first, other):
+            if not np.array_equal(part, start + np.arange(part.shape[-1]) * step):
+                return None
+        dtype = self.const[0].dtype
+        base, slope = (np.moveaxis(part, -1, axis).astype(dtype) for part in (start, step))
+        return axis, base, slope
 
 
 def constant(array: np.ndarray, other: np.ndarray | None = None, **more: Any) -> Value:
@@ -104,32 +111,48 @@ class Scope:
         self._names.add(name)
         return name
 
-    def counted(self, value: Value, who: str) -> Symbol:
-        """Return 0, 1, 2, ... below the size of a free dimension, in the shape of a value."""
-        free = next((a, b) for a, b in zip(*value.sizes) if a != b)
+    def _counted(self, value: Value, axis: int, who: str) -> Symbol:
+        """Return 0, 1, 2, ... below the size of a free axis of a value; other axes have size 1."""
+        free = (value.sizes[0][axis], value.sizes[1][axis])
         for given in self.inputs:
-            for axis, pair in enumerate(zip(*given.sizes)):
+            for source, pair in enumerate(zip(*given.sizes)):
                 if self.distinct and pair == free:
-                    params = {"axis": axis, "name": self.unique("counter")}
-                    made = _core.compose("_contrib_arange_like", (self.symbol(given, who),), params)
-                    shape = tuple(a if a == b else -1 for a, b in zip(*value.sizes))
-                    params = {"shape": shape, "name": self.unique("counter")}
-                    made = _core.compose("Reshape", (made,), params)
-                    params = {"dtype": value.dtype, "name": self.unique("counter")}
-                    return _core.compose("Cast", (made,), params)
+                    made = self._composed("_contrib_arange_like", self.symbol(given, who),
+                                          axis=source)  # fmt: skip
+                    shape = tuple(-1 if i == axis else 1 for i in range(value.ndim))
+                    made = self._composed("Reshape", made, shape=shape)
+                    return self._composed("Cast", made, dtype=value.dtype)
         raise OnnxError(
             f"import_model: {who}: a computed size must be a free dimension of an input, got "
             "another size; give input_shapes"
         )
 
+    def _composed(self, op: str, *symbols: Symbol, **params: Any) -> Symbol:
+        return _core.compose(op, symbols, {**params, "name": self.unique("counter")})
+
+    def _grown(self, value: Value, who: str) -> Symbol | None:
+        """Return the symbol of a constant that is linear along its only free axis."""
+        found = value.progression
+        if found is None:
+            return None
+        axis, base, slope = found
+        counter = self._counted(value, axis, who)
+        start = self.symbol(constant(base), who)
+        if not np.any(slope):
+            axes = {"lhs_axes": (axis,), "rhs_axes": (axis,)}
+            return self._composed("broadcast_like", start, counter, **axes)
+        if np.any(slope != 1):
+            counter = self._composed("broadcast_mul", counter, self.symbol(constant(slope), who))
+        return self._composed("broadcast_add", counter, start) if np.any(base) else counter
+
     def symbol(self, value: Value, who: str) -> Symbol:
         """Return the symbol of a value; a constant becomes a parameter."""
         if value.symbol is None:
             array = value.array
-            if array is None and value.counts:
-                value.symbol = self.counted(value, who)
-                return value.symbol
             if array is None:
+                value.symbol = self._grown(value, who)
+                if value.symbol is not None:
+                    return value.symbol
                 raise OnnxError(
                     f"import_model: {who}: a value depends on free dimensions of the inputs in a "
                     "way that symbols cannot express; give input_shapes"
