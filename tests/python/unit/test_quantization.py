@@ -287,6 +287,27 @@ def test_parameters_must_be_float32() -> None:
         quant.quantize_net_v2(net, calib_data=[data], calib_mode="none")
 
 
+def test_a_generator_of_batches_is_read_once() -> None:
+    net, batches, seen = _network(), _batches(), []
+
+    class Collector:
+        min_max_dict: dict[str, tuple[float, float]] = {}  # noqa: RUF012
+
+        def collect(self, name, array) -> None:
+            low, high = self.min_max_dict.get(name, (0.0, 0.0))
+            if name == "data":
+                seen.append(array.asnumpy())
+            self.min_max_dict[name] = (
+                min(low, float(array.min().asscalar())),
+                max(high, float(array.max().asscalar())),
+            )
+
+    quant.quantize_net_v2(
+        net, calib_data=iter(batches), calib_mode="customize", LayerOutputCollector=Collector()
+    )
+    np.testing.assert_array_equal(seen, [batch.asnumpy() for batch in batches])
+
+
 def test_a_custom_collector_gets_the_outputs() -> None:
     class Collector:
         def __init__(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from ... import ndarray as nd
@@ -21,12 +22,14 @@ class _DataIterWrapper(DataIter):
     """An iterator of batches over an iterable that can start again, such as a Gluon loader.
 
     An element is an array, or a list of arrays, of which the last one is often a label. If a batch
-    has five or more dimensions (several crops of each image), its first two axes are joined.
+    has five or more dimensions (several crops of each image), its first two axes are joined. The
+    batches of a generator can be read once.
     """
 
     def __init__(self, calib_data: Iterable[Any]) -> None:
         try:
-            first = next(iter(calib_data), None)
+            batches = iter(calib_data)
+            first = next(batches, None)
         except TypeError as error:
             raise TypeError_(
                 "quantization: calib_data must be an iterable of batches, got "
@@ -44,8 +47,7 @@ class _DataIterWrapper(DataIter):
         ]
         self.provide_label: list[DataDesc] = []
         self._data = calib_data
-        self._batches: Iterator[Any] = iter(())
-        self.reset()
+        self._batches: Iterator[Any] = chain([first], batches)
 
     @staticmethod
     def _arrays(batch: Any) -> list[NDArray]:
