@@ -9,13 +9,13 @@ import mxlite as mx
 import numpy as np
 import pytest
 from mxlite.gluon import HybridBlock, nn
-from onnx_models import session
+from onnx_models import parsed, session
 from pairing import pairs
 
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
-from mxlite.onnx import OnnxError, export, export_model  # noqa: E402
+from mxlite.onnx import OnnxError, export, export_model, import_to_gluon  # noqa: E402
 
 
 def run(path: str, **inputs: mx.nd.NDArray) -> list[np.ndarray]:
@@ -200,3 +200,93 @@ def test_parameters_without_equivalent(
     )
     with pytest.raises(OnnxError, match=message):
         export(symbol, x, rois, path=tmp_path / "no.onnx", opset=opset)
+
+
+class BoxNms(HybridBlock):  # type: ignore[misc]
+    def hybrid_forward(self, F: Any, rows: Any) -> Any:
+        return F.contrib.box_nms(rows, overlap_thresh=0.3, valid_thresh=0.3, topk=20)
+
+
+class MultiBox(HybridBlock):  # type: ignore[misc]
+    def hybrid_forward(self, F: Any, scores: Any, offsets: Any, anchors: Any) -> Any:
+        return F.contrib.MultiBoxDetection(scores, offsets, anchors, nms_topk=20, nms_threshold=0.4)
+
+
+class Proposal(HybridBlock):  # type: ignore[misc]
+    def hybrid_forward(self, F: Any, scores: Any, offsets: Any, info: Any) -> Any:
+        return F.contrib.Proposal(
+            scores, offsets, info, feature_stride=4, scales=(2, 4), ratios=(0.5, 1),
+            rpn_min_size=4, rpn_pre_nms_top_n=80, rpn_post_nms_top_n=12, threshold=0.6,
+        )  # fmt: skip
+
+
+def corners(*shape: int) -> np.ndarray:
+    first = np.random.default_rng(3).uniform(0, 1, (*shape, 2))
+    return np.concatenate([first, first + 0.3], -1)
+
+
+HEADS: dict[str, tuple[type[HybridBlock], list[Any]]] = {
+    "box_nms": (
+        BoxNms,
+        [np.concatenate([np.random.default_rng(1).uniform(size=(2, 40, 2)), corners(2, 40)], -1)],
+    ),
+    "multi-box": (
+        MultiBox,
+        [np.random.default_rng(2).dirichlet([1, 1, 1], (2, 40)).transpose(0, 2, 1),
+         np.random.default_rng(4).normal(0, 0.3, (2, 160)), corners(1, 40)],
+    ),
+    "proposal": (
+        Proposal,
+        [np.random.default_rng(5).uniform(size=(1, 8, 10, 10)),
+         np.random.default_rng(6).normal(0, 0.2, (1, 16, 10, 10)), [[40, 40, 1]]],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_heads_survive_a_round_trip(name: str, tmp_path: Path) -> None:
+    head, arrays = HEADS[name][0](), [mx.nd.array(array) for array in HEADS[name][1]]
+    expected = head(*arrays)
+    block = import_to_gluon(export(head, *arrays, path=tmp_path / "head.onnx", check=False))
+    np.testing.assert_allclose(block(*arrays).asnumpy(), expected.asnumpy(), 1e-5, 1e-5)
+
+
+SELECTION = (
+    "c = Gather<axis = 1>(s, columns) r = Gather<axis = 1>(c, first) n = Shape(r) "
+    "u = Expand(one, n) mask = ScatterND(zeros, c, u)"
+)
+
+
+@pytest.mark.parametrize("center", [0, 1])
+@pytest.mark.parametrize("limit", [1, 3, 30])
+def test_selected_boxes_are_those_of_onnx(center: int, limit: int, tmp_path: Path) -> None:
+    random = np.random.default_rng(limit)
+    boxes = corners(1, 20)
+    if center:
+        boxes[..., 2:] = 0.3
+    else:  # any two opposite corners
+        boxes[:, ::2] = boxes[:, ::2][..., [2, 3, 0, 1]]
+    data = {"boxes": boxes.astype("float32"), "scores": random.uniform(size=(1, 2, 20))}
+    data["scores"] = data["scores"].astype("float32")
+    head = (
+        "g (float[1, 20, 4] boxes, float[1, 2, 20] scores) => (int64[] {out}) {{ "
+        f"s = NonMaxSuppression<center_point_box = {center}>(boxes, scores, limit, iou, least) "
+    )
+    constants = {"limit": np.int64(limit), "iou": np.float32(0.3), "least": np.float32(0.2),
+                 "columns": np.array([1, 2]), "first": np.int64(0), "one": np.array([1]),
+                 "zeros": np.zeros((2, 20), "int64")}  # fmt: skip
+    paths = []
+    for out, text in (("mask", SELECTION), ("s", "")):
+        model = parsed(head.format(out=out) + text + " }")
+        used = {name for node in model.graph.node for name in node.input}
+        for name in used & set(constants):
+            array = np.asarray(constants[name])
+            model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+        paths.append(tmp_path / f"{out}.onnx")
+        onnx.save(model, paths[-1])
+    (expected,) = session(paths[0]).run(None, data)
+    assert 0 < expected.sum() <= 2 * limit
+    found = import_to_gluon(paths[0])(*(mx.nd.array(data[n]) for n in ("boxes", "scores")))
+    np.testing.assert_array_equal(found.asnumpy(), expected)
+    with pytest.raises(OnnxError, match="must have a size that does not depend on values"):
+        import_to_gluon(paths[1])

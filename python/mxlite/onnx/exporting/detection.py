@@ -65,21 +65,25 @@ def _or_minus_one(c: Call, mask: str, rows: str) -> str:
 
 
 def _survivors(
-    c: Call, boxes: str, scores: str, threshold: float, limit: int, ids: str = "", center: int = 0
-) -> str:
+    c: Call, boxes: str, scores: str, threshold: float, limit: int, ids: str = "", center: int = 0,
+    num_ids: int = 0,
+) -> str:  # fmt: skip
     """Return a mask of the sorted boxes that no better box of equal id suppresses.
 
-    Boxes with score -infinity are not in the mask. ``ids`` are int64 (batch, boxes); without them,
-    all boxes have one id.
+    Boxes with score -infinity are not in the mask. ``ids`` are int64 (batch, boxes) from 0 to
+    ``num_ids`` - 1, or any if that is 0; without them, all boxes have one id.
     """
     if threshold < 0:
         raise c.refuse(f"the overlap threshold must be at least 0, got {threshold}")
     scores = c.g.cast(scores, c.dtype, "float32")
     by_class = c.g.unsqueeze(scores, 1)
     if ids:
-        least = c.op("ReduceMin", ids, keepdims=0)
-        count = c.op("Add", c.op("Sub", c.op("ReduceMax", ids, keepdims=0), least), c.g.const(1))
-        classes = c.op("Add", c.op("Range", c.g.const(0), count, c.g.const(1)), least)
+        if num_ids:
+            classes = c.g.const(np.arange(num_ids))
+        else:
+            least = c.op("ReduceMin", ids, keepdims=0)
+            most = c.op("ReduceMax", ids, keepdims=0)
+            classes = c.op("Range", least, c.op("Add", most, c.g.const(1)), c.g.const(1))
         hit = c.op("Equal", c.g.unsqueeze(ids, 1), c.g.unsqueeze(classes, -1))
         by_class = c.op("Where", hit, by_class, c.const(-np.inf, "float32"))
     # ONNX swaps the corners of a box with negative sides; in mxlite such a box overlaps nothing.
@@ -192,7 +196,9 @@ def _multi_box_detection(c: Call) -> str:
     own = "" if c.p.force_suppress else c.g.cast(_column(c, rows, 0), c.dtype, "int64")
     # mxlite suppresses at overlap >= threshold, ONNX at overlap > threshold.
     threshold = float(np.nextafter(np.float32(c.p.nms_threshold), np.float32(0)))
-    kept = _survivors(c, _columns(c, rows, 2, 6), scores, threshold, limit, own)
+    kept = _survivors(
+        c, _columns(c, rows, 2, 6), scores, threshold, limit, own, num_ids=classes - 1
+    )
     is_box = c.op("Greater", scores, c.const(-np.inf))
     best = _or_minus_one(c, is_box, _with_ids(c, rows, kept))
     if limit == size:

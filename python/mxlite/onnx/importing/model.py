@@ -20,12 +20,14 @@ from . import (  # noqa: F401 - they enter rows
     reduce,
     resize,
     sampling,
+    selection,
     shape,
 )  # fmt: skip
 from .functions import body_of, has_body
 from .int8_layers import Layer, convert_layer, find_layers
 from .pointwise import dtype_of
 from .reader import array_of
+from .selection import check_rows, keep_rows
 from .table import CONVERTERS, Node, Scope, Value, constant
 
 __all__ = ["Imported", "import_graph", "input_infos"]
@@ -82,7 +84,14 @@ class _Runner:
                 self._convert_layer(ends[proto.output[0]])
             elif proto.output[0] not in inner:
                 self._convert(proto)
-        return [self._value(output.name, "the graph") for output in graph.output]
+        outputs = [self._value(output.name, "the graph") for output in graph.output]
+        for info, value in zip(graph.output, outputs):
+            if value.valid is not None:
+                raise OnnxError(
+                    f"import_model: the output {info.name!r} must have a size that does not depend "
+                    "on values, got selected rows"
+                )
+        return outputs
 
     def _value(self, name: str, who: str) -> Value:
         if name not in self._values:
@@ -111,6 +120,7 @@ class _Runner:
             self._value(name, who) if name and name not in self._absent else None
             for name in proto.input
         ]
+        check_rows(proto, inputs)
         results = self._folded(proto, inputs)
         if results is None and proto.op_type not in CONVERTERS:
             results = self._called(proto, inputs)
@@ -123,6 +133,7 @@ class _Runner:
                     raise
                 raise node.refuse(f"{type(error).__name__}: {error}") from error
             results = [made] if isinstance(made, Value) else list(made)
+        keep_rows(proto, inputs, results)
         for name, value in zip(proto.output, results):
             if name:
                 self._values[name] = value

@@ -216,11 +216,15 @@ def _gather_nd(n: Node) -> Value:
     x, places = n.x
     count = n.get("batch_dims", 0)
     if count:  # batch indices become coordinates
-        array = places.array
+        grids = [
+            np.moveaxis(np.indices(shape[:-1])[:count], 0, -1).astype(places.dtype)
+            for shape in places.sizes
+        ]
+        array, grid = places.array, constant(*grids)
         if array is None:
-            raise n.refuse("the indices must be constant for batch_dims, got computed values")
-        grid = np.indices(array.shape[:-1])[:count]
-        places = constant(np.concatenate([np.moveaxis(grid, 0, -1), array], -1))
+            places = n.mx("Concat", grid, places, dim=places.ndim - 1)
+        else:
+            places = constant(np.concatenate([grids[0], array], -1))
     out = n.mx("gather_nd", x, _coordinates(n, x, places))
     first, second = (p[:-1] + s[p[-1] :] for s, p in zip(x.sizes, places.sizes))
     return n.reshape(out, (first, second)) if out.sizes != (first, second) and first else out
@@ -229,7 +233,17 @@ def _gather_nd(n: Node) -> Value:
 @converter("ScatterND")
 def _scatter_nd(n: Node) -> Value:
     x, places, updates = n.x
-    return _scattered(n, x, updates, _coordinates(n, x, places))
+    if places.valid is None:
+        return _scattered(n, x, updates, _coordinates(n, x, places))
+    # Padding is written to an additional row, which is cut off.
+    valid = n.reshape(places.valid, tuple((*s, 1) for s in places.valid.sizes))  # type: ignore[arg-type]
+    row = np.eye(places.shape[-1], dtype=places.dtype)[:1] * x.shape[0]
+    mask = n.mx("broadcast_like", valid, places)
+    places = n.mx("where", mask, places, n.mx("broadcast_like", constant(row), places))
+    first = n.mx("slice_axis", x, axis=0, begin=0, end=1)
+    longer = n.mx("Concat", x, first, dim=0)
+    out = _scattered(n, longer, updates, n.mx("transpose", places, axes=(1, 0)))
+    return n.mx("slice_axis", out, axis=0, begin=0, end=x.shape[0])
 
 
 def _scattered(n: Node, x: Value, updates: Value, where: Value) -> Value:
@@ -438,8 +452,3 @@ def _range(n: Node) -> Value:
         n.check_count(max(np.ceil((limit - start) / delta), 0), "the number of elements")
         parts.append(np.arange(start, limit, delta, dtype=start.dtype))
     return constant(*parts)
-
-
-@converter("NonZero")
-def _non_zero(n: Node) -> Value:
-    raise n.refuse("the input must be constant or made of shapes, got computed values")

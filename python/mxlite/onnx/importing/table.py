@@ -35,6 +35,9 @@ class Value:
     dtype : str
     const : tuple of array, optional
         The value for both sizes of the free dimensions.
+    valid : Value, optional
+        Which of the rows ONNX has, where their number depends on values; the others are padding.
+        The shape of such a value has the padded size, and its rows have the same ``valid``.
     """
 
     def __init__(
@@ -48,6 +51,7 @@ class Value:
     ) -> None:
         self.sizes, self.dtype, self.symbol, self.const = sizes, dtype, symbol, const
         self.name, self.trainable = name, trainable
+        self.valid: Value | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
