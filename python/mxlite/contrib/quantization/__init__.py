@@ -22,6 +22,7 @@ from .collectors import (
     _smooth_distribution,
     combine_histogram,
 )
+from .files_1x import load_quantized
 from .symbols import (
     _calibrate_quantized_sym,
     _quantize_params,
@@ -51,6 +52,7 @@ __all__ = [
     "calib_graph",
     "combine_histogram",
     "cpu",
+    "load_quantized",
     "quantize_graph",
     "quantize_model",
     "quantize_model_mkldnn",
