@@ -1,12 +1,19 @@
-"""The network on mxlite: a hybridized block of the model zoo."""
+"""The network on mxlite: a hybridized block of the model zoo.
 
+As a program, writes the quantized network as ONNX: ``--spec FILE --batch N --write-onnx FILE``.
+"""
+
+import argparse
+import json
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import mxlite as mx
+import mxlite.onnx
 import numpy as np
 import peer_values
+from mxlite.contrib import quantization
 from networks import build
 
 VARIANTS = ("hybrid",)
@@ -15,6 +22,32 @@ VARIANTS = ("hybrid",)
 def version():
     """Return mxlite's version."""
     return mx.__version__
+
+
+def _filled(spec, data):
+    """Return the network with the parameters that all systems have."""
+    net = build(spec["network"])
+    net.infer_shape(data)
+    parameters = {} if spec["random"] else net._collect_params_with_prefix()
+    for name, parameter in parameters.items():
+        parameter.set_data(mx.nd.array(peer_values.parameter(name, parameter.shape)))
+    return net
+
+
+def _quantized(net, data):
+    """Return the network on int8, with the ranges of this batch."""
+    return quantization.quantize_net_v2(
+        net, quantized_dtype="auto", quantize_mode="smart", calib_data=[data], calib_mode="naive",
+        quantize_granularity="channel-wise",
+    )  # fmt: skip
+
+
+def write_onnx(spec, batch, path):
+    """Write the quantized network for systems that read ONNX."""
+    inputs = peer_values.inputs(spec, batch)
+    data = mx.nd.array(inputs, dtype=inputs.dtype)
+    net = _quantized(_filled(spec, data), data)
+    mxlite.onnx.export(net, data, path=path, check=False)
 
 
 def prepare(spec, variant, dtype, batch):
@@ -27,7 +60,7 @@ def prepare(spec, variant, dtype, batch):
     variant : str
         One of :data:`VARIANTS`.
     dtype : str
-        ``"float32"`` or ``"bfloat16"``.
+        ``"float32"``, ``"float16"``, ``"bfloat16"`` or ``"int8"``.
     batch : int
         Images.
 
@@ -37,16 +70,14 @@ def prepare(spec, variant, dtype, batch):
         ``run(fetch=False)``.
     """
     device = mx.gpu(0) if peer_values.DEVICE == "gpu" else mx.cpu(0)
-    net = build(spec["network"])
     inputs = peer_values.inputs(spec, batch)
     data = mx.nd.array(inputs, dtype=inputs.dtype)
-    net.infer_shape(data)
-    parameters = {} if spec["random"] else net._collect_params_with_prefix()
-    for name, parameter in parameters.items():
-        parameter.set_data(mx.nd.array(peer_values.parameter(name, parameter.shape)))
+    net = _filled(spec, data)
     net.collect_params().reset_ctx(device)
     data = data.as_in_context(device)
-    if dtype != "float32":
+    if dtype == "int8":
+        net = _quantized(net, data)
+    elif dtype != "float32":
         net.cast(dtype)
         if inputs.dtype == np.float32:
             data = data.astype(dtype)
@@ -58,3 +89,13 @@ def prepare(spec, variant, dtype, batch):
         return output.astype("float32").asnumpy() if fetch else None
 
     return run
+
+
+if __name__ == "__main__":
+    line = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    line.add_argument("--spec", required=True)
+    line.add_argument("--batch", type=int, required=True)
+    line.add_argument("--write-onnx", required=True)
+    options = line.parse_args()
+    with open(options.spec, encoding="utf-8") as file:
+        write_onnx(json.load(file), options.batch, options.write_onnx)

@@ -33,13 +33,13 @@ HERE = Path(__file__).resolve().parent
 
 # System, variant, dtypes. The first is the one that the others are compared with.
 SYSTEMS = [
-    System("mxlite", "hybrid", ("float32", "float16", "bfloat16")),
+    System("mxlite", "hybrid", ("float32", "float16", "bfloat16", "int8")),
     System("mxnet", "hybrid", ("float32",)),
     System("mxnet", "fused", ("float32",)),
     System("torch", "eager", ("float32", "float16", "bfloat16")),
     System("torch", "compile", ("float32", "float16", "bfloat16")),
-    System("onnxruntime", "all", ("float32",)),
-    System("openvino", "latency", ("float32", "bfloat16")),
+    System("onnxruntime", "all", ("float32", "int8")),
+    System("openvino", "latency", ("float32", "bfloat16", "int8")),
 ]
 
 
@@ -155,7 +155,7 @@ def write_spec(network: str, folder: Path, random: bool, training: bool = False)
     return path
 
 
-def write_onnx(spec: Path, batch: int, systems: list[System]) -> None:
+def write_onnx(spec: Path, batch: int, dtype: str, systems: list[System]) -> None:
     """Write the ONNX file beside ``spec`` and its path into it, where a system needs one.
 
     Parameters
@@ -164,6 +164,8 @@ def write_onnx(spec: Path, batch: int, systems: list[System]) -> None:
         The layer list.
     batch : int
         Images.
+    dtype : str
+        ``"int8"``: mxlite writes its quantized network, which has the ranges of its calibration.
     systems : list of System
         Who runs.
     """
@@ -171,11 +173,12 @@ def write_onnx(spec: Path, batch: int, systems: list[System]) -> None:
     if python is None:
         return
     target = spec.with_suffix(".onnx")
-    subprocess.run(
-        [python, str(HERE / "worker.py"), "--system", "none", "--spec", str(spec)]
-        + ["--batch", str(batch), "--write-onnx", str(target)],
-        check=True,
-    )
+    files = ["--spec", str(spec), "--batch", str(batch), "--write-onnx", str(target)]
+    if dtype == "int8":
+        command = [sys.executable, str(HERE / "on_mxlite.py"), *files]
+    else:
+        command = [python, str(HERE / "worker.py"), "--system", "none", *files]
+    subprocess.run(command, check=True)
     content = json.loads(spec.read_text())
     content["onnx"] = str(target)
     spec.write_text(json.dumps(content))
@@ -296,7 +299,7 @@ def main(arguments: list[str] | None = None) -> int:
         for network, dtype, batch in progress(plan, len(plan), "peers"):
             runs = [system for system in systems if dtype in system.dtypes]
             spec = write_spec(network, folder, random=False)
-            write_onnx(spec, batch, runs)
+            write_onnx(spec, batch, dtype, runs)
             cell = Cell(network, dtype, batch)
             cell.run(runs, spec, options.threads, options.rounds, options.turn, options.neighbours)
             cells.append(cell)
@@ -305,7 +308,7 @@ def main(arguments: list[str] | None = None) -> int:
             if options.no_memory or batch != options.batches[-1]:
                 continue
             spec = write_spec(network, folder, random=True)
-            write_onnx(spec, batch, runs)
+            write_onnx(spec, batch, dtype, runs)
             for system in runs:
                 key = (network, dtype, str(system))
                 try:
