@@ -20,7 +20,7 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 from mxlite import autograd, gluon
-from mxlite.contrib import amp
+from mxlite.contrib import amp, quantization
 from mxlite.gluon.contrib.nn.transformer import BERTClassifier, BERTForPretraining
 from pretraining_objective import bert_model, learning_rate
 from wordpiece import WordPiece, read_vocabulary
@@ -49,6 +49,13 @@ def make_parser() -> argparse.ArgumentParser:
     add("--dtype", default="float32", choices=["float32", "bfloat16"])
     add("--log_interval", type=int, default=10)
     add("--save", default="", help=".params file of the best epoch")
+    add(
+        "--int8",
+        nargs="*",
+        default=[],
+        choices=["naive", "entropy"],
+        help="accuracies of the last epoch's model with int8 layers, by how ranges are found",
+    )
     add("--gpus", default="", help="number of the GPU; '' for the CPU")
     add("--seed", type=int, default=2)
     return parser
@@ -173,14 +180,15 @@ class FineTuning:
         net.hybridize(static_alloc=True)
         return net
 
-    def scores(self, texts: Texts) -> np.ndarray:
-        """Return the classes' scores of all texts."""
+    def scores(self, texts: Texts, net: Any = None) -> np.ndarray:
+        """Return the classes' scores of all texts; ``net`` is used in place of the float one."""
+        net = self.net if net is None else net
         order = np.argsort([len(tokens) for tokens in texts.tokens], kind="stable")
         found = np.zeros((len(order), len(self.names)), "float32")
         for begin in range(0, len(order), self.opt.dev_batch_size):
             rows = order[begin : begin + self.opt.dev_batch_size]
             batch = texts.batch(rows, self._padded(texts, rows), self.ctx)
-            found[rows] = self.net(*batch).astype("float32").asnumpy()
+            found[rows] = net(*batch).astype("float32").asnumpy()
         return found
 
     def _padded(self, texts: Texts, rows: np.ndarray) -> int:
@@ -225,6 +233,25 @@ class FineTuning:
         logger.info("Time cost=%.2fs, throughput=%.2f samples/s", seconds, len(order) / seconds)
         return step
 
+    def accuracy(self, net: Any = None) -> float:
+        """Return the part of the other file's texts that is classified correctly."""
+        return float((self.scores(self.dev, net).argmax(1) == self._classes(self.dev)).mean())
+
+    def int8_accuracy(self, calib_mode: str) -> float:
+        """Return the accuracy with int8 dense layers and embeddings.
+
+        The ranges come from the first 256 training texts.
+        """
+        rows = np.arange(min(256, len(self.train.labels)))
+        parts = np.array_split(rows, -(-len(rows) // self.opt.dev_batch_size))
+        batches = [self.train.batch(r, self._padded(self.train, r), self.ctx) for r in parts]
+        net = quantization.quantize_net_v2(
+            self.net, quantize_mode="smart", quantize_granularity="channel-wise",
+            calib_data=batches, calib_mode=calib_mode, ctx=self.ctx,
+        )  # fmt: skip
+        net.hybridize(static_alloc=True)
+        return self.accuracy(net)
+
     def run(self) -> float:
         """Train all epochs; return the best accuracy on the other file."""
         opt = self.opt
@@ -233,7 +260,7 @@ class FineTuning:
         predicted = None
         for epoch in range(1, opt.epochs + 1):
             step = self.train_epoch(epoch, step, steps)
-            accuracy = float((self.scores(self.dev).argmax(1) == self._classes(self.dev)).mean())
+            accuracy = self.accuracy()
             logger.info("validation metrics:accuracy:%.4f", accuracy)
             if accuracy > best:
                 best, best_epoch = accuracy, epoch
@@ -242,6 +269,8 @@ class FineTuning:
                 if self.test is not None:
                     predicted = self.scores(self.test).argmax(1)
         logger.info("Best model at epoch %d. Validation metrics:accuracy:%.4f", best_epoch, best)
+        for mode in opt.int8:
+            logger.info("int8 (%s) metrics:accuracy:%.4f", mode, self.int8_accuracy(mode))
         if self.test is not None and predicted is not None:
             rows = zip(self.test.labels, predicted)
             lines = [f"{index}\t{self.names[number]}\n" for index, number in rows]
