@@ -238,7 +238,7 @@ class FineTuning:
         return float((self.scores(self.dev, net).argmax(1) == self._classes(self.dev)).mean())
 
     def int8_accuracy(self, calib_mode: str) -> float:
-        """Return the accuracy with int8 dense layers and embeddings.
+        """Return the accuracy with int8 dense layers.
 
         The ranges come from the first 256 training texts.
         """
