@@ -2,12 +2,14 @@
 #include <mxnet/c_predict_api.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "cpp/predict/arguments.h"
 #include "cpp/predict/handles.h"
 
 using mxlite::c_status;
 using mxlite::NDArray;
+using mxlite::NDArrayRef;
 using mxlite::pointed;
 using namespace mxlite::predict;  // NOLINT: the implementation
 
@@ -20,6 +22,13 @@ struct NDList {
   std::vector<Value> values;  // by array
 };
 using NDLists = Handles<NDList>;
+
+// An array that a monitor gets.
+struct Shown {
+  NDArrayRef array;  // on the host
+  Value value;
+};
+using ShownArrays = Handles<Shown>;
 
 // The arguments that all functions which create predictors have in common.
 struct Source {
@@ -195,6 +204,53 @@ int MXPredGetOutput(PredictorHandle handle, mx_uint index, mx_float* data, mx_ui
 
 int MXPredFree(PredictorHandle handle) {
   return c_status(__func__, [&] { Predictors::get().remove(handle); });
+}
+
+int MXPredSetMonitorCallback(PredictorHandle handle, PredMonitorCallback callback,
+                             void* callback_handle, bool monitor_all) {
+  return c_status(__func__, [&] {
+    Monitor monitor;
+    if (callback)
+      monitor = [=](const std::string& name, const NDArrayRef& array) {
+        NDArrayRef shown = on_host(array);
+        Value value = value_of(name, shown->spec());
+        callback(name.c_str(),
+                 ShownArrays::get().add(
+                     std::make_unique<Shown>(Shown{std::move(shown), std::move(value)})),
+                 callback_handle);
+      };
+    Predictors::get().find(handle)->set_monitor(monitor, monitor_all);
+  });
+}
+
+int MXNDArrayGetShape(NDArrayHandle handle, mx_uint* ndim, const mx_uint** shape) {
+  return c_status(__func__, [&] {
+    const auto shown = ShownArrays::get().find(handle);
+    pointed(ndim, "ndim") = static_cast<mx_uint>(shown->value.shape_32.size());
+    pointed(shape, "shape") = shown->value.shape_32.data();
+  });
+}
+
+int MXNDArrayGetDType(NDArrayHandle handle, int* dtype) {
+  return c_status(__func__, [&] {
+    pointed(dtype, "dtype") = static_cast<int>(ShownArrays::get().find(handle)->value.spec.dtype);
+  });
+}
+
+int MXNDArraySyncCopyToCPU(NDArrayHandle handle, void* data, size_t size) {
+  return c_status(__func__, [&] {
+    const auto shown = ShownArrays::get().find(handle);
+    MX_CHECK_SHAPE(size == static_cast<size_t>(shown->value.spec.shape.size()),
+                   "the size must be the ", shown->value.spec.shape.size(), " elements of '",
+                   shown->value.name, "', got ", size);
+    if (size > 0)
+      std::memcpy(&pointed(static_cast<std::byte*>(data), "data"), shown->array->data(),
+                  shown->value.spec.bytes());
+  });
+}
+
+int MXNDArrayFree(NDArrayHandle handle) {
+  return c_status(__func__, [&] { ShownArrays::get().remove(handle); });
 }
 
 int MXNDListCreate(const char* nd_file_bytes, int nd_file_size, NDListHandle* out,

@@ -14,6 +14,7 @@
 #include "cpp/ndarray/transfer_memory.h"
 #include "cpp/symbol/compose.h"
 #include "cpp/symbol/files.h"
+#include "cpp/symbol/run.h"
 
 namespace mxlite::predict {
 namespace {
@@ -101,6 +102,13 @@ Value value_of(std::string name, const TensorSpec& spec) {
   return {std::move(name), spec, std::move(extents)};
 }
 
+NDArrayRef on_host(const NDArrayRef& array) {
+  NDArrayRef copy = contiguous(array);
+  if (on_gpu(copy->device())) copy = copy_to_device(copy, {});
+  copy->wait_to_read();
+  return copy;
+}
+
 std::string read_text(const std::string& path) {
   std::ostringstream text;
   std::ifstream file(path);
@@ -145,7 +153,8 @@ Predictor::Predictor(std::shared_ptr<const Network> network, std::vector<GivenIn
     : network_(std::move(network)), given_(std::move(given)) {
   const autograd::ModeScope unrecorded({});
   const symbol::Inference inference = inferred(*network_, given_);
-  const symbol::BoundArrays arrays = bind(inference);
+  bound_ = bind(inference);
+  calls_ = inference.completed_calls();
   for (const symbol::NodeOutput& head : network_->heads) {
     const Shape& shape = inference.shape(*head.node, head.output);
     const std::string name = head.node->output_name(head.output);
@@ -153,7 +162,7 @@ Predictor::Predictor(std::shared_ptr<const Network> network, std::vector<GivenIn
              "' must follow from the shapes of inputs, got ", shape);
     outputs_.push_back(value_of(name, {shape, *inference.type(*head.node, head.output)}));
   }
-  graph_ = std::make_unique<symbol::BoundGraph>(network_->heads, arrays, std::nullopt, "predictor");
+  graph_ = std::make_unique<symbol::BoundGraph>(network_->heads, bound_, std::nullopt, "predictor");
 }
 
 symbol::BoundArrays Predictor::bind(const symbol::Inference& inference) {
@@ -232,16 +241,38 @@ void Predictor::forward() {
   MX_CHECK(unset == is_set_.end(), "the input '",
            inputs_[static_cast<size_t>(unset - is_set_.begin())].name,
            "' must be set before, got no value");
-  graph_->forward(/*training=*/false, /*record=*/false);
+  (watched_ ? watched_ : graph_)->forward(/*training=*/false, /*record=*/false);
+}
+
+void Predictor::set_monitor(const Monitor& monitor, bool with_inputs) {
+  const std::lock_guard lock(mutex_);
+  watched_.reset();
+  if (!monitor) return;
+  const auto listing = std::make_shared<const symbol::Listing>(network_->heads, calls_);
+  const auto run = [=, device = network_->device](int32_t id, const symbol::Arrays& inputs) {
+    const symbol::Node& node = *listing->nodes[static_cast<size_t>(id)];
+    const graph::CallRef& call = listing->graph.node(id).call;
+    MX_CHECK_KIND(!call->host(), ErrorKind::kNotSupported, "monitored networks must not have '",
+                  call->file_op, "', which runs outside of the library");
+    for (size_t i = 0; with_inputs && i < inputs.size(); ++i) {
+      if (node.inputs[i].node->is_variable()) monitor(node.inputs[i].node->name(), inputs[i]);
+      monitor(call->input_name(static_cast<int>(i), node.num_inputs()), inputs[i]);
+    }
+    const NDArrays made = symbol::run_operator(call, inputs, device, {});
+    const size_t shown = symbol::num_shown_outputs(*call, static_cast<int>(inputs.size()));
+    for (size_t i = 0; i < std::min(shown, made.size()); ++i)
+      monitor(node.output_name(static_cast<int>(i)), made[i]);
+    return symbol::Arrays(made.begin(), made.end());
+  };
+  watched_ =
+      std::make_unique<symbol::BoundGraph>(network_->heads, bound_, calls_, "predictor", run);
 }
 
 void Predictor::get_output(size_t index, std::span<std::byte> bytes) {
   const std::lock_guard lock(mutex_);
   check_size(outputs_[index], bytes.size(), "output");
-  MX_CHECK(!graph_->outputs().empty(), "forward must be called before, got no call");
-  NDArrayRef array = contiguous(graph_->outputs()[index]);
-  if (on_gpu(array->device())) array = copy_to_device(array, {});
-  array->wait_to_read();
+  MX_CHECK(!results().empty(), "forward must be called before, got no call");
+  const NDArrayRef array = on_host(results()[index]);
   MX_CHECK_SHAPE(array->spec().bytes() == bytes.size(), "the output '", outputs_[index].name,
                  "' must have the inferred shape ", outputs_[index].spec.shape, ", got ",
                  array->shape(), " of ", array->dtype());

@@ -1,5 +1,6 @@
 // Runs a network from files forward, for programs without Python.
 #pragma once
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -44,6 +45,11 @@ struct Value {
 };
 
 Value value_of(std::string name, const TensorSpec& spec);
+// Returns contiguous values in the memory of the host, after they are computed.
+NDArrayRef on_host(const NDArrayRef& array);
+
+// Gets the name and the value of a result inside the network.
+using Monitor = std::function<void(const std::string& name, const NDArrayRef& array)>;
 
 // Functions may be called by several threads, which take turns.
 class Predictor {
@@ -59,15 +65,23 @@ class Predictor {
   void set_input(size_t index, std::span<const std::byte> bytes);
   void forward();
   void get_output(size_t index, std::span<std::byte> bytes);
+  // Makes forward run node by node and call `monitor` for the outputs of each node, and before them
+  // for its inputs if `with_inputs`; empty: runs the compiled network again. The monitor must not
+  // call this predictor.
+  void set_monitor(const Monitor& monitor, bool with_inputs);
 
  private:
   symbol::BoundArrays bind(const symbol::Inference& inference);
+  const symbol::Arrays& results() const { return (watched_ ? watched_ : graph_)->outputs(); }
 
   const std::shared_ptr<const Network> network_;
   const std::vector<GivenInput> given_;
   std::vector<Value> inputs_, outputs_;
   std::vector<NDArrayRef> arrays_;  // by input
+  symbol::Calls calls_;             // with inferred shapes
+  symbol::BoundArrays bound_;
   std::unique_ptr<symbol::BoundGraph> graph_;
+  std::unique_ptr<symbol::BoundGraph> watched_;  // runs node by node for a monitor, or null
   std::mutex mutex_;
   std::vector<bool> is_set_;  // guarded by mutex_; by input
 };

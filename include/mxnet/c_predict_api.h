@@ -4,11 +4,12 @@
  * Functions return 0, or -1 after an error, whose text MXGetLastError() returns per thread.
  * Differences from MXNet 1.9.1, all on purpose: weights without a value and unknown names of inputs
  * are errors, running before all inputs are set is an error, handles of MXPredCreateMultiThread
- * have inputs of their own, and freed handles are refused. MXPredSetMonitorCallback does not exist.
- */
+ * have inputs of their own, and freed handles are refused. */
 #ifndef MXNET_C_PREDICT_API_H_
 #define MXNET_C_PREDICT_API_H_
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -78,6 +79,20 @@ int MXPredPartialForward(PredictorHandle handle, int step, int* step_left);
 int MXPredGetOutput(PredictorHandle handle, mx_uint index, mx_float* data, mx_uint size);
 
 int MXPredFree(PredictorHandle handle);
+
+/* Calls `callback` for the outputs of each node in every later MXPredForward, which then runs the
+ * network node by node; null: no longer. monitor_all: also for the inputs of each node. The
+ * callback owns the array and must free it. It must not call functions of this predictor. */
+typedef void (*PredMonitorCallback)(const char* name, NDArrayHandle array, void* callback_handle);
+int MXPredSetMonitorCallback(PredictorHandle handle, PredMonitorCallback callback,
+                             void* callback_handle, bool monitor_all);
+
+/* Functions for the arrays of a monitor. The shape is valid until the array is freed; `size` counts
+ * elements of the array's type, which has the codes of .params files. */
+int MXNDArrayGetShape(NDArrayHandle handle, mx_uint* ndim, const mx_uint** shape);
+int MXNDArrayGetDType(NDArrayHandle handle, int* dtype);
+int MXNDArraySyncCopyToCPU(NDArrayHandle handle, void* data, size_t size);
+int MXNDArrayFree(NDArrayHandle handle);
 
 /* Reads the float32 arrays of a .params file, such as a mean image. */
 int MXNDListCreate(const char* nd_file_bytes, int nd_file_size, NDListHandle* out,

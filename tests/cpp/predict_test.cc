@@ -309,6 +309,51 @@ TEST_F(MXPred, TakesTypesAndInnerNodes) {
   EXPECT_HAS(MXGetLastError(), "MXPredCreate: param_size must be at least 0, got -1");
 }
 
+using Shown = std::vector<std::pair<std::string, std::vector<float>>>;
+
+void note(const char* name, NDArrayHandle array, void* all) {
+  mx_uint ndim = 0;
+  const mx_uint* shape = nullptr;
+  int dtype = -1;
+  EXPECT_EQ(MXNDArrayGetShape(array, &ndim, &shape), 0);
+  EXPECT_EQ(MXNDArrayGetDType(array, &dtype), 0);
+  EXPECT_EQ(dtype, 0);
+  size_t size = 1;
+  for (mx_uint i = 0; i < ndim; ++i) size *= shape[i];
+  std::vector<float> values(size);
+  EXPECT_EQ(MXNDArraySyncCopyToCPU(array, values.data(), size + 1), -1);
+  EXPECT_EQ(MXNDArraySyncCopyToCPU(array, values.data(), size), 0);
+  EXPECT_EQ(MXNDArrayFree(array), 0);
+  EXPECT_EQ(MXNDArrayFree(array), -1);
+  static_cast<Shown*>(all)->emplace_back(name, std::move(values));
+}
+
+TEST_F(MXPred, ShowsInnerValues) {
+  PredictorHandle handle = nullptr;
+  ASSERT_EQ(MXPredCreate(symbol_.c_str(), params_.data(), size_, 1, 0, 1, keys_, indptr_, shape_,
+                         &handle),
+            0);
+  Shown outputs, all;
+  ASSERT_EQ(MXPredSetMonitorCallback(handle, note, &outputs, false), 0);
+  run(handle);
+  ASSERT_FALSE(outputs.empty());
+  EXPECT_EQ(outputs.front().first, "fc1_output");
+  EXPECT_EQ(outputs.back().first, "softmax_output");
+  expect_scores(outputs.back().second.data());
+  ASSERT_EQ(MXPredSetMonitorCallback(handle, note, &all, true), 0);
+  run(handle);
+  EXPECT_EQ(all[0].first, "data");
+  EXPECT_EQ(all[1].first, "fc1_data");
+  EXPECT_EQ(all[1].second, std::vector<float>(kRows.begin(), kRows.end()));
+  const size_t count = all.size();
+  ASSERT_EQ(MXPredSetMonitorCallback(handle, nullptr, nullptr, false), 0);
+  run(handle);
+  EXPECT_EQ(all.size(), count);
+  EXPECT_EQ(MXPredFree(handle), 0);
+  EXPECT_EQ(MXPredSetMonitorCallback(handle, note, &all, false), -1);
+  EXPECT_HAS(MXGetLastError(), "MXPredSetMonitorCallback: the handle must be");
+}
+
 TEST(MXNDList, ReadsArrays) {
   const std::string bytes = content(kParams);
   NDListHandle list = nullptr;
