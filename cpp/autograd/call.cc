@@ -110,19 +110,6 @@ bool may_promote(std::span<const NDArrayRef> inputs) {
   });
 }
 
-// Casts inputs of numpy mode to the dtype that the operator's traits prescribe. Returns no arrays
-// if all inputs have it already.
-NDArrays promoted_inputs(const OpSchema& op, const void* params,
-                         std::span<const NDArrayRef> inputs) {
-  const std::optional<DType> common = numpy_input_dtype(op, params, inputs);
-  const auto has_it = [&](const NDArrayRef& input) { return input->dtype() == *common; };
-  NDArrays result;
-  if (!common || std::ranges::all_of(inputs, has_it)) return result;
-  for (const NDArrayRef& input : inputs)
-    result.push_back(has_it(input) ? input : call_op("Cast", {input}, {{"dtype", *common}}));
-  return result;
-}
-
 NDArrays call_with_amp(const OpSchema& op, const ParamsRef& params,
                        std::span<const NDArrayRef> inputs, const InvokeOptions& options) {
   if (const amp::Rules* rules = amp::current_rules()) [[unlikely]] {
@@ -135,11 +122,25 @@ NDArrays call_with_amp(const OpSchema& op, const ParamsRef& params,
 
 }  // namespace
 
+NDArrays promoted_inputs(const OpSchema& op, const void* params,
+                         std::span<const NDArrayRef> inputs) {
+  NDArrays result;
+  if (!op.numpy || !may_promote(inputs)) [[likely]]
+    return result;
+  const std::optional<DType> common = numpy_input_dtype(op, params, inputs);
+  const auto has_it = [&](const NDArrayRef& input) { return input->dtype() == *common; };
+  if (!common || std::ranges::all_of(inputs, has_it)) return result;
+  for (const NDArrayRef& input : inputs)
+    result.push_back(has_it(input) ? input : call_op("Cast", {input}, {{"dtype", *common}}));
+  return result;
+}
+
 NDArrays call(const OpSchema& op, const ParamsRef& params, std::span<const NDArrayRef> inputs,
               InvokeOptions options) {
-  if (op.numpy && may_promote(inputs)) [[unlikely]] {
+  if (op.numpy) {
     const NDArrays promoted = promoted_inputs(op, params.get(), inputs);
-    if (!promoted.empty()) return call_with_amp(op, params, promoted, options);
+    if (!promoted.empty()) [[unlikely]]
+      return call_with_amp(op, params, promoted, options);
   }
   return call_with_amp(op, params, inputs, options);
 }

@@ -9,6 +9,11 @@ namespace mxlite::autograd {
 NDArrays call(const OpSchema& op, const ParamsRef& params, std::span<const NDArrayRef> inputs,
               InvokeOptions options = {});
 
+// Returns the inputs in the dtype that numpy mode prescribes for the call; no arrays if all inputs
+// have it already, or none is of numpy mode.
+NDArrays promoted_inputs(const OpSchema& op, const void* params,
+                         std::span<const NDArrayRef> inputs);
+
 // Finds the operator by name; returns its first output.
 NDArrayRef call_op(const char* op, std::initializer_list<NDArrayRef> inputs, Attrs attrs = {},
                    Device device = {}, std::span<const NDArrayRef> out = {});

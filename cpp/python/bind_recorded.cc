@@ -130,6 +130,18 @@ py::tuple trace_symbol(const py::function& trace, const std::string& name,
   return py::make_tuple(heads, output_specs, captured);
 }
 
+// Traces a function of arrays of numpy mode and returns the specs of its outputs.
+py::list traced_specs(const py::function& function, const py::object& context,
+                      const py::object& inputs) {
+  const Specs given = specs_from_python(inputs);
+  const graph::Traced traced =
+      graph::trace_once(trace_function(function.ptr()), "", device_from_python(context),
+                        /*training=*/false, {given.begin(), given.end()}, {}, /*numpy=*/true);
+  Specs outputs;
+  for (const graph::ValueId v : traced.graph.outputs) outputs.push_back(traced.graph.spec(v));
+  return specs_to_python({outputs.data(), outputs.size()});
+}
+
 }  // namespace
 
 void bind_recorded(py::module_& m) {
@@ -148,6 +160,9 @@ void bind_recorded(py::module_& m) {
         "variables for its inputs, then its parameters; numpy makes the traced arrays those of "
         "numpy mode. Returns the outputs, their specs, and by "
         "name the arrays that forward used without being handed them.");
+  m.def("traced_specs", &traced_specs, py::arg("function"), py::arg("context"), py::arg("inputs"),
+        "The specs (shape, dtype) of the outputs of function(arrays, []), which is traced on "
+        "arrays of numpy mode with the given specs.");
 }
 
 }  // namespace mxlite::python

@@ -275,11 +275,12 @@ py::list run_call(const symbol::CallRef& call, const std::vector<NDArrayRef>& in
   return result;
 }
 
+bool is_python_call(const std::string& op) { return python_calls().contains(py::str(op)); }
+
 Call make_symbol_call(const std::string& op, const Attributes& attrs) {
-  const py::str name(op);
-  if (!python_calls().contains(name)) return symbol::make_call(op, attrs);
+  if (!is_python_call(op)) return symbol::make_call(op, attrs);
   try {
-    Call call = call_from_python(op, python_calls()[name](attrs));
+    Call call = call_from_python(op, python_calls()[py::str(op)](attrs));
     call.attrs = attrs;
     return call;
   } catch (py::error_already_set& raised) {

@@ -7,7 +7,7 @@ namespace mxlite::python {
 namespace {
 
 symbol::NodeOutputs load(const std::string& text, const std::string& source, bool np_shape) {
-  return symbol::load(text, source, {make_symbol_call, np_shape});
+  return symbol::load(text, source, {make_symbol_call, is_python_call, np_shape});
 }
 
 }  // namespace

@@ -62,6 +62,8 @@ struct HostCall {
 
 // Makes a call of the operator `op` of a symbol file, with the parameters found in `attrs`.
 symbol::Call make_symbol_call(const std::string& op, const symbol::Attributes& attrs);
+// Returns whether register_symbol_call has been called for the operator.
+bool is_python_call(const std::string& op);
 
 // Returns the running Python line outside mxlite, such as "train.py:12", or an empty text if there
 // is none.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "cpp/ops/numpy/promotion.h"
 #include "cpp/symbol/names.h"
 
 namespace mxlite::symbol {
@@ -297,6 +298,14 @@ bool Inference::merge(size_t slot, const Shape& shape) {
 Specs Inference::specs_of(const InferredCall& step) const {
   Specs specs;
   for (const size_t i : step.in) specs.push_back({shapes_[i], types_[i].value_or(DType::kFloat32)});
+  // Numpy mode casts inputs of different dtypes, which nothing else accepts here.
+  const OpSchema& op = *step.call->op;
+  const auto differs = [&](const TensorSpec& spec) { return spec.dtype != specs[0].dtype; };
+  if (!op.numpy || (!op.name.starts_with("_np") && std::ranges::none_of(specs, differs)))
+    return specs;
+  const std::span<const TensorSpec> given(specs.data(), specs.size());
+  if (const auto dtype = numpy_input_dtype(op, step.call->params.get(), given))
+    for (TensorSpec& spec : specs) spec.dtype = *dtype;
   return specs;
 }
 

@@ -1,6 +1,7 @@
 #include "cpp/symbol/numpy_names.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <sstream>
 #include <string_view>
@@ -52,7 +53,6 @@ constexpr Name kNames[] = {
     {"_npi_true_divide", "broadcast_div"},
     {"_npi_true_divide_scalar", "_div_scalar"},
     {"_npi_uniform", "_random_uniform", "size", "shape"},
-    {"_npi_where", "where"},
     {"_npi_zeros", "_zeros"},
 };
 
@@ -73,11 +73,22 @@ std::string tuple_of(const std::vector<int64_t>& values) {
 
 // Codes of _npx_reshape: -2 keeps an axis, -3 drops one, -4 keeps the rest, -5 joins two, -6 splits
 // one. An integer index is written as codes -2 and -3, optionally followed by -4, and drops axes.
-void translate_reshape(std::string& op, Attributes& attrs) {
+// Codes beside -3 that need the shape are left to the reader if `known`.
+void translate_reshape(std::string& op, Attributes& attrs, bool known) {
   const std::vector<int64_t> codes = integers(attrs.at("newshape"));
   const bool reverse = attrs.contains("reverse") && attrs.at("reverse") == "True";
+  const bool drops = std::ranges::find(codes, -3) != codes.end();
+  for (size_t i = 0; drops && i < codes.size(); ++i) {
+    const bool rest = codes[i] == -4 && i + 1 == codes.size();
+    if (!reverse && (codes[i] == -2 || codes[i] == -3 || rest)) continue;
+    if (known) return;
+    fail(ErrorKind::kNotSupported,
+         "_npx_reshape: codes beside -3 must be -2, or -4 at the end, got newshape ",
+         tuple_of(codes));
+  }
   attrs.erase("newshape");
-  if (std::ranges::find(codes, -3) == codes.end()) {
+  attrs.erase("order");  // always C
+  if (!drops) {
     std::vector<int64_t> shape;
     for (const int64_t code : codes)
       shape.push_back(code == -2 ? 0 : code == -4 ? -2 : code == -5 ? -3 : code == -6 ? -4 : code);
@@ -86,13 +97,8 @@ void translate_reshape(std::string& op, Attributes& attrs) {
     return;
   }
   std::vector<int64_t> axes;
-  for (size_t i = 0; i < codes.size(); ++i) {
-    const bool rest = codes[i] == -4 && i + 1 == codes.size();
-    MX_CHECK_KIND(!reverse && (codes[i] == -2 || codes[i] == -3 || rest), ErrorKind::kNotSupported,
-                  "_npx_reshape: codes beside -3 must be -2, or -4 at the end, got newshape ",
-                  tuple_of(codes));
+  for (size_t i = 0; i < codes.size(); ++i)
     if (codes[i] == -3) axes.push_back(static_cast<int64_t>(i));
-  }
   op = "_np_max";  // over axes of length 1; unlike squeeze, it may leave no axis
   attrs.erase("reverse");
   attrs["axis"] = tuple_of(axes);
@@ -107,16 +113,27 @@ void translate_full_like(std::string& op, Attributes& attrs) {
   attrs.erase("ctx");
 }
 
+// Returns whether the call takes the whole array (axis=None), or an array in place of a parameter,
+// which the engine's operators of kNames do not.
+bool takes_whole_or_array(const Attributes& attrs) {
+  return std::ranges::any_of(
+      std::array{"axis", "loc", "scale", "low", "high"}, [&](const char* key) {
+        const auto found = attrs.find(key);
+        return found != attrs.end() && found->second == "None";
+      });
+}
+
 }  // namespace
 
-void translate_numpy(std::string& op, Attributes& attrs) {
+void translate_numpy(std::string& op, Attributes& attrs, bool known) {
   if (!op.starts_with("_np_") && !op.starts_with("_npi_") && !op.starts_with("_npx_")) return;
   if (ops().find(engine_name(op))) return;
-  attrs.erase("order");  // always C
-  if (op == "_npx_reshape") return translate_reshape(op, attrs);
-  if (op == "_npi_full_like") return translate_full_like(op, attrs);
+  if (!known) attrs.erase("order");  // always C
+  if (op == "_npx_reshape") return translate_reshape(op, attrs, known);
+  if (op == "_npi_full_like" && !known) return translate_full_like(op, attrs);
   const auto row = std::ranges::find(kNames, std::string_view(op),
                                      [](const Name& name) { return std::string_view(name.file); });
+  if (known && (row == std::end(kNames) || takes_whole_or_array(attrs))) return;
   if (row != std::end(kNames)) {
     op = row->op;
     if (const auto found = attrs.find(row->from); found != attrs.end()) {
@@ -131,6 +148,8 @@ void translate_numpy(std::string& op, Attributes& attrs) {
   if (ops().find(plain)) op = plain;
 }
 
-std::string numpy_file_name(const std::string& op) { return op == "where" ? "_npi_where" : op; }
+std::string numpy_file_name(const std::string& op) {
+  return op == "where" ? "_npi_where" : op == "_matmul" ? "_npi_matmul" : op;
+}
 
 }  // namespace mxlite::symbol

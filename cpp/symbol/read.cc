@@ -296,7 +296,8 @@ void check_arity(const Call& call, size_t given, const std::string& label) {
 
 class Builder {
  public:
-  Builder(const FileHooks& hooks, const Json* attrs) : hooks_(hooks), attrs_(attrs) {}
+  Builder(const FileHooks& hooks, const Json* attrs)
+      : hooks_(hooks), attrs_(attrs), is_numpy_(member(attrs, "is_np_shape")) {}
 
   LoadedGraph graph(const Json& json, const std::string& source) const {
     File file = upgraded(json, attrs_, hooks_.np_shape);
@@ -337,7 +338,10 @@ class Builder {
             load_control_flow(item.op, item.attrs, inputs, std::move(graphs), label);
         return named(std::move(made.call), item, std::move(made.inputs));
       }
-      translate_numpy(item.op, item.attrs);
+      translate_numpy(item.op, item.attrs, hooks_.knows && hooks_.knows(item.op));
+      // In numpy mode, these give numbers for one matrix; 1.9.1 writes them under the other name.
+      if (hooks_.knows && is_numpy_ && (item.op == "_linalg_det" || item.op == "_linalg_slogdet"))
+        item.op.replace(0, std::string_view("_linalg_").size(), "_npi_");
       Call call = hooks_.make_call(item.op, item.attrs);
       check_arity(call, inputs.size(), label);
       return named(std::move(call), item, std::move(inputs));
@@ -350,6 +354,7 @@ class Builder {
 
   const FileHooks& hooks_;
   const Json* attrs_;  // attributes of the whole file, because subgraphs have no version
+  const bool is_numpy_;
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cpp/autograd/call.h"
+#include "cpp/graph/cached_graph.h"
 #include "cpp/graph/host_op.h"
 #include "cpp/graph/trace.h"
 #include "cpp/ops/amp.h"
@@ -48,7 +49,11 @@ void set_call_runner(CallRunner runner) { call_runner = runner; }
 NDArrays run_operator(const CallRef& call, const Arrays& inputs, Device device,
                       engine::Origin origin) {
   graph::Trace* trace = graph::Trace::current();
-  if (trace && !call->name.text.empty()) return trace->record(call, inputs);
+  if (trace && !call->name.text.empty()) {
+    const NDArrays promoted = autograd::promoted_inputs(*call->op, call->params.get(), inputs);
+    if (!promoted.empty()) return trace->record(call, promoted);
+    return trace->record(call, inputs);
+  }
   const Device used = inputs.empty() ? device : inputs[0]->device();
   const amp::Pause no_amp;
   return autograd::call(*call->op, call->params, inputs,
@@ -73,9 +78,10 @@ Arrays run_nodes(const graph::Graph& graph, const graph::GraphRoute& route, cons
 
 Arrays trace_calls(const graph::Graph& graph, const Arrays& leaves) {
   graph::Trace::Expanded expanded;
+  const bool numpy = graph::any_numpy(leaves);
   for (const graph::Node& node : graph.nodes)
-    expanded.nodes.push_back(node.op() &&
-                             (node.op()->storage.chooses_storage || node.call->host()));
+    expanded.nodes.push_back(node.op() && (node.op()->storage.chooses_storage ||
+                                           (numpy && node.op()->numpy) || node.call->host()));
   expanded.run = [&](int32_t id, const Arrays& inputs) {
     const CallRef& call = graph.node(id).call;
     Arrays made = call_runner(call, inputs);

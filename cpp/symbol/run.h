@@ -35,7 +35,8 @@ Arrays run_nodes(const graph::Graph& graph, const graph::GraphRoute& route, cons
                  const NodeRun& run_node = {});
 
 // Adds the calls of a listing to the running trace; `leaves` are arrays for its variables. Calls
-// and traces host operators, and operators that choose the storage type of their outputs.
+// and traces host operators, operators that choose the storage type of their outputs, and those
+// whose inputs numpy mode may cast.
 Arrays trace_calls(const graph::Graph& graph, const Arrays& leaves);
 
 // Returns calls, with shapes inferred from the variables, for nodes whose users determine the shape

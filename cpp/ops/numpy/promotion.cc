@@ -49,12 +49,15 @@ DType promoted(DType array, NumberKind scalar) {
   return array == DType::kBool ? DType::kInt64 : array;
 }
 
-std::optional<DType> numpy_input_dtype(const OpSchema& op, const void* params,
-                                       std::span<const NDArrayRef> inputs) {
+namespace {
+
+// `dtype_of(i)` is the dtype of input i.
+std::optional<DType> input_dtype(const OpSchema& op, const void* params, size_t count,
+                                 auto dtype_of) {
   const NumpyTraits& traits = *op.numpy;
-  if (traits.promotion == Promotion::kNone || inputs.empty()) return std::nullopt;
-  DType dtype = inputs[0]->dtype();
-  for (const NDArrayRef& other : inputs.subspan(1)) dtype = promoted(dtype, other->dtype());
+  if (traits.promotion == Promotion::kNone || count == 0) return std::nullopt;
+  DType dtype = dtype_of(0);
+  for (size_t i = 1; i < count; ++i) dtype = promoted(dtype, dtype_of(i));
   if (traits.scalar) {
     const auto& p = *static_cast<const ScalarParams*>(params);
     const bool is_integer = p.is_int && p.scalar.is_integer();
@@ -64,6 +67,18 @@ std::optional<DType> numpy_input_dtype(const OpSchema& op, const void* params,
   MX_CHECK_DTYPE(traits.promotion != Promotion::kNumber || dtype != DType::kBool, op.name,
                  ": operands must be numbers, got bool arrays; use ^ or logical_xor instead of -");
   return dtype;
+}
+
+}  // namespace
+
+std::optional<DType> numpy_input_dtype(const OpSchema& op, const void* params,
+                                       std::span<const NDArrayRef> inputs) {
+  return input_dtype(op, params, inputs.size(), [&](size_t i) { return inputs[i]->dtype(); });
+}
+
+std::optional<DType> numpy_input_dtype(const OpSchema& op, const void* params,
+                                       std::span<const TensorSpec> inputs) {
+  return input_dtype(op, params, inputs.size(), [&](size_t i) { return inputs[i].dtype; });
 }
 
 bool is_same_kind(DType from, DType to) { return kind(from) <= kind(to); }

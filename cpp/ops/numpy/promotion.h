@@ -19,9 +19,11 @@ DType promoted(DType a, DType b);
 // Returns the dtype of arithmetic on an array and a Python scalar.
 DType promoted(DType array, NumberKind scalar);
 // Returns the dtype to which numpy mode casts the inputs of a call; nullopt if they keep theirs.
-// Throws if the operator has no meaning for the dtypes.
+// Throws if the operator has no meaning for the dtypes. `inputs` has arrays or specs.
 std::optional<DType> numpy_input_dtype(const OpSchema& op, const void* params,
                                        std::span<const NDArrayRef> inputs);
+std::optional<DType> numpy_input_dtype(const OpSchema& op, const void* params,
+                                       std::span<const TensorSpec> inputs);
 // Returns whether an array of dtype `to` may store results of dtype `from` in place: the order of
 // kinds is bool, unsigned integers, integers, floats.
 bool is_same_kind(DType from, DType to);

@@ -79,8 +79,13 @@ class Executor:
         )
 
     def _place(self, nodes: list[Node]) -> dict[Node, Context] | None:
-        """Return the context of each node; None if all nodes run on the executor's context."""
+        """Return the context of each node; None if the nodes run as one graph on one context.
+
+        If the shape of a result depends on values, there is no graph, and nodes run one by one.
+        """
         groups = checked_groups(self._group2ctx)
+        if any(getattr(node.call, "needs_values", False) for node in nodes):
+            return place(nodes, groups, self._ctx)
         if not groups:
             return None
         names, arrays = [*self._arg_names, *self._aux_names], [*self.arg_arrays, *self.aux_arrays]

@@ -1,18 +1,17 @@
 """The functions of ``mx.sym.np`` and ``mx.sym.npx``, which compose symbols of numpy mode.
 
-Each has the signature of its namesake in ``mx.np`` or ``mx.npx``. A function is missing here if its
-operators depend on the shape of an array, because the shape of a symbol is unknown.
+Each has the signature of its namesake in ``mx.np`` or ``mx.npx``. Those that are no single operator
+of the engine become the operators of 1.9.1's files, which `file_operators` runs.
 """
 
 from __future__ import annotations
 
 import inspect
 import math
+import operator
 import sys
 import types
 from typing import Any, Callable
-
-import numpy as onp
 
 from .. import _core, symbol
 from .. import numpy as np
@@ -23,6 +22,7 @@ from ..numpy.arguments import default_dtype, named
 from ..symbol import Symbol
 from ..symbol.numpy_symbol import NumpySymbol
 from . import control_flow, functions, image, operators, random
+from .file_operators import OPERATORS, compose_call, make_function
 
 __all__: list[str] = []
 
@@ -33,15 +33,12 @@ _FUNCTIONS: dict[str, tuple[str, str, dict[str, str]]] = {
     "amin": ("_np_min", "a", {}),
     "argmax": ("_npi_argmax", "a", {}),
     "argmin": ("_npi_argmin", "a", {}),
-    "argsort": ("argsort", "a", {}),
     "broadcast_to": ("broadcast_to", "array", {}),
-    "clip": ("clip", "a", {}),
     "copy": ("_copy", "a", {}),
     "cumsum": ("cumsum", "a", {}),
     "diag": ("diag", "array", {}),
     "dot": ("_np_dot", "a b", {}),
     "expand_dims": ("expand_dims", "a", {}),
-    "flip": ("reverse", "m", {}),
     "matmul": ("_matmul", "a b", {}),
     "max": ("_np_max", "a", {}),
     "mean": ("_npi_mean", "a", {}),
@@ -53,14 +50,11 @@ _FUNCTIONS: dict[str, tuple[str, str, dict[str, str]]] = {
     "squeeze": ("squeeze", "a", {}),
     "sum": ("_np_sum", "a", {}),
     "swapaxes": ("SwapAxis", "a", {"axis1": "dim1", "axis2": "dim2"}),
-    "take": ("take", "a indices", {}),
     "tile": ("tile", "A", {}),
     "transpose": ("transpose", "a", {}),
-    "where": ("where", "condition x y", {}),
     "zeros_like": ("zeros_like", "a", {}),
 }
 _LISTS = {
-    "concatenate": ("Concat", "dim"),
     "stack": ("stack", "axis"),
 }
 _CREATION = {
@@ -75,11 +69,12 @@ _CREATION = {
 _CREATION_NAMES = {"fill_value": "value", "n": "N"}
 _LINALG = {
     "cholesky": "_linalg_potrf",
+    "eig": "_npi_eig",
     "inv": "_linalg_inverse",
     "qr": "_npi_qr",
     "svd": "_npi_svd",
 }
-_RANDOM = ("exponential", "gamma", "normal", "poisson", "randint", "uniform")
+_DRAWN = ("poisson", "randint")
 
 
 def _symbols(value: Any) -> Any:
@@ -153,14 +148,25 @@ def _of_shape(name: str, op: str) -> Any:
     return _named(name, function, like)
 
 
+def _beside_number(name: str, x1: Any, x2: Any) -> Any:
+    """Compose the operator of 1.9.1 for a symbol and a number."""
+    op = f"_npi_{name}_scalar"
+    if not isinstance(x1, Symbol):
+        x1, x2, op = x2, x1, f"_npi_r{name}_scalar" if f"_npi_r{name}_scalar" in OPERATORS else op
+    return compose_call(op, [x1], {"scalar": float(x2), "is_int": isinstance(x2, int)})
+
+
 def _of_sign(name: str, sign: str) -> Any:
     call, reflected = _core.numpy_operators(sign)
+    with_number = f"_npi_{name}_scalar" in OPERATORS
 
     def function(x1: Any, x2: Any) -> Any:
+        if not isinstance(x1, Symbol) and not isinstance(x2, Symbol):
+            raise TypeError_(f"{name}: x1 or x2 must be a Symbol, got {x1!r} and {x2!r}")
+        if with_number and not (isinstance(x1, Symbol) and isinstance(x2, Symbol)):
+            return _beside_number(name, x1, x2)
         if isinstance(x1, Symbol):
             return call(x1.as_np_ndarray(), _symbols(x2))
-        if not isinstance(x2, Symbol):
-            raise TypeError_(f"{name}: x1 or x2 must be a Symbol, got {x1!r} and {x2!r}")
         return reflected(x2.as_np_ndarray(), x1)
 
     return _named(name, function, getattr(np, name))
@@ -201,23 +207,12 @@ def reshape(a: Symbol, newshape: Any, order: str = "C") -> Any:
     return functions.reshape(_symbols(a), shape)
 
 
-def split(ary: Symbol, indices_or_sections: Any, axis: int = 0) -> Any:
-    """Return the parts of a symbol along an axis, as a symbol of several outputs."""
-    parts: Any = symbol.split_v2(_symbols(ary), indices_or_sections, axis)
-    return parts
-
-
-def var(a: Symbol, axis: Any = None, keepdims: bool = False) -> Any:
-    """Return the variance over axes."""
-    mean, total = _np["mean"], _np["square"]
-    return mean(
-        total(_symbols(a) - mean(a, axis=axis, keepdims=True)), axis=axis, keepdims=keepdims
-    )
-
-
-def std(a: Symbol, axis: Any = None, keepdims: bool = False) -> Any:
-    """Return the standard deviation over axes."""
-    return _np["sqrt"](var(a, axis, keepdims))
+def npx_reshape(a: Symbol, newshape: Any, reverse: bool = False, order: str = "C") -> Any:
+    """Return the values in another shape; see ``mx.npx.reshape`` for its codes."""
+    codes = (newshape,) if isinstance(newshape, int) else tuple(newshape)
+    if -3 in codes:
+        return compose_call("_npx_reshape", [a], {"newshape": codes, "reverse": reverse})
+    return functions.reshape(_symbols(a), codes, reverse, order)
 
 
 def ravel(a: Symbol) -> Any:
@@ -235,157 +230,178 @@ def vdot(a: Symbol, b: Symbol) -> Any:
     return _np["sum"](ravel(a) * ravel(b))
 
 
-def full_like(a: Symbol, fill_value: float) -> Any:
-    """Return a symbol of one value in the shape of another."""
-    return _np["ones_like"](a) * fill_value
+def inner(a: Symbol, b: Symbol) -> Any:
+    """Return the sums of products over the last axes."""
+    return tensordot(a, b, ((-1,), (-1,)))
 
 
-def any_(a: Symbol, axis: Any = None, keepdims: bool = False) -> Any:
-    """Return whether an element is not 0."""
-    return _np["max"](_symbols(a) != 0, axis=axis, keepdims=keepdims)
+def tensordot(a: Symbol, b: Symbol, axes: Any = 2) -> Any:
+    """Return the sums of products over axes: a number of them, or two sequences."""
+    if isinstance(axes, int):
+        return compose_call("_npi_tensordot_int_axes", [a, b], {"axes": axes})
+    left, right = ((part,) if isinstance(part, int) else tuple(part) for part in axes)
+    return compose_call("_npi_tensordot", [a, b], {"a_axes_summed": left, "b_axes_summed": right})
 
 
-def all_(a: Symbol, axis: Any = None, keepdims: bool = False) -> Any:
-    """Return whether no element is 0."""
-    return _np["min"](_symbols(a) != 0, axis=axis, keepdims=keepdims)
+def append(arr: Symbol, values: Symbol, axis: int | None = None) -> Any:
+    """Join two symbols along an axis; for None, flattened."""
+    return concatenate([arr, values], axis)
 
 
-def isposinf(x: Symbol) -> Any:
-    """Return whether elements are infinite and positive."""
-    return _symbols(x) == math.inf
+def concatenate(seq: Any, axis: int | None = 0) -> Any:
+    """Join symbols along an axis; for None, flattened."""
+    parts = [_symbols(a) for a in seq]
+    if axis is None:
+        parts, axis = [ravel(a) for a in parts], 0
+    return compose("Concat", tuple(parts), {"dim": axis})
 
 
-def isneginf(x: Symbol) -> Any:
-    """Return whether elements are infinite and negative."""
-    return _symbols(x) == -math.inf
+def flip(m: Symbol, axis: Any = None) -> Any:
+    """Return the elements in reverse order along axes; for None, along all axes."""
+    if axis is None:
+        return compose_call("_npi_flip", [m], {"axis": "None"})
+    return compose("reverse", (_symbols(m),), {"axis": axis})
 
 
 def fliplr(m: Symbol) -> Any:
     """Return the columns in reverse order."""
-    return _np["flip"](m, 1)
+    return flip(m, 1)
 
 
 def flipud(m: Symbol) -> Any:
     """Return the rows in reverse order."""
-    return _np["flip"](m, 0)
+    return flip(m, 0)
 
 
-def _with_axes(a: Symbol, count: int) -> Any:
-    """Return the symbol with leading axes of length 1 if it has fewer axes than ``count``."""
-    one = _np["ones_like"](_np["max"](a))
-    return _symbols(a) * reshape(one, (1,) * count)
+def where(condition: Symbol, x: Any, y: Any) -> Any:
+    """Return x where the condition is not 0, else y; both may be symbols or numbers."""
+    symbols = [isinstance(value, Symbol) for value in (x, y)]
+    inputs = [value for value in (condition, x, y) if isinstance(value, Symbol)]
+    if all(symbols):
+        return compose_call("_npi_where", inputs, {})
+    if not any(symbols):
+        return compose_call("_npi_where_scalar2", inputs, {"x": float(x), "y": float(y)})
+    side, number = ("r", y) if symbols[0] else ("l", x)
+    return compose_call(f"_npi_where_{side}scalar", inputs, {"scalar": float(number)})
 
 
-def _at_end(a: Symbol, count: int) -> Any:
-    """Return the symbol with trailing axes of length 1 if it has fewer axes than ``count``."""
-    return _np["transpose"](_with_axes(_np["transpose"](a), count))
+def ldexp(x1: Any, x2: Any) -> Any:
+    """Return x1 * 2**x2."""
+    if isinstance(x1, Symbol) and isinstance(x2, Symbol):
+        return compose_call("_npi_ldexp", [x1, x2], {})
+    return _beside_number("ldexp", x1, x2)
 
 
-def vstack(arrays: Any) -> Any:
-    """Join symbols along axis 0; vectors are rows."""
-    return _np["concatenate"]([_with_axes(a, 2) for a in arrays], axis=0)
+def isneginf(x: Symbol) -> Any:
+    """Return whether elements are infinite and negative."""
+    return compose_call("_npi_isneginf", [x], {})
 
 
-def dstack(arrays: Any) -> Any:
-    """Join symbols along axis 2; matrices get a last axis."""
-    return _np["concatenate"]([_at_end(_with_axes(a, 2), 3) for a in arrays], axis=2)
+def isposinf(x: Symbol) -> Any:
+    """Return whether elements are infinite and positive."""
+    return compose_call("_npi_isposinf", [x], {})
 
 
-def column_stack(tup: Any) -> Any:
-    """Join symbols along axis 1; vectors are columns."""
-    return _np["concatenate"]([_at_end(a, 2) for a in tup], axis=1)
+def argsort(a: Symbol, axis: int | None = -1, kind: Any = None, order: Any = None) -> Any:
+    """Return the indices that sort the elements along an axis."""
+    return compose("argsort", (_symbols(a),), {"axis": axis, "dtype": "int64"})
 
 
-def _cut(a: Symbol, axis: int, begin: int, end: int | None) -> Any:
-    return compose("slice_axis", (_symbols(a),), {"axis": axis, "begin": begin, "end": end})
+def clip(a: Symbol, a_min: float | None, a_max: float | None) -> Any:
+    """Return the elements limited to [a_min, a_max]; None is no limit."""
+    low, high = (-math.inf if a_min is None else a_min), (math.inf if a_max is None else a_max)
+    return compose("clip", (_symbols(a),), {"a_min": low, "a_max": high})
 
 
-def roll(a: Symbol, shift: Any, axis: Any = None) -> Any:
-    """Return the elements moved along axes; a shift must be at most as long as its axis."""
+def take(a: Symbol, indices: Symbol, axis: int | None = None, mode: str = "raise") -> Any:
+    """Return elements by their indices along an axis; for None, in the flattened symbol."""
     if axis is None:
-        return compose("reshape_like", (roll(ravel(a), shift, 0), _symbols(a)), {})
-    shifts = shift if isinstance(shift, (tuple, list)) else (shift,)
-    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
-    for by, along in onp.broadcast(shifts, axes):
-        if by:
-            parts = [_cut(a, along, int(-by), None), _cut(a, along, 0, int(-by))]
-            a = _np["concatenate"](parts, axis=int(along))
-    return _symbols(a)
+        a, axis = ravel(a), 0
+    return compose("take", (_symbols(a), _symbols(indices)), {"axis": axis, "mode": mode})
 
 
-def _triangle(m: Symbol, k: int, is_lower: bool) -> Any:
-    m = _symbols(m)
-    row, column = (compose("_contrib_arange_like", (m,), {"axis": axis}) for axis in (-2, -1))
-    row = reshape(row, (-1, 1)) + k
-    kept = row >= column if is_lower else row <= column
-    return _np["where"](compose("broadcast_like", (kept, m), {}), m, _np["zeros_like"](m))
+def quantile(a: Symbol, q: Any, axis: Any = None, **kwargs: Any) -> Any:
+    """Return quantiles; see ``mx.np.quantile``."""
+    return _np["percentile"](a, q * 100, axis, **kwargs)
 
 
-def tril(m: Symbol, k: int = 0) -> Any:
-    """Return matrices with zeros above the k-th diagonal."""
-    return _triangle(m, k, True)
+def _span(obj: Any) -> tuple[list[Any], dict[str, Any]]:
+    """Return the input and the attributes for an index of delete or insert."""
+    if isinstance(obj, Symbol):
+        return [obj], {}
+    if isinstance(obj, slice):
+        return [], {"start": obj.start, "stop": obj.stop, "step": obj.step or 1}
+    return [], {"int_ind": operator.index(obj)}
 
 
-def triu(m: Symbol, k: int = 0) -> Any:
-    """Return matrices with zeros below the k-th diagonal."""
-    return _triangle(m, k, False)
+def delete(arr: Symbol, obj: Any, axis: int | None = None) -> Any:
+    """Return the elements along an axis without those at an index, a slice or indices."""
+    inputs, attrs = _span(obj)
+    return compose_call("_npi_delete", [arr, *inputs], {**attrs, "axis": axis})
 
 
-def diagonal(a: Symbol, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    """Return the diagonals of two axes, which become the last axis."""
-    swapped = _np["swapaxes"](a, axis1, axis2)  # raises for vectors, of which diag makes a matrix
-    return compose("diag", (swapped,), {"k": -offset, "axis1": axis1, "axis2": axis2})
+def insert(arr: Symbol, obj: Any, values: Any, axis: int | None = None) -> Any:
+    """Return the elements along an axis with values before an index, a slice or indices."""
+    inputs, attrs = _span(obj)
+    kind = "tensor" if inputs else "slice" if isinstance(obj, slice) else "scalar"
+    if isinstance(values, Symbol):
+        inputs = [values, *inputs]
+    else:
+        attrs["val"] = values
+    return compose_call(f"_npi_insert_{kind}", [arr, *inputs], {**attrs, "axis": axis})
 
 
-def trace(a: Symbol, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    """Return the sums along the diagonals of two axes."""
-    return _np["sum"](diagonal(a, offset, axis1, axis2), axis=-1)
+def split(ary: Symbol, indices_or_sections: Any, axis: int = 0) -> Any:
+    """Return the parts of a symbol along an axis, as a symbol of several outputs."""
+    parts: Any = symbol.split_v2(_symbols(ary), indices_or_sections, axis)
+    return parts
 
 
-def pad(x: Symbol, pad_width: Any, mode: str = "constant", constant_values: float = 0) -> Any:
-    """Return the symbol with a number before and after its elements.
-
-    ``pad_width`` has a pair for every axis, of which none is empty.
-    """
-    if mode != "constant" or onp.shape(pad_width)[1:] != (2,) or onp.ndim(constant_values):
-        raise NotSupportedError(
-            "pad: a Symbol needs mode 'constant', one constant value and a pad_width of a pair "
-            f"for every axis, got {mode!r}, {constant_values!r} and {pad_width!r}"
-        )
-    for axis, counts in enumerate(pad_width):
-        edge = full_like(_cut(x, axis, 0, 1), constant_values)
-        before, after = (_np["repeat"](edge, int(n), axis) if n else None for n in counts)
-        x = _np["concatenate"]([p for p in (before, x, after) if p is not None], axis=axis)
-    return _symbols(x)
+def vsplit(ary: Symbol, indices_or_sections: Any) -> Any:
+    """Return the parts along axis 0."""
+    return split(ary, indices_or_sections, 0)
 
 
-def tensordot(a: Symbol, b: Symbol, axes: Any = 2) -> Any:
-    """Return the sum of products over the last ``axes`` axes of a and the first ones of b."""
-    if not isinstance(axes, int) or axes < 0:
-        raise NotSupportedError(f"tensordot: axes of a Symbol must be a number, got {axes!r}")
-    a, b = _np["expand_dims"](a, 0), _symbols(b)  # the product of vectors has an axis, too
-    if not axes:
-        a, b = _np["expand_dims"](a, -1), _np["expand_dims"](b, 0)
-    for _ in range(axes - 1):
-        a = compose("Reshape", (a,), {"shape": (-2, -3), "reverse": True})
-        b = compose("Reshape", (b,), {"shape": (-3, -2)})
-    return _np["max"](compose("dot", (a, b), {}), axis=0)
+def _of_split(name: str, axis: int) -> Any:
+    def function(ary: Symbol, indices_or_sections: Any) -> Any:
+        attrs: dict[str, Any] = {"axis": axis, "squeeze_axis": False}
+        if isinstance(indices_or_sections, int):
+            attrs.update(indices=[], sections=indices_or_sections)
+        else:
+            attrs.update(indices=[0, *indices_or_sections], sections=0)
+        return compose_call(f"_npi_{name}", [ary], attrs)
+
+    return _named(name, function, getattr(np, name))
 
 
-def _of_matrices(op: str, a: Symbol) -> list[Any]:
-    """Return an operator's numbers of matrices; for one matrix, they have no axis."""
-    found = compose(op, (_np["expand_dims"](a, 0),), {})
-    return [_np["max"](part, axis=0) for part in found]
+def norm(x: Symbol, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:  # noqa: A002
+    """Return norms of vectors or matrices; see ``mx.np.linalg.norm``."""
+    axes = (axis,) if isinstance(axis, int) else axis
+    is_extreme = ord in (math.inf, -math.inf)
+    if axes is not None and (is_extreme or (len(axes) == 2 and ord in (1, -1))):
+        # 1.9.1's operator does not have these.
+        x = _np["abs"](x)
+        if len(axes) == 2:
+            x = _np["sum"](x, axis=axes[1 if is_extreme else 0], keepdims=True)
+        x = _np["max" if ord > 0 else "min"](x, axis=axes, keepdims=True)
+        return x if keepdims else _np["squeeze"](x, axes)
+    if is_extreme:
+        flag, kind = (3 if ord > 0 else 4), 2
+    elif ord is None and axes is None:
+        flag, kind = -2, 2
+    elif ord is None or ord in ("fro", "f", "nuc"):
+        flag, kind = (2 if ord == "nuc" else 1), 2
+    else:
+        flag, kind = (0 if axes is not None and len(axes) == 2 else -1), ord
+    attrs = {"ord": kind, "axis": "None" if axes is None else axes, "keepdims": keepdims}
+    return compose_call("_npi_norm", [x], {**attrs, "flag": flag})
 
 
-def det(a: Symbol) -> Any:
-    """Return the determinants of square matrices."""
-    return _of_matrices("linalg_det", a)[0]
-
-
-def slogdet(a: Symbol) -> list[Any]:
-    """Return [signs, logarithms of the absolute values] of the determinants."""
-    return _of_matrices("linalg_slogdet", a)
+def pinv(a: Symbol, rcond: Any = 1e-15, hermitian: bool = False) -> Any:
+    """Return the pseudo-inverses; see ``mx.np.linalg.pinv``."""
+    if isinstance(rcond, Symbol):
+        return compose_call("_npi_pinv", [a, rcond], {"hermitian": hermitian})
+    return compose_call("_npi_pinv_scalar_rcond", [a], {"rcond": rcond, "hermitian": hermitian})
 
 
 def solve(a: Symbol, b: Symbol) -> Any:
@@ -393,42 +409,109 @@ def solve(a: Symbol, b: Symbol) -> Any:
     return compose("_npi_solve", (_symbols(a), _symbols(b)), {})
 
 
-def eigh(a: Symbol) -> list[Any]:
-    """Return [eigenvalues in ascending order, eigenvectors] of symmetric matrices."""
-    rows, values = compose("linalg_syevd", (_symbols(a),), {})
-    return [values, _np["swapaxes"](rows, -1, -2)]
+def bernoulli(prob: Any = None, logit: Any = None, size: Any = None, dtype: Any = None) -> Any:
+    """Draw 1 with a probability, else 0; see ``mx.npx.random.bernoulli``."""
+    inputs = [value for value in (prob, logit) if isinstance(value, Symbol)]
+    numbers = {
+        key: "None" if value is None or isinstance(value, Symbol) else value
+        for key, value in (("prob", prob), ("logit", logit), ("size", size))
+    }
+    attrs = {**numbers, "is_logit": prob is None, "dtype": dtype}
+    return compose_call("_npi_bernoulli", inputs, attrs)
 
 
-def eigvalsh(a: Symbol) -> Any:
-    """Return the eigenvalues of symmetric matrices in ascending order."""
-    return eigh(a)[0]
+def lognormal(mean: Any = 0.0, sigma: Any = 1.0, size: Any = None) -> Any:
+    """Draw numbers whose logarithms have a normal distribution."""
+    return _np["exp"](_np_random["normal"](mean, sigma, size))
 
 
-def pinv(a: Symbol, rcond: float) -> Any:
-    """Return the pseudo-inverses; see ``mx.np.linalg.pinv``."""
-    limit = full_like(_np["max"](a, axis=(-2, -1)), rcond)
-    return compose("_npi_pinv", (_symbols(a), limit), {})
+def chisquare(df: Any, size: Any = None) -> Any:
+    """Draw from a chi-square distribution."""
+    return _np_random["gamma"](df / 2, 1.0, size) * 2
+
+
+def beta(a: Any, b: Any, size: Any = None) -> Any:
+    """Draw from a beta distribution."""
+    first, second = (_np_random["gamma"](shape, 1.0, size) for shape in (a, b))
+    return first / (first + second)
+
+
+def rand(*size: int) -> Any:
+    """Draw uniformly from [0, 1)."""
+    return _np_random["uniform"](size=size)
+
+
+def shuffle(x: Symbol) -> Any:
+    """Return the rows in random order, as a new symbol: a symbol cannot change its input."""
+    return compose("_shuffle", (_symbols(x),), {})
 
 
 _COMPOSED = {
     function.__name__: function
     for function in (
-        column_stack, diagonal, dstack, fliplr, flipud, full_like, isneginf, isposinf, outer, pad,
-        ravel, reshape, roll, split, std, tensordot, trace, tril, triu, var, vdot, vstack,
+        append, argsort, clip, concatenate, delete, flip, fliplr, flipud, inner, insert, isneginf,
+        isposinf, ldexp, outer, quantile, ravel, reshape, split, take, tensordot, vdot, vsplit,
+        where,
     )
 }  # fmt: skip
-_COMPOSED_LINALG = {f.__name__: f for f in (det, eigh, eigvalsh, pinv, slogdet, solve)}
+
+# Functions by the operators that 1.9.1 writes for them; the operators are in `file_operators`.
+_CALLS = {
+    "all": "_np_all",
+    "any": "_np_any",
+    "around": "_npi_around",
+    **{name: f"_np_{name}" for name in ("atleast_1d", "atleast_2d", "atleast_3d", "diagflat",
+                                        "diagonal", "moveaxis", "roll", "trace")},
+    **{name: f"_npi_{name}" for name in (
+        "average", "bincount", "blackman", "column_stack", "diag_indices_from", "diff", "dstack",
+        "ediff1d", "full_like", "hamming", "hanning", "hstack", "indices", "logspace", "nan_to_num", "pad", "percentile", "polyval", "rot90", "std", "tril", "triu",
+        "unique", "var", "vstack",
+    )},
+    "empty_like": "Custom/empty_like_fallback",
+    "may_share_memory": "_npi_share_memory",
+    "resize": "Custom/resize_fallback",
+    "row_stack": "_npi_vstack",
+    "shares_memory": "_npi_share_memory",
+    "sometrue": "_np_any",
+    "unravel_index": "Custom/unravel_index_fallback",
+}  # fmt: skip
+_CALLS_LINALG = {
+    name: f"_npi_{name}"
+    for name in ("det", "eigh", "eigvals", "eigvalsh", "slogdet", "tensorinv", "tensorsolve")
+}
+_CALLS_RANDOM = {
+    **{name: f"_npi_{name}" for name in (
+        "choice", "exponential", "gamma", "gumbel", "logistic", "normal", "pareto", "rayleigh",
+        "uniform", "weibull",
+    )},
+    "multivariate_normal": "Custom/mvn_fallback",
+    "power": "_npi_powerd",
+}  # fmt: skip
+
+
+def _calls(table: dict[str, str], module: Any) -> dict[str, Any]:
+    return {name: make_function(name, op, getattr(module, name)) for name, op in table.items()}
+
+
+def einsum(subscripts: str, *operands: Symbol, optimize: Any = False) -> Any:
+    """Return sums of products by Einstein's convention; see ``mx.np.einsum``."""
+    attrs = {"num_args": len(operands), "subscripts": subscripts, "optimize": int(bool(optimize))}
+    return compose_call("_npi_einsum", operands, attrs)
 
 
 def _drawn(name: str) -> Any:
-    draw = getattr(symbol.random, name)
+    draw, like = getattr(symbol.random, name), getattr(np.random, name)
 
-    def function(*args: Any, size: Any = None, ctx: Any = None, **kwargs: Any) -> Any:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        given = _arguments(name, like, args, {k: v for k, v in kwargs.items() if k != "ctx"})
+        size = given.pop("size", None)
         shape = (1,) if size is None else (size,) if isinstance(size, int) else tuple(size)
-        drawn = draw(*args, shape=shape, **kwargs).as_np_ndarray()
+        if name == "randint":
+            given.setdefault("dtype", "int64")
+        drawn = draw(**given, shape=shape).as_np_ndarray()
         return drawn if size is not None else drawn[0]
 
-    return _named(name, function, getattr(np.random, name))
+    return _named(name, function, like)
 
 
 def _module(path: str, doc: str, names: dict[str, Any]) -> types.ModuleType:
@@ -456,31 +539,51 @@ _np: dict[str, Any] = {
     **{name: _of_operator(name, *row) for name, row in _FUNCTIONS.items()},
     **{name: _of_list(name, *row) for name, row in _LISTS.items()},
     **{name: _of_shape(name, op) for name, op in _CREATION.items()},
+    **_calls(_CALLS, np),
     **_COMPOSED,
-    "all": all_,
-    "any": any_,
+    "array_split": split,
+    "dsplit": _of_split("dsplit", 2),
+    "einsum": einsum,
     "fabs": _of_value("absolute", "abs"),
+    "histogram": _named("histogram", symbol.histogram, np.histogram),
+    "hsplit": _of_split("hsplit", 1),
     "load": load,
     "load_json": load_json,
 }
 _np.update(
     (alias, _np[name]) for alias, name in elementwise._ALIASES.items() if name in _np
 )  # fmt: skip
+_np.update(product=_np["prod"], round=_np["around"], round_=_np["around"])
+_np_random = {
+    **{name: _drawn(name) for name in _DRAWN},
+    **_calls(_CALLS_RANDOM, np.random),
+    **{f.__name__: f for f in (beta, chisquare, lognormal, rand, shuffle)},
+}
+_np_linalg = {
+    **{name: _of_linalg(name, op) for name, op in _LINALG.items()},
+    **_calls(_CALLS_LINALG, np.linalg),
+    **{f.__name__: f for f in (norm, pinv, solve)},
+}
 _npx = {
     name: _of_function(name, vars(module)[name])
     for module in (operators, functions, control_flow)
     for name in module.__all__
-    if callable(vars(module)[name]) and name not in ("nonzero", "constraint_check")
+    if callable(vars(module)[name])
+}
+_npx["reshape"] = npx_reshape
+_npx.update(
+    (name, make_function(name, f"_npx_{name}", getattr(functions, name)))
+    for name in ("constraint_check", "nonzero")
+)
+_npx_random = {
+    "bernoulli": bernoulli,
+    "seed": random.seed,
+    **{n: make_function(n, f"_npi_{n}", getattr(random, n)) for n in ("normal_n", "uniform_n")},
 }
 _modules = {
-    "np": ("NumPy's functions on symbols.", _np, {
-        "random": {name: _drawn(name) for name in _RANDOM},
-        "linalg": {
-            **{name: _of_linalg(name, op) for name, op in _LINALG.items()}, **_COMPOSED_LINALG,
-        },
-    }),
+    "np": ("NumPy's functions on symbols.", _np, {"random": _np_random, "linalg": _np_linalg}),
     "npx": ("Operators for networks on symbols of numpy mode.", _npx, {
-        "random": {"seed": random.seed},
+        "random": _npx_random,
         "image": {n: _of_function(n, vars(image)[n]) for n in image.OPERATORS},
     }),
 }  # fmt: skip

@@ -23,10 +23,10 @@ class _Histogram(operator.CustomOp):
 
     def forward(self, is_train: bool, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
         """Count the values in each interval."""
-        bins = in_data[1] if self._bins is None else self._bins
-        counts, ends = nd.histogram(in_data[0], bins, self._limits)
-        self.assign(out_data[0], req[0], counts)
-        self.assign(out_data[1], req[1], ends)
+        data = in_data[0].as_nd_ndarray()
+        bins = self._bins or in_data[1].as_nd_ndarray().astype(data.dtype)
+        for i, made in enumerate(nd.histogram(data, bins, self._limits)):
+            self.assign(out_data[i].as_nd_ndarray(), req[i], made)
 
 
 @operator.register("_histogram")
@@ -52,7 +52,7 @@ class _HistogramProp(operator.CustomOpProp):
 
     def infer_type(self, in_type: list[Any]) -> Any:
         """Return int64 for the counts and the data's type for the ends."""
-        return [in_type[0]] * len(in_type), [np.int64, in_type[0]], []
+        return in_type, [np.int64, in_type[0]], []
 
     def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> _Histogram:
         """Return the operator for one call."""
