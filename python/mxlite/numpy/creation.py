@@ -423,9 +423,11 @@ def logspace(
     device: Any = None,
 ) -> ndarray:
     """Return ``base ** linspace(start, stop, num, ...)``; see :func:`linspace`."""
-    exponents = linspace(start, stop, num, endpoint, axis=axis, ctx=device_of(ctx, device))
+    exact = "float64" if dtype is not None else None
+    exponents = linspace(start, stop, num, endpoint, dtype=exact, axis=axis,
+                         ctx=device_of(ctx, device))  # fmt: skip
     powers = base**exponents
-    return powers if dtype is None else powers.astype(dtype)
+    return powers if dtype is None else powers.astype(dtype, copy=False)
 
 
 def eye(

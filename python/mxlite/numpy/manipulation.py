@@ -72,7 +72,7 @@ _repeat = _core.op("repeat")
 _tile = _core.op("tile")
 _take = _core.op("take")
 _slice_axis = _core.op("slice_axis")
-_sum = _core.op("sum")
+_sum = _core.op("_np_sum")
 _diag = _core.op("diag")
 _cast = _core.op("Cast")
 _stop = _core.op("BlockGrad")
@@ -407,14 +407,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> ndarray
         return _diag(a, k=offset, axis1=one, axis2=other)
     rest = [axis for axis in range(a.ndim) if axis not in (one, other)]
     empty = _slice_axis(_transpose(a, axes=(*rest, one, other)), axis=-1, begin=0, end=0)
-    return sum_of(empty, -2)
-
-
-def sum_of(a: ndarray, axis: int) -> ndarray:
-    """Return the sum along one axis, without the axis, in the array's dtype."""
-    axis = axis_in(axis, a.ndim, "sum")
-    rest = a.shape[:axis] + a.shape[axis + 1 :]
-    return _sum(a, axis=(axis,), keepdims=True)._reshape_view(rest)
+    return empty._reshape_view((*empty.shape[:-2], 0))
 
 
 def trace(
@@ -422,11 +415,7 @@ def trace(
 ) -> ndarray:
     """Return the sum along the diagonals of two axes."""
     part = diagonal(a, offset, axis1, axis2)
-    if dtype is not None:
-        part = _cast(part, dtype=dtype)
-    elif part.dtype == np.bool_:
-        part = _cast(part, dtype="int64")
-    return store(sum_of(part, -1), out, "trace")
+    return store(_sum(part, axis=-1, dtype=dtype), out, "trace")
 
 
 def diag(array: Any, k: int = 0) -> ndarray:

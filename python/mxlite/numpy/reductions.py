@@ -9,7 +9,7 @@ import numpy as onp
 
 from .. import _core
 from ..base import TypeError_, ValueError_
-from .arguments import as_array, as_real, is_real, named, real_array, store
+from .arguments import as_array, axis_in, as_real, is_real, named, real_array, store
 from .creation import full, ones, zeros_like
 from .elementwise import select
 from .ndarray import attach, ndarray
@@ -394,9 +394,10 @@ def cumprod(
     a = as_array(a, "cumprod")
     dtype = _running_type(a.dtype) if dtype is None else dtype
     result: Any = a if dtype is None else _cast_to(a, dtype)
-    if axis is None:
+    if axis is None or (not a.ndim and axis in (0, -1)):
         result, axis = result._reshape_view((a.size,)), 0
-    axis, n = range(a.ndim or 1)[axis], result.shape[axis]
+    axis = axis_in(axis, result.ndim, "cumprod")
+    n = result.shape[axis]
     by = 1
     while by < n:  # doubling: multiplies each element by the product of the `by` before it
         front = list(result.shape)

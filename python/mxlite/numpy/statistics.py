@@ -246,11 +246,11 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     array = as_array(a, "diff")
     if n < 0:
         raise ValueError_(f"diff: n must be at least 0, got {n}")
+    if not n:
+        return array
     if not array.ndim:
         raise ValueError_("diff: a must have at least 1 dimension, got shape ()")
     axis = axis_in(axis, array.ndim, "diff")
-    if not n:
-        return array
     parts = [array]
     for value, at in ((prepend, 0), (append, 2)):
         if value is None:

@@ -411,9 +411,13 @@ def _make_custom(attrs: Mapping[str, str]) -> Any:
     return _custom.CustomCall(dict(attrs))
 
 
+OPERATORS.update(
+    {"_np_sometrue": OPERATORS["_np_any"], "_npi_nonzero": OPERATORS["_npx_nonzero"]}
+)  # other names of the same operators
 for _op in OPERATORS:
     _core.register_symbol_call(_op, lambda attrs, op=_op: FunctionCall(op, attrs))
 _core.register_symbol_call("Custom", _make_custom)
+_core.register_symbol_call("_npi_Custom", _make_custom)
 
 
 def compose_call(op: str, inputs: Sequence[Symbol], attrs: Mapping[str, Any]) -> Any:

@@ -70,6 +70,7 @@ class HistogramCall(CustomCall):
 
 
 _core.register_symbol_call("_histogram", HistogramCall)
+_core.register_symbol_call("_npi_histogram", HistogramCall)
 
 
 def histogram(

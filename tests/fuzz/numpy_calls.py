@@ -1,0 +1,342 @@
+"""Compares random calls of mx.np with NumPy: values, dtypes, errors, gradients, hybridized calls.
+
+    python tests/fuzz/numpy_calls.py --calls 20000 --seed 1 --json results.json
+    python tests/fuzz/numpy_calls.py --calls 500 --only percentile      # calls of one function
+
+Hypothesis makes the calls and shortens those that differ. A function that differs is reported once
+and left out from then on. The exit code is 1 if there was any. `numpy_functions.py` says which
+functions are called with which arguments.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+import warnings
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import mxlite as mx
+import numpy as onp
+from hypothesis import strategies as st
+from mxlite import autograd, gluon, np
+from numpy_functions import FUNCTIONS, Call
+
+TOLERANCE = {"float16": 2e-2, "float32": 2e-4, "float64": 1e-9}
+# Exceptions of one class in NumPy may be of the other one in mx.np.
+ERRORS = (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError)
+
+
+class Difference(AssertionError):
+    """A call that gives another result than NumPy."""
+
+
+@dataclass
+class Figures:
+    """What a run has seen."""
+
+    calls: Counter[str] = field(default_factory=Counter)
+    kinds: Counter[str] = field(default_factory=Counter)
+    differences: list[str] = field(default_factory=list)
+
+
+def _get(a: Any, key: Any) -> Any:
+    return a[key]
+
+
+def _set(a: Any, key: Any, value: Any) -> Any:
+    a = a.copy()
+    a[key] = value
+    return a
+
+
+def _function(module: Any, name: str) -> Any:
+    """Return a function of a module by its name; ``get`` and ``set`` index arrays."""
+    if name in ("get", "set"):
+        return _get if name == "get" else _set
+    for part in name.split("."):
+        module = getattr(module, part)
+    return module
+
+
+def _to_mx(value: Any, is_view: bool) -> Any:
+    """Return official arrays as arrays of mx.np, which are parts of larger ones if ``is_view``."""
+    if isinstance(value, onp.ndarray):
+        if not is_view:
+            return np.array(value, dtype=value.dtype)
+        around = onp.concatenate([onp.ones((1, *value.shape)), value[None]]).astype(value.dtype)
+        return np.array(around, dtype=value.dtype)[1]
+    if isinstance(value, (list, tuple)):
+        return type(value)(_to_mx(part, is_view) for part in value)
+    return value
+
+
+def _to_double(value: Any) -> Any:
+    """Return integers as float64: mx.np computes floats from them in float32, NumPy by size."""
+    if isinstance(value, onp.ndarray) and value.dtype.kind in "iub":
+        return value.astype("float64")
+    if isinstance(value, (list, tuple)):
+        return type(value)(_to_double(part) for part in value)
+    return value
+
+
+def _dtypes(value: Any) -> list[Any]:
+    if isinstance(value, onp.ndarray):
+        return [value.dtype]
+    if isinstance(value, (list, tuple)):
+        return [dtype for part in value for dtype in _dtypes(part)]
+    return []
+
+
+def _promote(value: Any, dtype: Any) -> Any:
+    if isinstance(value, onp.ndarray):
+        return value.astype(dtype)
+    if isinstance(value, (list, tuple)):
+        return type(value)(_promote(part, dtype) for part in value)
+    return value
+
+
+def _parts(result: Any) -> list[Any]:
+    if isinstance(result, (list, tuple)):
+        return [part for value in result for part in _parts(value)]
+    return [result]
+
+
+def _attempt(function: Any, args: Any, kwargs: Any) -> tuple[Any, Exception | None]:
+    try:
+        return function(*args, **kwargs), None
+    except Exception as error:  # noqa: BLE001 - any error is compared
+        return None, error
+
+
+def _official(call: Call) -> tuple[Any, Exception | None]:
+    """Return NumPy's result under mx.np's rules for dtypes."""
+    args = call.args
+    dtypes = _dtypes([args[i] for i in call.promoted if i < len(args)])
+    if len(set(dtypes)) > 1:
+        common = np.result_type(*dtypes)
+        args = tuple(
+            _promote(a, common) if i in call.promoted else a for i, a in enumerate(args)
+        )
+    function = _function(onp, call.name)
+    result, error = _attempt(function, args, call.kwargs)
+    if error is None and any(onp.asarray(r).dtype.kind == "f" for r in _parts(result)):
+        if all(dtype.kind in "iub" for dtype in _dtypes(list(args))):
+            result, error = _attempt(function, _to_double(args), call.kwargs)
+    return result, error
+
+
+def _compare(call: Call, found: Any, wanted: Any) -> None:
+    found, wanted = _parts(found), _parts(wanted)
+    if len(found) != len(wanted):
+        raise Difference(f"{len(found)} results, NumPy has {len(wanted)}")
+    floats = [d.name for d in _dtypes(list(call.args)) if d.kind == "f"]
+    for one, other in zip(found, wanted):
+        other = onp.asarray(other)
+        if isinstance(one, np.ndarray):
+            one = one.asnumpy()
+        one = onp.asarray(one)
+        if one.shape != other.shape:
+            raise Difference(f"shape {one.shape}, NumPy has {other.shape}")
+        if one.dtype.kind != other.dtype.kind or (
+            one.dtype.kind in "iub" and one.dtype != other.dtype
+        ):
+            raise Difference(f"dtype {one.dtype}, NumPy has {other.dtype}")
+        if other.dtype.kind != "f":
+            if not onp.array_equal(one, other):
+                raise Difference(f"{one.tolist()}, NumPy has {other.tolist()}")
+            continue
+        coarsest = min([one.dtype.name, *floats], key=lambda n: onp.finfo(n).precision)
+        tolerance = TOLERANCE[coarsest] * call.looseness
+        with onp.errstate(all="ignore"):
+            limit = onp.finfo(one.dtype).max
+            clipped = onp.where(onp.abs(other) > limit, onp.sign(other) * onp.inf, other)
+        scale = max([1.0, *onp.abs(clipped[onp.isfinite(clipped)]).ravel()])
+        if not onp.allclose(one, clipped, rtol=tolerance, atol=tolerance * scale, equal_nan=True):
+            raise Difference(f"{one.tolist()}, NumPy has {other.tolist()}")
+
+
+class _Net(gluon.HybridBlock):
+    def __init__(self, call: Call, function: Any) -> None:
+        super().__init__()
+        self.call, self.function = call, function
+
+    def forward(self, *arrays: Any) -> Any:
+        """Call the function with arrays in place of those of the call."""
+        rest = list(arrays)
+        return self.function(*_replace(self.call.args, rest), **self.call.kwargs)
+
+
+def _replace(value: Any, arrays: list[Any]) -> Any:
+    if isinstance(value, onp.ndarray):
+        return arrays.pop(0)
+    if isinstance(value, (list, tuple)):
+        return type(value)(_replace(part, arrays) for part in value)
+    return value
+
+
+def _arrays(value: Any) -> list[Any]:
+    if isinstance(value, onp.ndarray):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [array for part in value for array in _arrays(part)]
+    return []
+
+
+def _check_hybrid(call: Call, function: Any, found: Any) -> None:
+    net = _Net(call, function)
+    net.hybridize()
+    again = net(*[np.array(a, dtype=a.dtype) for a in _arrays(call.args)])
+    for one, other in zip(_parts(again), _parts(found)):
+        if isinstance(other, np.ndarray):
+            one, other = one.asnumpy(), other.asnumpy()
+            if one.dtype != other.dtype or one.shape != other.shape:
+                raise Difference(f"hybridized {one.dtype} {one.shape}, eager {other.dtype}")
+            tolerance = TOLERANCE.get(one.dtype.name, 0)
+            if not onp.allclose(one, other, rtol=tolerance, atol=tolerance, equal_nan=True):
+                raise Difference(f"hybridized {one.tolist()}, eager {other.tolist()}")
+
+
+def _check_gradient(call: Call, function: Any) -> None:
+    """Compare the gradient along a random direction with a central difference."""
+    arrays = [a.astype("float64") for a in _arrays(call.args)]
+    rng = onp.random.default_rng(5)
+    directions = [rng.normal(size=a.shape) for a in arrays]
+    inputs = [np.array(a) for a in arrays]
+    for a in inputs:
+        a.attach_grad()
+    with autograd.record():
+        result = function(*_replace(call.args, list(inputs)), **call.kwargs)
+        head = rng.normal(size=result.shape)
+        loss = (result * np.array(head)).sum()
+    loss.backward()
+    found = sum(float((a.grad.asnumpy() * d).sum()) for a, d in zip(inputs, directions))
+    official = _function(onp, call.name)
+
+    def slope(step: float) -> float:
+        sides = []
+        for sign in (1, -1):
+            moved = [a + sign * step * d for a, d in zip(arrays, directions)]
+            value = official(*_replace(call.args, list(moved)), **call.kwargs)
+            sides.append(float((onp.asarray(value) * head).sum()))
+        return (sides[0] - sides[1]) / (2 * step)
+
+    with onp.errstate(all="ignore"):
+        near, wide = slope(1e-6), slope(4e-6)
+    scale = max(1.0, abs(near))
+    if not onp.isfinite(near) or abs(near - wide) > 1e-4 * scale:
+        return  # a kink, or a point where the function has no gradient
+    if not abs(found - near) <= 1e-3 * scale:
+        raise Difference(f"gradient {found}, differences give {near}")
+
+
+def check(call: Call, figures: Figures) -> None:
+    """Make one call with mx.np and with NumPy; raise Difference if they differ."""
+    figures.calls[call.name] += 1
+    function = _function(np, call.name)
+    with warnings.catch_warnings(), onp.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        wanted, official_error = _official(call)
+        args = _to_mx(call.args, call.is_view)
+        found, error = _attempt(function, args, call.kwargs)
+        if isinstance(error, NotImplementedError):
+            figures.kinds["not supported"] += 1
+            return
+        if error is not None and not isinstance(error, ERRORS):
+            raise Difference(f"{type(error).__name__}: {error}")
+        if (error is None) != (official_error is None):
+            raise Difference(f"{error!r}, NumPy has {official_error!r}")
+        if error is not None:
+            figures.kinds["same error"] += 1
+            return
+        _compare(call, found, wanted)
+        figures.kinds["same"] += 1
+        if call.can_trace and _arrays(call.args):
+            _check_hybrid(call, function, found)
+            figures.kinds["hybridized"] += 1
+        whole = isinstance(found, np.ndarray) and found.size
+        floats = all(a.dtype.kind == "f" and a.size for a in _arrays(call.args))
+        if call.has_gradient and whole and floats:
+            _check_gradient(call, function)
+            figures.kinds["gradient"] += 1
+
+
+def _first_difference(
+    names: list[str], calls: int, seed: int, figures: Figures
+) -> tuple[Call, str] | None:
+    """Make calls until one differs; return the shortest such call and what differs."""
+    last: list[Call] = []
+
+    @hypothesis.seed(seed)
+    @hypothesis.settings(
+        max_examples=calls,
+        database=None,
+        deadline=None,
+        report_multiple_bugs=False,
+        print_blob=False,
+        verbosity=hypothesis.Verbosity.quiet,
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    @hypothesis.given(st.data())
+    def make_calls(data: Any) -> None:
+        name = data.draw(st.sampled_from(names))
+        last[:] = [FUNCTIONS[name](data.draw, name)]
+        check(last[0], figures)
+
+    try:
+        make_calls()
+    except Exception as error:  # noqa: BLE001 - every error is a difference
+        if not last:
+            raise
+        return last[0], f"{type(error).__name__}: {error}"
+    return None
+
+
+def run(calls: int, seed: int, only: str = "") -> Figures:
+    """Make a number of calls; functions that differ are left out after their first difference."""
+    figures = Figures()
+    names = [name for name in sorted(FUNCTIONS) if only in ("", name)]
+    with mx.util.np_shape(True), mx.util.np_array(True):
+        while names and figures.calls.total() < calls:
+            left = calls - figures.calls.total()
+            found = _first_difference(names, left, seed, figures)
+            seed += 1
+            if found:
+                figures.differences.append(f"{found[0]}: {found[1]}"[:1500])
+                names.remove(found[0].name)
+    return figures
+
+
+def main() -> int:
+    """Run the calls that the command line asks for; print and write the figures."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--calls", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="", help="the function to call")
+    parser.add_argument("--json", type=Path, help="file for the figures")
+    args = parser.parse_args()
+    begin = time.process_time()
+    figures = run(args.calls, args.seed, args.only)
+    summary = {
+        "command": f"tests/fuzz/numpy_calls.py --calls {args.calls} --seed {args.seed}",
+        "calls": figures.calls.total(),
+        "functions": len(figures.calls),
+        "cpu seconds": round(time.process_time() - begin),
+        "results": dict(sorted(figures.kinds.items())),
+        "differences": figures.differences,
+    }
+    for text in figures.differences:
+        print(text, end="\n\n")
+    print({key: value for key, value in summary.items() if key != "differences"})
+    if args.json:
+        args.json.write_text(json.dumps(summary, indent=1) + "\n")
+    return 1 if figures.differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
