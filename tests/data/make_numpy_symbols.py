@@ -4,10 +4,10 @@ Run in an environment with MXNet 1.9.1 (Python 3.8, NumPy below 1.24):
 
     python tests/data/make_numpy_symbols.py tests/data/numpy_symbols_1.9.1.json
 
-The file has the inputs by name, 1.9.1's names of operators and functions, and for each call the nodes (operator,
-name, attributes, inputs), the outputs of the graph, and their values: null where 1.9.1 cannot run
-the graph. The calls and the inputs are those that the file has already; N is mx.sym.np, P
-mx.sym.npx, R and L are N.random and N.linalg, and I has the operators of numpy mode.
+The file has the inputs by name, 1.9.1's names of operators and functions, and for each call the
+nodes (operator, name, attributes, inputs), the outputs of the graph, and their values: null where
+1.9.1 cannot run the graph. The calls and the inputs are those that the file has already; N is
+mx.sym.np, P mx.sym.npx, R and L are N.random and N.linalg, and I has the operators of numpy mode.
 """
 
 import ctypes

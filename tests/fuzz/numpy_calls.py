@@ -120,9 +120,7 @@ def _official(call: Call) -> tuple[Any, Exception | None]:
     dtypes = _dtypes([args[i] for i in call.promoted if i < len(args)])
     if len(set(dtypes)) > 1:
         common = np.result_type(*dtypes)
-        args = tuple(
-            _promote(a, common) if i in call.promoted else a for i, a in enumerate(args)
-        )
+        args = tuple(_promote(a, common) if i in call.promoted else a for i, a in enumerate(args))
     function = _function(onp, call.name)
     result, error = _attempt(function, args, call.kwargs)
     if error is None and any(onp.asarray(r).dtype.kind == "f" for r in _parts(result)):

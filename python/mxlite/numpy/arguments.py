@@ -49,7 +49,7 @@ def from_host(values: Any, ctx: Any, dtype: Any = None) -> ndarray:
     return as_np_ndarray(array)
 
 
-def full(shape: tuple[int, ...], value: Any, like: NDArray) -> ndarray:
+def fill_array(shape: tuple[int, ...], value: Any, like: NDArray) -> ndarray:
     """Return an array of one value with the dtype and on the device of another array."""
     array = _full(shape=shape, value=value, ctx=like.ctx, dtype=like.dtype)
     return as_np_ndarray(array)
@@ -131,7 +131,7 @@ def axes_in(axes: Any, ndim: int, who: str) -> tuple[int, ...]:
     return found
 
 
-def flattened(a: Any, axis: Any, who: str) -> tuple[ndarray, int]:
+def flatten_for(a: Any, axis: Any, who: str) -> tuple[ndarray, int]:
     """Return an array and its axis; for None, the flattened array and 0."""
     a = as_array(a, who)
     if axis is None:
@@ -159,7 +159,7 @@ def common_dtype(dtypes: Iterable[Any]) -> Any:
     return _core.promoted_dtype(*dtypes)
 
 
-def promoted(arrays: Sequence[ndarray]) -> Sequence[ndarray]:
+def promote(arrays: Sequence[ndarray]) -> Sequence[ndarray]:
     """Return the arrays in their common dtype."""
     first = arrays[0].dtype
     if all(a.dtype is first for a in arrays):
@@ -213,7 +213,7 @@ def official(dtype: Any) -> Any:
     return np.float32 if dtype_name(dtype) == "bfloat16" else dtype
 
 
-def named(function: Any, name: str, doc: str | None) -> Any:
+def set_name(function: Any, name: str, doc: str | None) -> Any:
     """Return a made function under its name and with its documentation."""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc

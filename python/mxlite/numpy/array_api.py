@@ -34,7 +34,7 @@ from . import (
 from . import (
     linalg as _linalg,
 )
-from .arguments import default_dtype, named
+from .arguments import default_dtype, set_name
 from .ndarray import ndarray
 
 __array_api_version__ = "2024.12"
@@ -187,7 +187,7 @@ def _maker(name: str) -> Callable[..., ndarray]:
     def function(shape: Any, *, dtype: Any = None, device: Any = None) -> ndarray:
         return own(shape, dtype, device=device)
 
-    return named(function, name, own.__doc__)
+    return set_name(function, name, own.__doc__)
 
 
 empty, ones, zeros = map(_maker, ("empty", "ones", "zeros"))
@@ -250,7 +250,7 @@ def _total(name: str) -> Callable[..., ndarray]:
         wide = _wide(x, dtype)
         return own(wide, axis=axis, keepdims=keepdims, dtype=wide.dtype)
 
-    return named(function, name, own.__doc__)
+    return set_name(function, name, own.__doc__)
 
 
 sum, prod = map(_total, ("sum", "prod"))  # noqa: A001 - the standard's name
@@ -265,7 +265,7 @@ def _running(name: str) -> Callable[..., ndarray]:
     ) -> ndarray:  # fmt: skip
         return own(_wide(x, dtype), axis=axis, include_initial=include_initial)
 
-    return named(function, name, own.__doc__)
+    return set_name(function, name, own.__doc__)
 
 
 cumulative_sum, cumulative_prod = map(_running, ("cumulative_sum", "cumulative_prod"))

@@ -13,7 +13,7 @@ from .. import ndarray as nd
 from ..base import NotSupportedError, TypeError_, ValueError_
 from ..ndarray import NDArray
 from ..ndarray.array_like import host_array
-from .arguments import as_array, default_dtype, named
+from .arguments import as_array, default_dtype, set_name
 from .manipulation import broadcast_to
 from .ndarray import as_np_ndarray, attach, ndarray
 
@@ -33,7 +33,7 @@ _ones = _core.op("_ones")
 _zeros = _core.op("_zeros")
 
 
-def _check_order(order: str, who: str) -> None:
+def _check_memory_order(order: str, who: str) -> None:
     """Raise for other orders than C, and K, which is C for arrays in C order."""
     if order not in ("C", "K"):
         raise NotSupportedError(f"{who}: order must be 'C' or 'K', got {order!r}")
@@ -80,10 +80,10 @@ def array(
     TypeError
         If the values are not a rectangular array of numbers.
     """
-    _check_order(order, "array")
+    _check_memory_order(order, "array")
     ctx = device_of(ctx, device)
     if isinstance(object, ndarray):
-        return _copied(object, dtype, ctx)
+        return _copy_values(object, dtype, ctx)
     if isinstance(object, NDArray):
         raise ValueError_(
             "array: object must be an array-like or mx.np array, got an mx.nd.NDArray; convert it "
@@ -120,7 +120,7 @@ def with_host_arrays(values: Any) -> Any:
     return values
 
 
-def _copied(a: ndarray, dtype: Any, ctx: Any) -> ndarray:
+def _copy_values(a: ndarray, dtype: Any, ctx: Any) -> ndarray:
     moved = a if ctx is None else a.as_in_ctx(ctx)
     if dtype is not None and a.dtype != _core.dtype_type(dtype):
         return _cast(moved, dtype=dtype)
@@ -166,7 +166,7 @@ def from_dlpack(x: Any) -> ndarray:
 
 def copy(a: Any, out: ndarray | None = None, *, order: str = "K") -> ndarray:
     """Return a copy of an array, or a new array of another array-like; order: 'C' or 'K'."""
-    _check_order(order, "copy")
+    _check_memory_order(order, "copy")
     if not isinstance(a, ndarray):
         return array(a)
     return _copy(a, out=out)
@@ -181,11 +181,11 @@ def _maker(name: str, op: Any, doc: str) -> Any:
         *,
         device: Any = None,
     ) -> ndarray:
-        _check_order(order, name)
+        _check_memory_order(order, name)
         sizes, dtype = shape_of(shape, name), default_dtype(dtype)
         return as_np_ndarray(op(shape=sizes, ctx=device_of(ctx, device), dtype=dtype))
 
-    return named(make, name, doc)
+    return set_name(make, name, doc)
 
 
 def _uninitialized(shape: Any, ctx: Any, dtype: Any) -> NDArray:
@@ -228,7 +228,7 @@ def full(
     ValueError
         If a dimension is negative, or ``fill_value`` cannot be broadcast.
     """
-    _check_order(order, "full")
+    _check_memory_order(order, "full")
     ctx = device_of(ctx, device)
     sizes = shape_of(shape, "full")
     if isinstance(fill_value, (ndarray, onp.ndarray, list, tuple)):
@@ -253,7 +253,7 @@ def _like(name: str, value: float | None, doc: str) -> Any:
     ) -> ndarray:
         return full_like(a, value, dtype, order, ctx, out, device=device)
 
-    return named(make, name, doc)
+    return set_name(make, name, doc)
 
 
 def full_like(
@@ -441,7 +441,7 @@ def eye(
     device: Any = None,
 ) -> ndarray:
     """Return an (N, M) matrix with ones on the k-th diagonal, else zeros; M is N by default."""
-    _check_order(order, "eye")
+    _check_memory_order(order, "eye")
     rows = operator.index(N)
     columns = rows if M is None else operator.index(M)
     if rows < 0 or columns < 0:
@@ -469,7 +469,7 @@ def genfromtxt(*args: Any, **kwargs: Any) -> ndarray:
 
 def _copy_method(self: ndarray, order: str = "C") -> ndarray:
     """Return a copy on the same device; order must be 'C' or 'K'."""
-    _check_order(order, "copy")
+    _check_memory_order(order, "copy")
     return _copy(self)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import _core
 from ..base import ShapeError, ValueError_
-from .arguments import as_array, from_host, promoted, store
+from .arguments import as_array, from_host, promote, store
 from .ndarray import ndarray
 
 __all__ = [
@@ -32,7 +32,7 @@ Labels = tuple[Any, ...]
 
 def operands_of(arrays: Sequence[Any], who: str) -> tuple[Sequence[ndarray], bool]:
     """Return operands in their common dtype, and whether that is bool; bools become float32."""
-    given = promoted([as_array(a, who) for a in arrays])
+    given = promote([as_array(a, who) for a in arrays])
     if given[0].dtype != np.bool_:
         return given, False
     return [_cast(a, dtype="float32") for a in given], True
@@ -121,7 +121,7 @@ def _pairing(
     )
 
 
-def _prepared(a: ndarray, side: _Side) -> ndarray:
+def _prepare(a: ndarray, side: _Side) -> ndarray:
     if side.squeezed is not None:
         a = a._reshape_view(side.squeezed)
     if side.summed:
@@ -136,7 +136,7 @@ def _contract(
 ) -> tuple[ndarray, Labels]:
     """Multiply two labelled tensors and sum over all labels that are not kept."""
     plan = _pairing(a_labels, a.shape, b_labels, b.shape, kept)
-    left, right = _prepared(a, plan.left), _prepared(b, plan.right)
+    left, right = _prepare(a, plan.left), _prepare(b, plan.right)
     if plan.product is _multiply:
         result = _multiply(left, right)
         if plan.summed:
@@ -148,7 +148,7 @@ def _contract(
     return (result if result.shape == plan.shape else result._reshape_view(plan.shape)), plan.labels
 
 
-def _ordered(a: ndarray, labels: Labels, wanted: Labels) -> ndarray:
+def _order(a: ndarray, labels: Labels, wanted: Labels) -> ndarray:
     if labels == wanted:
         return a
     return _transpose(a, axes=tuple(labels.index(label) for label in wanted))
@@ -156,7 +156,7 @@ def _ordered(a: ndarray, labels: Labels, wanted: Labels) -> ndarray:
 
 def product(a: ndarray, a_labels: Labels, b: ndarray, b_labels: Labels, wanted: Labels) -> ndarray:
     """Multiply two tensors; sum over axes whose labels are not wanted in the result."""
-    return _ordered(*_contract(a, a_labels, b, b_labels, frozenset(wanted)), wanted)
+    return _order(*_contract(a, a_labels, b, b_labels, frozenset(wanted)), wanted)
 
 
 def _parse(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[list[Labels], Labels]:
@@ -301,7 +301,7 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False) -> ndarray:
         gone = tuple(i for i, label in enumerate(names) if label not in wanted)
         a = _sum(a, axis=gone, keepdims=True)._reshape_view(shape)
         names = tuple(label for label in names if label in wanted)
-    result = _ordered(a, names, wanted)
+    result = _order(a, names, wanted)
     result = _copy(result) if result is given[0] else result
     return finished(result, is_bool, out, "einsum")
 

@@ -9,9 +9,9 @@ import numpy as onp
 
 from .. import _core
 from ..base import NotSupportedError, TypeError_, ValueError_
-from .arguments import as_array, as_real, is_real, named, official, real_array, store
+from .arguments import as_array, as_real, is_real, official, real_array, set_name, store
 from .creation import full_like, ones_like, zeros_like
-from .manipulation import expanded
+from .manipulation import expand_to
 from .ndarray import attach, ndarray
 
 __all__ = [
@@ -48,15 +48,15 @@ def _finish(result: Any, out: Any, where: Any, options: dict[str, Any], who: str
                 f"{who}: where must be True or an mx.np.ndarray, got {type(where).__name__}"
             )
         other = zeros_like(result) if out is None else out.astype(result.dtype)
-        result = select(where, result, other)
+        result = pick_where(where, result, other)
     return store(result, out, who)
 
 
-def select(condition: Any, kept: Any, other: Any) -> Any:
+def pick_where(condition: Any, kept: Any, other: Any) -> Any:
     """Return ``kept`` where the condition holds, else ``other``, an array of the same shape."""
     if not isinstance(condition, ndarray):
         return kept if condition else other
-    return _where(expanded(condition, kept.shape), kept, other)
+    return _where(expand_to(condition, kept.shape), kept, other)
 
 
 # Shared end of the docstrings; operands are numbers or arrays, which broadcast together.
@@ -90,7 +90,7 @@ def _unary(name: str, op: str, doc: str) -> Any:
             return result
         return _finish(result, out, where, kwargs, name)
 
-    return named(function, name, doc + _PARAMETERS)
+    return set_name(function, name, doc + _PARAMETERS)
 
 
 def _composed(name: str, compute: Callable[..., Any], doc: str) -> Any:
@@ -106,7 +106,7 @@ def _composed(name: str, compute: Callable[..., Any], doc: str) -> Any:
             return _of_numbers(name, tuple(operands))
         return _finish(compute(*operands), out, where, kwargs, name)
 
-    return named(function, name, doc + _PARAMETERS)
+    return set_name(function, name, doc + _PARAMETERS)
 
 
 def _binary(name: str, sign: str, doc: str) -> Any:
@@ -123,7 +123,7 @@ def _binary(name: str, sign: str, doc: str) -> Any:
             return result
         return _finish(result, out, where, kwargs, name)
 
-    return named(function, name, doc + _PARAMETERS)
+    return set_name(function, name, doc + _PARAMETERS)
 
 
 _UNARY = {
@@ -248,7 +248,7 @@ def _pick_number(pick: str) -> Callable[[Any, Any], Any]:
             else ones_like(extreme) * x
             for x in (a, b)
         )
-        return select(_f["isnan"](left), right, select(_f["isnan"](right), left, extreme))
+        return pick_where(_f["isnan"](left), right, pick_where(_f["isnan"](right), left, extreme))
 
     return compute
 
@@ -256,8 +256,8 @@ def _pick_number(pick: str) -> Callable[[Any, Any], Any]:
 def _heaviside(x: Any, at_zero: Any) -> Any:
     ones = ones_like(as_real(_f["add"](x, at_zero)))
     left, right = ones * x, ones * at_zero
-    steps = select(_f["isnan"](left), left, (left > 0).astype(left.dtype))
-    return select(left == 0, right, steps)
+    steps = pick_where(_f["isnan"](left), left, (left > 0).astype(left.dtype))
+    return pick_where(left == 0, right, steps)
 
 
 def modf(x: ndarray) -> tuple[Any, Any]:
@@ -265,7 +265,7 @@ def modf(x: ndarray) -> tuple[Any, Any]:
     x = real_array(x, "modf")
     whole = _f["trunc"](x)
     infinite = _f["isinf"](x)
-    return _f["copysign"](select(infinite, zeros_like(x), x - whole), x), whole
+    return _f["copysign"](pick_where(infinite, zeros_like(x), x - whole), x), whole
 
 
 def divmod(x1: Any, x2: Any) -> tuple[Any, Any]:  # noqa: A001 - NumPy's name
@@ -276,8 +276,8 @@ def divmod(x1: Any, x2: Any) -> tuple[Any, Any]:  # noqa: A001 - NumPy's name
 def _sinc(x: Any) -> Any:
     scaled = as_real(x) * math.pi
     zero = _f["equal"](scaled, 0)
-    safe = select(zero, full_like(scaled, 1.0), scaled)
-    return select(zero, full_like(scaled, 1.0), _f["sin"](safe) / safe)
+    safe = pick_where(zero, full_like(scaled, 1.0), scaled)
+    return pick_where(zero, full_like(scaled, 1.0), _f["sin"](safe) / safe)
 
 
 _LN2 = math.log(2.0)
@@ -393,7 +393,7 @@ def nan_to_num(
         limit = float(onp.finfo(official(x.dtype)).max)
         high, low = limit if posinf is None else posinf, -limit if neginf is None else neginf
         for found, value in ((_f["isnan"](x), nan), (x == math.inf, high), (x == -math.inf, low)):
-            result = select(found, full_like(x, value), result)
+            result = pick_where(found, full_like(x, value), result)
     if not copy and not x._traced:  # a graph cannot change its inputs
         return store(result, x, "nan_to_num")
     return _finish(_copy(x) if result is x else result, kwargs.pop("out", None), True, kwargs,
@@ -414,7 +414,7 @@ def _method(name: str) -> Any:
     def method(self: ndarray) -> Any:
         return function(self)
 
-    return named(method, name, function.__doc__)
+    return set_name(method, name, function.__doc__)
 
 
 def _round_method(self: ndarray, decimals: int | None = 0, out: Any = None, **kwargs: Any) -> Any:

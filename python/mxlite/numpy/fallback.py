@@ -15,7 +15,7 @@ import numpy as np
 from .. import autograd
 from ..base import NotSupportedError, TypeError_, ValueError_
 from ..ndarray import NDArray
-from .arguments import as_array, from_host, named, refuse_traced
+from .arguments import as_array, from_host, refuse_traced, set_name
 from .ndarray import ndarray
 
 #: Names of the functions.
@@ -121,7 +121,7 @@ def _make(name: str) -> Callable[..., Any]:
     ValueError
         If an argument needs a gradient while autograd records.
     """
-    return named(function, name, doc)
+    return set_name(function, name, doc)
 
 
 globals().update({name: _make(name) for name in FALLBACKS})

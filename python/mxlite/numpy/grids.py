@@ -9,7 +9,7 @@ import numpy as onp
 
 from .. import _core
 from ..base import ValueError_
-from .arguments import as_array, default_dtype, named
+from .arguments import as_array, default_dtype, set_name
 from .creation import arange, array, device_of, shape_of, zeros_like
 from .manipulation import broadcast_to
 from .ndarray import ndarray
@@ -54,7 +54,7 @@ def _triangle(name: str, lower: bool, doc: str) -> Any:
         result: Any = m * kept if m.dtype == onp.bool_ else _selected(m, kept)
         return result
 
-    return named(triangle, name, doc)
+    return set_name(triangle, name, doc)
 
 
 def _selected(m: ndarray, kept: ndarray) -> Any:
@@ -123,7 +123,7 @@ def _window(name: str, doc: str) -> Any:
         values = getattr(onp, name)(M)
         return array(values, default_dtype(dtype), ctx=device_of(ctx, device))
 
-    return named(window, name, doc)
+    return set_name(window, name, doc)
 
 
 blackman = _window("blackman", "Return the Blackman window of M points (float32 by default).")

@@ -11,7 +11,7 @@ import numpy as np
 from .. import _core
 from ..base import ValueError_
 from ..ndarray import NDArray
-from .arguments import as_array, from_host, named, reshape_to, shape_in, values_of
+from .arguments import as_array, from_host, reshape_to, set_name, shape_in, values_of
 from .ndarray import ndarray
 from .sorting import nonzero
 
@@ -65,7 +65,7 @@ def _of_numpy(name: str, doc: str) -> Callable[..., tuple[ndarray, ...]]:
         found = getattr(np, name)(*args, **kwargs)
         return tuple(from_host(index, ctx, np.int64) for index in found)
 
-    return named(function, name, doc)
+    return set_name(function, name, doc)
 
 
 tril_indices = _of_numpy(

@@ -18,7 +18,7 @@ from ..base import IndexError_, TypeError_
 from ..ndarray import NDArray
 from ..ndarray import indexing as plain
 from ..ndarray.array_like import host_array
-from .arguments import check_bounds, from_host, full, refuse_traced
+from .arguments import check_bounds, fill_array, from_host, refuse_traced
 from .ndarray import attach, ndarray
 
 _take = _core.op("take")
@@ -58,7 +58,7 @@ def _index_values(item: Any) -> Any:
     return values if values.dtype == np.bool_ else values.astype(np.int64, copy=False)
 
 
-def _converted(item: Any) -> Any:
+def _convert(item: Any) -> Any:
     """Return an item of a key as int, slice, None, Ellipsis, or index array."""
     if item is None or item is Ellipsis or type(item) is int:
         return item
@@ -95,7 +95,7 @@ def _is_advanced(item: Any) -> bool:
 
 def _divide(shape: tuple[int, ...], key: Any) -> _Key:
     """Check a key for an array of the shape and split it into basic items and index arrays."""
-    items = [_converted(item) for item in (key if isinstance(key, tuple) else (key,))]
+    items = [_convert(item) for item in (key if isinstance(key, tuple) else (key,))]
     ellipses = [i for i, item in enumerate(items) if item is Ellipsis]
     if len(ellipses) > 1:
         raise IndexError_("an index can only have a single ellipsis ('...')")
@@ -192,7 +192,7 @@ def _select_traced(
     coordinates = []
     for a in arrays:
         index = _cast(a, dtype="int64") if isinstance(a, NDArray) else from_host(a, array.ctx)
-        coordinates.append(_expanded(index, common))
+        coordinates.append(_expand(index, common))
     found = _gather(array, _stack(*coordinates, axis=0))
     found = found._reshape_view((*common, *array.shape[count:]))
     if first:
@@ -202,7 +202,7 @@ def _select_traced(
     return found
 
 
-def _expanded(array: ndarray, shape: tuple[int, ...]) -> ndarray:
+def _expand(array: ndarray, shape: tuple[int, ...]) -> ndarray:
     """Return the array broadcast to a shape that has no dimension of 0."""
     if array.shape == shape:
         return array
@@ -343,7 +343,7 @@ def setitem(self: ndarray, key: Any, value: Any) -> None:
     masked = isinstance(key, NDArray) and key.dtype == np.bool_ and key.shape == self.shape
     if masked and not key._traced and _is_single(value):
         _core.check_writable(self)
-        filled = _filled(self, value)
+        filled = _fill(self, value)
         _where(key.as_in_context(self.ctx), filled, self.detach(), out=self)
         return
     divided = _divide(self.shape, key)
@@ -377,11 +377,11 @@ def _is_single(value: Any) -> bool:
     )
 
 
-def _filled(like: ndarray, value: Any) -> ndarray:
+def _fill(like: ndarray, value: Any) -> ndarray:
     if isinstance(value, ndarray):
         value = _cast(value.detach().as_in_context(like.ctx), dtype=like.dtype)
-        return _expanded(value._reshape_view((1,) * like.ndim), like.shape)
-    return full(like.shape, value, like)
+        return _expand(value._reshape_view((1,) * like.ndim), like.shape)
+    return fill_array(like.shape, value, like)
 
 
 def _write_rows(self: ndarray, key: _Key, value: Any) -> None:
@@ -392,7 +392,7 @@ def _write_rows(self: ndarray, key: _Key, value: Any) -> None:
     shape = rows.shape + self.shape[kept:]
     inner = prod(self.shape[kept:])
     if isinstance(value, (bool, int, float)):
-        source = full(shape, value, self)
+        source = fill_array(shape, value, self)
     elif isinstance(value, NDArray):
         source = _cast(value.detach().as_in_context(self.ctx), dtype=self.dtype)
         source = source._reshape_view(plain._written_shape(source.shape, shape))
@@ -402,7 +402,7 @@ def _write_rows(self: ndarray, key: _Key, value: Any) -> None:
         source = from_host(host, self.ctx, self.dtype)
     if rows.size == 0 or inner == 0:
         return
-    source = _expanded(source, shape)._reshape_view((rows.size, inner))
+    source = _expand(source, shape)._reshape_view((rows.size, inner))
     target = self.detach()._reshape_view((self.size // inner, inner))
     places = from_host(rows.reshape(1, -1), self.ctx)
     _scatter(target, source, places, shape=target.shape, out=target)

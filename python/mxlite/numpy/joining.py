@@ -11,7 +11,16 @@ import numpy as np
 from .. import _core
 from ..base import IndexError_, ShapeError, TypeError_, ValueError_
 from ..ndarray import NDArray
-from .arguments import as_array, axis_in, flattened, from_host, named, promoted, store, values_of
+from .arguments import (
+    as_array,
+    axis_in,
+    flatten_for,
+    from_host,
+    promote,
+    set_name,
+    store,
+    values_of,
+)
 from .manipulation import atleast_1d, atleast_2d, atleast_3d, broadcast_to, moveaxis
 from .ndarray import ndarray
 
@@ -52,7 +61,7 @@ def _arrays(seq: Any, who: str) -> list[ndarray]:
         raise TypeError_(f"{who}: arrays must be a sequence of arrays, got {type(seq).__name__}")
     if not len(seq):
         raise ValueError_(f"{who}: arrays must have at least one array, got none")
-    return list(promoted([as_array(a, who) for a in seq]))
+    return list(promote([as_array(a, who) for a in seq]))
 
 
 def concatenate(seq: Any, axis: int | None = 0, out: Any = None) -> ndarray:
@@ -71,13 +80,13 @@ def concatenate(seq: Any, axis: int | None = 0, out: Any = None) -> ndarray:
     ValueError
         If there is no array, or shapes differ.
     """
-    return store(_joined(_arrays(seq, "concatenate"), axis, "concatenate"), out, "concatenate")
+    return store(_concatenate(_arrays(seq, "concatenate"), axis, "concatenate"), out, "concatenate")
 
 
 concat = concatenate
 
 
-def _joined(arrays: Sequence[ndarray], axis: int | None, who: str) -> ndarray:
+def _concatenate(arrays: Sequence[ndarray], axis: int | None, who: str) -> ndarray:
     if axis is None:
         arrays, axis = [a._reshape_view((a.size,)) for a in arrays], 0
     first = arrays[0]
@@ -101,7 +110,7 @@ def stack(arrays: Any, axis: int = 0, out: Any = None) -> ndarray:
 def vstack(arrays: Any, out: Any = None) -> ndarray:
     """Join arrays along axis 0; a vector of shape (n,) is a row (1, n)."""
     given = [atleast_2d(a) for a in _arrays(arrays, "vstack")]
-    return store(_joined(given, 0, "vstack"), out, "vstack")
+    return store(_concatenate(given, 0, "vstack"), out, "vstack")
 
 
 row_stack = vstack
@@ -110,20 +119,20 @@ row_stack = vstack
 def hstack(arrays: Any, out: Any = None) -> ndarray:
     """Join arrays along axis 1; vectors along axis 0."""
     given = [atleast_1d(a) for a in _arrays(arrays, "hstack")]
-    return store(_joined(given, min(given[0].ndim - 1, 1), "hstack"), out, "hstack")
+    return store(_concatenate(given, min(given[0].ndim - 1, 1), "hstack"), out, "hstack")
 
 
 def dstack(arrays: Any, out: Any = None) -> ndarray:
     """Join arrays along axis 2; (n,) becomes (1, n, 1), and (m, n) becomes (m, n, 1)."""
     given = [atleast_3d(a) for a in _arrays(arrays, "dstack")]
-    return store(_joined(given, 2, "dstack"), out, "dstack")
+    return store(_concatenate(given, 2, "dstack"), out, "dstack")
 
 
 def column_stack(tup: Any, out: Any = None) -> ndarray:
     """Join arrays along axis 1; a vector of shape (n,) is a column (n, 1)."""
     given = _arrays(tup, "column_stack")
     given = [a if a.ndim > 1 else a._reshape_view((a.size, 1)) for a in given]
-    return store(_joined(given, 1, "column_stack"), out, "column_stack")
+    return store(_concatenate(given, 1, "column_stack"), out, "column_stack")
 
 
 def _begins(places: Any, length: int) -> list[tuple[int, int]]:
@@ -133,7 +142,7 @@ def _begins(places: Any, length: int) -> list[tuple[int, int]]:
     return [(begin, max(begin, end)) for begin, end in ranges]
 
 
-def _divided(ary: Any, places: Any, axis: int, equal: bool, who: str) -> list[ndarray]:
+def _divide(ary: Any, places: Any, axis: int, equal: bool, who: str) -> list[ndarray]:
     ary = as_array(ary, who)
     axis = axis_in(axis, ary.ndim, who)
     length = ary.shape[axis]
@@ -173,12 +182,12 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[ndarray]:
     ValueError
         If the axis cannot be divided into that number of equal parts.
     """
-    return _divided(ary, indices_or_sections, axis, True, "split")
+    return _divide(ary, indices_or_sections, axis, True, "split")
 
 
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[ndarray]:
     """Split an array like `split`; if the parts cannot be equal, the first ones are longer by 1."""
-    return _divided(ary, indices_or_sections, axis, False, "array_split")
+    return _divide(ary, indices_or_sections, axis, False, "array_split")
 
 
 def _splitting(name: str, least: int, axis: int) -> Any:
@@ -189,10 +198,10 @@ def _splitting(name: str, least: int, axis: int) -> Any:
                 f"{name}: array must have at least {least} dimension{'s' * (least > 1)}, got "
                 f"{ary.ndim}"
             )
-        return _divided(ary, indices_or_sections, min(axis, ary.ndim - 1), True, name)
+        return _divide(ary, indices_or_sections, min(axis, ary.ndim - 1), True, name)
 
     rest = "; a vector along axis 0." if least <= axis else ""
-    return named(function, name, f"Split an array along axis {axis}{rest}")
+    return set_name(function, name, f"Split an array along axis {axis}{rest}")
 
 
 vsplit = _splitting("vsplit", 2, 0)
@@ -207,13 +216,13 @@ def unstack(x: Any, axis: int = 0) -> tuple[ndarray, ...]:
     if not x.shape[axis]:
         return ()
     rest = x.shape[:axis] + x.shape[axis + 1 :]
-    parts = _divided(x, x.shape[axis], axis, True, "unstack")
+    parts = _divide(x, x.shape[axis], axis, True, "unstack")
     return tuple(part._reshape_view(rest) for part in parts)
 
 
 def append(arr: Any, values: Any, axis: int | None = None) -> ndarray:
     """Return the array followed by values; both flattened unless an axis is given."""
-    return _joined(_arrays([arr, values], "append"), axis, "append")
+    return _concatenate(_arrays([arr, values], "append"), axis, "append")
 
 
 def _indices(obj: Any, length: int, who: str) -> np.ndarray[Any, Any]:
@@ -245,7 +254,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> ndarray:
     IndexError
         If a position is out of bounds.
     """
-    a, axis = flattened(arr, axis, "insert")
+    a, axis = flatten_for(arr, axis, "insert")
     length = a.shape[axis]
     at = _indices(obj, length, "insert")
     if at.size and not (at.min() >= 0 and at.max() <= length):
@@ -289,7 +298,7 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> ndarray:
     IndexError
         If a position is out of bounds.
     """
-    a, axis = flattened(arr, axis, "delete")
+    a, axis = flatten_for(arr, axis, "delete")
     length = a.shape[axis]
     if isinstance(obj, NDArray):
         obj = values_of(obj, "delete", _WHY)

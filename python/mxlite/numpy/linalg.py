@@ -20,9 +20,9 @@ from .arguments import (
     as_array,
     axes_in,
     broadcast_shape,
+    fill_array,
     from_host,
-    full,
-    promoted,
+    promote,
     real_array,
     refuse_traced,
     reshape_to,
@@ -39,7 +39,7 @@ from .decompositions import (
     svd,
     svdvals,
 )
-from .manipulation import broadcast_to, expanded, matrix_transpose, transpose
+from .manipulation import broadcast_to, expand_to, matrix_transpose, transpose
 from .ndarray import ndarray
 from .norms import matrix_norm, norm, vector_norm
 from .products import cross, matmul, outer, tensordot, vecdot
@@ -132,11 +132,11 @@ def slogdet(a: Any) -> list[ndarray]:
     return [reshape_to(part, shape=array.shape[:-2]) for part in _slogdet(array)]
 
 
-def _aligned(a: ndarray, b: ndarray, who: str) -> tuple[ndarray, ndarray]:
+def _align(a: ndarray, b: ndarray, who: str) -> tuple[ndarray, ndarray]:
     """Cast both stacks of matrices to their common dtype and broadcast their batch dimensions."""
     batch = broadcast_shape([a.shape[:-2], b.shape[:-2]], who)
-    a, b = promoted([a, b])
-    return expanded(a, batch + a.shape[-2:]), expanded(b, batch + b.shape[-2:])
+    a, b = promote([a, b])
+    return expand_to(a, batch + a.shape[-2:]), expand_to(b, batch + b.shape[-2:])
 
 
 def solve(a: Any, b: Any) -> ndarray:
@@ -164,7 +164,7 @@ def solve(a: Any, b: Any) -> ndarray:
             f"{who}: b must have {left.shape[-1]} rows as a has, got shapes {left.shape} and "
             f"{as_array(b, who).shape}"
         )
-    result = _solve(*_aligned(left, right, who))
+    result = _solve(*_align(left, right, who))
     return _squeeze(result, axis=-1) if is_vector else result
 
 
@@ -222,7 +222,7 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
     if isinstance(limit, ndarray):
         limit = broadcast_to(_cast(limit, dtype=array.dtype), batch)
     else:
-        limit = full(batch, float(limit), array)
+        limit = fill_array(batch, float(limit), array)
     return _pinv(array, limit)
 
 
@@ -303,7 +303,7 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> ndarray:
         if factor.ndim != 2:
             raise LinAlgError(f"{who}: arrays must be matrices, got {factor.ndim} dimensions")
     sizes = [factors[0].shape[0], *(f.shape[1] for f in factors)]
-    result = _multiplied(factors, _splits(sizes), 0, len(factors) - 1)
+    result = _multiply_all(factors, _splits(sizes), 0, len(factors) - 1)
     shape = result.shape[int(first_is_vector) : 2 - int(last_is_vector)]
     result = reshape_to(result, shape=shape)
     return store(result, out, who)
@@ -326,14 +326,15 @@ def _splits(sizes: list[int]) -> dict[tuple[int, int], int]:
     return split
 
 
-def _multiplied(
+def _multiply_all(
     factors: list[ndarray], split: dict[tuple[int, int], int], first: int, last: int
 ) -> ndarray:
     if first == last:
         return factors[first]
     middle = split[first, last]
     return matmul(
-        _multiplied(factors, split, first, middle), _multiplied(factors, split, middle + 1, last)
+        _multiply_all(factors, split, first, middle),
+        _multiply_all(factors, split, middle + 1, last),
     )
 
 
@@ -365,7 +366,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[ndarray, ndarray, int, nda
             f"{right.shape}"
         )
     refuse_traced(left, who, "the rank depends on values")
-    left, right = promoted([left, right])
+    left, right = promote([left, right])
     m, n = left.shape
     limit = float(np.finfo(left.dtype).eps) * max(m, n)  # type: ignore[type-var]
     if rcond is not None and not isinstance(rcond, str) and rcond != -1:

@@ -17,12 +17,12 @@ from .arguments import (
     axes_in,
     axis_in,
     broadcast_shape,
-    flattened,
+    fill_array,
+    flatten_for,
     from_host,
-    full,
-    named,
     part_along,
     reshape_to,
+    set_name,
     shape_in,
     store,
     values_of,
@@ -94,7 +94,7 @@ def size(a: Any, axis: int | None = None) -> int:
     return prod(lengths) if axis is None else lengths[axis_in(axis, len(lengths), "size")]
 
 
-def _check_order(order: str, who: str) -> None:
+def _check_index_order(order: str, who: str) -> None:
     if order not in ("C", "F", "A"):
         raise ValueError_(f"{who}: order must be 'C', 'F' or 'A', got {order!r}")
 
@@ -116,14 +116,14 @@ def reshape(a: Any, newshape: Any, order: str = "C", out: Any = None) -> ndarray
     ValueError
         If the number of elements differs.
     """
-    return store(_reshaped(as_array(a, "reshape"), newshape, order), out, "reshape")
+    return store(_reshape_in_order(as_array(a, "reshape"), newshape, order), out, "reshape")
 
 
-def _reshaped(a: ndarray, newshape: Any, order: str) -> ndarray:
-    _check_order(order, "reshape")
+def _reshape_in_order(a: ndarray, newshape: Any, order: str) -> ndarray:
+    _check_index_order(order, "reshape")
     wanted = shape_in(newshape)
     if order == "F":
-        return transpose(_reshaped(transpose(a), wanted[::-1], "C"))
+        return transpose(_reshape_in_order(transpose(a), wanted[::-1], "C"))
     if wanted.count(-1) == 1 and 0 not in wanted and min(wanted) == -1:
         known = -prod(wanted)
         if a.size % known == 0 and a.size:
@@ -141,7 +141,7 @@ def _reshaped(a: ndarray, newshape: Any, order: str) -> ndarray:
 def ravel(x: Any, order: str = "C") -> ndarray:
     """Return a copy of the array with one dimension."""
     x = as_array(x, "ravel")
-    return _reshaped(x, (-1,) if x.size else (0,), order)
+    return _reshape_in_order(x, (-1,) if x.size else (0,), order)
 
 
 def transpose(a: Any, axes: Any = None) -> ndarray:
@@ -249,7 +249,7 @@ def broadcast_to(array: Any, shape: Any) -> ndarray:
     return array if array.shape == wanted else _broadcast_to(array, shape=wanted)
 
 
-def expanded(a: ndarray, shape: tuple[int, ...]) -> ndarray:
+def expand_to(a: ndarray, shape: tuple[int, ...]) -> ndarray:
     """Return the array itself if it has the shape, else a copy broadcast to the shape."""
     return a if a.shape == shape else broadcast_to(a, shape)
 
@@ -270,7 +270,7 @@ def _atleast(count: int, resized: Callable[[tuple[int, ...]], tuple[int, ...]]) 
         return found[0] if len(found) == 1 else found
 
     dimensions = f"{count} dimension{'s' * (count > 1)}"
-    return named(atleast, name, f"Return arrays with at least {dimensions}; several as a list.")
+    return set_name(atleast, name, f"Return arrays with at least {dimensions}; several as a list.")
 
 
 atleast_1d = _atleast(1, lambda s: (1,))
@@ -289,7 +289,7 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> ndarray:
     axis : int or None
         None flattens the array.
     """
-    a, axis = flattened(a, axis, "repeat")
+    a, axis = flatten_for(a, axis, "repeat")
     counts = values_of(repeats, "repeat", "the result's size depends on repeats")
     if counts.size and counts.min() < 0:
         raise ValueError_(f"repeat: repeats must not be negative, got {counts.min()}")
@@ -326,7 +326,7 @@ def resize(a: Any, new_shape: Any) -> ndarray:
         raise ValueError_(f"resize: all elements of new_shape must be at least 0, got {wanted}")
     count = prod(wanted)
     if not a.size:
-        return full(wanted, 0, a)
+        return fill_array(wanted, 0, a)
     rows = np.arange(count) % a.size
     flat = a._reshape_view((a.size,))
     return _take(flat, from_host(rows, a.ctx))._reshape_view(wanted)
@@ -363,16 +363,16 @@ def roll(a: Any, shift: Any, axis: Any = None) -> ndarray:
     a = as_array(a, "roll")
     if axis is None:
         flat = a._reshape_view((a.size,))
-        return _rolled(flat, sum(np.atleast_1d(shift).tolist()), 0)._reshape_view(a.shape)
+        return _roll_axis(flat, sum(np.atleast_1d(shift).tolist()), 0)._reshape_view(a.shape)
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
     shifts = shift if isinstance(shift, (tuple, list)) else (shift,)
     result = a
     for by, along in np.broadcast(shifts, axes):
-        result = _rolled(result, int(by), axis_in(along, a.ndim, "roll"))
+        result = _roll_axis(result, int(by), axis_in(along, a.ndim, "roll"))
     return _copy(a) if result is a else result
 
 
-def _rolled(a: ndarray, by: int, axis: int) -> ndarray:
+def _roll_axis(a: ndarray, by: int, axis: int) -> ndarray:
     length = a.shape[axis]
     by = by % length if length else 0
     if not by:
@@ -443,7 +443,7 @@ def _reshape_method(self: ndarray, *args: Any, **kwargs: Any) -> ndarray:
     if not args:
         raise TypeError_("reshape() takes exactly 1 argument (0 given)")
     single = len(args) == 1 and isinstance(args[0], (tuple, list))
-    return _reshaped(self, args[0] if single else args, order)
+    return _reshape_in_order(self, args[0] if single else args, order)
 
 
 def _transpose_method(self: ndarray, *axes: Any) -> ndarray:

@@ -7,9 +7,9 @@ from typing import Any
 
 from .. import _core
 from ..base import ValueError_
-from .arguments import as_array, is_real, named, store
+from .arguments import as_array, is_real, set_name, store
 from .creation import full_like
-from .elementwise import select
+from .elementwise import pick_where
 from .ndarray import ndarray
 from .reductions import (
     all,
@@ -42,7 +42,7 @@ def _without_nan(a: ndarray, value: float, who: str) -> tuple[ndarray, ndarray]:
     kept = a = as_array(a, who)
     missing = _isnan(a)
     if is_real(a.dtype):
-        kept = select(missing, full_like(a, value), a)
+        kept = pick_where(missing, full_like(a, value), a)
     return kept, missing
 
 
@@ -50,7 +50,7 @@ def _ignoring_nan(name: str, function: Any, value: float, doc: str) -> Any:
     def reduction(a: ndarray, axis: Any = None, *args: Any, **kwargs: Any) -> Any:
         return function(_without_nan(a, value, name)[0], axis, *args, **kwargs)
 
-    return named(reduction, name, doc)
+    return set_name(reduction, name, doc)
 
 
 nancumprod = _ignoring_nan("nancumprod", cumprod, 1, "Return cumprod(a); a NaN counts as 1.")
@@ -78,10 +78,10 @@ def _nan_extreme(name: str, function: Any, other: float, doc: str) -> Any:
         result = function(kept, axis, keepdims)
         if is_real(a.dtype):
             none = all(missing, axis, keepdims)
-            result = select(none, full_like(result, math.nan), result)
+            result = pick_where(none, full_like(result, math.nan), result)
         return store(result, out, name)
 
-    return named(reduction, name, doc)
+    return set_name(reduction, name, doc)
 
 
 nanmax = _nan_extreme("nanmax", max, -math.inf, "Return the largest value that is not NaN.")
@@ -97,7 +97,7 @@ def _nan_arg(name: str, function: Any, other: float, doc: str) -> Any:
             raise ValueError_(f"{name}: a must have a number in each slice, got an All-NaN slice")
         return function(kept, axis, out, keepdims=keepdims)
 
-    return named(reduction, name, doc)
+    return set_name(reduction, name, doc)
 
 
 nanargmax = _nan_arg(
@@ -132,7 +132,7 @@ def nanvar(
     centered = a - nanmean(a, axis, keepdims=True)
     kept, missing = _without_nan(centered, 0, "nanvar")
     counts = _sum(_not(missing), axis=axis, keepdims=keepdims).astype(a.dtype) - ddof
-    counts = select(counts > 0, counts, full_like(counts, math.nan))
+    counts = pick_where(counts > 0, counts, full_like(counts, math.nan))
     result = _sum(kept * kept, axis=axis, keepdims=keepdims) / counts
     return store(out_type(result, dtype), out, "nanvar")
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import _core
 from ..base import ShapeError, TypeError_, ValueError_
-from .arguments import as_array, from_host, full
+from .arguments import as_array, fill_array, from_host
 from .elementwise import around
 from .ndarray import ndarray
 
@@ -94,7 +94,9 @@ def _pad_axis(a: ndarray, axis: int, before: int, after: int, mode: str, option:
     length = a.shape[axis]
     if mode in ("constant", "empty"):
         low, high = (0, 0) if option is None else option
-        return _joined(axis, _filled(a, axis, before, low), a, _filled(a, axis, after, high))
+        return _join_parts(
+            axis, _fill_side(a, axis, before, low), a, _fill_side(a, axis, after, high)
+        )
     if not length:
         raise ValueError_(
             f"pad: mode must be 'constant' or 'empty' for empty axis {axis}, got {mode!r}"
@@ -107,14 +109,14 @@ def _pad_axis(a: ndarray, axis: int, before: int, after: int, mode: str, option:
             raise ValueError_(f"pad: reflect_type must be 'even' or 'odd', got {option!r}")
         return _reflect_odd(a, axis, before, after, 1 if mode == "reflect" else 0)
     if mode == "linear_ramp":
-        return _joined(
+        return _join_parts(
             axis,
             _ramp(a, axis, before, option[0], 0),
             a,
             _ramp(a, axis, after, option[1], length - 1),
         )
     low, high = (None, None) if option is None else option
-    return _joined(
+    return _join_parts(
         axis,
         _statistic(a, axis, before, mode, low, True),
         a,
@@ -122,18 +124,18 @@ def _pad_axis(a: ndarray, axis: int, before: int, after: int, mode: str, option:
     )
 
 
-def _joined(axis: int, *parts: ndarray | None) -> ndarray:
+def _join_parts(axis: int, *parts: ndarray | None) -> ndarray:
     return _concat(*(part for part in parts if part is not None), dim=axis)
 
 
-def _filled(a: ndarray, axis: int, width: int, value: Any) -> ndarray | None:
+def _fill_side(a: ndarray, axis: int, width: int, value: Any) -> ndarray | None:
     if not width:
         return None
     shape = (*a.shape[:axis], width, *a.shape[axis + 1 :])
-    return full(shape, value, a)
+    return fill_array(shape, value, a)
 
 
-def _repeated(edge: ndarray, axis: int, width: int) -> ndarray:
+def _repeat_edge(edge: ndarray, axis: int, width: int) -> ndarray:
     return _broadcast_to(edge, shape=(*edge.shape[:axis], width, *edge.shape[axis + 1 :]))
 
 
@@ -167,7 +169,7 @@ def _statistic(
     part = _slice_axis(a, axis=axis, begin=first, end=first + count)
     if mode in ("maximum", "minimum"):
         edge = _core.op(mode[:3])(part, axis=(axis,), keepdims=True)
-        return _repeated(edge, axis, width)
+        return _repeat_edge(edge, axis, width)
     if _is_integral(a):
         part = _cast(part, dtype="float64")
     if mode == "median":
@@ -176,17 +178,17 @@ def _statistic(
     edge = _core.op("mean")(part, axis=(axis,), keepdims=True)
     if _is_integral(a):
         edge = _cast(around(edge), dtype=a.dtype)
-    return _repeated(edge, axis, width)
+    return _repeat_edge(edge, axis, width)
 
 
 def _reflect_odd(a: ndarray, axis: int, before: int, after: int, skipped: int) -> ndarray:
     """Pad with reflections at the edge elements, repeated until the width is filled."""
     if a.shape[axis] == 1 and skipped:  # nothing to reflect: the edge is repeated
-        return _joined(
+        return _join_parts(
             axis,
-            _repeated(a, axis, before) if before else None,
+            _repeat_edge(a, axis, before) if before else None,
             a,
-            _repeated(a, axis, after) if after else None,
+            _repeat_edge(a, axis, after) if after else None,
         )
     while before or after:
         length = a.shape[axis]
@@ -198,6 +200,6 @@ def _reflect_odd(a: ndarray, axis: int, before: int, after: int, skipped: int) -
             edge = _slice_axis(a, axis=axis, begin=edge_at, end=edge_at + 1)
             inner = _take(a, from_host(rows, a.ctx), axis=axis)
             parts.append(_subtract(_add(edge, edge), inner) if width else None)
-        a = _joined(axis, parts[0], a, parts[1])
+        a = _join_parts(axis, parts[0], a, parts[1])
         before, after = before - low, after - high
     return a

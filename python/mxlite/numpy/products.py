@@ -11,7 +11,7 @@ import numpy as np
 from .. import _core
 from ..base import ShapeError, TypeError_, ValueError_
 from ..ndarray import NDArray
-from .arguments import as_array, axes_in, promoted, store
+from .arguments import as_array, axes_in, promote, store
 from .einsum import finished, operands_of, product
 from .joining import stack
 from .manipulation import moveaxis
@@ -148,7 +148,7 @@ def inner(a: Any, b: Any) -> ndarray:
 
 def outer(a: Any, b: Any, out: Any = None) -> ndarray:
     """Return the products of all pairs of elements, of shape (a.size, b.size)."""
-    a, b = promoted([as_array(a, "outer"), as_array(b, "outer")])
+    a, b = promote([as_array(a, "outer"), as_array(b, "outer")])
     result = _multiply(a._reshape_view((a.size, 1)), b._reshape_view((1, b.size)))
     return store(result, out, "outer")
 
@@ -194,8 +194,8 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> ndarray:
             raise ValueError_(
                 f"tensordot: axes must be an int or two lists of axes, got {len(axes)} entries"
             )
-        a_axes = axes_in(_listed(axes[0]), a.ndim, "tensordot")
-        b_axes = axes_in(_listed(axes[1]), b.ndim, "tensordot")
+        a_axes = axes_in(_list(axes[0]), a.ndim, "tensordot")
+        b_axes = axes_in(_list(axes[1]), b.ndim, "tensordot")
     if len(a_axes) != len(b_axes):
         raise ValueError_(
             f"tensordot: axes must have the same number of axes for a and b, got {len(a_axes)} and "
@@ -206,13 +206,13 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> ndarray:
     return finished(_along(a, b, a_axes, b_axes), is_bool, None, "tensordot")
 
 
-def _listed(axes: Any) -> tuple[int, ...]:
+def _list(axes: Any) -> tuple[int, ...]:
     return tuple(axes) if isinstance(axes, (tuple, list)) else (operator.index(axes),)
 
 
 def kron(a: Any, b: Any) -> ndarray:
     """Return the Kronecker product: blocks ``a[i, j] * b``, arranged like the elements of a."""
-    a, b = promoted([as_array(a, "kron"), as_array(b, "kron")])
+    a, b = promote([as_array(a, "kron"), as_array(b, "kron")])
     ndim = max(a.ndim, b.ndim)
     one = (1,) * (ndim - a.ndim) + a.shape
     other = (1,) * (ndim - b.ndim) + b.shape
@@ -243,7 +243,7 @@ def cross(
     """
     if axis is not None:
         axisa = axisb = axisc = axis
-    a, b = promoted([as_array(a, "cross"), as_array(b, "cross")])
+    a, b = promote([as_array(a, "cross"), as_array(b, "cross")])
     a, b = moveaxis(a, axisa, -1), moveaxis(b, axisb, -1)
     if a.shape[-1] not in (2, 3) or b.shape[-1] not in (2, 3):
         raise ShapeError(

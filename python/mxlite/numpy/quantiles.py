@@ -13,9 +13,9 @@ from ..base import ValueError_
 from .arguments import (
     axes_in,
     from_host,
-    named,
     real_array,
     refuse_traced,
+    set_name,
     store,
     values_of,
 )
@@ -135,7 +135,7 @@ def _quantile_function(name: str, percent: bool, skip_nan: bool) -> Callable[...
     ValueError
         If q is out of range, or the axes have no elements.
     """
-    return named(function, name, doc)
+    return set_name(function, name, doc)
 
 
 percentile = _quantile_function("percentile", percent=True, skip_nan=False)

@@ -9,9 +9,9 @@ import numpy as onp
 
 from .. import _core
 from ..base import TypeError_, ValueError_
-from .arguments import as_array, axis_in, as_real, is_real, named, real_array, store
+from .arguments import as_array, as_real, axis_in, is_real, real_array, set_name, store
 from .creation import full, ones, zeros_like
-from .elementwise import select
+from .elementwise import pick_where
 from .ndarray import attach, ndarray
 
 __all__ = [
@@ -97,7 +97,7 @@ def sum(  # noqa: A001 - NumPy's name, like those below
         return _sum(as_array(a, "sum"), axis=axis, keepdims=keepdims)
     a = as_array(a, "sum")
     if where is not True:
-        a = select(where, a, zeros_like(a))
+        a = pick_where(where, a, zeros_like(a))
     result = _total(_sum, a, axis, dtype, keepdims, "sum")
     return store(result if initial is None else result + initial, out, "sum")
 
@@ -117,7 +117,7 @@ def prod(
         return _prod(a, axis=axis, keepdims=keepdims)
     if where is not True:
         a = as_array(a, "prod")
-        a = select(where, a, zeros_like(a) + 1)
+        a = pick_where(where, a, zeros_like(a) + 1)
     result = _total(_prod, a, axis, dtype, keepdims, "prod")
     return store(result if initial is None else result * initial, out, "prod")
 
@@ -141,7 +141,7 @@ def _extreme(name: str, op: Any, join: Any, doc: str) -> Any:
         if where is not True:
             if initial is None:
                 raise ValueError_(f"{name}: initial must be a number if where is given, got None")
-            a = select(where, a, full(a.shape, initial, a.dtype, ctx=a.ctx))
+            a = pick_where(where, a, full(a.shape, initial, a.dtype, ctx=a.ctx))
         if initial is not None and a.size == 0:
             result: Any = sum(a, axis, a.dtype, keepdims) + initial
         else:
@@ -149,7 +149,7 @@ def _extreme(name: str, op: Any, join: Any, doc: str) -> Any:
             result = result if initial is None else join(result, initial)
         return store(result, out, name)
 
-    return named(function, name, doc + _PARAMETERS)
+    return set_name(function, name, doc + _PARAMETERS)
 
 
 max = amax = _extreme(  # noqa: A001
@@ -180,10 +180,10 @@ def _truth(name: str, op: Any, doc: str) -> Any:
             a = _cast_to(a, onp.bool_)
         if where is not True:
             other = zeros_like(a) if op is _sum else ~zeros_like(a)
-            a = select(where, a, other)
+            a = pick_where(where, a, other)
         return store(op(a, axis=axis, dtype=onp.bool_, keepdims=keepdims), out, name)
 
-    return named(function, name, doc + _PARAMETERS)
+    return set_name(function, name, doc + _PARAMETERS)
 
 
 # A sum of bools in dtype bool is true if any element is true, a product if all elements are.
@@ -215,8 +215,10 @@ def mean(
     if dtype is not None or where is not True:
         a = in_type(a, dtype)
     if where is not True:
-        counts = _sum(select(where, zeros_like(a) + 1, zeros_like(a)), axis=axis, keepdims=keepdims)
-        total = _sum(select(where, a, zeros_like(a)), axis=axis, keepdims=keepdims)
+        counts = _sum(
+            pick_where(where, zeros_like(a) + 1, zeros_like(a)), axis=axis, keepdims=keepdims
+        )
+        total = _sum(pick_where(where, a, zeros_like(a)), axis=axis, keepdims=keepdims)
         result = total / counts
     else:
         result = _mean(a, axis=axis, keepdims=keepdims)
@@ -358,7 +360,7 @@ def _arg(name: str, op: Any, doc: str) -> Any:
         result = op(a, axis=axis, keepdims=keepdims)
         return store(result, out, name)
 
-    return named(function, name, doc + _POSITION)
+    return set_name(function, name, doc + _POSITION)
 
 
 argmax = _arg("argmax", _argmax, "Return the index of the first largest value, as int64.")
@@ -430,7 +432,7 @@ def _cumulative(name: str, function: Any, start: int, doc: str) -> Any:
             result = _concat(full(shape, start, result.dtype, ctx=x.ctx), result, dim=axis)
         return store(result, out, name)
 
-    return named(cumulative, name, doc)
+    return set_name(cumulative, name, doc)
 
 
 cumulative_sum = _cumulative("cumulative_sum", cumsum, 0, "Return cumulative sums along an axis.")
@@ -467,7 +469,7 @@ def _method_with_out(function: Any, op: Any = None) -> Any:
             return op(self, axis=axis, keepdims=keepdims)
         return function(self, axis, keepdims, out, **kwargs)
 
-    return named(method, function.__name__, function.__doc__)
+    return set_name(method, function.__name__, function.__doc__)
 
 
 attach(

@@ -9,7 +9,7 @@ import numpy as np
 from .. import _core
 from ..base import ShapeError, TypeError_, ValueError_
 from .arguments import broadcast_shape, default_dtype, from_host, shape_in, store
-from .manipulation import expanded
+from .manipulation import expand_to
 from .ndarray import as_np_ndarray, ndarray
 
 _cast = _core.op("Cast")
@@ -113,7 +113,7 @@ class Call:
                 value = as_np_ndarray(
                     _full(shape=self.shape, value=value, dtype=self.dtype, ctx=self.ctx)
                 )
-            made.append(expanded(value, self.shape))
+            made.append(expand_to(value, self.shape))
         return made
 
     def finish(self, result: Any) -> ndarray:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import _core
-from .arguments import DYNAMIC_SIZE, as_array, flattened, from_host, promoted, refuse_traced
+from .arguments import DYNAMIC_SIZE, as_array, flatten_for, from_host, promote, refuse_traced
 from .joining import concatenate
 from .ndarray import ndarray
 from .sorting import compress, sort
@@ -59,7 +59,7 @@ def unique(
         return from_host(_without_repeats(sort(a, None).asnumpy()), a.ctx, a.dtype)
     official: Any = np.unique  # its overloads know no variable flags
     _, index, *others = official(a.asnumpy(), True, return_inverse, return_counts, axis)
-    flat, place = flattened(a, axis, "unique")
+    flat, place = flatten_for(a, axis, "unique")
     values = _take(flat, from_host(index, a.ctx, np.int64), axis=place)
     found = [index, *others] if return_index else others
     rest = (from_host(numbers.reshape(-1), a.ctx, np.int64) for numbers in found)
@@ -121,10 +121,10 @@ def unique_values(x: Any) -> ndarray:
 
 
 def _flat_pair(one: Any, other: Any, who: str) -> Sequence[ndarray]:
-    arrays = [flattened(a, None, who)[0] for a in (one, other)]
+    arrays = [flatten_for(a, None, who)[0] for a in (one, other)]
     for a in arrays:
         refuse_traced(a, who, DYNAMIC_SIZE)
-    return promoted(arrays)
+    return promote(arrays)
 
 
 def isin(
@@ -139,7 +139,7 @@ def isin(
 
 def in1d(ar1: Any, ar2: Any, assume_unique: bool = False, invert: bool = False) -> ndarray:
     """Return :func:`isin` of the flattened first array."""
-    return isin(flattened(ar1, None, "in1d")[0], ar2, assume_unique, invert)
+    return isin(flatten_for(ar1, None, "in1d")[0], ar2, assume_unique, invert)
 
 
 def intersect1d(

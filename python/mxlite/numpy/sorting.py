@@ -22,16 +22,16 @@ from .arguments import (
     axes_in,
     broadcast_shape,
     check_bounds,
-    flattened,
+    flatten_for,
     from_host,
-    promoted,
+    promote,
     refuse_traced,
     store,
     values_of,
 )
 from .dtypes import result_type
 from .joining import stack
-from .manipulation import expanded, moveaxis
+from .manipulation import expand_to, moveaxis
 from .ndarray import attach, ndarray
 
 __all__ = [
@@ -68,7 +68,7 @@ def _plain(a: ndarray) -> ndarray:
     return _cast(a, dtype="uint8") if a.dtype == np.bool_ else a
 
 
-def _check_order(order: Any, who: str) -> None:
+def _refuse_order(order: Any, who: str) -> None:
     if order is not None:
         raise NotSupportedError(
             f"{who}: order must be None because arrays have no fields, got {order!r}"
@@ -86,16 +86,16 @@ def sort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> 
     kind : str, optional
         Ignored: the sort is stable.
     """
-    _check_order(order, "sort")
-    a, axis = flattened(a, axis, "sort")
+    _refuse_order(order, "sort")
+    a, axis = flatten_for(a, axis, "sort")
     result = _sort(_plain(a), axis=axis)
     return result if result.dtype == a.dtype else _cast(result, dtype=a.dtype)
 
 
 def argsort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> ndarray:
     """Return the int64 indices that sort an array; equal values keep their order."""
-    _check_order(order, "argsort")
-    a, axis = flattened(a, axis, "argsort")
+    _refuse_order(order, "argsort")
+    a, axis = flatten_for(a, axis, "argsort")
     return _argsort(_plain(a), axis=axis, dtype="int64")
 
 
@@ -110,7 +110,7 @@ def partition(
     a: Any, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None
 ) -> ndarray:
     """Return a sorted copy, in which element ``kth`` is in its sorted position."""
-    a, axis = flattened(a, axis, "partition")
+    a, axis = flatten_for(a, axis, "partition")
     _check_kth(kth, a.shape[axis], "partition")
     return sort(a, axis, kind, order)
 
@@ -119,7 +119,7 @@ def argpartition(
     a: Any, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None
 ) -> ndarray:
     """Return the int64 indices that sort an array, and so partition it."""
-    a, axis = flattened(a, axis, "argpartition")
+    a, axis = flatten_for(a, axis, "argpartition")
     _check_kth(kth, a.shape[axis], "argpartition")
     return argsort(a, axis, kind, order)
 
@@ -166,7 +166,7 @@ def argwhere(a: Any) -> ndarray:
 
 def flatnonzero(a: Any) -> ndarray:
     """Return the int64 indices of elements of the flattened array that are not 0."""
-    return nonzero(flattened(a, None, "flatnonzero")[0])[0]
+    return nonzero(flatten_for(a, None, "flatnonzero")[0])[0]
 
 
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> ndarray:
@@ -194,7 +194,7 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
         raise ValueError_("where: both or neither of x and y must be given, got one")
     one, other = _operands(x, y, "where")
     shape = broadcast_shape([condition.shape, one.shape, other.shape], "where")
-    result = _where(*(expanded(a, shape or (1,)) for a in (condition, one, other)))
+    result = _where(*(expand_to(a, shape or (1,)) for a in (condition, one, other)))
     return result if shape else result._reshape_view(())
 
 
@@ -202,7 +202,7 @@ def _operands(x: Any, y: Any, who: str) -> Sequence[ndarray]:
     """Return two operands in one dtype; a number next to an array affects only the dtype's kind."""
     numbers = [isinstance(value, (bool, int, float)) for value in (x, y)]
     if all(numbers) or not any(numbers):
-        return promoted([as_array(x, who), as_array(y, who)])
+        return promote([as_array(x, who), as_array(y, who)])
     array = as_array(y if numbers[0] else x, who)
     dtype = result_type(array, x if numbers[0] else y)
     return [
@@ -231,7 +231,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> ndar
     if sorter is not None:
         a = take(a, sorter)
     v = as_array(v, "searchsorted")
-    one, other = promoted([a, v])
+    one, other = promote([a, v])
     if not (one._traced or other._traced):
         return from_host(np.searchsorted(one.asnumpy(), other.asnumpy(), side), a.ctx)  # type: ignore[call-overload]
     name = "broadcast_lesser" if side == "left" else "broadcast_lesser_equal"
@@ -239,7 +239,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> ndar
     return _sum(_cast(below, dtype="int64"), axis=-1)
 
 
-def _checked(values: np.ndarray[Any, Any], axis: int, length: int, who: str) -> Any:
+def _check(values: np.ndarray[Any, Any], axis: int, length: int, who: str) -> Any:
     """Return indices counted from the front."""
     check_bounds(values, axis, length, f"{who}: index")
     return np.where(values < 0, values + length, values)
@@ -267,7 +267,7 @@ def take(
         If an index is out of bounds in mode 'raise'. A hybridized block raises it when the result
         is read.
     """
-    a, axis = flattened(a, axis, "take")
+    a, axis = flatten_for(a, axis, "take")
     if mode not in ("raise", "clip", "wrap"):
         raise ValueError_(f"take: mode must be 'raise', 'clip' or 'wrap', got {mode!r}")
     if isinstance(indices, NDArray) and (indices._traced or mode != "raise"):
@@ -305,7 +305,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None) -> ndarray:
     axis : int or None
         None takes from the flattened array.
     """
-    arr, axis = flattened(arr, axis, "take_along_axis")
+    arr, axis = flatten_for(arr, axis, "take_along_axis")
     indices = as_array(indices, "take_along_axis")
     if indices.ndim != arr.ndim:
         raise ValueError_(
@@ -316,15 +316,15 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None) -> ndarray:
     lead = broadcast_shape([arr.shape[:axis], indices.shape[:axis]], "take_along_axis")
     rest = broadcast_shape([arr.shape[axis + 1 :], indices.shape[axis + 1 :]], "take_along_axis")
     shape = (*lead, indices.shape[axis], *rest)
-    arr = expanded(arr, (*lead, length, *rest))
+    arr = expand_to(arr, (*lead, length, *rest))
     inner = prod(rest)
     start = np.arange(prod(lead)).reshape(-1, 1, 1) * (length * inner) + np.arange(inner)
     if indices._traced:
         wrapped = _core.op("_mod_scalar")(_cast(indices, dtype="int64"), scalar=length)
-        spread = expanded(wrapped, shape)._reshape_view((prod(lead), shape[axis], inner))
+        spread = expand_to(wrapped, shape)._reshape_view((prod(lead), shape[axis], inner))
         places = spread * inner + from_host(start, arr.ctx)
     else:
-        values = _checked(indices.asnumpy().astype(np.int64), axis, length, "take_along_axis")
+        values = _check(indices.asnumpy().astype(np.int64), axis, length, "take_along_axis")
         rows = np.broadcast_to(values, shape).reshape(prod(lead), shape[axis], inner)
         places = from_host(rows * inner + start, arr.ctx)
     return _take(arr._reshape_view((arr.size,)), places._reshape_view(shape))
@@ -368,7 +368,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> ndarra
         For numbers out of range: an error, the nearest valid one, or the number modulo the count.
     """
     a = as_array(a, "choose")
-    arrays = promoted([as_array(c, "choose") for c in choices])
+    arrays = promote([as_array(c, "choose") for c in choices])
     shape = broadcast_shape([a.shape, *(c.shape for c in arrays)], "choose")
     numbers = values_of(a, "choose", "the choice").astype(np.int64)
     count = len(arrays)
@@ -378,13 +378,13 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> ndarra
         )
     numbers = np.clip(numbers, 0, count - 1) if mode == "clip" else numbers % count
     rows = np.broadcast_to(numbers, shape) * prod(shape) + np.arange(prod(shape)).reshape(shape)
-    flat = stack([expanded(c, shape) for c in arrays])._reshape_view((count * prod(shape),))
+    flat = stack([expand_to(c, shape) for c in arrays])._reshape_view((count * prod(shape),))
     return store(_take(flat, from_host(rows, a.ctx)), out, "choose")
 
 
 def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> ndarray:
     """Return the slices along an axis for which a condition is true."""
-    a, axis = flattened(a, axis, "compress")
+    a, axis = flatten_for(a, axis, "compress")
     kept = values_of(condition, "compress", DYNAMIC_SIZE)
     if kept.ndim != 1:
         raise ValueError_(f"compress: condition must be a 1-d array, got {kept.ndim} dimensions")

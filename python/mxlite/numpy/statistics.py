@@ -16,7 +16,7 @@ from .arguments import (
     axis_in,
     from_host,
     is_real,
-    promoted,
+    promote,
     real_array,
     refuse_traced,
     values_of,
@@ -56,7 +56,7 @@ _take = _core.op("take")
 _add_at = _core.op("_backward_gather_nd")
 
 
-def _reshaped(a: ndarray, shape: tuple[int, ...]) -> ndarray:
+def _reshape(a: ndarray, shape: tuple[int, ...]) -> ndarray:
     return a if a.shape == shape else a._reshape_view(shape)
 
 
@@ -216,7 +216,7 @@ def cov(
     centered = rows - mean
     right = centered if factor is None else centered * factor
     result = matmul(centered, right.T) * (1 / divisor if divisor > 0 else math.inf)
-    return _reshaped(result, ()) if result.shape == (1, 1) else result  # type: ignore[return-value,arg-type]
+    return _reshape(result, ()) if result.shape == (1, 1) else result  # type: ignore[return-value,arg-type]
 
 
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> ndarray:
@@ -304,7 +304,7 @@ def interp(
     -----
     x and fp get gradients; xp does not.
     """
-    at, points, values = promoted([real_array(v, "interp") for v in (x, xp, fp)])
+    at, points, values = promote([real_array(v, "interp") for v in (x, xp, fp)])
     if points.ndim != 1 or points.shape != values.shape:
         raise ValueError_(
             f"interp: xp and fp must be vectors of one length, got shapes {points.shape} and "
@@ -341,7 +341,7 @@ def interp(
     for outside, value in ((flat < first, left), (flat > last, right)):
         if value is not None:
             result = _where(outside, full_like(result, float(value)), result)  # type: ignore[arg-type]
-    return _reshaped(result, shape)  # type: ignore[arg-type]
+    return _reshape(result, shape)  # type: ignore[arg-type]
 
 
 def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> ndarray:
@@ -360,7 +360,7 @@ def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> ndarray
     axis = axis_in(axis, values.ndim, "trapezoid")
     steps: Any = dx
     if x is not None:
-        values, places = promoted([values, real_array(x, "trapezoid")])
+        values, places = promote([values, real_array(x, "trapezoid")])
         steps = diff(places, axis=axis if places.ndim > 1 else 0)
         if steps.ndim == 1:
             shape = [1] * values.ndim
@@ -395,12 +395,12 @@ def digitize(x: Any, bins: Any, right: bool = False) -> ndarray:
 
 def polyval(p: Any, x: Any) -> ndarray:
     """Return the polynomial with coefficients p at x; p[0] belongs to the highest power."""
-    coefficients, at = promoted([as_array(p, "polyval"), as_array(x, "polyval")])
+    coefficients, at = promote([as_array(p, "polyval"), as_array(x, "polyval")])
     if coefficients.ndim != 1:
         raise ValueError_(f"polyval: p must have 1 dimension, got {coefficients.ndim}")
     result = at * 0
     for i in range(coefficients.shape[0]):
-        result = result * at + _reshaped(_part(coefficients, 0, i, i + 1), (1,) * max(at.ndim, 0))
+        result = result * at + _reshape(_part(coefficients, 0, i, i + 1), (1,) * max(at.ndim, 0))
     return result  # type: ignore[return-value]
 
 

@@ -8,7 +8,7 @@ from typing import Any, Callable
 from .. import _core
 from .._core import NDArray
 from ..base import TypeError_
-from ..numpy.arguments import named
+from ..numpy.arguments import set_name
 from ..numpy.ndarray import ndarray
 
 __all__ = ["check_arrays", "numpy_operator"]
@@ -40,4 +40,4 @@ def numpy_operator(name: str, operator: str) -> Callable[..., Any]:
 
     call.__signature__ = op.__signature__  # type: ignore[attr-defined]
     doc = f"Call the operator ``mx.nd.{operator}`` on ``mx.np`` arrays.\n\n{op.__doc__}"
-    return named(call, name, doc)
+    return set_name(call, name, doc)

@@ -19,14 +19,14 @@ from .. import numpy as np
 from .._core import user_line
 from ..base import DynamicShapeError, TypeError_
 from ..context import cpu
-from ..numpy.arguments import named
+from ..numpy.arguments import set_name
 from ..symbol import Symbol
 from ..symbol import custom as _custom
 from ..symbol.node import Node
 from ..symbol.numpy_symbol import NumpySymbol
 from . import functions, random
 
-__all__ = ["OPERATORS", "compose_call", "make_function"]
+__all__ = ["OPERATORS", "compose_call", "document", "make_function"]
 
 _Spec = tuple[Any, str]
 # Attributes in files that no function needs: numbers of inputs, devices, and facts that follow from
@@ -197,6 +197,13 @@ def _with_number(name: str) -> dict[str, _Operator]:
     }
 
 
+def _at_least(ndim: int) -> _Operator:
+    function = getattr(np, f"atleast_{ndim}d")
+    return _Operator(
+        lambda arrays: function(*arrays), "*arys", outputs=lambda options, count: count
+    )
+
+
 def _pair(name: str) -> _Operator:
     function = getattr(np, name)
     return _Operator(lambda x1, x2: function(x1, x2), "x1 x2")
@@ -227,14 +234,7 @@ _samplers = {
 OPERATORS: dict[str, _Operator] = {
     "_np_all": _Operator(np.all, "a"),
     "_np_any": _Operator(np.any, "a"),
-    **{
-        f"_np_atleast_{n}d": _Operator(
-            lambda arrays, function=getattr(np, f"atleast_{n}d"): function(*arrays),
-            "*arys",
-            outputs=lambda options, count: count,
-        )
-        for n in (1, 2, 3)
-    },
+    **{f"_np_atleast_{n}d": _at_least(n) for n in (1, 2, 3)},
     "_np_diagflat": _Operator(np.diagflat, "array"),
     "_np_diagonal": _Operator(np.diagonal, "a"),
     "_np_moveaxis": _Operator(np.moveaxis, "a"),
@@ -492,4 +492,10 @@ def make_function(name: str, op: str, like: Any, fixed: Mapping[str, Any] | None
                 attrs[attribute] = value
         return compose_call(op, inputs, attrs)
 
-    return named(function, name, f"Compose a symbol of ``{name}``.\n\n{inspect.getdoc(like) or ''}")
+    return document(name, function, like)
+
+
+def document(name: str, function: Any, like: Any) -> Any:
+    """Return a function under its name and with the documentation of its namesake on arrays."""
+    doc = f"Compose a symbol of ``{name}``.\n\n{inspect.getdoc(like) or ''}"
+    return set_name(function, name, doc)

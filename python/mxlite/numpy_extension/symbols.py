@@ -18,11 +18,11 @@ from .. import numpy as np
 from .._core import compose
 from ..base import NotSupportedError, TypeError_
 from ..numpy import elementwise
-from ..numpy.arguments import default_dtype, named
+from ..numpy.arguments import default_dtype
 from ..symbol import Symbol
 from ..symbol.numpy_symbol import NumpySymbol
 from . import control_flow, functions, image, operators, random
-from .file_operators import OPERATORS, compose_call, make_function
+from .file_operators import OPERATORS, compose_call, document, make_function
 
 __all__: list[str] = []
 
@@ -84,10 +84,6 @@ def _symbols(value: Any) -> Any:
     return [_symbols(v) for v in value] if isinstance(value, (list, tuple)) else value
 
 
-def _named(name: str, function: Any, like: Any) -> Any:
-    return named(function, name, f"Compose a symbol of ``{name}``.\n\n{inspect.getdoc(like) or ''}")
-
-
 def _arguments(name: str, like: Any, args: Any, kwargs: Any) -> dict[str, Any]:
     """Return those arguments of a call, by name, that differ from their defaults."""
     signature = inspect.signature(like)
@@ -124,7 +120,7 @@ def _of_operator(name: str, op: str, inputs: str, names: dict[str, str]) -> Any:
         symbols = tuple(_symbols(given.pop(key, None)) for key in inputs.split())
         return compose(op, symbols, _options(name, op, given, names))
 
-    return _named(name, function, like)
+    return document(name, function, like)
 
 
 def _of_list(name: str, op: str, axis: str) -> Any:
@@ -134,7 +130,7 @@ def _of_list(name: str, op: str, axis: str) -> Any:
         number = kwargs.pop("axis", axis_number)
         return compose(op, tuple(_symbols(list(arrays))), {axis: number, **kwargs})
 
-    return _named(name, function, like)
+    return document(name, function, like)
 
 
 def _of_shape(name: str, op: str) -> Any:
@@ -145,7 +141,7 @@ def _of_shape(name: str, op: str) -> Any:
         options = _options(name, op, given, _CREATION_NAMES)
         return compose(op, (), {"dtype": default_dtype(), **options}).as_np_ndarray()
 
-    return _named(name, function, like)
+    return document(name, function, like)
 
 
 def _beside_number(name: str, x1: Any, x2: Any) -> Any:
@@ -169,21 +165,21 @@ def _of_sign(name: str, sign: str) -> Any:
             return call(x1.as_np_ndarray(), _symbols(x2))
         return reflected(x2.as_np_ndarray(), x1)
 
-    return _named(name, function, getattr(np, name))
+    return document(name, function, getattr(np, name))
 
 
 def _of_value(name: str, op: str) -> Any:
     def function(x: Symbol, **kwargs: Any) -> Any:
         return compose(op, (_symbols(x),), kwargs)
 
-    return _named(name, function, getattr(np, name))
+    return document(name, function, getattr(np, name))
 
 
 def _of_linalg(name: str, op: str) -> Any:
     def function(a: Symbol) -> Any:
         return compose(op, (_symbols(a),), {})
 
-    return _named(name, function, getattr(np.linalg, name))
+    return document(name, function, getattr(np.linalg, name))
 
 
 def _of_function(name: str, function: Callable[..., Any]) -> Any:
@@ -193,7 +189,7 @@ def _of_function(name: str, function: Callable[..., Any]) -> Any:
         options = {key: _symbols(value) for key, value in kwargs.items()}
         return function(*(_symbols(value) for value in args), **options)
 
-    return _named(name, call, function)
+    return document(name, call, function)
 
 
 def reshape(a: Symbol, newshape: Any, order: str = "C") -> Any:
@@ -371,7 +367,7 @@ def _of_split(name: str, axis: int) -> Any:
             attrs.update(indices=[0, *indices_or_sections], sections=0)
         return compose_call(f"_npi_{name}", [ary], attrs)
 
-    return _named(name, function, getattr(np, name))
+    return document(name, function, getattr(np, name))
 
 
 def norm(x: Symbol, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:  # noqa: A002
@@ -459,14 +455,6 @@ _COMPOSED = {
 _CALLS = {
     "all": "_np_all",
     "any": "_np_any",
-    "around": "_npi_around",
-    **{name: f"_np_{name}" for name in ("atleast_1d", "atleast_2d", "atleast_3d", "diagflat",
-                                        "diagonal", "moveaxis", "roll", "trace")},
-    **{name: f"_npi_{name}" for name in (
-        "average", "bincount", "blackman", "column_stack", "diag_indices_from", "diff", "dstack",
-        "ediff1d", "full_like", "hamming", "hanning", "hstack", "indices", "logspace", "nan_to_num", "pad", "percentile", "polyval", "rot90", "std", "tril", "triu",
-        "unique", "var", "vstack",
-    )},
     "empty_like": "Custom/empty_like_fallback",
     "may_share_memory": "_npi_share_memory",
     "resize": "Custom/resize_fallback",
@@ -474,6 +462,22 @@ _CALLS = {
     "shares_memory": "_npi_share_memory",
     "sometrue": "_np_any",
     "unravel_index": "Custom/unravel_index_fallback",
+    **{
+        name: f"_np_{name}"
+        for name in (
+            "atleast_1d", "atleast_2d", "atleast_3d", "diagflat", "diagonal", "moveaxis", "roll",
+            "trace",
+        )
+    },
+    **{
+        name: f"_npi_{name}"
+        for name in (
+            "around", "average", "bincount", "blackman", "column_stack", "diag_indices_from",
+            "diff", "dstack", "ediff1d", "full_like", "hamming", "hanning", "hstack", "indices",
+            "logspace", "nan_to_num", "pad", "percentile", "polyval", "rot90", "std", "tril",
+            "triu", "unique", "var", "vstack",
+        )
+    },
 }  # fmt: skip
 _CALLS_LINALG = {
     name: f"_npi_{name}"
@@ -511,7 +515,7 @@ def _drawn(name: str) -> Any:
         drawn = draw(**given, shape=shape).as_np_ndarray()
         return drawn if size is not None else drawn[0]
 
-    return _named(name, function, like)
+    return document(name, function, like)
 
 
 def _module(path: str, doc: str, names: dict[str, Any]) -> types.ModuleType:
@@ -545,7 +549,7 @@ _np: dict[str, Any] = {
     "dsplit": _of_split("dsplit", 2),
     "einsum": einsum,
     "fabs": _of_value("absolute", "abs"),
-    "histogram": _named("histogram", symbol.histogram, np.histogram),
+    "histogram": document("histogram", symbol.histogram, np.histogram),
     "hsplit": _of_split("hsplit", 1),
     "load": load,
     "load_json": load_json,
