@@ -125,6 +125,10 @@ fuzz-operators: $(BUILD)  ## random calls of all operators behind guard pages, a
 	@$(STEP) "fuzz operators" python tests/fuzz/operators.py --calls 100000 --seed 1 \
 	  --json tests/fuzz/results/operators.json
 
+fuzz-numpy: $(BUILD)  ## 20,000 random calls of mx.np against NumPy, about 10 minutes
+	@$(STEP) "fuzz mx.np" python tests/fuzz/numpy_calls.py --calls 20000 --seed 1 \
+	  --json tests/fuzz/results/numpy.json
+
 MUTATION := tests/mutation
 mutation: $(BUILD)  ## 200 changed lines of CPU kernels and changed Python modules: the tests must notice; about an hour
 	@cmake --preset dev >/dev/null

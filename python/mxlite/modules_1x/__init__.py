@@ -23,6 +23,8 @@ from . import (
     log,
     misc,
     model,
+    numpy_dispatch_protocol,
+    numpy_op_signature,
     rnn,
 )
 
@@ -35,6 +37,8 @@ __all__ = [
     "log",
     "misc",
     "model",
+    "numpy_dispatch_protocol",
+    "numpy_op_signature",
     "rnn",
 ]
 

@@ -95,6 +95,33 @@ def test_random_calls_of_operators_end_well(tmp_path: Path) -> None:
 
 
 @pytest.fixture
+def numpy_calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.syspath_prepend(str(FOLDER))
+    import numpy_calls as module
+
+    yield module
+
+
+def test_random_calls_of_numpy_functions_agree(numpy_calls: Any) -> None:
+    figures = numpy_calls.run(300, seed=5)
+    assert figures.differences == []
+    assert figures.calls.total() == 300
+    assert len(figures.calls) > 80
+    assert figures.kinds["hybridized"] > 50
+    assert figures.kinds["gradient"] > 10
+
+
+def test_a_wrong_function_of_numpy_is_found(
+    numpy_calls: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = numpy_calls.np.floor
+    monkeypatch.setattr(numpy_calls.np, "ceil", wrong)
+    figures = numpy_calls.run(60, seed=1, only="ceil")
+    assert len(figures.differences) == 1
+    assert "ceil" in figures.differences[0]
+
+
+@pytest.fixture
 def graphs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.syspath_prepend(str(FOLDER))
     import graphs as module
