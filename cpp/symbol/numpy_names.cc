@@ -108,6 +108,8 @@ std::string tuple_of(const std::vector<int64_t>& values) {
 // one. An integer index is written as codes -2 and -3, optionally followed by -4, and drops axes.
 // Codes beside -3 that need the shape are left to the reader if `known`.
 void translate_reshape(std::string& op, Attributes& attrs, bool known) {
+  MX_CHECK_KIND(attrs.contains("newshape"), ErrorKind::kType,
+                "_npx_reshape: newshape must be given, got no such attribute");
   const std::vector<int64_t> codes = integers(attrs.at("newshape"));
   const bool reverse = attrs.contains("reverse") && attrs.at("reverse") == "True";
   const bool drops = std::ranges::find(codes, -3) != codes.end();

@@ -252,7 +252,7 @@ def _norm(draw: Draw, name: str) -> Call:
 
 
 def _sorting(draw: Draw, name: str) -> Call:
-    a = array(draw)
+    a = array(draw, draw(_FULL))
     kwargs = {"axis": axis_of(draw, a.ndim, many=False)}
     if name == "argsort":
         kwargs["kind"] = "stable"

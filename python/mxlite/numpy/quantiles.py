@@ -11,6 +11,7 @@ import numpy as np
 from .. import _core
 from ..base import ValueError_
 from .arguments import (
+    as_array,
     axes_in,
     from_host,
     real_array,
@@ -22,6 +23,7 @@ from .arguments import (
 from .creation import full_like
 from .manipulation import moveaxis
 from .ndarray import ndarray
+from .reductions import mean
 from .sorting import sort, take_along_axis
 
 __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
@@ -147,12 +149,16 @@ nanquantile = _quantile_function("nanquantile", percent=False, skip_nan=True)
 def median(
     a: Any, axis: Any = None, out: Any = None, overwrite_input: Any = None, keepdims: bool = False
 ) -> ndarray:
-    """Return the median along axes; see `quantile`."""
+    """Return the median along axes, NaN of no elements; see `quantile`."""
+    if not as_array(a, "median").size:
+        return mean(a, axis, out=out, keepdims=keepdims)
     return quantile(a, 0.5, axis, out, overwrite_input, None, keepdims)
 
 
 def nanmedian(
     a: Any, axis: Any = None, out: Any = None, overwrite_input: Any = None, keepdims: bool = False
 ) -> ndarray:
-    """Return the median of elements that are not NaN along axes; see `quantile`."""
+    """Return the median of elements that are not NaN along axes; see `median`."""
+    if not as_array(a, "nanmedian").size:
+        return mean(a, axis, out=out, keepdims=keepdims)
     return nanquantile(a, 0.5, axis, out, overwrite_input, None, keepdims)

@@ -172,8 +172,9 @@ def flatnonzero(a: Any) -> ndarray:
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> ndarray:
     """Return how many elements are not 0 along axes, all by default, as int64."""
     a = as_array(a, "count_nonzero")
-    axes = tuple(range(a.ndim)) if axis is None else axes_in(axis, a.ndim, "count_nonzero")
-    return _sum(_cast(a, dtype="bool"), axis=axes, keepdims=keepdims)
+    if axis is not None and a.ndim:
+        axis = axes_in(axis, a.ndim, "count_nonzero")
+    return _sum(_cast(a, dtype="bool"), axis=axis, keepdims=keepdims)
 
 
 def where(condition: Any, x: Any = None, y: Any = None) -> Any:
@@ -336,11 +337,13 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> ndarray:
     Parameters
     ----------
     condlist : list of bool ndarray
+        An array gives its rows.
     choicelist : list of ndarray or number
         One for each condition; all broadcast together.
     default : ndarray or number
         Taken where no condition is true.
     """
+    condlist, choicelist = list(condlist), list(choicelist)
     if len(condlist) != len(choicelist):
         raise ValueError_(
             f"select: choicelist must have {len(condlist)} entries as condlist has, got "

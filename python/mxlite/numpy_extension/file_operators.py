@@ -215,7 +215,7 @@ _window = {
 }
 _joins = {
     f"_npi_{name}": _Operator(getattr(np, name), "*arrays")
-    for name in ("column_stack", "concatenate", "dstack", "hstack", "vstack")
+    for name in ("column_stack", "dstack", "hstack", "vstack")
 }
 _samplers = {
     f"_npi_{name}": _Operator(getattr(np.random, name), inputs, always=f"{inputs} size")
@@ -250,9 +250,13 @@ OPERATORS: dict[str, _Operator] = {
         np.average, "a weights", flags={"weighted": "weights"}, always="axis returned",
         outputs=lambda options, _: 1 + bool(options.get("returned")),
     ),
-    "_npi_bernoulli": _Raw(_draw_bernoulli, "prob logit"),
+    "_npi_bernoulli": _Raw(_draw_bernoulli, "prob logit", flags={"is_logit": "logit"}),
     "_npi_bincount": _Operator(np.bincount, "x weights", flags={"has_weights": "weights"}),
     "_npi_boolean_mask": _Operator(lambda a, mask: a[mask.astype(bool)], "a mask"),
+    # The engine joins along an axis; this is for axis=None.
+    "_npi_concatenate": _Operator(
+        lambda arrays, axis=None: np.concatenate(arrays, axis), "*arrays"
+    ),
     "_npi_choice": _Operator(
         np.random.choice, "p", flags={"weighted": "p"}, always="a size replace"
     ),
@@ -400,9 +404,11 @@ class FunctionCall:
         return list(known), [dtype] * self.num_outputs(len(known))
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
-        """Call the function."""
+        """Call the function; arrays of mx.nd give arrays of mx.nd."""
         result = self._operator.call(self.params, [array.as_np_ndarray() for array in inputs])
-        return list(result) if isinstance(result, (list, tuple)) else [result]
+        results = list(result) if isinstance(result, (list, tuple)) else [result]
+        is_plain = bool(inputs) and not isinstance(inputs[0], np.ndarray)
+        return [array.as_nd_ndarray() for array in results] if is_plain else results
 
 
 def _make_custom(attrs: Mapping[str, str]) -> Any:
@@ -412,7 +418,11 @@ def _make_custom(attrs: Mapping[str, str]) -> Any:
 
 
 OPERATORS.update(
-    {"_np_sometrue": OPERATORS["_np_any"], "_npi_nonzero": OPERATORS["_npx_nonzero"]}
+    {
+        "_contrib_boolean_mask": OPERATORS["_npi_boolean_mask"],
+        "_np_sometrue": OPERATORS["_np_any"],
+        "_npi_nonzero": OPERATORS["_npx_nonzero"],
+    }
 )  # other names of the same operators
 for _op in OPERATORS:
     _core.register_symbol_call(_op, lambda attrs, op=_op: FunctionCall(op, attrs))
@@ -478,17 +488,15 @@ def make_function(name: str, op: str, like: Any, fixed: Mapping[str, Any] | None
         for flag, argument in operator.flags.items():
             attrs[flag] = isinstance(bound.arguments.get(argument), Symbol)
         for argument, value in bound.arguments.items():
+            is_input = isinstance(value, Symbol)
+            if is_input and argument not in operator.inputs:
+                raise TypeError_(f"{name}: {argument} must be no Symbol, got {value!r}")
             attribute = operator.attributes.get(argument, argument)
-            if argument in operator.always:
-                attrs[attribute] = "None" if value is None or isinstance(value, Symbol) else value
-                continue
-            if isinstance(value, Symbol):
-                if argument not in operator.inputs:
-                    raise TypeError_(f"{name}: {argument} must be no Symbol, got {value!r}")
-                continue
             parameter = signature.parameters.get(argument)
             is_default = parameter is not None and value is parameter.default
-            if not is_default and argument not in ("ctx", "device"):
+            if argument in operator.always:
+                attrs[attribute] = "None" if value is None or is_input else value
+            elif not is_input and not is_default and argument not in ("ctx", "device"):
                 attrs[attribute] = value
         return compose_call(op, inputs, attrs)
 

@@ -379,8 +379,7 @@ def norm(x: Symbol, ord: Any = None, axis: Any = None, keepdims: bool = False) -
         x = _np["abs"](x)
         if len(axes) == 2:
             x = _np["sum"](x, axis=axes[1 if is_extreme else 0], keepdims=True)
-        x = _np["max" if ord > 0 else "min"](x, axis=axes, keepdims=True)
-        return x if keepdims else _np["squeeze"](x, axes)
+        return _np["max" if ord > 0 else "min"](x, axis=axes, keepdims=keepdims)
     if is_extreme:
         flag, kind = (3 if ord > 0 else 4), 2
     elif ord is None and axes is None:
