@@ -87,6 +87,15 @@ def _only_value(self: ndarray, what: str) -> Any:
     return self.asnumpy().reshape(())[()]
 
 
+_dtype_type = NDArray.dtype.__get__  # type: ignore[attr-defined]
+
+
+def _dtype(self: ndarray) -> Any:
+    """The type of the elements as official dtype; "bfloat16" where NumPy does not have it."""
+    dtype = _dtype_type(self)
+    return dtype if isinstance(dtype, str) else onp.dtype(dtype)
+
+
 def _item(self: ndarray, *args: Any) -> Any:
     """Return one element as a Python scalar: ``a.item()``, ``a.item(3)``, ``a.item(0, 1)``.
 
@@ -312,6 +321,7 @@ attach(
         "as_np_ndarray": as_np_ndarray,
         "astype": _astype,
         "grad": property(_grad),
+        "dtype": property(_dtype),
         "item": _item,
         "itemsize": property(_itemsize),
         "nbytes": property(_nbytes),
