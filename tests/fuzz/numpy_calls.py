@@ -305,6 +305,7 @@ def run(calls: int, seed: int, only: str = "") -> Figures:
             seed += 1
             if found:
                 figures.differences.append(f"{found[0]}: {found[1]}"[:1500])
+                print(figures.differences[-1], end="\n\n", flush=True)
                 names.remove(found[0].name)
     return figures
 
@@ -327,8 +328,6 @@ def main() -> int:
         "results": dict(sorted(figures.kinds.items())),
         "differences": figures.differences,
     }
-    for text in figures.differences:
-        print(text, end="\n\n")
     print({key: value for key, value in summary.items() if key != "differences"})
     if args.json:
         args.json.write_text(json.dumps(summary, indent=1) + "\n")

@@ -296,7 +296,9 @@ def _cumulative(draw: Draw, name: str) -> Call:
 def _arange(draw: Draw, name: str) -> Call:
     start, stop = draw(st.integers(-5, 5)), draw(st.integers(-5, 9))
     step = draw(st.sampled_from((1, 2, -1, 0.5)))
-    return Call(name, (start, stop, step), {"dtype": draw(st.sampled_from(NUMBERS))})
+    return Call(
+        name, (start, stop, step), {"dtype": draw(st.sampled_from(("int32", "int64", *FLOATS)))}
+    )
 
 
 def _spaced(draw: Draw, name: str) -> Call:
@@ -324,8 +326,8 @@ def _insert(draw: Draw, name: str) -> Call:
     a = array(draw, draw(_FULL))
     axis = draw(st.one_of(st.none(), st.integers(-a.ndim, a.ndim - 1)))
     size = a.size if axis is None else a.shape[axis]
-    index = st.integers(-size - 1, size)
-    obj = draw(st.one_of(index, st.lists(index, min_size=1, max_size=3)))
+    several = st.lists(st.integers(-size, size - 1), min_size=1, max_size=3)
+    obj = draw(st.one_of(st.integers(-size - 1, size), several))
     args = (a, obj) if name == "delete" else (a, obj, draw(st.integers(0, 5)))
     return Call(name, args, {"axis": axis}, can_trace=False)
 
@@ -474,7 +476,8 @@ FUNCTIONS: dict[str, Callable[[Draw, str], Call]] = {
             "min",
         )
     },
-    **{n: _reduction(ddof=st.integers(0, 1), **_KEEP) for n in ("std", "var")},
+    "std": _reduction(gradient=False, ddof=st.integers(0, 1), **_KEEP),  # has none at 0
+    "var": _reduction(ddof=st.integers(0, 1), **_KEEP),
     **{n: _reduction(DTYPES, gradient=False, **_KEEP) for n in ("all", "any", "count_nonzero")},
     **{n: _reduction(many=False, gradient=False, **_KEEP) for n in ("argmax", "argmin")},
     **{
@@ -490,7 +493,11 @@ FUNCTIONS: dict[str, Callable[[Draw, str], Call]] = {
             "nanmedian",
         )
     },
-    "median": _reduction(gradient=False, **_KEEP),
+    "median": lambda draw, name: Call(
+        name,
+        (a := array(draw, draw(_FULL), NUMBERS),),
+        {"axis": axis_of(draw, a.ndim), "keepdims": draw(st.booleans())},
+    ),
     "ptp": _reduction(**_KEEP),
     "average": lambda draw, name: Call(
         name, (a := array(draw, draw(_FULL), NUMBERS),), {"axis": axis_of(draw, a.ndim)}

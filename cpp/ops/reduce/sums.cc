@@ -194,7 +194,8 @@ OpBuilder<NumpyReduceParams> numpy_reduction(const char* name, const char* doc, 
     const AxisMask reduced = reduced_axes(name, p, shape.ndim());
     const Shape out = p.keepdims ? kept_shape(shape, reduced) : shape_without(shape, reduced);
     if (result == NumpyResult::kExtreme) {
-      check_not_empty(name, shape, reduced, out);
+      // Unlike mx.nd, NumPy has no extreme of no elements even if the result is empty.
+      check_not_empty(name, shape, reduced, Shape{1});
       return {{out, dtype}};
     }
     MX_CHECK_DTYPE(result == NumpyResult::kSum || is_floating(dtype), name,

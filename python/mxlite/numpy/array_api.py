@@ -105,8 +105,10 @@ globals().update({name: np.dtype(name) for name in _DTYPES})
 
 
 def finfo(type: Any, /) -> Any:  # noqa: A002 - the standard's name
-    """Return the limits of a floating dtype; an array stands for its dtype."""
-    return np.finfo(type.dtype if isinstance(type, ndarray) else type)
+    """Return the limits of a floating dtype as Python floats; an array stands for its dtype."""
+    limits = np.finfo(type.dtype if isinstance(type, ndarray) else type)
+    numbers = {key: float(getattr(limits, key)) for key in ("eps", "max", "min", "smallest_normal")}
+    return SimpleNamespace(bits=int(limits.bits), dtype=limits.dtype, **numbers)
 
 
 def iinfo(type: Any, /) -> Any:  # noqa: A002 - the standard's name

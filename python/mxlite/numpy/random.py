@@ -14,9 +14,11 @@ from .. import _core
 from .. import random as _random
 from ..base import ShapeError, TypeError_, ValueError_
 from .arguments import broadcast_shape, default_dtype, is_real, shape_in
+from .creation import zeros_like
 from .ndarray import as_np_ndarray, ndarray
 from .picking import choice, multinomial, permutation, randint, shuffle
 from .sampling import NOT_NEGATIVE, POSITIVE, PROBABILITY, Call
+from .sorting import where
 
 __all__ = [
     "bernoulli",
@@ -121,7 +123,11 @@ def _draw_uniform(
     if isinstance(low, float) and isinstance(high, float) and low <= high:
         # mx.nd.random.uniform draws the same values.
         return call.finish(call.noise(lambda **o: _uniform(low=low, high=high, **o)))
-    return call.finish(_between(low, high, call.noise(_uniform)))
+    result = _between(low, high, call.noise(_uniform))
+    bottom, top = (zeros_like(result) + bound for bound in (low, high))
+    # Rounding to the nearest number gives both bounds half as often as the numbers between them.
+    # The upper bound is excluded, so its draws become the lower bound.
+    return call.finish(where(result == top, bottom, result))
 
 
 def normal(

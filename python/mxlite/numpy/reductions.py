@@ -266,7 +266,8 @@ def var(
     if axis == () or a.ndim == 0:  # reduces no axes; the operator would reduce all for ()
         result = (a - a) if not ddof else (a - a) / (1 - ddof)
     else:
-        result = _moments(a, axes=axis, keepdims=keepdims)[1]
+        axes = tuple(range(a.ndim)) if axis is None else axis  # 1.9.1 reads no file without axes
+        result = _moments(a, axes=axes, keepdims=keepdims)[1]
         if ddof:
             n = _count(a, axis)
             result = result * (n / (n - ddof) if n > ddof else math.inf)

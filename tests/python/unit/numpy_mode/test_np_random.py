@@ -272,3 +272,12 @@ def test_rand_and_randn_take_dimensions():
     assert random.rand(2, 3).shape == (2, 3)
     assert random.randn(2).shape == (2,)
     assert random.rand().shape == ()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_uniform_excludes_its_upper_bound(dtype):
+    low = np.full((100_000,), 1024, dtype=dtype)
+    drawn = np.random.uniform(low, low + 2, dtype=dtype).asnumpy()
+    assert drawn.min() >= 1024 and drawn.max() < 1026
+    turned = np.random.uniform(low + 2, low, dtype=dtype).asnumpy()
+    assert turned.min() > 1024 and turned.max() <= 1026
