@@ -151,11 +151,11 @@ void translate_full_like(std::string& op, Attributes& attrs) {
 // Returns whether the call takes the whole array (axis=None), or an array in place of a parameter,
 // which the engine's operators of kNames do not.
 bool takes_whole_or_array(const Attributes& attrs) {
-  return std::ranges::any_of(
-      std::array{"axis", "loc", "scale", "low", "high"}, [&](const char* key) {
-        const auto found = attrs.find(key);
-        return found != attrs.end() && found->second == "None";
-      });
+  return std::ranges::any_of(std::array{"axis", "loc", "scale", "low", "high"},
+                             [&](const char* key) {
+                               const auto found = attrs.find(key);
+                               return found != attrs.end() && found->second == "None";
+                             });
 }
 
 }  // namespace

@@ -11,8 +11,8 @@ namespace mxlite::symbol {
 // name, unchanged. If `known`, the reader can make a call of `op` itself, and the name changes only
 // if the engine's operator accepts the same attributes.
 void translate_numpy(std::string& op, Attributes& attrs, bool known);
-// Returns the name of an operator in a file of numpy mode: 1.9.1's `where` takes no bools there, and
-// it does not have _matmul.
+// Returns the name of an operator in a file of numpy mode: 1.9.1's `where` takes no bools there,
+// and it does not have _matmul.
 std::string numpy_file_name(const std::string& op);
 
 }  // namespace mxlite::symbol

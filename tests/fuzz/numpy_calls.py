@@ -38,7 +38,7 @@ class Difference(AssertionError):
 
 @dataclass
 class Figures:
-    """What a run has seen."""
+    """Counts of the calls of a run, and the calls that differ."""
 
     calls: Counter[str] = field(default_factory=Counter)
     kinds: Counter[str] = field(default_factory=Counter)

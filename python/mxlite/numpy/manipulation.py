@@ -289,6 +289,8 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> ndarray:
     axis : int or None
         None flattens the array.
     """
+    if not getattr(a, "ndim", 1) and axis in (0, -1):  # as official NumPy allows
+        axis = None
     a, axis = flatten_for(a, axis, "repeat")
     counts = values_of(repeats, "repeat", "the result's size depends on repeats")
     if counts.size and counts.min() < 0:

@@ -87,7 +87,7 @@ def _only_value(self: ndarray, what: str) -> Any:
     return self.asnumpy().reshape(())[()]
 
 
-_dtype_type = NDArray.dtype.__get__  # type: ignore[attr-defined]
+_dtype_type = NDArray.dtype.__get__
 
 
 def _dtype(self: ndarray) -> Any:

@@ -9,7 +9,7 @@ import numpy as onp
 
 from .. import _core
 from ..base import TypeError_, ValueError_
-from .arguments import as_array, as_real, axis_in, is_real, real_array, set_name, store
+from .arguments import as_array, as_real, axes_in, axis_in, is_real, real_array, set_name, store
 from .creation import full, ones, zeros_like
 from .elementwise import pick_where
 from .ndarray import attach, ndarray
@@ -263,6 +263,8 @@ def var(
     """
     a = in_type(as_array(a, "var"), dtype)
     ddof = ddof if correction is None else correction
+    if axis is not None and not a.ndim:
+        axes_in(axis, 0, "var")  # raises unless there are no axes
     if axis == () or a.ndim == 0:  # reduces no axes; the operator would reduce all for ()
         result = (a - a) if not ddof else (a - a) / (1 - ddof)
     else:
@@ -358,6 +360,8 @@ def _arg(name: str, op: Any, doc: str) -> Any:
         a = as_array(a, name)
         if a.ndim == 0 and axis in (0, -1):  # as official NumPy allows
             axis = None
+        if axis is not None and not a.shape[axis_in(axis, a.ndim, name)]:
+            raise ValueError_(f"{name}: a must have elements along axis {axis}, got {a.shape}")
         result = op(a, axis=axis, keepdims=keepdims)
         return store(result, out, name)
 
@@ -383,6 +387,7 @@ def cumsum(
     If axis is None, the array is flattened. ``dtype`` and ``out`` are those of :func:`sum`.
     """
     a = as_array(a, "cumsum")
+    axis = None if not a.ndim and axis in (0, -1) else axis
     if dtype is None:
         dtype = _running_type(a.dtype)
     elif _is_integer(dtype) and is_real(a.dtype):

@@ -21,8 +21,10 @@ from ..numpy import elementwise
 from ..numpy.arguments import default_dtype
 from ..symbol import Symbol
 from ..symbol.numpy_symbol import NumpySymbol
-from . import control_flow, functions, image, operators, random
-from .file_operators import OPERATORS, compose_call, document, make_function
+from . import control_flow, functions, image, operators
+from .file_operators import OPERATORS
+from .function_calls import compose_call, document, make_function, make_functions
+from .submodule_symbols import np_linalg, np_random, npx_random
 
 __all__: list[str] = []
 
@@ -67,14 +69,6 @@ _CREATION = {
     "zeros": "_zeros",
 }
 _CREATION_NAMES = {"fill_value": "value", "n": "N"}
-_LINALG = {
-    "cholesky": "_linalg_potrf",
-    "eig": "_npi_eig",
-    "inv": "_linalg_inverse",
-    "qr": "_npi_qr",
-    "svd": "_npi_svd",
-}
-_DRAWN = ("poisson", "randint")
 
 
 def _symbols(value: Any) -> Any:
@@ -173,13 +167,6 @@ def _of_value(name: str, op: str) -> Any:
         return compose(op, (_symbols(x),), kwargs)
 
     return document(name, function, getattr(np, name))
-
-
-def _of_linalg(name: str, op: str) -> Any:
-    def function(a: Symbol) -> Any:
-        return compose(op, (_symbols(a),), {})
-
-    return document(name, function, getattr(np.linalg, name))
 
 
 def _of_function(name: str, function: Callable[..., Any]) -> Any:
@@ -370,77 +357,6 @@ def _of_split(name: str, axis: int) -> Any:
     return document(name, function, getattr(np, name))
 
 
-def norm(x: Symbol, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:  # noqa: A002
-    """Return norms of vectors or matrices; see ``mx.np.linalg.norm``."""
-    axes = (axis,) if isinstance(axis, int) else axis
-    is_extreme = ord in (math.inf, -math.inf)
-    if axes is not None and (is_extreme or (len(axes) == 2 and ord in (1, -1))):
-        # 1.9.1's operator does not have these.
-        x = _np["abs"](x)
-        if len(axes) == 2:
-            x = _np["sum"](x, axis=axes[1 if is_extreme else 0], keepdims=True)
-        return _np["max" if ord > 0 else "min"](x, axis=axes, keepdims=keepdims)
-    if is_extreme:
-        flag, kind = (3 if ord > 0 else 4), 2
-    elif ord is None and axes is None:
-        flag, kind = -2, 2
-    elif ord is None or ord in ("fro", "f", "nuc"):
-        flag, kind = (2 if ord == "nuc" else 1), 2
-    else:
-        flag, kind = (0 if axes is not None and len(axes) == 2 else -1), ord
-    attrs = {"ord": kind, "axis": "None" if axes is None else axes, "keepdims": keepdims}
-    return compose_call("_npi_norm", [x], {**attrs, "flag": flag})
-
-
-def pinv(a: Symbol, rcond: Any = 1e-15, hermitian: bool = False) -> Any:
-    """Return the pseudo-inverses; see ``mx.np.linalg.pinv``."""
-    if isinstance(rcond, Symbol):
-        return compose_call("_npi_pinv", [a, rcond], {"hermitian": hermitian})
-    return compose_call("_npi_pinv_scalar_rcond", [a], {"rcond": rcond, "hermitian": hermitian})
-
-
-def solve(a: Symbol, b: Symbol) -> Any:
-    """Return x of ``a @ x = b``, where b has as many axes as a."""
-    return compose("_npi_solve", (_symbols(a), _symbols(b)), {})
-
-
-def bernoulli(prob: Any = None, logit: Any = None, size: Any = None, dtype: Any = None) -> Any:
-    """Draw 1 with a probability, else 0; see ``mx.npx.random.bernoulli``."""
-    inputs = [value for value in (prob, logit) if isinstance(value, Symbol)]
-    numbers = {
-        key: "None" if value is None or isinstance(value, Symbol) else value
-        for key, value in (("prob", prob), ("logit", logit), ("size", size))
-    }
-    attrs = {**numbers, "is_logit": prob is None, "dtype": dtype}
-    return compose_call("_npi_bernoulli", inputs, attrs)
-
-
-def lognormal(mean: Any = 0.0, sigma: Any = 1.0, size: Any = None) -> Any:
-    """Draw numbers whose logarithms have a normal distribution."""
-    return _np["exp"](_np_random["normal"](mean, sigma, size))
-
-
-def chisquare(df: Any, size: Any = None) -> Any:
-    """Draw from a chi-square distribution."""
-    return _np_random["gamma"](df / 2, 1.0, size) * 2
-
-
-def beta(a: Any, b: Any, size: Any = None) -> Any:
-    """Draw from a beta distribution."""
-    first, second = (_np_random["gamma"](shape, 1.0, size) for shape in (a, b))
-    return first / (first + second)
-
-
-def rand(*size: int) -> Any:
-    """Draw uniformly from [0, 1)."""
-    return _np_random["uniform"](size=size)
-
-
-def shuffle(x: Symbol) -> Any:
-    """Return the rows in random order, as a new symbol: a symbol cannot change its input."""
-    return compose("_shuffle", (_symbols(x),), {})
-
-
 _COMPOSED = {
     function.__name__: function
     for function in (
@@ -478,43 +394,12 @@ _CALLS = {
         )
     },
 }  # fmt: skip
-_CALLS_LINALG = {
-    name: f"_npi_{name}"
-    for name in ("det", "eigh", "eigvals", "eigvalsh", "slogdet", "tensorinv", "tensorsolve")
-}
-_CALLS_RANDOM = {
-    **{name: f"_npi_{name}" for name in (
-        "choice", "exponential", "gamma", "gumbel", "logistic", "normal", "pareto", "rayleigh",
-        "uniform", "weibull",
-    )},
-    "multivariate_normal": "Custom/mvn_fallback",
-    "power": "_npi_powerd",
-}  # fmt: skip
-
-
-def _calls(table: dict[str, str], module: Any) -> dict[str, Any]:
-    return {name: make_function(name, op, getattr(module, name)) for name, op in table.items()}
 
 
 def einsum(subscripts: str, *operands: Symbol, optimize: Any = False) -> Any:
     """Return sums of products by Einstein's convention; see ``mx.np.einsum``."""
     attrs = {"num_args": len(operands), "subscripts": subscripts, "optimize": int(bool(optimize))}
     return compose_call("_npi_einsum", operands, attrs)
-
-
-def _drawn(name: str) -> Any:
-    draw, like = getattr(symbol.random, name), getattr(np.random, name)
-
-    def function(*args: Any, **kwargs: Any) -> Any:
-        given = _arguments(name, like, args, {k: v for k, v in kwargs.items() if k != "ctx"})
-        size = given.pop("size", None)
-        shape = (1,) if size is None else (size,) if isinstance(size, int) else tuple(size)
-        if name == "randint":
-            given.setdefault("dtype", "int64")
-        drawn = draw(**given, shape=shape).as_np_ndarray()
-        return drawn if size is not None else drawn[0]
-
-    return document(name, function, like)
 
 
 def _module(path: str, doc: str, names: dict[str, Any]) -> types.ModuleType:
@@ -542,7 +427,7 @@ _np: dict[str, Any] = {
     **{name: _of_operator(name, *row) for name, row in _FUNCTIONS.items()},
     **{name: _of_list(name, *row) for name, row in _LISTS.items()},
     **{name: _of_shape(name, op) for name, op in _CREATION.items()},
-    **_calls(_CALLS, np),
+    **make_functions(_CALLS, np),
     **_COMPOSED,
     "array_split": split,
     "dsplit": _of_split("dsplit", 2),
@@ -557,16 +442,6 @@ _np.update(
     (alias, _np[name]) for alias, name in elementwise._ALIASES.items() if name in _np
 )  # fmt: skip
 _np.update(product=_np["prod"], round=_np["around"], round_=_np["around"])
-_np_random = {
-    **{name: _drawn(name) for name in _DRAWN},
-    **_calls(_CALLS_RANDOM, np.random),
-    **{f.__name__: f for f in (beta, chisquare, lognormal, rand, shuffle)},
-}
-_np_linalg = {
-    **{name: _of_linalg(name, op) for name, op in _LINALG.items()},
-    **_calls(_CALLS_LINALG, np.linalg),
-    **{f.__name__: f for f in (norm, pinv, solve)},
-}
 _npx = {
     name: _of_function(name, vars(module)[name])
     for module in (operators, functions, control_flow)
@@ -578,15 +453,10 @@ _npx.update(
     (name, make_function(name, f"_npx_{name}", getattr(functions, name)))
     for name in ("constraint_check", "nonzero")
 )
-_npx_random = {
-    "bernoulli": bernoulli,
-    "seed": random.seed,
-    **{n: make_function(n, f"_npi_{n}", getattr(random, n)) for n in ("normal_n", "uniform_n")},
-}
 _modules = {
-    "np": ("NumPy's functions on symbols.", _np, {"random": _np_random, "linalg": _np_linalg}),
+    "np": ("NumPy's functions on symbols.", _np, {"random": np_random, "linalg": np_linalg}),
     "npx": ("Operators for networks on symbols of numpy mode.", _npx, {
-        "random": _npx_random,
+        "random": npx_random,
         "image": {n: _of_function(n, vars(image)[n]) for n in image.OPERATORS},
     }),
 }  # fmt: skip
