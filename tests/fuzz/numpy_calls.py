@@ -25,7 +25,8 @@ import mxlite as mx
 import numpy as onp
 from hypothesis import strategies as st
 from mxlite import autograd, gluon, np
-from numpy_functions import FUNCTIONS, Call
+from numpy_arguments import Call
+from numpy_functions import FUNCTIONS
 
 TOLERANCE = {"float16": 2e-2, "float32": 2e-4, "float64": 1e-9}
 # Exceptions of one class in NumPy may be of the other one in mx.np.

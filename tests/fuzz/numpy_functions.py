@@ -3,67 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as onp
 from hypothesis import strategies as st
-
-INTEGERS = ("int8", "uint8", "int32", "int64")
-FLOATS = ("float32", "float64")
-NUMBERS = (*INTEGERS, *FLOATS)
-DTYPES = ("bool", *NUMBERS)
-
-
-@dataclass
-class Call:
-    """One call of a function; ``promoted`` are the arguments that mx.np gives one dtype."""
-
-    name: str
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any] = field(default_factory=dict)
-    promoted: tuple[int, ...] = ()
-    can_trace: bool = True
-    has_gradient: bool = False
-    looseness: float = 1.0
-    is_view: bool = False
-
-
-Draw = Callable[[Any], Any]
-_SHAPES = st.lists(st.sampled_from((0, 1, 1, 2, 2, 3, 3, 4)), max_size=4).map(tuple)
-_FULL = st.lists(st.integers(1, 4), min_size=1, max_size=3).map(tuple)
-
-
-def array(draw: Draw, shape: Any = None, dtypes: Any = DTYPES, kind: str = "any") -> Any:
-    """Draw an array; ``kind`` limits floats to those of a domain: unit, positive or distinct."""
-    shape = draw(_SHAPES) if shape is None else shape
-    dtype = draw(st.sampled_from(dtypes))
-    rng = onp.random.default_rng(draw(st.integers(0, 999)))
-    if dtype == "bool":
-        return onp.asarray(rng.integers(0, 2, shape), bool)
-    if dtype in INTEGERS:
-        low = 0 if dtype == "uint8" or kind != "any" else -6
-        low += kind == "positive"
-        return onp.asarray(rng.integers(low, 2 if kind == "unit" else 7, shape), dtype)
-    if kind == "unit":
-        return onp.asarray(rng.uniform(-0.9, 0.9, shape), dtype)
-    if kind == "positive":
-        return onp.asarray(rng.uniform(0.1, 4.0, shape), dtype)
-    values = onp.asarray(onp.round(rng.normal(size=shape) * 3, 2))
-    if kind == "special" and values.size and draw(st.booleans()):
-        values.reshape(-1)[draw(st.integers(0, values.size - 1))] = draw(
-            st.sampled_from((onp.nan, onp.inf, -onp.inf, 0.0, -0.0))
-        )
-    return onp.asarray(values, dtype)
-
-
-def axis_of(draw: Draw, ndim: int, many: bool = True) -> Any:
-    """Draw None, an axis (rarely one that is out of bounds), or a tuple of axes."""
-    choices = [st.none(), st.integers(-ndim, ndim)]
-    if many and ndim:
-        unique = st.lists(st.integers(0, ndim - 1), unique=True, max_size=ndim)
-        choices.append(unique.map(tuple))
-    return draw(st.one_of(choices))
+from numpy_arguments import (
+    DTYPES,
+    FLOATS,
+    FULL,
+    INTEGERS,
+    NUMBERS,
+    SHAPES,
+    Call,
+    Draw,
+    array,
+    axis_of,
+)
 
 
 def _given(draw: Draw, **options: Any) -> dict[str, Any]:
@@ -138,7 +93,7 @@ def _reshape(draw: Draw, name: str) -> Call:
 
 
 def _joined(draw: Draw, name: str) -> Call:
-    shape = draw(_SHAPES.filter(len))
+    shape = draw(SHAPES.filter(len))
     count = draw(st.integers(1, 3))
     arrays = [array(draw, shape) for _ in range(count)]
     kwargs = {}
@@ -148,7 +103,7 @@ def _joined(draw: Draw, name: str) -> Call:
 
 
 def _splits(draw: Draw, name: str) -> Call:
-    a = array(draw, draw(_FULL))
+    a = array(draw, draw(FULL))
     parts = draw(st.one_of(st.integers(1, 4), st.lists(st.integers(-2, 5), max_size=3)))
     with_axis = name in ("split", "array_split")
     kwargs = {"axis": draw(st.integers(-a.ndim, a.ndim - 1))} if with_axis else {}
@@ -156,7 +111,7 @@ def _splits(draw: Draw, name: str) -> Call:
 
 
 def _pad(draw: Draw, name: str) -> Call:
-    a = array(draw, draw(_FULL))
+    a = array(draw, draw(FULL))
     pair = st.tuples(st.integers(0, 2), st.integers(0, 2))
     pairs = st.lists(pair, min_size=a.ndim, max_size=a.ndim)
     widths = draw(st.one_of(st.integers(0, 2), pair, pairs))
@@ -165,7 +120,7 @@ def _pad(draw: Draw, name: str) -> Call:
 
 
 def _take(draw: Draw, name: str) -> Call:
-    a = array(draw)
+    a = array(draw, draw(FULL))
     axis = draw(st.one_of(st.none(), st.integers(0, max(a.ndim - 1, 0))))
     indices = array(draw, dtypes=("int32", "int64"))
     mode = draw(st.sampled_from(("raise", "clip", "wrap")))
@@ -191,24 +146,24 @@ def _key(draw: Draw, shape: tuple[int, ...]) -> Any:
 
 
 def _products(draw: Draw, name: str) -> Call:
-    a = array(draw, draw(_FULL), NUMBERS)
+    a = array(draw, draw(FULL), NUMBERS)
     if name in ("dot", "matmul"):
         inner = a.shape[-1]
         shape = draw(st.sampled_from([(inner,), (inner, 2), (2, inner, 3), (3, 1)]))
     elif name == "inner":
-        shape = (*draw(_FULL)[:1], a.shape[-1])
+        shape = (*draw(FULL)[:1], a.shape[-1])
     elif name == "vdot":
         shape = draw(st.sampled_from([a.shape, a.shape[::-1]]))
     else:
-        shape = draw(_FULL)
+        shape = draw(FULL)
     b = array(draw, shape, NUMBERS)
     return Call(name, (a, b), promoted=(0, 1), has_gradient=True, looseness=10)
 
 
 def _tensordot(draw: Draw, name: str) -> Call:
-    a = array(draw, draw(_FULL), NUMBERS)
+    a = array(draw, draw(FULL), NUMBERS)
     count = draw(st.integers(0, a.ndim))
-    shape = (*a.shape[a.ndim - count :], *draw(_FULL)[:1])
+    shape = (*a.shape[a.ndim - count :], *draw(FULL)[:1])
     b = array(draw, shape, NUMBERS)
     pairs = (list(range(a.ndim - count, a.ndim)), list(range(count)))
     axes = draw(st.sampled_from([count, pairs]))
@@ -244,7 +199,7 @@ def _square(draw: Draw, name: str) -> Call:
 
 
 def _norm(draw: Draw, name: str) -> Call:
-    a = array(draw, draw(_FULL), FLOATS)
+    a = array(draw, draw(FULL), FLOATS)
     kwargs = {"axis": axis_of(draw, a.ndim), "keepdims": draw(st.booleans())}
     kinds = (None, 1, -1, 2, -2, onp.inf, -onp.inf, "fro", "nuc", 0, 3)
     kwargs["ord"] = draw(st.sampled_from(kinds))
@@ -252,7 +207,7 @@ def _norm(draw: Draw, name: str) -> Call:
 
 
 def _sorting(draw: Draw, name: str) -> Call:
-    a = array(draw, draw(_FULL))
+    a = array(draw, draw(FULL))
     kwargs = {"axis": axis_of(draw, a.ndim, many=False)}
     if name == "argsort":
         kwargs["kind"] = "stable"
@@ -273,7 +228,7 @@ def _sets(draw: Draw, name: str) -> Call:
 
 
 def _quantile(draw: Draw, name: str) -> Call:
-    a = array(draw, draw(_FULL), FLOATS)
+    a = array(draw, draw(FULL), FLOATS)
     q = draw(st.integers(0, 4)) / 4 * (100 if "percentile" in name else 1)
     kwargs = {"axis": axis_of(draw, a.ndim), "keepdims": draw(st.booleans())}
     kwargs["method"] = draw(st.sampled_from(("linear", "lower", "higher", "midpoint", "nearest")))
@@ -323,7 +278,7 @@ def _clip(draw: Draw, name: str) -> Call:
 
 
 def _insert(draw: Draw, name: str) -> Call:
-    a = array(draw, draw(_FULL))
+    a = array(draw, draw(FULL))
     axis = draw(st.one_of(st.none(), st.integers(-a.ndim, a.ndim - 1)))
     size = a.size if axis is None else a.shape[axis]
     several = st.lists(st.integers(-size, size - 1), min_size=1, max_size=3)
@@ -357,7 +312,7 @@ def _repeats(draw: Draw, a: Any) -> int:
 
 
 def _diagonal(draw: Draw, name: str) -> Call:
-    a = array(draw, (*draw(_FULL), draw(st.integers(1, 4))))
+    a = array(draw, (*draw(FULL), draw(st.integers(1, 4))))
     return Call(name, (a, draw(st.integers(-3, 3))), has_gradient=True)
 
 
@@ -409,12 +364,12 @@ FUNCTIONS: dict[str, Callable[[Draw, str], Call]] = {
     },
     "median": lambda draw, name: Call(
         name,
-        (a := array(draw, draw(_FULL), NUMBERS),),
+        (a := array(draw, draw(FULL), NUMBERS),),
         {"axis": axis_of(draw, a.ndim), "keepdims": draw(st.booleans())},
     ),
     "ptp": _reduction(**_KEEP),
     "average": lambda draw, name: Call(
-        name, (a := array(draw, draw(_FULL), NUMBERS),), {"axis": axis_of(draw, a.ndim)}
+        name, (a := array(draw, draw(FULL), NUMBERS),), {"axis": axis_of(draw, a.ndim)}
     ),
     **{n: _cumulative for n in ("cumsum", "cumprod")},
     **{n: _quantile for n in ("percentile", "quantile", "nanpercentile", "nanquantile")},
@@ -437,9 +392,9 @@ FUNCTIONS: dict[str, Callable[[Draw, str], Call]] = {
         lambda draw, a: draw(st.one_of(st.integers(0, 2), st.lists(st.integers(0, 2), max_size=4)))
     ),
     "repeat": _shape_call(_repeats, lambda draw, a: axis_of(draw, a.ndim, False)),
-    "resize": _shape_call(lambda draw, a: draw(_SHAPES), has_gradient=False),
+    "resize": _shape_call(lambda draw, a: draw(SHAPES), has_gradient=False),
     "broadcast_to": _shape_call(
-        lambda draw, a: (*draw(_FULL), *(2 if n == 1 else n for n in a.shape))
+        lambda draw, a: (*draw(FULL), *(2 if n == 1 else n for n in a.shape))
     ),
     **{f"atleast_{n}d": _shape_call() for n in (1, 2, 3)},
     **{n: _joined for n in "concatenate stack vstack hstack dstack column_stack".split()},
@@ -475,7 +430,7 @@ FUNCTIONS: dict[str, Callable[[Draw, str], Call]] = {
     "histogram": _histogram,
     "bincount": lambda draw, name: Call(
         name,
-        (abs(array(draw, draw(_FULL)[:1], ("int32", "int64"))),),
+        (abs(array(draw, draw(FULL)[:1], ("int32", "int64"))),),
         {"minlength": draw(st.integers(0, 4))},
         can_trace=False,
     ),
