@@ -274,7 +274,7 @@ def _clip(draw: Draw, name: str) -> Call:
     low, high = draw(bound), draw(bound)
     if low is None and high is None:
         low = 0
-    return Call(name, (a, low, high), has_gradient=True)
+    return Call(name, (a, low, high))
 
 
 def _insert(draw: Draw, name: str) -> Call:
