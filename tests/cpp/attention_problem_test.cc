@@ -41,6 +41,9 @@ TEST(AttentionProblemTest, CudnnTakesHalvesWithAllOptions) {
   EXPECT_EQ((Call{.mask = Shape{2, 1, 1, 128}}.reason()), "");
   EXPECT_EQ((Call{.params = {.causal = true}, .mask = Shape{128, 128}}.reason()), "");
   EXPECT_EQ((Call{.query = {2, 4, 128, 256}, .key = {2, 2, 128, 256}}.reason()), "");
+  for (const DType dtype : {DType::kFloat16, DType::kBFloat16})
+    for (const Shape& mask : {Shape{2, 1, 1, 128}, Shape{128, 128}})
+      EXPECT_EQ((Call{.dtype = dtype, .mask = mask, .dropout = 0.1f}.reason()), "");
 }
 
 TEST(AttentionProblemTest, TheReasonNamesWhatCudnnDoesNotTake) {
@@ -56,8 +59,7 @@ TEST(AttentionProblemTest, TheReasonNamesWhatCudnnDoesNotTake) {
          "together with length");
   expect({.params = {.causal = true}, .query = {2, 4, 64, 64}, .dropout = 0.1f}, "dropout");
   expect({.mask = Shape{128, 1}}, "all keys");
-  expect({.dtype = DType::kFloat16, .mask = Shape{128, 128}}, "float16");
-  expect({.mask = Shape{128, 128}, .dropout = 0.1f}, "mask");
+  expect({.mask = Shape{4, 128, 128}, .dropout = 0.1f}, "differs between heads");
 }
 
 // One query attends to all keys, so that decoding is not taken for unequal lengths.
@@ -99,17 +101,24 @@ TEST(AttentionProblemTest, WhateverChangesAPlanChangesTheKey) {
 }
 
 TEST(AttentionProblemTest, AMaskIsStoredOnceWhereItRepeats) {
-  const auto steps = [](const Shape& mask) { return mask_steps(Call{.mask = mask}.problem()); };
+  using Sizes = std::array<int64_t, 4>;
   using Steps = AttentionProblem::Steps;
-  EXPECT_EQ(steps({128, 128}), (Steps{0, 0, 128}));
-  EXPECT_EQ(steps({2, 1, 1, 128}), (Steps{128, 0, 0}));
-  EXPECT_EQ(steps({4, 128, 128}), (Steps{0, 128 * 128, 128}));
-  EXPECT_EQ(steps({2, 4, 128, 128}), (Steps{4 * 128 * 128, 128 * 128, 128}));
-  EXPECT_EQ(mask_size(Call{.mask = Shape{2, 1, 1, 128}}.problem()), 2 * 128);
-  EXPECT_EQ(mask_size(Call().problem()), 0);
+  const struct {
+    Shape mask;
+    Sizes shape;
+    Steps steps;
+  } rows[] = {{{128, 128}, {1, 1, 128, 128}, {128 * 128, 128 * 128, 128}},
+              {{2, 1, 1, 128}, {2, 1, 1, 128}, {128, 128, 128}},
+              {{4, 128, 128}, {1, 4, 128, 128}, {4 * 128 * 128, 128 * 128, 128}},
+              {{2, 4, 128, 128}, {2, 4, 128, 128}, {4 * 128 * 128, 128 * 128, 128}}};
+  for (const auto& row : rows) {
+    const AttentionProblem p = Call{.mask = row.mask}.problem();
+    EXPECT_EQ(mask_shape(p), row.shape) << row.mask;
+    EXPECT_EQ(mask_steps(p), row.steps) << row.mask;
+  }
   // Rows begin at multiples of 16 bytes.
-  const Call odd{.key = {2, 4, 101, 64}, .value = {2, 4, 101, 64}, .mask = Shape{128, 101}};
-  EXPECT_EQ(mask_steps(odd.problem()), (Steps{0, 0, 104}));
+  const Call odd{.key = {2, 4, 101, 64}, .value = {2, 4, 101, 64}, .mask = Shape{2, 1, 1, 101}};
+  EXPECT_EQ(mask_steps(odd.problem()), (Steps{104, 104, 104}));
 }
 
 }  // namespace

@@ -26,7 +26,8 @@ TEST(CudaPluginAttentionGraphTest, TheFrontendAcceptsEveryOption) {
     for (const AttentionProblem& p :
          {problem({}, backward), problem({.causal = true}, backward),
           problem({.causal = true, .use_length = true}, backward, 0.1f),
-          problem({.use_mask = true, .use_length = true}, backward, 0, &mask)}) {
+          problem({.use_mask = true, .use_length = true}, backward, 0, &mask),
+          problem({.use_mask = true}, backward, 0.1f, &mask)}) {
       cudnn_frontend::graph::Graph graph;
       auto status = validate(graph, p);
       EXPECT_TRUE(status.is_good()) << p.text() << ": " << status.get_message();
@@ -60,6 +61,17 @@ TEST(CudaPluginAttentionGraphTest, TensorsHaveTheShapesAndStepsOfTheProblem) {
   expect(kAttentionLogSum, {2, 4, 128, 1}, {512, 128, 1, 1});
   expect(kAttentionQueryGrad, {2, 4, 128, 64}, {32768, 8192, 64, 1});
   expect(kAttentionKeyGrad, {2, 2, 128, 64}, {16384, 8192, 64, 1});
+}
+
+TEST(CudaPluginAttentionGraphTest, RepeatedAxesOfAMaskHaveSize1) {
+  const Shape mask{2, 1, 1, 128};
+  const AttentionProblem p = problem({.use_mask = true}, false, 0, &mask);
+  cudnn_frontend::graph::Graph graph;
+  ASSERT_TRUE(validate(graph, p).is_good());
+  cudnn_frontend::graph::Tensor_attributes t;
+  ASSERT_TRUE(graph.query_tensor_attributes_of_uid(kAttentionMask, t).is_good());
+  EXPECT_EQ(t.get_dim(), (List{2, 1, 1, 128}));
+  EXPECT_EQ(t.get_stride(), (List{128, 128, 128, 1}));
 }
 
 TEST(CudaPluginAttentionGraphTest, TheFrontendRefusesWhatTheChoiceRefuses) {

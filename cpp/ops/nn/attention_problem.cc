@@ -9,16 +9,6 @@ namespace {
 constexpr int64_t kVector = 8;      // 16-bit floats per vector load
 constexpr int64_t kMostHead = 256;  // the largest head size on any device
 
-int64_t mask_row(const AttentionProblem& p) {
-  return (p.k_length + kVector - 1) / kVector * kVector;
-}
-
-// Returns the extents of a packed mask: samples, heads, queries.
-std::array<int64_t, 3> mask_extents(const AttentionProblem& p) {
-  return {p.mask_repeats[0] ? 1 : p.batch, p.mask_repeats[1] ? 1 : p.heads,
-          p.mask_repeats[2] ? 1 : p.q_length};
-}
-
 }  // namespace
 
 std::string AttentionProblem::text() const {
@@ -97,24 +87,22 @@ const char* why_not_cudnn(const AttentionProblem& p) {
   if (p.causal && p.q_length != p.k_length && (p.use_length || p.use_mask || p.dropout > 0))
     return "causal with fewer queries than keys together with length, mask or dropout";
   if (p.use_mask && p.mask_repeats[3] && p.k_length > 1) return "one mask value for all keys";
-  // -inf in the mask must become a finite number below all scores, which exceeds the range of
-  // float16.
-  if (p.use_mask && p.dtype == DType::kFloat16) return "mask of float16";
-  // The gradient of the mask needs the dropout factors, which cuDNN does not return.
-  if (p.use_mask && p.dropout > 0) return "dropout together with a mask";
+  // The gradient of the mask needs the dropout factors, which cuDNN does not return. Masks that
+  // are the same for all heads are padding or causality, and have no gradient.
+  if (p.use_mask && p.dropout > 0 && !p.mask_repeats[1])
+    return "dropout together with a mask that differs between heads";
   return nullptr;
 }
 
-int64_t mask_size(const AttentionProblem& p) {
-  const auto extents = mask_extents(p);
-  return p.use_mask ? extents[0] * extents[1] * extents[2] * mask_row(p) : 0;
+std::array<int64_t, 4> mask_shape(const AttentionProblem& p) {
+  return {p.mask_repeats[0] ? 1 : p.batch, p.mask_repeats[1] ? 1 : p.heads,
+          p.mask_repeats[2] ? 1 : p.q_length, p.k_length};
 }
 
 AttentionProblem::Steps mask_steps(const AttentionProblem& p) {
-  const auto extents = mask_extents(p);
-  const int64_t row = mask_row(p);
-  return {p.mask_repeats[0] ? 0 : extents[1] * extents[2] * row,
-          p.mask_repeats[1] ? 0 : extents[2] * row, p.mask_repeats[2] ? 0 : row};
+  const auto shape = mask_shape(p);
+  const int64_t row = (p.k_length + kVector - 1) / kVector * kVector;
+  return AttentionProblem::contiguous(shape[1], shape[2], row);
 }
 
 }  // namespace mxlite

@@ -39,7 +39,7 @@ struct AttentionProblemHash {
 };
 
 // Ids by which a library finds the arrays of a call. Lengths are int32 (batch,), seed and offset
-// int64, the mask is (batch, heads, q_length, k_length) with the strides of mask_steps.
+// int64, the mask has the shape mask_shape.
 enum AttentionTensor : int64_t {
   kAttentionQuery = 1,
   kAttentionKey,
@@ -66,9 +66,9 @@ AttentionProblem describe_attention(const AttentionParams& p, bool backward, flo
 // still have no plan for the problem on a device.
 const char* why_not_cudnn(const AttentionProblem& p);
 
-// Number of elements and strides of a packed mask: rows are padded to a multiple of 16 bytes, and
-// broadcast axes are stored once.
-int64_t mask_size(const AttentionProblem& p);
+// Shape and steps of a packed mask: axes along which the mask repeats have size 1, except the keys,
+// and rows are padded to a multiple of 16 bytes.
+std::array<int64_t, 4> mask_shape(const AttentionProblem& p);
 AttentionProblem::Steps mask_steps(const AttentionProblem& p);
 
 }  // namespace mxlite

@@ -19,6 +19,9 @@ class EmulatedPlan final : public AttentionPlan {
   size_t workspace_bytes() const override { return 0; }
 
   void run(KernelContext&, AttentionPointers pointers, void*) const override {
+    for (const auto& [id, pointer] : pointers)
+      MX_CHECK(reinterpret_cast<uintptr_t>(pointer) % 16 == 0, "attention: array ", id,
+               " must begin at a multiple of 16 bytes");
     const Arrays a{pointers};
     std::vector<float> key_grad(static_cast<size_t>(p_.batch * p_.key_heads * p_.k_length * p_.d));
     std::vector<float> value_grad(
@@ -74,7 +77,9 @@ class EmulatedPlan final : public AttentionPlan {
       const T* const key = find(a.halves(kAttentionKey), p_.key, r.b, r.key_head, k);
       float score = static_cast<float>(p_.scale) * dot(query, key, p_.d);
       if (p_.use_mask) {
-        const float added = find(a.halves(kAttentionMask), mask_steps(p_), r.b, r.h, r.query)[k];
+        const auto shape = mask_shape(p_);
+        const float added = find(a.halves(kAttentionMask), mask_steps(p_), r.b % shape[0],
+                                 r.h % shape[1], r.query % shape[2])[k];
         score += std::isinf(added) ? kNaN : added;
       }
       result[static_cast<size_t>(k)] = score;

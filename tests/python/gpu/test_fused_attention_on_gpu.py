@@ -69,13 +69,23 @@ def test_lengths(causal: bool, dtype: str) -> None:
 
 @pytest.mark.parametrize("shape", [(3, 1, 1, 40), (4, 40, 40), (40, 40)], ids=str)
 @pytest.mark.parametrize("use_length", [False, True])
-def test_masks_with_rows_that_attend_to_nothing(shape: tuple[int, ...], use_length: bool) -> None:
+@pytest.mark.parametrize("dtype", BOUNDS)
+def test_masks_with_rows_that_attend_to_nothing(
+    shape: tuple[int, ...], use_length: bool, dtype: str
+) -> None:
     rng = np.random.RandomState(1)
     mask = np.where(rng.rand(*shape) < 0.3, -np.inf, rng.randn(*shape))
     mask[-1] = -np.inf
-    extra = [nd.array(mask, dtype="bfloat16")]
+    extra = [nd.array(mask, dtype=dtype)]
     extra += [nd.array([40, 3, 40], dtype="int32")] * use_length
-    _compare(_values(SQUARE), extra, "bfloat16", use_mask=True, use_length=use_length)
+    _compare(_values(SQUARE), extra, dtype, use_mask=True, use_length=use_length)
+
+
+def test_rows_whose_permitted_keys_are_beyond_the_length_or_in_the_future_are_zero() -> None:
+    mask = np.zeros((3, 1, 1, 40))
+    mask[:, :, :, :5] = -np.inf
+    extra = [nd.array(mask, dtype="float16"), nd.array([40, 5, 6], dtype="int32")]
+    _compare(_values(SQUARE), extra, "float16", causal=True, use_mask=True, use_length=True)
 
 
 def test_layouts_that_are_read_in_place_or_copied() -> None:
@@ -130,6 +140,22 @@ def test_dropout_keeps_the_right_share_and_calls_differ() -> None:
     assert abs(share - expected) < 6 * (expected * (1 - expected) / y.size) ** 0.5
 
 
+@pytest.mark.parametrize("dtype", BOUNDS)
+def test_dropout_with_a_padding_mask_keeps_the_right_share(dtype: str) -> None:
+    p, length, permitted = 0.3, 64, 40
+    zeros = nd.zeros((2, 4, length, 64), dtype=dtype, ctx=mx.gpu(0))
+    value = nd.array(np.broadcast_to(np.eye(length), (2, 4, length, 64)), dtype=dtype)
+    mask = np.where(np.arange(length) < permitted, 0, -np.inf).reshape(1, 1, 1, length)
+    arrays = [zeros, zeros, value.as_in_context(mx.gpu(0)), nd.array(mask, dtype=dtype)]
+    arrays[3] = arrays[3].as_in_context(mx.gpu(0))
+    with autograd.train_mode():
+        y = fused(*arrays, dropout=p, use_mask=True).astype("float32").asnumpy() * permitted
+    assert not y[..., permitted:].any()
+    kept = y[..., :permitted]
+    np.testing.assert_allclose(kept[kept > 0], 1 / (1 - p), rtol=2 * BOUNDS[dtype])
+    assert abs((kept > 0).mean() - (1 - p)) < 5 * (p * (1 - p) / kept.size) ** 0.5
+
+
 @pytest.mark.skipif(CPU_KERNELS, reason="the stand-in draws as the CPU does")
 def test_gradients_of_gradients_with_dropout_are_refused() -> None:
     arrays = [nd.array(a, dtype="bfloat16", ctx=mx.gpu(0)) for a in _values(SHORT)]
@@ -141,6 +167,18 @@ def test_gradients_of_gradients_with_dropout_are_refused() -> None:
             options = {"create_graph": True, "retain_graph": True}
             grads = autograd.grad([y], arrays[:3], head_grads=[arrays[3]], **options)
             grads[0].wait_to_read()
+
+
+@pytest.mark.skipif(CPU_KERNELS, reason="the stand-in draws as the CPU does")
+def test_the_gradient_of_a_padding_mask_with_dropout_is_refused() -> None:
+    arrays = [nd.array(a, dtype="bfloat16", ctx=mx.gpu(0)) for a in _values(SHORT)]
+    mask = nd.zeros((2, 1, 1, 72), dtype="bfloat16", ctx=mx.gpu(0))
+    mask.attach_grad()
+    with autograd.record():
+        y = fused(*arrays[:3], mask, dropout=0.5, use_mask=True)
+    with pytest.raises(mx.base.MXNetError, match="attention_mask need"):
+        y.backward()
+        mask.grad.wait_to_read()
 
 
 @pytest.mark.skipif(CPU_KERNELS, reason="the stand-in has the CPU's kernels")

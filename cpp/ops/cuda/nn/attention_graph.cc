@@ -26,7 +26,8 @@ class Arrays {
   Tensor output() const { return half(kAttentionOutput, output_dims(), packed(output_dims())); }
   Tensor output_grad() const { return half(kAttentionOutputGrad, output_dims(), p_.output_grad); }
   Tensor mask() const {
-    return half(kAttentionMask, {p_.batch, p_.heads, p_.q_length, p_.k_length}, mask_steps(p_));
+    const auto shape = mask_shape(p_);
+    return half(kAttentionMask, {shape.begin(), shape.end()}, mask_steps(p_));
   }
   Tensor log_sum() const {
     const Numbers dims = log_sum_dims();

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kVector = 8;  // 16-bit floats that cuDNN loads at once
 constexpr uintptr_t kVectorBytes = 16;
-constexpr float kMaskedRow = -1e29f;            // a row is masked if log_sum is below
+constexpr float kMasked = -1e29f;               // numbers of a mask up to this one forbid a key
 constexpr uint64_t kSeedStream = ~uint64_t{0};  // dropout masks use streams with small numbers
 
 // The number of keys of each sample, clipped to [0, most].
@@ -33,11 +33,31 @@ struct Lengths {
   }
 };
 
+// Finds out which queries attend to no key.
+struct Attended {
+  Lengths lengths;
+  int64_t heads = 0, q_length = 0;
+  bool causal = false;
+  const int32_t* first = nullptr;  // the first key that each row of the mask permits; null: no mask
+  int64_t mask_batch = 1, mask_heads = 1, mask_queries = 1;  // the axes of `first`
+
+  __device__ bool is_empty(int64_t row) const {
+    const int64_t query = row % q_length, head = row / q_length % heads;
+    const int64_t b = row / q_length / heads;
+    int64_t keys = lengths.at(b);
+    const int64_t past = query + 1 + lengths.most - q_length;
+    if (causal && past < keys) keys = past;
+    if (!first) return keys == 0;
+    const int64_t at = b % mask_batch * mask_heads + head % mask_heads;
+    return first[at * mask_queries + query % mask_queries] >= keys;
+  }
+};
+
 // Memory from which cuDNN reads lengths and seed. Samples of length 0 get length 1, and their
 // results are set to zero afterwards.
 struct Prepared {
   int32_t *q_lengths = nullptr, *k_lengths = nullptr;
-  int64_t* seed = nullptr;  // seed and offset
+  int64_t *seed = nullptr, *offset = nullptr;
 };
 
 __global__ void prepare(int64_t batch, int64_t q_length, const __grid_constant__ Lengths lengths,
@@ -53,30 +73,35 @@ __global__ void prepare(int64_t batch, int64_t q_length, const __grid_constant__
     if (to.seed && b == 0) {
       const auto words = philox(static_cast<uint64_t>(random_state[0]),
                                 static_cast<uint64_t>(random_state[state_step]), kSeedStream);
-      to.seed[0] = static_cast<int64_t>(uint64_t{words[0]} << 32 | words[1]);
-      to.seed[1] = 0;
+      *to.seed = static_cast<int64_t>(uint64_t{words[0]} << 32 | words[1]);
+      *to.offset = 0;
     }
   }
 }
 
-// Replaces -inf, from which cuDNN computes NaN, by a finite number that masks a score as well.
-__global__ void raise_mask(int64_t n, DType dtype, void* mask) {
-  for (int64_t i = global_index(); i < n; i += grid_stride()) {
-    const float value = load_as<float>(mask, dtype, i);
-    if (value < static_cast<float>(kMaskedScore))
-      store_as(mask, dtype, i, static_cast<float>(kMaskedScore));
+// Replaces -inf, of which cuDNN computes NaN, by the finite number `lowest`, and finds the first
+// key that each row permits. A warp reads a row.
+__global__ void prepare_mask(int64_t rows, int64_t keys, int64_t step, DType dtype, float lowest,
+                             void* mask, int32_t* first) {
+  const int lane = threadIdx.x % kWarp;
+  for (int64_t row = global_index() / kWarp; row < rows; row += grid_stride() / kWarp) {
+    int64_t least = keys;
+    for (int64_t k = lane; k < keys; k += kWarp) {
+      const float value = load_as<float>(mask, dtype, row * step + k);
+      if (value < lowest) store_as(mask, dtype, row * step + k, lowest);
+      if (value > kMasked && k < least) least = k;
+    }
+    least = -warp_max(-least);
+    if (lane == 0) first[row] = static_cast<int32_t>(least);
   }
 }
 
-// Zeroes the rows of queries that attend to no key; forward marks them by log_sum = infinity.
-__global__ void clear_rows(int64_t rows, int64_t rows_of_sample, int64_t width,
-                           const __grid_constant__ Lengths lengths, bool mark, float* log_sum,
-                           uint16_t* values) {
+// Zeroes the rows of queries that attend to no key. Forward marks them by log_sum = infinity, which
+// backward reads.
+__global__ void clear_rows(int64_t rows, int64_t width, const __grid_constant__ Attended attended,
+                           bool mark, float* log_sum, uint16_t* values) {
   for (int64_t row = global_index(); row < rows; row += grid_stride()) {
-    const float sum = log_sum[row];
-    const bool masked =
-        mark ? lengths.at(row / rows_of_sample) == 0 || sum < kMaskedRow : sum == INFINITY;
-    if (!masked) continue;
+    if (mark ? !attended.is_empty(row) : log_sum[row] != INFINITY) continue;
     if (mark) log_sum[row] = INFINITY;
     for (int64_t i = 0; i < width; ++i) values[row * width + i] = 0;
   }
@@ -118,6 +143,18 @@ TensorRef contiguous(const TensorRef& t, void* data) {
   return {data, t.shape, contiguous_strides(t.shape), t.dtype, true};
 }
 
+// Finds a plan. If cuDNN has none for a mask that is the same for all queries, `problem` may become
+// one whose mask is stored for every query.
+std::shared_ptr<const AttentionPlan> find_plan(KernelContext& ctx, AttentionProblem& problem) {
+  auto plan = find_attention_plan(ctx, problem);
+  if (plan || !problem.use_mask || !problem.mask_repeats[2] || problem.q_length == 1) return plan;
+  AttentionProblem stored = problem;
+  stored.mask_repeats[2] = false;
+  plan = find_attention_plan(ctx, stored);
+  if (plan) problem = stored;
+  return plan;
+}
+
 // One call: the arrays of the plan, in the caller's memory or in scratch memory.
 class Call {
  public:
@@ -134,15 +171,18 @@ class Call {
     operands_.push_back({id, t, nullptr, true, !is_aligned(t)});
   }
   void set_lengths(const TensorRef& t) {
-    lengths_.data = t.data;
-    lengths_.is_64 = t.dtype == DType::kInt64;
-    lengths_.step = t.strides[0];
+    attended_.lengths.data = t.data;
+    attended_.lengths.is_64 = t.dtype == DType::kInt64;
+    attended_.lengths.step = t.strides[0];
   }
   void set_mask(const TensorRef& t) { mask_ = t; }
 
   // Returns false if cuDNN has no plan.
   bool run(const TensorRef& random_state) {
-    lengths_.most = problem_.k_length;
+    attended_.lengths.most = problem_.k_length;
+    attended_.heads = problem_.heads;
+    attended_.q_length = problem_.q_length;
+    attended_.causal = problem_.causal;
     std::shared_ptr<const AttentionPlan> plan = find();
     if (!plan) {
       for (Operand& o : operands_) o.copied |= !o.given.contiguous;
@@ -165,15 +205,14 @@ class Call {
   // See clear_rows for the arguments.
   void clear_masked_rows(const TensorRef& t, bool mark, float* log_sum) {
     if (!problem_.use_length && !problem_.use_mask) return;
-    const int64_t rows_of_sample = problem_.heads * problem_.q_length;
-    const int64_t rows = problem_.batch * rows_of_sample;
-    launch_items(ctx_, clear_rows, rows, rows, rows_of_sample, t.shape[3], lengths_, mark, log_sum,
+    const int64_t rows = problem_.batch * problem_.heads * problem_.q_length;
+    launch_items(ctx_, clear_rows, rows, rows, t.shape[3], attended_, mark, log_sum,
                  t.as<uint16_t>());
   }
   void clear_padding(const TensorRef& t) {
     if (!problem_.use_length) return;
     const int64_t n = t.size();
-    launch_items(ctx_, clear_keys, n, n, problem_.key_heads, t.shape[3], lengths_,
+    launch_items(ctx_, clear_keys, n, n, problem_.key_heads, t.shape[3], attended_.lengths,
                  t.as<uint16_t>());
   }
 
@@ -190,61 +229,87 @@ class Call {
     for (const Operand& o : operands_)
       if (o.steps)
         problem_.*o.steps = o.copied ? contiguous_steps(o.given.shape) : steps_of(o.given);
-    return find_attention_plan(ctx_, problem_);
+    return find_plan(ctx_, problem_);
   }
 
   void place(const AttentionPlan& plan) {
     ScratchPlan scratch;
     for (Operand& o : operands_)
       if (o.copied) o.place = scratch.add(o.given.bytes());
-    const auto batch = static_cast<size_t>(problem_.batch);
-    const size_t lengths_at = scratch.add(problem_.use_length ? 2 * batch * sizeof(int32_t) : 0);
-    const size_t seed_at = scratch.add(2 * sizeof(int64_t));
-    const size_t mask_at = scratch.add(static_cast<size_t>(mask_size(problem_)) * sizeof(uint16_t));
+    // cuDNN's frontend declares an alignment of 16 bytes for every array, also for single numbers.
+    const auto count = static_cast<size_t>(problem_.use_length ? problem_.batch : 0);
+    const size_t q_lengths_at = scratch.add(count * sizeof(int32_t));
+    const size_t k_lengths_at = scratch.add(count * sizeof(int32_t));
+    const size_t seed_at = scratch.add(sizeof(int64_t)), offset_at = scratch.add(sizeof(int64_t));
+    const auto rows = static_cast<size_t>(problem_.use_mask ? mask_rows() : 0);
+    const auto row_bytes = static_cast<size_t>(mask_steps(problem_)[2]) * sizeof(uint16_t);
+    const size_t mask_at = scratch.add(rows * row_bytes);
+    const size_t first_at = scratch.add(rows * sizeof(int32_t));
     const size_t workspace_at = scratch.add(plan.workspace_bytes());
     void* const block = ctx_.scratch(scratch.bytes());
     for (const Operand& o : operands_)
       pointers_[o.id] = o.copied ? part<void>(block, o.place) : o.given.data;
     workspace_ = part<void>(block, workspace_at);
     if (problem_.use_length) {
-      prepared_.q_lengths = part<int32_t>(block, lengths_at);
-      prepared_.k_lengths = prepared_.q_lengths + problem_.batch;
-      pointers_[kAttentionQueryLengths] = prepared_.q_lengths;
-      pointers_[kAttentionKeyLengths] = prepared_.k_lengths;
+      pointers_[kAttentionQueryLengths] = prepared_.q_lengths = part<int32_t>(block, q_lengths_at);
+      pointers_[kAttentionKeyLengths] = prepared_.k_lengths = part<int32_t>(block, k_lengths_at);
     }
     if (problem_.dropout > 0) {
-      prepared_.seed = part<int64_t>(block, seed_at);
-      pointers_[kAttentionSeed] = prepared_.seed;
-      pointers_[kAttentionOffset] = prepared_.seed + 1;
+      pointers_[kAttentionSeed] = prepared_.seed = part<int64_t>(block, seed_at);
+      pointers_[kAttentionOffset] = prepared_.offset = part<int64_t>(block, offset_at);
     }
-    if (problem_.use_mask) pointers_[kAttentionMask] = part<void>(block, mask_at);
+    if (problem_.use_mask) {
+      pointers_[kAttentionMask] = part<void>(block, mask_at);
+      first_ = part<int32_t>(block, first_at);
+    }
   }
 
   void prepare_operands(const TensorRef& random_state) {
     for (const Operand& o : operands_)
       if (!o.written && o.copied) convert_copy(ctx_, o.given, contiguous(o.given, pointers_[o.id]));
     if (problem_.use_length || problem_.dropout > 0)
-      launch_items(ctx_, prepare, problem_.batch, problem_.batch, problem_.q_length, lengths_,
-                   random_state.as<const int64_t>(), random_state.strides[0], prepared_);
+      launch_items(ctx_, prepare, problem_.batch, problem_.batch, problem_.q_length,
+                   attended_.lengths, random_state.as<const int64_t>(), random_state.strides[0],
+                   prepared_);
     if (problem_.use_mask) copy_mask();
   }
 
+  int64_t mask_rows() const {
+    const auto shape = mask_shape(problem_);
+    return shape[0] * shape[1] * shape[2];
+  }
+
   void copy_mask() {
+    const auto shape = mask_shape(problem_);
     const AttentionProblem::Steps steps = mask_steps(problem_);
-    TensorRef packed{pointers_[kAttentionMask], mask_.shape, {}, mask_.dtype, false};
-    const int lead = 4 - mask_.shape.ndim();
-    for (int i = 0; i < mask_.shape.ndim(); ++i)
-      packed.strides.push_back(lead + i == 3 ? 1 : steps[static_cast<size_t>(lead + i)]);
-    convert_copy(ctx_, mask_, packed);
-    const int64_t n = mask_size(problem_);
-    launch_items(ctx_, raise_mask, n, n, mask_.dtype, packed.data);
+    // Axes that the mask lacks or repeats along have stride 0.
+    TensorRef source{mask_.data, {}, {}, mask_.dtype, false};
+    TensorRef packed{pointers_[kAttentionMask], {}, {}, mask_.dtype, false};
+    for (int i = 0; i < 4; ++i) {
+      const int axis = mask_.shape.ndim() - 4 + i;
+      source.shape.push_back(shape[static_cast<size_t>(i)]);
+      source.strides.push_back(axis < 0 || mask_.shape[axis] == 1 ? 0 : mask_.strides[axis]);
+      packed.strides.push_back(i == 3 ? 1 : steps[static_cast<size_t>(i)]);
+    }
+    packed.shape = source.shape;
+    convert_copy(ctx_, source, packed);
+    const int64_t rows = mask_rows();
+    const float lowest = problem_.dtype == DType::kFloat16 ? -65504.0f  // the lowest number
+                                                           : static_cast<float>(kMaskedScore);
+    launch_items(ctx_, prepare_mask, rows * kWarp, rows, shape[3], steps[2], mask_.dtype, lowest,
+                 packed.data, first_);
+    attended_.first = first_;
+    attended_.mask_batch = shape[0];
+    attended_.mask_heads = shape[1];
+    attended_.mask_queries = shape[2];
   }
 
   KernelContext& ctx_;
   AttentionProblem problem_;
   std::vector<Operand> operands_;
-  Lengths lengths_;
+  Attended attended_;
   TensorRef mask_;
+  int32_t* first_ = nullptr;
   Prepared prepared_;
   AttentionPointers pointers_;
   void* workspace_ = nullptr;
@@ -267,8 +332,8 @@ const char* why_not_fused(KernelContext& ctx, const AttentionProblem& problem) {
   forward.output_grad = {};
   backward.backward = true;
   backward.output_grad = AttentionProblem::contiguous(problem.heads, problem.q_length, problem.dv);
-  if (!find_attention_plan(ctx, forward)) return "no plan of cuDNN for the forward";
-  if (!find_attention_plan(ctx, backward)) return "no plan of cuDNN for the backward";
+  if (!find_plan(ctx, forward)) return "no plan of cuDNN for the forward";
+  if (!find_plan(ctx, backward)) return "no plan of cuDNN for the backward";
   return nullptr;
 }
 
