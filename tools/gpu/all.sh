@@ -2,25 +2,47 @@
 # Runs the steps one after the other in a given number of seconds, for a machine that is available for minutes only:
 #   tools/gpu/all.sh SECONDS [STEP:SHARE]...
 # Each step gets its share of the seconds that are left, so what one step does not use goes to the later ones, and a step
-# that fails or is cut short leaves its results and the next one begins. 10 s are kept for the end. For 15 minutes in calls
-# of at most 10, the start of the machine included: tools/gpu/all.sh 570, then what its results ask for, such as
-#   tools/gpu/all.sh 200 2_operators:1                          the failures under the memory checker, with LIMIT
-#   tools/gpu/all.sh 200 4_resnet50:3 5_kernels:1    longer measurements
+# that fails or is cut short leaves its results and the next one begins. 20 s are kept for the end. What comes back are two
+# files in $OUT (benchmarks/results/gpu if it is not set), also if the run is ended by SIGTERM: summary.txt, to read at once,
+# and results.tar.xz with logs, JSON, junit files and the plans that were measured.
+# For 15 minutes in calls of at most 10, the start of the machine included: tools/gpu/all.sh 570, and then
+#   tools/gpu/all.sh 200 red:1       if tests failed
+#   tools/gpu/all.sh 270 green:1     if none did
 set -uo pipefail
 folder=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 case ${1:-} in
   '' | *[!0-9]*) echo "seconds expected: tools/gpu/all.sh SECONDS [STEP:SHARE]..." >&2; exit 2 ;;
 esac
-end=$((SECONDS + $1 - 10))
+end=$((SECONDS + $1 - 20))
 shift
-# Checks of correctness come before those of speed; the tuning serves ResNet-50.
-[ $# -gt 0 ] || set -- 1_boot:10 2_operators:17 3_networks:9 4_resnet50:9 6_bert:4 5_kernels:4
+# The smoke step says what the other minutes are for. Checks of correctness come before those of speed; the tuning of
+# ResNet-50 serves green.sh.
+[ $# -gt 0 ] || set -- 1_smoke:5 2_operators:17 3_networks:6 4_resnet50:15 5_bert:6 6_kernels:6
 for one in "$@"; do
   case ${one##*:} in '' | 0 | *[!0-9]*) echo "$one: STEP:SHARE expected" >&2; exit 2 ;; esac
   [ -e "$folder/${one%%:*}.sh" ] || { echo "no step ${one%%:*} in $folder" >&2; exit 2; }
 done
 
-failed=()
+export MXLITE_GPU_DIR=${MXLITE_GPU_DIR:-/tmp/mxlite_gpu} PYTHON=${PYTHON:-python3}
+export RESULTS=$MXLITE_GPU_DIR.results  # beside the folder, which boot.sh removes when it unpacks
+out=${OUT:-$folder/../../benchmarks/results/gpu}
+rm -rf "$RESULTS"
+mkdir -p "$RESULTS" "$out"
+child=
+pack() {
+  trap - EXIT
+  trap '' TERM INT
+  [ -z "$child" ] || { kill "$child" 2>/dev/null && wait "$child"; }
+  cache=${MXLITE_CACHE_DIR:-$MXLITE_GPU_DIR/cache}
+  [ ! -d "$cache" ] || { mkdir -p "$RESULTS/cache" && cp "$cache"/*.plans "$RESULTS/cache/" 2>/dev/null; }
+  "$PYTHON" "$folder/summary.py" "$RESULTS" >"$out/summary.txt"
+  tar -C "$RESULTS" -cf - . | xz -T0 >"$out/results.tar.xz"
+  echo "== summary in $out/summary.txt, all results in $out/results.tar.xz"
+}
+trap pack EXIT
+trap 'exit 143' TERM INT
+
+failed=() cut=()
 while [ $# -gt 0 ]; do
   step=${1%%:*}
   shares=0
@@ -29,15 +51,22 @@ while [ $# -gt 0 ]; do
   shift
   if [ $seconds -lt 10 ]; then
     echo "== $step: not begun, no time is left"
-    failed+=("$step")
+    cut+=("$step")
     continue
   fi
   echo "== $step: $seconds s"
-  STEP_SECONDS=$seconds bash "$folder/$step.sh"
-  case $? in
+  STEP_SECONDS=$seconds bash "$folder/$step.sh" &
+  child=$!
+  wait "$child"
+  status=$?
+  child=
+  case $status in
     0) ;;
     2) echo "$step could not begin, nor can the others"; exit 2 ;;  # boot.sh ends so
+    3) cut+=("$step") ;;
     *) failed+=("$step") ;;
   esac
 done
-[ ${#failed[@]} -eq 0 ] || { echo "not passed: ${failed[*]}"; exit 1; }
+[ ${#cut[@]} -eq 0 ] || echo "cut short: ${cut[*]}"
+[ ${#failed[@]} -eq 0 ] || { echo "failed: ${failed[*]}"; exit 1; }
+[ ${#cut[@]} -eq 0 ] || exit 3

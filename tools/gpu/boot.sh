@@ -1,18 +1,18 @@
 # shellcheck shell=bash
-# Sourced by the steps beside it: unpacks build/gpu_kit/kit.tar.xz, compiles _core (once, unless the kit has it for this
-# machine's Python version), and sets paths. Needs no network, but the Python packages NumPy, ml_dtypes and SciPy, the
+# Sourced by the steps beside it: unpacks build/gpu_kit/kit.tar.xz, compiles _core (once, if the kit does not have it for
+# this machine's Python version), and sets paths. Needs no network, but the Python packages NumPy, ml_dtypes and SciPy, the
 # GPU's driver and the CUDA libraries; to compile, also g++ and Python's headers.
 #   MXLITE_GPU_DIR   where it unpacks (/tmp/mxlite_gpu)
-#   OUT              where results go (benchmarks/results/gpu/<device>)
+#   RESULTS          where the files of the step go ($MXLITE_GPU_DIR/results)
 #   PYTHON           the interpreter (python3)
-#   STEP_SECONDS     after so many seconds a step stops its running command and starts no other (530)
+#   STEP_SECONDS     after so many seconds, unpacking and compiling not counted, a step stops its running command and starts
+#                    no other (530)
 set -uo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 MXLITE_GPU_DIR=${MXLITE_GPU_DIR:-/tmp/mxlite_gpu}
 PYTHON=${PYTHON:-python3}
 STEP=$(basename "$0" .sh)
 STEP_SECONDS=${STEP_SECONDS:-530}
-began=$SECONDS
 kit=$ROOT/build/gpu_kit/kit.tar.xz
 
 # The folder belongs to one kit and one Python: with another of either it is unpacked and compiled again. A compilation
@@ -31,34 +31,42 @@ if ! is_done unpacked; then
   echo "$identity" >"$MXLITE_GPU_DIR/unpacked"
 fi
 if ! is_done ready; then
-  # The kit has _core for the Python version that packed it; for another one it is compiled.
+  # The kit has _core for some versions of Python; for another one it is compiled.
   core=$MXLITE_GPU_DIR/core/_core$("$PYTHON" -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
   if [ -e "$core" ]; then
     cp "$core" "$MXLITE_GPU_DIR/python/mxlite/"
   else
-    "$PYTHON" "$ROOT/tools/gpu/compile_core.py" "$ROOT" "$MXLITE_GPU_DIR" || exit 2
+    "$PYTHON" "$ROOT/tools/gpu/compile_core.py" "$ROOT" "$MXLITE_GPU_DIR/python/mxlite" "$MXLITE_GPU_DIR/include" \
+      "$MXLITE_GPU_DIR/objects" || exit 2
   fi
   echo "$identity" >"$MXLITE_GPU_DIR/ready"
 fi
-# The libraries that libmxlite needs lie beside it; its search path is that of the machine that built it.
-export LD_LIBRARY_PATH=$MXLITE_GPU_DIR/python/mxlite${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export PYTHONPATH=$MXLITE_GPU_DIR/python:$ROOT/tests/python:$ROOT/tests/python/unit${PYTHONPATH:+:$PYTHONPATH}
 # The machine's own pytest is preferred; the kit brings one in case there is none.
 "$PYTHON" -c 'import pytest, xdist' 2>/dev/null || export PYTHONPATH=$PYTHONPATH:$MXLITE_GPU_DIR/site
 export PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 export MXLITE_REQUIRE_GPU=1  # tests fail instead of being skipped where the backend finds no GPU
 export MXLITE_CACHE_DIR=${MXLITE_CACHE_DIR:-$MXLITE_GPU_DIR/cache}
+# Plans that an earlier machine of this kind measured: the folder cache of its results.
+if [ -d "$ROOT/build/gpu_kit/cache" ] && [ ! -e "$MXLITE_CACHE_DIR" ]; then cp -r "$ROOT/build/gpu_kit/cache" "$MXLITE_CACHE_DIR"; fi
 if [ -e "$MXLITE_GPU_DIR/libmxlite_fake_gpu.so" ]; then
   export MXLITE_CUDA_LIBRARY=$MXLITE_GPU_DIR/libmxlite_fake_gpu.so
-  device=stand_in
-else
-  device=$(nvidia-smi --query-gpu=name --format=csv,noheader --id=0 2>/dev/null | tr '[:upper:] ' '[:lower:]_' | tr -cd 'a-z0-9_')
+  export MXLITE_GPU_MEMORY_LIMIT=0  # the stand-in has 1 GiB otherwise
 fi
-RESULTS=${OUT:-$ROOT/benchmarks/results/gpu/${device:-unknown}}
+RESULTS=${RESULTS:-$MXLITE_GPU_DIR/results}
 mkdir -p "$RESULTS"
 : >"$RESULTS/$STEP.log"
 : >"$RESULTS/.$STEP.parts"
-failed=()
+began=$SECONDS
+failed=() cut=() running=
+# A step that is asked to end writes its report.
+stop() {
+  trap '' TERM
+  [ -z "$running" ] || { kill "$running" && wait "$running"; }
+  cut+=(step)
+  finish
+}
+trap stop TERM
 
 # part <name> <seconds> <command>...: writes its output to the step's log, its exit status to the step's JSON file.
 part() {
@@ -70,22 +78,32 @@ part() {
     status=124
   else
     # Tests that are cut short write their junit file: see tests/python/gpu/conftest.py.
-    timeout --kill-after=10 "$((limit < left ? limit : left))" "$@" 2>&1 | tee -a "$RESULTS/$STEP.log"
-    status=${PIPESTATUS[0]}
+    exec 3> >(tee -a "$RESULTS/$STEP.log")
+    local tee=$!
+    timeout --kill-after=10 "$((limit < left ? limit : left))" "$@" >&3 2>&1 3>&- &
+    running=$!
+    wait "$running"
+    status=$?
+    exec 3>&-
+    wait "$tee"
+    running=
   fi
-  [ "$status" = 0 ] || failed+=("$name")
+  case $status in
+    0) ;;
+    124 | 137) cut+=("$name") ;;  # ended by timeout
+    *) failed+=("$name") ;;
+  esac
   printf '%s\t%s\t%s\n' "$name" "$status" "$((SECONDS - from))" >>"$RESULTS/.$STEP.parts"
 }
 
-# finish: writes <step>.json and exits with 1 if a part failed.
+# finish: writes <step>.json and exits with 1 if a part failed, with 3 if none failed but one was cut short.
 finish() {
   "$PYTHON" "$ROOT/tools/gpu/finish.py" "$STEP" "$RESULTS" "$((SECONDS - began))"
   rm -f "$RESULTS/.$STEP.parts"
   "$PYTHON" "$ROOT/tools/gpu/expected.py" --results "$RESULTS" "$STEP"
-  if [ ${#failed[@]} -gt 0 ]; then
-    echo "failed: ${failed[*]}; logs in $RESULTS"
-    exit 1
-  fi
+  [ ${#cut[@]} -eq 0 ] || echo "cut short by the time limit: ${cut[*]}"
+  [ ${#failed[@]} -eq 0 ] || { echo "failed: ${failed[*]}; logs in $RESULTS"; exit 1; }
+  [ ${#cut[@]} -eq 0 ] || exit 3
   echo "passed; results in $RESULTS"
 }
 
@@ -93,3 +111,10 @@ finish() {
 # writes its junit file, and prints where a test is that takes more than a minute.
 PYTEST=("$PYTHON" -m pytest -vv -p no:cacheprovider -o faulthandler_timeout=60)
 has() { command -v "$1" >/dev/null; }
+# Prints the systems given if this Python has PyTorch.
+with_torch() { "$PYTHON" -c 'import torch' 2>/dev/null && echo "$@"; }
+# Lets a process measure convolutions for at most a fifth of the step.
+limit_tuning() {
+  local seconds=$((STEP_SECONDS / 5))
+  export MXLITE_TUNING_SECONDS=${MXLITE_TUNING_SECONDS:-$((seconds < 60 ? seconds : 60))}
+}

@@ -1,10 +1,11 @@
 """Compile the extension module _core for the running Python, without CMake.
 
-    python3 tools/gpu/compile_core.py CHECKOUT KIT
+    python3 tools/gpu/compile_core.py CHECKOUT PACKAGE INCLUDE OBJECTS
 
-KIT is the folder that tools/gpu/boot.sh fills: libmxlite.so in python/mxlite, pybind11 in include.
-The flags are those of cmake/Libraries.cmake, but for optimization: the bindings are compiled once
-for a few steps.
+PACKAGE is the folder of libmxlite.so, which gets _core; INCLUDE that of pybind11; OBJECTS keeps
+what an unfinished call has compiled. The flags are those of cmake/Libraries.cmake, but for
+optimization: the bindings are compiled once for a few steps. A compiler cache is used where there
+is one.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -21,7 +23,7 @@ from pathlib import Path
 
 def main() -> int:
     """Compile and link; return the exit status."""
-    root, kit = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
+    root, package, include, objects = (Path(name).resolve() for name in sys.argv[1:])
     headers = Path(sysconfig.get_path("include"))
     if not (headers / "Python.h").exists():
         print(
@@ -30,13 +32,14 @@ def main() -> int:
         )
         return 1
     sources = sorted((root / "cpp/python").rglob("*.cc"))
-    objects = kit / "objects"
-    objects.mkdir(exist_ok=True)
+    objects.mkdir(parents=True, exist_ok=True)
     compiler = os.environ.get("CXX", "g++")
+    cache = shutil.which("ccache")
+    start = [cache, compiler] if cache else [compiler]
     flags = ["-std=c++20", "-O1", "-DNDEBUG", "-fPIC", "-fopenmp", "-Wno-attributes"]
     if platform.machine() == "x86_64":
         flags.append("-march=x86-64-v3")
-    flags += [f"-I{root}", f"-isystem{kit / 'include'}"]
+    flags += [f"-I{root}", f"-isystem{include}"]
     flags += [f"-isystem{headers}"]
     flags += ["-include", str(root / "cpp/python/vectorcall.h")]
 
@@ -46,7 +49,7 @@ def main() -> int:
             return target, ""
         unfinished = target.with_suffix(".part")
         done = subprocess.run(
-            [compiler, *flags, "-c", str(source), "-o", str(unfinished)],
+            [*start, *flags, "-c", str(source), "-o", str(unfinished)],
             capture_output=True,
             text=True,
             check=False,
@@ -58,7 +61,7 @@ def main() -> int:
 
     left = sum(not (objects / f"{source.stem}.o").exists() for source in sources)
     print(f"compiling _core for Python {platform.python_version()}: {left} files", flush=True)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(int(os.environ.get("JOBS", os.cpu_count() or 1))) as pool:
         compiled = list(pool.map(compile_one, sources))
     for _, error in compiled:
         if error:
@@ -66,13 +69,12 @@ def main() -> int:
             return 1
     # Functions of Python at which threads are parked when the interpreter ends: see gil.h.
     parks = re.findall(r"^PARKS\([^,]+, (\w+),", (root / "cpp/python/gil.cc").read_text(), re.M)
-    package = kit / "python/mxlite"
     module = package / f"_core{sysconfig.get_config_var('EXT_SUFFIX')}"
     link = [compiler, "-shared", "-o", str(module), *(str(target) for target, _ in compiled)]
     link += [f"-L{package}", "-lmxlite", "-Wl,-rpath,$ORIGIN", "-lpthread"]
     link += [f"-Wl,--version-script={root / 'cmake/libmxlite.map'}"]
     link += [f"-Wl,--wrap={name}" for name in parks]
-    # libdnnl is found when the module is loaded: boot.sh sets the path.
+    # libdnnl lies beside libmxlite.so where the module is loaded.
     link += ["-Wl,--allow-shlib-undefined"]
     return subprocess.run(link, check=False).returncode
 

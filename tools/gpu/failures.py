@@ -10,18 +10,19 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 
-def main() -> None:
-    """Print the ids."""
-    path, count = Path(sys.argv[1]), int(sys.argv[2])
-    if not path.exists():
-        return
-    failed = []
-    for case in ElementTree.parse(path).iter("testcase"):
-        if case.find("failure") is not None or case.find("error") is not None:
+def failures(path: Path) -> dict[str, str]:
+    """Return the message of each failed test by its id; empty if there is no file."""
+    found = {}
+    for case in ElementTree.parse(path).iter("testcase") if path.exists() else ():
+        problem = case.find("failure")
+        if problem is None:
+            problem = case.find("error")
+        if problem is not None:
             file = (case.get("classname") or "").replace(".", "/") + ".py"
-            failed.append(f"{file}::{case.get('name')}")
-    print("\n".join(dict.fromkeys(failed[:count])))
+            message = " ".join((problem.get("message") or "").split())
+            found[f"{file}::{case.get('name')}"] = message
+    return found
 
 
 if __name__ == "__main__":
-    main()
+    print("\n".join(list(failures(Path(sys.argv[1])))[: int(sys.argv[2])]))

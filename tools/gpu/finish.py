@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from failures import failures
+
 
 def output(*command: str) -> str:
     """Return what a command prints; empty where it does not exist."""
@@ -32,15 +34,13 @@ def device() -> dict[str, Any]:
 
 def tests(path: Path) -> dict[str, Any]:
     """Return the counts of a junit file."""
-    counts: dict[str, Any] = {"passed": 0, "failed": [], "skipped": 0}
-    for case in ElementTree.parse(path).iter("testcase"):
-        if case.find("failure") is not None or case.find("error") is not None:
-            counts["failed"].append(f"{case.get('classname')}::{case.get('name')}")
-        elif case.find("skipped") is not None:
-            counts["skipped"] += 1
-        else:
-            counts["passed"] += 1
-    return counts
+    failed, cases = list(failures(path)), list(ElementTree.parse(path).iter("testcase"))
+    skipped = sum(case.find("skipped") is not None for case in cases)
+    return {
+        "passed": len(cases) - len(failed) - skipped,
+        "failed": failed,
+        "skipped": skipped,
+    }
 
 
 def main() -> None:

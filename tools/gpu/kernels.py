@@ -2,7 +2,8 @@
 
     python3 tools/gpu/kernels.py --json FILE
 
-Where PyTorch or its GPU is missing, its columns stay empty. --scale shrinks the batches.
+Where PyTorch or its GPU is missing, its columns stay empty. --scale shrinks the batches; --once
+runs mxlite's operators once and measures nothing, for a profiler around it.
 """
 
 from __future__ import annotations
@@ -123,6 +124,26 @@ def rows(scale: float) -> list[Row]:
         8 * image_bytes,  # forward reads twice and writes, backward reads twice two and writes
     )
     add(
+        "BatchNorm channels-last forward and backward",
+        trained(lambda x: nd.BatchNorm(x, *ones, fix_gamma=False, axis=3), array(n, 56, 56, 64)),
+        None,
+        8 * image_bytes,
+    )
+    pixels, their_pixels = array(n, 3, 224, 224), tensor(n, 3, 224, 224)
+    add(
+        "padding of 3 channels to 4",
+        lambda: nd.pad(pixels, mode="constant", pad_width=(0, 0, 0, 1, 0, 0, 0, 0)),
+        (lambda: functional.pad(their_pixels, (0, 0, 0, 0, 0, 1))) if TORCH else None,
+        7 * 2 * n * 224 * 224,
+    )
+    mine, theirs = array(*tokens), tensor(*tokens)
+    add(
+        "sums of columns 768, the gradient of a bias",
+        lambda: mine.sum(axis=0),
+        (lambda: theirs.sum(0)) if TORCH else None,
+        token_bytes,
+    )
+    add(
         "max pooling 3x3/2 forward and backward",
         trained(
             lambda x: nd.Pooling(x, kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type="max"),
@@ -197,6 +218,33 @@ def rows(scale: float) -> list[Row]:
             3.5 * 4 * batch * heads * long * long * units,  # backward computes the scores again
             "TFLOP/s",
         )
+    count = max(8, int(8192 * scale))
+    hidden, targets = array(count, 768), nd.zeros((count,), ctx=mx.gpu(0))
+    logits = array(count, 50257)
+    for words in (50257, 50304):  # the vocabulary of GPT-2, and the next multiple of 64
+        words_weight, linear = array(words, 768), functional.linear if TORCH else None
+        add(
+            f"product with a vocabulary of {words}, forward and backward",
+            trained(
+                lambda x, w, words=words: nd.FullyConnected(x, w, num_hidden=words, no_bias=True),
+                hidden.copy(),
+                words_weight,
+            ),
+            trained_torch(linear, *([tensor(count, 768), tensor(words, 768)] if TORCH else [])),
+            3 * 2 * count * 768 * words,
+            "TFLOP/s",
+        )
+    add(
+        "log_softmax and pick 50257, forward and backward",
+        trained(lambda x: nd.pick(nd.log_softmax(x), targets), logits),
+        trained_torch(
+            lambda x: functional.cross_entropy(
+                x, torch.zeros(count, device="cuda", dtype=torch.int64)
+            ),
+            *([tensor(count, 50257)] if TORCH else []),
+        ),
+        3 * 2 * count * 50257,
+    )
     size = max(256, int(8192 * scale))
     a, b = array(size, size), array(size, size)
     ta, tb = tensor(size, size), tensor(size, size)
@@ -239,6 +287,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", required=True)
     parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--once", action="store_true")
     options = parser.parse_args()
     figures: list[dict[str, Any]] = []
     print(f"{'':<52} {'mxlite':>10} {'PyTorch':>10}")
@@ -247,6 +296,10 @@ def main() -> int:
         figure: dict[str, Any] = {"name": row.name, "unit": row.unit}
         figures.append(figure)
         try:
+            if options.once:
+                row.mxlite()
+                nd.waitall()
+                continue
             mine = factor / seconds(row.mxlite, nd.waitall)
             theirs = factor / seconds(row.torch, torch.cuda.synchronize) if row.torch else None
         except Exception as error:  # one operator that fails leaves the others their rows

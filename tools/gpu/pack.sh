@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Packs what a machine with a GPU lacks into build/gpu_kit (at most 50 MiB; git ignores it): the libraries, _core for this
-# Python version, pybind11's headers to compile it for another one, pytest and pytest-xdist (from PyPI). The sources come with the checkout; tools/gpu/boot.sh unpacks there.
+# Python and for those of VERSIONS ("3.11 3.12 3.13") that are found here with their headers, pybind11's headers to compile
+# it for others, pytest and pytest-xdist (from PyPI). The sources come with the checkout; tools/gpu/boot.sh unpacks there.
 #   tools/gpu/pack.sh              builds libmxlite.so and libmxlite_cuda.so, kernels with line numbers
 #   tools/gpu/pack.sh --stand-in   the stand-in for a GPU (tests/cpp/fake_gpu) instead, to rehearse the steps
 set -euo pipefail
@@ -24,7 +25,7 @@ cmake --preset dev -B "$build" -DCMAKE_BUILD_TYPE=Release -DMXLITE_MPI=OFF \
   -DMXLITE_WERROR=$werror -DMXLITE_OUTPUT_DIRECTORY="$PWD/$build/mxlite" "${flags[@]}" >/dev/null
 ninja -C "$build" -j"${CUDA_JOBS:-2}" --quiet "${targets[@]}"
 
-rm -rf "$kit"
+rm -rf "$kit"/content "$kit"/kit.tar.xz  # plans in $kit/cache stay
 mkdir -p "$kit"/content/{mxlite,core,site,include}
 cp "$build"/mxlite/_core.*.so "$kit/content/core/"
 cp "$build"/mxlite/libmxlite.so "$kit/content/mxlite/"
@@ -40,9 +41,28 @@ ldd "$build/mxlite/libmxlite.so" | sed -n 's/^\t\([^ ]*\) => \(\/[^ ]*\) .*/\1 \
     *) cp -L "$path" "$kit/content/mxlite/$name" ;;
   esac
 done
+# _core for other versions of Python; their objects stay in $build for the next kit.
+pybind11=$(python -c 'import pathlib, pybind11; print(pathlib.Path(pybind11.__file__).parent / "include")')
+suffix='import sys, sysconfig; print("%d.%d" % sys.version_info[:2], sysconfig.get_config_var("EXT_SUFFIX"))'
+for version in ${VERSIONS-3.11 3.12 3.13}; do
+  found=
+  for other in "$(command -v "python$version")" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$version".*/bin/python; do
+    [[ $("$other" -c "$suffix" 2>/dev/null) == "$version "* ]] && found=$other && break
+  done
+  if [ -z "$found" ]; then
+    echo "no Python $version here: a machine with that version compiles _core itself"
+    continue
+  fi
+  name=_core$("$found" -c "$suffix" | cut -d' ' -f2)
+  [ ! -e "$kit/content/core/$name" ] || continue
+  JOBS=${CUDA_JOBS:-2} "$found" tools/gpu/compile_core.py . "$build/mxlite" "$pybind11" "$build/core-$version"
+  mv "$build/mxlite/$name" "$kit/content/core/"
+done
 strip --strip-unneeded "$kit"/content/mxlite/*.so* "$kit"/content/core/*.so
-pybind11=$(python -c 'import pathlib, pybind11; print(pathlib.Path(pybind11.__file__).parent / "include/pybind11")')
-cp -r "$pybind11" "$kit/content/include/"
+# Libraries are searched for beside the one that needs them, not in the folders of this machine.
+for library in "$kit"/content/mxlite/*.so* "$kit"/content/core/*.so; do patchelf --set-rpath '$ORIGIN' "$library"; done
+[ $cuda = ON ] || patchelf --set-rpath '$ORIGIN/python/mxlite' "$kit/content/libmxlite_fake_gpu.so"
+cp -r "$pybind11/pybind11" "$kit/content/include/"
 # Wheels of Python alone, so they serve another version of Python as well.
 python -m pip install --quiet --disable-pip-version-check --no-compile --only-binary=:all: \
   --target "$kit/content/site" pytest pytest-xdist
