@@ -13,6 +13,9 @@ namespace {
 // Maximum number of candidates to measure; the library lists the best ones first. Candidates that
 // the rules exclude (many for float32) do not count.
 constexpr int64_t kMostMeasured = 12;
+// The maximum if building a candidate takes longer than kSlowBuild, because it is compiled.
+constexpr int64_t kMostSlow = 4;
+constexpr std::chrono::milliseconds kSlowBuild{100};
 
 int64_t build_first(PlanCandidates& candidates, int64_t from) {
   for (int64_t i = from; i < candidates.count(); ++i)
@@ -41,12 +44,16 @@ struct Measured {
   int64_t best = -1, next = 0;
 };
 
-Measured measure_first(PlanCandidates& candidates) {
+Measured measure_first(PlanCandidates& candidates, const TuningBudget& budget) {
   Measured result;
   float least = std::numeric_limits<float>::infinity();
-  for (int64_t left = kMostMeasured; left > 0 && result.next < candidates.count(); ++result.next) {
-    if (!candidates.build(result.next)) continue;
-    --left;
+  int64_t measured = 0, most = kMostMeasured;
+  for (; measured < most && result.next < candidates.count(); ++result.next) {
+    const auto begin = budget.now();
+    const bool built = candidates.build(result.next);
+    if (budget.now() - begin > kSlowBuild) most = kMostSlow;
+    if (!built) continue;
+    ++measured;
     const float time = time_of(candidates, result.next);
     if (time < least) {
       least = time;
@@ -62,7 +69,7 @@ int64_t choose(PlanCandidates& candidates, const std::string& problem, const Tun
     if (const int64_t index = build_named(candidates, *known); index >= 0) return index;
   if (!tuning->budget.is_left()) return build_first(candidates, 0);
   const TuningBudget::Measuring measuring(tuning->budget);
-  const Measured measured = measure_first(candidates);
+  const Measured measured = measure_first(candidates, tuning->budget);
   // If none of the measured candidates can run, takes the first of the others that can be built.
   if (measured.best < 0) return build_first(candidates, measured.next);
   if (const std::string name = candidates.name(measured.best); !name.empty())
@@ -79,6 +86,18 @@ PlanChoice choose_plan(PlanCandidates& candidates, const PlanRules& rules,
   if (std::string reason = candidates.supported(); !reason.empty()) return {-1, reason};
   const int64_t index = choose(candidates, problem, tuning);
   return {index, index < 0 ? "none of its engines could be built" : ""};
+}
+
+int64_t run_other_candidate(PlanCandidates& candidates, int64_t failed, const std::string& reason,
+                            const std::string& problem,
+                            const std::function<std::string(int64_t index)>& run) {
+  for (int64_t i = 0; i < candidates.count(); ++i) {
+    if (i == failed || !candidates.build(i) || !run(i).empty()) continue;
+    std::fprintf(stderr, "mxlite: %s: %s failed (%s), so %s runs\n", problem.c_str(),
+                 candidates.name(failed).c_str(), reason.c_str(), candidates.name(i).c_str());
+    return i;
+  }
+  fail(ErrorKind::kDevice, problem, ": ", reason);
 }
 
 TuningBudget& TuningBudget::of_process() {

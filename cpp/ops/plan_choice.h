@@ -54,6 +54,7 @@ class TuningBudget {
   static TuningBudget& of_process();
 
   bool is_left();
+  Clock::time_point now() const { return now_(); }
   // Adds the time for which it exists to the time spent, as the measuring of one problem.
   class Measuring {
    public:
@@ -90,5 +91,12 @@ struct PlanChoice {
 // Measures candidates only if `tuning` is given; stores the result in tuning->store for `problem`.
 PlanChoice choose_plan(PlanCandidates& candidates, const PlanRules& rules,
                        const std::string& problem, const Tuning* tuning);
+
+// Runs another candidate than `failed`, which did not run for the given reason, and returns its
+// index. `run` returns "", or why the candidate failed. A line on standard error names both
+// candidates. Throws kDevice with the given reason if no other candidate can run.
+int64_t run_other_candidate(PlanCandidates& candidates, int64_t failed, const std::string& reason,
+                            const std::string& problem,
+                            const std::function<std::string(int64_t index)>& run);
 
 }  // namespace mxlite

@@ -66,6 +66,24 @@ TEST_F(CudaRuntimeTest, StatisticsFollowTheBlocks) {
   p.pool.free(b, p.stream.raw());
 }
 
+TEST_F(CudaRuntimeTest, TheHostSleepsOnlyForWorkThatIsNotDoneSoon) {
+  PoolAndStream p;
+  p.stream.synchronize();
+  EXPECT_TRUE(state().log.empty());
+  p.pool.free(p.take(1000), p.stream.raw());  // done when the event is waited for
+  p.stream.synchronize();
+  EXPECT_EQ(state().log, std::vector<std::string>{"sleeps"});
+  EXPECT_EQ(state().last_error, cudaSuccess);
+}
+
+// Library handles remember the stream that they are set to: an address may be used again.
+TEST_F(CudaRuntimeTest, StreamsHaveIdsOfTheirOwn) {
+  PoolAndStream p;
+  std::set<uint64_t> ids{p.stream.id()};
+  for (int i = 0; i < 10; ++i) ids.insert(CudaStream(p.stream).id());
+  EXPECT_EQ(ids.size(), 11u);
+}
+
 TEST_F(CudaRuntimeTest, ABlockOfNothingIsABlock) {
   PoolAndStream p;
   const Block block = p.take(0);

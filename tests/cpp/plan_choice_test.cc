@@ -6,11 +6,13 @@
 #include <filesystem>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "cpp/ops/nn/convolution_problem.h"
+#include "cpp/ops/plan_cache.h"
 #include "cpp/ops/plan_store.h"
 #include "tests/cpp/errors.h"
 
@@ -26,6 +28,7 @@ struct Candidate {
   bool rounds = false;  // uses tensor cores
   int64_t workspace = 0;
   bool too_large = false;  // measuring finds no memory for the workspace
+  bool runs = true;
 };
 
 // Like cuDNN's frontend, it excludes only candidates that it has listed before.
@@ -51,6 +54,7 @@ class FakeCandidates final : public PlanCandidates {
   std::string name(int64_t i) const override { return at(i).name; }
   bool build(int64_t i) override {
     built.push_back(i);
+    if (while_building) while_building();
     return !barred_.at(static_cast<size_t>(i)) && at(i).builds;
   }
   float measure(int64_t i) override {
@@ -63,7 +67,15 @@ class FakeCandidates final : public PlanCandidates {
   std::vector<int64_t> built, measured;
   std::vector<std::string> calls;
   std::string no_list, no_support;
-  std::function<void()> while_measuring;
+  std::function<void()> while_measuring, while_building;
+
+  int64_t run_other_than(int64_t failed) {
+    return run_other_candidate(*this, failed, "it is broken", "p", [&](int64_t i) {
+      tried.push_back(i);
+      return at(i).runs ? "" : "so is this";
+    });
+  }
+  std::vector<int64_t> tried;
 
  private:
   const Candidate& at(int64_t i) const { return list_.at(static_cast<size_t>(i)); }
@@ -201,6 +213,57 @@ TEST_F(PlanChoiceTest, OnlyTheFavouritesAreMeasured) {
   FakeCandidates c(many);
   EXPECT_EQ(choose(c), 11);
   EXPECT_EQ(c.measured.size(), 12u);
+}
+
+TEST_F(PlanChoiceTest, FewerAreMeasuredWhereBuildingIsSlow) {
+  const auto measured = [&](int milliseconds) {
+    FakeCandidates c(std::vector<Candidate>(40, {"a"}));
+    c.while_building = [&] { now_ += std::chrono::milliseconds(milliseconds); };
+    choose_plan(c, {}, std::to_string(milliseconds), &tuning_);
+    return c.measured.size();
+  };
+  EXPECT_EQ(measured(50), 12u);
+  EXPECT_EQ(measured(300), 4u);
+}
+
+TEST(OtherCandidateTest, TheNextOneThatRunsIsTaken) {
+  FakeCandidates c(
+      {{.name = "a", .builds = false}, {.name = "b"}, {.name = "c", .runs = false}, {.name = "d"}});
+  c.list();
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(c.run_other_than(1), 3);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "mxlite: p: b failed (it is broken), so d runs\n");
+  EXPECT_EQ(c.tried, (Indices{2, 3}));
+}
+
+TEST(OtherCandidateTest, WhereAllFailTheFirstReasonIsThrown) {
+  FakeCandidates c({{.name = "a"}, {.name = "b", .runs = false}});
+  c.list();
+  EXPECT_HAS(error_of([&] { c.run_other_than(0); }), "p: it is broken");
+}
+
+TEST(PlanCacheTest, UnmeasuredPlansAreMadeAgainOnceMeasuringIsPossible) {
+  PlanCache<int, std::string, std::hash<std::string>> cache;
+  bool capturing = true;
+  int made = 0;
+  const auto get = [&](const std::string& problem, int device) {
+    return *cache.get(
+        problem, device,
+        [&] {
+          return decltype(cache)::Made{std::make_shared<int>(made++), !capturing};
+        },
+        [&] { return !capturing; });
+  };
+  EXPECT_EQ(get("p", 0), 0);
+  EXPECT_EQ(get("p", 0), 0);
+  EXPECT_EQ(get("p", 1), 1);
+  capturing = false;
+  EXPECT_EQ(get("p", 0), 2);
+  EXPECT_EQ(get("p", 0), 2);  // measured
+  EXPECT_EQ(get("q", 0), 3);
+  capturing = true;
+  EXPECT_EQ(get("q", 0), 3);
 }
 
 // cuDNN lists many candidates with tensor cores before those that float32 may use.

@@ -1,6 +1,8 @@
 #include "cpp/core/cuda/stream.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 
 #include "cpp/core/cuda/check.h"
 #include "cpp/core/scratch_shortage.h"
@@ -9,6 +11,13 @@ namespace mxlite::cuda {
 namespace {
 
 constexpr size_t kScratchStep = size_t{1} << 20;
+// A thread that sleeps wakes up some 50 us late, so short waits ask again and again.
+constexpr std::chrono::microseconds kSpin{50};
+
+uint64_t next_id() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
 
 }  // namespace
 
@@ -22,7 +31,7 @@ CudaStream::CudaStream(CudaStream& owner) : CudaStream(owner.device_, owner.pool
 
 // A delegating constructor may still throw after this one; then the destructor runs.
 CudaStream::CudaStream(int device, cudaMemPool_t pool, CudaStream* owner)
-    : device_(device), pool_(pool), owner_(owner) {}
+    : id_(next_id()), device_(device), pool_(pool), owner_(owner) {}
 
 void CudaStream::create() {
   const DeviceGuard guard(device_);
@@ -52,6 +61,13 @@ void CudaStream::wait_for(Stream& other) {
 void CudaStream::synchronize() {
   const DeviceGuard guard(device_);  // the thread may not have used any device yet
   MX_CUDA(cudaEventRecord(done_, stream_));
+  const auto end = std::chrono::steady_clock::now() + kSpin;
+  do {
+    const cudaError_t status = cudaEventQuery(done_);
+    if (status == cudaSuccess) return;
+    if (status != cudaErrorNotReady) check(status, "cudaEventQuery");
+    cudaGetLastError();  // cudaErrorNotReady is kept as the last error
+  } while (std::chrono::steady_clock::now() < end);
   MX_CUDA(cudaEventSynchronize(done_));
 }
 

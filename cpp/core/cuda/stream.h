@@ -31,12 +31,16 @@ class CudaStream final : public Stream {
   // Returns memory that is allocated in this stream's order; free it with cudaFreeAsync.
   void* allocate(size_t bytes);
   cudaStream_t raw() const { return stream_; }
+  // Identifies the stream for the whole process. raw() of a destroyed stream may be that of a new
+  // one.
+  uint64_t id() const { return id_; }
   bool is_recording() const { return owner_ != nullptr; }
 
  private:
   CudaStream(int device, cudaMemPool_t pool, CudaStream* owner);
   void create();
 
+  const uint64_t id_;
   const int device_;
   const cudaMemPool_t pool_;
   CudaStream* const owner_ = nullptr;

@@ -22,19 +22,19 @@ class Handles final : public Stream::Attachment {
     if (gemm_workspace_) MX_CUDA_NOEXCEPT(cudaFree(gemm_workspace_));
   }
 
-  cublasHandle_t cublas(cudaStream_t stream) {
+  cublasHandle_t cublas(const CudaStream& stream) {
     if (!cublas_) {
       const DeviceGuard guard(device_);
       MX_CUBLAS(cublasCreate(&cublas_));
       MX_CUBLAS(cublasSetMathMode(cublas_, CUBLAS_DEFAULT_MATH));
     }
-    if (stream != cublas_stream_) {
-      MX_CUBLAS(cublasSetStream(cublas_, stream));
+    if (stream.id() != cublas_stream_) {
+      MX_CUBLAS(cublasSetStream(cublas_, stream.raw()));
       // Setting a stream resets the workspace. Without a workspace of ours, a captured graph would
       // allocate one.
       const Workspace w = gemm_workspace();
       MX_CUBLAS(cublasSetWorkspace(cublas_, w.data, w.bytes));
-      cublas_stream_ = stream;
+      cublas_stream_ = stream.id();
     }
     return cublas_;
   }
@@ -45,14 +45,14 @@ class Handles final : public Stream::Attachment {
     }
     return cublaslt_;
   }
-  cudnnHandle_t cudnn(cudaStream_t stream) {
+  cudnnHandle_t cudnn(const CudaStream& stream) {
     if (!cudnn_) {
       const DeviceGuard guard(device_);
       MX_CUDNN(cudnnCreate(&cudnn_));
     }
-    if (stream != cudnn_stream_) {
-      MX_CUDNN(cudnnSetStream(cudnn_, stream));
-      cudnn_stream_ = stream;
+    if (stream.id() != cudnn_stream_) {
+      MX_CUDNN(cudnnSetStream(cudnn_, stream.raw()));
+      cudnn_stream_ = stream.id();
     }
     return cudnn_;
   }
@@ -71,7 +71,7 @@ class Handles final : public Stream::Attachment {
   cublasHandle_t cublas_ = nullptr;
   cublasLtHandle_t cublaslt_ = nullptr;
   cudnnHandle_t cudnn_ = nullptr;
-  cudaStream_t cublas_stream_ = nullptr, cudnn_stream_ = nullptr;
+  uint64_t cublas_stream_ = 0, cudnn_stream_ = 0;  // ids of the streams that are set
   void* gemm_workspace_ = nullptr;
 };
 
@@ -81,14 +81,16 @@ Handles& handles(const KernelContext& ctx) {
   return static_cast<Handles&>(*slot);
 }
 
+const CudaStream& stream_of(const KernelContext& ctx) {
+  return *static_cast<const CudaStream*>(ctx.stream);
+}
+
 }  // namespace
 
-cudaStream_t stream(const KernelContext& ctx) {
-  return static_cast<CudaStream*>(ctx.stream)->raw();
-}
-cublasHandle_t cublas(const KernelContext& ctx) { return handles(ctx).cublas(stream(ctx)); }
+cudaStream_t stream(const KernelContext& ctx) { return stream_of(ctx).raw(); }
+cublasHandle_t cublas(const KernelContext& ctx) { return handles(ctx).cublas(stream_of(ctx)); }
 cublasLtHandle_t cublaslt(const KernelContext& ctx) { return handles(ctx).cublaslt(); }
-cudnnHandle_t cudnn(const KernelContext& ctx) { return handles(ctx).cudnn(stream(ctx)); }
+cudnnHandle_t cudnn(const KernelContext& ctx) { return handles(ctx).cudnn(stream_of(ctx)); }
 Workspace gemm_workspace(const KernelContext& ctx) { return handles(ctx).gemm_workspace(); }
 int multiprocessors(const KernelContext& ctx) { return handles(ctx).multiprocessors(); }
 

@@ -167,6 +167,7 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
   return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t e) {
+  state().log.push_back("sleeps");
   fake_cuda::finish(e->recorded);
   return fails(__func__) ? state().error : cudaSuccess;
 }

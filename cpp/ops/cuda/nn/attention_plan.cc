@@ -1,11 +1,11 @@
 #include "cpp/ops/cuda/nn/attention_plan.h"
 
-#include <mutex>
 #include <string>
 
 #include "cpp/ops/cuda/context.h"
 #include "cpp/ops/cuda/nn/attention_graph.h"
 #include "cpp/ops/dispatch_line.h"
+#include "cpp/ops/plan_cache.h"
 
 namespace mxlite::cuda {
 
@@ -44,45 +44,20 @@ class CudnnAttentionPlan final : public AttentionPlan {
   size_t workspace_bytes_ = 0;
 };
 
-struct Key {
-  AttentionProblem problem;
-  int device;
-  bool operator==(const Key&) const = default;
-};
-struct KeyHash {
-  size_t operator()(const Key& k) const {
-    return AttentionProblemHash()(k.problem) * 31 + static_cast<size_t>(k.device);
-  }
-};
-
-class PlanCache {
- public:
-  std::shared_ptr<const AttentionPlan> get(KernelContext& ctx, const AttentionProblem& problem) {
-    // One worker thread per device makes plans; the lock is needed if there are several devices.
-    const std::lock_guard lock(mutex_);
-    const Key key{problem, ctx.device.index};
-    if (const auto known = plans_.find(key); known != plans_.end()) return known->second;
-    auto plan = std::make_shared<CudnnAttentionPlan>();
-    const std::string reason = plan->build(ctx, problem);
-    if (!reason.empty()) {
-      plan = nullptr;
-      print_dispatch(problem.text(), "cuDNN", reason.c_str());
-    }
-    return plans_.emplace(key, std::move(plan)).first->second;
-  }
-
- private:
-  std::mutex mutex_;
-  std::unordered_map<Key, std::shared_ptr<const AttentionPlan>, KeyHash> plans_;  // guarded by
-                                                                                  // mutex_
-};
-
 }  // namespace
 
 std::shared_ptr<const AttentionPlan> find_attention_plan(KernelContext& ctx,
                                                          const AttentionProblem& problem) {
-  static auto* const cache = new PlanCache;  // leaked: workers may outlive static destructors
-  return cache->get(ctx, problem);
+  using Cache = PlanCache<const AttentionPlan, AttentionProblem, AttentionProblemHash>;
+  static auto* const cache = new Cache;  // leaked: workers may outlive static destructors
+  const auto make = [&] {
+    auto plan = std::make_shared<CudnnAttentionPlan>();
+    const std::string reason = plan->build(ctx, problem);
+    if (reason.empty()) return Cache::Made{plan};
+    print_dispatch(problem.text(), "cuDNN", reason.c_str());
+    return Cache::Made{};
+  };
+  return cache->get(problem, ctx.device.index, make, [] { return false; });
 }
 
 }  // namespace mxlite::cuda

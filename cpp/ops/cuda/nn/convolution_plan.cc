@@ -13,6 +13,7 @@
 #include "cpp/ops/cuda/context.h"
 #include "cpp/ops/cuda/nn/convolution_epilogue.h"
 #include "cpp/ops/cuda/nn/convolution_graph.h"
+#include "cpp/ops/plan_cache.h"
 #include "cpp/ops/plan_choice.h"
 #include "cpp/ops/plan_store.h"
 
@@ -45,17 +46,15 @@ struct ConvolutionPlan {
   const ConvolutionProblem problem;
   fe::graph::Graph graph;
   int64_t index = -1;  // index among cuDNN's candidates
-  size_t workspace_bytes = 0;
-  bool fused = true;  // if false, a separate kernel applies the epilogue
-
-  void run(KernelContext& ctx, const ConvolutionOperands& o) const {
-    auto pointers = bind(problem, o);
-    void* const workspace = workspace_of(ctx, o, workspace_bytes);
-    fe::error_t status = graph.execute_plan_at_index(cudnn(ctx), pointers, workspace, index);
-    MX_CHECK_KIND(status.is_good(), ErrorKind::kDevice,
-                  "convolution: cuDNN: ", status.get_message());
-  }
+  bool fused = true;   // if false, a separate kernel applies the epilogue
 };
+
+// Returns the first line of an error's message, or "" if there is no error.
+std::string reason_of(fe::error_t status) {
+  if (status.is_good()) return "";
+  const std::string text = status.get_message();
+  return text.empty() ? "no reason given" : text.substr(0, text.find('\n'));
+}
 
 struct Event {
   Event() { MX_CUDA(cudaEventCreate(&raw)); }
@@ -95,7 +94,7 @@ class Candidates final : public PlanCandidates {
     if (status.is_good()) status = graph_.build_operation_graph(cudnn(ctx_));
     if (status.is_good())
       status = graph_.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK});
-    return reason(status);
+    return reason_of(status);
   }
   void exclude(const PlanRules& rules) override {
     std::vector<fe::NumericalNote_t> notes;
@@ -107,7 +106,7 @@ class Candidates final : public PlanCandidates {
     graph_.deselect_numeric_notes(notes);
     graph_.deselect_workspace_greater_than(rules.most_workspace);
   }
-  std::string supported() override { return reason(graph_.check_support(cudnn(ctx_))); }
+  std::string supported() override { return reason_of(graph_.check_support(cudnn(ctx_))); }
   int64_t count() const override { return graph_.get_execution_plan_count(); }
   std::string name(int64_t index) const override {
     std::string name;
@@ -119,15 +118,11 @@ class Candidates final : public PlanCandidates {
   float measure(int64_t index) override {  // returns the minimum of a few runs
     constexpr int kRepeats = 3;
     constexpr float kFailed = std::numeric_limits<float>::infinity();
-    const size_t bytes = workspace_bytes(index);
-    auto pointers = bind(problem_, operands_);
-    void* const workspace = workspace_of(ctx_, operands_, bytes);
     const Event begin, end;
     float best = kFailed;
     for (int i = 0; i <= kRepeats; ++i) {
       MX_CUDA(cudaEventRecord(begin.raw, stream(ctx_)));
-      if (graph_.execute_plan_at_index(cudnn(ctx_), pointers, workspace, index).is_bad())
-        return kFailed;
+      if (!run(index).empty()) return kFailed;
       MX_CUDA(cudaEventRecord(end.raw, stream(ctx_)));
       MX_CUDA(cudaEventSynchronize(end.raw));
       float elapsed = 0;
@@ -136,17 +131,22 @@ class Candidates final : public PlanCandidates {
     }
     return best;
   }
-  size_t workspace_bytes(int64_t index) const {
-    return static_cast<size_t>(graph_.get_workspace_size_plan_at_index(index));
+  // Runs a built candidate; returns why it failed, or "".
+  std::string run(int64_t index) {
+    auto pointers = bind(problem_, operands_);
+    const auto bytes = static_cast<size_t>(graph_.get_workspace_size_plan_at_index(index));
+    void* const workspace = workspace_of(ctx_, operands_, bytes);
+    const std::string reason =
+        reason_of(graph_.execute_plan_at_index(cudnn(ctx_), pointers, workspace, index));
+    if (!reason.empty() && !is_capturing(ctx_)) {
+      // After a failure of the device no other candidate can run.
+      const cudaError_t status = cudaStreamQuery(stream(ctx_));
+      if (status != cudaErrorNotReady) MX_CUDA(status);
+    }
+    return reason;
   }
 
  private:
-  static std::string reason(fe::error_t status) {
-    if (status.is_good()) return "";
-    std::string text = status.get_message();
-    return text.empty() ? "no reason given" : text.substr(0, text.find('\n'));
-  }
-
   KernelContext& ctx_;
   fe::graph::Graph& graph_;
   const ConvolutionProblem& problem_;
@@ -171,75 +171,54 @@ std::shared_ptr<ConvolutionPlan> make_plan(KernelContext& ctx, const Convolution
     return nullptr;
   }
   plan->index = choice.index;
-  plan->workspace_bytes = candidates.workspace_bytes(choice.index);
   return plan;
 }
 
-struct Key {
-  ConvolutionProblem problem;
-  int device;
-  bool operator==(const Key&) const = default;
-};
-struct KeyHash {
-  size_t operator()(const Key& k) const {
-    return ConvolutionProblemHash()(k.problem) * 31 + static_cast<size_t>(k.device);
-  }
-};
-
-class PlanCache {
- public:
-  // Returns null if cuDNN has no plan; the reason is printed at most once per problem.
-  std::shared_ptr<const ConvolutionPlan> get(KernelContext& ctx, const ConvolutionProblem& problem,
-                                             const ConvolutionOperands& operands) {
-    // One worker thread per device makes plans; the lock is needed if there are several devices.
-    const std::lock_guard lock(mutex_);
-    const Key key{problem, ctx.device.index};
-    if (const auto known = plans_.find(key); known != plans_.end()) return known->second;
-    return plans_.emplace(key, find(ctx, problem, operands)).first->second;
-  }
-
- private:
-  static std::shared_ptr<const ConvolutionPlan> find(KernelContext& ctx,
-                                                     const ConvolutionProblem& problem,
-                                                     const ConvolutionOperands& operands) {
-    std::string reason;
-    if (auto plan = make_plan(ctx, problem, operands, reason)) return plan;
-    if (problem.sums) {  // callers of problems with sums have a fallback
-      static const bool verbose =
-          env_string("MXLITE_VERBOSE", "").find("dispatch") != std::string::npos;
-      if (verbose)
-        std::fprintf(
-            stderr,
-            "mxlite: %s: BatchNorm reads the output for its sums, because cuDNN has no plan: %s\n",
-            problem.text().c_str(), reason.c_str());
-      return nullptr;
-    }
-    if (problem.bias || problem.addend || problem.relu) {
-      ConvolutionProblem bare = problem;
-      bare.bias = bare.addend = bare.relu = false;
-      if (auto plan = make_plan(ctx, bare, operands, reason)) {
-        plan->fused = false;
-        return plan;
-      }
-    }
-    std::fprintf(stderr, "mxlite: %s: cuDNN has no plan (%s), so plain loops run, which are slow\n",
-                 problem.text().c_str(), reason.c_str());
+// Returns null if cuDNN has no plan, and prints the reason.
+std::shared_ptr<ConvolutionPlan> find_plan(KernelContext& ctx, const ConvolutionProblem& problem,
+                                           const ConvolutionOperands& operands) {
+  std::string reason;
+  if (auto plan = make_plan(ctx, problem, operands, reason)) return plan;
+  if (problem.sums) {  // callers of problems with sums have a fallback
+    static const bool verbose =
+        env_string("MXLITE_VERBOSE", "").find("dispatch") != std::string::npos;
+    if (verbose)
+      std::fprintf(
+          stderr,
+          "mxlite: %s: BatchNorm reads the output for its sums, because cuDNN has no plan: %s\n",
+          problem.text().c_str(), reason.c_str());
     return nullptr;
   }
-
-  std::mutex mutex_;
-  std::unordered_map<Key, std::shared_ptr<const ConvolutionPlan>, KeyHash> plans_;  // guarded by
-                                                                                    // mutex_
-};
+  if (problem.bias || problem.addend || problem.relu) {
+    ConvolutionProblem bare = problem;
+    bare.bias = bare.addend = bare.relu = false;
+    if (auto plan = make_plan(ctx, bare, operands, reason)) {
+      plan->fused = false;
+      return plan;
+    }
+  }
+  std::fprintf(stderr, "mxlite: %s: cuDNN has no plan (%s), so plain loops run, which are slow\n",
+               problem.text().c_str(), reason.c_str());
+  return nullptr;
+}
 
 }  // namespace
 
 bool run_planned_convolution(KernelContext& ctx, const ConvolutionProblem& problem,
                              const ConvolutionOperands& operands) {
-  static auto* const cache = new PlanCache;  // leaked: workers may outlive static destructors
-  const auto plan = cache->get(ctx, problem, operands);
+  using Cache = PlanCache<ConvolutionPlan, ConvolutionProblem, ConvolutionProblemHash>;
+  static auto* const cache = new Cache;  // leaked: workers may outlive static destructors
+  const auto make = [&] {
+    // Measuring waits for the stream, which a capture does not allow.
+    const bool measured = problem.tuning == ConvolutionTuning::kOff || !is_capturing(ctx);
+    return Cache::Made{find_plan(ctx, problem, operands), measured};
+  };
+  const auto plan = cache->get(problem, ctx.device.index, make, [&] { return !is_capturing(ctx); });
   if (!plan) return false;
-  plan->run(ctx, operands);
+  Candidates candidates(ctx, *plan, operands);
+  const auto run = [&](int64_t index) { return candidates.run(index); };
+  if (const std::string reason = run(plan->index); !reason.empty())
+    plan->index = run_other_candidate(candidates, plan->index, reason, plan->problem.text(), run);
   if (!plan->fused) convolution_epilogue(ctx, problem, operands);
   return true;
 }
