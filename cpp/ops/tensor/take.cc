@@ -8,11 +8,12 @@
 #include "cpp/ops/registration.h"
 
 namespace mxlite {
-namespace {
 
 void check_index_dtype(const char* op, const TensorSpec& index) {
   MX_CHECK_DTYPE(index.dtype != DType::kBool, op, ": indices must have a number dtype, got bool");
 }
+
+namespace {
 
 Specs infer_take(const TakeParams& p, std::span<const TensorSpec> in) {
   const Shape& from = in[0].shape;

@@ -4,6 +4,11 @@
 
 namespace mxlite {
 
+struct TensorSpec;
+
+// Throws unless the dtype can hold indices.
+void check_index_dtype(const char* op, const TensorSpec& index);
+
 // Treatment of an index outside the axis.
 enum class IndexMode : uint8_t { kClip, kWrap, kRaise };
 MX_ENUM_NAMES(IndexMode, {"clip", E::kClip}, {"wrap", E::kWrap}, {"raise", E::kRaise})

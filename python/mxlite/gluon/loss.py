@@ -216,11 +216,16 @@ class SoftmaxCrossEntropyLoss(Loss):
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> NDArray:  # noqa: N803
         """Return the loss of each sample, shape ``(batch,)``."""
-        if not self._from_logits:
+        # In one operator where possible, because the logarithms of all probabilities are large.
+        fused = self._sparse_label and self._axis == -1 and not self._from_logits
+        if not self._from_logits and not fused:
             pred = F.log_softmax(pred, axis=self._axis)
         if self._sparse_label:
             try:
-                loss = -F.pick(pred, label, axis=self._axis, keepdims=True)
+                if fused:
+                    loss = -F.contrib.pick_log_softmax(pred, label)
+                else:
+                    loss = -F.pick(pred, label, axis=self._axis, keepdims=True)
             except ShapeError:
                 raise self._wrong_label(pred.shape, label.shape) from None
         else:

@@ -111,6 +111,24 @@ CASES = [
         ref=_margin_backward,
         **_MARGIN,
     ),
+    *(
+        op(
+            "_contrib_pick_log_softmax",
+            shape,
+            ints(label),
+            ref=lambda x, label: np.take_along_axis(
+                np.log(np_softmax(x)),
+                np.clip(label.reshape(*x.shape[:-1], 1), 0, x.shape[-1] - 1),
+                -1,
+            ),
+        )
+        for shape, label in [
+            ((4, 5), [1, 4, 0, 2]),
+            ((3, 37), [[36], [-1], [99]]),  # rows that begin between packs, labels outside
+            ((2, 2, 700), [[5, 699], [0, 3]]),
+        ]
+    ),
+    fails("_contrib_pick_log_softmax", (4, 5), ints([1, 2]), match=r"index must .*\(4,\) .* got"),
     fails("_contrib_margin_logsumexp", (4, 5), (3,), match=r"position must .*, got \(3,\)"),
     op(
         "_contrib_sample_classes",
