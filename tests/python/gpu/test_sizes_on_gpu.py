@@ -260,3 +260,17 @@ def test_norms_of_integers_and_of_nothing() -> None:
     x = nd.array([[3, 4], [6, 8]], ctx=mx.gpu(0), dtype="int32")
     np.testing.assert_array_equal(nd.norm(x, axis=1, out_dtype="float32").asnumpy(), [5, 10])
     assert nd.norm(nd.zeros((0, 3), ctx=mx.gpu(0)), axis=0).asnumpy().tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_products_whose_rows_are_not_whole_vectors(dtype: str) -> None:
+    """Output and both gradients run on padded copies: 261 is no multiple of 8."""
+    x, w = normal(257, 264) / 16, normal(264, 261).T / 16
+    compare(lambda x, w: nd.FullyConnected(x, w, num_hidden=261, no_bias=True), x, w, dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("classes", [5, 1031, 9000])
+def test_cross_entropy_of_rows_that_begin_between_packs(classes: int, dtype: str) -> None:
+    labels = np.array([0, classes - 1, 3], "int32")
+    compare(nd.contrib.pick_log_softmax, 4 * normal(3, classes), labels, dtype=dtype, constants=1)

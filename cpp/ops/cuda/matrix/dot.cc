@@ -1,6 +1,6 @@
 #include "cpp/ops/matrix/dot.h"
 
-#include "cpp/ops/cuda/matrix/gemm.h"
+#include "cpp/ops/cuda/matrix/padded_gemm.h"
 #include "cpp/ops/cuda/strided_copy.h"
 #include "cpp/ops/registration.h"
 
@@ -9,17 +9,17 @@ namespace {
 
 void dot(KernelContext& ctx, const DotParams& p, Inputs in, Outputs out) {
   const MatrixSizes s = dot_sizes(p, in[0].shape, in[1].shape);
-  gemm(ctx,
-       {.dtype = in[0].dtype,
-        .trans_a = p.transpose_a,
-        .trans_b = p.transpose_b,
-        .m = s.m,
-        .n = s.n,
-        .k = s.k,
-        .lda = p.transpose_a ? s.m : s.k,
-        .ldb = p.transpose_b ? s.k : s.n,
-        .ldc = s.n},
-       {in[0].data, in[1].data, out[0].data});
+  padded_gemm(ctx,
+              {.dtype = in[0].dtype,
+               .trans_a = p.transpose_a,
+               .trans_b = p.transpose_b,
+               .m = s.m,
+               .n = s.n,
+               .k = s.k,
+               .lda = p.transpose_a ? s.m : s.k,
+               .ldb = p.transpose_b ? s.k : s.n,
+               .ldc = s.n},
+              {in[0].data, in[1].data, out[0].data});
 }
 
 void batch_dot(KernelContext& ctx, const DotParams& p, Inputs in, Outputs out) {
@@ -60,7 +60,7 @@ void matmul(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   Gemm g{.dtype = in[0].dtype, .m = s.m, .n = s.n, .k = s.k, .lda = s.k, .ldb = s.n, .ldc = s.n};
   if (rhs.ndim() == 2) {  // one product with all rows of lhs suffices
     g.m *= s.batch;
-    return gemm(ctx, g, {in[0].data, in[1].data, out[0].data});
+    return padded_gemm(ctx, g, {in[0].data, in[1].data, out[0].data});
   }
   const Shape batch = broadcast_shapes("_matmul", Shape(lhs.span().first(lhs.ndim() - 2)),
                                        Shape(rhs.span().first(rhs.ndim() - 2)));

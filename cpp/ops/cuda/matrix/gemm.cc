@@ -2,6 +2,7 @@
 // C^T = op(B)^T op(A)^T on the same memory, and the bias extends along the rows of C^T.
 #include "cpp/ops/cuda/matrix/gemm.h"
 
+#include <algorithm>
 #include <cstring>
 #include <mutex>
 #include <optional>
@@ -219,6 +220,22 @@ bool run(KernelContext& ctx, const Gemm& g, const GemmOperands& o, const void* a
 
 void gemm(KernelContext& ctx, const Gemm& g, const GemmOperands& o) {
   if (g.batch == 0 || g.m == 0 || g.n == 0) return;
+  constexpr int64_t kMostBatch = 65535;  // the largest z extent of a grid
+  if (g.batch > kMostBatch) {
+    const auto bytes = static_cast<int64_t>(dtype_size(g.dtype));
+    const auto at = [&](const void* data, int64_t elements) -> const char* {
+      return data ? static_cast<const char*>(data) + elements * bytes : nullptr;
+    };
+    for (int64_t first = 0; first < g.batch; first += kMostBatch) {
+      Gemm some = g;
+      some.batch = std::min(kMostBatch, g.batch - first);
+      gemm(ctx, some,
+           {at(o.a, first * g.stride_a), at(o.b, first * g.stride_b),
+            const_cast<char*>(at(o.c, first * g.stride_c)), o.bias,
+            at(o.addend, first * g.stride_c)});
+    }
+    return;
+  }
   if (!is_floating(g.dtype)) return integer_gemm(ctx, g, o);
   if (g.k == 0 && g.beta == 0 && !g.bias) {
     const size_t row_bytes = static_cast<size_t>(g.n) * dtype_size(g.dtype);

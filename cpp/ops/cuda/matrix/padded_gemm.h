@@ -1,0 +1,28 @@
+// Matrix products of halves whose rows tensor cores cannot load in units of 16 bytes, such as those
+// of a vocabulary of 50257. They run on copies whose rows begin at multiples of 128 bytes.
+#pragma once
+#include "cpp/ops/cuda/matrix/gemm.h"
+
+namespace mxlite::cuda {
+
+// Lengths, in elements, of the rows of copies of A, B and C; 0: the matrix is used where it is.
+struct GemmPitches {
+  int64_t a = 0, b = 0, c = 0;
+};
+
+inline GemmPitches padded_pitches(const Gemm& g) {
+  constexpr int64_t kUnit = 8, kPitch = 64;  // halves
+  // A copy moves each number once and a product uses it `least` times or more.
+  constexpr int64_t least = 256;
+  if (!is_half(g.dtype) || g.batch != 1 || g.beta != 0) return {};
+  if (g.m < least || g.n < least || g.k < least) return {};
+  const auto pitch = [](int64_t leading) {
+    return leading % kUnit == 0 ? 0 : (leading + kPitch - 1) / kPitch * kPitch;
+  };
+  return {pitch(g.lda), pitch(g.ldb), pitch(g.ldc)};
+}
+
+// Like gemm for one product. Copies are in the call's scratch memory, which must not hold operands.
+void padded_gemm(KernelContext& ctx, const Gemm& g, const GemmOperands& operands);
+
+}  // namespace mxlite::cuda
