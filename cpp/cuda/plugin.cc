@@ -13,6 +13,7 @@
 #include "cpp/core/cuda/accelerator.h"
 #include "cpp/core/cuda/code_loader.h"
 #include "cpp/core/cuda/cupti_tracer.h"
+#include "cpp/core/cuda/driver_problem.h"
 #include "cpp/core/cuda/event_timer.h"
 #include "cpp/core/plugin_loader.h"
 #include "cpp/graph/cuda/recorder.h"
@@ -67,6 +68,11 @@ std::string problem_of_libraries() {
 extern "C" __attribute__((visibility("default"))) mxlite::Accelerator* mxlite_plugin_load(
     std::string* why_not) {
   *why_not = problem_of_libraries();
+  if (!why_not->empty()) return nullptr;
+  // Minor versions of CUDA run on the driver of any minor version of the same major one.
+  int driver = 0;
+  cudaDriverGetVersion(&driver);
+  *why_not = mxlite::cuda::driver_problem(driver, CUDART_VERSION / 1000 * 1000);
   if (!why_not->empty()) return nullptr;
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);

@@ -70,6 +70,23 @@ struct alignas(sizeof(T) * N >= 16 ? 16 : sizeof(T) * N) Pack {
   T v[N];
 };
 
+// Stores a pack to global memory. The compiler may divide an assignment into stores of elements, so
+// whole vectors are stored by an instruction of their own.
+template <class T, int N>
+__device__ __forceinline__ void store_vectors(Pack<T, N>* to, const Pack<T, N>& pack) {
+#ifdef __CUDA_ARCH__
+  if constexpr (sizeof(pack) % sizeof(uint4) == 0) {
+    constexpr int kCount = sizeof(pack) / sizeof(uint4);
+    uint4 words[kCount];
+    memcpy(words, &pack, sizeof(pack));
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) __stwb(reinterpret_cast<uint4*>(to) + i, words[i]);
+    return;
+  }
+#endif
+  *to = pack;
+}
+
 template <class T, class C, int N>
 __device__ __forceinline__ void load_pack(const void* data, int64_t i, C (&out)[N]) {
   const auto x = *reinterpret_cast<const Pack<T, N>*>(static_cast<const T*>(data) + i);
@@ -81,7 +98,7 @@ __device__ __forceinline__ void store_pack(void* data, int64_t i, const C (&in)[
   Pack<T, N> x;
 #pragma unroll
   for (int k = 0; k < N; ++k) x.v[k] = convert<T>(in[k]);
-  *reinterpret_cast<Pack<T, N>*>(static_cast<T*>(data) + i) = x;
+  store_vectors(reinterpret_cast<Pack<T, N>*>(static_cast<T*>(data) + i), x);
 }
 
 // Calls fn(T{}) for the dtypes whose compute type is C: float16, bfloat16 and float32 for float;

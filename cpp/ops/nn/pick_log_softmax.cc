@@ -28,13 +28,6 @@ Specs infer(const NoParams&, std::span<const TensorSpec> in) {
   return {{kept, in[0].dtype}, {statistics, wide ? DType::kFloat64 : DType::kFloat32}};
 }
 
-void refine(const NoParams&, PartialShapes& shapes) {
-  Shape rows = shapes.input(0);
-  if (rows.ndim() <= 0 || shapes.input(1).ndim() >= 0) return;
-  rows.erase(rows.ndim() - 1);
-  shapes.refine_input(1, rows);
-}
-
 std::vector<ValueRef> gradient(GradBuilder& g) {
   return {g.emit_all(kBackward, {{g.output_grad(0), g.input(0), g.input(1), g.output(1)}},
                      g.params_ref())[0],
@@ -61,7 +54,6 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .outputs(2)  // the second one: the largest logit, and log(sum(exp(data - largest)))
               .visible_outputs(1)
               .infer(infer)
-              .refine(refine)
               .gradient(gradient)
               .composite_gradient(composite_gradient)
               .amp(AmpClass::kFloat32)

@@ -68,24 +68,32 @@ struct Terms {
     if constexpr (backward) return load_as<Acc>(mean, stats_dtype, c);
     return convert<Acc>(x[c * inner]);
   }
-  // Adds the terms of elements [at, at + V). The arrays contain the channel's value for each
-  // element.
+  // Elements [at, at + V), the gradients there and what the gate reads.
   template <int V>
-  __device__ __forceinline__ void add(int64_t at, const Acc (&middle)[V], const Acc (&scale)[V],
+  struct Loaded {
+    Acc v[V], g[V], y[V];
+  };
+  template <int V>
+  __device__ __forceinline__ Loaded<V> load(int64_t at) const {
+    Loaded<V> l{};
+    load_pack<T>(x, at, l.v);
+    if constexpr (backward) {
+      load_pack<T>(grad, at, l.g);
+      gate.load(at, l.y);
+    }
+    return l;
+  }
+  // Adds the terms of the elements. The arrays contain the channel's value for each element.
+  template <int V>
+  __device__ __forceinline__ void add(Loaded<V> l, const Acc (&middle)[V], const Acc (&scale)[V],
                                       const Acc (&shift)[V], Acc (&first)[V],
                                       Acc (&second)[V]) const {
-    Acc v[V], g[V] = {}, y[V] = {};
-    load_pack<T>(x, at, v);
-    if constexpr (backward) {
-      load_pack<T>(grad, at, g);
-      gate.load(at, y);
-    }
 #pragma unroll
     for (int k = 0; k < V; ++k) {
-      v[k] -= middle[k];
-      if constexpr (backward) g[k] = gate.passed(g[k], y[k], v[k], scale[k], shift[k]);
-      first[k] += backward ? g[k] : v[k];
-      second[k] += backward ? g[k] * v[k] : v[k] * v[k];
+      l.v[k] -= middle[k];
+      if constexpr (backward) l.g[k] = gate.passed(l.g[k], l.y[k], l.v[k], scale[k], shift[k]);
+      first[k] += backward ? l.g[k] : l.v[k];
+      second[k] += backward ? l.g[k] * l.v[k] : l.v[k] * l.v[k];
     }
   }
 };
@@ -115,7 +123,7 @@ __global__ void sum_planes(ChannelBlocks b, const __grid_constant__ Terms<T, bac
     for (int64_t i = begin + threadIdx.x; i < end; i += blockDim.x) {
       const int64_t o = i / packs;
       const int64_t at = (o * b.channels + c) * b.inner + (i - o * packs) * V;
-      terms.template add<V>(at, middle, scale, shift, first, second);
+      terms.add(terms.template load<V>(at), middle, scale, shift, first, second);
     }
 #pragma unroll
     for (int k = 1; k < V; ++k) {
@@ -152,8 +160,20 @@ __global__ void sum_columns(ChannelBlocks b, const __grid_constant__ Terms<T, ba
         scale[k] = terms.gate.scale(c0 + k);
         shift[k] = terms.gate.shift(c0 + k);
       }
-      for (int64_t row = begin + line; row < end; row += lines)
-        terms.template add<V>(row * b.channels + c0, middle, scale, shift, first, second);
+      // Several rows are loaded before the first is added, to have enough bytes in flight.
+      constexpr int kAhead = backward ? 2 : 4;
+      int64_t row = begin + line;
+      for (; row + (kAhead - 1) * lines < end; row += kAhead * lines) {
+        typename Terms<T, backward>::template Loaded<V> loaded[kAhead];
+#pragma unroll
+        for (int r = 0; r < kAhead; ++r)
+          loaded[r] = terms.template load<V>((row + r * lines) * b.channels + c0);
+#pragma unroll
+        for (int r = 0; r < kAhead; ++r) terms.add(loaded[r], middle, scale, shift, first, second);
+      }
+      for (; row < end; row += lines)
+        terms.add(terms.template load<V>(row * b.channels + c0), middle, scale, shift, first,
+                  second);
     }
 #pragma unroll
     for (int k = 0; k < V; ++k) {

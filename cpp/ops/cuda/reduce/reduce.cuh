@@ -292,14 +292,27 @@ __global__ void reduce_column_packs(const __grid_constant__ ReducePlan plan, con
   }
 }
 
+// A block joins the splits of 32 results: each warp some of them, so that loads are adjacent.
 template <class R, class T>
 __global__ void join_splits(int64_t results, int64_t splits, const T* partial,
                             const __grid_constant__ ReduceTarget<T> target) {
   using W = Wide<T>;
-  for (int64_t i = global_index(); i < results; i += grid_stride()) {
+  constexpr int kLines = kThreads / kWarp;
+  __shared__ W parts[kLines][kWarp];
+  const int lane = threadIdx.x % kWarp, line = threadIdx.x / kWarp;
+  for (int64_t tile = blockIdx.x; tile * kWarp < results; tile += gridDim.x) {
+    const int64_t i = tile * kWarp + lane;
     W total = R::template start<W>();
-    for (int64_t s = 0; s < splits; ++s)
-      total = R::join(total, static_cast<W>(partial[s * results + i]));
+    if (i < results) {
+#pragma unroll 4
+      for (int64_t s = line; s < splits; s += kLines)
+        total = R::join(total, static_cast<W>(partial[s * results + i]));
+    }
+    __syncthreads();
+    parts[line][lane] = total;
+    __syncthreads();
+    if (line > 0 || i >= results) continue;
+    for (int other = 1; other < kLines; ++other) total = R::join(total, parts[other][lane]);
     target.write_result(i, total);
   }
 }
@@ -345,7 +358,8 @@ void reduce(KernelContext& ctx, const ReducePlan& plan, const T* centers, T* par
                                out.dtype, centers_out, finish.by_center ? centers : nullptr};
   if (plan.splits == 1) return launch_reduction<R>(ctx, plan, centers, target);
   reduce_parts<R>(ctx, plan, centers, partial);
-  launch_items(ctx, join_splits<R, T>, results, results, plan.splits, partial, target);
+  launch(ctx, join_splits<R, T>, blocks_per_task(ctx, (results + kWarp - 1) / kWarp), kThreads,
+         results, plan.splits, partial, target);
 }
 
 template <class R>

@@ -1,0 +1,22 @@
+// Error text for a driver that cannot run this build.
+#pragma once
+#include <string>
+
+#include "cpp/base/str.h"
+
+namespace mxlite::cuda {
+
+// Returns "" if the driver supports the CUDA version `needed`, otherwise a text that names both
+// versions. They have the form of cudaDriverGetVersion, such as 13000; 0: there is no driver.
+inline std::string driver_problem(int found, int needed) {
+  if (found >= needed) return "";
+  const auto text = [](int v) { return str(v / 1000, '.', v % 1000 / 10); };
+  if (found == 0)
+    return str("this machine has no NVIDIA driver that answers; this build needs one for CUDA ",
+               text(needed), " or later");
+  return str("the NVIDIA driver supports CUDA up to ", text(found), ", but this build needs CUDA ",
+             text(needed),
+             "; install a newer driver (the command nvidia-smi names the present one)");
+}
+
+}  // namespace mxlite::cuda
