@@ -25,12 +25,13 @@ import numpy as np
 from mxlite import autograd, gluon, nd
 from mxlite.gluon import nn
 
-SECONDS = 20  # of one primitive: the first one also loads the CUDA libraries
+SECONDS = 20  # limit for one primitive
+SECONDS_TO_START = 40  # in addition for the first of a process, which loads the libraries
 STAND_IN = "MXLITE_CUDA_LIBRARY" in os.environ
 EPSILONS = {"float32": 1e-5, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
-# What a primitive found: pairs of a result and the expected array, and the limit of the difference
-# relative to the largest expected number. None: nothing to compare.
+# The findings of a primitive: pairs of a result and the expected array, and the limit of the
+# difference relative to the largest expected number.
 Found = tuple[list[tuple[Any, Any]], float]
 PRIMITIVES: dict[str, Callable[[], Found | str]] = {}
 
@@ -279,7 +280,7 @@ def _adam() -> Found:
     return [(get(a), w - 0.1) for a, w in zip(there, weights)], 1e-5
 
 
-@primitive("CUDA graph with dropout: replays draw anew")
+@primitive("CUDA graph with dropout: replays draw other numbers")
 def _replay() -> Found | str:
     with autograd.train_mode():
         found = run_hybridized(lambda F, x: F.Dropout(x, p=0.5), put(np.ones((100, 100))))
@@ -297,7 +298,7 @@ def _replay() -> Found | str:
 FAULT = """extern "C" __global__ void fault(float *x) { *(float *)8 = x[0]; }"""
 
 
-@primitive("an illegal address is reported, and the CPU goes on")
+@primitive("an illegal address is reported, and the CPU still computes")
 def _fault() -> str:
     x = nd.ones((4,), ctx=mx.gpu(0))
     try:
@@ -365,6 +366,7 @@ class Child:
             errors="replace",
         )
         self.errors: list[str] = []
+        self.limit = SECONDS + SECONDS_TO_START
         self.reader = threading.Thread(target=self._read_errors, daemon=True)
         self.reader.start()
 
@@ -374,7 +376,7 @@ class Child:
     def next_line(self) -> dict[str, Any]:
         """Return the line of the next primitive."""
         assert self.process.stdout
-        timer = threading.Timer(SECONDS, self.process.kill)
+        timer = threading.Timer(self.limit, self.process.kill)
         timer.start()
         text = self.process.stdout.readline()
         timer.cancel()
@@ -383,9 +385,10 @@ class Child:
         else:  # the process ended, or the timer ended it
             status = self.process.wait()
             self.reader.join(2)
-            how = f"no result in {SECONDS} s" if status == -9 else "the process ended"
+            how = f"no result in {self.limit} s" if status == -9 else "the process ended"
             message = f"{how}, exit status {status}"
             line = {"status": "CRASHED", "message": message, "seconds": None}
+        self.limit = SECONDS
         seen = len(self.errors)
         line["notes"] = notes_of("".join(self.errors[:seen]))
         del self.errors[:seen]
