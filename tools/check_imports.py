@@ -19,9 +19,9 @@ ROOT = Path(__file__).resolve().parent.parent / "python"
 
 # The layers, from the lowest to the highest.
 LAYERS = """
-_core base _html _progress _typed_init _rnn_vector _names_1x _native _files config context attribute name
-registry lr_scheduler recordio runtime numpy_mode util ndarray random autograd profiler operator rtc symbol
-numpy executor visualization
+_core base _html _progress _typed_init _rnn_vector _names_1x _native _files config context attribute
+name registry lr_scheduler recordio runtime numpy_mode util ndarray random autograd profiler
+operator rtc symbol numpy executor visualization
 initializer optimizer metric io image numpy_extension comm kvstore contrib.text parallel gluon
 parallel.layers parallel.tied parallel.stage_states parallel.pipeline
 gluon.contrib.parallel module monitor callback

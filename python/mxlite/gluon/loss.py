@@ -216,8 +216,10 @@ class SoftmaxCrossEntropyLoss(Loss):
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> NDArray:  # noqa: N803
         """Return the loss of each sample, shape ``(batch,)``."""
-        # In one operator where possible, because the logarithms of all probabilities are large.
+        # One operator where possible: it does not store the logarithms of all probabilities. MXNet
+        # does not know it, so symbols get log_softmax and pick.
         fused = self._sparse_label and self._axis == -1 and not self._from_logits
+        fused = fused and not isinstance(pred, Symbol)
         if not self._from_logits and not fused:
             pred = F.log_softmax(pred, axis=self._axis)
         if self._sparse_label:
