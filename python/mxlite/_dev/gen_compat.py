@@ -1,4 +1,4 @@
-"""Write docs/compat.md, README's counts and names_1_9_1.json: ``python -m mxlite._dev.gen_compat``.
+"""Write docs/migrate/compat.md, README's counts and names_1_9_1.json: ``python -m mxlite._dev.gen_compat``.
 
 Every public name of MXNet 1.9.1 is looked up here: done, differs (how), or missing. ``--check``
 writes nothing and fails if the files are not what would be written.
@@ -227,7 +227,7 @@ def section_text(section: Section) -> str:
 
 
 def page(found: list[Section]) -> str:
-    """Return the text of docs/compat.md."""
+    """Return the text of docs/migrate/compat.md."""
     rows = []
     groups = [
         ("all but numpy mode", [s for s in found if not s.module.startswith(NUMPY_MODE)]),
@@ -248,7 +248,7 @@ def readme(found: list[Section]) -> str:
     line = (
         f"\nOf {total} public names of MXNet 1.9.1 {done} are done, "
         f"{differs} differ and {missing} are missing:\n"
-        "[docs/compat.md](docs/compat.md) has each, with the difference.\n"
+        "[docs/migrate/compat.md](docs/migrate/compat.md) has each, with the difference.\n"
     )
     return text[: begin + len(MARKS[0])] + line + text[end:]
 
@@ -267,7 +267,7 @@ def main() -> int:
         return 1 if stale else 0
     for path, text in texts.items():
         path.write_text(text)
-    print("wrote docs/compat.md ({} done, {} differ, {} missing)".format(*totals(found)))
+    print("wrote docs/migrate/compat.md ({} done, {} differ, {} missing)".format(*totals(found)))
     return 0
 
 

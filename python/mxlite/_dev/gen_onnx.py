@@ -1,4 +1,4 @@
-"""Write ``docs/onnx_coverage.md``: ``python -m mxlite._dev.gen_onnx``.
+"""Write ``docs/reference/onnx_coverage.md``: ``python -m mxlite._dev.gen_onnx``.
 
 It lists the operators that are exported and imported, and runs the node tests of the package onnx
 against the importer. An input that mxlite has as a parameter, such as axes, is given as a constant.

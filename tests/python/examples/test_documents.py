@@ -45,7 +45,7 @@ def test_installing_comes_before_the_example():
     assert "never run" in text
 
 
-@pytest.mark.parametrize("page", [*PAGES, "docs/index.md", "docs/migration.md"])
+@pytest.mark.parametrize("page", [*PAGES, "docs/index.md", "docs/migrate/migration.md"])
 def test_links_lead_to_files(page):
     path = ROOT / page
     for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):

@@ -23,14 +23,14 @@ from op_table import (
 )
 
 DATA = Path(__file__).parents[2] / "data"
-# Operators without a CUDA kernel, as docs/cuda.md lists them. All others must run.
+# Operators without a CUDA kernel, as docs/dev/cuda.md lists them. All others must run.
 WITHOUT_KERNEL = (DATA / "ops_without_cuda_kernel.txt").read_text().split()
 
 CPU_KERNELS = "fake_gpu" in os.environ.get("MXLITE_CUDA_LIBRARY", "")
 
 
 def refusal(case: Case) -> str:
-    """Part of the error that docs/cuda.md promises for a case; empty where the case must run."""
+    """Part of the error that docs/dev/cuda.md promises for a case; empty where the case must run."""
     if case.name in WITHOUT_KERNEL:
         return "no CUDA kernel"
     refused = case.name in ("take", "pick") and case.params.get("mode") == "raise"

@@ -1,4 +1,4 @@
-"""Automatic mixed precision (``mx.contrib.amp``): see ``docs/amp.md``."""
+"""Automatic mixed precision (``mx.contrib.amp``): see ``docs/howto/amp.md``."""
 
 from __future__ import annotations
 
