@@ -62,7 +62,13 @@ $(REPAIRED): $(BUILD) $(wildcard shim/*/*.* shim/*/*/*.*)
 release: $(BUILD)  ## dist/: wheels for all Pythons of this machine, source archive, shims; checked. ARGS="--python 3.11 3.12"
 	@$(STEP) "release" python tools/release/build.py $(ARGS)
 
-test: lint test-cpp test-sanitizers test-fuzz test-faults test-wheel test-cuda test-python  ## all checks, as in CI
+# Notebooks run again only when they or the version change; FORCE=1 runs them all.
+docs: $(BUILD)  ## the documentation site in build/site; warnings and dead links are errors
+	@$(STEP) "site" env MXLITE_DOCS_EXECUTION=$(if $(FORCE)$(CI),force,cache) \
+	  sphinx-build -q -W --keep-going -n -j auto -d build/doctrees docs build/site
+	@$(STEP) "links of the site" python tools/check_site.py build/site
+
+test: lint test-cpp test-sanitizers test-fuzz test-faults test-wheel test-cuda docs test-python  ## all checks, as in CI
 
 lint: $(BUILD)  ## formats, types, include directions, generated files
 	@tools/lint.sh
@@ -146,4 +152,4 @@ format:  ## format the sources
 clean:  ## remove all that was built (keeps .venv)
 	rm -rf build dist wheelhouse python/mxlite/*.so .venv/.setup
 
-.PHONY: help setup build score peers train-step wheel release test lint test-cpp test-sanitizers test-fuzz fuzz fuzz-graphs test-wheel test-cuda test-emulated test-python test-long faults fuzz-operators mutation format clean
+.PHONY: help setup build score peers train-step wheel release docs test lint test-cpp test-sanitizers test-fuzz fuzz fuzz-graphs test-wheel test-cuda test-emulated test-python test-long faults fuzz-operators mutation format clean

@@ -12,7 +12,6 @@ installed=$(cd / && python -c "import importlib.util as u; print(u.find_spec('mx
 cp "$installed"/*.so* "$copy/python/mxlite"
 export PYTHONPATH=$PWD/$copy/python
 python -m mxlite._dev.gen_stubs
-python -m mxlite._dev.gen_docs
 python -m mxlite._dev.gen_compat
 for folder in python docs README.md; do
   if ! diff -ru --exclude='*.so*' --exclude=__pycache__ "$folder" "$copy/$folder"; then

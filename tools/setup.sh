@@ -22,6 +22,7 @@ libjpeg62-turbo-dev   test -f /usr/include/jpeglib.h
 libpng-dev            test -f /usr/include/png.h
 nlohmann-json3-dev    test -f /usr/include/nlohmann/json.hpp
 libasio-dev           test -f /usr/include/asio.hpp
+chromium              command -v chromium
 python3-venv          $python -m ensurepip --version
 python3-dev           test -f $($python -c "import sysconfig; print(sysconfig.get_path(\"include\"))")/Python.h
 '
@@ -41,7 +42,7 @@ fi
 
 [ -x .venv/bin/python ] || "$python" -m venv .venv
 .venv/bin/python -m pip install --quiet --disable-pip-version-check "pip>=25.1"  # has --group
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --group dev
+.venv/bin/python -m pip install --quiet --disable-pip-version-check --group dev --group docs
 # The toolkit that compiles libmxlite_cuda.so: the machine's, else PyPI's.
 cuda='nvidia-cudnn-frontend>=1.17'
 command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ] || cuda='-r tools/requirements-cuda.txt'

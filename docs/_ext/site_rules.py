@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import builtins
 import json
 import os
+import re
 import tomllib
+from collections import defaultdict
 from html import escape
 from pathlib import Path
 from typing import Any
 
+import public_names
+import reference_pages
 from docutils import nodes
+from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
-from mxlite._dev import gen_docs, public_names
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 LOG = logging.getLogger(__name__)
 GENERATED = ("reference/ops/", "reference/api/")
+# Pages that show files which stand elsewhere in the repository.
+COPIES = {"dev/contributing": "CONTRIBUTING.md", "dev/benchmarks": "benchmarks/README.md"}
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+CODE = re.compile(r"(`[^`]*`)")
+MARKUP = re.compile(r"(?<![\w*\\])\*(?=[\w(,])(?!\*)|(?<=[a-z])_(?!\w)")
+BY_NAME: dict[str, list[str]] = defaultdict(list)  # full names by their last part
 PUBLIC_MODULES = set(public_names.module_paths())
 URLS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"].get("urls", {})
 REDIRECT = """\
@@ -38,7 +49,42 @@ REDIRECT = """\
 
 def generate_reference(app: Sphinx) -> None:
     """Write the pages of operators and modules before Sphinx looks for pages."""
-    gen_docs.main()
+    reference_pages.write_pages()
+
+
+def read_source(_app: Sphinx, page: str, source: list[str]) -> None:
+    """Fill pages that show a file of the repository, and lead links to such files to those pages."""
+    origin = Path(COPIES.get(page, f"docs/{page}.md"))
+    if page in COPIES:
+        source[0] = (ROOT / origin).read_text()
+    pages = {file: f"docs/{copy}.md" for copy, file in COPIES.items()}
+
+    def lead(match: re.Match[str]) -> str:
+        path, _, anchor = match[1].partition("#")
+        file = os.path.normpath(origin.parent / path)
+        if "://" in path or not path or (page not in COPIES and file not in pages):
+            return match[0]
+        target = os.path.relpath(pages.get(file, file), f"docs/{os.path.dirname(page)}")
+        return f"]({target}{'#' * bool(anchor)}{anchor})"
+
+    source[0] = LINK.sub(lead, source[0])
+
+
+def escape_docstring(_app: Sphinx, _what: str, _name: str, *rest: Any) -> None:
+    """Escape what reStructuredText would read as markup: docstrings have only text and code."""
+    lines = rest[-1]
+    for i, line in enumerate(lines):
+        parts = CODE.split(line)  # every second part is code
+        parts[::2] = [MARKUP.sub(r"\\\g<0>", part) for part in parts[::2]]
+        lines[i] = "".join(parts)
+
+
+def drop_foreign_names(_app: Sphinx, tree: nodes.document) -> None:
+    """Make text of references to Python's own types and to private names."""
+    for node in list(tree.findall(pending_xref)):
+        name = str(node.get("reftarget")).rpartition(".")[2]
+        if node.get("refdomain") == "py" and (hasattr(builtins, name) or name[:1] == "_"):
+            node.replace_self(node.children)
 
 
 def resolve_name(app: Sphinx, env: Any, node: Any, contnode: Any) -> Any:
@@ -49,10 +95,12 @@ def resolve_name(app: Sphinx, env: Any, node: Any, contnode: Any) -> Any:
     """
     if node.get("refdomain") != "py":
         return None
-    target = str(node["reftarget"])
-    module, _, name = target.rpartition(".")
     entries = env.get_domain("py").objects
-    found = [full for full in entries if full.rpartition(".")[2] == name]
+    if not BY_NAME:
+        for full in entries:
+            BY_NAME[full.rpartition(".")[2]].append(full)
+    module, _, name = str(node["reftarget"]).rpartition(".")
+    found = BY_NAME.get(name, [])
     if len(found) != 1:
         return None if module in PUBLIC_MODULES else contnode
     entry = entries[found[0]]
@@ -77,7 +125,7 @@ def add_source(app: Sphinx, page: str, _template: str, context: dict[str, Any], 
     """Give templates the page's path in the repository, and its address if metadata names one."""
     if page not in app.env.found_docs or page.startswith(GENERATED):
         return
-    context["source_path"] = f"docs/{app.env.doc2path(page, base=False)}"
+    context["source_path"] = COPIES.get(page, f"docs/{app.env.doc2path(page, base=False)}")
     repository = URLS.get("Repository")
     context["source_url"] = repository and f"{repository}/edit/main/{context['source_path']}"
 
@@ -85,6 +133,9 @@ def add_source(app: Sphinx, page: str, _template: str, context: dict[str, Any], 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Connect the functions to Sphinx's events."""
     app.connect("builder-inited", generate_reference)
+    app.connect("source-read", read_source)
+    app.connect("autodoc-process-docstring", escape_docstring, priority=600)  # after numpydoc
+    app.connect("doctree-read", drop_foreign_names)
     app.connect("missing-reference", resolve_name)
     app.connect("html-page-context", add_source)
     app.connect("build-finished", write_redirects)

@@ -1,7 +1,7 @@
 """Arrays and operators: ``mx.nd`` (MXNet 1.x: ``mxnet.ndarray``).
 
 Operators are the callable objects of the core; their list, signatures and documentation come from
-its schemas (``op.pyi``, ``docs/ops.md``).
+its schemas (``op.pyi``, and the site's pages of operators).
 """
 
 from __future__ import annotations

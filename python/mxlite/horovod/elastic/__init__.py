@@ -1,5 +1,7 @@
 """Training that continues when processes are lost or join (`mxlite-run --elastic`).
 
+A program saves its state with every commit, and continues from the last one::
+
     state = hvd.elastic.TrainState(net, trainer, sampler=sampler, epoch=0)
 
     @hvd.elastic.run

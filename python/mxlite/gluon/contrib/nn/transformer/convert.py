@@ -237,7 +237,7 @@ def load_weights(
 
     Raises
     ------
-    ValueError_
+    ValueError
         If names are missing or unexpected; the message lists all of them. Also if the decoder's
         weight differs from the word embedding, because these networks share one weight.
     ShapeError
@@ -338,7 +338,7 @@ def restored_weights(state: Mapping[str, Any], source: str) -> list[tuple[str, s
 
     Raises
     ------
-    ValueError_
+    ValueError
         If names are missing, or have no counterpart; the message lists them.
     """
     names = {name.replace("backbone.", "", 1): name for name in state}

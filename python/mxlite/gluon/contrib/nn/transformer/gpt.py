@@ -185,7 +185,7 @@ class GPTModel(HybridBlock):
 
         Raises
         ------
-        ValueError_
+        ValueError
             If ``max_length`` is larger than the model's.
         """
         length = self.max_length if max_length is None else max_length

@@ -1,9 +1,8 @@
-"""Write the reference pages of the site: ``python -m mxlite._dev.gen_docs``, called by ``make docs``.
+"""Writes the reference pages of the site, when Sphinx starts.
 
 ``docs/reference/ops`` gets a page for each operator, from its schema and its rows in
 ``tests/python/unit/op_cases``; ``docs/reference/api`` a page for each public module, which Sphinx
-fills from the docstrings. Git ignores both folders. Run it from a source tree
-(``PYTHONPATH=python``).
+fills from the docstrings. Git ignores both folders.
 """
 
 from __future__ import annotations
@@ -18,12 +17,13 @@ from typing import Any
 
 import numpy as np
 
+import public_names
+
 import mxlite
+from mxlite import _core, ndarray
+from mxlite._dev import schema
 
-from .. import _core, ndarray
-from . import public_names, schema
-
-ROOT = Path(mxlite.__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "reference"
 OPERATORS = """\
 # Operators
@@ -214,6 +214,7 @@ def operator_page(op: schema.Op, rows: list[Any]) -> str:
 
 
 def _rst_heading(text: str, mark: str) -> list[str]:
+    text = text.replace("_", "\\_")
     return [text, mark * len(text), ""]
 
 
@@ -222,7 +223,7 @@ def module_page(path: str, names: list[public_names.Name]) -> str:
     lines = _rst_heading(path, "=") + [f".. automodule:: {path}", ""]
     if names:
         lines += [".. autosummary::", "   :nosignatures:", ""]
-        lines += [f"   ~{name.full}" for name in names] + [""]
+        lines += [f"   {name.name}" for name in names] + [""]
     for name in names:
         kind = "class" if inspect.isclass(name.value) else "function"
         if kind == "class" and issubclass(name.value, BaseException):
@@ -256,20 +257,13 @@ def _write(folder: Path, pages: dict[str, str]) -> None:
             path.write_text(text)
 
 
-def main() -> None:
-    """Write the pages."""
-    if not FOLDER.is_dir():
-        raise SystemExit(f"gen_docs: no folder {FOLDER}; run it from a source tree")
+def write_pages() -> None:
+    """Write the pages of all operators and modules."""
     operators, rows = schema.public_ops(), rows_by_operator()
     pages = {f"{op['name']}.md": operator_page(op, rows[op["name"]]) for op in operators}
     table = [f"| [{op['name']}]({op['name']}.md) | {_cell(op['doc'])} |" for op in operators]
     listed = ["", "```{toctree}", ":hidden:", "", *(op["name"] for op in operators), "```", ""]
     _write(FOLDER / "ops", {**pages, "index.md": OPERATORS + "\n".join([*table, *listed])})
-    modules = {p: names for p, names in public_names.public_names().items()}
+    modules = public_names.public_names()
     api = {f"{path}.rst": module_page(path, names) for path, names in modules.items()}
     _write(FOLDER / "api", {**api, "index.rst": modules_index(list(modules))})
-    print(f"wrote pages of {len(operators)} operators and {len(modules)} modules")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """The public names of the package, and how many lack a part of their documentation.
 
-``python -m mxlite._dev.public_names`` prints the counts, ``--list PART`` the names that lack a part
+``python docs/_ext/public_names.py`` prints the counts, ``--list PART`` the names that lack a part
 with the files and lines where they are defined.
 """
 
@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from .. import _core
+from mxlite import _core
 
+PACKAGE = Path(str(_core.__file__)).parent
 # The modules that programs import, under the title of their group in the reference.
 MODULES = {
     "Arrays and gradients": (
@@ -74,7 +75,7 @@ class Name:
             file, line = inspect.getsourcefile(source), inspect.getsourcelines(source)[1]
         except (TypeError, OSError):
             return "?:0"
-        return f"{Path(str(file)).relative_to(Path(__file__).parents[2])}:{line}"
+        return f"python/mxlite/{Path(str(file)).relative_to(PACKAGE)}:{line}"
 
 
 def module_paths() -> list[str]:
