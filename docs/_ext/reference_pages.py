@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import shutil
 import sys
+import tempfile
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,11 @@ from mxlite._dev import schema
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "reference"
+EXAMPLES = Path(__file__).with_name("examples.txt")
+SCOPE = (
+    "import mxlite as mx; from mxlite import autograd, gluon, nd, np, npx\n"
+    "from mxlite.gluon import nn, rnn; import numpy as onp; import mxlite.test_utils, mxlite.config"
+)
 OPERATORS = """\
 # Operators
 
@@ -211,6 +218,52 @@ def operator_page(op: schema.Op, rows: list[Any]) -> str:
         lines += ["", "## Errors", "", *raised]
     lines += ["", "## Example", "", *example(op, rows)]
     return "\n".join(lines) + "\n"
+
+
+def shown_examples() -> dict[str, list[str]]:
+    """Return the lines of each example in ``examples.txt`` by the full name, with its result.
+
+    Raises
+    ------
+    ValueError
+        An example raises; the message has its line.
+    """
+    shown: dict[str, list[str]] = {}
+    module = ""
+    here = os.getcwd()
+    for number, line in enumerate(EXAMPLES.read_text().splitlines(), 1):
+        if line.startswith("["):
+            module = line.strip("[]")
+        elif line and line[0] != "#":
+            names, code = line.split(": ", 1)
+            for name in names.split():
+                statements = code.replace("{name}", name).split("; ")
+                with tempfile.TemporaryDirectory() as folder:
+                    os.chdir(folder)
+                    try:
+                        result = _evaluate(statements)
+                    except Exception as error:
+                        place = f"docs/_ext/{EXAMPLES.name}:{number}"
+                        raise ValueError(f"{place}: the example of {name} raises {error!r}") from error
+                    finally:
+                        os.chdir(here)
+                shown[f"{module}.{name}"] = [f">>> {s}" for s in statements] + result
+    return shown
+
+
+def _evaluate(statements: list[str]) -> list[str]:
+    """Run statements and return the lines that Python would print for the last one."""
+    scope: dict[str, Any] = {}
+    exec(SCOPE, scope)
+    mxlite.random.seed(0)
+    exec("\n".join(statements[:-1]), scope)
+    try:
+        last = compile(statements[-1], "example", "eval")
+    except SyntaxError:
+        exec(statements[-1], scope)
+        return []
+    result = eval(last, scope)
+    return [] if result is None else repr(result).splitlines()
 
 
 def _rst_heading(text: str, mark: str) -> list[str]:
