@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 # Attributes whose target the browser loads by itself.
 LOADED = {("img", "src"), ("script", "src"), ("iframe", "src"), ("source", "src"), ("video", "src")}
 LOADING_RELATIONS = {"stylesheet", "icon", "shortcut icon", "preload", "manifest"}
-LARGEST_PAGE = 1_500_000  # bytes
+LARGEST_PAGE = 600_000  # bytes
 LARGEST_SITE = 60_000_000
 
 
@@ -40,7 +40,8 @@ class Page(HTMLParser):
 
 def problems(folder: Path) -> tuple[list[str], int]:
     """Return the faults of a site, and the number of its links to other hosts."""
-    pages = {path: Page(path.read_text(encoding="utf-8")) for path in folder.rglob("*.html")}
+    files = [path for path in folder.rglob("*.html") if "_static" not in path.parts]
+    pages = {path: Page(path.read_text(encoding="utf-8")) for path in files}
     found, outside = [], 0
     for path, page in sorted(pages.items()):
         if path.stat().st_size > LARGEST_PAGE:
@@ -53,7 +54,7 @@ def problems(folder: Path) -> tuple[list[str], int]:
                     found.append(f"{path}:{line}: loads {address} from another host")
                 continue
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path.resolve()
-            known = pages.get(target) or pages.get(folder.resolve() / target)
+            known = pages.get(target)
             if not target.is_file():
                 found.append(f"{path}:{line}: {address}: there is no such file")
             elif parts.fragment and known and unquote(parts.fragment) not in known.anchors:

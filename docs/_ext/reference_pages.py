@@ -17,17 +17,15 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-import public_names
-
 import mxlite
+import numpy as np
+import public_names
 from mxlite import _core, ndarray
 from mxlite._dev import schema
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "reference"
-EXAMPLES = Path(__file__).with_name("examples.txt")
+SHOWN: dict[str, list[str]] = {}  # lines of the examples by full name
 SCOPE = (
     "import mxlite as mx; from mxlite import autograd, gluon, nd, np, npx\n"
     "from mxlite.gluon import nn, rnn; import numpy as onp; import mxlite.test_utils, mxlite.config"
@@ -62,6 +60,7 @@ _STATEMENTS = {
 }
 _SHOWN_VALUES = 24  # of an array in an example
 _SHOWN_ERRORS = 3
+_NAMES_OF_A_PAGE = 100
 
 
 def _runs_to(op: dict[str, Any], *inputs: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -221,7 +220,7 @@ def operator_page(op: schema.Op, rows: list[Any]) -> str:
 
 
 def shown_examples() -> dict[str, list[str]]:
-    """Return the lines of each example in ``examples.txt`` by the full name, with its result.
+    """Return the lines of each example with its result, by the full name.
 
     Raises
     ------
@@ -229,25 +228,18 @@ def shown_examples() -> dict[str, list[str]]:
         An example raises; the message has its line.
     """
     shown: dict[str, list[str]] = {}
-    module = ""
     here = os.getcwd()
-    for number, line in enumerate(EXAMPLES.read_text().splitlines(), 1):
-        if line.startswith("["):
-            module = line.strip("[]")
-        elif line and line[0] != "#":
-            names, code = line.split(": ", 1)
-            for name in names.split():
-                statements = code.replace("{name}", name).split("; ")
-                with tempfile.TemporaryDirectory() as folder:
-                    os.chdir(folder)
-                    try:
-                        result = _evaluate(statements)
-                    except Exception as error:
-                        place = f"docs/_ext/{EXAMPLES.name}:{number}"
-                        raise ValueError(f"{place}: the example of {name} raises {error!r}") from error
-                    finally:
-                        os.chdir(here)
-                shown[f"{module}.{name}"] = [f">>> {s}" for s in statements] + result
+    for name, (line, statements) in public_names.EXAMPLES.items():
+        with tempfile.TemporaryDirectory() as folder:
+            os.chdir(folder)
+            try:
+                result = _evaluate(statements)
+            except Exception as error:
+                place = f"docs/_ext/examples.txt:{line}"
+                raise ValueError(f"{place}: the example of {name} raises {error!r}") from error
+            finally:
+                os.chdir(here)
+        shown[name] = [*(f">>> {statement}" for statement in statements), *result]
     return shown
 
 
@@ -271,21 +263,44 @@ def _rst_heading(text: str, mark: str) -> list[str]:
     return [text, mark * len(text), ""]
 
 
-def module_page(path: str, names: list[public_names.Name]) -> str:
-    """Return the page of a public module; Sphinx fills it from the docstrings."""
+def module_pages(path: str, names: list[public_names.Name]) -> dict[str, str]:
+    """Return the pages of a public module by file name; Sphinx fills them from the docstrings.
+
+    The names of a large module are on pages of their own, one for each file that defines them.
+    """
     lines = _rst_heading(path, "=") + [f".. automodule:: {path}", ""]
     if names:
         lines += [".. autosummary::", "   :nosignatures:", ""]
         lines += [f"   {name.name}" for name in names] + [""]
+    if len(names) <= _NAMES_OF_A_PAGE:
+        return {f"{path}.rst": "\n".join([*lines, *entries(names)])}
+    parts: dict[str, list[public_names.Name]] = defaultdict(list)
+    for name in names:
+        parts[name.value.__module__.rpartition(".")[2]].append(name)
+    files = {part: f"{path}-{part}" for part in sorted(parts)}
+    lines += [".. toctree::", "   :maxdepth: 1", "", *(f"   {file}" for file in files.values())]
+    pages = {f"{path}.rst": "\n".join([*lines, ""])}
+    for part, file in files.items():
+        head = [*_rst_heading(f"{path}: {part}", "="), f".. currentmodule:: {path}", ""]
+        pages[f"{file}.rst"] = "\n".join([*head, *entries(parts[part])])
+    return pages
+
+
+def entries(names: list[public_names.Name]) -> list[str]:
+    """Return the entries of names, with their examples."""
+    lines = []
     for name in names:
         kind = "class" if inspect.isclass(name.value) else "function"
         if kind == "class" and issubclass(name.value, BaseException):
             kind = "exception"
         lines += [*_rst_heading(name.name, "-"), f".. auto{kind}:: {name.full}"]
         lines += ["   :members:"] * (kind == "class") + [""]
+        if name.full in public_names.EXAMPLES:
+            lines += ["Example:", "", ".. code-block:: python", ""]
+            lines += [f"   {line}".rstrip() for line in SHOWN[name.full]] + [""]
         if name.also:
             lines += [f"Also published as {', '.join(f'``{other}``' for other in name.also)}.", ""]
-    return "\n".join(lines)
+    return lines
 
 
 def modules_index(paths: list[str]) -> str:
@@ -318,5 +333,6 @@ def write_pages() -> None:
     listed = ["", "```{toctree}", ":hidden:", "", *(op["name"] for op in operators), "```", ""]
     _write(FOLDER / "ops", {**pages, "index.md": OPERATORS + "\n".join([*table, *listed])})
     modules = public_names.public_names()
-    api = {f"{path}.rst": module_page(path, names) for path, names in modules.items()}
+    SHOWN.update(shown_examples())
+    api = {k: v for path, names in modules.items() for k, v in module_pages(path, names).items()}
     _write(FOLDER / "api", {**api, "index.rst": modules_index(list(modules))})

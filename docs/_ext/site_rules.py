@@ -6,7 +6,6 @@ import builtins
 import json
 import os
 import re
-import tomllib
 from collections import defaultdict
 from html import escape
 from pathlib import Path
@@ -14,18 +13,22 @@ from typing import Any
 
 import public_names
 import reference_pages
+import tomllib
 from docutils import nodes
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 from sphinx.util import logging
-
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 LOG = logging.getLogger(__name__)
 GENERATED = ("reference/ops/", "reference/api/")
 # Pages that show files which stand elsewhere in the repository.
-COPIES = {"dev/contributing": "CONTRIBUTING.md", "dev/benchmarks": "benchmarks/README.md"}
+COPIES = {
+    "dev/contributing": "CONTRIBUTING.md",
+    "dev/benchmarks": "benchmarks/README.md",
+    "dev/dlperf_steps": "benchmarks/dlperf/step.md",
+}
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 CODE = re.compile(r"(`[^`]*`)")
 MARKUP = re.compile(r"(?<![\w*\\])\*(?=[\w(,])(?!\*)|(?<=[a-z])_(?!\w)")
@@ -50,10 +53,12 @@ REDIRECT = """\
 def generate_reference(app: Sphinx) -> None:
     """Write the pages of operators and modules before Sphinx looks for pages."""
     reference_pages.write_pages()
+    for fault in public_names.faults():
+        LOG.warning("%s", fault)
 
 
 def read_source(_app: Sphinx, page: str, source: list[str]) -> None:
-    """Fill pages that show a file of the repository, and lead links to such files to those pages."""
+    """Fill pages that show a file of the repository; links to such files lead to those pages."""
     origin = Path(COPIES.get(page, f"docs/{page}.md"))
     if page in COPIES:
         source[0] = (ROOT / origin).read_text()

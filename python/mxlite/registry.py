@@ -68,6 +68,7 @@ def get_alias_func(base_class: type, nickname: str) -> Callable[..., Any]:
 
         return decorate
 
+    alias.__doc__ = f"Return a decorator that registers a class as {nickname} under names."
     return alias
 
 

@@ -1,4 +1,4 @@
-"""Differences between names of MXNet 1.9.1 and here: the reasons that ``docs/migrate/compat.md`` prints.
+"""Reasons why names of MXNet 1.9.1 differ here; ``docs/migrate/compat.md`` prints them.
 
 Keys are full names of 1.9.1 (``mxnet.module.name`` or ``mxnet.module.Class.member``); a trailing
 ``*`` stands for the rest. What a signature shows (parameters that are not taken) is found by the

@@ -1,4 +1,6 @@
-"""Write docs/migrate/compat.md, README's counts and names_1_9_1.json: ``python -m mxlite._dev.gen_compat``.
+"""Write docs/migrate/compat.md, README's counts and names_1_9_1.json.
+
+Usage: ``python -m mxlite._dev.gen_compat``.
 
 Every public name of MXNet 1.9.1 is looked up here: done, differs (how), or missing. ``--check``
 writes nothing and fails if the files are not what would be written.

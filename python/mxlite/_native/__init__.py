@@ -20,7 +20,7 @@ check_processor()
 check_interpreter()
 
 # About 0.1 ms: longer than the gaps between parallel loops of one network, and much shorter than a
-# time slice. See docs/explanation/performance.md; benchmarks/results has measurements of other values.
+# time slice. docs/explanation/performance.md has the effect, benchmarks/results other values.
 _POLLS = "5000"
 
 # Respect a wait policy that the user set.

@@ -1,4 +1,4 @@
-"""Checkpoints from which training continues with bitwise equal results: ``docs/howto/checkpoints.md``."""
+"""Checkpoints from which training continues bit for bit: ``docs/howto/checkpoints.md``."""
 
 from __future__ import annotations
 

@@ -10,6 +10,17 @@ from .._core import NDArray
 from ..base import TypeError_
 
 Operand = Any  # NDArray or number
+_PARAMETERS = """
+
+    Parameters
+    ----------
+    lhs, rhs : NDArray or number
+        Their shapes broadcast together.
+
+    Returns
+    -------
+    NDArray, or a number for two numbers
+    """
 
 __all__ = [
     "add",
@@ -38,7 +49,7 @@ def _python(name: str, function: Callable[[Any, Any], Any], doc: str) -> Callabl
         return function(lhs, rhs)
 
     binary.__name__ = binary.__qualname__ = name
-    binary.__doc__ = doc
+    binary.__doc__ = doc + _PARAMETERS
     return binary
 
 
@@ -58,7 +69,7 @@ def _ops(name: str, number: Callable[[Any, Any], Any], doc: str) -> Callable[...
             raise _refused(name, lhs, rhs) from error
 
     binary.__name__ = binary.__qualname__ = name
-    binary.__doc__ = doc
+    binary.__doc__ = doc + _PARAMETERS
     return binary
 
 

@@ -59,12 +59,20 @@ def pick_where(condition: Any, kept: Any, other: Any) -> Any:
     return _where(expand_to(condition, kept.shape), kept, other)
 
 
-# Shared end of the docstrings; operands are numbers or arrays, which broadcast together.
 _PARAMETERS = """
 
-    Numbers alone give official NumPy's result. ``out`` is an array of the result's shape that
-    receives the result, if its dtype holds it. ``where`` is an array of bools: where it is false,
-    the result is the value of ``out``, or 0 without ``out``.
+    Parameters
+    ----------
+    {operands} : ndarray or number
+        Arrays broadcast together; numbers alone give official NumPy's result.
+    out : ndarray, optional
+        Array of the result's shape that receives the result, if its dtype holds it.
+    where : ndarray of bool, optional
+        Where it is false, the result is the value of ``out``, or 0 without ``out``.
+
+    Returns
+    -------
+    ndarray
     """
 
 
@@ -90,7 +98,7 @@ def _unary(name: str, op: str, doc: str) -> Any:
             return result
         return _finish(result, out, where, kwargs, name)
 
-    return set_name(function, name, doc + _PARAMETERS)
+    return set_name(function, name, doc + _PARAMETERS.format(operands="x"))
 
 
 def _composed(name: str, compute: Callable[..., Any], doc: str) -> Any:
@@ -106,7 +114,7 @@ def _composed(name: str, compute: Callable[..., Any], doc: str) -> Any:
             return _of_numbers(name, tuple(operands))
         return _finish(compute(*operands), out, where, kwargs, name)
 
-    return set_name(function, name, doc + _PARAMETERS)
+    return set_name(function, name, doc + _PARAMETERS.format(operands="x1, x2" if count > 1 else "x"))
 
 
 def _binary(name: str, sign: str, doc: str) -> Any:
@@ -123,7 +131,7 @@ def _binary(name: str, sign: str, doc: str) -> Any:
             return result
         return _finish(result, out, where, kwargs, name)
 
-    return set_name(function, name, doc + _PARAMETERS)
+    return set_name(function, name, doc + _PARAMETERS.format(operands="x1, x2"))
 
 
 _UNARY = {

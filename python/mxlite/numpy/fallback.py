@@ -114,7 +114,17 @@ def _make(name: str) -> Callable[..., Any]:
 
     doc = f"""Call NumPy's ``{name}`` on copies of the values.
 
-    See NumPy's documentation for the parameters. There is no gradient.
+    There is no gradient.
+
+    Parameters
+    ----------
+    *args, **kwargs
+        As in NumPy, whose documentation describes them; arrays may be np arrays.
+
+    Returns
+    -------
+    ndarray, number or tuple of these
+        As in NumPy.
 
     Raises
     ------

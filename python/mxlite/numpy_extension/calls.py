@@ -39,5 +39,8 @@ def numpy_operator(name: str, operator: str) -> Callable[..., Any]:
         return op(*args, **kwargs)
 
     call.__signature__ = op.__signature__  # type: ignore[attr-defined]
-    doc = f"Call the operator ``mx.nd.{operator}`` on ``mx.np`` arrays.\n\n{op.__doc__}"
+    doc = f"Call the operator ``mx.nd.{operator}`` on ``mx.np`` arrays.\n\n{op.__doc__.rstrip()}\n"
+    if "Parameters\n---" not in doc:
+        doc += "\nParameters\n----------\n*args : ndarray\n    The inputs, in the order above.\n"
+    doc += "\nReturns\n-------\nndarray, or a list of them for an operator with several outputs\n"
     return set_name(call, name, doc)

@@ -84,6 +84,19 @@ def eye(N: int, M: int = 0, k: int = 0, dtype: Any = None, **kwargs: Any) -> Sym
     return _made("_eye", {"N": N, "M": M, "k": k, "dtype": dtype or "float32"}, kwargs)
 
 
+_OPERANDS = """
+
+    Parameters
+    ----------
+    left, right : Symbol or number
+        Not two numbers, unless MXNet 1.x accepts them.
+
+    Returns
+    -------
+    Symbol, or a number for two numbers
+    """
+
+
 def _binary(
     name: str,
     arithmetic: str,
@@ -114,7 +127,7 @@ def _binary(
         raise TypeError_(f"{name}: types ({type(left)}, {type(right)}) not supported")
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
+    function.__doc__ = doc + _OPERANDS
     return function
 
 

@@ -54,7 +54,9 @@ def blocks(text: str) -> list[Block]:
             mark = MARK.fullmatch(lines[start - 1]) if start else None
             if not language.startswith("{"):
                 code = "\n".join(lines[start + 1 : number]) + "\n"
-                found.append(Block(start + 1, language, code, mark.groups() if mark else ("run", "")))
+                found.append(
+                    Block(start + 1, language, code, mark.groups() if mark else ("run", ""))
+                )
             start = None
     return found
 
@@ -109,7 +111,9 @@ def test_installing_comes_before_the_example():
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_to_files(page):
     path = ROOT / page
-    for target in re.findall(r"\]\(([^)#\s]+)\)", re.sub(r"```.*?```", "", path.read_text(), flags=re.S)):
+    for target in re.findall(
+        r"\]\(([^)#\s]+)\)", re.sub(r"```.*?```", "", path.read_text(), flags=re.S)
+    ):
         built = (path.parent / target).resolve().relative_to(ROOT).as_posix()
         if "://" not in target and not built.startswith(GENERATED):
             assert (path.parent / target).exists(), target

@@ -87,7 +87,9 @@ def pages(limit: int) -> list[str]:
 def test_search_finds_the_page(page, words):
     visit(page, f"search.html?q={words}")
     page.wait_for_selector("#search-results li a")
-    page.wait_for_function("document.querySelector('#search-results p').innerText.includes('found')")
+    page.wait_for_function(
+        "document.querySelector('#search-results p').innerText.includes('found')"
+    )
     links = page.locator("#search-results li > a").evaluate_all("all => all.map(a => a.href)")
     found = [address.split("/site/")[1].split("#")[0].split("?")[0] for address in links]
     assert SEARCHES[words] in list(dict.fromkeys(found))[:3]
@@ -120,9 +122,7 @@ def test_copying_leaves_prompts_and_results_out(page):
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     visit(page, "reference/ops/softmax.html")
     page.add_init_script("")
-    page.evaluate(
-        "navigator.clipboard.writeText = async text => { window.copied = text }"
-    )
+    page.evaluate("navigator.clipboard.writeText = async text => { window.copied = text }")
     page.locator("button.copybtn").first.click(force=True)
     text = page.wait_for_function("window.copied").json_value()
     assert "mx.nd.softmax" in text

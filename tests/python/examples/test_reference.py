@@ -1,0 +1,69 @@
+"""The reference of the site: every operator has a page, names are documented, faults are found."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "docs" / "_ext"))
+
+import public_names  # noqa: E402
+import reference_pages  # noqa: E402
+from mxlite._dev import schema  # noqa: E402
+
+
+def test_documented_names_do_not_decrease():
+    assert public_names.faults() == []
+
+
+def test_a_name_without_description_is_named_with_its_line(monkeypatch):
+    from mxlite import metric
+
+    monkeypatch.setattr(metric.Accuracy, "__doc__", None)
+    (fault,) = [f for f in public_names.faults() if "lacks description" in f]
+    assert fault.startswith("python/mxlite/metric/classification.py:")
+    assert "mxlite.metric.Accuracy" in fault
+
+
+def test_every_operator_has_a_page_with_shapes_and_an_example():
+    rows = reference_pages.rows_by_operator()
+    for op in schema.public_ops():
+        page = reference_pages.operator_page(op, rows[op["name"]])
+        assert "\n- Shapes: " in page
+        assert page.count(">>> ") > 1
+
+
+def test_examples_of_the_reference_run():
+    shown = reference_pages.shown_examples()
+    assert shown["mxlite.numpy.sqrt"][0].startswith(">>> ")
+    names = {name.full for found in public_names.public_names().values() for name in found}
+    assert set(shown) <= names
+
+
+def test_an_example_that_raises_names_its_line(monkeypatch):
+    monkeypatch.setitem(public_names.EXAMPLES, "mxlite.waitall", (7, ["1 / 0"]))
+    with pytest.raises(ValueError, match=r"examples.txt:7: the example of mxlite.waitall raises"):
+        reference_pages.shown_examples()
+
+
+@pytest.mark.parametrize(
+    "body, problem",
+    [
+        ('<a href="missing.html">x</a>', "missing.html: there is no such file"),
+        ('<a href="#nowhere">x</a>', "#nowhere: the page has no such anchor"),
+        ('<script src="https://example.org/x.js"></script>', "from another host"),
+        ('<a href="https://example.org" id="here">x</a><a href="#here">y</a>', ""),
+    ],
+)
+def test_the_link_checker_finds_faults(tmp_path, body, problem):
+    (tmp_path / "index.html").write_text(f"<html>\n<body>{body}</body></html>")
+    done = subprocess.run(
+        [sys.executable, ROOT / "tools" / "check_site.py", tmp_path], capture_output=True, text=True
+    )
+    assert done.returncode == (1 if problem else 0)
+    assert problem in done.stdout
+    assert not problem or f"{tmp_path.resolve()}/index.html:2: " in done.stdout
