@@ -25,7 +25,10 @@ ALL_RESULTS = ROOT / "benchmarks" / "results"
 RESULTS = ALL_RESULTS / "intel_xeon_amx_2_cores"
 AVX2_RESULTS = ALL_RESULTS / "amd_epyc_avx2_2_cores"
 PAGES = [ROOT / "README.md", ROOT / "docs" / "index.md"]
-PAGES += [ROOT / "docs" / "explanation" / "performance.md", ROOT / "docs" / "howto" / "distributed.md"]
+PAGES += [
+    ROOT / "docs" / "explanation" / "performance.md",
+    ROOT / "docs" / "howto" / "distributed.md",
+]
 NETWORKS = {
     "vgg": "vgg (11 layers)",
     "resnet-50": "resnet-50 (v2)",

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Checks the links of the built site: every target and anchor exists, and no page loads from a host.
+"""Checks the built site: links lead to pages and anchors, and no page loads from another host.
 
-Usage: ``check_site.py FOLDER``; prints ``page:line: problem`` and ends with exit code 1 if there are
-any. Addresses that a reader may follow to other hosts are allowed, and their number is printed.
+Usage: ``check_site.py FOLDER``; prints ``page:line: problem`` and ends with exit code 1 if there is
+any. Links that a reader may follow to other hosts are allowed, and their number is printed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Parameters have the names of MXNet 1.9.1; the generator of docs/migrate/compat.md compares them."""
+"""Parameters have the names of MXNet 1.9.1, which docs/migrate/compat.md lists."""
 
 from __future__ import annotations
 

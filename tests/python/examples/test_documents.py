@@ -51,12 +51,11 @@ def blocks(text: str) -> list[Block]:
             start = number
         elif start is not None and line == re.match(r"[`~]+", lines[start])[0]:
             language = lines[start].lstrip("`~").strip()
-            mark = MARK.fullmatch(lines[start - 1]) if start else None
+            comment = MARK.fullmatch(lines[start - 1]) if start else None
+            mark = comment.groups() if comment else ("run", "")
             if not language.startswith("{"):
                 code = "\n".join(lines[start + 1 : number]) + "\n"
-                found.append(
-                    Block(start + 1, language, code, mark.groups() if mark else ("run", ""))
-                )
+                found.append(Block(start + 1, language, code, mark))
             start = None
     return found
 
@@ -111,9 +110,8 @@ def test_installing_comes_before_the_example():
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_to_files(page):
     path = ROOT / page
-    for target in re.findall(
-        r"\]\(([^)#\s]+)\)", re.sub(r"```.*?```", "", path.read_text(), flags=re.S)
-    ):
+    prose = re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)#\s]+)\)", prose):
         built = (path.parent / target).resolve().relative_to(ROOT).as_posix()
         if "://" not in target and not built.startswith(GENERATED):
             assert (path.parent / target).exists(), target

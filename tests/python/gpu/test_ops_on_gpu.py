@@ -30,7 +30,7 @@ CPU_KERNELS = "fake_gpu" in os.environ.get("MXLITE_CUDA_LIBRARY", "")
 
 
 def refusal(case: Case) -> str:
-    """Part of the error that docs/dev/cuda.md promises for a case; empty where the case must run."""
+    """Part of the error that docs/dev/cuda.md promises for a case; empty where it must run."""
     if case.name in WITHOUT_KERNEL:
         return "no CUDA kernel"
     refused = case.name in ("take", "pick") and case.params.get("mode") == "raise"

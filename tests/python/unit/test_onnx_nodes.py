@@ -1,4 +1,4 @@
-"""ONNX import: node tests of the package onnx; docs/reference/onnx_coverage.md has the share of all."""
+"""ONNX import: node tests of the package onnx; docs/reference/onnx_coverage.md has the counts."""
 
 from __future__ import annotations
 
