@@ -37,7 +37,7 @@ myst_heading_anchors = 4
 nb_execution_mode = os.environ.get("MXLITE_DOCS_EXECUTION", "cache")
 nb_execution_timeout = 120
 nb_execution_raise_on_error = True
-nb_execution_cache_path = os.environ.get("MXLITE_DOCS_CACHE", "")
+nb_execution_cache_path = str(HERE.parent / "build" / "notebooks" / version)
 nb_merge_streams = True
 
 autosummary_generate = False
@@ -69,6 +69,9 @@ html_theme_options = {
     "pygments_dark_style": "a11y-high-contrast-dark",
     "logo": {"text": "mxlite"},
 }
-html_context = {"versions": json.loads((HERE / "_static" / "switcher.json").read_text())}
+html_context = {
+    "default_mode": "auto",
+    "versions": json.loads((HERE / "_static" / "switcher.json").read_text()),
+}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
