@@ -6,6 +6,7 @@ with the files and lines where they are defined.
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import inspect
 import re
@@ -126,6 +127,8 @@ def _members(path: str) -> dict[str, Any]:
         value = getattr(module, name, None)
         if not (inspect.isclass(value) or inspect.isroutine(value)) or _is_operator(value):
             continue
+        if isinstance(value, type(ctypes.POINTER(ctypes.c_float))):  # a type that ctypes made
+            continue
         if str(getattr(value, "__module__", "")).split(".")[0] == "mxlite":
             found[name] = value
     return found
@@ -163,11 +166,8 @@ def _parameters(value: Any) -> list[str]:
 def missing_parts(name: Name) -> list[str]:
     """Return which of `LIMITS` the documentation of a class or function lacks."""
     value = name.value
-    doc = inspect.getdoc(value) if "__doc__" in dir(value) else ""
-    doc = doc or ""
-    lacks = []
-    if not doc.strip() or doc == inspect.getdoc(object):
-        lacks.append("description")
+    doc = inspect.cleandoc(value.__doc__ or "")  # not that of a base class
+    lacks = [] if doc else ["description"]
     is_class = inspect.isclass(value)
     if is_class and issubclass(value, BaseException):
         return lacks

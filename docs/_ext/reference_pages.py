@@ -58,7 +58,7 @@ _STATEMENTS = {
         "result = data1",
     ]
 }
-_SHOWN_VALUES = 24  # of an array in an example
+_SHOWN_VALUES = 24  # values of an array that an example shows at most
 _SHOWN_ERRORS = 3
 _NAMES_OF_A_PAGE = 100
 

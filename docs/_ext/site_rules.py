@@ -1,4 +1,4 @@
-"""What the site adds to Sphinx: generated reference, short names, redirects, links to sources."""
+"""Extends Sphinx: generated reference, short names, redirects, links to sources."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ sys.path.insert(0, str(ROOT / "docs" / "_ext"))
 
 import public_names  # noqa: E402
 import reference_pages  # noqa: E402
+from mxlite import metric  # noqa: E402
 from mxlite._dev import schema  # noqa: E402
 
 
@@ -21,8 +22,6 @@ def test_documented_names_do_not_decrease():
 
 
 def test_a_name_without_description_is_named_with_its_line(monkeypatch):
-    from mxlite import metric
-
     monkeypatch.setattr(metric.Accuracy, "__doc__", None)
     (fault,) = [f for f in public_names.faults() if "lacks description" in f]
     assert fault.startswith("python/mxlite/metric/classification.py:")

@@ -41,6 +41,9 @@ if os.environ.get("CI") is None:
 
 from playwright.sync_api import Page, sync_playwright  # noqa: E402
 
+COPIED = """document.addEventListener("copy", () => {
+    window.copied = document.activeElement.value;
+})"""
 pytestmark = pytest.mark.browser
 
 
@@ -120,7 +123,7 @@ def test_no_page_scrolls_sideways(page, width):
 
 def test_copying_leaves_prompts_and_results_out(page):
     visit(page, "reference/ops/softmax.html")
-    page.evaluate("document.addEventListener('copy', () => { window.copied = document.activeElement.value })")
+    page.evaluate(COPIED)
     page.locator("button.copybtn").first.click(force=True)
     text = page.wait_for_function("window.copied").json_value()
     assert "mx.nd.softmax" in text

@@ -1,4 +1,4 @@
-"""What the programs of the pages about several processes have before them."""
+"""Data and a network of the programs in the pages about several processes."""
 
 import mxlite as mx
 import mxlite.horovod as hvd
