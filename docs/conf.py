@@ -54,7 +54,7 @@ html_css_files = ["site.css"]
 templates_path = ["_templates"]
 html_show_sourcelink = False
 html_copy_source = False
-html_last_updated_fmt = None
+html_show_search_summary = False  # a summary fetches its page, which file:// does not allow
 html_theme_options = {
     "navbar_end": ["version-menu", "theme-switcher"],
     "secondary_sidebar_items": ["page-toc", "edit-page"],
