@@ -70,7 +70,7 @@ def _read_examples() -> dict[str, tuple[int, list[str]]]:
 
 EXAMPLES = _read_examples()
 # Parts of documentation, and how many public names may lack each: the goal is 0 for all.
-LIMITS = {"description": 0, "parameters": 483, "returns": 171, "example": 381}
+LIMITS = {"description": 0, "parameters": 483, "returns": 171, "example": 380}
 
 
 @dataclass(frozen=True)
