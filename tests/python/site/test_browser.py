@@ -133,9 +133,9 @@ def test_copying_leaves_prompts_and_results_out(page):
 
 def test_theme_can_be_changed(page):
     visit(page, "index.html")
-    before = page.locator("html").get_attribute("data-mode")
     page.locator("button.theme-switch-button:visible").first.click()
-    assert page.locator("html").get_attribute("data-mode") != before
+    page.locator("button.theme-change-button[data-mode=dark]:visible").first.click()
+    assert page.locator("html").get_attribute("data-theme") == "dark"
 
 
 def test_version_menu_leads_to_this_version(page):
