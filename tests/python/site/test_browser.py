@@ -19,9 +19,9 @@ SEARCHES = {
     "softmax": "reference/ops/softmax.html",
     "Dense": "reference/api/mxlite.gluon.nn.html",
     "DataLoader": "reference/api/mxlite.gluon.data.html",
-    "quantize": "howto/quantization.html",
-    "checkpoint": "howto/checkpoints.html",
-    "GPU": "howto/gpus.html",
+    "quantize a network int8": "howto/quantization.html",
+    "save and continue a training": "howto/checkpoints.html",
+    "use a GPU": "howto/gpus.html",
     "environment variables": "reference/environment.html",
     "Pooling": "reference/ops/Pooling.html",
 }
