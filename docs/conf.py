@@ -63,7 +63,6 @@ html_theme_options = {
     "navigation_with_keys": True,
     "footer_start": ["copyright"],
     "footer_end": [],
-    "article_footer_items": ["prev-next"],
     "show_prev_next": True,
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
