@@ -1,11 +1,12 @@
-# mxlite_folder(<folder> [PLUGIN] [EXCEPT sub...] [DEPENDS folder...] [USES target...])
+# mxlite_folder(<folder> [PLUGIN] [EXCEPT sub...] [GROUPED sub...] [DEPENDS folder...] [USES target...])
 #
 # Library mxlite_<folder> from cpp/<folder>, subfolders included but for those in EXCEPT and the plug-in
 # folders cuda, mpi and nccl. A folder without sources makes no library. USES are foreign libraries that
 # only this folder may include. All libraries' objects end up in libmxlite.so (Libraries.cmake), but for
-# those of a PLUGIN.
+# those of a PLUGIN. With MXLITE_GROUPED eight files of the subfolders GROUPED are compiled at a time, which reads
+# their headers once. Names in the anonymous namespaces of these files must differ.
 function(mxlite_folder folder)
-  cmake_parse_arguments(ARG "PLUGIN" "" "EXCEPT;DEPENDS;USES" ${ARGN})
+  cmake_parse_arguments(ARG "PLUGIN" "" "EXCEPT;GROUPED;DEPENDS;USES" ${ARGN})
   string(REPLACE "/" "_" name mxlite_${folder})
   set(root ${PROJECT_SOURCE_DIR}/cpp/${folder})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${root}/*.cc)
@@ -24,6 +25,12 @@ function(mxlite_folder folder)
       target_link_libraries(${name} PUBLIC mxlite_${dependency})
     endif()
   endforeach()
+  if(ARG_GROUPED AND MXLITE_GROUPED)
+    list(JOIN ARG_GROUPED "|" grouped)
+    list(FILTER sources EXCLUDE REGEX "^${root}/(${grouped})/")
+    set_source_files_properties(${sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  endif()
   if(ARG_PLUGIN)
     return()
   endif()

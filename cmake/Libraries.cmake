@@ -28,8 +28,7 @@ function(mxlite_bindings target)
                         LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/libmxlite.map)
   target_compile_options(${target} PRIVATE -Wno-attributes
                          -include ${PROJECT_SOURCE_DIR}/cpp/python/vectorcall.h)
-  if(SKBUILD)
-    # A wheel is built at once: files compiled in groups read pybind11's headers once per group.
+  if(MXLITE_GROUPED)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   endif()
   target_link_libraries(${target} PRIVATE mxlite)

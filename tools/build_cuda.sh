@@ -9,7 +9,7 @@ werror=OFF
 export CUDAFLAGS=-lineinfo
 # The compiler cache treats g++ and c++ as two compilers: with the wheel's, nothing compiles twice.
 compiler=$(sed -n 's/^CMAKE_CXX_COMPILER:[^=]*=//p' build/wheel/CMakeCache.txt 2>/dev/null || true)
-cmake --preset cuda ${compiler:+-DCMAKE_CXX_COMPILER="$compiler"} -DCMAKE_BUILD_TYPE=Release -DMXLITE_TESTS=ON -DMXLITE_WERROR=$werror \
+cmake --preset cuda ${compiler:+-DCMAKE_CXX_COMPILER="$compiler"} -DCMAKE_BUILD_TYPE=Release -DMXLITE_TESTS=ON -DMXLITE_GROUPED=ON -DMXLITE_WERROR=$werror \
   -DMXLITE_OUTPUT_DIRECTORY="$PWD/build/cuda/mxlite" >build-cuda.log || { cat build-cuda.log; rm build-cuda.log; exit 1; }
 rm build-cuda.log
 ninja -C build/cuda -j"${CUDA_JOBS:-2}" --quiet mxlite_cuda cuda_plugin_kernels_test \

@@ -7,7 +7,7 @@ build=build/without_python
 rm -rf "$build"
 mkdir -p "$build"
 cmake --no-warn-unused-cli -S . -B "$build" -G Ninja -DMXLITE_PYTHON=OFF -DCMAKE_DISABLE_FIND_PACKAGE_Python=ON -DMXLITE_TESTS=ON \
-  -DMXLITE_MPI=OFF -DMXLITE_WERROR="${CI:+ON}" -DMXLITE_ONEDNN_ROOT="$(dirname "$(dirname "$(command -v python)")")" \
+  -DMXLITE_MPI=OFF -DMXLITE_GROUPED=ON -DMXLITE_WERROR="${CI:+ON}" -DMXLITE_ONEDNN_ROOT="$(dirname "$(dirname "$(command -v python)")")" \
   > "$build/configure.log" || { cat "$build/configure.log"; exit 1; }
 ninja -C "$build" --quiet symbol_bound_graph_test predict_test
 "$build/tests/symbol_bound_graph_test"

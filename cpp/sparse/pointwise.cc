@@ -92,7 +92,7 @@ NDArrayRef add_n(const SparseCall& call) {
   return add_rows(call.inputs);
 }
 
-const RuleRegistration registration{{.op = "zeros_like", .rule = &zeros_like},
+const RuleRegistration pointwise_registration{{.op = "zeros_like", .rule = &zeros_like},
                                     {.op = "elemwise_add", .rule = &elemwise_add},
                                     {.op = "elemwise_sub", .rule = &elemwise_sub},
                                     {.op = "elemwise_mul", .rule = &elemwise_mul},

@@ -137,7 +137,7 @@ NDArrayRef embedding(const SparseCall& call) {
   return result;
 }
 
-const RuleRegistration registration{
+const RuleRegistration products_registration{
     {.op = "dot", .rule = &dot, .records = true},
     {.op = "FullyConnected", .rule = &fully_connected, .records = true, .checks_shapes = true},
     {.op = "Embedding", .rule = &embedding, .records = true}};

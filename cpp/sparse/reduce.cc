@@ -41,7 +41,7 @@ NDArrayRef norm(const SparseCall& call) {
   return call_op("norm", {vector}, {{"ord", int64_t{p.ord}}});
 }
 
-const RuleRegistration registration{
+const RuleRegistration reduce_registration{
     {.op = "sum", .rule = &sum}, {.op = "mean", .rule = &mean}, {.op = "norm", .rule = &norm}};
 
 }  // namespace

@@ -115,7 +115,7 @@ NDArrayRef concat(const SparseCall& call) {
                   concat_rows(indices), make_integers(starts, device));
 }
 
-const RuleRegistration registration{{.op = "slice", .rule = &slice},
+const RuleRegistration rows_registration{{.op = "slice", .rule = &slice},
                                     {.op = "take", .rule = &take},
                                     {.op = "Concat", .rule = &concat}};
 

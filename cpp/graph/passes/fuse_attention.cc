@@ -39,11 +39,11 @@ struct Sizes {
   int64_t batch, heads, q_length, k_length;
 };
 
-bool exists(ValueId v) { return v.node >= 0; }
+bool value_exists(ValueId v) { return v.node >= 0; }
 
-class Fuser {
+class AttentionFuser {
  public:
-  explicit Fuser(const Graph& graph)
+  explicit AttentionFuser(const Graph& graph)
       : graph_(graph), rewrite_(graph), out_(rewrite_.graph()), uses_(count_uses(graph)) {}
 
   Graph run(const PassContext& context) {
@@ -106,7 +106,7 @@ class Fuser {
     const Node& softmax = graph_.node(v);
     if (softmax.inputs.size() > 1) found.length = softmax.inputs[1];
     found.scores = softmax.inputs[0];
-    if (exists(found.hidden_by) ? !find_hidden(found) : !find_added(found)) return std::nullopt;
+    if (value_exists(found.hidden_by) ? !find_hidden(found) : !find_added(found)) return std::nullopt;
     const Shape &from = shape(found.scores), &to = shape(attention);
     const bool matrices_stay = shape(v) == from && from.ndim() >= 3 && to.ndim() >= 3 &&
                                from.back() == to.back() &&
@@ -127,7 +127,7 @@ class Fuser {
   // that a row with all scores hidden gives zeros.
   bool find_hidden(Weights& found) const {
     const ValueId v = found.scores;
-    if (!is_op(v, "where") || uses(v) != 1 || exists(found.length)) return false;
+    if (!is_op(v, "where") || uses(v) != 1 || value_exists(found.length)) return false;
     const std::vector<ValueId>& inputs = graph_.node(v).inputs;
     const Bounds hidden = bounds_of(graph_, inputs[2]);
     if (inputs[0] != found.hidden_by || !is_binary(graph_, inputs[0]) ||
@@ -237,8 +237,8 @@ class Fuser {
     const Shape& scores = shape(w.scores);
     const int n = scores.ndim();
     Sizes s{scores.product(0, n - 2), 1, scores[n - 2], scores[n - 1]};
-    const ValueId mask = exists(w.hidden_by) ? w.hidden_by : w.added;
-    if (!exists(mask)) return s;
+    const ValueId mask = value_exists(w.hidden_by) ? w.hidden_by : w.added;
+    if (!value_exists(mask)) return s;
     const Shape& split = shape(before_joining_heads(mask));
     if (split.ndim() == 4 && split[0] * split[1] == s.batch) {
       s.batch = split[0];
@@ -262,9 +262,9 @@ class Fuser {
   bool add_options(const Weights& w, const Sizes& s, AttentionParams& p,
                    std::vector<ValueId>& inputs) {
     p.dropout = w.dropout;
-    const ValueId mask = exists(w.hidden_by) ? w.hidden_by : w.added;
-    p.use_mask = exists(mask);
-    p.use_length = exists(w.length);
+    const ValueId mask = value_exists(w.hidden_by) ? w.hidden_by : w.added;
+    p.use_mask = value_exists(mask);
+    p.use_length = value_exists(w.length);
     std::optional<ValueId> length;
     if (p.use_length) {
       length = uniform_blocks(graph_, w.length, s.batch);
@@ -273,7 +273,7 @@ class Fuser {
     if (p.use_mask) {
       ValueId view;
       if (!view_of_mask(mask, s, view)) return false;
-      if (exists(w.hidden_by)) {
+      if (value_exists(w.hidden_by)) {
         // The logarithm is 0 where a score stays, and -infinity where it is hidden.
         const DType dtype = graph_.spec(w.scores).dtype;
         if (out_.spec(view).dtype != dtype) view = out_.add_op("Cast", {view}, {{"dtype", dtype}});
@@ -334,7 +334,7 @@ class Fuser {
 Graph fuse_attention(const Graph& graph, const PassContext& context) {
   // Leaves graphs for GPUs unchanged, because the fused operator for GPUs also stores the scores.
   if (context.device.type != DeviceType::kCPU || is_small(graph, context.device.type)) return graph;
-  return Fuser(graph).run(context);
+  return AttentionFuser(graph).run(context);
 }
 
 }  // namespace mxlite::graph

@@ -7,7 +7,7 @@
 namespace mxlite::graph {
 namespace {
 
-class Fuser final : public JoinAddition {
+class DropoutFuser final : public JoinAddition {
  public:
   using JoinAddition::JoinAddition;
 
@@ -44,7 +44,7 @@ class Fuser final : public JoinAddition {
 
 Graph fuse_dropout(const Graph& graph, const PassContext& context) {
   if (context.small || context.device.type != DeviceType::kCPU) return graph;
-  return Fuser(graph).run();
+  return DropoutFuser(graph).run();
 }
 
 }  // namespace mxlite::graph

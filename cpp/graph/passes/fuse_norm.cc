@@ -18,9 +18,9 @@ bool is_relu(const Node& n) {
   return attr_to_string(n.op()->params_values(n.params().get())[static_cast<size_t>(i)]) == "relu";
 }
 
-class Fuser {
+class NormFuser {
  public:
-  Fuser(const Graph& graph, const PassContext& context)
+  NormFuser(const Graph& graph, const PassContext& context)
       : graph_(graph),
         rewrite_(graph),
         uses_(count_uses(graph)),
@@ -115,7 +115,7 @@ class Fuser {
 
 Graph fuse_norm(const Graph& graph, const PassContext& context) {
   if (context.small || !graph.training) return graph;
-  return Fuser(graph, context).run();
+  return NormFuser(graph, context).run();
 }
 
 }  // namespace mxlite::graph

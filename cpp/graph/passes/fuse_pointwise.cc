@@ -31,9 +31,9 @@ struct Order {
   }
 };
 
-class Fuser {
+class PointwiseFuser {
  public:
-  Fuser(Program& program, ChainPlanner planner, const PassContext& context)
+  PointwiseFuser(Program& program, ChainPlanner planner, const PassContext& context)
       : program_(program),
         planner_(planner.plan),
         device_(context.device),
@@ -283,7 +283,7 @@ class Fuser {
 void fuse_pointwise(Program& program, const PassContext& context) {
   if (context.small) return;
   const ChainPlanner planner = find_chain_planner(context.device.type);
-  if (planner.plan) Fuser(program, planner, context).run();
+  if (planner.plan) PointwiseFuser(program, planner, context).run();
 }
 
 }  // namespace mxlite::graph

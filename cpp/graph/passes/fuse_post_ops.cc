@@ -9,9 +9,9 @@
 namespace mxlite::graph {
 namespace {
 
-class Fuser {
+class PostOpFuser {
  public:
-  Fuser(const Graph& graph, const PassContext& context)
+  PostOpFuser(const Graph& graph, const PassContext& context)
       : graph_(graph),
         context_(context),
         rewrite_(graph),
@@ -156,7 +156,7 @@ class Fuser {
 
 Graph fuse_post_ops(const Graph& graph, const PassContext& context) {
   if (context.small) return graph;
-  return Fuser(graph, context).run();
+  return PostOpFuser(graph, context).run();
 }
 
 }  // namespace mxlite::graph

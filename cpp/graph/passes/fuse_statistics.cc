@@ -12,11 +12,11 @@ namespace mxlite::graph {
 namespace {
 
 // The cuDNN engine needs channels in multiples of 16 bytes.
-constexpr int64_t kChannelsAtOnce = 8;
+constexpr int64_t kStatisticsChannelsAtOnce = 8;
 
-class Fuser {
+class StatisticsFuser {
  public:
-  explicit Fuser(const Graph& graph)
+  explicit StatisticsFuser(const Graph& graph)
       : graph_(graph), rewrite_(graph), uses_(count_uses(graph)), joined_(graph.nodes.size()) {
     for (const Node& n : graph.nodes)
       for (size_t k = 0; n.kind == NodeKind::kOp && k < n.inputs.size(); ++k)
@@ -68,7 +68,7 @@ class Fuser {
     // The convolution runs later than before, so no node may write its inputs in between.
     for (const ValueId v : convolution.inputs)
       if (std::find(written_.begin(), written_.end(), v) != written_.end()) return false;
-    return data.shape[3] % kChannelsAtOnce == 0 && p.num_filter % kChannelsAtOnce == 0 &&
+    return data.shape[3] % kStatisticsChannelsAtOnce == 0 && p.num_filter % kStatisticsChannelsAtOnce == 0 &&
            convolution.outputs[0].shape.size() > 0;
   }
 
@@ -102,7 +102,7 @@ class Fuser {
 
 Graph fuse_statistics(const Graph& graph, const PassContext& context) {
   if (context.small || !graph.training || context.device.type != DeviceType::kCUDA) return graph;
-  return Fuser(graph).run();
+  return StatisticsFuser(graph).run();
 }
 
 }  // namespace mxlite::graph

@@ -10,9 +10,9 @@
 namespace mxlite::graph {
 namespace {
 
-class Joiner {
+class GeluJoiner {
  public:
-  explicit Joiner(const Graph& graph)
+  explicit GeluJoiner(const Graph& graph)
       : graph_(graph), rewrite_(graph), partner_(graph.nodes.size(), -1) {}
 
   Graph run() {
@@ -80,7 +80,7 @@ class Joiner {
 
 Graph join_gelu(const Graph& graph, const PassContext& context) {
   if (context.small || context.device.type != DeviceType::kCPU) return graph;
-  return Joiner(graph).run();
+  return GeluJoiner(graph).run();
 }
 
 }  // namespace mxlite::graph

@@ -11,9 +11,9 @@
 namespace mxlite::graph {
 namespace {
 
-class Joiner {
+class SliceJoiner {
  public:
-  explicit Joiner(const Graph& graph)
+  explicit SliceJoiner(const Graph& graph)
       : graph_(graph),
         rewrite_(graph),
         uses_(count_uses(graph)),
@@ -134,7 +134,7 @@ class Joiner {
 
 Graph join_slices(const Graph& graph, const PassContext& context) {
   if (context.small) return graph;
-  return Joiner(graph).run();
+  return SliceJoiner(graph).run();
 }
 
 }  // namespace mxlite::graph

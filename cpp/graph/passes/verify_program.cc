@@ -20,9 +20,9 @@ struct Interval {
   }
 };
 
-class Verifier {
+class ProgramVerifier {
  public:
-  Verifier(const Program& program, const char* after) : program_(program), after_(after) {}
+  ProgramVerifier(const Program& program, const char* after) : program_(program), after_(after) {}
 
   void check_buffers() const {
     const auto count = static_cast<int32_t>(program_.buffers.size());
@@ -152,7 +152,7 @@ class Verifier {
 }  // namespace
 
 void verify(const Program& program, const char* after, bool memory_is_planned) {
-  const Verifier verifier(program, after);
+  const ProgramVerifier verifier(program, after);
   verifier.check_buffers();
   verifier.check_order();
   if (memory_is_planned) verifier.check_memory();

@@ -84,9 +84,9 @@ class Caller final : public SegmentVisitor {
 };
 
 // Collects the work of a JoinedTask.
-class Joiner final : public SegmentVisitor {
+class SegmentJoiner final : public SegmentVisitor {
  public:
-  Joiner(const SegmentedGraph& graph, engine::Origin origin)
+  SegmentJoiner(const SegmentedGraph& graph, engine::Origin origin)
       : SegmentVisitor(graph, origin), work(graph.segments.size()) {}
 
   // Creates all collective calls. Returns false if an output shape differs from the traced one.
@@ -150,7 +150,7 @@ std::optional<NDArrays> join(const std::shared_ptr<const SegmentedGraph>& graph,
   engine::Engine& engine = engine::Engine::get();
   collective::Processes* const processes = collective::running_processes();
   if (!processes || engine.runs_in_caller()) return std::nullopt;
-  Joiner joiner(*graph, call.origin);
+  SegmentJoiner joiner(*graph, call.origin);
   for (const auto arrays : {call.inputs, call.parameters})
     for (const NDArrayRef& a : arrays) {
       if (a->device().type != DeviceType::kCPU || !a->contiguous()) return std::nullopt;

@@ -18,9 +18,9 @@ bool holds(const NodeList& list, int32_t node) {
 }
 
 // Copies some operators of a graph and the leaves that they use to a new graph.
-class Extract {
+class SegmentExtract {
  public:
-  Extract(const Graph& whole, const NodeList& chosen) : whole_(whole), chosen_(chosen) {
+  SegmentExtract(const Graph& whole, const NodeList& chosen) : whole_(whole), chosen_(chosen) {
     graph_.name = whole.name;
     graph_.training = whole.training;
   }
@@ -216,7 +216,7 @@ std::shared_ptr<const SegmentedGraph> cut_at_calls(Graph graph) {
       if (nodes.empty()) continue;
       const std::vector<ValueId> wanted = values_used_elsewhere(whole, nodes);
       if (!wanted.empty() || has_effect(whole, nodes))
-        result->segments.push_back(Extract(whole, nodes).run(wanted));
+        result->segments.push_back(SegmentExtract(whole, nodes).run(wanted));
     }
     between.clear();
   };

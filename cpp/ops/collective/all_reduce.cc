@@ -53,7 +53,7 @@ void rooted_terms(const RootParams& p, Kind kind, const char* name, Terms& terms
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration all_reduce_registration(Stage::kSchemas, [](OpRegistry& ops) {
   add(ops,
       OpBuilder<AllReduceParams>(kAllReduceOp)
           .doc("Combines the arrays of all ranks of a process set; every rank gets the result. All "

@@ -79,7 +79,7 @@ std::vector<ValueRef> all_to_all_gradient(GradBuilder& g) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration blocks_registration(Stage::kSchemas, [](OpRegistry& ops) {
   add(ops,
       OpBuilder<AllGatherParams>(kAllGatherOp)
           .doc("Joins the arrays of all ranks of a process set along an axis, in the order of "

@@ -45,7 +45,7 @@ std::string text_of(int from, int to) { return str("message from rank ", from, "
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration message_registration(Stage::kSchemas, [](OpRegistry& ops) {
   add(ops,
       OpBuilder<SendParams>(kSendOp)
           .doc(

@@ -5,7 +5,7 @@
 
 namespace mxlite {
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration allclose_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<AllcloseParams>("_contrib_allclose")
               .inputs({"a", "b"})
               .doc("1 (uint8, no axes) if abs(a - b) <= atol + rtol * abs(b) everywhere, else 0.")

@@ -6,31 +6,31 @@
 namespace mxlite {
 namespace {
 
-constexpr const char* kOp = "_contrib_count_sketch";
+constexpr const char* kCountSketchOp = "_contrib_count_sketch";
 
-Specs infer(const CountSketchParams& p, std::span<const TensorSpec> in) {
+Specs infer_count_sketch(const CountSketchParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
-  MX_CHECK_DTYPE(is_floating(in[0].dtype), kOp,
+  MX_CHECK_DTYPE(is_floating(in[0].dtype), kCountSketchOp,
                  ": data must be of dtype float16, bfloat16, float32 or float64, got ",
                  in[0].dtype);
-  MX_CHECK_SHAPE(data.ndim() >= 1, kOp, ": data must have at least 1 dimension, got shape ()");
+  MX_CHECK_SHAPE(data.ndim() >= 1, kCountSketchOp, ": data must have at least 1 dimension, got shape ()");
   constexpr const char* kNames[] = {"data", "h", "s"};
   for (size_t i = 1; i < 3; ++i) {
     const Shape& shape = in[i].shape;
     MX_CHECK_SHAPE(shape.ndim() >= 1 && may_equal(shape.back(), data.back()) &&
                        may_equal(count_elements(shape), data.back()),
-                   kOp, ": ", kNames[i], " must have shape ", Shape{1, data.back()},
+                   kCountSketchOp, ": ", kNames[i], " must have shape ", Shape{1, data.back()},
                    " for data of shape ", data, ", got ", shape);
   }
-  MX_CHECK_DTYPE(in[2].dtype == in[0].dtype, kOp, ": s must be of dtype ", in[0].dtype,
+  MX_CHECK_DTYPE(in[2].dtype == in[0].dtype, kCountSketchOp, ": s must be of dtype ", in[0].dtype,
                  " as data, got ", in[2].dtype);
   Shape out = data;
   out[out.ndim() - 1] = p.out_dim;
   return Specs{TensorSpec{out, in[0].dtype}};
 }
 
-std::vector<ValueRef> gradient(GradBuilder& g) {
-  std::vector<ValueRef> grads(3);  // hash and signs get no gradient
+std::vector<ValueRef> count_sketch_gradient(GradBuilder& g) {
+  std::vector<ValueRef> grads(3);  // hash and signs get no count_sketch_gradient
   grads[0] =
       g.emit("_count_sketch_backward", {g.output_grad(0), g.input(1), g.input(2)}, g.params_ref());
   return grads;
@@ -38,18 +38,18 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 
 std::vector<ValueRef> gradient_of_backward(GradBuilder& g) {
   std::vector<ValueRef> grads(3);
-  grads[0] = g.emit(kOp, {g.output_grad(0), g.input(1), g.input(2)}, g.params_ref());
+  grads[0] = g.emit(kCountSketchOp, {g.output_grad(0), g.input(1), g.input(2)}, g.params_ref());
   return grads;
 }
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
-  ops.add(OpBuilder<CountSketchParams>(kOp)
+static const Registration count_sketch_registration(Stage::kSchemas, [](OpRegistry& ops) {
+  ops.add(OpBuilder<CountSketchParams>(kCountSketchOp)
               .doc("Count sketch: out[..., h[i]] is the sum of s[i] * data[..., i].")
               .inputs({"data", "h", "s"})
-              .infer(infer)
-              .gradient(gradient)
+              .infer(infer_count_sketch)
+              .gradient(count_sketch_gradient)
               .amp(AmpClass::kFloat32));
   ops.add(OpBuilder<CountSketchParams>("_count_sketch_backward")
               .internal()

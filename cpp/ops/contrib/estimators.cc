@@ -33,7 +33,7 @@ bool passes_through_zero(const QuadraticParams& p, DType) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration estimators_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(one_input<NoParams>("_contrib_round_ste",
                               "round(data); the gradient passes as if nothing had been rounded.",
                               straight_through));

@@ -9,21 +9,21 @@ namespace {
 constexpr const char* kForward = "_contrib_fft";
 constexpr const char* kInverse = "_contrib_ifft";
 
-void check_data(const char* op, const TensorSpec& data) {
+void check_fft_data(const char* op, const TensorSpec& data) {
   MX_CHECK_DTYPE(is_floating(data.dtype), op,
                  ": data must be of dtype float16, bfloat16, float32 or float64, got ", data.dtype);
   MX_CHECK_SHAPE(data.shape.ndim() >= 1, op, ": data must have at least 1 dimension, got shape ()");
 }
 
 Specs infer_forward(const FftParams&, std::span<const TensorSpec> in) {
-  check_data(kForward, in[0]);
+  check_fft_data(kForward, in[0]);
   Shape out = in[0].shape;
   out[out.ndim() - 1] = multiply_dims(out.back(), 2);
   return Specs{TensorSpec{out, in[0].dtype}};
 }
 
 Specs infer_inverse(const FftParams&, std::span<const TensorSpec> in) {
-  check_data(kInverse, in[0]);
+  check_fft_data(kInverse, in[0]);
   Shape out = in[0].shape;
   MX_CHECK_SHAPE(may_be_multiple(out.back(), 2), kInverse,
                  ": data must have an even last dimension (real and imaginary parts), got shape ",
@@ -34,7 +34,7 @@ Specs infer_inverse(const FftParams&, std::span<const TensorSpec> in) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration fft_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<FftParams>(kForward)
               .doc("Fourier transform of the last axis, as (real, imaginary) pairs.")
               .infer(infer_forward)

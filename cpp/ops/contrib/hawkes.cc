@@ -7,37 +7,37 @@
 namespace mxlite {
 namespace {
 
-constexpr const char* kOp = "_contrib_hawkesll";
+constexpr const char* kHawkesOp = "_contrib_hawkesll";
 const std::vector<std::string> kInputs = {"lda",  "alpha", "beta",         "state",
                                           "lags", "marks", "valid_length", "max_time"};
 constexpr size_t kMarks = 5;
 
-Specs infer(const NoParams&, std::span<const TensorSpec> in) {
+Specs infer_hawkes(const NoParams&, std::span<const TensorSpec> in) {
   const Shape &lda = in[0].shape, &lags = in[4].shape;
-  MX_CHECK_DTYPE(is_floating(in[0].dtype), kOp,
+  MX_CHECK_DTYPE(is_floating(in[0].dtype), kHawkesOp,
                  ": lda must be of dtype float16, bfloat16, float32 or float64, got ", in[0].dtype);
-  MX_CHECK_SHAPE(lda.ndim() == 2, kOp, ": lda must have shape (samples, kinds), got ", lda);
-  MX_CHECK_SHAPE(lags.ndim() == 2, kOp, ": lags must have shape (samples, events), got ", lags);
+  MX_CHECK_SHAPE(lda.ndim() == 2, kHawkesOp, ": lda must have shape (samples, kinds), got ", lda);
+  MX_CHECK_SHAPE(lags.ndim() == 2, kHawkesOp, ": lags must have shape (samples, events), got ", lags);
   const Shape kinds{lda[1]}, samples{lda[0]}, events{lda[0], lags[1]};
   const Shape expected[] = {lda, kinds, kinds, lda, events, events, samples, samples};
   for (size_t i = 0; i < 8; ++i) {
-    MX_CHECK_SHAPE(may_equal(in[i].shape, expected[i]), kOp, ": ", kInputs[i], " must have shape ",
+    MX_CHECK_SHAPE(may_equal(in[i].shape, expected[i]), kHawkesOp, ": ", kInputs[i], " must have shape ",
                    expected[i], ", got ", in[i].shape);
     if (i == kMarks)
-      MX_CHECK_DTYPE(!is_floating(in[i].dtype) && in[i].dtype != DType::kBool, kOp,
+      MX_CHECK_DTYPE(!is_floating(in[i].dtype) && in[i].dtype != DType::kBool, kHawkesOp,
                      ": marks must be of an integer type, got ", in[i].dtype);
     else
-      MX_CHECK_DTYPE(in[i].dtype == in[0].dtype, kOp, ": ", kInputs[i], " must be of dtype ",
+      MX_CHECK_DTYPE(in[i].dtype == in[0].dtype, kHawkesOp, ": ", kInputs[i], " must be of dtype ",
                      in[0].dtype, " as lda, got ", in[i].dtype);
   }
   return Specs{TensorSpec{samples, in[0].dtype}, in[3]};
 }
 
-std::vector<ValueRef> gradient(GradBuilder& g) {
+std::vector<ValueRef> hawkes_gradient(GradBuilder& g) {
   std::vector<ValueRef> inputs{g.output_grad(0), g.output_grad(1)};
   for (int i = 0; i < 8; ++i) inputs.push_back(g.input(i));
   const auto some = g.emit_all("_hawkesll_backward", inputs, g.params_ref());
-  std::vector<ValueRef> grads(8);  // marks and valid_length get no gradient
+  std::vector<ValueRef> grads(8);  // marks and valid_length get no hawkes_gradient
   for (size_t i = 0; i < kMarks; ++i) grads[i] = some[i];
   grads[7] = some[5];
   return grads;
@@ -45,13 +45,13 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
-  ops.add(OpBuilder<NoParams>(kOp)
+static const Registration hawkes_registration(Stage::kSchemas, [](OpRegistry& ops) {
+  ops.add(OpBuilder<NoParams>(kHawkesOp)
               .doc("Log likelihood of marked Hawkes processes, and their states at the end.")
               .inputs(kInputs)
               .outputs(2)
-              .infer(infer)
-              .gradient(gradient)
+              .infer(infer_hawkes)
+              .gradient(hawkes_gradient)
               .amp(AmpClass::kFloat32)
               .symbol({.output_names = {"output", "out_state"}}));
   std::vector<std::string> backward_inputs = {"likelihood_grad", "state_grad"};

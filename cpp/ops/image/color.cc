@@ -46,7 +46,7 @@ OpBuilder<ImageFactorParams> factor_op(const std::string& name, const char* doc)
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration color_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(factor_op("_image_random_brightness", "Multiplies each image by a random factor."));
   ops.add(factor_op("_image_random_contrast",
                     "Moves each image away from or towards its mean grey by a random factor."));

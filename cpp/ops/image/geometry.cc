@@ -120,7 +120,7 @@ uint64_t count_random(const NoParams&, std::span<const TensorSpec> out) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration geometry_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(
       OpBuilder<NoParams>("_image_to_tensor")
           .doc("(height, width, channels) of 0 to 255 to float32 (channels, height, width) of 0 "

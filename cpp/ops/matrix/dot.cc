@@ -43,8 +43,8 @@ void check_operands(const char* op, std::span<const TensorSpec> in, int min_ndim
 void check_inner(const char* op, const DotParams& p, const MatrixSizes& s,
                  std::span<const TensorSpec> in) {
   MX_CHECK_SHAPE(may_equal(s.k, s.rhs_k), op, ": lhs of shape ", in[0].shape,
-                 p.transpose_a ? " (transposed)" : "", " and rhs of shape ", in[1].shape,
-                 p.transpose_b ? " (transposed)" : "", " cannot be multiplied: ", s.k, " and ",
+                 p.transpose_a ? " (transposed_dot)" : "", " and rhs of shape ", in[1].shape,
+                 p.transpose_b ? " (transposed_dot)" : "", " cannot be multiplied: ", s.k, " and ",
                  s.rhs_k, " elements are summed");
 }
 
@@ -102,7 +102,7 @@ Specs infer_batch_dot(const DotParams& p, std::span<const TensorSpec> in) {
   return {{to, in[0].dtype}};
 }
 
-std::shared_ptr<DotParams> transposed(bool a, bool b) {
+std::shared_ptr<DotParams> transposed_dot(bool a, bool b) {
   auto params = std::make_shared<DotParams>();
   params->transpose_a = a;
   params->transpose_b = b;
@@ -116,11 +116,11 @@ std::vector<ValueRef> product_grads(GradBuilder& g, const char* op, ValueRef gra
   const auto& p = g.params<DotParams>();
   std::vector<ValueRef> grads(2);
   if (g.needs_grad(0))
-    grads[0] = p.transpose_a ? g.emit(op, {b, grad}, transposed(p.transpose_b, true))
-                             : g.emit(op, {grad, b}, transposed(false, !p.transpose_b));
+    grads[0] = p.transpose_a ? g.emit(op, {b, grad}, transposed_dot(p.transpose_b, true))
+                             : g.emit(op, {grad, b}, transposed_dot(false, !p.transpose_b));
   if (g.needs_grad(1))
-    grads[1] = p.transpose_b ? g.emit(op, {grad, a}, transposed(true, p.transpose_a))
-                             : g.emit(op, {a, grad}, transposed(!p.transpose_a, false));
+    grads[1] = p.transpose_b ? g.emit(op, {grad, a}, transposed_dot(true, p.transpose_a))
+                             : g.emit(op, {a, grad}, transposed_dot(!p.transpose_a, false));
   return grads;
 }
 
@@ -189,7 +189,7 @@ std::vector<ValueRef> grad_matmul(GradBuilder& g) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration dot_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(
       OpBuilder<DotParams>("dot")
           .inputs({"lhs", "rhs"})

@@ -54,7 +54,7 @@ std::vector<ValueRef> grad_khatri_rao(GradBuilder& g) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration khatri_rao_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<NoParams>("khatri_rao")
               .variadic("args")
               .doc("Column-wise Kronecker product of matrices with equally many columns.")

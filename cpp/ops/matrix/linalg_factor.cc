@@ -15,7 +15,7 @@ ParamsRef share(P p) {
   return std::make_shared<P>(p);
 }
 
-ValueRef product(GradBuilder& g, ValueRef a, ValueRef b, bool transpose_a = false,
+ValueRef linalg_factor_product(GradBuilder& g, ValueRef a, ValueRef b, bool transpose_a = false,
                  bool transpose_b = false, double alpha = 1) {
   return g.emit("linalg_gemm2", {a, b},
                 share(LinalgGemm2Params{transpose_a, transpose_b, alpha, -2}));
@@ -26,7 +26,7 @@ ValueRef solve(GradBuilder& g, ValueRef a, ValueRef b, bool transpose, bool righ
                 share(LinalgTriangularParams{transpose, rightside, true, 1}));
 }
 
-ValueRef transposed(GradBuilder& g, ValueRef a) {
+ValueRef transposed_of(GradBuilder& g, ValueRef a) {
   return g.emit("SwapAxis", {a}, {{"dim1", int64_t{-1}}, {"dim2", int64_t{-2}}});
 }
 
@@ -38,7 +38,7 @@ ValueRef lower_triangle(GradBuilder& g, ValueRef a) {
 ValueRef mirror_lower(GradBuilder& g, ValueRef a) {
   const ValueRef lower = lower_triangle(g, a);
   const ValueRef diagonal = g.emit("linalg_makediag", {g.emit("linalg_extractdiag", {a})});
-  return g.sub(g.add(lower, transposed(g, lower)), diagonal);
+  return g.sub(g.add(lower, transposed_of(g, lower)), diagonal);
 }
 
 // Returns output_grad, one number per matrix, reshaped so that it multiplies matrices.
@@ -58,7 +58,7 @@ Specs infer_potri(const LinalgFactorParams&, std::span<const TensorSpec> in) {
   check_square("linalg_potri", in[0]);
   return {in[0]};
 }
-Specs infer_inverse(const NoParams&, std::span<const TensorSpec> in) {
+Specs infer_matrix_inverse(const NoParams&, std::span<const TensorSpec> in) {
   check_square("linalg_inverse", in[0]);
   return {in[0]};
 }
@@ -92,32 +92,32 @@ Specs infer_syevd_backward(const NoParams&, std::span<const TensorSpec> in) { re
 // dA = 1/2 L^-T mirror(L^T dL) L^-1.
 std::vector<ValueRef> grad_potrf(GradBuilder& g) {
   const bool lower = g.params<LinalgFactorParams>().lower;
-  const ValueRef l = lower ? g.output(0) : transposed(g, g.output(0));
-  const ValueRef grad = lower ? g.output_grad(0) : transposed(g, g.output_grad(0));
-  const ValueRef middle = mirror_lower(g, product(g, l, grad, true, false, 0.5));
+  const ValueRef l = lower ? g.output(0) : transposed_of(g, g.output(0));
+  const ValueRef grad = lower ? g.output_grad(0) : transposed_of(g, g.output_grad(0));
+  const ValueRef middle = mirror_lower(g, linalg_factor_product(g, l, grad, true, false, 0.5));
   return {solve(g, l, solve(g, l, middle, true, false), false, true)};
 }
 
 // B = (L L^T)^-1: dL = -lower(B (dB + dB^T) L^-T).
 std::vector<ValueRef> grad_potri(GradBuilder& g) {
   const ValueRef grad = g.output_grad(0);
-  const ValueRef both = product(g, g.output(0), g.add(grad, transposed(g, grad)), false, false, -1);
+  const ValueRef both = linalg_factor_product(g, g.output(0), g.add(grad, transposed_of(g, grad)), false, false, -1);
   if (g.params<LinalgFactorParams>().lower)
     return {lower_triangle(g, solve(g, g.input(0), both, true, true))};
-  const ValueRef l = transposed(g, g.input(0));
-  return {transposed(g, lower_triangle(g, solve(g, l, both, true, true)))};
+  const ValueRef l = transposed_of(g, g.input(0));
+  return {transposed_of(g, lower_triangle(g, solve(g, l, both, true, true)))};
 }
 
 std::vector<ValueRef> grad_inverse(GradBuilder& g) {
   const ValueRef b = g.output(0);
-  return {product(g, b, product(g, g.output_grad(0), b, false, true), true, false, -1)};
+  return {linalg_factor_product(g, b, linalg_factor_product(g, g.output_grad(0), b, false, true), true, false, -1)};
 }
 
 // The gradients of determinants are multiples of A^-T that are 0 where A is singular, as in 1.x.
 // For singular matrices the identity matrix is inverted instead. `determinant` may also be its
 // sign.
 struct RegularInverse {
-  ValueRef transposed, is_regular;
+  ValueRef transposed_of, is_regular;
 };
 RegularInverse regular_inverse(GradBuilder& g, ValueRef determinant) {
   const ValueRef is_singular = g.emit("_equal_scalar", {determinant}, {{"scalar", 0.0}});
@@ -126,7 +126,7 @@ RegularInverse regular_inverse(GradBuilder& g, ValueRef determinant) {
   const ValueRef identity = g.emit("linalg_makediag", {ones});
   const ValueRef a = g.add(g.mul(g.input(0), per_matrix(g, is_regular)),
                            g.mul(identity, per_matrix(g, is_singular)));
-  return {transposed(g, g.emit("linalg_inverse", {a})), is_regular};
+  return {transposed_of(g, g.emit("linalg_inverse", {a})), is_regular};
 }
 
 std::vector<ValueRef> grad_det(GradBuilder& g) {
@@ -144,16 +144,16 @@ std::vector<ValueRef> grad_gelqf(GradBuilder& g) {
   const ValueRef q = g.output(0), l = g.output(1);
   const ValueRef grad_q = g.output_grad(0);
   const ValueRef m =
-      g.sub(product(g, l, g.output_grad(1), true), product(g, grad_q, q, false, true));
-  return {solve(g, l, g.add(grad_q, product(g, mirror_lower(g, m), q)), true, false)};
+      g.sub(linalg_factor_product(g, l, g.output_grad(1), true), linalg_factor_product(g, grad_q, q, false, true));
+  return {solve(g, l, g.add(grad_q, linalg_factor_product(g, mirror_lower(g, m), q)), true, false)};
 }
 
 std::vector<ValueRef> grad_syevd(GradBuilder& g) {
   const ValueRef u = g.output(0);
   const ValueRef inner =
       g.emit("_linalg_syevd_backward",
-             {product(g, g.output_grad(0), u, false, true), g.output_grad(1), g.output(1)});
-  return {product(g, u, product(g, inner, u), true)};
+             {linalg_factor_product(g, g.output_grad(0), u, false, true), g.output_grad(1), g.output(1)});
+  return {linalg_factor_product(g, u, linalg_factor_product(g, inner, u), true)};
 }
 
 template <class P = NoParams>
@@ -165,7 +165,7 @@ OpBuilder<P> factor(const char* name, const char* alias, const char* doc) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration linalg_factor_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(factor<LinalgFactorParams>(
               "linalg_potrf", "_linalg_potrf",
               "Cholesky factor of a positive definite A: triangular L with L * L^T = A, or "
@@ -183,7 +183,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .gradient(grad_potri));
   ops.add(factor("linalg_inverse", "_linalg_inverse", "Inverse of every matrix.")
               .shapes("(..., n, n) -> (..., n, n)")
-              .infer(infer_inverse)
+              .infer(infer_matrix_inverse)
               .refine(refine_like_first)
               .gradient(grad_inverse));
   ops.add(factor("linalg_det", "_linalg_det", "Determinant of every matrix.")

@@ -59,7 +59,7 @@ Shape product_shape(const char* op, const P& p, const Shape& a, const Shape& b) 
 Specs infer_gemm(const LinalgGemmParams& p, std::span<const TensorSpec> in) {
   check_matrices("linalg_gemm", in, true);
   const Shape to = product_shape("linalg_gemm", p, in[0].shape, in[1].shape);
-  MX_CHECK_SHAPE(may_equal(in[2].shape, to), "linalg_gemm: C must have the shape of the product ",
+  MX_CHECK_SHAPE(may_equal(in[2].shape, to), "linalg_gemm: C must have the shape of the linalg_gemm_product ",
                  to, ", got ", in[2].shape);
   return {{merged(to, in[2].shape), in[0].dtype}};
 }
@@ -85,7 +85,7 @@ Specs infer_syrk(const LinalgSyrkParams& p, std::span<const TensorSpec> in) {
   return {{to, in[0].dtype}};
 }
 
-ValueRef product(GradBuilder& g, ValueRef a, ValueRef b, LinalgGemm2Params p) {
+ValueRef linalg_gemm_product(GradBuilder& g, ValueRef a, ValueRef b, LinalgGemm2Params p) {
   return g.emit("linalg_gemm2", {a, b}, std::make_shared<LinalgGemm2Params>(p));
 }
 
@@ -96,12 +96,12 @@ std::vector<ValueRef> grad_product(GradBuilder& g) {
   std::vector<ValueRef> grads(static_cast<size_t>(g.num_inputs()));
   if (g.needs_grad(0))
     grads[0] = p.transpose_a
-                   ? product(g, g.input(1), grad, {p.transpose_b, true, p.alpha, p.axis})
-                   : product(g, grad, g.input(1), {false, !p.transpose_b, p.alpha, p.axis});
+                   ? linalg_gemm_product(g, g.input(1), grad, {p.transpose_b, true, p.alpha, p.axis})
+                   : linalg_gemm_product(g, grad, g.input(1), {false, !p.transpose_b, p.alpha, p.axis});
   if (g.needs_grad(1))
     grads[1] = p.transpose_b
-                   ? product(g, grad, g.input(0), {true, p.transpose_a, p.alpha, p.axis})
-                   : product(g, g.input(0), grad, {!p.transpose_a, false, p.alpha, p.axis});
+                   ? linalg_gemm_product(g, grad, g.input(0), {true, p.transpose_a, p.alpha, p.axis})
+                   : linalg_gemm_product(g, g.input(0), grad, {!p.transpose_a, false, p.alpha, p.axis});
   if constexpr (std::is_same_v<P, LinalgGemmParams>)
     if (g.needs_grad(2)) grads[2] = g.mul_scalar(grad, p.beta);
   return grads;
@@ -112,15 +112,15 @@ std::vector<ValueRef> grad_syrk(GradBuilder& g) {
   const auto& p = g.params<LinalgSyrkParams>();
   const ValueRef grad = g.output_grad(0), a = g.input(0);
   const auto term = [&](bool transposed) {
-    return p.transpose ? product(g, a, grad, {false, transposed, p.alpha})
-                       : product(g, grad, a, {transposed, false, p.alpha});
+    return p.transpose ? linalg_gemm_product(g, a, grad, {false, transposed, p.alpha})
+                       : linalg_gemm_product(g, grad, a, {transposed, false, p.alpha});
   };
   return {g.add(term(false), term(true))};
 }
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration linalg_gemm_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<LinalgGemmParams>("linalg_gemm")
               .alias({"_linalg_gemm"})
               .inputs({"A", "B", "C"})

@@ -10,16 +10,16 @@
 namespace mxlite {
 namespace {
 
-ValueRef product(GradBuilder& g, ValueRef a, ValueRef b, bool transpose_a = false,
+ValueRef linalg_lapack_product(GradBuilder& g, ValueRef a, ValueRef b, bool transpose_a = false,
                  bool transpose_b = false) {
   return g.emit(
       "linalg_gemm2", {a, b},
       std::make_shared<LinalgGemm2Params>(LinalgGemm2Params{transpose_a, transpose_b, 1, -2}));
 }
-ValueRef transposed(GradBuilder& g, ValueRef a) {
+ValueRef transposed_linalg_lapack(GradBuilder& g, ValueRef a) {
   return g.emit("SwapAxis", {a}, {{"dim1", int64_t{-1}}, {"dim2", int64_t{-2}}});
 }
-ValueRef skew(GradBuilder& g, ValueRef a) { return g.sub(a, transposed(g, a)); }
+ValueRef skew(GradBuilder& g, ValueRef a) { return g.sub(a, transposed_linalg_lapack(g, a)); }
 ValueRef diagonal_matrix(GradBuilder& g, ValueRef a) { return g.emit("linalg_makediag", {a}); }
 
 // Returns 1 / a, and 0 where a is 0.
@@ -111,34 +111,34 @@ std::vector<ValueRef> grad_svd(GradBuilder& g) {
     const ValueRef gaps = inverse_gaps(g, g.emit("square", {s}));
     const ValueRef inverse = inverse_or_zero(g, s);
     if (g.has_output_grad(0)) {
-      const ValueRef du = g.output_grad(0), inner = product(g, u, du, true);
+      const ValueRef du = g.output_grad(0), inner = linalg_lapack_product(g, u, du, true);
       middle = g.add(middle, g.mul(g.mul(skew(g, inner), gaps), as_row(g, s)));
       if (rows > k)
-        outside = product(g, g.mul(g.sub(du, product(g, u, inner)), as_row(g, inverse)), vt);
+        outside = linalg_lapack_product(g, g.mul(g.sub(du, linalg_lapack_product(g, u, inner)), as_row(g, inverse)), vt);
     }
     if (g.has_output_grad(2)) {
-      const ValueRef dvt = g.output_grad(2), inner = product(g, vt, dvt, false, true);
+      const ValueRef dvt = g.output_grad(2), inner = linalg_lapack_product(g, vt, dvt, false, true);
       middle = g.add(middle, g.mul(g.mul(skew(g, inner), gaps), as_column(g, s)));
       if (cols > k) {
-        const ValueRef rest = g.sub(dvt, product(g, inner, vt, true));
-        outside = product(g, u, g.mul(rest, as_column(g, inverse)));
+        const ValueRef rest = g.sub(dvt, linalg_lapack_product(g, inner, vt, true));
+        outside = linalg_lapack_product(g, u, g.mul(rest, as_column(g, inverse)));
       }
     }
   }
   if (!middle) return {{}};
-  const ValueRef inside = product(g, u, product(g, middle, vt));
+  const ValueRef inside = linalg_lapack_product(g, u, linalg_lapack_product(g, middle, vt));
   return {g.add(inside, outside)};
 }
 
 // Returns (dQ + Q mirror(M)) R^-T with M = R dR^T - dQ^T Q, where mirror copies the lower triangle.
 ValueRef grad_square_r(GradBuilder& g, ValueRef q, ValueRef r, ValueRef grad_q, ValueRef grad_r) {
-  const ValueRef m = g.sub(product(g, r, grad_r, false, true), product(g, grad_q, q, true));
+  const ValueRef m = g.sub(linalg_lapack_product(g, r, grad_r, false, true), linalg_lapack_product(g, grad_q, q, true));
   const ValueRef lower = g.emit("_linalg_triangle", {m},
                                 std::make_shared<LinalgTrianParams>(LinalgTrianParams{0, true}));
   const ValueRef diagonal = diagonal_matrix(g, g.emit("linalg_extractdiag", {m}));
-  const ValueRef mirrored = g.sub(g.add(lower, transposed(g, lower)), diagonal);
+  const ValueRef mirrored = g.sub(g.add(lower, transposed_linalg_lapack(g, lower)), diagonal);
   return g.emit(
-      "linalg_trsm", {r, g.add(grad_q, product(g, q, mirrored))},
+      "linalg_trsm", {r, g.add(grad_q, linalg_lapack_product(g, q, mirrored))},
       std::make_shared<LinalgTriangularParams>(LinalgTriangularParams{true, true, false, 1}));
 }
 
@@ -156,9 +156,9 @@ std::vector<ValueRef> grad_qr(GradBuilder& g) {
   const ValueRef y = columns(g, g.input(0), rows, cols);
   const ValueRef grad_rest = columns(g, grad_r, rows, cols);
   const ValueRef grad_x = grad_square_r(g, q, columns(g, r, 0, rows),
-                                        g.add(grad_q, product(g, y, grad_rest, false, true)),
+                                        g.add(grad_q, linalg_lapack_product(g, y, grad_rest, false, true)),
                                         columns(g, grad_r, 0, rows));
-  return {g.emit_all("Concat", {grad_x, product(g, q, grad_rest)}, {{"dim", int64_t{-1}}})[0]};
+  return {g.emit_all("Concat", {grad_x, linalg_lapack_product(g, q, grad_rest)}, {{"dim", int64_t{-1}}})[0]};
 }
 
 // With P = V^T dV and F_ij = 1 / (w_j - w_i) off the diagonal, for eigenvectors of length 1:
@@ -168,18 +168,18 @@ std::vector<ValueRef> grad_eig(GradBuilder& g) {
   ValueRef middle;
   if (g.has_output_grad(0)) middle = diagonal_matrix(g, g.output_grad(0));
   if (g.has_output_grad(1)) {
-    const ValueRef p = product(g, v, g.output_grad(1), true);
+    const ValueRef p = linalg_lapack_product(g, v, g.output_grad(1), true);
     const ValueRef along = as_row(g, g.emit("linalg_extractdiag", {p}));
-    const ValueRef free = g.sub(p, g.mul(product(g, v, v, true), along));
+    const ValueRef free = g.sub(p, g.mul(linalg_lapack_product(g, v, v, true), along));
     middle = g.add(middle, g.mul(free, inverse_gaps(g, w)));
   }
   if (!middle) return {{}};
-  return {g.emit("_npi_solve", {transposed(g, v), product(g, middle, v, false, true)})};
+  return {g.emit("_npi_solve", {transposed_linalg_lapack(g, v), linalg_lapack_product(g, middle, v, false, true)})};
 }
 
 std::vector<ValueRef> grad_solve(GradBuilder& g) {
-  const ValueRef grad_b = g.emit("_npi_solve", {transposed(g, g.input(0)), g.output_grad(0)});
-  return {g.needs_grad(0) ? g.neg(product(g, grad_b, g.output(0), false, true)) : ValueRef{},
+  const ValueRef grad_b = g.emit("_npi_solve", {transposed_linalg_lapack(g, g.input(0)), g.output_grad(0)});
+  return {g.needs_grad(0) ? g.neg(linalg_lapack_product(g, grad_b, g.output(0), false, true)) : ValueRef{},
           grad_b};
 }
 
@@ -187,11 +187,11 @@ std::vector<ValueRef> grad_solve(GradBuilder& g) {
 // dA = -P^T dP P^T + (I - A P) dP^T P P^T + P^T P dP^T (I - P A).
 std::vector<ValueRef> grad_pinv(GradBuilder& g) {
   const ValueRef a = g.input(0), p = g.output(0), dp = g.output_grad(0);
-  const ValueRef right = product(g, product(g, dp, p, true), p, false, true);
-  const ValueRef left = product(g, p, product(g, p, dp, false, true), true);
-  const ValueRef both = product(g, product(g, p, dp, true), p, false, true);
-  const ValueRef rest = g.add(g.sub(right, product(g, a, product(g, p, right))),
-                              g.sub(left, product(g, product(g, left, p), a)));
+  const ValueRef right = linalg_lapack_product(g, linalg_lapack_product(g, dp, p, true), p, false, true);
+  const ValueRef left = linalg_lapack_product(g, p, linalg_lapack_product(g, p, dp, false, true), true);
+  const ValueRef both = linalg_lapack_product(g, linalg_lapack_product(g, p, dp, true), p, false, true);
+  const ValueRef rest = g.add(g.sub(right, linalg_lapack_product(g, a, linalg_lapack_product(g, p, right))),
+                              g.sub(left, linalg_lapack_product(g, linalg_lapack_product(g, left, p), a)));
   return {g.sub(rest, both), {}};
 }
 
@@ -204,7 +204,7 @@ OpBuilder<NoParams> decomposition(const char* name, int outputs, const char* sha
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration linalg_lapack_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(decomposition("_npi_svd", 3, "(..., m, n) -> U: (..., m, k), S: (..., k), V: (..., k, n)",
                         "Singular values in descending order, and vectors as columns of U and rows "
                         "of V: A = U * diag(S) * V; k is the smaller of m and n.")

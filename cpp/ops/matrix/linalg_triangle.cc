@@ -11,7 +11,7 @@ namespace mxlite {
 namespace {
 
 template <class P>
-ParamsRef share(P p) {
+ParamsRef share_triangle(P p) {
   return std::make_shared<P>(p);
 }
 
@@ -110,14 +110,14 @@ Specs infer_sumlogdiag(const NoParams&, std::span<const TensorSpec> in) {
   return {{leading_shape(in[0].shape, 2), in[0].dtype}};
 }
 
-ValueRef product(GradBuilder& g, ValueRef a, ValueRef b, bool transpose_a, bool transpose_b,
+ValueRef linalg_triangle_product(GradBuilder& g, ValueRef a, ValueRef b, bool transpose_a, bool transpose_b,
                  double alpha) {
   return g.emit("linalg_gemm2", {a, b},
-                share(LinalgGemm2Params{transpose_a, transpose_b, alpha, -2}));
+                share_triangle(LinalgGemm2Params{transpose_a, transpose_b, alpha, -2}));
 }
 
 ValueRef keep_triangle(GradBuilder& g, ValueRef a, bool lower) {
-  return g.emit("_linalg_triangle", {a}, share(LinalgTrianParams{0, lower}));
+  return g.emit("_linalg_triangle", {a}, share_triangle(LinalgTrianParams{0, lower}));
 }
 
 std::vector<ValueRef> grad_trmm(GradBuilder& g) {
@@ -128,17 +128,17 @@ std::vector<ValueRef> grad_trmm(GradBuilder& g) {
     const ValueRef b = g.input(1);
     ValueRef full;
     if (p.rightside)
-      full = p.transpose ? product(g, grad, b, true, false, p.alpha)
-                         : product(g, b, grad, true, false, p.alpha);
+      full = p.transpose ? linalg_triangle_product(g, grad, b, true, false, p.alpha)
+                         : linalg_triangle_product(g, b, grad, true, false, p.alpha);
     else
-      full = p.transpose ? product(g, b, grad, false, true, p.alpha)
-                         : product(g, grad, b, false, true, p.alpha);
+      full = p.transpose ? linalg_triangle_product(g, b, grad, false, true, p.alpha)
+                         : linalg_triangle_product(g, grad, b, false, true, p.alpha);
     grads[0] = keep_triangle(g, full, p.lower);
   }
   if (g.needs_grad(1)) {
     LinalgTriangularParams back = p;
     back.transpose = !p.transpose;
-    grads[1] = g.emit("linalg_trmm", {g.input(0), grad}, share(back));
+    grads[1] = g.emit("linalg_trmm", {g.input(0), grad}, share_triangle(back));
   }
   return grads;
 }
@@ -148,17 +148,17 @@ std::vector<ValueRef> grad_trsm(GradBuilder& g) {
   LinalgTriangularParams back = p;
   back.transpose = !p.transpose;
   back.alpha = 1;
-  const ValueRef solved = g.emit("linalg_trsm", {g.input(0), g.output_grad(0)}, share(back));
+  const ValueRef solved = g.emit("linalg_trsm", {g.input(0), g.output_grad(0)}, share_triangle(back));
   std::vector<ValueRef> grads(2);
   if (g.needs_grad(0)) {
     const ValueRef x = g.output(0);
     ValueRef full;
     if (p.rightside)
-      full = p.transpose ? product(g, solved, x, true, false, -1)
-                         : product(g, x, solved, true, false, -1);
+      full = p.transpose ? linalg_triangle_product(g, solved, x, true, false, -1)
+                         : linalg_triangle_product(g, x, solved, true, false, -1);
     else
-      full = p.transpose ? product(g, x, solved, false, true, -1)
-                         : product(g, solved, x, false, true, -1);
+      full = p.transpose ? linalg_triangle_product(g, x, solved, false, true, -1)
+                         : linalg_triangle_product(g, solved, x, false, true, -1);
     grads[0] = keep_triangle(g, full, p.lower);
   }
   if (g.needs_grad(1)) grads[1] = p.alpha == 1 ? solved : g.mul_scalar(solved, p.alpha);
@@ -192,7 +192,7 @@ std::vector<ValueRef> grad_sumlogdiag(GradBuilder& g) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration linalg_triangle_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<LinalgTriangularParams>("linalg_trmm")
               .alias({"_linalg_trmm"})
               .inputs({"A", "B"})

@@ -8,12 +8,12 @@ namespace {
 
 using Type = ActivationType;
 
-Specs infer(const ActivationParams& p, std::span<const TensorSpec> in) {
+Specs infer_activation(const ActivationParams& p, std::span<const TensorSpec> in) {
   if (p.act_type != Type::kRelu) check_floating("Activation", "data", in[0]);
   return Specs{in[0]};
 }
 
-std::vector<ValueRef> gradient(GradBuilder& g) {
+std::vector<ValueRef> activation_op_gradient(GradBuilder& g) {
   const Type type = g.params<ActivationParams>().act_type;
   const ValueRef value = type == Type::kSoftsign ? g.input(0) : g.output(0);
   return {g.emit("_activation_backward", {g.output_grad(0), value}, g.params_ref())};
@@ -52,12 +52,12 @@ std::vector<ValueRef> second_order(GradBuilder& g) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration activation_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<ActivationParams>("Activation")
               .doc("Activation function, element by element.")
               .shapes("any shape -> the same shape")
-              .infer(infer)
-              .gradient(gradient)
+              .infer(infer_activation)
+              .gradient(activation_op_gradient)
               .inplace(0, 0)
               .pointwise()
               .amp({.float32_if = {"act_type", {"softrelu"}}})

@@ -69,25 +69,25 @@ Specs infer_enc_value(const InterleavedParams& p, std::span<const TensorSpec> in
 
 // Each product has one backward operator, which computes the gradients of all inputs.
 template <const char* const& kForward>
-std::vector<ValueRef> gradient(GradBuilder& g) {
+std::vector<ValueRef> attention_gradient(GradBuilder& g) {
   std::vector<ValueRef> inputs = {g.output_grad(0)};
   for (int i = 0; i < g.num_inputs(); ++i) inputs.push_back(g.input(i));
   return g.emit_all(str(kForward, "_backward"), inputs, g.params_ref());
 }
 
 template <const char* const& kForward>
-std::vector<ValueRef> composite_gradient(GradBuilder& g) {
+std::vector<ValueRef> attention_composite_gradient(GradBuilder& g) {
   return attention_gradients(g, kForward);
 }
 
 template <const char* const& kForward, class Infer>
-void add(OpRegistry& ops, std::vector<std::string> inputs, Infer infer, const char* doc) {
+void add_attention(OpRegistry& ops, std::vector<std::string> inputs, Infer infer, const char* doc) {
   ops.add(OpBuilder<InterleavedParams>(kForward)
               .doc(doc)
               .inputs(inputs)
               .infer(infer)
-              .gradient(gradient<kForward>)
-              .composite_gradient(composite_gradient<kForward>)
+              .gradient(attention_gradient<kForward>)
+              .composite_gradient(attention_composite_gradient<kForward>)
               .amp(AmpClass::kLowPrecision));
   const int outputs = static_cast<int>(inputs.size());
   inputs.insert(inputs.begin(), "output_grad");
@@ -104,14 +104,14 @@ void add(OpRegistry& ops, std::vector<std::string> inputs, Infer infer, const ch
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
-  add<kSelfQk>(ops, {"queries_keys_values"}, infer_self_qk,
+static const Registration attention_registration(Stage::kSchemas, [](OpRegistry& ops) {
+  add_attention<kSelfQk>(ops, {"queries_keys_values"}, infer_self_qk,
                "Scaled products of queries and keys, self-attention.");
-  add<kSelfValue>(ops, {"queries_keys_values", "attention"}, infer_self_value,
+  add_attention<kSelfValue>(ops, {"queries_keys_values", "attention"}, infer_self_value,
                   "Attention times values, self-attention.");
-  add<kEncQk>(ops, {"queries", "keys_values"}, infer_enc_qk,
+  add_attention<kEncQk>(ops, {"queries", "keys_values"}, infer_enc_qk,
               "Scaled products of a decoder's queries and an encoder's keys.");
-  add<kEncValue>(ops, {"keys_values", "attention"}, infer_enc_value,
+  add_attention<kEncValue>(ops, {"keys_values", "attention"}, infer_enc_value,
                  "Attention times an encoder's values.");
   ops.add(OpBuilder<NoParams>("_contrib_div_sqrt_dim")
               .doc("data / sqrt(size of the last axis).")

@@ -42,7 +42,7 @@ ValueRef join(GradBuilder& g, std::vector<ValueRef> parts, const Projection& p,
 }
 
 // Returns a @ b, optionally with `a` or `b` transposed.
-ValueRef product(GradBuilder& g, ValueRef a, ValueRef b, bool transpose_a, bool transpose_b) {
+ValueRef attention_gradient_product(GradBuilder& g, ValueRef a, ValueRef b, bool transpose_a, bool transpose_b) {
   return g.emit("batch_dot", {a, b}, {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}});
 }
 
@@ -50,7 +50,7 @@ ValueRef product(GradBuilder& g, ValueRef a, ValueRef b, bool transpose_a, bool 
 std::vector<ValueRef> scores_gradients(GradBuilder& g, ValueRef queries, ValueRef keys,
                                        int64_t depth) {
   const ValueRef dy = g.mul_scalar(g.output_grad(0), 1.0 / std::sqrt(static_cast<double>(depth)));
-  return {product(g, dy, keys, false, false), product(g, dy, queries, true, false)};
+  return {attention_gradient_product(g, dy, keys, false, false), attention_gradient_product(g, dy, queries, true, false)};
 }
 
 }  // namespace
@@ -79,8 +79,8 @@ std::vector<ValueRef> attention_gradients(GradBuilder& g, std::string_view op) {
   const ValueRef dy = take_part(g, g.output_grad(0), out, 0);
   const ValueRef values = take_part(g, g.input(0), p, parts - 1);
   std::vector<ValueRef> joined(static_cast<size_t>(parts));
-  joined.back() = product(g, g.input(1), dy, true, false);
-  return {join(g, joined, p, spec), product(g, dy, values, false, true)};
+  joined.back() = attention_gradient_product(g, g.input(1), dy, true, false);
+  return {join(g, joined, p, spec), attention_gradient_product(g, dy, values, false, true)};
 }
 
 }  // namespace mxlite

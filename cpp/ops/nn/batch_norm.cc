@@ -9,7 +9,7 @@ namespace mxlite {
 namespace {
 
 constexpr const char* kSync = "_contrib_SyncBatchNorm";
-constexpr const char* kInputs[] = {"data", "gamma", "beta", "moving_mean", "moving_var", "added"};
+constexpr const char* kBatchNormInputs[] = {"data", "gamma", "beta", "moving_mean", "moving_var", "added"};
 
 Specs infer_named(const char* op, const BatchNormParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
@@ -18,17 +18,17 @@ Specs infer_named(const char* op, const BatchNormParams& p, std::span<const Tens
   for (size_t i = 1; i < 5; ++i) {
     MX_CHECK_DTYPE(
         in[i].dtype == in[0].dtype || (is_half(in[0].dtype) && in[i].dtype == DType::kFloat32), op,
-        ": ", kInputs[i], " must have data's dtype ", in[0].dtype,
+        ": ", kBatchNormInputs[i], " must have data's dtype ", in[0].dtype,
         is_half(in[0].dtype) ? " or dtype float32" : "", ", got ", in[i].dtype);
-    MX_CHECK_DTYPE(in[i].dtype == in[1].dtype, op, ": ", kInputs[i], " must have gamma's dtype ",
+    MX_CHECK_DTYPE(in[i].dtype == in[1].dtype, op, ": ", kBatchNormInputs[i], " must have gamma's dtype ",
                    in[1].dtype, ", got ", in[i].dtype);
-    check_param_shape(op, kInputs[i], in[i], Shape{data[axis]}, data);
+    check_param_shape(op, kBatchNormInputs[i], in[i], Shape{data[axis]}, data);
   }
   const TensorSpec stats{Shape{data[axis]}, in[1].dtype};
   return Specs{in[0], stats, stats};
 }
 
-Specs infer(const BatchNormParams& p, std::span<const TensorSpec> in) {
+Specs infer_batch_norm_specs(const BatchNormParams& p, std::span<const TensorSpec> in) {
   return infer_named("BatchNorm", p, in);
 }
 
@@ -39,7 +39,7 @@ Specs infer_sync(const SyncBatchNormParams& p, std::span<const TensorSpec> in) {
   return out;
 }
 
-void complete(const BatchNormParams& p, std::span<TensorSpec> in) {
+void complete_batch_norm(const BatchNormParams& p, std::span<TensorSpec> in) {
   if (in[0].shape.ndim() < 0) return;
   const int axis = normalize_axis("BatchNorm", p.axis, in[0].shape.ndim());
   for (size_t i = 1; i < 5; ++i) complete_shape(in[i], Shape{in[0].shape[axis]});
@@ -78,12 +78,12 @@ std::vector<ValueRef> fused_backward(GradBuilder& g, ValueRef output_grad, int i
 }
 
 template <class P, int kInvStd>
-std::vector<ValueRef> gradient(GradBuilder& g) {
+std::vector<ValueRef> batch_norm_gradient(GradBuilder& g) {
   return fused_backward<P>(g, g.output_grad(0), kInvStd);
 }
 
 template <class P, int kInvStd>
-std::vector<ValueRef> composite_gradient(GradBuilder& g) {
+std::vector<ValueRef> batch_norm_composite_gradient(GradBuilder& g) {
   return composite_backward<P>(g, g.output_grad(0), kInvStd);
 }
 
@@ -171,11 +171,11 @@ OpBuilder<BatchNormParams> batch_norm(const char* name, const char* doc, GradFn 
                                       GradFn composite) {
   return OpBuilder<BatchNormParams>(name)
       .doc(doc)
-      .inputs({kInputs, kInputs + 5})
+      .inputs({kBatchNormInputs, kBatchNormInputs + 5})
       .outputs(3)
       .visible_outputs([](const BatchNormParams& p) { return p.output_mean_var ? 3 : 1; })
-      .infer(infer)
-      .complete(complete)
+      .infer(infer_batch_norm_specs)
+      .complete(complete_batch_norm)
       .gradient(grad)
       .composite_gradient(composite)
       .mutates({3, 4}, /*only_in_training=*/true)
@@ -187,10 +187,10 @@ OpBuilder<BatchNormParams> batch_norm(const char* name, const char* doc, GradFn 
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration batch_norm_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(batch_norm("BatchNorm",
                      "Normalizes every channel over the batch; updates the running statistics.",
-                     gradient<BatchNormParams, 2>, composite_gradient<BatchNormParams, 2>)
+                     batch_norm_gradient<BatchNormParams, 2>, batch_norm_composite_gradient<BatchNormParams, 2>)
               .shapes("data: (N, C, ...), the others (C,) -> shape of data")
               .alias({"BatchNorm_v1"})
               .drawn("normalization")
@@ -202,13 +202,13 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(
       OpBuilder<SyncBatchNormParams>(kSync)
           .doc("BatchNorm for data on several devices; in training on one, as BatchNorm.")
-          .inputs({kInputs, kInputs + 5})
+          .inputs({kBatchNormInputs, kBatchNormInputs + 5})
           .outputs(4)
           .visible_outputs([](const SyncBatchNormParams& p) { return p.output_mean_var ? 3 : 1; })
           .infer(infer_sync)
-          .complete([](const SyncBatchNormParams& p, std::span<TensorSpec> in) { complete(p, in); })
-          .gradient(gradient<SyncBatchNormParams, 3>)
-          .composite_gradient(composite_gradient<SyncBatchNormParams, 3>)
+          .complete([](const SyncBatchNormParams& p, std::span<TensorSpec> in) { complete_batch_norm(p, in); })
+          .gradient(batch_norm_gradient<SyncBatchNormParams, 3>)
+          .composite_gradient(batch_norm_composite_gradient<SyncBatchNormParams, 3>)
           .mutates({3, 4}, /*only_in_training=*/true)
           .training_dependent()
           .inplace(0, 0)
@@ -223,9 +223,9 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   const auto add_relu = [](const char* name, const char* doc) {
     return OpBuilder<BatchNormParams>(name)
         .doc(doc)
-        .inputs({kInputs, kInputs + 6})
+        .inputs({kBatchNormInputs, kBatchNormInputs + 6})
         .visible_outputs(1)
-        .complete(complete)
+        .complete(complete_batch_norm)
         .composite_gradient(composite_add_relu)
         .mutates({3, 4}, /*only_in_training=*/true)
         .training_dependent()

@@ -48,7 +48,7 @@ Specs infer_cosines(const NoParams&, std::span<const TensorSpec> in) {
   return Specs{{Shape{in[0].shape[0], in[2].shape[0]}, DType::kFloat32}};
 }
 
-Specs infer_backward(const NoParams&, std::span<const TensorSpec> in) {
+Specs infer_class_centres_backward(const NoParams&, std::span<const TensorSpec> in) {
   check_matrix(kBackwardOp, "output_grad", in[0]);
   check_matrix(kBackwardOp, "weight", in[1]);
   check_rows(kBackwardOp, in[2]);
@@ -74,7 +74,7 @@ std::vector<ValueRef> cosines_gradient(GradBuilder& g) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration class_centres_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(
       OpBuilder<SampleClassesParams>(kSampleOp)
           .doc("Chooses rows of a shard of the classes: those of the labels, and others without "
@@ -101,7 +101,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .doc("Gradient of class_cosines with respect to data.")
               .shapes("output_grad (n, k), weight (classes, d), int32 rows (k,) -> (n, d)")
               .inputs({"output_grad", "weight", "rows"})
-              .infer(infer_backward)
+              .infer(infer_class_centres_backward)
               .amp(AmpClass::kFloat32));
   ops.add(OpBuilder<CentreUpdateParams>(kUpdateOp)
               .doc("Updates some rows of class centres by SGD with momentum, from the gradient of "

@@ -15,16 +15,16 @@ Shape convolution_weight_shape(const ConvolutionParams& p, const Shape& data) {
 
 namespace {
 
-constexpr const char* kOp = "Convolution";
+constexpr const char* kConvolutionOp = "Convolution";
 
-void check_data(const ConvolutionParams& p, const Shape& data) {
-  check_window(kOp, p.kernel, p.stride, p.dilate, p.pad);
-  check_spatial_data(kOp, data, p.kernel, p.layout);
+void check_convolution_data(const ConvolutionParams& p, const Shape& data) {
+  check_window(kConvolutionOp, p.kernel, p.stride, p.dilate, p.pad);
+  check_spatial_data(kConvolutionOp, data, p.kernel, p.layout);
   const int64_t channels = data[channel_axis(data.ndim(), p.channels_last())];
-  MX_CHECK_SHAPE(may_be_multiple(channels, p.num_group), kOp, ": ", channels,
+  MX_CHECK_SHAPE(may_be_multiple(channels, p.num_group), kConvolutionOp, ": ", channels,
                  " channels of data of shape ", data, " cannot be divided into num_group ",
                  p.num_group, " groups");
-  MX_CHECK(p.num_filter % p.num_group == 0, kOp, ": num_filter ", p.num_filter,
+  MX_CHECK(p.num_filter % p.num_group == 0, kConvolutionOp, ": num_filter ", p.num_filter,
            " cannot be divided into num_group ", p.num_group, " groups");
 }
 
@@ -33,32 +33,32 @@ Shape output_shape(const ConvolutionParams& p, const Shape& data) {
   const int spatial = p.kernel.ndim();
   Shape size;
   for (int i = 0, at = 3 - spatial; i < spatial; ++i, ++at)
-    size.push_back(window_count(kOp, data[i + (p.channels_last() ? 1 : 2)], w.kernel[at],
+    size.push_back(window_count(kConvolutionOp, data[i + (p.channels_last() ? 1 : 2)], w.kernel[at],
                                 w.stride[at], w.dilate[at], w.pad[at]));
   return spatial_shape(data[0], p.num_filter, size.span(), p.channels_last());
 }
 
-Specs infer(const ConvolutionParams& p, std::span<const TensorSpec> in) {
+Specs infer_convolution_specs(const ConvolutionParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
-  check_data(p, data);
-  MX_CHECK_DTYPE(in[0].dtype != DType::kBool, kOp, ": data must have a number dtype, got bool");
-  check_same_dtype(kOp, "weight", in[1], in[0].dtype);
-  check_param_shape(kOp, "weight", in[1], convolution_weight_shape(p, data), data);
+  check_convolution_data(p, data);
+  MX_CHECK_DTYPE(in[0].dtype != DType::kBool, kConvolutionOp, ": data must have a number dtype, got bool");
+  check_same_dtype(kConvolutionOp, "weight", in[1], in[0].dtype);
+  check_param_shape(kConvolutionOp, "weight", in[1], convolution_weight_shape(p, data), data);
   if (!p.no_bias) {
-    check_same_dtype(kOp, "bias", in[2], in[0].dtype);
-    check_param_shape(kOp, "bias", in[2], Shape{p.num_filter}, data);
+    check_same_dtype(kConvolutionOp, "bias", in[2], in[0].dtype);
+    check_param_shape(kConvolutionOp, "bias", in[2], Shape{p.num_filter}, data);
   }
   return Specs{TensorSpec{output_shape(p, data), in[0].dtype}};
 }
 
-void complete(const ConvolutionParams& p, std::span<TensorSpec> in) {
+void complete_convolution(const ConvolutionParams& p, std::span<TensorSpec> in) {
   if (in[0].shape.ndim() < 0) return;
-  check_data(p, in[0].shape);
+  check_convolution_data(p, in[0].shape);
   complete_shape(in[1], convolution_weight_shape(p, in[0].shape));
   if (!p.no_bias) complete_shape(in[2], Shape{p.num_filter});
 }
 
-std::vector<ValueRef> gradient(GradBuilder& g) {
+std::vector<ValueRef> convolution_gradient(GradBuilder& g) {
   const auto& p = g.params<ConvolutionParams>();
   std::vector<ValueRef> grads(static_cast<size_t>(g.num_inputs()));
   if (g.needs_grad(0)) {
@@ -94,7 +94,7 @@ ParamsRef without_bias(const ConvolutionParams& p) {
 std::vector<ValueRef> gradient_of_data_grad(GradBuilder& g) {
   const ParamsRef conv = without_bias(g.params<ConvolutionDataGradParams>());
   std::vector<ValueRef> grads(2);
-  if (g.needs_grad(0)) grads[0] = g.emit(kOp, {g.output_grad(0), g.input(1)}, conv);
+  if (g.needs_grad(0)) grads[0] = g.emit(kConvolutionOp, {g.output_grad(0), g.input(1)}, conv);
   if (g.needs_grad(1))
     grads[1] = g.emit("_convolution_backward_weight", {g.input(0), g.output_grad(0)}, conv);
   return grads;
@@ -105,9 +105,9 @@ std::vector<ValueRef> gradient_of_weight_grad(GradBuilder& g) {
   std::vector<ValueRef> grads(2);
   if (g.needs_grad(0)) {
     if (p.no_bias)
-      grads[0] = g.emit(kOp, {g.input(1), g.output_grad(0)}, without_bias(p));
+      grads[0] = g.emit(kConvolutionOp, {g.input(1), g.output_grad(0)}, without_bias(p));
     else
-      grads[0] = g.emit(kOp, {g.input(1), g.output_grad(0), g.output_grad(1)}, g.params_ref());
+      grads[0] = g.emit(kConvolutionOp, {g.input(1), g.output_grad(0), g.output_grad(1)}, g.params_ref());
   }
   if (g.needs_grad(1)) {
     auto params = std::make_shared<ConvolutionDataGradParams>();
@@ -141,9 +141,9 @@ void refine_convolution(const ConvolutionParams& p, PartialShapes& shapes) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration convolution_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(
-      OpBuilder<ConvolutionParams>(kOp)
+      OpBuilder<ConvolutionParams>(kConvolutionOp)
           .doc("Convolution over 1 to 3 spatial dimensions, with groups and dilation.")
           .shapes(
               "data: (N, C, [D, H,] W), weight: (num_filter, C / num_group, *kernel), bias: "
@@ -151,9 +151,9 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .alias({"Convolution_v1"})
           .inputs({"data", "weight", "bias"})
           .input_count([](const ConvolutionParams& p) { return p.no_bias ? 2 : 3; })
-          .infer(infer)
-          .complete(complete)
-          .gradient(gradient)
+          .infer(infer_convolution_specs)
+          .complete(complete_convolution)
+          .gradient(convolution_gradient)
           .amp(AmpClass::kLowPrecision)
           .drawn("layer", "{kernel}/{stride}, {num_filter}")
           .refine(refine_convolution));

@@ -10,7 +10,7 @@ using Params = ConvolutionBatchNormParams;
 enum Input : int { kData, kWeight, kGamma, kBeta, kMovingMean, kMovingVar, kAdded };
 enum Output : int { kResult, kMean, kInvStd, kConvolved, kSums, kBits };
 
-Specs infer(const Params& p, std::span<const TensorSpec> in) {
+Specs infer_convolution_batch_norm(const Params& p, std::span<const TensorSpec> in) {
   const ConvolutionParams& convolution = p;
   const TensorSpec convolved = ops().get("Convolution").infer(&convolution, in.first(2))[0];
   std::vector<TensorSpec> norm_inputs{convolved};
@@ -40,7 +40,7 @@ std::vector<ValueRef> norm_gradients(GradBuilder& g, const Params& p) {
       inputs, ParamsRef(std::move(params)));
 }
 
-std::vector<ValueRef> gradient(GradBuilder& g) {
+std::vector<ValueRef> convolution_batch_norm_gradient(GradBuilder& g) {
   const auto& p = g.params<Params>();
   const std::vector<ValueRef> of_norm = norm_gradients(g, p);
   std::vector<ValueRef> grads(static_cast<size_t>(g.num_inputs()));
@@ -63,7 +63,7 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration convolution_batch_norm_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<Params>("_convolution_batch_norm")
               .internal()
               .doc("Convolution, BatchNorm with the statistics of the batch, perhaps an addition, "
@@ -72,8 +72,8 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .input_count([](const Params& p) { return p.added ? 7 : 6; })
               .outputs(6)
               .visible_outputs(1)
-              .infer(infer)
-              .gradient(gradient)
+              .infer(infer_convolution_batch_norm)
+              .gradient(convolution_batch_norm_gradient)
               .mutates({kMovingMean, kMovingVar}));
 });
 

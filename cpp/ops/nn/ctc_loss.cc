@@ -7,28 +7,28 @@
 namespace mxlite {
 namespace {
 
-constexpr const char* kOp = "CTCLoss";
+constexpr const char* kCtcLossOp = "CTCLoss";
 
-Specs infer(const CTCLossParams&, std::span<const TensorSpec> in) {
+Specs infer_ctc_loss(const CTCLossParams&, std::span<const TensorSpec> in) {
   const Shape &data = in[0].shape, &label = in[1].shape;
-  check_floating(kOp, "data", in[0]);
-  MX_CHECK_SHAPE(data.ndim() == 3, kOp,
+  check_floating(kCtcLossOp, "data", in[0]);
+  MX_CHECK_SHAPE(data.ndim() == 3, kCtcLossOp,
                  ": data must have 3 dimensions (length, batch, classes), got shape ", data);
-  MX_CHECK_SHAPE(label.ndim() == 2 && may_equal(label[0], data[1]), kOp,
+  MX_CHECK_SHAPE(label.ndim() == 2 && may_equal(label[0], data[1]), kCtcLossOp,
                  ": label must have shape (", data[1], ", labels) for data of shape ", data,
                  ", got ", label);
-  MX_CHECK_SHAPE(may_be_at_least(data[2], 2), kOp,
+  MX_CHECK_SHAPE(may_be_at_least(data[2], 2), kCtcLossOp,
                  ": data must have at least 2 classes (one is the blank), got shape ", data);
   for (size_t i = 2; i < in.size(); ++i)
-    check_param_shape(kOp, "lengths", in[i], Shape{data[1]}, data);
+    check_param_shape(kCtcLossOp, "lengths", in[i], Shape{data[1]}, data);
   return Specs{TensorSpec{Shape{merged(data[1], label[0])}, in[0].dtype}, in[0]};
 }
 
-std::vector<ValueRef> gradient(GradBuilder& g) {
-  // Output 1 is the gradient of output 0. It has a gradient only if that gradient is
+std::vector<ValueRef> ctc_loss_gradient(GradBuilder& g) {
+  // Output 1 is the ctc_loss_gradient of output 0. It has a ctc_loss_gradient only if that ctc_loss_gradient is
   // differentiated.
-  MX_CHECK_KIND(!g.has_output_grad(1), ErrorKind::kNotSupported, kOp,
-                ": the gradient of its gradient is not supported");
+  MX_CHECK_KIND(!g.has_output_grad(1), ErrorKind::kNotSupported, kCtcLossOp,
+                ": the ctc_loss_gradient of its ctc_loss_gradient is not supported");
   const Shape& data = g.input_spec(0).shape;
   std::vector<ValueRef> grads(static_cast<size_t>(g.num_inputs()));
   grads[0] = g.mul(g.reshape(g.output_grad(0), Shape{1, data[1], 1}), g.output(1));
@@ -37,8 +37,8 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
-  ops.add(OpBuilder<CTCLossParams>(kOp)
+static const Registration ctc_loss_registration(Stage::kSchemas, [](OpRegistry& ops) {
+  ops.add(OpBuilder<CTCLossParams>(kCtcLossOp)
               .doc("Connectionist temporal classification loss of every sequence of a batch.")
               .shapes("data: (steps, N, classes), label: (N, length), lengths: (N,) -> (N,)")
               .alias({"ctc_loss", "_contrib_CTCLoss", "_contrib_ctc_loss"})
@@ -48,8 +48,8 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               })
               .outputs(2)
               .visible_outputs(1)
-              .infer(infer)
-              .gradient(gradient)
+              .infer(infer_ctc_loss)
+              .gradient(ctc_loss_gradient)
               .amp(AmpClass::kFloat32)
               .total_outputs(2)
               .symbol({.untied_inputs = {1, 2, 3}}));

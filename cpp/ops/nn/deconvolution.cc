@@ -8,7 +8,7 @@
 namespace mxlite {
 namespace {
 
-constexpr const char* kOp = "Deconvolution";
+constexpr const char* kDeconvolutionOp = "Deconvolution";
 
 int64_t entry(const Shape& values, int i, int64_t missing) {
   return values.ndim() > 0 ? values[i] : missing;
@@ -29,45 +29,45 @@ bool has_target(const DeconvolutionParams& p) {
   return false;
 }
 
-void check_data(const DeconvolutionParams& p, const Shape& data) {
-  check_window(kOp, p.kernel, p.stride, p.dilate, p.pad);
-  check_spatial_data(kOp, data, p.kernel, p.layout);
+void check_deconvolution_data(const DeconvolutionParams& p, const Shape& data) {
+  check_window(kDeconvolutionOp, p.kernel, p.stride, p.dilate, p.pad);
+  check_spatial_data(kDeconvolutionOp, data, p.kernel, p.layout);
   const int64_t channels = data[channel_axis(data.ndim(), p.channels_last())];
-  MX_CHECK_SHAPE(may_be_multiple(channels, p.num_group), kOp, ": ", channels,
+  MX_CHECK_SHAPE(may_be_multiple(channels, p.num_group), kDeconvolutionOp, ": ", channels,
                  " channels of data of shape ", data, " cannot be divided into num_group ",
                  p.num_group, " groups");
-  MX_CHECK(p.num_filter % p.num_group == 0, kOp, ": num_filter ", p.num_filter,
+  MX_CHECK(p.num_filter % p.num_group == 0, kDeconvolutionOp, ": num_filter ", p.num_filter,
            " cannot be divided into num_group ", p.num_group, " groups");
   for (const auto& [name, values] : {std::pair{"adj", &p.adj}, {"target_shape", &p.target_shape}})
-    MX_CHECK_SHAPE(values->ndim() == 0 || values->ndim() == p.kernel.ndim(), kOp, ": ", name,
+    MX_CHECK_SHAPE(values->ndim() == 0 || values->ndim() == p.kernel.ndim(), kDeconvolutionOp, ": ", name,
                    " must have ", p.kernel.ndim(), " entries for kernel ", p.kernel, ", got ",
                    *values);
   for (int i = 0; i < p.kernel.ndim(); ++i) {
     const int64_t full = full_extent(p, data, i);
     if (has_target(p)) {
-      MX_CHECK_SHAPE(p.target_shape[i] >= 1 && may_be_at_most(p.target_shape[i], full), kOp,
+      MX_CHECK_SHAPE(p.target_shape[i] >= 1 && may_be_at_most(p.target_shape[i], full), kDeconvolutionOp,
                      ": target_shape must be from 1 to ", full, " in dimension ", i,
                      " for data of shape ", data, ", got ", p.target_shape);
     } else {
       const int64_t adj = entry(p.adj, i, 0);
-      MX_CHECK(adj < entry(p.stride, i, 1), kOp, ": entries of adj must be below stride ", p.stride,
+      MX_CHECK(adj < entry(p.stride, i, 1), kDeconvolutionOp, ": entries of adj must be below stride ", p.stride,
                ", got ", p.adj);
       MX_CHECK_SHAPE(!is_known(full) || checked_add(full, adj) > checked_mul(2, entry(p.pad, i, 0)),
-                     kOp, ": pad ", p.pad,
+                     kDeconvolutionOp, ": pad ", p.pad,
                      " must leave at least one element of the output for data of shape ", data);
     }
   }
 }
 
-Specs infer(const DeconvolutionParams& p, std::span<const TensorSpec> in) {
+Specs infer_deconvolution(const DeconvolutionParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
-  check_data(p, data);
-  check_floating(kOp, "data", in[0]);
-  check_same_dtype(kOp, "weight", in[1], in[0].dtype);
-  check_param_shape(kOp, "weight", in[1], deconvolution_weight_shape(p, data), data);
+  check_deconvolution_data(p, data);
+  check_floating(kDeconvolutionOp, "data", in[0]);
+  check_same_dtype(kDeconvolutionOp, "weight", in[1], in[0].dtype);
+  check_param_shape(kDeconvolutionOp, "weight", in[1], deconvolution_weight_shape(p, data), data);
   if (!p.no_bias) {
-    check_same_dtype(kOp, "bias", in[2], in[0].dtype);
-    check_param_shape(kOp, "bias", in[2], Shape{p.num_filter}, data);
+    check_same_dtype(kDeconvolutionOp, "bias", in[2], in[0].dtype);
+    check_param_shape(kDeconvolutionOp, "bias", in[2], Shape{p.num_filter}, data);
   }
   Shape size;
   for (int i = 0; i < p.kernel.ndim(); ++i)
@@ -78,16 +78,16 @@ Specs infer(const DeconvolutionParams& p, std::span<const TensorSpec> in) {
                           in[0].dtype}};
 }
 
-void complete(const DeconvolutionParams& p, std::span<TensorSpec> in) {
+void complete_deconvolution(const DeconvolutionParams& p, std::span<TensorSpec> in) {
   if (in[0].shape.ndim() < 0) return;
-  check_data(p, in[0].shape);
+  check_deconvolution_data(p, in[0].shape);
   complete_shape(in[1], deconvolution_weight_shape(p, in[0].shape));
   if (!p.no_bias) complete_shape(in[2], Shape{p.num_filter});
 }
 
-// The gradient of data is the convolution that this op transposes. The gradient of weight is that
-// convolution's weight gradient with data and output exchanged.
-std::vector<ValueRef> gradient(GradBuilder& g) {
+// The deconvolution_gradient of data is the convolution that this op transposes. The deconvolution_gradient of weight is that
+// convolution's weight deconvolution_gradient with data and output exchanged.
+std::vector<ValueRef> deconvolution_gradient(GradBuilder& g) {
   const auto& p = g.params<DeconvolutionParams>();
   std::vector<ValueRef> grads(static_cast<size_t>(g.num_inputs()));
   const ParamsRef conv =
@@ -140,16 +140,16 @@ ConvolutionParams transposed_convolution(const DeconvolutionParams& p, const Sha
   return conv;
 }
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
-  ops.add(OpBuilder<DeconvolutionParams>(kOp)
+static const Registration deconvolution_registration(Stage::kSchemas, [](OpRegistry& ops) {
+  ops.add(OpBuilder<DeconvolutionParams>(kDeconvolutionOp)
               .doc("Transposed convolution over 1 to 3 spatial dimensions.")
               .shapes("data: (N, C, [D, H,] W), weight: (C, num_filter / num_group, *kernel), "
                       "bias: (num_filter,) -> (N, num_filter, [oD, oH,] oW)")
               .inputs({"data", "weight", "bias"})
               .input_count([](const DeconvolutionParams& p) { return p.no_bias ? 2 : 3; })
-              .infer(infer)
-              .complete(complete)
-              .gradient(gradient)
+              .infer(infer_deconvolution)
+              .complete(complete_deconvolution)
+              .gradient(deconvolution_gradient)
               .amp(AmpClass::kLowPrecision)
               .drawn("layer", "{kernel}/{stride}, {num_filter}")
               .refine(refine_batch_size));

@@ -7,7 +7,7 @@
 namespace mxlite {
 namespace {
 
-Specs infer(const EmbeddingParams& p, std::span<const TensorSpec> in) {
+Specs infer_embedding_specs(const EmbeddingParams& p, std::span<const TensorSpec> in) {
   MX_CHECK_DTYPE(in[0].dtype != DType::kBool, "Embedding: data must have a number dtype, got bool");
   MX_CHECK_SHAPE(may_equal(in[1].shape, Shape{p.input_dim, p.output_dim}),
                  "Embedding: weight must have shape (input_dim, output_dim) = ",
@@ -17,7 +17,7 @@ Specs infer(const EmbeddingParams& p, std::span<const TensorSpec> in) {
   return Specs{TensorSpec{out, in[1].dtype}};
 }
 
-std::vector<ValueRef> gradient(GradBuilder& g) {
+std::vector<ValueRef> embedding_gradient(GradBuilder& g) {
   const auto& p = g.params<EmbeddingParams>();
   if (!p.sparse_grad)
     return {{}, g.emit("_embedding_backward", {g.output_grad(0), g.input(0)}, g.params_ref())};
@@ -30,7 +30,7 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration embedding_registration(Stage::kSchemas, [](OpRegistry& ops) {
   StorageTraits storage{.looked_up = 1, .row_gradient = [](const void* p) {
                           return static_cast<const EmbeddingParams*>(p)->sparse_grad;
                         }};
@@ -41,11 +41,11 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .shapes("data: any shape, weight: (input_dim, output_dim) -> (*data.shape, output_dim)")
           .alias({"_contrib_SparseEmbedding"})
           .inputs({"data", "weight"})
-          .infer(infer)
+          .infer(infer_embedding_specs)
           .complete([](const EmbeddingParams& p, std::span<TensorSpec> in) {
             complete_shape(in[1], Shape{p.input_dim, p.output_dim});
           })
-          .gradient(gradient)
+          .gradient(embedding_gradient)
           .storage(std::move(storage))
           .keeps_alias("_contrib_SparseEmbedding")
           .symbol({.completes_without_data = true,
@@ -66,7 +66,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               }));
   ops.add(OpBuilder<EmbeddingParams>("_embedding_backward_add")
               .internal()
-              .doc("total plus the gradient of Embedding for weight.")
+              .doc("total plus the embedding_gradient of Embedding for weight.")
               .inputs({"total", "output_grad", "data"})
               .infer(same_as_input<0, EmbeddingParams>)
               .inplace(0, 0));

@@ -6,26 +6,26 @@
 namespace mxlite {
 namespace {
 
-constexpr const char* kOp = "FullyConnected";
+constexpr const char* kFullyConnectedOp = "FullyConnected";
 
-Specs infer(const FullyConnectedParams& p, std::span<const TensorSpec> in) {
+Specs infer_fully_connected_specs(const FullyConnectedParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
   const Shape& weight = in[1].shape;
-  check_min_ndim(kOp, data, 1);
-  MX_CHECK_DTYPE(in[0].dtype != DType::kBool, kOp, ": data must have a number dtype, got bool");
-  check_same_dtype(kOp, "weight", in[1], in[0].dtype);
+  check_min_ndim(kFullyConnectedOp, data, 1);
+  MX_CHECK_DTYPE(in[0].dtype != DType::kBool, kFullyConnectedOp, ": data must have a number dtype, got bool");
+  check_same_dtype(kFullyConnectedOp, "weight", in[1], in[0].dtype);
   const auto [rows, columns] = fully_connected_rows(p, data);
   if (!may_equal(weight, Shape{p.num_hidden, columns})) {
     const bool flat_fits =
         !p.flatten && may_equal(weight, Shape{p.num_hidden, product_of_dims(data, 1, data.ndim())});
-    fail(ErrorKind::kShape, kOp,
+    fail(ErrorKind::kShape, kFullyConnectedOp,
          ": weight must have shape (num_hidden, inputs) = ", Shape{p.num_hidden, columns},
          " for data of shape ", data, ", got ", weight,
          flat_fits ? str("; or flatten data to ", Shape{data[0], weight[1]}) : "");
   }
   if (!p.no_bias) {
-    check_same_dtype(kOp, "bias", in[2], in[0].dtype);
-    MX_CHECK_SHAPE(may_equal(in[2].shape, Shape{p.num_hidden}), kOp,
+    check_same_dtype(kFullyConnectedOp, "bias", in[2], in[0].dtype);
+    MX_CHECK_SHAPE(may_equal(in[2].shape, Shape{p.num_hidden}), kFullyConnectedOp,
                    ": bias must have shape (num_hidden,) = ", Shape{p.num_hidden}, ", got ",
                    in[2].shape);
   }
@@ -38,15 +38,15 @@ Specs infer(const FullyConnectedParams& p, std::span<const TensorSpec> in) {
   return Specs{TensorSpec{out, in[0].dtype}};
 }
 
-void complete(const FullyConnectedParams& p, std::span<TensorSpec> in) {
+void complete_fully_connected(const FullyConnectedParams& p, std::span<TensorSpec> in) {
   if (in[0].shape.ndim() < 0) return;
-  check_min_ndim(kOp, in[0].shape, 1);
+  check_min_ndim(kFullyConnectedOp, in[0].shape, 1);
   complete_shape(in[1], Shape{p.num_hidden, fully_connected_rows(p, in[0].shape).columns});
   if (!p.no_bias) complete_shape(in[2], Shape{p.num_hidden});
 }
 
-// Emits dot, which has a gradient, so that second-order gradients work.
-std::vector<ValueRef> gradient(GradBuilder& g) {
+// Emits dot, which has a fully_connected_gradient, so that second-order gradients work.
+std::vector<ValueRef> fully_connected_gradient(GradBuilder& g) {
   const auto& p = g.params<FullyConnectedParams>();
   const Shape& data_shape = g.input_spec(0).shape;
   const auto [rows, columns] = fully_connected_rows(p, data_shape);
@@ -88,16 +88,16 @@ void refine_fully_connected(const FullyConnectedParams& p, PartialShapes& shapes
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
-  ops.add(OpBuilder<FullyConnectedParams>(kOp)
+static const Registration fully_connected_registration(Stage::kSchemas, [](OpRegistry& ops) {
+  ops.add(OpBuilder<FullyConnectedParams>(kFullyConnectedOp)
               .doc("Linear layer: data @ weight.T + bias.")
               .shapes("data: (N, ...), weight: (num_hidden, inputs), bias: (num_hidden,) -> (N, "
                       "num_hidden); flatten=False: (..., inputs) -> (..., num_hidden)")
               .inputs({"data", "weight", "bias"})
               .input_count([](const FullyConnectedParams& p) { return p.no_bias ? 2 : 3; })
-              .infer(infer)
-              .complete(complete)
-              .gradient(gradient)
+              .infer(infer_fully_connected_specs)
+              .complete(complete_fully_connected)
+              .gradient(fully_connected_gradient)
               .amp(AmpClass::kLowPrecision)
               .drawn("layer", "{num_hidden}")
               .refine(refine_fully_connected));

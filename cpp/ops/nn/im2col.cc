@@ -44,7 +44,7 @@ Specs infer_col2im(const Col2imParams& p, std::span<const TensorSpec> in) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration im2col_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<Im2colParams>("im2col")
               .doc("Windows of an image as columns of a matrix.")
               .shapes("(N, C, [D, H,] W) -> (N, C * product of kernel, windows)")

@@ -47,7 +47,7 @@ int64_t resized(ResizeMode mode, int64_t size, int64_t wanted, std::optional<flo
   }
 }
 
-Specs infer_resize(const BilinearResizeParams& p, std::span<const TensorSpec> in) {
+Specs infer_resized_image(const BilinearResizeParams& p, std::span<const TensorSpec> in) {
   check_image(kResize, in[0]);
   Shape out = in[0].shape;
   if (p.mode == ResizeMode::kLike) {
@@ -65,13 +65,13 @@ Specs infer_resize(const BilinearResizeParams& p, std::span<const TensorSpec> in
   return Specs{TensorSpec{out, in[0].dtype}};
 }
 
-Specs infer_backward(const ImageResizeGradParams& p, std::span<const TensorSpec> in) {
+Specs infer_image_resize_backward(const ImageResizeGradParams& p, std::span<const TensorSpec> in) {
   return Specs{TensorSpec{p.data_shape, in[0].dtype}};
 }
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration image_resize_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<AdaptiveAvgPoolingParams>(kPooling)
               .doc("Average pooling to a given height and width.")
               .infer(infer_pooling)
@@ -84,7 +84,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .inputs({"data", "like"})
               .input_count(
                   [](const BilinearResizeParams& p) { return p.mode == ResizeMode::kLike ? 2 : 1; })
-              .infer(infer_resize)
+              .infer(infer_resized_image)
               .gradient([](GradBuilder& g) {
                 std::vector<ValueRef> grads(static_cast<size_t>(g.num_inputs()));
                 const bool align = g.params<BilinearResizeParams>().align_corners;
@@ -97,7 +97,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .internal()
               .doc("Gradient of AdaptiveAvgPooling2D.")
               .inputs({"output_grad"})
-              .infer(infer_backward)
+              .infer(infer_image_resize_backward)
               .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
                 const Shape& s = g.input_spec(0).shape;
                 return {g.emit(kPooling, {g.output_grad(0)}, {{"output_size", Shape{s[2], s[3]}}})};
@@ -106,7 +106,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .internal()
               .doc("Gradient of BilinearResize2D.")
               .inputs({"output_grad"})
-              .infer(infer_backward)
+              .infer(infer_image_resize_backward)
               .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
                 const Shape& s = g.input_spec(0).shape;
                 const bool align = g.params<ImageResizeGradParams>().align_corners;

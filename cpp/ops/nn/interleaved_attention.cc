@@ -22,7 +22,7 @@ struct Form<false> {
 };
 
 template <bool Self>
-Specs infer(const InterleavedAttentionParams& p, std::span<const TensorSpec> in) {
+Specs infer_interleaved_attention(const InterleavedAttentionParams& p, std::span<const TensorSpec> in) {
   using F = Form<Self>;
   const Shape& q = in[0].shape;
   const DType sums = in[0].dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
@@ -31,7 +31,7 @@ Specs infer(const InterleavedAttentionParams& p, std::span<const TensorSpec> in)
 }
 
 // Returns part `index` of a projection as (batch, heads, length, d).
-ValueRef take_part(GradBuilder& g, ValueRef projection, int64_t heads, int64_t parts,
+ValueRef take_interleaved_part(GradBuilder& g, ValueRef projection, int64_t heads, int64_t parts,
                    int64_t index) {
   const Shape s = g.spec(projection).shape;
   const int64_t d = s[2] / (heads * parts);
@@ -52,16 +52,16 @@ ValueRef join_parts(GradBuilder& g, std::vector<ValueRef> parts, ValueRef like) 
 }
 
 template <bool Self>
-std::vector<ValueRef> composite_gradient(GradBuilder& g) {
+std::vector<ValueRef> interleaved_attention_composite_gradient(GradBuilder& g) {
   using F = Form<Self>;
   const auto& p = g.params<InterleavedAttentionParams>();
   const ValueRef queries = g.input(0), keys = g.input(F::projections - 1);
-  AttentionValues in{take_part(g, queries, p.heads, F::query_parts, 0),
-                     take_part(g, keys, p.heads, F::key_parts, F::key_parts - 2),
-                     take_part(g, keys, p.heads, F::key_parts, F::key_parts - 1)};
+  AttentionValues in{take_interleaved_part(g, queries, p.heads, F::query_parts, 0),
+                     take_interleaved_part(g, keys, p.heads, F::key_parts, F::key_parts - 2),
+                     take_interleaved_part(g, keys, p.heads, F::key_parts, F::key_parts - 1)};
   if (p.use_mask) in.mask = g.input(F::projections);
   if (p.use_length) in.length = g.input(g.num_inputs() - 1);
-  in.output_grad = take_part(g, g.output_grad(0), p.heads, 1, 0);
+  in.output_grad = take_interleaved_part(g, g.output_grad(0), p.heads, 1, 0);
   if (p.dropout > 0 && g.training()) in.random_state = g.output(2);
   const std::vector<ValueRef> made = attention_composite(g, p, in);
   std::vector<ValueRef> grads;
@@ -74,12 +74,12 @@ std::vector<ValueRef> composite_gradient(GradBuilder& g) {
   return grads;
 }
 
-// The fused backward cannot compute the gradient of the mask, which needs the scores in memory.
+// The fused backward cannot compute the interleaved_attention_gradient of the mask, which needs the scores in memory.
 template <bool Self>
-std::vector<ValueRef> gradient(GradBuilder& g) {
+std::vector<ValueRef> interleaved_attention_gradient(GradBuilder& g) {
   using F = Form<Self>;
   const auto& p = g.params<InterleavedAttentionParams>();
-  if (p.use_mask && g.needs_grad(F::projections)) return composite_gradient<Self>(g);
+  if (p.use_mask && g.needs_grad(F::projections)) return interleaved_attention_composite_gradient<Self>(g);
   auto params = std::make_shared<InterleavedAttentionParams>(p);
   if (!g.training()) params->dropout = 0;
   std::vector<ValueRef> inputs = {g.output_grad(0)};
@@ -92,7 +92,7 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 }
 
 template <bool Self>
-void add(OpRegistry& ops, std::vector<std::string> projections, const char* doc) {
+void add_interleaved_attention(OpRegistry& ops, std::vector<std::string> projections, const char* doc) {
   using F = Form<Self>;
   const auto with = [&](std::vector<std::string> first, std::vector<std::string> last) {
     first.insert(first.end(), projections.begin(), projections.end());
@@ -108,9 +108,9 @@ void add(OpRegistry& ops, std::vector<std::string> projections, const char* doc)
               })
               .outputs(3)
               .visible_outputs(1)
-              .infer(infer<Self>)
-              .gradient(gradient<Self>)
-              .composite_gradient(composite_gradient<Self>)
+              .infer(infer_interleaved_attention<Self>)
+              .gradient(interleaved_attention_gradient<Self>)
+              .composite_gradient(interleaved_attention_composite_gradient<Self>)
               .training_dependent()
               .random([](const InterleavedAttentionParams& p, std::span<const TensorSpec> out) {
                 return p.dropout > 0 ? static_cast<uint64_t>(out[1].shape.size()) : 0;
@@ -131,10 +131,10 @@ void add(OpRegistry& ops, std::vector<std::string> projections, const char* doc)
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
-  add<true>(ops, {"queries_keys_values"},
+static const Registration interleaved_attention_registration(Stage::kSchemas, [](OpRegistry& ops) {
+  add_interleaved_attention<true>(ops, {"queries_keys_values"},
             "Attention of an interleaved projection to itself, without the scores in memory.");
-  add<false>(
+  add_interleaved_attention<false>(
       ops, {"queries", "keys_values"},
       "Attention of a decoder's queries to an encoder's interleaved keys and values, without "
       "the scores in memory.");

@@ -6,19 +6,19 @@
 namespace mxlite {
 namespace {
 
-constexpr const char* kOp = "IdentityAttachKLSparseReg";
+constexpr const char* kKlSparseRegOp = "IdentityAttachKLSparseReg";
 
-Specs infer(const KlSparseRegParams&, std::span<const TensorSpec> in) {
-  check_floating(kOp, "data", in[0]);
-  check_min_ndim(kOp, in[0].shape, 2);
-  check_same_dtype(kOp, "moving_avg", in[1], in[0].dtype);
-  check_param_shape(kOp, "moving_avg", in[1], Shape{in[0].shape[1]}, in[0].shape);
+Specs infer_kl_sparse_reg(const KlSparseRegParams&, std::span<const TensorSpec> in) {
+  check_floating(kKlSparseRegOp, "data", in[0]);
+  check_min_ndim(kKlSparseRegOp, in[0].shape, 2);
+  check_same_dtype(kKlSparseRegOp, "moving_avg", in[1], in[0].dtype);
+  check_param_shape(kKlSparseRegOp, "moving_avg", in[1], Shape{in[0].shape[1]}, in[0].shape);
   return Specs{in[0], in[1]};
 }
 
 // Returns output_grad + penalty * ((1 - target) / (1 - mean) - target / mean). The second term is
 // the derivative of the Kullback-Leibler divergence of two Bernoulli distributions.
-std::vector<ValueRef> gradient(GradBuilder& g) {
+std::vector<ValueRef> kl_sparse_reg_gradient(GradBuilder& g) {
   const auto& p = g.params<KlSparseRegParams>();
   const double target = static_cast<double>(p.sparseness_target);
   Shape per_channel = Shape::filled(g.input_spec(0).shape.ndim(), 1);
@@ -32,18 +32,18 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
-  ops.add(OpBuilder<KlSparseRegParams>(kOp)
-              .doc("Identity whose gradient makes sigmoid activations sparse.")
+static const Registration kl_sparse_reg_registration(Stage::kSchemas, [](OpRegistry& ops) {
+  ops.add(OpBuilder<KlSparseRegParams>(kKlSparseRegOp)
+              .doc("Identity whose kl_sparse_reg_gradient makes sigmoid activations sparse.")
               .shapes("data: (N, ...), moving_avg: (features,) -> shape of data")
               .inputs({"data", "moving_avg"})
               .outputs(2)
               .visible_outputs(1)
-              .infer(infer)
+              .infer(infer_kl_sparse_reg)
               .complete([](const KlSparseRegParams&, std::span<TensorSpec> in) {
                 if (in[0].shape.ndim() >= 2) complete_shape(in[1], Shape{in[0].shape[1]});
               })
-              .gradient(gradient)
+              .gradient(kl_sparse_reg_gradient)
               .starts_gradient()
               .mutates({1}, /*only_in_training=*/true)
               .training_dependent()

@@ -7,13 +7,13 @@
 namespace mxlite {
 namespace {
 
-Specs infer(const L2NormalizationParams& p, std::span<const TensorSpec> in) {
+Specs infer_l2_normalization(const L2NormalizationParams& p, std::span<const TensorSpec> in) {
   check_floating("L2Normalization", "data", in[0]);
   check_min_ndim("L2Normalization", in[0].shape, p.mode == L2Mode::kInstance ? 1 : 3);
   return Specs{in[0]};
 }
 
-std::vector<ValueRef> composite_gradient(GradBuilder& g) {
+std::vector<ValueRef> l2_normalization_composite_gradient(GradBuilder& g) {
   const auto& p = g.params<L2NormalizationParams>();
   const Shape& shape = g.input_spec(0).shape;
   const ChannelBlocks b = p.blocks(shape);
@@ -26,18 +26,18 @@ std::vector<ValueRef> composite_gradient(GradBuilder& g) {
   return {g.reshape(g.mul(g.sub(dy, along), inverse), shape)};
 }
 
-std::vector<ValueRef> gradient(GradBuilder& g) {
+std::vector<ValueRef> l2_normalization_gradient(GradBuilder& g) {
   return {g.emit("_l2_normalization_backward", {g.output_grad(0), g.input(0)}, g.params_ref())};
 }
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration l2_normalization_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<L2NormalizationParams>("L2Normalization")
               .doc("Divides by the L2 norm of a sample, a pixel's channels or a channel's pixels.")
-              .infer(infer)
-              .gradient(gradient)
-              .composite_gradient(composite_gradient)
+              .infer(infer_l2_normalization)
+              .gradient(l2_normalization_gradient)
+              .composite_gradient(l2_normalization_composite_gradient)
               .inplace(0, 0)
               .amp(AmpClass::kFloat32)
               .symbol({.output_names = {"output"}, .names_single_input = true})

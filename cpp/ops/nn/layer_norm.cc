@@ -93,7 +93,7 @@ composite::Normalization instance_view(GradBuilder& g) {
 }
 
 template <composite::Normalization (*view)(GradBuilder&)>
-std::vector<ValueRef> composite_gradient(GradBuilder& g) {
+std::vector<ValueRef> layer_norm_composite_gradient(GradBuilder& g) {
   return composite::normalize(g, g.output_grad(0), view(g));
 }
 
@@ -117,7 +117,7 @@ void add_backward(OpRegistry& ops, const char* name, const char* doc) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration layer_norm_registration(Stage::kSchemas, [](OpRegistry& ops) {
   const std::vector<std::string> inputs = {"data", "gamma", "beta"};
   ops.add(OpBuilder<LayerNormParams>("LayerNorm")
               .doc("Normalizes along one axis to mean 0 and variance 1, then * gamma + beta.")
@@ -128,7 +128,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_layer)
               .complete(complete_layer)
               .gradient([](GradBuilder& g) { return fused_gradient(g, "_layer_norm_backward"); })
-              .composite_gradient(composite_gradient<layer_view>)
+              .composite_gradient(layer_norm_composite_gradient<layer_view>)
               .inplace(0, 0)
               .amp(AmpClass::kFloat32)
               .symbol({.output_names = {"output", "mean", "std"}})
@@ -143,7 +143,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_group)
               .complete(complete_group)
               .gradient([](GradBuilder& g) { return fused_gradient(g, "_group_norm_backward"); })
-              .composite_gradient(composite_gradient<group_view>)
+              .composite_gradient(layer_norm_composite_gradient<group_view>)
               .inplace(0, 0)
               .amp(AmpClass::kFloat32)
               .symbol({.output_names = {"output", "mean", "std"}})
@@ -156,7 +156,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .infer(infer_instance)
               .complete(complete_instance)
               .gradient([](GradBuilder& g) { return fused_gradient(g, "_instance_norm_backward"); })
-              .composite_gradient(composite_gradient<instance_view>)
+              .composite_gradient(layer_norm_composite_gradient<instance_view>)
               .inplace(0, 0)
               .amp(AmpClass::kFloat32)
               .symbol({.output_names = {"output", "mean", "var"}})

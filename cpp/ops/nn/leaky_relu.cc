@@ -8,8 +8,8 @@
 namespace mxlite {
 namespace {
 
-using Type = LeakyReLUType;
-constexpr const char* kOp = "LeakyReLU";
+using LeakyReluType = LeakyReLUType;
+constexpr const char* kLeakyReluOp = "LeakyReLU";
 
 Shape gamma_shape(const Shape& data) { return Shape{data.ndim() > 1 ? data[1] : 1}; }
 
@@ -22,19 +22,19 @@ bool is_gamma_of(const Shape& data, const Shape& gamma) {
          (gamma[0] == 1 || may_equal(gamma[0], data[0]));
 }
 
-int input_count(const LeakyReLUParams& p) { return p.act_type == Type::kPrelu ? 2 : 1; }
+int input_count(const LeakyReLUParams& p) { return p.act_type == LeakyReluType::kPrelu ? 2 : 1; }
 
-Specs infer(const LeakyReLUParams& p, std::span<const TensorSpec> in) {
-  check_floating(kOp, "data", in[0]);
-  if (p.act_type == Type::kPrelu) {
-    check_same_dtype(kOp, "gamma", in[1], in[0].dtype);
-    MX_CHECK_SHAPE(is_gamma_of(in[0].shape, in[1].shape), kOp, ": gamma must have shape ",
+Specs infer_leaky_relu(const LeakyReLUParams& p, std::span<const TensorSpec> in) {
+  check_floating(kLeakyReluOp, "data", in[0]);
+  if (p.act_type == LeakyReluType::kPrelu) {
+    check_same_dtype(kLeakyReluOp, "gamma", in[1], in[0].dtype);
+    MX_CHECK_SHAPE(is_gamma_of(in[0].shape, in[1].shape), kLeakyReluOp, ": gamma must have shape ",
                    gamma_shape(in[0].shape),
                    ", (1,) or that of the first two axes of data of shape ", in[0].shape, ", got ",
                    in[1].shape);
   }
-  if (p.act_type != Type::kRrelu) return Specs{in[0]};
-  MX_CHECK(p.lower_bound <= p.upper_bound, kOp, ": lower_bound ", p.lower_bound,
+  if (p.act_type != LeakyReluType::kRrelu) return Specs{in[0]};
+  MX_CHECK(p.lower_bound <= p.upper_bound, kLeakyReluOp, ": lower_bound ", p.lower_bound,
            " is above upper_bound ", p.upper_bound);
   return Specs{in[0], in[0]};
 }
@@ -89,22 +89,22 @@ std::vector<ValueRef> rrelu_gradient(GradBuilder& g) {
   return {g.mul(g.output_grad(0), g.output(1))};
 }
 
-std::vector<ValueRef> composite_gradient(GradBuilder& g) {
+std::vector<ValueRef> leaky_relu_composite_gradient(GradBuilder& g) {
   constexpr double kSeluScale = 1.0507009873554805, kSeluAlpha = 1.6732632423543772;
   const auto& p = g.params<LeakyReLUParams>();
   const ValueRef dy = g.output_grad(0);
   switch (p.act_type) {
-    case Type::kElu:
+    case LeakyReluType::kElu:
       return {g.mul(dy, choose(g, 1.0, exponential(g, p.slope)))};
-    case Type::kSelu:
+    case LeakyReluType::kSelu:
       return {g.mul(dy, choose(g, kSeluScale, exponential(g, kSeluScale * kSeluAlpha)))};
-    case Type::kGelu:
+    case LeakyReluType::kGelu:
       return {g.mul(dy, gelu_slope(g))};
-    case Type::kGeluTanh:
+    case LeakyReluType::kGeluTanh:
       return {g.mul(dy, gelu_tanh_slope(g))};
-    case Type::kPrelu:
+    case LeakyReluType::kPrelu:
       return prelu_gradients(g);
-    case Type::kRrelu:
+    case LeakyReluType::kRrelu:
       return rrelu_gradient(g);
     default:
       break;
@@ -113,47 +113,47 @@ std::vector<ValueRef> composite_gradient(GradBuilder& g) {
   return {g.mul(dy, choose(g, 1.0, slope))};
 }
 
-std::vector<ValueRef> gradient(GradBuilder& g) {
-  const Type type = g.params<LeakyReLUParams>().act_type;
-  if (type == Type::kRrelu) return rrelu_gradient(g);
+std::vector<ValueRef> leaky_relu_gradient(GradBuilder& g) {
+  const LeakyReluType type = g.params<LeakyReLUParams>().act_type;
+  if (type == LeakyReluType::kRrelu) return rrelu_gradient(g);
   std::vector<ValueRef> inputs = {g.output_grad(0), g.input(0)};
-  if (type == Type::kPrelu) inputs.push_back(g.input(1));
+  if (type == LeakyReluType::kPrelu) inputs.push_back(g.input(1));
   return g.emit_all("_leaky_relu_backward", inputs, g.params_ref());
 }
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
-  ops.add(OpBuilder<LeakyReLUParams>(kOp)
+static const Registration leaky_relu_registration(Stage::kSchemas, [](OpRegistry& ops) {
+  ops.add(OpBuilder<LeakyReLUParams>(kLeakyReluOp)
               .doc("Rectifier that is not zero below zero: leaky, prelu, rrelu, elu, selu, gelu, "
                    "gelu_tanh.")
               .shapes("data: (N, C, ...), gamma (prelu): (C,) or (1,) -> shape of data")
               .inputs({"data", "gamma"})
               .input_count(input_count)
               .output_count(
-                  [](const LeakyReLUParams& p, int) { return p.act_type == Type::kRrelu ? 2 : 1; })
+                  [](const LeakyReLUParams& p, int) { return p.act_type == LeakyReluType::kRrelu ? 2 : 1; })
               .visible_outputs(1)
-              .infer(infer)
+              .infer(infer_leaky_relu)
               .complete([](const LeakyReLUParams& p, std::span<TensorSpec> in) {
-                if (p.act_type == Type::kPrelu && in[0].shape.ndim() >= 0)
+                if (p.act_type == LeakyReluType::kPrelu && in[0].shape.ndim() >= 0)
                   complete_shape(in[1], gamma_shape(in[0].shape));
               })
-              .gradient(gradient)
-              .composite_gradient(composite_gradient)
+              .gradient(leaky_relu_gradient)
+              .composite_gradient(leaky_relu_composite_gradient)
               .inplace(0, 0)
               .elementwise()
               .amp({.float32_if = {"act_type", {"elu", "selu"}}})
               .drawn("activation", "{act_type}")
               .training_dependent()
               .random([](const LeakyReLUParams& p, std::span<const TensorSpec> out) -> uint64_t {
-                if (p.act_type != Type::kRrelu) return 0;
+                if (p.act_type != LeakyReluType::kRrelu) return 0;
                 return static_cast<uint64_t>(out[0].shape.size() + 3) / 4;
               })
               .symbol({.output_names = {"output"},
                        .names_single_input = true,
                        .input_init = {{"gamma", R"(["Constant", {"value": 0.25}])"}}})
               .total_outputs(
-                  [](const LeakyReLUParams& p, int) { return p.act_type == Type::kRrelu ? 2 : 1; })
+                  [](const LeakyReLUParams& p, int) { return p.act_type == LeakyReluType::kRrelu ? 2 : 1; })
               .refine(refine_like_first));
   ops.add(OpBuilder<LeakyReLUParams>("_leaky_relu_backward")
               .internal()
@@ -168,7 +168,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               }));
   ops.add(OpBuilder<LeakyReLUParams>("_gelu_and_backward")
               .internal()
-              .doc("The gradient of gelu or gelu_tanh for data, and what it returns for data.")
+              .doc("The leaky_relu_gradient of gelu or gelu_tanh for data, and what it returns for data.")
               .inputs({"output_grad", "data"})
               .outputs(2)
               .infer([](const LeakyReLUParams&, std::span<const TensorSpec> in) {

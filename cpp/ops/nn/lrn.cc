@@ -6,7 +6,7 @@
 namespace mxlite {
 namespace {
 
-Specs infer(const LRNParams& p, std::span<const TensorSpec> in) {
+Specs infer_lrn(const LRNParams& p, std::span<const TensorSpec> in) {
   check_floating("LRN", "data", in[0]);
   MX_CHECK_SHAPE(in[0].shape.ndim() == 4,
                  "LRN: data must have 4 dimensions (batch, channels, height, width), got shape ",
@@ -28,7 +28,7 @@ ValueRef window_sum(GradBuilder& g, ValueRef v) {
 
 // With base = knorm + alpha / nsize * sum of squares:
 // dx = dy * base^-beta - 2 alpha beta / nsize * x * sum(dy * x * base^(-beta - 1)).
-std::vector<ValueRef> composite_gradient(GradBuilder& g) {
+std::vector<ValueRef> lrn_composite_gradient(GradBuilder& g) {
   if (g.input_spec(0).shape.size() == 0) return {};
   const auto& p = g.params<LRNParams>();
   const ValueRef x = g.input(0), dy = g.output_grad(0);
@@ -40,19 +40,19 @@ std::vector<ValueRef> composite_gradient(GradBuilder& g) {
   return {g.sub(g.mul(dy, scale), g.mul_scalar(g.mul(x, others), 2 * share * p.beta))};
 }
 
-std::vector<ValueRef> gradient(GradBuilder& g) {
+std::vector<ValueRef> lrn_gradient(GradBuilder& g) {
   return {g.emit("_lrn_backward", {g.output_grad(0), g.input(0)}, g.params_ref())};
 }
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration lrn_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<LRNParams>("LRN")
               .doc("Local response normalization across channels.")
               .shapes("(N, C, H, W) -> the same shape")
-              .infer(infer)
-              .gradient(gradient)
-              .composite_gradient(composite_gradient)
+              .infer(infer_lrn)
+              .gradient(lrn_gradient)
+              .composite_gradient(lrn_composite_gradient)
               .amp(AmpClass::kFloat32)
               .symbol({.output_names = {"output"}, .names_single_input = true})
               .total_outputs(2)

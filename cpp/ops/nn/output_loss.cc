@@ -74,7 +74,7 @@ std::vector<ValueRef> cross_entropy_gradient(GradBuilder& g) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration output_loss_registration(Stage::kSchemas, [](OpRegistry& ops) {
   add_regression(ops, "LinearRegressionOutput", "data, with the gradient of a squared error.",
                  regression_gradient<false>);
   add_regression(ops, "LogisticRegressionOutput",

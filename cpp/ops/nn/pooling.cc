@@ -19,12 +19,12 @@ SpatialWindow PoolingParams::window(const Shape& data) const {
 
 namespace {
 
-constexpr const char* kOp = "Pooling";
+constexpr const char* kPoolingOp = "Pooling";
 
 int64_t output_size(const PoolingParams& p, int64_t size, int64_t kernel, int64_t stride,
                     int64_t pad) {
   if (!is_known(size)) return kUnknownDim;
-  const int64_t floor_count = window_count(kOp, size, kernel, stride, 1, pad);
+  const int64_t floor_count = window_count(kPoolingOp, size, kernel, stride, 1, pad);
   const int64_t rest = size + 2 * pad - kernel;
   switch (p.pooling_convention) {
     case PoolingConvention::kFull:
@@ -37,14 +37,14 @@ int64_t output_size(const PoolingParams& p, int64_t size, int64_t kernel, int64_
   return floor_count;
 }
 
-Specs infer(const PoolingParams& p, std::span<const TensorSpec> in) {
+Specs infer_pooling_specs(const PoolingParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
-  MX_CHECK_DTYPE(in[0].dtype != DType::kBool, kOp, ": data must have a number dtype, got bool");
-  check_spatial_data(kOp, data, p.global_pool ? Shape::filled(data.ndim() - 2, 1) : p.kernel,
+  MX_CHECK_DTYPE(in[0].dtype != DType::kBool, kPoolingOp, ": data must have a number dtype, got bool");
+  check_spatial_data(kPoolingOp, data, p.global_pool ? Shape::filled(data.ndim() - 2, 1) : p.kernel,
                      p.layout);
   if (p.pool_type == PoolType::kLp) {
-    check_floating(kOp, "data", in[0]);
-    MX_CHECK(p.p_value && *p.p_value >= 1 && *p.p_value <= 3, kOp,
+    check_floating(kPoolingOp, "data", in[0]);
+    MX_CHECK(p.p_value && *p.p_value >= 1 && *p.p_value <= 3, kPoolingOp,
              ": p_value must be 1, 2 or 3 with pool_type 'lp', got ",
              attr_text(AttrTraits<decltype(p.p_value)>::to(p.p_value)));
   }
@@ -53,10 +53,10 @@ Specs infer(const PoolingParams& p, std::span<const TensorSpec> in) {
   if (!p.global_pool) {
     // As in MXNet 1.x, pad may have several entries for a 1-D kernel; the first one is used.
     const bool surplus = p.kernel.ndim() == 1 && p.pad.ndim() > 1;
-    check_window(kOp, p.kernel, p.stride, Shape{}, surplus ? Shape{p.pad[0]} : p.pad);
+    check_window(kPoolingOp, p.kernel, p.stride, Shape{}, surplus ? Shape{p.pad[0]} : p.pad);
     const SpatialWindow w = p.window(data);
     for (int i = 0, at = 3 - spatial; i < spatial; ++i, ++at) {
-      MX_CHECK(w.pad[at] < w.kernel[at], kOp, ": entries of pad must be below kernel ", p.kernel,
+      MX_CHECK(w.pad[at] < w.kernel[at], kPoolingOp, ": entries of pad must be below kernel ", p.kernel,
                ", got ", p.pad);
       size[i] = output_size(p, data[i + (p.channels_last() ? 1 : 2)], w.kernel[at], w.stride[at],
                             w.pad[at]);
@@ -71,7 +71,7 @@ int backward_inputs(PoolType type) {
   return type == PoolType::kLp ? 3 : type == PoolType::kMax ? 2 : 1;
 }
 
-std::vector<ValueRef> gradient(GradBuilder& g) {
+std::vector<ValueRef> pooling_gradient(GradBuilder& g) {
   auto params = std::make_shared<PoolingGradParams>();
   static_cast<PoolingParams&>(*params) = g.params<PoolingParams>();
   params->data_shape = g.input_spec(0).shape;
@@ -82,24 +82,24 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
   return {g.emit_all("_pooling_backward", inputs, ParamsRef(std::move(params)))[0]};
 }
 
-// Average and sum pooling are linear, so the gradient of their backward is the pooling itself.
+// Average and sum pooling are linear, so the pooling_gradient of their backward is the pooling itself.
 std::vector<ValueRef> backward_gradient(GradBuilder& g) {
   const auto& p = g.params<PoolingGradParams>();
   MX_CHECK_KIND(backward_inputs(p.pool_type) == 1, ErrorKind::kNotSupported,
-                "Pooling: the gradient of its gradient is not supported for pool_type max and lp");
+                "Pooling: the pooling_gradient of its pooling_gradient is not supported for pool_type max and lp");
   ParamsRef params = std::make_shared<PoolingParams>(p);
-  return {g.emit(kOp, {g.output_grad(0)}, std::move(params))};
+  return {g.emit(kPoolingOp, {g.output_grad(0)}, std::move(params))};
 }
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
-  ops.add(OpBuilder<PoolingParams>(kOp)
+static const Registration pooling_registration(Stage::kSchemas, [](OpRegistry& ops) {
+  ops.add(OpBuilder<PoolingParams>(kPoolingOp)
               .doc("Maximum, average, sum or p-norm of the elements of a sliding window.")
               .shapes("(N, C, [D, H,] W) -> (N, C, [oD, oH,] oW)")
               .alias({"Pooling_v1"})
-              .infer(infer)
-              .gradient(gradient)
+              .infer(infer_pooling_specs)
+              .gradient(pooling_gradient)
               .composite_gradient(composite_pooling_gradient)
               .drawn("pooling", "{pool_type}, {kernel}/{stride}")
               .symbol({.output_names = {"output"}, .names_single_input = true})

@@ -71,22 +71,22 @@ RnnReserve::RnnReserve(const RnnSizes& s, size_t element_bytes) {
 
 namespace {
 
-constexpr const char* kOp = "RNN";
+constexpr const char* kRnnOp = "RNN";
 
-void check_params(const RnnParams& p, const Shape& data) {
-  MX_CHECK_SHAPE(data.ndim() == 3, kOp,
+void check_rnn_params(const RnnParams& p, const Shape& data) {
+  MX_CHECK_SHAPE(data.ndim() == 3, kRnnOp,
                  ": data must have 3 dimensions (steps, batch, inputs), got shape ", data);
   if (p.projection_size)
-    MX_CHECK(p.is_lstm(), kOp, ": mode must be 'lstm' with projection_size, got projection_size ",
+    MX_CHECK(p.is_lstm(), kRnnOp, ": mode must be 'lstm' with projection_size, got projection_size ",
              *p.projection_size, " with another mode");
   const bool low = p.lstm_state_clip_min.has_value(), high = p.lstm_state_clip_max.has_value();
-  MX_CHECK((!low && !high) || p.is_lstm(), kOp,
+  MX_CHECK((!low && !high) || p.is_lstm(), kRnnOp,
            ": lstm_state_clip_min and lstm_state_clip_max need mode 'lstm'");
-  MX_CHECK(low == high, kOp,
+  MX_CHECK(low == high, kRnnOp,
            ": lstm_state_clip_min and lstm_state_clip_max must be given together, got only "
            "lstm_state_clip_",
            low ? "min" : "max");
-  MX_CHECK(!p.clips() || *p.lstm_state_clip_min <= *p.lstm_state_clip_max, kOp,
+  MX_CHECK(!p.clips() || *p.lstm_state_clip_min <= *p.lstm_state_clip_max, kRnnOp,
            ": lstm_state_clip_min must be at most lstm_state_clip_max ",
            p.lstm_state_clip_max.value_or(0), ", got ", p.lstm_state_clip_min.value_or(0));
 }
@@ -99,14 +99,14 @@ Shape parameters_shape(const RnnSizes& s) {
   return Shape{is_known(s.input) ? s.parameter_count() : kUnknownDim};
 }
 
-Specs infer(const RnnParams& p, std::span<const TensorSpec> in) {
-  check_floating(kOp, "data", in[0]);
-  check_params(p, in[0].shape);
+Specs infer_rnn(const RnnParams& p, std::span<const TensorSpec> in) {
+  check_floating(kRnnOp, "data", in[0]);
+  check_rnn_params(p, in[0].shape);
   const DType dtype = in[0].dtype;
   const RnnSizes s(p, in[0].shape);
   const auto check = [&](size_t i, const char* name, const Shape& shape) {
-    check_same_dtype(kOp, name, in[i], dtype);
-    check_param_shape(kOp, name, in[i], shape, in[0].shape);
+    check_same_dtype(kRnnOp, name, in[i], dtype);
+    check_param_shape(kRnnOp, name, in[i], shape, in[0].shape);
   };
   check(1, "parameters", parameters_shape(s));
   const Shape state = state_shape(s, s.out()), cell = state_shape(s, s.hidden);
@@ -114,9 +114,9 @@ Specs infer(const RnnParams& p, std::span<const TensorSpec> in) {
   if (p.is_lstm()) check(3, "state_cell", cell);
   if (p.use_sequence_length) {
     const TensorSpec& lengths = in[p.is_lstm() ? 4 : 3];
-    MX_CHECK_DTYPE(lengths.dtype != DType::kBool, kOp,
+    MX_CHECK_DTYPE(lengths.dtype != DType::kBool, kRnnOp,
                    ": sequence_length must have a number dtype, got bool");
-    check_param_shape(kOp, "sequence_length", lengths, Shape{s.batch}, in[0].shape);
+    check_param_shape(kRnnOp, "sequence_length", lengths, Shape{s.batch}, in[0].shape);
   }
   Specs out{TensorSpec{Shape{s.steps, s.batch, s.directions * s.out()}, dtype},
             TensorSpec{state, dtype}};
@@ -128,10 +128,10 @@ Specs infer(const RnnParams& p, std::span<const TensorSpec> in) {
   return out;
 }
 
-void complete(const RnnParams& p, std::span<TensorSpec> in) {
+void complete_rnn(const RnnParams& p, std::span<TensorSpec> in) {
   const Shape& data = in[0].shape;
   if (data.ndim() < 0) return;
-  check_params(p, data);
+  check_rnn_params(p, data);
   const RnnSizes s(p, data);
   complete_shape(in[1], parameters_shape(s));
   complete_shape(in[2], state_shape(s, s.out()));
@@ -139,7 +139,7 @@ void complete(const RnnParams& p, std::span<TensorSpec> in) {
   if (p.use_sequence_length) complete_shape(in[p.is_lstm() ? 4 : 3], Shape{s.batch});
 }
 
-std::vector<ValueRef> gradient(GradBuilder& g) {
+std::vector<ValueRef> rnn_gradient(GradBuilder& g) {
   auto params = std::make_shared<RnnGradParams>();
   static_cast<RnnParams&>(*params) = g.params<RnnParams>();
   params->has_reserve = g.training();
@@ -154,11 +154,11 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
   std::vector<ValueRef> grads = g.emit_all("_rnn_backward", inputs, ParamsRef(std::move(params)));
   if (!data_grad) grads[0] = {};
   if (!parameters_grad) grads[1] = {};
-  grads.resize(static_cast<size_t>(g.num_inputs()));  // sequence_length has no gradient
+  grads.resize(static_cast<size_t>(g.num_inputs()));  // sequence_length has no rnn_gradient
   return grads;
 }
 
-Specs infer_backward(const RnnGradParams& p, std::span<const TensorSpec> in) {
+Specs infer_rnn_backward(const RnnGradParams& p, std::span<const TensorSpec> in) {
   const size_t first = p.is_lstm() ? 3 : 2;  // index of the input data
   const TensorSpec none{Shape{0}, in[first].dtype};
   Specs out{p.data_grad ? in[first] : none, p.parameters_grad ? in[first + 1] : none,
@@ -176,28 +176,28 @@ std::vector<std::string> input_names(bool backward) {
   return names;
 }
 
-int input_count(const RnnParams& p) {
+int rnn_input_count(const RnnParams& p) {
   return 3 + (p.is_lstm() ? 1 : 0) + (p.use_sequence_length ? 1 : 0);
 }
 int state_count(const RnnParams& p) { return p.is_lstm() ? 2 : 1; }
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
-  ops.add(OpBuilder<RnnParams>(kOp)
+static const Registration rnn_registration(Stage::kSchemas, [](OpRegistry& ops) {
+  ops.add(OpBuilder<RnnParams>(kRnnOp)
               .doc("Recurrent layers (vanilla, LSTM, GRU) over sequences of shape (steps, batch, "
                    "inputs).")
               .shapes("data: (steps, N, inputs), parameters: (all weights, then all biases), "
                       "state, state_cell: (layers * directions, N, state_size) -> (steps, N, "
                       "directions * state_size)")
               .inputs(input_names(false))
-              .input_count(input_count)
+              .input_count(rnn_input_count)
               .output_count([](const RnnParams& p, int) { return 2 + state_count(p); })
               .visible_outputs(
                   [](const RnnParams& p) { return p.state_outputs ? 1 + state_count(p) : 1; })
-              .infer(infer)
-              .complete(complete)
-              .gradient(gradient)
+              .infer(infer_rnn)
+              .complete(complete_rnn)
+              .gradient(rnn_gradient)
               .training_dependent()
               .random([](const RnnParams& p, std::span<const TensorSpec> out) {
                 const auto masks = static_cast<uint64_t>(p.p > 0 ? p.num_layers - 1 : 0);
@@ -211,9 +211,9 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
           .internal()
           .doc("Gradients of RNN.")
           .inputs(input_names(true))
-          .input_count([](const RnnGradParams& p) { return input_count(p) + state_count(p) + 2; })
+          .input_count([](const RnnGradParams& p) { return rnn_input_count(p) + state_count(p) + 2; })
           .output_count([](const RnnGradParams& p, int) { return 2 + state_count(p); })
-          .infer(infer_backward));
+          .infer(infer_rnn_backward));
 });
 
 }  // namespace mxlite

@@ -49,9 +49,9 @@ struct Names<2> {
   static constexpr const char *op = "softmin", *backward = "_softmin_backward";
 };
 
-// Returns nothing for log_softmax with length: outputs beyond the length are 0, with gradient 0.
+// Returns nothing for log_softmax with length: outputs beyond the length are 0, with softmax_gradient 0.
 template <int Which>
-std::vector<ValueRef> composite_gradient(GradBuilder& g) {
+std::vector<ValueRef> softmax_composite_gradient(GradBuilder& g) {
   const auto& p = g.params<SoftmaxParams>();
   if (Which == 1 && p.use_length) return {};
   const double scale = (Which == 2 ? -1 : 1) / p.temperature.value_or(1.0);
@@ -63,7 +63,7 @@ std::vector<ValueRef> composite_gradient(GradBuilder& g) {
 }
 
 template <int Which>
-std::vector<ValueRef> gradient(GradBuilder& g) {
+std::vector<ValueRef> softmax_gradient(GradBuilder& g) {
   auto params = std::make_shared<SoftmaxGradParams>();
   static_cast<SoftmaxParams&>(*params) = g.params<SoftmaxParams>();
   params->data_dtype = g.input_spec(0).dtype;
@@ -75,7 +75,7 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 }
 
 template <int Which>
-void add(OpRegistry& ops, const char* doc) {
+void add_softmax(OpRegistry& ops, const char* doc) {
   constexpr const char* kOp = Names<Which>::op;
   ops.add(OpBuilder<SoftmaxParams>(kOp)
               .doc(doc)
@@ -85,8 +85,8 @@ void add(OpRegistry& ops, const char* doc) {
               .infer([](const SoftmaxParams& p, std::span<const TensorSpec> in) {
                 return check(kOp, p, in);
               })
-              .gradient(gradient<Which>)
-              .composite_gradient(composite_gradient<Which>)
+              .gradient(softmax_gradient<Which>)
+              .composite_gradient(softmax_composite_gradient<Which>)
               .inplace(0, 0)
               .amp(AmpClass::kFloat32)
               .symbol({.names_single_input = true,
@@ -123,10 +123,10 @@ std::vector<ValueRef> composite_activation_gradient(GradBuilder& g) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
-  add<0>(ops, "exp(data / temperature), divided by its sum along one axis.");
-  add<1>(ops, "Logarithm of softmax, computed without overflow.");
-  add<2>(ops, "softmax of the negated data.");
+static const Registration softmax_registration(Stage::kSchemas, [](OpRegistry& ops) {
+  add_softmax<0>(ops, "exp(data / temperature), divided by its sum along one axis.");
+  add_softmax<1>(ops, "Logarithm of softmax, computed without overflow.");
+  add_softmax<2>(ops, "softmax of the negated data.");
   ops.add(OpBuilder<SoftmaxActivationParams>("SoftmaxActivation")
               .doc("softmax over a whole sample or over its channels.")
               .infer([](const SoftmaxActivationParams& p, std::span<const TensorSpec> in) {

@@ -5,7 +5,7 @@
 namespace mxlite {
 namespace {
 
-int64_t entry(const Shape& values, int i, int64_t missing) {
+int64_t spatial_entry(const Shape& values, int i, int64_t missing) {
   return values.ndim() > 0 ? values[i] : missing;
 }
 
@@ -21,9 +21,9 @@ SpatialWindow make_window(const Shape& kernel, const Shape& stride, const Shape&
   SpatialWindow w;
   for (int i = 0, at = 3 - kernel.ndim(); i < kernel.ndim(); ++i, ++at) {
     w.kernel[at] = kernel[i];
-    w.stride[at] = entry(stride, i, 1);
-    w.dilate[at] = entry(dilate, i, 1);
-    w.pad[at] = entry(pad, i, 0);
+    w.stride[at] = spatial_entry(stride, i, 1);
+    w.dilate[at] = spatial_entry(dilate, i, 1);
+    w.pad[at] = spatial_entry(pad, i, 0);
   }
   return w;
 }

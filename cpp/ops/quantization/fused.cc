@@ -81,7 +81,7 @@ void add_fused(OpRegistry& ops, const char* name, const char* of, const char* do
 }  // namespace
 }  // namespace quantization
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration fused_registration(Stage::kSchemas, [](OpRegistry& ops) {
   using namespace quantization;  // NOLINT: this folder's own names
   add_fused<FusedConvolutionParams>(ops, "_sg_mkldnn_conv", "Convolution",
                                     "Convolution of quantized data with int8 weights that have a "

@@ -200,7 +200,7 @@ Specs infer_batch_norm(const BatchNormParams& p, std::span<const TensorSpec> in)
 }  // namespace
 }  // namespace quantization
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration layers_registration(Stage::kSchemas, [](OpRegistry& ops) {
   using namespace quantization;  // NOLINT: this folder's own names
   add_product<ConvolutionParams>(ops, "_contrib_quantized_conv",
                                  "Convolution of quantized data: int32 sums and their range.",

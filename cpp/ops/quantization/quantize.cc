@@ -144,7 +144,7 @@ OpBuilder<P> ranged(const char* name, std::vector<std::string> inputs, int outpu
 }  // namespace
 }  // namespace quantization
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration quantize_registration(Stage::kSchemas, [](OpRegistry& ops) {
   using namespace quantization;  // NOLINT: this folder's own names
   const std::vector<std::string> inputs = {"data", "min_range", "max_range"};
   ops.add(ranged<QuantizeParams>("_contrib_quantize", inputs, 3, infer_quantize,

@@ -198,7 +198,7 @@ Grads dirichlet_gradient(GradBuilder& g) {
 }  // namespace
 }  // namespace random
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration pdf_registration(Stage::kSchemas, [](OpRegistry& ops) {
   using namespace random;  // NOLINT: this folder's own names
   for (const auto& [row, gradient] : kRows) {
     const std::string name = str("_random_pdf_", row.name);

@@ -166,7 +166,7 @@ Specs infer_shuffle(const NoParams&, std::span<const TensorSpec> in) {
 }  // namespace
 }  // namespace random
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration random_registration(Stage::kSchemas, [](OpRegistry& ops) {
   using namespace random;  // NOLINT: this folder's own names
   for_each_distribution([&](auto d) {
     using D = decltype(d);

@@ -96,7 +96,7 @@ std::vector<ValueRef> grad_last_backward(GradBuilder& g) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration sequence_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<SequenceMaskParams>("SequenceMask")
               .inputs({"data", "sequence_length"})
               .input_count(count_inputs<SequenceMaskParams>)

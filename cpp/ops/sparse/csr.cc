@@ -163,7 +163,7 @@ void register_conversions(OpRegistry& ops) {
 }  // namespace
 }  // namespace sparse
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration csr_registration(Stage::kSchemas, [](OpRegistry& ops) {
   sparse::register_products(ops);
   sparse::register_conversions(ops);
 });

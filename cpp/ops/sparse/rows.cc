@@ -19,7 +19,7 @@ Shape with_rows(Shape shape, int64_t rows) {
   return shape;
 }
 
-void register_conversions(OpRegistry& ops) {
+void register_row_conversions(OpRegistry& ops) {
   ops.add(OpBuilder<ShapeParams>("_row_sparse_to_dense")
               .inputs({"values", "indices"})
               .doc("The dense array of a row-sparse one; rows of one index are added up.")
@@ -86,7 +86,7 @@ void register_selection(OpRegistry& ops) {
 }  // namespace
 }  // namespace sparse
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration rows_registration(Stage::kSchemas, [](OpRegistry& ops) {
   sparse::register_conversions(ops);
   sparse::register_selection(ops);
 });

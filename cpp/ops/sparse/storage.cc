@@ -23,7 +23,7 @@ Specs infer_square_sum(const ReduceParams& p, std::span<const TensorSpec> in) {
 }  // namespace
 }  // namespace sparse
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration storage_registration(Stage::kSchemas, [](OpRegistry& ops) {
   using namespace sparse;  // NOLINT: this folder's own names
   ops.add(OpBuilder<CastStorageParams>("cast_storage")
               .doc("data in another storage type.")

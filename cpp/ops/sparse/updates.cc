@@ -50,7 +50,7 @@ void add_update(OpRegistry& ops, const std::string& name, std::vector<std::strin
 }  // namespace
 }  // namespace sparse
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration updates_registration(Stage::kSchemas, [](OpRegistry& ops) {
   using namespace optimizer;  // NOLINT: the parameters of the dense updates
   sparse::add_update<SgdParams>(ops, "_rows_sgd_update", {});
   sparse::add_update<SgdMomParams>(ops, "_rows_sgd_mom_update", {"mom"});

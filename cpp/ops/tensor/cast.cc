@@ -86,7 +86,7 @@ void multicast_types(const AmpMulticastParams&, KnownTypes in, KnownTypes out) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration cast_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<CastParams>("Cast")
               .alias({"cast"})
               .doc("data with another element type.")

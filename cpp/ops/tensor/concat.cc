@@ -144,7 +144,7 @@ std::vector<ValueRef> grad_stack(GradBuilder& g) {
 }
 
 // Concatenates the gradients of the parts; if the axis was squeezed, inserts it again first.
-std::vector<ValueRef> join_parts(GradBuilder& g, int axis, bool squeezed) {
+std::vector<ValueRef> concat_parts(GradBuilder& g, int axis, bool squeezed) {
   std::vector<ValueRef> parts;
   for (int i = 0; i < g.num_outputs(); ++i) {
     ValueRef part = g.output_grad(i);
@@ -163,13 +163,13 @@ std::vector<ValueRef> join_parts(GradBuilder& g, int axis, bool squeezed) {
 
 std::vector<ValueRef> grad_slice_channel(GradBuilder& g) {
   const auto& p = g.params<SliceChannelParams>();
-  return join_parts(g, normalize_axis("SliceChannel", p.axis, g.input_spec(0).shape.ndim()),
+  return concat_parts(g, normalize_axis("SliceChannel", p.axis, g.input_spec(0).shape.ndim()),
                     p.squeeze_axis);
 }
 
 std::vector<ValueRef> grad_split_v2(GradBuilder& g) {
   const auto& p = g.params<SplitV2Params>();
-  return join_parts(g, normalize_axis("_split_v2", p.axis, g.input_spec(0).shape.ndim()),
+  return concat_parts(g, normalize_axis("_split_v2", p.axis, g.input_spec(0).shape.ndim()),
                     p.squeeze_axis);
 }
 
@@ -256,7 +256,7 @@ void refine_slice_channel(const SliceChannelParams& p, PartialShapes& shapes) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration concat_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<ConcatParams>("Concat")
               .alias({"concat", "_rnn_param_concat"})
               .variadic("data")

@@ -80,7 +80,7 @@ OpBuilder<LikeParams> like(const char* name, const char* doc) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration creation_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(fill("_zeros", "Zeros."));
   ops.add(fill("_ones", "Ones."));
   ops.add(

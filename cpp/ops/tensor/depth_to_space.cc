@@ -45,7 +45,7 @@ std::vector<ValueRef> grad_space_to_depth(GradBuilder& g) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration depth_to_space_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<BlockSizeParams>("depth_to_space")
               .doc("Moves blocks of channels to blocks of height and width.")
               .shapes("(N, C, H, W) -> (N, C / block^2, H * block, W * block)")

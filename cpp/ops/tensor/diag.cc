@@ -69,7 +69,7 @@ std::vector<ValueRef> grad_diag_backward(GradBuilder& g) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration diag_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<DiagParams>("diag")
               .doc("A diagonal of an array; of a vector, the matrix that has it as diagonal.")
               .shapes("(n,) -> (n, n); (..., m, n) -> the diagonal of two axes, last")

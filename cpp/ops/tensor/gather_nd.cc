@@ -87,7 +87,7 @@ std::vector<ValueRef> grad_scatter_set_nd(GradBuilder& g) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration gather_nd_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<NoParams>("gather_nd")
               .inputs({"data", "indices"})
               .doc("The elements or slices of data at the given coordinates.")

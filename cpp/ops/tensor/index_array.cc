@@ -49,7 +49,7 @@ std::vector<ValueRef> grad_index_copy(GradBuilder& g) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration index_array_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<IndexArrayParams>("_contrib_index_array")
               .doc("At every position of data its own coordinates, int64.")
               .infer(infer_index_array)

@@ -48,7 +48,7 @@ Specs infer_fill_element(const NoParams&, std::span<const TensorSpec> in) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration one_hot_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(
       OpBuilder<OneHotParams>("one_hot")
           .inputs({"indices"})

@@ -53,7 +53,7 @@ std::vector<ValueRef> grad_pad_backward(GradBuilder& g) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration pad_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<PadParams>("Pad")
               .alias({"pad"})
               .doc("Adds elements before and after every axis: a constant, the edge or a mirror "

@@ -3,7 +3,7 @@
 
 namespace mxlite {
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration raise_async_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(
       OpBuilder<NoParams>("_raise_async")
           .doc("Fails when it runs; waiting for the result raises the error.")

@@ -67,7 +67,7 @@ std::vector<ValueRef> grad_tile(GradBuilder& g) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration repeat_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<RepeatParams>("repeat")
               .doc("Repeats every element along one axis.")
               .shapes("any shape -> `axis` times `repeats`; without `axis` (size * repeats,)")

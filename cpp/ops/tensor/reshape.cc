@@ -245,7 +245,7 @@ Shape resolve_reshape(const ReshapeParams& p, const Shape& from) {
   return to;
 }
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration reshape_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<ReshapeParams>("Reshape")
               .alias({"reshape"})
               .doc("Same elements in another shape.")

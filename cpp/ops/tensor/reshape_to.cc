@@ -7,24 +7,24 @@
 namespace mxlite {
 namespace {
 
-Specs infer(const ReshapeToParams& p, std::span<const TensorSpec> in) {
+Specs infer_reshape_to(const ReshapeToParams& p, std::span<const TensorSpec> in) {
   MX_CHECK_SHAPE(may_equal(p.shape.size(), count_elements(in[0].shape)), "reshape: array of shape ",
                  in[0].shape, " has ", count_elements(in[0].shape), " elements, shape ", p.shape,
                  " needs ", p.shape.size());
   return {{p.shape, in[0].dtype}};
 }
 
-std::vector<ValueRef> gradient(GradBuilder& g) {
+std::vector<ValueRef> reshape_to_gradient(GradBuilder& g) {
   return {g.reshape(g.output_grad(0), g.input_spec(0).shape)};
 }
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration reshape_to_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<ReshapeToParams>("_reshape_to")
               .doc("Same elements in another shape, every dimension given.")
-              .infer(infer)
-              .gradient(gradient)
+              .infer(infer_reshape_to)
+              .gradient(reshape_to_gradient)
               .inplace(0, 0)
               .aliases_input()
               .symbol({.file_name = "Reshape"}));

@@ -19,7 +19,7 @@ void integer_type(const NoParams&, KnownTypes, KnownTypes out) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration shape_array_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(
       OpBuilder<NoParams>("shape_array")
           .doc("The shape of an array as int64 numbers.")

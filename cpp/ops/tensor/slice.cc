@@ -183,7 +183,7 @@ std::vector<ValueRef> grad_slice_assign_scalar(GradBuilder& g) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration slice_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<SliceParams>("slice")
               .alias({"crop"})
               .doc("The part of an array between begin and end, with steps.")

@@ -120,7 +120,7 @@ std::vector<ValueRef> grad_put_along_axis(GradBuilder& g) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration sort_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<SortParams>("sort")
               .doc("Sorted values along one axis; NaN counts as the largest.")
               .infer(infer_sort)

@@ -136,7 +136,7 @@ std::vector<ValueRef> grad_pick_backward(GradBuilder& g) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration take_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<TakeParams>("take")
               .inputs({"a", "indices"})
               .doc("The slices of a that indices name along one axis.")

@@ -44,7 +44,7 @@ Specs infer_permuted(const P& p, std::span<const TensorSpec> in) {
   return {{to, in[0].dtype}};
 }
 
-Specs infer_reverse(const ReverseParams& p, std::span<const TensorSpec> in) {
+Specs infer_reverse_axes(const ReverseParams& p, std::span<const TensorSpec> in) {
   for (const int64_t axis : p.axis) normalize_axis("reverse", axis, in[0].shape.ndim());
   return {in[0]};
 }
@@ -60,7 +60,7 @@ std::vector<ValueRef> grad_swap_axis(GradBuilder& g) {
   return {g.emit("SwapAxis", {g.output_grad(0)}, g.params_ref())};
 }
 
-std::vector<ValueRef> grad_reverse(GradBuilder& g) {
+std::vector<ValueRef> grad_reverse_axes(GradBuilder& g) {
   return {g.emit("reverse", {g.output_grad(0)}, g.params_ref())};
 }
 
@@ -75,7 +75,7 @@ void refine_transpose(const TransposeParams& p, PartialShapes& shapes) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration transpose_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<TransposeParams>("transpose")
               .doc("Permutes the axes.")
               .shapes("any shape -> sizes in the order `axes`, reversed by default")
@@ -92,9 +92,9 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .alias({"flip"})
               .doc("Reverses the order of elements along some axes.")
               .shapes("any shape -> the same shape")
-              .infer(infer_reverse)
+              .infer(infer_reverse_axes)
               .refine(refine_like_first)
-              .gradient(grad_reverse));
+              .gradient(grad_reverse_axes));
 });
 
 }  // namespace mxlite

@@ -6,7 +6,7 @@
 namespace mxlite {
 namespace {
 
-Specs infer(const NoParams&, std::span<const TensorSpec> in) {
+Specs infer_where(const NoParams&, std::span<const TensorSpec> in) {
   const TensorSpec &condition = in[0], &x = in[1], &y = in[2];
   MX_CHECK_SHAPE(may_equal(x.shape, y.shape), "where: y must have the shape of x ", x.shape,
                  ", got ", y.shape);
@@ -33,7 +33,7 @@ void refine(const NoParams&, PartialShapes& shapes) {
   for (const int i : {1, 2}) shapes.refine_input(i, shapes.output(0));
 }
 
-std::vector<ValueRef> gradient(GradBuilder& g) {
+std::vector<ValueRef> where_gradient(GradBuilder& g) {
   const ValueRef condition = g.input(0);
   const ValueRef zeros = g.zeros(g.output_spec(0));
   std::vector<ValueRef> grads(3);
@@ -44,13 +44,13 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration where_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<NoParams>("where")
               .inputs({"condition", "x", "y"})
               .doc("x where condition is not 0, else y.")
-              .infer(infer)
+              .infer(infer_where)
               .refine(refine)
-              .gradient(gradient)
+              .gradient(where_gradient)
               .amp(AmpClass::kWidest)
               .storage({.dense_result = true})
               .inplace(1, 0)

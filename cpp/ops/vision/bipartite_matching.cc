@@ -8,7 +8,7 @@ namespace {
 
 constexpr const char* kName = "_contrib_bipartite_matching";
 
-Specs infer(const BipartiteMatchingParams&, std::span<const TensorSpec> in) {
+Specs infer_bipartite_matching(const BipartiteMatchingParams&, std::span<const TensorSpec> in) {
   const Shape& scores = in[0].shape;
   check_floating(kName, "data", in[0]);
   check_min_ndim(kName, scores, 2);
@@ -20,12 +20,12 @@ Specs infer(const BipartiteMatchingParams&, std::span<const TensorSpec> in) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration bipartite_matching_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<BipartiteMatchingParams>(kName)
               .doc("Pairs rows and columns of score matrices, best score first: the column of "
                    "every row and the row of every column, -1 without one. Its gradient is zero.")
               .outputs(2)
-              .infer(infer)
+              .infer(infer_bipartite_matching)
               .zero_gradient());
 });
 

@@ -59,7 +59,7 @@ Specs infer_decode(const BoxDecodeParams&, std::span<const TensorSpec> in) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration box_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(
       OpBuilder<BoxIouParams>(kIou)
           .inputs({"lhs", "rhs"})

@@ -7,31 +7,31 @@
 namespace mxlite {
 namespace {
 
-constexpr const char* kName = "_contrib_box_nms";
+constexpr const char* kBoxNmsName = "_contrib_box_nms";
 
 // Checks that column `index` exists and is not a coordinate. The width of a row may be unknown.
 void check_column(const BoxNmsParams& p, const char* name, int index, int64_t width) {
-  MX_CHECK(index >= 0 && may_be_at_least(width, int64_t{index} + 1), kName, ": ", name, " ", index,
+  MX_CHECK(index >= 0 && may_be_at_least(width, int64_t{index} + 1), kBoxNmsName, ": ", name, " ", index,
            " is out of range for rows of ", width, " elements");
-  MX_CHECK(index < p.coord_start || index > int64_t{p.coord_start} + 3, kName, ": ", name, " ",
+  MX_CHECK(index < p.coord_start || index > int64_t{p.coord_start} + 3, kBoxNmsName, ": ", name, " ",
            index, " is one of the coordinates ", p.coord_start, " to ", int64_t{p.coord_start} + 3);
 }
 
 Specs infer_nms(const BoxNmsParams& p, std::span<const TensorSpec> in) {
   Shape rows = in[0].shape;
-  check_floating(kName, "data", in[0]);
+  check_floating(kBoxNmsName, "data", in[0]);
   const int expected = p.id_index >= 0 ? 6 : 5;
-  MX_CHECK_SHAPE(rows.ndim() >= 2 && may_be_at_least(rows.back(), expected), kName,
+  MX_CHECK_SHAPE(rows.ndim() >= 2 && may_be_at_least(rows.back(), expected), kBoxNmsName,
                  ": data must have shape (..., boxes, ", expected, " or more elements), got ",
                  rows);
   const int64_t width = rows.back();
-  MX_CHECK(p.coord_start >= 0 && may_be_at_least(width, int64_t{p.coord_start} + 4), kName,
+  MX_CHECK(p.coord_start >= 0 && may_be_at_least(width, int64_t{p.coord_start} + 4), kBoxNmsName,
            ": coord_start ", p.coord_start, " leaves no four coordinates in rows of ", width,
            " elements");
   check_column(p, "score_index", p.score_index, width);
   if (p.id_index >= 0) {
     check_column(p, "id_index", p.id_index, width);
-    MX_CHECK(p.id_index != p.score_index, kName, ": id_index and score_index are both ",
+    MX_CHECK(p.id_index != p.score_index, kBoxNmsName, ": id_index and score_index are both ",
              p.id_index);
   }
   rows[rows.ndim() - 1] = 1;
@@ -45,8 +45,8 @@ std::vector<ValueRef> grad_nms(GradBuilder& g) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
-  ops.add(OpBuilder<BoxNmsParams>(kName)
+static const Registration box_nms_registration(Stage::kSchemas, [](OpRegistry& ops) {
+  ops.add(OpBuilder<BoxNmsParams>(kBoxNmsName)
               .alias({"_contrib_box_non_maximum_suppression"})
               .doc("Rows sorted by falling score without those that overlap a better one; the rest "
                    "is filled with -1. Rows are (class, score, four coordinates, ...) in any "

@@ -6,25 +6,25 @@
 namespace mxlite {
 namespace {
 
-constexpr const char* kOp = "Correlation";
+constexpr const char* kCorrelationOp = "Correlation";
 
-Specs infer(const CorrelationParams& p, std::span<const TensorSpec> in) {
+Specs infer_correlation(const CorrelationParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
-  MX_CHECK_DTYPE(is_floating(in[0].dtype), kOp,
+  MX_CHECK_DTYPE(is_floating(in[0].dtype), kCorrelationOp,
                  ": data1 must have dtype float16, bfloat16, float32 or float64, got ",
                  in[0].dtype);
-  MX_CHECK_DTYPE(in[1].dtype == in[0].dtype, kOp, ": data2 must have data1's dtype ", in[0].dtype,
+  MX_CHECK_DTYPE(in[1].dtype == in[0].dtype, kCorrelationOp, ": data2 must have data1's dtype ", in[0].dtype,
                  ", got ", in[1].dtype);
-  MX_CHECK_SHAPE(data.ndim() == 4, kOp,
+  MX_CHECK_SHAPE(data.ndim() == 4, kCorrelationOp,
                  ": data1 must have 4 dimensions (batch, channels, height, width), got shape ",
                  data);
-  MX_CHECK_SHAPE(may_equal(in[1].shape, data), kOp, ": data2 must have data1's shape ", data,
+  MX_CHECK_SHAPE(may_equal(in[1].shape, data), kCorrelationOp, ": data2 must have data1's shape ", data,
                  ", got ", in[1].shape);
-  MX_CHECK(p.kernel_size % 2 == 1, kOp, ": kernel_size must be an odd number, got ", p.kernel_size);
+  MX_CHECK(p.kernel_size % 2 == 1, kCorrelationOp, ": kernel_size must be an odd number, got ", p.kernel_size);
   const Shape both = merged(data, in[1].shape);
   const auto patches = [&p](int64_t size) { return p.patches(size); };
   const int64_t height = if_known(patches, both[2]), width = if_known(patches, both[3]);
-  MX_CHECK_SHAPE(height != 0 && width != 0, kOp, ": data1 of shape ", data,
+  MX_CHECK_SHAPE(height != 0 && width != 0, kCorrelationOp, ": data1 of shape ", data,
                  " is too small for kernel_size ", p.kernel_size, ", max_displacement ",
                  p.max_displacement, " and pad_size ", p.pad_size);
   const Shape out{both[0], checked_mul(p.displacements(), p.displacements()), height, width};
@@ -33,12 +33,12 @@ Specs infer(const CorrelationParams& p, std::span<const TensorSpec> in) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
-  ops.add(OpBuilder<CorrelationParams>(kOp)
+static const Registration correlation_registration(Stage::kSchemas, [](OpRegistry& ops) {
+  ops.add(OpBuilder<CorrelationParams>(kCorrelationOp)
               .doc("Mean products of patches of two images at all displacements.")
               .shapes("data1, data2: (N, C, H, W) -> (N, displacements, oH, oW)")
               .inputs({"data1", "data2"})
-              .infer(infer)
+              .infer(infer_correlation)
               .gradient([](GradBuilder& g) {
                 const ValueRef inputs[] = {g.output_grad(0), g.input(0), g.input(1)};
                 return g.emit_all("_correlation_backward", inputs, g.params_ref());

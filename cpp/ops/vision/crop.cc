@@ -6,39 +6,39 @@
 namespace mxlite {
 namespace {
 
-constexpr const char* kOp = "Crop";
+constexpr const char* kCropOp = "Crop";
 
-Specs infer(const CropParams& p, std::span<const TensorSpec> in) {
+Specs infer_crop_specs(const CropParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
-  MX_CHECK(in.size() == 1 || in.size() == 2, kOp,
+  MX_CHECK(in.size() == 1 || in.size() == 2, kCropOp,
            ": the inputs must be data or data and crop_like, got ", in.size(), " inputs");
-  MX_CHECK_SHAPE(data.ndim() == 4, kOp,
+  MX_CHECK_SHAPE(data.ndim() == 4, kCropOp,
                  ": data must have 4 dimensions (batch, channels, height, width), got shape ",
                  data);
   Shape out = data;
   if (in.size() == 2) {
     const Shape& like = in[1].shape;
-    MX_CHECK_SHAPE(like.ndim() == 4, kOp, ": crop_like must have 4 dimensions, got shape ", like);
+    MX_CHECK_SHAPE(like.ndim() == 4, kCropOp, ": crop_like must have 4 dimensions, got shape ", like);
     out[2] = like[2];
     out[3] = like[3];
   } else {
-    MX_CHECK_SHAPE(p.h_w.ndim() == 2 && p.h_w[0] > 0 && p.h_w[1] > 0, kOp,
+    MX_CHECK_SHAPE(p.h_w.ndim() == 2 && p.h_w[0] > 0 && p.h_w[1] > 0, kCropOp,
                    ": h_w must be two positive numbers, got ", p.h_w);
     out[2] = p.h_w[0];
     out[3] = p.h_w[1];
   }
-  MX_CHECK_SHAPE(p.offset.ndim() == 2, kOp, ": offset must have 2 numbers, got ", p.offset);
+  MX_CHECK_SHAPE(p.offset.ndim() == 2, kCropOp, ": offset must have 2 numbers, got ", p.offset);
   const auto [row, column] = p.start(data, out);
   const auto holds = [](int64_t size, int64_t first, int64_t part) {
     return !is_known(size) || !is_known(part) || (part <= size && first + part <= size);
   };
-  MX_CHECK_SHAPE(holds(data[2], row, out[2]) && holds(data[3], column, out[3]), kOp,
+  MX_CHECK_SHAPE(holds(data[2], row, out[2]) && holds(data[3], column, out[3]), kCropOp,
                  ": height and width ", Shape{out[2], out[3]}, " at offset ", Shape{row, column},
                  " do not fit into data of shape ", data);
   return Specs{TensorSpec{out, in[0].dtype}};
 }
 
-std::vector<ValueRef> gradient(GradBuilder& g) {
+std::vector<ValueRef> crop_gradient(GradBuilder& g) {
   const auto& p = g.params<CropParams>();
   const Shape &data = g.input_spec(0).shape, &part = g.output_spec(0).shape;
   const auto [row, column] = p.start(data, part);
@@ -52,13 +52,13 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
-  ops.add(OpBuilder<CropParams>(kOp)
+static const Registration crop_registration(Stage::kSchemas, [](OpRegistry& ops) {
+  ops.add(OpBuilder<CropParams>(kCropOp)
               .doc("Part of an image, of size h_w or of the size of a second input.")
               .shapes("data: (N, C, H, W), and one to take the size from -> (N, C, oH, oW)")
               .variadic("data")
-              .infer(infer)
-              .gradient(gradient)
+              .infer(infer_crop_specs)
+              .gradient(crop_gradient)
               .symbol({.names_single_input = true, .count_attribute = "num_args"}));
 });
 

@@ -12,16 +12,16 @@ struct Shapes {
 };
 
 template <class P>
-constexpr const char* kOp =
+constexpr const char* kDeformableConvolutionOp =
     P::kModulated ? "_contrib_ModulatedDeformableConvolution" : "_contrib_DeformableConvolution";
 template <class P>
-constexpr const char* kBackward = P::kModulated ? "_modulated_deformable_convolution_backward"
+constexpr const char* kDeformableConvolutionBackward = P::kModulated ? "_modulated_deformable_convolution_backward"
                                                 : "_deformable_convolution_backward";
 
 // Checks data and parameters and returns the shapes of the other arrays.
 template <class P>
 Shapes shapes_for(const P& p, const Shape& data) {
-  const char* op = kOp<P>;
+  const char* op = kDeformableConvolutionOp<P>;
   check_window(op, p.kernel, p.stride, p.dilate, p.pad);
   MX_CHECK_SHAPE(p.kernel.ndim() == 2, op, ": kernel must be (height, width), got ", p.kernel);
   check_spatial_data(op, data, p.kernel, p.layout);
@@ -46,14 +46,14 @@ Shapes shapes_for(const P& p, const Shape& data) {
 }
 
 template <class P>
-Specs infer(const P& p, std::span<const TensorSpec> in) {
+Specs infer_deformable_convolution(const P& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
-  check_floating(kOp<P>, "data", in[0]);
+  check_floating(kDeformableConvolutionOp<P>, "data", in[0]);
   const Shapes s = shapes_for(p, data);
   size_t next = 1;
   const auto check = [&](const char* name, const Shape& expected) {
-    check_same_dtype(kOp<P>, name, in[next], in[0].dtype);
-    check_param_shape(kOp<P>, name, in[next++], expected, data);
+    check_same_dtype(kDeformableConvolutionOp<P>, name, in[next], in[0].dtype);
+    check_param_shape(kDeformableConvolutionOp<P>, name, in[next++], expected, data);
   };
   check("offset", s.offset);
   if (P::kModulated) check("mask", s.mask);
@@ -63,7 +63,7 @@ Specs infer(const P& p, std::span<const TensorSpec> in) {
 }
 
 template <class P>
-void complete(const P& p, std::span<TensorSpec> in) {
+void complete_deformable_convolution(const P& p, std::span<TensorSpec> in) {
   if (in[0].shape.ndim() < 0) return;
   const Shapes s = shapes_for(p, in[0].shape);
   size_t next = 1;
@@ -74,10 +74,10 @@ void complete(const P& p, std::span<TensorSpec> in) {
 }
 
 template <class P>
-std::vector<ValueRef> gradient(GradBuilder& g) {
+std::vector<ValueRef> deformable_convolution_gradient(GradBuilder& g) {
   std::vector<ValueRef> inputs{g.output_grad(0)};
   for (int i = 0; i <= kWeightInput<P>; ++i) inputs.push_back(g.input(i));
-  std::vector<ValueRef> grads = g.emit_all(kBackward<P>, inputs, g.params_ref());
+  std::vector<ValueRef> grads = g.emit_all(kDeformableConvolutionBackward<P>, inputs, g.params_ref());
   if (g.num_inputs() > kWeightInput<P> + 1) grads.push_back(sum_except(g, g.output_grad(0), 1));
   return grads;
 }
@@ -87,16 +87,16 @@ void register_one(OpRegistry& ops, const char* doc, std::vector<std::string> inp
   std::vector<std::string> backward_inputs = inputs;
   backward_inputs.insert(backward_inputs.begin(), "output_grad");
   backward_inputs.pop_back();  // bias
-  ops.add(OpBuilder<P>(kOp<P>)
+  ops.add(OpBuilder<P>(kDeformableConvolutionOp<P>)
               .doc(doc)
               .inputs(std::move(inputs))
               .input_count([](const P& p) { return kWeightInput<P> + (p.no_bias ? 1 : 2); })
-              .infer(infer<P>)
-              .complete(complete<P>)
+              .infer(infer_deformable_convolution<P>)
+              .complete(complete_deformable_convolution<P>)
               .refine(refine_batch_size)
-              .gradient(gradient<P>)
+              .gradient(deformable_convolution_gradient<P>)
               .amp(AmpClass::kFloat32));
-  ops.add(OpBuilder<P>(kBackward<P>)
+  ops.add(OpBuilder<P>(kDeformableConvolutionBackward<P>)
               .internal()
               .doc("Gradients of the deformable convolution for all inputs but bias.")
               .inputs(std::move(backward_inputs))
@@ -111,7 +111,7 @@ void register_one(OpRegistry& ops, const char* doc, std::vector<std::string> inp
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration deformable_convolution_registration(Stage::kSchemas, [](OpRegistry& ops) {
   register_one<DeformableConvolutionParams>(
       ops, "Convolution whose window's elements are moved by offset.",
       {"data", "offset", "weight", "bias"});

@@ -75,7 +75,7 @@ Specs infer_detection(const MultiBoxDetectionParams& p, std::span<const TensorSp
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration multibox_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<MultiBoxPriorParams>(kPrior)
               .doc("Anchors around every position of a feature map, (1, anchors, 4): one per size "
                    "and one per further ratio. Only the shape of data counts.")

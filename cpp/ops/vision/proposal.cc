@@ -11,7 +11,7 @@ constexpr const char* kSingle = "_contrib_Proposal";
 constexpr const char* kMulti = "_contrib_MultiProposal";
 
 template <const char* const& kName>
-Specs infer(const ProposalParams& p, std::span<const TensorSpec> in) {
+Specs infer_proposal(const ProposalParams& p, std::span<const TensorSpec> in) {
   const Shape& cls = in[0].shape;
   const auto num_anchors = static_cast<int64_t>(p.scales.size() * p.ratios.size());
   check_floating(kName, "cls_prob", in[0]);
@@ -30,7 +30,7 @@ Specs infer(const ProposalParams& p, std::span<const TensorSpec> in) {
   return {{{regions, 5}, in[0].dtype}, {{regions, 1}, in[0].dtype}};
 }
 
-void complete(const ProposalParams&, std::span<TensorSpec> in) {
+void complete_proposal(const ProposalParams&, std::span<TensorSpec> in) {
   const Shape& cls = in[0].shape;
   if (cls.ndim() != 4) return;
   complete_shape(in[1], {cls[0], multiply_dims(2, cls[1]), cls[2], cls[3]});
@@ -38,7 +38,7 @@ void complete(const ProposalParams&, std::span<TensorSpec> in) {
 }
 
 template <const char* const& kName>
-void add(OpRegistry& ops, const char* images) {
+void add_proposal(OpRegistry& ops, const char* images) {
   ops.add(OpBuilder<ProposalParams>(kName)
               .inputs({"cls_prob", "bbox_pred", "im_info"})
               .doc(str("Regions (image, xmin, ymin, xmax, ymax) of ", images,
@@ -46,8 +46,8 @@ void add(OpRegistry& ops, const char* images) {
                        "(height, width, scale). Its gradient is zero."))
               .outputs(2)
               .visible_outputs([](const ProposalParams& p) { return p.output_score ? 2 : 1; })
-              .infer(infer<kName>)
-              .complete(complete)
+              .infer(infer_proposal<kName>)
+              .complete(complete_proposal)
               .zero_gradient()
               .amp(AmpClass::kWidest)
               .symbol({.output_names = {"output", "score"}, .constant_output = true})
@@ -56,9 +56,9 @@ void add(OpRegistry& ops, const char* images) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
-  add<kSingle>(ops, "one image");
-  add<kMulti>(ops, "every image of a batch");
+static const Registration proposal_registration(Stage::kSchemas, [](OpRegistry& ops) {
+  add_proposal<kSingle>(ops, "one image");
+  add_proposal<kMulti>(ops, "every image of a batch");
 });
 
 }  // namespace mxlite

@@ -7,12 +7,12 @@
 namespace mxlite {
 namespace {
 
-constexpr const char* kPooling = "_contrib_PSROIPooling";
+constexpr const char* kPsRoiPooling = "_contrib_PSROIPooling";
 constexpr const char* kDeformable = "_contrib_DeformablePSROIPooling";
 
-Specs infer_pooling(const PsRoiPoolingParams& p, std::span<const TensorSpec> in) {
-  check_regions(kPooling, in, 5);
-  check_groups(kPooling, in[0].shape, p.output_dim, p.groups());
+Specs infer_ps_roi_pooling(const PsRoiPoolingParams& p, std::span<const TensorSpec> in) {
+  check_regions(kPsRoiPooling, in, 5);
+  check_groups(kPsRoiPooling, in[0].shape, p.output_dim, p.groups());
   const Shape out{in[1].shape[0], p.output_dim, p.pooled_size, p.pooled_size};
   return Specs{TensorSpec{out, in[0].dtype}};
 }
@@ -49,11 +49,11 @@ std::vector<ValueRef> gradient_deformable(GradBuilder& g) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
-  ops.add(OpBuilder<PsRoiPoolingParams>(kPooling)
+static const Registration ps_roi_pooling_registration(Stage::kSchemas, [](OpRegistry& ops) {
+  ops.add(OpBuilder<PsRoiPoolingParams>(kPsRoiPooling)
               .doc("Mean of each bin of each region, every bin over channels of its own.")
               .inputs({"data", "rois"})
-              .infer(infer_pooling)
+              .infer(infer_ps_roi_pooling)
               .gradient([](GradBuilder& g) {
                 return roi_gradient<PsRoiPoolingParams>(g, "_psroi_pooling_backward");
               })
@@ -64,7 +64,7 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
               .inputs({"output_grad", "rois"})
               .infer(infer_roi_backward<PsRoiPoolingParams>)
               .gradient([](GradBuilder& g) {
-                return roi_second_gradient<PsRoiPoolingParams>(g, kPooling);
+                return roi_second_gradient<PsRoiPoolingParams>(g, kPsRoiPooling);
               }));
   ops.add(OpBuilder<DeformablePsRoiPoolingParams>(kDeformable)
               .doc("PSROIPooling by bilinear samples, with bins moved by trans.")

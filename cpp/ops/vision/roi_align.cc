@@ -32,7 +32,7 @@ Specs infer_rotated(const RotatedRoiAlignParams& p, std::span<const TensorSpec> 
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration roi_align_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<RoiAlignParams>(kAlign)
               .doc("Mean of bilinear samples in each bin of each region.")
               .inputs({"data", "rois"})

@@ -7,21 +7,21 @@
 namespace mxlite {
 namespace {
 
-constexpr const char* kOp = "ROIPooling";
+constexpr const char* kRoiPoolingOp = "ROIPooling";
 
 // The hidden second output is the index of each maximum in its plane, or -1 if there is none.
-Specs infer(const RoiPoolingParams& p, std::span<const TensorSpec> in) {
-  check_regions(kOp, in, 5);
-  check_pooled_size(kOp, p.pooled_size);
+Specs infer_roi_pooling(const RoiPoolingParams& p, std::span<const TensorSpec> in) {
+  check_regions(kRoiPoolingOp, in, 5);
+  check_pooled_size(kRoiPoolingOp, p.pooled_size);
   const Shape& data = in[0].shape;
-  MX_CHECK_SHAPE(multiply_dims(data[2], data[3]) <= std::numeric_limits<int32_t>::max(), kOp,
+  MX_CHECK_SHAPE(multiply_dims(data[2], data[3]) <= std::numeric_limits<int32_t>::max(), kRoiPoolingOp,
                  ": data must have at most ", std::numeric_limits<int32_t>::max(),
                  " pixels per channel, got shape ", data);
   const Shape out{in[1].shape[0], data[1], p.pooled_size[0], p.pooled_size[1]};
   return Specs{TensorSpec{out, in[0].dtype}, TensorSpec{out, DType::kInt32}};
 }
 
-std::vector<ValueRef> gradient(GradBuilder& g) {
+std::vector<ValueRef> roi_pooling_gradient(GradBuilder& g) {
   auto params = std::make_shared<RoiGradParams<RoiPoolingParams>>();
   static_cast<RoiPoolingParams&>(*params) = g.params<RoiPoolingParams>();
   params->data_shape = g.input_spec(0).shape;
@@ -32,15 +32,15 @@ std::vector<ValueRef> gradient(GradBuilder& g) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
-  ops.add(OpBuilder<RoiPoolingParams>(kOp)
+static const Registration roi_pooling_registration(Stage::kSchemas, [](OpRegistry& ops) {
+  ops.add(OpBuilder<RoiPoolingParams>(kRoiPoolingOp)
               .doc("Largest values of each bin of each region, on the pixel grid.")
               .shapes("data: (N, C, H, W), rois: (count, 5) -> (count, C, *pooled_size)")
               .inputs({"data", "rois"})
               .outputs(2)
               .visible_outputs(1)
-              .infer(infer)
-              .gradient(gradient)
+              .infer(infer_roi_pooling)
+              .gradient(roi_pooling_gradient)
               .symbol({.output_names = {"output"}}));
   ops.add(OpBuilder<RoiGradParams<RoiPoolingParams>>("_roi_pooling_backward")
               .internal()

@@ -10,7 +10,7 @@ constexpr const char* kSampler = "BilinearSampler";
 constexpr const char* kGenerator = "GridGenerator";
 constexpr const char* kTransformer = "SpatialTransformer";
 
-void check_image(const char* op, const TensorSpec& data) {
+void check_sampled_image(const char* op, const TensorSpec& data) {
   MX_CHECK_DTYPE(is_floating(data.dtype), op,
                  ": data must have dtype float16, bfloat16, float32 or float64, got ", data.dtype);
   MX_CHECK_SHAPE(data.shape.ndim() == 4 && data.shape[2] != 0 && data.shape[3] != 0, op,
@@ -34,7 +34,7 @@ void check_affine(const char* op, const char* name, const Shape& matrix) {
 }
 
 Specs infer_sampler(const BilinearSamplerParams&, std::span<const TensorSpec> in) {
-  check_image(kSampler, in[0]);
+  check_sampled_image(kSampler, in[0]);
   check_dtype(kSampler, "grid", in[1], in[0].dtype);
   const Shape &data = in[0].shape, &grid = in[1].shape;
   MX_CHECK_SHAPE(grid.ndim() == 4 && may_equal(grid[0], data[0]) && may_equal(grid[1], 2), kSampler,
@@ -59,7 +59,7 @@ Specs infer_generator(const GridGeneratorParams& p, std::span<const TensorSpec> 
 }
 
 Specs infer_transformer(const SpatialTransformerParams& p, std::span<const TensorSpec> in) {
-  check_image(kTransformer, in[0]);
+  check_sampled_image(kTransformer, in[0]);
   check_dtype(kTransformer, "loc", in[1], in[0].dtype);
   check_affine(kTransformer, "loc", in[1].shape);
   check_target(kTransformer, p.target_shape);
@@ -96,7 +96,7 @@ std::vector<ValueRef> gradient_transformer(GradBuilder& g) {
 
 }  // namespace
 
-static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
+static const Registration sampling_grid_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<BilinearSamplerParams>(kSampler)
               .doc("Image at the points of a grid, by bilinear interpolation.")
               .shapes("data: (N, C, H, W), grid: (N, 2, oH, oW) -> (N, C, oH, oW)")

@@ -36,7 +36,7 @@ void allclose_native(KernelContext&, const AllcloseParams& p, Inputs in, Outputs
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration allclose_registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.cpu_kernel<&allclose_native>("_contrib_allclose");
 });
 

@@ -57,7 +57,7 @@ void count_sketch_backward_native(KernelContext& ctx, const CountSketchParams& p
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration count_sketch_registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.cpu_kernel<count_sketch_native>("_contrib_count_sketch", {.inline_ok = false});
   ops.cpu_kernel<count_sketch_backward_native>("_count_sketch_backward", {.inline_ok = false});
 });

@@ -28,7 +28,7 @@ void gradientmultiplier_native(KernelContext&, const ScalarParams&, Inputs in, O
 }  // namespace
 }  // namespace pointwise
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration estimators_registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace pointwise;  // NOLINT: this folder's own names
   ops.cpu_kernel<&unary_kernel<Round>>("_contrib_round_ste", kStrided);
   ops.cpu_kernel<&unary_kernel<Sign>>("_contrib_sign_ste", kStrided);

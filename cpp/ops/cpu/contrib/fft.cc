@@ -85,7 +85,7 @@ void ifft_native(KernelContext& ctx, const FftParams&, Inputs in, Outputs out) {
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration fft_registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.cpu_kernel<fft_native>("_contrib_fft", {.inline_ok = false});
   ops.cpu_kernel<ifft_native>("_contrib_ifft", {.inline_ok = false});
 });

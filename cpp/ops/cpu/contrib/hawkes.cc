@@ -8,7 +8,7 @@
 namespace mxlite {
 namespace {
 
-constexpr const char* kOp = "_contrib_hawkesll";
+constexpr const char* kHawkesOp = "_contrib_hawkesll";
 
 template <class T>
 using Process = hawkes::Process<T, const int64_t*>;
@@ -28,17 +28,17 @@ Process<T> checked_process(Inputs in, int64_t* buffer) {
                      in[0].shape[1],
                      in[4].shape[1]};
   for (int64_t n = 0; n < p.samples; ++n) {
-    MX_CHECK_KIND(p.lengths[n] >= 0 && p.lengths[n] <= p.events, ErrorKind::kIndex, kOp,
+    MX_CHECK_KIND(p.lengths[n] >= 0 && p.lengths[n] <= p.events, ErrorKind::kIndex, kHawkesOp,
                   ": valid_length[", n, "] is ", p.lengths[n], ", 0 to ", p.events, " expected");
     for (int64_t j = n * p.events; j < n * p.events + p.lengths[n]; ++j)
-      MX_CHECK_KIND(p.marks[j] >= 0 && p.marks[j] < p.kinds, ErrorKind::kIndex, kOp, ": a mark of ",
+      MX_CHECK_KIND(p.marks[j] >= 0 && p.marks[j] < p.kinds, ErrorKind::kIndex, kHawkesOp, ": a mark of ",
                     "sample ", n, " is ", p.marks[j], ", 0 to ", p.kinds - 1, " expected");
   }
   return p;
 }
 
 void hawkesll_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
-  dispatch_floating(kOp, in[0].dtype, [&]<class T>(T) {
+  dispatch_floating(kHawkesOp, in[0].dtype, [&]<class T>(T) {
     const int64_t kinds = in[0].shape[1];
     cpu::ScratchPlan plan;
     const size_t indices_at = plan.add<int64_t>(in[5].size() + in[6].size());
@@ -60,7 +60,7 @@ void hawkesll_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out
 // `in`: gradients of likelihood and state, then the inputs. `out`: gradients of lda, alpha, beta,
 // state, lags and max_time.
 void hawkesll_backward_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
-  dispatch_floating(kOp, in[0].dtype, [&]<class T>(T) {
+  dispatch_floating(kHawkesOp, in[0].dtype, [&]<class T>(T) {
     const int64_t samples = in[2].shape[0], kinds = in[2].shape[1], events = in[6].shape[1];
     const int64_t per_thread = hawkes::work_size(events, kinds);
     cpu::ScratchPlan plan;
@@ -86,8 +86,8 @@ void hawkesll_backward_native(KernelContext& ctx, const NoParams&, Inputs in, Ou
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.cpu_kernel<hawkesll_native>(kOp, {.inline_ok = false});
+static const Registration hawkes_registration(Stage::kKernels, [](OpRegistry& ops) {
+  ops.cpu_kernel<hawkesll_native>(kHawkesOp, {.inline_ok = false});
   ops.cpu_kernel<hawkesll_backward_native>("_hawkesll_backward", {.inline_ok = false});
 });
 

@@ -10,7 +10,7 @@ namespace mxlite {
 namespace {
 
 template <class T>
-struct Image {
+struct ColorImage {
   T* data;
   int64_t pixels, channels;
 
@@ -23,13 +23,13 @@ struct Image {
 };
 
 template <class T>
-void brighten(const Image<T>& image, float factor) {
+void brighten(const ColorImage<T>& image, float factor) {
   for (int64_t i = 0; i < image.pixels * image.channels; ++i)
     image.data[i] = cpu::to_pixel<T>(static_cast<float>(image.data[i]) * factor);
 }
 
 template <class T>
-void change_contrast(const Image<T>& image, float factor) {
+void change_contrast(const ColorImage<T>& image, float factor) {
   double sum = 0;
   for (int64_t i = 0; i < image.pixels; ++i) sum += image.gray(i);
   const auto mean =
@@ -40,7 +40,7 @@ void change_contrast(const Image<T>& image, float factor) {
 }
 
 template <class T>
-void saturate(const Image<T>& image, float factor) {
+void saturate(const ColorImage<T>& image, float factor) {
   if (image.channels == 1) return;
   for (int64_t i = 0; i < image.pixels; ++i) {
     const float gray = image.gray(i) * (1 - factor);
@@ -50,7 +50,7 @@ void saturate(const Image<T>& image, float factor) {
 }
 
 template <class T>
-void change_hue(const Image<T>& image, float turn) {
+void change_hue(const ColorImage<T>& image, float turn) {
   if (image.channels == 1) return;
   for (int64_t i = 0; i < image.pixels; ++i) {
     T* const p = image.data + i * 3;
@@ -63,7 +63,7 @@ void change_hue(const Image<T>& image, float turn) {
 }
 
 template <class T>
-void light(const Image<T>& image, const std::array<float, 3>& alpha) {
+void light(const ColorImage<T>& image, const std::array<float, 3>& alpha) {
   if (image.channels == 1) return;
   const color::Rgb by = color::light_shift(alpha[0], alpha[1], alpha[2]);
   const float shift[3] = {by.r, by.g, by.b};
@@ -93,7 +93,7 @@ void for_each_image(KernelContext& ctx, Inputs in, Outputs out, auto fn) {
       const int64_t pixels = v.height * v.width;
       Draws draws{
           {ctx.random.seed, ctx.random.offset + static_cast<uint64_t>(i) * kRandomPerImage}};
-      fn(Image<T>{out[0].as<T>() + i * pixels * v.channels, pixels, v.channels}, draws);
+      fn(ColorImage<T>{out[0].as<T>() + i * pixels * v.channels, pixels, v.channels}, draws);
     }
   });
 }
@@ -101,7 +101,7 @@ void for_each_image(KernelContext& ctx, Inputs in, Outputs out, auto fn) {
 enum class Change { kBrightness, kContrast, kSaturation, kHue };
 
 template <class T>
-void apply(Change change, const Image<T>& image, float factor) {
+void apply(Change change, const ColorImage<T>& image, float factor) {
   switch (change) {
     case Change::kBrightness:
       return brighten(image, factor);
@@ -156,7 +156,7 @@ void random_lighting_native(KernelContext& ctx, const ImageRandomLightingParams&
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration color_registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.cpu_kernel<&random_change_native<Change::kBrightness>>("_image_random_brightness");
   ops.cpu_kernel<&random_change_native<Change::kContrast>>("_image_random_contrast");
   ops.cpu_kernel<&random_change_native<Change::kSaturation>>("_image_random_saturation");

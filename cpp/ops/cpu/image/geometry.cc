@@ -95,7 +95,7 @@ void flip_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration geometry_registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.cpu_kernel<&to_tensor_native>("_image_to_tensor");
   ops.cpu_kernel<&normalize_native>("_image_normalize");
   ops.cpu_kernel<&crop_native>("_image_crop");

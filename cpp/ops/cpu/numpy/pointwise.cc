@@ -151,7 +151,7 @@ void register_predicates(OpRegistry& ops, FunctorList<F...>) {
 }  // namespace
 }  // namespace pointwise
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration pointwise_registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace pointwise;  // NOLINT: this folder's own names
   register_binary(ops, NumpyBinary{});
   register_comparisons(ops, BinaryLogic{});

@@ -81,7 +81,7 @@ void reverse_native(KernelContext& ctx, const SequenceParams&, Inputs in, Output
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration sequence_registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.cpu_kernel<&mask_native>("SequenceMask");
   ops.cpu_kernel<&last_native>("SequenceLast");
   ops.cpu_kernel<&last_backward_native>("_sequence_last_backward");

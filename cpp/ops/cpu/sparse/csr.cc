@@ -212,7 +212,7 @@ void csr_sum(KernelContext& ctx, const CsrSumParams& p, Inputs in, Outputs out) 
 }  // namespace
 }  // namespace sparse
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration csr_registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace sparse;                        // NOLINT: this file's own names
   const Kernel worker_only{.inline_ok = false};  // cost depends on values, and kernels have
                                                  // parallel regions

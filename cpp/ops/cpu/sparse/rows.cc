@@ -133,7 +133,7 @@ void row_sparse_take(KernelContext&, const NoParams&, Inputs in, Outputs out) {
 }  // namespace
 }  // namespace sparse
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration rows_registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace sparse;  // NOLINT: this file's own names
   ops.cpu_kernel<&row_sparse_to_dense>("_row_sparse_to_dense");
   ops.cpu_kernel<&nonzero_rows>("_nonzero_rows");

@@ -122,7 +122,7 @@ void group_adagrad_rows(KernelContext& ctx, const GroupAdagradParams& p, Inputs 
 }  // namespace
 }  // namespace optimizer
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration updates_registration(Stage::kKernels, [](OpRegistry& ops) {
   using namespace optimizer;                     // NOLINT: the rules of the dense updates
   const Kernel worker_only{.inline_ok = false};  // each row runs a whole update rule
   ops.cpu_kernel<cpu::flushing<&update_rows<Sgd, SgdParams>>>("_rows_sgd_update", worker_only);

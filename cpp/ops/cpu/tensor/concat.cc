@@ -61,7 +61,7 @@ void split_v2_native(KernelContext&, const SplitV2Params& p, Inputs in, Outputs 
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration concat_registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.cpu_kernel<&concat_native>("Concat", kStrided);
   ops.cpu_kernel<&stack_native>("stack", kStrided);
   ops.cpu_kernel<&slice_channel_native>("SliceChannel", kStrided);

@@ -21,7 +21,7 @@ void copy_all(KernelContext&, const P&, Inputs in, Outputs out) {
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration copy_registration(Stage::kKernels, [](OpRegistry& ops) {
   for (const char* op : {"_copy", "_copyto", "BlockGrad", "make_loss"})
     ops.cpu_kernel<&copy_all<NoParams>>(op, kStrided);
   for (const char* op : {"Cast", "amp_cast"}) ops.cpu_kernel<&copy_all<CastParams>>(op, kStrided);

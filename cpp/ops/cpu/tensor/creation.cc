@@ -91,7 +91,7 @@ void eye(KernelContext&, const EyeParams& p, Inputs, Outputs out) {
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration creation_registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.cpu_kernel<&zeros>("_zeros");
   ops.cpu_kernel<&ones>("_ones");
   ops.cpu_kernel<&full>("_full");

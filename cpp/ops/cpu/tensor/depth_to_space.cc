@@ -38,7 +38,7 @@ void space_to_depth_native(KernelContext&, const BlockSizeParams& p, Inputs in, 
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration depth_to_space_registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.cpu_kernel<&depth_to_space_native>("depth_to_space");
   ops.cpu_kernel<&space_to_depth_native>("space_to_depth");
 });

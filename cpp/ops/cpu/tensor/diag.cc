@@ -28,7 +28,7 @@ void diag_backward_native(KernelContext&, const DiagBackwardParams& p, Inputs in
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration diag_registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.cpu_kernel<&diag_native>("diag", kStrided);
   ops.cpu_kernel<&diag_backward_native>("_diag_backward", kStrided);
 });

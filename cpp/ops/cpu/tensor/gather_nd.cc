@@ -16,13 +16,13 @@
 namespace mxlite {
 namespace {
 
-struct Rows {
+struct GatherNdRows {
   const int64_t* row;
   int64_t* extra;  // additional memory that the caller has requested
   int64_t count, num_rows, inner;
 };
 
-Rows resolve_rows(KernelContext& ctx, const char* op, const TensorRef& indices, const Shape& shape,
+GatherNdRows resolve_rows(KernelContext& ctx, const char* op, const TensorRef& indices, const Shape& shape,
                   int64_t extra_per_row = 0) {
   const auto depth = static_cast<int>(indices.shape[0]);
   const int64_t count = indices.shape.product(1, indices.shape.ndim());
@@ -53,7 +53,7 @@ Rows resolve_rows(KernelContext& ctx, const char* op, const TensorRef& indices, 
 }
 
 void gather_nd_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
-  const Rows r = resolve_rows(ctx, "gather_nd", in[1], in[0].shape);
+  const GatherNdRows r = resolve_rows(ctx, "gather_nd", in[1], in[0].shape);
   cpu::dispatch_size(dtype_size(in[0].dtype), [&]<class T>(T) {
     const bool parallel = out[0].size() > cpu::kParallelElements;
 #pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
@@ -63,7 +63,7 @@ void gather_nd_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs ou
 }
 
 // Writes in the order of the indices, so that the last of equal indices takes effect.
-void put_rows(const Rows& r, const TensorRef& from, const TensorRef& to) {
+void put_rows(const GatherNdRows& r, const TensorRef& from, const TensorRef& to) {
   const size_t row_bytes = static_cast<size_t>(r.inner) * dtype_size(to.dtype);
   for (int64_t i = 0; i < r.count; ++i)
     std::memcpy(to.as<char>() + r.row[i] * static_cast<int64_t>(row_bytes),
@@ -79,7 +79,7 @@ void scatter_nd_native(KernelContext& ctx, const ScatterNdParams& p, Inputs in, 
 void gather_nd_backward_native(KernelContext& ctx, const ScatterNdParams& p, Inputs in,
                                Outputs out) {
   if (in[0].size() == 0) return cpu::zero_fill(out[0].data, out[0].bytes());
-  const Rows r = resolve_rows(ctx, "_gather_nd_backward", in[1], p.shape, 2);
+  const GatherNdRows r = resolve_rows(ctx, "_gather_nd_backward", in[1], p.shape, 2);
   cpu::accumulate_rows({in[0].dtype, 1, r.count, r.num_rows, r.inner, r.row, r.extra}, in[0].data,
                        out[0].data);
 }
@@ -92,7 +92,7 @@ void scatter_set_nd_native(KernelContext& ctx, const ScatterNdParams&, Inputs in
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration gather_nd_registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.cpu_kernel<&gather_nd_native>("gather_nd");
   ops.cpu_kernel<&scatter_nd_native>("scatter_nd");
   ops.cpu_kernel<&gather_nd_backward_native>("_gather_nd_backward");

@@ -50,7 +50,7 @@ void index_copy_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs o
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration index_array_registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.cpu_kernel<&index_array_native>("_contrib_index_array", kStrided);
   ops.cpu_kernel<&arange_like_native>("_contrib_arange_like", kStrided);
   ops.cpu_kernel<&index_copy_native>("_contrib_index_copy");

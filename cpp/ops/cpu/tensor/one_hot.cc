@@ -63,7 +63,7 @@ void fill_element_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration one_hot_registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.cpu_kernel<&one_hot_native>("one_hot");
   ops.cpu_kernel<&ravel_native>("ravel_multi_index");
   ops.cpu_kernel<&unravel_native>("unravel_index");

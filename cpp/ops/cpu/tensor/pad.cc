@@ -137,7 +137,7 @@ void pad_backward_native(KernelContext& ctx, const PadParams& p, Inputs in, Outp
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration pad_registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.cpu_kernel<&pad_native>("Pad");
   ops.cpu_kernel<&pad_backward_native>("_pad_backward");
 });

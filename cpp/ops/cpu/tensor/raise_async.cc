@@ -10,7 +10,7 @@ void raise_async_native(KernelContext&, const NoParams&, Inputs, Outputs) {
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration raise_async_registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.cpu_kernel<&raise_async_native>("_raise_async", {.strided_inputs = true, .inline_ok = false});
 });
 

@@ -32,7 +32,7 @@ void tile_native(KernelContext&, const TileParams& p, Inputs in, Outputs out) {
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration repeat_registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.cpu_kernel<&repeat_native>("repeat");
   ops.cpu_kernel<&tile_native>("tile", {.strided_inputs = true});
 });

@@ -15,7 +15,7 @@ void reshape_native(KernelContext&, const P&, Inputs in, Outputs out) {
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration reshape_registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.cpu_kernel<&reshape_native<ReshapeParams>>("Reshape");
   for (const char* op : {"Flatten", "_identity_with_attr_like_rhs"})
     ops.cpu_kernel<&reshape_native<NoParams>>(op);

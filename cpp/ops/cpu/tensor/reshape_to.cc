@@ -15,7 +15,7 @@ void reshape_to_native(KernelContext&, const ReshapeToParams&, Inputs in, Output
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration reshape_to_registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.cpu_kernel<reshape_to_native>("_reshape_to");
 });
 

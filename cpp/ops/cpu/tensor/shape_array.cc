@@ -13,7 +13,7 @@ void size_array_native(KernelContext&, const NoParams&, Inputs in, Outputs out) 
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration shape_array_registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.cpu_kernel<&shape_array_native>("shape_array", kStrided);
   ops.cpu_kernel<&size_array_native>("size_array", kStrided);
 });

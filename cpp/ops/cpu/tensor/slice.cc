@@ -77,7 +77,7 @@ void slice_assign_scalar_native(KernelContext&, const SliceAssignScalarParams& p
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration slice_registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.cpu_kernel<&slice_native>("slice", kStrided);
   ops.cpu_kernel<&slice_axis_native>("slice_axis", kStrided);
   ops.cpu_kernel<&slice_like_native>("slice_like", kStrided);

@@ -316,7 +316,7 @@ void put_along_axis_native(KernelContext& ctx, const PutAlongAxisParams& p, Inpu
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration sort_registration(Stage::kKernels, [](OpRegistry& ops) {
   const Kernel worker_only{.inline_ok = false};  // takes much longer than the output's size
                                                  // suggests
   ops.cpu_kernel<&sort_native>("sort", worker_only);

@@ -29,10 +29,10 @@ int64_t wrap(int64_t i, int64_t length) {
   return r < 0 ? r + length : r;
 }
 
-int64_t place(IndexMode mode, int64_t i, int64_t length) {
+int64_t place_taken(IndexMode mode, int64_t i, int64_t length) {
   return mode == IndexMode::kWrap ? wrap(i, length) : std::clamp<int64_t>(i, 0, length - 1);
 }
-int64_t place(PickMode mode, int64_t i, int64_t length) {
+int64_t place_taken(PickMode mode, int64_t i, int64_t length) {
   return mode == PickMode::kWrap ? wrap(i, length) : std::clamp<int64_t>(i, 0, length - 1);
 }
 
@@ -51,7 +51,7 @@ void take_native(KernelContext& ctx, const TakeParams& p, Inputs in, Outputs out
     check_range(indices, count, v.length);
     for (int64_t i = 0; i < count; ++i) rows[i] = indices[i];
   } else {
-    for (int64_t i = 0; i < count; ++i) rows[i] = place(p.mode, indices[i], v.length);
+    for (int64_t i = 0; i < count; ++i) rows[i] = place_taken(p.mode, indices[i], v.length);
   }
   cpu::dispatch_size(dtype_size(in[0].dtype), [&]<class T>(T) {
     const T* const from = in[0].as<T>();
@@ -76,7 +76,7 @@ void take_backward_native(KernelContext& ctx, const TakeBackwardParams& p, Input
   int64_t* memory = nullptr;
   const int64_t* const indices = cpu::index_values(ctx, in[1], 3 * count, &memory);
   int64_t* const rows = memory + 2 * count;
-  for (int64_t i = 0; i < count; ++i) rows[i] = place(p.mode, indices[i], v.length);
+  for (int64_t i = 0; i < count; ++i) rows[i] = place_taken(p.mode, indices[i], v.length);
   cpu::accumulate_rows({in[0].dtype, v.outer, count, v.length, v.inner, rows, memory}, in[0].data,
                        out[0].data);
 }
@@ -90,7 +90,7 @@ void pick(KernelContext& ctx, const AxisView& v, PickMode mode, Inputs in, const
     const bool parallel = count > cpu::kParallelElements;
 #pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
     for (int64_t i = 0; i < count; ++i) {
-      const int64_t row = place(mode, indices[i], v.length);
+      const int64_t row = place_taken(mode, indices[i], v.length);
       to[i] = from[(i / v.inner * v.length + row) * v.inner + i % v.inner];
     }
   });
@@ -113,7 +113,7 @@ void pick_backward_native(KernelContext& ctx, const PickBackwardParams& p, Input
     T* const to = out[0].as<T>();
     const int64_t count = in[0].size();
     for (int64_t i = 0; i < count; ++i) {
-      const int64_t row = place(p.mode, indices[i], v.length);
+      const int64_t row = place_taken(p.mode, indices[i], v.length);
       to[(i / v.inner * v.length + row) * v.inner + i % v.inner] = from[i];
     }
   });
@@ -121,7 +121,7 @@ void pick_backward_native(KernelContext& ctx, const PickBackwardParams& p, Input
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration take_registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.cpu_kernel<&take_native>("take");
   ops.cpu_kernel<&take_backward_native>("_take_backward");
   ops.cpu_kernel<&batch_take_native>("batch_take");

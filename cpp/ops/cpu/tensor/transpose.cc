@@ -15,7 +15,7 @@ void permute_native(KernelContext&, const P& p, Inputs in, Outputs out) {
                     steps);
 }
 
-void reverse_native(KernelContext&, const ReverseParams& p, Inputs in, Outputs out) {
+void reverse_axes_native(KernelContext&, const ReverseParams& p, Inputs in, Outputs out) {
   const Shape& shape = in[0].shape;
   const size_t bytes = dtype_size(in[0].dtype);
   Strides steps = in[0].strides;
@@ -32,10 +32,10 @@ void reverse_native(KernelContext&, const ReverseParams& p, Inputs in, Outputs o
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration transpose_registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.cpu_kernel<&permute_native<TransposeParams>>("transpose", kStrided);
   ops.cpu_kernel<&permute_native<SwapAxisParams>>("SwapAxis", kStrided);
-  ops.cpu_kernel<&reverse_native>("reverse", kStrided);
+  ops.cpu_kernel<&reverse_axes_native>("reverse", kStrided);
 });
 
 }  // namespace mxlite

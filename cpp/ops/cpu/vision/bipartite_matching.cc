@@ -57,7 +57,7 @@ void matching_native(KernelContext& ctx, const BipartiteMatchingParams& p, Input
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration bipartite_matching_registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.cpu_kernel<&matching_native>("_contrib_bipartite_matching", {.inline_ok = false});
 });
 

@@ -116,7 +116,7 @@ void decode_native(KernelContext&, const BoxDecodeParams& p, Inputs in, Outputs 
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration box_registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.cpu_kernel<&iou_native>("_contrib_box_iou", kWorkerOnly);
   ops.cpu_kernel<&encode_native>("_contrib_box_encode", kWorkerOnly);
   ops.cpu_kernel<&decode_native>("_contrib_box_decode", kWorkerOnly);

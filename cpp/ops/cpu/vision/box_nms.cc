@@ -46,10 +46,10 @@ void change_format(BoxFormat to, T* box) {
 
 // Memory that one thread needs for one image.
 template <class T>
-struct ImageMemory {
+struct BoxNmsImageMemory {
   using Entry = cpu::EntryOf<T>;
   size_t entries, room, kept, bytes;
-  ImageMemory(int64_t num_boxes, int64_t limit) {
+  BoxNmsImageMemory(int64_t num_boxes, int64_t limit) {
     cpu::ScratchPlan plan;
     entries = plan.add<Entry>(num_boxes);
     room = plan.add<Entry>(num_boxes);
@@ -58,12 +58,12 @@ struct ImageMemory {
   }
 };
 
-struct Image {
+struct BoxNmsImage {
   int64_t first_row, num_boxes, width, limit;  // limit: number of boxes that are compared
 };
 
 template <class T>
-void nms_image(const BoxNmsParams& p, const Image& image, const ImageMemory<T>& memory, void* block,
+void nms_image(const BoxNmsParams& p, const BoxNmsImage& image, const BoxNmsImageMemory<T>& memory, void* block,
                const T* data, T* out, int64_t* source) {
   using Acc = ComputeType<T>;
   using Entry = cpu::EntryOf<T>;
@@ -108,7 +108,7 @@ void nms_all(KernelContext& ctx, const BoxNmsParams& p, Inputs in, Outputs out) 
   const int64_t num_boxes = shape[shape.ndim() - 2], width = shape.back();
   const int64_t images = in[0].size() / (num_boxes * width);
   const int64_t limit = p.topk < 0 ? num_boxes : std::min<int64_t>(p.topk, num_boxes);
-  const ImageMemory<T> memory(num_boxes, limit);
+  const BoxNmsImageMemory<T> memory(num_boxes, limit);
   const int threads = static_cast<int>(std::min<int64_t>(cpu_threads(), images));
   auto* const block = static_cast<std::byte*>(ctx.scratch(memory.bytes * threads));
   cpu::parallel_ranges(images, num_boxes * 64, [&](int64_t begin, int64_t end, int thread) {
@@ -147,7 +147,7 @@ void nms_backward(KernelContext&, const NoParams&, Inputs in, Outputs out) {
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration box_nms_registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.cpu_kernel<&nms_native>("_contrib_box_nms", {.inline_ok = false});
   ops.cpu_kernel<&nms_backward>("_box_nms_backward");
 });

@@ -184,7 +184,7 @@ void correlation_backward_native(KernelContext& ctx, const CorrelationParams& p,
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration correlation_registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.cpu_kernel<cpu::flushing<correlation_native>>("Correlation", {.inline_ok = false});
   ops.cpu_kernel<cpu::flushing<correlation_backward_native>>("_correlation_backward",
                                                              {.inline_ok = false});

@@ -8,7 +8,7 @@
 namespace mxlite {
 namespace {
 
-void crop_native(KernelContext&, const CropParams& p, Inputs in, Outputs out) {
+void crop_window_native(KernelContext&, const CropParams& p, Inputs in, Outputs out) {
   const Shape &data = in[0].shape, &part = out[0].shape;
   const auto [first_row, first_column] = p.start(data, part);
   const int64_t size = static_cast<int64_t>(dtype_size(in[0].dtype));
@@ -25,8 +25,8 @@ void crop_native(KernelContext&, const CropParams& p, Inputs in, Outputs out) {
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.cpu_kernel<crop_native>("Crop");
+static const Registration crop_registration(Stage::kKernels, [](OpRegistry& ops) {
+  ops.cpu_kernel<crop_window_native>("Crop");
 });
 
 }  // namespace mxlite

@@ -15,15 +15,15 @@
 namespace mxlite {
 namespace {
 
-constexpr int64_t kPlanes = 16;  // number of channels that a thread accumulates at a time
+constexpr int64_t kDeformableConvolutionPlanes = 16;  // number of channels that a thread accumulates at a time
 
-struct Geometry {
+struct DeformableConvolutionGeometry {
   SpatialWindow window;
   int64_t channels, height, width, out_height, out_width;
   int64_t groups, moved_groups, filters;
 
   template <class P>
-  Geometry(const P& p, const Shape& data, const Shape& out)
+  DeformableConvolutionGeometry(const P& p, const Shape& data, const Shape& out)
       : window(p.window()),
         channels(data[1]),
         height(data[2]),
@@ -47,7 +47,7 @@ template <class T, bool kModulated>
 struct Points {
   using Acc = ComputeType<T>;
   enum Kind : uint8_t { kInside, kOutside, kNaN };
-  const Geometry& g;
+  const DeformableConvolutionGeometry& g;
   const T *offset, *mask;
   cpu::Neighbours<Acc>* at;  // out_width entries
   Kind* kind;
@@ -83,7 +83,7 @@ struct Points {
 template <class T>
 struct Workspace {
   using Acc = ComputeType<T>;
-  Workspace(KernelContext& ctx, const Geometry& g, bool backward) : geometry(g) {
+  Workspace(KernelContext& ctx, const DeformableConvolutionGeometry& g, bool backward) : geometry(g) {
     const int64_t weights = g.filters * g.depth(), threads = cpu_threads();
     const size_t col_at = plan.add<Acc>(g.col_size());
     const size_t weight_at = plan.add<Acc>(weights);
@@ -92,7 +92,7 @@ struct Workspace {
     kinds_at = plan.add<uint8_t>(g.out_width * threads);
     const size_t grad_col_at = plan.add<Acc>(backward ? g.col_size() : 0);
     const size_t grad_weight_at = plan.add<Acc>(backward ? weights : 0);
-    planes_at = plan.add<Acc>(backward ? kPlanes * g.plane() * threads : 0);
+    planes_at = plan.add<Acc>(backward ? kDeformableConvolutionPlanes * g.plane() * threads : 0);
     sums_at = plan.add<Acc>(backward ? 4 * g.out_width * threads : 0);
     block = ctx.scratch(plan.bytes());
     col = cpu::part<Acc>(block, col_at);
@@ -109,11 +109,11 @@ struct Workspace {
             cpu::part<typename P::Kind>(block, kinds_at) + first};
   }
   Acc* planes(int t) const {
-    return cpu::part<Acc>(block, planes_at) + t * kPlanes * geometry.plane();
+    return cpu::part<Acc>(block, planes_at) + t * kDeformableConvolutionPlanes * geometry.plane();
   }
   Acc* sums(int t) const { return cpu::part<Acc>(block, sums_at) + t * 4 * geometry.out_width; }
 
-  const Geometry& geometry;
+  const DeformableConvolutionGeometry& geometry;
   cpu::ScratchPlan plan;
   size_t points_at, kinds_at, planes_at, sums_at;
   void* block;
@@ -125,7 +125,7 @@ template <class T, bool kModulated>
 void unfold_moved(const Workspace<T>& space, const T* image, const T* offset, const T* mask) {
   using Acc = ComputeType<T>;
   using Kind = typename Points<T, kModulated>::Kind;
-  const Geometry& g = space.geometry;
+  const DeformableConvolutionGeometry& g = space.geometry;
   const int64_t items = g.moved_groups * g.elements() * g.out_height;
   const int64_t work = g.out_width * (8 * g.group_channels() + 16);
   cpu::parallel_ranges(items, work, [&](int64_t begin, int64_t end, int thread) {
@@ -156,15 +156,15 @@ template <class T, bool kModulated>
 void scatter_image(const Workspace<T>& space, const T* offset, const T* mask, T* image_grad) {
   using Acc = ComputeType<T>;
   using Kind = typename Points<T, kModulated>::Kind;
-  const Geometry& g = space.geometry;
-  const int64_t blocks = (g.group_channels() + kPlanes - 1) / kPlanes;
-  const int64_t work = kPlanes * (g.plane() + 8 * g.elements() * g.positions());
+  const DeformableConvolutionGeometry& g = space.geometry;
+  const int64_t blocks = (g.group_channels() + kDeformableConvolutionPlanes - 1) / kDeformableConvolutionPlanes;
+  const int64_t work = kDeformableConvolutionPlanes * (g.plane() + 8 * g.elements() * g.positions());
   cpu::parallel_ranges(g.moved_groups * blocks, work, [&](int64_t begin, int64_t end, int thread) {
     const auto points = space.template points<kModulated>(offset, mask, thread);
     Acc* planes = space.planes(thread);
     for (int64_t item = begin; item < end; ++item) {
-      const int64_t group = item / blocks, i0 = item % blocks * kPlanes;
-      const int64_t count = std::min(kPlanes, g.group_channels() - i0);
+      const int64_t group = item / blocks, i0 = item % blocks * kDeformableConvolutionPlanes;
+      const int64_t count = std::min(kDeformableConvolutionPlanes, g.group_channels() - i0);
       const int64_t c0 = group * g.group_channels() + i0;
       std::fill_n(planes, count * g.plane(), Acc(0));
       for (int64_t part = 0; part < g.elements() * g.out_height; ++part) {
@@ -193,7 +193,7 @@ void point_gradients(const Workspace<T>& space, const T* image, const T* offset,
                      T* offset_grad, T* mask_grad) {
   using Acc = ComputeType<T>;
   using Kind = typename Points<T, kModulated>::Kind;
-  const Geometry& g = space.geometry;
+  const DeformableConvolutionGeometry& g = space.geometry;
   const int64_t items = g.moved_groups * g.elements() * g.out_height;
   const int64_t work = g.out_width * (12 * g.group_channels() + 16);
   cpu::parallel_ranges(items, work, [&](int64_t begin, int64_t end, int thread) {
@@ -233,7 +233,7 @@ void point_gradients(const Workspace<T>& space, const T* image, const T* offset,
 
 template <class P>
 void forward_native(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
-  const Geometry g(p, in[0].shape, out[0].shape);
+  const DeformableConvolutionGeometry g(p, in[0].shape, out[0].shape);
   constexpr int kWeight = kWeightInput<P>;
   dispatch_floating("DeformableConvolution", in[0].dtype, [&]<class T>(T) {
     using Acc = ComputeType<T>;
@@ -264,7 +264,7 @@ void forward_native(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
 // output_grad.
 template <class P>
 void backward_native(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
-  const Geometry g(p, in[1].shape, in[0].shape);
+  const DeformableConvolutionGeometry g(p, in[1].shape, in[0].shape);
   constexpr int kWeight = kWeightInput<P>;
   dispatch_floating("DeformableConvolution", in[0].dtype, [&]<class T>(T) {
     using Acc = ComputeType<T>;
@@ -307,7 +307,7 @@ void register_one(OpRegistry& ops, const char* forward, const char* backward) {
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration deformable_convolution_registration(Stage::kKernels, [](OpRegistry& ops) {
   register_one<DeformableConvolutionParams>(ops, "_contrib_DeformableConvolution",
                                             "_deformable_convolution_backward");
   register_one<ModulatedDeformableConvolutionParams>(ops, "_contrib_ModulatedDeformableConvolution",

@@ -41,7 +41,7 @@ void best_classes(const T* probabilities, int64_t num_classes, int64_t num_ancho
 }
 
 template <class T>
-void decode(const MultiBoxDetectionParams& p, const T* anchor, const T* offset, T* box) {
+void decode_detection(const MultiBoxDetectionParams& p, const T* anchor, const T* offset, T* box) {
   using Acc = ComputeType<T>;
   const auto at = [](const T* from, int i) { return static_cast<Acc>(from[i]); };
   const auto variance = [&](size_t i) { return static_cast<Acc>(p.variances[i]); };
@@ -71,12 +71,12 @@ void detect_block(const MultiBoxDetectionParams& p, Inputs in, int64_t image, in
     rows[0] = static_cast<T>(static_cast<Acc>(detected ? static_cast<float>(id - 1) : kNoClass));
     if (!detected) continue;
     rows[1] = static_cast<T>(score);
-    decode(p, in[2].as<T>() + 4 * i, in[1].as<T>() + (image * num_anchors + i) * 4, rows + 2);
+    decode_detection(p, in[2].as<T>() + 4 * i, in[1].as<T>() + (image * num_anchors + i) * 4, rows + 2);
   }
 }
 
 template <class T>
-Candidate<ComputeType<T>> load_candidate(const T* row, bool one_group) {
+Candidate<ComputeType<T>> load_detection(const T* row, bool one_group) {
   using Acc = ComputeType<T>;
   const Acc left = static_cast<Acc>(row[2]), top = static_cast<Acc>(row[3]);
   const Acc right = static_cast<Acc>(row[4]), bottom = static_cast<Acc>(row[5]);
@@ -90,9 +90,9 @@ Candidate<ComputeType<T>> load_candidate(const T* row, bool one_group) {
 
 // Memory that one thread needs to sort and suppress the detections of one image.
 template <class T>
-struct ImageMemory {
+struct MultiboxDetectionImageMemory {
   size_t entries, room, kept, bytes;
-  explicit ImageMemory(int64_t num_anchors) {
+  explicit MultiboxDetectionImageMemory(int64_t num_anchors) {
     cpu::ScratchPlan plan;
     entries = plan.add<cpu::EntryOf<T>>(num_anchors);
     room = plan.add<cpu::EntryOf<T>>(num_anchors);
@@ -107,7 +107,7 @@ void suppress(const MultiBoxDetectionParams& p, T* out, int64_t count,
   using Acc = ComputeType<T>;
   const float threshold = p.nms_threshold;
   for (int64_t i = 0; i < count; ++i) {
-    const Candidate<Acc> candidate = load_candidate(out + i * kRow, p.force_suppress);
+    const Candidate<Acc> candidate = load_detection(out + i * kRow, p.force_suppress);
     const bool drop = kept.any(candidate, [=](const Candidate<Acc>& a, const Candidate<Acc>& b) {
       const Acc width = std::max(Acc(0), std::min(a.right, b.right) - std::max(a.left, b.left));
       const Acc height = std::max(Acc(0), std::min(a.bottom, b.bottom) - std::max(a.top, b.top));
@@ -124,7 +124,7 @@ void suppress(const MultiBoxDetectionParams& p, T* out, int64_t count,
 // `rows` has a row per anchor. Detections are written to the front of `out`.
 template <class T>
 void collect(const MultiBoxDetectionParams& p, const T* rows, int64_t num_anchors,
-             const ImageMemory<T>& memory, std::byte* block, T* out) {
+             const MultiboxDetectionImageMemory<T>& memory, std::byte* block, T* out) {
   using Entry = cpu::EntryOf<T>;
   auto* const entries = cpu::part<Entry>(block, memory.entries);
   int64_t count = 0;
@@ -149,7 +149,7 @@ void collect(const MultiBoxDetectionParams& p, const T* rows, int64_t num_anchor
 template <class T>
 void detect(KernelContext& ctx, const MultiBoxDetectionParams& p, Inputs in, const TensorRef& out) {
   const int64_t images = out.shape[0], num_anchors = out.shape[1];
-  const ImageMemory<T> memory(num_anchors);
+  const MultiboxDetectionImageMemory<T> memory(num_anchors);
   const auto threads = static_cast<size_t>(std::min<int64_t>(cpu_threads(), images));
   cpu::ScratchPlan plan;
   const size_t rows_at = plan.add<T>(out.size());
@@ -181,7 +181,7 @@ void detection_native(KernelContext& ctx, const MultiBoxDetectionParams& p, Inpu
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration multibox_detection_registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.cpu_kernel<&detection_native>("_contrib_MultiBoxDetection", {.inline_ok = false});
 });
 

@@ -61,7 +61,7 @@ void prior_native(KernelContext&, const MultiBoxPriorParams& p, Inputs in, Outpu
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration multibox_prior_registration(Stage::kKernels, [](OpRegistry& ops) {
   const Kernel kernel{.strided_inputs = true, .inline_ok = false};  // data is never read
   ops.cpu_kernel<&prior_native>("_contrib_MultiBoxPrior", kernel);
 });

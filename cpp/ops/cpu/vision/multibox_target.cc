@@ -11,7 +11,7 @@
 namespace mxlite {
 namespace {
 
-constexpr int64_t kBlock = 128;      // number of anchors whose classes are compared together
+constexpr int64_t kMultiboxTargetBlock = 128;      // number of anchors whose classes are compared together
 constexpr float kNoOverlap = -1.0f;  // less than every overlap that can match
 constexpr float kLeastOverlap = 1e-6f;
 
@@ -40,7 +40,7 @@ struct Memory {
 
 // The anchors of one image with the results of matching so far.
 template <class T>
-struct Image {
+struct MultiboxTargetImage {
   const MultiBoxTargetParams& params;
   const Sizes& sizes;
   const T* anchors;
@@ -53,7 +53,7 @@ struct Image {
   int64_t* label_anchor;  // nearest free anchor of each label, or -1
   cpu::NarrowEntry *entries, *room;
 
-  Image(const MultiBoxTargetParams& p, const Sizes& s, const Memory& memory, std::byte* block)
+  MultiboxTargetImage(const MultiBoxTargetParams& p, const Sizes& s, const Memory& memory, std::byte* block)
       : params(p),
         sizes(s),
         overlaps(cpu::part<float>(block, memory.overlaps)),
@@ -69,7 +69,7 @@ struct Image {
 };
 
 template <class T>
-void compute_overlaps(const Image<T>& image) {
+void compute_overlaps(const MultiboxTargetImage<T>& image) {
   using Acc = ComputeType<T>;
   const auto at = [](const T* from, int i) { return static_cast<Acc>(from[i]); };
   for (int64_t k = 0; k < image.num_valid; ++k) {
@@ -90,7 +90,7 @@ void compute_overlaps(const Image<T>& image) {
 
 // Finds the first anchor that overlaps most with label k. NaN never counts.
 template <class T>
-int64_t nearest_anchor(const Image<T>& image, int64_t k) {
+int64_t nearest_anchor(const MultiboxTargetImage<T>& image, int64_t k) {
   const float* const row = image.overlap_row(k);
   int64_t best = -1;
   float most = kLeastOverlap;
@@ -105,7 +105,7 @@ int64_t nearest_anchor(const Image<T>& image, int64_t k) {
 // Repeatedly matches the label and the anchor with the largest overlap among the unmatched ones.
 // Returns the number of pairs.
 template <class T>
-int64_t match_labels(const Image<T>& image) {
+int64_t match_labels(const MultiboxTargetImage<T>& image) {
   for (int64_t k = 0; k < image.num_valid; ++k) image.label_anchor[k] = nearest_anchor(image, k);
   for (int64_t matched = 0;; ++matched) {
     int64_t label = -1, anchor = -1;
@@ -133,7 +133,7 @@ int64_t match_labels(const Image<T>& image) {
 
 // Finds the first label that overlaps most, for every anchor that match_labels has left unmatched.
 template <class T>
-void find_best_labels(const Image<T>& image) {
+void find_best_labels(const MultiboxTargetImage<T>& image) {
   const int64_t count = image.sizes.num_anchors;
   std::fill_n(image.best_overlap, count, kNoOverlap);
   for (int64_t k = 0; k < image.num_valid; ++k) {
@@ -151,7 +151,7 @@ template <class T>
 void background_probabilities(const T* predictions, const Sizes& s, int64_t count,
                               ComputeType<T>* to) {
   using Acc = ComputeType<T>;
-  Acc largest[kBlock], sum[kBlock];
+  Acc largest[kMultiboxTargetBlock], sum[kMultiboxTargetBlock];
   for (int64_t c = 0; c < s.num_classes; ++c)
     for (int64_t i = 0; i < count; ++i) {
       const Acc x = static_cast<Acc>(predictions[c * s.num_anchors + i]);
@@ -169,7 +169,7 @@ void background_probabilities(const T* predictions, const Sizes& s, int64_t coun
 // Hard negative mining: marks the background anchors with the lowest background probability as
 // negative.
 template <class T>
-void mine_negatives(const Image<T>& image, const T* predictions, int64_t num_positive) {
+void mine_negatives(const MultiboxTargetImage<T>& image, const T* predictions, int64_t num_positive) {
   const auto& p = image.params;
   const int64_t num_anchors = image.sizes.num_anchors;
   int64_t wanted =
@@ -177,9 +177,9 @@ void mine_negatives(const Image<T>& image, const T* predictions, int64_t num_pos
   wanted = std::max<int64_t>(wanted, p.minimum_negative_samples);
   if (wanted <= 0) return;
   int64_t count = 0;
-  for (int64_t begin = 0; begin < num_anchors; begin += kBlock) {
-    const int64_t end = std::min(begin + kBlock, num_anchors);
-    ComputeType<T> background[kBlock];
+  for (int64_t begin = 0; begin < num_anchors; begin += kMultiboxTargetBlock) {
+    const int64_t end = std::min(begin + kMultiboxTargetBlock, num_anchors);
+    ComputeType<T> background[kMultiboxTargetBlock];
     background_probabilities(predictions + begin, image.sizes, end - begin, background);
     for (int64_t j = begin; j < end; ++j)
       if (image.role[j] != Role::kPositive && image.best_overlap[j] < p.negative_mining_thresh)
@@ -192,7 +192,7 @@ void mine_negatives(const Image<T>& image, const T* predictions, int64_t num_pos
 }
 
 template <class T>
-void assign_roles(const Image<T>& image, const T* predictions) {
+void assign_roles(const MultiboxTargetImage<T>& image, const T* predictions) {
   const auto& p = image.params;
   const bool mining = p.negative_mining_ratio > 0;
   const int64_t num_anchors = image.sizes.num_anchors;
@@ -210,7 +210,7 @@ void assign_roles(const Image<T>& image, const T* predictions) {
 }
 
 template <class T>
-void encode(const std::vector<double>& variances, const T* anchor, const T* box, T* to) {
+void encode_target(const std::vector<double>& variances, const T* anchor, const T* box, T* to) {
   using Acc = ComputeType<T>;
   const auto at = [](const T* from, int i) { return static_cast<Acc>(from[i]); };
   const Acc width = at(anchor, 2) - at(anchor, 0), height = at(anchor, 3) - at(anchor, 1);
@@ -226,7 +226,7 @@ void encode(const std::vector<double>& variances, const T* anchor, const T* box,
 // Computes the targets of one image. Initially, location and mask are zeros and classes are the
 // label to ignore.
 template <class T>
-void write_targets(const Image<T>& image, T* location, T* mask, T* classes) {
+void write_targets(const MultiboxTargetImage<T>& image, T* location, T* mask, T* classes) {
   using Acc = ComputeType<T>;
   for (int64_t j = 0; j < image.sizes.num_anchors; ++j) {
     if (image.role[j] == Role::kNegative) classes[j] = T(0.0f);
@@ -234,7 +234,7 @@ void write_targets(const Image<T>& image, T* location, T* mask, T* classes) {
     const T* const label = image.label(image.best_label[j]);
     classes[j] = static_cast<T>(static_cast<Acc>(label[0]) + 1);
     std::fill_n(mask + 4 * j, 4, T(1.0f));
-    encode(image.params.variances, image.anchors + 4 * j, label + 1, location + 4 * j);
+    encode_target(image.params.variances, image.anchors + 4 * j, label + 1, location + 4 * j);
   }
 }
 
@@ -248,7 +248,7 @@ void make_targets(KernelContext& ctx, const MultiBoxTargetParams& p, Inputs in, 
   auto* const block = static_cast<std::byte*>(ctx.scratch(memory.bytes * threads));
   const int64_t work = num_anchors * (sizes.num_labels + sizes.num_classes) * 2;
   cpu::parallel_ranges(images, work, [&](int64_t begin, int64_t end, int thread) {
-    Image<T> image(p, sizes, memory, block + memory.bytes * static_cast<size_t>(thread));
+    MultiboxTargetImage<T> image(p, sizes, memory, block + memory.bytes * static_cast<size_t>(thread));
     image.anchors = in[0].as<T>();
     for (int64_t i = begin; i < end; ++i) {
       T* const location = out[0].as<T>() + i * num_anchors * 4;
@@ -277,7 +277,7 @@ void target_native(KernelContext& ctx, const MultiBoxTargetParams& p, Inputs in,
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration multibox_target_registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.cpu_kernel<&target_native>("_contrib_MultiBoxTarget", {.inline_ok = false});
 });
 

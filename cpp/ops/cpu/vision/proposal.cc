@@ -50,9 +50,9 @@ void predict_all(const ProposalParams& p, const Grid& grid, const T* scores, con
 
 // Memory of one thread for one image.
 template <class T>
-struct ImageMemory {
+struct ProposalImageMemory {
   size_t boxes, entries, room, kept, kept_index, bytes;
-  ImageMemory(int64_t count, int64_t regions) {
+  ProposalImageMemory(int64_t count, int64_t regions) {
     using Acc = ComputeType<T>;
     cpu::ScratchPlan plan;
     boxes = plan.add<Region<Acc>>(count);
@@ -66,7 +66,7 @@ struct ImageMemory {
 
 // Finds the indices of the boxes that remain, best first. Returns their number.
 template <class Acc>
-int64_t suppress(const ProposalParams& p, const Region<Acc>* boxes, const cpu::EntryOf<Acc>* sorted,
+int64_t suppress_proposals(const ProposalParams& p, const Region<Acc>* boxes, const cpu::EntryOf<Acc>* sorted,
                  int64_t count, KeptBoxes<Acc> kept, int64_t* kept_index) {
   const float threshold = p.threshold;
   for (int64_t i = 0; i < count && kept.size() < p.rpn_post_nms_top_n; ++i) {
@@ -85,7 +85,7 @@ int64_t suppress(const ProposalParams& p, const Region<Acc>* boxes, const cpu::E
 
 template <class T>
 void propose_image(const ProposalParams& p, const Grid& grid, Inputs in, int64_t image,
-                   const ImageMemory<T>& memory, std::byte* block, Outputs out) {
+                   const ProposalImageMemory<T>& memory, std::byte* block, Outputs out) {
   using Acc = ComputeType<T>;
   using Entry = cpu::EntryOf<Acc>;
   auto* const boxes = cpu::part<Region<Acc>>(block, memory.boxes);
@@ -99,7 +99,7 @@ void propose_image(const ProposalParams& p, const Grid& grid, Inputs in, int64_t
   const int64_t compared = limit > 0 ? std::min(limit, count) : count;
   const Entry* const sorted =
       cpu::sort_first(entries, cpu::part<Entry>(block, memory.room), count, compared);
-  const int64_t kept = suppress(p, boxes, sorted, compared,
+  const int64_t kept = suppress_proposals(p, boxes, sorted, compared,
                                 {cpu::part<std::byte>(block, memory.kept), wanted}, kept_index);
   for (int64_t i = 0; i < wanted; ++i) {
     const Region<Acc>& r = boxes[kept_index[i % kept]];
@@ -120,7 +120,7 @@ void propose(const char* op, KernelContext& ctx, const ProposalParams& p, Inputs
              image.height, " x ", image.width, " pixels, more than ", grid.height, " x ",
              grid.width, " positions of stride ", p.feature_stride);
   }
-  const ImageMemory<T> memory(grid.count(), p.rpn_post_nms_top_n);
+  const ProposalImageMemory<T> memory(grid.count(), p.rpn_post_nms_top_n);
   const auto threads = static_cast<size_t>(std::min<int64_t>(cpu_threads(), cls[0]));
   auto* const block = static_cast<std::byte*>(ctx.scratch(memory.bytes * threads));
   cpu::parallel_ranges(cls[0], grid.count() * 64, [&](int64_t begin, int64_t end, int thread) {
@@ -138,7 +138,7 @@ void proposal_native(KernelContext& ctx, const ProposalParams& p, Inputs in, Out
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration proposal_registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.cpu_kernel<&proposal_native<false>>("_contrib_Proposal", kWorkerOnly);
   ops.cpu_kernel<&proposal_native<true>>("_contrib_MultiProposal", kWorkerOnly);
 });

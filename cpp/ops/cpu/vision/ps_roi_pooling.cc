@@ -5,7 +5,7 @@
 namespace mxlite {
 namespace {
 
-constexpr const char* kOp = "_contrib_PSROIPooling";
+constexpr const char* kPsRoiPoolingOp = "_contrib_PSROIPooling";
 
 cpu::PoolShape pool_shape(const PsRoiPoolingParams& p, const Shape& data, const Shape& out) {
   return {data[1], data[2], data[3], out[1], out[2], out[3], p.groups(), p.groups()};
@@ -39,23 +39,23 @@ auto weights_of(const PsRoiPoolingParams& p, const cpu::PoolShape& q) {
 
 void psroi_pooling_native(KernelContext& ctx, const PsRoiPoolingParams& p, Inputs in, Outputs out) {
   const cpu::PoolShape q = pool_shape(p, in[0].shape, out[0].shape);
-  dispatch_floating(kOp, in[0].dtype, [&]<class T>(T) {
-    cpu::pool_regions<T>(ctx, kOp, q, in, out[0], weights_of<ComputeType<T>>(p, q));
+  dispatch_floating(kPsRoiPoolingOp, in[0].dtype, [&]<class T>(T) {
+    cpu::pool_regions<T>(ctx, kPsRoiPoolingOp, q, in, out[0], weights_of<ComputeType<T>>(p, q));
   });
 }
 
 void psroi_pooling_backward_native(KernelContext& ctx, const RoiGradParams<PsRoiPoolingParams>& p,
                                    Inputs in, Outputs out) {
   const cpu::PoolShape q = pool_shape(p, out[0].shape, in[0].shape);
-  dispatch_floating(kOp, in[0].dtype, [&]<class T>(T) {
-    cpu::pool_regions_backward<T>(ctx, kOp, q, in, out[0], weights_of<ComputeType<T>>(p, q));
+  dispatch_floating(kPsRoiPoolingOp, in[0].dtype, [&]<class T>(T) {
+    cpu::pool_regions_backward<T>(ctx, kPsRoiPoolingOp, q, in, out[0], weights_of<ComputeType<T>>(p, q));
   });
 }
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.cpu_kernel<psroi_pooling_native>(kOp, {.inline_ok = false});
+static const Registration ps_roi_pooling_registration(Stage::kKernels, [](OpRegistry& ops) {
+  ops.cpu_kernel<psroi_pooling_native>(kPsRoiPoolingOp, {.inline_ok = false});
   ops.cpu_kernel<psroi_pooling_backward_native>("_psroi_pooling_backward", {.inline_ok = false});
 });
 

@@ -5,9 +5,9 @@
 namespace mxlite {
 namespace {
 
-constexpr const char* kOp = "_contrib_ROIAlign";
+constexpr const char* kRoiAlignOp = "_contrib_ROIAlign";
 
-cpu::PoolShape pool_shape(const RoiAlignParams& p, const Shape& data, const Shape& out) {
+cpu::PoolShape aligned_shape(const RoiAlignParams& p, const Shape& data, const Shape& out) {
   cpu::PoolShape q{data[1], data[2], data[3], out[1], out[2], out[3]};
   if (p.position_sensitive) {
     q.groups_h = q.bins_h;
@@ -60,7 +60,7 @@ SampledAxis<Acc> sampled_axis(const RoiAlignParams& p, Acc from, Acc to, int64_t
 }
 
 template <class Acc>
-auto weights_of(const RoiAlignParams& p, const cpu::PoolShape& q) {
+auto aligned_weights(const RoiAlignParams& p, const cpu::PoolShape& q) {
   return [&p, &q](const Acc* region, cpu::AxisBins<Acc>& rows, cpu::AxisBins<Acc>& columns) {
     const SampledAxis<Acc> x = sampled_axis(p, region[1], region[3], q.bins_w);
     const SampledAxis<Acc> y = sampled_axis(p, region[2], region[4], q.bins_h);
@@ -72,13 +72,13 @@ auto weights_of(const RoiAlignParams& p, const cpu::PoolShape& q) {
 
 void check_sizes(const RoiAlignParams& p, const TensorRef& rois) {
   if (!p.aligned) return;  // regions are at least one pixel long
-  dispatch_floating(kOp, rois.dtype, [&]<class T>(T) {
+  dispatch_floating(kRoiAlignOp, rois.dtype, [&]<class T>(T) {
     using Acc = ComputeType<T>;
     for (int64_t r = 0; r < rois.shape[0]; ++r) {
       const T* v = rois.as<T>() + r * 5;
       const Acc width = static_cast<Acc>(v[3]) - static_cast<Acc>(v[1]);
       const Acc height = static_cast<Acc>(v[4]) - static_cast<Acc>(v[2]);
-      MX_CHECK(static_cast<Acc>(v[0]) < 0 || !(width < 0 || height < 0), kOp,
+      MX_CHECK(static_cast<Acc>(v[0]) < 0 || !(width < 0 || height < 0), kRoiAlignOp,
                ": with aligned=True, width and height of rois[", r, "] must be at least 0, got ",
                width, " and ", height);
     }
@@ -86,26 +86,26 @@ void check_sizes(const RoiAlignParams& p, const TensorRef& rois) {
 }
 
 void roi_align_native(KernelContext& ctx, const RoiAlignParams& p, Inputs in, Outputs out) {
-  const cpu::PoolShape q = pool_shape(p, in[0].shape, out[0].shape);
+  const cpu::PoolShape q = aligned_shape(p, in[0].shape, out[0].shape);
   check_sizes(p, in[1]);
-  dispatch_floating(kOp, in[0].dtype, [&]<class T>(T) {
-    cpu::pool_regions<T>(ctx, kOp, q, in, out[0], weights_of<ComputeType<T>>(p, q));
+  dispatch_floating(kRoiAlignOp, in[0].dtype, [&]<class T>(T) {
+    cpu::pool_regions<T>(ctx, kRoiAlignOp, q, in, out[0], aligned_weights<ComputeType<T>>(p, q));
   });
 }
 
 void roi_align_backward_native(KernelContext& ctx, const RoiGradParams<RoiAlignParams>& p,
                                Inputs in, Outputs out) {
-  const cpu::PoolShape q = pool_shape(p, out[0].shape, in[0].shape);
+  const cpu::PoolShape q = aligned_shape(p, out[0].shape, in[0].shape);
   check_sizes(p, in[1]);
-  dispatch_floating(kOp, in[0].dtype, [&]<class T>(T) {
-    cpu::pool_regions_backward<T>(ctx, kOp, q, in, out[0], weights_of<ComputeType<T>>(p, q));
+  dispatch_floating(kRoiAlignOp, in[0].dtype, [&]<class T>(T) {
+    cpu::pool_regions_backward<T>(ctx, kRoiAlignOp, q, in, out[0], aligned_weights<ComputeType<T>>(p, q));
   });
 }
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.cpu_kernel<roi_align_native>(kOp, {.inline_ok = false});
+static const Registration roi_align_registration(Stage::kKernels, [](OpRegistry& ops) {
+  ops.cpu_kernel<roi_align_native>(kRoiAlignOp, {.inline_ok = false});
   ops.cpu_kernel<roi_align_backward_native>("_roi_align_backward", {.inline_ok = false});
 });
 

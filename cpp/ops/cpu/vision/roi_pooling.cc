@@ -5,7 +5,7 @@
 namespace mxlite {
 namespace {
 
-constexpr const char* kOp = "ROIPooling";
+constexpr const char* kRoiPoolingOp = "ROIPooling";
 
 struct Range {
   int64_t begin, end;
@@ -93,7 +93,7 @@ void pool_plane(const T* plane, const Shape& data, const PixelAxis<Acc>& y, cons
 
 void roi_pooling_native(KernelContext& ctx, const RoiPoolingParams& p, Inputs in, Outputs out) {
   const Shape &data = in[0].shape, &o = out[0].shape;
-  dispatch_floating(kOp, in[0].dtype, [&]<class T>(T) {
+  dispatch_floating(kRoiPoolingOp, in[0].dtype, [&]<class T>(T) {
     using Acc = ComputeType<T>;
     cpu::ScratchPlan plan;
     const size_t regions_at = plan.add<Acc>(in[1].size());
@@ -101,7 +101,7 @@ void roi_pooling_native(KernelContext& ctx, const RoiPoolingParams& p, Inputs in
     const size_t rows_at = plan.add<int32_t>(data[3] * cpu_threads());
     void* block = ctx.scratch(plan.bytes());
     const cpu::Regions<Acc> regions =
-        cpu::read_regions(kOp, in[1], data[0], cpu::part<Acc>(block, regions_at));
+        cpu::read_regions(kRoiPoolingOp, in[1], data[0], cpu::part<Acc>(block, regions_at));
     const int64_t bins = o[2] * o[3];
     cpu::parallel_ranges(
         regions.count * data[1], bins * 16, [&](int64_t begin, int64_t end, int t) {
@@ -131,14 +131,14 @@ void roi_pooling_backward_native(KernelContext& ctx, const RoiGradParams<RoiPool
                                  Inputs in, Outputs out) {
   const Shape &data = p.data_shape, &o = in[0].shape;
   const int64_t plane = data[2] * data[3], bins = o[2] * o[3];
-  dispatch_floating(kOp, in[0].dtype, [&]<class T>(T) {
+  dispatch_floating(kRoiPoolingOp, in[0].dtype, [&]<class T>(T) {
     using Acc = ComputeType<T>;
     cpu::ScratchPlan plan;
     const size_t regions_at = plan.add<Acc>(in[1].size());
     const size_t sums_at = plan.add<Acc>(plane * cpu_threads());
     void* block = ctx.scratch(plan.bytes());
     const cpu::Regions<Acc> regions =
-        cpu::read_regions(kOp, in[1], data[0], cpu::part<Acc>(block, regions_at));
+        cpu::read_regions(kRoiPoolingOp, in[1], data[0], cpu::part<Acc>(block, regions_at));
     const int32_t* positions = in[2].as<int32_t>();
     const int64_t work = plane + regions.count * bins / std::max<int64_t>(data[0], 1);
     cpu::parallel_ranges(data[0] * data[1], work, [&](int64_t begin, int64_t end, int thread) {
@@ -160,8 +160,8 @@ void roi_pooling_backward_native(KernelContext& ctx, const RoiGradParams<RoiPool
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.cpu_kernel<roi_pooling_native>(kOp, {.inline_ok = false});
+static const Registration roi_pooling_registration(Stage::kKernels, [](OpRegistry& ops) {
+  ops.cpu_kernel<roi_pooling_native>(kRoiPoolingOp, {.inline_ok = false});
   ops.cpu_kernel<roi_pooling_backward_native>("_roi_pooling_backward", {.inline_ok = false});
 });
 

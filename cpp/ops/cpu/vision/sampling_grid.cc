@@ -10,7 +10,7 @@ namespace mxlite {
 namespace {
 
 constexpr int64_t kPoints = 64;  // number of points whose geometry is stored for all channels
-constexpr int64_t kPlanes = 16;  // number of channels that a thread accumulates at a time
+constexpr int64_t kSamplingGridPlanes = 16;  // number of channels that a thread accumulates at a time
 
 template <class Acc>
 struct Point {
@@ -104,20 +104,20 @@ void transformer_native(KernelContext&, const SpatialTransformerParams&, Inputs 
 
 // `in`: output_grad, data, grid. A thread processes the planes of some channels.
 template <class T>
-void data_gradient(KernelContext& ctx, Inputs in, const TensorRef& target) {
+void sampling_grid_data_gradient(KernelContext& ctx, Inputs in, const TensorRef& target) {
   using Acc = ComputeType<T>;
   const Shape &data = target.shape, &o = in[0].shape;
   const int64_t plane = data[2] * data[3], total = o[2] * o[3];
-  const int64_t blocks = (data[1] + kPlanes - 1) / kPlanes;
+  const int64_t blocks = (data[1] + kSamplingGridPlanes - 1) / kSamplingGridPlanes;
   Acc* scratch = static_cast<Acc*>(
-      ctx.scratch(static_cast<size_t>(kPlanes * plane * cpu_threads()) * sizeof(Acc)));
+      ctx.scratch(static_cast<size_t>(kSamplingGridPlanes * plane * cpu_threads()) * sizeof(Acc)));
   const auto point_at = grid_points<T>(in[2], data);
-  const int64_t work = kPlanes * (plane + 8 * total);
+  const int64_t work = kSamplingGridPlanes * (plane + 8 * total);
   cpu::parallel_ranges(data[0] * blocks, work, [&](int64_t begin, int64_t end, int thread) {
-    Acc* sums = scratch + thread * kPlanes * plane;
+    Acc* sums = scratch + thread * kSamplingGridPlanes * plane;
     for (int64_t item = begin; item < end; ++item) {
-      const int64_t n = item / blocks, c0 = item % blocks * kPlanes;
-      const int64_t count = std::min(kPlanes, data[1] - c0);
+      const int64_t n = item / blocks, c0 = item % blocks * kSamplingGridPlanes;
+      const int64_t count = std::min(kSamplingGridPlanes, data[1] - c0);
       std::fill_n(sums, count * plane, Acc(0));
       for (int64_t first = 0; first < total; first += kPoints) {
         const PointBlock<Acc> block(data, first, total, [&](int64_t i) { return point_at(n, i); });
@@ -165,7 +165,7 @@ void grid_gradient(Inputs in, const TensorRef& target) {
 
 void sampler_backward_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   dispatch_floating("BilinearSampler", in[0].dtype, [&]<class T>(T) {
-    data_gradient<T>(ctx, in, out[0]);
+    sampling_grid_data_gradient<T>(ctx, in, out[0]);
     grid_gradient<T>(in, out[1]);
   });
 }
@@ -235,7 +235,7 @@ void generator_backward_native(KernelContext&, const GridGeneratorParams& p, Inp
 
 }  // namespace
 
-static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
+static const Registration sampling_grid_registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.cpu_kernel<sampler_native>("BilinearSampler", {.inline_ok = false});
   ops.cpu_kernel<sampler_backward_native>("_bilinear_sampler_backward", {.inline_ok = false});
   ops.cpu_kernel<transformer_native>("SpatialTransformer", {.inline_ok = false});
