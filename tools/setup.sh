@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # Debian packages (only those that are missing) and the Python environment .venv.
+#   tools/setup.sh build   what building and scoring needs
+#   tools/setup.sh all     what the checks need, too
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
@@ -11,21 +13,27 @@ cmake                 command -v cmake
 ninja-build           command -v ninja
 ccache                command -v ccache
 git                   command -v git
-clang-format          command -v clang-format
-clang                 command -v clang++
-libclang-rt-14-dev    ls /usr/lib/llvm-14/lib/clang/*/lib/linux/libclang_rt.fuzzer-x86_64.a
 libgtest-dev          test -f /usr/include/gtest/gtest.h
 libopencv-core-dev    test -f /usr/include/opencv4/opencv2/core.hpp
 libopencv-imgproc-dev test -f /usr/include/opencv4/opencv2/imgproc.hpp
-liblapack-dev         test -f /usr/lib/x86_64-linux-gnu/lapack/liblapack.a
 libjpeg62-turbo-dev   test -f /usr/include/jpeglib.h
 libpng-dev            test -f /usr/include/png.h
 nlohmann-json3-dev    test -f /usr/include/nlohmann/json.hpp
 libasio-dev           test -f /usr/include/asio.hpp
-chromium              command -v chromium
 python3-venv          $python -m ensurepip --version
 python3-dev           test -f $($python -c "import sysconfig; print(sysconfig.get_path(\"include\"))")/Python.h
 '
+groups='--group build'
+if [ "$1" = all ]; then
+  packages+='
+clang-format          command -v clang-format
+clang                 command -v clang++
+libclang-rt-14-dev    ls /usr/lib/llvm-14/lib/clang/*/lib/linux/libclang_rt.fuzzer-x86_64.a
+liblapack-dev         test -f /usr/lib/x86_64-linux-gnu/lapack/liblapack.a
+chromium              command -v chromium
+'
+  groups='--group dev --group docs'
+fi
 missing=()
 while read -r package probe; do
   [ -z "$package" ] || eval "$probe" >/dev/null 2>&1 </dev/null || missing+=("$package")
@@ -42,7 +50,8 @@ fi
 
 [ -x .venv/bin/python ] || "$python" -m venv .venv
 .venv/bin/python -m pip install --quiet --disable-pip-version-check "pip>=25.1"  # has --group
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --group dev --group docs
+.venv/bin/python -m pip install --quiet --disable-pip-version-check $groups
+[ "$1" = all ] || exit 0
 # The toolkit that compiles libmxlite_cuda.so: the machine's, else PyPI's.
 cuda='nvidia-cudnn-frontend>=1.17'
 command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ] || cuda='-r tools/requirements-cuda.txt'
