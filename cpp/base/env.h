@@ -1,4 +1,5 @@
-// Environment variables, read once by their users. Names and meanings: docs/reference/environment.md.
+// Environment variables, read once by their users. Names and meanings:
+// docs/reference/environment.md.
 #pragma once
 #include <cstdint>
 #include <string>

@@ -93,12 +93,12 @@ NDArrayRef add_n(const SparseCall& call) {
 }
 
 const RuleRegistration pointwise_registration{{.op = "zeros_like", .rule = &zeros_like},
-                                    {.op = "elemwise_add", .rule = &elemwise_add},
-                                    {.op = "elemwise_sub", .rule = &elemwise_sub},
-                                    {.op = "elemwise_mul", .rule = &elemwise_mul},
-                                    {.op = "broadcast_mul", .rule = &broadcast_mul},
-                                    {.op = "broadcast_div", .rule = &broadcast_div},
-                                    {.op = "add_n", .rule = &add_n}};
+                                              {.op = "elemwise_add", .rule = &elemwise_add},
+                                              {.op = "elemwise_sub", .rule = &elemwise_sub},
+                                              {.op = "elemwise_mul", .rule = &elemwise_mul},
+                                              {.op = "broadcast_mul", .rule = &broadcast_mul},
+                                              {.op = "broadcast_div", .rule = &broadcast_div},
+                                              {.op = "add_n", .rule = &add_n}};
 
 }  // namespace
 }  // namespace mxlite::sparse

@@ -116,8 +116,8 @@ NDArrayRef concat(const SparseCall& call) {
 }
 
 const RuleRegistration rows_registration{{.op = "slice", .rule = &slice},
-                                    {.op = "take", .rule = &take},
-                                    {.op = "Concat", .rule = &concat}};
+                                         {.op = "take", .rule = &take},
+                                         {.op = "Concat", .rule = &concat}};
 
 }  // namespace
 }  // namespace mxlite::sparse

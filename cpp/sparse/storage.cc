@@ -87,9 +87,10 @@ NDArrayRef square_sum(const SparseCall& call) {
   return result;
 }
 
-const RuleRegistration storage_registration{{.op = "cast_storage", .rule = &cast, .records = true},
-                                    {.op = "_sparse_retain", .rule = &retain, .records = true},
-                                    {.op = "_square_sum", .rule = &square_sum, .records = true}};
+const RuleRegistration storage_registration{
+    {.op = "cast_storage", .rule = &cast, .records = true},
+    {.op = "_sparse_retain", .rule = &retain, .records = true},
+    {.op = "_square_sum", .rule = &square_sum, .records = true}};
 
 }  // namespace
 }  // namespace mxlite::sparse

@@ -106,7 +106,8 @@ class AttentionFuser {
     const Node& softmax = graph_.node(v);
     if (softmax.inputs.size() > 1) found.length = softmax.inputs[1];
     found.scores = softmax.inputs[0];
-    if (value_exists(found.hidden_by) ? !find_hidden(found) : !find_added(found)) return std::nullopt;
+    if (value_exists(found.hidden_by) ? !find_hidden(found) : !find_added(found))
+      return std::nullopt;
     const Shape &from = shape(found.scores), &to = shape(attention);
     const bool matrices_stay = shape(v) == from && from.ndim() >= 3 && to.ndim() >= 3 &&
                                from.back() == to.back() &&

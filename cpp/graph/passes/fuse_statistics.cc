@@ -68,8 +68,8 @@ class StatisticsFuser {
     // The convolution runs later than before, so no node may write its inputs in between.
     for (const ValueId v : convolution.inputs)
       if (std::find(written_.begin(), written_.end(), v) != written_.end()) return false;
-    return data.shape[3] % kStatisticsChannelsAtOnce == 0 && p.num_filter % kStatisticsChannelsAtOnce == 0 &&
-           convolution.outputs[0].shape.size() > 0;
+    return data.shape[3] % kStatisticsChannelsAtOnce == 0 &&
+           p.num_filter % kStatisticsChannelsAtOnce == 0 && convolution.outputs[0].shape.size() > 0;
   }
 
   void write(int32_t id) {

@@ -1,4 +1,5 @@
-// Options of a job with a parameter server, read from the environment: docs/howto/parameter_server.md.
+// Options of a job with a parameter server, read from the environment:
+// docs/howto/parameter_server.md.
 #pragma once
 #include <cstdint>
 #include <string>

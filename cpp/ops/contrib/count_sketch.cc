@@ -13,7 +13,8 @@ Specs infer_count_sketch(const CountSketchParams& p, std::span<const TensorSpec>
   MX_CHECK_DTYPE(is_floating(in[0].dtype), kCountSketchOp,
                  ": data must be of dtype float16, bfloat16, float32 or float64, got ",
                  in[0].dtype);
-  MX_CHECK_SHAPE(data.ndim() >= 1, kCountSketchOp, ": data must have at least 1 dimension, got shape ()");
+  MX_CHECK_SHAPE(data.ndim() >= 1, kCountSketchOp,
+                 ": data must have at least 1 dimension, got shape ()");
   constexpr const char* kNames[] = {"data", "h", "s"};
   for (size_t i = 1; i < 3; ++i) {
     const Shape& shape = in[i].shape;

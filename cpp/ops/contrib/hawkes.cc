@@ -17,12 +17,13 @@ Specs infer_hawkes(const NoParams&, std::span<const TensorSpec> in) {
   MX_CHECK_DTYPE(is_floating(in[0].dtype), kHawkesOp,
                  ": lda must be of dtype float16, bfloat16, float32 or float64, got ", in[0].dtype);
   MX_CHECK_SHAPE(lda.ndim() == 2, kHawkesOp, ": lda must have shape (samples, kinds), got ", lda);
-  MX_CHECK_SHAPE(lags.ndim() == 2, kHawkesOp, ": lags must have shape (samples, events), got ", lags);
+  MX_CHECK_SHAPE(lags.ndim() == 2, kHawkesOp, ": lags must have shape (samples, events), got ",
+                 lags);
   const Shape kinds{lda[1]}, samples{lda[0]}, events{lda[0], lags[1]};
   const Shape expected[] = {lda, kinds, kinds, lda, events, events, samples, samples};
   for (size_t i = 0; i < 8; ++i) {
-    MX_CHECK_SHAPE(may_equal(in[i].shape, expected[i]), kHawkesOp, ": ", kInputs[i], " must have shape ",
-                   expected[i], ", got ", in[i].shape);
+    MX_CHECK_SHAPE(may_equal(in[i].shape, expected[i]), kHawkesOp, ": ", kInputs[i],
+                   " must have shape ", expected[i], ", got ", in[i].shape);
     if (i == kMarks)
       MX_CHECK_DTYPE(!is_floating(in[i].dtype) && in[i].dtype != DType::kBool, kHawkesOp,
                      ": marks must be of an integer type, got ", in[i].dtype);

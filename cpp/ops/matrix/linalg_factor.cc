@@ -15,8 +15,8 @@ ParamsRef share(P p) {
   return std::make_shared<P>(p);
 }
 
-ValueRef linalg_factor_product(GradBuilder& g, ValueRef a, ValueRef b, bool transpose_a = false,
-                 bool transpose_b = false, double alpha = 1) {
+ValueRef factor_product(GradBuilder& g, ValueRef a, ValueRef b, bool transpose_a = false,
+                        bool transpose_b = false, double alpha = 1) {
   return g.emit("linalg_gemm2", {a, b},
                 share(LinalgGemm2Params{transpose_a, transpose_b, alpha, -2}));
 }
@@ -26,7 +26,7 @@ ValueRef solve(GradBuilder& g, ValueRef a, ValueRef b, bool transpose, bool righ
                 share(LinalgTriangularParams{transpose, rightside, true, 1}));
 }
 
-ValueRef transposed_of(GradBuilder& g, ValueRef a) {
+ValueRef transposed(GradBuilder& g, ValueRef a) {
   return g.emit("SwapAxis", {a}, {{"dim1", int64_t{-1}}, {"dim2", int64_t{-2}}});
 }
 
@@ -38,7 +38,7 @@ ValueRef lower_triangle(GradBuilder& g, ValueRef a) {
 ValueRef mirror_lower(GradBuilder& g, ValueRef a) {
   const ValueRef lower = lower_triangle(g, a);
   const ValueRef diagonal = g.emit("linalg_makediag", {g.emit("linalg_extractdiag", {a})});
-  return g.sub(g.add(lower, transposed_of(g, lower)), diagonal);
+  return g.sub(g.add(lower, transposed(g, lower)), diagonal);
 }
 
 // Returns output_grad, one number per matrix, reshaped so that it multiplies matrices.
@@ -92,32 +92,34 @@ Specs infer_syevd_backward(const NoParams&, std::span<const TensorSpec> in) { re
 // dA = 1/2 L^-T mirror(L^T dL) L^-1.
 std::vector<ValueRef> grad_potrf(GradBuilder& g) {
   const bool lower = g.params<LinalgFactorParams>().lower;
-  const ValueRef l = lower ? g.output(0) : transposed_of(g, g.output(0));
-  const ValueRef grad = lower ? g.output_grad(0) : transposed_of(g, g.output_grad(0));
-  const ValueRef middle = mirror_lower(g, linalg_factor_product(g, l, grad, true, false, 0.5));
+  const ValueRef l = lower ? g.output(0) : transposed(g, g.output(0));
+  const ValueRef grad = lower ? g.output_grad(0) : transposed(g, g.output_grad(0));
+  const ValueRef middle = mirror_lower(g, factor_product(g, l, grad, true, false, 0.5));
   return {solve(g, l, solve(g, l, middle, true, false), false, true)};
 }
 
 // B = (L L^T)^-1: dL = -lower(B (dB + dB^T) L^-T).
 std::vector<ValueRef> grad_potri(GradBuilder& g) {
   const ValueRef grad = g.output_grad(0);
-  const ValueRef both = linalg_factor_product(g, g.output(0), g.add(grad, transposed_of(g, grad)), false, false, -1);
+  const ValueRef both =
+      factor_product(g, g.output(0), g.add(grad, transposed(g, grad)), false, false, -1);
   if (g.params<LinalgFactorParams>().lower)
     return {lower_triangle(g, solve(g, g.input(0), both, true, true))};
-  const ValueRef l = transposed_of(g, g.input(0));
-  return {transposed_of(g, lower_triangle(g, solve(g, l, both, true, true)))};
+  const ValueRef l = transposed(g, g.input(0));
+  return {transposed(g, lower_triangle(g, solve(g, l, both, true, true)))};
 }
 
 std::vector<ValueRef> grad_inverse(GradBuilder& g) {
   const ValueRef b = g.output(0);
-  return {linalg_factor_product(g, b, linalg_factor_product(g, g.output_grad(0), b, false, true), true, false, -1)};
+  return {
+      factor_product(g, b, factor_product(g, g.output_grad(0), b, false, true), true, false, -1)};
 }
 
 // The gradients of determinants are multiples of A^-T that are 0 where A is singular, as in 1.x.
 // For singular matrices the identity matrix is inverted instead. `determinant` may also be its
 // sign.
 struct RegularInverse {
-  ValueRef transposed_of, is_regular;
+  ValueRef transposed, is_regular;
 };
 RegularInverse regular_inverse(GradBuilder& g, ValueRef determinant) {
   const ValueRef is_singular = g.emit("_equal_scalar", {determinant}, {{"scalar", 0.0}});
@@ -126,7 +128,7 @@ RegularInverse regular_inverse(GradBuilder& g, ValueRef determinant) {
   const ValueRef identity = g.emit("linalg_makediag", {ones});
   const ValueRef a = g.add(g.mul(g.input(0), per_matrix(g, is_regular)),
                            g.mul(identity, per_matrix(g, is_singular)));
-  return {transposed_of(g, g.emit("linalg_inverse", {a})), is_regular};
+  return {transposed(g, g.emit("linalg_inverse", {a})), is_regular};
 }
 
 std::vector<ValueRef> grad_det(GradBuilder& g) {
@@ -143,17 +145,17 @@ std::vector<ValueRef> grad_slogdet(GradBuilder& g) {
 std::vector<ValueRef> grad_gelqf(GradBuilder& g) {
   const ValueRef q = g.output(0), l = g.output(1);
   const ValueRef grad_q = g.output_grad(0);
-  const ValueRef m =
-      g.sub(linalg_factor_product(g, l, g.output_grad(1), true), linalg_factor_product(g, grad_q, q, false, true));
-  return {solve(g, l, g.add(grad_q, linalg_factor_product(g, mirror_lower(g, m), q)), true, false)};
+  const ValueRef m = g.sub(factor_product(g, l, g.output_grad(1), true),
+                           factor_product(g, grad_q, q, false, true));
+  return {solve(g, l, g.add(grad_q, factor_product(g, mirror_lower(g, m), q)), true, false)};
 }
 
 std::vector<ValueRef> grad_syevd(GradBuilder& g) {
   const ValueRef u = g.output(0);
   const ValueRef inner =
       g.emit("_linalg_syevd_backward",
-             {linalg_factor_product(g, g.output_grad(0), u, false, true), g.output_grad(1), g.output(1)});
-  return {linalg_factor_product(g, u, linalg_factor_product(g, inner, u), true)};
+             {factor_product(g, g.output_grad(0), u, false, true), g.output_grad(1), g.output(1)});
+  return {factor_product(g, u, factor_product(g, inner, u), true)};
 }
 
 template <class P = NoParams>

@@ -59,8 +59,9 @@ Shape product_shape(const char* op, const P& p, const Shape& a, const Shape& b) 
 Specs infer_gemm(const LinalgGemmParams& p, std::span<const TensorSpec> in) {
   check_matrices("linalg_gemm", in, true);
   const Shape to = product_shape("linalg_gemm", p, in[0].shape, in[1].shape);
-  MX_CHECK_SHAPE(may_equal(in[2].shape, to), "linalg_gemm: C must have the shape of the linalg_gemm_product ",
-                 to, ", got ", in[2].shape);
+  MX_CHECK_SHAPE(may_equal(in[2].shape, to),
+                 "linalg_gemm: C must have the shape of the linalg_gemm_product ", to, ", got ",
+                 in[2].shape);
   return {{merged(to, in[2].shape), in[0].dtype}};
 }
 
@@ -95,13 +96,15 @@ std::vector<ValueRef> grad_product(GradBuilder& g) {
   const ValueRef grad = g.output_grad(0);
   std::vector<ValueRef> grads(static_cast<size_t>(g.num_inputs()));
   if (g.needs_grad(0))
-    grads[0] = p.transpose_a
-                   ? linalg_gemm_product(g, g.input(1), grad, {p.transpose_b, true, p.alpha, p.axis})
-                   : linalg_gemm_product(g, grad, g.input(1), {false, !p.transpose_b, p.alpha, p.axis});
+    grads[0] =
+        p.transpose_a
+            ? linalg_gemm_product(g, g.input(1), grad, {p.transpose_b, true, p.alpha, p.axis})
+            : linalg_gemm_product(g, grad, g.input(1), {false, !p.transpose_b, p.alpha, p.axis});
   if (g.needs_grad(1))
-    grads[1] = p.transpose_b
-                   ? linalg_gemm_product(g, grad, g.input(0), {true, p.transpose_a, p.alpha, p.axis})
-                   : linalg_gemm_product(g, g.input(0), grad, {!p.transpose_a, false, p.alpha, p.axis});
+    grads[1] =
+        p.transpose_b
+            ? linalg_gemm_product(g, grad, g.input(0), {true, p.transpose_a, p.alpha, p.axis})
+            : linalg_gemm_product(g, g.input(0), grad, {!p.transpose_a, false, p.alpha, p.axis});
   if constexpr (std::is_same_v<P, LinalgGemmParams>)
     if (g.needs_grad(2)) grads[2] = g.mul_scalar(grad, p.beta);
   return grads;

@@ -11,7 +11,7 @@ namespace mxlite {
 namespace {
 
 ValueRef linalg_lapack_product(GradBuilder& g, ValueRef a, ValueRef b, bool transpose_a = false,
-                 bool transpose_b = false) {
+                               bool transpose_b = false) {
   return g.emit(
       "linalg_gemm2", {a, b},
       std::make_shared<LinalgGemm2Params>(LinalgGemm2Params{transpose_a, transpose_b, 1, -2}));
@@ -114,7 +114,8 @@ std::vector<ValueRef> grad_svd(GradBuilder& g) {
       const ValueRef du = g.output_grad(0), inner = linalg_lapack_product(g, u, du, true);
       middle = g.add(middle, g.mul(g.mul(skew(g, inner), gaps), as_row(g, s)));
       if (rows > k)
-        outside = linalg_lapack_product(g, g.mul(g.sub(du, linalg_lapack_product(g, u, inner)), as_row(g, inverse)), vt);
+        outside = linalg_lapack_product(
+            g, g.mul(g.sub(du, linalg_lapack_product(g, u, inner)), as_row(g, inverse)), vt);
     }
     if (g.has_output_grad(2)) {
       const ValueRef dvt = g.output_grad(2), inner = linalg_lapack_product(g, vt, dvt, false, true);
@@ -132,7 +133,8 @@ std::vector<ValueRef> grad_svd(GradBuilder& g) {
 
 // Returns (dQ + Q mirror(M)) R^-T with M = R dR^T - dQ^T Q, where mirror copies the lower triangle.
 ValueRef grad_square_r(GradBuilder& g, ValueRef q, ValueRef r, ValueRef grad_q, ValueRef grad_r) {
-  const ValueRef m = g.sub(linalg_lapack_product(g, r, grad_r, false, true), linalg_lapack_product(g, grad_q, q, true));
+  const ValueRef m = g.sub(linalg_lapack_product(g, r, grad_r, false, true),
+                           linalg_lapack_product(g, grad_q, q, true));
   const ValueRef lower = g.emit("_linalg_triangle", {m},
                                 std::make_shared<LinalgTrianParams>(LinalgTrianParams{0, true}));
   const ValueRef diagonal = diagonal_matrix(g, g.emit("linalg_extractdiag", {m}));
@@ -155,10 +157,12 @@ std::vector<ValueRef> grad_qr(GradBuilder& g) {
   if (rows >= cols) return {grad_square_r(g, q, r, grad_q, grad_r)};
   const ValueRef y = columns(g, g.input(0), rows, cols);
   const ValueRef grad_rest = columns(g, grad_r, rows, cols);
-  const ValueRef grad_x = grad_square_r(g, q, columns(g, r, 0, rows),
-                                        g.add(grad_q, linalg_lapack_product(g, y, grad_rest, false, true)),
-                                        columns(g, grad_r, 0, rows));
-  return {g.emit_all("Concat", {grad_x, linalg_lapack_product(g, q, grad_rest)}, {{"dim", int64_t{-1}}})[0]};
+  const ValueRef grad_x =
+      grad_square_r(g, q, columns(g, r, 0, rows),
+                    g.add(grad_q, linalg_lapack_product(g, y, grad_rest, false, true)),
+                    columns(g, grad_r, 0, rows));
+  return {g.emit_all("Concat", {grad_x, linalg_lapack_product(g, q, grad_rest)},
+                     {{"dim", int64_t{-1}}})[0]};
 }
 
 // With P = V^T dV and F_ij = 1 / (w_j - w_i) off the diagonal, for eigenvectors of length 1:
@@ -174,12 +178,15 @@ std::vector<ValueRef> grad_eig(GradBuilder& g) {
     middle = g.add(middle, g.mul(free, inverse_gaps(g, w)));
   }
   if (!middle) return {{}};
-  return {g.emit("_npi_solve", {transposed_linalg_lapack(g, v), linalg_lapack_product(g, middle, v, false, true)})};
+  return {g.emit("_npi_solve", {transposed_linalg_lapack(g, v),
+                                linalg_lapack_product(g, middle, v, false, true)})};
 }
 
 std::vector<ValueRef> grad_solve(GradBuilder& g) {
-  const ValueRef grad_b = g.emit("_npi_solve", {transposed_linalg_lapack(g, g.input(0)), g.output_grad(0)});
-  return {g.needs_grad(0) ? g.neg(linalg_lapack_product(g, grad_b, g.output(0), false, true)) : ValueRef{},
+  const ValueRef grad_b =
+      g.emit("_npi_solve", {transposed_linalg_lapack(g, g.input(0)), g.output_grad(0)});
+  return {g.needs_grad(0) ? g.neg(linalg_lapack_product(g, grad_b, g.output(0), false, true))
+                          : ValueRef{},
           grad_b};
 }
 
@@ -187,11 +194,15 @@ std::vector<ValueRef> grad_solve(GradBuilder& g) {
 // dA = -P^T dP P^T + (I - A P) dP^T P P^T + P^T P dP^T (I - P A).
 std::vector<ValueRef> grad_pinv(GradBuilder& g) {
   const ValueRef a = g.input(0), p = g.output(0), dp = g.output_grad(0);
-  const ValueRef right = linalg_lapack_product(g, linalg_lapack_product(g, dp, p, true), p, false, true);
-  const ValueRef left = linalg_lapack_product(g, p, linalg_lapack_product(g, p, dp, false, true), true);
-  const ValueRef both = linalg_lapack_product(g, linalg_lapack_product(g, p, dp, true), p, false, true);
-  const ValueRef rest = g.add(g.sub(right, linalg_lapack_product(g, a, linalg_lapack_product(g, p, right))),
-                              g.sub(left, linalg_lapack_product(g, linalg_lapack_product(g, left, p), a)));
+  const ValueRef right =
+      linalg_lapack_product(g, linalg_lapack_product(g, dp, p, true), p, false, true);
+  const ValueRef left =
+      linalg_lapack_product(g, p, linalg_lapack_product(g, p, dp, false, true), true);
+  const ValueRef both =
+      linalg_lapack_product(g, linalg_lapack_product(g, p, dp, true), p, false, true);
+  const ValueRef rest =
+      g.add(g.sub(right, linalg_lapack_product(g, a, linalg_lapack_product(g, p, right))),
+            g.sub(left, linalg_lapack_product(g, linalg_lapack_product(g, left, p), a)));
   return {g.sub(rest, both), {}};
 }
 

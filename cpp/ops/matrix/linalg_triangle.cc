@@ -110,8 +110,8 @@ Specs infer_sumlogdiag(const NoParams&, std::span<const TensorSpec> in) {
   return {{leading_shape(in[0].shape, 2), in[0].dtype}};
 }
 
-ValueRef linalg_triangle_product(GradBuilder& g, ValueRef a, ValueRef b, bool transpose_a, bool transpose_b,
-                 double alpha) {
+ValueRef linalg_triangle_product(GradBuilder& g, ValueRef a, ValueRef b, bool transpose_a,
+                                 bool transpose_b, double alpha) {
   return g.emit("linalg_gemm2", {a, b},
                 share_triangle(LinalgGemm2Params{transpose_a, transpose_b, alpha, -2}));
 }
@@ -148,7 +148,8 @@ std::vector<ValueRef> grad_trsm(GradBuilder& g) {
   LinalgTriangularParams back = p;
   back.transpose = !p.transpose;
   back.alpha = 1;
-  const ValueRef solved = g.emit("linalg_trsm", {g.input(0), g.output_grad(0)}, share_triangle(back));
+  const ValueRef solved =
+      g.emit("linalg_trsm", {g.input(0), g.output_grad(0)}, share_triangle(back));
   std::vector<ValueRef> grads(2);
   if (g.needs_grad(0)) {
     const ValueRef x = g.output(0);

@@ -106,13 +106,13 @@ void add_attention(OpRegistry& ops, std::vector<std::string> inputs, Infer infer
 
 static const Registration attention_registration(Stage::kSchemas, [](OpRegistry& ops) {
   add_attention<kSelfQk>(ops, {"queries_keys_values"}, infer_self_qk,
-               "Scaled products of queries and keys, self-attention.");
+                         "Scaled products of queries and keys, self-attention.");
   add_attention<kSelfValue>(ops, {"queries_keys_values", "attention"}, infer_self_value,
-                  "Attention times values, self-attention.");
+                            "Attention times values, self-attention.");
   add_attention<kEncQk>(ops, {"queries", "keys_values"}, infer_enc_qk,
-              "Scaled products of a decoder's queries and an encoder's keys.");
+                        "Scaled products of a decoder's queries and an encoder's keys.");
   add_attention<kEncValue>(ops, {"keys_values", "attention"}, infer_enc_value,
-                 "Attention times an encoder's values.");
+                           "Attention times an encoder's values.");
   ops.add(OpBuilder<NoParams>("_contrib_div_sqrt_dim")
               .doc("data / sqrt(size of the last axis).")
               .infer([](const NoParams&, std::span<const TensorSpec> in) {

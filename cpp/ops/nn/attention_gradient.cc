@@ -42,7 +42,8 @@ ValueRef join(GradBuilder& g, std::vector<ValueRef> parts, const Projection& p,
 }
 
 // Returns a @ b, optionally with `a` or `b` transposed.
-ValueRef attention_gradient_product(GradBuilder& g, ValueRef a, ValueRef b, bool transpose_a, bool transpose_b) {
+ValueRef attention_gradient_product(GradBuilder& g, ValueRef a, ValueRef b, bool transpose_a,
+                                    bool transpose_b) {
   return g.emit("batch_dot", {a, b}, {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}});
 }
 
@@ -50,7 +51,8 @@ ValueRef attention_gradient_product(GradBuilder& g, ValueRef a, ValueRef b, bool
 std::vector<ValueRef> scores_gradients(GradBuilder& g, ValueRef queries, ValueRef keys,
                                        int64_t depth) {
   const ValueRef dy = g.mul_scalar(g.output_grad(0), 1.0 / std::sqrt(static_cast<double>(depth)));
-  return {attention_gradient_product(g, dy, keys, false, false), attention_gradient_product(g, dy, queries, true, false)};
+  return {attention_gradient_product(g, dy, keys, false, false),
+          attention_gradient_product(g, dy, queries, true, false)};
 }
 
 }  // namespace

@@ -9,7 +9,8 @@ namespace mxlite {
 namespace {
 
 constexpr const char* kSync = "_contrib_SyncBatchNorm";
-constexpr const char* kBatchNormInputs[] = {"data", "gamma", "beta", "moving_mean", "moving_var", "added"};
+constexpr const char* kBatchNormInputs[] = {"data",        "gamma",      "beta",
+                                            "moving_mean", "moving_var", "added"};
 
 Specs infer_named(const char* op, const BatchNormParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
@@ -20,8 +21,8 @@ Specs infer_named(const char* op, const BatchNormParams& p, std::span<const Tens
         in[i].dtype == in[0].dtype || (is_half(in[0].dtype) && in[i].dtype == DType::kFloat32), op,
         ": ", kBatchNormInputs[i], " must have data's dtype ", in[0].dtype,
         is_half(in[0].dtype) ? " or dtype float32" : "", ", got ", in[i].dtype);
-    MX_CHECK_DTYPE(in[i].dtype == in[1].dtype, op, ": ", kBatchNormInputs[i], " must have gamma's dtype ",
-                   in[1].dtype, ", got ", in[i].dtype);
+    MX_CHECK_DTYPE(in[i].dtype == in[1].dtype, op, ": ", kBatchNormInputs[i],
+                   " must have gamma's dtype ", in[1].dtype, ", got ", in[i].dtype);
     check_param_shape(op, kBatchNormInputs[i], in[i], Shape{data[axis]}, data);
   }
   const TensorSpec stats{Shape{data[axis]}, in[1].dtype};
@@ -190,7 +191,8 @@ OpBuilder<BatchNormParams> batch_norm(const char* name, const char* doc, GradFn 
 static const Registration batch_norm_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(batch_norm("BatchNorm",
                      "Normalizes every channel over the batch; updates the running statistics.",
-                     batch_norm_gradient<BatchNormParams, 2>, batch_norm_composite_gradient<BatchNormParams, 2>)
+                     batch_norm_gradient<BatchNormParams, 2>,
+                     batch_norm_composite_gradient<BatchNormParams, 2>)
               .shapes("data: (N, C, ...), the others (C,) -> shape of data")
               .alias({"BatchNorm_v1"})
               .drawn("normalization")
@@ -206,7 +208,9 @@ static const Registration batch_norm_registration(Stage::kSchemas, [](OpRegistry
           .outputs(4)
           .visible_outputs([](const SyncBatchNormParams& p) { return p.output_mean_var ? 3 : 1; })
           .infer(infer_sync)
-          .complete([](const SyncBatchNormParams& p, std::span<TensorSpec> in) { complete_batch_norm(p, in); })
+          .complete([](const SyncBatchNormParams& p, std::span<TensorSpec> in) {
+            complete_batch_norm(p, in);
+          })
           .gradient(batch_norm_gradient<SyncBatchNormParams, 3>)
           .composite_gradient(batch_norm_composite_gradient<SyncBatchNormParams, 3>)
           .mutates({3, 4}, /*only_in_training=*/true)

@@ -41,7 +41,8 @@ Shape output_shape(const ConvolutionParams& p, const Shape& data) {
 Specs infer_convolution_specs(const ConvolutionParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
   check_convolution_data(p, data);
-  MX_CHECK_DTYPE(in[0].dtype != DType::kBool, kConvolutionOp, ": data must have a number dtype, got bool");
+  MX_CHECK_DTYPE(in[0].dtype != DType::kBool, kConvolutionOp,
+                 ": data must have a number dtype, got bool");
   check_same_dtype(kConvolutionOp, "weight", in[1], in[0].dtype);
   check_param_shape(kConvolutionOp, "weight", in[1], convolution_weight_shape(p, data), data);
   if (!p.no_bias) {
@@ -107,7 +108,8 @@ std::vector<ValueRef> gradient_of_weight_grad(GradBuilder& g) {
     if (p.no_bias)
       grads[0] = g.emit(kConvolutionOp, {g.input(1), g.output_grad(0)}, without_bias(p));
     else
-      grads[0] = g.emit(kConvolutionOp, {g.input(1), g.output_grad(0), g.output_grad(1)}, g.params_ref());
+      grads[0] =
+          g.emit(kConvolutionOp, {g.input(1), g.output_grad(0), g.output_grad(1)}, g.params_ref());
   }
   if (g.needs_grad(1)) {
     auto params = std::make_shared<ConvolutionDataGradParams>();

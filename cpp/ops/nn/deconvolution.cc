@@ -39,19 +39,19 @@ void check_deconvolution_data(const DeconvolutionParams& p, const Shape& data) {
   MX_CHECK(p.num_filter % p.num_group == 0, kDeconvolutionOp, ": num_filter ", p.num_filter,
            " cannot be divided into num_group ", p.num_group, " groups");
   for (const auto& [name, values] : {std::pair{"adj", &p.adj}, {"target_shape", &p.target_shape}})
-    MX_CHECK_SHAPE(values->ndim() == 0 || values->ndim() == p.kernel.ndim(), kDeconvolutionOp, ": ", name,
-                   " must have ", p.kernel.ndim(), " entries for kernel ", p.kernel, ", got ",
+    MX_CHECK_SHAPE(values->ndim() == 0 || values->ndim() == p.kernel.ndim(), kDeconvolutionOp, ": ",
+                   name, " must have ", p.kernel.ndim(), " entries for kernel ", p.kernel, ", got ",
                    *values);
   for (int i = 0; i < p.kernel.ndim(); ++i) {
     const int64_t full = full_extent(p, data, i);
     if (has_target(p)) {
-      MX_CHECK_SHAPE(p.target_shape[i] >= 1 && may_be_at_most(p.target_shape[i], full), kDeconvolutionOp,
-                     ": target_shape must be from 1 to ", full, " in dimension ", i,
-                     " for data of shape ", data, ", got ", p.target_shape);
+      MX_CHECK_SHAPE(p.target_shape[i] >= 1 && may_be_at_most(p.target_shape[i], full),
+                     kDeconvolutionOp, ": target_shape must be from 1 to ", full, " in dimension ",
+                     i, " for data of shape ", data, ", got ", p.target_shape);
     } else {
       const int64_t adj = entry(p.adj, i, 0);
-      MX_CHECK(adj < entry(p.stride, i, 1), kDeconvolutionOp, ": entries of adj must be below stride ", p.stride,
-               ", got ", p.adj);
+      MX_CHECK(adj < entry(p.stride, i, 1), kDeconvolutionOp,
+               ": entries of adj must be below stride ", p.stride, ", got ", p.adj);
       MX_CHECK_SHAPE(!is_known(full) || checked_add(full, adj) > checked_mul(2, entry(p.pad, i, 0)),
                      kDeconvolutionOp, ": pad ", p.pad,
                      " must leave at least one element of the output for data of shape ", data);
@@ -85,8 +85,9 @@ void complete_deconvolution(const DeconvolutionParams& p, std::span<TensorSpec> 
   if (!p.no_bias) complete_shape(in[2], Shape{p.num_filter});
 }
 
-// The deconvolution_gradient of data is the convolution that this op transposes. The deconvolution_gradient of weight is that
-// convolution's weight deconvolution_gradient with data and output exchanged.
+// The deconvolution_gradient of data is the convolution that this op transposes. The
+// deconvolution_gradient of weight is that convolution's weight deconvolution_gradient with data
+// and output exchanged.
 std::vector<ValueRef> deconvolution_gradient(GradBuilder& g) {
   const auto& p = g.params<DeconvolutionParams>();
   std::vector<ValueRef> grads(static_cast<size_t>(g.num_inputs()));

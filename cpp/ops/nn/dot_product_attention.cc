@@ -17,8 +17,8 @@ void check_heads(const char* input, const TensorSpec& spec, const TensorSpec& qu
   check_same_dtype(kDotProductAttentionOp, input, spec, query.dtype);
   MX_CHECK_SHAPE(s.ndim() == 4, kDotProductAttentionOp, ": ", input,
                  " must have 4 dimensions (batch, heads, length, size), got shape ", s);
-  MX_CHECK_SHAPE(may_equal(s[0], q[0]), kDotProductAttentionOp, ": ", input, " must have a batch of ", q[0],
-                 " for query of shape ", q, ", got shape ", s);
+  MX_CHECK_SHAPE(may_equal(s[0], q[0]), kDotProductAttentionOp, ": ", input,
+                 " must have a batch of ", q[0], " for query of shape ", q, ", got shape ", s);
   MX_CHECK_SHAPE(may_equal(s[1], q[1]) || (s[1] > 0 && q[1] % s[1] == 0), kDotProductAttentionOp,
                  ": the number of heads of ", input, " must be a divisor of the ", q[1],
                  " heads of query, got ", s[1], " in shape ", s);
@@ -41,21 +41,24 @@ Specs infer_dot_product_attention(const AttentionParams& p, std::span<const Tens
   check_floating(kDotProductAttentionOp, "query", in[0]);
   MX_CHECK_SHAPE(q.ndim() == 4, kDotProductAttentionOp,
                  ": query must have 4 dimensions (batch, heads, length, size), got shape ", q);
-  MX_CHECK_SHAPE(q[3] != 0, kDotProductAttentionOp, ": query must have heads of size 1 or more, got shape ", q);
+  MX_CHECK_SHAPE(q[3] != 0, kDotProductAttentionOp,
+                 ": query must have heads of size 1 or more, got shape ", q);
   check_heads("key", in[1], in[0]);
   check_heads("value", in[2], in[0]);
-  MX_CHECK_SHAPE(may_equal(k[3], q[3]), kDotProductAttentionOp, ": key must have heads of size ", q[3],
-                 " for query of shape ", q, ", got shape ", k);
-  MX_CHECK_SHAPE(may_equal(v[1], k[1]) && may_equal(v[2], k[2]), kDotProductAttentionOp, ": value must have ", k[1],
-                 " heads of length ", k[2], " for key of shape ", k, ", got shape ", v);
-  MX_CHECK(!p.scale || std::isfinite(*p.scale), kDotProductAttentionOp, ": scale must be a finite number, got ",
-           *p.scale);
+  MX_CHECK_SHAPE(may_equal(k[3], q[3]), kDotProductAttentionOp, ": key must have heads of size ",
+                 q[3], " for query of shape ", q, ", got shape ", k);
+  MX_CHECK_SHAPE(may_equal(v[1], k[1]) && may_equal(v[2], k[2]), kDotProductAttentionOp,
+                 ": value must have ", k[1], " heads of length ", k[2], " for key of shape ", k,
+                 ", got shape ", v);
+  MX_CHECK(!p.scale || std::isfinite(*p.scale), kDotProductAttentionOp,
+           ": scale must be a finite number, got ", *p.scale);
   if (p.use_mask) check_mask(in[kMask], Shape{q[0], q[1], q[2], k[2]}, in[0].dtype);
   if (p.use_length) {
     const TensorSpec& length = in[in.size() - 1];
     check_param_shape(kDotProductAttentionOp, "length", length, Shape{q[0]}, q);
-    MX_CHECK_DTYPE(length.dtype == DType::kInt32 || length.dtype == DType::kInt64, kDotProductAttentionOp,
-                   ": length must have dtype int32 or int64, got ", length.dtype);
+    MX_CHECK_DTYPE(length.dtype == DType::kInt32 || length.dtype == DType::kInt64,
+                   kDotProductAttentionOp, ": length must have dtype int32 or int64, got ",
+                   length.dtype);
   }
   const DType sums = in[0].dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
   const int64_t batch = merged(q[0], merged(k[0], v[0]));
@@ -63,7 +66,8 @@ Specs infer_dot_product_attention(const AttentionParams& p, std::span<const Tens
                TensorSpec{Shape{batch, q[1], q[2]}, sums}, TensorSpec{Shape{2}, DType::kInt64}};
 }
 
-// The fused backward cannot compute the dot_product_attention_gradient of the mask, which needs the scores in memory.
+// The fused backward cannot compute the dot_product_attention_gradient of the mask, which needs the
+// scores in memory.
 std::vector<ValueRef> dot_product_attention_gradient(GradBuilder& g) {
   const auto& p = g.params<AttentionParams>();
   if (p.use_mask && g.needs_grad(kMask)) return attention_composite_gradient(g);

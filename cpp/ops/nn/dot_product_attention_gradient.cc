@@ -1,5 +1,5 @@
-// Query heads that share a key head are rows of one matrix dot_product_attention_gradient_product: query is reshaped to
-// (batch * key_heads, heads / key_heads * q_length, d).
+// Query heads that share a key head are rows of one matrix dot_product_attention_gradient_product:
+// query is reshaped to (batch * key_heads, heads / key_heads * q_length, d).
 #include "cpp/ops/nn/dot_product_attention_gradient.h"
 
 #include "cpp/ops/nn/composite_gradients.h"
@@ -25,7 +25,8 @@ struct Sizes {
   Shape scores() const { return {batch, heads, q_length, k_length}; }
 };
 
-ValueRef dot_product_attention_gradient_product(GradBuilder& g, ValueRef a, ValueRef b, bool transpose_a, bool transpose_b) {
+ValueRef dot_product_attention_gradient_product(GradBuilder& g, ValueRef a, ValueRef b,
+                                                bool transpose_a, bool transpose_b) {
   return g.emit("batch_dot", {a, b}, {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}});
 }
 
@@ -71,7 +72,9 @@ std::vector<ValueRef> attention_composite(GradBuilder& g, const AttentionParams&
   const ValueRef value = as(in.value, Shape{s.matrices(), s.k_length, s.dv});
   const ValueRef dy = as(in.output_grad, Shape{s.matrices(), s.rows(), s.dv});
 
-  ValueRef scores = g.reshape(g.mul_scalar(dot_product_attention_gradient_product(g, query, key, false, true), scale), s.scores());
+  ValueRef scores = g.reshape(
+      g.mul_scalar(dot_product_attention_gradient_product(g, query, key, false, true), scale),
+      s.scores());
   if (in.mask)  // make -inf finite, because inf * 0 below would be NaN
     scores = g.add(
         scores, g.emit("_maximum_scalar", {g.cast(in.mask, s.dtype)}, {{"scalar", kMaskedScore}}));
@@ -79,11 +82,14 @@ std::vector<ValueRef> attention_composite(GradBuilder& g, const AttentionParams&
     const ValueRef masked = g.mul_scalar(g.add_scalar(kept, -1), -kMaskedScore);
     scores = g.add(g.mul(scores, kept), masked);
   }
-  // The factor 0.999 allows for rounding when a dot_product_attention_gradient_product was added to a masked score.
+  // The factor 0.999 allows for rounding when a dot_product_attention_gradient_product was added to
+  // a masked score.
   const ValueRef taken = g.emit("_greater_scalar", {scores}, {{"scalar", 0.999 * kMaskedScore}});
   const ValueRef weights = g.mul(g.emit("softmax", {scores}, {{"axis", -1}}), taken);
 
-  ValueRef dropped = weights, dweights = g.reshape(dot_product_attention_gradient_product(g, dy, value, false, true), s.scores());
+  ValueRef dropped = weights,
+           dweights = g.reshape(dot_product_attention_gradient_product(g, dy, value, false, true),
+                                s.scores());
   if (in.random_state) {
     std::vector<ValueRef> inputs = {in.random_state, in.query, in.key, in.value};
     if (in.mask) inputs.push_back(in.mask);
@@ -116,7 +122,9 @@ std::vector<ValueRef> attention_composite(GradBuilder& g, const AttentionParams&
   }
   return {like(dot_product_attention_gradient_product(g, dproduct, key, false, false), in.query),
           like(dot_product_attention_gradient_product(g, dproduct, query, true, false), in.key),
-          like(dot_product_attention_gradient_product(g, g.reshape(dropped, rows), dy, true, false), in.value), mask_grad};
+          like(dot_product_attention_gradient_product(g, g.reshape(dropped, rows), dy, true, false),
+               in.value),
+          mask_grad};
 }
 
 std::vector<ValueRef> attention_composite_gradient(GradBuilder& g) {

@@ -28,7 +28,9 @@ Specs infer_add_dropout(const DropoutParams& p, std::span<const TensorSpec> in) 
   return infer_dropout(p, in);
 }
 
-std::vector<ValueRef> gradient_of_sum(GradBuilder& g) { return {dropout_gradient(g)[0], g.output_grad(0)}; }
+std::vector<ValueRef> gradient_of_sum(GradBuilder& g) {
+  return {dropout_gradient(g)[0], g.output_grad(0)};
+}
 
 std::vector<ValueRef> dropout_second_order(GradBuilder& g) {
   return {g.emit("_dropout_backward", {g.output_grad(0), g.input(1)}, g.params_ref()), {}};

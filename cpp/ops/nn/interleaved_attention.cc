@@ -22,7 +22,8 @@ struct Form<false> {
 };
 
 template <bool Self>
-Specs infer_interleaved_attention(const InterleavedAttentionParams& p, std::span<const TensorSpec> in) {
+Specs infer_interleaved_attention(const InterleavedAttentionParams& p,
+                                  std::span<const TensorSpec> in) {
   using F = Form<Self>;
   const Shape& q = in[0].shape;
   const DType sums = in[0].dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
@@ -32,7 +33,7 @@ Specs infer_interleaved_attention(const InterleavedAttentionParams& p, std::span
 
 // Returns part `index` of a projection as (batch, heads, length, d).
 ValueRef take_interleaved_part(GradBuilder& g, ValueRef projection, int64_t heads, int64_t parts,
-                   int64_t index) {
+                               int64_t index) {
   const Shape s = g.spec(projection).shape;
   const int64_t d = s[2] / (heads * parts);
   ValueRef part = g.reshape(projection, Shape{s[0], s[1], heads, parts, d});
@@ -74,12 +75,14 @@ std::vector<ValueRef> interleaved_attention_composite_gradient(GradBuilder& g) {
   return grads;
 }
 
-// The fused backward cannot compute the interleaved_attention_gradient of the mask, which needs the scores in memory.
+// The fused backward cannot compute the interleaved_attention_gradient of the mask, which needs the
+// scores in memory.
 template <bool Self>
 std::vector<ValueRef> interleaved_attention_gradient(GradBuilder& g) {
   using F = Form<Self>;
   const auto& p = g.params<InterleavedAttentionParams>();
-  if (p.use_mask && g.needs_grad(F::projections)) return interleaved_attention_composite_gradient<Self>(g);
+  if (p.use_mask && g.needs_grad(F::projections))
+    return interleaved_attention_composite_gradient<Self>(g);
   auto params = std::make_shared<InterleavedAttentionParams>(p);
   if (!g.training()) params->dropout = 0;
   std::vector<ValueRef> inputs = {g.output_grad(0)};
@@ -92,7 +95,8 @@ std::vector<ValueRef> interleaved_attention_gradient(GradBuilder& g) {
 }
 
 template <bool Self>
-void add_interleaved_attention(OpRegistry& ops, std::vector<std::string> projections, const char* doc) {
+void add_interleaved_attention(OpRegistry& ops, std::vector<std::string> projections,
+                               const char* doc) {
   using F = Form<Self>;
   const auto with = [&](std::vector<std::string> first, std::vector<std::string> last) {
     first.insert(first.end(), projections.begin(), projections.end());
@@ -132,8 +136,9 @@ void add_interleaved_attention(OpRegistry& ops, std::vector<std::string> project
 }  // namespace
 
 static const Registration interleaved_attention_registration(Stage::kSchemas, [](OpRegistry& ops) {
-  add_interleaved_attention<true>(ops, {"queries_keys_values"},
-            "Attention of an interleaved projection to itself, without the scores in memory.");
+  add_interleaved_attention<true>(
+      ops, {"queries_keys_values"},
+      "Attention of an interleaved projection to itself, without the scores in memory.");
   add_interleaved_attention<false>(
       ops, {"queries", "keys_values"},
       "Attention of a decoder's queries to an encoder's interleaved keys and values, without "

@@ -130,8 +130,9 @@ static const Registration leaky_relu_registration(Stage::kSchemas, [](OpRegistry
               .shapes("data: (N, C, ...), gamma (prelu): (C,) or (1,) -> shape of data")
               .inputs({"data", "gamma"})
               .input_count(input_count)
-              .output_count(
-                  [](const LeakyReLUParams& p, int) { return p.act_type == LeakyReluType::kRrelu ? 2 : 1; })
+              .output_count([](const LeakyReLUParams& p, int) {
+                return p.act_type == LeakyReluType::kRrelu ? 2 : 1;
+              })
               .visible_outputs(1)
               .infer(infer_leaky_relu)
               .complete([](const LeakyReLUParams& p, std::span<TensorSpec> in) {
@@ -152,8 +153,9 @@ static const Registration leaky_relu_registration(Stage::kSchemas, [](OpRegistry
               .symbol({.output_names = {"output"},
                        .names_single_input = true,
                        .input_init = {{"gamma", R"(["Constant", {"value": 0.25}])"}}})
-              .total_outputs(
-                  [](const LeakyReLUParams& p, int) { return p.act_type == LeakyReluType::kRrelu ? 2 : 1; })
+              .total_outputs([](const LeakyReLUParams& p, int) {
+                return p.act_type == LeakyReluType::kRrelu ? 2 : 1;
+              })
               .refine(refine_like_first));
   ops.add(OpBuilder<LeakyReLUParams>("_leaky_relu_backward")
               .internal()
@@ -168,7 +170,8 @@ static const Registration leaky_relu_registration(Stage::kSchemas, [](OpRegistry
               }));
   ops.add(OpBuilder<LeakyReLUParams>("_gelu_and_backward")
               .internal()
-              .doc("The leaky_relu_gradient of gelu or gelu_tanh for data, and what it returns for data.")
+              .doc("The leaky_relu_gradient of gelu or gelu_tanh for data, and what it returns for "
+                   "data.")
               .inputs({"output_grad", "data"})
               .outputs(2)
               .infer([](const LeakyReLUParams&, std::span<const TensorSpec> in) {

@@ -11,8 +11,8 @@ constexpr const char* kMarginLogsumexpOp = "_contrib_margin_logsumexp";
 constexpr const char* kMarginLogsumexpBackwardOp = "_contrib_margin_logsumexp_backward";
 
 Specs infer_margin_logsumexp(const MarginLogsumexpParams&, std::span<const TensorSpec> in) {
-  MX_CHECK_DTYPE(in[0].dtype == DType::kFloat32 || in[0].dtype == DType::kFloat64, kMarginLogsumexpOp,
-                 ": data must be float32 or float64, got ", in[0].dtype);
+  MX_CHECK_DTYPE(in[0].dtype == DType::kFloat32 || in[0].dtype == DType::kFloat64,
+                 kMarginLogsumexpOp, ": data must be float32 or float64, got ", in[0].dtype);
   check_min_ndim(kMarginLogsumexpOp, in[0].shape, 1);
   Shape rows = in[0].shape;
   rows.erase(rows.ndim() - 1);
@@ -21,12 +21,13 @@ Specs infer_margin_logsumexp(const MarginLogsumexpParams&, std::span<const Tenso
   return Specs{row, row, row};
 }
 
-Specs infer_margin_logsumexp_backward(const MarginLogsumexpParams& p, std::span<const TensorSpec> in) {
+Specs infer_margin_logsumexp_backward(const MarginLogsumexpParams& p,
+                                      std::span<const TensorSpec> in) {
   const TensorSpec row = infer_margin_logsumexp(p, in.first(2))[0];
   for (size_t i = 2; i < in.size(); ++i)
-    MX_CHECK_SHAPE(may_equal(in[i].shape, row.shape) && in[i].dtype == row.dtype, kMarginLogsumexpBackwardOp,
-                   ": input ", i, " must be ", row.dtype, row.shape, ", got ", in[i].dtype,
-                   in[i].shape);
+    MX_CHECK_SHAPE(may_equal(in[i].shape, row.shape) && in[i].dtype == row.dtype,
+                   kMarginLogsumexpBackwardOp, ": input ", i, " must be ", row.dtype, row.shape,
+                   ", got ", in[i].dtype, in[i].shape);
   return Specs{in[0]};
 }
 

@@ -18,8 +18,8 @@ Specs infer_pick_log_softmax(const NoParams&, std::span<const TensorSpec> in) {
   Shape kept = data, rows = data;
   kept[data.ndim() - 1] = 1;
   rows.erase(data.ndim() - 1);
-  MX_CHECK_SHAPE(may_equal(index, rows) || may_equal(index, kept), kPickLogSoftmaxOp, ": index must have shape ",
-                 rows, " for data of shape ", data, ", got ", index);
+  MX_CHECK_SHAPE(may_equal(index, rows) || may_equal(index, kept), kPickLogSoftmaxOp,
+                 ": index must have shape ", rows, " for data of shape ", data, ", got ", index);
   MX_CHECK_SHAPE(data[data.ndim() - 1] != 0 || count_elements(index) <= 0, kPickLogSoftmaxOp,
                  ": data must have at least 1 class, got shape ", data);
   Shape statistics = kept;
@@ -29,8 +29,8 @@ Specs infer_pick_log_softmax(const NoParams&, std::span<const TensorSpec> in) {
 }
 
 std::vector<ValueRef> pick_log_softmax_gradient(GradBuilder& g) {
-  return {g.emit_all(kPickLogSoftmaxBackward, {{g.output_grad(0), g.input(0), g.input(1), g.output(1)}},
-                     g.params_ref())[0],
+  return {g.emit_all(kPickLogSoftmaxBackward,
+                     {{g.output_grad(0), g.input(0), g.input(1), g.output(1)}}, g.params_ref())[0],
           {}};
 }
 

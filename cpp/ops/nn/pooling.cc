@@ -39,7 +39,8 @@ int64_t output_size(const PoolingParams& p, int64_t size, int64_t kernel, int64_
 
 Specs infer_pooling_specs(const PoolingParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
-  MX_CHECK_DTYPE(in[0].dtype != DType::kBool, kPoolingOp, ": data must have a number dtype, got bool");
+  MX_CHECK_DTYPE(in[0].dtype != DType::kBool, kPoolingOp,
+                 ": data must have a number dtype, got bool");
   check_spatial_data(kPoolingOp, data, p.global_pool ? Shape::filled(data.ndim() - 2, 1) : p.kernel,
                      p.layout);
   if (p.pool_type == PoolType::kLp) {
@@ -56,8 +57,8 @@ Specs infer_pooling_specs(const PoolingParams& p, std::span<const TensorSpec> in
     check_window(kPoolingOp, p.kernel, p.stride, Shape{}, surplus ? Shape{p.pad[0]} : p.pad);
     const SpatialWindow w = p.window(data);
     for (int i = 0, at = 3 - spatial; i < spatial; ++i, ++at) {
-      MX_CHECK(w.pad[at] < w.kernel[at], kPoolingOp, ": entries of pad must be below kernel ", p.kernel,
-               ", got ", p.pad);
+      MX_CHECK(w.pad[at] < w.kernel[at], kPoolingOp, ": entries of pad must be below kernel ",
+               p.kernel, ", got ", p.pad);
       size[i] = output_size(p, data[i + (p.channels_last() ? 1 : 2)], w.kernel[at], w.stride[at],
                             w.pad[at]);
     }
@@ -82,11 +83,13 @@ std::vector<ValueRef> pooling_gradient(GradBuilder& g) {
   return {g.emit_all("_pooling_backward", inputs, ParamsRef(std::move(params)))[0]};
 }
 
-// Average and sum pooling are linear, so the pooling_gradient of their backward is the pooling itself.
+// Average and sum pooling are linear, so the pooling_gradient of their backward is the pooling
+// itself.
 std::vector<ValueRef> backward_gradient(GradBuilder& g) {
   const auto& p = g.params<PoolingGradParams>();
   MX_CHECK_KIND(backward_inputs(p.pool_type) == 1, ErrorKind::kNotSupported,
-                "Pooling: the pooling_gradient of its pooling_gradient is not supported for pool_type max and lp");
+                "Pooling: the pooling_gradient of its pooling_gradient is not supported for "
+                "pool_type max and lp");
   ParamsRef params = std::make_shared<PoolingParams>(p);
   return {g.emit(kPoolingOp, {g.output_grad(0)}, std::move(params))};
 }

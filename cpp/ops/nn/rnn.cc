@@ -77,8 +77,9 @@ void check_rnn_params(const RnnParams& p, const Shape& data) {
   MX_CHECK_SHAPE(data.ndim() == 3, kRnnOp,
                  ": data must have 3 dimensions (steps, batch, inputs), got shape ", data);
   if (p.projection_size)
-    MX_CHECK(p.is_lstm(), kRnnOp, ": mode must be 'lstm' with projection_size, got projection_size ",
-             *p.projection_size, " with another mode");
+    MX_CHECK(p.is_lstm(), kRnnOp,
+             ": mode must be 'lstm' with projection_size, got projection_size ", *p.projection_size,
+             " with another mode");
   const bool low = p.lstm_state_clip_min.has_value(), high = p.lstm_state_clip_max.has_value();
   MX_CHECK((!low && !high) || p.is_lstm(), kRnnOp,
            ": lstm_state_clip_min and lstm_state_clip_max need mode 'lstm'");
@@ -206,14 +207,14 @@ static const Registration rnn_registration(Stage::kSchemas, [](OpRegistry& ops) 
               .amp(AmpClass::kLowPrecision)
               .symbol({.output_names = {"output", "state_output", "statecell_output"}})
               .total_outputs([](const RnnParams&, int visible) { return visible; }));
-  ops.add(
-      OpBuilder<RnnGradParams>("_rnn_backward")
-          .internal()
-          .doc("Gradients of RNN.")
-          .inputs(input_names(true))
-          .input_count([](const RnnGradParams& p) { return rnn_input_count(p) + state_count(p) + 2; })
-          .output_count([](const RnnGradParams& p, int) { return 2 + state_count(p); })
-          .infer(infer_rnn_backward));
+  ops.add(OpBuilder<RnnGradParams>("_rnn_backward")
+              .internal()
+              .doc("Gradients of RNN.")
+              .inputs(input_names(true))
+              .input_count(
+                  [](const RnnGradParams& p) { return rnn_input_count(p) + state_count(p) + 2; })
+              .output_count([](const RnnGradParams& p, int) { return 2 + state_count(p); })
+              .infer(infer_rnn_backward));
 });
 
 }  // namespace mxlite

@@ -26,8 +26,8 @@ Specs infer_softmax_output(const SoftmaxOutputParams& p, std::span<const TensorS
   const bool indices =
       may_equal(count_elements(label), count_elements(positions)) && label.ndim() > 0 &&
       (may_equal(label, positions) || may_equal(label[0], data[0]) || label.ndim() == 1);
-  MX_CHECK_SHAPE(indices || may_equal(label, data), kSoftmaxOutputOp, ": label must have shape ", positions,
-                 " (indices) or ", data, " (probabilities), got ", label);
+  MX_CHECK_SHAPE(indices || may_equal(label, data), kSoftmaxOutputOp, ": label must have shape ",
+                 positions, " (indices) or ", data, " (probabilities), got ", label);
   return Specs{in[0]};
 }
 

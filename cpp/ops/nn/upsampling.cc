@@ -18,8 +18,8 @@ void check_upsampling_data(const Shape& data) {
 
 Specs infer_bilinear(const UpSamplingParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
-  MX_CHECK(in.size() == 2, kUpsamplingOp, ": sample_type 'bilinear' must have 2 inputs (data, weight), got ",
-           in.size());
+  MX_CHECK(in.size() == 2, kUpsamplingOp,
+           ": sample_type 'bilinear' must have 2 inputs (data, weight), got ", in.size());
   MX_CHECK(p.num_filter == 0 || may_equal(p.num_filter, data[1]), kUpsamplingOp,
            ": num_filter must be 0 or the ", data[1], " channels of data of shape ", data, ", got ",
            p.num_filter);
@@ -50,15 +50,16 @@ Specs infer_upsampling(const UpSamplingParams& p, std::span<const TensorSpec> in
     check_same_dtype(kUpsamplingOp, "input", spec, in[0].dtype);
     bool fits = s.ndim() == 4 && may_equal(s[0], out[0]) && s[2] != 0 && s[3] != 0;
     if (fits) {
-      const int64_t rows = upsampling_factor(out[2], s[2]), columns = upsampling_factor(out[3], s[3]);
+      const int64_t rows = upsampling_factor(out[2], s[2]),
+                    columns = upsampling_factor(out[3], s[3]);
       fits = rows != 0 && columns != 0 && may_equal(rows, columns);
     }
-    MX_CHECK_SHAPE(fits, kUpsamplingOp, ": input of shape ", s, " cannot be scaled to height and width ",
-                   Shape{out[2], out[3]});
+    MX_CHECK_SHAPE(fits, kUpsamplingOp, ": input of shape ", s,
+                   " cannot be scaled to height and width ", Shape{out[2], out[3]});
     out[0] = merged(out[0], s[0]);
     if (is_sum) {
-      MX_CHECK_SHAPE(may_equal(s[1], out[1]), kUpsamplingOp, ": inputs of shapes ", data, " and ", s,
-                     " cannot be added: their channels differ");
+      MX_CHECK_SHAPE(may_equal(s[1], out[1]), kUpsamplingOp, ": inputs of shapes ", data, " and ",
+                     s, " cannot be added: their channels differ");
       out[1] = merged(out[1], s[1]);
     } else {
       out[1] = add_dims(out[1], s[1]);

@@ -164,13 +164,13 @@ std::vector<ValueRef> concat_parts(GradBuilder& g, int axis, bool squeezed) {
 std::vector<ValueRef> grad_slice_channel(GradBuilder& g) {
   const auto& p = g.params<SliceChannelParams>();
   return concat_parts(g, normalize_axis("SliceChannel", p.axis, g.input_spec(0).shape.ndim()),
-                    p.squeeze_axis);
+                      p.squeeze_axis);
 }
 
 std::vector<ValueRef> grad_split_v2(GradBuilder& g) {
   const auto& p = g.params<SplitV2Params>();
   return concat_parts(g, normalize_axis("_split_v2", p.axis, g.input_spec(0).shape.ndim()),
-                    p.squeeze_axis);
+                      p.squeeze_axis);
 }
 
 // Returns the axis counted from the front. Does not check it, because `infer` does so later.

@@ -11,10 +11,11 @@ constexpr const char* kBoxNmsName = "_contrib_box_nms";
 
 // Checks that column `index` exists and is not a coordinate. The width of a row may be unknown.
 void check_column(const BoxNmsParams& p, const char* name, int index, int64_t width) {
-  MX_CHECK(index >= 0 && may_be_at_least(width, int64_t{index} + 1), kBoxNmsName, ": ", name, " ", index,
-           " is out of range for rows of ", width, " elements");
-  MX_CHECK(index < p.coord_start || index > int64_t{p.coord_start} + 3, kBoxNmsName, ": ", name, " ",
-           index, " is one of the coordinates ", p.coord_start, " to ", int64_t{p.coord_start} + 3);
+  MX_CHECK(index >= 0 && may_be_at_least(width, int64_t{index} + 1), kBoxNmsName, ": ", name, " ",
+           index, " is out of range for rows of ", width, " elements");
+  MX_CHECK(index < p.coord_start || index > int64_t{p.coord_start} + 3, kBoxNmsName, ": ", name,
+           " ", index, " is one of the coordinates ", p.coord_start, " to ",
+           int64_t{p.coord_start} + 3);
 }
 
 Specs infer_nms(const BoxNmsParams& p, std::span<const TensorSpec> in) {

@@ -13,14 +13,15 @@ Specs infer_correlation(const CorrelationParams& p, std::span<const TensorSpec> 
   MX_CHECK_DTYPE(is_floating(in[0].dtype), kCorrelationOp,
                  ": data1 must have dtype float16, bfloat16, float32 or float64, got ",
                  in[0].dtype);
-  MX_CHECK_DTYPE(in[1].dtype == in[0].dtype, kCorrelationOp, ": data2 must have data1's dtype ", in[0].dtype,
-                 ", got ", in[1].dtype);
+  MX_CHECK_DTYPE(in[1].dtype == in[0].dtype, kCorrelationOp, ": data2 must have data1's dtype ",
+                 in[0].dtype, ", got ", in[1].dtype);
   MX_CHECK_SHAPE(data.ndim() == 4, kCorrelationOp,
                  ": data1 must have 4 dimensions (batch, channels, height, width), got shape ",
                  data);
-  MX_CHECK_SHAPE(may_equal(in[1].shape, data), kCorrelationOp, ": data2 must have data1's shape ", data,
-                 ", got ", in[1].shape);
-  MX_CHECK(p.kernel_size % 2 == 1, kCorrelationOp, ": kernel_size must be an odd number, got ", p.kernel_size);
+  MX_CHECK_SHAPE(may_equal(in[1].shape, data), kCorrelationOp, ": data2 must have data1's shape ",
+                 data, ", got ", in[1].shape);
+  MX_CHECK(p.kernel_size % 2 == 1, kCorrelationOp, ": kernel_size must be an odd number, got ",
+           p.kernel_size);
   const Shape both = merged(data, in[1].shape);
   const auto patches = [&p](int64_t size) { return p.patches(size); };
   const int64_t height = if_known(patches, both[2]), width = if_known(patches, both[3]);

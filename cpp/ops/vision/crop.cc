@@ -18,7 +18,8 @@ Specs infer_crop_specs(const CropParams& p, std::span<const TensorSpec> in) {
   Shape out = data;
   if (in.size() == 2) {
     const Shape& like = in[1].shape;
-    MX_CHECK_SHAPE(like.ndim() == 4, kCropOp, ": crop_like must have 4 dimensions, got shape ", like);
+    MX_CHECK_SHAPE(like.ndim() == 4, kCropOp, ": crop_like must have 4 dimensions, got shape ",
+                   like);
     out[2] = like[2];
     out[3] = like[3];
   } else {

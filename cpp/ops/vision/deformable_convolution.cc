@@ -15,8 +15,9 @@ template <class P>
 constexpr const char* kDeformableConvolutionOp =
     P::kModulated ? "_contrib_ModulatedDeformableConvolution" : "_contrib_DeformableConvolution";
 template <class P>
-constexpr const char* kDeformableConvolutionBackward = P::kModulated ? "_modulated_deformable_convolution_backward"
-                                                : "_deformable_convolution_backward";
+constexpr const char* kDeformableConvolutionBackward =
+    P::kModulated ? "_modulated_deformable_convolution_backward"
+                  : "_deformable_convolution_backward";
 
 // Checks data and parameters and returns the shapes of the other arrays.
 template <class P>
@@ -77,7 +78,8 @@ template <class P>
 std::vector<ValueRef> deformable_convolution_gradient(GradBuilder& g) {
   std::vector<ValueRef> inputs{g.output_grad(0)};
   for (int i = 0; i <= kWeightInput<P>; ++i) inputs.push_back(g.input(i));
-  std::vector<ValueRef> grads = g.emit_all(kDeformableConvolutionBackward<P>, inputs, g.params_ref());
+  std::vector<ValueRef> grads =
+      g.emit_all(kDeformableConvolutionBackward<P>, inputs, g.params_ref());
   if (g.num_inputs() > kWeightInput<P> + 1) grads.push_back(sum_except(g, g.output_grad(0), 1));
   return grads;
 }

@@ -14,8 +14,8 @@ Specs infer_roi_pooling(const RoiPoolingParams& p, std::span<const TensorSpec> i
   check_regions(kRoiPoolingOp, in, 5);
   check_pooled_size(kRoiPoolingOp, p.pooled_size);
   const Shape& data = in[0].shape;
-  MX_CHECK_SHAPE(multiply_dims(data[2], data[3]) <= std::numeric_limits<int32_t>::max(), kRoiPoolingOp,
-                 ": data must have at most ", std::numeric_limits<int32_t>::max(),
+  MX_CHECK_SHAPE(multiply_dims(data[2], data[3]) <= std::numeric_limits<int32_t>::max(),
+                 kRoiPoolingOp, ": data must have at most ", std::numeric_limits<int32_t>::max(),
                  " pixels per channel, got shape ", data);
   const Shape out{in[1].shape[0], data[1], p.pooled_size[0], p.pooled_size[1]};
   return Specs{TensorSpec{out, in[0].dtype}, TensorSpec{out, DType::kInt32}};

@@ -31,8 +31,9 @@ Process<T> checked_process(Inputs in, int64_t* buffer) {
     MX_CHECK_KIND(p.lengths[n] >= 0 && p.lengths[n] <= p.events, ErrorKind::kIndex, kHawkesOp,
                   ": valid_length[", n, "] is ", p.lengths[n], ", 0 to ", p.events, " expected");
     for (int64_t j = n * p.events; j < n * p.events + p.lengths[n]; ++j)
-      MX_CHECK_KIND(p.marks[j] >= 0 && p.marks[j] < p.kinds, ErrorKind::kIndex, kHawkesOp, ": a mark of ",
-                    "sample ", n, " is ", p.marks[j], ", 0 to ", p.kinds - 1, " expected");
+      MX_CHECK_KIND(p.marks[j] >= 0 && p.marks[j] < p.kinds, ErrorKind::kIndex, kHawkesOp,
+                    ": a mark of ", "sample ", n, " is ", p.marks[j], ", 0 to ", p.kinds - 1,
+                    " expected");
   }
   return p;
 }

@@ -22,8 +22,8 @@ struct GatherNdRows {
   int64_t count, num_rows, inner;
 };
 
-GatherNdRows resolve_rows(KernelContext& ctx, const char* op, const TensorRef& indices, const Shape& shape,
-                  int64_t extra_per_row = 0) {
+GatherNdRows resolve_rows(KernelContext& ctx, const char* op, const TensorRef& indices,
+                          const Shape& shape, int64_t extra_per_row = 0) {
   const auto depth = static_cast<int>(indices.shape[0]);
   const int64_t count = indices.shape.product(1, indices.shape.ndim());
   int64_t* rows = nullptr;

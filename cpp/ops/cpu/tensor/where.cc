@@ -66,7 +66,8 @@ void where(KernelContext&, const NoParams&, Inputs in, Outputs out) {
 
 }  // namespace
 
-static const Registration where_registration(Stage::kKernels,
-                                       [](OpRegistry& ops) { ops.cpu_kernel<&where>("where"); });
+static const Registration where_registration(Stage::kKernels, [](OpRegistry& ops) {
+  ops.cpu_kernel<&where>("where");
+});
 
 }  // namespace mxlite

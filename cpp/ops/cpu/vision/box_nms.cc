@@ -63,8 +63,8 @@ struct BoxNmsImage {
 };
 
 template <class T>
-void nms_image(const BoxNmsParams& p, const BoxNmsImage& image, const BoxNmsImageMemory<T>& memory, void* block,
-               const T* data, T* out, int64_t* source) {
+void nms_image(const BoxNmsParams& p, const BoxNmsImage& image, const BoxNmsImageMemory<T>& memory,
+               void* block, const T* data, T* out, int64_t* source) {
   using Acc = ComputeType<T>;
   using Entry = cpu::EntryOf<T>;
   auto* const entries = cpu::part<Entry>(block, memory.entries);

@@ -15,7 +15,8 @@
 namespace mxlite {
 namespace {
 
-constexpr int64_t kDeformableConvolutionPlanes = 16;  // number of channels that a thread accumulates at a time
+constexpr int64_t kDeformableConvolutionPlanes =
+    16;  // number of channels that a thread accumulates at a time
 
 struct DeformableConvolutionGeometry {
   SpatialWindow window;
@@ -83,7 +84,8 @@ struct Points {
 template <class T>
 struct Workspace {
   using Acc = ComputeType<T>;
-  Workspace(KernelContext& ctx, const DeformableConvolutionGeometry& g, bool backward) : geometry(g) {
+  Workspace(KernelContext& ctx, const DeformableConvolutionGeometry& g, bool backward)
+      : geometry(g) {
     const int64_t weights = g.filters * g.depth(), threads = cpu_threads();
     const size_t col_at = plan.add<Acc>(g.col_size());
     const size_t weight_at = plan.add<Acc>(weights);
@@ -157,8 +159,10 @@ void scatter_image(const Workspace<T>& space, const T* offset, const T* mask, T*
   using Acc = ComputeType<T>;
   using Kind = typename Points<T, kModulated>::Kind;
   const DeformableConvolutionGeometry& g = space.geometry;
-  const int64_t blocks = (g.group_channels() + kDeformableConvolutionPlanes - 1) / kDeformableConvolutionPlanes;
-  const int64_t work = kDeformableConvolutionPlanes * (g.plane() + 8 * g.elements() * g.positions());
+  const int64_t blocks =
+      (g.group_channels() + kDeformableConvolutionPlanes - 1) / kDeformableConvolutionPlanes;
+  const int64_t work =
+      kDeformableConvolutionPlanes * (g.plane() + 8 * g.elements() * g.positions());
   cpu::parallel_ranges(g.moved_groups * blocks, work, [&](int64_t begin, int64_t end, int thread) {
     const auto points = space.template points<kModulated>(offset, mask, thread);
     Acc* planes = space.planes(thread);

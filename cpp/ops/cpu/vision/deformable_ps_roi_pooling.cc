@@ -24,7 +24,8 @@ void pooling_native(KernelContext& ctx, const DeformablePsRoiPoolingParams& p, I
   dispatch_floating(kDeformablePsRoiPoolingOp, in[0].dtype, [&]<class T>(T) {
     using Acc = ComputeType<T>;
     Acc* buffer = static_cast<Acc*>(ctx.scratch(static_cast<size_t>(in[1].size()) * sizeof(Acc)));
-    const cpu::Regions<Acc> regions = cpu::read_regions(kDeformablePsRoiPoolingOp, in[1], data[0], buffer);
+    const cpu::Regions<Acc> regions =
+        cpu::read_regions(kDeformablePsRoiPoolingOp, in[1], data[0], buffer);
     const BinGeometry<T> g = geometry<T>(p, data, in.size() > 2 ? &in[2] : nullptr);
     const int64_t work = bins * p.sample_per_part * p.sample_per_part * 32;
     cpu::parallel_for(regions.count * o[1], work, [&](int64_t item) {
@@ -129,8 +130,8 @@ void pooling_backward_native(KernelContext& ctx, const DeformablePsRoiPoolingPar
     const size_t sums_at =
         plan.add<Acc>(std::max(planes, g.classes * 2 * g.parts()) * cpu_threads());
     void* block = ctx.scratch(plan.bytes());
-    const cpu::Regions<Acc> regions =
-        cpu::read_regions(kDeformablePsRoiPoolingOp, in[2], data[0], cpu::part<Acc>(block, regions_at));
+    const cpu::Regions<Acc> regions = cpu::read_regions(kDeformablePsRoiPoolingOp, in[2], data[0],
+                                                        cpu::part<Acc>(block, regions_at));
     Acc* sums = cpu::part<Acc>(block, sums_at);
     data_gradient(g, regions, in[0], out[0], sums);
     if (out.size() > 1) trans_gradient(g, regions, in[0], in[1], out[1], sums);
@@ -139,10 +140,11 @@ void pooling_backward_native(KernelContext& ctx, const DeformablePsRoiPoolingPar
 
 }  // namespace
 
-static const Registration deformable_ps_roi_pooling_registration(Stage::kKernels, [](OpRegistry& ops) {
-  ops.cpu_kernel<pooling_native>(kDeformablePsRoiPoolingOp, {.inline_ok = false});
-  ops.cpu_kernel<pooling_backward_native>("_deformable_psroi_pooling_backward",
-                                          {.inline_ok = false});
-});
+static const Registration deformable_ps_roi_pooling_registration(
+    Stage::kKernels, [](OpRegistry& ops) {
+      ops.cpu_kernel<pooling_native>(kDeformablePsRoiPoolingOp, {.inline_ok = false});
+      ops.cpu_kernel<pooling_backward_native>("_deformable_psroi_pooling_backward",
+                                              {.inline_ok = false});
+    });
 
 }  // namespace mxlite

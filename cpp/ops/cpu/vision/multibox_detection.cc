@@ -71,7 +71,8 @@ void detect_block(const MultiBoxDetectionParams& p, Inputs in, int64_t image, in
     rows[0] = static_cast<T>(static_cast<Acc>(detected ? static_cast<float>(id - 1) : kNoClass));
     if (!detected) continue;
     rows[1] = static_cast<T>(score);
-    decode_detection(p, in[2].as<T>() + 4 * i, in[1].as<T>() + (image * num_anchors + i) * 4, rows + 2);
+    decode_detection(p, in[2].as<T>() + 4 * i, in[1].as<T>() + (image * num_anchors + i) * 4,
+                     rows + 2);
   }
 }
 

@@ -11,7 +11,8 @@
 namespace mxlite {
 namespace {
 
-constexpr int64_t kMultiboxTargetBlock = 128;      // number of anchors whose classes are compared together
+constexpr int64_t kMultiboxTargetBlock =
+    128;                             // number of anchors whose classes are compared together
 constexpr float kNoOverlap = -1.0f;  // less than every overlap that can match
 constexpr float kLeastOverlap = 1e-6f;
 
@@ -53,7 +54,8 @@ struct MultiboxTargetImage {
   int64_t* label_anchor;  // nearest free anchor of each label, or -1
   cpu::NarrowEntry *entries, *room;
 
-  MultiboxTargetImage(const MultiBoxTargetParams& p, const Sizes& s, const Memory& memory, std::byte* block)
+  MultiboxTargetImage(const MultiBoxTargetParams& p, const Sizes& s, const Memory& memory,
+                      std::byte* block)
       : params(p),
         sizes(s),
         overlaps(cpu::part<float>(block, memory.overlaps)),
@@ -169,7 +171,8 @@ void background_probabilities(const T* predictions, const Sizes& s, int64_t coun
 // Hard negative mining: marks the background anchors with the lowest background probability as
 // negative.
 template <class T>
-void mine_negatives(const MultiboxTargetImage<T>& image, const T* predictions, int64_t num_positive) {
+void mine_negatives(const MultiboxTargetImage<T>& image, const T* predictions,
+                    int64_t num_positive) {
   const auto& p = image.params;
   const int64_t num_anchors = image.sizes.num_anchors;
   int64_t wanted =
@@ -248,7 +251,8 @@ void make_targets(KernelContext& ctx, const MultiBoxTargetParams& p, Inputs in, 
   auto* const block = static_cast<std::byte*>(ctx.scratch(memory.bytes * threads));
   const int64_t work = num_anchors * (sizes.num_labels + sizes.num_classes) * 2;
   cpu::parallel_ranges(images, work, [&](int64_t begin, int64_t end, int thread) {
-    MultiboxTargetImage<T> image(p, sizes, memory, block + memory.bytes * static_cast<size_t>(thread));
+    MultiboxTargetImage<T> image(p, sizes, memory,
+                                 block + memory.bytes * static_cast<size_t>(thread));
     image.anchors = in[0].as<T>();
     for (int64_t i = begin; i < end; ++i) {
       T* const location = out[0].as<T>() + i * num_anchors * 4;

@@ -66,8 +66,9 @@ struct ProposalImageMemory {
 
 // Finds the indices of the boxes that remain, best first. Returns their number.
 template <class Acc>
-int64_t suppress_proposals(const ProposalParams& p, const Region<Acc>* boxes, const cpu::EntryOf<Acc>* sorted,
-                 int64_t count, KeptBoxes<Acc> kept, int64_t* kept_index) {
+int64_t suppress_proposals(const ProposalParams& p, const Region<Acc>* boxes,
+                           const cpu::EntryOf<Acc>* sorted, int64_t count, KeptBoxes<Acc> kept,
+                           int64_t* kept_index) {
   const float threshold = p.threshold;
   for (int64_t i = 0; i < count && kept.size() < p.rpn_post_nms_top_n; ++i) {
     const Region<Acc>& r = boxes[sorted[i].index()];
@@ -99,8 +100,8 @@ void propose_image(const ProposalParams& p, const Grid& grid, Inputs in, int64_t
   const int64_t compared = limit > 0 ? std::min(limit, count) : count;
   const Entry* const sorted =
       cpu::sort_first(entries, cpu::part<Entry>(block, memory.room), count, compared);
-  const int64_t kept = suppress_proposals(p, boxes, sorted, compared,
-                                {cpu::part<std::byte>(block, memory.kept), wanted}, kept_index);
+  const int64_t kept = suppress_proposals(
+      p, boxes, sorted, compared, {cpu::part<std::byte>(block, memory.kept), wanted}, kept_index);
   for (int64_t i = 0; i < wanted; ++i) {
     const Region<Acc>& r = boxes[kept_index[i % kept]];
     const Acc values[5] = {static_cast<Acc>(image), r.left, r.top, r.right, r.bottom};

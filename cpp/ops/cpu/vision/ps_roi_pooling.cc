@@ -48,7 +48,8 @@ void psroi_pooling_backward_native(KernelContext& ctx, const RoiGradParams<PsRoi
                                    Inputs in, Outputs out) {
   const cpu::PoolShape q = pool_shape(p, out[0].shape, in[0].shape);
   dispatch_floating(kPsRoiPoolingOp, in[0].dtype, [&]<class T>(T) {
-    cpu::pool_regions_backward<T>(ctx, kPsRoiPoolingOp, q, in, out[0], weights_of<ComputeType<T>>(p, q));
+    cpu::pool_regions_backward<T>(ctx, kPsRoiPoolingOp, q, in, out[0],
+                                  weights_of<ComputeType<T>>(p, q));
   });
 }
 

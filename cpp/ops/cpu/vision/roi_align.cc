@@ -98,7 +98,8 @@ void roi_align_backward_native(KernelContext& ctx, const RoiGradParams<RoiAlignP
   const cpu::PoolShape q = aligned_shape(p, out[0].shape, in[0].shape);
   check_sizes(p, in[1]);
   dispatch_floating(kRoiAlignOp, in[0].dtype, [&]<class T>(T) {
-    cpu::pool_regions_backward<T>(ctx, kRoiAlignOp, q, in, out[0], aligned_weights<ComputeType<T>>(p, q));
+    cpu::pool_regions_backward<T>(ctx, kRoiAlignOp, q, in, out[0],
+                                  aligned_weights<ComputeType<T>>(p, q));
   });
 }
 

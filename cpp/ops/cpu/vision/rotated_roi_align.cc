@@ -7,7 +7,8 @@ namespace mxlite {
 namespace {
 
 constexpr const char* kRotatedRoiAlignOp = "_contrib_RROIAlign";
-constexpr int64_t kRotatedRoiAlignPlanes = 16;  // number of channels that share the geometry of a point
+constexpr int64_t kRotatedRoiAlignPlanes =
+    16;  // number of channels that share the geometry of a point
 
 cpu::RotatedBins region_bins(const RotatedRoiAlignParams& p, const Shape& data) {
   return {p.pooled_size[0], p.pooled_size[1], p.sampling_ratio, data[2], data[3], p.spatial_scale};
@@ -22,26 +23,27 @@ void rotated_align_native(KernelContext& ctx, const RotatedRoiAlignParams& p, In
     Acc* buffer = static_cast<Acc*>(ctx.scratch(static_cast<size_t>(in[1].size()) * sizeof(Acc)));
     const cpu::Regions<Acc> regions = cpu::read_regions(kRotatedRoiAlignOp, in[1], data[0], buffer);
     const int64_t blocks = (channels + kRotatedRoiAlignPlanes - 1) / kRotatedRoiAlignPlanes;
-    cpu::parallel_for(regions.count * blocks, kRotatedRoiAlignPlanes * bins * 32, [&](int64_t item) {
-      const int64_t r = item / blocks, c0 = item % blocks * kRotatedRoiAlignPlanes;
-      const int64_t count = std::min(kRotatedRoiAlignPlanes, channels - c0);
-      T* target = out[0].as<T>() + (r * channels + c0) * bins;
-      if (regions.ignored(r) || !regions.finite(r)) {
-        const Acc value = regions.ignored(r) ? Acc(0) : std::numeric_limits<Acc>::quiet_NaN();
-        std::fill_n(target, count * bins, static_cast<T>(value));
-        return;
-      }
-      const cpu::RotatedGrid<Acc> grid(region_bins(p, data), regions.row(r));
-      const T* planes = in[0].as<T>() + (regions.image(r) * channels + c0) * plane;
-      for (int64_t b = 0; b < bins; ++b) {
-        Acc sum[kRotatedRoiAlignPlanes] = {};
-        grid.for_points(b / o[3], b % o[3], [&](const cpu::Neighbours<Acc>& n) {
-          for (int64_t c = 0; c < count; ++c) sum[c] += n.value(planes + c * plane);
+    cpu::parallel_for(
+        regions.count * blocks, kRotatedRoiAlignPlanes * bins * 32, [&](int64_t item) {
+          const int64_t r = item / blocks, c0 = item % blocks * kRotatedRoiAlignPlanes;
+          const int64_t count = std::min(kRotatedRoiAlignPlanes, channels - c0);
+          T* target = out[0].as<T>() + (r * channels + c0) * bins;
+          if (regions.ignored(r) || !regions.finite(r)) {
+            const Acc value = regions.ignored(r) ? Acc(0) : std::numeric_limits<Acc>::quiet_NaN();
+            std::fill_n(target, count * bins, static_cast<T>(value));
+            return;
+          }
+          const cpu::RotatedGrid<Acc> grid(region_bins(p, data), regions.row(r));
+          const T* planes = in[0].as<T>() + (regions.image(r) * channels + c0) * plane;
+          for (int64_t b = 0; b < bins; ++b) {
+            Acc sum[kRotatedRoiAlignPlanes] = {};
+            grid.for_points(b / o[3], b % o[3], [&](const cpu::Neighbours<Acc>& n) {
+              for (int64_t c = 0; c < count; ++c) sum[c] += n.value(planes + c * plane);
+            });
+            for (int64_t c = 0; c < count; ++c)
+              target[c * bins + b] = static_cast<T>(sum[c] / grid.count());
+          }
         });
-        for (int64_t c = 0; c < count; ++c)
-          target[c * bins + b] = static_cast<T>(sum[c] / grid.count());
-      }
-    });
   });
 }
 

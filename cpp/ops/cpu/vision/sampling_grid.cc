@@ -10,7 +10,8 @@ namespace mxlite {
 namespace {
 
 constexpr int64_t kPoints = 64;  // number of points whose geometry is stored for all channels
-constexpr int64_t kSamplingGridPlanes = 16;  // number of channels that a thread accumulates at a time
+constexpr int64_t kSamplingGridPlanes =
+    16;  // number of channels that a thread accumulates at a time
 
 template <class Acc>
 struct Point {
