@@ -27,7 +27,7 @@ from .differences import DIFFERENCES
 from .schema import all_by_name
 
 ROOT = Path(mxlite.__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "compat.md"
+PAGE = ROOT / "docs" / "migrate" / "compat.md"
 README = ROOT / "README.md"
 # In the working directory: an installed package has no tests.
 SURFACE = Path("tests", "data", "surface_1_9_1.json")
