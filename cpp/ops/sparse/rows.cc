@@ -87,7 +87,7 @@ void register_selection(OpRegistry& ops) {
 }  // namespace sparse
 
 static const Registration rows_registration(Stage::kSchemas, [](OpRegistry& ops) {
-  sparse::register_conversions(ops);
+  sparse::register_row_conversions(ops);
   sparse::register_selection(ops);
 });
 
