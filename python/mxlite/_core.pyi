@@ -142,6 +142,10 @@ class NDArray:
         """Whether the array is the result of a recorded computation."""
         ...
 
+    def _repr_html_(self) -> str:
+        """Return shape, type and device as a table for notebooks, with the text of `repr` below."""
+        ...
+
     def _reshape_view(self, shape: Any) -> NDArray:
         """Same memory, other shape; every dimension given."""
         ...
@@ -2306,6 +2310,11 @@ def csr_keys(array: Any) -> NDArray:
     Position of every stored value in the flattened matrix.
     """
 
+def cuda_library() -> str:
+    """
+    Path of the CUDA plug-in, which need not be loadable; empty if it is not installed.
+    """
+
 def current_context() -> Any:
     """
     The device on which this thread creates arrays.
@@ -2982,6 +2991,11 @@ def trace_symbol(
 def traced_checkpoint(name: str, function: TracedFunction) -> list[NDArray]:
     """
     Node for a function without arguments that is run again in backward.
+    """
+
+def traced_specs(function: Any, context: Any, inputs: Any) -> list[Any]:
+    """
+    The specs (shape, dtype) of the outputs of function(arrays, []), which is traced on arrays of numpy mode with the given specs.
     """
 
 def user_line() -> str:

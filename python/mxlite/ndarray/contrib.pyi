@@ -1217,6 +1217,15 @@ def margin_logsumexp_backward(
     """
     ...
 
+def pick_log_softmax(
+    data: NDArray,
+    index: NDArray,
+    out: NDArray | Sequence[NDArray] | None = None,
+    name: str | None = None,
+) -> NDArray | Any:
+    """log_softmax along the last axis at one class of every row. Numbers of classes outside of the axis are clipped to its ends."""
+    ...
+
 def quadratic(
     data: NDArray,
     a: float | None = 0,

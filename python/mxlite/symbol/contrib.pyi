@@ -591,6 +591,12 @@ def mp_adamw_update(
     name: str | None = None,
     attr: Mapping[str, Any] | None = None,
 ) -> Symbol: ...
+def pick_log_softmax(
+    data: Symbol | None = None,
+    index: Symbol | None = None,
+    name: str | None = None,
+    attr: Mapping[str, Any] | None = None,
+) -> Symbol: ...
 def quadratic(
     data: Symbol | None = None,
     a: float | None = 0,
