@@ -149,7 +149,10 @@ def main() -> int:
     old = bases[-1].read_text().splitlines()
     problems = differences(old, now)
     for problem in problems:
-        print(f"api: {problem} (docs/explanation/versions.md says how a name is removed)", file=sys.stderr)
+        print(
+            f"api: {problem} (docs/explanation/versions.md says how a name is removed)",
+            file=sys.stderr,
+        )
     added = len(_parsed(now).keys() - _parsed(old).keys())
     print(f"api: {len(now)} names, {added} new since {bases[-1].stem}")
     return bool(problems)
