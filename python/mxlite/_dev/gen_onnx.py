@@ -32,7 +32,7 @@ HEADER = """\
 
 # ONNX: operators
 
-[Exchange networks with other runtimes](onnx.md) shows how to export and import.
+[Exchange networks with other runtimes](../howto/onnx.md) shows how to export and import.
 """
 
 
