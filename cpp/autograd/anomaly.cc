@@ -72,6 +72,8 @@ std::optional<Indices> clipped_indices(const OpSchema& op, const void* params,
   } else if (op.name == "pick") {
     const auto& p = *static_cast<const PickParams*>(params);
     if (p.mode == PickMode::kClip) axis = p.axis;
+  } else if (op.name == "_contrib_pick_log_softmax") {
+    axis = -1;
   }
   if (!axis) return {};
   const Shape& data = inputs[0]->shape();

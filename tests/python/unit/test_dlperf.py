@@ -445,7 +445,8 @@ def test_a_call_that_was_ended_is_continued(
     assert run.main(command) == 0
     interrupted, *others = measured[2:]
     assert interrupted == real
-    networks = [*["bert_2_128_2"] * 2, *["gpt_2_128_2_512"] * 3, *["wdl_16_2"] * 4]
+    counts = {"bert_2_128_2": 2, "gpt_2_128_2_512": 3, "wdl_16_2": 4, "y1_10000": 6}
+    networks = [name for name, count in counts.items() for _ in range(count)]
     assert [name.split()[0] for name in others] == networks
     assert "1 cases are there already" in capsys.readouterr().out
     found = json.loads(path.read_text())

@@ -217,9 +217,7 @@ def test_a_step_reports_the_figures_of_parts_that_were_cut_short(tmp_path: Path)
     assert [path.name for path in tmp_path.glob(".4_x.*.json")] == [".4_x.table.json"]
 
 
-def test_the_smoke_lines_go_on_after_a_failure_a_crash_and_a_broken_gpu(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_smoke_lines_go_on_after_a_failure_a_crash_and_a_broken_gpu(tmp_path: Path) -> None:
     """A module that registers primitives of its own stands in for the kit's."""
     program = tmp_path / "smoke.py"
     source = (KIT / "smoke.py").read_text()
@@ -244,7 +242,6 @@ def _last(): return "reported"
 
 """
     program.write_text(source[:begin] + own.replace("\\\\", "\\") + source[end:])
-    monkeypatch.setenv("PYTHONPATH", str(ROOT / "python"))
     command = [sys.executable, str(program), "--json", str(tmp_path / "lines.json")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
