@@ -31,7 +31,7 @@ Specs infer_count_sketch(const CountSketchParams& p, std::span<const TensorSpec>
 }
 
 std::vector<ValueRef> count_sketch_gradient(GradBuilder& g) {
-  std::vector<ValueRef> grads(3);  // hash and signs get no count_sketch_gradient
+  std::vector<ValueRef> grads(3);  // hash and signs get no gradient
   grads[0] =
       g.emit("_count_sketch_backward", {g.output_grad(0), g.input(1), g.input(2)}, g.params_ref());
   return grads;

@@ -38,7 +38,7 @@ std::vector<ValueRef> hawkes_gradient(GradBuilder& g) {
   std::vector<ValueRef> inputs{g.output_grad(0), g.output_grad(1)};
   for (int i = 0; i < 8; ++i) inputs.push_back(g.input(i));
   const auto some = g.emit_all("_hawkesll_backward", inputs, g.params_ref());
-  std::vector<ValueRef> grads(8);  // marks and valid_length get no hawkes_gradient
+  std::vector<ValueRef> grads(8);  // marks and valid_length get no gradient
   for (size_t i = 0; i < kMarks; ++i) grads[i] = some[i];
   grads[7] = some[5];
   return grads;

@@ -43,8 +43,8 @@ void check_operands(const char* op, std::span<const TensorSpec> in, int min_ndim
 void check_inner(const char* op, const DotParams& p, const MatrixSizes& s,
                  std::span<const TensorSpec> in) {
   MX_CHECK_SHAPE(may_equal(s.k, s.rhs_k), op, ": lhs of shape ", in[0].shape,
-                 p.transpose_a ? " (transposed_dot)" : "", " and rhs of shape ", in[1].shape,
-                 p.transpose_b ? " (transposed_dot)" : "", " cannot be multiplied: ", s.k, " and ",
+                 p.transpose_a ? " (transposed)" : "", " and rhs of shape ", in[1].shape,
+                 p.transpose_b ? " (transposed)" : "", " cannot be multiplied: ", s.k, " and ",
                  s.rhs_k, " elements are summed");
 }
 

@@ -59,9 +59,8 @@ Shape product_shape(const char* op, const P& p, const Shape& a, const Shape& b) 
 Specs infer_gemm(const LinalgGemmParams& p, std::span<const TensorSpec> in) {
   check_matrices("linalg_gemm", in, true);
   const Shape to = product_shape("linalg_gemm", p, in[0].shape, in[1].shape);
-  MX_CHECK_SHAPE(may_equal(in[2].shape, to),
-                 "linalg_gemm: C must have the shape of the linalg_gemm_product ", to, ", got ",
-                 in[2].shape);
+  MX_CHECK_SHAPE(may_equal(in[2].shape, to), "linalg_gemm: C must have the shape of the product ",
+                 to, ", got ", in[2].shape);
   return {{merged(to, in[2].shape), in[0].dtype}};
 }
 

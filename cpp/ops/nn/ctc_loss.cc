@@ -25,10 +25,10 @@ Specs infer_ctc_loss(const CTCLossParams&, std::span<const TensorSpec> in) {
 }
 
 std::vector<ValueRef> ctc_loss_gradient(GradBuilder& g) {
-  // Output 1 is the ctc_loss_gradient of output 0. It has a ctc_loss_gradient only if that
-  // ctc_loss_gradient is differentiated.
+  // Output 1 is the gradient of output 0. It has a gradient only if that gradient is
+  // differentiated.
   MX_CHECK_KIND(!g.has_output_grad(1), ErrorKind::kNotSupported, kCtcLossOp,
-                ": the ctc_loss_gradient of its ctc_loss_gradient is not supported");
+                ": the gradient of its gradient is not supported");
   const Shape& data = g.input_spec(0).shape;
   std::vector<ValueRef> grads(static_cast<size_t>(g.num_inputs()));
   grads[0] = g.mul(g.reshape(g.output_grad(0), Shape{1, data[1], 1}), g.output(1));

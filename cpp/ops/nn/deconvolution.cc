@@ -85,9 +85,8 @@ void complete_deconvolution(const DeconvolutionParams& p, std::span<TensorSpec> 
   if (!p.no_bias) complete_shape(in[2], Shape{p.num_filter});
 }
 
-// The deconvolution_gradient of data is the convolution that this op transposes. The
-// deconvolution_gradient of weight is that convolution's weight deconvolution_gradient with data
-// and output exchanged.
+// The gradient of data is the convolution that this op transposes. The gradient of weight is that
+// convolution's weight gradient with data and output exchanged.
 std::vector<ValueRef> deconvolution_gradient(GradBuilder& g) {
   const auto& p = g.params<DeconvolutionParams>();
   std::vector<ValueRef> grads(static_cast<size_t>(g.num_inputs()));

@@ -66,8 +66,7 @@ Specs infer_dot_product_attention(const AttentionParams& p, std::span<const Tens
                TensorSpec{Shape{batch, q[1], q[2]}, sums}, TensorSpec{Shape{2}, DType::kInt64}};
 }
 
-// The fused backward cannot compute the dot_product_attention_gradient of the mask, which needs the
-// scores in memory.
+// The fused backward cannot compute the gradient of the mask, which needs the scores in memory.
 std::vector<ValueRef> dot_product_attention_gradient(GradBuilder& g) {
   const auto& p = g.params<AttentionParams>();
   if (p.use_mask && g.needs_grad(kMask)) return attention_composite_gradient(g);

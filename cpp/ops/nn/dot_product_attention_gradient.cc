@@ -1,5 +1,5 @@
-// Query heads that share a key head are rows of one matrix dot_product_attention_gradient_product:
-// query is reshaped to (batch * key_heads, heads / key_heads * q_length, d).
+// Query heads that share a key head are rows of one matrix product: query is reshaped to
+// (batch * key_heads, heads / key_heads * q_length, d).
 #include "cpp/ops/nn/dot_product_attention_gradient.h"
 
 #include "cpp/ops/nn/composite_gradients.h"
@@ -82,8 +82,7 @@ std::vector<ValueRef> attention_composite(GradBuilder& g, const AttentionParams&
     const ValueRef masked = g.mul_scalar(g.add_scalar(kept, -1), -kMaskedScore);
     scores = g.add(g.mul(scores, kept), masked);
   }
-  // The factor 0.999 allows for rounding when a dot_product_attention_gradient_product was added to
-  // a masked score.
+  // The factor 0.999 allows for rounding when a product was added to a masked score.
   const ValueRef taken = g.emit("_greater_scalar", {scores}, {{"scalar", 0.999 * kMaskedScore}});
   const ValueRef weights = g.mul(g.emit("softmax", {scores}, {{"axis", -1}}), taken);
 

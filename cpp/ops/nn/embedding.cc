@@ -66,7 +66,7 @@ static const Registration embedding_registration(Stage::kSchemas, [](OpRegistry&
               }));
   ops.add(OpBuilder<EmbeddingParams>("_embedding_backward_add")
               .internal()
-              .doc("total plus the embedding_gradient of Embedding for weight.")
+              .doc("total plus the gradient of Embedding for weight.")
               .inputs({"total", "output_grad", "data"})
               .infer(same_as_input<0, EmbeddingParams>)
               .inplace(0, 0));

@@ -46,7 +46,7 @@ void complete_fully_connected(const FullyConnectedParams& p, std::span<TensorSpe
   if (!p.no_bias) complete_shape(in[2], Shape{p.num_hidden});
 }
 
-// Emits dot, which has a fully_connected_gradient, so that second-order gradients work.
+// Emits dot, which has a gradient, so that second-order gradients work.
 std::vector<ValueRef> fully_connected_gradient(GradBuilder& g) {
   const auto& p = g.params<FullyConnectedParams>();
   const Shape& data_shape = g.input_spec(0).shape;

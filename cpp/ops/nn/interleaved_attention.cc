@@ -75,8 +75,7 @@ std::vector<ValueRef> interleaved_attention_composite_gradient(GradBuilder& g) {
   return grads;
 }
 
-// The fused backward cannot compute the interleaved_attention_gradient of the mask, which needs the
-// scores in memory.
+// The fused backward cannot compute the gradient of the mask, which needs the scores in memory.
 template <bool Self>
 std::vector<ValueRef> interleaved_attention_gradient(GradBuilder& g) {
   using F = Form<Self>;

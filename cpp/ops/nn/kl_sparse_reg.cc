@@ -34,7 +34,7 @@ std::vector<ValueRef> kl_sparse_reg_gradient(GradBuilder& g) {
 
 static const Registration kl_sparse_reg_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<KlSparseRegParams>(kKlSparseRegOp)
-              .doc("Identity whose kl_sparse_reg_gradient makes sigmoid activations sparse.")
+              .doc("Identity whose gradient makes sigmoid activations sparse.")
               .shapes("data: (N, ...), moving_avg: (features,) -> shape of data")
               .inputs({"data", "moving_avg"})
               .outputs(2)

@@ -170,8 +170,7 @@ static const Registration leaky_relu_registration(Stage::kSchemas, [](OpRegistry
               }));
   ops.add(OpBuilder<LeakyReLUParams>("_gelu_and_backward")
               .internal()
-              .doc("The leaky_relu_gradient of gelu or gelu_tanh for data, and what it returns for "
-                   "data.")
+              .doc("The gradient of gelu or gelu_tanh for data, and what it returns for data.")
               .inputs({"output_grad", "data"})
               .outputs(2)
               .infer([](const LeakyReLUParams&, std::span<const TensorSpec> in) {

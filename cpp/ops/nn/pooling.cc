@@ -83,13 +83,11 @@ std::vector<ValueRef> pooling_gradient(GradBuilder& g) {
   return {g.emit_all("_pooling_backward", inputs, ParamsRef(std::move(params)))[0]};
 }
 
-// Average and sum pooling are linear, so the pooling_gradient of their backward is the pooling
-// itself.
+// Average and sum pooling are linear, so the gradient of their backward is the pooling itself.
 std::vector<ValueRef> backward_gradient(GradBuilder& g) {
   const auto& p = g.params<PoolingGradParams>();
   MX_CHECK_KIND(backward_inputs(p.pool_type) == 1, ErrorKind::kNotSupported,
-                "Pooling: the pooling_gradient of its pooling_gradient is not supported for "
-                "pool_type max and lp");
+                "Pooling: the gradient of its gradient is not supported for pool_type max and lp");
   ParamsRef params = std::make_shared<PoolingParams>(p);
   return {g.emit(kPoolingOp, {g.output_grad(0)}, std::move(params))};
 }

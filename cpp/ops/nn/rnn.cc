@@ -155,7 +155,7 @@ std::vector<ValueRef> rnn_gradient(GradBuilder& g) {
   std::vector<ValueRef> grads = g.emit_all("_rnn_backward", inputs, ParamsRef(std::move(params)));
   if (!data_grad) grads[0] = {};
   if (!parameters_grad) grads[1] = {};
-  grads.resize(static_cast<size_t>(g.num_inputs()));  // sequence_length has no rnn_gradient
+  grads.resize(static_cast<size_t>(g.num_inputs()));  // sequence_length has no gradient
   return grads;
 }
 

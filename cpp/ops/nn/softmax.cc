@@ -49,8 +49,7 @@ struct Names<2> {
   static constexpr const char *op = "softmin", *backward = "_softmin_backward";
 };
 
-// Returns nothing for log_softmax with length: outputs beyond the length are 0, with
-// softmax_gradient 0.
+// Returns nothing for log_softmax with length: outputs beyond the length are 0, with gradient 0.
 template <int Which>
 std::vector<ValueRef> softmax_composite_gradient(GradBuilder& g) {
   const auto& p = g.params<SoftmaxParams>();

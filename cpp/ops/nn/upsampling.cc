@@ -92,7 +92,7 @@ std::vector<ValueRef> upsampling_gradient(GradBuilder& g) {
   return grads;
 }
 
-// Upsamples the upsampling_gradient and pads it with zeros for the channels of the other inputs.
+// Upsamples the gradient and pads it with zeros for the channels of the other inputs.
 std::vector<ValueRef> upsampling_backward_gradient(GradBuilder& g) {
   const auto& p = g.params<UpSamplingGradParams>();
   const int64_t rest = g.input_spec(0).shape[1] - p.channel - p.data_shape[1];
@@ -107,7 +107,7 @@ std::vector<ValueRef> upsampling_backward_gradient(GradBuilder& g) {
 
 static const Registration upsampling_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<UpSamplingParams>(kUpsamplingOp)
-              .doc("Enlarges height and width by a whole upsampling_factor.")
+              .doc("Enlarges height and width by a whole factor.")
               .shapes("(N, C, H, W) each -> (N, C, scale * H, scale * W)")
               .variadic("data")
               .infer(infer_upsampling)
