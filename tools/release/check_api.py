@@ -47,7 +47,7 @@ def _public_names(module: types.ModuleType) -> list[str]:
         if isinstance(value, types.ModuleType):
             home, top = value.__name__, module.__name__
             internal = top == "mxlite.numpy" and not hasattr(value, "__all__")
-            hidden = internal or home.endswith(".op")  # has the operators of its parent again
+            hidden = internal or home.endswith(".op")  # repeats the operators of its parent
         else:
             home, top, hidden = getattr(value, "__module__", None) or "mxlite", "mxlite", False
         if not name.startswith("_") and not hidden and home.startswith(top):
@@ -149,10 +149,8 @@ def main() -> int:
     old = bases[-1].read_text().splitlines()
     problems = differences(old, now)
     for problem in problems:
-        print(
-            f"api: {problem} (docs/explanation/versions.md says how a name is removed)",
-            file=sys.stderr,
-        )
+        advice = "docs/explanation/versions.md says how a name is removed"
+        print(f"api: {problem} ({advice})", file=sys.stderr)
     added = len(_parsed(now).keys() - _parsed(old).keys())
     print(f"api: {len(now)} names, {added} new since {bases[-1].stem}")
     return bool(problems)

@@ -114,9 +114,8 @@ def _composed(name: str, compute: Callable[..., Any], doc: str) -> Any:
             return _of_numbers(name, tuple(operands))
         return _finish(compute(*operands), out, where, kwargs, name)
 
-    return set_name(
-        function, name, doc + _PARAMETERS.format(operands="x1, x2" if count > 1 else "x")
-    )
+    operands = "x1, x2" if count > 1 else "x"
+    return set_name(function, name, doc + _PARAMETERS.format(operands=operands))
 
 
 def _binary(name: str, sign: str, doc: str) -> Any:
