@@ -10,7 +10,7 @@ NDArrays call(const OpSchema& op, const ParamsRef& params, std::span<const NDArr
               InvokeOptions options = {});
 
 // Returns the inputs in the dtype that numpy mode prescribes for the call; no arrays if all inputs
-// have it already, or none is of numpy mode.
+// have it already, or if none is a numpy-mode array.
 NDArrays promoted_inputs(const OpSchema& op, const void* params,
                          std::span<const NDArrayRef> inputs);
 

@@ -69,7 +69,7 @@ extern "C" __attribute__((visibility("default"))) mxlite::Accelerator* mxlite_pl
     std::string* why_not) {
   *why_not = problem_of_libraries();
   if (!why_not->empty()) return nullptr;
-  // Minor versions of CUDA run on the driver of any minor version of the same major one.
+  // The driver must have the major version of CUDA; its minor version may be older.
   int driver = 0;
   cudaDriverGetVersion(&driver);
   *why_not = mxlite::cuda::driver_problem(driver, CUDART_VERSION / 1000 * 1000);

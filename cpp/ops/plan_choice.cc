@@ -13,7 +13,7 @@ namespace {
 // Maximum number of candidates to measure; the library lists the best ones first. Candidates that
 // the rules exclude (many for float32) do not count.
 constexpr int64_t kMostMeasured = 12;
-// The maximum if building a candidate takes longer than kSlowBuild, because it is compiled.
+// Replaces kMostMeasured if building a candidate takes longer than kSlowBuild (it is compiled).
 constexpr int64_t kMostSlow = 4;
 constexpr std::chrono::milliseconds kSlowBuild{100};
 

@@ -66,8 +66,8 @@ class Predictor {
   void forward();
   void get_output(size_t index, std::span<std::byte> bytes);
   // Makes forward run node by node and call `monitor` for the outputs of each node, and before them
-  // for its inputs if `with_inputs`; empty: runs the compiled network again. The monitor must not
-  // call this predictor.
+  // for its inputs if `with_inputs`. If `monitor` is empty, forward runs the compiled network
+  // again. The monitor must not call this predictor.
   void set_monitor(const Monitor& monitor, bool with_inputs);
 
  private:

@@ -17,7 +17,7 @@ using MakeCall = std::function<Call(const std::string& op, const Attributes& att
 // Functions and settings that reading a file needs.
 struct FileHooks {
   MakeCall make_call;
-  // Whether make_call knows an operator that is not in ops(); null if there is none.
+  // Returns whether make_call accepts an operator that is not in ops(); null if it accepts none.
   std::function<bool(const std::string& op)> knows = nullptr;
   bool np_shape = false;  // unknown extents are -1
 };

@@ -298,7 +298,7 @@ bool Inference::merge(size_t slot, const Shape& shape) {
 Specs Inference::specs_of(const InferredCall& step) const {
   Specs specs;
   for (const size_t i : step.in) specs.push_back({shapes_[i], types_[i].value_or(DType::kFloat32)});
-  // Numpy mode casts inputs of different dtypes, which nothing else accepts here.
+  // Numpy mode casts inputs to one dtype; other operators get theirs unchanged.
   const OpSchema& op = *step.call->op;
   const auto differs = [&](const TensorSpec& spec) { return spec.dtype != specs[0].dtype; };
   if (!op.numpy || (!op.name.starts_with("_np") && std::ranges::none_of(specs, differs)))

@@ -106,7 +106,7 @@ std::string tuple_of(const std::vector<int64_t>& values) {
 
 // Codes of _npx_reshape: -2 keeps an axis, -3 drops one, -4 keeps the rest, -5 joins two, -6 splits
 // one. An integer index is written as codes -2 and -3, optionally followed by -4, and drops axes.
-// Codes beside -3 that need the shape are left to the reader if `known`.
+// Other combinations with -3 need the shape: the node is left unchanged if `known`, else refused.
 void translate_reshape(std::string& op, Attributes& attrs, bool known) {
   MX_CHECK_KIND(attrs.contains("newshape"), ErrorKind::kType,
                 "_npx_reshape: newshape must be given, got no such attribute");
@@ -148,8 +148,8 @@ void translate_full_like(std::string& op, Attributes& attrs) {
   attrs.erase("ctx");
 }
 
-// Returns whether the call takes the whole array (axis=None), or an array in place of a parameter,
-// which the engine's operators of kNames do not.
+// Returns whether the call reduces the whole array (axis=None) or has an array in place of a number
+// (loc=None). The engine's operators in kNames support neither.
 bool takes_whole_or_array(const Attributes& attrs) {
   return std::ranges::any_of(std::array{"axis", "loc", "scale", "low", "high"},
                              [&](const char* key) {

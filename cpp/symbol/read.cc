@@ -339,7 +339,7 @@ class Builder {
         return named(std::move(made.call), item, std::move(made.inputs));
       }
       translate_numpy(item.op, item.attrs, hooks_.knows && hooks_.knows(item.op));
-      // In numpy mode, these give numbers for one matrix; 1.9.1 writes them under the other name.
+      // 1.9.1 writes the _npi_ operators, which return a number for one matrix, as _linalg_ ones.
       if (hooks_.knows && is_numpy_ && (item.op == "_linalg_det" || item.op == "_linalg_slogdet"))
         item.op.replace(0, std::string_view("_linalg_").size(), "_npi_");
       Call call = hooks_.make_call(item.op, item.attrs);

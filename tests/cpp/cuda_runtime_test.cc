@@ -76,7 +76,7 @@ TEST_F(CudaRuntimeTest, TheHostSleepsOnlyForWorkThatIsNotDoneSoon) {
   EXPECT_EQ(state().last_error, cudaSuccess);
 }
 
-// Library handles remember the stream that they are set to: an address may be used again.
+// Library handles compare ids, because a new stream may get the address of a destroyed one.
 TEST_F(CudaRuntimeTest, StreamsHaveIdsOfTheirOwn) {
   PoolAndStream p;
   std::set<uint64_t> ids{p.stream.id()};

@@ -11,7 +11,8 @@ namespace mxlite::cuda {
 namespace {
 
 constexpr size_t kScratchStep = size_t{1} << 20;
-// A thread that sleeps wakes up some 50 us late, so short waits ask again and again.
+// A sleeping thread wakes up about 50 us late, so synchronize() first polls the event for this
+// time.
 constexpr std::chrono::microseconds kSpin{50};
 
 uint64_t next_id() {
@@ -66,7 +67,7 @@ void CudaStream::synchronize() {
     const cudaError_t status = cudaEventQuery(done_);
     if (status == cudaSuccess) return;
     if (status != cudaErrorNotReady) check(status, "cudaEventQuery");
-    cudaGetLastError();  // cudaErrorNotReady is kept as the last error
+    cudaGetLastError();  // otherwise cudaErrorNotReady stays the last error
   } while (std::chrono::steady_clock::now() < end);
   MX_CUDA(cudaEventSynchronize(done_));
 }

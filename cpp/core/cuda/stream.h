@@ -31,8 +31,7 @@ class CudaStream final : public Stream {
   // Returns memory that is allocated in this stream's order; free it with cudaFreeAsync.
   void* allocate(size_t bytes);
   cudaStream_t raw() const { return stream_; }
-  // Identifies the stream for the whole process. raw() of a destroyed stream may be that of a new
-  // one.
+  // Unique in the process, unlike raw(): a new stream may get the address of a destroyed one.
   uint64_t id() const { return id_; }
   bool is_recording() const { return owner_ != nullptr; }
 

@@ -16,8 +16,8 @@ namespace mxlite::cpu {
 template <class T>
 using KeyOf = std::conditional_t<sizeof(ComputeType<T>) == 8, uint64_t, uint32_t>;
 
-// Returns the key for ascending order, where NaN is last and -0 equals 0, or if `signed_zeros`
-// comes before 0.
+// Returns the key for ascending order, where NaN is last. -0 equals 0 unless `signed_zeros`, which
+// puts -0 before 0.
 template <class T, bool signed_zeros = false>
 KeyOf<T> order_key(T raw) {
   using Key = KeyOf<T>;
@@ -34,8 +34,8 @@ KeyOf<T> order_key(T raw) {
   }
 }
 
-// Returns the value of a key. For floating types, the key of 0 may be that of -0 unless it was made
-// with `signed_zeros`.
+// Returns the value of a key. For floating types, -0 becomes 0 unless the key was made with
+// `signed_zeros`.
 template <class T>
 T value_of_key(KeyOf<T> key) {
   using Key = KeyOf<T>;

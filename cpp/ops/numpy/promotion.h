@@ -19,7 +19,7 @@ DType promoted(DType a, DType b);
 // Returns the dtype of arithmetic on an array and a Python scalar.
 DType promoted(DType array, NumberKind scalar);
 // Returns the dtype to which numpy mode casts the inputs of a call; nullopt if they keep theirs.
-// Throws if the operator has no meaning for the dtypes. `inputs` has arrays or specs.
+// Throws if the operator does not support the dtypes.
 std::optional<DType> numpy_input_dtype(const OpSchema& op, const void* params,
                                        std::span<const NDArrayRef> inputs);
 std::optional<DType> numpy_input_dtype(const OpSchema& op, const void* params,

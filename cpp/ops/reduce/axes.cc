@@ -34,7 +34,7 @@ AxisMask reduced_axes(const char* op, const ReduceParams& p, int ndim) {
 
 AxisMask reduced_axes(const char* op, const NumpyReduceParams& p, int ndim) {
   if (p.axis && p.axis->ndim() == 0) return {};
-  // As in NumPy, a number has an axis that can be reduced, except by means.
+  // As in NumPy, an array without axes can be reduced along axis 0 or -1, except by mean.
   const bool is_first = p.axis && p.axis->ndim() == 1 && ((*p.axis)[0] == 0 || (*p.axis)[0] == -1);
   if (ndim == 0 && is_first && std::string_view(op) != "_npi_mean") return {};
   return reduced_axes(op, p.axis, /*exclude=*/false, ndim);

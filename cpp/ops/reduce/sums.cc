@@ -194,7 +194,7 @@ OpBuilder<NumpyReduceParams> numpy_reduction(const char* name, const char* doc, 
     const AxisMask reduced = reduced_axes(name, p, shape.ndim());
     const Shape out = p.keepdims ? kept_shape(shape, reduced) : shape_without(shape, reduced);
     if (result == NumpyResult::kExtreme) {
-      // Unlike mx.nd, NumPy has no extreme of no elements even if the result is empty.
+      // Unlike mx.nd, NumPy refuses to reduce an axis of size 0 even if the result is empty.
       check_not_empty(name, shape, reduced, Shape{1});
       return {{out, dtype}};
     }

@@ -19,8 +19,8 @@ namespace {
 template <class T>
 using RowType = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
-// Calls fn(row, its elements as RowType, memory of a row). Rows of halves are converted, because
-// loops over float16 do not vectorize.
+// Calls fn(row, its elements as RowType, scratch memory of a row's size). Rows of halves are
+// converted, because loops over float16 do not vectorize.
 template <class T>
 void for_rows(int64_t rows, int64_t n, const T* data, auto&& fn) {
   using Acc = RowType<T>;

@@ -14,7 +14,7 @@
 
 namespace mxlite::reduce {
 
-// Bools are reduced as bytes, and their runs in 64 bits.
+// Type of the results of runs. Bools are reduced as bytes; their counts need 64 bits.
 template <class T>
 using Wide = std::conditional_t<std::is_same_v<T, float>, double,
                                 std::conditional_t<std::is_same_v<T, uint8_t>, int64_t, T>>;

@@ -87,7 +87,7 @@ void find_in_columns(const T* data, int64_t first, int64_t last, int64_t inner, 
   }
 }
 
-// Divides the results among threads, and rows, too, if there are few results or very many rows.
+// Divides the results among threads; also divides rows if results are few or rows very many.
 template <class Order, class T>
 void find_all(KernelContext& ctx, const Split& s, const TensorRef& in, const TensorRef& out) {
   // Narrow integers are compared as int32 along columns, where positions need 32 bits.

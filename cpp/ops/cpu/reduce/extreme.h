@@ -35,7 +35,7 @@ Vector<T> load_vector(const T* x) {
   return v;
 }
 
-// Returns the bytes of a comparison's true elements as bits.
+// Returns a bit for each byte of a comparison's result; bits of true elements are set.
 inline uint32_t bits_of(const auto& comparison) {
   return static_cast<uint32_t>(_mm256_movemask_epi8(std::bit_cast<__m256i>(comparison)));
 }

@@ -1,5 +1,5 @@
-// A part of the joined array has its strides, and begins at the part's first position along the
-// axis.
+// Each part is copied to a section of the joined array. The section has the strides of the joined
+// array and begins at the part's first position along the axis.
 #include "cpp/ops/tensor/concat.h"
 
 #include "cpp/ops/cpu/strided_copy.h"

@@ -190,7 +190,7 @@ void write_mask(const SortRequest& r, const RowGroup& group, const Sorted<Entry>
   });
 }
 
-// Returns how many rows a network sorts at once, or 0 if it does not serve this request.
+// Returns how many rows a network sorts at once, or 0 if the request needs another algorithm.
 template <class Entry>
 int64_t network_rows(const SortRequest& r, int64_t lines) {
   if constexpr (sizeof(Entry) <= 8) {

@@ -13,9 +13,9 @@ void make_mask(const auto* condition, int64_t n, Word* mask) {
   for (int64_t i = 0; i < n; ++i) mask[i] = condition[i] != 0 ? static_cast<Word>(~Word(0)) : 0;
 }
 
-// x and y are read as words, because only their element size matters, and selected by masks,
-// because a branch per element is slow for random conditions. Conditions wider than a byte are
-// widened to double, in which nonzero values stay nonzero.
+// x and y are read as unsigned words, because only their element size matters. Masks select the
+// elements, because a branch per element is slow for random conditions. Conditions wider than a
+// byte are converted to double, in which nonzero values stay nonzero.
 template <class Word>
 void select(Inputs in, Outputs out) {
   const Word *x = in[1].as<Word>(), *y = in[2].as<Word>();

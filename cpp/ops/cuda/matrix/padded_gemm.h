@@ -1,11 +1,12 @@
-// Matrix products of halves whose rows tensor cores cannot load in units of 16 bytes, such as those
-// of a vocabulary of 50257. They run on copies whose rows begin at multiples of 128 bytes.
+// Matrix products of 16-bit floats with rows that begin at no multiple of 16 bytes, such as those
+// of a vocabulary of 50257. Tensor cores cannot load such rows, so the products run on copies whose
+// rows begin at multiples of 128 bytes.
 #pragma once
 #include "cpp/ops/cuda/matrix/gemm.h"
 
 namespace mxlite::cuda {
 
-// Lengths, in elements, of the rows of copies of A, B and C; 0: the matrix is used where it is.
+// Row lengths, in elements, of the copies of A, B and C; 0 if a matrix needs no copy.
 struct GemmPitches {
   int64_t a = 0, b = 0, c = 0;
 };

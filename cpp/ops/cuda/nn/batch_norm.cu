@@ -68,7 +68,7 @@ struct Terms {
     if constexpr (backward) return load_as<Acc>(mean, stats_dtype, c);
     return convert<Acc>(x[c * inner]);
   }
-  // Elements [at, at + V), the gradients there and what the gate reads.
+  // V adjacent elements, their output gradients, and the values that the gate reads for them.
   template <int V>
   struct Loaded {
     Acc v[V], g[V], y[V];

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kVector = 8;  // 16-bit floats that cuDNN loads at once
 constexpr uintptr_t kVectorBytes = 16;
-constexpr float kMasked = -1e29f;               // numbers of a mask up to this one forbid a key
+constexpr float kMasked = -1e29f;               // a mask value of at most this forbids a key
 constexpr uint64_t kSeedStream = ~uint64_t{0};  // dropout masks use streams with small numbers
 
 // The number of keys of each sample, clipped to [0, most].
