@@ -68,5 +68,5 @@ class Training:
 def prepare(spec, variant):
     """Return the training, ready for its first step; the variant is ``"hybrid"``."""
     if peer_values.DEVICE == "gpu":
-        mx.gpu(0).__enter__()  # the place of all arrays from now on
+        mx.gpu(0).__enter__()  # the default context from here on
     return Training(spec)

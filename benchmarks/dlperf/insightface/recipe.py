@@ -12,7 +12,7 @@ EXAMPLE = os.path.join(
 )
 LEARNING_RATE, MOMENTUM, WEIGHT_DECAY = 1e-3, 0.9, 5e-4
 MARGINS, SCALE, DROPOUT = "1,0.5,0", 64.0, 0.4
-PATCH, NOISE = 14, 12.0  # pixels of a side of one color, and the deviation of what is added
+PATCH, NOISE = 14, 12.0  # side of a patch in pixels, standard deviation of the noise
 
 
 def sizes(case):
@@ -20,25 +20,28 @@ def sizes(case):
     found = re.match(r"([a-z]+\d+)_(\d+)$", case["network"])
     if found is None:
         raise ValueError(
-            "insightface: network {!r}, expected NETWORK_CLASSES".format(case["network"])
+            "insightface: network must be NETWORK_CLASSES, got {!r}".format(case["network"])
         )
     return found.group(1), int(found.group(2))
 
 
 def division(case):
-    """Return whether the classes are replicated, and the share of them in a step."""
+    """Return whether each rank has all classes, and the share of classes that a step uses."""
     if case["mode"] == "data":
         return True, 1.0
     found = re.match(r"(?:model|partial_(\d*\.?\d+))$", case["mode"])
     if found is None:
         raise ValueError(
-            "insightface: mode {!r}, expected data, model or partial_SHARE".format(case["mode"])
+            "insightface: mode must be data, model or partial_SHARE, got {!r}".format(case["mode"])
         )
     return False, float(found.group(1) or 1)
 
 
 def load_example(name):
-    """Return a module of the example, whose folder has a namesake of ``peers/networks.py``."""
+    """Import a module of the example; its folder is in the path only during the import.
+
+    A module of the folder has the same name as ``peers/networks.py``.
+    """
     sys.path.insert(0, EXAMPLE)
     try:
         return importlib.import_module(name)

@@ -277,8 +277,11 @@ def test_the_benchmark_trains_each_division_of_the_classes(tmp_path):
 @pytest.mark.parametrize(
     ("case", "words"),
     [
-        ({"network": "y1", "mode": "data"}, "network 'y1', expected NETWORK_CLASSES"),
-        ({"network": "y1_9", "mode": "half"}, "mode 'half', expected data, model or partial_SHARE"),
+        ({"network": "y1", "mode": "data"}, "network must be NETWORK_CLASSES, got 'y1'"),
+        (
+            {"network": "y1_9", "mode": "half"},
+            "mode must be data, model or partial_SHARE, got 'half'",
+        ),
     ],
 )
 def test_a_wrong_case_of_the_benchmark_is_named(case, words):
