@@ -167,7 +167,7 @@ def write_onnx(spec: Path, batch: int, dtype: str, systems: list[System]) -> Non
     dtype : str
         ``"int8"``: mxlite writes its quantized network, which has the ranges of its calibration.
     systems : list of System
-        Who runs.
+        The systems that run.
     """
     python = next((s.python for s in systems if s.name in ("onnxruntime", "openvino")), None)
     if python is None:

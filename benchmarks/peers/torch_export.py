@@ -22,7 +22,7 @@ IMAGES = {
 }  # fmt: skip
 SIZES = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
 _TEXT = {"vocab_size": 100, "max_position_embeddings": 32}
-# Name -> class of transformers, class of its configuration, values of that.
+# Name -> model class of transformers, configuration class, arguments of the configuration.
 TRANSFORMERS = {
     "bert": ("BertModel", "BertConfig", {**SIZES, **_TEXT, "intermediate_size": 96}),
     "distilbert": (
@@ -63,8 +63,8 @@ def build(name):
         net = getattr(torchvision.models, name)(weights=None, num_classes=10, **more)
         inputs = (torch.randn(2, 3, IMAGES[name], IMAGES[name]),)
         with torch.no_grad():
-            net.train()(*inputs)  # statistics of normalizations that are not 0 and 1
-            if not net.eval()(*inputs).any():  # the head is 0
+            net.train()(*inputs)  # moves running means and variances away from 0 and 1
+            if not net.eval()(*inputs).any():  # some parameters were initialized to 0
                 for parameter in net.parameters():
                     if not parameter.any():
                         parameter.normal_(0, 0.02)
