@@ -331,7 +331,7 @@ def test_a_cache_has_bags_and_several_lookups_in_a_step():
 
 
 def test_wrong_caches_are_refused():
-    with pytest.raises(ValueError, match="cache_rows is for tables with a number of rows"):
+    with pytest.raises(ValueError, match="cache_rows must be None if rows is None, got"):
         ShardedEmbedding(None, 2, cache_rows=4)
     with pytest.raises(ValueError, match="cache_rows must be"):
         ShardedEmbedding(9, 2, cache_rows=0)

@@ -14,7 +14,7 @@ from ...ndarray import NDArray
 from ...optimizer.fused import FusedOptimizer
 
 _HOST = Context("cpu", 0)
-_BASE = 4096  # row numbers are expanded as two float32 numbers of this base
+_BASE = 4096  # EmbeddingPlan.expand takes float32, so row numbers become two digits
 
 
 def _on(array: np.ndarray, ctx: Context) -> NDArray:
@@ -25,8 +25,8 @@ class CachedRows:
     """The interface of ``_core.EmbeddingTable`` for a table of a fixed size with a device cache.
 
     The device holds the rows of the last batches and their optimizer states, in float32. A row
-    that is not there replaces the one that was used longest ago, which is written to the host.
-    Rows of lookups that wait for an update stay.
+    that the device lacks replaces the least recently used one, which is written to the host. Rows
+    whose update is pending are not replaced.
 
     Parameters
     ----------
@@ -62,17 +62,17 @@ class CachedRows:
         self._state = state = optimizer.create_state(0, self._rows)
         whole = [] if state is None else [state] if isinstance(state, NDArray) else state
         self._states: list[NDArray] = list(whole)
-        self._indices: dict[Any, NDArray] = {}  # for lookups that wait for an update
+        self._indices: dict[Any, NDArray] = {}  # device rows of lookups whose update is pending
         self._forget()
 
     def _forget(self) -> None:
         """Mark all rows of the device as free."""
         count = len(self._rows)
         self._ids = np.full(count, -1, np.int64)
-        self._used = np.full(count, -1, np.int64)  # number of the lookup; -1: never
-        self._waiting = np.zeros(count, bool)  # for an update
+        self._used = np.full(count, -1, np.int64)  # number of the last lookup; -1: never
+        self._waiting = np.zeros(count, bool)  # update is pending
         self._changed = np.zeros(count, bool)
-        self._sorted, self._slots = np.zeros(0, np.int64), np.zeros(0, np.int64)  # by id
+        self._sorted, self._slots = np.zeros(0, np.int64), np.zeros(0, np.int64)  # sorted by id
         self._lookups = 0
 
     @property
@@ -89,9 +89,9 @@ class CachedRows:
         return int(self._weights.row_bytes + states)
 
     def gather(self, plan: Any, inserts: bool, in_float32: bool) -> NDArray:
-        """Return the rows of a plan's positions; ``inserts``: they wait for an update.
+        """Return the rows of a plan's positions; ``inserts``: an update will follow.
 
-        In float32 on the device, or in the table's dtype on the host.
+        The rows are float32 on the device, or have the table's dtype on the host.
         """
         slots = self._place(plan.ids().asnumpy())
         index = self._index_of(plan, slots)
@@ -109,7 +109,7 @@ class CachedRows:
         slots = self._place(ids)
         if grad.context == self._ctx and plan in self._indices:
             index = self._indices.pop(plan)
-        else:  # sums of the host: several ranks, bags, or several lookups
+        else:  # the host adds the gradients of ranks, bags or several lookups
             grad = plan.reduce(grad.as_in_context(_HOST), self._dim).as_in_context(self._ctx)
             index = _on(slots, self._ctx)
         with autograd.record():
@@ -123,7 +123,7 @@ class CachedRows:
         self._indices.clear()
 
     def read(self, slot: int, count: int) -> tuple[NDArray, ...]:
-        """Return ids, rows, states and no uses of rows that have been updated."""
+        """Return ids, rows, states and empty use counts of updated rows."""
         self._write_back(np.flatnonzero(self._changed))
         tables = [self._weights] + ([] if self._host_states is None else [self._host_states])
         ids = np.unique(np.concatenate([t.read(slot, count)[0].asnumpy() for t in tables]))
@@ -133,7 +133,7 @@ class CachedRows:
         return _on(ids, _HOST), weights, states, nd.zeros((0,), dtype="int64")
 
     def write(self, ids: NDArray, weights: NDArray, states: NDArray, uses: NDArray) -> None:
-        """Set rows, those of the device, too."""
+        """Set rows on the host; the device loads them again when it needs them."""
         self._write_back(np.flatnonzero(self._changed))
         self._forget()
         self._write(ids, weights, states)
@@ -155,7 +155,7 @@ class CachedRows:
         return _on(high * _BASE + low, self._ctx)
 
     def _place(self, ids: np.ndarray) -> np.ndarray:
-        """Return the device's rows of distinct ascending ids, loading those that are not there."""
+        """Return the device's rows of distinct ascending ids, loading those that it lacks."""
         self._lookups += 1
         at = np.searchsorted(self._sorted, ids)
         known = at < len(self._sorted)
@@ -168,7 +168,7 @@ class CachedRows:
         return slots
 
     def _load(self, ids: np.ndarray) -> np.ndarray:
-        """Copy rows of the host to the device, in place of those used longest ago."""
+        """Copy rows of the host to the device, replacing the least recently used ones."""
         free = np.flatnonzero(~self._waiting & (self._used < self._lookups))
         count = len(ids)
         if len(free) < count:

@@ -137,7 +137,7 @@ class ShardedEmbedding(Block):
         if rows is not None and (evict or capacity is not None):
             raise ValueError_(f"{who}: capacity and evict are for tables that grow (rows=None)")
         if rows is None and cache_rows is not None:
-            raise ValueError_(f"{who}: cache_rows is for tables with a number of rows")
+            raise ValueError_(f"{who}: cache_rows must be None if rows is None, got {cache_rows}")
         self._ctx, self._cache_rows = ctx or _HOST, cache_rows
         self._rows, self._dim, self._policy, self._combiner = rows, dim, policy, combiner
         self._scale, self._seed = float(init_scale), int(seed)
