@@ -20,7 +20,7 @@ from .table import CONVERTERS, Node, Value, constant
 
 __all__ = ["Layer", "convert_layer", "find_layers"]
 
-_QUANTIZED = {  # operators of mxlite on floats and on quantized numbers whose range they keep
+_QUANTIZED = {  # float operators and their int8 counterparts, which keep the input's range
     "Pooling": "_contrib_quantized_pooling", "Flatten": "_contrib_quantized_flatten",
     "relu": "_contrib_quantized_act",
 }  # fmt: skip
@@ -34,14 +34,14 @@ def _attrs(proto: Any) -> Attrs:
 
 
 class Layer(NamedTuple):
-    """Nodes that become one operator, and those parts of them that a product has."""
+    """Nodes that become one operator; only products have the fields with defaults."""
 
     head: Any  # the product, or the only node between DequantizeLinear and QuantizeLinear
-    nodes: list[Any]  # in the order of the graph; no other node reads what they make
-    data: list[Any]  # the DequantizeLinear nodes of the inputs, then that of a sum on int8
+    nodes: list[Any]  # in the order of the graph; no other node reads their inner values
+    data: list[Any]  # DequantizeLinear nodes of the inputs, then of an int8 operand of a sum
     weight: Any = None  # a DequantizeLinear, or None if the layer is no product
     bias: str = ""
-    other: str = ""  # the other operand of a sum
+    other: str = ""  # name of the other operand of a sum
     act_max: float | None = None
     has_act: bool = False
     quantizer: Any = None

@@ -89,7 +89,7 @@ class _Runner:
             if value.valid is not None:
                 raise OnnxError(
                     f"import_model: the output {info.name!r} must have a size that does not depend "
-                    "on values, got selected rows"
+                    "on values, got rows that NonZero or NonMaxSuppression selected"
                 )
         return outputs
 

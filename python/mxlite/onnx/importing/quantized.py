@@ -70,13 +70,13 @@ def unit_of(scale: Value | None, zero: Value | None) -> float | None:
 
 
 def range_of(unit: float, dtype: str) -> tuple[float, float]:
-    """Return the ends of the range whose quantized numbers represent multiples of the unit."""
+    """Return the range that mxlite quantizes with a step of ``unit``."""
     end = unit * FULL_SCALE[dtype]
     return (0.0 if dtype == "uint8" else -end), end
 
 
 def ends_of(unit: float, dtype: str) -> list[Value]:
-    """Return both ends of a range as arrays of one float32."""
+    """Return both ends of the range as float32 constants of shape (1,)."""
     return [constant(np.array([end], "float32")) for end in range_of(unit, dtype)]
 
 

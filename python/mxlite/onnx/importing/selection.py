@@ -46,7 +46,7 @@ def check_rows(proto: Any, inputs: Sequence[Value | None]) -> None:
 
 
 def keep_rows(proto: Any, inputs: Sequence[Value | None], results: Sequence[Value]) -> None:
-    """Note in the results which of their rows are padding."""
+    """Give the results the ``valid`` of the inputs, which says which rows are padding."""
     valid = next((v.valid for v in inputs if v is not None and v.valid is not None), None)
     if valid is not None and proto.op_type != "ScatterND":
         for value in results:
@@ -63,7 +63,7 @@ def _non_max_suppression(n: Node) -> Value:
     boxes, scores = n.x_at(0), n.x_at(1)
     limit, overlap, least = n.array(2), n.array(3), n.array(4)
     if boxes.sizes[0] != boxes.sizes[1] or scores.sizes[0] != scores.sizes[1]:
-        raise n.refuse("shapes must be fixed; give input_shapes")
+        raise n.refuse("shapes must be fixed, got free dimensions; give input_shapes")
     batch, classes, count = scores.shape
     kept = 0 if limit is None else min(int(limit.reshape(-1)[0]), count)
     if kept < 1:

@@ -73,7 +73,7 @@ class Value:
 
     @property
     def progression(self) -> tuple[int, np.ndarray, np.ndarray] | None:
-        """The only axis of free size, and what this constant starts with and grows by along it."""
+        """The only free axis, and the start and step of this constant along it; None for others."""
         free = [axis for axis, (a, b) in enumerate(zip(*self.sizes)) if a != b]
         if self.const is None or len(free) != 1 or self.const[0].dtype.kind not in "iufb":
             return None
