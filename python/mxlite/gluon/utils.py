@@ -320,13 +320,13 @@ def _read(url: str, verify_ssl: bool) -> bytes:
 
 
 def _length(headers: Any) -> int | None:
-    """Return the number of bytes that an answer announces."""
+    """Return the Content-Length of a response; None without one."""
     value = headers.get("Content-Length", "")
     return int(value) if value.isdigit() else None
 
 
 def _joined(url: str, chunks: Iterable[bytes], length: int | None) -> bytes:
-    """Return the joined chunks of an answer; shows how far they have come."""
+    """Return the joined chunks of a response; shows the progress of the download."""
     content = bytearray()
     with Progress(length, url.rsplit("/", 1)[-1], unit="B", keep=False) as progress:
         for chunk in chunks:

@@ -1,4 +1,4 @@
-"""Names of ``mxnet.numpy_dispatch_protocol``: which official functions have one of ``mx.np``."""
+"""Names of ``mxnet.numpy_dispatch_protocol``: NumPy functions that call those of ``mx.np``."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _NUMPY_ARRAY_UFUNC_LIST = [
 
 
 def with_array_function_protocol(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function: official functions always find those of ``mx.np``."""
+    """Return the function unchanged: NumPy finds the functions of ``mx.np`` without it."""
     return func
 
 
 def with_array_ufunc_protocol(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function: official ufuncs always find the functions of ``mx.np``."""
+    """Return the function unchanged: NumPy finds the ufuncs of ``mx.np`` without it."""
     return func

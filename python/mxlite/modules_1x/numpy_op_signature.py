@@ -21,7 +21,8 @@ def _get_builtin_op(op_name: str) -> Any:
             found = getattr(module, name, None)
             if found is None:
                 raise ValueError_(
-                    f"{op_name}: {module.__name__} must have {name}, got no such name"
+                    f"_get_builtin_op: op_name must be {prefix} and a name of "
+                    f"{module.__name__}, got {op_name!r}"
                 )
             return found
     return None

@@ -91,7 +91,7 @@ _dtype_type = NDArray.dtype.__get__
 
 
 def _dtype(self: ndarray) -> Any:
-    """The type of the elements as official dtype; "bfloat16" where NumPy does not have it."""
+    """NumPy's dtype of the elements; the text "bfloat16" where NumPy does not have the type."""
     dtype = _dtype_type(self)
     return dtype if isinstance(dtype, str) else onp.dtype(dtype)
 

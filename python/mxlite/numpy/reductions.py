@@ -264,11 +264,11 @@ def var(
     a = in_type(as_array(a, "var"), dtype)
     ddof = ddof if correction is None else correction
     if axis is not None and not a.ndim:
-        axes_in(axis, 0, "var")  # raises unless there are no axes
+        axes_in(axis, 0, "var")  # raises unless axis is ()
     if axis == () or a.ndim == 0:  # reduces no axes; the operator would reduce all for ()
         result = (a - a) if not ddof else (a - a) / (1 - ddof)
     else:
-        axes = tuple(range(a.ndim)) if axis is None else axis  # 1.9.1 reads no file without axes
+        axes = tuple(range(a.ndim)) if axis is None else axis  # 1.9.1 reads no file without
         result = _moments(a, axes=axes, keepdims=keepdims)[1]
         if ddof:
             n = _count(a, axis)

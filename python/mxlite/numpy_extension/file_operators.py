@@ -238,7 +238,7 @@ OPERATORS: dict[str, Operator] = {
     "_npi_bernoulli": _Raw(_draw_bernoulli, "prob logit", flags={"is_logit": "logit"}),
     "_npi_bincount": Operator(np.bincount, "x weights", flags={"has_weights": "weights"}),
     "_npi_boolean_mask": Operator(lambda a, mask: a[mask.astype(bool)], "a mask"),
-    # The engine joins along an axis; this is for axis=None.
+    # The engine's concatenate needs an axis; this entry also runs axis=None.
     "_npi_concatenate": Operator(
         lambda arrays, axis=None: np.concatenate(arrays, axis), "*arrays"
     ),

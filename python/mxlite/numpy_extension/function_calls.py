@@ -170,11 +170,11 @@ def make_function(name: str, op: str, like: Any, fixed: Mapping[str, Any] | None
 
 
 def document(name: str, function: Any, like: Any) -> Any:
-    """Return a function under its name and with the documentation of its namesake on arrays."""
+    """Set the name of a function; add the documentation of ``like``, its namesake on arrays."""
     doc = f"Compose a symbol of ``{name}``.\n\n{inspect.getdoc(like) or ''}"
     return set_name(function, name, doc)
 
 
 def make_functions(table: Mapping[str, str], module: Any) -> dict[str, Any]:
-    """Return the functions of a table of names and operators, with a module's signatures."""
+    """Return a function for each name of ``table``, with the signature of its namesake."""
     return {name: make_function(name, op, getattr(module, name)) for name, op in table.items()}

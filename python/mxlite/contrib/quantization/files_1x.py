@@ -19,7 +19,7 @@ from .graphs import calibrated_symbol, quantize_params, quantize_symbol
 from .symbols import Model, split
 
 _FUSED = ("_sg_mkldnn_conv", "_sg_mkldnn_fully_connected")
-# Operators on int8 and those on floats; the others only convert, and their value is their input's.
+# Operators on int8, and the float operators that replace them.
 _FLOAT = {
     f"_contrib_quantized_{name}": op
     for name, op in {
@@ -28,6 +28,7 @@ _FLOAT = {
         "flatten": "Flatten", "fully_connected": "FullyConnected", "pooling": "Pooling",
     }.items()
 }  # fmt: skip
+# Their output is replaced by the float value that they convert.
 _CONVERSIONS = ("_contrib_quantize_v2", "_contrib_requantize", "_contrib_dequantize")
 _NOT_FLOAT = ("min_calib_range", "max_calib_range", "enable_float_output", "quantized", "num_args")
 _LARGEST = 127  # int8 number that represents the end of a parameter's range
@@ -43,8 +44,8 @@ class _FloatGraph:
         self.ranges: Ranges = {}
         self.float_layers: list[str] = []
         self.replaced: dict[str, str] = {}  # names of int8 parameters -> names of float ones
-        # By node of the file: its only value, or the number of a float node that has the same
-        # outputs.
+        # For each node of the file: its only output as an entry of the float network, or the number
+        # of a float node with the same outputs.
         self._values: list[Entry | int] = []
 
     def add_all(self, nodes: list[dict[str, Any]]) -> None:
