@@ -41,7 +41,7 @@ def read_ratings(path: str) -> np.ndarray:
     lines = Path(path).read_text(encoding="utf-8").splitlines()
     rows = [re.split(r"[\t,;]|::", line)[:3] for line in lines if line[:1].isdigit()]
     if not rows:
-        raise SystemExit(f"recommender: {path} must have lines 'user, film, rating', found none")
+        raise SystemExit(f"recommender: {path} must have lines 'user, film, rating', got none")
     table = np.array(rows, float)
     for column in (0, 1):
         table[:, column] = np.unique(table[:, column], return_inverse=True)[1]

@@ -47,7 +47,7 @@ class WordModel(gluon.HybridBlock):
 
 
 def read_words(files: list[str], limit: int) -> list[str]:
-    """Return words and marks of files, or of Python's help texts."""
+    """Return words and punctuation marks of files, or of Python's help texts."""
     if files:
         text = "\n".join(Path(file).read_text(encoding="utf-8") for file in files)
     else:

@@ -28,7 +28,7 @@ CROSSES = "occupation:genre1,gender:item_id,region:genre1"
 
 
 def read_table(source: Path, name: str) -> list[dict[str, str]]:
-    """Return the rows of a table, by names without types: a wheel, or a folder of its files."""
+    """Return the rows of a table in a wheel or a folder, by column names without types."""
     if source.is_dir():
         text = (source / f"ml-100k.{name}").read_text()
     else:
