@@ -78,7 +78,7 @@ def _to_mx(value: Any, is_view: bool) -> Any:
 
 
 def _to_double(value: Any) -> Any:
-    """Return integers as float64: mx.np computes floats from them in float32, NumPy by size."""
+    """Return integers as float64, because NumPy computes int8 in float16 and mx.np in float32."""
     if isinstance(value, onp.ndarray) and value.dtype.kind in "iub":
         return value.astype("float64")
     if isinstance(value, (list, tuple)):

@@ -70,7 +70,7 @@ _KEEP = {"keepdims": st.booleans()}
 
 
 def _shape_call(*arguments: Callable[[Draw, Any], Any], dtypes: Any = DTYPES, **more: Any) -> Any:
-    """Return what makes a call of an array and of arguments that are drawn for it."""
+    """Return a function that draws a call with an array, and arguments that fit the array."""
 
     def make(draw: Draw, name: str) -> Call:
         a = array(draw, dtypes=dtypes)
@@ -335,7 +335,7 @@ FUNCTIONS: dict[str, Callable[[Draw, str], Call]] = {
     },
     **{n: _unary(INTEGERS, gradient=False) for n in ("invert",)},
     "logical_not": _unary(DTYPES, gradient=False),
-    "nan_to_num": _unary(FLOATS, gradient=False),  # differences beside infinities round to 0
+    "nan_to_num": _unary(FLOATS, gradient=False),  # finite differences beside infinities round to 0
     **{n: _binary() for n in "add multiply maximum minimum".split()},
     **{n: _binary(NUMBERS) for n in "subtract fmax fmin".split()},
     **{n: _binary(NUMBERS, "positive") for n in "divide power floor_divide remainder fmod".split()},
@@ -355,7 +355,7 @@ FUNCTIONS: dict[str, Callable[[Draw, str], Call]] = {
     "heaviside": _binary(FLOATS, gradient=False),
     **{n: _reduction(**_KEEP) for n in "sum mean prod".split()},
     **{n: _reduction(DTYPES, **_KEEP) for n in "max min".split()},
-    "std": _reduction(gradient=False, ddof=st.integers(0, 1), **_KEEP),  # has none at 0
+    "std": _reduction(gradient=False, ddof=st.integers(0, 1), **_KEEP),  # no gradient at 0
     "var": _reduction(ddof=st.integers(0, 1), **_KEEP),
     **{n: _reduction(DTYPES, gradient=False, **_KEEP) for n in ("all", "any", "count_nonzero")},
     **{n: _reduction(many=False, gradient=False, **_KEEP) for n in ("argmax", "argmin")},

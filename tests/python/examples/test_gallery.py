@@ -57,7 +57,7 @@ def test_example_learns_and_draws(name, tmp_path):
     if name == "reinforcement_learning":
         pytest.importorskip("gymnasium")
     path = ROOT / "examples" / script if script else GALLERY / f"{name}.py"
-    # One thread: two that other processes keep from running wait for each other.
+    # One thread, because threads wait for each other while other processes use their cores.
     done = run_python(
         path,
         "--smoke",

@@ -240,4 +240,4 @@ def test_ratings_are_rows_with_their_user_and_film(tmp_path):
     script = ["movielens.py", "--data", tmp_path, "--out", tmp_path / "ml", *options]
     printed = run_script("wide_deep", 1, *script, ok=True, timeout=120)
     area = float(printed.rsplit("eval_auc: ", 1)[1].split()[0])
-    assert area > 0.8  # the parity of user and film, which the crosses of the wide part do not have
+    assert area > 0.8  # labels are the parity of user + film

@@ -108,7 +108,7 @@ def test_a_summary_and_an_archive_come_back(
     assert names >= {"2_second.json", "2_second.log", "cache/cudnn-9-H200.plans"}
     text = (out / "summary.txt").read_text()
     assert text.splitlines()[-1].endswith(next_call)
-    if junit == FAILED:  # numbers do not divide what fails alike
+    if junit == FAILED:  # messages that differ only in numbers are one group
         assert "2 failed like tests/python/gpu/test_x.py::test_a[1]" in text
         assert "3.5 differs" in text
     assert ("cut short, so" in text) == (status == "124")
@@ -218,7 +218,7 @@ def test_a_step_reports_the_figures_of_parts_that_were_cut_short(tmp_path: Path)
 
 
 def test_the_smoke_lines_go_on_after_a_failure_a_crash_and_a_broken_gpu(tmp_path: Path) -> None:
-    """A module that registers primitives of its own stands in for the kit's."""
+    """The test replaces the primitives of smoke.py by its own."""
     program = tmp_path / "smoke.py"
     source = (KIT / "smoke.py").read_text()
     begin, end = source.index('@primitive("memory'), source.index("def compare(")

@@ -1,6 +1,6 @@
 """The operators of MXNet 1.9.1's numpy mode in symbols: files, names and values.
 
-tests/data/make_numpy_symbols.py describes the file with what 1.9.1 makes of the calls.
+tests/data/make_numpy_symbols.py describes the data file, which has the results of 1.9.1.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ VALUES = {
 }
 GRAPHS = {graph["call"]: graph for graph in GIVEN["graphs"]}
 DRAWN = ("R.", "random", "I.multinomial", "dropout", "empty_like")  # calls without fixed values
-# 1.9.1 writes these of internal calls only.
+# Only internal calls of 1.9.1 write these operators.
 UNKNOWN = {
     "_npi_boolean_mask_assign_scalar", "_npi_boolean_mask_assign_tensor", "_npi_copyto",
     "_npi_cvimdecode", "_npi_cvimread", "_npi_cvimresize",
