@@ -15,7 +15,7 @@ case ${1:-} in
 esac
 end=$((SECONDS + $1 - 20))
 shift
-# The smoke step says what the other minutes are for. Checks of correctness come before those of speed; the tuning of
+# The smoke step shows early what does not work. Checks of correctness come before those of speed; the tuning of
 # ResNet-50 serves green.sh.
 [ $# -gt 0 ] || set -- 1_smoke:5 2_operators:17 3_networks:6 4_resnet50:15 5_bert:6 6_kernels:6
 for one in "$@"; do

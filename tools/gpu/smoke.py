@@ -316,7 +316,7 @@ def _fault() -> str:
 
 
 def compare(found: Found | str) -> dict[str, Any]:
-    """Return what a line says of the results of a primitive."""
+    """Return the status and the message of a primitive from its findings."""
     if isinstance(found, str):
         return {"status": "ok", "message": found}
     pairs, limit = found
@@ -347,7 +347,7 @@ def run_from(begin: int) -> None:
 
 
 def notes_of(text: str) -> list[str]:
-    """Return the lines of the standard error output that say which way was taken."""
+    """Return the lines of the error output that name chosen plans or failures."""
     words = ("no plan", "-> cudnn: ", "cuDNN has", "Traceback", "Error")
     lines = dict.fromkeys(line.strip() for line in text.splitlines())
     return [line[:300] for line in lines if any(word in line for word in words)][:4]
@@ -401,7 +401,7 @@ class Child:
 
 
 def supervise(keep: Callable[[dict[str, Any]], None]) -> None:
-    """Run all primitives in as few processes as they leave usable."""
+    """Run all primitives; begin a new process only after one that crashed or broke the GPU."""
     names = list(PRIMITIVES)
     environment = {**os.environ, "MXLITE_VERBOSE": "dispatch"}
     child: Child | None = None
@@ -435,7 +435,7 @@ def main() -> int:
 
     def keep(line: dict[str, Any]) -> None:
         lines.append(line)
-        Path(options.json).write_text(json.dumps(lines))  # cut short, a run has its lines
+        Path(options.json).write_text(json.dumps(lines))  # kept if the run is cut short
         print(f"{line['status']:<7} {line['name']:<58} {line['message']}", flush=True)
         for note in line["notes"]:
             print(f"        {note}", flush=True)

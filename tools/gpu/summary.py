@@ -1,4 +1,4 @@
-"""Print what became of a run of all.sh, in at most some 150 lines, and which call comes next.
+"""Print the results of a run of all.sh in about 150 lines at most, and the call to make next.
 
 python3 tools/gpu/summary.py RESULTS
 """

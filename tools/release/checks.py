@@ -44,7 +44,7 @@ def newest_glibc(library: Path) -> tuple[int, ...]:
 def missing_libraries(library: Path, bundled: set[str]) -> list[str]:
     """Return the needed libraries that neither the wheel nor every system with Python has."""
     needed = re.findall(r"\(NEEDED\).*\[(.*)\]", _readelf("-d", library))
-    own = {"libmpi.so.40"} if library.name == "libmxlite_mpi.so" else set()  # the job has it
+    own = {"libmpi.so.40"} if library.name == "libmxlite_mpi.so" else set()  # the job's MPI
     return [name for name in needed if name not in bundled | own and not _SYSTEM.match(name)]
 
 

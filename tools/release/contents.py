@@ -30,7 +30,7 @@ PYTHON_PACKAGES = {"onednn-cpu-gomp": "Apache-2.0", "pybind11": "BSD-3-Clause"}
 
 
 class Component(NamedTuple):
-    """One part of other people in a wheel."""
+    """A third-party component in a wheel."""
 
     name: str
     version: str
@@ -82,7 +82,7 @@ def _package_of(library: str) -> str:
 
 
 def components_of(wheel: Path) -> list[Component]:
-    """Return what an unpacked, repaired wheel has of other people, sorted by name."""
+    """Return the third-party components of an unpacked, repaired wheel, sorted by name."""
     libraries = sorted(path.name for path in wheel.glob("*.libs/*.so*"))
     libraries = [name for name in libraries if not name.startswith("libGLX-")]  # bundle.sh makes it
     packages = {_package_of(name) for name in libraries} | set(HEADER_PACKAGES)

@@ -51,10 +51,11 @@ def try_wheel(interpreter: Interpreter, wheel: Path) -> None:
                 [python, "-I", smoke, photo],
             )  # fmt: skip
             for command in commands:
+                # pip may need variables such as PIP_INDEX_URL.
                 done = subprocess.run(
                     [str(word) for word in command],
                     cwd=folder,
-                    env=os.environ if "pip" in command else clean,  # addresses of the index
+                    env=os.environ if "pip" in command else clean,
                     capture_output=True,
                     text=True,
                 )
