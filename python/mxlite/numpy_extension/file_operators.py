@@ -189,11 +189,6 @@ def _at_least(ndim: int) -> Operator:
     return Operator(lambda arrays: function(*arrays), "*arys", outputs=lambda options, count: count)
 
 
-def _pair(name: str) -> Operator:
-    function = getattr(np, name)
-    return Operator(lambda x1, x2: function(x1, x2), "x1 x2")
-
-
 _split_family = Operator(_split, "ary", outputs=_count_parts)
 _window = {
     f"_npi_{name}": Operator(getattr(np, name)) for name in ("blackman", "hamming", "hanning")
@@ -275,7 +270,7 @@ OPERATORS: dict[str, Operator] = {
     "_npi_insert_tensor": Operator(_insert, "arr values obj", {"values": "val"}),
     "_npi_isneginf": Operator(lambda x: np.isneginf(x), "x"),
     "_npi_isposinf": Operator(lambda x: np.isposinf(x), "x"),
-    "_npi_ldexp": _pair("ldexp"),
+    "_npi_ldexp": Operator(lambda x1, x2: np.ldexp(x1, x2), "x1 x2"),
     "_npi_logspace": Operator(np.logspace),
     "_npi_multinomial": Operator(np.random.multinomial, "pvals"),
     "_npi_nan_to_num": Operator(np.nan_to_num, "x"),

@@ -23,7 +23,7 @@ from ..symbol.node import Node
 from ..symbol.numpy_symbol import NumpySymbol
 from .file_operators import CUSTOM, OPERATORS
 
-__all__ = ["compose_call", "document", "make_function", "make_functions"]
+__all__ = ["bind_arguments", "compose_call", "document", "make_function", "make_functions"]
 
 _Spec = tuple[Any, str]
 
@@ -116,6 +116,16 @@ def compose_call(op: str, inputs: Sequence[Symbol], attrs: Mapping[str, Any]) ->
     return NumpySymbol([(node, i) for i in range(call.num_outputs(len(entries)))])
 
 
+def bind_arguments(
+    name: str, signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> inspect.BoundArguments:
+    """Bind the arguments of a call; a TypeError begins with the name of the function."""
+    try:
+        return signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError_(f"{name}: {error}") from None
+
+
 def make_function(name: str, op: str, like: Any, fixed: Mapping[str, Any] | None = None) -> Any:
     """Return a function that composes one of the operators with the arguments of another function.
 
@@ -140,10 +150,7 @@ def make_function(name: str, op: str, like: Any, fixed: Mapping[str, Any] | None
             args = (*args[0],)
         if operator.takes_list:
             return compose_call(op, args, {"num_args": len(args), **more, **kwargs})
-        try:
-            bound = signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise TypeError_(f"{name}: {error}") from None
+        bound = bind_arguments(name, signature, args, kwargs)
         bound.apply_defaults()
         bound.arguments.update(bound.arguments.pop("kwargs", {}))
         inputs, attrs = [], dict(more)

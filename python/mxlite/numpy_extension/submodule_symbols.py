@@ -11,7 +11,7 @@ from .. import symbol
 from .._core import compose
 from ..symbol import Symbol
 from . import random
-from .function_calls import compose_call, document, make_function, make_functions
+from .function_calls import bind_arguments, compose_call, document, make_function, make_functions
 
 __all__ = ["np_linalg", "np_random", "npx_random"]
 
@@ -123,9 +123,10 @@ def shuffle(x: Symbol) -> Any:
 
 def _drawn(name: str) -> Any:
     draw, like = getattr(symbol.random, name), getattr(np.random, name)
+    signature = inspect.signature(like)
 
     def function(*args: Any, **kwargs: Any) -> Any:
-        given = dict(inspect.signature(like).bind(*args, **kwargs).arguments)
+        given = dict(bind_arguments(name, signature, args, kwargs).arguments)
         size = given.pop("size", None)
         given.pop("ctx", None)
         shape = (1,) if size is None else (size,) if isinstance(size, int) else tuple(size)

@@ -23,7 +23,7 @@ from ..symbol import Symbol
 from ..symbol.numpy_symbol import NumpySymbol
 from . import control_flow, functions, image, operators
 from .file_operators import OPERATORS
-from .function_calls import compose_call, document, make_function, make_functions
+from .function_calls import bind_arguments, compose_call, document, make_function, make_functions
 from .submodule_symbols import np_linalg, np_random, npx_random
 
 __all__: list[str] = []
@@ -81,10 +81,7 @@ def _symbols(value: Any) -> Any:
 def _arguments(name: str, like: Any, args: Any, kwargs: Any) -> dict[str, Any]:
     """Return those arguments of a call, by name, that differ from their defaults."""
     signature = inspect.signature(like)
-    try:
-        given = signature.bind(*args, **kwargs).arguments
-    except TypeError as error:
-        raise TypeError_(f"{name}: {error}") from None
+    given = bind_arguments(name, signature, args, kwargs).arguments
     options = given.pop("kwargs", {})
     defaults = {key: parameter.default for key, parameter in signature.parameters.items()}
     return {
