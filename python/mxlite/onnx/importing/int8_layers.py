@@ -24,6 +24,7 @@ _QUANTIZED = {  # float operators and their int8 counterparts, which keep the in
     "Pooling": "_contrib_quantized_pooling", "Flatten": "_contrib_quantized_flatten",
     "relu": "_contrib_quantized_act",
 }  # fmt: skip
+_PRODUCTS = ("Conv", "Gemm", "MatMul")
 _ONE_NODE = ("MaxPool", "AveragePool", "GlobalAveragePool", "Flatten", "Relu", "Add", "Concat")
 
 Attrs = dict[str, Any]
@@ -135,11 +136,12 @@ class _Finder:
     def layers(self, graph: Any) -> Iterator[Layer]:
         """Yield the layers; of two products that are added, the later one gets the sum."""
         for node in reversed(graph.node):
-            if node.op_type in ("Conv", "Gemm", "MatMul", *_ONE_NODE):
-                found = self._layer(node)
-                if found is not None and node.output[0] not in self._taken:
-                    self._taken.update(name for part in found.nodes for name in part.output)
-                    yield found
+            if node.op_type not in (*_PRODUCTS, *_ONE_NODE) or node.output[0] in self._taken:
+                continue
+            found = self._layer(node)
+            if found is not None:
+                self._taken.update(name for part in found.nodes for name in part.output)
+                yield found
 
     def _layer(self, head: Any) -> Layer | None:
         """Return the layer that begins with a node; None if it has no equivalent on int8."""
