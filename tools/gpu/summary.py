@@ -69,17 +69,19 @@ def main() -> None:
         print(f"== {report['step']} on {report['device'].get('name')}, {report['seconds']} s")
         for part in report["parts"]:
             status = part["exit_status"]
-            words = {0: "passed", 124: "cut short", 137: "cut short"}
-            text = words.get(status, f"failed with exit status {status}")
+            text = "passed" if status == 0 else f"failed with exit status {status}"
+            text = "cut short" if expected.is_cut(part) else text
             tests = part.get("tests")
             if tests:
                 text += f"; {tests['passed']} tests passed, {len(tests['failed'])} failed"
             print(f"  {part['name']}: {text}, {part['seconds']} s")
             for line in figures_of(part):
                 print(f"    {line}")
-            if status in (124, 137):
+            if expected.is_cut(part):
                 cut.append(f"{report['step']}/{part['name']}")
-            red |= status not in (0, 124, 137) or bool(tests and tests["failed"])
+            else:
+                red |= status != 0
+            red |= bool(tests and tests["failed"])
     print("== failed tests")
     count = print_failures(results)
     print(f"  {count} in all")
