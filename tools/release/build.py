@@ -59,13 +59,18 @@ def compile_bindings(others: Sequence[Interpreter]) -> None:
     print(f"bindings of {len(others)} other Pythons: {cpu_seconds() - begin:.0f} s of CPU time")
 
 
+def set_modes(folder: Path) -> None:
+    """Give files modes that do not depend on the umask, so that packing gives the same bytes."""
+    for path in folder.rglob("*"):
+        path.chmod(0o755 if path.is_dir() or ".so" in path.name else 0o644)
+
+
 def unpack(wheel: Path, folder: Path) -> None:
-    """Unpack a wheel; all files have the same modes, so that packing gives the same bytes."""
+    """Unpack a wheel into an empty folder."""
     shutil.rmtree(folder, ignore_errors=True)
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)
-    for path in folder.rglob("*"):
-        path.chmod(0o755 if path.is_dir() or ".so" in path.name else 0o644)
+    set_modes(folder)
 
 
 def pack(folder: Path, tag: str, target: Path) -> Path:
@@ -133,8 +138,7 @@ def make_cuda_wheel(target: Path, platform: str) -> Path | None:
             "License-File: LICENSE\nRequires-Python: >=3.9\n"
             f"Requires-Dist: mxlite[cuda-libraries]=={version}\n"
         )
-        for path in folder.rglob("*"):
-            path.chmod(0o755 if path.is_dir() or path.suffix == ".so" else 0o644)
+        set_modes(folder)
         return pack(folder, f"py3-none-{platform}", target)
 
 

@@ -74,12 +74,10 @@ def check_wheel(wheel: Path) -> None:
                 problems.append(f"{library.name} needs {', '.join(absent)}, which servers may lack")
             if paths := wrong_paths(library):
                 problems.append(f"{library.name} searches libraries in {', '.join(paths)}")
-        exported = 0
         for library in own:
             if foreign := foreign_symbols(library):
                 problems.append(f"{library.name} exports {len(foreign)} symbols of others, such as "
                                 f"{', '.join(foreign[:3])}")  # fmt: skip
-            exported += 1
         info = next(Path(folder).glob("*.dist-info"))
         bom = json.loads(next((info / "sboms").glob("*.cdx.json")).read_text())
         texts = {path.parent.name for path in (info / "licenses").glob("bundled/*/*")}
@@ -89,6 +87,6 @@ def check_wheel(wheel: Path) -> None:
     if problems:
         sys.exit(f"release: {wheel.name}: " + "; ".join(problems))
     print(
-        f"{wheel.name}: {megabytes:.1f} MB, {exported} libraries export only names of mxlite, "
+        f"{wheel.name}: {megabytes:.1f} MB, {len(own)} libraries export only names of mxlite, "
         f"{len(bom['components'])} bundled components with licences"
     )
