@@ -173,6 +173,7 @@ def make_function(name: str, op: str, like: Any, fixed: Mapping[str, Any] | None
                 attrs[attribute] = value
         return compose_call(op, inputs, attrs)
 
+    function.__signature__ = signature  # type: ignore[attr-defined]
     return document(name, function, like)
 
 
