@@ -176,7 +176,7 @@ def _truth(name: str, op: Any, doc: str) -> Any:
         where: Any = True,
     ) -> Any:
         a = as_array(a, name)
-        if a.dtype is not onp.bool_:
+        if a.dtype != onp.bool_:
             a = _cast_to(a, onp.bool_)
         if where is not True:
             other = zeros_like(a) if op is _sum else ~zeros_like(a)
