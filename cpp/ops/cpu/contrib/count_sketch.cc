@@ -12,7 +12,7 @@ namespace {
 void check_hash(const int64_t* hash, int64_t count, int64_t buckets) {
   for (int64_t i = 0; i < count; ++i)
     MX_CHECK_KIND(hash[i] >= 0 && hash[i] < buckets, ErrorKind::kIndex, "_contrib_count_sketch: h[",
-                  i, "] is ", hash[i], ", 0 to ", buckets - 1, " expected");
+                  i, "] must be from 0 to ", buckets - 1, ", got ", hash[i]);
 }
 
 void count_sketch_native(KernelContext& ctx, const CountSketchParams& p, Inputs in, Outputs out) {

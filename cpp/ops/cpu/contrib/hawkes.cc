@@ -29,11 +29,11 @@ Process<T> checked_process(Inputs in, int64_t* buffer) {
                      in[4].shape[1]};
   for (int64_t n = 0; n < p.samples; ++n) {
     MX_CHECK_KIND(p.lengths[n] >= 0 && p.lengths[n] <= p.events, ErrorKind::kIndex, kHawkesOp,
-                  ": valid_length[", n, "] is ", p.lengths[n], ", 0 to ", p.events, " expected");
+                  ": valid_length[", n, "] must be from 0 to ", p.events, ", got ", p.lengths[n]);
     for (int64_t j = n * p.events; j < n * p.events + p.lengths[n]; ++j)
       MX_CHECK_KIND(p.marks[j] >= 0 && p.marks[j] < p.kinds, ErrorKind::kIndex, kHawkesOp,
-                    ": a mark of ", "sample ", n, " is ", p.marks[j], ", 0 to ", p.kinds - 1,
-                    " expected");
+                    ": marks of sample ", n, " must be from 0 to ", p.kinds - 1, ", got ",
+                    p.marks[j]);
   }
   return p;
 }

@@ -83,7 +83,7 @@ CASES = [
         grad=[0],
     ),
     no_grad("_contrib_count_sketch", (0, 6), BUCKETS, SIGNS, out_dim=5, ref=np.zeros((0, 5))),
-    fails(SKETCH, (3, 6), BUCKETS, SIGNS, out_dim=4, error=IndexError, match=r"h.2. is 4, 0 to 3"),
+    fails(SKETCH, (3, 6), BUCKETS, SIGNS, out_dim=4, error=IndexError, match="to 3, got 4"),
     fails(
         SKETCH, (3, 7), BUCKETS, SIGNS, out_dim=5, match=r"h must have shape .1, 7. .*, got .1, 6."
     ),
@@ -113,9 +113,9 @@ CASES = [
             (
                 [MARKS, np.array([5.0, 4, 0]), positive(3)],
                 IndexError,
-                "a mark of sample 1 is 7, 0 to 2",
+                "marks of sample 1 must be from 0 to 2, got 7",
             ),
-            ([np.array([6.0, 0, 0]), positive(3)], IndexError, r"valid_length\[0\] is 6, 0 to 5"),
+            ([np.array([6.0, 0, 0]), positive(3)], IndexError, "must be from 0 to 5, got 6"),
             (
                 [rand(3, 5), VALID, positive(3)],
                 TypeError,
