@@ -65,9 +65,13 @@ def _non_max_suppression(n: Node) -> Value:
     if boxes.sizes[0] != boxes.sizes[1] or scores.sizes[0] != scores.sizes[1]:
         raise n.refuse("shapes must be fixed, got free dimensions; give input_shapes")
     batch, classes, count = scores.shape
-    kept = 0 if limit is None else min(int(limit.reshape(-1)[0]), count)
+    most = 0 if limit is None else int(limit.reshape(-1)[0])
+    kept = min(most, count)
     if kept < 1:
-        raise n.refuse("max_output_boxes_per_class must be at least 1, got 0")
+        raise n.refuse(
+            "max_output_boxes_per_class and the number of boxes must be at least 1, got "
+            f"{most} and {count}"
+        )
     is_center = n.get("center_point_box", 0)
     if not is_center:  # either two opposite corners
         first, second = (n.mx("slice_axis", boxes, axis=2, begin=at, end=at + 2) for at in (0, 2))
