@@ -240,12 +240,6 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> ndar
     return _sum(_cast(below, dtype="int64"), axis=-1)
 
 
-def _check(values: np.ndarray[Any, Any], axis: int, length: int, who: str) -> Any:
-    """Return indices counted from the front."""
-    check_bounds(values, axis, length, f"{who}: index")
-    return np.where(values < 0, values + length, values)
-
-
 def take(
     a: Any, indices: Any, axis: int | None = None, mode: str = "raise", out: Any = None
 ) -> ndarray:
@@ -325,7 +319,9 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None) -> ndarray:
         spread = expand_to(wrapped, shape)._reshape_view((prod(lead), shape[axis], inner))
         places = spread * inner + from_host(start, arr.ctx)
     else:
-        values = _check(indices.asnumpy().astype(np.int64), axis, length, "take_along_axis")
+        values = indices.asnumpy().astype(np.int64)
+        check_bounds(values, axis, length, "take_along_axis: index")
+        values = np.where(values < 0, values + length, values)
         rows = np.broadcast_to(values, shape).reshape(prod(lead), shape[axis], inner)
         places = from_host(rows * inner + start, arr.ctx)
     return _take(arr._reshape_view((arr.size,)), places._reshape_view(shape))
