@@ -22,7 +22,7 @@ class Numpy(nd.NDArray):
 def _numpy_class() -> Iterator[None]:
     _core.set_numpy_class(Numpy)
     yield
-    _core.set_numpy_class(None)
+    _core.set_numpy_class(mx.np.ndarray)
 
 
 def _made(values: Any) -> nd.NDArray:
