@@ -50,6 +50,7 @@ python_maximum_signature_line_length = 88
 html_theme = "pydata_sphinx_theme"
 html_title = f"mxlite {version}"
 html_static_path = ["_static"]
+html_search_scorer = "_static/scorer.js"
 html_css_files = ["site.css"]
 templates_path = ["_templates"]
 html_show_sourcelink = False

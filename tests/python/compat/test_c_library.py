@@ -224,7 +224,6 @@ def test_arrays_pass_through_dlpack_tensors() -> None:
     ("name", "use"),
     [
         ("MXSymbolCreateVariable", "mx.sym.Symbol"),
-        ("MXPredSetMonitorCallback", "Executor.set_monitor_callback"),
         ("MXLoadLib", "mx.operator.CustomOp"),
         ("MXImperativeInvokeEx", "the operators of mx.nd"),
         ("MXNotThere", "the Python functions of mxlite"),

@@ -3,6 +3,7 @@
 A comment above a block says how it runs, or why it does not::
 
     <!-- run: 2 processes, after training.py -->
+    <!-- run: 2 elastic processes -->
     <!-- not run: needs a GPU -->
 
 ``after`` names a file in ``before``, which runs first in the same process. Blocks of a page share a
@@ -28,7 +29,7 @@ PAGES = [
 ]
 PROGRAMS = {"python", "sh", "cpp", "bash", "console"}
 MARK = re.compile(r"<!-- (run|not run): (.+) -->")
-PROCESSES = re.compile(r"(\d+) processes")
+PROCESSES = re.compile(r"(\d+) (elastic )?processes")
 AFTER = re.compile(r"after (\w+\.py)")
 
 
@@ -69,7 +70,8 @@ def run(block: Block, folder: Path) -> str:
     program = folder / "program.py"
     program.write_text(((BEFORE / before[1]).read_text() if before else "") + block.code)
     job = PROCESSES.search(how)
-    launcher = ["-m", "mxlite.run", "-np", job[1], "python"] if job else []
+    elastic = ["--elastic"] if job and job[2] else []
+    launcher = ["-m", "mxlite.run", "-np", job[1], *elastic, "python"] if job else []
     return run_python(*launcher, program.name, cwd=folder).stdout
 
 
