@@ -28,11 +28,14 @@ export RESULTS=$MXLITE_GPU_DIR.results  # beside the folder, which boot.sh remov
 out=${OUT:-$folder/../../benchmarks/results/gpu}
 rm -rf "$RESULTS"
 mkdir -p "$RESULTS" "$out"
-child=
 pack() {
   trap - EXIT
   trap '' TERM INT
-  [ -z "$child" ] || { kill "$child" 2>/dev/null && wait "$child"; }
+  local step
+  for step in $(jobs -p); do  # with its children, which would keep the output open
+    kill -- "-$step" 2>/dev/null || kill "$step" 2>/dev/null
+    wait "$step"
+  done
   cache=${MXLITE_CACHE_DIR:-$MXLITE_GPU_DIR/cache}
   [ ! -d "$cache" ] || { mkdir -p "$RESULTS/cache" && cp "$cache"/*.plans "$RESULTS/cache/" 2>/dev/null; }
   "$PYTHON" "$folder/summary.py" "$RESULTS" >"$out/summary.txt"
@@ -55,11 +58,9 @@ while [ $# -gt 0 ]; do
     continue
   fi
   echo "== $step: $seconds s"
-  STEP_SECONDS=$seconds bash "$folder/$step.sh" &
-  child=$!
-  wait "$child"
+  STEP_SECONDS=$seconds setsid bash "$folder/$step.sh" &
+  wait $!
   status=$?
-  child=
   case $status in
     0) ;;
     2) echo "$step could not begin, nor can the others"; exit 2 ;;  # boot.sh ends so
