@@ -442,7 +442,7 @@ def IdentityAttachKLSparseReg(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray | Any:
-    """Identity whose kl_sparse_reg_gradient makes sigmoid activations sparse.
+    """Identity whose gradient makes sigmoid activations sparse.
 
     Parameters
     ----------
@@ -929,7 +929,7 @@ def SoftmaxOutput(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """softmax with the softmax_output_gradient of the cross entropy with label.
+    """softmax with the gradient of the cross entropy with label.
 
     Parameters
     ----------
@@ -1011,7 +1011,7 @@ def UpSampling(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Enlarges height and width by a whole upsampling_factor.
+    """Enlarges height and width by a whole factor.
 
     Parameters
     ----------
