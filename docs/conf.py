@@ -36,6 +36,7 @@ myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
 nb_execution_mode = os.environ.get("MXLITE_DOCS_EXECUTION", "cache")
 nb_execution_timeout = 120
+nb_execution_in_temp = True  # lessons write files
 nb_execution_raise_on_error = True
 nb_execution_cache_path = str(HERE.parent / "build" / "notebooks" / version)
 nb_merge_streams = True
