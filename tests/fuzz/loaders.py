@@ -326,7 +326,9 @@ def _targets() -> dict[str, _Target]:
     with tempfile.TemporaryDirectory() as folder:
         described = Path(_saved_net(folder)[1] + "-model.json").read_bytes()
     jpeg = (_DATA / "gradient.jpg").read_bytes()
-    symbols = [path.read_bytes() for path in sorted(_DATA.rglob("*-symbol.json"))]
+    paths = sorted(_DATA.rglob("*-symbol.json"))
+    # mx.sym.load refuses fused int8 layers of 1.9.1, which quantization.load_quantized reads.
+    symbols = [path.read_bytes() for path in paths if path.name != "quantized-symbol.json"]
     net, weights_of_net = (
         (_DATA / "mxnet_1_9_1" / f"classifier-{name}").read_bytes()
         for name in ("symbol.json", "0001.params")
