@@ -28,6 +28,6 @@ set_target_properties(mxlite_cuda PROPERTIES
   INSTALL_RPATH "$ORIGIN;$ORIGIN/../mxlite;$ORIGIN/../nvidia/cu13/lib;$ORIGIN/../nvidia/cudnn/lib;$ORIGIN/../nvidia/nccl/lib;/usr/local/cuda/lib64")
 list(APPEND MXLITE_LIBRARIES mxlite_cuda)
 if(NOT SKBUILD)
-  # tools/release.py packs this file into the wheel mxlite-cuda13.
+  # tools/release/build.py packs this file into the wheel mxlite-cuda13.
   install(TARGETS mxlite_cuda LIBRARY DESTINATION . COMPONENT cuda)
 endif()
