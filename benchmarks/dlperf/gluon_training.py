@@ -21,7 +21,7 @@ class GluonTraining:
     net : HybridBlock
         With its parameters filled; it is moved to the device and cast.
     spec : dict
-        As measure.py writes it, with ``rank`` and ``ranks``.
+        Content of the file that measure.py writes, with ``rank`` and ``ranks``.
     loss_scale : float
         Factor of the loss in float16.
     """

@@ -12,7 +12,7 @@ class TorchTraining:
     Parameters
     ----------
     spec : dict
-        As measure.py writes it, with ``rank`` and ``ranks``.
+        Content of the file that measure.py writes, with ``rank`` and ``ranks``.
     loss_scale : float
         Factor of the loss in float16.
     """

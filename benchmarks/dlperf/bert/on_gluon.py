@@ -43,7 +43,7 @@ class Training(GluonTraining):
     net : HybridBlock
         With its parameters filled.
     spec : dict
-        As measure.py writes it, with ``rank`` and ``ranks``.
+        Content of the file that measure.py writes, with ``rank`` and ``ranks``.
     make_trainer : callable
         ``make_trainer(parameters, options)`` returns ``step(divisor)``, which averages the
         gradients over the ranks, clips their norm and updates.

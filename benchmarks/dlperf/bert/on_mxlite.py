@@ -12,7 +12,7 @@ def prepare(spec, variant):
     Parameters
     ----------
     spec : dict
-        As measure.py writes it.
+        Content of the file that measure.py writes.
     variant : str
         Only ``"hybrid"``.
 

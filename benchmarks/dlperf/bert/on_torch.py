@@ -122,7 +122,7 @@ class Training(TorchTraining):
     Parameters
     ----------
     spec : dict
-        As measure.py writes it, with ``rank`` and ``ranks``.
+        Content of the file that measure.py writes, with ``rank`` and ``ranks``.
     variant : str
         ``"eager"`` or ``"compile"``.
     """

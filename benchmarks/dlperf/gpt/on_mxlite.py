@@ -20,7 +20,7 @@ class Training:
     Parameters
     ----------
     spec : dict
-        As measure.py writes it, with ``rank`` and ``ranks``.
+        Content of the file that measure.py writes, with ``rank`` and ``ranks``.
     """
 
     def __init__(self, spec):
@@ -152,7 +152,7 @@ def prepare(spec, variant):
     Parameters
     ----------
     spec : dict
-        As measure.py writes it.
+        Content of the file that measure.py writes.
     variant : str
         Only ``"hybrid"``.
 

@@ -15,7 +15,7 @@ class Training:
     Parameters
     ----------
     spec : dict
-        As measure.py writes it, with ``rank`` and ``ranks``.
+        Content of the file that measure.py writes, with ``rank`` and ``ranks``.
     """
 
     def __init__(self, spec):
@@ -66,7 +66,7 @@ class Training:
 
 
 def prepare(spec, variant):
-    """Return the training, ready for its first step; the variant is ``"hybrid"``."""
+    """Return the training, ready for its first step; the only variant is ``"hybrid"``."""
     if peer_values.DEVICE == "gpu":
         mx.gpu(0).__enter__()  # the default context from here on
     return Training(spec)

@@ -14,7 +14,7 @@ class Training(GluonTraining):
     net : HybridBlock
         With its parameters filled.
     spec : dict
-        As measure.py writes it, with ``rank`` and ``ranks``.
+        Content of the file that measure.py writes, with ``rank`` and ``ranks``.
     horovod : callable
         Imports and returns horovod.mxnet or its counterpart; called for several ranks.
     """

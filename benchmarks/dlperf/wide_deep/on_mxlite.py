@@ -85,5 +85,5 @@ class Training:
 
 
 def prepare(spec, variant):
-    """Return the training, ready for its first step; the variant is ``"hybrid"``."""
+    """Return the training, ready for its first step; the only variant is ``"hybrid"``."""
     return Training(spec)
