@@ -2,10 +2,10 @@
 # Runs the steps one after the other in a given number of seconds, for a machine that is available for minutes only:
 #   tools/gpu/all.sh SECONDS [STEP:SHARE]...
 # Each step gets its share of the seconds that are left, so what one step does not use goes to the later ones, and a step
-# that fails or is cut short leaves its results and the next one begins. 20 s are kept for the end. What comes back are two
-# files in $OUT (benchmarks/results/gpu if it is not set), also if the run is ended by SIGTERM: summary.txt, to read at once,
-# and results.tar.xz with logs, JSON, junit files and the plans that were measured.
-# For 15 minutes in calls of at most 10, the start of the machine included: tools/gpu/all.sh 570, and then
+# that fails or is cut short leaves its results and the next one begins. The last 20 s are reserved for packing the results.
+# The script writes two files to $OUT (benchmarks/results/gpu if it is not set), also if SIGTERM ends it: summary.txt, to
+# read at once, and results.tar.xz with logs, JSON, junit files and the plans that were measured.
+# If the machine is available for 15 minutes, its start included, and a call may take 10, run tools/gpu/all.sh 570 and then
 #   tools/gpu/all.sh 200 red:1       if tests failed
 #   tools/gpu/all.sh 270 green:1     if none did
 set -uo pipefail
@@ -32,7 +32,7 @@ pack() {
   trap - EXIT
   trap '' TERM INT
   local step
-  for step in $(jobs -p); do  # with its children, which would keep the output open
+  for step in $(jobs -p); do  # stops the children of the step too, because they would keep the output open
     kill -- "-$step" 2>/dev/null || kill "$step" 2>/dev/null
     wait "$step"
   done
@@ -63,7 +63,7 @@ while [ $# -gt 0 ]; do
   status=$?
   case $status in
     0) ;;
-    2) echo "$step could not begin, nor can the others"; exit 2 ;;  # boot.sh ends so
+    2) echo "$step could not begin, nor can the others"; exit 2 ;;  # the exit code of boot.sh
     3) cut+=("$step") ;;
     *) failed+=("$step") ;;
   esac

@@ -240,7 +240,7 @@ def _attention(dtype: str, kind: str) -> Found | str:
         *(put(a, dtype) for a in (q, k, v)),
     )
     if kind == "dropout":
-        # With a gradient of ones, that of the values is the sum of the kept weights of each key.
+        # If the output gradient is 1, the gradient of v is the sum of the kept weights of each key.
         share = get(found[3])[..., 0].sum() / (2 * 4 * 64)
         if not 0.9 < share < 1.1:
             raise ArithmeticError(f"the weights that dropout keeps add up to {share:.3f}, not to 1")
