@@ -1,7 +1,8 @@
-"""Layers between DequantizeLinear and QuantizeLinear, which become operators on int8.
+"""Converts layers between DequantizeLinear and QuantizeLinear to operators on int8.
 
-A layer is a chain of nodes whose inner values have no other reader: a product with bias, sum, relu
-and QuantizeLinear, or one node that mxlite computes on quantized numbers.
+A layer is either a product (Conv, Gemm or MatMul) with any bias, sum, relu and QuantizeLinear that
+follow it, or one node that mxlite computes on quantized numbers, with its QuantizeLinear. Only
+nodes of a layer may read the values between its nodes.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class _Finder:
             self._readers[info.name].append(None)
 
     def _reader(self, name: str) -> Any:
-        """Return the node that reads a value if it is the only one and is in no layer."""
+        """Return the node that reads a value; None if there are several or it is in a layer."""
         readers = self._readers[name]
         if len(readers) != 1 or (readers[0] is not None and readers[0].output[0] in self._taken):
             return None
@@ -92,7 +93,7 @@ class _Finder:
         return unit_of(scale, zero)
 
     def _dequantizer(self, name: str) -> Any:
-        """Return the DequantizeLinear that makes a value from quantized data; None for others."""
+        """Return the DequantizeLinear that computes a value from quantized data, else None."""
         node = self._maker.get(name)
         if node is None or node.op_type != "DequantizeLinear" or node.input[0] in self._constants:
             return None
@@ -166,7 +167,7 @@ class _Finder:
         return layer
 
     def _grown(self, layer: Layer, units: int) -> Layer | None:
-        """Return a product with the node behind it; None if that node is not a part of it."""
+        """Return a layer with the node that reads its result; None if that node does not fit."""
         name = layer.outputs[0]
         node = None if layer.quantizer is not None else self._reader(name)
         if node is None:
@@ -201,7 +202,7 @@ class _Finder:
         return None if found is None else float(found)
 
     def _single(self, head: Any) -> Layer | None:
-        """Return a node on quantized numbers between DequantizeLinear and QuantizeLinear."""
+        """Return a layer of one node; None if its inputs or its result are not quantized."""
         data = [self._dequantizer(name) for name in head.input]
         quantizer = self._reader(head.output[0])
         if any(node is None for node in data) or len(head.output) > 1:

@@ -1,6 +1,6 @@
-"""Converters of quantized operators, which are computed in floating point as ONNX defines them.
+"""Converts quantized operators to floating-point operators that compute what ONNX defines.
 
-QuantizeLinear and DequantizeLinear become operators of mxlite where scales are constant and zero
+QuantizeLinear and DequantizeLinear become operators of mxlite if scales are constant and zero
 points are 0. ``int8_layers.py`` converts the layers between them.
 """
 
@@ -47,7 +47,7 @@ def _without_zero(n: Node, x: Value, zero: Value | None, dtype: str) -> Value:
 
 
 def _rounded(n: Node, x: Value, zero: Value | None, dtype: str) -> Value:
-    """Return x rounded to the nearest integer, halves to even ones, plus zero, within the dtype."""
+    """Round x to integers, halves to even ones; add the zero point and clip to the dtype."""
     if dtype not in _LIMITS:
         raise n.refuse(f"the quantized type must be one of {sorted(_LIMITS)}, got {dtype}")
     whole = n.mx("_npi_rint", x, sizes=x.sizes)
@@ -62,7 +62,7 @@ def _optional(n: Node, index: int) -> Value | None:
 
 
 def unit_of(scale: Value | None, zero: Value | None) -> float | None:
-    """Return the scale of a tensor that mxlite's int8 operators can read; None for others."""
+    """Return the scale of a tensor if mxlite's int8 operators can read the tensor, else None."""
     if scale is None or scale.array is None or scale.array.size != 1 or not _is_zero(zero):
         return None
     unit = float(scale.array.reshape(-1)[0])
@@ -123,7 +123,7 @@ def _exact_dtype(op: str, weight: Value) -> str:
 
 
 def _product(n: Node, op: str, inputs: list[Value]) -> Value:
-    """Convert a layer of ONNX's floating-point operators."""
+    """Convert a Conv or MatMul of floating-point inputs."""
     inner = n.similar(op, inputs)
     out = CONVERTERS[op](inner)
     assert isinstance(out, Value)
@@ -131,7 +131,7 @@ def _product(n: Node, op: str, inputs: list[Value]) -> Value:
 
 
 def _vertical(value: Value | None, n: Node, ndim: int) -> Value | None:
-    """Return zero points or scales of filters or rows in a shape that broadcasts with weights."""
+    """Return zero points or scales, one for each row or filter, in a shape that broadcasts."""
     if value is None or value.ndim != 1 or value.shape == (1,):
         return value
     shape = (value.shape[0], *[1] * (ndim - 1))
@@ -142,7 +142,8 @@ def _integer_product(
     n: Node, op: str, a: Value, a_zero: Value | None, b: Value, b_zero: Value | None
 ) -> Value:
     dtype = _exact_dtype(op, b)
-    if op == "MatMul":  # zero points of the rows of a, and of the columns of b
+    # MatMul may have a zero point for each row of a, and Conv one for each filter of b.
+    if op == "MatMul":
         a_zero = _vertical(a_zero, n, 2)
     else:
         b_zero = _vertical(b_zero, n, b.ndim)
