@@ -28,7 +28,7 @@ _FLOAT = {
         "flatten": "Flatten", "fully_connected": "FullyConnected", "pooling": "Pooling",
     }.items()
 }  # fmt: skip
-# Their output is replaced by the float value that they convert.
+# Conversions between float and int8. The float network uses their input instead of their output.
 _CONVERSIONS = ("_contrib_quantize_v2", "_contrib_requantize", "_contrib_dequantize")
 _NOT_FLOAT = ("min_calib_range", "max_calib_range", "enable_float_output", "quantized", "num_args")
 _LARGEST = 127  # int8 number that represents the end of a parameter's range
@@ -44,8 +44,8 @@ class _FloatGraph:
         self.ranges: Ranges = {}
         self.float_layers: list[str] = []
         self.replaced: dict[str, str] = {}  # names of int8 parameters -> names of float ones
-        # For each node of the file: its only output as an entry of the float network, or the number
-        # of a float node with the same outputs.
+        # Element i replaces node i of the file: an entry of the float network if the node has one
+        # output, else the number of the float node that has the same outputs.
         self._values: list[Entry | int] = []
 
     def add_all(self, nodes: list[dict[str, Any]]) -> None:
@@ -115,7 +115,7 @@ class _FloatGraph:
         return len(self.nodes) - 1, 0
 
     def _note(self, attrs: Mapping[str, str], entry: Entry) -> None:
-        """Record the range of a value if the node has one."""
+        """Record the range of a value if the attributes of the node have one."""
         if "min_calib_range" in attrs:
             node = self.nodes[entry[0]]
             name = node["name"] if node["op"] == "null" else f"{node['name']}_output"
@@ -136,7 +136,7 @@ class _FloatGraph:
 
 
 def _floats(params: Mapping[str, NDArray], replaced: Mapping[str, str]) -> dict[str, NDArray]:
-    """Return the parameters, those on int8 as float32."""
+    """Return the parameters; int8 parameters are converted to float32."""
     found = {}
     for name, array in params.items():
         if name in replaced:
