@@ -14,7 +14,7 @@ void scalar_kernel(KernelContext&, const ScalarParams& p, Inputs in, Outputs out
              out[0]);
 }
 
-// For operands of a floating type.
+// Has loops in float and double only, because these functors compute in a floating type.
 template <class F>
 inline constexpr BinaryTable kFloatingBinary = {{&binary_loop<F, float>, &binary_loop<F, double>}};
 

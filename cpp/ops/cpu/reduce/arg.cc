@@ -7,7 +7,7 @@ namespace mxlite {
 namespace reduce {
 namespace {
 
-// Sizes of data seen as (outer, n, inner).
+// Sizes of the data as an array (outer, n, inner). The search is along the axis of size n.
 struct Split {
   int64_t outer = 1, n = 1, inner = 1;
 };
@@ -30,7 +30,7 @@ int64_t find_in_run(const T* x, int64_t n) {
 template <class T>
 using Lane = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
 
-// Reads n values; converts halves into `buffer`.
+// Returns n values. Half-precision values are converted to float in `buffer`.
 template <class T>
 const ComputeType<T>* read(const T* from, int64_t n, ComputeType<T>* buffer) {
   if constexpr (std::is_same_v<T, ComputeType<T>>)
@@ -40,7 +40,7 @@ const ComputeType<T>* read(const T* from, int64_t n, ComputeType<T>* buffer) {
   return buffer;
 }
 
-// The best values of some results and their positions along the axis.
+// Best values of up to kTile results, and the positions of these values along the axis.
 template <class V>
 struct Found {
   V best[kTile];
@@ -87,7 +87,8 @@ void find_in_columns(const T* data, int64_t first, int64_t last, int64_t inner, 
   }
 }
 
-// Divides the results among threads; also divides rows if results are few or rows very many.
+// Divides the results among threads. Also divides the rows if there are few results or very many
+// rows.
 template <class Order, class T>
 void find_all(KernelContext& ctx, const Split& s, const TensorRef& in, const TensorRef& out) {
   // Narrow integers are compared as int32 along columns, where positions need 32 bits.
@@ -95,7 +96,8 @@ void find_all(KernelContext& ctx, const Split& s, const TensorRef& in, const Ten
   constexpr int64_t kMostRows = int64_t{1} << 30, kLeastRows = 256;
   const bool rows = s.inner == 1;
   const int threads = in.size() > kParallelWork ? cpu_threads() : 1;
-  const int64_t results = rows ? s.outer : s.inner;  // A task takes up to `width` results.
+  const int64_t results = rows ? s.outer : s.inner;
+  // Each task computes up to `width` results.
   const int64_t width = std::clamp<int64_t>(results / (2 * threads), rows ? 1 : 16, kTile);
   const int64_t tiles = (results + width - 1) / width, units = rows ? tiles : s.outer * tiles;
   int64_t chunks = (s.n + kMostRows - 1) / kMostRows;
