@@ -416,8 +416,8 @@ class Quantizer {
       rewrite_.replace({id, i}, rewrite_.map(ValueId{id, 0}));
   }
 
-  // With calibration, returns a dequantized value, because the pass `calibrate` uses its int8
-  // input.
+  // Returns the value that a fused sum adds. If the graph will be calibrated, dequantizes it here,
+  // because the pass `calibrate` lets the sum read the int8 input of this node.
   ValueId sum_operand(ValueId old) {
     if (!how_.calibrated) return float_of(old);
     const Quantized q = quantized_of(old);
