@@ -123,7 +123,7 @@ TEST(SymbolGraph, PassesQuantizeCalibrateAndFold) {
                                              "quantized_sg_mkldnn_fully_connected_0"};
   EXPECT_EQ(names(run("fold-parameters", run("calibrate", quantized))), expected);
 
-  // Without ranges, the convolution gives floats, which a node of its own quantizes.
+  // Without ranges, the convolution returns floats, and a separate node quantizes them.
   how->ranges.clear();
   std::vector<std::string> uncalibrated = expected;
   uncalibrated.insert(uncalibrated.begin() + 6, "act_output_quantize");

@@ -3,9 +3,10 @@
     python tests/fuzz/numpy_calls.py --calls 20000 --seed 1 --json results.json
     python tests/fuzz/numpy_calls.py --calls 500 --only percentile      # calls of one function
 
-Hypothesis makes the calls and shortens those that differ. A function that differs is reported once
-and left out from then on. The exit code is 1 if there was any. `numpy_functions.py` says which
-functions are called with which arguments.
+Hypothesis makes the calls. If the result of a call differs from NumPy's, Hypothesis looks for the
+shortest call of the function that differs; the program prints this call and leaves the function out
+of the rest of the run. The exit code is 1 if any function differs. `numpy_functions.py` defines
+which functions are called with which arguments.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from numpy_arguments import Call
 from numpy_functions import FUNCTIONS
 
 TOLERANCE = {"float16": 2e-2, "float32": 2e-4, "float64": 1e-9}
-# Exceptions of one class in NumPy may be of the other one in mx.np.
+# Exceptions that mx.np may raise if NumPy raises one, even one of another class.
 ERRORS = (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError)
 
 
 class Difference(AssertionError):
-    """A call that gives another result than NumPy."""
+    """The result of a call differs from NumPy's."""
 
 
 @dataclass
@@ -66,7 +67,7 @@ def _function(module: Any, name: str) -> Any:
 
 
 def _to_mx(value: Any, is_view: bool) -> Any:
-    """Return official arrays as arrays of mx.np, which are parts of larger ones if ``is_view``."""
+    """Return NumPy arrays as arrays of mx.np, each a view of a larger array if ``is_view``."""
     if isinstance(value, onp.ndarray):
         if not is_view:
             return np.array(value, dtype=value.dtype)
@@ -133,7 +134,7 @@ def _official(call: Call) -> tuple[Any, Exception | None]:
 def _compare(call: Call, found: Any, wanted: Any) -> None:
     found, wanted = _parts(found), _parts(wanted)
     if len(found) != len(wanted):
-        raise Difference(f"{len(found)} results, NumPy has {len(wanted)}")
+        raise Difference(f"results must be {len(wanted)} as in NumPy, got {len(found)}")
     floats = [d.name for d in _dtypes(list(call.args)) if d.kind == "f"]
     for one, other in zip(found, wanted):
         other = onp.asarray(other)
@@ -141,14 +142,14 @@ def _compare(call: Call, found: Any, wanted: Any) -> None:
             one = one.asnumpy()
         one = onp.asarray(one)
         if one.shape != other.shape:
-            raise Difference(f"shape {one.shape}, NumPy has {other.shape}")
+            raise Difference(f"the shape must be {other.shape} as in NumPy, got {one.shape}")
         if one.dtype.kind != other.dtype.kind or (
             one.dtype.kind in "iub" and one.dtype != other.dtype
         ):
-            raise Difference(f"dtype {one.dtype}, NumPy has {other.dtype}")
+            raise Difference(f"the dtype must be {other.dtype} as in NumPy, got {one.dtype}")
         if other.dtype.kind != "f":
             if not onp.array_equal(one, other):
-                raise Difference(f"{one.tolist()}, NumPy has {other.tolist()}")
+                raise Difference(f"values must be {other.tolist()} as in NumPy, got {one.tolist()}")
             continue
         coarsest = min([one.dtype.name, *floats], key=lambda n: onp.finfo(n).precision)
         tolerance = TOLERANCE[coarsest] * call.looseness
@@ -157,7 +158,7 @@ def _compare(call: Call, found: Any, wanted: Any) -> None:
             clipped = onp.where(onp.abs(other) > limit, onp.sign(other) * onp.inf, other)
         scale = max([1.0, *onp.abs(clipped[onp.isfinite(clipped)]).ravel()])
         if not onp.allclose(one, clipped, rtol=tolerance, atol=tolerance * scale, equal_nan=True):
-            raise Difference(f"{one.tolist()}, NumPy has {other.tolist()}")
+            raise Difference(f"values must be {other.tolist()} as in NumPy, got {one.tolist()}")
 
 
 class _Net(gluon.HybridBlock):
@@ -166,7 +167,7 @@ class _Net(gluon.HybridBlock):
         self.call, self.function = call, function
 
     def forward(self, *arrays: Any) -> Any:
-        """Call the function with arrays in place of those of the call."""
+        """Call the function with ``arrays`` instead of the arrays in the call."""
         rest = list(arrays)
         return self.function(*_replace(self.call.args, rest), **self.call.kwargs)
 
@@ -195,10 +196,15 @@ def _check_hybrid(call: Call, function: Any, found: Any) -> None:
         if isinstance(other, np.ndarray):
             one, other = one.asnumpy(), other.asnumpy()
             if one.dtype != other.dtype or one.shape != other.shape:
-                raise Difference(f"hybridized {one.dtype} {one.shape}, eager {other.dtype}")
+                raise Difference(
+                    f"the hybridized result must have dtype {other.dtype} and shape {other.shape}, "
+                    f"got {one.dtype} and {one.shape}"
+                )
             tolerance = TOLERANCE.get(one.dtype.name, 0)
             if not onp.allclose(one, other, rtol=tolerance, atol=tolerance, equal_nan=True):
-                raise Difference(f"hybridized {one.tolist()}, eager {other.tolist()}")
+                raise Difference(
+                    f"the hybridized result must be {other.tolist()}, got {one.tolist()}"
+                )
 
 
 def _check_gradient(call: Call, function: Any) -> None:
@@ -228,9 +234,9 @@ def _check_gradient(call: Call, function: Any) -> None:
     wanted = (ahead - behind) / (2 * step)
     scale = max(1.0, abs(wanted))
     if not abs(ahead - 2 * here + behind) <= 1e-3 * step * scale:
-        return  # a kink, or a point where the function has no gradient
+        return  # the function has a kink or no gradient here
     if not abs(found - wanted) <= 1e-3 * scale:
-        raise Difference(f"gradient {found}, differences give {wanted}")
+        raise Difference(f"the gradient must be {wanted}, the central difference, got {found}")
 
 
 def check(call: Call, figures: Figures) -> None:
@@ -248,7 +254,7 @@ def check(call: Call, figures: Figures) -> None:
         if error is not None and not isinstance(error, ERRORS):
             raise Difference(f"{type(error).__name__}: {error}")
         if (error is None) != (official_error is None):
-            raise Difference(f"{error!r}, NumPy has {official_error!r}")
+            raise Difference(f"the error must be {official_error!r} as in NumPy, got {error!r}")
         if error is not None:
             figures.kinds["same error"] += 1
             return
@@ -267,7 +273,7 @@ def check(call: Call, figures: Figures) -> None:
 def _first_difference(
     names: list[str], calls: int, seed: int, figures: Figures
 ) -> tuple[Call, str] | None:
-    """Make calls until one differs; return the shortest such call and what differs."""
+    """Make calls until one differs from NumPy; return the shortest such call and what differs."""
     last: list[Call] = []
 
     @hypothesis.seed(seed)

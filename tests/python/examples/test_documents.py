@@ -1,13 +1,13 @@
-"""The programs of README.md and of all pages run as they stand, in the order of the page.
+"""The programs in README.md and on all pages run unchanged, in the order of the page.
 
-A comment above a block says how it runs, or why it does not::
+A comment above a block says how the block runs, or why it does not run::
 
     <!-- run: 2 processes, after training.py -->
     <!-- run: 2 elastic processes -->
     <!-- not run: needs a GPU -->
 
-``after`` names a file in ``before``, which runs first in the same process. Blocks of a page share a
-folder. Pages with ``{code-cell}`` run when the site is built.
+``after training.py`` runs the file ``before/training.py`` first, in the process of the block. All
+blocks of a page run in one folder. Pages with ``{code-cell}`` run when the site is built.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Block:
 
 
 def blocks(text: str) -> list[Block]:
-    """Return the blocks of a page that are no directives."""
+    """Return the code blocks of a page, without directives such as ``{code-cell}``."""
     lines = text.splitlines()
     found, start = [], None
     for number, line in enumerate(lines):
@@ -62,7 +62,7 @@ def blocks(text: str) -> list[Block]:
 
 
 def run(block: Block, folder: Path) -> str:
-    """Run a block in a fresh process, or in those of a job, and return what it printed."""
+    """Run a block in a new process, or as a job of several; return what it prints."""
     if block.language == "sh":
         return run_command("bash", "-euc", block.code, cwd=folder).stdout
     how = block.mark[1]
@@ -78,7 +78,9 @@ def run(block: Block, folder: Path) -> str:
 @pytest.mark.parametrize("page", PAGES)
 def test_programs_run_as_they_stand(page, tmp_path):
     for block in blocks((ROOT / page).read_text()):
-        assert block.language, f"{page}:{block.line}: name the language; text if it is none"
+        assert block.language, (
+            f"{page}:{block.line}: name the language of the block, or text if it has none"
+        )
         if block.language not in PROGRAMS or block.mark[0] == "not run":
             continue
         assert block.language in {"python", "sh"}, f"{page}:{block.line}: say why it does not run"

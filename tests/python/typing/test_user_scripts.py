@@ -1,4 +1,4 @@
-"""mypy and pyright accept good scripts of users and find the mistake in each other one."""
+"""mypy and pyright accept correct user scripts, and find the mistake in each wrong script."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Error(NamedTuple):
 
 @pytest.fixture(scope="module")
 def scripts(tmp_path_factory) -> list[Path]:
-    """The good scripts, and one with each mistake."""
+    """Return the correct scripts, and one script for each mistake."""
     folder = tmp_path_factory.mktemp("mistakes")
     files = []
     for name, (code, _) in MISTAKES.items():
@@ -40,11 +40,12 @@ def scripts(tmp_path_factory) -> list[Path]:
 
 
 def run_checker(*command: str, folder: Path) -> str:
-    """Return what a checker prints; it reads mxlite's annotations as those of a package."""
+    """Return what a checker prints if mxlite is an installed package."""
     done = subprocess.run(
         command,
         cwd=folder,
-        # As installed: checkers then read mxlite's annotations because of py.typed only.
+        # A package on PYTHONPATH counts as installed: checkers read its annotations only if it has
+        # py.typed.
         env={**os.environ, "PYTHONPATH": str(Path(mx.__file__).resolve().parents[1])},
         capture_output=True,
         text=True,
