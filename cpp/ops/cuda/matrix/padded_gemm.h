@@ -13,10 +13,10 @@ struct GemmPitches {
 
 inline GemmPitches padded_pitches(const Gemm& g) {
   constexpr int64_t kUnit = 8, kPitch = 64;  // halves
-  // A copy moves each number once and a product uses it `least` times or more.
-  constexpr int64_t least = 256;
+  // A copy moves each number once and a product uses it kLeast times or more.
+  constexpr int64_t kLeast = 256;
   if (!is_half(g.dtype) || g.batch != 1 || g.beta != 0) return {};
-  if (g.m < least || g.n < least || g.k < least) return {};
+  if (g.m < kLeast || g.n < kLeast || g.k < kLeast) return {};
   const auto pitch = [](int64_t leading) {
     return leading % kUnit == 0 ? 0 : (leading + kPitch - 1) / kPitch * kPitch;
   };
