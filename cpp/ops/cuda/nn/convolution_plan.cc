@@ -87,7 +87,10 @@ PlanStore& plan_store(int device) {
 class Candidates final : public PlanCandidates {
  public:
   Candidates(KernelContext& ctx, ConvolutionPlan& plan, const ConvolutionOperands& operands)
-      : ctx_(ctx), graph_(plan.graph), problem_(plan.problem), operands_(operands) {}
+      : ctx_(ctx),
+        graph_(plan.graph),
+        operands_(operands),
+        pointers_(bind(plan.problem, operands)) {}
 
   std::string list() override {
     fe::error_t status = graph_.validate();
@@ -133,11 +136,10 @@ class Candidates final : public PlanCandidates {
   }
   // Runs a built candidate; returns why it failed, or "".
   std::string run(int64_t index) {
-    auto pointers = bind(problem_, operands_);
     const auto bytes = static_cast<size_t>(graph_.get_workspace_size_plan_at_index(index));
     void* const workspace = workspace_of(ctx_, operands_, bytes);
     const std::string reason =
-        reason_of(graph_.execute_plan_at_index(cudnn(ctx_), pointers, workspace, index));
+        reason_of(graph_.execute_plan_at_index(cudnn(ctx_), pointers_, workspace, index));
     if (!reason.empty() && !is_capturing(ctx_)) {
       // After a failure of the device no other candidate can run.
       const cudaError_t status = cudaStreamQuery(stream(ctx_));
@@ -149,8 +151,8 @@ class Candidates final : public PlanCandidates {
  private:
   KernelContext& ctx_;
   fe::graph::Graph& graph_;
-  const ConvolutionProblem& problem_;
   const ConvolutionOperands& operands_;
+  std::unordered_map<int64_t, void*> pointers_;
 };
 
 // Returns null and sets `reason` if cuDNN has no plan.
