@@ -6,16 +6,15 @@ if(NOT MXLITE_OPENCV)
   list(FILTER cuda_sources EXCLUDE REGEX "^${PROJECT_SOURCE_DIR}/cpp/io/")
 endif()
 add_library(mxlite_cuda SHARED ${cuda_sources})
-set_target_properties(mxlite_cuda PROPERTIES LINKER_LANGUAGE CXX CUDA_SEPARABLE_COMPILATION OFF
-                      LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/libmxlite.map)
+set_target_properties(mxlite_cuda PROPERTIES LINKER_LANGUAGE CXX CUDA_SEPARABLE_COMPILATION OFF)
 # Silences a false alarm of g++ 12 about a vector in cuDNN's frontend.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/cpp/ops/cuda/nn/attention_graph.cc PROPERTIES
                             COMPILE_OPTIONS -Wno-stringop-overflow)
 target_compile_definitions(mxlite_cuda PRIVATE
                            MXLITE_CUDA_ARCHITECTURE_NAMES="${MXLITE_CUDA_ARCHITECTURE_NAMES}")
 target_link_libraries(mxlite_cuda PRIVATE mxlite mxlite::cuda_libraries Threads::Threads)
-target_link_options(mxlite_cuda PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/libmxlite.map
-                                        -Wl,--no-undefined)
+mxlite_export_by_map(mxlite_cuda)
+target_link_options(mxlite_cuda PRIVATE -Wl,--no-undefined)
 set(cuda_rpath "")
 foreach(library ${MXLITE_CUDA_LIBRARIES})
   get_filename_component(folder ${library} DIRECTORY)

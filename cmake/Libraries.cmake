@@ -4,12 +4,17 @@ get_property(folders GLOBAL PROPERTY MXLITE_FOLDERS)
 # The map exports namespace mxlite, and the C functions MX* and mxlite_predict_*, but nothing else: _core, the plug-ins
 # and the tests share its statics and types, while what oneDNN, OpenCV and the C++ library instantiate
 # here cannot meet another copy in the same process. Calls inside the library stay direct.
+function(mxlite_export_by_map target)
+  set(map ${PROJECT_SOURCE_DIR}/cmake/libmxlite.map)
+  target_link_options(${target} PRIVATE -Wl,--version-script=${map})
+  set_target_properties(${target} PROPERTIES LINK_DEPENDS ${map})
+endfunction()
+
 add_library(mxlite SHARED)
-set_target_properties(mxlite PROPERTIES LINKER_LANGUAGE CXX
-                      LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/libmxlite.map)
+set_target_properties(mxlite PROPERTIES LINKER_LANGUAGE CXX)
 target_include_directories(mxlite PUBLIC ${PROJECT_SOURCE_DIR})
-target_link_options(mxlite PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/libmxlite.map
-                                   -Wl,-Bsymbolic-functions -Wl,--no-undefined
+mxlite_export_by_map(mxlite)
+target_link_options(mxlite PRIVATE -Wl,-Bsymbolic-functions -Wl,--no-undefined
                                    -Wl,--wrap=GOMP_parallel)  # cpp/ops/cpu/parallel_regions.cc
 get_property(foreign GLOBAL PROPERTY MXLITE_FOREIGN)
 target_link_libraries(mxlite PRIVATE ${foreign} Threads::Threads)
@@ -18,23 +23,22 @@ foreach(folder ${folders})
 endforeach()
 set(MXLITE_LIBRARIES mxlite)
 
+set(gil_source ${PROJECT_SOURCE_DIR}/cpp/python/gil.cc)
 # mxlite_bindings(<target>)  completes the extension module of one Python: sources, flags, libraries.
 function(mxlite_bindings target)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cpp/python/*.cc)
   target_sources(${target} PRIVATE ${sources})
   # Default visibility so that inline statics of our headers are one object in _core and libmxlite; the
   # map keeps the rest private. -Wno-attributes: pybind11 hides its own types, our members of them warn.
-  set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET default
-                        LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/libmxlite.map)
+  set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET default)
+  mxlite_export_by_map(${target})
   target_compile_options(${target} PRIVATE -Wno-attributes
                          -include ${PROJECT_SOURCE_DIR}/cpp/python/vectorcall.h)
   if(MXLITE_GROUPED)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   endif()
   target_link_libraries(${target} PRIVATE mxlite)
-  target_link_options(${target} PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/libmxlite.map)
   # Functions of Python at which threads are parked when the interpreter ends: see gil.h.
-  set(gil_source ${PROJECT_SOURCE_DIR}/cpp/python/gil.cc)
   file(STRINGS ${gil_source} parking REGEX "^PARKS\\(")
   foreach(line ${parking})
     string(REGEX REPLACE "^PARKS\\([^,]+, ([A-Za-z_]+),.*" "\\1" name "${line}")
@@ -45,11 +49,10 @@ endfunction()
 if(MXLITE_PYTHON)
   pybind11_add_module(_core NO_EXTRAS)
   mxlite_bindings(_core)
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cpp/python/gil.cc)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${gil_source})
   if(MXLITE_SANITIZE)
     # pthread_exit throws no object: the handler's reference is null, and nothing reads it.
-    set_source_files_properties(${PROJECT_SOURCE_DIR}/cpp/python/gil.cc PROPERTIES
-                                COMPILE_OPTIONS -fno-sanitize=null)
+    set_source_files_properties(${gil_source} PROPERTIES COMPILE_OPTIONS -fno-sanitize=null)
   endif()
   list(APPEND MXLITE_LIBRARIES _core)
 
@@ -77,12 +80,11 @@ if(MXLITE_CUDA)
 endif()
 # A library of its own, which only jobs with a parameter server load.
 add_library(mxlite_server SHARED $<TARGET_OBJECTS:mxlite_kvstore_server>)
-set_target_properties(mxlite_server PROPERTIES LINKER_LANGUAGE CXX
-                      LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/libmxlite.map)
+set_target_properties(mxlite_server PROPERTIES LINKER_LANGUAGE CXX)
 target_include_directories(mxlite_server PUBLIC ${PROJECT_SOURCE_DIR})
 target_link_libraries(mxlite_server PUBLIC mxlite Threads::Threads)
-target_link_options(mxlite_server PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/libmxlite.map
-                                          -Wl,--no-undefined)
+mxlite_export_by_map(mxlite_server)
+target_link_options(mxlite_server PRIVATE -Wl,--no-undefined)
 list(APPEND MXLITE_LIBRARIES mxlite_server)
 # A library of its own, because importing mxlite must work without MPI. The wheel does not carry libmpi.
 if(MXLITE_MPI)
@@ -90,8 +92,7 @@ if(MXLITE_MPI)
   add_library(mxlite_mpi MODULE ${mpi_sources})
   target_include_directories(mxlite_mpi SYSTEM PRIVATE ${MXLITE_MPI_INCLUDE_DIR})
   target_link_libraries(mxlite_mpi PRIVATE mxlite ${MXLITE_MPI_LIBRARY} Threads::Threads)
-  target_link_options(mxlite_mpi PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/libmxlite.map)
-  set_target_properties(mxlite_mpi PROPERTIES LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/libmxlite.map)
+  mxlite_export_by_map(mxlite_mpi)
   list(APPEND MXLITE_LIBRARIES mxlite_mpi)
 endif()
 
