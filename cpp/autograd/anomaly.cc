@@ -26,18 +26,6 @@ Findings count(const NDArray& a) {
   return found;
 }
 
-// Waits for an array and returns its values as a contiguous array in host memory.
-NDArrayRef on_host(const NDArrayRef& array) {
-  NDArrayRef host = array;
-  if (array->device().type != DeviceType::kCPU) {
-    host = NDArray::empty(array->spec(), Device{});
-    copy_to(array, host);
-  }
-  host = contiguous(host);
-  host->wait_to_read();
-  return host;
-}
-
 Findings look_at(const NDArrayRef& array) {
   if (!is_floating(array->dtype()) || array->size() == 0) return {};
   const NDArrayRef host = on_host(array);

@@ -131,4 +131,10 @@ NDArrayRef contiguous(const NDArrayRef& array) {
   return copy;
 }
 
+NDArrayRef on_host(const NDArrayRef& array) {
+  NDArrayRef host = is_host_memory(array->device()) ? contiguous(array) : copy_to_device(array, {});
+  host->wait_to_read();
+  return host;
+}
+
 }  // namespace mxlite

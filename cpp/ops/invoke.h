@@ -32,5 +32,7 @@ uint64_t count_random(const OpSchema& op, const void* params, std::span<const Te
 void copy_to(const NDArrayRef& src, const NDArrayRef& dst);
 NDArrayRef copy_to_device(const NDArrayRef& src, Device device);  // returns a new contiguous array
 NDArrayRef contiguous(const NDArrayRef& array);
+// Waits for an array and returns its values as a contiguous array in host memory.
+NDArrayRef on_host(const NDArrayRef& array);
 
 }  // namespace mxlite

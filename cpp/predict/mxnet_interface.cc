@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cpp/ops/invoke.h"
 #include "cpp/predict/arguments.h"
 #include "cpp/predict/handles.h"
 

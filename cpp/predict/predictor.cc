@@ -102,13 +102,6 @@ Value value_of(std::string name, const TensorSpec& spec) {
   return {std::move(name), spec, std::move(extents)};
 }
 
-NDArrayRef on_host(const NDArrayRef& array) {
-  NDArrayRef copy = contiguous(array);
-  if (on_gpu(copy->device())) copy = copy_to_device(copy, {});
-  copy->wait_to_read();
-  return copy;
-}
-
 std::string read_text(const std::string& path) {
   std::ostringstream text;
   std::ifstream file(path);

@@ -45,8 +45,6 @@ struct Value {
 };
 
 Value value_of(std::string name, const TensorSpec& spec);
-// Returns contiguous values in the memory of the host, after they are computed.
-NDArrayRef on_host(const NDArrayRef& array);
 
 // Gets the name and the value of a result inside the network.
 using Monitor = std::function<void(const std::string& name, const NDArrayRef& array)>;
