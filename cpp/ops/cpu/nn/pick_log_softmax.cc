@@ -16,14 +16,11 @@
 namespace mxlite {
 namespace {
 
-template <class T>
-using RowType = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
-// Calls fn(row, its elements as RowType, scratch memory of a row's size). Rows of halves are
+// Calls fn(row, its elements as ComputeType, scratch memory of a row's size). Rows of halves are
 // converted, because loops over float16 do not vectorize.
 template <class T>
 void for_rows(int64_t rows, int64_t n, const T* data, auto&& fn) {
-  using Acc = RowType<T>;
+  using Acc = ComputeType<T>;
   constexpr bool kConverts = !std::is_same_v<T, Acc>;
   const auto size = static_cast<size_t>(kConverts ? n * cpu_threads() : 0);
   const auto memory = std::make_unique_for_overwrite<Acc[]>(size);
@@ -44,7 +41,7 @@ void pick_log_softmax(KernelContext& ctx, const NoParams&, Inputs in, Outputs ou
   const int64_t n = in[0].shape[in[0].shape.ndim() - 1];
   const int64_t* const index = cpu::index_values(ctx, in[1]);
   dispatch_floating("pick_log_softmax", in[0].dtype, [&]<class T>(T) {
-    using Acc = RowType<T>;
+    using Acc = ComputeType<T>;
     for_rows(in[1].size(), n, in[0].as<T>(), [&](int64_t row, const Acc* x, Acc*) {
       Acc top = -std::numeric_limits<Acc>::infinity();
 #pragma omp simd reduction(max : top)
@@ -65,7 +62,7 @@ void backward(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   const int64_t n = in[1].shape[in[1].shape.ndim() - 1];
   const int64_t* const index = cpu::index_values(ctx, in[2]);
   dispatch_floating("pick_log_softmax", in[1].dtype, [&]<class T>(T) {
-    using Acc = RowType<T>;
+    using Acc = ComputeType<T>;
     for_rows(in[2].size(), n, in[1].as<T>(), [&](int64_t row, const Acc* x, Acc* block) {
       const Acc top = in[3].as<Acc>()[2 * row], scale = in[3].as<Acc>()[2 * row + 1];
       const Acc grad = static_cast<Acc>(in[0].as<T>()[row]);
