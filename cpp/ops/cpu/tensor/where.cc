@@ -30,19 +30,20 @@ void select(Inputs in, Outputs out) {
     Word mask[kBlock];
     while (first < last) {
       const int64_t cell = first / row;
-      const int64_t n = row == 1 ? std::min(kBlock, last - first)
-                                 : std::min(last - first, (cell + 1) * row - first);
-      if (row == 1 && width == 1) {
-        make_mask(in[0].as<uint8_t>() + cell, n, mask);
-      } else {
-        load(in[0].as<std::byte>() + cell * width, 1, row == 1 ? n : 1, condition);
-        if (row == 1) make_mask(condition, n, mask);
-      }
+      const std::byte* const given = in[0].as<std::byte>() + cell * width;
+      const int64_t n = std::min(last - first, row == 1 ? kBlock : (cell + 1) * row - first);
       if (row == 1) {
+        if (width == 1) {
+          make_mask(reinterpret_cast<const uint8_t*>(given), n, mask);
+        } else {
+          load(given, 1, n, condition);
+          make_mask(condition, n, mask);
+        }
 #pragma omp simd
         for (int64_t i = 0; i < n; ++i)
           to[first + i] = static_cast<Word>((x[first + i] & mask[i]) | (y[first + i] & ~mask[i]));
       } else {
+        load(given, 1, 1, condition);
         const Word* from = condition[0] != 0 ? x : y;
         if (from != to) std::copy_n(from + first, n, to + first);
       }
