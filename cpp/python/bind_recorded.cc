@@ -97,6 +97,12 @@ class TapeReader {
   int num_variables_ = 0, num_calls_ = 0;
 };
 
+py::list output_specs(const graph::Graph& g) {
+  py::list specs;
+  for (const graph::ValueId v : g.outputs) specs.append(spec_to_python(g.spec(v)));
+  return specs;
+}
+
 // Returns the outputs, their specs, and, by name, the arrays that forward used although they were
 // not arguments.
 py::tuple trace_symbol(const py::function& trace, const std::string& name,
@@ -125,9 +131,7 @@ py::tuple trace_symbol(const py::function& trace, const std::string& name,
     captured[py::str(captured_name)] = leaf.value;
   }
   const NodeOutputs heads = symbol::from_graph(g, leaves, std::ref(names), make_symbol_call);
-  py::list output_specs;
-  for (const graph::ValueId v : g.outputs) output_specs.append(spec_to_python(g.spec(v)));
-  return py::make_tuple(heads, output_specs, captured);
+  return py::make_tuple(heads, output_specs(g), captured);
 }
 
 // Traces a function of arrays of numpy mode and returns the specs of its outputs.
@@ -137,9 +141,7 @@ py::list traced_specs(const py::function& function, const py::object& context,
   const graph::Traced traced =
       graph::trace_once(trace_function(function.ptr()), "", device_from_python(context),
                         /*training=*/false, {given.begin(), given.end()}, {}, /*numpy=*/true);
-  Specs outputs;
-  for (const graph::ValueId v : traced.graph.outputs) outputs.push_back(traced.graph.spec(v));
-  return specs_to_python({outputs.data(), outputs.size()});
+  return output_specs(traced.graph);
 }
 
 }  // namespace
