@@ -139,6 +139,11 @@ def flatten_for(a: Any, axis: Any, who: str) -> tuple[ndarray, int]:
     return a, axis_in(axis, a.ndim, who)
 
 
+def drop_axis_of_0d(a: ndarray, axis: Any) -> Any:
+    """Return None for axis 0 or -1 of a 0-d array, as official NumPy allows, else the axis."""
+    return None if not a.ndim and axis in (0, -1) else axis
+
+
 def part_along(a: ndarray, axis: int, begin: int, end: int) -> ndarray:
     """Return positions along an axis as an operand: a view unless the slice must be recorded."""
     if not plain._is_viewable(a):

@@ -17,6 +17,7 @@ from .arguments import (
     axes_in,
     axis_in,
     broadcast_shape,
+    drop_axis_of_0d,
     fill_array,
     flatten_for,
     from_host,
@@ -289,9 +290,8 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> ndarray:
     axis : int or None
         None flattens the array.
     """
-    if not getattr(a, "ndim", 1) and axis in (0, -1):  # as official NumPy allows
-        axis = None
-    a, axis = flatten_for(a, axis, "repeat")
+    a = as_array(a, "repeat")
+    a, axis = flatten_for(a, drop_axis_of_0d(a, axis), "repeat")
     counts = values_of(repeats, "repeat", "the result's size depends on repeats")
     if counts.size and counts.min() < 0:
         raise ValueError_(f"repeat: repeats must not be negative, got {counts.min()}")

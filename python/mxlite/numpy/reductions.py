@@ -9,7 +9,18 @@ import numpy as onp
 
 from .. import _core
 from ..base import TypeError_, ValueError_
-from .arguments import as_array, as_real, axes_in, axis_in, is_real, real_array, set_name, store
+from .arguments import (
+    as_array,
+    as_real,
+    axes_in,
+    axis_in,
+    drop_axis_of_0d,
+    flatten_for,
+    is_real,
+    real_array,
+    set_name,
+    store,
+)
 from .creation import full, ones, zeros_like
 from .elementwise import pick_where
 from .ndarray import attach, ndarray
@@ -358,8 +369,7 @@ def _arg(name: str, op: Any, doc: str) -> Any:
         if out is None and isinstance(a, ndarray) and a.ndim:
             return op(a, axis=axis, keepdims=keepdims)
         a = as_array(a, name)
-        if a.ndim == 0 and axis in (0, -1):  # as official NumPy allows
-            axis = None
+        axis = drop_axis_of_0d(a, axis)
         if axis is not None and not a.shape[axis_in(axis, a.ndim, name)]:
             raise ValueError_(f"{name}: a must have elements along axis {axis}, got {a.shape}")
         result = op(a, axis=axis, keepdims=keepdims)
@@ -387,7 +397,7 @@ def cumsum(
     If axis is None, the array is flattened. ``dtype`` and ``out`` are those of :func:`sum`.
     """
     a = as_array(a, "cumsum")
-    axis = None if not a.ndim and axis in (0, -1) else axis
+    axis = drop_axis_of_0d(a, axis)
     if dtype is None:
         dtype = _running_type(a.dtype)
     elif _is_integer(dtype) and is_real(a.dtype):
@@ -402,9 +412,7 @@ def cumprod(
     a = as_array(a, "cumprod")
     dtype = _running_type(a.dtype) if dtype is None else dtype
     result: Any = a if dtype is None else _cast_to(a, dtype)
-    if axis is None or (not a.ndim and axis in (0, -1)):
-        result, axis = result._reshape_view((a.size,)), 0
-    axis = axis_in(axis, result.ndim, "cumprod")
+    result, axis = flatten_for(result, drop_axis_of_0d(a, axis), "cumprod")
     n = result.shape[axis]
     by = 1
     while by < n:  # doubling: multiplies each element by the product of the `by` before it
