@@ -56,9 +56,6 @@ _FUNCTIONS: dict[str, tuple[str, str, dict[str, str]]] = {
     "transpose": ("transpose", "a", {}),
     "zeros_like": ("zeros_like", "a", {}),
 }
-_LISTS = {
-    "stack": ("stack", "axis"),
-}
 _CREATION = {
     "arange": "_arange",
     "eye": "_eye",
@@ -110,16 +107,6 @@ def _of_operator(name: str, op: str, inputs: str, names: dict[str, str]) -> Any:
         given = _arguments(name, like, args, kwargs)
         symbols = tuple(_symbols(given.pop(key, None)) for key in inputs.split())
         return compose(op, symbols, _options(name, op, given, names))
-
-    return document(name, function, like)
-
-
-def _of_list(name: str, op: str, axis: str) -> Any:
-    like = getattr(np, name)
-
-    def function(arrays: Any, axis_number: int = 0, **kwargs: Any) -> Any:
-        number = kwargs.pop("axis", axis_number)
-        return compose(op, tuple(_symbols(list(arrays))), {axis: number, **kwargs})
 
     return document(name, function, like)
 
@@ -234,6 +221,11 @@ def concatenate(seq: Any, axis: int | None = 0) -> Any:
     if axis is None:
         parts, axis = [ravel(a) for a in parts], 0
     return compose("Concat", tuple(parts), {"dim": axis})
+
+
+def stack(arrays: Any, axis: int = 0, **kwargs: Any) -> Any:
+    """Join symbols of one shape along a new axis."""
+    return compose("stack", tuple(_symbols(list(arrays))), {"axis": axis, **kwargs})
 
 
 def flip(m: Symbol, axis: Any = None) -> Any:
@@ -358,8 +350,8 @@ _COMPOSED = {
     function.__name__: function
     for function in (
         append, argsort, clip, concatenate, delete, flip, fliplr, flipud, inner, insert, isneginf,
-        isposinf, ldexp, outer, quantile, ravel, reshape, split, take, tensordot, vdot, vsplit,
-        where,
+        isposinf, ldexp, outer, quantile, ravel, reshape, split, stack, take, tensordot, vdot,
+        vsplit, where,
     )
 }  # fmt: skip
 
@@ -422,7 +414,6 @@ _np: dict[str, Any] = {
     **{name: _of_value(name, row[0]) for name, row in elementwise._UNARY.items()},
     **{name: _of_sign(name, sign) for name, sign in _signs.items()},
     **{name: _of_operator(name, *row) for name, row in _FUNCTIONS.items()},
-    **{name: _of_list(name, *row) for name, row in _LISTS.items()},
     **{name: _of_shape(name, op) for name, op in _CREATION.items()},
     **make_functions(_CALLS, np),
     **_COMPOSED,
