@@ -68,7 +68,8 @@ def _plain(a: ndarray) -> ndarray:
     return _cast(a, dtype="uint8") if a.dtype == np.bool_ else a
 
 
-def _refuse_order(order: Any, who: str) -> None:
+def refuse_order(order: Any, who: str) -> None:
+    """Raise NotSupportedError unless ``order``, the fields to sort by, is None."""
     if order is not None:
         raise NotSupportedError(
             f"{who}: order must be None because arrays have no fields, got {order!r}"
@@ -86,7 +87,7 @@ def sort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> 
     kind : str, optional
         Ignored: the sort is stable.
     """
-    _refuse_order(order, "sort")
+    refuse_order(order, "sort")
     a, axis = flatten_for(a, axis, "sort")
     result = _sort(_plain(a), axis=axis)
     return result if result.dtype == a.dtype else _cast(result, dtype=a.dtype)
@@ -94,7 +95,7 @@ def sort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> 
 
 def argsort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> ndarray:
     """Return the int64 indices that sort an array; equal values keep their order."""
-    _refuse_order(order, "argsort")
+    refuse_order(order, "argsort")
     a, axis = flatten_for(a, axis, "argsort")
     return _argsort(_plain(a), axis=axis, dtype="int64")
 

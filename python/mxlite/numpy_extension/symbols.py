@@ -19,6 +19,7 @@ from .._core import compose
 from ..base import NotSupportedError, TypeError_
 from ..numpy import elementwise
 from ..numpy.arguments import default_dtype
+from ..numpy.sorting import refuse_order
 from ..symbol import Symbol
 from ..symbol.numpy_symbol import NumpySymbol
 from . import control_flow, functions, image, operators
@@ -276,6 +277,7 @@ def isposinf(x: Symbol) -> Any:
 
 def argsort(a: Symbol, axis: int | None = -1, kind: Any = None, order: Any = None) -> Any:
     """Return the indices that sort the elements along an axis."""
+    refuse_order(order, "argsort")
     return compose("argsort", (_symbols(a),), {"axis": axis, "dtype": "int64"})
 
 

@@ -157,6 +157,8 @@ def test_bad_calls():
         mx.sym.np.average(x, axis=x)
     with pytest.raises(TypeError, match="unexpected keyword argument 'axes'"):
         mx.sym.np.std(x, axes=1)
+    with pytest.raises(NotImplementedError, match="argsort: order must be None"):
+        mx.sym.np.argsort(x, order="field")
     with pytest.raises(TypeError, match="_npi_std: inputs must be Symbols of one output"):
         mx.sym.np.std(mx.sym.np.split(x, 2))
     with pytest.raises(IndexError, match="axis 5 is out of bounds"):
