@@ -23,7 +23,10 @@ from ..symbol.node import Node
 from ..symbol.numpy_symbol import NumpySymbol
 from .file_operators import CUSTOM, OPERATORS
 
-__all__ = ["bind_arguments", "compose_call", "document", "make_function", "make_functions"]
+__all__ = [
+    "bind_arguments", "compose_call", "convert_symbols", "document", "make_function",
+    "make_functions",
+]  # fmt: skip
 
 _Spec = tuple[Any, str]
 
@@ -108,12 +111,18 @@ def compose_call(op: str, inputs: Sequence[Symbol], attrs: Mapping[str, Any]) ->
         entries.append(value._outputs[0])
     params = {key: _core.text_of(value) for key, value in attrs.items() if value is not None}
     call = FunctionCall(op, params)
-    hint = params.get("op_type", op).split("_", 2)[-1] if op.startswith("_") else "custom"
-    full = _name.current().get(None, hint)
+    full = _name.current().get(None, op.split("_", 2)[-1].lower())
     attributes = {**_core.scoped_attrs(None), **params}
     node = Node(op, full, attributes, entries, call, user_line())
     _core.cast_inputs(node)
     return NumpySymbol([(node, i) for i in range(call.num_outputs(len(entries)))])
+
+
+def convert_symbols(value: Any) -> Any:
+    """Return a Symbol, or a list of Symbols, as symbols of numpy mode; other values stay."""
+    if isinstance(value, Symbol):
+        return value.as_np_ndarray()
+    return [convert_symbols(v) for v in value] if isinstance(value, (list, tuple)) else value
 
 
 def bind_arguments(
@@ -126,7 +135,7 @@ def bind_arguments(
         raise TypeError_(f"{name}: {error}") from None
 
 
-def make_function(name: str, op: str, like: Any, fixed: Mapping[str, Any] | None = None) -> Any:
+def make_function(name: str, op: str, like: Any) -> Any:
     """Return a function that composes one of the operators with the arguments of another function.
 
     Parameters
@@ -137,13 +146,11 @@ def make_function(name: str, op: str, like: Any, fixed: Mapping[str, Any] | None
         The operator's name in files; ``Custom/<type>`` for a Custom node.
     like : callable
         The function of mx.np that has the signature.
-    fixed : dict, optional
-        More attributes of the node.
     """
     op, _, kind = op.partition("/")
     operator = CUSTOM[kind] if kind else OPERATORS[op]
     signature = inspect.signature(like)
-    more = {"op_type": kind} if kind else dict(fixed or {})
+    more = {"op_type": kind} if kind else {}
 
     def function(*args: Any, **kwargs: Any) -> Any:
         if operator.takes_list and len(args) == 1 and isinstance(args[0], (list, tuple)):
@@ -153,11 +160,9 @@ def make_function(name: str, op: str, like: Any, fixed: Mapping[str, Any] | None
         bound = bind_arguments(name, signature, args, kwargs)
         bound.apply_defaults()
         bound.arguments.update(bound.arguments.pop("kwargs", {}))
-        inputs, attrs = [], dict(more)
-        for argument in operator.inputs:
-            value = bound.arguments.get(argument)
-            if isinstance(value, Symbol):
-                inputs.append(value)
+        given = [bound.arguments.get(argument) for argument in operator.inputs]
+        inputs = [value for value in given if isinstance(value, Symbol)]
+        attrs: dict[str, Any] = dict(more)
         for flag, argument in operator.flags.items():
             attrs[flag] = isinstance(bound.arguments.get(argument), Symbol)
         for argument, value in bound.arguments.items():

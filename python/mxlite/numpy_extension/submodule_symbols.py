@@ -11,7 +11,14 @@ from .. import symbol
 from .._core import compose
 from ..symbol import Symbol
 from . import random
-from .function_calls import bind_arguments, compose_call, document, make_function, make_functions
+from .function_calls import (
+    bind_arguments,
+    compose_call,
+    convert_symbols,
+    document,
+    make_function,
+    make_functions,
+)
 
 __all__ = ["np_linalg", "np_random", "npx_random"]
 
@@ -37,13 +44,9 @@ _CALLS_RANDOM = {
 }  # fmt: skip
 
 
-def _as_numpy(value: Symbol) -> Any:
-    return value.as_np_ndarray()
-
-
 def _of_linalg(name: str, op: str) -> Any:
     def function(a: Symbol) -> Any:
-        return compose(op, (_as_numpy(a),), {})
+        return compose(op, (convert_symbols(a),), {})
 
     return document(name, function, getattr(np.linalg, name))
 
@@ -54,7 +57,7 @@ def norm(x: Symbol, ord: Any = None, axis: Any = None, keepdims: bool = False) -
     is_extreme = ord in (math.inf, -math.inf)
     if axes is not None and (is_extreme or (len(axes) == 2 and ord in (1, -1))):
         # 1.9.1's operator does not have these.
-        x = compose("abs", (_as_numpy(x),), {})
+        x = compose("abs", (convert_symbols(x),), {})
         if len(axes) == 2:
             x = compose("_np_sum", (x,), {"axis": axes[1 if is_extreme else 0], "keepdims": True})
         return compose(
@@ -81,7 +84,7 @@ def pinv(a: Symbol, rcond: Any = 1e-15, hermitian: bool = False) -> Any:
 
 def solve(a: Symbol, b: Symbol) -> Any:
     """Return x of ``a @ x = b``, where b has as many axes as a."""
-    return compose("_npi_solve", (_as_numpy(a), _as_numpy(b)), {})
+    return compose("_npi_solve", (convert_symbols(a), convert_symbols(b)), {})
 
 
 def bernoulli(prob: Any = None, logit: Any = None, size: Any = None, dtype: Any = None) -> Any:
@@ -118,7 +121,7 @@ def rand(*size: int) -> Any:
 
 def shuffle(x: Symbol) -> Any:
     """Return the rows in random order, as a new symbol: a symbol cannot change its input."""
-    return compose("_shuffle", (_as_numpy(x),), {})
+    return compose("_shuffle", (convert_symbols(x),), {})
 
 
 def _drawn(name: str) -> Any:

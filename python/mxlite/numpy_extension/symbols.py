@@ -24,7 +24,14 @@ from ..symbol import Symbol
 from ..symbol.numpy_symbol import NumpySymbol
 from . import control_flow, functions, image, operators
 from .file_operators import OPERATORS
-from .function_calls import bind_arguments, compose_call, document, make_function, make_functions
+from .function_calls import (
+    bind_arguments,
+    compose_call,
+    convert_symbols,
+    document,
+    make_function,
+    make_functions,
+)
 from .submodule_symbols import np_linalg, np_random, npx_random
 
 __all__: list[str] = []
@@ -69,13 +76,6 @@ _CREATION = {
 _CREATION_NAMES = {"fill_value": "value", "n": "N"}
 
 
-def _symbols(value: Any) -> Any:
-    """Return a Symbol, or a list of Symbols, as symbols of numpy mode."""
-    if isinstance(value, Symbol):
-        return value.as_np_ndarray()
-    return [_symbols(v) for v in value] if isinstance(value, (list, tuple)) else value
-
-
 def _arguments(name: str, like: Any, args: Any, kwargs: Any) -> dict[str, Any]:
     """Return those arguments of a call, by name, that differ from their defaults."""
     signature = inspect.signature(like)
@@ -106,7 +106,7 @@ def _of_operator(name: str, op: str, inputs: str, names: dict[str, str]) -> Any:
 
     def function(*args: Any, **kwargs: Any) -> Any:
         given = _arguments(name, like, args, kwargs)
-        symbols = tuple(_symbols(given.pop(key, None)) for key in inputs.split())
+        symbols = tuple(convert_symbols(given.pop(key, None)) for key in inputs.split())
         return compose(op, symbols, _options(name, op, given, names))
 
     return document(name, function, like)
@@ -141,7 +141,7 @@ def _of_sign(name: str, sign: str) -> Any:
         if with_number and not (isinstance(x1, Symbol) and isinstance(x2, Symbol)):
             return _beside_number(name, x1, x2)
         if isinstance(x1, Symbol):
-            return call(x1.as_np_ndarray(), _symbols(x2))
+            return call(x1.as_np_ndarray(), convert_symbols(x2))
         return reflected(x2.as_np_ndarray(), x1)
 
     return document(name, function, getattr(np, name))
@@ -149,7 +149,7 @@ def _of_sign(name: str, sign: str) -> Any:
 
 def _of_value(name: str, op: str) -> Any:
     def function(x: Symbol, **kwargs: Any) -> Any:
-        return compose(op, (_symbols(x),), kwargs)
+        return compose(op, (convert_symbols(x),), kwargs)
 
     return document(name, function, getattr(np, name))
 
@@ -158,8 +158,8 @@ def _of_function(name: str, function: Callable[..., Any]) -> Any:
     """Return a function of npx that composes symbols if its arguments are symbols."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        options = {key: _symbols(value) for key, value in kwargs.items()}
-        return function(*(_symbols(value) for value in args), **options)
+        options = {key: convert_symbols(value) for key, value in kwargs.items()}
+        return function(*(convert_symbols(value) for value in args), **options)
 
     return document(name, call, function)
 
@@ -172,7 +172,7 @@ def reshape(a: Symbol, newshape: Any, order: str = "C") -> Any:
             f"reshape: newshape must have no 0 and order must be 'C' for a Symbol, got {newshape} "
             f"and {order!r}"
         )
-    return functions.reshape(_symbols(a), shape)
+    return functions.reshape(convert_symbols(a), shape)
 
 
 def npx_reshape(a: Symbol, newshape: Any, reverse: bool = False, order: str = "C") -> Any:
@@ -180,7 +180,7 @@ def npx_reshape(a: Symbol, newshape: Any, reverse: bool = False, order: str = "C
     codes = (newshape,) if isinstance(newshape, int) else tuple(newshape)
     if -3 in codes:
         return compose_call("_npx_reshape", [a], {"newshape": codes, "reverse": reverse})
-    return functions.reshape(_symbols(a), codes, reverse, order)
+    return functions.reshape(convert_symbols(a), codes, reverse, order)
 
 
 def ravel(a: Symbol) -> Any:
@@ -218,7 +218,7 @@ def append(arr: Symbol, values: Symbol, axis: int | None = None) -> Any:
 
 def concatenate(seq: Any, axis: int | None = 0) -> Any:
     """Join symbols along an axis; for None, flattened."""
-    parts = [_symbols(a) for a in seq]
+    parts = [convert_symbols(a) for a in seq]
     if axis is None:
         parts, axis = [ravel(a) for a in parts], 0
     return compose("Concat", tuple(parts), {"dim": axis})
@@ -226,14 +226,14 @@ def concatenate(seq: Any, axis: int | None = 0) -> Any:
 
 def stack(arrays: Any, axis: int = 0, **kwargs: Any) -> Any:
     """Join symbols of one shape along a new axis."""
-    return compose("stack", tuple(_symbols(list(arrays))), {"axis": axis, **kwargs})
+    return compose("stack", tuple(convert_symbols(list(arrays))), {"axis": axis, **kwargs})
 
 
 def flip(m: Symbol, axis: Any = None) -> Any:
     """Return the elements in reverse order along axes; for None, along all axes."""
     if axis is None:
         return compose_call("_npi_flip", [m], {"axis": "None"})
-    return compose("reverse", (_symbols(m),), {"axis": axis})
+    return compose("reverse", (convert_symbols(m),), {"axis": axis})
 
 
 def fliplr(m: Symbol) -> Any:
@@ -278,20 +278,22 @@ def isposinf(x: Symbol) -> Any:
 def argsort(a: Symbol, axis: int | None = -1, kind: Any = None, order: Any = None) -> Any:
     """Return the indices that sort the elements along an axis."""
     refuse_order(order, "argsort")
-    return compose("argsort", (_symbols(a),), {"axis": axis, "dtype": "int64"})
+    return compose("argsort", (convert_symbols(a),), {"axis": axis, "dtype": "int64"})
 
 
 def clip(a: Symbol, a_min: float | None, a_max: float | None) -> Any:
     """Return the elements limited to [a_min, a_max]; None is no limit."""
     low, high = (-math.inf if a_min is None else a_min), (math.inf if a_max is None else a_max)
-    return compose("clip", (_symbols(a),), {"a_min": low, "a_max": high})
+    return compose("clip", (convert_symbols(a),), {"a_min": low, "a_max": high})
 
 
 def take(a: Symbol, indices: Symbol, axis: int | None = None, mode: str = "raise") -> Any:
     """Return elements by their indices along an axis; for None, in the flattened symbol."""
     if axis is None:
         a, axis = ravel(a), 0
-    return compose("take", (_symbols(a), _symbols(indices)), {"axis": axis, "mode": mode})
+    return compose(
+        "take", (convert_symbols(a), convert_symbols(indices)), {"axis": axis, "mode": mode}
+    )
 
 
 def quantile(a: Symbol, q: Any, axis: Any = None, **kwargs: Any) -> Any:
@@ -327,7 +329,7 @@ def insert(arr: Symbol, obj: Any, values: Any, axis: int | None = None) -> Any:
 
 def split(ary: Symbol, indices_or_sections: Any, axis: int = 0) -> Any:
     """Return the parts of a symbol along an axis, as a symbol of several outputs."""
-    parts: Any = symbol.split_v2(_symbols(ary), indices_or_sections, axis)
+    parts: Any = symbol.split_v2(convert_symbols(ary), indices_or_sections, axis)
     return parts
 
 
