@@ -247,11 +247,11 @@ def convert_layer(n: Node, layer: Layer, value_of: Callable[[str], Value]) -> Va
         low, high = range_of(unit(layer.quantizer), dtype)
         params = {"out_type": dtype, "min_calib_range": low, "max_calib_range": high}
     if layer.weight is None:
-        return _single(n, data, units, params)
-    return _product(n, layer, data, units, params, value_of)
+        return _convert_single(n, data, units, params)
+    return _convert_product(n, layer, data, units, params, value_of)
 
 
-def _product(
+def _convert_product(
     n: Node, layer: Layer, data: list[Value], units: list[float], params: Attrs,
     value_of: Callable[[str], Value],
 ) -> Value | None:  # fmt: skip
@@ -285,7 +285,7 @@ def _product(
                 flatten=n.op == "Gemm", **params)  # fmt: skip
 
 
-def _single(n: Node, data: list[Value], units: list[float], params: Attrs) -> Value | None:
+def _convert_single(n: Node, data: list[Value], units: list[float], params: Attrs) -> Value | None:
     pairs = [end for value, own in zip(data, units) for end in ends_of(own, value.dtype)]
     if n.op == "Add":
         dtype = params.pop("out_type")
