@@ -17,7 +17,7 @@ from ..package import onnx
 from ..tables import FULL_SCALE
 from .nn import convolution_params
 from .quantized import ends_of, range_of, unit_of
-from .table import CONVERTERS, Node, Value, constant
+from .table import Node, Value, constant
 
 __all__ = ["Layer", "convert_layer", "find_layers"]
 
@@ -305,8 +305,8 @@ def _convert_single(n: Node, data: list[Value], units: list[float], params: Attr
         return None
     # The converter of the node on floats gives the parameters of the node on quantized numbers.
     source = Value(data[0].sizes, "float32", data[0].symbol)
-    result = CONVERTERS[n.op](n.similar(n.op, [source]))
-    assert isinstance(result, Value) and result.symbol is not None
+    result = n.convert_as(n.op, [source])
+    assert result.symbol is not None
     node = result.symbol._outputs[0][0]
     if node.op not in _QUANTIZED or node.inputs[0] != n.entry(data[0]):
         return None

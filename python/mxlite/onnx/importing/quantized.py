@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..tables import FULL_SCALE
-from .pointwise import binary, dtype_of
-from .table import CONVERTERS, Node, Value, constant, converter
+from .pointwise import binary, dtype_of, scalar
+from .table import Node, Value, constant, converter
 
 __all__ = ["ends_of", "range_of", "unit_of"]
 
@@ -19,31 +19,37 @@ _LIMITS = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767), "ui
 _EXACT_PRODUCTS = 2**24 // (255 * 255)
 
 
-def _spread(n: Node, factor: Value, x: Value) -> Value:
-    """Return scales or zero points in a shape that broadcasts with the data."""
+def _along(n: Node, factor: Value, ndim: int, axis: int) -> Value:
+    """Return a vector in a shape that broadcasts along an axis; a single number stays."""
     if factor.ndim == 0 or factor.sizes == ((1,), (1,)):
         return factor
-    axis, block = n.get("axis", 1) % x.ndim, n.get("block_size", 0)
-    if factor.ndim == 1:
-        shape = [1] * x.ndim
-        shape[axis] = factor.shape[0]
-        return n.reshape(factor, (tuple(shape), tuple(shape)))
+    shape = [1] * ndim
+    shape[axis % ndim] = factor.shape[0]
+    return n.reshape(factor, (tuple(shape), tuple(shape)))
+
+
+def _spread(n: Node, factor: Value, x: Value) -> Value:
+    """Return scales or zero points in a shape that broadcasts with the data."""
+    axis, block = n.get("axis", 1), n.get("block_size", 0)
+    if factor.ndim < 2:
+        return _along(n, factor, x.ndim, axis)
     if not block:
         raise n.refuse(f"scales must have at most one axis without block_size, got {factor.ndim}")
+    axis %= x.ndim
     grown = n.mx("repeat", factor, repeats=block, axis=axis)
     return n.mx("slice_axis", grown, axis=axis, begin=0, end=x.shape[axis])
 
 
-def _is_zero(value: Value | None) -> bool:
-    return value is None or (value.array is not None and not np.any(value.array))
+def _nonzero(zero: Value | None) -> Value | None:
+    """Return zero points; None if all are 0."""
+    is_zero = zero is None or (zero.array is not None and not np.any(zero.array))
+    return None if is_zero else zero
 
 
 def _without_zero(n: Node, x: Value, zero: Value | None, dtype: str) -> Value:
-    """Return x - zero in a floating-point dtype."""
+    """Return x - zero, which broadcast together, in a floating-point dtype."""
     whole = n.cast(x, dtype)
-    if zero is None or _is_zero(zero):
-        return whole
-    return binary(n, "Sub", whole, n.cast(_spread(n, zero, x), dtype))
+    return whole if zero is None else binary(n, "Sub", whole, n.cast(zero, dtype))
 
 
 def _rounded(n: Node, x: Value, zero: Value | None, dtype: str) -> Value:
@@ -51,7 +57,8 @@ def _rounded(n: Node, x: Value, zero: Value | None, dtype: str) -> Value:
     if dtype not in _LIMITS:
         raise n.refuse(f"the quantized type must be one of {sorted(_LIMITS)}, got {dtype}")
     whole = n.mx("_npi_rint", x, sizes=x.sizes)
-    if zero is not None and not _is_zero(zero):
+    zero = _nonzero(zero)
+    if zero is not None:
         whole = binary(n, "Add", whole, n.cast(_spread(n, zero, x), x.dtype))
     low, high = _LIMITS[dtype]
     return n.cast(n.mx("clip", whole, sizes=x.sizes, a_min=low, a_max=high), dtype)
@@ -63,7 +70,7 @@ def _optional(n: Node, index: int) -> Value | None:
 
 def unit_of(scale: Value | None, zero: Value | None) -> float | None:
     """Return the scale of a tensor if mxlite's int8 operators can read the tensor, else None."""
-    if scale is None or scale.array is None or scale.array.size != 1 or not _is_zero(zero):
+    if scale is None or scale.array is None or scale.array.size != 1 or _nonzero(zero):
         return None
     unit = float(scale.array.reshape(-1)[0])
     return unit if scale.dtype == "float32" and unit > 0 else None
@@ -100,17 +107,18 @@ def _dequantize(n: Node) -> Value:
     unit = unit_of(scale, zero)
     if unit is not None and x.dtype in FULL_SCALE:
         return n.mx("_contrib_dequantize", x, *ends_of(unit, x.dtype), sizes=x.sizes)
-    return binary(n, "Mul", _without_zero(n, x, zero, scale.dtype), _spread(n, scale, x))
+    zero = _nonzero(zero)
+    shifted = _without_zero(n, x, zero and _spread(n, zero, x), scale.dtype)
+    return binary(n, "Mul", shifted, _spread(n, scale, x))
 
 
 @converter("DynamicQuantizeLinear")
 def _dynamic_quantize(n: Node) -> list[Value]:
     x = n.x[0]
     low, high = (
-        n.mx(f"_{which}imum_scalar", n.mx(kind, x, sizes=((), ())), sizes=((), ()), scalar=0.0)
-        for kind, which in (("min", "min"), ("max", "max"))
+        scalar(n, f"{kind}imum", n.mx(kind, x, sizes=((), ())), 0) for kind in ("min", "max")
     )
-    scale = n.mx("_div_scalar", binary(n, "Sub", high, low), sizes=((), ()), scalar=255.0)
+    scale = scalar(n, "div", binary(n, "Sub", high, low), 255)
     zero = _rounded(n, n.mx("negative", binary(n, "Div", low, scale), sizes=((), ())), None,
                     "uint8")  # fmt: skip
     return [_rounded(n, binary(n, "Div", x, scale), zero, "uint8"), scale, zero]
@@ -122,38 +130,16 @@ def _exact_dtype(op: str, weight: Value) -> str:
     return "float32" if count <= _EXACT_PRODUCTS else "float64"
 
 
-def _product(n: Node, op: str, inputs: list[Value]) -> Value:
-    """Convert a Conv or MatMul of floating-point inputs."""
-    inner = n.similar(op, inputs)
-    out = CONVERTERS[op](inner)
-    assert isinstance(out, Value)
-    return out
-
-
-def _vertical(value: Value | None, n: Node, ndim: int) -> Value | None:
-    """Return zero points or scales, one for each row or filter, in a shape that broadcasts."""
-    if value is None or value.ndim != 1 or value.shape == (1,):
-        return value
-    shape = (value.shape[0], *[1] * (ndim - 1))
-    return n.reshape(value, (shape, shape))
-
-
 def _integer_product(
     n: Node, op: str, a: Value, a_zero: Value | None, b: Value, b_zero: Value | None
 ) -> Value:
-    dtype = _exact_dtype(op, b)
-    # MatMul may have a zero point for each row of a, and Conv one for each filter of b.
-    if op == "MatMul":
-        a_zero = _vertical(a_zero, n, 2)
-    else:
-        b_zero = _vertical(b_zero, n, b.ndim)
-    parts = []
-    for value, zero in ((a, a_zero), (b, b_zero)):
-        whole = n.cast(value, dtype)
-        if zero is not None and not _is_zero(zero):
-            whole = binary(n, "Sub", whole, n.cast(zero, dtype))
-        parts.append(whole)
-    return _product(n, op, parts)
+    dtype, a_zero, b_zero = _exact_dtype(op, b), _nonzero(a_zero), _nonzero(b_zero)
+    if op == "MatMul":  # zero points of the rows of a, and of the columns of b
+        a_zero = a_zero and _along(n, a_zero, 2, 0)
+    else:  # zero points of the filters
+        b_zero = b_zero and _along(n, b_zero, b.ndim, 0)
+    parts = [_without_zero(n, a, a_zero, dtype), _without_zero(n, b, b_zero, dtype)]
+    return n.convert_as(op, parts)
 
 
 @converter("ConvInteger", "MatMulInteger")
@@ -170,13 +156,11 @@ def _linear(n: Node) -> Value:
     total = _integer_product(n, op, a, a_zero, b, b_zero)
     if n.has(8):
         bias = n.cast(n.x_at(8), total.dtype)
-        shape = (1, bias.shape[0], *[1] * (total.ndim - 2))
-        total = binary(n, "Add", total, n.reshape(bias, (shape, shape)))
+        total = binary(n, "Add", total, _along(n, bias, total.ndim, 1))
     rows, columns = (n.cast(scales, total.dtype) for scales in (a_scale, b_scale))
     if op == "MatMul":
-        rows = _vertical(rows, n, 2) or rows
-    elif columns.ndim == 1 and columns.shape != (1,):
-        shape = (1, columns.shape[0], *[1] * (total.ndim - 2))
-        columns = n.reshape(columns, (shape, shape))
+        rows = _along(n, rows, 2, 0)
+    else:
+        columns = _along(n, columns, total.ndim, 1)
     factor = binary(n, "Div", binary(n, "Mul", rows, columns), n.cast(scale, total.dtype))
     return _rounded(n, binary(n, "Mul", total, factor), zero, zero.dtype)

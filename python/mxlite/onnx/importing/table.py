@@ -207,11 +207,13 @@ class Node:
         self.attrs = {a.name: onnx().helper.get_attribute_value(a) for a in proto.attribute}
         self._named = False
 
-    def similar(self, op: str, inputs: Sequence[Value | None]) -> Node:
-        """Return a node of another operator that has the attributes of this one."""
+    def convert_as(self, op: str, inputs: Sequence[Value | None]) -> Value:
+        """Return the result of an operator that has the attributes of this node."""
         node = copy(self)
         node.op, node.inputs = op, list(inputs)
-        return node
+        made = CONVERTERS[op](node)
+        assert isinstance(made, Value)
+        return made
 
     @property
     def who(self) -> str:
