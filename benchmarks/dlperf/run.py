@@ -408,13 +408,12 @@ def _generated(case: Case, preset: str) -> Path:
 
 def _given_samples(source: Path, size: int, folder: Path) -> Path:
     """Return the samples of gluon-nlp's file in a form that all workers read."""
-    from dlperf.bert.recipe import VOCABULARY, example_modules, write_number_arrays
-
-    example_modules()  # their folder becomes one of modules
-    from pretraining_files import read_samples
+    from dlperf.bert.recipe import VOCABULARY, write_number_arrays
+    from dlperf.examples import load_example
 
     path = folder / f"samples-{size}.npz"
-    write_number_arrays(read_samples(source, VOCABULARY, size), path)
+    files = load_example("bert", "pretraining_files")
+    write_number_arrays(files.read_samples(source, VOCABULARY, size), path)
     return path
 
 

@@ -1,15 +1,12 @@
 """Constants, parameters and batches of the training step (Python 3.8 and later)."""
 
-import os
 import re
-import sys
 import zlib
 
 import numpy as np
 
-EXAMPLE = os.path.join(
-    os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "examples", "bert"
-)
+from ..examples import load_example
+
 VOCABULARY, POSITIONS = 30522, 512
 MASK_SHARE, MOST_MASKS = 0.15, 80
 LEARNING_RATE, BETAS, EPSILON, WEIGHT_DECAY, MAX_NORM = 1e-4, (0.9, 0.999), 1e-6, 0.01, 1.0
@@ -117,12 +114,7 @@ def make_samples(count, size, seed=0):
 
 def example_modules():
     """Return the modules of the example that check and pad samples, which all systems use."""
-    if EXAMPLE not in sys.path:
-        sys.path.append(EXAMPLE)
-    import pretraining_batches
-    import pretraining_samples
-
-    return pretraining_samples, pretraining_batches
+    return load_example("bert", "pretraining_samples"), load_example("bert", "pretraining_batches")
 
 
 def resident_batch(spec):

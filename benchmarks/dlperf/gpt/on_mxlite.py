@@ -1,17 +1,13 @@
 """GPT on mxlite: training and decoding of ``examples/gpt``."""
 
-import sys
-
 import mxlite as mx
 import peer_values
 
+from ..examples import load_example
 from ..gluon_training import device_memory
 from . import recipe
 
-if recipe.EXAMPLE not in sys.path:
-    sys.path.append(recipe.EXAMPLE)
-import model
-import pretrain
+model, pretrain = load_example("gpt", "model"), load_example("gpt", "pretrain")
 
 
 class Training:

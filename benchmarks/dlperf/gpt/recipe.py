@@ -1,15 +1,12 @@
 """Constants, parameters and batches of the training step (Python 3.8 and later)."""
 
-import os
 import re
-import sys
 import zlib
 
 import numpy as np
 
-EXAMPLE = os.path.join(
-    os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "examples", "gpt"
-)
+from ..examples import load_example
+
 LEARNING_RATE, BETAS, EPSILON, WEIGHT_DECAY, MAX_NORM = 1e-4, (0.9, 0.999), 1e-8, 0.01, 1.0
 LOSS_SCALE = 128.0  # for float16
 DEVIATION, NORM_EPSILON = 0.02, 1e-5
@@ -112,26 +109,18 @@ def prompt(spec):
     return random_tokens(sizes(spec)[3], (case["batch"], case["size"]), 0)
 
 
-def _indexed():
-    """Return the example's module of token files, which needs NumPy only."""
-    if EXAMPLE not in sys.path:
-        sys.path.append(EXAMPLE)
-    import indexed
-
-    return indexed
-
-
 def write_records(path, case, count):
     """Write documents of 64 to 1,023 random tokens to ``path`` with ``.bin`` and ``.idx``."""
     vocabulary = sizes(case)[3]
     lengths = np.random.RandomState(1).randint(64, 1024, count)
     tokens = random_tokens(vocabulary, lengths.sum(), 1)
-    _indexed().write_indexed(path, np.split(tokens, np.cumsum(lengths)[:-1]), vocabulary)
+    indexed = load_example("gpt", "indexed")
+    indexed.write_indexed(path, np.split(tokens, np.cumsum(lengths)[:-1]), vocabulary)
 
 
 def file_batches(spec, copy, copies):
     """Return an endless iterator over inputs and targets of the tokens in ``spec["record"]``."""
-    indexed, case = _indexed(), spec["case"]
+    indexed, case = load_example("gpt", "indexed"), spec["case"]
     tokens = indexed.IndexedTokens(spec["record"])
     documents = np.arange(len(tokens), dtype=np.int32)
     samples = indexed.Samples(tokens, documents, case["size"], 1, 0)

@@ -3,10 +3,11 @@
 import mxlite as mx
 import peer_values
 
+from ..examples import load_example
 from ..gluon_training import device_memory
 from . import recipe
 
-train, faces = recipe.load_example("train"), recipe.load_example("faces")
+train, faces = load_example("insightface", "train"), load_example("insightface", "faces")
 
 
 class Training:

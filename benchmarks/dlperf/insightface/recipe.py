@@ -1,15 +1,11 @@
 """Constants, options and records of the training step (Python 3.8 and later)."""
 
-import importlib
-import os
 import re
-import sys
 
 import numpy as np
 
-EXAMPLE = os.path.join(
-    os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "examples", "insightface"
-)
+from ..examples import load_example
+
 LEARNING_RATE, MOMENTUM, WEIGHT_DECAY = 1e-3, 0.9, 5e-4
 MARGINS, SCALE, DROPOUT = "1,0.5,0", 64.0, 0.4
 PATCH, NOISE = 14, 12.0  # side of a patch in pixels, standard deviation of the noise
@@ -37,18 +33,6 @@ def division(case):
     return False, float(found.group(1) or 1)
 
 
-def load_example(name):
-    """Import a module of the example; its folder is in the path only during the import.
-
-    A module of the folder has the same name as ``peers/networks.py``.
-    """
-    sys.path.insert(0, EXAMPLE)
-    try:
-        return importlib.import_module(name)
-    finally:
-        sys.path.remove(EXAMPLE)
-
-
 def write_records(path, case, count):
     """Write a face set with ``count`` JPEG images of patches with noise; most classes are empty.
 
@@ -65,4 +49,4 @@ def write_records(path, case, count):
         pixels = (pixels + random.normal(0, NOISE, pixels.shape)).clip(0, 255).astype(np.uint8)
         packed = recordio.pack_img(recordio.IRHeader(0, 0.0, 0, 0), pixels)
         identities[label].append(recordio.unpack(packed)[1])
-    load_example("faces").write_face_records(str(path) + ".rec", identities)
+    load_example("insightface", "faces").write_face_records(str(path) + ".rec", identities)

@@ -1,16 +1,12 @@
 """Wide & Deep on mxlite: the model of ``examples/wide_deep``, tables divided among the ranks."""
 
-import os
-import sys
-
 import mxlite as mx
 import mxlite.horovod as hvd
 
+from ..examples import load_example
 from . import recipe
 
-EXAMPLE = os.path.join(
-    os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "examples", "wide_deep"
-)
+model = load_example("wide_deep", "model")
 
 
 class Training:
@@ -23,9 +19,6 @@ class Training:
     """
 
     def __init__(self, spec):
-        sys.path.append(EXAMPLE)
-        import model
-
         self.version, self.wait, self.synchronous = mx.__version__, mx.nd.waitall, True
         if spec["case"]["dtype"] == "bfloat16":
             from mxlite.contrib import amp
