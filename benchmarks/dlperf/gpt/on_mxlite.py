@@ -1,16 +1,15 @@
 """GPT on mxlite: training and decoding of ``examples/gpt``."""
 
 import mxlite as mx
-import peer_values
 
 from ..examples import load_example
-from ..gluon_training import device_memory
+from ..gluon_training import ExampleTraining, Measured, use_device
 from . import recipe
 
 model, pretrain = load_example("gpt", "model"), load_example("gpt", "pretrain")
 
 
-class Training:
+class Training(ExampleTraining):
     """The example's training with the parameters and batches of the recipe.
 
     Parameters
@@ -20,8 +19,7 @@ class Training:
     """
 
     def __init__(self, spec):
-        self.version, self.wait, self.synchronous = mx.__version__, mx.nd.waitall, False
-        self._spec, case = spec, spec["case"]
+        case = spec["case"]
         layers, units, heads, vocabulary = recipe.sizes(spec)
         (data, tensor, pipeline), micro, recompute = recipe.division(spec)
         options = {
@@ -38,13 +36,11 @@ class Training:
             "weight-decay": recipe.WEIGHT_DECAY,
             "clip": recipe.MAX_NORM,
             "dropout": 0,
-            "dtype": "float32" if case["dtype"] == "tf32" else case["dtype"],
         }
         if micro:
             options["micro-batch"] = micro
-        arguments = [f"--{name}={value}" for name, value in options.items()]
-        arguments += ["--synthetic", *(["--recompute"] if recompute else [])]
-        self._training = pretrain.Training(pretrain.make_parser().parse_args(arguments))
+        flags = ["--synthetic", *(["--recompute"] if recompute else [])]
+        super().__init__(mx, spec, pretrain, options, *flags)
         self._set_values(layers)
         self._copies, self._copy = data, self._training.mesh.coordinate("data")
         self._resident = self._on_device(recipe.resident_batch(spec, self._copy, data))
@@ -82,12 +78,8 @@ class Training:
             return self._training.average(losses)
         return float(losses.mean().asscalar())
 
-    def device_memory(self):
-        """Return the MiB of the GPU that are in use; see :func:`device_memory`."""
-        return device_memory(mx)
 
-
-class Sampling:
+class Sampling(Measured):
     """Writes the most likely tokens after a prompt, one in a step, with a cache.
 
     Parameters
@@ -97,7 +89,8 @@ class Sampling:
     """
 
     def __init__(self, spec):
-        self.version, self.wait, self.synchronous = mx.__version__, mx.nd.waitall, True
+        super().__init__(mx, spec, synchronous=True)
+        use_device(mx)
         case, dtype = spec["case"], spec["case"]["dtype"]
         layers, units, heads, vocabulary = recipe.sizes(spec)
         length = recipe.positions(spec)
@@ -133,14 +126,6 @@ class Sampling:
         self._tokens, loss = self._chosen(scores)
         return loss
 
-    def fetch(self, loss):
-        """Return a loss as a float, once its step has been computed."""
-        return float(loss.asscalar())
-
-    def device_memory(self):
-        """Return the MiB of the GPU that are in use; see :func:`device_memory`."""
-        return device_memory(mx)
-
 
 def prepare(spec, variant):
     """Return what trains or samples, with parameters that depend on their names only.
@@ -157,6 +142,4 @@ def prepare(spec, variant):
     Training or Sampling
         Ready for its first step.
     """
-    if peer_values.DEVICE == "gpu":
-        mx.gpu(0).__enter__()  # the place of all arrays from now on
     return (Sampling if spec["case"]["mode"] == recipe.SAMPLING else Training)(spec)

@@ -1,16 +1,15 @@
 """Face recognition on mxlite: the training of ``examples/insightface``."""
 
 import mxlite as mx
-import peer_values
 
 from ..examples import load_example
-from ..gluon_training import device_memory
+from ..gluon_training import ExampleTraining
 from . import recipe
 
 train, faces = load_example("insightface", "train"), load_example("insightface", "faces")
 
 
-class Training:
+class Training(ExampleTraining):
     """The example's training with the network, classes and images of a case.
 
     Parameters
@@ -20,8 +19,7 @@ class Training:
     """
 
     def __init__(self, spec):
-        self.version, self.wait, self.synchronous = mx.__version__, mx.nd.waitall, False
-        self._spec, case = spec, spec["case"]
+        case = spec["case"]
         network, classes = recipe.sizes(case)
         is_replicated, share = recipe.division(case)
         options = {
@@ -38,18 +36,15 @@ class Training:
             "wd": recipe.WEIGHT_DECAY,
             "dropout": recipe.DROPOUT,
             "threads": spec["threads"],
-            "dtype": "float32" if case["dtype"] == "tf32" else case["dtype"],
         }
-        arguments = [f"--{name}={value}" for name, value in options.items()]
-        self._args = train.make_parser().parse_args(arguments)
-        self._training = train.Training(self._args)
+        super().__init__(mx, spec, train, options)
         self._steps = 0
 
     def read_records(self):
         """Take the images of later steps from the file of records."""
-        self._args.rec = self._spec["record"] + ".rec"
+        self._options.rec = self._spec["record"] + ".rec"
         mesh = self._training.mesh
-        images = faces.FaceImages(self._args, mesh.coordinate("data"), mesh.axis_size("data"))
+        images = faces.FaceImages(self._options, mesh.coordinate("data"), mesh.axis_size("data"))
         self._training.images = images
 
     def step(self):
@@ -61,13 +56,7 @@ class Training:
         """Return the mean loss of this rank's images, once the step has been computed."""
         return float(losses.mean().asscalar())
 
-    def device_memory(self):
-        """Return the MiB of the GPU that are in use; see :func:`device_memory`."""
-        return device_memory(mx)
-
 
 def prepare(spec, variant):
     """Return the training, ready for its first step; the only variant is ``"hybrid"``."""
-    if peer_values.DEVICE == "gpu":
-        mx.gpu(0).__enter__()  # the default context from here on
     return Training(spec)

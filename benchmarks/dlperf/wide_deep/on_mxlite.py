@@ -4,12 +4,13 @@ import mxlite as mx
 import mxlite.horovod as hvd
 
 from ..examples import load_example
+from ..gluon_training import Measured
 from . import recipe
 
 model = load_example("wide_deep", "model")
 
 
-class Training:
+class Training(Measured):
     """A network with its optimizers and its batches.
 
     Parameters
@@ -19,7 +20,7 @@ class Training:
     """
 
     def __init__(self, spec):
-        self.version, self.wait, self.synchronous = mx.__version__, mx.nd.waitall, True
+        super().__init__(mx, spec, synchronous=True)
         if spec["case"]["dtype"] == "bfloat16":
             from mxlite.contrib import amp
 
@@ -67,10 +68,6 @@ class Training:
         self._trainer.step(len(labels))
         self._net.step(len(labels))
         return losses.mean()
-
-    def fetch(self, loss):
-        """Return a loss as a float, once its step has been computed."""
-        return float(loss.asscalar())
 
     def device_memory(self):
         """Return nothing: tables are in the memory of the host."""
