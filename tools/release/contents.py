@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import shutil
@@ -67,14 +68,21 @@ def python_component(package: str) -> Component:
     return Component(package, installed.version, PYTHON_PACKAGES[package], purl, texts)
 
 
+@functools.cache
+def _known_libraries() -> list[tuple[str, Path]]:
+    """Return the name and the path of each library that the linker finds."""
+    lines = [line.split() for line in _query("/sbin/ldconfig", "-p").splitlines() if " => " in line]
+    return [(words[0], Path(words[-1])) for words in lines]
+
+
+@functools.cache
 def _package_of(library: str) -> str:
     """Return the Debian package of a library's file name without auditwheel's hash."""
     name = re.sub(r"-[0-9a-f]{8}(?=\.so)", "", library)
     stem = name.partition(".so")[0]
-    for line in _query("/sbin/ldconfig", "-p").splitlines():
-        path = line.rpartition(" => ")[2]
-        if Path(path).resolve().name == name or (line.split() or [""])[0].startswith(f"{stem}.so."):
-            for candidate in (path, str(Path(path).resolve()), f"/usr{path}"):
+    for known, path in _known_libraries():
+        if path.resolve().name == name or known.startswith(f"{stem}.so."):
+            for candidate in (str(path), str(path.resolve()), f"/usr{path}"):
                 found = subprocess.run(["dpkg", "-S", candidate], capture_output=True, text=True)
                 if found.returncode == 0:
                     return found.stdout.partition(": ")[0].partition(":")[0]
