@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import inspect
+import itertools
 import re
 import sys
 import types
@@ -180,38 +181,38 @@ def missing_parts(name: Name) -> list[str]:
     return lacks
 
 
-def counts() -> dict[str, int]:
-    """Return how many names there are, and how many lack each part."""
-    names = [name for entries in public_names().values() for name in entries]
-    lacks = [part for name in names for part in missing_parts(name)]
-    return {"names": len(names), **{part: lacks.count(part) for part in LIMITS}}
+def lacking() -> dict[str, list[Name]]:
+    """Return the names that lack each part, in the order of the reference."""
+    found: dict[str, list[Name]] = {part: [] for part in LIMITS}
+    for name in itertools.chain.from_iterable(public_names().values()):
+        for part in missing_parts(name):
+            found[part].append(name)
+    return found
 
 
 def faults() -> list[str]:
     """Return what keeps the site from being built: names without a part, above the limits."""
-    names = [name for entries in public_names().values() for name in entries]
     found = []
-    for part, limit in LIMITS.items():
-        lacking = [name for name in names if part in missing_parts(name)]
-        if len(lacking) > limit:
-            listed = [f"{n.place}: {n.full} lacks {part}" for n in lacking] if limit == 0 else []
+    for part, names in lacking().items():
+        limit = LIMITS[part]
+        if len(names) > limit:
+            listed = [f"{n.place}: {n.full} lacks {part}" for n in names] if limit == 0 else []
             how = f"docs/_ext/public_names.py --list {part} names them"
-            found += listed or [f"{len(lacking)} public names lack {part}, limit {limit}: {how}"]
-        elif len(lacking) < limit:
-            found.append(f"docs/_ext/public_names.py: set the limit of {part} to {len(lacking)}")
+            found += listed or [f"{len(names)} public names lack {part}, limit {limit}: {how}"]
+        elif len(names) < limit:
+            found.append(f"docs/_ext/public_names.py: set the limit of {part} to {len(names)}")
     return found
 
 
 def main() -> None:
     """Print the counts, or the names that lack a part."""
+    found = lacking()
     if "--list" not in sys.argv:
-        print(counts())
+        count = sum(map(len, public_names().values()))
+        print({"names": count, **{part: len(names) for part, names in found.items()}})
         return
-    part = sys.argv[sys.argv.index("--list") + 1]
-    for entries in public_names().values():
-        for name in entries:
-            if part in missing_parts(name):
-                print(f"{name.place}: {name.full}")
+    for name in found[sys.argv[sys.argv.index("--list") + 1]]:
+        print(f"{name.place}: {name.full}")
 
 
 if __name__ == "__main__":
