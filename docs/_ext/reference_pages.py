@@ -25,7 +25,6 @@ from mxlite._dev import schema
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "reference"
-SHOWN: dict[str, list[str]] = {}  # lines of the examples by full name
 SCOPE = (
     "import mxlite as mx; from mxlite import autograd, gluon, nd, np, npx\n"
     "from mxlite.gluon import nn, rnn; import numpy as onp; import mxlite.test_utils, mxlite.config"
@@ -263,17 +262,20 @@ def _rst_heading(text: str, mark: str) -> list[str]:
     return [text, mark * len(text), ""]
 
 
-def module_pages(path: str, names: list[public_names.Name]) -> dict[str, str]:
+def module_pages(
+    path: str, names: list[public_names.Name], shown: dict[str, list[str]]
+) -> dict[str, str]:
     """Return the pages of a public module by file name; Sphinx fills them from the docstrings.
 
-    The names of a large module are on pages of their own, one for each file that defines them.
+    ``shown`` has the lines of the examples by full name. The names of a large module are on pages
+    of their own, one for each file that defines them.
     """
     lines = _rst_heading(path, "=") + [f".. automodule:: {path}", ""]
     if names:
         lines += [".. autosummary::", "   :nosignatures:", ""]
         lines += [f"   {name.name}" for name in names] + [""]
     if len(names) <= _NAMES_OF_A_PAGE:
-        return {f"{path}.rst": "\n".join([*lines, *entries(names)])}
+        return {f"{path}.rst": "\n".join([*lines, *entries(names, shown)])}
     parts: dict[str, list[public_names.Name]] = defaultdict(list)
     for name in names:
         parts[name.value.__module__.rpartition(".")[2]].append(name)
@@ -282,11 +284,11 @@ def module_pages(path: str, names: list[public_names.Name]) -> dict[str, str]:
     pages = {f"{path}.rst": "\n".join([*lines, ""])}
     for part, file in files.items():
         head = [*_rst_heading(f"{path}: {part}", "="), f".. currentmodule:: {path}", ""]
-        pages[f"{file}.rst"] = "\n".join([*head, *entries(parts[part])])
+        pages[f"{file}.rst"] = "\n".join([*head, *entries(parts[part], shown)])
     return pages
 
 
-def entries(names: list[public_names.Name]) -> list[str]:
+def entries(names: list[public_names.Name], shown: dict[str, list[str]]) -> list[str]:
     """Return the entries of names, with their examples."""
     lines = []
     for name in names:
@@ -295,21 +297,21 @@ def entries(names: list[public_names.Name]) -> list[str]:
             kind = "exception"
         lines += [*_rst_heading(name.name, "-"), f".. auto{kind}:: {name.full}"]
         lines += ["   :members:"] * (kind == "class") + [""]
-        if name.full in public_names.EXAMPLES:
+        if name.full in shown:
             lines += ["Example:", "", ".. code-block:: python", ""]
-            lines += [f"   {line}".rstrip() for line in SHOWN[name.full]] + [""]
+            lines += [f"   {line}".rstrip() for line in shown[name.full]] + [""]
         if name.also:
             lines += [f"Also published as {', '.join(f'``{other}``' for other in name.also)}.", ""]
     return lines
 
 
-def modules_index(paths: list[str]) -> str:
+def modules_index() -> str:
     """Return the page that lists the public modules in groups."""
     lines = _rst_heading("Modules", "=")
     for title, text in {"Package": "", **public_names.MODULES}.items():
         group = [f"mxlite.{path}" for path in text.split()] if text else ["mxlite"]
         lines += [*_rst_heading(title, "-"), ".. toctree::", "   :maxdepth: 1", ""]
-        lines += [f"   {path}" for path in group if path in paths] + [""]
+        lines += [f"   {path}" for path in group] + [""]
     return "\n".join(lines)
 
 
@@ -332,7 +334,7 @@ def write_pages() -> None:
     table = [f"| [{op['name']}]({op['name']}.md) | {_cell(op['doc'])} |" for op in operators]
     listed = ["", "```{toctree}", ":hidden:", "", *(op["name"] for op in operators), "```", ""]
     _write(FOLDER / "ops", {**pages, "index.md": OPERATORS + "\n".join([*table, *listed])})
-    modules = public_names.public_names()
-    SHOWN.update(shown_examples())
-    api = {k: v for path, names in modules.items() for k, v in module_pages(path, names).items()}
-    _write(FOLDER / "api", {**api, "index.rst": modules_index(list(modules))})
+    api, shown = {"index.rst": modules_index()}, shown_examples()
+    for path, names in public_names.public_names().items():
+        api |= module_pages(path, names, shown)
+    _write(FOLDER / "api", api)
