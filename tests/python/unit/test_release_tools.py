@@ -49,13 +49,17 @@ def test_signatures_that_break_calls_are_named(
 
 
 def test_no_public_name_of_the_last_release_is_missing(tools: Any) -> None:
-    check_api = tools("check_api")
-    bases = sorted((FOLDER / "api").glob("*.txt"))
-    assert bases
-    names = check_api.public_api()
+    # Other tests import mxlite as mxnet, which hides the names that 1.9.1 does not have.
+    code = "import check_api; print(*check_api.public_api(), sep='\\n')"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", code]
+    run = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    names = run.stdout.splitlines()
     found = {line.partition("(")[0] for line in names}
     for name in ("mxlite.ndarray.Convolution", "mxlite.gluon.Trainer.step", "mxlite.numpy.sum"):
         assert name in found
+    check_api = tools("check_api")
+    bases = sorted((FOLDER / "api").glob("*.txt"))
     assert check_api.differences(bases[-1].read_text().splitlines(), names) == []
     missing = check_api.differences(["mxlite.gone(a)"], names)
     assert missing == ["mxlite.gone: missing"]
