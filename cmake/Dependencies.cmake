@@ -41,7 +41,10 @@ if(MXLITE_LOWER_FOLDERS_ONLY)
 endif()
 
 find_package(OpenMP REQUIRED COMPONENTS CXX)
-set(MXLITE_OPENMP OpenMP::OpenMP_CXX)
+# libgomp is not linked: cpp/core/openmp.cc has the functions that are called.
+add_library(mxlite_openmp INTERFACE)
+target_compile_options(mxlite_openmp INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${OpenMP_CXX_FLAGS}>)
+set(MXLITE_OPENMP mxlite_openmp)
 
 set(environments "")  # prefixes of Python environments, which may have oneDNN and Open MPI
 if(MXLITE_PYTHON)

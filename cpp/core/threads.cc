@@ -44,7 +44,29 @@ std::atomic<int>& count() {
   return threads;
 }
 
+int64_t read_polls() {
+  const std::string policy = env_string("OMP_WAIT_POLICY", "");
+  MX_CHECK(policy.empty() || policy == "active" || policy == "passive" || policy == "ACTIVE" ||
+               policy == "PASSIVE",
+           "environment variable OMP_WAIT_POLICY must be active or passive, got '", policy, "'");
+  constexpr int64_t kUsual = 5000, kAlways = int64_t{30} << 30;
+  const bool active = policy == "active" || policy == "ACTIVE";
+  const int64_t polls = env_int("GOMP_SPINCOUNT", policy.empty() ? kUsual : active ? kAlways : 0);
+  MX_CHECK(polls >= 0, "environment variable GOMP_SPINCOUNT must be a count, got ", polls);
+  return polls;
+}
+
 }  // namespace
+
+int threads_for(double work, int64_t parts) {
+  const double worthwhile = std::min(work / kWorkPerThread, static_cast<double>(parts));
+  return static_cast<int>(std::clamp(worthwhile, 1.0, static_cast<double>(cpu_threads())));
+}
+
+int64_t thread_polls() {
+  static const int64_t polls = read_polls();
+  return polls;
+}
 
 int cpu_threads() { return count().load(std::memory_order_relaxed); }
 

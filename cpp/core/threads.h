@@ -1,5 +1,7 @@
 // Determines the number of threads that compute.
 #pragma once
+#include <cstdint>
+#include <limits>
 
 namespace mxlite {
 
@@ -7,5 +9,20 @@ namespace mxlite {
 // (affinity mask and cgroup quota) divided by the number of ranks on this host.
 int cpu_threads();
 void set_cpu_threads(int count);
+
+// A call uses one more thread for each of these parts of its work, so a second one from 50 us on.
+// A thread that polls answers within 1 us and one that sleeps within 50 us.
+constexpr double kWorkPerThread = 25e3;  // in ns
+
+// Returns the number of threads of a call that takes `work` nanoseconds on one thread and can be
+// divided into `parts`. Every operator asks this function, or divides its loop by
+// cpp/ops/cpu/nn/parallel.h, which measures the work and then asks.
+int threads_for(double work, int64_t parts = std::numeric_limits<int64_t>::max());
+// Time of one multiply-add of a fast float32 product, in ns: that of AVX2 in small matrices.
+constexpr double kProductNanoseconds = 1.0 / 16;
+
+// Returns how often a thread polls before it sleeps: GOMP_SPINCOUNT or the meaning of
+// OMP_WAIT_POLICY if set, otherwise 5000, which takes about 0.1 ms.
+int64_t thread_polls();
 
 }  // namespace mxlite

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstring>
 
+#include "cpp/core/parallel.h"
+
 namespace mxlite {
 namespace {
 
@@ -149,14 +151,13 @@ void copy_strided(const Shape& full_shape, const StridedData& full_src, const St
     return;
   }
   const int64_t parts = std::min<int64_t>(rows, threads);
-#pragma omp parallel for num_threads(static_cast <int>(parts)) schedule(static)
-  for (int64_t part = 0; part < parts; ++part) {
+  run_shares(static_cast<int>(parts), [&](int64_t part) {
     const int64_t first = rows * part / parts, last = rows * (part + 1) / parts;
     Shape piece = shape;
     piece[0] = last - first;
     copy_dims(piece, 0, advanced(src, first * src.strides[0]),
               advanced(dst, first * dst.strides[0]));
-  }
+  });
 }
 
 }  // namespace mxlite

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "cpp/core/threads.h"
+#include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/strided_copy.h"
 
 namespace mxlite::cpu {
@@ -44,23 +45,14 @@ void accumulate(const RowAccumulation& a, const T* src, T* dst) {
   const int64_t* const order = a.order;
   const int64_t* const sorted_rows = order + a.count;
   const int64_t dst_size = a.num_rows * a.inner;
-  // Each thread gets a range of the sorted list. Range ends are moved to the beginning of a new
-  // row.
+  // Threads get ranges of the sorted list. Range ends are moved to the beginning of a new row.
   const auto border = [&](int64_t i) {
     while (i > 0 && i < a.count && sorted_rows[i] == sorted_rows[i - 1]) ++i;
     return i;
   };
-  const int64_t work = a.outer * std::max(a.count, a.num_rows) * a.inner;
-  const int threads = work > kParallelElements && !omp_in_parallel() ? cpu_threads() : 1;
-#pragma omp parallel if (threads > 1) num_threads(threads)
-  {
-    const int64_t me = omp_get_thread_num(), team = omp_get_num_threads();
-    const int64_t first_row = a.num_rows * me / team, last_row = a.num_rows * (me + 1) / team;
-    for (int64_t o = 0; o < a.outer; ++o)
-      std::fill(dst + o * dst_size + first_row * a.inner, dst + o * dst_size + last_row * a.inner,
-                T(0));
-#pragma omp barrier
-    const int64_t first = border(a.count * me / team), last = border(a.count * (me + 1) / team);
+  zero_fill(dst, static_cast<size_t>(a.outer * dst_size) * sizeof(T));
+  parallel_ranges(a.count, a.outer * a.inner, [&](int64_t begin, int64_t range_end, int) {
+    const int64_t first = border(begin), last = border(range_end);
     for (int64_t o = 0; o < a.outer; ++o)
       for (int64_t i = first; i < last;) {
         int64_t end = i + 1;
@@ -69,15 +61,15 @@ void accumulate(const RowAccumulation& a, const T* src, T* dst) {
                   dst + o * dst_size + sorted_rows[i] * a.inner);
         i = end;
       }
-  }
+  });
 }
 
 // Adds rows in place, for types that need no intermediate rounding. Every thread reads all rows and
 // adds those in its part of the destination.
 template <class T>
 void accumulate_direct(const RowAccumulation& a, const T* src, T* dst) {
-  const int64_t work = a.outer * std::max(a.count, a.num_rows) * a.inner;
-  const int threads = work > kParallelElements && !omp_in_parallel() ? cpu_threads() : 1;
+  const auto work = static_cast<double>(a.outer * std::max(a.count, a.num_rows) * a.inner);
+  const int threads = omp_in_parallel() ? 1 : threads_for(work, a.num_rows);
   const auto part = [&](int64_t first_row, int64_t last_row) {
     const int64_t inner = a.inner;
     for (int64_t o = 0; o < a.outer; ++o) {
@@ -98,11 +90,8 @@ void accumulate_direct(const RowAccumulation& a, const T* src, T* dst) {
     }
   };
   if (threads == 1) return part(0, a.num_rows);
-#pragma omp parallel num_threads(threads)
-  {
-    const int64_t me = omp_get_thread_num(), team = omp_get_num_threads();
-    part(a.num_rows * me / team, a.num_rows * (me + 1) / team);
-  }
+  run_shares(threads,
+             [&](int64_t me) { part(a.num_rows * me / threads, a.num_rows * (me + 1) / threads); });
 }
 
 }  // namespace

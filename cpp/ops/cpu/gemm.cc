@@ -178,9 +178,19 @@ dnnl::matmul make_matmul(const Problem& p) {
   return usable ? dnnl::matmul(pd) : dnnl::matmul();
 }
 
+double count_products(const Problem& p) {
+  return static_cast<double>(p.batch * p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
+}
+
+// Gives oneDNN as many threads as the product deserves.
+void limit_threads(const Problem& p) {
+  if (!omp_in_parallel()) omp_set_num_threads(threads_for(count_products(p) * kProductNanoseconds));
+}
+
 // Returns false if oneDNN has no implementation for this type on this processor.
 bool gemm_matmul(const Problem& p, const void* a, const void* b, void* c) {
   constexpr size_t kMaxEntries = 1024;
+  limit_threads(p);
   static thread_local std::unordered_map<Problem, dnnl::matmul, ProblemHash> cache;
   auto it = cache.find(p);
   if (it == cache.end()) {
@@ -208,25 +218,22 @@ bool gemm_matmul(const Problem& p, const void* a, const void* b, void* c) {
 // Each thread computes a range of rows (of columns if there are few rows) with a separate panel.
 template <class T, class Acc>
 void gemm_threaded(const Problem& p, const T* a, const T* b, T* c) {
-  constexpr int64_t kWorkPerThread = 1 << 20;
+  constexpr double kNanoseconds = 4 * kProductNanoseconds;  // of a multiply-add in these loops
   const bool by_rows = p.m >= p.n;
   const int64_t length = by_rows ? p.m : p.n, blocks = (length + kRows - 1) / kRows;
-  const int64_t worthwhile = std::min(p.m * p.n * p.k / kWorkPerThread, blocks);
-  const int threads =
-      omp_in_parallel() ? 1 : static_cast<int>(std::min<int64_t>(cpu_threads(), worthwhile));
+  const double work = count_products(p) * kNanoseconds;
+  const int threads = omp_in_parallel() ? 1 : threads_for(work, blocks);
   if (threads <= 1) return gemm_native<T, Acc>(p, a, b, c);
-#pragma omp parallel num_threads(threads)
-  {
-    const int64_t me = omp_get_thread_num(), team = omp_get_num_threads();
-    const int64_t first = blocks * me / team * kRows;
-    const int64_t last = std::min(blocks * (me + 1) / team * kRows, length);
+  run_shares(threads, [&](int64_t me) {
+    const int64_t first = blocks * me / threads * kRows;
+    const int64_t last = std::min(blocks * (me + 1) / threads * kRows, length);
     Problem part = p;
     (by_rows ? part.m : part.n) = last - first;
     if (by_rows)
       gemm_native<T, Acc>(part, a + first * (p.trans_a ? 1 : p.lda), b, c + first * p.ldc);
     else
       gemm_native<T, Acc>(part, a, b + first * (p.trans_b ? p.ldb : 1), c + first);
-  }
+  });
 }
 
 void run_native(const Problem& p, const void* a, const void* b, void* c) {
@@ -289,6 +296,7 @@ bool as_matrix_vector(const Problem& p, const float* a, const float* b, float* c
 }
 
 dnnl_status_t sgemm(const Problem& p, const float* a, const float* b, float* c) {
+  limit_threads(p);
   return dnnl_sgemm(p.trans_a ? 'T' : 'N', p.trans_b ? 'T' : 'N', p.m, p.n, p.k,
                     static_cast<float>(p.alpha), a, std::max<int64_t>(p.lda, 1), b,
                     std::max<int64_t>(p.ldb, 1), static_cast<float>(p.beta), c,
@@ -368,8 +376,8 @@ void gemm_batch(DType dtype, bool trans_a, bool trans_b, int64_t batch, int64_t 
   // region.
   const bool outer = !small && batch >= cpu_threads() && !omp_in_parallel();
   if (outer) {
-#pragma omp parallel for num_threads(cpu_threads())
-    for (int64_t i = 0; i < batch; ++i) run(i);
+    const double products = count_products(one);
+    parallel_for(batch, static_cast<int64_t>(products) / kProductsPerElement + 1, run);
   } else {
     for (int64_t i = 0; i < batch; ++i) run(i);
   }

@@ -3,7 +3,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "cpp/core/threads.h"
+#include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/strided_copy.h"
 
 namespace mxlite::cpu {
@@ -27,9 +27,7 @@ const int64_t* index_values(const TensorRef& indices, int64_t* buffer) {
   const int64_t count = indices.size();
   dispatch_dtype(indices.dtype, [&]<class T>(T) {
     const T* const from = indices.as<T>();
-    const bool parallel = count > kParallelElements;
-#pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
-    for (int64_t i = 0; i < count; ++i) buffer[i] = to_index(ComputeType<T>(from[i]));
+    parallel_for(count, 1, [&](int64_t i) { buffer[i] = to_index(ComputeType<T>(from[i])); });
   });
   return buffer;
 }

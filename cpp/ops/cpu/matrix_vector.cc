@@ -4,17 +4,14 @@
 #include <cstring>
 
 #include "cpp/core/subnormals.h"
-#include "cpp/core/threads.h"
+#include "cpp/ops/cpu/nn/parallel.h"
 
 namespace mxlite::cpu {
 namespace {
 
 using Vec [[gnu::vector_size(32)]] = float;
 constexpr int64_t kLanes = 8, kStep = 2 * kLanes;
-constexpr int64_t kRows = 4;               // number of rows read concurrently
-constexpr int64_t kTakeBytes = 1 << 18;    // bytes of the matrix that a thread processes before it
-                                           // takes more
-constexpr int64_t kFewProducts = 1 << 15;  // products up to this size use one thread
+constexpr int64_t kRows = 4;  // number of rows read concurrently
 
 Vec load(const float* p) {
   Vec v;
@@ -48,18 +45,14 @@ void some_rows(const MatrixVector& p, int64_t row) {
 
 void matrix_vector(const MatrixVector& p) {
   const FlushSubnormals flush;
-  const int64_t row_bytes = p.columns * static_cast<int64_t>(sizeof(float));
-  const int64_t take = std::max<int64_t>(1, kTakeBytes / std::max<int64_t>(1, row_bytes * kRows));
   const int64_t groups = (p.rows + kRows - 1) / kRows;
-#pragma omp parallel for schedule(dynamic, take) \
-    num_threads(cpu_threads()) if (p.rows * p.columns > kFewProducts)
-  for (int64_t group = 0; group < groups; ++group) {
+  parallel_for(groups, std::max<int64_t>(1, kRows * p.columns / 4), [&](int64_t group) {
     const int64_t row = group * kRows;
     if (row + kRows <= p.rows)
       some_rows<kRows>(p, row);
     else
       for (int64_t r = row; r < p.rows; ++r) some_rows<1>(p, r);
-  }
+  });
 }
 
 }  // namespace mxlite::cpu

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "cpp/core/dtype.h"
+#include "cpp/core/parallel.h"
 
 namespace mxlite::cpu {
 
@@ -173,17 +174,15 @@ Entry* sort_in_parallel(Entry* entries, Entry* room, int64_t count, int threads)
   if (threads == 1) return sort_entries(entries, room, count);
   const auto parts = static_cast<int64_t>(std::bit_floor(static_cast<unsigned>(threads)));
   const auto begin_of = [=](int64_t part) { return count * part / parts; };
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
-  for (int64_t part = 0; part < parts; ++part) {
+  run_shares(static_cast<int>(parts), [&](int64_t part) {
     const int64_t begin = begin_of(part), size = begin_of(part + 1) - begin;
     Entry* const own = entries + begin;
     if (const Entry* sorted = sort_entries(own, room + begin, size); sorted != own)
       std::copy_n(sorted, size, own);
-  }
+  });
   for (int64_t merged = 1; merged < parts; merged *= 2) {
     const int64_t pairs = parts / (2 * merged), shares = (threads + pairs - 1) / pairs;
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
-    for (int64_t task = 0; task < pairs * shares; ++task) {
+    run_shares(static_cast<int>(pairs * shares), [&](int64_t task) {
       const int64_t first = task / shares * 2 * merged, share = task % shares;
       const int64_t begin = begin_of(first), middle = begin_of(first + merged),
                     end = begin_of(first + 2 * merged);
@@ -202,7 +201,7 @@ Entry* sort_in_parallel(Entry* entries, Entry* room, int64_t count, int threads)
       }
       result = std::copy(one + i, one + i_end, result);
       std::copy(other + j, other + j_end, result);
-    }
+    });
     std::swap(entries, room);
   }
   return entries;

@@ -41,7 +41,8 @@ Product make_product(const Sizes& s) {
   const auto plain = [&](int64_t rows, int64_t columns) {
     return Desc({rows, columns}, kType, dnnl::memory::format_tag::ab);
   };
-  onednn::apply_thread_count();
+  onednn::apply_thread_count(
+      onednn::product_work(static_cast<double>(s.m * s.n) * static_cast<double>(s.k)));
   const dnnl::matmul::primitive_desc pd(onednn::engine(), plain(s.m, s.k),
                                         onednn::any_desc(plain(s.k, s.n)), plain(s.m, s.n),
                                         onednn::user_scratchpad(), /*allow_empty=*/true);

@@ -1,22 +1,19 @@
 #include "cpp/ops/cpu/strided_copy.h"
 
 #include <immintrin.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
-#include "cpp/core/threads.h"
+#include "cpp/core/parallel.h"
 
 namespace mxlite::cpu {
 namespace {
 
-constexpr int64_t kParallelBytes = 128 << 10;
-
-int threads_for(int64_t bytes) {
-  return bytes > kParallelBytes && !omp_in_parallel() ? cpu_threads() : 1;
-}
+// Work of copying bytes, in the elements of share_range().
+constexpr int64_t copy_work(int64_t bytes) { return std::max<int64_t>(1, bytes / 2); }
+constexpr int64_t kCopyGrain = 4096;  // bytes
 
 // Drops axes of length 1, sorts axes by the destination's strides, and merges adjacent axes that
 // are contiguous on both sides.
@@ -65,13 +62,8 @@ void for_each_index(std::span<const CopyAxis> axes, int64_t total_bytes, auto fn
       }
     }
   };
-  const int threads = static_cast<int>(std::min<int64_t>(threads_for(total_bytes), count));
-  if (threads <= 1) return run(0, count);
-#pragma omp parallel num_threads(threads)
-  {
-    const int64_t me = omp_get_thread_num(), team = omp_get_num_threads();
-    run(count * me / team, count * (me + 1) / team);
-  }
+  share_range(count, 1, copy_work(total_bytes / std::max<int64_t>(1, count)),
+              [&](int64_t first, int64_t last, int) { run(first, last); });
 }
 
 // dst[r][c] = src[c][r] for an 8 x 8 tile. Steps are in elements.
@@ -221,34 +213,17 @@ void strided_copy(size_t element_bytes, const Shape& shape, void* dst, const Str
 
 void contiguous_copy(void* dst, const void* src, size_t bytes) {
   if (dst == src || bytes == 0) return;
-  const int threads = threads_for(static_cast<int64_t>(bytes));
-  if (threads == 1) {
-    std::memcpy(dst, src, bytes);
-    return;
-  }
-#pragma omp parallel num_threads(threads)
-  {
-    const auto me = static_cast<size_t>(omp_get_thread_num());
-    const auto team = static_cast<size_t>(omp_get_num_threads());
-    const size_t first = bytes / team * me;
-    const size_t last = me + 1 == team ? bytes : bytes / team * (me + 1);
+  share_range(static_cast<int64_t>(bytes), kCopyGrain, 1, [&](int64_t first, int64_t last, int) {
     std::memcpy(static_cast<char*>(dst) + first, static_cast<const char*>(src) + first,
-                last - first);
-  }
+                static_cast<size_t>(last - first));
+  });
 }
 
 void zero_fill(void* dst, size_t bytes) {
   if (bytes == 0) return;
-  const auto team = static_cast<size_t>(threads_for(static_cast<int64_t>(bytes)));
-  if (team == 1) {
-    std::memset(dst, 0, bytes);
-    return;
-  }
-#pragma omp parallel for num_threads(static_cast <int>(team)) schedule(static)
-  for (size_t i = 0; i < team; ++i) {
-    const size_t first = bytes / team * i, last = i + 1 == team ? bytes : bytes / team * (i + 1);
-    std::memset(static_cast<char*>(dst) + first, 0, last - first);
-  }
+  share_range(static_cast<int64_t>(bytes), kCopyGrain, 1, [&](int64_t first, int64_t last, int) {
+    std::memset(static_cast<char*>(dst) + first, 0, static_cast<size_t>(last - first));
+  });
 }
 
 }  // namespace mxlite::cpu

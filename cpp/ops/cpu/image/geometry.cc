@@ -1,8 +1,8 @@
 #include <vector>
 
-#include "cpp/core/threads.h"
 #include "cpp/ops/cpu/image/pixel.h"
 #include "cpp/ops/cpu/image/resample.h"
+#include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/image/image.h"
 #include "cpp/ops/registration.h"
@@ -16,15 +16,13 @@ void to_tensor_native(KernelContext&, const NoParams&, Inputs in, Outputs out) {
   const ImageView v = view_of(in[0]);
   const int64_t pixels = v.height * v.width;
   cpu::dispatch_pixel(in[0].dtype, [&]<class T>(T) {
-    const bool parallel = out[0].size() > cpu::kParallelElements;
-#pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
-    for (int64_t plane = 0; plane < v.count * v.channels; ++plane) {
+    cpu::parallel_for(v.count * v.channels, pixels, [&](int64_t plane) {
       const int64_t image = plane / v.channels, channel = plane % v.channels;
       const T* const from = in[0].as<T>() + image * pixels * v.channels + channel;
       float* const to = out[0].as<float>() + plane * pixels;
       for (int64_t i = 0; i < pixels; ++i)
         to[i] = static_cast<float>(from[i * v.channels]) / 255.0f;
-    }
+    });
   });
 }
 
@@ -37,16 +35,14 @@ void normalize_native(KernelContext&, const ImageNormalizeParams& p, Inputs in, 
   };
   dispatch_floating("_image_normalize", in[0].dtype, [&]<class T>(T) {
     using C = ComputeType<T>;
-    const bool parallel = out[0].size() > cpu::kParallelElements;
-#pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
-    for (int64_t plane = 0; plane < planes; ++plane) {
+    cpu::parallel_for(planes, 2 * pixels, [&](int64_t plane) {
       const auto mean = static_cast<C>(value(p.mean, plane % channels));
       const auto scale = static_cast<C>(value(p.std, plane % channels));
       const T* const from = in[0].as<T>() + plane * pixels;
       T* const to = out[0].as<T>() + plane * pixels;
       for (int64_t i = 0; i < pixels; ++i)
         to[i] = static_cast<T>((static_cast<C>(from[i]) - mean) / scale);
-    }
+    });
   });
 }
 

@@ -2,8 +2,8 @@
 // resized first, into a float image (double for double images), then the height.
 #include "cpp/ops/cpu/image/resample.h"
 
-#include "cpp/core/threads.h"
 #include "cpp/ops/cpu/image/pixel.h"
+#include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/strided_copy.h"
 
 namespace mxlite::cpu {
@@ -26,9 +26,7 @@ template <class T>
 void resample_image(const T* in, const ImageView& from, T* out, const ImageView& to,
                     const AxisWeights& columns, const AxisWeights& rows, Wide<T>* wide) {
   const int64_t row = to.width * from.channels;
-  const bool parallel = from.height * row > kParallelElements;
-#pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
-  for (int64_t y = 0; y < from.height; ++y) {
+  parallel_for(from.height, row * columns.taps, [&](int64_t y) {
     const T* const line = in + y * from.width * from.channels;
     Wide<T>* const result = wide + y * row;
     for (int64_t x = 0; x < to.width; ++x)
@@ -40,22 +38,20 @@ void resample_image(const T* in, const ImageView& from, T* out, const ImageView&
               static_cast<Wide<T>>(line[columns.index[x * columns.taps + t] * from.channels + c]);
         result[x * from.channels + c] = sum;
       }
-  }
-#pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
-  for (int64_t y = 0; y < to.height; ++y)
+  });
+  parallel_for(to.height, row * rows.taps, [&](int64_t y) {
     for (int64_t x = 0; x < row; ++x) {
       Wide<T> sum = 0;
       for (int64_t t = 0; t < rows.taps; ++t)
         sum += rows.weight[y * rows.taps + t] * wide[rows.index[y * rows.taps + t] * row + x];
       out[y * row + x] = to_pixel<T>(sum);
     }
+  });
 }
 
 void halve(const uint8_t* in, const ImageView& from, uint8_t* out, const ImageView& to) {
   const int64_t channels = from.channels, row = to.width * channels;
-  const bool parallel = to.height * row > kParallelElements;
-#pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
-  for (int64_t y = 0; y < to.height; ++y) {
+  parallel_for(to.height, row, [&](int64_t y) {
     const uint8_t* const above = in + 4 * y * row;
     const uint8_t* const below = above + 2 * row;
     for (int64_t x = 0; x < to.width; ++x)
@@ -64,15 +60,13 @@ void halve(const uint8_t* in, const ImageView& from, uint8_t* out, const ImageVi
         const int sum = above[at] + above[next] + below[at] + below[next];
         out[y * row + x * channels + c] = static_cast<uint8_t>((sum + 2) >> 2);
       }
-  }
+  });
 }
 
 void resample_image(const uint8_t* in, const ImageView& from, uint8_t* out, const ImageView& to,
                     const FixedTap* columns, const FixedTap* rows, int16_t* wide) {
   const int64_t channels = from.channels, row = to.width * channels;
-  const bool parallel = from.height * row > kParallelElements;
-#pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
-  for (int64_t y = 0; y < from.height; ++y) {
+  parallel_for(from.height, 2 * row, [&](int64_t y) {
     const uint8_t* const line = in + y * from.width * channels;
     int16_t* const result = wide + y * row;
     for (int64_t x = 0; x < to.width; ++x) {
@@ -82,14 +76,13 @@ void resample_image(const uint8_t* in, const ImageView& from, uint8_t* out, cons
       for (int64_t c = 0; c < channels; ++c)
         result[x * channels + c] = static_cast<int16_t>(along_row(t, first[c], second[c]));
     }
-  }
-#pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
-  for (int64_t y = 0; y < to.height; ++y) {
+  });
+  parallel_for(to.height, row, [&](int64_t y) {
     const FixedTap t = rows[y];
     const int16_t* const above = wide + t.first * row;
     const int16_t* const below = wide + t.second * row;
     for (int64_t x = 0; x < row; ++x) out[y * row + x] = along_column(t, above[x], below[x]);
-  }
+  });
 }
 
 // Resizes uint8 images with integer arithmetic: the width into a 16-bit image, then the height.

@@ -1,5 +1,5 @@
-#include "cpp/core/threads.h"
 #include "cpp/ops/cpu/flushing.h"
+#include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/registration.h"
 
@@ -9,9 +9,7 @@ namespace {
 void khatri_rao_native(KernelContext&, const NoParams&, Inputs in, Outputs out) {
   const int64_t rows = out[0].shape[0], columns = out[0].shape[1];
   dispatch_dtype(out[0].dtype, [&]<class T>(T) {
-    const bool parallel = out[0].size() > cpu::kParallelElements;
-#pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
-    for (int64_t row = 0; row < rows; ++row) {
+    cpu::parallel_for(rows, 4 * columns, [&](int64_t row) {
       T* const to = out[0].as<T>() + row * columns;
       for (int64_t c = 0; c < columns; ++c) {
         ComputeType<T> product = 1;
@@ -24,7 +22,7 @@ void khatri_rao_native(KernelContext&, const NoParams&, Inputs in, Outputs out) 
         }
         to[c] = static_cast<T>(product);
       }
-    }
+    });
   });
 }
 

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cpp/core/threads.h"
 #include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/gemm.h"
+#include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/matrix/linalg.h"
 #include "cpp/ops/registration.h"
@@ -83,9 +83,7 @@ void trsm_native(KernelContext&, const LinalgTriangularParams& p, Inputs in, Out
   const int64_t n = a.rows, b_size = b.rows * b.cols;
   with_float_type(in[0].dtype, [&]<class T>(T) {
     const T alpha = static_cast<T>(p.alpha);
-    const bool parallel = a.outer > 1 && a.outer * b_size * n > 100000;
-#pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
-    for (int64_t i = 0; i < a.outer; ++i) {
+    cpu::parallel_for(a.outer, b_size * n, [&](int64_t i) {
       const T* const matrix = in[0].as<T>() + i * n * n;
       const T* const from = in[1].as<T>() + i * b_size;
       T* const x = out[0].as<T>() + i * b_size;
@@ -94,7 +92,7 @@ void trsm_native(KernelContext&, const LinalgTriangularParams& p, Inputs in, Out
         solve_right(matrix, p.transpose, p.lower, n, x, b.rows);
       else
         solve_left(matrix, p.transpose, p.lower, n, x, b.cols);
-    }
+    });
   });
 }
 

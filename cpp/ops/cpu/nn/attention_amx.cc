@@ -1,6 +1,5 @@
 // Dot-product attention for bfloat16 in tiles of AMX. Call only if the processor has AMX.
 #include <immintrin.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +11,7 @@
 
 #include "cpp/ops/cpu/nn/attention_blocks.h"
 #include "cpp/ops/cpu/nn/attention_sizes.h"
+#include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/nn/dot_product_attention.h"
 
 // Must follow the headers that other files also include, because their inline functions must not be

@@ -1,6 +1,4 @@
 // Dot-product attention with AVX2 vectors, which every supported processor has.
-#include <omp.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -10,6 +8,7 @@
 
 #include "cpp/ops/cpu/nn/attention_blocks.h"
 #include "cpp/ops/cpu/nn/attention_sizes.h"
+#include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/nn/dot_product_attention.h"
 
 #define MX_RNN_WIDE 0

@@ -1,6 +1,4 @@
 // Dot-product attention with AVX-512 vectors. Call only if the processor has AVX-512.
-#include <omp.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -10,6 +8,7 @@
 
 #include "cpp/ops/cpu/nn/attention_blocks.h"
 #include "cpp/ops/cpu/nn/attention_sizes.h"
+#include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/nn/dot_product_attention.h"
 
 // Must follow the headers that other files also include, because their inline functions must not be

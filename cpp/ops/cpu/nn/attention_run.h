@@ -10,13 +10,13 @@ template <class Loop, class T, class F>
 void for_items(const AttentionCall& c, const AttentionPlan& plan, T* scratch, F&& fn) {
   const int64_t items = plan.items(c);
   const int64_t stride = plan.thread_bytes / static_cast<int64_t>(sizeof(T));
-#pragma omp parallel num_threads(plan.threads) if (plan.threads > 1)
-  {
-    const int thread = omp_get_thread_num();
+  const auto run = [&](int64_t begin, int64_t end, int thread) {
     Loop loop(c, plan, scratch + thread * stride);
-#pragma omp for schedule(dynamic)
-    for (int64_t i = 0; i < items; ++i) fn(loop, i, thread);
-  }
+    for (int64_t i = begin; i < end; ++i) fn(loop, i, thread);
+  };
+  if (plan.threads == 1) return run(0, items, 0);
+  const int64_t products = c.batch * c.heads * c.q_length * c.k_length * (c.d + c.dv);
+  share_range(items, 1, products / kProductsPerElement / items, run);
 }
 
 template <class Forward, class T>
@@ -35,9 +35,9 @@ void run_backward(const AttentionCall& c, const AttentionPlan& plan, T* scratch)
   });
   if (plan.parts == 1) return;
   const int64_t heads = c.batch * c.key_heads;
-#pragma omp parallel for schedule(dynamic) num_threads(plan.threads) if (plan.threads > 1)
-  for (int64_t head = 0; head < heads; ++head)
+  parallel_for(heads, plan.parts * stride, [&](int64_t head) {
     Backward::finish(c, plan, head, sums + head * plan.parts * stride);
+  });
 }
 
 }  // namespace

@@ -125,13 +125,14 @@ struct Centres {
       for (int64_t k = 0; k < width; ++k) tile[k] = w[k] * scale;
     }
   }
-  // Calls fn(begin, end, tile, thread) for all tiles; each thread has a tile of its own.
+  // Calls fn(begin, end, tile) for all tiles. Each part of the tiles has memory of its own,
+  // whichever thread computes it, so that sums do not depend on which thread is faster.
   void for_tiles(float* memory, int64_t per_thread, auto&& fn) const {
-    const int64_t work = kTileRows * width * 64;
-    cpu::parallel_ranges(tiles(), work, [&](int64_t first, int64_t last, int thread) {
-      float* const tile = memory + thread * per_thread;
-      for (int64_t t = first; t < last; ++t)
-        fn(t * kTileRows, std::min(count, (t + 1) * kTileRows), tile, thread);
+    const int64_t parts = std::min<int64_t>(cpu_threads(), tiles());
+    const int64_t work = tiles() / std::max<int64_t>(1, parts) * kTileRows * width * 64;
+    cpu::parallel_for(parts, work, [&](int64_t part) {
+      for (int64_t t = tiles() * part / parts; t < tiles() * (part + 1) / parts; ++t)
+        fn(t * kTileRows, std::min(count, (t + 1) * kTileRows), memory + part * per_thread);
     });
   }
 };
@@ -144,7 +145,7 @@ void cosines(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   const Centres c("_contrib_class_cosines", in[1], in[2]);
   const int64_t n = in[0].shape[0], per_thread = kTileRows * c.width;
   float* const memory = floats(ctx, cpu_threads() * per_thread);
-  c.for_tiles(memory, per_thread, [&](int64_t begin, int64_t end, float* tile, int) {
+  c.for_tiles(memory, per_thread, [&](int64_t begin, int64_t end, float* tile) {
     c.gather(begin, end, tile);
     cpu::gemm(DType::kFloat32, false, true, n, end - begin, c.width, in[0].data, c.width, tile,
               c.width, out[0].as<float>() + begin, c.count);
@@ -158,7 +159,7 @@ void cosines_backward(KernelContext& ctx, const NoParams&, Inputs in, Outputs ou
   float* const memory = floats(ctx, threads * per_thread);
   for (int64_t t = 0; t < threads; ++t)
     std::fill_n(memory + t * per_thread + kTileRows * c.width, size, 0.0F);
-  c.for_tiles(memory, per_thread, [&](int64_t begin, int64_t end, float* tile, int) {
+  c.for_tiles(memory, per_thread, [&](int64_t begin, int64_t end, float* tile) {
     c.gather(begin, end, tile);
     cpu::gemm(DType::kFloat32, false, false, n, c.width, end - begin, in[0].as<float>() + begin,
               c.count, tile, c.width, tile + kTileRows * c.width, c.width, 1, 1);
@@ -180,7 +181,7 @@ void update(KernelContext& ctx, const CentreUpdateParams& p, Inputs in, Outputs 
   const auto lr = static_cast<float>(p.lr), factor = static_cast<float>(p.momentum);
   const auto wd = static_cast<float>(p.wd), rescale = static_cast<float>(p.rescale_grad);
   float* const memory = floats(ctx, cpu_threads() * per_thread);
-  c.for_tiles(memory, per_thread, [&](int64_t begin, int64_t end, float* tile, int) {
+  c.for_tiles(memory, per_thread, [&](int64_t begin, int64_t end, float* tile) {
     cpu::gemm(DType::kFloat32, true, false, end - begin, c.width, n, in[4].as<float>() + begin,
               c.count, in[3].data, c.width, tile, c.width);
     for (int64_t i = begin; i < end; ++i) {

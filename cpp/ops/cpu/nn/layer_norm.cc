@@ -143,33 +143,34 @@ void backward(KernelContext& ctx, const Rows& all_rows, Inputs in, Outputs out, 
   Acc* const sums = reinterpret_cast<Acc*>(totals + count);
   std::fill_n(totals, count, 0.0);
   std::fill_n(sums, count, Acc(0));
-  cpu::parallel_ranges(
-      all_rows.count, all_rows.length * 4, [&](int64_t begin, int64_t end, int thread) {
-        const Rows rows = all_rows;
-        const Step step = given;
-        const T* const gamma = in[2].as<T>();
-        const int64_t own = thread * 2 * params;
-        const ParamSums<Acc> own_sums = {sums + own, totals + own, 2 * params};
-        Acc* const gamma_grad = own_sums.rows;
-        for (int64_t r = begin; r < end; ++r) {
-          const T *const grad = in[0].as<T>() + rows.first(r), *const x =
-                                                                   in[1].as<T>() + rows.first(r);
-          T* const target = out[0].as<T>() + rows.first(r);
-          const RowStats stats = row_stats<Acc>(rows, x, step);
-          const Acc mean = static_cast<Acc>(stats.mean), scale = static_cast<Acc>(1 / stats.std);
-          const RowSums s =
-              row_sums(rows, r, grad, x, gamma, mean, scale, gamma_grad, gamma_grad + params, step);
-          const Acc offset = static_cast<Acc>(s.sum / static_cast<double>(rows.length));
-          const Acc slope = static_cast<Acc>(s.dot / static_cast<double>(rows.length));
-          for_row(rows, r, [=](int64_t i, int64_t at) {
-            const Acc x_hat = (Acc(x[i * step]) - mean) * scale;
-            target[i * step] = static_cast<T>(
-                (Acc(grad[i * step]) * Acc(gamma[at]) - offset - x_hat * slope) * scale);
-          });
-          if ((r - begin) % ParamSums<Acc>::kRows == ParamSums<Acc>::kRows - 1) own_sums.empty();
-        }
-        own_sums.empty();
+  // Each part of the rows has sums of its own, whichever thread computes it.
+  cpu::parallel_for(threads, all_rows.count / threads * all_rows.length * 4, [&](int64_t part) {
+    const int64_t begin = all_rows.count * part / threads;
+    const int64_t end = all_rows.count * (part + 1) / threads;
+    const Rows rows = all_rows;
+    const Step step = given;
+    const T* const gamma = in[2].as<T>();
+    const int64_t own = part * 2 * params;
+    const ParamSums<Acc> own_sums = {sums + own, totals + own, 2 * params};
+    Acc* const gamma_grad = own_sums.rows;
+    for (int64_t r = begin; r < end; ++r) {
+      const T *const grad = in[0].as<T>() + rows.first(r), *const x = in[1].as<T>() + rows.first(r);
+      T* const target = out[0].as<T>() + rows.first(r);
+      const RowStats stats = row_stats<Acc>(rows, x, step);
+      const Acc mean = static_cast<Acc>(stats.mean), scale = static_cast<Acc>(1 / stats.std);
+      const RowSums s =
+          row_sums(rows, r, grad, x, gamma, mean, scale, gamma_grad, gamma_grad + params, step);
+      const Acc offset = static_cast<Acc>(s.sum / static_cast<double>(rows.length));
+      const Acc slope = static_cast<Acc>(s.dot / static_cast<double>(rows.length));
+      for_row(rows, r, [=](int64_t i, int64_t at) {
+        const Acc x_hat = (Acc(x[i * step]) - mean) * scale;
+        target[i * step] =
+            static_cast<T>((Acc(grad[i * step]) * Acc(gamma[at]) - offset - x_hat * slope) * scale);
       });
+      if ((r - begin) % ParamSums<Acc>::kRows == ParamSums<Acc>::kRows - 1) own_sums.empty();
+    }
+    own_sums.empty();
+  });
   for (int64_t i = 0; i < params; ++i) {
     double gamma_sum = 0, beta_sum = 0;
     for (int t = 0; t < threads; ++t) {

@@ -1,35 +1,15 @@
-// Splits a loop among the compute threads if it is large enough for a parallel region.
+// Loops of operators over items and ranges, divided among threads by their work.
 #pragma once
-#include <omp.h>
-
-#include <algorithm>
 #include <cstdint>
 
+#include "cpp/core/parallel.h"
 #include "cpp/core/threads.h"
 #include "cpp/ops/cpu/convert_run.h"
 
 namespace mxlite::cpu {
 
-// Cost, in elements, above which a parallel region is worthwhile. Calls with operands of up to 64
-// KiB may run inline on the caller's thread, where parallel regions are not allowed. So operators
-// that cost more than four per element must set inline_ok = false.
-constexpr int64_t kParallelWork = 65536;
-
-// Calls fn(begin, end, thread) for ranges that cover [0, count); `work` is the cost of one item in
-// elements. If the total cost is small, makes one call on the caller's thread.
-void parallel_ranges(int64_t count, int64_t work, auto&& fn) {
-  const int threads = static_cast<int>(std::min<int64_t>(cpu_threads(), count));
-  if (threads <= 1 || count * work <= kParallelWork) {
-    if (count > 0) fn(int64_t{0}, count, 0);
-    return;
-  }
-#pragma omp parallel num_threads(threads)
-  {
-    const int64_t n = omp_get_num_threads(), i = omp_get_thread_num();
-    if (count * i / n < count * (i + 1) / n)
-      fn(count * i / n, count * (i + 1) / n, static_cast<int>(i));
-  }
-}
+// Calls fn(begin, end, thread) for ranges that cover [0, count); see share_range().
+void parallel_ranges(int64_t count, int64_t work, auto&& fn) { share_range(count, 1, work, fn); }
 
 // Calls fn(i) for every i in [0, count).
 void parallel_for(int64_t count, int64_t work, auto&& fn) {

@@ -34,10 +34,8 @@ RnnOperands<C> RnnLoader<C>::load(void* scratch) const {
 }
 
 int rnn_threads(const RnnSizes& s) {
-  constexpr int64_t kWorkPerBarrier = 1 << 19;  // number of multiply-adds that make a barrier
-                                                // worthwhile
-  const int64_t work = s.batch * s.gates * s.hidden * s.out();
-  return static_cast<int>(std::clamp<int64_t>(work / kWorkPerBarrier, 1, cpu_threads()));
+  const int64_t products = s.batch * s.gates * s.hidden * s.out();  // between two barriers
+  return threads_for(static_cast<double>(products) * kProductNanoseconds);
 }
 
 RnnClip rnn_clip(const RnnParams& p) {

@@ -1,13 +1,13 @@
 #include "cpp/ops/cpu/nn/stem.h"
 
 #include <immintrin.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "cpp/core/subnormals.h"
 #include "cpp/core/threads.h"
+#include "cpp/ops/cpu/nn/parallel.h"
 
 namespace mxlite::cpu {
 namespace {
@@ -102,11 +102,9 @@ size_t stem_scratch_bytes(const StemProblem& p) {
 
 void stem_convolution(const StemProblem& p, const StemArgs& args, void* scratch) {
   const FlushSubnormals flush;
-#pragma omp parallel num_threads(p.threads)
-  {
-    float* const rows = static_cast<float*>(scratch) + omp_get_thread_num() * rows_floats(p);
-#pragma omp for schedule(static)
-    for (int64_t line = 0; line < p.batch * p.out_height; ++line) {
+  const auto run = [&](int64_t first, int64_t last, int thread) {
+    float* const rows = static_cast<float*>(scratch) + thread * rows_floats(p);
+    for (int64_t line = first; line < last; ++line) {
       copy_rows(p, args.data + line / p.out_height * p.channels * p.height * p.width,
                 line % p.out_height, rows);
       float* const output = args.output + line * p.out_width * p.filters;
@@ -118,7 +116,9 @@ void stem_convolution(const StemProblem& p, const StemArgs& args, void* scratch)
         k += vectors * kLane;
       }
     }
-  }
+  };
+  const int64_t products = p.out_width * p.filters * p.channels * p.kernel[0] * p.kernel[1];
+  share_range(p.batch * p.out_height, 1, products / kProductsPerElement, run, p.threads);
 }
 
 }  // namespace mxlite::cpu

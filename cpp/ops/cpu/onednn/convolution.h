@@ -22,6 +22,10 @@ ConvDescs describe(const ConvolutionParams& p, const Shape& data, const Shape& o
 ConvDescs describe(const DeconvolutionParams& p, const Shape& data, const Shape& output,
                    DType dtype, bool bias);
 
+// Number of multiply-adds of a convolution with the output `over`; of a transposed one with the
+// data `over`.
+double count_products(const Desc& over, const Desc& weight);
+
 // Returns an empty descriptor (get(true) == nullptr) if oneDNN only has its reference kernel.
 dnnl::convolution_forward::primitive_desc forward_desc(const ConvDescs& d, const Desc& data,
                                                        const Desc& weight, const Desc& output,

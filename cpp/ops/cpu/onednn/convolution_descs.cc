@@ -78,11 +78,18 @@ ConvDescs describe(const DeconvolutionParams& p, const Shape& data, const Shape&
   return d;
 }
 
+double count_products(const Desc& over, const Desc& weight) {
+  double count = 1;
+  for (const auto n : over.get_dims()) count *= static_cast<double>(n);
+  for (const auto n : weight.get_dims()) count *= static_cast<double>(n);
+  return count / static_cast<double>(over.get_dims()[1]);
+}
+
 dnnl::convolution_forward::primitive_desc forward_desc(const ConvDescs& d, const Desc& data,
                                                        const Desc& weight, const Desc& output,
                                                        bool training,
                                                        const dnnl::primitive_attr& attr) {
-  apply_thread_count();
+  apply_thread_count(product_work(count_products(d.output, d.weight)));
   const auto prop =
       training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
   const auto algorithm = dnnl::algorithm::convolution_direct;
@@ -128,7 +135,7 @@ dnnl::deconvolution_forward::primitive_desc deconvolution_desc(const ConvDescs& 
                                                                const Desc& weight,
                                                                const Desc& output,
                                                                const dnnl::primitive_attr& attr) {
-  apply_thread_count();
+  apply_thread_count(product_work(count_products(d.data, d.weight)));
   using PD = dnnl::deconvolution_forward::primitive_desc;
   const auto prop = dnnl::prop_kind::forward_inference;
   const auto algorithm = dnnl::algorithm::deconvolution_direct;

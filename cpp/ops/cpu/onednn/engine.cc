@@ -18,7 +18,7 @@ size_t aligned(size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
 bool probe(dnnl::memory::data_type type) {
   using tag = dnnl::memory::format_tag;
-  apply_thread_count();
+  apply_thread_count(0);
   const Desc data({2, 16, 8, 8}, type, tag::any), weight({16, 16, 3, 3}, type, tag::any);
   const dnnl::convolution_forward::primitive_desc pd(
       engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, data,
@@ -39,17 +39,10 @@ const dnnl::engine& engine() {
   return *cpu;
 }
 
-void apply_thread_count() {
-  static thread_local int applied = 0;
-  const int wanted = cpu_threads();
-  if (applied == wanted) return;
-  omp_set_num_threads(wanted);
-  applied = wanted;
-}
+void apply_thread_count(double work) { omp_set_num_threads(threads_for(work)); }
 
 dnnl::stream& stream() {
   static thread_local dnnl::stream stream(engine());
-  apply_thread_count();
   return stream;
 }
 
@@ -140,7 +133,9 @@ dnnl::primitive_attr user_scratchpad() {
 
 // Uses the descriptor that the primitive owns, because a copy takes up to 40 KiB.
 Primitive::Primitive(const dnnl::primitive_desc_base& pd)
-    : primitive_(pd.get()), scratch_bytes_(pd.scratchpad_desc().get_size()) {
+    : primitive_(pd.get()),
+      scratch_bytes_(pd.scratchpad_desc().get_size()),
+      threads_(omp_get_max_threads()) {
   pd_.reset(const_cast<dnnl_primitive_desc_t>(primitive_.get_primitive_desc()), /*weak=*/true);
 }
 
@@ -170,6 +165,7 @@ void Primitive::run(std::span<const Arg> args, void* scratch) const {
     for (const Arg& a : args)
       if (a.data) bind(a.which, a.data, a.desc);
     if (scratch_bytes_) bind(DNNL_ARG_SCRATCHPAD, scratch);
+    omp_set_num_threads(threads_);
     dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive_.get(), stream().get(),
                                                    static_cast<int>(bound.size()), bound.data()),
                             "could not execute a primitive");
@@ -177,7 +173,7 @@ void Primitive::run(std::span<const Arg> args, void* scratch) const {
 }
 
 Primitive make_reorder(const Desc& from, const Desc& to) {
-  apply_thread_count();
+  apply_thread_count(memory_work(from));
   return Primitive(dnnl::reorder::primitive_desc(engine(), from, engine(), to, user_scratchpad()));
 }
 

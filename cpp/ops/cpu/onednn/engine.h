@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "cpp/core/threads.h"
 #include "cpp/ops/kernel.h"
 
 namespace mxlite::onednn {
@@ -15,10 +16,17 @@ using Desc = dnnl::memory::desc;
 using Dims = dnnl::memory::dims;
 
 const dnnl::engine& engine();
-// Returns the stream of the calling thread. Also gives the thread's OpenMP regions cpu_threads()
-// threads.
+// Returns the stream of the calling thread.
 dnnl::stream& stream();
-void apply_thread_count();
+
+// Gives the primitives that this thread creates as many threads as `work` deserves, in nanoseconds
+// on one thread (see threads_for). Must be called before a primitive's descriptor is created.
+void apply_thread_count(double work);
+// Work of passes over memory, and of multiply-adds.
+inline double memory_work(const Desc& d, double passes = 2) {
+  return static_cast<double>(d.get_size()) * passes / 10;
+}
+inline double product_work(double count) { return count * kProductNanoseconds; }
 
 [[noreturn]] void throw_dnnl(const char* what, const dnnl::error& e);
 // Calls fn; an error of oneDNN becomes an Error in which `what` names the operator.
@@ -76,6 +84,7 @@ class Primitive {
   dnnl::primitive_desc_base pd_;
   dnnl::primitive primitive_;
   size_t scratch_bytes_ = 0;
+  int threads_ = 1;  // number of threads for which oneDNN has divided the work
 };
 
 Primitive make_reorder(const Desc& from, const Desc& to);

@@ -11,7 +11,8 @@ namespace mxlite::onednn {
 dnnl::primitive_desc_base product_desc(const RowsColumns& size, int64_t outputs, DType dtype,
                                        const Desc& bias, const Desc& weight,
                                        const dnnl::primitive_attr& attr, bool as_matmul) {
-  apply_thread_count();
+  apply_thread_count(
+      product_work(static_cast<double>(size.rows * size.columns) * static_cast<double>(outputs)));
   const Desc data({size.rows, size.columns}, data_type(dtype), dnnl::memory::format_tag::ab);
   const Desc output({size.rows, outputs}, data_type(dtype), dnnl::memory::format_tag::ab);
   // inner_product has the faster bfloat16 matrix-vector product; for other cases matmul is faster.

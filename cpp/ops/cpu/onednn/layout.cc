@@ -150,8 +150,8 @@ bool same_format(const Layout& a, const Layout& b) {
 Plan plan_format_reorder(const TensorSpec& from_spec, const Layout& from, const TensorSpec& to_spec,
                          const Layout& to) {
   return guarded("reorder", [&] {
-    apply_thread_count();
     Desc source = desc_of(from, from_spec), target = desc_of(to, to_spec);
+    apply_thread_count(memory_work(source));
     // A packed weight has the groups as a separate dimension.
     if (source.get_ndims() != target.get_ndims())
       (from.is_plain() ? source : target) =

@@ -41,7 +41,7 @@ std::optional<Plan> plan_forward(const PlanRequest& r) {
     const bool batch_stats = r.training && !p.use_global_stats;
     if (batch_stats && r.layouts[0].is_plain()) return std::nullopt;
     const Desc data = desc_of(r.layouts[0], r.inputs[0]);
-    apply_thread_count();
+    apply_thread_count(memory_work(data, 3));
     // Training is never fused, so forward_training needs no workspace.
     const dnnl::batch_normalization_forward::primitive_desc pd(
         engine(),
@@ -105,7 +105,7 @@ std::optional<Plan> plan_backward(const PlanRequest& r) {
     if (auto plan = plan_own_norm_backward(r)) return plan;
     if (p.batch_stats && r.layouts[1].is_plain()) return std::nullopt;
     const Desc data = desc_of(r.layouts[1], r.inputs[1]);
-    apply_thread_count();
+    apply_thread_count(memory_work(data, 3));
     const Flags flags = flags_of(p, !p.batch_stats);
     const float eps = static_cast<float>(p.eps);
     const dnnl::batch_normalization_forward::primitive_desc hint(

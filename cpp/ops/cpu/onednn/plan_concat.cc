@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "cpp/core/threads.h"
+#include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/onednn/layout.h"
 #include "cpp/ops/cpu/onednn/plans.h"
 #include "cpp/ops/registration.h"
@@ -34,9 +35,8 @@ size_t row_bytes(bool blocked, const TensorSpec& s, int axis) {
 
 // Calls copy(row) for all rows.
 void for_rows(int64_t rows, size_t bytes, auto&& copy) {
-  constexpr size_t kParallelBytes = 1 << 17;
-#pragma omp parallel for if (bytes > kParallelBytes) num_threads(cpu_threads())
-  for (int64_t i = 0; i < rows; ++i) copy(static_cast<size_t>(i));
+  const auto work = static_cast<int64_t>(bytes) / std::max<int64_t>(1, 2 * rows);
+  cpu::parallel_for(rows, work, [&](int64_t i) { copy(static_cast<size_t>(i)); });
 }
 
 // Returns whether to concatenate in blocks of channels: all inputs must fill whole blocks, and more

@@ -155,7 +155,8 @@ std::optional<Plan> plan_fused_fully_connected(const PlanRequest& r) {
     const Desc output({size.rows, p.num_hidden}, data_type(r.outputs[0].dtype), tag::ab);
     const DType* sum = at_input.sum ? &r.inputs[at_input.sum].dtype : nullptr;
     const dnnl::primitive_attr attr = fused_layer_attr(p, sum, /*weight_mask=*/1);
-    apply_thread_count();
+    apply_thread_count(product_work(static_cast<double>(size.rows * size.columns) *
+                                    static_cast<double>(p.num_hidden)));
     using PD = dnnl::inner_product_forward::primitive_desc;
     const auto prop = dnnl::prop_kind::forward_inference;
     const PD pd =
@@ -184,7 +185,7 @@ struct ScaledCopy {
 };
 
 ScaledCopy make_scaled_copy(const Desc& from, const Desc& to, int which) {
-  apply_thread_count();
+  apply_thread_count(memory_work(from));
   dnnl::primitive_attr attr = user_scratchpad();
   attr.set_scales_mask(which, 0);
   return {std::make_shared<const Primitive>(

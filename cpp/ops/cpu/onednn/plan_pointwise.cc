@@ -83,8 +83,8 @@ std::optional<Plan> plan_eltwise(const PlanRequest& r) {
   if (!e || relu || e->scale != 1 || !is_plannable(r) || r.outputs[0].dtype != r.inputs[0].dtype)
     return plan_any(r);
   return guarded(r.op.name.c_str(), [&]() -> std::optional<Plan> {
-    apply_thread_count();
     const Desc d = desc_of(r.layouts[0], r.inputs[0]);
+    apply_thread_count(memory_work(d));
     const dnnl::eltwise_forward::primitive_desc pd(engine(), dnnl::prop_kind::forward_inference,
                                                    e->algorithm, d, d, e->alpha, e->beta,
                                                    fused_attr(r.post_ops), /*allow_empty=*/true);
@@ -119,10 +119,10 @@ std::optional<Plan> plan_binary(const PlanRequest& r) {
   // faster.
   if (!fits || (common.is_plain() && b != shape)) return plan_any(r);
   return guarded(r.op.name.c_str(), [&]() -> std::optional<Plan> {
-    apply_thread_count();
     Plan plan;
     plan.inputs = {common, b == shape ? common : r.layouts[1]};
     const Desc da = desc_of(common, r.inputs[0]), db = desc_of(plan.inputs[1], r.inputs[1]);
+    apply_thread_count(memory_work(da, 3));
     const auto algorithm =
         r.op.name == "add_n" ? dnnl::algorithm::binary_add : *binary_algorithm(r.op.name);
     const dnnl::binary::primitive_desc pd(engine(), algorithm, da, db, da, fused_attr(r.post_ops),
@@ -141,11 +141,11 @@ std::optional<Plan> plan_sum(const PlanRequest& r) {
   if (r.inputs.size() == 2) return plan_binary(r);
   if (r.inputs.size() < 2 || !is_plannable(r)) return plan_any(r);
   return guarded("add_n", [&]() -> std::optional<Plan> {
-    apply_thread_count();
     Plan plan;
     const Layout common = common_layout(r);
     plan.inputs.assign(r.inputs.size(), common);
     const std::vector<Desc> sources(r.inputs.size(), desc_of(common, r.outputs[0]));
+    apply_thread_count(memory_work(sources[0], static_cast<double>(sources.size() + 1)));
     const dnnl::sum::primitive_desc pd(engine(), sources[0],
                                        std::vector<float>(r.inputs.size(), 1.0f), sources,
                                        user_scratchpad());

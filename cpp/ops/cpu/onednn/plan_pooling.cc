@@ -138,8 +138,8 @@ std::optional<Plan> plan_lrn_forward(const PlanRequest& r) {
   return guarded("LRN", [&]() -> std::optional<Plan> {
     if (!is_plannable(r)) return std::nullopt;
     const auto& p = *static_cast<const LRNParams*>(r.params);
-    apply_thread_count();
     const Desc data = desc_of(r.layouts[0], r.inputs[0]);
+    apply_thread_count(memory_work(data, 4));
     const dnnl::lrn_forward::primitive_desc pd(
         engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::lrn_across_channels, data,
         data, p.nsize, p.alpha, p.beta, p.knorm, user_scratchpad(), /*allow_empty=*/true);

@@ -39,7 +39,7 @@ std::optional<PoolDescs> describe(const PoolingParams& p, const Shape& data, con
 dnnl::pooling_forward::primitive_desc forward_desc(const PoolDescs& d, const Desc& data,
                                                    const Desc& output,
                                                    const dnnl::primitive_attr& attr) {
-  apply_thread_count();
+  apply_thread_count(memory_work(data));
   const dnnl::pooling_forward::primitive_desc pd(
       engine(), dnnl::prop_kind::forward_inference, d.algorithm, data, output, d.stride, d.kernel,
       d.dilate, d.pad, d.pad_end, attr, /*allow_empty=*/true);

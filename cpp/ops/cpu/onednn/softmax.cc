@@ -20,8 +20,8 @@ PrimitiveCallRef prepare_softmax(const SoftmaxParams& p, SpecSpan in, SpecSpan o
   Key key(Log ? "log_softmax" : "softmax");
   key.add(in[0]).add(b.channels);
   return cached_call(Log ? "log_softmax" : "softmax", key, [&] {
-    apply_thread_count();
     const Desc d = plain_desc(Shape{b.outer, b.channels}, in[0].dtype);
+    apply_thread_count(memory_work(d, 4));
     const dnnl::softmax_forward::primitive_desc pd(
         engine(), dnnl::prop_kind::forward_inference,
         Log ? dnnl::algorithm::softmax_log : dnnl::algorithm::softmax_accurate, d, d, 1,
@@ -40,8 +40,8 @@ PrimitiveCallRef prepare_lrn(const LRNParams& p, SpecSpan in, SpecSpan) {
   Key key("LRN");
   key.add(double{p.alpha}).add(double{p.beta}).add(double{p.knorm}).add(p.nsize).add(in[0]);
   return cached_call("LRN", key, [&] {
-    apply_thread_count();
     const Desc d = plain_desc(in[0]);
+    apply_thread_count(memory_work(d, 4));
     const dnnl::lrn_forward::primitive_desc pd(
         engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::lrn_across_channels, d, d,
         p.nsize, p.alpha, p.beta, p.knorm, user_scratchpad(), /*allow_empty=*/true);

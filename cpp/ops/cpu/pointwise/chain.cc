@@ -36,11 +36,14 @@ class Chain {
   void run(const KernelContext& context, std::span<void* const> in, std::span<void* const> out,
            void* scratch) const {
     const int64_t blocks = (count_ + kChainBlock - 1) / kChainBlock;
-    const int parts = threads();
-#pragma omp parallel for num_threads(parts) schedule(static) if (parts > 1)
-    for (int part = 0; part < parts; ++part)
-      run_blocks(context, in, out, static_cast<std::byte*>(scratch) + part * slots_ * kSlotBytes,
-                 blocks * part / parts, blocks * (part + 1) / parts);
+    const auto work = kChainBlock * static_cast<int64_t>(chain_.steps.size());
+    const auto run = [&](int64_t first, int64_t last, int thread) {
+      auto* const slots = static_cast<std::byte*>(scratch);
+      run_blocks(context, in, out, slots + static_cast<size_t>(thread) * slots_ * kSlotBytes, first,
+                 last);
+    };
+    if (threads() == 1) return run(0, blocks, 0);
+    share_range(blocks, 1, work, run);
   }
 
  private:

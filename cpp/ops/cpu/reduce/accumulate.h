@@ -7,7 +7,7 @@
 #pragma once
 #include <algorithm>
 
-#include "cpp/core/threads.h"
+#include "cpp/core/parallel.h"
 #include "cpp/ops/cpu/reduce/extreme.h"
 #include "cpp/ops/cpu/reduce/plan.h"
 #include "cpp/ops/cpu/reduce/reducers.h"
@@ -23,7 +23,6 @@ constexpr int64_t kLanes = 32;  // four vectors of float hide the latency of an 
 constexpr int64_t kLongRun = 128;
 constexpr int64_t kWiden = 1024;       // each lane adds 32 values before it is widened
 constexpr int64_t kRowsPerJoin = 128;  // columns: rows added in T before they are widened
-constexpr int64_t kParallelWork = 32 << 10;
 
 template <class R, int64_t lane_count, class T>
 Wide<T> reduce_lanes(const T* x, int64_t n, T center) {
@@ -176,13 +175,10 @@ void accumulate(const ReducePlan& plan, const TensorRef& in, pointwise::Compute 
                            totals + chunk * results + result);
     }
   };
-  const int threads = in.size() > kParallelWork && tasks > 1 ? cpu_threads() : 1;
-  if (threads == 1) {
-    for (int64_t task = 0; task < tasks; ++task) run(task);
-  } else {
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t task = 0; task < tasks; ++task) run(task);
-  }
+  share_range(tasks, 1, in.size() / std::max<int64_t>(1, tasks),
+              [&](int64_t first, int64_t last, int) {
+                for (int64_t task = first; task < last; ++task) run(task);
+              });
   for (int64_t chunk = 1; chunk < plan.chunks; ++chunk)
     for (int64_t i = 0; i < results; ++i)
       totals[i] = R::join(totals[i], totals[chunk * results + i]);

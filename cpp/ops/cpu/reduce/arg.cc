@@ -1,4 +1,5 @@
 // argmax and argmin: finds the extreme value first, then its position.
+#include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/reduce/extreme.h"
 #include "cpp/ops/cpu/reduce/run.h"
 #include "cpp/ops/registration.h"
@@ -108,8 +109,7 @@ void find_all(KernelContext& ctx, const Split& s, const TensorRef& in, const Ten
       chunks == 1 ? nullptr
                   : static_cast<Found<V>*>(
                         ctx.scratch(static_cast<size_t>(units * chunks) * sizeof(Found<V>)));
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-  for (int64_t task = 0; task < units * chunks; ++task) {
+  cpu::parallel_for(units * chunks, in.size() / (units * chunks), [&](int64_t task) {
     const int64_t unit = task / chunks, chunk = task % chunks;
     const int64_t outer = rows ? 0 : unit / tiles, begin = unit % tiles * width;
     const int64_t m = std::min(width, results - begin);
@@ -122,7 +122,7 @@ void find_all(KernelContext& ctx, const Split& s, const TensorRef& in, const Ten
     else
       find_in_columns<Order>(data, first, last, s.inner, m, found);
     if (!parts) store(own.where, m, out.as<std::byte>() + (outer * s.inner + begin) * bytes);
-  }
+  });
   for (int64_t unit = 0; parts && unit < units; ++unit) {
     Found<V>& total = parts[unit * chunks];
     const int64_t outer = rows ? 0 : unit / tiles, begin = unit % tiles * width;

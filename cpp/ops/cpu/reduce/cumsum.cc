@@ -1,3 +1,4 @@
+#include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/pointwise/parallel_ranges.h"
 #include "cpp/ops/cpu/reduce/run.h"
 #include "cpp/ops/registration.h"
@@ -57,16 +58,14 @@ void cumsum(KernelContext&, const CumsumParams& p, Inputs in, Outputs out) {
                         : pointwise::compute_for_sum(in[0].dtype);
   dispatch_sum(c, [&](auto t) {
     using W = Wide<decltype(t)>;
-    const int threads = in[0].size() > kParallelWork ? cpu_threads() : 1;
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-    for (int64_t task = 0; task < outer * tiles; ++task) {
+    cpu::parallel_for(outer * tiles, n * std::min(kTile, inner), [&](int64_t task) {
       const int64_t column = task % tiles * kTile;
       const int64_t offset = task / tiles * n * inner + column;
       if (inner == 1)
         run_row<W>(in[0], out[0], offset, n, reverse);
       else
         run_columns<W>(in[0], out[0], offset, n, inner, std::min(kTile, inner - column), reverse);
-    }
+    });
   });
 }
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "cpp/core/threads.h"
 #include "cpp/ops/cpu/index_values.h"
+#include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/registration.h"
 
@@ -69,14 +69,13 @@ void last_backward_native(KernelContext& ctx, const SequenceLastBackwardParams& 
 
 void reverse_native(KernelContext& ctx, const SequenceParams&, Inputs in, Outputs out) {
   const Rows r(ctx, in[0].shape, 0, in);
-  const bool parallel = out[0].size() > cpu::kParallelElements;
-#pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
-  for (int64_t t = 0; t < r.times; ++t)
+  cpu::parallel_for(r.times, r.batch * r.inner, [&](int64_t t) {
     for (int64_t b = 0; b < r.batch; ++b) {
       const int64_t length = r.length(b);
       const int64_t source = t < length ? length - 1 - t : t;
       copy_row(in[0], r.row(source, b), out[0], r.row(t, b), r.inner);
     }
+  });
 }
 
 }  // namespace

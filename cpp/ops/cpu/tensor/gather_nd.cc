@@ -2,14 +2,14 @@
 // the end; coordinates out of range throw.
 #include "cpp/ops/tensor/gather_nd.h"
 
-#include <omp.h>
-
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "cpp/core/threads.h"
 #include "cpp/ops/cpu/accumulate_rows.h"
 #include "cpp/ops/cpu/index_values.h"
+#include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/registration.h"
 
@@ -22,26 +22,28 @@ struct GatherNdRows {
   int64_t count, num_rows, inner;
 };
 
+// Lowers `value` to `i` if `i` is smaller.
+void lower_to(std::atomic<int64_t>& value, int64_t i) {
+  for (int64_t now = value; i < now;)
+    if (value.compare_exchange_weak(now, i)) return;
+}
+
 GatherNdRows resolve_rows(KernelContext& ctx, const char* op, const TensorRef& indices,
                           const Shape& shape, int64_t extra_per_row = 0) {
   const auto depth = static_cast<int>(indices.shape[0]);
   const int64_t count = indices.shape.product(1, indices.shape.ndim());
   int64_t* rows = nullptr;
   const int64_t* const values = cpu::index_values(ctx, indices, count * (1 + extra_per_row), &rows);
-  int64_t first_bad = count;
-  const bool parallel = count > cpu::kParallelElements / 4;
-#pragma omp parallel for reduction(min                        \
-                                   : first_bad) if (parallel) \
-    num_threads(parallel ? cpu_threads() : 1)
-  for (int64_t i = 0; i < count; ++i) {
+  std::atomic<int64_t> first_bad = count;
+  cpu::parallel_for(count, 4, [&](int64_t i) {
     int64_t row = 0;
     for (int axis = 0; axis < depth; ++axis) {
       const int64_t given = values[axis * count + i], length = shape[axis];
-      if (given < -length || given >= length) first_bad = std::min(first_bad, i);
+      if (given < -length || given >= length) lower_to(first_bad, i);
       row = row * length + (given < 0 ? given + length : given);
     }
     rows[i] = row;
-  }
+  });
   if (first_bad < count) {
     for (int axis = 0; axis < depth; ++axis) {
       const int64_t given = values[axis * count + first_bad], length = shape[axis];
@@ -55,10 +57,9 @@ GatherNdRows resolve_rows(KernelContext& ctx, const char* op, const TensorRef& i
 void gather_nd_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   const GatherNdRows r = resolve_rows(ctx, "gather_nd", in[1], in[0].shape);
   cpu::dispatch_size(dtype_size(in[0].dtype), [&]<class T>(T) {
-    const bool parallel = out[0].size() > cpu::kParallelElements;
-#pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
-    for (int64_t i = 0; i < r.count; ++i)
+    cpu::parallel_for(r.count, r.inner, [&](int64_t i) {
       std::copy_n(in[0].as<T>() + r.row[i] * r.inner, r.inner, out[0].as<T>() + i * r.inner);
+    });
   });
 }
 

@@ -3,11 +3,9 @@
 // at once.
 #include "cpp/ops/tensor/pad.h"
 
-#include <omp.h>
-
 #include <cstring>
 
-#include "cpp/core/threads.h"
+#include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/registration.h"
 
@@ -75,21 +73,19 @@ void pad_native(KernelContext& ctx, const PadParams& p, Inputs in, Outputs out) 
   cpu::dispatch_size(dtype_size(in[0].dtype), [&]<class T>(T) {
     const T constant = static_cast<T>(constant_bits);
     const int64_t* const columns = tables.of[last];
-    const bool parallel = padded.size() > cpu::kParallelElements;
-#pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
-    for (int64_t row = 0; row < rows; ++row) {
+    cpu::parallel_for(rows, width, [&](int64_t row) {
       T* const to = out[0].as<T>() + row * width;
       const int64_t offset = plain_row(tables, plain, padded, row);
       if (offset < 0) {
         std::fill_n(to, width, constant);
-        continue;
+        return;
       }
       const T* const from = in[0].as<T>() + offset;
       const auto edge = [&](int64_t i) { to[i] = columns[i] < 0 ? constant : from[columns[i]]; };
       for (int64_t i = 0; i < before; ++i) edge(i);
       std::copy_n(from, middle, to + before);
       for (int64_t i = before + middle; i < width; ++i) edge(i);
-    }
+    });
   });
 }
 
@@ -118,9 +114,7 @@ void pad_backward_native(KernelContext& ctx, const PadParams& p, Inputs in, Outp
       sums = reinterpret_cast<Sum*>(memory + table_bytes);
     std::fill_n(sums, size, Sum(0));
     const int64_t* const columns = tables.of[padded.ndim() - 1];
-    const bool parallel = padded.size() > cpu::kParallelElements && groups > 1;
-#pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
-    for (int64_t group = 0; group < groups; ++group) {
+    cpu::parallel_for(groups, rows_per_group * width, [&](int64_t group) {
       for (int64_t r = 0; r < rows_per_group; ++r) {
         const int64_t row = group * rows_per_group + r;
         const int64_t offset = plain_row(tables, plain, padded, row);
@@ -129,7 +123,7 @@ void pad_backward_native(KernelContext& ctx, const PadParams& p, Inputs in, Outp
         for (int64_t i = 0; i < width; ++i)
           if (columns[i] >= 0) sums[offset + columns[i]] += static_cast<Sum>(from[i]);
       }
-    }
+    });
     if constexpr (!std::is_same_v<T, Sum>)
       for (int64_t i = 0; i < size; ++i) out[0].as<T>()[i] = T(sums[i]);
   });

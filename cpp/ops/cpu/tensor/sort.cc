@@ -13,6 +13,7 @@
 
 #include "cpp/core/threads.h"
 #include "cpp/ops/cpu/index_values.h"
+#include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/ordering.h"
 #include "cpp/ops/cpu/sorting_network.h"
 #include "cpp/ops/cpu/strided_copy.h"
@@ -48,15 +49,12 @@ struct Sorted {
   int64_t step = 1;
 };
 
-// Calls fn(i) for 0 <= i < count. A parallel region of one thread would take longer than a short
-// row.
+// Calls fn(i) for 0 <= i < count.
 void for_each_position(int64_t count, int threads, auto&& fn) {
-  if (threads == 1) {
-    for (int64_t i = 0; i < count; ++i) fn(i);
-    return;
-  }
-#pragma omp parallel for num_threads(threads)
-  for (int64_t i = 0; i < count; ++i) fn(i);
+  const auto range = [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) fn(i);
+  };
+  share_range(count, 1, 2, range, threads);
 }
 
 // Calls fn(i, w) for the first k entries of the rows, along the outputs' memory.
@@ -224,8 +222,7 @@ void sort_rows(KernelContext& ctx, const TensorRef& data, const SortRequest& r) 
       in_network ? 2 * width * padded_length(v.length) : (width + 1) * v.length;
   auto* const memory = static_cast<Entry*>(
       ctx.scratch(static_cast<size_t>(threads * entries_per_thread) * sizeof(Entry)));
-#pragma omp parallel for if (threads > 1) num_threads(threads)
-  for (int64_t task = 0; task < tasks; ++task) {
+  const auto run = [&](int64_t task, int thread) {
     const int64_t outer = task / groups, first = task % groups * width;
     const int64_t next_in = last_axis ? v.length : 1, next_out = last_axis ? r.k : 1;
     const RowGroup group{outer * v.length * v.inner + first * next_in,
@@ -235,7 +232,7 @@ void sort_rows(KernelContext& ctx, const TensorRef& data, const SortRequest& r) 
                          next_out,
                          std::min(width, lines - first)};
     const T* const values = data.as<T>() + group.first_in;
-    Entry* const own = memory + omp_get_thread_num() * entries_per_thread;
+    Entry* const own = memory + thread * entries_per_thread;
     const Sorted<Entry> sorted = [&] {
       if constexpr (sizeof(Entry) <= 8)
         if (in_network) return sort_by_network(r, values, group, own);
@@ -246,7 +243,15 @@ void sort_rows(KernelContext& ctx, const TensorRef& data, const SortRequest& r) 
       if (r.indices) write_indices(r, group, sorted, threads_in_row);
       if (r.mask) write_mask<T>(r, group, sorted);
     }
+  };
+  if (threads == 1) {
+    for (int64_t task = 0; task < tasks; ++task) run(task, 0);
+    return;
   }
+  const auto range = [&](int64_t first_task, int64_t last_task, int thread) {
+    for (int64_t task = first_task; task < last_task; ++task) run(task, thread);
+  };
+  share_range(tasks, 1, data.size() / tasks * 8, range, threads);
 }
 
 void sort_all(KernelContext& ctx, const TensorRef& data, const SortRequest& r) {

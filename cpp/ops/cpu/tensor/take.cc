@@ -2,13 +2,11 @@
 // elements.
 #include "cpp/ops/tensor/take.h"
 
-#include <omp.h>
-
 #include <cstring>
 
-#include "cpp/core/threads.h"
 #include "cpp/ops/cpu/accumulate_rows.h"
 #include "cpp/ops/cpu/index_values.h"
+#include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/registration.h"
 
@@ -56,17 +54,19 @@ void take_native(KernelContext& ctx, const TakeParams& p, Inputs in, Outputs out
   cpu::dispatch_size(dtype_size(in[0].dtype), [&]<class T>(T) {
     const T* const from = in[0].as<T>();
     T* const to = out[0].as<T>();
-    const bool parallel = out[0].size() > cpu::kParallelElements;
-#pragma omp parallel for collapse(2) if (parallel) num_threads(parallel ? cpu_threads() : 1)
-    for (int64_t outer = 0; outer < v.outer; ++outer)
-      for (int64_t i = 0; i < count; ++i) {
+    cpu::parallel_ranges(v.outer * count, v.inner, [&](int64_t first, int64_t last, int) {
+      int64_t outer = first / count, i = first % count;
+      for (int64_t item = first; item < last; ++item) {
         const T* const source = from + (outer * v.length + rows[i]) * v.inner;
-        T* const target = to + (outer * count + i) * v.inner;
         if (v.inner == 1)
-          *target = *source;
+          to[item] = *source;
         else
-          std::memcpy(target, source, static_cast<size_t>(v.inner) * sizeof(T));
+          std::memcpy(to + item * v.inner, source, static_cast<size_t>(v.inner) * sizeof(T));
+        if (++i < count) continue;
+        i = 0;
+        ++outer;
       }
+    });
   });
 }
 
@@ -87,12 +87,10 @@ void pick(KernelContext& ctx, const AxisView& v, PickMode mode, Inputs in, const
     const T* const from = in[0].as<T>();
     T* const to = out.as<T>();
     const int64_t count = out.size();
-    const bool parallel = count > cpu::kParallelElements;
-#pragma omp parallel for if (parallel) num_threads(parallel ? cpu_threads() : 1)
-    for (int64_t i = 0; i < count; ++i) {
+    cpu::parallel_for(count, 4, [&](int64_t i) {
       const int64_t row = place_taken(mode, indices[i], v.length);
       to[i] = from[(i / v.inner * v.length + row) * v.inner + i % v.inner];
-    }
+    });
   });
 }
 

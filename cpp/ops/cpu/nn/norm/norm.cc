@@ -1,13 +1,12 @@
 #include "cpp/ops/cpu/nn/norm/norm.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "cpp/core/dtype.h"
 #include "cpp/core/subnormals.h"
 #include "cpp/ops/cpu/nn/norm/norm_rows.h"
+#include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/processor.h"
 
 namespace mxlite::cpu {
@@ -90,6 +89,8 @@ struct Scratch {
   }
 };
 
+constexpr int64_t kChannelWork = 32;  // of the statistics of a channel, in elements
+
 struct Range {
   int64_t first, last;
 };
@@ -127,59 +128,57 @@ void forward(const NormMemory& m, const NormForwardArgs& a, void* scratch) {
   const Pieces pieces(m);
   const NormRows<T>& loops = norm_rows<T>();
   const auto end = static_cast<size_t>(kEnd);
-#pragma omp parallel num_threads(m.threads)
-  {
-    const int threads = omp_get_num_threads(), me = omp_get_thread_num();
-    const Range mine = share(pieces.count, me, threads);
-    Scratch s(scratch, m, me);
-    const bool batch_stats = a.stats == NormForwardArgs::kBatch;
-    if (batch_stats) {
-      // Uses a value of the channel as pivot, because a large mean would cause cancellation in the
-      // variance.
-      if (me == 0) first_row(m, data, s.pivot);
-#pragma omp barrier
-      add_up(pieces, mine, s, [&](const Piece& p) {
-        loops.add_moments(data + p.offset, p.rows, pieces.width, s.pivot + p.channel,
-                          s.sums + p.channel, s.sums + s.channels + p.channel);
+  const int threads = m.threads;
+  const bool batch_stats = a.stats == NormForwardArgs::kBatch;
+  const Scratch s(scratch, m, 0);
+  if (batch_stats) {
+    // Uses a value of the channel as pivot, because a large mean would cause cancellation in the
+    // variance.
+    first_row(m, data, s.pivot);
+    run_shares(threads, [&](int64_t me) {
+      Scratch own(scratch, m, static_cast<int>(me));
+      add_up(pieces, share(pieces.count, me, threads), own, [&](const Piece& p) {
+        loops.add_moments(data + p.offset, p.rows, pieces.width, own.pivot + p.channel,
+                          own.sums + p.channel, own.sums + own.channels + p.channel);
       });
-#pragma omp barrier
-    }
-#pragma omp for schedule(static)
-    for (int64_t c = 0; c < m.channels; ++c) {
-      if (a.stats == NormForwardArgs::kGiven) {
-        s.mean[c] = a.mean[c];
-        s.scale[c] = (a.gamma ? a.gamma[c] : 1.0f) * a.inv_std[c];
-        s.shift[c] = a.beta[c];
-        continue;
-      }
-      float inv_std;
-      if (batch_stats) {
-        const double shifted = s.total(0, c, threads) / count;
-        const double mean = shifted + static_cast<double>(s.pivot[c]);
-        const double var = std::max(s.total(1, c, threads) / count - shifted * shifted, 0.0);
-        const auto momentum = static_cast<double>(a.momentum);
-        const auto blend = [&](float old, double now) {
-          return static_cast<float>(static_cast<double>(old) * momentum + now * (1 - momentum));
-        };
-        a.moving_mean[c] = blend(a.moving_mean[c], mean);
-        a.moving_var[c] = blend(a.moving_var[c], var);
-        s.mean[c] = static_cast<float>(mean);
-        inv_std = static_cast<float>(1 / std::sqrt(var + static_cast<double>(a.eps)));
-      } else {
-        s.mean[c] = a.moving_mean[c];
-        inv_std = 1 / std::sqrt(a.moving_var[c] + a.eps);
-      }
-      if (a.mean) a.mean[c] = s.mean[c];
-      if (a.inv_std) a.inv_std[c] = inv_std;
-      s.scale[c] = (a.gamma ? a.gamma[c] : 1.0f) * inv_std;
+    });
+  }
+  parallel_for(m.channels, kChannelWork, [&](int64_t c) {
+    if (a.stats == NormForwardArgs::kGiven) {
+      s.mean[c] = a.mean[c];
+      s.scale[c] = (a.gamma ? a.gamma[c] : 1.0f) * a.inv_std[c];
       s.shift[c] = a.beta[c];
+      return;
     }
-    for_pieces(pieces, mine, [&](const Piece& p) {
+    float inv_std;
+    if (batch_stats) {
+      const double shifted = s.total(0, c, threads) / count;
+      const double mean = shifted + static_cast<double>(s.pivot[c]);
+      const double var = std::max(s.total(1, c, threads) / count - shifted * shifted, 0.0);
+      const auto momentum = static_cast<double>(a.momentum);
+      const auto blend = [&](float old, double now) {
+        return static_cast<float>(static_cast<double>(old) * momentum + now * (1 - momentum));
+      };
+      a.moving_mean[c] = blend(a.moving_mean[c], mean);
+      a.moving_var[c] = blend(a.moving_var[c], var);
+      s.mean[c] = static_cast<float>(mean);
+      inv_std = static_cast<float>(1 / std::sqrt(var + static_cast<double>(a.eps)));
+    } else {
+      s.mean[c] = a.moving_mean[c];
+      inv_std = 1 / std::sqrt(a.moving_var[c] + a.eps);
+    }
+    if (a.mean) a.mean[c] = s.mean[c];
+    if (a.inv_std) a.inv_std[c] = inv_std;
+    s.scale[c] = (a.gamma ? a.gamma[c] : 1.0f) * inv_std;
+    s.shift[c] = a.beta[c];
+  });
+  run_shares(threads, [&](int64_t me) {
+    for_pieces(pieces, share(pieces.count, me, threads), [&](const Piece& p) {
       loops.normalize[end](data + p.offset, added + (added ? p.offset : 0), output + p.offset,
                            p.rows, pieces.width, s.mean + p.channel, s.scale + p.channel,
                            s.shift + p.channel);
     });
-  }
+  });
 }
 
 // With batch statistics, for one channel of n elements and x_hat = (x - mean) * inv_std:
@@ -194,42 +193,40 @@ void backward(const NormMemory& m, const NormBackwardArgs& a, void* scratch) {
   const Pieces pieces(m);
   const NormRows<T>& loops = norm_rows<T>();
   const auto end = static_cast<size_t>(kEnd);
-#pragma omp parallel num_threads(m.threads)
-  {
-    const int threads = omp_get_num_threads(), me = omp_get_thread_num();
-    const Range mine = share(pieces.count, me, threads);
-    Scratch s(scratch, m, me);
-#pragma omp for schedule(static)
-    for (int64_t c = 0; c < m.channels; ++c) {
-      s.mean[c] = a.mean[c];
-      s.scale[c] = (a.gamma ? a.gamma[c] : 1.0f) * a.inv_std[c];
-      s.shift[c] = kEnd == NormEnd::kRelu ? a.beta[c] : 0.0f;
-    }
-    add_up(pieces, mine, s, [&](const Piece& p) {
+  const int threads = m.threads;
+  const Scratch s(scratch, m, 0);
+  parallel_for(m.channels, kChannelWork, [&](int64_t c) {
+    s.mean[c] = a.mean[c];
+    s.scale[c] = (a.gamma ? a.gamma[c] : 1.0f) * a.inv_std[c];
+    s.shift[c] = kEnd == NormEnd::kRelu ? a.beta[c] : 0.0f;
+  });
+  run_shares(threads, [&](int64_t me) {
+    Scratch own(scratch, m, static_cast<int>(me));
+    add_up(pieces, share(pieces.count, me, threads), own, [&](const Piece& p) {
       constexpr bool kAdd = kEnd == NormEnd::kAddRelu;
       loops.add_grads[end](grad + p.offset, data + p.offset, kAdd ? output + p.offset : nullptr,
                            kAdd ? added_grad + p.offset : nullptr, p.rows, pieces.width,
                            s.mean + p.channel, s.scale + p.channel, s.shift + p.channel,
-                           s.sums + p.channel, s.sums + s.channels + p.channel);
+                           own.sums + p.channel, own.sums + s.channels + p.channel);
     });
-#pragma omp barrier
-#pragma omp for schedule(static)
-    for (int64_t c = 0; c < m.channels; ++c) {
-      const double sum = s.total(0, c, threads), product = s.total(1, c, threads);
-      const auto inv_std = static_cast<double>(a.inv_std[c]);
-      a.beta_grad[c] = static_cast<float>(sum);
-      a.gamma_grad[c] = a.gamma ? static_cast<float>(product * inv_std) : 0.0f;
-      s.pivot[c] = a.batch_stats ? static_cast<float>(sum / count) : 0.0f;
-      s.slope[c] = a.batch_stats ? static_cast<float>(product * inv_std * inv_std / count) : 0.0f;
-    }
-    // The first pass has stored the gradient that passes through relu in added_grad.
-    const T* const passed = kEnd == NormEnd::kAddRelu ? added_grad : grad;
-    for_pieces(pieces, mine, [&](const Piece& p) {
+  });
+  parallel_for(m.channels, kChannelWork, [&](int64_t c) {
+    const double sum = s.total(0, c, threads), product = s.total(1, c, threads);
+    const auto inv_std = static_cast<double>(a.inv_std[c]);
+    a.beta_grad[c] = static_cast<float>(sum);
+    a.gamma_grad[c] = a.gamma ? static_cast<float>(product * inv_std) : 0.0f;
+    s.pivot[c] = a.batch_stats ? static_cast<float>(sum / count) : 0.0f;
+    s.slope[c] = a.batch_stats ? static_cast<float>(product * inv_std * inv_std / count) : 0.0f;
+  });
+  // The first pass has stored the gradient that passes through relu in added_grad.
+  const T* const passed = kEnd == NormEnd::kAddRelu ? added_grad : grad;
+  run_shares(threads, [&](int64_t me) {
+    for_pieces(pieces, share(pieces.count, me, threads), [&](const Piece& p) {
       loops.apply_grads[end](passed + p.offset, data + p.offset, data_grad + p.offset, p.rows,
                              pieces.width, s.mean + p.channel, s.scale + p.channel,
                              s.shift + p.channel, s.pivot + p.channel, s.slope + p.channel);
     });
-  }
+  });
 }
 
 template <template <class, NormEnd> class Run, class... Args>

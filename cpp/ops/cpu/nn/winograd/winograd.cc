@@ -1,11 +1,10 @@
 #include "cpp/ops/cpu/nn/winograd/winograd.h"
 
-#include <omp.h>
-
 #include <algorithm>
 
 #include "cpp/core/subnormals.h"
 #include "cpp/core/threads.h"
+#include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/nn/winograd/winograd_kernels.h"
 #include "cpp/ops/cpu/processor.h"
 
@@ -65,8 +64,8 @@ void winograd_transform(int64_t channels, int64_t filters, int kernel, const flo
                         float* transformed) {
   const FlushSubnormals flush;
   const WinogradProblem p{.channels = channels, .filters = filters, .kernel = kernel};
-#pragma omp parallel num_threads(cpu_threads())
-  transform_share(p, weight, transformed, omp_get_thread_num(), omp_get_num_threads());
+  const int threads = threads_for(static_cast<double>(channels * filters * kPoints));
+  run_shares(threads, [&](int64_t me) { transform_share(p, weight, transformed, me, threads); });
 }
 
 size_t winograd_scratch_bytes(const WinogradProblem& p, bool transformed) {
@@ -84,39 +83,46 @@ void winograd_convolution(const WinogradProblem& p, const WinogradArgs& args, vo
   std::byte* const slabs =
       bytes + (args.transformed ? 0 : winograd_weight_bytes(p.channels, p.filters));
   const int64_t weight_slab = p.channels * p.filters, total = p.tiles();
-  const bool shared = shared_block(p);
   const WinogradKernels& kernels = winograd_kernels();
-#pragma omp parallel num_threads(p.threads)
-  {
-    const int64_t threads = omp_get_num_threads(), me = omp_get_thread_num();
-    if (!args.transformed) {
-      transform_share(p, args.weight, own, me, threads);
-#pragma omp barrier
-    }
-    // With a shared block, all threads work on each block and wait for each other between the
-    // steps.
-    auto* const data = reinterpret_cast<float*>(slabs + (shared ? 0 : me) * block_bytes(block));
+  const int64_t threads = p.threads;
+  if (!args.transformed)
+    run_shares(p.threads, [&](int64_t me) { transform_share(p, args.weight, own, me, threads); });
+  const auto transform = [&](float* data, int64_t at, IndexRange tiles) {
+    for (int64_t t = tiles.first; t < tiles.last; ++t)
+      kernels.transform_tile(p, args.data, at + t, t, block.data_slab, data);
+  };
+  const auto multiply = [&](float* data, int64_t tiles, IndexRange points) {
     float* const product = data + kPoints * block.data_slab;
-    const IndexRange mine = shared ? IndexRange{0, total} : share(total, me, threads);
-    const int64_t part = shared ? me : 0, parts = shared ? threads : 1;
+    for (int64_t x = points.first; x < points.last; ++x)
+      kernels.multiply_slab(p, data + x * block.data_slab, weight + x * weight_slab,
+                            product + x * block.product_slab, tiles);
+  };
+  const auto finish = [&](float* data, int64_t at, IndexRange tiles) {
+    const float* const product = data + kPoints * block.data_slab;
+    for (int64_t t = tiles.first; t < tiles.last; ++t)
+      kernels.finish_tile(p, args, at + t, t, block.product_slab, product);
+  };
+  if (shared_block(p)) {  // all threads work on each block
+    auto* const data = reinterpret_cast<float*>(slabs);
+    for (int64_t at = 0; at < total; at += block.tiles) {
+      const int64_t tiles = std::min(block.tiles, total - at);
+      run_shares(p.threads, [&](int64_t me) { transform(data, at, share(tiles, me, threads)); });
+      run_shares(p.threads,
+                 [&](int64_t me) { multiply(data, tiles, share(kPoints, me, threads)); });
+      run_shares(p.threads, [&](int64_t me) { finish(data, at, share(tiles, me, threads)); });
+    }
+    return;
+  }
+  run_shares(p.threads, [&](int64_t me) {
+    auto* const data = reinterpret_cast<float*>(slabs + me * block_bytes(block));
+    const IndexRange mine = share(total, me, threads);
     for (int64_t at = mine.first; at < mine.last; at += block.tiles) {
       const int64_t tiles = std::min(block.tiles, mine.last - at);
-      const IndexRange own_tiles = share(tiles, part, parts), points = share(kPoints, part, parts);
-      for (int64_t t = own_tiles.first; t < own_tiles.last; ++t)
-        kernels.transform_tile(p, args.data, at + t, t, block.data_slab, data);
-      if (shared) {
-#pragma omp barrier
-      }
-      for (int64_t x = points.first; x < points.last; ++x)
-        kernels.multiply_slab(p, data + x * block.data_slab, weight + x * weight_slab,
-                              product + x * block.product_slab, tiles);
-      if (shared) {
-#pragma omp barrier
-      }
-      for (int64_t t = own_tiles.first; t < own_tiles.last; ++t)
-        kernels.finish_tile(p, args, at + t, t, block.product_slab, product);
+      transform(data, at, {0, tiles});
+      multiply(data, tiles, {0, kPoints});
+      finish(data, at, {0, tiles});
     }
-  }
+  });
 }
 
 }  // namespace mxlite::cpu

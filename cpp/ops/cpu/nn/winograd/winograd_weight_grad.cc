@@ -1,12 +1,11 @@
 // The gradient of weights by Winograd's minimal filtering, in which every step of forward is
 // transposed: data and output gradient are transformed tile by tile, 36 products are accumulated
 // over the tiles, and finally the sums are converted to 3 x 3 or 5 x 5 weights.
-#include <omp.h>
-
 #include <algorithm>
 #include <cstddef>
 
 #include "cpp/core/subnormals.h"
+#include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/nn/winograd/winograd_kernels.h"
 
 namespace mxlite::cpu {
@@ -52,39 +51,40 @@ void winograd_weight_grad(const WinogradProblem& p, const WinogradGradArgs& args
   const WinogradKernels& kernels = winograd_kernels();
   const int64_t slab = p.channels * p.filters, total = p.tiles();
   const int64_t panels = (p.filters + kernels.panel - 1) / kernels.panel;
-#pragma omp parallel num_threads(p.threads)
-  {
-    const int64_t threads = omp_get_num_threads(), me = omp_get_thread_num();
-    float* const bias = args.bias_grad ? part(l.bias_at) + me * p.filters : nullptr;
-    if (bias) std::fill_n(bias, p.filters, 0.0f);
-    const IndexRange units = share(kPoints * panels, me, threads);
-    for (int64_t at = 0; at < total; at += l.tiles) {
-      const int64_t tiles = std::min(l.tiles, total - at);
+  const int64_t threads = p.threads;
+  if (args.bias_grad) std::fill_n(part(l.bias_at), threads * p.filters, 0.0f);
+  for (int64_t at = 0; at < total; at += l.tiles) {
+    const int64_t tiles = std::min(l.tiles, total - at);
+    run_shares(p.threads, [&](int64_t me) {
+      float* const bias = args.bias_grad ? part(l.bias_at) + me * p.filters : nullptr;
       const IndexRange mine = share(tiles, me, threads);
       for (int64_t t = mine.first; t < mine.last; ++t) {
         kernels.transform_tile(p, args.data, at + t, t, l.data_slab, data);
         kernels.transform_output_grad(p, args.output_grad, at + t, t, l.grad_slab, grad, bias);
       }
-#pragma omp barrier
+    });
+    run_shares(p.threads, [&](int64_t me) {
+      const IndexRange units = share(kPoints * panels, me, threads);
       for (int64_t u = units.first; u < units.last; ++u) {
         const int64_t x = u / panels;
         kernels.accumulate_panel(p, data + x * l.data_slab, grad + x * l.grad_slab, sums + x * slab,
                                  u % panels, tiles, at == 0);
       }
-#pragma omp barrier
-    }
-    const int64_t across = p.channels / kFilterBlock;
+    });
+  }
+  const int64_t across = p.channels / kFilterBlock;
+  run_shares(p.threads, [&](int64_t me) {
     const IndexRange weights = share(p.filters / kFilterBlock * across, me, threads);
     for (int64_t u = weights.first; u < weights.last; ++u)
       kernels.finish_weights(p, sums, args.weight_grad, u / across * kFilterBlock,
                              u % across * kFilterBlock, (u % across + 1) * kFilterBlock);
-    if (args.bias_grad && me == 0)
-      for (int64_t k = 0; k < p.filters; ++k) {
-        float sum = 0;
-        for (int64_t i = 0; i < threads; ++i) sum += part(l.bias_at)[i * p.filters + k];
-        args.bias_grad[k] = sum;
-      }
-  }
+  });
+  if (args.bias_grad)
+    for (int64_t k = 0; k < p.filters; ++k) {
+      float sum = 0;
+      for (int64_t i = 0; i < threads; ++i) sum += part(l.bias_at)[i * p.filters + k];
+      args.bias_grad[k] = sum;
+    }
 }
 
 }  // namespace mxlite::cpu

@@ -1,0 +1,98 @@
+#include "cpp/core/parallel.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <vector>
+
+#include "cpp/core/threads.h"
+
+extern "C" {
+void GOMP_parallel(void (*body)(void*), void* data, unsigned threads, unsigned flags);
+int omp_get_thread_num();
+int omp_get_num_threads();
+int omp_in_parallel();
+}
+
+namespace mxlite::detail {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The items of one thread, which the others take over if it falls behind.
+struct alignas(64) Part {
+  std::atomic<int64_t> next;
+  int64_t end;
+};
+
+struct Loop {
+  RangeFn fn;
+  void* closure;
+  int64_t piece;  // number of items that a thread takes at a time
+  std::vector<Part> parts;
+
+  static void run(void* loop) {
+    auto& l = *static_cast<Loop*>(loop);
+    const int me = omp_get_thread_num();
+    for (size_t k = 0; k < l.parts.size(); ++k) {
+      Part& part = l.parts[(static_cast<size_t>(me) + k) % l.parts.size()];
+      int64_t begin;
+      while ((begin = part.next.fetch_add(l.piece, std::memory_order_relaxed)) < part.end)
+        l.fn(l.closure, begin, std::min(begin + l.piece, part.end), me);
+    }
+  }
+};
+
+struct Shares {
+  void (*fn)(void* closure, int64_t share);
+  void* closure;
+  int count;
+
+  static void run(void* shares) {
+    const auto& s = *static_cast<const Shares*>(shares);
+    for (int share = omp_get_thread_num(); share < s.count; share += omp_get_num_threads())
+      s.fn(s.closure, share);
+  }
+};
+
+}  // namespace
+
+void run_shares(int count, void (*fn)(void* closure, int64_t share), void* closure) {
+  if (count == 1) return fn(closure, 0);
+  Shares shares{fn, closure, count};
+  GOMP_parallel(&Shares::run, &shares, static_cast<unsigned>(count), 0);
+}
+
+void share_range(int64_t count, int64_t grain, int64_t work, RangeFn fn, void* closure, int most) {
+  if (count <= 0) return;
+  if (count * work <= kParallelWork || count <= grain || std::min(cpu_threads(), most) == 1 ||
+      omp_in_parallel())
+    return fn(closure, 0, count, 0);
+  constexpr int64_t kMeasured = 8192;             // elements, some microseconds
+  double item = 0.4 * static_cast<double>(work);  // ns: an estimate where items are few and large
+  int64_t begin = 0;
+  if (grain * work <= kMeasured) {
+    const int64_t first = std::max<int64_t>(1, kMeasured / (grain * work)) * grain;
+    const auto start = Clock::now();
+    fn(closure, 0, first, 0);
+    const std::chrono::duration<double, std::nano> taken = Clock::now() - start;
+    item = taken.count() / static_cast<double>(first);
+    begin = first;
+  }
+  const int64_t grains = (count - begin + grain - 1) / grain;
+  const int threads =
+      threads_for(item * static_cast<double>(count - begin), std::min<int64_t>(grains, most));
+  if (threads == 1) return fn(closure, begin, count, 0);
+  // Pieces of at least 25 us, or eight to a thread.
+  const auto least = static_cast<int64_t>(kWorkPerThread / std::max(item, 1e-3)) / grain;
+  Loop loop{fn, closure, std::max<int64_t>({1, grains / threads / 8, least}) * grain,
+            std::vector<Part>(static_cast<size_t>(threads))};
+  for (int t = 0; t < threads; ++t) {
+    Part& part = loop.parts[static_cast<size_t>(t)];
+    part.next = begin + grains * t / threads * grain;
+    part.end = std::min(begin + grains * (t + 1) / threads * grain, count);
+  }
+  GOMP_parallel(&Loop::run, &loop, static_cast<unsigned>(threads), 0);
+}
+
+}  // namespace mxlite::detail
