@@ -2,7 +2,7 @@
 
     python benchmarks/peers/waiting.py --neighbours 0 1 2 --json out.json
 
-The settings are variables that libgomp reads when it is loaded.
+The settings are variables that mxlite reads when it is imported.
 """
 
 from __future__ import annotations

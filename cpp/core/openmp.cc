@@ -1,9 +1,9 @@
 // Note [OpenMP regions]
-// GCC turns the parallel loops of this library, and those of oneDNN, into calls of libgomp. This
-// file defines the functions of libgomp that both call, so that the loader binds the calls to them:
-// libmxlite.so comes before libgomp in the search order of _core and of C++ programs. A libgomp
-// that a program has loaded with RTLD_GLOBAL before (PyTorch does) comes first for all of these
-// functions and runs all regions instead.
+// The loops of parallel.h and those of oneDNN run in regions of OpenMP. GCC turns a region into
+// calls of libgomp. This file defines the functions of libgomp that are called, and the loader
+// binds the calls to them: libmxlite.so comes before libgomp in the search order of _core and of
+// C++ programs. A libgomp that a program has loaded with RTLD_GLOBAL before (PyTorch does) comes
+// first for all of these functions and runs all regions instead.
 //
 // A region has a number of shares; the body runs once for each, and omp_get_thread_num() is the
 // index of the share. The thread that begins the region runs share 0. Threads of its team claim the
@@ -22,12 +22,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <limits>
 #include <memory>
-#include <system_error>
+#include <new>
 #include <thread>
-#include <vector>
 
+#include "cpp/base/small_vector.h"
 #include "cpp/core/subnormals.h"
 #include "cpp/core/threads.h"
 
@@ -128,7 +129,7 @@ struct Share {
 
 struct ThreadState {
   Share share;
-  std::vector<Share> outer;  // shares within which regions of one share were begun
+  SmallVector<Share, 4> outer;  // shares within which regions of one share were begun
   std::shared_ptr<Team> team;
   int max_threads = 0;  // of omp_set_num_threads; 0: cpu_threads()
 
@@ -202,10 +203,22 @@ void Team::add_threads(const std::shared_ptr<Team>& team, unsigned wanted) {
   try {
     for (; team->helpers_ + 1 < wanted; ++team->helpers_)
       std::thread([team] { team->serve(); }).detach();
-  } catch (const std::system_error&) {
-    // The system has no more threads: regions have fewer shares.
+  } catch (const std::exception&) {
+    // The system has no more threads or memory: regions have fewer shares.
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+// Returns null if there is no memory; regions then have one share.
+std::shared_ptr<Team> make_team() {
+  static const int registered =
+      pthread_atfork(nullptr, nullptr, [] { process_generation.fetch_add(1); });
+  static_cast<void>(registered);
+  try {
+    return std::make_shared<Team>();
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
 }
 
 bool in_region() {
@@ -223,14 +236,12 @@ void begin_region(Body body, void* data, unsigned wanted) {
   wanted = std::min(wanted, 0xffffu);
   now.share = {};
   if (wanted <= 1 || nested) return;
-  if (!now.team || !now.team->belongs_to_this_process()) {
-    if (now.team)
-      new std::shared_ptr<Team>(std::move(now.team));  // its threads are missing: leaked
-    static const int registered =
-        pthread_atfork(nullptr, nullptr, [] { process_generation.fetch_add(1); });
-    static_cast<void>(registered);
-    now.team = std::make_shared<Team>();
+  if (now.team && !now.team->belongs_to_this_process()) {
+    static_cast<void>(new std::shared_ptr<Team>(std::move(now.team)));  // never freed: it has lost
+    now.team = nullptr;                                                 // its threads
   }
+  if (!now.team) now.team = make_team();
+  if (!now.team) return;
   Team::add_threads(now.team, wanted);
   const unsigned count = now.team->begin(body, data, wanted);
   now.share = {now.team.get(), 0, count};

@@ -118,38 +118,33 @@ struct BackwardLoop {
     if (s.projection) columns(p.weight_out, s.hidden, b.hidden_pad, s.projection, packed_out);
   }
 
-  void run_thread(int64_t me, int64_t team) const {
-    const Share share(b.out_pad / kWidth, s.batch, team, me);
-    const Share inner_share(b.hidden_pad / kWidth, s.batch, team, me);
-    pack(me, team);
-    if (me == 0) {
-      pad_rows(p.last_hidden_grad, s.batch, s.out(), b.out_pad, p.hidden_grad);
-      if (p.last_cell_grad)
-        pad_rows(p.last_cell_grad, s.batch, s.hidden, b.hidden_pad, p.cell_grad);
-    }
-#pragma omp barrier
-    for (int64_t index = s.steps - 1; index >= 0; --index) {
-      step(share, index);
-#pragma omp barrier
-      if (!s.projection) continue;
-      step_inner(inner_share, index);
-#pragma omp barrier
-    }
-    share.for_each_group([&](int64_t block, int64_t q, int64_t q_end) {
-      T grads[kRowGroup * kWidth];
-      state_grad(-1, block, q, q_end, grads);
-      const int64_t valid = valid_columns(s.out(), block * kWidth, kWidth);
-      for (int64_t n = q; n < q_end; ++n)
-        std::copy_n(grads + (n - q) * kWidth, valid,
-                    p.first_hidden_grad + n * s.out() + block * kWidth);
-    });
-    if (me == 0 && p.last_cell_grad)
-      unpad_rows(p.cell_grad, s.batch, s.hidden, b.hidden_pad, p.first_cell_grad);
-  }
-
   void run() const {
-#pragma omp parallel num_threads(p.threads) if (p.threads > 1)
-    run_thread(omp_get_thread_num(), omp_get_num_threads());
+    const int64_t team = p.threads;
+    run_shares(p.threads, [&](int64_t me) { pack(me, team); });
+    pad_rows(p.last_hidden_grad, s.batch, s.out(), b.out_pad, p.hidden_grad);
+    if (p.last_cell_grad) pad_rows(p.last_cell_grad, s.batch, s.hidden, b.hidden_pad, p.cell_grad);
+    const auto outer_share = [&](int64_t me) {
+      return Share(b.out_pad / kWidth, s.batch, team, me);
+    };
+    for (int64_t index = s.steps - 1; index >= 0; --index) {
+      run_shares(p.threads, [&](int64_t me) { step(outer_share(me), index); });
+      if (!s.projection) continue;
+      run_shares(p.threads, [&](int64_t me) {
+        step_inner(Share(b.hidden_pad / kWidth, s.batch, team, me), index);
+      });
+    }
+    run_shares(p.threads, [&](int64_t me) {
+      outer_share(me).for_each_group([&](int64_t block, int64_t q, int64_t q_end) {
+        T grads[kRowGroup * kWidth];
+        state_grad(-1, block, q, q_end, grads);
+        const int64_t valid = valid_columns(s.out(), block * kWidth, kWidth);
+        for (int64_t n = q; n < q_end; ++n)
+          std::copy_n(grads + (n - q) * kWidth, valid,
+                      p.first_hidden_grad + n * s.out() + block * kWidth);
+      });
+    });
+    if (p.last_cell_grad)
+      unpad_rows(p.cell_grad, s.batch, s.hidden, b.hidden_pad, p.first_cell_grad);
   }
 };
 

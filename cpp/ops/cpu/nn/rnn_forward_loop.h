@@ -152,31 +152,27 @@ struct ForwardLoop {
     if (p.first_cell) unpad_rows(cell_at(slot), s.batch, s.hidden, b.hidden_pad, p.last_cell);
   }
 
-  void run_thread(int64_t me, int64_t team) const {
-    const Share share(b.blocks, s.batch, team, me);
-    const Share out_share(b.out_pad / (4 * kLanes), s.batch, team, me);
-    pack(me, team);
-    if (me == 0) start();
-#pragma omp barrier
+  void run() const {
+    const int64_t team = p.threads;
+    run_shares(p.threads, [&](int64_t me) { pack(me, team); });
+    start();
     for (int64_t index = 0; index < s.steps; index += p.chunk) {
       const int64_t end = std::min(index + p.chunk, s.steps);
       const int64_t low = std::min(step_at(p, index), step_at(p, end - 1));
       const int64_t first_gate_step = p.save ? 0 : low;
-      project(share, low, low + end - index, first_gate_step);
       for (int64_t i = index; i < end; ++i) {
-        step(share, i, step_at(p, i) - first_gate_step);
-#pragma omp barrier
+        run_shares(p.threads, [&](int64_t me) {
+          const Share share(b.blocks, s.batch, team, me);
+          if (i == index) project(share, low, low + end - index, first_gate_step);
+          step(share, i, step_at(p, i) - first_gate_step);
+        });
         if (!s.projection) continue;
-        project_out(out_share, i);
-#pragma omp barrier
+        run_shares(p.threads, [&](int64_t me) {
+          project_out(Share(b.out_pad / (4 * kLanes), s.batch, team, me), i);
+        });
       }
     }
-    if (me == 0) finish();
-  }
-
-  void run() const {
-#pragma omp parallel num_threads(p.threads) if (p.threads > 1)
-    run_thread(omp_get_thread_num(), omp_get_num_threads());
+    finish();
   }
 };
 

@@ -1,8 +1,6 @@
 // Code shared by the forward and backward loops: division of work among threads, and packing of
 // weights. Included once per instruction set, like rnn_tile.h.
 #pragma once
-#include <omp.h>
-
 #include "cpp/ops/cpu/nn/rnn_cells.h"
 
 namespace mxlite::cpu {

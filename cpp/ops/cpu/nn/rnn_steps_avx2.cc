@@ -1,12 +1,11 @@
 // The step kernels for AVX2, and the choice between the two.
-#include <omp.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
 
+#include "cpp/core/parallel.h"
 #include "cpp/ops/cpu/nn/rnn_steps.h"
 #include "cpp/ops/cpu/processor.h"
 #include "cpp/ops/pointwise/math.h"
