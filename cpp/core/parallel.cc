@@ -12,9 +12,15 @@ void GOMP_parallel(void (*body)(void*), void* data, unsigned threads, unsigned f
 int omp_get_thread_num();
 int omp_get_num_threads();
 int omp_in_parallel();
+void omp_set_num_threads(int count);
 }
 
-namespace mxlite::detail {
+namespace mxlite {
+
+LibraryThreads::LibraryThreads(int count) { omp_set_num_threads(count); }
+LibraryThreads::~LibraryThreads() { omp_set_num_threads(cpu_threads()); }
+
+namespace detail {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -95,4 +101,5 @@ void share_range(int64_t count, int64_t grain, int64_t work, RangeFn fn, void* c
   GOMP_parallel(&Loop::run, &loop, static_cast<unsigned>(threads), 0);
 }
 
-}  // namespace mxlite::detail
+}  // namespace detail
+}  // namespace mxlite

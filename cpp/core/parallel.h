@@ -49,4 +49,13 @@ void run_shares(int count, Fn&& fn) {
       const_cast<void*>(static_cast<const void*>(std::addressof(fn))));
 }
 
+// During the object's lifetime, oneDNN divides the calls of this thread among `count` threads.
+// Afterwards it uses cpu_threads() again, as do other libraries that share libgomp with mxlite.
+class LibraryThreads {
+ public:
+  explicit LibraryThreads(int count);
+  ~LibraryThreads();
+  LibraryThreads& operator=(LibraryThreads&&) = delete;  // neither copied nor moved
+};
+
 }  // namespace mxlite

@@ -182,15 +182,14 @@ double count_products(const Problem& p) {
   return static_cast<double>(p.batch * p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
 }
 
-// Gives oneDNN as many threads as the product deserves.
-void limit_threads(const Problem& p) {
-  if (!omp_in_parallel()) omp_set_num_threads(threads_for(count_products(p) * kProductNanoseconds));
+int product_threads(const Problem& p) {
+  return threads_for(count_products(p) * kProductNanoseconds);
 }
 
 // Returns false if oneDNN has no implementation for this type on this processor.
 bool gemm_matmul(const Problem& p, const void* a, const void* b, void* c) {
   constexpr size_t kMaxEntries = 1024;
-  limit_threads(p);
+  const LibraryThreads threads(product_threads(p));
   static thread_local std::unordered_map<Problem, dnnl::matmul, ProblemHash> cache;
   auto it = cache.find(p);
   if (it == cache.end()) {
@@ -296,7 +295,7 @@ bool as_matrix_vector(const Problem& p, const float* a, const float* b, float* c
 }
 
 dnnl_status_t sgemm(const Problem& p, const float* a, const float* b, float* c) {
-  limit_threads(p);
+  const LibraryThreads threads(product_threads(p));
   return dnnl_sgemm(p.trans_a ? 'T' : 'N', p.trans_b ? 'T' : 'N', p.m, p.n, p.k,
                     static_cast<float>(p.alpha), a, std::max<int64_t>(p.lda, 1), b,
                     std::max<int64_t>(p.ldb, 1), static_cast<float>(p.beta), c,

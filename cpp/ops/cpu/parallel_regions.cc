@@ -1,12 +1,11 @@
 // Note [Subnormal numbers in parallel regions]
 // Threads of a parallel region flush subnormal numbers if and only if the thread that begins the
-// region flushes. GCC begins every region of libmxlite.so with a call of GOMP_parallel, which the
-// linker redirects to __wrap_GOMP_parallel below (Libraries.cmake).
-// oneDNN begins regions without __wrap_GOMP_parallel, and its kernels must flush. Pool threads
-// therefore flush between regions: a new thread inherits the flags of its creator, which flushes
-// during __real_GOMP_parallel, and run_region restores the flags of each thread at the end of a
-// region. The few regions that GCC begins with another function (`schedule(dynamic)`) flush for the
-// same reason; they belong to kernels that flush.
+// region flushes. This library begins every region with a call of GOMP_parallel, which the linker
+// redirects to __wrap_GOMP_parallel below (Libraries.cmake).
+// oneDNN begins regions without __wrap_GOMP_parallel, and its kernels must flush. The threads that
+// help therefore flush between regions: those of openmp.cc from their start, and those of a libgomp
+// because a new thread inherits the flags of its creator, which flushes during
+// __real_GOMP_parallel. run_region restores the flags of each thread at the end of a region.
 #include "cpp/core/subnormals.h"
 
 namespace mxlite {

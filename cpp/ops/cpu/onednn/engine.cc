@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cpp/base/small_vector.h"
+#include "cpp/core/parallel.h"
 #include "cpp/core/subnormals.h"
 #include "cpp/core/threads.h"
 
@@ -165,7 +166,7 @@ void Primitive::run(std::span<const Arg> args, void* scratch) const {
     for (const Arg& a : args)
       if (a.data) bind(a.which, a.data, a.desc);
     if (scratch_bytes_) bind(DNNL_ARG_SCRATCHPAD, scratch);
-    omp_set_num_threads(threads_);
+    const LibraryThreads threads(threads_);
     dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive_.get(), stream().get(),
                                                    static_cast<int>(bound.size()), bound.data()),
                             "could not execute a primitive");
