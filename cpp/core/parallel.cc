@@ -74,8 +74,9 @@ void share_range(int64_t count, int64_t grain, int64_t work, RangeFn fn, void* c
   if (count * work <= kParallelWork || count <= grain || std::min(cpu_threads(), most) == 1 ||
       omp_in_parallel())
     return fn(closure, 0, count, 0);
-  constexpr int64_t kMeasured = 8192;             // elements, some microseconds
-  double item = 0.4 * static_cast<double>(work);  // ns: an estimate where items are few and large
+  constexpr int64_t kMeasured = 8192;  // elements, some microseconds
+  double item = kElementNanoseconds *
+                static_cast<double>(work);  // ns: an estimate where items are few and large
   int64_t begin = 0;
   if (grain * work <= kMeasured) {
     const int64_t first = std::max<int64_t>(1, kMeasured / (grain * work)) * grain;

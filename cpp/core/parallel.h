@@ -13,6 +13,9 @@ namespace mxlite {
 // per element must set inline_ok = false.
 constexpr int64_t kParallelWork = 65536;
 
+// Time of one element in ns, where it cannot be measured.
+constexpr double kElementNanoseconds = 0.4;
+
 // Multiply-adds of a fast product that take as long as one element.
 constexpr int64_t kProductsPerElement = 8;
 

@@ -69,7 +69,7 @@ void accumulate(const RowAccumulation& a, const T* src, T* dst) {
 template <class T>
 void accumulate_direct(const RowAccumulation& a, const T* src, T* dst) {
   const auto work = static_cast<double>(a.outer * std::max(a.count, a.num_rows) * a.inner);
-  const int threads = omp_in_parallel() ? 1 : threads_for(work, a.num_rows);
+  const int threads = omp_in_parallel() ? 1 : threads_for(work * kElementNanoseconds, a.num_rows);
   const auto part = [&](int64_t first_row, int64_t last_row) {
     const int64_t inner = a.inner;
     for (int64_t o = 0; o < a.outer; ++o) {

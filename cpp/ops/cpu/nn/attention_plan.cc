@@ -19,7 +19,8 @@ AttentionPlan plan_items(const AttentionCall& c, int64_t most_rows, int64_t item
   plan.blocks = divide_up(c.q_length, plan.block_rows);
   const int64_t threads = cpu_threads(), heads = c.batch * c.key_heads;
   const int64_t scores = c.batch * c.heads * c.q_length * c.k_length;
-  if (threads == 1 || scores * (c.d + c.dv) <= kParallelWork * 4) return plan;
+  const double work = static_cast<double>(scores * (c.d + c.dv)) * kProductNanoseconds;
+  if (threads == 1 || threads_for(work) == 1) return plan;
   plan.parts = std::min(divide_up(items_per_thread * threads, heads), c.group() * plan.blocks);
   plan.threads = static_cast<int>(std::min(threads, plan.items(c)));
   return plan;

@@ -30,7 +30,7 @@ std::optional<cpu::NormMemory> memory_of(const PlanRequest& r, const BatchNormPa
                          .batch = spec.shape[0],
                          .pixels = spec.shape[2] * spec.shape[3],
                          .channels = spec.shape[1],
-                         .threads = cpu_threads()};
+                         .threads = threads_for(memory_work(desc, 3))};
 }
 
 template <cpu::NormEnd kEnd>

@@ -3,6 +3,7 @@
 #include "cpp/core/threads.h"
 #include "cpp/ops/cpu/nn/stem.h"
 #include "cpp/ops/cpu/nn/winograd/winograd.h"
+#include "cpp/ops/cpu/onednn/convolution.h"
 #include "cpp/ops/cpu/onednn/layout.h"
 #include "cpp/ops/cpu/onednn/plans.h"
 #include "cpp/ops/cpu/onednn/post_ops.h"
@@ -32,17 +33,17 @@ std::optional<Plan> plan_winograd(const PlanRequest& r, const SimplePostOps& pos
       data[1] % 16 != 0)
     return std::nullopt;
   const PixelLayout pixels = pixel_layout(r.layouts[0], data);
-  const cpu::WinogradProblem problem{.batch = data[0],
-                                     .height = data[2],
-                                     .width = data[3],
-                                     .channels = data[1],
-                                     .filters = p.num_filter,
-                                     .pad_height = w.pad[1],
-                                     .pad_width = w.pad[2],
-                                     .kernel = static_cast<int>(w.kernel[1]),
-                                     .data_blocked = pixels.blocked,
-                                     .output_blocked = pixels.blocked,
-                                     .threads = cpu_threads()};
+  cpu::WinogradProblem problem{.batch = data[0],
+                               .height = data[2],
+                               .width = data[3],
+                               .channels = data[1],
+                               .filters = p.num_filter,
+                               .pad_height = w.pad[1],
+                               .pad_width = w.pad[2],
+                               .kernel = static_cast<int>(w.kernel[1]),
+                               .data_blocked = pixels.blocked,
+                               .output_blocked = pixels.blocked};
+  problem.threads = cpu::winograd_threads(problem);
   const int64_t tiles = problem.tiles();
   const bool each_call = !r.constant[1] || CompactWeights::wanted() || tiles >= kEnoughTiles ||
                          (data[0] >= kLargeBatch && tiles >= kEnoughTilesOfBatch);
@@ -88,6 +89,7 @@ std::optional<Plan> plan_stem(const PlanRequest& r, const SimplePostOps& post) {
     return std::nullopt;
   const SpatialWindow w = p.window();
   if (data[1] * w.kernel[1] * w.kernel[2] > kMostTerms) return std::nullopt;
+  const double products = count_products(plain_desc(r.outputs[0]), plain_desc(r.inputs[1]));
   const cpu::StemProblem problem{.batch = data[0],
                                  .channels = data[1],
                                  .height = data[2],
@@ -99,7 +101,7 @@ std::optional<Plan> plan_stem(const PlanRequest& r, const SimplePostOps& post) {
                                  .pad = {w.pad[1], w.pad[2]},
                                  .out_height = output[2],
                                  .out_width = output[3],
-                                 .threads = cpu_threads()};
+                                 .threads = threads_for(product_work(products))};
   Plan plan;
   const int64_t row = w.kernel[2] * p.num_filter;
   plan.inputs = {{nullptr, r.inputs[0].bytes()},

@@ -18,15 +18,16 @@ std::optional<cpu::WinogradProblem> problem_of(const ConvolutionParams& p, const
   if (!(both(w.kernel, 3) || both(w.kernel, 5)) || !both(w.stride, 1) || !both(w.dilate, 1) ||
       w.pad[1] >= w.kernel[1] || w.pad[2] >= w.kernel[2])
     return std::nullopt;
-  return cpu::WinogradProblem{.batch = data[0],
-                              .height = data[2],
-                              .width = data[3],
-                              .channels = data[1],
-                              .filters = p.num_filter,
-                              .pad_height = w.pad[1],
-                              .pad_width = w.pad[2],
-                              .kernel = static_cast<int>(w.kernel[1]),
-                              .threads = cpu_threads()};
+  cpu::WinogradProblem problem{.batch = data[0],
+                               .height = data[2],
+                               .width = data[3],
+                               .channels = data[1],
+                               .filters = p.num_filter,
+                               .pad_height = w.pad[1],
+                               .pad_width = w.pad[2],
+                               .kernel = static_cast<int>(w.kernel[1])};
+  problem.threads = cpu::winograd_threads(problem);
+  return problem;
 }
 
 }  // namespace

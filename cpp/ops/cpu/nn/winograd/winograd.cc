@@ -56,6 +56,12 @@ const WinogradKernels& winograd_kernels() {
 
 int64_t winograd_least_tiles() { return winograd_kernels().worthwhile_tiles; }
 
+int winograd_threads(const WinogradProblem& p) {
+  const double products = static_cast<double>(kPoints * p.tiles()) *
+                          static_cast<double>(p.channels) * static_cast<double>(p.filters);
+  return threads_for(products * kProductNanoseconds);
+}
+
 size_t winograd_weight_bytes(int64_t channels, int64_t filters) {
   return static_cast<size_t>(kPoints * channels * filters) * sizeof(float);
 }

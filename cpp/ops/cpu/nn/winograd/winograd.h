@@ -41,6 +41,9 @@ struct WinogradArgs {
 // weights, or reads and writes the sums of their gradients: 48 with AVX-512, 32 with AVX2.
 int64_t winograd_least_tiles();
 
+// Returns the number of threads that the problem's work deserves.
+int winograd_threads(const WinogradProblem& p);
+
 size_t winograd_weight_bytes(int64_t channels, int64_t filters);
 // Transforms all weights, packed as above, in parallel.
 void winograd_transform(int64_t channels, int64_t filters, int kernel, const float* weight,
