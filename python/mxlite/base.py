@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import difflib
+import importlib
 import inspect
 import operator
 import re
@@ -359,14 +360,20 @@ class NeedsInit:
 class Provided:
     """A function that a lower module calls and a higher module provides when it is imported.
 
+    Parameters
+    ----------
+    home : str
+        The higher module, without ``mxlite.``; the first call imports it.
+
     Examples
     --------
-    >>> shown = Provided()  # in the lower module, which calls shown(value)
+    >>> shown = Provided("higher")  # in the lower module, which calls shown(value)
     >>> @lower.shown.provide  # in the higher one
     ... def shown(value): ...
     """
 
-    def __init__(self) -> None:
+    def __init__(self, home: str) -> None:
+        self._home = home
         self._function: Callable[..., Any] | None = None
 
     def provide(self, function: _F) -> _F:
@@ -377,7 +384,9 @@ class Provided:
     @property
     def function(self) -> Callable[..., Any]:
         """The function itself, for pickles."""
-        assert self._function is not None, "no module has provided this function yet"
+        if self._function is None:
+            importlib.import_module(f"mxlite.{self._home}")
+        assert self._function is not None, f"{self._home} provides no function"
         return self._function
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

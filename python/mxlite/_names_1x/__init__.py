@@ -9,6 +9,7 @@ from __future__ import annotations
 from .lists import MOVED, VERSION, is_module, module_paths, names_of, old_path
 from .lookup import (
     AFTER_IMPORT,
+    ON_FIRST_USE,
     MissingModuleError,
     MissingNameError,
     UnknownNameError,
@@ -22,6 +23,7 @@ from .lookup import (
 __all__ = [
     "AFTER_IMPORT",
     "MOVED",
+    "ON_FIRST_USE",
     "VERSION",
     "MissingModuleError",
     "MissingNameError",

@@ -17,6 +17,7 @@ from .lists import MOVED, VERSION, imports, names_of, old_path
 
 __all__ = [
     "AFTER_IMPORT",
+    "ON_FIRST_USE",
     "MissingModuleError",
     "MissingNameError",
     "UnknownNameError",
@@ -52,11 +53,21 @@ class MissingModuleError(NotSupportedError, ImportError):
     """A module of MXNet 1.9.1, or a name imported from one, that mxlite does not have."""
 
 
-# Submodules that 1.9.1 lacks or that its programs must import; mxlite imports them on first use.
-OWN_MODULES = {
-    "mxlite": ("checkpoint",),
-    "mxlite.contrib": ("amp", "svrg_optimization"),
-    "mxlite.gluon.contrib": ("parallel",),
+# Names that 1.9.1 lacks, or that are no modules in it, and that mxlite imports on first use: the path
+# of the module after ``mxlite.``, and the name in it unless the module itself is meant.
+ON_FIRST_USE: dict[str, dict[str, str]] = {
+    "mxlite": {
+        "Executor": "executor:Executor",
+        "Symbol": "symbol:Symbol",
+        "checkpoint": "checkpoint",
+        "kvstore_server": "kvstore.kvstore_server",
+        "opt": "optimizer",
+        "parallel": "parallel",
+    },
+    "mxlite.contrib": {"amp": "contrib.amp", "svrg_optimization": "contrib.svrg_optimization"},
+    "mxlite.gluon": {"Trainer": "gluon.trainer:Trainer"},
+    "mxlite.gluon.contrib": {"parallel": "gluon.contrib.parallel"},
+    "mxlite.ndarray": {"CachedOp": "executor:CachedOp"},
 }
 
 # Functions to call after a module was imported because a program accessed its name.
@@ -79,9 +90,26 @@ def _imported(rest: str, name: str) -> Any:
     if not there:
         return module
     for place in (module, resolve(path.rpartition(".")[0]) if "." in path else None):
-        if place is not None and there in vars(place):
-            return vars(place)[there]
+        if place is not None and _has(place, there):
+            return getattr(place, there)
     return None
+
+
+def _has(module: ModuleType, name: str) -> bool:
+    """Return whether a module has a name, or gets it when it is first used."""
+    return name in vars(module) or name in ON_FIRST_USE.get(module.__name__, ())
+
+
+def _first_use(module_name: str, name: str) -> Any:
+    """Import what a name of `ON_FIRST_USE` stands for, set it in its package, and return it."""
+    home, _, member = ON_FIRST_USE[module_name][name].partition(":")
+    value: Any = importlib.import_module(f"mxlite.{home}")
+    if member:
+        value = getattr(value, member)
+    setattr(sys.modules[module_name], name, value)
+    for hook in AFTER_IMPORT:
+        hook()
+    return value
 
 
 def resolve(rest: str) -> ModuleType | None:
@@ -119,8 +147,8 @@ def _getattr_of(module_name: str) -> Callable[[str], Any]:
     rest = old_path(module_name)
 
     def __getattr__(name: str) -> Any:  # noqa: N807 - it becomes the module's
-        if name in OWN_MODULES.get(module_name, ()):
-            return importlib.import_module(f"{module_name}.{name}")
+        if name in ON_FIRST_USE.get(module_name, ()):
+            return _first_use(module_name, name)
         if not name.startswith("__"):
             names = names_of(rest)
             child = f"{rest}.{name}" if rest else name
@@ -134,8 +162,8 @@ def _getattr_of(module_name: str) -> Callable[[str], Any]:
                 # The name's module is a file of the package in 1.9.1, but a different one in
                 # mxlite.
                 package = resolve(rest.rpartition(".")[0]) if "." in rest else sys.modules["mxlite"]
-                if package is not None and rest and name in vars(package):
-                    return vars(package)[name]
+                if package is not None and rest and _has(package, name):
+                    return getattr(package, name)
             found = _imported(rest, name)
             if found is not None:
                 setattr(sys.modules[module_name], name, found)
@@ -178,8 +206,10 @@ def _public_names(module: ModuleType) -> list[str]:
         if isinstance(home, str) and hasattr(module, "__path__") and name not in have
         and _exists(f"{module.__name__}.{name}")
     }  # fmt: skip
+    on_use = ON_FIRST_USE.get(module.__name__, {})
+    members = {name for name, home in on_use.items() if ":" in home}
     special = {name for name in have if name.startswith("__")}
-    return sorted(own_names(module) | names.keys() & have.keys() | unloaded | special)
+    return sorted(own_names(module) | names.keys() & have.keys() | unloaded | members | special)
 
 
 def attributes(module_name: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:

@@ -8,25 +8,29 @@ is :mod:`mxlite.context` in the same way.
 from __future__ import annotations
 
 import sys
+import threading
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from .. import base, context
 from .._names_1x import attributes
-from . import (
-    base_names,
-    c_library,
-    engine,
-    error,
-    executor_manager,
-    libinfo,
-    library,
-    log,
-    misc,
-    model,
-    numpy_dispatch_protocol,
-    numpy_op_signature,
-    rnn,
-)
+from . import base_names, c_library, error
+
+if TYPE_CHECKING:  # imported when they are first used
+    from . import (
+        engine,
+        executor_manager,
+        libinfo,
+        library,
+        log,
+        misc,
+        model,
+        numpy_dispatch_protocol,
+        numpy_op_signature,
+        rnn,
+    )
 
 __all__ = [
     "engine",
@@ -42,13 +46,36 @@ __all__ = [
     "rnn",
 ]
 
+_PACKAGE = sys.modules[__name__.rpartition(".")[0]]
+_lock = threading.RLock()
+
+
+class _Unused(ModuleType):
+    """A module whose file runs when one of its names is first used."""
+
+    def __getattr__(self, name: str) -> Any:
+        with _lock:
+            if vars(self).get("_runs"):  # the file asks for a name that it has not defined yet
+                raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+            if isinstance(self, _Unused):  # another thread may have run the file
+                self._run()
+        return getattr(self, name)
+
+    def _run(self) -> None:
+        vars(self)["_runs"] = True
+        try:
+            assert self.__spec__ is not None and self.__spec__.loader is not None
+            self.__spec__.loader.exec_module(self)
+            self.__class__ = ModuleType
+        finally:
+            del vars(self)["_runs"]
+
 
 def _publish(name: str, module: ModuleType) -> None:
     """Make a module importable as ``mxlite.<name>``."""
-    package = __name__.rpartition(".")[0]
-    sys.modules[f"{package}.{name}"] = module
-    if "." not in name:
-        setattr(sys.modules[package], name, module)
+    sys.modules[f"{_PACKAGE.__name__}.{name}"] = module
+    parent, _, child = name.rpartition(".")
+    setattr(sys.modules[f"{__name__}.{parent}"] if parent else _PACKAGE, child, module)
 
 
 # Names that only 1.x had in base.
@@ -58,6 +85,20 @@ for _module in (base_names, c_library):
 # _names_1x imports base, so base cannot ask for its own attributes.
 vars(base)["__getattr__"], vars(base)["__dir__"] = attributes(base.__name__)
 _publish("device", context)
-for _name, _module in list(sys.modules.items()):
-    if _name.startswith(f"{__name__}."):
-        _publish(_name[len(__name__) + 1 :], _module)
+_folder = Path(__file__).parent
+for _path in sorted(_folder.rglob("*.py"), key=lambda path: path.name != "__init__.py"):
+    _parts = _path.relative_to(_folder).with_suffix("").parts
+    _name = ".".join(part for part in _parts if part != "__init__")
+    if not _name:
+        continue
+    _full = f"{__name__}.{_name}"
+    if _full not in sys.modules:
+        _spec = spec_from_file_location(_full, _path)
+        assert _spec is not None
+        sys.modules[_full] = module_from_spec(_spec)
+        sys.modules[_full].__class__ = _Unused
+        if "." not in _name:
+            globals()[_name] = sys.modules[_full]
+    _publish(_name, sys.modules[_full])
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = attributes(__name__)

@@ -19,6 +19,7 @@ from ..numpy import ndarray
 from ..numpy.arguments import set_name
 from ..symbol import Symbol
 from ..symbol import custom as _custom
+from ..symbol import serialization
 from ..symbol.node import Node
 from ..symbol.numpy_symbol import NumpySymbol
 from .file_operators import CUSTOM, OPERATORS
@@ -93,10 +94,13 @@ def _make_custom(attrs: Mapping[str, str]) -> Any:
     return _custom.CustomCall(dict(attrs))
 
 
-for _op in OPERATORS:
-    _core.register_symbol_call(_op, lambda attrs, op=_op: FunctionCall(op, attrs))
-_core.register_symbol_call("Custom", _make_custom)
-_core.register_symbol_call("_npi_Custom", _make_custom)
+@serialization.register_numpy_calls.provide
+def _register() -> None:
+    """Make files with these operators readable."""
+    for op in OPERATORS:
+        _core.register_symbol_call(op, lambda attrs, op=op: FunctionCall(op, attrs))
+    _core.register_symbol_call("Custom", _make_custom)
+    _core.register_symbol_call("_npi_Custom", _make_custom)
 
 
 def compose_call(op: str, inputs: Sequence[Symbol], attrs: Mapping[str, Any]) -> Any:
