@@ -53,8 +53,8 @@ class MissingModuleError(NotSupportedError, ImportError):
     """A module of MXNet 1.9.1, or a name imported from one, that mxlite does not have."""
 
 
-# Names that 1.9.1 lacks, or that are no modules in it, and that mxlite imports on first use: the path
-# of the module after ``mxlite.``, and the name in it unless the module itself is meant.
+# Names that mxlite imports on first use, and that 1.9.1 lacks or that are no modules in it:
+# the path of the module after ``mxlite.``, and the name in it unless the module itself is meant.
 ON_FIRST_USE: dict[str, dict[str, str]] = {
     "mxlite": {
         "Executor": "executor:Executor",

@@ -17,9 +17,8 @@ from ..base import DynamicShapeError, TypeError_
 from ..context import cpu
 from ..numpy import ndarray
 from ..numpy.arguments import set_name
-from ..symbol import Symbol
+from ..symbol import Symbol, serialization
 from ..symbol import custom as _custom
-from ..symbol import serialization
 from ..symbol.node import Node
 from ..symbol.numpy_symbol import NumpySymbol
 from .file_operators import CUSTOM, OPERATORS
