@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Iterable
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -54,21 +55,27 @@ class _Unused(ModuleType):
     """A module whose file runs when one of its names is first used."""
 
     def __getattr__(self, name: str) -> Any:
-        with _lock:
-            if vars(self).get("_runs"):  # the file asks for a name that it has not defined yet
-                raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-            if isinstance(self, _Unused):  # another thread may have run the file
-                self._run()
+        if vars(self).get("_runs") == threading.get_ident():  # the file has not defined it yet
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        _run(self)
         return getattr(self, name)
 
-    def _run(self) -> None:
-        vars(self)["_runs"] = True
-        try:
-            assert self.__spec__ is not None and self.__spec__.loader is not None
-            self.__spec__.loader.exec_module(self)
-            self.__class__ = ModuleType
-        finally:
-            del vars(self)["_runs"]
+    def __dir__(self) -> Iterable[str]:
+        _run(self)
+        return ModuleType.__dir__(self)
+
+
+def _run(module: ModuleType) -> None:
+    """Run the file of a module unless another thread has run it."""
+    with _lock:
+        if isinstance(module, _Unused) and "_runs" not in vars(module):
+            assert module.__spec__ is not None and module.__spec__.loader is not None
+            vars(module)["_runs"] = threading.get_ident()
+            try:
+                module.__spec__.loader.exec_module(module)
+                module.__class__ = ModuleType
+            finally:
+                del vars(module)["_runs"]
 
 
 def _publish(name: str, module: ModuleType) -> None:
