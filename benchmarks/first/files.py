@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[1] / name) for name in ("peers", "")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peers"))
 
 # A word-level language model, as in MXNet's examples: words, features, layers, words of a sequence.
 WORDS, UNITS, LAYERS, LENGTH = 10000, 650, 2, 35

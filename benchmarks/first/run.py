@@ -3,8 +3,8 @@
     python benchmarks/first/run.py --rounds 7 --json out.json
 
 Every measurement is a process of its own: it imports the system, builds the network from files and
-calls it twice on one input. The processes of all systems take turns. CPU time stands beside the time
-of the wall clock, because other programs of the machine disturb it less.
+calls it twice on one input. The processes of all systems take turns. CPU time stands beside the
+time of the wall clock, because other programs of the machine disturb it less.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[1] / name) for name in ("peers", "")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peers"))
 import mxlite
 import numpy as np
 from cell import TOLERANCE, ratio_of_turns
@@ -123,11 +124,12 @@ def main() -> None:
             folder = Path(temporary) / network
             write_files(network, folder, options)
             answers: dict[str, list[dict[str, Any]]] = {system: [] for system in systems}
-            check_outputs(network, {s: measure(s, folder, options) for s in systems})
             for turn in progress(range(options.rounds), options.rounds, network):
                 for system in systems:
                     if system != "torch:compile" or turn < options.compile_rounds:
                         answers[system].append(measure(system, folder, options))
+                if turn == 0:
+                    check_outputs(network, {s: given[0] for s, given in answers.items() if given})
             rows = []
             for system, given in answers.items():
                 for clock in ("cpu", "wall"):
