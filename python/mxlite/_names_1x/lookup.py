@@ -68,6 +68,10 @@ ON_FIRST_USE: dict[str, dict[str, str]] = {
     "mxlite.gluon": {"Trainer": "gluon.trainer:Trainer"},
     "mxlite.gluon.contrib": {"parallel": "gluon.contrib.parallel"},
     "mxlite.ndarray": {"CachedOp": "executor:CachedOp"},
+    "mxlite.symbol": {
+        "np": "numpy_extension.symbols:np_module",
+        "npx": "numpy_extension.symbols:npx_module",
+    },
 }
 
 # Functions to call after a module was imported because a program accessed its name.
@@ -120,7 +124,7 @@ def resolve(rest: str) -> ModuleType | None:
     parent = resolve(parent_path) if parent_path else sys.modules["mxlite"]
     if parent is None:
         return None
-    child = vars(parent).get(name)
+    child = getattr(parent, name) if _has(parent, name) else None
     if not (isinstance(child, ModuleType) and child.__name__.startswith("mxlite.")):
         full_name = f"{parent.__name__}.{name}"
         try:

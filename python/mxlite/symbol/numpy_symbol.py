@@ -94,10 +94,5 @@ def _bounds(part: int | slice) -> tuple[Any, Any, Any]:
     return part, (part + 1) or None, None
 
 
-@_symbol.as_numpy.provide
-def _as_numpy(symbol: Symbol) -> NumpySymbol:
-    return NumpySymbol(symbol._outputs)
-
-
 _core.attach_numpy_signs(NumpySymbol, in_place=False)
 _core.set_numpy_symbol_type(NumpySymbol)

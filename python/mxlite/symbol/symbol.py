@@ -32,7 +32,7 @@ __all__ = ["Symbol"]
 
 load_json, to_json, save = (Provided("symbol.serialization") for _ in range(3))
 bind, simple_bind = (Provided("executor.binding") for _ in range(2))
-as_numpy = Provided("symbol.numpy_symbol")
+as_numpy = Provided("numpy_extension.symbols")
 
 
 class Symbol(_Base):
