@@ -73,7 +73,7 @@ def _run(module: ModuleType) -> None:
             vars(module)["_runs"] = threading.get_ident()
             try:
                 module.__spec__.loader.exec_module(module)
-                module.__class__ = ModuleType
+                module.__class__ = ModuleType  # type: ignore[assignment]
             finally:
                 del vars(module)["_runs"]
 

@@ -11,7 +11,6 @@ from typing import Any
 from .. import _core
 from .._core import compose
 from ..base import TypeError_
-from . import symbol as _symbol
 from .symbol import Symbol
 
 __all__ = ["NumpySymbol"]
