@@ -107,47 +107,68 @@ def seconds_of(answer: dict[str, Any], clock: str) -> dict[str, float]:
     return {**parts, "first result": sum(parts[part] for part in FIRST_RESULT)}
 
 
+def measure_network(
+    network: str, folder: Path, options: argparse.Namespace
+) -> dict[str, list[dict[str, Any]]]:
+    """Return the answers of every system, one for each turn."""
+    write_files(network, folder, options)
+    answers: dict[str, list[dict[str, Any]]] = {system: [] for system in options.systems}
+    for turn in progress(range(options.rounds), options.rounds, network):
+        for system, given in answers.items():
+            if not system.startswith("torch") or turn < options.torch_rounds:
+                given.append(measure(system, folder, options))
+        if turn == 0:
+            check_outputs(network, {system: given[0] for system, given in answers.items()})
+    return answers
+
+
+def entries_of(network: str, answers: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Return an entry for each system and clock."""
+    entries = []
+    for system, given in answers.items():
+        for clock in ("cpu", "wall"):
+            ours, turns = (
+                [seconds_of(a, clock) for a in some] for some in (answers["mxlite"], given)
+            )
+            seconds = [turn["first result"] for turn in turns]
+            middle, low, high = ratio_of_turns(seconds, [turn["first result"] for turn in ours])
+            parts = {p: round(statistics.median(t[p] for t in turns), 4) for p in turns[0]}
+            entry = result(f"{network} {system} {clock}", Timing(seconds), unit="s")
+            entry |= {"network": network, "system": system, "clock": clock, "parts": parts}
+            entries.append(entry | {"ratio": {"median": middle, "q1": low, "q3": high}})
+    return entries
+
+
 def main() -> None:
     """Measure, print a table for each network, and write the file."""
     line = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     line.add_argument("--networks", nargs="+", default=NETWORKS, choices=NETWORKS)
     line.add_argument("--systems", nargs="+", default=SYSTEMS, choices=SYSTEMS)
-    line.add_argument("--compile-rounds", type=int, default=2, help="of torch:compile: %(default)s")
+    line.add_argument("--torch-rounds", type=int, default=2, help="of PyTorch: %(default)s")
     add_options(line, "json", "mxnet-python", "peers-python", "threads", rounds=7)
     options = line.parse_args()
-    systems = list(dict.fromkeys(["mxlite", *options.systems]))
-    results = []
+    options.systems = list(dict.fromkeys(["mxlite", *options.systems]))
+    settings = {
+        name: getattr(options, name)
+        for name in ("networks", "systems", "rounds", "torch_rounds", "threads")
+    }
+    results: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as temporary:
-        if "mxlite:C++" in systems:
+        if "mxlite:C++" in options.systems:
             compile_predictor(Path(temporary))
         for network in options.networks:
-            folder = Path(temporary) / network
-            write_files(network, folder, options)
-            answers: dict[str, list[dict[str, Any]]] = {system: [] for system in systems}
-            for turn in progress(range(options.rounds), options.rounds, network):
-                for system in systems:
-                    if system != "torch:compile" or turn < options.compile_rounds:
-                        answers[system].append(measure(system, folder, options))
-                if turn == 0:
-                    check_outputs(network, {s: given[0] for s, given in answers.items() if given})
-            rows = []
-            for system, given in answers.items():
-                for clock in ("cpu", "wall"):
-                    ours = [seconds_of(a, clock)["first result"] for a in answers["mxlite"]]
-                    turns = [seconds_of(a, clock) for a in given]
-                    ratio = ratio_of_turns(ours, [turn["first result"] for turn in turns])
-                    medians = {p: statistics.median(t[p] for t in turns) for p in turns[0]}
-                    cells = [f"{value:.2f}" for value in medians.values()]
-                    rows.append([system, clock, *cells, f"{1 / ratio[0]:.2f}"])
-                    timing = Timing([turn["first result"] for turn in turns])
-                    name = f"{network} {system} {clock}"
-                    parts = {part: round(value, 4) for part, value in medians.items()}
-                    results.append(result(name, timing, unit="s", parts=parts, faster=ratio))
+            answers = measure_network(network, Path(temporary) / network, options)
+            entries = entries_of(network, answers)
+            results += entries
+            rows = [
+                [e["system"], e["clock"], *(f"{value:.2f}" for value in e["parts"].values()),
+                 f"{e['ratio']['median']:.2f}"]
+                for e in entries
+            ]  # fmt: skip
             head = ["system", "seconds", *PARTS, "first result", "mxlite / system"]
             print(f"{network}\n{table(head, rows)}\n", flush=True)
-    if options.json:
-        settings = {"rounds": options.rounds, "threads": options.threads, "systems": systems}
-        write_json(options.json, report("first_result", settings, results))
+            if options.json:  # also after each network, because all of them take long
+                write_json(options.json, report("first_result", settings, results))
 
 
 if __name__ == "__main__":
