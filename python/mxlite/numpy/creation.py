@@ -13,7 +13,7 @@ from .. import ndarray as nd
 from ..base import NotSupportedError, TypeError_, ValueError_
 from ..ndarray import NDArray
 from ..ndarray.array_like import host_array
-from .arguments import as_array, default_dtype, set_name
+from .arguments import as_array, default_dtype, is_real, set_name
 from .manipulation import broadcast_to
 from .ndarray import as_np_ndarray, attach, ndarray
 
@@ -321,8 +321,9 @@ def arange(
 ) -> ndarray:
     """Return the vector start, start + step, start + 2 * step, ... up to but excluding stop.
 
-    ``arange(n)`` starts at 0. The default dtype is float32, also for integers. Raises ValueError if
-    step is 0.
+    ``arange(n)`` starts at 0. The default dtype is float32, also for integers. With an integer
+    dtype, all steps are equal: the difference of the first two values, without their fractions.
+    Raises ValueError if step is 0.
     """
     if stop is None:
         start, stop = 0, start
@@ -331,6 +332,10 @@ def arange(
         raise ValueError_("arange: step must be nonzero, got 0")
     ctx = device_of(ctx, device)
     dtype = default_dtype(dtype)
+    if not all(float(v).is_integer() for v in (start, step)) and not is_real(dtype):
+        count = max(0, math.ceil((stop - start) / step))
+        counts = as_np_ndarray(_arange(start=0, stop=count, step=1, ctx=ctx, dtype=dtype))
+        return counts * (int(start + step) - int(start)) + int(start)
     return as_np_ndarray(_arange(start=start, stop=stop, step=step, ctx=ctx, dtype=dtype))
 
 
@@ -378,7 +383,11 @@ def linspace(
     ------
     ValueError
         If num is negative.
+    TypeError
+        If num is not an integer.
     """
+    if not hasattr(num, "__index__"):
+        raise TypeError_(f"linspace: num must be an integer, got {num!r}")
     num = operator.index(num)
     if num < 0:
         raise ValueError_(f"linspace: num must be at least 0, got {num}")
@@ -395,14 +404,15 @@ def linspace(
             order = list(range(1, values.ndim))
             order.insert(axis % values.ndim, 0)
             values = _core.op("transpose")(values, axes=tuple(order))
-        values = values if dtype is None else values.astype(dtype)
+        if dtype is not None:
+            values = _core.op("floor")(values) if onp.dtype(dtype).kind in "iu" else values
+            values = values.astype(dtype)
         return (values, step) if retstep else values
     first, last = (_number(v, "linspace") for v in (start, stop))
     dtype = default_dtype(dtype)
     wanted = onp.dtype(_core.dtype_type(dtype))
-    if wanted.kind in "iub":  # truncated, as in 1.9.1; official NumPy rounds down
-        host = onp.linspace(first, last, num, endpoint).astype(wanted)
-        values = array(host, ctx=ctx)
+    if wanted.kind in "iub":  # rounded down
+        values = array(onp.linspace(first, last, num, endpoint, dtype=wanted), ctx=ctx)
     else:
         values = as_np_ndarray(
             _linspace(start=first, stop=last, num=num, endpoint=endpoint, ctx=ctx, dtype=dtype)

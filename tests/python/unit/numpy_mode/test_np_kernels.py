@@ -166,3 +166,51 @@ def test_norm_of_extreme_and_zero_values() -> None:
             assert found.shape == expected.shape
             onp.testing.assert_allclose(found.asnumpy(), expected, rtol=1e-6)
     assert np.linalg.vector_norm(np.array([-2.0, 1.0]), axis=()).tolist() == [2.0, 1.0]
+
+
+@pytest.mark.parametrize("dtype", ["bool", *INTEGERS, "float16", "float32", "float64"])
+@pytest.mark.parametrize("name", ["equal", "not_equal", "less", "greater_equal", "logical_or"])
+def test_comparisons(name: str, dtype: str) -> None:
+    ours, official = getattr(np, name), getattr(onp, name)
+    for shape in [(1,), (3, 7), (2, 5000), (0, 3)]:
+        values, array = draw(shape, dtype)
+        others, other = draw(shape, dtype, 1)
+        onp.testing.assert_array_equal(ours(array, other).asnumpy(), official(values, others))
+        onp.testing.assert_array_equal(ours(array, 5).asnumpy(), official(values, 5))
+        part = ours(array[:, ::2] if len(shape) > 1 else array, 5).asnumpy()
+        onp.testing.assert_array_equal(
+            part, official(values[:, ::2] if len(shape) > 1 else values, 5)
+        )
+        for predicate in ("isnan", "isfinite", "logical_not"):
+            onp.testing.assert_array_equal(
+                getattr(np, predicate)(array).asnumpy(), getattr(onp, predicate)(values)
+            )
+
+
+@pytest.mark.parametrize("divisor", [1, 2, 3, 7, 2**30, 2**31 - 1, -1, -7, -(2**31)])
+def test_quotients_of_integers_by_a_number(divisor: int) -> None:
+    limits = onp.iinfo("int32")
+    edges = [limits.min, limits.min + 1, -8, -7, -1, 0, 1, 6, 7, limits.max - 1, limits.max]
+    values = onp.concatenate([edges, onp.random.RandomState(0).randint(-(2**31), 2**31, 999)])
+    values = values.astype("int32")
+    with onp.errstate(over="ignore"):
+        expected = values // onp.int32(divisor)
+    onp.testing.assert_array_equal((np.array(values) // divisor).asnumpy(), expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
+def test_evenly_spaced_values(dtype: str) -> None:
+    for args in ((0, 1500), (-1, 2, 0.5), (0.5, 4, 1), (3, -3, -0.75), (0, 3, 0.25), (2, 1)):
+        onp.testing.assert_array_equal(
+            np.arange(*args, dtype=dtype).asnumpy(), onp.arange(*args, dtype=dtype), str(args)
+        )
+    for args in ((-2, 3, 30), (0, 1, 1500), (5, 5, 2), (0, 1, 1), (0, 1, 0)):
+        for endpoint in (False, True):
+            found = np.linspace(*args, endpoint=endpoint, dtype=dtype).asnumpy()
+            expected = onp.linspace(*args, endpoint=endpoint, dtype=dtype)
+            onp.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
+    start = onp.array([-2.5, 1.0])
+    onp.testing.assert_array_equal(
+        np.linspace(np.array(start), 3, 7, dtype=dtype).asnumpy(),
+        onp.linspace(start, 3, 7, dtype=dtype),
+    )
