@@ -14,6 +14,7 @@ from .arguments import (
     as_real,
     axes_in,
     axis_in,
+    common_dtype,
     drop_axis_of_0d,
     flatten_for,
     is_real,
@@ -31,6 +32,7 @@ __all__ = [
     "sometrue", "std", "sum", "var",
 ]  # fmt: skip
 
+_at_least = _core.numpy_operators("maximum")[0]
 _argmax = _core.op("_npi_argmax")
 _argmin = _core.op("_npi_argmin")
 _concat = _core.op("Concat")
@@ -226,25 +228,31 @@ def mean(
     if dtype is not None or where is not True:
         a = in_type(a, dtype)
     if where is not True:
-        counts = _sum(
-            pick_where(where, zeros_like(a) + 1, zeros_like(a)), axis=axis, keepdims=keepdims
-        )
-        total = _sum(pick_where(where, a, zeros_like(a)), axis=axis, keepdims=keepdims)
-        result = total / counts
+        total, count = _sum_where(where, a, axis, keepdims)
+        result = total / count
     else:
         result = _mean(a, axis=axis, keepdims=keepdims)
     return store(out_type(result, dtype), out, "mean")
 
 
+def _sum_where(where: Any, a: ndarray, axis: Any, keepdims: bool) -> list[Any]:
+    """Return the sum of the elements at which ``where`` is true, and their number."""
+    zeros = zeros_like(a)
+    parts = (pick_where(where, values, zeros) for values in (a, zeros + 1))
+    return [_sum(part, axis=axis, keepdims=keepdims) for part in parts]
+
+
 def in_type(a: ndarray, dtype: Any) -> ndarray:
-    """Return the array in the dtype in which a mean with ``dtype=`` is computed."""
-    if dtype is None or _is_integer(dtype):
-        return as_real(a)
-    return _cast_to(a, dtype)
+    """Return the array in the dtype in which a mean with ``dtype=`` is computed.
+
+    A floating dtype narrower than the array's is only the result's.
+    """
+    a = as_real(a)
+    return a if dtype is None or _is_integer(dtype) else _cast_to(a, common_dtype((a.dtype, dtype)))
 
 
 def out_type(result: Any, dtype: Any) -> Any:
-    return _cast_to(result, dtype) if dtype is not None and _is_integer(dtype) else result
+    return result if dtype is None else _cast_to(result, dtype)
 
 
 def _axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
@@ -266,6 +274,7 @@ def var(
     keepdims: bool = False,
     *,
     correction: float | None = None,
+    where: Any = True,
 ) -> Any:
     """Return the variance over axes; float32 for integers and bools.
 
@@ -276,7 +285,11 @@ def var(
     ddof = ddof if correction is None else correction
     if axis is not None and not a.ndim:
         axes_in(axis, 0, "var")  # raises unless axis is ()
-    if axis == () or a.ndim == 0:  # reduces no axes; the operator would reduce all for ()
+    if where is not True:
+        distance = a - mean(a, axis, keepdims=True, where=where)
+        total, count = _sum_where(where, distance * distance, axis, keepdims)
+        result = total / _at_least(count - ddof, 0)
+    elif axis == () or a.ndim == 0:  # reduces no axes; the operator would reduce all for ()
         result = (a - a) if not ddof else (a - a) / (1 - ddof)
     else:
         axes = tuple(range(a.ndim)) if axis is None else axis  # 1.9.1 reads no file without
@@ -298,10 +311,11 @@ def std(
     keepdims: bool = False,
     *,
     correction: float | None = None,
+    where: Any = True,
 ) -> Any:
     """Return the standard deviation over axes, with the parameters of :func:`var`."""
     real = None if dtype is None or _is_integer(dtype) else dtype
-    result = _sqrt(var(a, axis, real, None, ddof, keepdims, correction=correction))
+    result = _sqrt(var(a, axis, real, None, ddof, keepdims, correction=correction, where=where))
     return store(out_type(result, dtype), out, "std")
 
 

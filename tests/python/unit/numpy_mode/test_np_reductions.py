@@ -79,6 +79,21 @@ def test_mean_of_integers_in_their_dtype():
     same(x.grad, onp.array([0.5, 0.5], "float32"))
 
 
+def test_moments_where_and_in_narrower_dtypes():
+    values = onp.random.RandomState(0).normal(1000, 1, (4, 50)).astype("float32")
+    where = onp.arange(200).reshape(4, 50) % 3 > 0
+    where[1] = False
+    for name in ("mean", "std", "var"):
+        ours, official = getattr(np, name), getattr(onp, name)
+        found = ours(np.array(values), dtype="float16")
+        assert found.dtype == "float16"
+        assert abs(float(found) - official(values.astype("float64"))) <= abs(float(found)) * 2e-3
+        with pytest.warns(RuntimeWarning):
+            expected = official(values, axis=1, where=where)
+        found = ours(np.array(values), axis=1, where=np.array(where)).asnumpy()
+        onp.testing.assert_allclose(found, expected, rtol=1e-3)
+
+
 def test_sum_options():
     values = onp.arange(6.0).reshape(2, 3)
     x, mask = of(values), onp.array([True, False, True])
