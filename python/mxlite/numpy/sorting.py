@@ -150,12 +150,13 @@ def lexsort(keys: Any, axis: int = -1) -> ndarray:
 
 
 def nonzero(a: Any) -> tuple[ndarray, ...]:
-    """Return the int64 indices of elements that are not 0, one array for each axis."""
+    """Return the int64 indices of elements that are not 0, one array for each axis.
+
+    As in MXNet 1.9.1, an array without dimensions counts as an array of one element.
+    """
     a = as_array(a, "nonzero")
     refuse_traced(a, "nonzero", DYNAMIC_SIZE)
-    if not a.ndim:
-        raise ValueError_("nonzero: a must have at least 1 dimension, got shape ()")
-    return tuple(from_host(index, a.ctx) for index in a.asnumpy().nonzero())
+    return tuple(from_host(index, a.ctx) for index in np.atleast_1d(a.asnumpy()).nonzero())
 
 
 def argwhere(a: Any) -> ndarray:
@@ -320,11 +321,12 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None) -> ndarray:
         spread = expand_to(wrapped, shape)._reshape_view((prod(lead), shape[axis], inner))
         places = spread * inner + from_host(start, arr.ctx)
     else:
-        values = indices.asnumpy().astype(np.int64)
+        values = indices.asnumpy().astype(np.int64, copy=False)
         check_bounds(values, axis, length, "take_along_axis: index")
-        values = np.where(values < 0, values + length, values)
+        if values.size and values.min() < 0:
+            values = np.where(values < 0, values + length, values)
         rows = np.broadcast_to(values, shape).reshape(prod(lead), shape[axis], inner)
-        places = from_host(rows * inner + start, arr.ctx)
+        places = from_host(rows + start if inner == 1 else rows * inner + start, arr.ctx)
     return _take(arr._reshape_view((arr.size,)), places._reshape_view(shape))
 
 
