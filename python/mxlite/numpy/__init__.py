@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from types import ModuleType as _ModuleType
+
 from . import array_api as array_api
+from . import _internal as _internal
 from . import indexing, protocols
 from . import linalg as linalg
 from . import random as random
@@ -28,3 +31,16 @@ from .reductions import *  # noqa: F403
 from .sets import *  # noqa: F403
 from .sorting import *  # noqa: F403
 from .statistics import *  # noqa: F403
+
+_MODULES = ("array_api", "linalg", "random")
+__all__ = sorted(  # noqa: PLE0605 - the names of all files
+    name
+    for name, value in globals().items()
+    if name in _MODULES
+    or not (name.startswith("_") or name == "annotations" or isinstance(value, _ModuleType))
+)
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without the modules that define them."""
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

@@ -25,7 +25,7 @@ FALLBACKS = """
     polymul polysub ppmt pv rate roots spacing trim_zeros unpackbits vander
     """.split()
 
-__all__ = ["FALLBACKS", "call_official", *FALLBACKS]  # noqa: PLE0604 - a table of names
+__all__ = [*FALLBACKS]  # noqa: PLE0604 - a table of names
 
 
 class _Copies:

@@ -40,3 +40,12 @@ def test_clip_and_nan_to_num():
     same(np.nan_to_num(x, **numbers), onp.nan_to_num(values, **numbers))
     assert np.nan_to_num(x, copy=False, nan=9) is x
     assert float(x[2]) == 9
+
+
+def test_public_names_are_functions_types_constants_and_public_modules():
+    modules = {name for name in dir(np) if type(getattr(np, name)) is type(onp)}
+    assert {name for name in modules if not name.startswith("_")} == {
+        "array_api", "linalg", "random",
+    }  # fmt: skip
+    assert {name for name in dir(np) if not name.startswith("_")} == set(np.__all__)
+    assert {"sum", "ndarray", "pi", "float32", "convolve"} < set(np.__all__)
