@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Callable
 
 from .. import numpy as np
+from ..numpy import _internal
 from . import functions, random
 
 __all__ = ["CUSTOM", "OPERATORS", "Operator"]
@@ -233,6 +234,12 @@ OPERATORS: dict[str, Operator] = {
     "_npi_bernoulli": _Raw(_draw_bernoulli, "prob logit", flags={"is_logit": "logit"}),
     "_npi_bincount": Operator(np.bincount, "x weights", flags={"has_weights": "weights"}),
     "_npi_boolean_mask": Operator(lambda a, mask: a[mask.astype(bool)], "a mask"),
+    **{
+        f"_npi_boolean_mask_assign_{kind}": Operator(
+            _internal.boolean_mask_assign_tensor, "data mask value"
+        )
+        for kind in ("scalar", "tensor")
+    },
     # The engine's concatenate needs an axis; this entry also runs axis=None.
     "_npi_concatenate": Operator(
         lambda arrays, axis=None: np.concatenate(arrays, axis), "*arrays"
