@@ -19,6 +19,7 @@ from ..ndarray import NDArray
 from ..ndarray import indexing as plain
 from ..ndarray.array_like import host_array
 from .arguments import check_bounds, fill_array, from_host, refuse_traced
+from .manipulation import expand_to
 from .ndarray import attach, ndarray
 
 _take = _core.op("take")
@@ -27,7 +28,6 @@ _stack = _core.op("stack")
 _cast = _core.op("Cast")
 _transpose = _core.op("transpose")
 _where = _core.op("where")
-_broadcast_to = _core.op("broadcast_to")
 _scatter = _core.op("_scatter_set_nd")
 _WHOLE = slice(None)
 
@@ -192,7 +192,7 @@ def _select_traced(
     coordinates = []
     for a in arrays:
         index = _cast(a, dtype="int64") if isinstance(a, NDArray) else from_host(a, array.ctx)
-        coordinates.append(_expand(index, common))
+        coordinates.append(expand_to(index, common))
     found = _gather(array, _stack(*coordinates, axis=0))
     found = found._reshape_view((*common, *array.shape[count:]))
     if first:
@@ -200,14 +200,6 @@ def _select_traced(
         order = (*range(n, n + first), *range(n), *range(n + first, found.ndim))
         found = _transpose(found, axes=order)
     return found
-
-
-def _expand(array: ndarray, shape: tuple[int, ...]) -> ndarray:
-    """Return the array broadcast to a shape that has no dimension of 0."""
-    if array.shape == shape:
-        return array
-    array = array._reshape_view((1,) * (len(shape) - array.ndim) + array.shape)
-    return array if array.shape == shape else _broadcast_to(array, shape=shape)
 
 
 def _plain_items(array: ndarray, key: Any) -> list[Any] | None:
@@ -380,7 +372,7 @@ def _is_single(value: Any) -> bool:
 def _fill(like: ndarray, value: Any) -> ndarray:
     if isinstance(value, ndarray):
         value = _cast(value.detach().as_in_context(like.ctx), dtype=like.dtype)
-        return _expand(value._reshape_view((1,) * like.ndim), like.shape)
+        return expand_to(value._reshape_view((1,) * like.ndim), like.shape)
     return fill_array(like.shape, value, like)
 
 
@@ -402,7 +394,7 @@ def _write_rows(self: ndarray, key: _Key, value: Any) -> None:
         source = from_host(host, self.ctx, self.dtype)
     if rows.size == 0 or inner == 0:
         return
-    source = _expand(source, shape)._reshape_view((rows.size, inner))
+    source = expand_to(source, shape)._reshape_view((rows.size, inner))
     target = self.detach()._reshape_view((self.size // inner, inner))
     places = from_host(rows.reshape(1, -1), self.ctx)
     _scatter(target, source, places, shape=target.shape, out=target)
