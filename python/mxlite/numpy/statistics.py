@@ -126,7 +126,7 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> ndarray:
     if minlength < 0:
         raise ValueError_(f"bincount: minlength must be at least 0, got {minlength}")
     refuse_traced(array, "bincount", DYNAMIC_SIZE)
-    values = array.asnumpy().astype(np.int64)
+    values = array.asnumpy().astype(np.int64, copy=False)
     if values.ndim != 1:
         raise ValueError_(f"bincount: x must have 1 dimension, got {values.ndim}")
     if values.size and values.min() < 0:
