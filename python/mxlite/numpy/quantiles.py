@@ -13,6 +13,7 @@ from ..base import ValueError_
 from .arguments import (
     as_array,
     axes_in,
+    common_dtype,
     from_host,
     real_array,
     refuse_traced,
@@ -79,14 +80,18 @@ def _quantile(
         ordered, position = sort(rows), flat * (length - 1)
     position = np.rint(position) if method == "nearest" else position
     low = np.floor(position)
+    wide = common_dtype((array.dtype, np.float32))  # in which elements are weighted
     first, last = (
         take_along_axis(ordered, from_host(place.astype(np.int64), array.ctx), -1)
         if skip_nan
         else _take(ordered, from_host(place.astype(np.int64), array.ctx), axis=-1)
         for place in (low, np.ceil(position))
     )
-    between = from_host(_METHODS[method](position - low), array.ctx, array.dtype)
-    result = first + (last - first) * between
+    between = from_host(_METHODS[method](position - low), array.ctx, wide)
+    if wide != array.dtype:
+        first, last = first.astype(wide), last.astype(wide)
+    result: Any = first + (last - first) * between
+    result = result.astype(array.dtype, copy=False)
     if skip_nan:
         empty = np.where(counts > 0, 0.0, math.nan)
         result = result + from_host(empty, array.ctx, array.dtype)
