@@ -239,8 +239,8 @@ def rayleigh(scale: Any = 1.0, size: Any = None, ctx: Any = None, out: Any = Non
 
 
 def weibull(a: Any, size: Any = None, ctx: Any = None, out: Any = None) -> ndarray:
-    """Draw from the Weibull distribution with shape a and scale 1; see `normal`."""
-    call = Call("weibull", {"a": a}, {"a": NOT_NEGATIVE}, size, None, ctx, out)
+    """Draw from the Weibull distribution with shape a > 0 and scale 1; see `normal`."""
+    call = Call("weibull", {"a": a}, {"a": POSITIVE}, size, None, ctx, out)
     return call.finish(_exp(_log(call.noise(_exponential)) / call.values()[0]))
 
 

@@ -144,6 +144,7 @@ INVALID = [
     lambda: random.exponential(-1),
     lambda: random.rayleigh(-1),
     lambda: random.weibull(-1),
+    lambda: random.weibull(0),
     lambda: random.pareto(0),
     lambda: random.power(0),
     lambda: random.gamma(-1, 2),
