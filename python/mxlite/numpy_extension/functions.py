@@ -117,10 +117,11 @@ def nonzero(a: Any) -> Any:
     Returns
     -------
     ndarray
-        int64, of shape (number of elements that are not 0, a.ndim).
+        int64, of shape (number of elements that are not 0, a.ndim). An array without dimensions
+        counts as one of 1 dimension.
     """
     check_arrays("npx.nonzero", (a,))
-    found = _np.argwhere(values_of(a, "npx.nonzero", DYNAMIC_SIZE))
+    found = _np.argwhere(_np.atleast_1d(values_of(a, "npx.nonzero", DYNAMIC_SIZE)))
     return from_host(found, a.ctx, _np.int64)
 
 

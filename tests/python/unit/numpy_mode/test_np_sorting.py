@@ -261,6 +261,7 @@ def test_methods():
     check(lambda a: a.argsort(0), lambda a: a.argsort(0), [M], gradient=False)
     check(lambda a: a.nonzero(), lambda a: a.nonzero(), [I], gradient=False)
     assert np.nonzero(np.array(3))[0].tolist() == np.where(np.array(3))[0].tolist() == [0]
+    assert mx.npx.nonzero(np.array(3)).tolist() == [[0]]
 
 
 def test_take_in_a_graph_checks_indices():
