@@ -131,7 +131,7 @@ Grid& grid_of_thread() {
 
 }  // namespace
 
-std::atomic<int64_t> most_blocks{0};
+std::atomic<int64_t> most_blocks{0}, launches{0};
 
 void run_grid(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& thread) {
   MX_ASSERT(grid.x > 0 && grid.y > 0 && grid.z == 1 && block.y == 1 && block.z == 1);
@@ -139,6 +139,7 @@ void run_grid(dim3 grid, dim3 block, size_t shared_bytes, const std::function<vo
   gridDim = grid;
   blockDim = block;
   const int64_t blocks = int64_t{grid.x} * grid.y;
+  ++launches;
   for (int64_t most = most_blocks;
        blocks > most && !most_blocks.compare_exchange_weak(most, blocks);) {
   }
@@ -177,4 +178,9 @@ void before_access() {
 // Returns the number of blocks of the largest launch since the last call, for tests in Python.
 extern "C" [[gnu::visibility("default")]] int64_t mxlite_emulated_most_blocks() {
   return emulation::most_blocks.exchange(0);
+}
+
+// Returns the number of launches since the last call.
+extern "C" [[gnu::visibility("default")]] int64_t mxlite_emulated_launches() {
+  return emulation::launches.exchange(0);
 }

@@ -57,17 +57,28 @@ def pytest_runtest_makereport(
     return report
 
 
-@pytest.fixture
-def most_blocks() -> Callable[[], int]:
-    """Return a function that counts the blocks of the largest launch since its last call.
+def emulator_count(name: str) -> Callable[[], int]:
+    """Return a function of the emulator of kernels that returns and clears a count.
 
-    Skips the test where no emulator of kernels runs.
+    Skips the test where no emulator runs.
     """
     library = os.environ.get("MXLITE_CUDA_LIBRARY", "")
     if "emulated_gpu" not in library:
-        pytest.skip("only the emulator counts the blocks of launches")
-    count: Callable[[], int] = ctypes.CDLL(library).mxlite_emulated_most_blocks
+        pytest.skip("only the emulator counts launches and their blocks")
+    count: Callable[[], int] = getattr(ctypes.CDLL(library), f"mxlite_emulated_{name}")
     return count
+
+
+@pytest.fixture
+def most_blocks() -> Callable[[], int]:
+    """Return a function that counts the blocks of the largest launch since its last call."""
+    return emulator_count("most_blocks")
+
+
+@pytest.fixture
+def launches() -> Callable[[], int]:
+    """Return a function that counts the launches since its last call."""
+    return emulator_count("launches")
 
 
 @pytest.fixture(autouse=True)

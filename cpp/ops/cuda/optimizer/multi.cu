@@ -8,22 +8,13 @@ namespace {
 
 using namespace optimizer;  // NOLINT: rules and their parameters
 
-template <class P>
-DeviceNumbers device_numbers(const ExtraArrays<P>& extra) {
-  DeviceNumbers numbers;
-  for (size_t k = 0; k < extra.loaded.size(); ++k)
-    numbers.loaded[k] = device_array(extra.loaded[k]);
-  if (extra.scale) numbers.scale = device_array(*extra.scale);
-  return numbers;
-}
-
 // `data` contains weight, grad, states and weight32 (if mixed) for each weight, then ExtraArrays.
 template <template <class> class R, class P, size_t kStates, bool mixed>
 void multi(KernelContext& ctx, const Multi<P>& p, Inputs in, Outputs out) {
   constexpr size_t kGroup = 2 + kStates + (mixed ? 1 : 0);
   const ExtraArrays<P> extra(in, kGroup, out.size());
   const auto run = [&]<class Rule>(auto make_rule, std::type_identity<Rule>) {
-    Updater<Rule> updater(ctx, in[0].dtype, device_numbers(extra));
+    auto updater = updates_of<Rule>(ctx, in[0].dtype, device_numbers(extra));
     for (size_t w = 0; w < out.size(); ++w) {
       const Inputs arrays = in.subspan(w * kGroup, kGroup);
       updater.add(update_arrays(arrays[0], arrays[1], arrays.subspan(2, kStates),
@@ -62,22 +53,20 @@ __global__ void square_parts(const __grid_constant__ ArrayList list, double* par
   sum = block_sum(sum);
   if (threadIdx.x == 0) parts[blockIdx.y * kParts + blockIdx.x] = sum;
 }
-template <class T>
-__global__ void join_squares(int count, const double* parts, bool root, T* out) {
+__global__ void join_squares(int count, const double* parts, float* out) {
   for (int64_t i = global_index(); i < count; i += grid_stride()) {
     double sum = 0;
     for (unsigned k = 0; k < kParts; ++k) sum += parts[i * kParts + k];
-    out[i] = static_cast<T>(root ? sqrt(sum) : sum);
+    out[i] = static_cast<float>(sum);
   }
 }
-template <class T>
-void sums_of_squares(KernelContext& ctx, const ArrayList& list, bool root, double* parts, T* out) {
+void sums_of_squares(KernelContext& ctx, const ArrayList& list, double* parts, float* out) {
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(kParts, static_cast<unsigned>(list.count));
   config.blockDim = dim3(kThreads);
   config.stream = stream(ctx);
   launch_kernel(config, square_parts, list, parts);
-  launch_items(ctx, join_squares<T>, list.count, list.count, parts, root, out);
+  launch_items(ctx, join_squares, list.count, list.count, parts, out);
 }
 
 void multi_sum_sq(KernelContext& ctx, const NumArraysParams&, Inputs in, Outputs out) {
@@ -88,7 +77,7 @@ void multi_sum_sq(KernelContext& ctx, const NumArraysParams&, Inputs in, Outputs
       list.arrays[list.count] = device_array(in[i]);
       list.size[list.count++] = in[i].size();
     }
-    sums_of_squares(ctx, list, false, parts, out[0].as<float>() + first);
+    sums_of_squares(ctx, list, parts, out[0].as<float>() + first);
   }
 }
 
@@ -146,71 +135,6 @@ void all_finite(KernelContext& ctx, const P&, Inputs in, Outputs out) {
   }
 }
 
-// LAMB needs the norm of a step before the update. Step, norms and partial sums are in scratch
-// memory.
-struct LoadedLambRule {
-  LambUpdateParams p;
-  template <class C>
-  __device__ __forceinline__ Lamb<C> make(const DeviceNumbers& numbers, int64_t weight) const {
-    return Lamb<C>(with_loaded(p, numbers, weight).first_part());
-  }
-};
-struct LambRateRule {
-  LambUpdateParams p;
-  bool loads;
-  const double* norms;  // norms of weight and step
-  template <class C>
-  __device__ __forceinline__ LambStep<C> make(const DeviceNumbers& numbers, int64_t weight) const {
-    const LambStepParams second = (loads ? with_loaded(p, numbers, weight) : p).second_part();
-    double r1 = norms[0];
-    const double r2 = norms[1];
-    if (second.lower_bound > 0 && r1 < second.lower_bound) r1 = second.lower_bound;
-    if (second.upper_bound > 0 && r1 > second.upper_bound) r1 = second.upper_bound;
-    return {static_cast<C>(r1 == 0 || r2 == 0 ? second.lr : second.lr * r1 / r2)};
-  }
-};
-
-template <bool mixed>
-void multi_lamb(KernelContext& ctx, const Multi<LambUpdateParams>& p, Inputs in, Outputs out) {
-  constexpr size_t kGroup = mixed ? 5 : 4;
-  const ExtraArrays<LambUpdateParams> extra(in, kGroup, out.size());
-  const DeviceNumbers numbers = device_numbers(extra);
-  const bool loads = extra.loads;
-  int64_t longest = 0;
-  for (const TensorRef& t : out) longest = std::max(longest, t.size());
-  ScratchPlan plan;
-  const size_t parts_at = plan.add(2 * kParts * sizeof(double));
-  const size_t norms_at = plan.add(2 * sizeof(double));
-  const size_t step_at = plan.add(static_cast<size_t>(longest) * sizeof(double));
-  void* const block = ctx.scratch(plan.bytes());
-  for (size_t w = 0; w < out.size(); ++w) {
-    const Inputs arrays = in.subspan(w * kGroup, kGroup);
-    const TensorRef& exact = mixed ? arrays[4] : arrays[0];  // the weight that is updated
-    TensorRef step = exact;
-    step.dtype = exact.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
-    step.data = part<void>(block, step_at);
-    const DType dtype = arrays[0].dtype;
-    const int weight = static_cast<int>(w);
-    const UpdateArrays first = update_arrays(exact, arrays[1], arrays.subspan(2, 2), nullptr, step);
-    if (loads) {
-      run_update(ctx, first, dtype, LoadedLambRule{p.each[w]}, numbers, weight);
-    } else {
-      const LambParams params = p.each[w].first_part();
-      run_update(ctx, first, dtype, KnownRule<Lamb>{Lamb<float>(params), Lamb<double>(params)},
-                 numbers);
-    }
-    ArrayList list;
-    list.arrays[0] = device_array(exact);
-    list.arrays[1] = device_array(step);
-    list.size[0] = list.size[1] = exact.size();
-    list.count = 2;
-    double* const norms = part<double>(block, norms_at);
-    sums_of_squares(ctx, list, true, part<double>(block, parts_at), norms);
-    run_update(ctx, update_arrays(arrays[0], step, {}, mixed ? &arrays[4] : nullptr, out[w]), dtype,
-               LambRateRule{p.each[w], loads, norms}, numbers, weight);
-  }
-}
-
 }  // namespace
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
@@ -222,8 +146,6 @@ static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
       ops.cuda_kernel<&multi<R, P, kStates, true>>(form + multi_name(u.name, true));
     }
   });
-  ops.cuda_kernel<&multi_lamb<false>>("_multi_lamb_update");
-  ops.cuda_kernel<&multi_lamb<true>>("_multi_mp_lamb_update");
   ops.cuda_kernel<&multi_sum_sq>("multi_sum_sq");
   ops.cuda_kernel<&multi_lars>("multi_lars");
   ops.cuda_kernel<&reset_arrays>("reset_arrays");

@@ -36,8 +36,15 @@ inline UpdateArrays update_arrays(const TensorRef& weight, const TensorRef& grad
   return a;
 }
 
+// A weight before an update, and what the rule made of it.
+template <class C>
+struct Updated {
+  C weight, result;
+};
+
 template <class C, class Rule>
-__device__ __forceinline__ void update_element(const UpdateArrays& a, const Rule& rule, int64_t i) {
+__device__ __forceinline__ Updated<C> update_element(const UpdateArrays& a, const Rule& rule,
+                                                     int64_t i) {
   const DeviceArray& exact = a.weight32.data ? a.weight32 : a.weight;
   const C weight = load_as<C>(exact.data, exact.dtype, i);
   const C grad = load_as<C>(a.grad.data, a.grad.dtype, i);
@@ -52,6 +59,7 @@ __device__ __forceinline__ void update_element(const UpdateArrays& a, const Rule
     if (a.states[k].data) store_as<C>(a.states[k].data, a.states[k].dtype, i, states[k]);
   if (a.weight32.data) store_as<C>(a.weight32.data, a.weight32.dtype, i, result);
   store_as<C>(a.out.data, a.out.dtype, i, result);
+  return {weight, result};
 }
 
 // Numbers that a launch reads on the device. If an array has no data, the rule contains the number.
@@ -87,6 +95,13 @@ struct UpdateBatch {
   }
 };
 
+// Copies the weight itself, because the float32 weight may have digits that it does not have.
+template <class C>
+__device__ __forceinline__ void keep_weight(const UpdateArrays& a) {
+  for (int64_t i = global_index(); i < a.n; i += grid_stride())
+    store_as<C>(a.out.data, a.out.dtype, i, load_as<C>(a.weight.data, a.weight.dtype, i));
+}
+
 template <class C, class Rule>
 __global__ void update_batch(const __grid_constant__ UpdateBatch<Rule> batch) {
   const UpdateArrays& a = batch.arrays[blockIdx.y];
@@ -94,12 +109,7 @@ __global__ void update_batch(const __grid_constant__ UpdateBatch<Rule> batch) {
   auto rule = batch.rule(blockIdx.y).template make<C>(numbers, batch.weight[blockIdx.y]);
   if (numbers.scale.data) {
     const double scale = load_any<double>(numbers.scale.data, numbers.scale.dtype, 0);
-    if (optimizer::skips(scale)) {  // copies the weight itself instead of converting the float32
-                                    // one
-      for (int64_t i = global_index(); i < a.n; i += grid_stride())
-        store_as<C>(a.out.data, a.out.dtype, i, load_as<C>(a.weight.data, a.weight.dtype, i));
-      return;
-    }
+    if (optimizer::skips(scale)) return keep_weight<C>(a);
     optimizer::scale_gradient<C>(rule, scale);
   }
   for (int64_t i = global_index(); i < a.n; i += grid_stride()) update_element<C>(a, rule, i);
@@ -129,12 +139,24 @@ struct LoadedRule {
   }
 };
 
-// Launches each full batch; flush() launches the last one.
-template <class Rule>
-class Updater {
+// Launches kernel(batch, ...) with one row of the grid for each weight, and enough blocks in a row
+// for its longest one.
+template <class Rule, class... Params, class... Args>
+void launch_batch(KernelContext& ctx, void (*kernel)(UpdateBatch<Rule>, Params...),
+                  const UpdateBatch<Rule>& batch, unsigned blocks, Args... args) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(blocks, static_cast<unsigned>(batch.count));
+  config.blockDim = dim3(kThreads);
+  config.stream = stream(ctx);
+  launch_kernel(config, kernel, batch, args...);
+}
+
+// Passes each full batch and the number of elements of its longest weight to `launch`; flush()
+// passes the last batch.
+template <class Rule, class Launch>
+class Batches {
  public:
-  Updater(KernelContext& ctx, DType dtype, const DeviceNumbers& numbers = {})
-      : ctx_(ctx), wide_(dtype == DType::kFloat64) {
+  Batches(const DeviceNumbers& numbers, Launch launch) : launch_(std::move(launch)) {
     static_assert(sizeof(batch_) <= 4096, "a kernel's arguments");
     batch_.numbers = numbers;
   }
@@ -146,33 +168,49 @@ class Updater {
     longest_ = std::max(longest_, arrays.n);
     if (batch_.count == kMostWeights) flush();
   }
+  bool empty() const { return batch_.count == 0; }
   void flush() {
-    if (batch_.count == 0) return;
-    cudaLaunchConfig_t config{};
-    config.gridDim = dim3(blocks_for(longest_, ctx_), static_cast<unsigned>(batch_.count));
-    config.blockDim = dim3(kThreads);
-    config.stream = stream(ctx_);
-    if (wide_)
-      launch_kernel(config, update_batch<double, Rule>, batch_);
-    else
-      launch_kernel(config, update_batch<float, Rule>, batch_);
+    if (empty()) return;
+    launch_(batch_, longest_);
     batch_.count = 0;
     longest_ = 0;
   }
 
  private:
-  KernelContext& ctx_;
-  bool wide_;
+  Launch launch_;
   int64_t longest_ = 0;
   UpdateBatch<Rule> batch_;
 };
+template <class Rule, class Launch>
+Batches<Rule, Launch> batches_of(const DeviceNumbers& numbers, Launch launch) {
+  return {numbers, std::move(launch)};
+}
+
+// Returns batches that update weights of a dtype in one launch each.
+template <class Rule>
+auto updates_of(KernelContext& ctx, DType dtype, const DeviceNumbers& numbers) {
+  return batches_of<Rule>(numbers, [&ctx, dtype](const UpdateBatch<Rule>& batch, int64_t longest) {
+    launch_batch(ctx,
+                 dtype == DType::kFloat64 ? update_batch<double, Rule> : update_batch<float, Rule>,
+                 batch, blocks_for(longest, ctx));
+  });
+}
 
 template <class Rule>
 void run_update(KernelContext& ctx, const UpdateArrays& arrays, DType dtype, const Rule& rule,
-                const DeviceNumbers& numbers = {}, int weight = 0) {
-  Updater<Rule> updater(ctx, dtype, numbers);
-  updater.add(arrays, rule, weight);
-  updater.flush();
+                const DeviceNumbers& numbers = {}) {
+  auto updates = updates_of<Rule>(ctx, dtype, numbers);
+  updates.add(arrays, rule);
+  updates.flush();
+}
+
+template <class P>
+DeviceNumbers device_numbers(const optimizer::ExtraArrays<P>& extra) {
+  DeviceNumbers numbers;
+  for (size_t k = 0; k < extra.loaded.size(); ++k)
+    numbers.loaded[k] = device_array(extra.loaded[k]);
+  if (extra.scale) numbers.scale = device_array(*extra.scale);
+  return numbers;
 }
 
 }  // namespace mxlite::cuda
