@@ -71,16 +71,18 @@ struct alignas(sizeof(T) * N >= 16 ? 16 : sizeof(T) * N) Pack {
 };
 
 // Stores a pack to global memory. The compiler may divide an assignment into stores of elements, so
-// whole vectors are stored by an instruction of their own.
+// whole words of 4, 8 or 16 bytes are stored by an instruction of their own.
 template <class T, int N>
 __device__ __forceinline__ void store_vectors(Pack<T, N>* to, const Pack<T, N>& pack) {
 #ifdef __CUDA_ARCH__
-  if constexpr (sizeof(pack) % sizeof(uint4) == 0) {
-    constexpr int kCount = sizeof(pack) / sizeof(uint4);
-    uint4 words[kCount];
+  using Word = std::conditional_t<sizeof(pack) % 16 == 0, uint4,
+                                  std::conditional_t<sizeof(pack) == 8, uint2, unsigned>>;
+  if constexpr (sizeof(pack) % sizeof(Word) == 0 && N > 1) {
+    constexpr int kCount = sizeof(pack) / sizeof(Word);
+    Word words[kCount];
     memcpy(words, &pack, sizeof(pack));
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) __stwb(reinterpret_cast<uint4*>(to) + i, words[i]);
+    for (int i = 0; i < kCount; ++i) __stwb(reinterpret_cast<Word*>(to) + i, words[i]);
     return;
   }
 #endif

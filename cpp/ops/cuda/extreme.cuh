@@ -7,7 +7,7 @@
 
 namespace mxlite::cuda {
 
-template <class C, bool smallest = false>
+template <class C, bool smallest = false, class Index = int64_t>
 struct Extreme {
   static __device__ __forceinline__ C worst() {
     using Limits = std::numeric_limits<C>;
@@ -17,18 +17,18 @@ struct Extreme {
       return smallest ? Limits::infinity() : -Limits::infinity();
   }
   C value = worst();
-  int64_t at = -1;
+  Index at = -1;
 
   static __device__ __forceinline__ bool beats(C a, C b) { return smallest ? a < b : a > b; }
   // Takes the next element; elements must come in the order of i.
-  __device__ __forceinline__ void take(C v, int64_t i) {
+  __device__ __forceinline__ void take(C v, Index i) {
     if (beats(v, value) || (at < 0 && v == value) || (v != v && value == value)) {
       value = v;
       at = i;
     }
   }
   // Merges with the extreme of other elements.
-  __device__ __forceinline__ void join(C v, int64_t i) {
+  __device__ __forceinline__ void join(C v, Index i) {
     if (i < 0) return;
     const bool nan = v != v, own_nan = value != value;
     const bool better = at < 0 || (nan && !own_nan) || (!nan && !own_nan && beats(v, value));
@@ -48,7 +48,7 @@ struct Extreme {
   // Merges the extremes of the block's threads. Thread 0 gets the result.
   __device__ __forceinline__ void join_block() {
     __shared__ C values[kWarp];
-    __shared__ int64_t places[kWarp];
+    __shared__ Index places[kWarp];
     const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
     join_warp();
     __syncthreads();

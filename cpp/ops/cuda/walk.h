@@ -26,6 +26,29 @@ struct Divisor {
   }
 };
 
+// Divides indices of type I by a size. Indices of 32 bits are divided by a multiplication.
+template <class I>
+struct Division {
+  I value = 1;
+  Divisor by;
+  Division() = default;
+  explicit Division(int64_t size) : value(static_cast<I>(size)) {
+    if constexpr (sizeof(I) == sizeof(uint32_t)) by = Divisor(size > 0 ? size : 1);
+  }
+  MX_HOST_DEVICE I quotient(I n) const {
+    if constexpr (sizeof(I) == sizeof(uint32_t))
+      return static_cast<I>(by.quotient(static_cast<uint32_t>(n)));
+    else
+      return n / value;
+  }
+  // Divides n and returns the remainder.
+  MX_HOST_DEVICE I split(I& n) const {
+    const I whole = n;
+    n = quotient(n);
+    return whole - n * value;
+  }
+};
+
 // Maps an element's index to offsets in K arrays. Add axes from the outermost to the innermost;
 // adjacent axes are merged where possible.
 template <int K>

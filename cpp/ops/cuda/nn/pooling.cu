@@ -10,6 +10,7 @@
 #include "cpp/ops/cuda/extreme.cuh"
 #include "cpp/ops/cuda/pointwise/loops.cuh"
 #include "cpp/ops/cuda/run.cuh"
+#include "cpp/ops/cuda/walk.h"
 #include "cpp/ops/nn/pooling.h"
 #include "cpp/ops/registration.h"
 
@@ -22,10 +23,6 @@ struct Geometry {
   bool channels_last, includes_pad;
   PoolType type;
   int exponent;
-
-  __device__ __forceinline__ int64_t step(const SpatialDims& d) const {
-    return channels_last ? d.channels : 1;
-  }
 };
 
 Geometry make_geometry(const PoolingParams& p, const Shape& data, const Shape& output) {
@@ -40,68 +37,135 @@ Geometry make_geometry(const PoolingParams& p, const Shape& data, const Shape& o
   return g;
 }
 
-// Element i of an array with sizes `d`: its position, and where its plane (one image and channel)
-// begins in data and output.
-struct Place {
-  int64_t at[3], data_plane, output_plane;
-};
-__device__ __forceinline__ Place place_of(const Geometry& g, const SpatialDims& d, int64_t i) {
-  Place p;
-  int64_t c = 0;
-  if (g.channels_last) {
-    c = i % d.channels;
-    i /= d.channels;
+// Data or output as kernels index it: by elements, or by packs of V neighboring channels.
+template <class I>
+struct Grid {
+  Division<I> channels, size[3];  // channels: in packs
+  int64_t pixels = 0;
+  Grid(const SpatialDims& d, int pack) : channels(d.channels / pack), pixels(d.spatial_size()) {
+    for (int i = 0; i < 3; ++i) size[i] = Division<I>(d.size[i]);
   }
-  p.at[2] = i % d.size[2];
-  i /= d.size[2];
-  p.at[1] = i % d.size[1];
-  i /= d.size[1];
-  p.at[0] = i % d.size[0];
-  i /= d.size[0];  // planes, or images in channels-last arrays
-  const int64_t in_pixels = g.data.size[0] * g.data.size[1] * g.data.size[2];
-  const int64_t out_pixels = g.output.size[0] * g.output.size[1] * g.output.size[2];
-  p.data_plane = g.channels_last ? i * in_pixels * d.channels + c : i * in_pixels;
-  p.output_plane = g.channels_last ? i * out_pixels * d.channels + c : i * out_pixels;
+};
+
+template <class I>
+struct Pooled {
+  Grid<I> data, output;
+  Division<I> stride[3];
+  I kernel[3], pad[3];
+  int64_t step;  // elements between neighboring pixels
+  int pack;      // elements of a pack
+  bool channels_last, includes_pad;
+  PoolType type;
+  int exponent;
+
+  Pooled(const Geometry& g, int elements)
+      : data(g.data, elements),
+        output(g.output, elements),
+        step(g.channels_last ? g.data.channels : 1),
+        pack(elements),
+        channels_last(g.channels_last),
+        includes_pad(g.includes_pad),
+        type(g.type),
+        exponent(g.exponent) {
+    for (int i = 0; i < 3; ++i) {
+      stride[i] = Division<I>(g.window.stride[i]);
+      kernel[i] = static_cast<I>(g.window.kernel[i]);
+      pad[i] = static_cast<I>(g.window.pad[i]);
+    }
+  }
+};
+
+// Returns whether indices of packs, and positions inside and around data, have 31 bits.
+bool is_narrow(const Geometry& g, int pack) {
+  constexpr int64_t kMost = (int64_t{1} << 31) - 1;
+  const auto packs = [&](const SpatialDims& d) {
+    return d.batch * d.channels * d.spatial_size() / pack;
+  };
+  bool fits = packs(g.data) <= kMost && packs(g.output) <= kMost && g.window.kernel_size() <= kMost;
+  for (int i = 0; i < 3; ++i)
+    fits &= g.data.size[i] + 2 * g.window.pad[i] + g.window.kernel[i] + g.window.stride[i] <= kMost;
+  return fits;
+}
+
+// Calls fn(Pooled<I>) with the narrowest type of indices.
+void with_indices(const Geometry& g, auto&& fn) {
+  if (is_narrow(g, 1))
+    fn(Pooled<int32_t>(g, 1));
+  else
+    fn(Pooled<int64_t>(g, 1));
+}
+
+// Element or pack i of an array: its position, and where its plane (one image and channel) begins
+// in data and output.
+template <class I>
+struct Place {
+  I at[3];
+  int64_t data_plane, output_plane;
+};
+template <class I>
+__device__ __forceinline__ Place<I> place_of(const Pooled<I>& g, const Grid<I>& d, int64_t index) {
+  Place<I> p;
+  I i = static_cast<I>(index);
+  int64_t c = 0;
+  if (g.channels_last) c = int64_t{d.channels.split(i)} * g.pack;
+#pragma unroll
+  for (int axis = 2; axis >= 0; --axis) p.at[axis] = d.size[axis].split(i);
+  // The rest counts planes, or images in channels-last arrays.
+  p.data_plane = i * g.data.pixels * g.step + c;
+  p.output_plane = i * g.output.pixels * g.step + c;
   return p;
+}
+// Returns the index of a pixel of `d` within its plane.
+template <class I>
+__device__ __forceinline__ int64_t pixel_of(const Grid<I>& d, I z, I y, I x) {
+  return (int64_t{z} * d.size[1].value + y) * d.size[2].value + x;
 }
 
 // The part of a window that lies inside data, and the divisor of its average.
+template <class I>
 struct Window {
-  int64_t begin[3], end[3], count;
+  I begin[3], end[3];
+  int64_t count;
 };
-__device__ __forceinline__ Window window_at(const Geometry& g, const int64_t (&at)[3]) {
-  Window w;
+template <class I>
+__device__ __forceinline__ Window<I> window_at(const Pooled<I>& g, const I (&at)[3]) {
+  Window<I> w;
   w.count = 1;
 #pragma unroll
   for (int i = 0; i < 3; ++i) {
-    const int64_t start = at[i] * g.window.stride[i] - g.window.pad[i];
-    const int64_t limit = g.data.size[i] + g.window.pad[i], full = start + g.window.kernel[i];
-    const int64_t padded_end = full < limit ? full : limit;
+    const I size = g.data.size[i].value;
+    const I start = at[i] * g.stride[i].value - g.pad[i];
+    const I limit = size + g.pad[i], full = start + g.kernel[i];
+    const I padded_end = full < limit ? full : limit;
     w.begin[i] = start > 0 ? start : 0;
-    w.end[i] = padded_end < g.data.size[i] ? padded_end : g.data.size[i];
-    const int64_t inside = w.end[i] > w.begin[i] ? w.end[i] - w.begin[i] : 0;
+    w.end[i] = padded_end < size ? padded_end : size;
+    const I inside = w.end[i] > w.begin[i] ? w.end[i] - w.begin[i] : 0;
     w.count *= g.includes_pad ? padded_end - start : inside;
   }
   return w;
 }
 
-// Calls fn(pixel) for pixels first, first + step, ... of a window, in row-major order.
-__device__ __forceinline__ void for_pixels(const Geometry& g, const Window& w, auto&& fn,
-                                           int64_t first = 0, int64_t step = 1) {
-  const int64_t width = w.end[2] - w.begin[2], height = w.end[1] - w.begin[1];
-  if (step == 1) {
-    for (int64_t d = w.begin[0]; d < w.end[0]; ++d)
-      for (int64_t h = w.begin[1]; h < w.end[1]; ++h)
-        for (int64_t x = w.begin[2]; x < w.end[2]; ++x)
-          fn((d * g.data.size[1] + h) * g.data.size[2] + x);
-    return;
-  }
+// Calls fn(pixel) for all pixels of a window in row-major order.
+template <class I>
+__device__ __forceinline__ void for_pixels(const Pooled<I>& g, const Window<I>& w, auto&& fn) {
+  for (I d = w.begin[0]; d < w.end[0]; ++d)
+    for (I h = w.begin[1]; h < w.end[1]; ++h) {
+      const int64_t row = pixel_of(g.data, d, h, I(0));
+#pragma unroll 4
+      for (I x = w.begin[2]; x < w.end[2]; ++x) fn(row + x);
+    }
+}
+// Calls fn(pixel) for the pixels first, first + step, ... of a window, in row-major order.
+template <class I>
+__device__ __forceinline__ void for_pixels(const Pooled<I>& g, const Window<I>& w, auto&& fn,
+                                           int first, int step) {
+  if (step == 1) return for_pixels(g, w, fn);
+  const I width = w.end[2] - w.begin[2], height = w.end[1] - w.begin[1];
   if (width <= 0 || height <= 0) return;
-  const int64_t all = (w.end[0] - w.begin[0]) * height * width;
-  for (int64_t i = first; i < all; i += step)
-    fn(((w.begin[0] + i / (width * height)) * g.data.size[1] + w.begin[1] + i / width % height) *
-           g.data.size[2] +
-       w.begin[2] + i % width);
+  const I all = (w.end[0] - w.begin[0]) * height * width;
+  for (I i = static_cast<I>(first); i < all; i += static_cast<I>(step))
+    fn(pixel_of(g.data, w.begin[0] + i / (width * height), w.begin[1] + i / width % height,
+                w.begin[2] + i % width));
 }
 
 template <class C>
@@ -117,17 +181,17 @@ __device__ __forceinline__ C root(C v, int p) {
 }
 
 // `share` threads reduce one window through warp shuffles: 1, or a whole warp if it is large.
-template <class C, int share>
-__global__ void pool(int64_t n, const __grid_constant__ Geometry g, DType dtype, const void* x,
+template <class C, int share, class I>
+__global__ void pool(int64_t n, const __grid_constant__ Pooled<I> g, DType dtype, const void* x,
                      void* y) {
-  const int64_t step = g.step(g.data), lane = share == 1 ? 0 : threadIdx.x % share;
+  const int lane = share == 1 ? 0 : threadIdx.x % share;
   for (int64_t i = global_index() / share; i < n; i += grid_stride() / share) {
-    const Place p = place_of(g, g.output, i);
-    const Window w = window_at(g, p.at);
+    const Place<I> p = place_of(g, g.output, i);
+    const Window<I> w = window_at(g, p.at);
     if (g.type == PoolType::kMax) {
       Extreme<C> best;
       for_pixels(
-          g, w, [&](int64_t k) { best.take(load_as<C>(x, dtype, p.data_plane + k * step), k); },
+          g, w, [&](int64_t k) { best.take(load_as<C>(x, dtype, p.data_plane + k * g.step), k); },
           lane, share);
       if constexpr (share > 1) best.join_warp();
       if (lane == 0) store_as<C>(y, dtype, i, best.value);
@@ -136,7 +200,7 @@ __global__ void pool(int64_t n, const __grid_constant__ Geometry g, DType dtype,
       for_pixels(
           g, w,
           [&](int64_t k) {
-            sum += power(load_as<C>(x, dtype, p.data_plane + k * step), g.exponent);
+            sum += power(load_as<C>(x, dtype, p.data_plane + k * g.step), g.exponent);
           },
           lane, share);
       if constexpr (share > 1) sum = warp_sum(sum);
@@ -150,170 +214,181 @@ __global__ void pool(int64_t n, const __grid_constant__ Geometry g, DType dtype,
 template <class T>
 constexpr int kVector = static_cast<int>(16 / sizeof(T));
 
-// Index of a pixel within a window, counted from the window's first element, which may be padding.
-struct PlaceInWindow {
-  int64_t start[3], kernel[3];
-
-  __device__ __forceinline__ PlaceInWindow(const Geometry& g, const int64_t (&window)[3]) {
-#pragma unroll
-    for (int i = 0; i < 3; ++i) {
-      start[i] = window[i] * g.window.stride[i] - g.window.pad[i];
-      kernel[i] = g.window.kernel[i];
-    }
-  }
-  __device__ __forceinline__ int operator()(int64_t d, int64_t h, int64_t w) const {
-    return static_cast<int>(((d - start[0]) * kernel[1] + h - start[1]) * kernel[2] + w - start[2]);
-  }
-};
+// Kernels on packs have 32-bit indices.
+using PackPool = Pooled<int32_t>;
 
 // Sum, average and max pooling; a thread computes one pack of channels of the output.
 template <class T, int V>
-__global__ void pool_packs(int64_t packs, const __grid_constant__ Geometry g, const T* x, T* y) {
+__global__ void pool_packs(int64_t packs, const __grid_constant__ PackPool g, const T* x, T* y) {
   using Acc = AccOf<T>;
+  const bool is_max = g.type == PoolType::kMax;
   for (int64_t i = global_index(); i < packs; i += grid_stride()) {
-    const Place p = place_of(g, g.output, i * V);
-    const Window w = window_at(g, p.at);
-    Extreme<Acc> best[V];
-    Acc sum[V] = {};
+    const auto p = place_of(g, g.output, i);
+    const auto w = window_at(g, p.at);
+    Acc result[V];
+#pragma unroll
+    for (int c = 0; c < V; ++c) result[c] = is_max ? Extreme<Acc>::worst() : Acc(0);
     for_pixels(g, w, [&](int64_t k) {
       Acc v[V];
-      load_pack<T>(x, p.data_plane + k * g.data.channels, v);
+      load_pack<T>(x, p.data_plane + k * g.step, v);
 #pragma unroll
       for (int c = 0; c < V; ++c) {
-        if (g.type == PoolType::kMax)
-          best[c].take(v[c], k);
-        else
-          sum[c] += v[c];
+        if (!is_max)
+          result[c] += v[c];
+        else if (v[c] > result[c] || v[c] != v[c])  // NaN stays
+          result[c] = v[c];
       }
     });
-    const Acc divisor =
-        g.type == PoolType::kAvg && w.count > 0 ? static_cast<Acc>(w.count) : Acc(1);
+    if (g.type == PoolType::kAvg && w.count > 0) {
 #pragma unroll
-    for (int c = 0; c < V; ++c)
-      sum[c] = g.type == PoolType::kMax ? best[c].value : sum[c] / divisor;
-    store_pack<T>(y, i * V, sum);
+      for (int c = 0; c < V; ++c) result[c] /= static_cast<Acc>(w.count);
+    }
+    store_pack<T>(y, i * V, result);
   }
 }
 
+// Returns the index of a position within the window `o` of the output, counted from the window's
+// first element, which may be padding.
+template <class I>
+__device__ __forceinline__ I index_in_window(const Pooled<I>& g, const I (&o)[3], I d, I h, I x) {
+  const auto offset = [&](int axis, I at) {
+    return at - (o[axis] * g.stride[axis].value - g.pad[axis]);
+  };
+  return (offset(0, d) * g.kernel[1] + offset(1, h)) * g.kernel[2] + offset(2, x);
+}
+
 // Writes the position of the maximum within each window, -1 for a window without elements.
-template <class T, class Index, int V>
-__global__ void find_maxima(int64_t packs, const __grid_constant__ Geometry g, const T* x,
+template <class T, class Index, int V, class I>
+__global__ void find_maxima(int64_t packs, const __grid_constant__ Pooled<I> g, const T* x,
                             Index* places) {
   using Acc = AccOf<T>;
-  const int64_t step = g.step(g.data);
   for (int64_t i = global_index(); i < packs; i += grid_stride()) {
-    const Place p = place_of(g, g.output, i * V);
-    const Window w = window_at(g, p.at);
-    const PlaceInWindow place(g, p.at);
-    Extreme<Acc> best[V];
-    for (int64_t d = w.begin[0]; d < w.end[0]; ++d)
-      for (int64_t h = w.begin[1]; h < w.end[1]; ++h)
-        for (int64_t k = w.begin[2]; k < w.end[2]; ++k) {
+    const Place<I> p = place_of(g, g.output, i);
+    const Window<I> w = window_at(g, p.at);
+    Extreme<Acc, false, int32_t> best[V];
+    for (I d = w.begin[0]; d < w.end[0]; ++d)
+      for (I h = w.begin[1]; h < w.end[1]; ++h) {
+        const int64_t row = pixel_of(g.data, d, h, I(0));
+#pragma unroll 4
+        for (I k = w.begin[2]; k < w.end[2]; ++k) {
           Acc v[V];
-          const int64_t pixel = (d * g.data.size[1] + h) * g.data.size[2] + k;
-          load_pack<T>(x, p.data_plane + pixel * step, v);
+          load_pack<T>(x, p.data_plane + (row + k) * g.step, v);
+          const int place = static_cast<int>(index_in_window(g, p.at, d, h, k));
 #pragma unroll
-          for (int c = 0; c < V; ++c) best[c].take(v[c], place(d, h, k));
+          for (int c = 0; c < V; ++c) best[c].take(v[c], place);
         }
+      }
     int at[V];
 #pragma unroll
-    for (int c = 0; c < V; ++c) at[c] = static_cast<int>(best[c].at);
+    for (int c = 0; c < V; ++c) at[c] = best[c].at;
     store_pack<Index>(places, i * V, at);
   }
 }
 
 // Gradient of max pooling if windows do not overlap: every window writes the gradient of its
 // largest element into an array of zeros.
-template <class C, int share>
-__global__ void scatter_max(int64_t n, const __grid_constant__ Geometry g, DType dtype,
+template <class C, int share, class I>
+__global__ void scatter_max(int64_t n, const __grid_constant__ Pooled<I> g, DType dtype,
                             const void* grad, const void* x, void* out) {
-  const int64_t step = g.step(g.data), lane = share == 1 ? 0 : threadIdx.x % share;
+  const int lane = share == 1 ? 0 : threadIdx.x % share;
   for (int64_t i = global_index() / share; i < n; i += grid_stride() / share) {
-    const Place p = place_of(g, g.output, i);
+    const Place<I> p = place_of(g, g.output, i);
     Extreme<C> best;
     for_pixels(
         g, window_at(g, p.at),
-        [&](int64_t k) { best.take(load_as<C>(x, dtype, p.data_plane + k * step), k); }, lane,
+        [&](int64_t k) { best.take(load_as<C>(x, dtype, p.data_plane + k * g.step), k); }, lane,
         share);
     if constexpr (share > 1) best.join_warp();
     if (lane == 0 && best.at >= 0)
-      store_as<C>(out, dtype, p.data_plane + best.at * step, load_as<C>(grad, dtype, i));
+      store_as<C>(out, dtype, p.data_plane + best.at * g.step, load_as<C>(grad, dtype, i));
   }
 }
 
-// Returns the windows that contain position `at`.
-__device__ __forceinline__ void windows_over(const Geometry& g, const int64_t (&at)[3],
-                                             int64_t (&begin)[3], int64_t (&end)[3]) {
+// Calls fn(o, element) for the windows over position `at`: their positions in the output, and
+// where their elements of the output are.
+template <class I>
+__device__ __forceinline__ void for_windows(const Pooled<I>& g, const Place<I>& p, auto&& fn) {
+  I begin[3], end[3], o[3];
 #pragma unroll
   for (int i = 0; i < 3; ++i) {
-    const int64_t from = at[i] + g.window.pad[i] - g.window.kernel[i];
-    begin[i] = from < 0 ? 0 : from / g.window.stride[i] + 1;
-    const int64_t last = (at[i] + g.window.pad[i]) / g.window.stride[i] + 1;
-    end[i] = last < g.output.size[i] ? last : g.output.size[i];
+    const I from = p.at[i] + g.pad[i] - g.kernel[i];
+    begin[i] = from < 0 ? 0 : g.stride[i].quotient(from) + 1;
+    const I last = g.stride[i].quotient(p.at[i] + g.pad[i]) + 1, size = g.output.size[i].value;
+    end[i] = last < size ? last : size;
   }
+  for (o[0] = begin[0]; o[0] < end[0]; ++o[0])
+    for (o[1] = begin[1]; o[1] < end[1]; ++o[1])
+      for (o[2] = begin[2]; o[2] < end[2]; ++o[2])
+        fn(o, p.output_plane + pixel_of(g.output, o[0], o[1], o[2]) * g.step);
 }
 
 // Gradient of max pooling from the positions that find_maxima has written.
-template <class T, class Index, int V>
-__global__ void gather_maxima(int64_t packs, const __grid_constant__ Geometry g, const T* grad,
+template <class T, class Index, int V, class I>
+__global__ void gather_maxima(int64_t packs, const __grid_constant__ Pooled<I> g, const T* grad,
                               const Index* places, T* out) {
   using Acc = AccOf<T>;
-  const int64_t step = g.step(g.data);
   for (int64_t i = global_index(); i < packs; i += grid_stride()) {
-    const Place p = place_of(g, g.data, i * V);
-    int64_t begin[3], end[3], o[3];
-    windows_over(g, p.at, begin, end);
+    const Place<I> p = place_of(g, g.data, i);
     Acc sum[V] = {};
-    for (o[0] = begin[0]; o[0] < end[0]; ++o[0])
-      for (o[1] = begin[1]; o[1] < end[1]; ++o[1])
-        for (o[2] = begin[2]; o[2] < end[2]; ++o[2]) {
-          const int64_t window =
-              p.output_plane + ((o[0] * g.output.size[1] + o[1]) * g.output.size[2] + o[2]) * step;
-          const int own = PlaceInWindow(g, o)(p.at[0], p.at[1], p.at[2]);
-          int at[V];
-          Acc v[V];
-          load_pack<Index>(places, window, at);
-          load_pack<T>(grad, window, v);
+    for_windows(g, p, [&](const I(&o)[3], int64_t element) {
+      const int own = static_cast<int>(index_in_window(g, o, p.at[0], p.at[1], p.at[2]));
+      int at[V];
+      Acc v[V];
+      load_pack<Index>(places, element, at);
+      load_pack<T>(grad, element, v);
 #pragma unroll
-          for (int c = 0; c < V; ++c)
-            if (at[c] == own) sum[c] += v[c];
-        }
+      for (int c = 0; c < V; ++c)
+        if (at[c] == own) sum[c] += v[c];
+    });
     store_pack<T>(out, i * V, sum);
   }
 }
 
-template <class C>
-__global__ void gather(int64_t n, const __grid_constant__ Geometry g, DType dtype, const void* grad,
-                       const void* x, const void* y, void* out) {
-  const int64_t step = g.step(g.data);
+// Gradient of sum and average pooling.
+template <class T, int V>
+__global__ void gather_packs(int64_t packs, const __grid_constant__ PackPool g, const T* grad,
+                             T* out) {
+  using Acc = AccOf<T>;
+  for (int64_t i = global_index(); i < packs; i += grid_stride()) {
+    const auto p = place_of(g, g.data, i);
+    Acc sum[V] = {};
+    for_windows(g, p, [&](const int32_t(&o)[3], int64_t element) {
+      const int64_t count = g.type == PoolType::kAvg ? window_at(g, o).count : 1;
+      const Acc divisor = static_cast<Acc>(count > 1 ? count : 1);
+      Acc v[V];
+      load_pack<T>(grad, element, v);
+#pragma unroll
+      for (int c = 0; c < V; ++c) sum[c] += v[c] / divisor;
+    });
+    store_pack<T>(out, i * V, sum);
+  }
+}
+
+template <class C, class I>
+__global__ void gather(int64_t n, const __grid_constant__ Pooled<I> g, DType dtype,
+                       const void* grad, const void* x, const void* y, void* out) {
   for (int64_t i = global_index(); i < n; i += grid_stride()) {
-    const Place p = place_of(g, g.data, i);
-    const int64_t pixel = (p.at[0] * g.data.size[1] + p.at[1]) * g.data.size[2] + p.at[2];
-    int64_t begin[3], end[3], o[3];
-    windows_over(g, p.at, begin, end);
+    const Place<I> p = place_of(g, g.data, i);
+    const int64_t pixel = pixel_of(g.data, p.at[0], p.at[1], p.at[2]);
     C sum = C(0);
-    for (o[0] = begin[0]; o[0] < end[0]; ++o[0])
-      for (o[1] = begin[1]; o[1] < end[1]; ++o[1])
-        for (o[2] = begin[2]; o[2] < end[2]; ++o[2]) {
-          const int64_t at =
-              p.output_plane + ((o[0] * g.output.size[1] + o[1]) * g.output.size[2] + o[2]) * step;
-          const Window w = window_at(g, o);
-          C v = load_as<C>(grad, dtype, at);
-          if (g.type == PoolType::kMax) {
-            Extreme<C> best;
-            for_pixels(g, w, [&](int64_t k) {
-              best.take(load_as<C>(x, dtype, p.data_plane + k * step), k);
-            });
-            if (best.at != pixel) v = C(0);
-          } else if (g.type == PoolType::kAvg) {
-            v /= static_cast<C>(w.count > 1 ? w.count : 1);
-          } else if (g.exponent > 1) {
-            const C base = load_as<C>(y, dtype, at);
-            const C ratio = base == C(0) ? C(0) : load_as<C>(x, dtype, i) / base;
-            v *= g.exponent == 2 ? ratio : ratio * ratio;
-          }
-          sum += v;
-        }
+    for_windows(g, p, [&](const I(&o)[3], int64_t at) {
+      const Window<I> w = window_at(g, o);
+      C v = load_as<C>(grad, dtype, at);
+      if (g.type == PoolType::kMax) {
+        Extreme<C> best;
+        for_pixels(g, w, [&](int64_t k) {
+          best.take(load_as<C>(x, dtype, p.data_plane + k * g.step), k);
+        });
+        if (best.at != pixel) v = C(0);
+      } else if (g.type == PoolType::kAvg) {
+        v /= static_cast<C>(w.count > 1 ? w.count : 1);
+      } else if (g.exponent > 1) {
+        const C base = load_as<C>(y, dtype, at);
+        const C ratio = base == C(0) ? C(0) : load_as<C>(x, dtype, i) / base;
+        v *= g.exponent == 2 ? ratio : ratio * ratio;
+      }
+      sum += v;
+    });
     store_as<C>(out, dtype, i, sum);
   }
 }
@@ -324,31 +399,38 @@ constexpr int64_t kSharedWindow = 64;
 bool packs_fit(const Geometry& g, int vector, std::initializer_list<const TensorRef*> arrays) {
   for (const TensorRef* a : arrays)
     if (reinterpret_cast<uintptr_t>(a->data) % 16 != 0) return false;
-  return g.channels_last && g.data.channels % vector == 0;
+  return g.channels_last && g.data.channels % vector == 0 && is_narrow(g, vector);
 }
 
-bool pool_in_packs(KernelContext& ctx, const Geometry& g, const TensorRef& in,
-                   const TensorRef& out) {
-  if (!is_floating(in.dtype) || g.exponent != 1 || g.type == PoolType::kLp) return false;
+// Calls fn(T{}, packs, geometry) if float arrays can be processed in packs; `packs` counts those of
+// `result`. Returns whether it did.
+bool in_packs(const Geometry& g, std::initializer_list<const TensorRef*> arrays,
+              const TensorRef& result, auto&& fn) {
+  if (!is_floating(result.dtype)) return false;
   bool fits = false;
-  dispatch_float_elements("Pooling", in.dtype, [&]<class T>(T) {
+  dispatch_float_elements("Pooling", result.dtype, [&]<class T>(T t) {
     constexpr int V = kVector<T>;
-    fits = packs_fit(g, V, {&in, &out});
-    const int64_t packs = out.size() / V;
-    if (fits) launch_items(ctx, pool_packs<T, V>, packs, packs, g, in.as<T>(), out.as<T>());
+    fits = packs_fit(g, V, arrays);
+    if (fits) fn(t, result.size() / V, PackPool(g, V));
   });
   return fits;
 }
 
 void pooling(KernelContext& ctx, const PoolingParams& p, Inputs in, Outputs out) {
-  const Geometry g = make_geometry(p, in[0].shape, out[0].shape);
+  const Geometry geometry = make_geometry(p, in[0].shape, out[0].shape);
   const int64_t n = out[0].size();
-  if (pool_in_packs(ctx, g, in[0], out[0])) return;
+  const auto pool_all = [&]<class T>(T, int64_t packs, const PackPool& g) {
+    launch_items(ctx, pool_packs<T, kVector<T>>, packs, packs, g, in[0].as<T>(), out[0].as<T>());
+  };
+  if (p.pool_type != PoolType::kLp && in_packs(geometry, {&in[0], &out[0]}, out[0], pool_all))
+    return;
   dispatch_sum(in[0].dtype, [&]<class C>(C) {
-    if (g.window.kernel_size() >= kSharedWindow)
-      launch_items(ctx, pool<C, kWarp>, n * kWarp, n, g, in[0].dtype, in[0].data, out[0].data);
-    else
-      launch_items(ctx, pool<C, 1>, n, n, g, in[0].dtype, in[0].data, out[0].data);
+    with_indices(geometry, [&]<class I>(const Pooled<I>& g) {
+      if (geometry.window.kernel_size() >= kSharedWindow)
+        launch_items(ctx, pool<C, kWarp, I>, n * kWarp, n, g, in[0].dtype, in[0].data, out[0].data);
+      else
+        launch_items(ctx, pool<C, 1, I>, n, n, g, in[0].dtype, in[0].data, out[0].data);
+    });
   });
 }
 
@@ -358,27 +440,30 @@ bool windows_overlap(const Geometry& g) {
   return false;
 }
 
-template <class T, class Index, int V>
-void backward_of_maxima(KernelContext& ctx, const Geometry& g, const TensorRef& grad,
+template <class T, class Index, int V, class I>
+void backward_of_maxima(KernelContext& ctx, const Pooled<I>& g, const TensorRef& grad,
                         const TensorRef& data, const TensorRef& out) {
   const int64_t windows = grad.size() / V, packs = out.size() / V;
   auto* const places =
       static_cast<Index*>(ctx.scratch(static_cast<size_t>(grad.size()) * sizeof(Index)));
-  launch_items(ctx, find_maxima<T, Index, V>, windows, windows, g, data.as<T>(), places);
-  launch_items(ctx, gather_maxima<T, Index, V>, packs, packs, g, grad.as<T>(), places, out.as<T>());
+  launch_items(ctx, find_maxima<T, Index, V, I>, windows, windows, g, data.as<T>(), places);
+  launch_items(ctx, gather_maxima<T, Index, V, I>, packs, packs, g, grad.as<T>(), places,
+               out.as<T>());
 }
 
-// Gradient of max pooling of float arrays if windows overlap.
-void overlapping_maxima(KernelContext& ctx, const Geometry& g, const TensorRef& grad,
-                        const TensorRef& data, const TensorRef& out) {
+// Gradient of max pooling of float arrays from the position of each maximum.
+void gather_all_maxima(KernelContext& ctx, const Geometry& geometry, const TensorRef& grad,
+                       const TensorRef& data, const TensorRef& out) {
   dispatch_float_elements("Pooling", grad.dtype, [&]<class T>(T) {
     const auto run = [&]<class Index>(Index) {
-      if (packs_fit(g, kVector<T>, {&grad, &data, &out}))
-        backward_of_maxima<T, Index, kVector<T>>(ctx, g, grad, data, out);
-      else
+      if (packs_fit(geometry, kVector<T>, {&grad, &data, &out}))
+        return backward_of_maxima<T, Index, kVector<T>>(ctx, PackPool(geometry, kVector<T>), grad,
+                                                        data, out);
+      with_indices(geometry, [&]<class I>(const Pooled<I>& g) {
         backward_of_maxima<T, Index, 1>(ctx, g, grad, data, out);
+      });
     };
-    if (g.window.kernel_size() <= std::numeric_limits<int8_t>::max())
+    if (geometry.window.kernel_size() <= std::numeric_limits<int8_t>::max())
       run(int8_t{});
     else
       run(int32_t{});
@@ -386,26 +471,35 @@ void overlapping_maxima(KernelContext& ctx, const Geometry& g, const TensorRef& 
 }
 
 void pooling_backward(KernelContext& ctx, const PoolingGradParams& p, Inputs in, Outputs out) {
-  const Geometry g = make_geometry(p, out[0].shape, in[0].shape);
+  const Geometry geometry = make_geometry(p, out[0].shape, in[0].shape);
   const DType dtype = in[0].dtype;
   const void* data = in.size() > 1 ? in[1].data : nullptr;
   const void* output = in.size() > 2 ? in[2].data : nullptr;
   const int64_t windows = in[0].size(), n = out[0].size();
-  if (g.type == PoolType::kMax && windows_overlap(g) && is_floating(dtype) &&
-      g.window.kernel_size() < std::numeric_limits<int32_t>::max())
-    return overlapping_maxima(ctx, g, in[0], in[1], out[0]);
+  const bool is_max = p.pool_type == PoolType::kMax, overlap = windows_overlap(geometry);
+  if (is_max && overlap && is_floating(dtype) &&
+      geometry.window.kernel_size() < std::numeric_limits<int32_t>::max())
+    return gather_all_maxima(ctx, geometry, in[0], in[1], out[0]);
+  const auto gather_all = [&]<class T>(T, int64_t packs, const PackPool& g) {
+    launch_items(ctx, gather_packs<T, kVector<T>>, packs, packs, g, in[0].as<T>(), out[0].as<T>());
+  };
+  if ((p.pool_type == PoolType::kAvg || p.pool_type == PoolType::kSum) &&
+      in_packs(geometry, {&in[0], &out[0]}, out[0], gather_all))
+    return;
   dispatch_sum(dtype, [&]<class C>(C) {
-    if (g.type != PoolType::kMax || windows_overlap(g)) {
-      launch_items(ctx, gather<C>, n, n, g, dtype, in[0].data, data, output, out[0].data);
-      return;
-    }
-    zero_bytes(ctx, out[0].data, out[0].bytes());
-    if (g.window.kernel_size() >= kSharedWindow)
-      launch_items(ctx, scatter_max<C, kWarp>, windows * kWarp, windows, g, dtype, in[0].data, data,
-                   out[0].data);
-    else
-      launch_items(ctx, scatter_max<C, 1>, windows, windows, g, dtype, in[0].data, data,
-                   out[0].data);
+    with_indices(geometry, [&]<class I>(const Pooled<I>& g) {
+      if (!is_max || overlap) {
+        launch_items(ctx, gather<C, I>, n, n, g, dtype, in[0].data, data, output, out[0].data);
+        return;
+      }
+      zero_bytes(ctx, out[0].data, out[0].bytes());
+      if (geometry.window.kernel_size() >= kSharedWindow)
+        launch_items(ctx, scatter_max<C, kWarp, I>, windows * kWarp, windows, g, dtype, in[0].data,
+                     data, out[0].data);
+      else
+        launch_items(ctx, scatter_max<C, 1, I>, windows, windows, g, dtype, in[0].data, data,
+                     out[0].data);
+    });
   });
 }
 
