@@ -93,71 +93,74 @@ __global__ void __launch_bounds__(kMostThreads)
   }
 }
 
-// Elements of a pack. Lane k of a warp holds packs k, k + 32, ... of a row.
+// Elements of a pack. Lane k of a warp holds packs k, k + 32, ... of a row, kFewPacks or kMostPacks
+// at most.
 template <class T>
 constexpr int kVector = static_cast<int>(16 / sizeof(T));
-constexpr int kMostPacks = 8;
+constexpr int kFewPacks = 4, kMostPacks = 8;
 
-// A contiguous row in the registers of a warp.
-template <class T, int V>
+// A contiguous row in the registers of a warp, in the type of memory: halves take half of the
+// registers that their compute type takes.
+template <class T, int V, int kPacks>
 struct WarpRow {
   using Acc = AccOf<T>;
-  Acc v[kMostPacks][V];
+  Pack<T, V> packs[kPacks];
 
   // Calls fn(pack, index of its first element) for the packs of this lane.
   static __device__ __forceinline__ void for_packs(int64_t length, auto&& fn) {
 #pragma unroll
-    for (int p = 0; p < kMostPacks; ++p) {
+    for (int p = 0; p < kPacks; ++p) {
       const int64_t at = (int64_t{p} * kWarp + threadIdx.x % kWarp) * V;
       if (at < length) fn(p, at);
     }
   }
   __device__ __forceinline__ void load(const T* row, int64_t length) {
-    for_packs(length, [&](int p, int64_t at) { load_pack<T>(row, at, v[p]); });
+    for_packs(length, [&](int p, int64_t at) {
+      packs[p] = *reinterpret_cast<const Pack<T, V>*>(row + at);
+    });
   }
-  __device__ __forceinline__ void store(T* row, int64_t length) const {
-    for_packs(length, [&](int p, int64_t at) { store_pack<T>(row, at, v[p]); });
-  }
-  // Subtracts the mean; std is the standard deviation of all elements.
-  __device__ __forceinline__ void center(const Rows& rows, Acc& mean, Acc& std) {
+  __device__ __forceinline__ Acc at(int p, int k) const { return convert<Acc>(packs[p].v[k]); }
+  // Returns mean and standard deviation of all elements.
+  __device__ __forceinline__ void stats(const Rows& rows, Acc& mean, Acc& std) const {
     const Acc n = static_cast<Acc>(rows.length);
     Acc sum = Acc(0), squares = Acc(0);
     for_packs(rows.length, [&](int p, int64_t) {
 #pragma unroll
-      for (int k = 0; k < V; ++k) sum += v[p][k];
+      for (int k = 0; k < V; ++k) sum += at(p, k);
     });
     mean = warp_sum(sum) / n;
     for_packs(rows.length, [&](int p, int64_t) {
 #pragma unroll
       for (int k = 0; k < V; ++k) {
-        v[p][k] -= mean;
-        squares += v[p][k] * v[p][k];
+        const Acc v = at(p, k) - mean;
+        squares += v * v;
       }
     });
     std = static_cast<Acc>(sqrt(static_cast<double>(warp_sum(squares) / n) + rows.eps));
   }
 };
 
-template <class T, int V>
-__global__ void forward_warps(const __grid_constant__ Rows rows, const T* data, const T* gamma,
-                              const T* beta, T* out, T* means, T* stds) {
+template <class T, int V, int kPacks>
+__global__ void __launch_bounds__(kThreads, kPacks == kFewPacks ? 4 : 3)
+    forward_warps(const __grid_constant__ Rows rows, const T* data, const T* gamma, const T* beta,
+                  T* out, T* means, T* stds) {
   using Acc = AccOf<T>;
-  using Row = WarpRow<T, V>;
+  using Row = WarpRow<T, V, kPacks>;
   const int64_t step = grid_stride() / kWarp;
   for (int64_t r = global_index() / kWarp; r < rows.count; r += step) {
     Row row;
     row.load(data + r * rows.length, rows.length);
     Acc mean, std;
-    row.center(rows, mean, std);
+    row.stats(rows, mean, std);
     const Acc inverse = Acc(1) / std;
     Row::for_packs(rows.length, [&](int p, int64_t at) {
       Acc scale[V], shift[V];
       load_pack<T>(gamma, at, scale);
       load_pack<T>(beta, at, shift);
 #pragma unroll
-      for (int k = 0; k < V; ++k) row.v[p][k] = row.v[p][k] * inverse * scale[k] + shift[k];
+      for (int k = 0; k < V; ++k) scale[k] = (row.at(p, k) - mean) * inverse * scale[k] + shift[k];
+      store_pack<T>(out + r * rows.length, at, scale);
     });
-    row.store(out + r * rows.length, rows.length);
     if (means && threadIdx.x % kWarp == 0) {
       means[r] = convert<T>(mean);
       stds[r] = convert<T>(std);
@@ -165,37 +168,42 @@ __global__ void forward_warps(const __grid_constant__ Rows rows, const T* data, 
   }
 }
 
-template <class T, int V>
-__global__ void backward_data_warps(const __grid_constant__ Rows rows, const T* grads,
-                                    const T* data, const T* gamma, T* out, AccOf<T>* stats) {
+template <class T, int V, int kPacks>
+__global__ void __launch_bounds__(kThreads, kPacks == kFewPacks ? 3 : 2)
+    backward_data_warps(const __grid_constant__ Rows rows, const T* grads, const T* data,
+                        const T* gamma, T* out, AccOf<T>* stats) {
   using Acc = AccOf<T>;
-  using Row = WarpRow<T, V>;
+  using Row = WarpRow<T, V, kPacks>;
   const int64_t step = grid_stride() / kWarp;
   for (int64_t r = global_index() / kWarp; r < rows.count; r += step) {
     Row x, g;
     x.load(data + r * rows.length, rows.length);
     g.load(grads + r * rows.length, rows.length);
     Acc mean, std, sum = Acc(0), dot = Acc(0);
-    x.center(rows, mean, std);
+    x.stats(rows, mean, std);
     const Acc inverse = Acc(1) / std;
     Row::for_packs(rows.length, [&](int p, int64_t at) {
       Acc scale[V];
       load_pack<T>(gamma, at, scale);
 #pragma unroll
       for (int k = 0; k < V; ++k) {
-        x.v[p][k] *= inverse;
-        g.v[p][k] *= scale[k];
-        sum += g.v[p][k];
-        dot += g.v[p][k] * x.v[p][k];
+        const Acc v = g.at(p, k) * scale[k];
+        sum += v;
+        dot += v * ((x.at(p, k) - mean) * inverse);
       }
     });
     const Acc offset = warp_sum(sum) / static_cast<Acc>(rows.length);
     const Acc slope = warp_sum(dot) / static_cast<Acc>(rows.length);
-    Row::for_packs(rows.length, [&](int p, int64_t) {
+    Row::for_packs(rows.length, [&](int p, int64_t at) {
+      Acc scale[V];
+      load_pack<T>(gamma, at, scale);  // again: keeping it would take registers
 #pragma unroll
-      for (int k = 0; k < V; ++k) g.v[p][k] = (g.v[p][k] - offset - x.v[p][k] * slope) * inverse;
+      for (int k = 0; k < V; ++k) {
+        const Acc x_hat = (x.at(p, k) - mean) * inverse;
+        scale[k] = (g.at(p, k) * scale[k] - offset - x_hat * slope) * inverse;
+      }
+      store_pack<T>(out + r * rows.length, at, scale);
     });
-    g.store(out + r * rows.length, rows.length);
     if (threadIdx.x % kWarp == 0) {
       stats[2 * r] = mean;
       stats[2 * r + 1] = inverse;
@@ -312,6 +320,19 @@ void dispatch_packs(const Rows& rows, std::initializer_list<const void*> pointer
     fn(std::integral_constant<int, 1>{});
 }
 
+// Calls fn(integral_constant<int, kPacks>) if a warp can hold a row in packs of V elements. Returns
+// whether it can.
+template <int V>
+bool in_warps(const Rows& rows, auto&& fn) {
+  constexpr int64_t kStep = int64_t{kWarp} * V;
+  if (!is_plain(rows) || rows.length > kMostPacks * kStep) return false;
+  if (rows.length <= kFewPacks * kStep)
+    fn(std::integral_constant<int, kFewPacks>{});
+  else
+    fn(std::integral_constant<int, kMostPacks>{});
+  return true;
+}
+
 template <class P>
 void norm(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
   const Rows rows = make_rows(p, in[0].shape, in[1].shape);
@@ -321,10 +342,12 @@ void norm(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
     T* const stds = out.size() > 1 ? out[2].as<T>() : nullptr;
     dispatch_packs<T>(rows, {in[0].data, in[1].data, in[2].data, out[0].data}, [&](auto pack) {
       constexpr int V = decltype(pack)::value;
-      if (is_plain(rows) && rows.length <= int64_t{kMostPacks} * kWarp * V)
-        launch(ctx, forward_warps<T, V>, blocks_for(rows.count * kWarp, ctx), kThreads, rows,
-               in[0].as<T>(), in[1].as<T>(), in[2].as<T>(), out[0].as<T>(), means, stds);
-      else
+      const bool done = in_warps<V>(rows, [&](auto count) {
+        launch(ctx, forward_warps<T, V, decltype(count)::value>,
+               blocks_for(rows.count * kWarp, ctx), kThreads, rows, in[0].as<T>(), in[1].as<T>(),
+               in[2].as<T>(), out[0].as<T>(), means, stds);
+      });
+      if (!done)
         launch(ctx, forward<T>, blocks_per_task(ctx, rows.count), threads_for(rows.length), rows,
                in[0].as<T>(), in[1].as<T>(), in[2].as<T>(), out[0].as<T>(), means, stds);
     });
@@ -358,10 +381,12 @@ void norm_backward(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
       const int64_t count = 2 * rows.count + splits * 2 * rows.length;
       auto* const stats = static_cast<Acc*>(ctx.scratch(static_cast<size_t>(count) * sizeof(Acc)));
       Acc* const sums = stats + 2 * rows.count;
-      if (plain && rows.length <= int64_t{kMostPacks} * kWarp * V)
-        launch(ctx, backward_data_warps<T, V>, blocks_for(rows.count * kWarp, ctx), kThreads, rows,
-               grads, data, in[2].as<T>(), out[0].as<T>(), stats);
-      else
+      const bool done = in_warps<V>(rows, [&](auto packs) {
+        launch(ctx, backward_data_warps<T, V, decltype(packs)::value>,
+               blocks_for(rows.count * kWarp, ctx), kThreads, rows, grads, data, in[2].as<T>(),
+               out[0].as<T>(), stats);
+      });
+      if (!done)
         launch(ctx, backward_data<T>, blocks_per_task(ctx, rows.count), threads_for(rows.length),
                rows, grads, data, in[2].as<T>(), out[0].as<T>(), stats);
       if (!plain) {
