@@ -43,7 +43,7 @@ class DropoutFuser final : public JoinAddition {
 }  // namespace
 
 Graph fuse_dropout(const Graph& graph, const PassContext& context) {
-  if (context.small || context.device.type != DeviceType::kCPU) return graph;
+  if (context.small) return graph;
   return DropoutFuser(graph).run();
 }
 
