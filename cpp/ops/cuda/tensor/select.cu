@@ -5,6 +5,7 @@
 #include "cpp/ops/cuda/element.cuh"
 #include "cpp/ops/cuda/run.cuh"
 #include "cpp/ops/cuda/strided_copy.h"
+#include "cpp/ops/cuda/walk.h"
 #include "cpp/ops/registration.h"
 #include "cpp/ops/tensor/one_hot.h"
 #include "cpp/ops/tensor/pad.h"
@@ -125,15 +126,24 @@ Padding padding_of(const PadParams& p, const Shape& plain, const Shape& padded) 
   return d;
 }
 
-template <class Word>
-__global__ void pad_elements(int64_t n, const __grid_constant__ Padding d, Word constant,
-                             const Word* in, Word* out) {
+template <class I>
+struct Axes {
+  Division<I> size[Shape::kMaxNdim];
+  explicit Axes(const Padding& d) {
+    for (int i = 0; i < d.ndim; ++i) size[i] = Division<I>(d.padded[i]);
+  }
+};
+
+template <class Word, class I>
+__global__ void pad_elements(int64_t n, const __grid_constant__ Padding d,
+                             const __grid_constant__ Axes<I> padded, Word constant, const Word* in,
+                             Word* out) {
   for (int64_t i = global_index(); i < n; i += grid_stride()) {
-    int64_t rest = i, at = 0, step = 1;
+    I rest = static_cast<I>(i);
+    int64_t at = 0, step = 1;
     bool inside = true;
     for (int axis = d.ndim - 1; axis >= 0; --axis) {
-      const int64_t k = d.source(axis, rest % d.padded[axis]);
-      rest /= d.padded[axis];
+      const int64_t k = d.source(axis, padded.size[axis].split(rest));
       inside &= k >= 0;
       at += k * step;
       step *= d.plain[axis];
@@ -141,6 +151,42 @@ __global__ void pad_elements(int64_t n, const __grid_constant__ Padding d, Word 
     out[i] = inside ? in[at] : constant;
   }
 }
+
+// Appends constants to short rows, for example channels to the pixels of an image: a thread writes
+// a row of N elements at once.
+template <class Word, int N>
+__global__ void extend_rows(int64_t rows, int plain, Word constant, const Word* in, Word* out) {
+  for (int64_t row = global_index(); row < rows; row += grid_stride()) {
+    Pack<Word, N> pack;
+#pragma unroll
+    for (int k = 0; k < N; ++k) pack.v[k] = k < plain ? in[row * plain + k] : constant;
+    store_vectors(reinterpret_cast<Pack<Word, N>*>(out) + row, pack);
+  }
+}
+
+// Returns the length of padded rows if the last axis alone grows, at its end, otherwise 0.
+int64_t extended_row(const Padding& d) {
+  const int last = d.ndim - 1;
+  if (d.mode != PadMode::kConstant) return 0;
+  for (int i = 0; i < d.ndim; ++i)
+    if (d.before[i] != 0 || (i < last && d.padded[i] != d.plain[i])) return 0;
+  return d.padded[last];
+}
+
+// Returns whether rows of N elements fill words of at most 16 bytes.
+template <class Word, int N>
+bool run_extend(KernelContext& ctx, const Padding& d, Word constant, const TensorRef& in,
+                const TensorRef& out) {
+  if constexpr (N * sizeof(Word) <= 16) {
+    if (extended_row(d) != N || reinterpret_cast<uintptr_t>(out.data) % 16 != 0) return false;
+    const int64_t rows = out.size() / N;
+    launch_items(ctx, extend_rows<Word, N>, rows, rows, static_cast<int>(d.plain[d.ndim - 1]),
+                 constant, in.as<Word>(), out.as<Word>());
+    return true;
+  }
+  return false;
+}
+
 void pad(KernelContext& ctx, const PadParams& p, Inputs in, Outputs out) {
   const Padding d = padding_of(p, in[0].shape, out[0].shape);
   uint64_t bits = 0;
@@ -150,8 +196,18 @@ void pad(KernelContext& ctx, const PadParams& p, Inputs in, Outputs out) {
   });
   const int64_t n = out[0].size();
   dispatch_size(dtype_size(in[0].dtype), [&]<class Word>(Word) {
-    launch_items(ctx, pad_elements<Word>, n, n, d, static_cast<Word>(bits), in[0].as<Word>(),
-                 out[0].as<Word>());
+    const auto constant = static_cast<Word>(bits);
+    if (run_extend<Word, 4>(ctx, d, constant, in[0], out[0]) ||
+        run_extend<Word, 8>(ctx, d, constant, in[0], out[0]))
+      return;
+    const auto run = [&]<class I>(I) {
+      launch_items(ctx, pad_elements<Word, I>, n, n, d, Axes<I>(d), constant, in[0].as<Word>(),
+                   out[0].as<Word>());
+    };
+    if (n < int64_t{1} << 31)
+      run(int32_t{});
+    else
+      run(int64_t{});
   });
 }
 
