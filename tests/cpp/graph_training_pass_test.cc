@@ -149,6 +149,48 @@ TEST(FuseDropout, NotIfSomethingElseWouldChange) {
   });
 }
 
+// BatchNorm's gradient after an addition and relu, for an output gradient of `shape`.
+ValueId norm_gradient(Maker& m, ValueId grad, DType dtype) {
+  const ValueId numbers = m.op("abs", {m.op("_mul_scalar", {m.input({24})}, {{"scalar", 255.0}})});
+  const ValueId bits = m.op("Cast", {numbers}, {{"dtype", DType::kUInt8}});
+  const ValueId x = m.input({2, 8, 3, 4}, dtype);
+  return m.op("_batch_norm_add_relu_bits_backward",
+              {grad, bits, x, m.parameter({8}), m.parameter({8}), m.parameter({8})});
+}
+
+TEST(AddNormGradients, WhereTheOutputHasTwoReaders) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    TrainingMaker m;
+    const Shape shape{2, 8, 3, 4};
+    const ValueId sum = m.op("elemwise_add", {m.input(shape, dtype), m.input(shape, dtype)});
+    const ValueId made = norm_gradient(m, sum, dtype);
+    const Graph traced = m.finish({made, {made.node, 1}, {made.node, 2}, {made.node, 3}});
+    const Graph g = checked(add_norm_gradients(traced, kExact), "add-norm-gradients");
+    EXPECT_EQ(count_ops(g, "elemwise_add"), 0) << g.text();
+    EXPECT_EQ(count_ops(g, "_batch_norm_add_relu_bits_backward"), 1);
+    const Arrays arrays = random_arrays(g, 8);
+    const auto expected = run_eagerly(traced, arrays), found = run_eagerly(g, arrays);
+    for (size_t i = 0; i < expected.size(); ++i) expect_close(found[i], expected[i], 0);
+    expect_same_as_eager(traced, 9, 0, true);
+  }
+}
+
+TEST(AddNormGradients, NotIfTheSumIsNeededOrBroadcast) {
+  const auto kept = [](auto build) {
+    TrainingMaker m;
+    const Graph traced = m.finish(build(m));
+    EXPECT_EQ(add_norm_gradients(traced, kExact).nodes.size(), traced.nodes.size());
+  };
+  kept([](Maker& m) {
+    const ValueId sum = m.op("elemwise_add", {m.input({2, 8, 3, 4}), m.input({2, 8, 3, 4})});
+    return std::vector<ValueId>{norm_gradient(m, sum, DType::kFloat32), sum};
+  });
+  kept([](Maker& m) {
+    const ValueId sum = m.op("broadcast_add", {m.input({2, 8, 3, 4}), m.input({1, 8, 1, 1})});
+    return std::vector<ValueId>{norm_gradient(m, sum, DType::kFloat32)};
+  });
+}
+
 // Two dense layers with GELU between them.
 BackwardGraph backward_of(int64_t rows, bool repeats) {
   TrainingMaker m;

@@ -39,6 +39,9 @@ constexpr Pass kAddEmbeddingRows{"add-embedding-rows",
                                  add_embedding_rows};
 constexpr Pass kJoinGelu{"join-gelu", "computes a GELU again together with its gradient",
                          join_gelu};
+constexpr Pass kAddNormGradients{"add-norm-gradients",
+                                 "lets BatchNorm's gradient on a GPU add two gradients",
+                                 add_norm_gradients};
 constexpr Pass kFuseAttention{"fuse-attention", "computes attention without its scores in memory",
                               fuse_attention};
 constexpr Pass kFuseNorm{"fuse-norm", "joins BatchNorm, sum and relu, which save less for backward",
@@ -58,8 +61,8 @@ constexpr std::array kInferencePasses = {kRemoveDead,    kFuseAttention, kRemove
 constexpr std::array kRecordedPasses = {kRemoveDead, kFuseAttention, kChannelsLast};
 constexpr std::array kDifferentiatedPasses = {kFuseNorm, kFuseDropout, kFuseStatistics};
 constexpr std::array kTrainingPasses = {
-    kRemoveDead, kFuseAttention,    kRemoveIdentity, kFoldConstants, kMergeCommon,
-    kJoinSlices, kAddEmbeddingRows, kJoinGelu,       kFusePostOps,   kRemoveDead};
+    kRemoveDead,       kFuseAttention, kRemoveIdentity,   kFoldConstants, kMergeCommon, kJoinSlices,
+    kAddEmbeddingRows, kJoinGelu,      kAddNormGradients, kFusePostOps,   kRemoveDead};
 
 struct NamedPipeline {
   const char* name;

@@ -7,6 +7,7 @@ namespace mxlite::graph {
 Graph join_slices(const Graph& graph, const PassContext& context);
 Graph add_embedding_rows(const Graph& graph, const PassContext& context);
 Graph join_gelu(const Graph& graph, const PassContext& context);
+Graph add_norm_gradients(const Graph& graph, const PassContext& context);
 
 // The fused operators of these two passes have gradients of first order only.
 Graph fuse_dropout(const Graph& graph, const PassContext& context);

@@ -52,8 +52,12 @@ struct SyncBatchNormParams : BatchNormParams {
 // beta. batch_stats: the statistics depend on data (training without use_global_stats).
 struct BatchNormGradParams : BatchNormParams {
   bool batch_stats = true;
+  bool two_grads = false;
   MX_FIELDS(BatchNormGradParams, BatchNormParams::fields(),
-            MX_FIELD(batch_stats, "The statistics were computed from data."))
+            MX_FIELD(batch_stats, "The statistics were computed from data."),
+            MX_FIELD(two_grads,
+                     "The output's gradient is the sum of the first and the last input; "
+                     "only of _batch_norm_add_relu_bits_backward."))
 };
 
 }  // namespace mxlite

@@ -7,7 +7,7 @@ import os
 import mxlite as mx
 import numpy as np
 import pytest
-from mxlite import autograd, nd
+from mxlite import _core, autograd, nd
 
 pytestmark = pytest.mark.skipif(
     "fake_gpu" in os.environ.get("MXLITE_CUDA_LIBRARY", ""),
@@ -42,3 +42,27 @@ def test_values_and_gradients_are_bit_equal(shape: tuple[int, ...], axis: int, d
     y, data_grad, added_grad = results[1][:3]
     assert (y > 0).any() and (y == 0).any() and (data_grad != 0).any()
     np.testing.assert_array_equal(added_grad != 0, y > 0)
+
+
+@pytest.mark.parametrize(("shape", "axis"), SHAPES)
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+def test_a_second_gradient_is_added(shape: tuple[int, ...], axis: int, dtype: str) -> None:
+    rng = np.random.default_rng(1)
+    channels = shape[axis]
+
+    def put(array: np.ndarray, to: str = dtype) -> nd.NDArray:
+        return nd.array(array, ctx=mx.gpu(0), dtype="float64").astype(to)
+
+    stats = "float64" if dtype == "float64" else "float32"
+    first, second, x = (put(rng.normal(size=shape)) for _ in range(3))
+    bits = put(rng.integers(0, 256, (np.prod(shape) + 7) // 8), "uint8")
+    gamma, mean = (put(rng.normal(size=channels), stats) for _ in range(2))
+    rest = [bits, x, gamma, mean, put(rng.uniform(0.5, 2, channels), stats)]
+    op = _core.op("_batch_norm_add_relu_bits_backward")
+    expected = op(first + second, *rest, axis=axis, fix_gamma=False)
+    found = op(first, *rest, second, axis=axis, fix_gamma=False, two_grads=True)
+    assert len(found) == 4
+    for one, other in zip(expected, found):
+        np.testing.assert_array_equal(
+            other.astype("float64").asnumpy(), one.astype("float64").asnumpy()
+        )

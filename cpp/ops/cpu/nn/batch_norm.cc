@@ -241,16 +241,20 @@ void add_relu_bits_native(KernelContext& ctx, const BatchNormParams& p, Inputs i
   });
 }
 
-// Inputs: output_grad, bits, data, gamma, mean, inverse deviation. The gradient that passes through
-// relu is both the addend's gradient and the output gradient of a plain BatchNorm.
+// Inputs: output_grad, bits, data, gamma, mean, inverse deviation, with two_grads other_grad. The
+// gradient that passes through relu is both the addend's gradient and the output gradient of a
+// plain BatchNorm.
 void add_relu_bits_backward_native(KernelContext& ctx, const BatchNormGradParams& p, Inputs in,
                                    Outputs out) {
   const uint8_t* const bits = in[1].as<uint8_t>();
   dispatch_floating("BatchNorm", in[0].dtype, [&]<class T>(T) {
     const T* const grad = in[0].as<T>();
+    const T* const other = p.two_grads ? in[6].as<T>() : nullptr;
     T* const passed = out[3].as<T>();
     cpu::parallel_for(in[0].size(), 1, [&](int64_t i) {
-      passed[i] = bits[i / 8] >> (i % 8) & 1 ? grad[i] : T(0.0f);
+      const T sum =
+          other ? static_cast<T>(ComputeType<T>(grad[i]) + ComputeType<T>(other[i])) : grad[i];
+      passed[i] = bits[i / 8] >> (i % 8) & 1 ? sum : T(0.0f);
     });
   });
   const TensorRef inputs[] = {out[3], in[2], in[3], in[4], in[5]};

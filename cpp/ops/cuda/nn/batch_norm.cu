@@ -63,6 +63,8 @@ struct Terms {
   DType stats_dtype;
   int64_t inner;
   ReluGate<T> gate;
+  const T* other_grad = nullptr;  // optional: added to grad
+  T* passed_grad = nullptr;       // optional: receives the gradients that the gate passes
 
   __device__ __forceinline__ Acc center(int64_t c) const {
     if constexpr (backward) return load_as<Acc>(mean, stats_dtype, c);
@@ -80,13 +82,20 @@ struct Terms {
     if constexpr (backward) {
       load_pack<T>(grad, at, l.g);
       gate.load(at, l.y);
+      if (other_grad) {
+        Acc other[V];
+        load_pack<T>(other_grad, at, other);
+#pragma unroll
+        for (int k = 0; k < V; ++k) l.g[k] = convert<Acc>(convert<T>(l.g[k] + other[k]));
+      }
     }
     return l;
   }
-  // Adds the terms of the elements. The arrays contain the channel's value for each element.
+  // Adds the terms of the elements from `at` on. The arrays contain the channel's value for each
+  // element.
   template <int V>
-  __device__ __forceinline__ void add(Loaded<V> l, const Acc (&middle)[V], const Acc (&scale)[V],
-                                      const Acc (&shift)[V], Acc (&first)[V],
+  __device__ __forceinline__ void add(int64_t at, Loaded<V> l, const Acc (&middle)[V],
+                                      const Acc (&scale)[V], const Acc (&shift)[V], Acc (&first)[V],
                                       Acc (&second)[V]) const {
 #pragma unroll
     for (int k = 0; k < V; ++k) {
@@ -95,6 +104,8 @@ struct Terms {
       first[k] += backward ? l.g[k] : l.v[k];
       second[k] += backward ? l.g[k] * l.v[k] : l.v[k] * l.v[k];
     }
+    if constexpr (backward)
+      if (passed_grad) store_pack<T>(passed_grad, at, l.g);
   }
 };
 
@@ -123,7 +134,7 @@ __global__ void sum_planes(ChannelBlocks b, const __grid_constant__ Terms<T, bac
     for (int64_t i = begin + threadIdx.x; i < end; i += blockDim.x) {
       const int64_t o = i / packs;
       const int64_t at = (o * b.channels + c) * b.inner + (i - o * packs) * V;
-      terms.add(terms.template load<V>(at), middle, scale, shift, first, second);
+      terms.add(at, terms.template load<V>(at), middle, scale, shift, first, second);
     }
 #pragma unroll
     for (int k = 1; k < V; ++k) {
@@ -169,11 +180,13 @@ __global__ void sum_columns(ChannelBlocks b, const __grid_constant__ Terms<T, ba
         for (int r = 0; r < kAhead; ++r)
           loaded[r] = terms.template load<V>((row + r * lines) * b.channels + c0);
 #pragma unroll
-        for (int r = 0; r < kAhead; ++r) terms.add(loaded[r], middle, scale, shift, first, second);
+        for (int r = 0; r < kAhead; ++r)
+          terms.add((row + r * lines) * b.channels + c0, loaded[r], middle, scale, shift, first,
+                    second);
       }
       for (; row < end; row += lines)
-        terms.add(terms.template load<V>(row * b.channels + c0), middle, scale, shift, first,
-                  second);
+        terms.add(row * b.channels + c0, terms.template load<V>(row * b.channels + c0), middle,
+                  scale, shift, first, second);
     }
 #pragma unroll
     for (int k = 0; k < V; ++k) {
@@ -357,7 +370,6 @@ struct BackwardPass {
       x[k] = of.scale * (g[k] - of.offset - v * of.slope);
     }
     store_pack<T>(call.data_grad, at, x);
-    if (call.added_grad) store_pack<T>(call.added_grad, at, g);
   }
 };
 
@@ -455,10 +467,17 @@ void run_backward(KernelContext& ctx, const BatchNormGradCall& call, void* scrat
                              call.mean,
                              call.stats_dtype,
                              b.inner,
-                             make_gate<T>(call)};
+                             make_gate<T>(call),
+                             static_cast<const T*>(call.other_grad),
+                             static_cast<T*>(call.added_grad)};
   run_sums<T, true, V>(ctx, b, terms, work);
   launch_items(ctx, finish_backward<T>, b.channels * kWarp, call, work);
-  run_pass<V>(ctx, b, BackwardPass<T>{call, work, make_gate<T>(call)});
+  BackwardPass<T> pass{call, work, make_gate<T>(call)};
+  if (call.added_grad) {  // the gradients that the gate passed are there now
+    pass.call.output_grad = call.added_grad;
+    pass.gate = {};
+  }
+  run_pass<V>(ctx, b, pass);
 }
 
 template <class T>
@@ -485,8 +504,8 @@ void batch_norm_forward(KernelContext& ctx, const BatchNormCall& call, void* scr
 void batch_norm_backward(KernelContext& ctx, const BatchNormGradCall& call, void* scratch) {
   if (call.blocks.channels == 0) return;
   dispatch_float_elements("BatchNorm", call.dtype, [&]<class T>(T) {
-    if (vectors_fit<T>(call.blocks) &&
-        aligned({call.data, call.output_grad, call.data_grad, call.relu_output, call.added_grad}))
+    if (vectors_fit<T>(call.blocks) && aligned({call.data, call.output_grad, call.other_grad,
+                                                call.data_grad, call.relu_output, call.added_grad}))
       run_backward<T, kVector<T>>(ctx, call, scratch);
     else
       run_backward<T, 1>(ctx, call, scratch);

@@ -36,7 +36,9 @@ struct BatchNormGradCall {
   // is positive, or its bit is set, or its input, recomputed with beta, is positive.
   const void *relu_output = nullptr, *relu_beta = nullptr;
   const uint8_t* relu_bits = nullptr;
-  void* added_grad = nullptr;  // optional: the gradient of the array added before relu
+  const void* other_grad = nullptr;  // optional: added to output_grad
+  // The gradient of the array added before relu. Required with other_grad.
+  void* added_grad = nullptr;
 };
 void batch_norm_backward(KernelContext& ctx, const BatchNormGradCall& call, void* scratch);
 

@@ -72,7 +72,7 @@ void batch_norm_add_relu(KernelContext& ctx, const BatchNormParams& p, Inputs in
 enum class End { kPlain, kRelu, kAddRelu, kAddReluBits };
 
 // Inputs: output_grad, (kAddRelu: output, kAddReluBits: bits), data, gamma, (kRelu: beta), mean,
-// inverse deviation.
+// inverse deviation, (two_grads: other_grad).
 template <End end>
 void batch_norm_grad(KernelContext& ctx, const BatchNormGradParams& p, Inputs in, Outputs out) {
   constexpr bool kAdds = end == End::kAddRelu || end == End::kAddReluBits;
@@ -89,6 +89,7 @@ void batch_norm_grad(KernelContext& ctx, const BatchNormGradParams& p, Inputs in
   call.gamma = in[kGamma].data;
   call.mean = in[kMean].data;
   call.inv_std = in[kMean + 1].data;
+  if (end == End::kAddReluBits && p.two_grads) call.other_grad = in[kMean + 2].data;
   call.data_grad = out[0].data;
   call.gamma_grad = out[1].data;
   call.beta_grad = out[2].data;
