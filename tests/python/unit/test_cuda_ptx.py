@@ -1,11 +1,13 @@
-"""Instructions of CUDA kernels, as nvcc compiles them; no GPU is needed."""
+"""Instructions and registers of CUDA kernels, as nvcc compiles them; no GPU is needed."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -14,26 +16,74 @@ NVCC = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
 pytestmark = pytest.mark.skipif(NVCC is None, reason="no nvcc")
 
 
-def kernels(source: str, folder: Path) -> dict[str, str]:
-    """Return the PTX of each kernel of a source file by its mangled name."""
-    ptx = folder / "kernels.ptx"
-    command = [str(NVCC), "-std=c++20", "-O3", "-DNDEBUG", "-arch=sm_90", "-ptx", f"-I{ROOT}"]
-    command += ["--expt-relaxed-constexpr", str(ROOT / source), "-o", str(ptx)]
+def compile_kernels(source: str, file: Path, *options: str) -> str:
+    """Compile a source file of `cpp/ops/cuda` and return what the compiler prints."""
+    command = [str(NVCC), "-std=c++20", "-O3", "-DNDEBUG", "-arch=sm_90", *options, f"-I{ROOT}"]
+    command += ["--expt-relaxed-constexpr", str(ROOT / "cpp/ops/cuda" / source), "-o", str(file)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return dict(re.findall(r"\.entry (\w+)\((.*?\n}\n)", ptx.read_text(), re.S))
+    return done.stdout + done.stderr
 
 
-def test_batch_norm_stores_vectors_and_loads_several_rows_ahead(tmp_path: Path) -> None:
-    found = kernels("cpp/ops/cuda/nn/batch_norm.cu", tmp_path)
-    # Instantiations for packs of 8 halves.
-    applies = {n: t for n, t in found.items() if "apply_" in n and "half" in n and "Li8E" in n}
-    assert len(applies) >= 4  # forward and backward, for planes and columns
-    for name, text in applies.items():
-        assert re.search(r"st\.global\.\S*v4", text), name
-        assert not re.search(r"st\.global\.[ub]16", text), name
-    sums = {n: t for n, t in found.items() if "sum_columns" in n and "half" in n and "Li8E" in n}
-    assert len(sums) >= 2
-    for name, text in sums.items():
-        # One load of a row that is left over, and four or more of rows that are loaded together.
-        assert len(re.findall(r"ld\.global\S*v4", text)) >= 5, name
+@cache
+def kernels(source: str) -> dict[str, str]:
+    """Return the PTX of each kernel of a source file by its mangled name."""
+    with TemporaryDirectory() as folder:
+        ptx = Path(folder) / "kernels.ptx"
+        compile_kernels(source, ptx, "-ptx")
+        return dict(re.findall(r"\.entry (\w+)\((.*?\n}\n)", ptx.read_text(), re.S))
+
+
+LOAD_16 = r"ld\.global\S*v4"
+STORE_16 = r"st\.global\.\S*v4"
+STORE_8 = r"st\.global\.\S*v2"
+STORE_2 = r"st\.global\.[ub]16"
+DIVIDE_64 = r"(div|rem)\.[us]64"
+DIVIDE = r"(div|rem)\.[us](32|64)"
+
+# Kernels for halves: a pattern of their names, how many there are at least, how often an
+# instruction must occur at least, and instructions that must not occur.
+ROWS: list[tuple[str, str, int, dict[str, int], tuple[str, ...]]] = [
+    ("nn/batch_norm.cu", r"apply_.*half.*Li8E", 4, {STORE_16: 1}, (STORE_2,)),
+    # One load of a row that is left over, and four or more of rows that are loaded together.
+    ("nn/batch_norm.cu", r"sum_columns.*half.*Li8E", 2, {LOAD_16: 5}, ()),
+    ("nn/pooling.cu", r"(pool|gather)_packs.*half", 2, {LOAD_16: 1, STORE_16: 1}, (DIVIDE,)),
+    ("nn/pooling.cu", r"gather_maxima.*halfaLi8E", 1, {LOAD_16: 1, STORE_16: 1}, (DIVIDE,)),
+    ("nn/pooling.cu", r"find_maxima.*halfaLi8E", 1, {LOAD_16: 1, STORE_8: 1}, (DIVIDE,)),
+    ("nn/pooling.cu", r"(4pool|6gather)I.*iEE", 3, {}, (DIVIDE_64,)),  # elements, 32-bit indices
+    ("nn/dropout.cu", r"4drop.*half.*Lb1E", 1, {LOAD_16: 1, STORE_16: 1, STORE_8: 1}, ()),
+    ("nn/dropout.cu", r"apply_packs.*half", 1, {LOAD_16: 1, STORE_16: 1}, ()),
+    ("tensor/select.cu", r"extend_rowsItLi4E", 1, {STORE_8: 1}, (DIVIDE,)),
+    ("tensor/select.cu", r"pad_elementsItiE", 1, {}, (DIVIDE_64,)),
+]
+
+
+@pytest.mark.parametrize(("source", "name", "least", "needed", "forbidden"), ROWS)
+def test_instructions(
+    source: str, name: str, least: int, needed: dict[str, int], forbidden: tuple[str, ...]
+) -> None:
+    found = {n: text for n, text in kernels(source).items() if re.search(name, n)}
+    assert len(found) >= least, sorted(kernels(source))
+    for kernel, text in found.items():
+        for instruction, times in needed.items():
+            assert len(re.findall(instruction, text)) >= times, (kernel, instruction)
+        for instruction in forbidden:
+            assert not re.search(instruction, text), (kernel, instruction)
+
+
+def test_layer_norm_has_registers_for_several_blocks(tmp_path: Path) -> None:
+    """A multiprocessor has 65,536 registers; a block has 256 threads."""
+    text = compile_kernels("nn/layer_norm.cu", tmp_path / "out", "-cubin", "-Xptxas=-v")
+    pattern = r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores.*?Used (\d+) registers"
+    found = {n: (int(spilt), int(r)) for n, spilt, r in re.findall(pattern, text, re.S)}
+    for kernel, packs, blocks in (
+        ("forward_warps", 4, 4),
+        ("forward_warps", 8, 3),
+        ("backward_data_warps", 4, 3),
+        ("backward_data_warps", 8, 2),
+    ):
+        rows = {n: r for n, r in found.items() if re.search(f"{kernel}I.*half.*Li8ELi{packs}E", n)}
+        assert rows
+        for name, (spilt, registers) in rows.items():
+            assert spilt == 0, name
+            assert registers * 256 * blocks <= 65536, (name, registers)
