@@ -1,4 +1,4 @@
-"""How many kernels operators launch; only the emulator of kernels counts them."""
+"""Numbers of launches; only the emulator of kernels counts them."""
 
 from __future__ import annotations
 

@@ -53,62 +53,6 @@ Work<Acc> make_work(const ChannelBlocks& b, int vector, void* scratch) {
   return {at, rest, rest + c, rest + 2 * c, rest + 3 * c, splits};
 }
 
-// The summed terms. Forward: x - pivot and its square. Backward: grad and grad * (x - mean).
-template <class T, bool backward>
-struct Terms {
-  using Acc = AccOf<T>;
-  const T* x;
-  const T* grad;
-  const void* mean;
-  DType stats_dtype;
-  int64_t inner;
-  ReluGate<T> gate;
-  const T* other_grad = nullptr;  // optional: added to grad
-  T* passed_grad = nullptr;       // optional: receives the gradients that the gate passes
-
-  __device__ __forceinline__ Acc center(int64_t c) const {
-    if constexpr (backward) return load_as<Acc>(mean, stats_dtype, c);
-    return convert<Acc>(x[c * inner]);
-  }
-  // V adjacent elements, their output gradients, and the values that the gate reads for them.
-  template <int V>
-  struct Loaded {
-    Acc v[V], g[V], y[V];
-  };
-  template <int V>
-  __device__ __forceinline__ Loaded<V> load(int64_t at) const {
-    Loaded<V> l{};
-    load_pack<T>(x, at, l.v);
-    if constexpr (backward) {
-      load_pack<T>(grad, at, l.g);
-      gate.load(at, l.y);
-      if (other_grad) {
-        Acc other[V];
-        load_pack<T>(other_grad, at, other);
-#pragma unroll
-        for (int k = 0; k < V; ++k) l.g[k] = convert<Acc>(convert<T>(l.g[k] + other[k]));
-      }
-    }
-    return l;
-  }
-  // Adds the terms of the elements from `at` on. The arrays contain the channel's value for each
-  // element.
-  template <int V>
-  __device__ __forceinline__ void add(int64_t at, Loaded<V> l, const Acc (&middle)[V],
-                                      const Acc (&scale)[V], const Acc (&shift)[V], Acc (&first)[V],
-                                      Acc (&second)[V]) const {
-#pragma unroll
-    for (int k = 0; k < V; ++k) {
-      l.v[k] -= middle[k];
-      if constexpr (backward) l.g[k] = gate.passed(l.g[k], l.y[k], l.v[k], scale[k], shift[k]);
-      first[k] += backward ? l.g[k] : l.v[k];
-      second[k] += backward ? l.g[k] * l.v[k] : l.v[k] * l.v[k];
-    }
-    if constexpr (backward)
-      if (passed_grad) store_pack<T>(passed_grad, at, l.g);
-  }
-};
-
 template <class T>
 constexpr int kVector = sizeof(T) == 2 ? kMostVector : 16 / sizeof(T);
 

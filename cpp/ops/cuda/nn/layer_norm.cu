@@ -141,7 +141,7 @@ struct WarpRow {
 };
 
 template <class T, int V, int kPacks>
-__global__ void __launch_bounds__(kThreads, kPacks == kFewPacks ? 4 : 3)
+__global__ void __launch_bounds__(kThreads, kPacks == kFewPacks ? 4 : 2)
     forward_warps(const __grid_constant__ Rows rows, const T* data, const T* gamma, const T* beta,
                   T* out, T* means, T* stds) {
   using Acc = AccOf<T>;
@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(kThreads, kPacks == kFewPacks ? 4 : 3)
 }
 
 template <class T, int V, int kPacks>
-__global__ void __launch_bounds__(kThreads, kPacks == kFewPacks ? 3 : 2)
+__global__ void __launch_bounds__(kThreads, 2)
     backward_data_warps(const __grid_constant__ Rows rows, const T* grads, const T* data,
                         const T* gamma, T* out, AccOf<T>* stats) {
   using Acc = AccOf<T>;
