@@ -27,6 +27,8 @@ class Scheduler {
     ~RunScope();
     static RunScope* innermost();       // nullptr outside of tasks
     StreamState* stream_state() const;  // stream of the task's worker, or null
+    // See mark_end_of_task.
+    void mark_end() { marks_end_ = true; }
     // Marks that the task ends later than its `run`. Returns the scheduler that must be notified
     // then.
     Scheduler* defer(bool deferred = true);
@@ -37,6 +39,7 @@ class Scheduler {
     Task& task_;
     const bool on_worker_;
     bool deferred_ = false;
+    bool marks_end_ = false;
     RunScope* const outer_;
   };
 
@@ -65,6 +68,9 @@ class Scheduler {
   void execute_and_synchronize(Task& task);
   // Releases dependents on streams. Call when a stream task has submitted its work.
   void issue(Task& task);
+  // Removes the first tasks whose work the stream has not done: those up to the first mark, which
+  // `end` receives, or all. Requires that there is one.
+  static Task* take_issued(StreamState& stream_state, StreamState::NumberedMark& end);
   // Call when the stream has done the work of a list of tasks, or has failed with `error`.
   void device_done(Task* batch, const std::exception_ptr& error);
   // Drops operands that were kept until the work ended. Call before device_done, without the mutex.

@@ -1,11 +1,15 @@
 #include "cpp/engine/stream_state.h"
 
+#include <algorithm>
+
 #include "cpp/base/error.h"
 #include "cpp/core/accelerator.h"
 #include "cpp/engine/deferred.h"
 
 namespace mxlite::engine {
 namespace {
+
+constexpr size_t kMostMarks = 64;  // a stream has few marks whose work is in progress
 
 Stream& stream_of_accelerator(int device, StreamKind kind) {
   return require_accelerator("engine", device).stream(device, kind);
@@ -62,18 +66,45 @@ void WorkerQueue::wake() {
 }
 
 StreamState::StreamState(WorkerKind kind, int device_index, Stream& device_stream)
-    : worker(kind), device(device_index), stream(device_stream) {
+    : worker(kind),
+      device(device_index),
+      stream(device_stream),
+      marked_(dynamic_cast<MarkedStream*>(&device_stream)) {
   queue.stream_state = this;
 }
 
 void StreamState::wait_for(StreamPoint point) {
   uint64_t& waited = waited_[point.stream_state];
   if (waited >= point.number) return;
-  const uint64_t count_before = point.stream_state->count.load(std::memory_order_acquire);
-  stream.wait_for(point.stream_state->stream);
+  StreamState& producer = *point.stream_state;
+  const NumberedMark found = marked_ ? producer.find_mark(point.number) : NumberedMark{};
+  const uint64_t count_before =
+      found.mark ? found.number : producer.count.load(std::memory_order_acquire);
+  if (found.mark)
+    marked_->wait_for_mark(*found.mark);
+  else
+    stream.wait_for(producer.stream);
   waited = count_before;
-  if (worker == WorkerKind::kCompute && device == point.stream_state->device)
-    point.stream_state->before_compute.store(count_before, std::memory_order_release);
+  if (worker == WorkerKind::kCompute && device == producer.device)
+    producer.before_compute.store(count_before, std::memory_order_release);
+}
+
+void StreamState::add_mark(uint64_t number) {
+  if (!marked_) return;
+  std::shared_ptr<MarkedStream::Mark> mark = marked_->mark();
+  std::lock_guard lock(marks_mutex_);
+  marks_.push_back({number, std::move(mark)});
+  if (marks_.size() > kMostMarks) marks_.pop_front();
+}
+
+StreamState::NumberedMark StreamState::find_mark(uint64_t number) {
+  std::lock_guard lock(marks_mutex_);
+  const auto found = std::ranges::lower_bound(marks_, number, {}, &NumberedMark::number);
+  return found == marks_.end() ? NumberedMark{} : *found;
+}
+
+void StreamState::synchronize(const NumberedMark& until) {
+  until.mark ? marked_->synchronize_mark(*until.mark) : stream.synchronize();
 }
 
 StreamKind StreamState::kind() const { return stream_kind(worker); }
@@ -82,8 +113,7 @@ StreamState& StreamTable::get(WorkerKind worker, int device) {
   MX_CHECK_KIND(!in_forked_child(), ErrorKind::kDevice, "gpu(", device,
                 ") cannot be used in a forked process: CUDA does not survive fork; start workers ",
                 "with multiprocessing_context='spawn'");
-  const size_t i =
-      static_cast<size_t>(device) * kNumStreamKinds + static_cast<size_t>(stream_kind(worker));
+  const size_t i = static_cast<size_t>(device) * kKinds + static_cast<size_t>(stream_kind(worker));
   if (i < fast_.size())
     if (StreamState* stream_state = fast_[i].load(std::memory_order_acquire)) return *stream_state;
   Stream& stream = source.load()(device, stream_kind(worker));

@@ -4,12 +4,14 @@
 #include <array>
 #include <atomic>
 #include <condition_variable>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <utility>
 
-#include "cpp/engine/engine.h"
+#include "cpp/core/marked_stream.h"
+#include "cpp/engine/collective_worker.h"
 
 namespace mxlite::engine {
 
@@ -46,6 +48,19 @@ struct StreamState {
   void wait_for(StreamPoint point);
   StreamKind kind() const;
 
+  // A mark in the stream after all work numbered up to `number`; no mark: the whole stream.
+  struct NumberedMark {
+    uint64_t number = 0;
+    std::shared_ptr<MarkedStream::Mark> mark;
+  };
+  // Marks the stream after the work with this number. Does nothing if the stream has no marks. Call
+  // on the thread that submits to the stream.
+  void add_mark(uint64_t number);
+  // Returns the first mark after the work with this number, if there is one. Thread-safe.
+  NumberedMark find_mark(uint64_t number);
+  // Blocks until the stream has done the work up to the mark or, without one, all submitted work.
+  void synchronize(const NumberedMark& until);
+
   const WorkerKind worker;
   const int device;
   Stream& stream;
@@ -65,7 +80,10 @@ struct StreamState {
   std::condition_variable issued;
 
  private:
+  MarkedStream* const marked_;                     // the stream, or null if it has no marks
   std::map<const StreamState*, uint64_t> waited_;  // used only by the submitting thread
+  std::mutex marks_mutex_;
+  std::deque<NumberedMark> marks_;  // guarded by marks_mutex_; the latest ones, in ascending order
 };
 
 class StreamTable {
@@ -81,7 +99,8 @@ class StreamTable {
  private:
   std::map<std::pair<WorkerKind, int>, std::unique_ptr<StreamState>> streams_;  // guarded by mutex
   // States of the first devices, for reading without the mutex.
-  std::array<std::atomic<StreamState*>, 16 * kNumStreamKinds> fast_{};
+  static constexpr size_t kKinds = kNumStreamKinds + 1;  // and kCollectiveStream
+  std::array<std::atomic<StreamState*>, 16 * kKinds> fast_{};
 };
 
 }  // namespace mxlite::engine

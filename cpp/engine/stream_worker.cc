@@ -2,7 +2,6 @@
 
 #include <exception>
 #include <string>
-#include <utility>
 
 #include "cpp/engine/worker.h"
 
@@ -12,6 +11,7 @@ namespace {
 std::string thread_name(const StreamState& stream_state, const char* role) {
   const char* kind = stream_state.worker == WorkerKind::kCompute  ? "gpu"
                      : stream_state.worker == WorkerKind::kCopyIn ? "in"
+                     : stream_state.worker == kCollectiveWorker   ? "sum"
                                                                   : "out";
   return kind + std::to_string(stream_state.device) + role;
 }
@@ -59,7 +59,9 @@ void StreamWorker::issue() {
   }
 }
 
-// Waits until the stream has done all work of the batch, and completes the batch.
+// Waits until the stream has done all work of a batch, and completes the batch. A batch ends at a
+// mark of the stream, so that what depends on the work before the mark does not wait for the work
+// after it.
 void StreamWorker::complete() {
   std::unique_lock lock(scheduler_.mutex);
   for (;;) {
@@ -67,12 +69,12 @@ void StreamWorker::complete() {
       if (stream_state_.queue.stopping) return;
       stream_state_.issued.wait(lock);
     }
-    Task* const batch = std::exchange(stream_state_.issued_first, nullptr);
-    stream_state_.issued_last = nullptr;
+    StreamState::NumberedMark end;
+    Task* const batch = Scheduler::take_issued(stream_state_, end);
     lock.unlock();
     std::exception_ptr error;
     try {
-      stream_state_.stream.synchronize();
+      stream_state_.synchronize(end);
     } catch (...) {
       error = std::current_exception();
     }

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "cpp/base/error.h"
-#include "cpp/core/stream.h"
+#include "cpp/core/marked_stream.h"
 
 namespace mxlite {
 
-class FakeStream final : public Stream {
+class FakeStream final : public MarkedStream {
  public:
   explicit FakeStream(int device, uint64_t seed = 0) : device_(device), rng_(seed) {
     thread_ = std::thread([this] { work(); });
@@ -40,8 +40,15 @@ class FakeStream final : public Stream {
   }
   void synchronize() override {
     wait_until_done(given());
-    std::lock_guard lock(mutex_);
-    if (!error_.empty()) fail(ErrorKind::kDevice, error_);
+    throw_error();
+  }
+  std::shared_ptr<Mark> mark() override { return std::make_shared<Point>(*this, given()); }
+  void wait_for_mark(const Mark& mark) override {
+    give([point = static_cast<const Point&>(mark)] { point.stream.wait_until_done(point.target); });
+  }
+  void synchronize_mark(const Mark& mark) override {
+    wait_until_done(static_cast<const Point&>(mark).target);
+    throw_error();
   }
   void copy(void* to, const void* from, size_t bytes) override {
     give([=] { std::memcpy(to, from, bytes); });
@@ -61,8 +68,12 @@ class FakeStream final : public Stream {
     ++given_;
     changed_.notify_all();
   }
+  bool has_passed(const Mark& mark) override {
+    std::lock_guard lock(mutex_);
+    return done_ >= static_cast<const Point&>(mark).target;
+  }
   // Like CUDA's errors, it is permanent. Work that throws breaks the stream, too.
-  void break_with(const std::string& error) {
+  void break_with(const std::string& error) override {
     std::lock_guard lock(mutex_);
     error_ = error;
   }
@@ -72,6 +83,15 @@ class FakeStream final : public Stream {
   }
 
  private:
+  struct Point final : Mark {
+    Point(FakeStream& of, uint64_t number) : stream(of), target(number) {}
+    FakeStream& stream;
+    const uint64_t target;
+  };
+  void throw_error() {
+    std::lock_guard lock(mutex_);
+    if (!error_.empty()) fail(ErrorKind::kDevice, error_);
+  }
   void wait_until_done(uint64_t target) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return done_ >= target; });

@@ -11,9 +11,23 @@ namespace mxlite::cuda {
 namespace {
 
 constexpr size_t kScratchStep = size_t{1} << 20;
-// A sleeping thread wakes up about 50 us late, so synchronize() first polls the event for this
+// A sleeping thread wakes up about 50 us late, so synchronize_event first polls the event for this
 // time.
 constexpr std::chrono::microseconds kSpin{50};
+
+constexpr unsigned kHostWaits = cudaEventDisableTiming | cudaEventBlockingSync;
+
+struct EventMark final : MarkedStream::Mark {
+  explicit EventMark(int of_device) : device(of_device) {
+    MX_CUDA(cudaEventCreateWithFlags(&event, kHostWaits));
+  }
+  ~EventMark() override {
+    const DeviceGuard guard(device, std::nothrow);
+    MX_CUDA_NOEXCEPT(cudaEventDestroy(event));
+  }
+  const int device;
+  cudaEvent_t event = nullptr;
+};
 
 uint64_t next_id() {
   static std::atomic<uint64_t> last{0};
@@ -39,7 +53,7 @@ void CudaStream::create() {
   // The stream is not ordered with the legacy default stream, which other libraries may use.
   MX_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   MX_CUDA(cudaEventCreateWithFlags(&mark_, cudaEventDisableTiming));
-  MX_CUDA(cudaEventCreateWithFlags(&done_, cudaEventDisableTiming | cudaEventBlockingSync));
+  MX_CUDA(cudaEventCreateWithFlags(&done_, kHostWaits));
 }
 
 CudaStream::~CudaStream() {
@@ -59,17 +73,45 @@ void CudaStream::wait_for(Stream& other) {
   MX_CUDA(cudaStreamWaitEvent(stream_, producer.mark_, 0));
 }
 
+void CudaStream::synchronize_event(cudaEvent_t event) {
+  const auto end = std::chrono::steady_clock::now() + kSpin;
+  bool reached = false;
+  while (!reached && std::chrono::steady_clock::now() < end) reached = is_reached(event);
+  if (!reached) MX_CUDA(cudaEventSynchronize(event));
+  std::lock_guard lock(mutex_);
+  if (!failure_.empty()) fail(ErrorKind::kCommunicator, failure_);
+}
+
+void CudaStream::break_with(const std::string& reason) {
+  std::lock_guard lock(mutex_);
+  failure_ = reason;
+}
+
 void CudaStream::synchronize() {
   const DeviceGuard guard(device_);  // the thread may not have used any device yet
   MX_CUDA(cudaEventRecord(done_, stream_));
-  const auto end = std::chrono::steady_clock::now() + kSpin;
-  do {
-    const cudaError_t status = cudaEventQuery(done_);
-    if (status == cudaSuccess) return;
-    if (status != cudaErrorNotReady) check(status, "cudaEventQuery");
-    cudaGetLastError();  // otherwise cudaErrorNotReady stays the last error
-  } while (std::chrono::steady_clock::now() < end);
-  MX_CUDA(cudaEventSynchronize(done_));
+  synchronize_event(done_);
+}
+
+std::shared_ptr<MarkedStream::Mark> CudaStream::mark() {
+  const DeviceGuard guard(device_);
+  auto mark = std::make_shared<EventMark>(device_);
+  MX_CUDA(cudaEventRecord(mark->event, stream_));
+  return mark;
+}
+
+void CudaStream::wait_for_mark(const Mark& mark) {
+  MX_CUDA(cudaStreamWaitEvent(stream_, static_cast<const EventMark&>(mark).event, 0));
+}
+
+void CudaStream::synchronize_mark(const Mark& mark) {
+  const DeviceGuard guard(device_);
+  synchronize_event(static_cast<const EventMark&>(mark).event);
+}
+
+bool CudaStream::has_passed(const Mark& mark) {
+  const DeviceGuard guard(device_);
+  return is_reached(static_cast<const EventMark&>(mark).event);
 }
 
 void CudaStream::copy(void* to, const void* from, size_t bytes) {

@@ -3,12 +3,14 @@
 #include <cuda_runtime_api.h>
 
 #include <memory>
+#include <mutex>
+#include <string>
 
-#include "cpp/core/stream.h"
+#include "cpp/core/marked_stream.h"
 
 namespace mxlite::cuda {
 
-class CudaStream final : public Stream {
+class CudaStream final : public MarkedStream {
  public:
   // Allocates scratch memory from `pool`, which must outlive the stream.
   CudaStream(int device, cudaMemPool_t pool);
@@ -22,6 +24,11 @@ class CudaStream final : public Stream {
   void enter() override;
   void wait_for(Stream& other) override;
   void synchronize() override;
+  std::shared_ptr<Mark> mark() override;
+  void wait_for_mark(const Mark& mark) override;
+  void synchronize_mark(const Mark& mark) override;
+  bool has_passed(const Mark& mark) override;
+  void break_with(const std::string& reason) override;
   void copy(void* to, const void* from, size_t bytes) override;
   void* scratch(size_t bytes) override;
   std::unique_ptr<Attachment>& attachment() override {
@@ -38,6 +45,7 @@ class CudaStream final : public Stream {
  private:
   CudaStream(int device, cudaMemPool_t pool, CudaStream* owner);
   void create();
+  void synchronize_event(cudaEvent_t event);
 
   const uint64_t id_;
   const int device_;
@@ -51,6 +59,8 @@ class CudaStream final : public Stream {
   void* scratch_ = nullptr;     // used only by the thread that submits to the stream
   size_t scratch_bytes_ = 0;
   std::unique_ptr<Attachment> attachment_;
+  std::mutex mutex_;
+  std::string failure_;  // guarded by mutex_; why the stream is broken, or empty
 };
 
 }  // namespace mxlite::cuda
