@@ -2,6 +2,7 @@
 #include <pybind11/stl.h>
 
 #include "cpp/autograd/gradient_order.h"
+#include "cpp/graph/run/program_segments.h"
 #include "cpp/jobs/coded_bucket.h"
 #include "cpp/jobs/gradient_bucket.h"
 #include "cpp/python/bind.h"
@@ -101,6 +102,8 @@ void bind_buckets(py::module_& m) {
       },
       py::arg("arrays"), py::arg("like"),
       "The number of elements of a bucket of these arrays in the dtype of `like`.");
+  m.def("run_backward_in_segments", &graph::set_segments, py::arg("on"),
+        "Whether gradients of compiled graphs are ready while backward continues.");
   m.def("note_gradient_order", &autograd::set_notes_order, py::arg("on"),
         "Whether backward notes the order in which it makes gradients.");
   m.def(

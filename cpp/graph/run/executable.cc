@@ -7,6 +7,7 @@
 
 #include "cpp/core/cpu/large_blocks.h"
 #include "cpp/engine/blocking.h"
+#include "cpp/engine/mark.h"
 #include "cpp/graph/passes/passes.h"
 #include "cpp/ndarray/memory_profile.h"
 
@@ -59,17 +60,31 @@ class Executable::MainTask final : public engine::Task, public RunOperands {
       e.main_.run(bases_, random_);
   }
   // Runs one segment. Other tasks may run between segments, so the shared arena cannot be used.
-  void run_segment(size_t first, size_t last) {
-    const Executable& e = *executable_;
+  void run_segment(size_t segment) {
+    Executable& e = *executable_;
     const Program& p = e.program_;
+    const auto [first, last] = std::pair{e.segments_[segment].first, e.segments_[segment].last};
+    Stream* const stream = engine::current_stream();
     if (first == 0) {
       take_addresses();
-      between_ = Storage::allocate(e.device_, p.arena_bytes + p.scratch_bytes);
+      const size_t bytes = p.arena_bytes + p.scratch_bytes;
+      between_ = stream ? e.segment_memory_->take_saved(bytes, e.device_)
+                        : Storage::allocate(e.device_, bytes);
       bases_[Slots::kArena] = between_->data();
       bases_[Slots::kScratch] = static_cast<std::byte*>(between_->data()) + p.arena_bytes;
       set_constants(e.slots_, p);
     }
-    e.main_.run_steps(first, last, bases_, random_, {});
+    if (stream) {
+      // Slots that the segment does not use get an address that does not change from run to run.
+      const SegmentReplay& own = e.segment_replays_[segment];
+      SmallVector<void*, 12> bases = bases_;
+      for (size_t slot = 0; slot < bases.size(); ++slot)
+        if (!own.used_slots[slot]) bases[slot] = bases_[Slots::kArena];
+      own.replay->run(bases, random_, *stream, kept_);
+      engine::mark_end_of_task();
+    } else {
+      e.main_.run_steps(first, last, bases_, random_, {});
+    }
     if (last == p.main.size()) between_.reset();
   }
   engine::Var& order() { return order_; }  // variable that orders the segments
@@ -86,14 +101,14 @@ class Executable::MainTask final : public engine::Task, public RunOperands {
 
 class Executable::SegmentTask final : public engine::Task {
  public:
-  SegmentTask(IntrusivePtr<MainTask> whole, size_t first, size_t last)
-      : Task(whole->name, whole->origin), whole_(std::move(whole)), first_(first), last_(last) {}
-  void run() override { whole_->run_segment(first_, last_); }
+  SegmentTask(IntrusivePtr<MainTask> whole, size_t segment)
+      : Task(whole->name, whole->origin), whole_(std::move(whole)), segment_(segment) {}
+  void run() override { whole_->run_segment(segment_); }
   void release_operands() noexcept override { whole_.reset(); }
 
  private:
   IntrusivePtr<MainTask> whole_;
-  size_t first_, last_;
+  const size_t segment_;
 };
 
 ExecutableRef Executable::compile(Graph graph, Device device, bool exact, const Border& border) {
@@ -146,22 +161,46 @@ void Executable::add_to(size_t& own, std::vector<std::pair<const void*, size_t>>
 void Executable::prepare_for_gpu() {
   // The tasks do not declare that they read constants, so this function waits for the constants.
   for (const NDArrayRef& constant : program_.constants) constant->wait_to_read();
+  output_memory_ = std::make_shared<OutputMemory>();
+  replay_ = make_replay(0, program_.main.size(), std::vector<uint8_t>(slots_.count, 1));
+}
+
+std::unique_ptr<Replay> Executable::make_replay(size_t first, size_t last,
+                                                const std::vector<uint8_t>& may_move) {
   const auto allocate = [device = device_](size_t bytes) {
     return Storage::allocate(device, bytes);
   };
   std::vector<Replay::CallerArray> arrays;
+  const auto add = [&](uint32_t slot, size_t bytes, bool is_output) {
+    if (may_move[slot]) arrays.push_back({slot, bytes, is_output});
+  };
   for (uint32_t i = 0; i < program_.input_specs.size(); ++i)
-    if (!program_.saved_inputs[i])
-      arrays.push_back({slots_.inputs + i, program_.input_specs[i].bytes(), false});
+    if (!program_.saved_inputs[i]) add(slots_.inputs + i, program_.input_specs[i].bytes(), false);
   for (uint32_t i = 0; i < output_buffers_.size(); ++i)
-    if (!saved_[i]) arrays.push_back({slots_.outputs + i, output_buffers_[i].bytes(), true});
-  output_memory_ = std::make_shared<OutputMemory>();
-  replay_ = std::make_unique<Replay>(task_name_, allocate, std::move(arrays),
-                                     [this](std::span<void* const> bases, RandomState random,
-                                            Stream& stream, const RandomState* device_random) {
-                                       main_.run(bases, random,
-                                                 {.stream = &stream, .random = device_random});
-                                     });
+    if (!saved_[i]) add(slots_.outputs + i, output_buffers_[i].bytes(), true);
+  return std::make_unique<Replay>(
+      task_name_, allocate, std::move(arrays),
+      [this, first, last](std::span<void* const> bases, RandomState random, Stream& stream,
+                          const RandomState* device_random) {
+        main_.run_steps(first, last, bases, random, {.stream = &stream, .random = device_random});
+      });
+}
+
+void Executable::make_segment_replays() {
+  segment_memory_ = std::make_unique<OutputMemory>();
+  for (const ProgramSegment& segment : segments_) {
+    std::vector<uint8_t> used(slots_.count);
+    used[Slots::kArena] = used[Slots::kScratch] = 1;
+    for (size_t i = segment.first; i < segment.last; ++i)
+      for (const auto* operands : {&program_.main[i].inputs, &program_.main[i].outputs})
+        for (const Operand& o : *operands) used[slots_.of(program_.root(o.buffer))] = 1;
+    // A copy of an output would lack what earlier segments have written.
+    std::vector<uint8_t> may_move = used;
+    for (const auto* begun_earlier : {&segment.reads, &segment.updates})
+      for (const int slot : *begun_earlier)
+        may_move[slots_.outputs + static_cast<size_t>(slot)] = 0;
+    segment_replays_.push_back({make_replay(segment.first, segment.last, may_move), used});
+  }
 }
 
 engine::PushOptions Executable::push_options() const {
@@ -206,8 +245,9 @@ void Executable::forget_packed() {
 
 const std::vector<ProgramSegment>& Executable::segments() {
   std::call_once(cut_once_, [this] {
-    if (!may_inline_ && written_parameters_.empty() && device_.type == DeviceType::kCPU)
-      segments_ = cut_into_segments(program_, output_buffers_.size());
+    if (may_inline_ || !written_parameters_.empty()) return;
+    segments_ = cut_into_segments(program_, output_buffers_.size());
+    if (replay_ && segments_.size() > 1) make_segment_replays();
   });
   return segments_;
 }
@@ -324,6 +364,7 @@ NDArrays Executable::launch_segments(const LaunchArgs& call) {
   const auto var_of = [&](int slot) {
     return &prepared.fresh[static_cast<size_t>(slot)]->storage()->var();
   };
+  const bool keeps_operands = replay_ && prepared.task->uses_foreign_memory();
   for (const ProgramSegment& segment : segments()) {
     std::vector<engine::Var*> reads(prepared.reads.begin(), prepared.reads.end()), overwrites;
     std::vector<engine::Var*> updates{&prepared.task->order()};
@@ -331,8 +372,10 @@ NDArrays Executable::launch_segments(const LaunchArgs& call) {
     for (int slot : segment.overwrites) overwrites.push_back(var_of(slot));
     for (int slot : segment.updates) updates.push_back(var_of(slot));
     engine::PushOptions push = push_options();
+    push.keep_operands = keeps_operands;
     if (&segment == &segments_.back()) push.bytes = prepared.task->new_bytes();
-    engine::Engine::get().push(make_ref<SegmentTask>(prepared.task, segment.first, segment.last),
+    const auto number = static_cast<size_t>(&segment - segments_.data());
+    engine::Engine::get().push(make_ref<SegmentTask>(prepared.task, number),
                                {reads, overwrites, updates}, push);
   }
   return std::move(prepared.outputs);

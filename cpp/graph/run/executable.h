@@ -70,6 +70,11 @@ class Executable final : public RefCounted {
   struct Prepared;
 
   void prepare_for_gpu();
+  // Makes a replay of steps [first, last). `may_move` has 1 for each slot of an input or output
+  // whose memory the replay may replace by a copy.
+  std::unique_ptr<Replay> make_replay(size_t first, size_t last,
+                                      const std::vector<uint8_t>& may_move);
+  void make_segment_replays();
   Prepared prepare(const LaunchArgs& call);
   engine::PushOptions push_options() const;
   void check_parameters(std::span<const NDArrayRef> parameters) const;
@@ -93,6 +98,12 @@ class Executable final : public RefCounted {
 
   std::once_flag cut_once_;
   std::vector<ProgramSegment> segments_;
+  struct SegmentReplay {
+    std::unique_ptr<Replay> replay;
+    std::vector<uint8_t> used_slots;
+  };
+  std::vector<SegmentReplay> segment_replays_;    // by segment; empty on the CPU
+  std::unique_ptr<OutputMemory> segment_memory_;  // arenas of runs in segments; null on the CPU
 
   std::mutex mutex_;
   std::vector<PackedWeights::Use> packed_;  // by packing; guarded by mutex_

@@ -9,8 +9,9 @@ namespace mxlite::graph {
 // | cut into segments | not recorded, in a job, | one task that runs all | joined_task      |
 // | at host operators | more in push_joined     | segments               |                  |
 // | and collectives   | any other               | a call of each segment | segment_run      |
-// | not cut, or such  | backward in a job, with | a task for each        | program_segments |
-// | a segment         | much output             | segment of the program |                  |
+// | not cut, or such  | backward with much      | a task for each        | program_segments |
+// | a segment         | output, gradients are   | segment of the program |                  |
+// |                   | wanted early            |                        |                  |
 // |                   | any other               | one task               | executable       |
 //
 // A task runs the steps of a program (steps). On a GPU it records the steps when the same addresses

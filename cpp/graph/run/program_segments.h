@@ -24,8 +24,8 @@ std::vector<ProgramSegment> cut_into_segments(const Program& program, size_t out
 // Returns, by output of the program, the instruction that uses its memory last.
 std::vector<size_t> finishing_instructions(const Program& program);
 
-// Sets whether backward runs in segments, which is the case while a job of several processes runs.
-// Applies to the whole process.
+// Sets whether backward runs in segments, which is the case while a job of several processes runs,
+// and in trainings on several GPUs of one process. Applies to the whole process.
 void set_segments(bool on);
 bool segments_on();
 

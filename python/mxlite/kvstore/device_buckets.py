@@ -71,6 +71,7 @@ class DeviceBuckets:
                 continue
             bucket = self._buckets.get(number)
             if bucket is None or not bucket.fits(members):
+                _core.run_backward_in_segments(True)
                 bucket = self._buckets[number] = _Bucket(positions, members)
             yield positions, bucket.sum(members)
 
