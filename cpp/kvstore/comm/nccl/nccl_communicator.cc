@@ -18,6 +18,9 @@ namespace {
 
 static_assert(sizeof(ncclUniqueId) == DeviceBackend::kIdBytes);
 
+// A non-blocking communicator submits a collective on a thread of NCCL within some 10 us. A
+// sleeping thread wakes up about 50 us late, so that a wait first polls for this time.
+constexpr auto kSpin = std::chrono::microseconds(100);
 constexpr auto kFirstPause = std::chrono::microseconds(20);
 constexpr auto kLongestPause = std::chrono::milliseconds(5);
 constexpr double kFarewell = 5;  // limit in seconds for ending a communicator without pending work
@@ -27,11 +30,13 @@ constexpr double kFarewell = 5;  // limit in seconds for ending a communicator w
 class Pause {
  public:
   void operator()() {
+    if (Clock::now() < spin_end_) return std::this_thread::yield();
     std::this_thread::sleep_for(pause_);
     pause_ = std::min<std::chrono::microseconds>(2 * pause_, kLongestPause);
   }
 
  private:
+  const Clock::time_point spin_end_ = Clock::now() + kSpin;
   std::chrono::microseconds pause_ = kFirstPause;
 };
 
