@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cpp/core/collective_stream.h"
 #include "cpp/core/cuda/architectures.h"
 #include "cpp/core/cuda/check.h"
 
@@ -44,7 +45,8 @@ int checked(int device) {
 CudaAccelerator::State::State(int device)
     : pool(checked(device)),
       streams{CudaStream(device, pool.raw()), CudaStream(device, pool.raw()),
-              CudaStream(device, pool.raw())} {}
+              CudaStream(device, pool.raw())},
+      collectives(device, pool.raw()) {}
 
 CudaAccelerator::CudaAccelerator(int count) {
   for (int i = 0; i < count; ++i) devices_.push_back(std::make_unique<LazyDevice>());
@@ -64,7 +66,8 @@ AcceleratorInfo CudaAccelerator::info(int device) const {
 }
 
 CudaStream& CudaAccelerator::cuda_stream(int device, StreamKind kind) {
-  return get(device).streams[static_cast<size_t>(kind)];
+  State& state = get(device);
+  return kind == kCollectiveStream ? state.collectives : state.streams[static_cast<size_t>(kind)];
 }
 
 Block CudaAccelerator::allocate(int device, size_t bytes, StreamKind first_user) {

@@ -36,6 +36,7 @@ class CudaAccelerator final : public Accelerator {
     explicit State(int device);
     MemoryPool pool;
     std::array<CudaStream, kNumStreamKinds> streams;
+    CudaStream collectives;
   };
   struct LazyDevice {
     std::once_flag once;

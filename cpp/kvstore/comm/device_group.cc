@@ -18,8 +18,7 @@ void set_device_group_backend(MakeDeviceGroupFn make) { the_backend = make; }
 
 bool has_device_groups() { return accelerator() && the_backend.load(); }
 
-std::unique_ptr<DeviceGroup> make_device_group(const std::vector<int>& devices,
-                                               const DeviceBootstrap& bootstrap) {
+std::shared_ptr<DeviceGroup> make_device_group(const std::vector<int>& devices) {
   MX_CHECK(!devices.empty(), "nccl: the number of GPUs must be at least 1, got 0");
   MX_CHECK(std::set<int>(devices.begin(), devices.end()).size() == devices.size(),
            "nccl: GPUs must be different, got one twice");
@@ -29,20 +28,7 @@ std::unique_ptr<DeviceGroup> make_device_group(const std::vector<int>& devices,
   MX_CHECK_KIND(make, ErrorKind::kNotSupported,
                 "nccl: this CUDA plug-in has no NCCL, build it with -DMXLITE_CUDA=ON");
   for (const int device : devices) require_accelerator("nccl", device);
-  return make(devices, bootstrap);
-}
-
-DeviceBootstrap bootstrap_through(Communicator& processes, int local_devices) {
-  const auto size = static_cast<size_t>(processes.size());
-  std::vector<int> counts(size);
-  processes.all_gather(&local_devices, counts.data(), std::vector<size_t>(size, sizeof(int)));
-  DeviceBootstrap b;
-  for (size_t r = 0; r < size; ++r) {
-    if (static_cast<int>(r) < processes.rank()) b.first_rank += counts[r];
-    b.size += counts[r];
-  }
-  b.broadcast = [&processes](void* data, size_t bytes) { processes.broadcast(data, bytes, 0); };
-  return b;
+  return make(devices);
 }
 
 }  // namespace mxlite

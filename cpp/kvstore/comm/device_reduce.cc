@@ -6,24 +6,25 @@
 #include <vector>
 
 #include "cpp/base/error.h"
+#include "cpp/core/accelerator.h"
 #include "cpp/core/profile_hooks.h"
-#include "cpp/engine/engine.h"
+#include "cpp/engine/collective_worker.h"
+#include "cpp/kvstore/comm/collective_watch.h"
 #include "cpp/kvstore/comm/device_group.h"
 
 namespace mxlite {
 namespace {
 
-// Groups of this process, by their GPUs. NCCL does not allow two groups to be active at the same
-// time: the comm worker runs one task after the other, and the lock is for engines that run tasks
-// in the calling thread.
+// Groups of this process, by their GPUs. The engine runs one sum after the other; the lock is for
+// engines that run tasks in the calling thread.
 class Groups {
  public:
   void with(const std::vector<int>& devices, auto&& fn) {
     const std::lock_guard lock(mutex_);
-    std::unique_ptr<DeviceGroup>& group = groups_[devices];
+    std::shared_ptr<DeviceGroup>& group = groups_[devices];
     if (!group) group = make_device_group(devices);
     try {
-      fn(*group);
+      fn(group);
     } catch (...) {
       group.reset();  // a later call creates a new group
       throw;
@@ -32,15 +33,30 @@ class Groups {
 
  private:
   std::mutex mutex_;
-  std::map<std::vector<int>, std::unique_ptr<DeviceGroup>> groups_;  // guarded by mutex_
+  std::map<std::vector<int>, std::shared_ptr<DeviceGroup>> groups_;  // guarded by mutex_
 };
 
-Groups& groups() {
-  static auto* const all = new Groups;  // leaked, because the CUDA driver may shut down before
-                                        // static destructors run
-  return *all;
+// What all sums share. Leaked, because the CUDA driver may shut down before static destructors run.
+struct Shared {
+  Groups groups;
+  CollectiveWatch watch;
+  // Every sum writes this variable, so that all GPUs get the sums in push order. Otherwise two sums
+  // could wait for each other.
+  engine::Var order;
+};
+Shared& shared() {
+  static auto* const instance = new Shared;
+  return *instance;
 }
 
+MarkedStream& collective_stream(int device) {
+  return static_cast<MarkedStream&>(
+      require_accelerator("all_reduce_on_devices", device).stream(device, kCollectiveStream));
+}
+
+// A task of the first GPU's collective stream. The streams of the other GPUs begin when the first
+// one has waited for all inputs, and the first one ends after them, so the engine orders the sum by
+// the first stream alone. The host waits for nothing.
 class ReduceTask final : public engine::Task {
  public:
   ReduceTask(std::vector<DeviceOperand> operands, ReduceOp op)
@@ -49,14 +65,21 @@ class ReduceTask final : public engine::Task {
     const ProfileScope profile(name, ProfileKind::kComm);
     std::vector<int> devices;
     std::vector<DeviceBuffer> buffers;
+    std::vector<MarkedStream*> streams;
     for (const DeviceOperand& o : operands_) {
       devices.push_back(o.input->device().index);
-      buffers.push_back({o.input->data(), o.output->data()});
+      streams.push_back(&collective_stream(devices.back()));
+      buffers.push_back({o.input->data(), o.output->data(), streams.back()});
     }
-    const NDArray& first = *operands_[0].input;
-    groups().with(devices, [&](DeviceGroup& group) {
-      group.all_reduce(buffers, first.size(), first.dtype(), op_);
-      group.synchronize();
+    MarkedStream& first = *streams[0];
+    const std::span others = std::span(streams).subspan(1);
+    for (MarkedStream* const other : others) other->wait_for(first);
+    std::shared_ptr<MarkedStream::Mark> begin = first.mark();
+    shared().groups.with(devices, [&](const std::shared_ptr<DeviceGroup>& group) {
+      const NDArray& array = *operands_[0].input;
+      group->all_reduce(buffers, array.size(), array.dtype(), op_);
+      for (MarkedStream* const other : others) first.wait_for(*other);
+      shared().watch.add({group, &first, std::move(begin), first.mark(), {}});
     });
   }
   void release_operands() noexcept override { operands_.clear(); }
@@ -105,8 +128,12 @@ void all_reduce_on_devices(std::vector<DeviceOperand> operands, ReduceOp op,
                 "-DMXLITE_CUDA=ON");
   size_t bytes = 0;
   for (const DeviceOperand& o : operands) bytes += o.output->storage()->take_new_bytes();
-  engine::Engine::get().push(make_ref<ReduceTask>(std::move(operands), op), access,
-                             {.worker = engine::WorkerKind::kComm, .bytes = bytes});
+  const int device = first.device().index;
+  std::vector<engine::Var*> updates(access.updates.begin(), access.updates.end());
+  updates.push_back(&shared().order);
+  engine::Engine::get().push(
+      make_ref<ReduceTask>(std::move(operands), op), {access.reads, access.overwrites, updates},
+      {.worker = engine::kCollectiveWorker, .device = device, .bytes = bytes});
 }
 
 void all_reduce_on_devices(std::span<const NDArrayRef> arrays, ReduceOp op) {

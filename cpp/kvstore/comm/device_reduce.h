@@ -10,8 +10,9 @@
 namespace mxlite {
 
 // Replaces every array by the sum of all arrays. The arrays must be contiguous, of one shape and
-// dtype, and on different GPUs. Runs as an engine task after the tasks that write the arrays. The
-// group of GPUs is created on first use and reused.
+// dtype, and on different GPUs. Runs in the order of the engine on streams of its own, so that
+// kernels which do not use the arrays run meanwhile. The group of GPUs is created on first use and
+// reused.
 void all_reduce_on_devices(std::span<const NDArrayRef> arrays, ReduceOp op);
 
 // Arrays of one GPU. Input and output may be the same array.

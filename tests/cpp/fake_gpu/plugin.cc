@@ -28,6 +28,7 @@
 #include "cpp/ops/op_schema.h"
 #include "cpp/ops/rtc/generated_chain.h"
 #include "tests/cpp/fake_gpu/kernels.h"
+#include "tests/cpp/fake_gpu/launch_shapes.h"
 #include "tests/cpp/fake_nccl/runtime.h"
 #include "tests/cpp/fake_rtc/host_code.h"
 #include "tests/cpp/recording_stream.h"
@@ -132,6 +133,7 @@ void run_on_host(size_t number, KernelContext ctx, RandomState base, const void*
   ctx.device_random = nullptr;
   ctx.random = {ctx.random.seed + base.seed, ctx.random.offset + base.offset};
   const HostKernel& kernel = cpu_kernels[number];
+  if (launches_are_logged()) log_launch(launch_text(kernel.name, in, out));
   const int64_t begin = now();
   run_own(kernel.name, [&] { kernel.run(ctx, params, in, out); });
   if (tracer().runs) tracer().add({begin, now(), kernel.name, ctx.device.index, 0});
@@ -197,12 +199,13 @@ void give_kernels(OpRegistry& ops) {
   }
 }
 
-// Lets the plan run on the host, in the stream's order.
-void run_in_order(Plan& plan, const char* name, bool is_awaited) {
-  plan.run = [run = plan.run, name, is_awaited](KernelContext& ctx, std::span<void* const> in,
-                                                std::span<void* const> out, void* scratch) {
-    const auto work = [run, name, scratch, in = std::vector<void*>(in.begin(), in.end()),
+// Lets the plan run on the host, in the stream's order. `text` is its line in the log of launches.
+void run_in_order(Plan& plan, const char* name, bool is_awaited, const std::string& text) {
+  plan.run = [run = plan.run, name, is_awaited, text](KernelContext& ctx, std::span<void* const> in,
+                                                      std::span<void* const> out, void* scratch) {
+    const auto work = [run, name, text, scratch, in = std::vector<void*>(in.begin(), in.end()),
                        out = std::vector<void*>(out.begin(), out.end())] {
+      if (launches_are_logged()) log_launch(text);
       KernelContext host;
       host.stream = own_stream();
       run_own(name, [&] { run(host, in, out, scratch); });
@@ -213,7 +216,9 @@ void run_in_order(Plan& plan, const char* name, bool is_awaited) {
     work();
   };
 }
-void give_plan(Plan& plan) { run_in_order(plan, "a planned kernel", /*is_awaited=*/true); }
+void give_plan(Plan& plan, const std::string& text) {
+  run_in_order(plan, "a planned kernel", /*is_awaited=*/true, text);
+}
 
 // Planners are plain function pointers: number I asks the kernel's own planner.
 constexpr size_t kMostPlanners = 64;
@@ -222,7 +227,7 @@ std::vector<PlanFn> own_planners;
 template <size_t I>
 std::optional<Plan> plan_in_order(const PlanRequest& request) {
   std::optional<Plan> plan = own_planners[I](request);
-  if (plan) give_plan(*plan);
+  if (plan) give_plan(*plan, launch_text(request.op.name, request.inputs, request.outputs));
   return plan;
 }
 
@@ -234,7 +239,7 @@ constexpr std::array<PlanFn, sizeof...(I)> make_planners(std::index_sequence<I..
 Plan reorder_in_order(const TensorSpec& from_spec, const Layout& from, const TensorSpec& to_spec,
                       const Layout& to) {
   Plan plan = own_layouts().reorder(from_spec, from, to_spec, to);
-  give_plan(plan);
+  give_plan(plan, launch_text("reorder", std::span(&from_spec, 1), std::span(&to_spec, 1)));
   return plan;
 }
 
@@ -253,8 +258,14 @@ void give_plans(const OpRegistry& ops) {
 }
 
 Plan plan_chain(PointwiseChain chain) {
+  std::string steps = "chain";
+  for (const PointwiseChain::Operation& step : chain.steps) steps += " " + step.op->name;
+  std::vector<TensorSpec> results;
+  for (const int v : chain.outputs) results.push_back(chain.values[static_cast<size_t>(v)]);
+  const std::string text =
+      launch_text(steps, std::span(chain.values).first(chain.num_inputs), results);
   Plan plan = plan_own_chain(std::move(chain));
-  if (plan.run) run_in_order(plan, "a chain of operators", /*is_awaited=*/false);
+  if (plan.run) run_in_order(plan, "a chain of operators", /*is_awaited=*/false, text);
   return plan;
 }
 
@@ -290,16 +301,24 @@ class FakeCodeLoader final : public CodeLoader {
   std::map<Function, const char*> names_;  // guarded by mutex_
 };
 
-// Memory of all devices is host memory: the sum of floats is made at once.
+// Memory of all devices is host memory. The last stream adds floats, as the streams of the other
+// devices do nothing. MXLITE_FAKE_GPU_HANGS=1: a sum ends only when it is aborted.
 class FakeGroup final : public DeviceGroup {
  public:
-  explicit FakeGroup(std::vector<int> devices) : devices_(std::move(devices)) {}
-  const std::vector<int>& devices() const override { return devices_; }
-  int first_rank() const override { return 0; }
-  int size() const override { return static_cast<int>(devices_.size()); }
   void all_reduce(std::span<const DeviceBuffer> buffers, int64_t count, DType dtype,
                   ReduceOp op) override {
     MX_CHECK_KIND(op == ReduceOp::kSum, ErrorKind::kNotSupported, "the stand-in only adds");
+    give_to(*buffers.back().stream,
+            [this, count, dtype, all = std::vector<DeviceBuffer>(buffers.begin(), buffers.end())] {
+              while (env_int("MXLITE_FAKE_GPU_HANGS", 0) && !aborted_) std::this_thread::yield();
+              add(all, count, dtype);
+            });
+  }
+  void look() override {}
+  void abort(const char*) noexcept override { aborted_ = true; }
+
+ private:
+  static void add(const std::vector<DeviceBuffer>& buffers, int64_t count, DType dtype) {
     dispatch_dtype(dtype, [&]<class T>(T) {
       for (int64_t i = 0; i < count; ++i) {
         double sum = 0;
@@ -310,24 +329,21 @@ class FakeGroup final : public DeviceGroup {
       }
     });
   }
-  void reduce_scatter(std::span<const DeviceBuffer>, int64_t, DType, ReduceOp) override { no(); }
-  void all_gather(std::span<const DeviceBuffer>, size_t) override { no(); }
-  void broadcast(std::span<const DeviceBuffer>, size_t, int) override { no(); }
-  void synchronize() override {}
-
- private:
-  [[noreturn]] static void no() { fail(ErrorKind::kNotSupported, "the stand-in only adds"); }
-  const std::vector<int> devices_;
+  std::atomic<bool> aborted_ = false;
 };
 
-std::unique_ptr<DeviceGroup> make_fake_group(const std::vector<int>& devices,
-                                             const DeviceBootstrap&) {
-  return std::make_unique<FakeGroup>(devices);
+std::shared_ptr<DeviceGroup> make_fake_group(const std::vector<int>&) {
+  return std::make_shared<FakeGroup>();
 }
 
 void copy_on_stream(Stream& stream, const Shape& shape, const StridedData& src,
                     const StridedData& dst) {
-  give_to(stream, [shape, src, dst] { copy_strided(shape, src, dst); });
+  give_to(stream, [shape, src, dst] {
+    if (launches_are_logged())
+      log_launch(launch_text("copy", std::array{TensorSpec{shape, src.dtype}},
+                             std::array{TensorSpec{shape, dst.dtype}}));
+    copy_strided(shape, src, dst);
+  });
 }
 
 // Counts what is in use; the memory is plain.
@@ -356,7 +372,7 @@ class FakeAccelerator final : public Accelerator {
         limit_(static_cast<size_t>(env_int("MXLITE_GPU_MEMORY_LIMIT", kTotal))),
         in_use_(static_cast<size_t>(devices_)) {
     for (int d = 0; d < devices_; ++d)
-      for (int k = 0; k < kNumStreamKinds; ++k)
+      for (int k = 0; k < kKinds; ++k)
         streams_.push_back(std::make_unique<FakeStream>(d, static_cast<uint64_t>(10 * d + k)));
   }
   int count() const override { return devices_; }
@@ -397,14 +413,14 @@ class FakeAccelerator final : public Accelerator {
   }
   Allocator& pinned() override { return pinned_; }
   Stream& stream(int device, StreamKind kind) override {
-    return *streams_[static_cast<size_t>(device * kNumStreamKinds + static_cast<int>(kind))];
+    return *streams_[static_cast<size_t>(device * kKinds + static_cast<int>(kind))];
   }
   void synchronize(int device) override {
-    for (int k = 0; k < kNumStreamKinds; ++k)
-      stream(device, static_cast<StreamKind>(k)).synchronize();
+    for (int k = 0; k < kKinds; ++k) stream(device, static_cast<StreamKind>(k)).synchronize();
   }
 
  private:
+  static constexpr int kKinds = kNumStreamKinds + 1;  // and kCollectiveStream
   const int devices_;
   const size_t limit_;
   std::vector<std::atomic<size_t>> in_use_;

@@ -1,10 +1,11 @@
 #include "cpp/kvstore/comm/nccl/nccl_group.h"
 
-#include <chrono>
-#include <thread>
+#include <mutex>
+#include <utility>
 
 #include "cpp/core/cuda/check.h"
-#include "cpp/kvstore/comm/deadline.h"
+#include "cpp/core/cuda/stream.h"
+#include "cpp/kvstore/comm/failure_text.h"
 #include "cpp/kvstore/comm/nccl/nccl_call.h"
 
 namespace mxlite::nccl {
@@ -26,142 +27,72 @@ class Group {
   bool open_ = true;
 };
 
-// One GPU of the group.
-struct Member {
-  int device = 0;
-  ncclComm_t comm = nullptr;
-  cudaStream_t stream = nullptr;
-  cudaEvent_t done = nullptr;
-};
-
 class NcclGroup final : public DeviceGroup {
  public:
-  NcclGroup(const std::vector<int>& devices, const DeviceBootstrap& bootstrap)
-      : devices_(devices), first_rank_(bootstrap.first_rank) {
-    const auto local = static_cast<int>(devices.size());
-    size_ = bootstrap.size > 0 ? bootstrap.size : local;
-    MX_CHECK(first_rank_ + local <= size_, "nccl: GPUs must be in [0, ", size_ - 1,
-             "] in a group of ", size_, ", got ", first_rank_, " to ", first_rank_ + local - 1);
-    ncclUniqueId id{};
-    if (first_rank_ == 0) MX_NCCL(ncclGetUniqueId(&id));
-    if (bootstrap.broadcast && size_ > local) bootstrap.broadcast(&id, sizeof id);
-    members_.resize(devices.size());
+  explicit NcclGroup(const std::vector<int>& devices)
+      : devices_(devices), comms_(devices.size(), nullptr) {
     try {
-      join(id);
+      MX_NCCL(ncclCommInitAll(comms_.data(), static_cast<int>(devices.size()), devices_.data()));
     } catch (...) {
-      leave();
+      abort("the GPUs could not be connected");
       throw;
     }
   }
-  ~NcclGroup() override { leave(); }
-
-  const std::vector<int>& devices() const override { return devices_; }
-  int first_rank() const override { return first_rank_; }
-  int size() const override { return size_; }
+  ~NcclGroup() override {
+    for (const ncclComm_t comm : comms_)
+      if (comm) ncclCommDestroy(comm);
+  }
 
   void all_reduce(std::span<const DeviceBuffer> buffers, int64_t count, DType dtype,
                   ReduceOp op) override {
-    give(buffers, [&](const Member& m, const DeviceBuffer& b) {
+    check_usable();
+    MX_ASSERT(buffers.size() == comms_.size());
+    Group group;
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      const cuda::DeviceGuard guard(devices_[i]);
+      const DeviceBuffer& b = buffers[i];
       MX_NCCL(ncclAllReduce(b.input, b.output, static_cast<size_t>(count), data_type(dtype),
-                            operation(op, dtype), m.comm, m.stream));
-    });
-  }
-  void reduce_scatter(std::span<const DeviceBuffer> buffers, int64_t count, DType dtype,
-                      ReduceOp op) override {
-    give(buffers, [&](const Member& m, const DeviceBuffer& b) {
-      MX_NCCL(ncclReduceScatter(b.input, b.output, static_cast<size_t>(count), data_type(dtype),
-                                operation(op, dtype), m.comm, m.stream));
-    });
-  }
-  void all_gather(std::span<const DeviceBuffer> buffers, size_t bytes) override {
-    give(buffers, [&](const Member& m, const DeviceBuffer& b) {
-      MX_NCCL(ncclAllGather(b.input, b.output, bytes, ncclUint8, m.comm, m.stream));
-    });
-  }
-  void broadcast(std::span<const DeviceBuffer> buffers, size_t bytes, int root) override {
-    MX_CHECK(root >= 0 && root < size_, "nccl: root must be a GPU below ", size_, ", got ", root);
-    give(buffers, [&](const Member& m, const DeviceBuffer& b) {
-      MX_NCCL(ncclBroadcast(b.input, b.output, bytes, ncclUint8, root, m.comm, m.stream));
-    });
+                            operation(op, dtype), comms_[i],
+                            static_cast<cuda::CudaStream*>(b.stream)->raw()));
+    }
+    group.end();
   }
 
-  void synchronize() override {
-    check_usable();
-    const Deadline deadline(comm_timeout());
-    for (const Member& m : members_) MX_CUDA(cudaEventRecord(m.done, m.stream));
-    for (const Member& m : members_) {
-      while (!cuda::is_reached(m.done)) {
-        ncclResult_t async = ncclSuccess;
-        MX_NCCL(ncclCommGetAsyncError(m.comm, &async));
-        if (async != ncclSuccess && async != ncclInProgress)
-          break_with(str("gpu(", m.device, "): ", ncclGetErrorString(async)));
-        if (deadline.over())
-          break_with(str("gpu(", m.device, ") has waited ", comm_timeout(),
-                         " s for the others (MXLITE_COMM_TIMEOUT)"));
-        std::this_thread::sleep_for(std::chrono::microseconds(20));
-      }
+  void look() override {
+    std::lock_guard lock(mutex_);
+    for (size_t i = 0; i < comms_.size() && !failure_.is_set(); ++i) {
+      ncclResult_t status = ncclSuccess;
+      MX_NCCL(ncclCommGetAsyncError(comms_[i], &status));
+      if (status != ncclSuccess && status != ncclInProgress)
+        fail(ErrorKind::kCommunicator, "nccl: gpu(", devices_[i],
+             "): ", ncclGetErrorString(status));
     }
+  }
+
+  void abort(const char* reason) noexcept override {
+    std::lock_guard lock(mutex_);
+    failure_.set(reason);
+    for (ncclComm_t& comm : comms_)
+      if (comm) ncclCommAbort(std::exchange(comm, nullptr));
   }
 
  private:
-  void join(const ncclUniqueId& id) {
-    for (size_t i = 0; i < members_.size(); ++i) {
-      Member& m = members_[i];
-      m.device = devices_[i];
-      const cuda::DeviceGuard guard(m.device);
-      MX_CUDA(cudaStreamCreateWithFlags(&m.stream, cudaStreamNonBlocking));
-      MX_CUDA(cudaEventCreateWithFlags(&m.done, cudaEventDisableTiming));
-    }
-    Group group;
-    for (size_t i = 0; i < members_.size(); ++i) {
-      const cuda::DeviceGuard guard(members_[i].device);
-      MX_NCCL(ncclCommInitRank(&members_[i].comm, size_, id, first_rank_ + static_cast<int>(i)));
-    }
-    group.end();
-  }
-
-  // Aborts the communicators of a broken group, because an orderly end would wait for all ranks.
-  void leave() noexcept {
-    for (Member& m : members_) {
-      if (m.comm) broken_.empty() ? ncclCommDestroy(m.comm) : ncclCommAbort(m.comm);
-      if (m.done) MX_CUDA_NOEXCEPT(cudaEventDestroy(m.done));
-      if (m.stream) MX_CUDA_NOEXCEPT(cudaStreamDestroy(m.stream));
-      m = {};
-    }
-  }
-
-  void give(std::span<const DeviceBuffer> buffers, auto&& fn) {
-    check_usable();
-    MX_ASSERT(buffers.size() == members_.size());
-    Group group;
-    for (size_t i = 0; i < members_.size(); ++i) {
-      const cuda::DeviceGuard guard(members_[i].device);
-      fn(members_[i], buffers[i]);
-    }
-    group.end();
-  }
-
-  void check_usable() const {
-    if (!broken_.empty()) fail(ErrorKind::kCommunicator, "nccl: the group has failed: ", broken_);
-  }
-  [[noreturn]] void break_with(std::string reason) {
-    broken_ = std::move(reason);
-    leave();
-    fail(ErrorKind::kCommunicator, "nccl: ", broken_);
+  void check_usable() {
+    std::lock_guard lock(mutex_);
+    if (failure_.is_set())
+      fail(ErrorKind::kCommunicator, "nccl: the group has failed: ", failure_.get());
   }
 
   const std::vector<int> devices_;
-  const int first_rank_;
-  int size_ = 1;
-  std::vector<Member> members_;  // by local rank
-  std::string broken_;           // why no operation can run; empty if operations can run
+  std::mutex mutex_;               // the watching thread may abort
+  std::vector<ncclComm_t> comms_;  // by GPU; null if aborted
+  FailureText failure_;            // guarded by mutex_
 };
 
 }  // namespace
 
-std::unique_ptr<DeviceGroup> make_nccl_group(const std::vector<int>& devices,
-                                             const DeviceBootstrap& bootstrap) {
-  return std::make_unique<NcclGroup>(devices, bootstrap);
+std::shared_ptr<DeviceGroup> make_nccl_group(const std::vector<int>& devices) {
+  return std::make_shared<NcclGroup>(devices);
 }
 
 int version_found() {

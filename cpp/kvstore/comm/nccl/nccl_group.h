@@ -4,8 +4,7 @@
 
 namespace mxlite::nccl {
 
-std::unique_ptr<DeviceGroup> make_nccl_group(const std::vector<int>& devices,
-                                             const DeviceBootstrap& bootstrap);
+std::shared_ptr<DeviceGroup> make_nccl_group(const std::vector<int>& devices);
 
 // NCCL versions of the loaded library and of the header at build time; 22809 means 2.28.9.
 int version_found();
