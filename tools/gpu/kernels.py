@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import mxlite as mx
-from mxlite import autograd, nd
+from mxlite import autograd, gluon, nd
 
 try:
     import torch
@@ -220,7 +220,7 @@ def rows(scale: float) -> list[Row]:
         )
     count = max(8, int(8192 * scale))
     hidden, targets = array(count, 768), nd.zeros((count,), ctx=mx.gpu(0))
-    logits = array(count, 50257)
+    logits, objective = array(count, 50257), gluon.loss.SoftmaxCrossEntropyLoss()
     for words in (50257, 50304):  # the vocabulary of GPT-2, and the next multiple of 64
         words_weight, linear = array(words, 768), functional.linear if TORCH else None
         add(
@@ -235,8 +235,8 @@ def rows(scale: float) -> list[Row]:
             "TFLOP/s",
         )
     add(
-        "log_softmax and pick 50257, forward and backward",
-        trained(lambda x: nd.pick(nd.log_softmax(x), targets), logits),
+        "SoftmaxCrossEntropyLoss 50257, forward and backward",
+        trained(lambda x: objective(x, targets), logits),
         trained_torch(
             lambda x: functional.cross_entropy(
                 x, torch.zeros(count, device="cuda", dtype=torch.int64)

@@ -2,8 +2,9 @@
 
     python3 tools/gpu/profile_step.py --network resnetv1-50 --batch 256 --json FILE
 
-Networks are those of benchmarks/peers. BERT is gluon.contrib's, with lengths, dropout and LAMB. The
-profile comes from steps after those that are timed.
+Networks are those of benchmarks/peers, and gpt2 (124 million parameters, 1024 tokens, Adam). BERT is
+gluon.contrib's, with lengths, dropout and LAMB. The profile comes from steps after those that are
+timed.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "benchmarks/peers")]
 import mxlite as mx  # noqa: E402
 import networks  # noqa: E402
 from mxlite import autograd, gluon, nd, profiler  # noqa: E402
-from mxlite.gluon.contrib.nn.transformer import BERTModel  # noqa: E402
+from mxlite.gluon.contrib.nn.transformer import BERTModel, GPTModel  # noqa: E402
 from peer_values import bert_length  # noqa: E402
 
 
@@ -30,7 +31,15 @@ def make_step(network: str, batch: int, dtype: str) -> Any:
     ctx = mx.gpu(0)
     length = bert_length(network)
     inputs: list[nd.NDArray]
-    if length:  # the first token's features are classified
+    labels = None
+    optimizer, rate = "adam", {"learning_rate": 1e-4}
+    if network == "gpt2":
+        words, tokens = 50257, 1024
+        net = GPTModel(words, 768, num_layers=12, num_heads=12, max_length=tokens, dropout=0.1)
+        net.initialize(mx.init.Normal(0.02), ctx=ctx)
+        inputs = [nd.random.randint(0, words, (batch, tokens), ctx=ctx).astype("int32")]
+        labels = inputs[0].astype("float32")
+    elif length:  # the first token's features are classified
         net = BERTModel(max_length=length, use_pooler=True)
         net.initialize(mx.init.Normal(0.02), ctx=ctx)
         tokens = nd.random.randint(0, 30522, (batch, length), ctx=ctx).astype("float32")
@@ -45,7 +54,8 @@ def make_step(network: str, batch: int, dtype: str) -> Any:
         optimizer, rate = "sgd", {"learning_rate": 0.01, "momentum": 0.9}
     net.cast(dtype)
     net.hybridize(static_alloc=True, static_shape=True)
-    labels = nd.random.randint(0, 768 if length else 1000, (batch,), ctx=ctx).astype("float32")
+    if labels is None:
+        labels = nd.random.randint(0, 768 if length else 1000, (batch,), ctx=ctx).astype("float32")
     objective = gluon.loss.SoftmaxCrossEntropyLoss()
     objective.hybridize()
     trainer = gluon.Trainer(net.collect_params(), optimizer, {**rate, "multi_precision": True})
@@ -54,7 +64,10 @@ def make_step(network: str, batch: int, dtype: str) -> Any:
         with autograd.record():
             output = net(*inputs)
             features = output[1] if length else output
-            loss = objective(features.astype("float32"), labels)
+            # The gradient of GPT-2's scores is in bfloat16, as is usual: they are 0.8 GB.
+            if network != "gpt2":
+                features = features.astype("float32")
+            loss = objective(features, labels)
         loss.backward()
         trainer.step(batch)
         return loss
