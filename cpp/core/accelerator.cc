@@ -28,7 +28,9 @@ Loaded load() {
                                      "-C cmake.define.MXLITE_CUDA=ON, or use mx.cpu()"
                                    : "there is no MXLITE_CUDA_LIBRARY=" + given};
   if (given.empty() && !dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL))
-    return {nullptr, "this machine has no NVIDIA driver (libcuda.so.1)"};
+    return {nullptr,
+            "this machine has no NVIDIA driver (libcuda.so.1); install one for CUDA 13 or "
+            "later, or use mx.cpu()"};
   std::string why_not;
   void* library = load_plugin(path, why_not);
   if (!library)

@@ -151,6 +151,13 @@ TEST_F(CudaRuntimeTest, ErrorsThatBreakTheDeviceSaySo) {
         error_of([&] { throw_cuda_error(status, "launch of relu"); }, ErrorKind::kDevice);
     EXPECT_HAS(text, "earlier work of the GPU may be the cause");
   }
+  for (const cudaError_t status :
+       {cudaErrorDevicesUnavailable, cudaErrorContextIsDestroyed, cudaErrorUnknown}) {
+    EXPECT_TRUE(breaks_the_device(status));
+    const std::string text =
+        error_of([&] { throw_cuda_error(status, "copy"); }, ErrorKind::kDevice);
+    EXPECT_HAS(text, "the GPU does not answer");
+  }
   const std::string text = error_of(
       [] { throw_cuda_error(cudaErrorStreamCaptureUnsupported, "x"); }, ErrorKind::kDevice);
   EXPECT_EQ(text.find("cannot use it any more"), std::string::npos) << text;

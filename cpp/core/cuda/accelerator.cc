@@ -5,6 +5,7 @@
 #include "cpp/core/collective_stream.h"
 #include "cpp/core/cuda/architectures.h"
 #include "cpp/core/cuda/check.h"
+#include "cpp/core/cuda/driver_problem.h"
 
 namespace mxlite::cuda {
 namespace {
@@ -30,10 +31,9 @@ std::string name_of(int device) {
 // unusable device.
 int checked(int device) {
   const DeviceGuard guard(device);
-  MX_CHECK_KIND(runs_on_current_device(), ErrorKind::kDevice, "gpu(", device, ") is an ",
-                name_of(device), " of architecture ", architecture(device),
-                ", this build has kernels for ", compiled_architectures(),
-                "; build with MXLITE_CUDA_ARCHITECTURES");
+  MX_CHECK_KIND(runs_on_current_device(), ErrorKind::kDevice,
+                architecture_problem(device, name_of(device), architecture(device),
+                                     compiled_architectures()));
   MX_CHECK_KIND(attribute(cudaDevAttrMemoryPoolsSupported, device), ErrorKind::kDevice, "gpu(",
                 device, "), an ", name_of(device), ", has no memory pools (its driver is too old, ",
                 "or the GPU is shared by a virtual machine monitor)");

@@ -7,6 +7,16 @@
 
 namespace mxlite::cuda {
 
+namespace {
+
+// Returns whether the driver cannot reach the device any more.
+bool is_lost(cudaError_t status) {
+  return status == cudaErrorDevicesUnavailable || status == cudaErrorContextIsDestroyed ||
+         status == cudaErrorUnknown;
+}
+
+}  // namespace
+
 // Returns whether the device is unusable for this process after the error: every later call returns
 // the same code.
 bool breaks_the_device(cudaError_t status) {
@@ -27,7 +37,7 @@ bool breaks_the_device(cudaError_t status) {
     case cudaErrorExternalDevice:
       return true;
     default:
-      return false;
+      return is_lost(status);
   }
 }
 
@@ -40,9 +50,11 @@ void throw_cuda_error(cudaError_t status, const char* call) {
          compiled_architectures());
   fail(ErrorKind::kDevice, call, " failed: ", cudaGetErrorName(status), ", ",
        cudaGetErrorString(status),
-       breaks_the_device(status) ? "; earlier work of the GPU may be the cause, and the process "
-                                   "cannot use it any more"
-                                 : "");
+       is_lost(status)             ? "; the GPU does not answer, and the process cannot use it any "
+                                     "more (the command nvidia-smi shows its state)"
+       : breaks_the_device(status) ? "; earlier work of the GPU may be the cause, and the process "
+                                     "cannot use it any more"
+                                   : "");
 }
 
 bool is_reached(cudaEvent_t event) {

@@ -1,4 +1,4 @@
-// Error text for a driver that cannot run this build.
+// Error texts for a driver and a GPU that cannot run this build.
 #pragma once
 #include <string>
 
@@ -17,6 +17,14 @@ inline std::string driver_problem(int found, int needed) {
   return str("the NVIDIA driver supports CUDA up to ", text(found), ", but this build needs CUDA ",
              text(needed),
              "; install a newer driver (the command nvidia-smi names the present one)");
+}
+
+// Text for a GPU without compiled kernels; the architectures have the form "9.0".
+inline std::string architecture_problem(int device, const std::string& name,
+                                        const std::string& found, const char* compiled) {
+  return str("gpu(", device, ") is ", name, " of architecture ", found,
+             ", but this build has kernels for ", compiled,
+             " only; build with MXLITE_CUDA_ARCHITECTURES, or use another GPU or mx.cpu()");
 }
 
 }  // namespace mxlite::cuda

@@ -19,6 +19,7 @@
 
 #include "cpp/base/env.h"
 #include "cpp/core/accelerator.h"
+#include "cpp/core/cuda/driver_problem.h"
 #include "cpp/core/device_code.h"
 #include "cpp/core/device_timer.h"
 #include "cpp/core/launch_log.h"
@@ -377,7 +378,13 @@ class FakeAccelerator final : public Accelerator {
   }
   int count() const override { return devices_; }
   AcceleratorInfo info(int) const override { return {"fake GPU of the tests", "0.0", 1}; }
-  void check_usable(int) override {}
+  // MXLITE_FAKE_GPU_KERNELS names the architectures of a build without kernels for this GPU.
+  void check_usable(int device) override {
+    const std::string compiled = env_string("MXLITE_FAKE_GPU_KERNELS", "");
+    MX_CHECK_KIND(compiled.empty(), ErrorKind::kDevice,
+                  cuda::architecture_problem(device, info(device).name, info(device).architecture,
+                                             compiled.c_str()));
+  }
 
   Block allocate(int device, size_t bytes, StreamKind first_user) override {
     std::atomic<size_t>& in_use = in_use_[static_cast<size_t>(device)];
@@ -432,8 +439,12 @@ class FakeAccelerator final : public Accelerator {
 }  // namespace mxlite
 
 extern "C" __attribute__((visibility("default"))) mxlite::Accelerator* mxlite_plugin_load(
-    std::string*) {
+    std::string* why_not) {
   using namespace mxlite;
+  constexpr int kNeeded = 13000;  // CUDA of the driver
+  const auto driver = static_cast<int>(env_int("MXLITE_FAKE_GPU_DRIVER", kNeeded));
+  *why_not = cuda::driver_problem(driver, kNeeded);
+  if (!why_not->empty()) return nullptr;
   give_kernels(ops());
   give_plans(ops());
   // The host's compiler takes seconds for a chain, so that tests ask for generated ones.

@@ -14,6 +14,7 @@ enum cudaError_t {
   cudaSuccess = 0,
   cudaErrorMemoryAllocation = 2,
   cudaErrorCudartUnloading = 4,
+  cudaErrorDevicesUnavailable = 46,
   cudaErrorNoKernelImageForDevice = 209,
   cudaErrorECCUncorrectable = 214,
   cudaErrorNvlinkUncorrectable = 220,
@@ -22,6 +23,7 @@ enum cudaError_t {
   cudaErrorNotReady = 600,
   cudaErrorIllegalAddress = 700,
   cudaErrorLaunchTimeout = 702,
+  cudaErrorContextIsDestroyed = 709,
   cudaErrorAssert = 710,
   cudaErrorHardwareStackError = 714,
   cudaErrorIllegalInstruction = 715,
@@ -32,6 +34,7 @@ enum cudaError_t {
   cudaErrorTensorMemoryLeak = 721,
   cudaErrorStreamCaptureUnsupported = 900,
   cudaErrorExternalDevice = 911,
+  cudaErrorUnknown = 999,
 };
 cudaError_t cudaGetLastError();
 const char* cudaGetErrorName(cudaError_t);
