@@ -236,6 +236,20 @@ TEST_F(CudaRuntimeTest, StreamsWaitForTheOtherOnes) {
 }
 
 // A thread that has used no device works on GPU 1, and GPU 0 keeps all of its memory.
+TEST_F(CudaRuntimeTest, AMarkIsAnEventOfItsStream) {
+  PoolAndStream p;
+  CudaStream other(0, p.pool.raw());
+  {
+    const auto mark = p.stream.mark();
+    other.wait_for_mark(*mark);
+    p.stream.synchronize_mark(*mark);
+    EXPECT_TRUE(p.stream.has_passed(*mark));
+  }
+  p.stream.break_with("the others are lost");
+  const std::string text = error_of([&] { p.stream.synchronize(); }, ErrorKind::kCommunicator);
+  EXPECT_HAS(text, "the others are lost");
+}
+
 TEST_F(CudaRuntimeTest, WorkOnOneDeviceMakesNoContextOnAnother) {
   {
     MemoryPool pool(1);

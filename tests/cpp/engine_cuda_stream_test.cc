@@ -5,11 +5,14 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <future>
 #include <memory>
 #include <string>
 
 #include "cpp/core/launch_log.h"
 #include "cpp/engine/freeing_stream.h"
+#include "cpp/engine/mark.h"
 #include "cpp/engine/naive_engine.h"
 #include "cpp/engine/threaded_engine.h"
 #include "tests/cpp/engine_test_util.h"
@@ -68,6 +71,36 @@ TEST_F(EngineStream, DependentsOnStreamsAreIssuedBeforeTheDeviceIsDone) {
   device.open();
   engine.wait_all();
   EXPECT_EQ(value, 1);
+}
+
+TEST_F(EngineStream, WhatFollowsAMarkedTaskDoesNotWaitForLaterWork) {
+  ThreadedEngine engine;
+  Var x, y, copy;
+  Gate device;
+  std::atomic<int> value = 0, copied = 0;
+  push(engine, kCompute, {}, {&x}, {}, [&] {
+    on_device([&] { value = 1; })();
+    mark_end_of_task();
+  });
+  push(engine, kCompute, {}, {&y}, {}, on_device([&] { device.pass(), value = 2; }));
+  while (streams_[0][0]->given() < 2) std::this_thread::yield();
+  push(engine, kCopyOut, {&x}, {&copy}, {}, on_device([&] { copied = value.load(); }));
+  auto waits = std::async(std::launch::async, [&] { engine.wait(x), engine.wait(copy); });
+  EXPECT_EQ(waits.wait_for(std::chrono::seconds(60)), std::future_status::ready);
+  EXPECT_EQ(copied, 1);
+  device.open();
+  engine.wait_all();
+  EXPECT_EQ(value, 2);
+}
+
+TEST_F(EngineStream, AFailureBeforeAMarkReachesTheMarkedTask) {
+  ThreadedEngine engine;
+  Var x;
+  push(engine, kCompute, {}, {&x}, {}, [&] {
+    static_cast<FakeStream*>(current_stream())->break_with("illegal address");
+    mark_end_of_task();
+  });
+  EXPECT_THROW(engine.wait(x), Error);
 }
 
 TEST_F(EngineStream, ACopyMayNotOverwriteMemoryThatAStreamStillUses) {

@@ -4,7 +4,7 @@
     python3 tools/gpu/predict.py --prediction FILE [--profile FILE ...]
 
 The first form trains on the stand-in (tests/cpp/fake_gpu), which logs what it runs with shapes. It
-takes steps of 1 and 2 examples, because bytes and operations grow linearly with the batch, and
+takes steps of 2 and 3 examples, because bytes and operations grow linearly with the batch, and
 computes those of the whole batch. A kernel takes as long as its bytes or its operations need at a
 share of the GPU's peak, plus a gap. The shares come from the review of the kernels, and not from a
 measurement. The second form needs nothing but Python; profiles are those of profile_step.py.
@@ -30,7 +30,7 @@ KERNELS = HERE.parents[1] / "cpp/ops/cuda"
 # The H200: bytes and operations in the halves per second, and seconds between kernels of a graph.
 BANDWIDTH, PEAK, GAP = 4.8e12, 790e12, 1.2e-6
 NETWORKS = ("resnetv1-50:256", "bert-base-128:64", "gpt2:8")
-BATCHES = (1, 2)
+BATCHES = (2, 3)
 BYTES = {"float32": 4, "int32": 4, "float64": 8, "int64": 8, "float16": 2, "bfloat16": 2}
 Tensor = tuple[tuple[int, ...], str]
 
@@ -119,7 +119,7 @@ def operations(kind: Kind, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) 
     if kind.name == "convolution, data gradient":
         return 2 * counts[0] * counts[1] / inputs[1][0][0]
     if kind.name == "convolution, weight gradient":
-        return 2 * counts[1] * math.prod(outputs[0][0]) / outputs[0][0][0]
+        return 2 * counts[0] * math.prod(outputs[0][0]) / outputs[0][0][0]
     if kind.name == "matrix product":  # of (m, k) and (k, n): all sizes are products of two
         shape = outputs[0][0]
         batch = math.prod(shape[:-2]) if min(len(inputs[0][0]), len(inputs[1][0])) > 2 else 1

@@ -2,9 +2,9 @@
 
     python3 tools/gpu/profile_step.py --network resnetv1-50 --batch 256 --json FILE
 
-Networks are those of benchmarks/peers, and gpt2 (124 million parameters, 1024 tokens, Adam). BERT is
-gluon.contrib's, with lengths, dropout and LAMB. The profile comes from steps after those that are
-timed.
+Networks are those of benchmarks/peers, and gpt2 (124 million parameters, 1024 tokens, Adam). BERT
+is gluon.contrib's, with lengths, dropout and LAMB. The profile comes from steps after those that
+are timed.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,73 @@ for step in range(1, 4):
 print("kept")
 """
     assert "kept" in run(program, timeout=60)
+
+
+SEGMENTS = """
+import mxlite as mx
+import mxlite.gluon.trainer.trainer as trainer
+from device_training import summed_by_key
+from mxlite import gluon
+from mxlite.gluon import nn
+
+contexts = [mx.gpu(0), mx.gpu(1)]
+STEPS = 8
+
+
+def train():
+    mx.random.seed(3)
+    net = nn.HybridSequential()
+    for _ in range(4):
+        net.add(nn.Dense(512, activation="tanh", in_units=512))  # weights of 1 MiB
+    net.initialize(mx.init.Xavier(), ctx=contexts)
+    net.hybridize()
+    params = net.collect_params()
+    made = gluon.Trainer(params, "sgd", {"learning_rate": 0.05}, kvstore="device")
+    parts = [mx.nd.random.uniform(shape=(2, 512), ctx=context) for context in contexts]
+    for _ in range(STEPS):
+        with mx.autograd.record():
+            losses = [(net(part) ** 2).sum() for part in parts]
+        mx.autograd.backward(losses)
+        made.step(4)
+    return [array.asnumpy() for p in params.values() for array in p.list_data()]
+
+
+buckets = trainer.pushpull_all
+trainer.pushpull_all = summed_by_key
+wanted = train()
+trainer.pushpull_all = buckets
+got = train()
+for one, other in zip(got, wanted, strict=True):
+    assert (one == other).all()
+print("graphs", mx._core.device_graph_stats())
+"""
+
+
+@pytest.mark.skipif(not STAND_IN, reason="NCCL may add in another order")
+def test_backward_in_segments_has_the_bits_of_one_graph() -> None:
+    output = run(SEGMENTS, env={"MXLITE_BUCKET_MB": "1"})
+    whole = run(SEGMENTS.replace("buckets = ", "buckets = summed_by_key; _ = "))
+    recorded = [int(re.findall(r"'recorded': (\d+)", text)[0]) for text in (output, whole)]
+    # A graph of each segment on each GPU, in place of one.
+    assert recorded[0] >= recorded[1] + 2 * 2, (output, whole)
+
+
+@pytest.mark.skipif(not STAND_IN, reason="the GPUs would have to hang")
+def test_a_sum_that_hangs_is_an_error_that_names_the_limit() -> None:
+    program = """
+import mxlite as mx
+
+arrays = [mx.nd.ones((3,), ctx=mx.gpu(i)) for i in range(2)]
+mx._core.sum_on_devices(arrays)
+try:
+    arrays[1].asnumpy()
+except mx.base.MXNetError as error:
+    print(error)
+print("cpu", mx.nd.ones((2,)).sum().asscalar())
+"""
+    text = run(program, env={"MXLITE_FAKE_GPU_HANGS": "1", "MXLITE_COMM_TIMEOUT": "1"}, timeout=60)
+    assert "has waited 1 s for the others (MXLITE_COMM_TIMEOUT)" in text
+    assert "cpu 2.0" in text
 
 
 # Copies of a step, and arrays of recorded graphs that are copied in each run.
