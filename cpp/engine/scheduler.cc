@@ -69,10 +69,6 @@ Stream* current_stream() {
   return scope && scope->stream_state() ? &scope->stream_state()->stream : nullptr;
 }
 
-void mark_end_of_task() {
-  if (auto* const scope = Scheduler::RunScope::innermost()) scope->mark_end();
-}
-
 Scheduler* Scheduler::RunScope::defer(bool deferred) {
   deferred_ = deferred;
   return &scheduler_;
@@ -218,7 +214,6 @@ bool Scheduler::execute(Task& task, bool on_worker) {
       stream_state->stream.enter();
       for (const StreamPoint& point : task.waits_) stream_state->wait_for(point);
     });
-  bool marks_end = false;
   if (!task.failure_) {
     const RunningTask running;
     ProfileScope profile(task.name);
@@ -228,10 +223,8 @@ bool Scheduler::execute(Task& task, bool on_worker) {
     if (stream_state) launches.emplace(task.sequence_);
     attempt([&] { task.run(); });
     if (scope.deferred_) return false;
-    marks_end = scope.marks_end_;
   }
-  if (stream_state) task.point_ = stream_state->count.fetch_add(1, std::memory_order_acq_rel) + 1;
-  if (stream_state && marks_end) attempt([&] { stream_state->add_mark(task.point_); });
+  if (stream_state) task.point_ = stream_state->count_work();
   if (!task.keep_operands_) release_operands(task, task.failure_);
   return true;
 }
@@ -278,16 +271,6 @@ void Scheduler::issue(Task& task) {
   stream_state.issued_last = &task;
   stream_state.issued.notify_one();
   if (wake_callers) progress_.notify_all();
-}
-
-Task* Scheduler::take_issued(StreamState& stream_state, StreamState::NumberedMark& end) {
-  Task* const first = stream_state.issued_first;
-  end = stream_state.find_mark(first->point_);
-  Task* last = end.mark ? first : stream_state.issued_last;
-  while (last->next_ready_ && last->next_ready_->point_ <= end.number) last = last->next_ready_;
-  stream_state.issued_first = std::exchange(last->next_ready_, nullptr);
-  if (!stream_state.issued_first) stream_state.issued_last = nullptr;
-  return first;
 }
 
 void Scheduler::drop_kept_operands(Task* batch) {

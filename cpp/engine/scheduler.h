@@ -27,8 +27,6 @@ class Scheduler {
     ~RunScope();
     static RunScope* innermost();       // nullptr outside of tasks
     StreamState* stream_state() const;  // stream of the task's worker, or null
-    // See mark_end_of_task.
-    void mark_end() { marks_end_ = true; }
     // Marks that the task ends later than its `run`. Returns the scheduler that must be notified
     // then.
     Scheduler* defer(bool deferred = true);
@@ -39,7 +37,6 @@ class Scheduler {
     Task& task_;
     const bool on_worker_;
     bool deferred_ = false;
-    bool marks_end_ = false;
     RunScope* const outer_;
   };
 

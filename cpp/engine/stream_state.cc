@@ -1,6 +1,7 @@
 #include "cpp/engine/stream_state.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "cpp/base/error.h"
 #include "cpp/core/accelerator.h"
@@ -89,8 +90,17 @@ void StreamState::wait_for(StreamPoint point) {
     producer.before_compute.store(count_before, std::memory_order_release);
 }
 
+uint64_t StreamState::count_work() noexcept {
+  const uint64_t number = count.fetch_add(1, std::memory_order_acq_rel) + 1;
+  try {
+    if (std::exchange(marks_next_, false)) add_mark(number);
+  } catch (...) {
+    // Without the mark, followers wait for the whole stream, which reports an error of the device.
+  }
+  return number;
+}
+
 void StreamState::add_mark(uint64_t number) {
-  if (!marked_) return;
   std::shared_ptr<MarkedStream::Mark> mark = marked_->mark();
   std::lock_guard lock(marks_mutex_);
   marks_.push_back({number, std::move(mark)});

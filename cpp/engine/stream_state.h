@@ -53,9 +53,11 @@ struct StreamState {
     uint64_t number = 0;
     std::shared_ptr<MarkedStream::Mark> mark;
   };
-  // Marks the stream after the work with this number. Does nothing if the stream has no marks. Call
-  // on the thread that submits to the stream.
-  void add_mark(uint64_t number);
+  // Increments the count after a task has submitted its work, and returns it. Call on the thread
+  // that submits to the stream, as mark_next_count.
+  uint64_t count_work() noexcept;
+  // Makes the next count_work mark the stream. Has no effect if the stream has no marks.
+  void mark_next_count() { marks_next_ = marked_ != nullptr; }
   // Returns the first mark after the work with this number, if there is one. Thread-safe.
   NumberedMark find_mark(uint64_t number);
   // Blocks until the stream has done the work up to the mark or, without one, all submitted work.
@@ -80,7 +82,10 @@ struct StreamState {
   std::condition_variable issued;
 
  private:
+  void add_mark(uint64_t number);
+
   MarkedStream* const marked_;                     // the stream, or null if it has no marks
+  bool marks_next_ = false;                        // used only by the submitting thread
   std::map<const StreamState*, uint64_t> waited_;  // used only by the submitting thread
   std::mutex marks_mutex_;
   std::deque<NumberedMark> marks_;  // guarded by marks_mutex_; the latest ones, in ascending order

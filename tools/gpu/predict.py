@@ -7,7 +7,8 @@ The first form trains on the stand-in (tests/cpp/fake_gpu), which logs what it r
 takes steps of 2 and 3 examples, because bytes and operations grow linearly with the batch, and
 computes those of the whole batch. A kernel takes as long as its bytes or its operations need at a
 share of the GPU's peak, plus a gap. The shares come from the review of the kernels, and not from a
-measurement. The second form needs nothing but Python; profiles are those of profile_step.py.
+measurement. The second form needs nothing but Python; profiles are files of profile_step.py or
+reports of steps of the kit.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ BANDWIDTH, PEAK, GAP = 4.8e12, 790e12, 1.2e-6
 NETWORKS = ("resnetv1-50:256", "bert-base-128:64", "gpt2:8")
 BATCHES = (2, 3)
 BYTES = {"float32": 4, "int32": 4, "float64": 8, "int64": 8, "float16": 2, "bfloat16": 2}
+# profile_step.py profiles so many steps.
+PROFILED_STEPS = 3
 Tensor = tuple[tuple[int, ...], str]
 
 
@@ -47,10 +50,10 @@ class Kind:
     operators: str
     sources: tuple[str, ...] = ()
     library: str = "$^"
-    kernels: int = 1  # launches of a call
+    kernels: int = 1  # launches per call
     reads: float = 1  # how often a call reads its inputs
     bandwidth: float = 0.8  # share of the peak
-    rate: float = 0.6
+    rate: float = 0.6  # share of the peak
 
 
 # The first kind that matches counts.
@@ -80,8 +83,14 @@ KINDS = (
         reads=2,
         bandwidth=0.75,
     ),
-    Kind("layer normalization, gradient", "_layer_norm_backward", kernels=2, reads=2),
-    Kind("layer normalization", "LayerNorm$", ("nn/layer_norm.cu",)),
+    # The gradient reads its inputs twice, the forward pass once.
+    Kind(
+        "layer normalization",
+        "LayerNorm$|_layer_norm",
+        ("nn/layer_norm.cu",),
+        kernels=2,
+        reads=1.7,
+    ),
     Kind("pooling", "Pooling$|_pooling", ("nn/pooling.cu",), bandwidth=0.6),
     Kind("loss", ".*pick|.*softmax", ("nn/pick_log_softmax.cu", "nn/softmax.cu"), reads=1.5),
     Kind("dropout", "Dropout$|_dropout", ("nn/dropout.cu",)),
@@ -199,6 +208,13 @@ def predict(network: str, batch: int) -> dict[str, Any]:
     return {"network": network, "batch": batch, "kinds": ordered}
 
 
+def read_profiles(path: Path) -> list[dict[str, Any]]:
+    """Return what profile_step.py wrote to a file, or those in the report of a step of the kit."""
+    content = json.loads(path.read_text())
+    found = [part.get("figures") for part in content["parts"]] if "parts" in content else [content]
+    return [profile for profile in found if isinstance(profile, dict) and "kernels" in profile]
+
+
 def own_kernels(kind: Kind) -> set[str]:
     """Return the names of the kernels in the sources of a kind."""
     names: set[str] = set()
@@ -218,7 +234,7 @@ def measured(profile: dict[str, Any]) -> dict[str, float]:
         found = [kind for kind, names in owned if name in names]
         found += [kind for kind in KINDS if re.search(kind.library, name, re.IGNORECASE)]
         line = found[0].name if found else f"`{name}`"
-        rows[line] = rows.get(line, 0) + kernel["Total"] / profile.get("profiled_steps", 3)
+        rows[line] = rows.get(line, 0) + kernel["Total"] / PROFILED_STEPS
     return rows
 
 
@@ -259,7 +275,7 @@ def main() -> None:
         predictions = [predict(network, int(batch)) for network, batch in pairs]
     if options.json:
         options.json.write_text(json.dumps(predictions, indent=1) + "\n")
-    profiles = [json.loads(path.read_text()) for path in options.profile]
+    profiles = [profile for path in options.profile for profile in read_profiles(path)]
     for prediction in predictions:
         beside = [p for p in profiles if p["network"] == prediction["network"]]
         print_table(prediction, beside[0] if beside else None)

@@ -30,14 +30,15 @@ def make_step(network: str, batch: int, dtype: str) -> Any:
     """Return a function that trains one step and returns the losses."""
     ctx = mx.gpu(0)
     length = bert_length(network)
+    net: Any
     inputs: list[nd.NDArray]
     labels = None
     optimizer, rate = "adam", {"learning_rate": 1e-4}
     if network == "gpt2":
-        words, tokens = 50257, 1024
-        net = GPTModel(words, 768, num_layers=12, num_heads=12, max_length=tokens, dropout=0.1)
+        words = 50257
+        net = GPTModel(words, 768, num_layers=12, num_heads=12, max_length=1024, dropout=0.1)
         net.initialize(mx.init.Normal(0.02), ctx=ctx)
-        inputs = [nd.random.randint(0, words, (batch, tokens), ctx=ctx).astype("int32")]
+        inputs = [nd.random.randint(0, words, (batch, 1024), ctx=ctx).astype("int32")]
         labels = inputs[0].astype("float32")
     elif length:  # the first token's features are classified
         net = BERTModel(max_length=length, use_pooler=True)

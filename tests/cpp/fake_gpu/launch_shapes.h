@@ -1,5 +1,6 @@
-// A log of what the simulated GPU runs, with shapes: tools/gpu/predict.py computes from it how long
-// the kernels of a real GPU should take. MXLITE_FAKE_GPU_LAUNCHES names the file.
+// A log of kernels with shapes, from which tools/gpu/predict.py computes how long the kernels of a
+// real GPU should take. If MXLITE_FAKE_GPU_LAUNCHES names a file, the simulated GPU writes what it
+// is given there instead of running it, so that arrays keep whatever is in their memory.
 #pragma once
 #include <cstdio>
 #include <mutex>

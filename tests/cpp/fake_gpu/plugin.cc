@@ -134,7 +134,7 @@ void run_on_host(size_t number, KernelContext ctx, RandomState base, const void*
   ctx.device_random = nullptr;
   ctx.random = {ctx.random.seed + base.seed, ctx.random.offset + base.offset};
   const HostKernel& kernel = cpu_kernels[number];
-  if (launches_are_logged()) log_launch(launch_text(kernel.name, in, out));
+  if (launches_are_logged()) return log_launch(launch_text(kernel.name, in, out));
   const int64_t begin = now();
   run_own(kernel.name, [&] { kernel.run(ctx, params, in, out); });
   if (tracer().runs) tracer().add({begin, now(), kernel.name, ctx.device.index, 0});
@@ -206,7 +206,7 @@ void run_in_order(Plan& plan, const char* name, bool is_awaited, const std::stri
                                                       std::span<void* const> out, void* scratch) {
     const auto work = [run, name, text, scratch, in = std::vector<void*>(in.begin(), in.end()),
                        out = std::vector<void*>(out.begin(), out.end())] {
-      if (launches_are_logged()) log_launch(text);
+      if (launches_are_logged()) return log_launch(text);
       KernelContext host;
       host.stream = own_stream();
       run_own(name, [&] { run(host, in, out, scratch); });
@@ -341,8 +341,8 @@ void copy_on_stream(Stream& stream, const Shape& shape, const StridedData& src,
                     const StridedData& dst) {
   give_to(stream, [shape, src, dst] {
     if (launches_are_logged())
-      log_launch(launch_text("copy", std::array{TensorSpec{shape, src.dtype}},
-                             std::array{TensorSpec{shape, dst.dtype}}));
+      return log_launch(launch_text("copy", std::array{TensorSpec{shape, src.dtype}},
+                                    std::array{TensorSpec{shape, dst.dtype}}));
     copy_strided(shape, src, dst);
   });
 }
