@@ -92,6 +92,17 @@ def drop_foreign_names(_app: Sphinx, tree: nodes.document) -> None:
             node.replace_self(node.children)
 
 
+def name_written_files(_app: Sphinx, tree: nodes.document) -> None:
+    """Show the file name of `%%writefile` cells above the block, which is then the whole file."""
+    for block in list(tree.findall(nodes.literal_block)):
+        first, _, rest = block.astext().partition("\n")
+        if not first.startswith("%%writefile "):
+            continue
+        shown = nodes.literal_block(rest, rest, **block.attributes)
+        caption = nodes.caption("", first.split()[1])
+        block.replace_self(nodes.container("", caption, shown, literal_block=True))
+
+
 def resolve_name(app: Sphinx, env: Any, node: Any, contnode: Any) -> Any:
     """Resolve the names in signatures, which have no module or that of a private file.
 
@@ -141,6 +152,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("source-read", read_source)
     app.connect("autodoc-process-docstring", escape_docstring, priority=600)  # after numpydoc
     app.connect("doctree-read", drop_foreign_names)
+    app.connect("doctree-read", name_written_files)
     app.connect("missing-reference", resolve_name)
     app.connect("html-page-context", add_source)
     app.connect("build-finished", write_redirects)
