@@ -1,10 +1,10 @@
-"""Write the tables of speed in README.md and docs/ from committed result files.
+"""Write the tables and the plot of speed in README.md and docs/ from committed result files.
 
     python benchmarks/speed_tables.py            # writes
     python benchmarks/speed_tables.py --check    # fails where a page differs from its result files
 
 A table is between ``<!-- NAME:begin -->`` and ``<!-- NAME:end -->``; TABLES maps its name to the
-result file. Every cell of the file is shown in the table.
+result file. Every cell of the file is shown in the table. PLOT has the ratios of all cells.
 """
 
 from __future__ import annotations
@@ -21,12 +21,24 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+from ratio_plot import Cell, draw  # noqa: E402
+
 ALL_RESULTS = ROOT / "benchmarks" / "results"
 RESULTS = ALL_RESULTS / "intel_xeon_amx_2_cores"
 AVX2_RESULTS = ALL_RESULTS / "amd_epyc_avx2_2_cores"
+ZEN5_RESULTS = ALL_RESULTS / "amd_epyc_2_cores"
+MACHINES = {
+    RESULTS: "Intel Xeon with AMX, 2 cores",
+    AVX2_RESULTS: "AMD EPYC with AVX2, 2 cores",
+    ZEN5_RESULTS: "AMD EPYC with AVX-512, 2 cores",
+}
+PLOT = ROOT / "docs" / "reference" / "ratios.svg"
 PAGES = [ROOT / "README.md", ROOT / "docs" / "index.md"]
 PAGES += [
-    ROOT / "docs" / "explanation" / "performance.md",
+    ROOT / "docs" / "reference" / "results.md",
+    ROOT / "docs" / "reference" / "results_operators.md",
     ROOT / "docs" / "howto" / "distributed.md",
 ]
 NETWORKS = {
@@ -87,10 +99,16 @@ def systems_of(content: dict[str, Any]) -> Lines:
     return list(dict.fromkeys(entry["system"] for entry in content["results"]))
 
 
+def best_ratio(ratios: dict[str, Any], speeds: dict[str, float]) -> dict[str, float]:
+    """Return the quartiles of mxlite's ratio to the fastest peer of a cell."""
+    peers = [name for name in speeds if name in ratios["ratios"]]
+    best: dict[str, float] = ratios["ratios"][max(peers, key=speeds.__getitem__)]
+    return best
+
+
 def ratio(ratios: dict[str, Any], speeds: dict[str, float]) -> tuple[float, str]:
     """Return mxlite's ratio to the best peer, and its text with the quartiles."""
-    best = max((name for name in speeds if not name.startswith("mxlite")), key=speeds.__getitem__)
-    found = ratios["ratios"][best]
+    found = best_ratio(ratios, speeds)
     text = f"{found['median']:.2f} ({found['q1']:.2f} to {found['q3']:.2f})"
     return found["median"], text
 
@@ -144,18 +162,14 @@ def mean_line(ratios: list[float]) -> str:
     return f"Geometric mean {mean:.2f}. {cells_lost}."
 
 
-def scoring() -> Lines:
-    """Return the table of scoring."""
-    content = json.loads((RESULTS / "peers.json").read_text())
-    head, rows, ratios = speed_table(content)
-    return [f"{origin('peers/run.py', content)}:", "", *markdown(head, rows), "", mean_line(ratios)]
-
-
-def bfloat16() -> Lines:
-    """Return the table of scoring in bfloat16."""
-    content = json.loads((RESULTS / "peers_resnet-50_bfloat16.json").read_text())
-    head, rows, _ = speed_table(content)
-    return [f"{origin('peers/run.py', content)}:", "", *markdown(head, rows)]
+def scores(*paths: Path, mean: bool = True) -> Lines:
+    """Return the table of images/s in one or several result files of the same systems."""
+    contents = [json.loads(path.read_text()) for path in paths]
+    found = [speed_table(content) for content in contents]
+    rows = [row for _, some, _ in found for row in some]
+    sources = source_lines([origin("peers/run.py", content) for content in contents])
+    last = ["", mean_line([value for _, _, some in found for value in some])] if mean else []
+    return [*sources, "", *markdown(found[0][0], rows), *last]
 
 
 def training() -> Lines:
@@ -201,14 +215,13 @@ def bert_inference(results: Path = RESULTS) -> Lines:
 def bert_training(results: Path = RESULTS) -> Lines:
     """Return the table of BERT's training steps, with each system's peak memory."""
     contents = [
-        json.loads(path.read_text()) for path in sorted(results.glob("bert_training*.json"))
+        json.loads(path.read_text()) for path in sorted(results.glob("bert_*training*.json"))
     ]
     systems = list(dict.fromkeys(entry["system"] for one in contents for entry in one["results"]))
     rows, ratios = [], []
     for cell in (cell for content in contents for cell in content["cells"]):
         case, found = cell["case"], cell["systems"]
-        peers = [name for name in found if name in cell["ratios"]]
-        best = cell["ratios"][max(peers, key=lambda name: found[name]["median"])]
+        best = best_ratio(cell, {name: value["median"] for name, value in found.items()})
         ratios.append(best["median"])
         row = [f"{case['batch']} x {case['size']}", case["dtype"]]
         values = [found.get(name) for name in systems]
@@ -322,17 +335,123 @@ def processes() -> Lines:
     return [origin_line, "", *markdown(["2 processes", "median", "quartiles"], rows)]
 
 
+def digits(value: float) -> str:
+    """Return a number with three digits."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def rescaled(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return a measurement in GFLOP/s if it is in FLOP/s."""
+    if entry["unit"] != "FLOP/s":
+        return entry
+    values = {name: entry[name] / 1e9 for name in ("median", "q1", "q3")}
+    return {**entry, **values, "unit": "GFLOP/s"}
+
+
+def middle(entry: dict[str, Any]) -> str:
+    """Return the median of a measurement with its quartiles, if it has them."""
+    text = digits(entry["median"])
+    spread = [digits(entry[name]) for name in ("q1", "q3") if name in entry]
+    return f"{text} ({' to '.join(spread)})" if len(set(spread)) == 2 else text
+
+
+def measurements(path: Path, script: str) -> Lines:
+    """Return the table of all measurements of a result file.
+
+    Where each case was measured in the same systems, these are the columns. They are the ends of
+    the names.
+    """
+    content = json.loads(path.read_text())
+    cases: dict[str, dict[str, Any]] = {}
+    results = [rescaled(entry) for entry in content["results"]]
+    for entry in results:
+        case, _, last = entry["name"].rpartition(" ")
+        cases.setdefault(case.rstrip(","), {})[last] = entry
+    columns = list(next(iter(cases.values())))
+    units = {name: entry["unit"] for name, entry in next(iter(cases.values())).items()}
+    if len(columns) > 1 and all(list(found) == columns for found in cases.values()):
+        head = ["case", *(f"{name}, {units[name]}" for name in columns)]
+        rows = [[case, *map(middle, found.values())] for case, found in cases.items()]
+    else:
+        head = ["case", "median (quartiles)", "unit"]
+        rows = [[entry["name"], middle(entry), entry["unit"]] for entry in results]
+    command = f"`python benchmarks/{script}` at commit {content['commit']}, {content['date']}:"
+    return [command, "", *markdown(head, rows)]
+
+
+def opperf() -> Lines:
+    """Return the table of operators beside PyTorch's."""
+    content = json.loads((ZEN5_RESULTS / "opperf_against_torch.json").read_text())
+    rows, ratios = [], []
+    for entry in content["results"]:
+        ratios.append(entry["ratio"])
+        times = [f"{digits(entry[name][0])}" for name in ("mxlite", "torch")]
+        rows.append([f"`{entry['name']}`", *times, f"{entry['ratio']:.2f}"])
+    source = f"`python benchmarks/opperf/against_torch.py` at commit {content['commit']}, "
+    source += f"{content['date']}; PyTorch {content['settings']['torch']}:"
+    head = ["operator, inputs, direction", "mxlite, ms", "PyTorch, ms", "PyTorch / mxlite"]
+    return [source, "", *markdown(head, rows), "", mean_line(ratios)]
+
+
+def plotted_cells() -> list[Cell]:
+    """Return the ratio to the best peer of every cell of networks in the result files."""
+    found = []
+    for folder, machine in MACHINES.items():
+        for path in sorted(folder.glob("*.json")):
+            content = json.loads(path.read_text())
+            if content["benchmark"] in {"peers", "train_step"}:
+                task = "scoring" if content["benchmark"] == "peers" else "training"
+                busy = content["settings"].get("neighbours")
+                task += f" beside {busy} busy" if busy else ""
+                entries = [(cell, cell, task, speeds) for cell, speeds in cells(content)]
+            elif content["benchmark"] == "dlperf":
+                entries = []
+                for cell in content["cells"]:
+                    case = {**cell["case"], "network": f"bert-base, {cell['case']['size']} tokens"}
+                    speeds = {name: value["median"] for name, value in cell["systems"].items()}
+                    entries.append((case, cell, "training", speeds))
+            else:
+                continue
+            for case, cell, task, speeds in entries:
+                name = NETWORKS.get(case["network"], case["network"])
+                label = f"{name}, {task}, {case['dtype']}, batch {case['batch']}"
+                found.append(Cell(machine, label, **best_ratio(cell, speeds)))
+    return found
+
+
 TABLES = {
-    "scoring": scoring,
-    "bfloat16": bfloat16,
+    "scoring": partial(scores, RESULTS / "peers.json"),
+    "bfloat16": partial(scores, RESULTS / "peers_resnet-50_bfloat16.json", mean=False),
     "training": training,
     "bert_inference": bert_inference,
     "bert_training": bert_training,
+    "scoring_avx2": partial(scores, AVX2_RESULTS / "peers_resnet-50.json"),
+    "int8_avx2": partial(scores, *sorted(AVX2_RESULTS.glob("peers_int8_*.json"))),
     "bert_inference_avx2": partial(bert_inference, AVX2_RESULTS),
     "bert_training_avx2": partial(bert_training, AVX2_RESULTS),
     "neighbours": neighbours,
     "processes": processes,
+    "opperf": opperf,
 }
+# Result files whose tables show every measurement, by the name of the table, with their scripts.
+MEASUREMENTS = {
+    "attention": (RESULTS / "attention.json", "ops/attention_bench.py"),
+    "attention_pass": (RESULTS / "attention_pass.json", "ops/attention_pass.py"),
+    "waiting": (RESULTS / "waiting.json", "peers/waiting.py --neighbours 0"),
+    "arithmetic_limit": (AVX2_RESULTS / "arithmetic_limit.json", "ops/arithmetic_limit.py"),
+    "run_ahead": (AVX2_RESULTS / "run_ahead.json", "overhead/run_ahead.py"),
+    "subnormals": (AVX2_RESULTS / "subnormals.json", "ops/subnormals.py"),
+    "numpy_functions": (AVX2_RESULTS / "numpy_functions.json", "numpy/functions.py"),
+    "run_vary_batch": (ZEN5_RESULTS / "run_vary_batch.json", "run_vary_batch.py"),
+    "from_records": (ZEN5_RESULTS / "from_records.json", "training/from_records.py"),
+    "io_pipeline": (ZEN5_RESULTS / "io_pipeline.json", "io/pipeline.py"),
+    "io_packing": (ZEN5_RESULTS / "io_packing.json", "io/packing.py"),
+    "rnn": (ZEN5_RESULTS / "rnn.json", "ops/rnn_bench.py"),
+    "new_shapes": (ZEN5_RESULTS / "new_shapes.json", "shapes/new_shapes.py"),
+    "optimizer_step": (ZEN5_RESULTS / "optimizer_step.json", "training/optimizer_step.py"),
+    "overhead": (ZEN5_RESULTS / "overhead.json", "overhead/overhead.py"),
+}
+TABLES |= {name: partial(measurements, *source) for name, source in MEASUREMENTS.items()}
 
 
 def filled(text: str) -> str:
@@ -351,9 +470,9 @@ def main() -> int:
     line.add_argument("--check", action="store_true", help="write nothing; fail on a difference")
     options = line.parse_args()
     status = 0
-    for page in PAGES:
-        text = page.read_text()
-        wanted = filled(text)
+    for page in [*PAGES, PLOT]:
+        text = page.read_text() if page.is_file() else ""
+        wanted = draw(plotted_cells()) if page == PLOT else filled(text)
         if text == wanted:
             continue
         if options.check:
