@@ -129,9 +129,15 @@ PyObject* get_schema_name(PyObject* self, void*) {
   return PyUnicode_FromString(object_of(self).op->name.c_str());
 }
 PyObject* get_module(PyObject*, void*) { return PyUnicode_FromString("mxlite.ndarray"); }
+// The text of the schema, with the example that Python reads from a file.
 PyObject* get_doc(PyObject* self, void*) {
-  const std::string text = doc_of(*object_of(self).op);
-  return PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
+  return guarded([&] {
+    const OpSchema& op = *object_of(self).op;
+    return py::module_::import("mxlite.ndarray.signatures")
+        .attr("add_example")(op.name, doc_of(op))
+        .release()
+        .ptr();
+  });
 }
 // Used by inspect.signature() and by editors for completion.
 PyObject* get_signature(PyObject* self, void*) {

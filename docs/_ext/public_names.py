@@ -1,5 +1,8 @@
 """The public names of the package, and how many lack a part of their documentation.
 
+Methods and properties of public classes need a description; the other parts are counted for names
+of modules.
+
 ``python docs/_ext/public_names.py`` prints the counts, ``--list PART`` the names that lack a part
 with the files and lines where they are defined.
 """
@@ -7,6 +10,7 @@ with the files and lines where they are defined.
 from __future__ import annotations
 
 import ctypes
+import functools
 import importlib
 import inspect
 import itertools
@@ -181,12 +185,26 @@ def missing_parts(name: Name) -> list[str]:
     return lacks
 
 
+def members(name: Name) -> list[Name]:
+    """Return the public methods and properties that a class defines or changes."""
+    found = []
+    for member, value in vars(name.value).items() if inspect.isclass(name.value) else ():
+        if isinstance(value, (property, functools.cached_property)):
+            value = value.fget if isinstance(value, property) else value.func
+        elif isinstance(value, (classmethod, staticmethod)):
+            value = value.__func__
+        if member[0] != "_" and callable(value) and not inspect.isclass(value):
+            found.append(Name(name.module, f"{name.name}.{member}", value))
+    return found
+
+
 def lacking() -> dict[str, list[Name]]:
     """Return the names that lack each part, in the order of the reference."""
     found: dict[str, list[Name]] = {part: [] for part in LIMITS}
     for name in itertools.chain.from_iterable(public_names().values()):
         for part in missing_parts(name):
             found[part].append(name)
+        found["description"] += [m for m in members(name) if not (m.value.__doc__ or "").strip()]
     return found
 
 
@@ -208,8 +226,15 @@ def main() -> None:
     """Print the counts, or the names that lack a part."""
     found = lacking()
     if "--list" not in sys.argv:
-        count = sum(map(len, public_names().values()))
-        print({"names": count, **{part: len(names) for part, names in found.items()}})
+        names = [*itertools.chain.from_iterable(public_names().values())]
+        methods = sum(len(members(name)) for name in names)
+        print(
+            {
+                "names": len(names),
+                "methods": methods,
+                **{part: len(names) for part, names in found.items()},
+            }
+        )
         return
     for name in found[sys.argv[sys.argv.index("--list") + 1]]:
         print(f"{name.place}: {name.full}")

@@ -7,21 +7,21 @@ fills from the docstrings. Git ignores both folders.
 
 from __future__ import annotations
 
-import importlib
 import inspect
+import math
 import os
 import shutil
-import sys
 import tempfile
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import mxlite
-import numpy as np
 import public_names
 from mxlite import _core, ndarray
 from mxlite._dev import schema
+from mxlite._dev.gen_examples import rows_by_operator
+from mxlite.ndarray.signatures import read_examples
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "reference"
@@ -49,17 +49,13 @@ _UPDATE = "all of one shape -> shape of weight; states are changed in place"
 _UPDATES = "weights, gradients and states of one weight behind one another -> one array per weight"
 _DRAWN = "no inputs -> `shape`"
 _RESULTS = {"one": "an array", "many": "a list of arrays", "any": "an array or a list of arrays"}
-# Examples of operators whose rows do not show what they do.
-_STATEMENTS = {
-    "reset_arrays": [
-        "data0, data1 = mx.nd.ones(2), mx.nd.ones(3)",
-        "mx.nd.reset_arrays(data0, data1, num_arrays=2)",
-        "result = data1",
-    ]
-}
-_SHOWN_VALUES = 24  # values of an array that an example shows at most
 _SHOWN_ERRORS = 3
-_NAMES_OF_A_PAGE = 100
+_NEEDS_A_JOB = (
+    "The operator needs several processes. [Collective operators]"
+    "(../../howto/distributed.md#collective-operators) has programs."
+)
+_NAMES_OF_A_PAGE = 60
+_NAMES_OF_A_PART = 40
 
 
 def _runs_to(op: dict[str, Any], *inputs: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -96,79 +92,6 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-def rows_by_operator() -> dict[str, list[Any]]:
-    """Return the rows of the operator tests by the operator's name."""
-    sys.path.insert(0, str(ROOT / "tests" / "python" / "unit"))
-    cases = importlib.import_module("op_cases").all_cases()
-    names = {name: op["name"] for name, op in schema.all_by_name().items()}
-    rows = defaultdict(list)
-    for case in cases:
-        rows[names[case.name]].append(case)
-    return rows
-
-
-def _literal(array: Any) -> str:
-    """Return a NumPy array as a call that makes an array of the package."""
-    dtype = "float32" if array.dtype.kind == "f" else str(array.dtype)
-    suffix = "" if dtype == "float32" else f", dtype={dtype!r}"
-    if array.size <= _SHOWN_VALUES:
-        values = np.round(array, 2) if array.dtype.kind == "f" else array
-        return f"mx.nd.array({values.tolist()}{suffix})".replace("nan", "float('nan')")
-    if array.dtype.kind == "f":
-        low, high = (round(float(x), 1) for x in (np.nanmin(array), np.nanmax(array)))
-        return f"mx.nd.random.uniform({low}, {high}, shape={array.shape})"
-    return f"mx.nd.random.randint({array.min()}, {array.max() + 1}, shape={array.shape}{suffix})"
-
-
-def program(op: schema.Op, case: Any) -> list[str]:
-    """Return the statements of a row: the inputs, then the call."""
-    if op["variadic"]:
-        names = [f"{op['inputs'][0]}{i}" for i in range(len(case.inputs))]
-    else:
-        names = list(op["inputs"][: len(case.inputs)])
-    lines = [f"{name} = {_literal(array)}" for name, array in zip(names, case.inputs)]
-    params = [f"{name}={value!r}" for name, value in case.params.items()]
-    return [*lines, f"result = mx.nd.{op['name']}({', '.join(names + params)})"]
-
-
-def _shown(result: Any) -> list[str]:
-    """Return what an example says about its result: values of a small one, else the shape."""
-    if isinstance(result, list):
-        return [">>> [array.shape for array in result]", str([tuple(a.shape) for a in result])]
-    if result.size <= _SHOWN_VALUES and result.stype == "default":
-        with np.printoptions(precision=4, suppress=True, floatmode="maxprec"):
-            return [">>> result.asnumpy()", *repr(result.asnumpy()).splitlines()]
-    return [">>> result.shape", str(tuple(result.shape))]
-
-
-def _clarity(sizes: list[int], params: dict[str, Any]) -> tuple[bool, int, int]:
-    """Return the order of rows as examples: small arrays and few parameters, but some elements."""
-    return bool(sizes) and sizes[0] < 4, sum(sizes), len(params)
-
-
-def example(op: schema.Op, rows: list[Any]) -> list[str]:
-    """Return the example of an operator: its smallest row that runs, with the result of running it.
-
-    Raises
-    ------
-    ValueError
-        No row runs in the form that the page shows.
-    """
-    fine = [case for case in rows if case.error is None and not case.training]
-    fine.sort(key=lambda case: _clarity([a.size for a in case.inputs], case.params))
-    programs = [program(op, case) for case in fine]
-    for statements in [_STATEMENTS[op["name"]]] if op["name"] in _STATEMENTS else programs:
-        scope: dict[str, Any] = {"mx": mxlite}
-        mxlite.random.seed(0)
-        try:
-            exec("\n".join(statements), scope)
-            shown = _shown(scope["result"])
-        except Exception:  # shortened values do not suit every operator: the next row
-            continue
-        return ["```python", *(f">>> {line}" for line in statements), *shown, "```"]
-    raise ValueError(f"{op['name']}: no row of tests/python/unit/op_cases runs as an example")
-
-
 def errors(op: schema.Op, rows: list[Any]) -> list[str]:
     """Return list items of errors that calls with bad input raise; the tests have the calls."""
     found = {}
@@ -190,8 +113,9 @@ def errors(op: schema.Op, rows: list[Any]) -> list[str]:
 def operator_page(op: schema.Op, rows: list[Any]) -> str:
     """Return the page of one operator."""
     inputs = ", ".join(f"`{'*' if op['variadic'] else ''}{name}`" for name in op["inputs"])
-    signature = f"{op['name']}{schema.stub_signature(op)}"
-    lines = [f"# {op['name']}", "", f"```{{py:function}} mxlite.ndarray.{signature}", "```", ""]
+    path = schema.path_of(op)
+    signature = f"{path}{schema.stub_signature(op)}"
+    lines = [f"# {path}", "", f"```{{py:function}} mxlite.ndarray.{signature}", "```", ""]
     lines += [op["doc"], ""]
     if inputs:
         lines.append(f"- Inputs: {inputs}")
@@ -214,7 +138,9 @@ def operator_page(op: schema.Op, rows: list[Any]) -> str:
     raised = errors(op, rows)
     if raised:
         lines += ["", "## Errors", "", *raised]
-    lines += ["", "## Example", "", *example(op, rows)]
+    example = read_examples().get(op["name"])
+    lines += ["", "## Example", ""]
+    lines += ["```python", example, "```"] if example else [_NEEDS_A_JOB]
     return "\n".join(lines) + "\n"
 
 
@@ -268,7 +194,7 @@ def module_pages(
     """Return the pages of a public module by file name; Sphinx fills them from the docstrings.
 
     ``shown`` has the lines of the examples by full name. The names of a large module are on pages
-    of their own, one for each file that defines them.
+    of their own, one for each file that defines them, or several if the file has many names.
     """
     lines = _rst_heading(path, "=") + [f".. automodule:: {path}", ""]
     if names:
@@ -276,16 +202,25 @@ def module_pages(
         lines += [f"   {name.name}" for name in names] + [""]
     if len(names) <= _NAMES_OF_A_PAGE:
         return {f"{path}.rst": "\n".join([*lines, *entries(names, shown)])}
-    parts: dict[str, list[public_names.Name]] = defaultdict(list)
+    by_file: dict[str, list[public_names.Name]] = defaultdict(list)
     for name in names:
-        parts[name.value.__module__.rpartition(".")[2]].append(name)
+        by_file[name.value.__module__.rpartition(".")[2]].append(name)
+    parts: dict[str, list[public_names.Name]] = {}
+    for file, found in by_file.items():
+        pages = math.ceil(len(found) / _NAMES_OF_A_PART)
+        size = math.ceil(len(found) / pages)
+        for i in range(pages):
+            title = file if pages == 1 else f"{file}-{i + 1}"
+            parts[title] = found[i * size : (i + 1) * size]
     files = {part: f"{path}-{part}" for part in sorted(parts)}
     lines += [".. toctree::", "   :maxdepth: 1", "", *(f"   {file}" for file in files.values())]
-    pages = {f"{path}.rst": "\n".join([*lines, ""])}
+    texts = {f"{path}.rst": "\n".join([*lines, ""])}
     for part, file in files.items():
-        head = [*_rst_heading(f"{path}: {part}", "="), f".. currentmodule:: {path}", ""]
-        pages[f"{file}.rst"] = "\n".join([*head, *entries(parts[part], shown)])
-    return pages
+        span = f"{parts[part][0].name} to {parts[part][-1].name}"
+        title = f"{path}: {f'{part[:-2]}, {span}' if part[-2:-1] == '-' else part}"
+        head = [*_rst_heading(title, "="), f".. currentmodule:: {path}", ""]
+        texts[f"{file}.rst"] = "\n".join([*head, *entries(parts[part], shown)])
+    return texts
 
 
 def entries(names: list[public_names.Name], shown: dict[str, list[str]]) -> list[str]:
@@ -329,10 +264,10 @@ def _write(folder: Path, pages: dict[str, str]) -> None:
 
 def write_pages() -> None:
     """Write the pages of all operators and modules."""
-    operators, rows = schema.public_ops(), rows_by_operator()
-    pages = {f"{op['name']}.md": operator_page(op, rows[op["name"]]) for op in operators}
-    table = [f"| [{op['name']}]({op['name']}.md) | {_cell(op['doc'])} |" for op in operators]
-    listed = ["", "```{toctree}", ":hidden:", "", *(op["name"] for op in operators), "```", ""]
+    operators, rows = schema.documented_ops(), rows_by_operator(ROOT / "tests" / "python" / "unit")
+    pages = {f"{path}.md": operator_page(op, rows[op["name"]]) for path, op in operators.items()}
+    table = [f"| [{path}]({path}.md) | {_cell(op['doc'])} |" for path, op in operators.items()]
+    listed = ["", "```{toctree}", ":hidden:", "", *operators, "```", ""]
     _write(FOLDER / "ops", {**pages, "index.md": OPERATORS + "\n".join([*table, *listed])})
     api, shown = {"index.rst": modules_index()}, shown_examples()
     for path, names in public_names.public_names().items():

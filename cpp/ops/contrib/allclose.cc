@@ -9,6 +9,7 @@ static const Registration allclose_registration(Stage::kSchemas, [](OpRegistry& 
   ops.add(OpBuilder<AllcloseParams>("_contrib_allclose")
               .inputs({"a", "b"})
               .doc("1 (uint8, no axes) if abs(a - b) <= atol + rtol * abs(b) everywhere, else 0.")
+              .shapes("equal shapes -> ()")
               .infer([](const AllcloseParams& p, std::span<const TensorSpec> in) -> Specs {
                 same_shapes("_contrib_allclose")(p, in);
                 return {{Shape{}, DType::kUInt8}};

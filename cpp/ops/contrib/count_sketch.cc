@@ -48,6 +48,7 @@ std::vector<ValueRef> gradient_of_backward(GradBuilder& g) {
 static const Registration count_sketch_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<CountSketchParams>(kCountSketchOp)
               .doc("Count sketch: out[..., h[i]] is the sum of s[i] * data[..., i].")
+              .shapes("data: (..., C), h, s: (1, C) -> (..., out_dim)")
               .inputs({"data", "h", "s"})
               .infer(infer_count_sketch)
               .gradient(count_sketch_gradient)

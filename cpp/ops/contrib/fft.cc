@@ -37,6 +37,7 @@ Specs infer_inverse(const FftParams&, std::span<const TensorSpec> in) {
 static const Registration fft_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<FftParams>(kForward)
               .doc("Fourier transform of the last axis, as (real, imaginary) pairs.")
+              .shapes("(..., length) -> (..., 2 * length)")
               .infer(infer_forward)
               .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
                 return {g.emit(kInverse, {g.output_grad(0)}, g.params_ref())};
@@ -44,6 +45,7 @@ static const Registration fft_registration(Stage::kSchemas, [](OpRegistry& ops) 
               .amp(AmpClass::kFloat32));
   ops.add(OpBuilder<FftParams>(kInverse)
               .doc("Real part of the inverse Fourier transform of pairs, not divided by length.")
+              .shapes("(..., 2 * length) -> (..., length)")
               .infer(infer_inverse)
               .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
                 return {g.emit(kForward, {g.output_grad(0)}, g.params_ref())};

@@ -49,6 +49,8 @@ std::vector<ValueRef> hawkes_gradient(GradBuilder& g) {
 static const Registration hawkes_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<NoParams>(kHawkesOp)
               .doc("Log likelihood of marked Hawkes processes, and their states at the end.")
+              .shapes("lda, state: (N, K), alpha, beta: (K,), lags, marks: (N, T), valid_length, "
+                      "max_time: (N,) -> (N,), (N, K)")
               .inputs(kInputs)
               .outputs(2)
               .infer(infer_hawkes)

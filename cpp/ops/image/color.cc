@@ -20,6 +20,7 @@ template <class P>
 OpBuilder<P> color_op(const char* name, const char* doc) {
   OpBuilder<P> op(name);
   op.doc(doc)
+      .shapes("([N,] H, W, C) -> the same shape")
       .infer([](const P&, std::span<const TensorSpec> in) { return infer_color(in[0]); })
       .inplace(0, 0);
   return op;

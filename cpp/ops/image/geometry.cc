@@ -125,6 +125,7 @@ static const Registration geometry_registration(Stage::kSchemas, [](OpRegistry& 
       OpBuilder<NoParams>("_image_to_tensor")
           .doc("(height, width, channels) of 0 to 255 to float32 (channels, height, width) of 0 "
                "to 1.")
+          .shapes("([N,] H, W, C) -> ([N,] C, H, W)")
           .infer(infer_to_tensor)
           .gradient(grad_to_tensor));
   ops.add(OpBuilder<ImageNormalizeParams>("_image_normalize")
@@ -134,10 +135,12 @@ static const Registration geometry_registration(Stage::kSchemas, [](OpRegistry& 
               .inplace(0, 0));
   ops.add(OpBuilder<ImageCropParams>("_image_crop")
               .doc("A rectangle of an image.")
+              .shapes("([N,] H, W, C) -> ([N,] height, width, C)")
               .infer(infer_crop)
               .gradient(grad_crop));
   ops.add(OpBuilder<ImageResizeParams>("_image_resize")
               .doc("An image in another size.")
+              .shapes("([N,] H, W, C) -> ([N,] oH, oW, C)")
               .infer(infer_resize));
   ops.add(OpBuilder<NoParams>("_image_flip_left_right")
               .doc("Mirrors an image left to right.")

@@ -215,6 +215,7 @@ static const Registration linalg_triangle_registration(Stage::kSchemas, [](OpReg
   ops.add(OpBuilder<LinalgTrianParams>("_linalg_triangle")
               .inputs({"A"})
               .doc("A with zeros outside of one triangle.")
+              .shapes("(..., n, n) -> the same shape")
               .infer(infer_triangle)
               .gradient(grad_triangle));
   ops.add(OpBuilder<LinalgOffsetParams>("linalg_extractdiag")

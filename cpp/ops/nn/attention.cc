@@ -81,9 +81,11 @@ std::vector<ValueRef> attention_composite_gradient(GradBuilder& g) {
 }
 
 template <const char* const& kForward, class Infer>
-void add_attention(OpRegistry& ops, std::vector<std::string> inputs, Infer infer, const char* doc) {
+void add_attention(OpRegistry& ops, std::vector<std::string> inputs, Infer infer, const char* doc,
+                   const char* shapes) {
   ops.add(OpBuilder<InterleavedParams>(kForward)
               .doc(doc)
+              .shapes(shapes)
               .inputs(inputs)
               .infer(infer)
               .gradient(attention_gradient<kForward>)
@@ -106,13 +108,20 @@ void add_attention(OpRegistry& ops, std::vector<std::string> inputs, Infer infer
 
 static const Registration attention_registration(Stage::kSchemas, [](OpRegistry& ops) {
   add_attention<kSelfQk>(ops, {"queries_keys_values"}, infer_self_qk,
-                         "Scaled products of queries and keys, self-attention.");
+                         "Scaled products of queries and keys, self-attention.",
+                         "(T, N, heads * size * 3) -> (N * heads, T, T)");
   add_attention<kSelfValue>(ops, {"queries_keys_values", "attention"}, infer_self_value,
-                            "Attention times values, self-attention.");
-  add_attention<kEncQk>(ops, {"queries", "keys_values"}, infer_enc_qk,
-                        "Scaled products of a decoder's queries and an encoder's keys.");
+                            "Attention times values, self-attention.",
+                            "queries_keys_values: (T, N, heads * size * 3), attention: (N * heads, "
+                            "T, T) -> (T, N, heads * size)");
+  add_attention<kEncQk>(
+      ops, {"queries", "keys_values"}, infer_enc_qk,
+      "Scaled products of a decoder's queries and an encoder's keys.",
+      "queries: (Q, N, heads * size), keys_values: (K, N, heads * size * 2) -> (N * heads, Q, K)");
   add_attention<kEncValue>(ops, {"keys_values", "attention"}, infer_enc_value,
-                           "Attention times an encoder's values.");
+                           "Attention times an encoder's values.",
+                           "keys_values: (K, N, heads * size * 2), attention: (N * heads, Q, K) -> "
+                           "(Q, N, heads * size)");
   ops.add(OpBuilder<NoParams>("_contrib_div_sqrt_dim")
               .doc("data / sqrt(size of the last axis).")
               .infer([](const NoParams&, std::span<const TensorSpec> in) {

@@ -200,6 +200,7 @@ static const Registration batch_norm_registration(Stage::kSchemas, [](OpRegistry
               .types(norm_types));
   ops.add(batch_norm("_contrib_BatchNormWithReLU", "BatchNorm followed by relu.",
                      gradient_with_relu, composite_with_relu)
+              .shapes("data: (N, C, ...), the others (C,) -> shape of data")
               .symbol({.output_names = kOutputs}));
   ops.add(
       OpBuilder<SyncBatchNormParams>(kSync)

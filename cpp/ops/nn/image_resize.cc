@@ -74,6 +74,7 @@ Specs infer_image_resize_backward(const ImageResizeGradParams& p, std::span<cons
 static const Registration image_resize_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<AdaptiveAvgPoolingParams>(kPooling)
               .doc("Average pooling to a given height and width.")
+              .shapes("(N, C, H, W) -> (N, C, oH, oW)")
               .infer(infer_pooling)
               .gradient([](GradBuilder& g) -> std::vector<ValueRef> {
                 return {g.emit("_adaptive_avg_pooling_backward", {g.output_grad(0)},
@@ -81,6 +82,7 @@ static const Registration image_resize_registration(Stage::kSchemas, [](OpRegist
               }));
   ops.add(OpBuilder<BilinearResizeParams>(kResize)
               .doc("Bilinear interpolation to another height and width.")
+              .shapes("(N, C, H, W) -> (N, C, oH, oW)")
               .inputs({"data", "like"})
               .input_count(
                   [](const BilinearResizeParams& p) { return p.mode == ResizeMode::kLike ? 2 : 1; })

@@ -88,6 +88,7 @@ void add_product(OpRegistry& ops, const char* name, const char* doc, const char*
               .input_count([](const P& p) { return p.no_bias ? 6 : 9; })
               .outputs(3)
               .doc(doc)
+              .shapes(str("as ", of, "; ends of ranges: (1,) -> as ", of, ", (1,), (1,)"))
               .infer(infer)
               .complete([of](const P& p, std::span<TensorSpec> in) {
                 const size_t arrays = p.no_bias ? 2 : 3;
@@ -102,11 +103,12 @@ void add_product(OpRegistry& ops, const char* name, const char* doc, const char*
 }
 
 template <class P, class Shaped>
-void add_layer(OpRegistry& ops, const char* name, const char* doc, Shaped shaped) {
+void add_layer(OpRegistry& ops, const char* name, const char* doc, const char* of, Shaped shaped) {
   ops.add(OpBuilder<P>(name)
               .inputs({"data", "min_data", "max_data"})
               .outputs(3)
               .doc(doc)
+              .shapes(str("as ", of, "; ends of ranges: (1,) -> as ", of, ", (1,), (1,)"))
               .infer([name, shaped](const P& p, std::span<const TensorSpec> in) -> Specs {
                 check_quantized(name, "data", in[0]);
                 check_ranges(name, in, 1, 2);
@@ -209,24 +211,24 @@ static const Registration layers_registration(Stage::kSchemas, [](OpRegistry& op
                                     "Linear layer on quantized data: int32 sums and their range.",
                                     "FullyConnected", infer_fully_connected);
   add_layer<PoolingParams>(
-      ops, "_contrib_quantized_pooling", "Maximum or average pooling of quantized data.",
+      ops, "_contrib_quantized_pooling", "Maximum or average pooling of quantized data.", "Pooling",
       [](const PoolingParams& p, std::span<const TensorSpec> in) {
         MX_CHECK_KIND(p.pool_type == PoolType::kMax || p.pool_type == PoolType::kAvg,
                       ErrorKind::kNotSupported,
                       "_contrib_quantized_pooling: pool_type max and avg are supported");
         return float_shape("Pooling", p, in.first(1));
       });
-  add_layer<ActivationParams>(ops, "_contrib_quantized_act", "relu of quantized data.",
-                              [](const ActivationParams& p, std::span<const TensorSpec> in) {
-                                MX_CHECK_KIND(p.act_type == ActivationType::kRelu,
-                                              ErrorKind::kNotSupported,
-                                              "_contrib_quantized_act: only act_type relu is "
-                                              "supported");
-                                return in[0].shape;
-                              });
+  add_layer<ActivationParams>(
+      ops, "_contrib_quantized_act", "relu of quantized data.", "Activation",
+      [](const ActivationParams& p, std::span<const TensorSpec> in) {
+        MX_CHECK_KIND(p.act_type == ActivationType::kRelu, ErrorKind::kNotSupported,
+                      "_contrib_quantized_act: only act_type relu is "
+                      "supported");
+        return in[0].shape;
+      });
   add_layer<NoParams>(ops, "_contrib_quantized_flatten",
                       "Flatten of quantized data: all dimensions but the first become one.",
-                      [](const NoParams& p, std::span<const TensorSpec> in) {
+                      "Flatten", [](const NoParams& p, std::span<const TensorSpec> in) {
                         return float_shape("Flatten", p, in.first(1));
                       });
   ops.add(OpBuilder<ConcatParams>("_contrib_quantized_concat")
@@ -234,12 +236,14 @@ static const Registration layers_registration(Stage::kSchemas, [](OpRegistry& op
               .outputs(3)
               .doc("Joins quantized arrays in the widest of their ranges; data is all arrays, then "
                    "the ends of each range.")
+              .shapes("as concat; ends of ranges: (1,) -> as concat, (1,), (1,)")
               .infer(infer_concat)
               .symbol({.output_names = kOutputs}));
   ops.add(OpBuilder<RangeParams>("_contrib_quantized_elemwise_add")
               .inputs(kPair)
               .outputs(3)
               .doc("Sum of quantized arrays: int32, or int8 and uint8 with a given range.")
+              .shapes("equal shapes; ends of ranges: (1,) -> the same shape, (1,), (1,)")
               .infer(infer_add)
               .complete(complete_pair<RangeParams>)
               .refine(refine_pair)
@@ -253,6 +257,7 @@ static const Registration layers_registration(Stage::kSchemas, [](OpRegistry& op
           .inputs(kPair)
           .output_count([](const MultiplyParams& p, int) { return p.enable_float_output ? 1 : 3; })
           .doc("Product of quantized arrays: int32, int8 with a given range, or float32.")
+          .shapes("equal shapes; ends of ranges: (1,) -> the same shape, (1,), (1,)")
           .infer(infer_multiply)
           .complete(complete_pair<MultiplyParams>)
           .symbol({.output_names = kOutputs})
@@ -264,6 +269,7 @@ static const Registration layers_registration(Stage::kSchemas, [](OpRegistry& op
               .inputs({"data", "weight", "min_weight", "max_weight"})
               .outputs(3)
               .doc("Rows of a quantized table that data's indices name.")
+              .shapes("as Embedding; ends of the range: (1,) -> as Embedding, (1,), (1,)")
               .infer(infer_embedding)
               .complete([](const EmbeddingParams& p, std::span<TensorSpec> in) {
                 complete_shape(in[1], Shape{p.input_dim, p.output_dim});
@@ -276,6 +282,8 @@ static const Registration layers_registration(Stage::kSchemas, [](OpRegistry& op
           .inputs({"data", "gamma", "beta", "moving_mean", "moving_var", "min_data", "max_data"})
           .outputs(3)
           .doc("BatchNorm of quantized data by the running statistics, as int8.")
+          .shapes("data: (N, C, ...), parameters: (C,), ends of the range: (1,) -> shape of data, "
+                  "(1,), (1,)")
           .infer(infer_batch_norm)
           .complete([](const BatchNormParams& p, std::span<TensorSpec> in) {
             mxlite::ops().get("BatchNorm").complete(&p, in.first(5));

@@ -52,6 +52,7 @@ std::vector<ValueRef> grad_index_copy(GradBuilder& g) {
 static const Registration index_array_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<IndexArrayParams>("_contrib_index_array")
               .doc("At every position of data its own coordinates, int64.")
+              .shapes("any shape -> (..., number of `axes`)")
               .infer(infer_index_array)
               .zero_gradient()
               .symbol({.constant_output = true}));
@@ -63,6 +64,7 @@ static const Registration index_array_registration(Stage::kSchemas, [](OpRegistr
   ops.add(OpBuilder<NoParams>("_contrib_index_copy")
               .inputs({"old_tensor", "index_vector", "new_tensor"})
               .doc("old_tensor with row index_vector[i] replaced by row i of new_tensor.")
+              .shapes("old_tensor: (N, ...), index_vector: (M,), new_tensor: (M, ...) -> (N, ...)")
               .infer(infer_index_copy)
               .refine(refine_like_first)
               .gradient(grad_index_copy)

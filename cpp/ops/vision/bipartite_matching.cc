@@ -24,6 +24,7 @@ static const Registration bipartite_matching_registration(Stage::kSchemas, [](Op
   ops.add(OpBuilder<BipartiteMatchingParams>(kName)
               .doc("Pairs rows and columns of score matrices, best score first: the column of "
                    "every row and the row of every column, -1 without one. Its gradient is zero.")
+              .shapes("(..., rows, columns) -> (..., rows), (..., columns)")
               .outputs(2)
               .infer(infer_bipartite_matching)
               .zero_gradient());

@@ -52,6 +52,7 @@ static const Registration box_nms_registration(Stage::kSchemas, [](OpRegistry& o
               .doc("Rows sorted by falling score without those that overlap a better one; the rest "
                    "is filled with -1. Rows are (class, score, four coordinates, ...) in any "
                    "order. A second, hidden output says where each row came from.")
+              .shapes("(..., boxes, 5 or more) -> the same shape")
               .outputs(2)
               .visible_outputs(1)
               .infer(infer_nms)

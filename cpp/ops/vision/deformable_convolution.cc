@@ -85,12 +85,16 @@ std::vector<ValueRef> deformable_convolution_gradient(GradBuilder& g) {
 }
 
 template <class P>
-void register_one(OpRegistry& ops, const char* doc, std::vector<std::string> inputs) {
+void register_one(OpRegistry& ops, const char* doc, std::vector<std::string> inputs,
+                  const std::string& mask = {}) {
   std::vector<std::string> backward_inputs = inputs;
   backward_inputs.insert(backward_inputs.begin(), "output_grad");
   backward_inputs.pop_back();  // bias
   ops.add(OpBuilder<P>(kDeformableConvolutionOp<P>)
               .doc(doc)
+              .shapes(str("data: (N, C, H, W), offset: (N, 2 * groups * kH * kW, oH, oW), ", mask,
+                          "weight: (num_filter, C / num_group, kH, kW), bias: (num_filter,) -> (N, "
+                          "num_filter, oH, oW)"))
               .inputs(std::move(inputs))
               .input_count([](const P& p) { return kWeightInput<P> + (p.no_bias ? 1 : 2); })
               .infer(infer_deformable_convolution<P>)
@@ -119,7 +123,7 @@ static const Registration deformable_convolution_registration(Stage::kSchemas, [
       {"data", "offset", "weight", "bias"});
   register_one<ModulatedDeformableConvolutionParams>(
       ops, "Convolution whose window's elements are moved by offset and multiplied by mask.",
-      {"data", "offset", "mask", "weight", "bias"});
+      {"data", "offset", "mask", "weight", "bias"}, "mask: (N, groups * kH * kW, oH, oW), ");
 });
 
 }  // namespace mxlite

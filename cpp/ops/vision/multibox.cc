@@ -79,6 +79,7 @@ static const Registration multibox_registration(Stage::kSchemas, [](OpRegistry& 
   ops.add(OpBuilder<MultiBoxPriorParams>(kPrior)
               .doc("Anchors around every position of a feature map, (1, anchors, 4): one per size "
                    "and one per further ratio. Only the shape of data counts.")
+              .shapes("(N, C, H, W) -> (1, H * W * anchors of a position, 4)")
               .infer(infer_prior)
               .zero_gradient()
               .amp(AmpClass::kFloat32));
@@ -87,17 +88,21 @@ static const Registration multibox_registration(Stage::kSchemas, [](OpRegistry& 
           .inputs({"anchor", "label", "cls_pred"})
           .doc("Location targets, their mask and class targets of every anchor. Labels are rows "
                "(class, box, ...); class -1 ends them. Class target 0 is the background.")
+          .shapes("anchor: (1, A, 4), label: (N, boxes, 5), cls_pred: (N, classes, A) -> (N, 4 * "
+                  "A), (N, 4 * A), (N, A)")
           .outputs(3)
           .infer(infer_target)
           .zero_gradient()
           .symbol({.output_names = {"loc_target", "loc_mask", "cls_target"}}));
-  ops.add(OpBuilder<MultiBoxDetectionParams>(kDetection)
-              .inputs({"cls_prob", "loc_pred", "anchor"})
-              .doc("Detections (class, probability, box) by falling probability; suppressed ones "
-                   "have class -1, rows without a detection are -1.")
-              .infer(infer_detection)
-              .zero_gradient()
-              .amp(AmpClass::kFloat32));
+  ops.add(
+      OpBuilder<MultiBoxDetectionParams>(kDetection)
+          .inputs({"cls_prob", "loc_pred", "anchor"})
+          .doc("Detections (class, probability, box) by falling probability; suppressed ones "
+               "have class -1, rows without a detection are -1.")
+          .shapes("cls_prob: (N, classes, A), loc_pred: (N, 4 * A), anchor: (1, A, 4) -> (N, A, 6)")
+          .infer(infer_detection)
+          .zero_gradient()
+          .amp(AmpClass::kFloat32));
 });
 
 }  // namespace mxlite

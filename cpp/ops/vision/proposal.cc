@@ -39,19 +39,22 @@ void complete_proposal(const ProposalParams&, std::span<TensorSpec> in) {
 
 template <const char* const& kName>
 void add_proposal(OpRegistry& ops, const char* images) {
-  ops.add(OpBuilder<ProposalParams>(kName)
-              .inputs({"cls_prob", "bbox_pred", "im_info"})
-              .doc(str("Regions (image, xmin, ymin, xmax, ymax) of ", images,
-                       " by falling score, repeated where there are too few; im_info has rows "
-                       "(height, width, scale). Its gradient is zero."))
-              .outputs(2)
-              .visible_outputs([](const ProposalParams& p) { return p.output_score ? 2 : 1; })
-              .infer(infer_proposal<kName>)
-              .complete(complete_proposal)
-              .zero_gradient()
-              .amp(AmpClass::kWidest)
-              .symbol({.output_names = {"output", "score"}, .constant_output = true})
-              .total_outputs(2));
+  ops.add(
+      OpBuilder<ProposalParams>(kName)
+          .inputs({"cls_prob", "bbox_pred", "im_info"})
+          .doc(str("Regions (image, xmin, ymin, xmax, ymax) of ", images,
+                   " by falling score, repeated where there are too few; im_info has rows "
+                   "(height, width, scale). Its gradient is zero."))
+          .shapes("cls_prob: (N, 2 * A, H, W), bbox_pred: (N, 4 * A, H, W), im_info: (N, 3) -> (N "
+                  "* rpn_post_nms_top_n, 5); with output_score also (N * rpn_post_nms_top_n, 1)")
+          .outputs(2)
+          .visible_outputs([](const ProposalParams& p) { return p.output_score ? 2 : 1; })
+          .infer(infer_proposal<kName>)
+          .complete(complete_proposal)
+          .zero_gradient()
+          .amp(AmpClass::kWidest)
+          .symbol({.output_names = {"output", "score"}, .constant_output = true})
+          .total_outputs(2));
 }
 
 }  // namespace

@@ -52,6 +52,8 @@ std::vector<ValueRef> gradient_deformable(GradBuilder& g) {
 static const Registration ps_roi_pooling_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<PsRoiPoolingParams>(kPsRoiPooling)
               .doc("Mean of each bin of each region, every bin over channels of its own.")
+              .shapes("data: (N, output_dim * group_size * group_size, H, W), rois: (R, 5) -> (R, "
+                      "output_dim, pooled_size, pooled_size)")
               .inputs({"data", "rois"})
               .infer(infer_ps_roi_pooling)
               .gradient([](GradBuilder& g) {
@@ -66,15 +68,18 @@ static const Registration ps_roi_pooling_registration(Stage::kSchemas, [](OpRegi
               .gradient([](GradBuilder& g) {
                 return roi_second_gradient<PsRoiPoolingParams>(g, kPsRoiPooling);
               }));
-  ops.add(OpBuilder<DeformablePsRoiPoolingParams>(kDeformable)
-              .doc("PSROIPooling by bilinear samples, with bins moved by trans.")
-              .inputs({"data", "rois", "trans"})
-              .input_count([](const DeformablePsRoiPoolingParams& p) { return p.no_trans ? 2 : 3; })
-              .infer(infer_deformable)
-              .gradient(gradient_deformable)
-              .amp(AmpClass::kFloat32)
-              .symbol({.output_names = {"output"}})
-              .total_outputs(2));
+  ops.add(
+      OpBuilder<DeformablePsRoiPoolingParams>(kDeformable)
+          .doc("PSROIPooling by bilinear samples, with bins moved by trans.")
+          .shapes("data: (N, output_dim * group_size * group_size, H, W), rois: (R, 5), trans: (R, "
+                  "2 * classes, part_size, part_size) -> (R, output_dim, pooled_size, pooled_size)")
+          .inputs({"data", "rois", "trans"})
+          .input_count([](const DeformablePsRoiPoolingParams& p) { return p.no_trans ? 2 : 3; })
+          .infer(infer_deformable)
+          .gradient(gradient_deformable)
+          .amp(AmpClass::kFloat32)
+          .symbol({.output_names = {"output"}})
+          .total_outputs(2));
   ops.add(OpBuilder<DeformablePsRoiPoolingParams>("_deformable_psroi_pooling_backward")
               .internal()
               .doc("Gradients of DeformablePSROIPooling for data and, unless no_trans, trans.")

@@ -35,6 +35,8 @@ Specs infer_rotated(const RotatedRoiAlignParams& p, std::span<const TensorSpec> 
 static const Registration roi_align_registration(Stage::kSchemas, [](OpRegistry& ops) {
   ops.add(OpBuilder<RoiAlignParams>(kAlign)
               .doc("Mean of bilinear samples in each bin of each region.")
+              .shapes("data: (N, C, H, W), rois: (R, 5) -> (R, C, oH, oW); position-sensitive: (R, "
+                      "C / (oH * oW), oH, oW)")
               .inputs({"data", "rois"})
               .infer(infer_align)
               .gradient([](GradBuilder& g) {
@@ -50,6 +52,7 @@ static const Registration roi_align_registration(Stage::kSchemas, [](OpRegistry&
           .gradient([](GradBuilder& g) { return roi_second_gradient<RoiAlignParams>(g, kAlign); }));
   ops.add(OpBuilder<RotatedRoiAlignParams>(kRotated)
               .doc("ROIAlign of rotated regions (image, centre x, centre y, width, height, angle).")
+              .shapes("data: (N, C, H, W), rois: (R, 6) -> (R, C, oH, oW)")
               .inputs({"data", "rois"})
               .infer(infer_rotated)
               .gradient([](GradBuilder& g) {

@@ -4,15 +4,34 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import _core
+from .. import _core, ndarray
 from ..ndarray.signatures import required_inputs
 
 Op = dict[str, Any]
+NAMESPACES = ("contrib", "image", "linalg")
 
 
 def public_ops() -> list[Op]:
     """Return the schemas of all operators that are not hidden, sorted by name."""
     return sorted((o for o in _core.list_ops() if not o["hidden"]), key=lambda o: o["name"])
+
+
+def path_of(op: Op) -> str | None:
+    """Return the path of an operator below ``mx.nd``, None if programs do not call it."""
+    if not op["hidden"]:
+        return str(op["name"])
+    for space in NAMESPACES:
+        name = op["name"].removeprefix(f"_{space}_")
+        value = getattr(getattr(ndarray, space), name, None)
+        if name != op["name"] and isinstance(value, type(_core.op("relu"))):
+            return f"{space}.{name}"
+    return None
+
+
+def documented_ops() -> dict[str, Op]:
+    """Return the schemas of all operators that programs call, by path."""
+    found = {path: op for op in _core.list_ops() if (path := path_of(op)) is not None}
+    return dict(sorted(found.items()))
 
 
 def all_by_name() -> dict[str, Op]:

@@ -1,13 +1,15 @@
-"""Signatures of operators for ``inspect.signature`` and for editors that complete keywords."""
+"""Signatures and examples of operators, for ``inspect.signature``, ``help`` and editors."""
 
 from __future__ import annotations
 
 import functools
 from inspect import Parameter, Signature
+from pathlib import Path
 from typing import Any
 
 from .. import _core
 
+EXAMPLES = Path(__file__).with_name("op_examples.txt")  # python -m mxlite._dev.gen_examples
 _KEYWORD = Parameter.KEYWORD_ONLY
 _EITHER = Parameter.POSITIONAL_OR_KEYWORD
 _VALUES = {"None": None, "True": True, "False": False}
@@ -89,3 +91,16 @@ def of_operator(name: str, composes: bool = False) -> Signature:
         return _signature(op, result[op["outputs"]], tail)
     tail["attr"] = "Mapping[str, Any]"
     return _signature(op, f"{result[op['outputs']]} | Symbol", tail)
+
+
+@functools.cache
+def read_examples() -> dict[str, str]:
+    """Return the examples of operators with their results, by the operators' names."""
+    blocks = EXAMPLES.read_text().rstrip().split("\n\n")
+    return dict(block.split("\n", 1) for block in blocks)
+
+
+def add_example(name: str, doc: str) -> str:
+    """Return the documentation of an operator with its example; hidden operators have none."""
+    example = read_examples().get(name)
+    return f"{doc.rstrip()}\n\nExamples\n--------\n{example}\n" if example else doc

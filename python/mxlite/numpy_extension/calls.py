@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any, Callable
 
@@ -43,4 +44,16 @@ def numpy_operator(name: str, operator: str) -> Callable[..., Any]:
     if "Parameters\n---" not in doc:
         doc += "\nParameters\n----------\n*args : ndarray\n    The inputs, in the order above.\n"
     doc += "\nReturns\n-------\nndarray, or a list of them for an operator with several outputs\n"
-    return set_name(call, name, doc)
+    call.__module__ = f"{__package__}.operators"
+    return set_name(call, name, _numpy_example(doc, name, operator))
+
+
+def _numpy_example(doc: str, name: str, operator: str) -> str:
+    """Return the documentation with its example in terms of ``mx.np`` and ``mx.npx``."""
+    for old, new in {
+        f"mx.nd.{operator}(": f"mx.npx.{name}(",
+        "mx.nd.array(": "mx.np.array(",
+        "mx.nd.random.": "mx.np.random.",
+    }.items():
+        doc = doc.replace(f">>> {old}", f">>> {new}").replace(f" = {old}", f" = {new}")
+    return re.sub(r"(mx\.np\.random\..*), shape=", r"\1, size=", doc)

@@ -1,4 +1,4 @@
-"""Tables and plot of speed: every cell of a result file appears, and ends of names become columns."""
+"""Tables and plot of speed: every cell of a result file appears in them."""
 
 from __future__ import annotations
 
