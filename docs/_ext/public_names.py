@@ -17,7 +17,7 @@ import itertools
 import re
 import sys
 import types
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -73,9 +73,39 @@ def _read_examples() -> dict[str, tuple[int, list[str]]]:
     return found
 
 
+@dataclass
+class Section:
+    """What a section of ``parameters.txt`` says of the names of a module."""
+
+    parameters: dict[str, tuple[str, str]] = field(default_factory=dict)  # type and text
+    likes: dict[str, str] = field(default_factory=dict)  # names with another one's parameters
+    results: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+
+def _read_parameters() -> dict[str, Section]:
+    """Return the sections of ``parameters.txt`` by module."""
+    sections: dict[str, Section] = {}
+    for line in Path(__file__).with_name("parameters.txt").read_text().splitlines():
+        if not line or line[0] == "#":
+            continue
+        if line[0] == "[":
+            section = sections.setdefault(line.strip("[]"), Section())
+        elif " = " in line and " | " not in line:
+            names, _, other = line.partition(" = ")
+            section.likes |= dict.fromkeys(names.split(), other)
+        else:
+            names, kind, text = (part.strip() for part in line.split("|"))
+            table = section.results if names.startswith("-> ") else section.parameters
+            table |= dict.fromkeys(names.removeprefix("-> ").split(), (kind, text))
+    return sections
+
+
 EXAMPLES = _read_examples()
+SECTIONS = _read_parameters()
+PARAMETERS = re.compile(r"^Parameters\n-+$", re.MULTILINE)
+RETURNS = re.compile(r"^(Returns?|Yields)(\n-+$|\b)", re.MULTILINE)
 # Parts of documentation, and how many public names may lack each: the goal is 0 for all.
-LIMITS = {"description": 0, "parameters": 483, "returns": 171, "example": 380}
+LIMITS = {"description": 0, "parameters": 0, "returns": 0, "example": 380}
 
 
 @dataclass(frozen=True)
@@ -168,6 +198,53 @@ def _parameters(value: Any) -> list[str]:
     return [name for name in found if name not in {"self", "cls"}]
 
 
+def _listed_parameters(doc: str) -> dict[str, tuple[str, str]]:
+    """Return type and text of the parameters that a docstring lists."""
+    body = re.search(r"^Parameters\n-+\n(.*?)(?=^\w[^\n]*\n---|\Z)", doc, re.MULTILINE | re.DOTALL)
+    found = {}
+    for entry in re.split(r"\n(?=\S)", body[1].rstrip()) if body else ():
+        head, _, text = entry.partition("\n")
+        names, _, kind = head.partition(" : ")
+        entries = (kind, " ".join(text.split()))
+        found |= dict.fromkeys((name.strip("* ") for name in names.split(",")), entries)
+    return found
+
+
+def _find_parameter(path: str, name: str, parameter: str) -> tuple[str, str] | None:
+    """Return type and text of a parameter in ``parameters.txt``, from the module outwards."""
+    module = path
+    while module:
+        section = SECTIONS.get(module, Section())
+        other = section.likes.get(name)
+        if other is not None:
+            doc = getattr(find_module(other.rpartition(".")[0]), other.rpartition(".")[2]).__doc__
+            listed = _listed_parameters(inspect.cleandoc(doc))
+            if parameter in listed:
+                return listed[parameter]
+        for key in (f"{name}.{parameter}", parameter):
+            if key in section.parameters:
+                return section.parameters[key]
+        module = module.rpartition(".")[0]
+    return None
+
+
+def added_sections(path: str, name: str, value: Any) -> list[str]:
+    """Return the lines that ``parameters.txt`` adds to a docstring without these sections."""
+    doc = inspect.cleandoc(value.__doc__ or "")
+    lines: list[str] = []
+    names = _parameters(value)
+    if names and not PARAMETERS.search(doc):
+        found = {parameter: _find_parameter(path, name, parameter) for parameter in names}
+        if all(found.values()):
+            lines += ["", "Parameters", "----------"]
+            for parameter, (kind, text) in ((p, f) for p, f in found.items() if f):
+                lines += [f"{parameter} : {kind}" if kind else parameter, f"    {text}"]
+    result = SECTIONS.get(path, Section()).results.get(name)
+    if result and not re.search(r"^Returns\n-+$", doc, re.MULTILINE):
+        lines += ["", "Returns", "-------", result[0], f"    {result[1]}"]
+    return lines
+
+
 def missing_parts(name: Name) -> list[str]:
     """Return which of `LIMITS` the documentation of a class or function lacks."""
     value = name.value
@@ -176,13 +253,22 @@ def missing_parts(name: Name) -> list[str]:
     is_class = inspect.isclass(value)
     if is_class and issubclass(value, BaseException):
         return lacks
-    if _parameters(value) and not re.search(r"^Parameters\n-+$", doc, re.MULTILINE):
+    doc = "\n".join([doc, *added_sections(name.module, name.name, value)])
+    if _parameters(value) and not PARAMETERS.search(doc):
         lacks.append("parameters")
-    if not is_class and not re.search(r"^(Returns?|Yields)(\n-+$|\b)", doc, re.MULTILINE):
+    if not (is_class or _returns_nothing(value) or RETURNS.search(doc)):
         lacks.append("returns")
     if name.full not in EXAMPLES and not re.search(r"^(Examples?\n-+$|>>> )", doc, re.MULTILINE):
         lacks.append("example")
     return lacks
+
+
+def _returns_nothing(value: Any) -> bool:
+    """Return whether a signature says that a function returns None."""
+    try:
+        return inspect.signature(value).return_annotation in {"None", None}
+    except (TypeError, ValueError):
+        return False
 
 
 def members(name: Name) -> list[Name]:

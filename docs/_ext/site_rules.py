@@ -75,6 +75,13 @@ def read_source(_app: Sphinx, page: str, source: list[str]) -> None:
     source[0] = LINK.sub(lead, source[0])
 
 
+def add_sections(_app: Sphinx, what: str, full: str, value: Any, _options: Any, lines: Any) -> None:
+    """Add the parameters and results of ``parameters.txt`` to docstrings that lack them."""
+    path, _, name = full.rpartition(".")
+    if what in {"function", "class"} and path in PUBLIC_MODULES:
+        lines += public_names.added_sections(path, name, value)
+
+
 def escape_docstring(_app: Sphinx, _what: str, _name: str, *rest: Any) -> None:
     """Escape what reStructuredText would read as markup: docstrings have only text and code."""
     lines = rest[-1]
@@ -150,6 +157,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Connect the functions to Sphinx's events."""
     app.connect("builder-inited", generate_reference)
     app.connect("source-read", read_source)
+    app.connect("autodoc-process-docstring", add_sections, priority=400)  # before numpydoc
     app.connect("autodoc-process-docstring", escape_docstring, priority=600)  # after numpydoc
     app.connect("doctree-read", drop_foreign_names)
     app.connect("doctree-read", name_written_files)

@@ -409,6 +409,11 @@ def _sort_method(self: ndarray, axis: int = -1, kind: Any = None, order: Any = N
     self[...] = sort(self.detach(), axis, kind, order)
 
 
+def _compress_method(self: ndarray, condition: Any, axis: Any = None, out: Any = None) -> Any:
+    """Return the slices along an axis for which a condition is true; see `compress`."""
+    return compress(condition, self, axis, out)
+
+
 attach(
     {
         "argsort": argsort,
@@ -416,8 +421,6 @@ attach(
         "searchsorted": searchsorted,
         "sort": _sort_method,
         "take": take,
-        "compress": lambda self, condition, axis=None, out=None: compress(
-            condition, self, axis, out
-        ),
+        "compress": _compress_method,
     }
 )
