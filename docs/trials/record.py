@@ -33,9 +33,10 @@ class Page(HTMLParser):
     def __init__(self, path: Path) -> None:
         super().__init__()
         self.blocks: list[str] = []
-        self.words = 0
+        self._text = ""
         self._open: list[str] = []
         self.feed(path.read_text())
+        self.words = len(self._text.split())
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         """Begin a block, or an element that is inside the article."""
@@ -52,7 +53,7 @@ class Page(HTMLParser):
     def handle_data(self, text: str) -> None:
         """Collect the text of a block and count the words of the article."""
         if self._open:
-            self.words += len(text.split())
+            self._text += text
             if self._open[-1] == "pre":
                 self.blocks[-1] += text
 
