@@ -39,7 +39,7 @@ PAGES = [ROOT / "README.md", ROOT / "docs" / "index.md"]
 PAGES += [
     ROOT / "docs" / "reference" / "results.md",
     ROOT / "docs" / "reference" / "results_operators.md",
-    ROOT / "docs" / "howto" / "distributed.md",
+    ROOT / "docs" / "reference" / "results_processes.md",
 ]
 NETWORKS = {
     "vgg": "vgg (11 layers)",
