@@ -104,7 +104,7 @@ def errors(op: schema.Op, rows: list[Any]) -> list[str]:
                 array.wait_to_read()
         except case.error as error:
             text = str(error).splitlines()[0].replace("`", "'")
-            found[f"- `{case.error.__name__}`, for example: `{text}`"] = None
+            found[f"- `{type(error).__name__}`, for example: `{text}`"] = None
         except Exception:  # depends on the dtype of the row
             continue
     return list(found)

@@ -109,7 +109,11 @@ def _shown(result: Any) -> list[str]:
         return [">>> [array.shape for array in result]", str([tuple(a.shape) for a in result])]
     if result.size <= _SHOWN_VALUES and result.stype == "default":
         with np.printoptions(precision=4, suppress=True, floatmode="maxprec"):
-            return [">>> result.asnumpy()", *repr(result.asnumpy()).splitlines()]
+            lines = repr(result.asnumpy()).splitlines()
+            return [
+                ">>> result.asnumpy()",
+                *filter(str.strip, lines),
+            ]  # blocks end with a blank line
     return [">>> result.shape", str(tuple(result.shape))]
 
 

@@ -16,7 +16,9 @@ sys.path.insert(0, str(ROOT / "docs" / "_ext"))
 import public_names  # noqa: E402
 import reference_pages  # noqa: E402
 from mxlite import metric, nd, npx  # noqa: E402
+from mxlite import np as np_functions  # noqa: E402
 from mxlite._dev import gen_examples, schema  # noqa: E402
+from mxlite.gluon import rnn  # noqa: E402
 from mxlite.ndarray.signatures import read_examples  # noqa: E402
 
 NUMBER = re.compile(r"-?\d+\.?\d*(?:e[+-]\d+)?")
@@ -50,6 +52,30 @@ def test_examples_of_operators_are_up_to_date():
         assert [x for x in lines[name] if ">>>" in x] == [x for x in expected if ">>>" in x]
         shown, computed = (NUMBER.findall(" ".join(text)) for text in (lines[name], expected))
         np.testing.assert_allclose(np.float64(shown), np.float64(computed), atol=2e-4, err_msg=name)
+
+
+def test_listed_parameters_exist():
+    known: dict[str, set[str]] = {}
+    for path, found in public_names.public_names().items():
+        for name in found:
+            parameters = public_names._parameters(name.value)
+            module = path
+            while module:
+                keys = {*parameters, *(f"{name.name}.{key}" for key in parameters), name.name}
+                known.setdefault(module, set()).update(keys)
+                module = module.rpartition(".")[0]
+    for module, section in public_names.SECTIONS.items():
+        listed = {*section.parameters, *section.likes, *section.results}
+        assert listed <= known[module], module
+
+
+def test_added_sections_read_as_docstrings():
+    lines = public_names.added_sections("mxlite.numpy", "swapaxes", np_functions.swapaxes)
+    assert lines[:4] == ["", "Parameters", "----------", "a : ndarray"]
+    assert lines[-2] == "axis2 : int"
+    gru = public_names.added_sections("mxlite.gluon.rnn", "GRU", rnn.GRU)
+    assert "hidden_size : int" in gru  # from the docstring of RNN
+    assert public_names.added_sections("mxlite.numpy", "add", np_functions.add) == []
 
 
 def test_help_shows_examples():

@@ -12,7 +12,9 @@ TRIALS = Path(__file__).resolve().parents[3] / "docs" / "trials"
 sys.path.insert(0, str(TRIALS))
 from record import Page, record  # noqa: E402
 
-PAGE = "<p>out</p><article><p>two words</p>\n<pre>print(<b>1</b>)\n</pre>\n<pre>second</pre></article>"
+PAGE = (
+    "<p>out</p><article><p>two words</p>\n<pre>print(<b>1</b>)\n</pre>\n<pre>second</pre></article>"
+)
 
 
 @pytest.fixture
