@@ -30,10 +30,11 @@ class BackwardWalk {
              "input and compute it while recording");
     if (grad) {
       MX_CHECK_SHAPE(grad->shape().size() == head->shape().size(),
-                     "backward: head gradient has shape ", grad->shape(), ", the head ",
-                     head->shape());
-      MX_CHECK_DTYPE(grad->dtype() == head->dtype(), "backward: head gradient has dtype ",
-                     grad->dtype(), ", the head ", head->dtype());
+                     "backward: the head gradient must have as many elements as the head of shape ",
+                     head->shape(), ", got shape ", grad->shape());
+      MX_CHECK_DTYPE(grad->dtype() == head->dtype(),
+                     "backward: the head gradient must have the head's dtype ", head->dtype(),
+                     ", got ", grad->dtype());
       // As in 1.x, the gradient may have another shape of the same size, because scripts pass
       // columns for rows.
       if (grad->shape() != head->shape())

@@ -115,8 +115,9 @@ class CheckpointNode final : public TapeNode {
                   ": forward was run again for backward and drew fewer random numbers than the "
                   "first time; it must call the same operators in the same order");
     MX_CHECK_KIND(outputs.size() == output_specs().size(), ErrorKind::kError, call_.name,
-                  ": forward was run again for backward and returned ", outputs.size(),
-                  " arrays, the first time ", output_specs().size());
+                  ": forward runs again for backward and must return the same number of arrays as "
+                  "the first time, ",
+                  output_specs().size(), ", got ", outputs.size());
     for (size_t i = 0; i < outputs.size(); ++i)
       MX_CHECK_SHAPE(outputs[i]->spec() == output_specs()[i], call_.name,
                      ": forward was run again for backward and returned ", outputs[i]->spec(),
@@ -125,7 +126,8 @@ class CheckpointNode final : public TapeNode {
   }
 
   Arrays backward(std::span<const NDArrayRef>, std::span<const uint8_t>) override {
-    fail(ErrorKind::kError, call_.name, ": a checkpoint is run again instead");
+    fail(ErrorKind::kError, call_.name,
+         ": the checkpoint has no backward of its own, because its forward is recorded again");
   }
 
   void release_saved() override {
@@ -205,8 +207,9 @@ NDArrays checkpoint(CheckpointedCall call) {
   }
   for (size_t i = 0; i < call.watched.size(); ++i)
     MX_CHECK_KIND(version_of(*call.watched[i]) == versions[i], ErrorKind::kNotSupported, call.name,
-                  ": forward writes a parameter of shape ", call.watched[i]->shape(),
-                  ", which a checkpoint cannot run again; declare it with differentiable=False");
+                  ": forward must not write parameters, because a checkpoint runs it again, got a "
+                  "write to a parameter of shape ",
+                  call.watched[i]->shape(), "; declare that parameter with differentiable=False");
   const std::vector<ArrayInfoRef> links = links_to_outside(outputs, first);
   if (links.empty()) return outputs;
   for (size_t i = call.states.size(); i-- > 0;) {

@@ -317,9 +317,9 @@ NDArrays while_loop(TracedFunctionRef condition, TracedFunctionRef body,
   MX_ASSERT(results.size() >= variables.size());
   for (size_t i = 0; i < variables.size(); ++i) {
     const TensorSpec& next = results[results.size() - variables.size() + i];
-    MX_CHECK_SHAPE(next == variables[i]->spec(), "while_loop: loop variable ", i, " is ",
-                   variables[i]->spec(), " before a step and ", next,
-                   " after it; inside a hybridized forward both must be the same");
+    MX_CHECK_SHAPE(next == variables[i]->spec(), "while_loop: loop variable ", i,
+                   " must keep its dtype and shape, ", variables[i]->spec(),
+                   ", in a hybridized forward, got ", next, " after a step");
   }
   std::vector<NDArrayRef> inputs(variables.begin(), variables.end());
   append(inputs, condition->imports());
@@ -332,12 +332,14 @@ NDArrays while_loop(TracedFunctionRef condition, TracedFunctionRef body,
 
 NDArrays branch(const NDArrayRef& predicate, TracedFunctionRef then, TracedFunctionRef otherwise) {
   check_scalar("cond", "pred", predicate->spec());
-  MX_CHECK_SHAPE(then->outputs().size() == otherwise->outputs().size(), "cond: then_func returned ",
-                 then->outputs().size(), " arrays, else_func ", otherwise->outputs().size());
+  MX_CHECK_SHAPE(then->outputs().size() == otherwise->outputs().size(),
+                 "cond: then_func and else_func must return the same number of arrays, got ",
+                 then->outputs().size(), " and ", otherwise->outputs().size());
   for (size_t i = 0; i < then->outputs().size(); ++i)
     MX_CHECK_SHAPE(then->outputs()[i] == otherwise->outputs()[i], "cond: output ", i,
-                   " of then_func is ", then->outputs()[i], ", that of else_func ",
-                   otherwise->outputs()[i], "; inside a hybridized forward both must be the same");
+                   " must have one dtype and shape in a hybridized forward, got ",
+                   then->outputs()[i], " from then_func and ", otherwise->outputs()[i],
+                   " from else_func");
   std::vector<NDArrayRef> inputs{predicate};
   append(inputs, then->imports());
   append(inputs, otherwise->imports());

@@ -132,7 +132,8 @@ std::vector<NDArrayRef> OpNode::backward(std::span<const NDArrayRef> output_grad
   if (!op_.gradient && gradient_of_)
     fail(ErrorKind::kNotSupported, gradient_of_->name, ": the gradient of its gradient is not ",
          "supported (", op_.name, " is not differentiable)");
-  MX_CHECK_KIND(op_.gradient, ErrorKind::kNotSupported, op_.name, ": is not differentiable");
+  MX_CHECK_KIND(op_.gradient, ErrorKind::kNotSupported, op_.name,
+                ": the operator is not differentiable");
   EagerGradBuilder builder(*this, output_grads, needs);
   ModeScope scope({mode.recording, training_});
   const GradientOf gradient_of(*this);

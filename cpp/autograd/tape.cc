@@ -74,10 +74,12 @@ bool needs_record(std::span<const NDArrayRef> inputs) {
 void mark_variable(const NDArrayRef& array, const NDArrayRef& grad, GradReq req,
                    StorageType stype) {
   if (grad) {
-    MX_CHECK_SHAPE(grad->shape() == array->shape(), "mark_variables: gradient has shape ",
-                   grad->shape(), ", the variable ", array->shape());
-    MX_CHECK_DTYPE(grad->dtype() == array->dtype(), "mark_variables: gradient has dtype ",
-                   grad->dtype(), ", the variable ", array->dtype());
+    MX_CHECK_SHAPE(grad->shape() == array->shape(),
+                   "mark_variables: the gradient must have the variable's shape ", array->shape(),
+                   ", got ", grad->shape());
+    MX_CHECK_DTYPE(grad->dtype() == array->dtype(),
+                   "mark_variables: the gradient must have the variable's dtype ", array->dtype(),
+                   ", got ", grad->dtype());
   }
   array->set_autograd(
       make_ref<ArrayInfo>(grad, req, grad ? storage_type(*grad) : stype, array->device()));

@@ -10,7 +10,8 @@ Json parse_json(const std::string& text, const std::string& what, int deepest) {
   const auto check_depth = [&](int depth, Json::parse_event_t event, const Json&) {
     const bool begins =
         event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;
-    MX_CHECK(!begins || depth <= deepest, what, ": JSON nested deeper than ", deepest, " levels");
+    MX_CHECK(!begins || depth <= deepest, what, ": JSON must be nested at most ", deepest,
+             " levels deep");
     return true;
   };
   try {
@@ -19,8 +20,8 @@ Json parse_json(const std::string& text, const std::string& what, int deepest) {
     const std::string why = e.what();  // for example "[json.exception.parse_error.101] parse error
                                        // at line ..."
     const size_t prefix = why.find("] ");
-    fail(ErrorKind::kValue, what,
-         ": no JSON: ", prefix == std::string::npos ? why : why.substr(prefix + 2));
+    fail(ErrorKind::kValue, what, ": the text must be valid JSON: ",
+         prefix == std::string::npos ? why : why.substr(prefix + 2));
   }
 }
 

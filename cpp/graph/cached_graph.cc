@@ -99,7 +99,8 @@ Traced trace_once(const TraceFn& trace_fn, const std::string& name, Device devic
 
 void CachedGraph::set_params(ArrayList params) {
   for (size_t i = 0; i < params.size(); ++i)
-    MX_CHECK(params[i] && !params[i]->is_traced(), name_, ": parameter ", i, " has no data");
+    MX_CHECK(params[i] && !params[i]->is_traced(), name_, ": parameter ", i,
+             " must be initialized, got one without data");
   auto list = std::make_shared<const ArrayList>(std::move(params));
   std::vector<KeptEntry> dropped;  // destroyed after the unlock: graphs may hold Python objects
   std::lock_guard lock(mutex_);
@@ -192,12 +193,13 @@ std::shared_ptr<CachedGraph::Compiled> CachedGraph::compile(std::span<const NDAr
   std::vector<TensorSpec> param_specs;
   for (const NDArrayRef& a : inputs) {
     MX_CHECK_KIND(a->device() == entry->device, ErrorKind::kDevice, name_,
-                  ": inputs are on different devices, ", entry->device, " and ", a->device());
+                  ": all inputs must be on one device, got ", entry->device, " and ", a->device());
     entry->input_specs.push_back(a->spec());
   }
   for (const NDArrayRef& a : params) {
-    MX_CHECK_KIND(a->device() == entry->device, ErrorKind::kDevice, name_, ": the inputs are on ",
-                  entry->device, ", a parameter of shape ", a->shape(), " on ", a->device());
+    MX_CHECK_KIND(a->device() == entry->device, ErrorKind::kDevice, name_,
+                  ": parameters must be on the device of the inputs, ", entry->device,
+                  ", got one of shape ", a->shape(), " on ", a->device());
     param_specs.push_back(a->spec());
   }
   Graph graph;

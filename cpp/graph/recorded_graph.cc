@@ -86,7 +86,7 @@ BackwardGraph RecordedGraph::backward_graph(std::span<const uint8_t> heads) cons
   BackwardGraph graph =
       all ? full_ : build_backward(fused_, needs_, heads, repeats_values(device_));
   MX_CHECK_KIND(!graph.not_differentiable, ErrorKind::kNotSupported, graph.not_differentiable->name,
-                ": is not differentiable");
+                ": the operator is not differentiable");
   return graph;
 }
 

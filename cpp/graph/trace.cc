@@ -151,8 +151,9 @@ ValueId Trace::value_of(const NDArrayRef& array) {
   if (info && info->later && info->later->ended) return repeat(info->later, info->value);
   if (info) fail_foreign();
   MX_CHECK_KIND(array->device() == device_, ErrorKind::kDevice, graph_.name,
-                ": forward uses an array of shape ", array->shape(), " on ", array->device(),
-                ", the inputs are on ", device_, "; copy one with as_in_context");
+                ": arrays that forward uses must be on the device of the inputs, ", device_,
+                ", got one of shape ", array->shape(), " on ", array->device(),
+                "; copy it with as_in_context");
   for (const auto& [known, value] : captured_)
     if (known == array) return value;
   const ValueId value = add_leaf(NodeKind::kParameter, array->spec(), "captured", array);

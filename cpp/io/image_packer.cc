@@ -224,8 +224,9 @@ void ImagePacker::open_files() {
 }
 
 std::vector<PackedItem> ImagePacker::write(RecordWriter& writer, int64_t count) {
-  MX_CHECK_KIND(workers_.is_owner(), ErrorKind::kError,
-                "ImagePacker: was made before this process was forked");
+  MX_CHECK_KIND(
+      workers_.is_owner(), ErrorKind::kError,
+      "ImagePacker: the object must be used in the process that made it, got a call in a fork");
   std::vector<PackedItem> results;
   for (; count > 0; --count) {
     std::unique_ptr<Job> job;

@@ -134,7 +134,8 @@ void ImagePipeline::close() {
 
 void ImagePipeline::check_owner() const {
   MX_CHECK_KIND(workers_.is_owner(), ErrorKind::kError,
-                "ImageRecordIter: was made before this process was forked");
+                "ImageRecordIter: the iterator must be used in the process that made it, got a "
+                "call in a fork");
 }
 
 void ImagePipeline::reset() {
@@ -260,7 +261,8 @@ std::unique_ptr<ImagePipeline::Chunk> ImagePipeline::take_chunk() {
     const ProfileScope profile("ImageRecordIter: wait", ProfileKind::kIo);
     engine::wait_interruptibly(lock, *changed_, ready);
   }
-  MX_CHECK_KIND(!closed_, ErrorKind::kError, "ImageRecordIter: the program ends");
+  MX_CHECK_KIND(!closed_, ErrorKind::kError,
+                "ImageRecordIter: no batch can be read while the program exits");
   if (chunks_.empty()) {
     taken_ = num_chunks();
     std::rethrow_exception(std::exchange(failure_, nullptr));

@@ -15,11 +15,13 @@ constexpr int64_t kShapeLabels = 4;  // channels, height, width, label length; b
 int64_t count_labels(const Record& record, const std::string& name) {
   const auto size = static_cast<int64_t>(record.bytes.size());
   uint32_t count = 0;
-  MX_CHECK_KIND(size >= kHeaderSize, ErrorKind::kRecord, name, ": ", size,
-                " bytes, an image's header needs ", kHeaderSize);
+  MX_CHECK_KIND(size >= kHeaderSize, ErrorKind::kRecord, name,
+                ": the record must have at least the ", kHeaderSize, " bytes of its header, got ",
+                size);
   std::memcpy(&count, record.bytes.data(), sizeof(count));
   MX_CHECK_KIND(kHeaderSize + 4 * static_cast<int64_t>(count) <= size, ErrorKind::kRecord, name,
-                ": its header promises ", count, " labels, the record has ", size, " bytes");
+                ": the record must hold the ", count, " labels that its header announces, got ",
+                size, " bytes in all");
   return count;
 }
 
@@ -47,8 +49,8 @@ std::span<const float> ImagePipeline::labels_of(const Record& record,
     uint64_t id = 0;
     std::memcpy(&id, record.bytes.data() + 8, sizeof(id));
     const auto found = options_.labels.find(id);
-    MX_CHECK_KIND(found != options_.labels.end(), ErrorKind::kRecord, name, ": its id ", id,
-                  " is not in path_imglist");
+    MX_CHECK_KIND(found != options_.labels.end(), ErrorKind::kRecord, name,
+                  ": the record's id must be one of path_imglist, got ", id);
     return found->second;
   }
   // The labels are aligned for float, because records and payloads begin at multiples of 4 bytes.

@@ -28,7 +28,7 @@ void ignore_warning(png_structp, png_const_charp) {}
 
 void read_bytes(png_structp png, png_bytep output, size_t size) {
   auto* source = static_cast<Source*>(png_get_io_ptr(png));
-  if (source->left.size() < size) png_error(png, "the data end too early");
+  if (source->left.size() < size) png_error(png, "the data are truncated");
   std::memcpy(output, source->left.data(), size);
   source->left = source->left.subspan(size);
 }
@@ -95,7 +95,8 @@ bool read_pixels(Reader& reader, ColorOrder order, png_bytep* rows) {
   png_read_update_info(png, reader.info);
   const size_t expected =
       static_cast<size_t>(png_get_image_width(png, reader.info)) * static_cast<size_t>(channels);
-  if (png_get_rowbytes(png, reader.info) != expected) png_error(png, "unusual pixels");
+  if (png_get_rowbytes(png, reader.info) != expected)
+    png_error(png, "the format of its pixels is not supported");
   png_read_image(png, rows);
   png_read_end(png, nullptr);
   return true;

@@ -181,8 +181,8 @@ void RecordReader::seek(int64_t offset) {
   const auto held = lock();
   if (file_.refresh()) buffer_.forget();
   MX_CHECK_KIND(offset >= 0 && offset <= file_.size(), ErrorKind::kRecord, "record file '",
-                file_.path(), "': seek to offset ", offset, ", the file has ", file_.size(),
-                " bytes");
+                file_.path(), "': the offset of a seek must be in [0, ", file_.size(), "], got ",
+                offset);
   position_ = offset;
   number_ = offset == 0 ? 0 : -1;
 }

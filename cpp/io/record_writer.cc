@@ -56,8 +56,8 @@ RecordWriter::RecordWriter(std::string path, int64_t keep)
       ::lseek(descriptor_, keep, SEEK_SET) != keep) {
     const int reason = errno;
     if (descriptor_ >= 0) ::close(descriptor_);
-    fail(ErrorKind::kRecord, "record file '", path_, "': of ", size,
-         " bytes: cannot be continued at ", keep, ": ", std::strerror(reason));
+    fail(ErrorKind::kRecord, "record file '", path_, "' of ", size,
+         " bytes cannot be cut at offset ", keep, " to append records: ", std::strerror(reason));
   }
 }
 

@@ -46,13 +46,13 @@ void parse_csv(const TextFile& file, std::string_view line, int64_t columns, T* 
   std::string_view left = line;
   for (int64_t i = 0; i < columns; ++i) {
     if (!take_number(left, output[i]))
-      file.fail_at(line, str("column ", i + 1, " of ", columns, " is not a number of the dtype"));
+      file.fail_at(line, str("column ", i + 1, " of ", columns, " must be a number of the dtype"));
     const bool last = i + 1 == columns;
     if (left.empty() && !last)
       file.fail_at(line, str("the line must have ", columns, " columns, got ", i + 1));
     if (left.empty()) return;
     if (left.front() != ',')
-      file.fail_at(line, str("column ", i + 1, " of ", columns, " is not a number of the dtype"));
+      file.fail_at(line, str("column ", i + 1, " of ", columns, " must be a number of the dtype"));
     left.remove_prefix(1);
     // A line may end with one comma.
     skip_spaces(left);
@@ -133,7 +133,8 @@ void LibSvmReader::sort_row(std::string_view line, size_t first, LibSvmRows& out
 void LibSvmReader::parse(std::string_view line, LibSvmRows& output) const {
   std::string_view left = line.substr(0, line.find('#'));  // drops a comment
   float label = 0;
-  if (!take_number(left, label)) file_.fail_at(line, "it does not begin with a number");
+  if (!take_number(left, label))
+    file_.fail_at(line, "the line must begin with a number, its label");
   output.labels.push_back(label);
   const size_t first = output.columns.size();
   bool sorted = true;
@@ -145,7 +146,7 @@ void LibSvmReader::parse(std::string_view line, LibSvmRows& output) const {
       file_.fail_at(line, "the label must be followed by pairs column:value");
     left.remove_prefix(1);
     if (!take_number(left, value))
-      file_.fail_at(line, str("column ", column, " has no number as its value"));
+      file_.fail_at(line, str("column ", column, " must have a number as its value"));
     if (column < 0 || column >= width_)
       file_.fail_at(line, str("columns must be in [0, ", width_ - 1, "], got ", column));
     sorted &= column > before;

@@ -101,8 +101,9 @@ void copy_between_devices(const NDArrayRef& src, const NDArrayRef& dst) {
 }  // namespace
 
 void copy_to(const NDArrayRef& src, const NDArrayRef& dst) {
-  MX_CHECK_SHAPE(src->shape() == dst->shape(), "copyto: source has shape ", src->shape(),
-                 ", destination ", dst->shape());
+  MX_CHECK_SHAPE(src->shape() == dst->shape(),
+                 "copyto: the destination must have the shape of the source, ", src->shape(),
+                 ", got ", dst->shape());
   if (src->size() == 0) return;
   if ((on_gpu(*src) || on_gpu(*dst)) && !(src->device() == dst->device()))
     return copy_between_devices(src, dst);

@@ -130,9 +130,9 @@ bool same_side(const Device& a, const Device& b) {
 void check_devices(const OpSchema& op, std::span<const NDArrayRef> inputs) {
   for (size_t i = 1; i < inputs.size(); ++i)
     MX_CHECK_KIND(same_side(inputs[i]->device(), inputs[0]->device()), ErrorKind::kDevice, op.name,
-                  ": ", op.input_name(0), " is on ", inputs[0]->device(), " and ",
-                  op.input_name(static_cast<int>(i)), " on ", inputs[i]->device(),
-                  "; copy one with as_in_context");
+                  ": all inputs must be on one device, got ", op.input_name(0), " on ",
+                  inputs[0]->device(), " and ", op.input_name(static_cast<int>(i)), " on ",
+                  inputs[i]->device(), "; copy one with as_in_context");
 }
 
 // Returns the device on which an operator runs and allocates results; as in MXNet 1.x, never pinned
@@ -289,10 +289,11 @@ NDArrays invoke(const OpSchema& op, const ParamsRef& params, std::span<const NDA
   for (size_t i = 0; i < out_specs.size(); ++i) {
     const NDArrayRef& target = i < options.out.size() ? options.out[i] : none;
     if (target) {
-      MX_CHECK_SHAPE(target->shape() == out_specs[i].shape, op.name, ": out has shape ",
-                     target->shape(), ", the result has ", out_specs[i].shape);
+      MX_CHECK_SHAPE(target->shape() == out_specs[i].shape, op.name, ": out must have shape ",
+                     out_specs[i].shape, ", got ", target->shape());
       MX_CHECK_KIND(same_side(target->device(), device), ErrorKind::kDevice, op.name,
-                    ": out is on ", target->device(), ", the inputs are on ", device);
+                    ": out must be on the device of the inputs, ", device, ", got one on ",
+                    target->device());
     }
     NDArrayRef fresh;
     if (!target ||

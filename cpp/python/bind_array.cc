@@ -233,7 +233,8 @@ void bind_array(py::module_& m) {
       "empty",
       [](py::object shape, py::object ctx, py::object dtype) {
         const Shape s = shape_from_python(shape, "empty");
-        for (int64_t d : s) MX_CHECK_SHAPE(d >= 0, "empty: shape ", s, " has a negative dimension");
+        for (int64_t d : s)
+          MX_CHECK_SHAPE(d >= 0, "empty: dimensions must be at least 0, got shape ", s);
         const DType d = dtype.is_none() ? DType::kFloat32 : require_dtype(dtype, "empty");
         return NDArray::empty({s, d}, device_from_python(ctx));
       },

@@ -152,8 +152,9 @@ class PyCommunicator {
         static_cast<int>(counts.size()) == size() &&
             std::accumulate(counts.begin(), counts.end(), int64_t{0}) == output->size() &&
             counts[static_cast<size_t>(rank())] == input->size(),
-        "all_gather: counts that do not fit arrays of ", output->size(), " and ", input->size(),
-        " elements on rank ", rank());
+        "all_gather: counts must be the input sizes of all ranks, whose sum is the output's size, "
+        "got arrays of ",
+        input->size(), " and ", output->size(), " elements on rank ", rank());
     std::vector<size_t> bytes;
     for (const int64_t n : counts)
       bytes.push_back(static_cast<size_t>(n) * dtype_size(input->dtype()));
@@ -165,8 +166,9 @@ class PyCommunicator {
     MX_CHECK_SHAPE(static_cast<int>(counts.size()) == size() && input->dtype() == output->dtype() &&
                        std::accumulate(counts.begin(), counts.end(), int64_t{0}) == input->size() &&
                        counts[static_cast<size_t>(rank())] == output->size(),
-                   "reduce_scatter: counts that do not fit arrays of ", input->spec(), " and ",
-                   output->spec(), " on rank ", rank());
+                   "reduce_scatter: counts must be the output sizes of all ranks, whose sum is the "
+                   "input's size, got arrays ",
+                   input->spec(), " and ", output->spec(), " on rank ", rank());
     group_->reduce_scatter(input->data(), output->data(), counts, input->dtype(), reduce_op(op));
   }
   void broadcast(const NDArrayRef& array, int root) {

@@ -283,10 +283,12 @@ class CustomOp final : public graph::HostOp {
     const py::tuple found = ask(inputs);
     const std::vector<TensorSpec> wanted = specs_of(found[0]);
     for (size_t i = 0; i < inputs.size(); ++i) {
-      MX_CHECK_SHAPE(inputs[i].shape == wanted[i].shape, "Custom: input ", i, " has shape ",
-                     inputs[i].shape, ", infer_shape of the operator expects ", wanted[i].shape);
-      MX_CHECK_DTYPE(inputs[i].dtype == wanted[i].dtype, "Custom: input ", i, " is ",
-                     inputs[i].dtype, ", infer_type of the operator expects ", wanted[i].dtype);
+      MX_CHECK_SHAPE(inputs[i].shape == wanted[i].shape, "Custom: input ", i,
+                     " must have the shape from infer_shape, ", wanted[i].shape, ", got ",
+                     inputs[i].shape);
+      MX_CHECK_DTYPE(inputs[i].dtype == wanted[i].dtype, "Custom: input ", i,
+                     " must have the dtype from infer_type, ", wanted[i].dtype, ", got ",
+                     inputs[i].dtype);
     }
     const std::vector<TensorSpec> outputs = specs_of(found[1]);
     return Specs(outputs.begin(), outputs.end());

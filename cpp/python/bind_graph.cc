@@ -88,7 +88,8 @@ PyObject* call_graph(PyObject* self, PyObject* const* args, size_t nargsf, PyObj
     const auto n = static_cast<size_t>(PyVectorcall_NARGS(nargsf));
     MX_CHECK_KIND(!keywords || PyTuple_GET_SIZE(keywords) == 0, ErrorKind::kType,
                   object.graph->name(), ": arguments must be arrays, got keyword arguments");
-    MX_CHECK_KIND(object.trace, ErrorKind::kError, object.graph->name(), ": the block is gone");
+    MX_CHECK_KIND(object.trace, ErrorKind::kError, object.graph->name(),
+                  ": the block of this graph must still exist, got a call after its deletion");
     SmallVector<NDArrayRef, 4> inputs;
     for (size_t i = 0; i < n; ++i) {
       MX_CHECK_KIND(is_array(args[i]), ErrorKind::kType, object.graph->name(), ": input ", i,

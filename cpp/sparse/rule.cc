@@ -20,8 +20,9 @@ const RuleEntry* find(const OpSchema& op) {
 
 void check_shapes(const SparseCall& call) {
   for (const NDArrayRef& other : call.inputs.subspan(1))
-    MX_CHECK_SHAPE(other->shape() == call.inputs[0]->shape(), call.alias, ": lhs has shape ",
-                   call.inputs[0]->shape(), ", rhs has ", other->shape());
+    MX_CHECK_SHAPE(other->shape() == call.inputs[0]->shape(), call.alias,
+                   ": rhs must have the shape of lhs, ", call.inputs[0]->shape(), ", got ",
+                   other->shape());
 }
 
 // Rule for f(0, 0) = 0: the result stores a value where either operand stores one.

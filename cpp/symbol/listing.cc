@@ -21,8 +21,9 @@ Listing::Listing(const NodeOutputs& heads, const Calls& replaced)
   const auto value_of = [&](const NodeOutput& entry) -> graph::ValueId {
     const int32_t id = positions.at(entry.node.get());
     const auto count = static_cast<int>(graph.node(id).outputs.size());
-    MX_CHECK_KIND(entry.output >= 0 && entry.output < count, ErrorKind::kIndex, "symbol: output ",
-                  entry.output, " of ", entry.node->name(), " is used, which has ", count);
+    MX_CHECK_KIND(entry.output >= 0 && entry.output < count, ErrorKind::kIndex,
+                  "symbol: outputs of ", entry.node->name(), " must be in [0, ", count - 1,
+                  "], got ", entry.output);
     return {id, entry.output};
   };
   graph.nodes.reserve(nodes.size());

@@ -32,7 +32,8 @@ TEST(JsonText, RefusesOtherTexts) {
   for (const char* text :
        {"", "{", "[1,]", "{\"a\" 1}", "nul", "1 2", "\"\\x\"", "\"\\ud800\"", "{\"a\": 1,}",
         "__import__('os')", "NaN", "Infinity", "1e999", "\"\xff\""})
-    EXPECT_EQ(error_of(text).rfind("test: no JSON: ", 0), 0u) << text << ": " << error_of(text);
+    EXPECT_EQ(error_of(text).rfind("test: the text must be valid JSON: ", 0), 0u)
+        << text << ": " << error_of(text);
 }
 
 TEST(JsonText, NestingIsBounded) {
@@ -40,8 +41,8 @@ TEST(JsonText, NestingIsBounded) {
     return std::string(levels, '[') + std::string(levels, ']');
   };
   EXPECT_EQ(error_of(nested(33)), "");
-  EXPECT_EQ(error_of(nested(34)), "test: JSON nested deeper than 32 levels");
-  EXPECT_EQ(error_of(std::string(100000, '[')), "test: JSON nested deeper than 32 levels");
+  EXPECT_EQ(error_of(nested(34)), "test: JSON must be nested at most 32 levels deep");
+  EXPECT_EQ(error_of(std::string(100000, '[')), "test: JSON must be nested at most 32 levels deep");
 }
 
 TEST(JsonText, ADeeperBoundCanBeGiven) {

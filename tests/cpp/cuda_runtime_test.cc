@@ -116,9 +116,10 @@ TEST_F(CudaRuntimeTest, OutOfMemorySaysWhatWasAskedAndUsed) {
   PoolAndStream p;
   const Block block = p.take(1000);
   const std::string text = error_of([&] { p.take(2 * kDeviceBytes); }, ErrorKind::kOutOfMemory);
-  EXPECT_EQ(text.substr(0, text.find('\n')),
-            "out of memory on gpu(0): 8388608 bytes asked, 1000 in use, 0 cached, limit 4194304, "
-            "7 free on the device");
+  EXPECT_EQ(
+      text.substr(0, text.find('\n')),
+      "out of memory on gpu(0): 8388608 bytes requested, 1000 in use, 0 cached, limit 4194304, "
+      "7 free on the device");
   EXPECT_EQ(state().last_error, cudaSuccess);
   p.pool.free(p.take(1000), p.stream.raw());  // the pool still works
   p.pool.free(block, p.stream.raw());
@@ -130,7 +131,7 @@ TEST_F(CudaRuntimeTest, TheLimitHoldsForWhatIsInUse) {
   unsetenv("MXLITE_GPU_MEMORY_LIMIT");
   const Block block = p.take(4096);
   const std::string text = error_of([&] { p.take(1); }, ErrorKind::kOutOfMemory);
-  EXPECT_HAS(text, "1 bytes asked, 4096 in use, 0 cached, limit 4096");
+  EXPECT_HAS(text, "1 bytes requested, 4096 in use, 0 cached, limit 4096");
   p.pool.free(block, p.stream.raw());
   p.pool.free(p.take(4096), p.stream.raw());  // after a wait for the free
 }
@@ -196,7 +197,7 @@ TEST_F(CudaRuntimeTest, PinnedMemoryDropsItsCacheBeforeItGivesUp) {
   const Block small = pinned.allocate(4096);
   pinned.free(large);
   const std::string text = error_of([&] { pinned.allocate(16384); }, ErrorKind::kOutOfMemory);
-  EXPECT_HAS(text, "out of page-locked memory: 16384 bytes asked, 4096 in use, 0 cached");
+  EXPECT_HAS(text, "out of page-locked memory: 16384 bytes requested, 4096 in use, 0 cached");
   EXPECT_EQ(state().last_error, cudaSuccess);
   pinned.free(small);
   pinned.release_cached();

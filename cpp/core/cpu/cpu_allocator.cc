@@ -66,8 +66,8 @@ class CpuAllocator final : public Allocator {
         keeps_peak_(env_string("MXLITE_CPU_CACHE_BYTES", "").empty()) {}
 
   Block allocate(size_t asked) override {
-    MX_CHECK_KIND(asked <= (size_t{1} << 62), ErrorKind::kOutOfMemory, "allocation of ", asked,
-                  " bytes is larger than any memory");
+    MX_CHECK_KIND(asked <= (size_t{1} << 62), ErrorKind::kOutOfMemory,
+                  "an allocation must have at most 2^62 bytes, got ", asked);
     const size_t bytes = size_class(asked);
     {
       std::lock_guard lock(mutex_);
@@ -251,8 +251,9 @@ class CpuAllocator final : public Allocator {
     blocks.cached.clear();
   }
   [[noreturn]] void throw_out_of_memory(size_t asked) {
-    fail(ErrorKind::kOutOfMemory, "out of memory on cpu: ", asked, " bytes asked, ", stats_.in_use,
-         " in use, ", stats_.cached, " cached, limit ", limit_ ? str(limit_) : "of the machine");
+    fail(ErrorKind::kOutOfMemory, "out of memory on cpu: ", asked, " bytes requested, ",
+         stats_.in_use, " in use, ", stats_.cached, " cached, limit ",
+         limit_ ? str(limit_) : "of the machine");
   }
 
   mutable std::mutex mutex_;

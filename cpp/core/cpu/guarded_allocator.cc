@@ -23,16 +23,17 @@ size_t mapped_bytes(size_t bytes) {
 class GuardedAllocator final : public Allocator {
  public:
   Block allocate(size_t bytes) override {
-    MX_CHECK_KIND(bytes <= (size_t{1} << 62), ErrorKind::kOutOfMemory, "allocation of ", bytes,
-                  " bytes is larger than any memory");
+    MX_CHECK_KIND(bytes <= (size_t{1} << 62), ErrorKind::kOutOfMemory,
+                  "an allocation must have at most 2^62 bytes, got ", bytes);
     const size_t whole = mapped_bytes(bytes);
     void* pages = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     MX_CHECK_KIND(pages != MAP_FAILED, ErrorKind::kOutOfMemory, "out of memory on cpu: ", bytes,
-                  " bytes asked, ", in_use_.load(), " in use, with guard pages");
+                  " bytes requested, ", in_use_.load(), " in use, with guard pages");
     std::byte* guard = static_cast<std::byte*>(pages) + whole - kPageBytes;
     if (mprotect(guard, kPageBytes, PROT_NONE) != 0) {
       munmap(pages, whole);
-      fail(ErrorKind::kOutOfMemory, "out of memory on cpu: no guard page for ", bytes, " bytes");
+      fail(ErrorKind::kOutOfMemory, "out of memory on cpu: the guard page after ", bytes,
+           " bytes cannot be protected");
     }
     // Does not fill large blocks, because filling would allocate pages that may never be used.
     if (bytes <= (size_t{1} << 20)) std::memset(guard - bytes, static_cast<int>(kFill), bytes);

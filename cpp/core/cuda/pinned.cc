@@ -51,7 +51,7 @@ Block PinnedAllocator::allocate(size_t asked) {
     data = lock_pages(bytes);
   }
   MX_CHECK_KIND(data, ErrorKind::kOutOfMemory, "out of page-locked memory: ", asked,
-                " bytes asked, ", stats_.in_use, " in use, ", stats_.cached,
+                " bytes requested, ", stats_.in_use, " in use, ", stats_.cached,
                 " cached, limit of the machine");
   stats_.in_use += bytes;
   stats_.peak = std::max(stats_.peak, stats_.in_use);

@@ -100,9 +100,9 @@ void MemoryPool::throw_out_of_memory(size_t asked) const {
   size_t free = 0, total = 0;
   const DeviceGuard guard(device_);
   MX_CUDA(cudaMemGetInfo(&free, &total));
-  fail(ErrorKind::kOutOfMemory, "out of memory on gpu(", device_, "): ", asked, " bytes asked, ",
-       s.in_use, " in use, ", s.cached, " cached, limit ", limit_ ? limit_ : total, ", ", free,
-       " free on the device");
+  fail(ErrorKind::kOutOfMemory, "out of memory on gpu(", device_, "): ", asked,
+       " bytes requested, ", s.in_use, " in use, ", s.cached, " cached, limit ",
+       limit_ ? limit_ : total, ", ", free, " free on the device");
 }
 
 }  // namespace mxlite::cuda

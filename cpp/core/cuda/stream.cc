@@ -136,9 +136,8 @@ void* CudaStream::allocate(size_t bytes) {
 void* CudaStream::scratch(size_t bytes) {
   if (owner_) {
     if (bytes > owner_->scratch_bytes_)
-      throw ScratchShortage(str(bytes,
-                                " bytes of scratch memory asked for in a recording, there are ",
-                                owner_->scratch_bytes_));
+      throw ScratchShortage(str("scratch memory of a recording must have at most ",
+                                owner_->scratch_bytes_, " bytes, got a request for ", bytes));
     return owner_->scratch_;
   }
   if (bytes <= scratch_bytes_) return scratch_;

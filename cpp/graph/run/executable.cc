@@ -213,8 +213,8 @@ void Executable::check_parameters(std::span<const NDArrayRef> parameters) const 
   MX_ASSERT(parameters.size() == program_.parameter_specs.size());
   for (size_t i = 0; i < parameters.size(); ++i)
     MX_CHECK_SHAPE(parameters[i]->spec() == program_.parameter_specs[i], program_.name,
-                   ": parameter ", i, " is ", parameters[i]->spec(), ", the graph was made for ",
-                   program_.parameter_specs[i]);
+                   ": parameter ", i, " must be ", program_.parameter_specs[i],
+                   " as when the graph was compiled, got ", parameters[i]->spec());
 }
 
 void Executable::add_packed(const LaunchArgs& call, RunOperands& task,

@@ -29,7 +29,7 @@ std::span<const int64_t> ids_of(const NDArrayRef& rows) {
 
 void check_ids(const char* what, const StoredKey& stored, std::span<const int64_t> ids) {
   MX_CHECK_KIND(stored.layout.by_rows, ErrorKind::kNotSupported, what, ": key '", stored.key,
-                "' of shape ", stored.spec.shape, " has rows too long to travel one by one");
+                "' of shape ", stored.spec.shape, ": its rows are too long to be sent one by one");
   const int64_t rows = stored.spec.shape.ndim() > 0 ? stored.spec.shape[0] : 1;
   for (const int64_t id : ids)
     MX_CHECK_KIND(id >= 0 && id < rows, ErrorKind::kIndex, what, ": key '", stored.key,
@@ -89,7 +89,8 @@ void Client::init(const std::vector<std::string>& keys, const std::vector<NDArra
     {
       std::lock_guard lock(mutex_);
       check_open();
-      MX_CHECK(!keys_.count(keys[i]), "init: key '", keys[i], "' has a value already");
+      MX_CHECK(!keys_.count(keys[i]), "init: each key must be initialized only once, got '",
+               keys[i], "' again");
     }
     fresh.push_back(std::make_shared<StoredKey>(keys[i], values[i]->spec()));
     place.keys.push_back(keys[i]);
@@ -105,8 +106,8 @@ void Client::init(const std::vector<std::string>& keys, const std::vector<NDArra
                                      nullptr});
   FrameReader reader(placed.body, kFrameBody);
   const std::vector<int64_t> servers = reader.numbers();
-  MX_CHECK_KIND(servers.size() == keys.size(), ErrorKind::kCommunicator, "init: an answer about ",
-                servers.size(), " keys");
+  MX_CHECK_KIND(servers.size() == keys.size(), ErrorKind::kCommunicator,
+                "init: the answer must be about ", keys.size(), " keys, got ", servers.size());
   std::vector<MemberRequest> requests;
   for (size_t i = 0; i < keys.size(); ++i) {
     StoredKey& stored = *fresh[i];

@@ -71,10 +71,11 @@ void Client::save_states(const std::string& path) {
     for (uint32_t p = 0; p < layout.parts.size(); ++p) {
       FrameReader r(replies[p].body, kFrameBody);
       MX_CHECK_KIND(read_head(r) == head, ErrorKind::kCommunicator, "save_optimizer_states: '", key,
-                    "' is being updated");
+                    "' was updated while its states were read");
       const size_t bytes = static_cast<size_t>(layout.parts[p].count) * element;
       MX_CHECK_KIND(replies[p].data.bytes == bytes * head.arrays(), ErrorKind::kCommunicator,
-                    "save_optimizer_states: '", key, "': ", replies[p].data.bytes, " bytes");
+                    "save_optimizer_states: '", key, "': the reply must have ",
+                    bytes * head.arrays(), " bytes, got ", replies[p].data.bytes);
       for (size_t a = 0; a < head.arrays() && bytes > 0; ++a)
         std::memcpy(arrays[base + a].data() + static_cast<size_t>(layout.parts[p].first) * element,
                     replies[p].data.data + a * bytes, bytes);
@@ -95,7 +96,7 @@ void Client::load_states(const std::string& path) {
   const std::vector<std::byte> bytes = read_snapshot(path);
   FrameReader r(bytes, kSnapshot);
   MX_CHECK_KIND(r.number<uint32_t>() == kStatesVersion, ErrorKind::kRecord,
-                "load_optimizer_states: ", path, " is of another version");
+                "load_optimizer_states: ", path, " was written by another version");
   struct Entry {
     StoredKeyRef stored;
     StateHead head;

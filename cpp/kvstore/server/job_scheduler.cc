@@ -56,7 +56,9 @@ JobScheduler::Entry* JobScheduler::place_for(const Registration& r, std::string&
 void JobScheduler::take_frame(Entry& entry, const Frame& frame) {
   if (frame.type == FrameType::kBarrier) return barrier(entry, frame);
   if (frame.type == FrameType::kPlace) return place(entry, frame);
-  throw FrameError(BadFrame::kOrder, "parameter server: not a frame for the scheduler");
+  throw FrameError(
+      BadFrame::kOrder,
+      "parameter server: the scheduler must get requests of members, got another frame");
 }
 
 void JobScheduler::left(Entry& entry) {

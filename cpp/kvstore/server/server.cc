@@ -178,7 +178,9 @@ void Server::take_hello(ConnectionId id, const Hello& hello) {
   if (registered_.epoch == 0) return member_.reactor().close(id, "not ready yet");
   if (hello.role != Role::kWorker || hello.rank < 0 || hello.rank >= options_.num_workers ||
       hello.version != options_.version)
-    throw FrameError(BadFrame::kOrder, "parameter server: not a worker's hello");
+    throw FrameError(
+        BadFrame::kOrder,
+        "parameter server: the first frame of a connection must be a worker's greeting");
   // Closes the connection of a lost process of the same rank, which must not send further frames.
   for (auto& [other, worker] : workers_)
     if (worker.rank == hello.rank && worker.incarnation < hello.incarnation)
@@ -194,7 +196,8 @@ void Server::take_frame(ConnectionId id, Frame frame) {
   if (frame.type == FrameType::kHello) return take_hello(id, decode<Hello>(frame.body));
   const auto found = workers_.find(id);
   if (found == workers_.end())
-    throw FrameError(BadFrame::kOrder, "parameter server: a frame before hello");
+    throw FrameError(BadFrame::kOrder,
+                     "parameter server: the first frame must be a greeting, got another one");
   const int worker = found->second.rank;
   const uint64_t request = frame.request;
   switch (frame.type) {
@@ -244,7 +247,9 @@ void Server::take_frame(ConnectionId id, Frame frame) {
     case FrameType::kFlush:
       return answer_all_saved(id, request);
     default:
-      throw FrameError(BadFrame::kOrder, "parameter server: not a frame for a server");
+      throw FrameError(
+          BadFrame::kOrder,
+          "parameter server: a server must get requests of workers, got another frame");
   }
 }
 

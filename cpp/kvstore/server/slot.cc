@@ -55,8 +55,8 @@ void Slot::init(const PartSpec& spec, const Buffer& data, const Answer& answer) 
                            str("init: ", name(), " must have ", spec_.count, " elements of ",
                                spec_.dtype, " as before, got ", spec.count, " of ", spec.dtype)));
   }
-  MX_CHECK_KIND(data.bytes == spec.bytes(), ErrorKind::kCommunicator, "init: ", name(), ": ",
-                data.bytes, " bytes for ", spec.count, " elements of ", spec.dtype);
+  MX_CHECK_KIND(data.bytes == spec.bytes(), ErrorKind::kCommunicator, "init: ", name(),
+                ": data must have ", spec.bytes(), " bytes, got ", data.bytes);
   spec_ = spec;
   weight_.dtype = spec.dtype;
   weight_.count = spec.count;
@@ -83,7 +83,7 @@ void Slot::check(const PushHeader& header, const Buffer& data) const {
     expected = header.rows.size() * static_cast<size_t>(spec_.row_size) * dtype_size(spec_.dtype);
   } else if (is_compressed(header.form)) {
     MX_CHECK_DTYPE(spec_.dtype == DType::kFloat32, "push: ", name(),
-                   ": compressed gradients are float32, the value is ", spec_.dtype);
+                   ": the value must be float32 for compressed gradients, got ", spec_.dtype);
     const int64_t words = compressed_words(compression_of(header).type, spec_.count);
     expected = static_cast<size_t>(words) * sizeof(uint32_t);
   }
@@ -311,7 +311,8 @@ void Slot::answer_pull(WaitingPull& p) {
       const std::vector<int64_t> rows = checked_rows(p.header.rows, "pull");
       const size_t width = static_cast<size_t>(spec_.row_size) * dtype_size(spec_.dtype);
       MX_CHECK_KIND(rows.size() * width <= kMostData, ErrorKind::kCommunicator, "pull: ", name(),
-                    ": ", rows.size(), " rows at once");
+                    ": the requested rows must have at most ", kMostData, " bytes, got ",
+                    rows.size(), " rows of ", width);
       const OwnBuffer some = OwnBuffer::allocate(rows.size() * width);
       for (size_t i = 0; i < rows.size(); ++i)
         std::memcpy(some.data() + i * width,
@@ -385,8 +386,8 @@ void Slot::get_states(const Answer& answer) {
   for (const OwnBuffer& state : weight_.states) arrays.push_back(&state);
   size_t bytes = 0;
   for (const OwnBuffer* array : arrays) bytes += array->bytes;
-  MX_CHECK_KIND(bytes <= kMostData, ErrorKind::kNotSupported, name(), ": states of ", bytes,
-                " bytes in one part");
+  MX_CHECK_KIND(bytes <= kMostData, ErrorKind::kNotSupported, name(),
+                ": the states of one part must have at most ", kMostData, " bytes, got ", bytes);
   const OwnBuffer all = OwnBuffer::allocate(bytes);
   size_t at = 0;
   for (const OwnBuffer* array : arrays) {

@@ -28,7 +28,7 @@ std::map<std::string, double> factors(const Json& fields, const char* name) {
   std::map<std::string, double> out;
   const auto found = fields.find(name);
   if (found == fields.end() || found->is_null()) return out;
-  MX_CHECK(found->is_object(), "set_optimizer: ", name, " must be factors by key");
+  MX_CHECK(found->is_object(), "set_optimizer: ", name, " must be an object of keys and factors");
   for (const auto& [key, factor] : found->items()) {
     MX_CHECK(factor.is_number(), "set_optimizer: ", name, " of '", key, "' must be a number");
     out[key] = factor.get<double>();
@@ -109,7 +109,8 @@ void Optimizer::check_fields() const {
 void Optimizer::read_params() {
   const auto given = fields_.find("params");
   if (given == fields_.end() || given->is_null()) return;
-  MX_CHECK(given->is_object(), "set_optimizer: ", name_, ": params must be numbers by name");
+  MX_CHECK(given->is_object(), "set_optimizer: ", name_,
+           ": params must be an object of names and numbers");
   for (const auto& [param, value] : given->items()) {
     MX_CHECK(form_.takes(param), "set_optimizer: ", name_, ": ", op_, " has no parameter '", param,
              "'", did_you_mean(param, form_.params));

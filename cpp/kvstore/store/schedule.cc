@@ -26,7 +26,7 @@ class Fields {
   std::string text(const char* name, const std::string& fallback) const {
     const auto found = fields_.find(name);
     if (found == fields_.end()) return fallback;
-    MX_CHECK(found->is_string(), "set_optimizer: lr_scheduler: ", name, " must be a text");
+    MX_CHECK(found->is_string(), "set_optimizer: lr_scheduler: ", name, " must be a string");
     return found->get<std::string>();
   }
   std::vector<double> numbers(const char* name) const {

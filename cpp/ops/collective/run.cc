@@ -127,8 +127,8 @@ bool is_collective(const OpSchema& op) {
 
 void check_out(const OpSchema& op, const TensorSpec& spec, const InvokeOptions& options) {
   const NDArrayRef out = options.out.empty() ? nullptr : options.out[0];
-  MX_CHECK_SHAPE(!out || out->shape() == spec.shape, op.name, ": out has shape ", out->shape(),
-                 ", the result has ", spec.shape);
+  MX_CHECK_SHAPE(!out || out->shape() == spec.shape, op.name, ": out must have shape ", spec.shape,
+                 ", got ", out->shape());
 }
 
 Terms terms_of(const OpSchema& op, const void* params, const TensorSpec& data) {

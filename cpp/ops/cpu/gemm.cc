@@ -345,7 +345,7 @@ void gemm(DType dtype, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t
           int64_t lda, const void* b, int64_t ldb, void* c, int64_t ldc, double alpha,
           double beta) {
   MX_CHECK_DTYPE(dtype != DType::kBool,
-                 "matrix product: operands must have a number dtype, got bool");
+                 "matrix product: operands must have a numeric dtype, got bool");
   const FlushSubnormals flush;
   run_one({dtype, trans_a, trans_b, 1, m, n, k, lda, 0, ldb, 0, ldc, 0, alpha, beta}, a, b, c);
 }
@@ -355,7 +355,7 @@ void gemm_batch(DType dtype, bool trans_a, bool trans_b, int64_t batch, int64_t 
                 int64_t stride_b, void* c, int64_t ldc, int64_t stride_c, double alpha,
                 double beta) {
   MX_CHECK_DTYPE(dtype != DType::kBool,
-                 "matrix product: operands must have a number dtype, got bool");
+                 "matrix product: operands must have a numeric dtype, got bool");
   const FlushSubnormals flush;
   if (batch == 0 || m == 0 || n == 0) return;
   const bool small = is_small_gemm(batch * m, n, k);

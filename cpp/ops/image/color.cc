@@ -38,8 +38,8 @@ OpBuilder<P> random_op(const char* name, const char* doc) {
 OpBuilder<ImageFactorParams> factor_op(const std::string& name, const char* doc) {
   OpBuilder<ImageFactorParams> op = random_op<ImageFactorParams>(name.c_str(), doc);
   op.infer([name](const ImageFactorParams& p, std::span<const TensorSpec> in) {
-    MX_CHECK(p.min_factor <= p.max_factor, name, ": min_factor ", p.min_factor,
-             " is larger than max_factor ", p.max_factor);
+    MX_CHECK(p.min_factor <= p.max_factor, name, ": min_factor must be at most max_factor, ",
+             p.max_factor, ", got ", p.min_factor);
     return infer_color(in[0]);
   });
   return op;

@@ -53,8 +53,9 @@ Specs infer_normalize(const ImageNormalizeParams& p, std::span<const TensorSpec>
 Specs infer_crop(const ImageCropParams& p, std::span<const TensorSpec> in) {
   const ImageView v = image_view("_image_crop", in[0]);
   MX_CHECK(may_be_at_least(v.width, p.x + p.width) && may_be_at_least(v.height, p.y + p.height),
-           "_image_crop: part at (", p.x, ", ", p.y, ") of width ", p.width, " and height ",
-           p.height, " is outside of an image of width ", v.width, " and height ", v.height);
+           "_image_crop: the part must be within the image of width ", v.width, " and height ",
+           v.height, ", got width ", p.width, " and height ", p.height, " at (", p.x, ", ", p.y,
+           ")");
   return {{image_shape(in[0].shape, p.height, p.width, v.channels), in[0].dtype}};
 }
 
@@ -62,8 +63,8 @@ Specs infer_resize(const ImageResizeParams& p, std::span<const TensorSpec> in) {
   const ImageView v = image_view("_image_resize", in[0]);
   MX_CHECK(p.size.ndim() == 1 || p.size.ndim() == 2,
            "_image_resize: size must be one number or (width, height), got ", p.size);
-  MX_CHECK_SHAPE(v.height != 0 && v.width != 0, "_image_resize: data of shape ", in[0].shape,
-                 " has no pixels");
+  MX_CHECK_SHAPE(v.height != 0 && v.width != 0,
+                 "_image_resize: data must have at least 1 pixel, got shape ", in[0].shape);
   int64_t width = p.size[0], height = p.size.ndim() == 2 ? p.size[1] : p.size[0];
   if (p.size.ndim() == 1 && p.keep_ratio) {
     if (!is_known(v.height) || !is_known(v.width))

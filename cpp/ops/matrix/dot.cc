@@ -31,10 +31,10 @@ MatrixSizes batch_dot_sizes(const DotParams& p, const Shape& lhs, const Shape& r
 namespace {
 
 void check_operands(const char* op, std::span<const TensorSpec> in, int min_ndim) {
-  MX_CHECK_DTYPE(in[0].dtype == in[1].dtype, op, ": lhs has dtype ", in[0].dtype, ", rhs has ",
-                 in[1].dtype);
+  MX_CHECK_DTYPE(in[0].dtype == in[1].dtype, op, ": rhs must have the dtype of lhs, ", in[0].dtype,
+                 ", got ", in[1].dtype);
   MX_CHECK_DTYPE(in[0].dtype != DType::kBool, op,
-                 ": lhs and rhs must have a number dtype, got bool");
+                 ": lhs and rhs must have a numeric dtype, got bool");
   MX_CHECK_SHAPE(in[0].shape.ndim() >= min_ndim && in[1].shape.ndim() >= min_ndim, op,
                  ": lhs and rhs must have at least ", min_ndim, " dimensions, got shapes ",
                  in[0].shape, " and ", in[1].shape);
@@ -44,8 +44,9 @@ void check_inner(const char* op, const DotParams& p, const MatrixSizes& s,
                  std::span<const TensorSpec> in) {
   MX_CHECK_SHAPE(may_equal(s.k, s.rhs_k), op, ": lhs of shape ", in[0].shape,
                  p.transpose_a ? " (transposed)" : "", " and rhs of shape ", in[1].shape,
-                 p.transpose_b ? " (transposed)" : "", " cannot be multiplied: ", s.k, " and ",
-                 s.rhs_k, " elements are summed");
+                 p.transpose_b ? " (transposed)" : "",
+                 " cannot be multiplied: the summed axes have ", s.k, " and ", s.rhs_k,
+                 " elements");
 }
 
 Specs infer_product(const char* op, const DotParams& p, std::span<const TensorSpec> in) {
@@ -91,8 +92,8 @@ Specs infer_batch_dot(const DotParams& p, std::span<const TensorSpec> in) {
   const int lead = to.ndim() - 2;
   bool fits = in[1].shape.ndim() == to.ndim();
   for (int i = 0; fits && i < lead; ++i) fits = may_equal(in[1].shape[i], to[i]);
-  MX_CHECK_SHAPE(fits, "batch_dot: lhs of shape ", in[0].shape, " and rhs of shape ", in[1].shape,
-                 " differ in their batch dimensions");
+  MX_CHECK_SHAPE(fits, "batch_dot: lhs and rhs must have the same batch dimensions, got shapes ",
+                 in[0].shape, " and ", in[1].shape);
   const MatrixSizes s = batch_dot_sizes(p, in[0].shape, in[1].shape);
   check_inner("batch_dot", p, s, in);
   if (!is_known(s.k) || !is_known(s.rhs_k)) return {{Shape::unknown(), in[0].dtype}};  // as in 1.x

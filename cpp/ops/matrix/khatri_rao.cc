@@ -15,8 +15,8 @@ Specs infer_khatri_rao(const NoParams&, std::span<const TensorSpec> in) {
                    "khatri_rao: matrix ", i,
                    " must have 2 dimensions and as many columns as matrix 0 of shape ", in[0].shape,
                    ", got shape ", in[i].shape);
-    MX_CHECK_DTYPE(in[i].dtype == in[0].dtype, "khatri_rao: matrix ", i, " has dtype ", in[i].dtype,
-                   ", matrix 0 has ", in[0].dtype);
+    MX_CHECK_DTYPE(in[i].dtype == in[0].dtype, "khatri_rao: matrix ", i,
+                   " must have the dtype of matrix 0, ", in[0].dtype, ", got ", in[i].dtype);
     rows = multiply_dims(rows, in[i].shape[0]);
     columns = merged(columns, in[i].shape[1]);
   }

@@ -15,8 +15,8 @@ void check_matrices(const char* op, std::span<const TensorSpec> in, bool halves)
     MX_CHECK_DTYPE(is_floating(in[i].dtype) && (halves || !is_half(in[i].dtype)), op,
                    ": dtype must be ", halves ? "a float type" : "float32 or float64", ", got ",
                    in[i].dtype);
-    MX_CHECK_DTYPE(in[i].dtype == in[0].dtype, op, ": dtypes ", in[0].dtype, " and ", in[i].dtype,
-                   " differ");
+    MX_CHECK_DTYPE(in[i].dtype == in[0].dtype, op, ": all matrices must have dtype ", in[0].dtype,
+                   " as the first one, got ", in[i].dtype);
   }
 }
 
@@ -43,13 +43,13 @@ Shape product_shape(const char* op, const P& p, const Shape& a, const Shape& b) 
   const int axis = normalize_axis(op, p.axis, a.ndim());
   bool fits = a.ndim() == b.ndim() && axis < a.ndim() - 1;
   for (int i = 0; fits && i < a.ndim() - 1; ++i) fits = i == axis || may_equal(a[i], b[i]);
-  MX_CHECK_SHAPE(fits, op, ": A of shape ", a, " and B of shape ", b,
-                 " do not hold the same number of matrices with rows at axis ", p.axis);
+  MX_CHECK_SHAPE(fits, op, ": A and B must hold the same number of matrices with rows at axis ",
+                 p.axis, ", got shapes ", a, " and ", b);
   const int64_t m = p.transpose_a ? a.back() : a[axis], k = p.transpose_a ? a[axis] : a.back();
   const int64_t n = p.transpose_b ? b[axis] : b.back(), kb = p.transpose_b ? b.back() : b[axis];
   MX_CHECK_SHAPE(may_equal(k, kb), op, ": A of shape ", a, p.transpose_a ? " (transposed)" : "",
                  " and B of shape ", b, p.transpose_b ? " (transposed)" : "",
-                 " cannot be multiplied: ", k, " and ", kb, " elements are summed");
+                 " cannot be multiplied: the summed axes have ", k, " and ", kb, " elements");
   Shape to = merged(a, b);
   to[axis] = m;
   to[to.ndim() - 1] = n;

@@ -53,8 +53,10 @@ Specs infer_enc_qk(const InterleavedParams& p, std::span<const TensorSpec> in) {
   check_projection(kEncQk, "queries", in[0], p.heads, 1);
   check_projection(kEncQk, "keys_values", in[1], p.heads, 2);
   check_same_dtype(kEncQk, "keys_values", in[1], in[0].dtype);
-  MX_CHECK_SHAPE(may_equal(q[1], kv[1]) && may_equal(multiply_dims(2, q[2]), kv[2]), kEncQk,
-                 ": queries of shape ", q, " do not fit keys_values of shape ", kv);
+  MX_CHECK_SHAPE(
+      may_equal(q[1], kv[1]) && may_equal(multiply_dims(2, q[2]), kv[2]), kEncQk,
+      ": keys_values must have the batch size of queries and twice their last axis, got shape ", kv,
+      " for queries of shape ", q);
   const int64_t matrices = multiply_dims(merged(q[1], kv[1]), p.heads);
   return Specs{TensorSpec{Shape{matrices, q[0], kv[0]}, in[0].dtype}};
 }

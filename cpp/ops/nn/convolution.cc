@@ -21,11 +21,11 @@ void check_convolution_data(const ConvolutionParams& p, const Shape& data) {
   check_window(kConvolutionOp, p.kernel, p.stride, p.dilate, p.pad);
   check_spatial_data(kConvolutionOp, data, p.kernel, p.layout);
   const int64_t channels = data[channel_axis(data.ndim(), p.channels_last())];
-  MX_CHECK_SHAPE(may_be_multiple(channels, p.num_group), kConvolutionOp, ": ", channels,
-                 " channels of data of shape ", data, " cannot be divided into num_group ",
-                 p.num_group, " groups");
-  MX_CHECK(p.num_filter % p.num_group == 0, kConvolutionOp, ": num_filter ", p.num_filter,
-           " cannot be divided into num_group ", p.num_group, " groups");
+  MX_CHECK_SHAPE(may_be_multiple(channels, p.num_group), kConvolutionOp,
+                 ": the number of channels must be a multiple of num_group ", p.num_group, ", got ",
+                 channels, " in data of shape ", data);
+  MX_CHECK(p.num_filter % p.num_group == 0, kConvolutionOp,
+           ": num_filter must be a multiple of num_group ", p.num_group, ", got ", p.num_filter);
 }
 
 Shape output_shape(const ConvolutionParams& p, const Shape& data) {
@@ -42,7 +42,7 @@ Specs infer_convolution_specs(const ConvolutionParams& p, std::span<const Tensor
   const Shape& data = in[0].shape;
   check_convolution_data(p, data);
   MX_CHECK_DTYPE(in[0].dtype != DType::kBool, kConvolutionOp,
-                 ": data must have a number dtype, got bool");
+                 ": data must have a numeric dtype, got bool");
   check_same_dtype(kConvolutionOp, "weight", in[1], in[0].dtype);
   check_param_shape(kConvolutionOp, "weight", in[1], convolution_weight_shape(p, data), data);
   if (!p.no_bias) {

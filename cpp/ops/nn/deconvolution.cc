@@ -33,11 +33,11 @@ void check_deconvolution_data(const DeconvolutionParams& p, const Shape& data) {
   check_window(kDeconvolutionOp, p.kernel, p.stride, p.dilate, p.pad);
   check_spatial_data(kDeconvolutionOp, data, p.kernel, p.layout);
   const int64_t channels = data[channel_axis(data.ndim(), p.channels_last())];
-  MX_CHECK_SHAPE(may_be_multiple(channels, p.num_group), kDeconvolutionOp, ": ", channels,
-                 " channels of data of shape ", data, " cannot be divided into num_group ",
-                 p.num_group, " groups");
-  MX_CHECK(p.num_filter % p.num_group == 0, kDeconvolutionOp, ": num_filter ", p.num_filter,
-           " cannot be divided into num_group ", p.num_group, " groups");
+  MX_CHECK_SHAPE(may_be_multiple(channels, p.num_group), kDeconvolutionOp,
+                 ": the number of channels must be a multiple of num_group ", p.num_group, ", got ",
+                 channels, " in data of shape ", data);
+  MX_CHECK(p.num_filter % p.num_group == 0, kDeconvolutionOp,
+           ": num_filter must be a multiple of num_group ", p.num_group, ", got ", p.num_filter);
   for (const auto& [name, values] : {std::pair{"adj", &p.adj}, {"target_shape", &p.target_shape}})
     MX_CHECK_SHAPE(values->ndim() == 0 || values->ndim() == p.kernel.ndim(), kDeconvolutionOp, ": ",
                    name, " must have ", p.kernel.ndim(), " entries for kernel ", p.kernel, ", got ",

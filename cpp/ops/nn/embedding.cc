@@ -8,7 +8,8 @@ namespace mxlite {
 namespace {
 
 Specs infer_embedding_specs(const EmbeddingParams& p, std::span<const TensorSpec> in) {
-  MX_CHECK_DTYPE(in[0].dtype != DType::kBool, "Embedding: data must have a number dtype, got bool");
+  MX_CHECK_DTYPE(in[0].dtype != DType::kBool,
+                 "Embedding: data must have a numeric dtype, got bool");
   MX_CHECK_SHAPE(may_equal(in[1].shape, Shape{p.input_dim, p.output_dim}),
                  "Embedding: weight must have shape (input_dim, output_dim) = ",
                  Shape{p.input_dim, p.output_dim}, ", got ", in[1].shape);

@@ -13,7 +13,7 @@ Specs infer_fully_connected_specs(const FullyConnectedParams& p, std::span<const
   const Shape& weight = in[1].shape;
   check_min_ndim(kFullyConnectedOp, data, 1);
   MX_CHECK_DTYPE(in[0].dtype != DType::kBool, kFullyConnectedOp,
-                 ": data must have a number dtype, got bool");
+                 ": data must have a numeric dtype, got bool");
   check_same_dtype(kFullyConnectedOp, "weight", in[1], in[0].dtype);
   const auto [rows, columns] = fully_connected_rows(p, data);
   if (!may_equal(weight, Shape{p.num_hidden, columns})) {

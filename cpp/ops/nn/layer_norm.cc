@@ -34,9 +34,9 @@ void complete_layer(const LayerNormParams& p, std::span<TensorSpec> in) {
 Specs infer_group(const GroupNormParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
   check_min_ndim("GroupNorm", data, 3);
-  MX_CHECK(may_be_multiple(data[1], p.num_groups), "GroupNorm: ", data[1],
-           " channels of data of shape ", data, " cannot be divided into num_groups ", p.num_groups,
-           " groups");
+  MX_CHECK(may_be_multiple(data[1], p.num_groups),
+           "GroupNorm: the number of channels must be a multiple of num_groups ", p.num_groups,
+           ", got ", data[1], " in data of shape ", data);
   const Shape groups{p.num_groups}, channels{data[1]};
   const auto have = [&](const Shape& shape) {
     return may_equal(in[1].shape, shape) && may_equal(in[2].shape, shape);

@@ -34,8 +34,8 @@ Specs infer_leaky_relu(const LeakyReLUParams& p, std::span<const TensorSpec> in)
                    in[1].shape);
   }
   if (p.act_type != LeakyReluType::kRrelu) return Specs{in[0]};
-  MX_CHECK(p.lower_bound <= p.upper_bound, kLeakyReluOp, ": lower_bound ", p.lower_bound,
-           " is above upper_bound ", p.upper_bound);
+  MX_CHECK(p.lower_bound <= p.upper_bound, kLeakyReluOp,
+           ": lower_bound must be at most upper_bound, ", p.upper_bound, ", got ", p.lower_bound);
   return Specs{in[0], in[0]};
 }
 

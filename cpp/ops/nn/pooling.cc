@@ -40,7 +40,7 @@ int64_t output_size(const PoolingParams& p, int64_t size, int64_t kernel, int64_
 Specs infer_pooling_specs(const PoolingParams& p, std::span<const TensorSpec> in) {
   const Shape& data = in[0].shape;
   MX_CHECK_DTYPE(in[0].dtype != DType::kBool, kPoolingOp,
-                 ": data must have a number dtype, got bool");
+                 ": data must have a numeric dtype, got bool");
   check_spatial_data(kPoolingOp, data, p.global_pool ? Shape::filled(data.ndim() - 2, 1) : p.kernel,
                      p.layout);
   if (p.pool_type == PoolType::kLp) {

@@ -116,7 +116,7 @@ Specs infer_rnn(const RnnParams& p, std::span<const TensorSpec> in) {
   if (p.use_sequence_length) {
     const TensorSpec& lengths = in[p.is_lstm() ? 4 : 3];
     MX_CHECK_DTYPE(lengths.dtype != DType::kBool, kRnnOp,
-                   ": sequence_length must have a number dtype, got bool");
+                   ": sequence_length must have a numeric dtype, got bool");
     check_param_shape(kRnnOp, "sequence_length", lengths, Shape{s.batch}, in[0].shape);
   }
   Specs out{TensorSpec{Shape{s.steps, s.batch, s.directions * s.out()}, dtype},

@@ -95,8 +95,9 @@ int64_t window_count(const char* op, int64_t size, int64_t kernel, int64_t strid
   if (!is_known(size)) return kUnknownDim;
   const int64_t reach = checked_add(checked_mul(dilate, kernel - 1), 1);
   const int64_t padded = checked_add(size, checked_mul(2, pad));
-  MX_CHECK_SHAPE(padded >= reach, op, ": kernel of extent ", reach,
-                 " is larger than the padded data of extent ", padded);
+  MX_CHECK_SHAPE(padded >= reach, op,
+                 ": the kernel's extent must be at most that of the padded data, ", padded,
+                 ", got ", reach);
   return (padded - reach) / stride + 1;
 }
 

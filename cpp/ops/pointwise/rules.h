@@ -31,7 +31,7 @@ inline auto like_input() {
 inline auto like_number(std::string op) {
   return [op = std::move(op)](const auto&, std::span<const TensorSpec> in) -> Specs {
     MX_CHECK_DTYPE(in[0].dtype != DType::kBool, op,
-                   ": data must have a number dtype, got bool; convert it with astype('float32')");
+                   ": data must have a numeric dtype, got bool; convert it with astype('float32')");
     return {in[0]};
   };
 }

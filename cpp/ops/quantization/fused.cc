@@ -54,8 +54,9 @@ void add_fused(OpRegistry& ops, const char* name, const char* of, const char* do
               .doc(doc)
               .infer([name, of](const P& p, std::span<const TensorSpec> in) {
                 if constexpr (std::is_same_v<P, FusedConvolutionParams>)
-                  MX_CHECK_KIND(!p.channels_last(), ErrorKind::kNotSupported, name,
-                                ": layouts with channels last are not supported");
+                  MX_CHECK_KIND(
+                      !p.channels_last(), ErrorKind::kNotSupported, name,
+                      ": the layout must have the channels before the spatial axes, such as NCHW");
                 return infer_fused(name, of, p, in);
               })
               .complete([of](const P& p, std::span<TensorSpec> in) {

@@ -39,7 +39,8 @@ Specs infer_product(const char* op, const char* of, const P& p, std::span<const 
 
 Specs infer_convolution(const ConvolutionParams& p, std::span<const TensorSpec> in) {
   MX_CHECK_KIND(!p.channels_last(), ErrorKind::kNotSupported,
-                "_contrib_quantized_conv: layouts with channels last are not supported");
+                "_contrib_quantized_conv: the layout must have the channels before the spatial "
+                "axes, such as NCHW");
   return infer_product("_contrib_quantized_conv", "Convolution", p, in);
 }
 
@@ -192,7 +193,7 @@ Specs infer_batch_norm(const BatchNormParams& p, std::span<const TensorSpec> in)
   check_ranges(kOp, in, 5, 2);
   check_calibration(kOp, p.min_calib_range, p.max_calib_range);
   MX_CHECK(p.min_calib_range, kOp,
-           ": min_calib_range and max_calib_range must say the range of the output");
+           ": min_calib_range and max_calib_range must give the range of the output");
   SmallVector<TensorSpec, 8> floats(in.begin(), in.begin() + 5);
   floats[0].dtype = DType::kFloat32;
   const Shape shape = ops().get("BatchNorm").infer(&p, floats)[0].shape;
@@ -215,15 +216,14 @@ static const Registration layers_registration(Stage::kSchemas, [](OpRegistry& op
       [](const PoolingParams& p, std::span<const TensorSpec> in) {
         MX_CHECK_KIND(p.pool_type == PoolType::kMax || p.pool_type == PoolType::kAvg,
                       ErrorKind::kNotSupported,
-                      "_contrib_quantized_pooling: pool_type max and avg are supported");
+                      "_contrib_quantized_pooling: pool_type must be 'max' or 'avg'");
         return float_shape("Pooling", p, in.first(1));
       });
   add_layer<ActivationParams>(
       ops, "_contrib_quantized_act", "relu of quantized data.", "Activation",
       [](const ActivationParams& p, std::span<const TensorSpec> in) {
         MX_CHECK_KIND(p.act_type == ActivationType::kRelu, ErrorKind::kNotSupported,
-                      "_contrib_quantized_act: only act_type relu is "
-                      "supported");
+                      "_contrib_quantized_act: act_type must be 'relu'");
         return in[0].shape;
       });
   add_layer<NoParams>(ops, "_contrib_quantized_flatten",

@@ -52,7 +52,7 @@ Specs infer_quantize_v2(const CalibratedParams& p, std::span<const TensorSpec> i
   const DType dtype = in[0].dtype;
   if (dtype == DType::kInt8 || dtype == DType::kUInt8) {
     MX_CHECK(p.min_calib_range, kOp, ": data of dtype ", dtype,
-             " is quantized already; min_calib_range and max_calib_range must say its range");
+             " is quantized already; min_calib_range and max_calib_range must give its range");
     return with_range(in[0]);
   }
   check_float32(kOp, in[0]);

@@ -21,7 +21,8 @@ auto rule(const char* op, bool numpy = false) {
     const Shape out = numpy && !p.keepdims ? shape_without(shape, reduced)
                                            : result_shape(shape, reduced, p.keepdims);
     MX_CHECK_SHAPE(reduced_size(shape, reduced) != 0 || count_elements(out) <= 0, op,
-                   ": data of shape ", shape, " has no elements along the searched axis");
+                   ": data must have at least 1 element along the searched axis, got shape ",
+                   shape);
     return {{out, numpy ? DType::kInt64 : index_dtype(in[0].dtype)}};
   };
 }

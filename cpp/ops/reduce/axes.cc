@@ -7,7 +7,7 @@ namespace mxlite {
 
 void check_summable(const char* op, DType dtype) {
   MX_CHECK_DTYPE(dtype != DType::kBool, op,
-                 ": data must have a number dtype, got bool; convert it with astype('int64')");
+                 ": data must have a numeric dtype, got bool; convert it with astype('int64')");
 }
 
 AxisMask reduced_axes(const char* op, const std::optional<Shape>& axis, bool exclude, int ndim) {

@@ -15,7 +15,7 @@ Specs infer(const ReduceParams& p, std::span<const TensorSpec> in) {
   const AxisMask reduced = reduced_axes(kOp, p.axis, p.exclude, shape.ndim());
   const Shape out = result_shape(shape, reduced, p.keepdims);
   MX_CHECK_SHAPE(reduced_size(shape, reduced) != 0 || count_elements(out) <= 0, kOp,
-                 ": data of shape ", shape, " has no elements along the reduced axes");
+                 ": data must have at least 1 element along the reduced axes, got shape ", shape);
   return {{out, in[0].dtype}};
 }
 

@@ -157,7 +157,7 @@ constexpr const char* kReduced =
 void check_not_empty(const char* op, const Shape& shape, const AxisMask& reduced,
                      const Shape& out) {
   MX_CHECK_SHAPE(reduced_size(shape, reduced) != 0 || count_elements(out) <= 0, op,
-                 ": data of shape ", shape, " has no elements along the reduced axes");
+                 ": data must have at least 1 element along the reduced axes, got shape ", shape);
 }
 
 OpBuilder<ReduceParams> reduction(const char* name, const char* doc, bool needs_values,

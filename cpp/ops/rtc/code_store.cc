@@ -67,7 +67,7 @@ std::optional<CompiledCode> decode_code(const std::string& key, std::span<const 
   ByteReader reader(bytes, "file of a compiled kernel");
   const auto magic = reader.take(kMagicBytes);
   MX_CHECK_KIND(std::memcmp(magic.data(), kMagic, kMagicBytes) == 0, ErrorKind::kRecord,
-                "file of a compiled kernel: another format");
+                "file of a compiled kernel: the file must begin with the mark of this format");
   const auto checksum = reader.number<uint32_t>();
   const auto body = bytes.subspan(reader.offset());
   MX_CHECK_KIND(crc32c(body.data(), body.size()) == checksum, ErrorKind::kRecord,

@@ -23,7 +23,7 @@ void check_sequences(const char* op, const Shape& data, int axis, std::span<cons
                  ": sequence_length must have shape (", data[1 - axis], ",) for data of shape ",
                  data, ", got ", in[1].shape);
   MX_CHECK_DTYPE(in[1].dtype != DType::kBool, op,
-                 ": sequence_length must have a number dtype, got bool");
+                 ": sequence_length must have a numeric dtype, got bool");
 }
 
 // Requires one length for each sequence of the batch.
@@ -48,7 +48,8 @@ Specs infer_mask(const SequenceMaskParams& p, std::span<const TensorSpec> in) {
 Specs infer_last(const SequenceParams& p, std::span<const TensorSpec> in) {
   check_sequences("SequenceLast", in[0].shape, p.axis, in);
   Shape to = in[0].shape;
-  MX_CHECK_SHAPE(to[p.axis] != 0, "SequenceLast: data of shape ", to, " has no time steps");
+  MX_CHECK_SHAPE(to[p.axis] != 0, "SequenceLast: data must have at least 1 time step, got shape ",
+                 to);
   to.erase(p.axis);
   return {{to, in[0].dtype}};
 }

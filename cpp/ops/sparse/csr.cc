@@ -32,8 +32,8 @@ void check_values(const char* op, const TensorSpec& values, const TensorSpec& in
 Specs infer_dot(const CsrDotParams& p, std::span<const TensorSpec> in) {
   check_csr("_csr_dot", p.shape, in[1], in[2]);
   check_values("_csr_dot", in[0], in[1]);
-  MX_CHECK_DTYPE(in[0].dtype == in[3].dtype, "dot: lhs has dtype ", in[0].dtype, ", rhs has ",
-                 in[3].dtype);
+  MX_CHECK_DTYPE(in[0].dtype == in[3].dtype, "dot: rhs must have the dtype of lhs, ", in[0].dtype,
+                 ", got ", in[3].dtype);
   const int64_t inner = p.shape[p.transpose ? 0 : 1], outer = p.shape[p.transpose ? 1 : 0];
   MX_CHECK_SHAPE(in[3].shape.ndim() == 2 && may_equal(in[3].shape[0], inner),
                  "dot: csr lhs of shape ", p.shape, p.transpose ? " (transposed)" : "",

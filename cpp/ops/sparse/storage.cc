@@ -10,7 +10,8 @@ namespace sparse {
 namespace {
 
 Specs infer_retain(const NoParams&, std::span<const TensorSpec> in) {
-  MX_CHECK_SHAPE(in[0].shape.ndim() >= 1, "_sparse_retain: data must have rows, got shape ()");
+  MX_CHECK_SHAPE(in[0].shape.ndim() >= 1,
+                 "_sparse_retain: data must have at least 1 dimension, got shape ()");
   return {in[0]};
 }
 

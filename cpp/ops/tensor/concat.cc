@@ -97,8 +97,8 @@ Specs infer_split_v2(const SplitV2Params& p, std::span<const TensorSpec> in) {
   Specs specs;
   for (int i = 0; i < parts; ++i) {
     MX_CHECK(!is_known(length) || (begins[i] >= 0 && begins[i] <= begins[i + 1]),
-             "_split_v2: indices must not be negative and not decrease, got ", begins[i],
-             " before ", begins[i + 1]);
+             "_split_v2: indices must be at least 0 and ascend, got ", begins[i], " before ",
+             begins[i + 1]);
     Shape to = from;
     to[axis] = is_known(length) ? begins[i + 1] - begins[i] : kUnknownDim;
     if (p.squeeze_axis) {

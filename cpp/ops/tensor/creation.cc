@@ -53,8 +53,9 @@ Specs infer_arange(const ArangeParams& p, std::span<const TensorSpec>) {
   MX_CHECK(p.step != 0, "_arange: step must not be 0, got 0");
   const Number first = p.stop ? p.start : Number(0), last = p.stop.value_or(p.start);
   const double count = std::ceil((last - first) / p.step);
-  MX_CHECK(count < 9e18, "_arange: ", static_cast<double>(first), " to ", static_cast<double>(last),
-           " by ", static_cast<double>(p.step), " is not finite");
+  MX_CHECK(count < 9e18, "_arange: the number of elements must be below 9e18, got start ",
+           static_cast<double>(first), ", stop ", static_cast<double>(last), " and step ",
+           static_cast<double>(p.step));
   auto values = count > 0 ? static_cast<int64_t>(count) : int64_t{0};
   if (first.is_integer() && last.is_integer() && p.step.is_integer())
     values = integers_between(first.integer(), last.integer(), p.step.integer());

@@ -17,9 +17,10 @@ Specs infer_depth_to_space(const BlockSizeParams& p, std::span<const TensorSpec>
   const Shape& s = in[0].shape;
   check_input("depth_to_space", s);
   const int64_t b = p.block_size;
-  MX_CHECK_SHAPE(may_be_multiple(s[1], b * b), "depth_to_space: ", s[1],
-                 " channels of data of shape ", s, " are not a multiple of block_size squared, ",
-                 b * b);
+  MX_CHECK_SHAPE(
+      may_be_multiple(s[1], b * b),
+      "depth_to_space: the number of channels must be a multiple of block_size squared, ", b * b,
+      ", got ", s[1], " in data of shape ", s);
   return {{{s[0], divide_dim(s[1], b * b), multiply_dims(s[2], b), multiply_dims(s[3], b)},
            in[0].dtype}};
 }
@@ -29,8 +30,8 @@ Specs infer_space_to_depth(const BlockSizeParams& p, std::span<const TensorSpec>
   check_input("space_to_depth", s);
   const int64_t b = p.block_size;
   MX_CHECK_SHAPE(may_be_multiple(s[2], b) && may_be_multiple(s[3], b),
-                 "space_to_depth: height and width of data of shape ", s,
-                 " are not multiples of block_size ", b);
+                 "space_to_depth: height and width must be multiples of block_size ", b,
+                 ", got data of shape ", s);
   return {
       {{s[0], multiply_dims(s[1], b * b), divide_dim(s[2], b), divide_dim(s[3], b)}, in[0].dtype}};
 }

@@ -13,7 +13,7 @@ DiagonalView diagonal_view(const Shape& shape, const Strides& strides, int64_t k
                            int axis2) {
   const int row = normalize_axis("diag", axis1, shape.ndim());
   const int col = normalize_axis("diag", axis2, shape.ndim());
-  MX_CHECK(row != col, "diag: axis1 ", axis1, " and axis2 ", axis2, " are the same axis");
+  MX_CHECK(row != col, "diag: axis1 and axis2 must be different axes, got ", axis1, " and ", axis2);
   MX_CHECK(may_be_at_least(shape[col], std::max<int64_t>(k, 0)) &&
                may_be_at_least(shape[row], std::max<int64_t>(-k, 0)),
            "diag: k must be from ", -shape[row], " to ", shape[col], " for shape ", shape, ", got ",

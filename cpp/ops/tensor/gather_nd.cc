@@ -12,7 +12,8 @@ namespace {
 
 // Returns the shape that `indices` select from shape `from`; unknown if their depth is unknown.
 Shape gathered_shape(const char* op, const Shape& from, const TensorSpec& indices) {
-  MX_CHECK_DTYPE(indices.dtype != DType::kBool, op, ": indices must have a number dtype, got bool");
+  MX_CHECK_DTYPE(indices.dtype != DType::kBool, op,
+                 ": indices must have a numeric dtype, got bool");
   MX_CHECK_SHAPE(indices.shape.ndim() > 0, op, ": indices must have shape (M, ...), got ()");
   const int64_t depth = indices.shape[0];
   if (!is_known(depth)) return Shape::unknown();
@@ -48,8 +49,8 @@ Specs infer_scatter_nd(const ScatterNdParams& p, std::span<const TensorSpec> in)
 Specs infer_scatter_set_nd(const ScatterNdParams& p, std::span<const TensorSpec> in) {
   MX_CHECK_SHAPE(p.shape.ndim() == 0 || may_equal(p.shape, in[0].shape),
                  "_scatter_set_nd: shape must be that of lhs ", in[0].shape, ", got ", p.shape);
-  MX_CHECK_DTYPE(in[0].dtype == in[1].dtype, "_scatter_set_nd: lhs has dtype ", in[0].dtype,
-                 ", rhs has ", in[1].dtype);
+  MX_CHECK_DTYPE(in[0].dtype == in[1].dtype, "_scatter_set_nd: rhs must have the dtype of lhs, ",
+                 in[0].dtype, ", got ", in[1].dtype);
   check_scattered("_scatter_set_nd", in[0].shape, in[1], in[2]);
   return {{p.shape.ndim() == 0 ? in[0].shape : p.shape, in[0].dtype}};
 }

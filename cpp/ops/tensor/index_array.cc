@@ -31,8 +31,9 @@ Specs infer_index_copy(const NoParams&, std::span<const TensorSpec> in) {
   for (int i = 1; fits && i < rows.ndim(); ++i) fits = may_equal(rows[i], old_shape[i]);
   MX_CHECK_SHAPE(fits, "_contrib_index_copy: new_tensor of shape ", rows, " with index_vector of ",
                  in[1].shape, " does not fit old_tensor of shape ", old_shape);
-  MX_CHECK_DTYPE(in[0].dtype == in[2].dtype, "_contrib_index_copy: old_tensor has dtype ",
-                 in[0].dtype, ", new_tensor has ", in[2].dtype);
+  MX_CHECK_DTYPE(in[0].dtype == in[2].dtype,
+                 "_contrib_index_copy: new_tensor must have the dtype of old_tensor, ", in[0].dtype,
+                 ", got ", in[2].dtype);
   Shape to = merged(old_shape, rows);
   to[0] = old_shape[0];
   return {{to, in[0].dtype}};

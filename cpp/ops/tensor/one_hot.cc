@@ -27,8 +27,9 @@ Specs infer_ravel(const RavelParams& p, std::span<const TensorSpec> in) {
 Specs infer_unravel(const RavelParams& p, std::span<const TensorSpec> in) {
   MX_CHECK_SHAPE(p.shape.ndim() > 0, "unravel_index: shape must have at least 1 dimension, got ()");
   for (int i = 0; i < p.shape.ndim(); ++i)
-    MX_CHECK_SHAPE(p.shape[i] > 0 || (i == 0 && p.shape[i] == -1), "unravel_index: shape ", p.shape,
-                   " has dimension ", p.shape[i]);
+    MX_CHECK_SHAPE(p.shape[i] > 0 || (i == 0 && p.shape[i] == -1),
+                   "unravel_index: entries of shape must be above 0, or -1 for the first one, got ",
+                   p.shape);
   Shape to = in[0].shape;
   to.insert(0, p.shape.ndim());
   return {{to, in[0].dtype}};
@@ -41,8 +42,9 @@ Specs infer_fill_element(const NoParams&, std::span<const TensorSpec> in) {
                  "fill_element_0index: lhs must have 2 dimensions, mhs and rhs one entry per row "
                  "of lhs, got shapes ",
                  lhs, ", ", in[1].shape, " and ", in[2].shape);
-  MX_CHECK_DTYPE(in[0].dtype == in[1].dtype, "fill_element_0index: lhs has dtype ", in[0].dtype,
-                 ", mhs has ", in[1].dtype);
+  MX_CHECK_DTYPE(in[0].dtype == in[1].dtype,
+                 "fill_element_0index: mhs must have the dtype of lhs, ", in[0].dtype, ", got ",
+                 in[1].dtype);
   return {in[0]};
 }
 

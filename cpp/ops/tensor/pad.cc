@@ -19,10 +19,11 @@ Specs infer_pad(const PadParams& p, std::span<const TensorSpec> in) {
   for (int i = 0; i < to.ndim(); ++i) {
     const int64_t widest = std::max(p.before(i), p.after(i));
     MX_CHECK_SHAPE(p.mode != PadMode::kReflect || widest == 0 || may_be_at_least(to[i], widest + 1),
-                   "Pad: mode reflect cannot add ", widest, " elements to axis ", i,
-                   " of data of shape ", to);
-    MX_CHECK_SHAPE(p.mode != PadMode::kEdge || widest == 0 || to[i] != 0, "Pad: mode edge: axis ",
-                   i, " of data of shape ", to, " has no edge");
+                   "Pad: pad_width of axis ", i,
+                   " must be below its length in mode 'reflect', got ", widest,
+                   " for data of shape ", to);
+    MX_CHECK_SHAPE(p.mode != PadMode::kEdge || widest == 0 || to[i] != 0, "Pad: axis ", i,
+                   " must have at least 1 element in mode 'edge', got data of shape ", to);
     to[i] = add_to_dim(to[i], checked_add(p.before(i), p.after(i)));
   }
   return {{to, in[0].dtype}};

@@ -134,7 +134,7 @@ Specs infer_reshape(const ReshapeParams& p, std::span<const TensorSpec> in) {
 
 Specs infer_flatten(const NoParams&, std::span<const TensorSpec> in) {
   const Shape& from = in[0].shape;
-  MX_CHECK_SHAPE(from.ndim() > 0, "Flatten: data of shape () given, at least 1 dimension expected");
+  MX_CHECK_SHAPE(from.ndim() > 0, "Flatten: data must have at least 1 dimension, got shape ()");
   return {{{from[0], product_of_dims(from, 1, from.ndim())}, in[0].dtype}};
 }
 
@@ -155,7 +155,8 @@ Specs infer_squeeze(const SqueezeParams& p, std::span<const TensorSpec> in) {
       const int axis = normalize_axis("squeeze", given, from.ndim());
       MX_CHECK_SHAPE(may_equal(from[axis], 1), "squeeze: axis ", given, " of data of shape ", from,
                      " must have length 1, got ", from[axis]);
-      MX_CHECK(!removed[axis], "squeeze: axis ", given, " is given twice in ", *p.axis);
+      MX_CHECK(!removed[axis], "squeeze: axes must be distinct, got axis ", given, " twice in ",
+               *p.axis);
       removed[axis] = true;
     }
   } else {
@@ -199,8 +200,9 @@ Specs infer_reshape_like(const ReshapeLikeParams& p, std::span<const TensorSpec>
 }
 
 Specs infer_identity_like(const NoParams&, std::span<const TensorSpec> in) {
-  MX_CHECK_SHAPE(may_equal(in[0].shape, in[1].shape), "_identity_with_attr_like_rhs: lhs of shape ",
-                 in[0].shape, " and rhs of shape ", in[1].shape, " given, equal shapes expected");
+  MX_CHECK_SHAPE(may_equal(in[0].shape, in[1].shape),
+                 "_identity_with_attr_like_rhs: rhs must have the shape of lhs, ", in[0].shape,
+                 ", got ", in[1].shape);
   return {{merged(in[0].shape, in[1].shape), in[0].dtype}};
 }
 

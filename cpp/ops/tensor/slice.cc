@@ -23,7 +23,7 @@ SliceRegion resolve_slice(const char* op, const OptionalInts& begin, const Optio
   for (int axis = 0; axis < shape.ndim(); ++axis) {
     const int64_t length = shape[axis];
     const int64_t s = entry(step, axis).value_or(1);
-    MX_CHECK(s != 0, op, ": step of axis ", axis, " is 0");
+    MX_CHECK(s != 0, op, ": step must not be 0, got 0 for axis ", axis);
     r.step[axis] = s;
     if (!is_known(length)) continue;  // the slice's length is unknown, too
     const int64_t low = s > 0 ? 0 : -1, high = s > 0 ? length : length - 1;
@@ -48,8 +48,8 @@ SliceRegion resolve_slice(const SliceAxisParams& p, const Shape& shape) {
   const int64_t begin = p.begin < 0 ? p.begin + length : p.begin;
   const int64_t end = !p.end ? length : *p.end < 0 ? *p.end + length : *p.end;
   MX_CHECK_KIND(begin >= 0 && begin <= end && end <= length, ErrorKind::kIndex,
-                "slice_axis: range [", p.begin, ", ", p.end.value_or(length),
-                ") does not fit axis ", axis, " of data of shape ", shape);
+                "slice_axis: begin and end must be an ascending range within axis ", axis,
+                " of data of shape ", shape, ", got ", p.begin, " and ", p.end.value_or(length));
   r.begin[axis] = begin;
   r.shape[axis] = end - begin;
   return r;
@@ -74,12 +74,15 @@ Specs infer_slice_like(const SliceLikeParams& p, std::span<const TensorSpec> in)
   const Shape& like = in[1].shape;
   const auto cut = [&](int axis, int like_axis) {
     MX_CHECK_SHAPE(may_be_at_most(like[like_axis], to[axis]), "slice_like: axis ", axis,
-                   " of data of shape ", in[0].shape, " is shorter than that of shape_like ", like);
+                   " of data must be at least as long as that of shape_like, got shapes ",
+                   in[0].shape, " and ", like);
     to[axis] = like[like_axis];
   };
   if (p.axes.ndim() == 0) {
-    MX_CHECK_SHAPE(like.ndim() == to.ndim(), "slice_like: data of shape ", to,
-                   " and shape_like of shape ", like, " differ in dimensions; give axes");
+    MX_CHECK_SHAPE(like.ndim() == to.ndim(),
+                   "slice_like: data and shape_like must have the same number of dimensions "
+                   "without axes, got shapes ",
+                   to, " and ", like);
     for (int i = 0; i < to.ndim(); ++i) cut(i, i);
   }
   for (const int64_t axis : p.axes)
@@ -105,8 +108,8 @@ Specs infer_slice_backward(const SliceBackwardParams& p, std::span<const TensorS
 
 void check_assigned(const char* op, const Shape& region, const TensorSpec& lhs,
                     const TensorSpec& rhs) {
-  MX_CHECK_DTYPE(lhs.dtype == rhs.dtype, op, ": rhs has dtype ", rhs.dtype, ", lhs has ",
-                 lhs.dtype);
+  MX_CHECK_DTYPE(lhs.dtype == rhs.dtype, op, ": rhs must have the dtype of lhs, ", lhs.dtype,
+                 ", got ", rhs.dtype);
   bool fits = rhs.shape.ndim() <= region.ndim();
   const int lead = region.ndim() - rhs.shape.ndim();
   for (int i = 0; fits && i < rhs.shape.ndim(); ++i)

@@ -10,7 +10,7 @@
 namespace mxlite {
 
 void check_index_dtype(const char* op, const TensorSpec& index) {
-  MX_CHECK_DTYPE(index.dtype != DType::kBool, op, ": indices must have a number dtype, got bool");
+  MX_CHECK_DTYPE(index.dtype != DType::kBool, op, ": indices must have a numeric dtype, got bool");
 }
 
 namespace {

@@ -14,8 +14,8 @@ void check_column(const BoxNmsParams& p, const char* name, int index, int64_t wi
   MX_CHECK(index >= 0 && may_be_at_least(width, int64_t{index} + 1), kBoxNmsName, ": ", name, " ",
            index, " is out of range for rows of ", width, " elements");
   MX_CHECK(index < p.coord_start || index > int64_t{p.coord_start} + 3, kBoxNmsName, ": ", name,
-           " ", index, " is one of the coordinates ", p.coord_start, " to ",
-           int64_t{p.coord_start} + 3);
+           " must not be one of the coordinates, ", p.coord_start, " to ",
+           int64_t{p.coord_start} + 3, ", got ", index);
 }
 
 Specs infer_nms(const BoxNmsParams& p, std::span<const TensorSpec> in) {
@@ -27,13 +27,13 @@ Specs infer_nms(const BoxNmsParams& p, std::span<const TensorSpec> in) {
                  rows);
   const int64_t width = rows.back();
   MX_CHECK(p.coord_start >= 0 && may_be_at_least(width, int64_t{p.coord_start} + 4), kBoxNmsName,
-           ": coord_start ", p.coord_start, " leaves no four coordinates in rows of ", width,
-           " elements");
+           ": coord_start must leave four coordinates in rows of ", width, " elements, got ",
+           p.coord_start);
   check_column(p, "score_index", p.score_index, width);
   if (p.id_index >= 0) {
     check_column(p, "id_index", p.id_index, width);
-    MX_CHECK(p.id_index != p.score_index, kBoxNmsName, ": id_index and score_index are both ",
-             p.id_index);
+    MX_CHECK(p.id_index != p.score_index, kBoxNmsName,
+             ": id_index must differ from score_index, got ", p.id_index, " for both");
   }
   rows[rows.ndim() - 1] = 1;
   return {in[0], {rows, DType::kInt64}};

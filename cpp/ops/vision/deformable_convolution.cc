@@ -28,12 +28,12 @@ Shapes shapes_for(const P& p, const Shape& data) {
   check_spatial_data(op, data, p.kernel, p.layout);
   MX_CHECK(!is_channels_last(p.layout), op, ": layout must be NCHW, got NHWC");
   const int64_t channels = data[1], groups = p.num_group, moved = p.num_deformable_group;
-  MX_CHECK_SHAPE(may_be_multiple(channels, groups) && may_be_multiple(channels, moved), op, ": ",
-                 channels, " channels of data of shape ", data,
-                 " cannot be divided into num_group ", groups, " and num_deformable_group ", moved,
-                 " groups");
-  MX_CHECK(p.num_filter % groups == 0, op, ": num_filter ", p.num_filter,
-           " cannot be divided into num_group ", groups, " groups");
+  MX_CHECK_SHAPE(may_be_multiple(channels, groups) && may_be_multiple(channels, moved), op,
+                 ": the number of channels must be a multiple of num_group ", groups,
+                 " and of num_deformable_group ", moved, ", got ", channels, " in data of shape ",
+                 data);
+  MX_CHECK(p.num_filter % groups == 0, op, ": num_filter must be a multiple of num_group ", groups,
+           ", got ", p.num_filter);
   const SpatialWindow w = p.window();
   int64_t size[2];
   for (int i = 0; i < 2; ++i)

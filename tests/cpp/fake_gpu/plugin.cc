@@ -391,8 +391,8 @@ class FakeAccelerator final : public Accelerator {
     const size_t before = in_use.fetch_add(bytes);
     if (limit_ && before + bytes > limit_) {
       in_use -= bytes;
-      fail(ErrorKind::kOutOfMemory, "out of memory on gpu(", device, "): ", bytes, " bytes asked, ",
-           before, " in use, 0 cached, limit ", limit_);
+      fail(ErrorKind::kOutOfMemory, "out of memory on gpu(", device, "): ", bytes,
+           " bytes requested, ", before, " in use, 0 cached, limit ", limit_);
     }
     void* data = allocate_own(bytes);
     static_cast<FakeStream&>(stream(device, first_user)).give([=] {

@@ -206,13 +206,13 @@ refused(ValueError, "did you mean 'weight'", kv.push, "weigth", nd.zeros((2, 3))
 refused(ValueError, "init '999' first", kv.pull, "999", nd.zeros((2, 3)))
 refused(ValueError, "shape must be (2, 3), got (3, 2)", kv.push, "weight", nd.zeros((3, 2)))
 refused(TypeError, "float32, got float64", kv.push, "weight", nd.zeros((2, 3), dtype="float64"))
-refused(ValueError, "has a value already", kv.init, "weight", nd.zeros((2, 3)))
+refused(ValueError, "initialized only once", kv.init, "weight", nd.zeros((2, 3)))
 refused(NotImplementedError, "'adan_update' must be an operator", kv.set_optimizer, "adan",
         '{"operator": "adan_update"}')
 refused(ValueError, "did you mean 'momentum'", kv.set_optimizer, "sgd",
         '{"operator": "sgd_mom_update", "params": {"momentun": 1}}')
 refused(ValueError, "did you mean 'params'", kv.set_optimizer, "sgd", '{"param": 1}')
-refused(ValueError, "no JSON", kv.set_optimizer, "sgd", "cos\\nsystem")
+refused(ValueError, "must be valid JSON", kv.set_optimizer, "sgd", "cos\\nsystem")
 refused(ValueError, "name and JSON", kv.command, 0, "pickle")
 refused(IndexError, "row ids must be in [0, 1], got 2", lambda: kv.pull_rows(
     "weight", nd.array([2], dtype="int64"), nd.zeros((1, 3))))

@@ -162,6 +162,6 @@ def test_random_numbers_equal_those_of_the_cpu() -> None:
 
 def test_out_of_memory_says_what_was_asked_and_used() -> None:
     _, total = mx.context.gpu_memory_info(0)
-    with pytest.raises(MemoryError, match=r"bytes asked, .* in use, .* cached, limit"):
+    with pytest.raises(MemoryError, match=r"bytes requested, .* in use, .* cached, limit"):
         nd.zeros((4 * total,), dtype="uint8", ctx=mx.gpu(0)).wait_to_read()
     assert nd.ones((2,), ctx=mx.gpu(0)).asnumpy().sum() == 2

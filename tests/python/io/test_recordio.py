@@ -196,7 +196,7 @@ def test_bad_index(tmp_path: Path) -> None:
     file = recordio.MXIndexedRecordIO(idx, rec, "r")
     with pytest.raises(mx.base.RecordError, match="record at offset 4: no record begins here"):
         file.read_idx(0)
-    with pytest.raises(mx.base.RecordError, match="seek to offset 4000, the file has 80 bytes"):
+    with pytest.raises(mx.base.RecordError, match=r"a seek must be in \[0, 80\], got 4000"):
         file.read_idx(1)
     idx.unlink()
     with pytest.raises(FileNotFoundError, match="there is no index file"):

@@ -67,7 +67,7 @@ def test_csv_takes_whole_numbers_as_numpy_writes_them(tmp_path: Path, dtype: str
     for number in ("1.5", "1e-1", "1e300", "2.5e9" if dtype == "int32" else "1e17", "1e"):
         path = write(tmp_path / "bad.csv", f"{number},2\n")
         bad = mx.io.CSVIter(data_csv=path, data_shape=(2,), batch_size=1, dtype=dtype)
-        with pytest.raises(mx.MXNetError, match="column 1 of 2 is not a number of the dtype"):
+        with pytest.raises(mx.MXNetError, match="column 1 of 2 must be a number of the dtype"):
             bad.next()
 
 
@@ -85,16 +85,16 @@ def test_csv_values_are_those_of_numpy(tmp_path: Path) -> None:
     [
         ("csv", "1,2\n3\n", "line 2: '3': the line must have 2 columns, got 1"),
         ("csv", "1,2\n3,4,5\n", "line 2: '3,4,5': the line must have 2 columns, got more"),
-        ("csv", "1,2\n\nx,4\n", "line 3: 'x,4': column 1 of 2 is not a number"),
-        ("csv", "1;2\n", "line 1: '1;2': column 1 of 2 is not a number"),
-        ("csv", "1,2e999\n", "column 2 of 2 is not a number of the dtype"),
+        ("csv", "1,2\n\nx,4\n", "line 3: 'x,4': column 1 of 2 must be a number"),
+        ("csv", "1;2\n", "line 1: '1;2': column 1 of 2 must be a number"),
+        ("csv", "1,2e999\n", "column 2 of 2 must be a number of the dtype"),
         ("libsvm", "1 3:1\n", "columns must be in [0, 2], got 3"),
         ("libsvm", "1 0:1\n0 -1:2\n", "line 2: '0 -1:2': columns must be in [0, 2], got -1"),
         ("libsvm", "1 1:1 1:2\n", "columns must be distinct, got 1 twice"),
         ("libsvm", "1 2:1 1:2 0:3 2:1\n", "columns must be distinct, got 2 twice"),
-        ("libsvm", "a 1:1\n", "it does not begin with a number"),
+        ("libsvm", "a 1:1\n", "the line must begin with a number"),
         ("libsvm", "1 1\n", "the label must be followed by pairs column:value"),
-        ("libsvm", "1 1:\n", "column 1 has no number as its value"),
+        ("libsvm", "1 1:\n", "column 1 must have a number as its value"),
     ],
 )
 def test_errors_name_the_line(tmp_path: Path, kind: str, text: str, words: str) -> None:

@@ -210,8 +210,8 @@ def test_bad_input_is_named(act: Any, words: str) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        *((text, "(no JSON text|must be)") for text in ("[", "[" * 100_000, "{", "[1, 2, 3]")),
-        *((text, "(no JSON text|must be)") for text in ('["xavier", 5]', '["xavier"]', "[{}]")),
+        *((text, "must be") for text in ("[", "[" * 100_000, "{", "[1, 2, 3]")),
+        *((text, "must be") for text in ('["xavier", 5]', '["xavier"]', "[{}]")),
         ('["uniform", {"scales": 1}]', "does not describe a Uniform: .*scales"),
         ('["uniform", {"initializer": "zero"}]', "does not describe a Uniform"),
         ('{"scale": 1}', "a registered class, got .*, whose name is None"),

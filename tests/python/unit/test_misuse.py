@@ -199,7 +199,7 @@ TYPES = {
     "DataLoader: sample must be .*got a dict": lambda: next(
         iter(gluon.data.DataLoader([{"x": 1}], 1))
     ),
-    r"sum: data must have a number dtype, got bool; convert.* astype\('int64'\)": BOOLS.sum,
+    r"sum: data must have a numeric dtype, got bool; convert.* astype\('int64'\)": BOOLS.sum,
     "mean: data must": BOOLS.mean,
     "prod: data must": lambda: nd.prod(BOOLS),
     "norm: data must": lambda: nd.norm(BOOLS),

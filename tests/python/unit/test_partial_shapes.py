@@ -225,7 +225,7 @@ def test_rnn_layers_tell_states_and_parameters(mode: str) -> None:
 def test_a_kernel_that_does_not_fit_is_an_error_only_when_the_size_is_known() -> None:
     net = sym.Convolution(sym.var("x"), kernel=(9,), num_filter=2, no_bias=True, name="c")
     assert net.infer_shape_partial(x=(1, 3, 0))[1] == [(1, 2, 0)]
-    with pytest.raises(MXNetError, match="kernel of extent 9"):
+    with pytest.raises(MXNetError, match="kernel's extent .* got 9"):
         net.infer_shape_partial(x=(1, 3, 8))
 
 

@@ -144,7 +144,7 @@ NUMBERS_ONLY += " hard_sigmoid degrees"
 def test_functions_of_numbers_refuse_booleans(name: str) -> None:
     mask = nd.array([0, 1, 1]).astype("bool")
     params = {"scalar": 1.0} if name == "smooth_l1" else {}
-    with pytest.raises(TypeError, match=f"{name}: data must have a number dtype, got bool"):
+    with pytest.raises(TypeError, match=f"{name}: data must have a numeric dtype, got bool"):
         getattr(nd, name)(mask, **params)
 
 

@@ -37,7 +37,7 @@ def test_memory_that_runs_out_later_names_the_operator() -> None:
                     text = str(error)
                 else:
                     raise SystemExit("no error")
-                assert "out of memory on cpu: 400000000 bytes asked" in text, text
+                assert "out of memory on cpu: 400000000 bytes requested" in text, text
                 assert "limit 20000000" in text, text
                 assert "for the output float32(100, 1000, 1000) of broadcast_to" in text, text
                 assert "called at <string>:7" in text, text

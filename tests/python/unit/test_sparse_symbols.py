@@ -134,7 +134,7 @@ def test_the_larger_of_sparse_arrays_is_sparse_by_its_elementwise_name(
     assert [array.stype for array in found] == [stype, stype, "default", "default"]
     for array in found:
         np.testing.assert_allclose(array.asnumpy(), expected, rtol=1e-6)
-    with pytest.raises(ValueError, match=f"_{name}: lhs has shape"):
+    with pytest.raises(ValueError, match=f"_{name}: rhs must have the shape of lhs"):
         eager(left, nd.array(RIGHT[:2]).tostype(stype))
 
 

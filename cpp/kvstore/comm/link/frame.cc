@@ -105,15 +105,15 @@ void FrameDecoder::check_header() {
   const FrameHeader& h = header_;
   if (h.magic != kMagic) refuse(BadFrame::kMagic, "the bytes must begin with the mark of a frame");
   if (h.header_checksum != crc32c(&h, kCheckedBytes))
-    refuse(BadFrame::kChecksum, "a header with a wrong checksum");
+    refuse(BadFrame::kChecksum, "the checksum of the frame's header is wrong");
   if (h.format != kFormat)
-    refuse(BadFrame::kFormat, "a frame whose format must be ", kFormat, ", got ", h.format);
+    refuse(BadFrame::kFormat, "the format of the frame must be ", kFormat, ", got ", h.format);
   // Codes are compared in constant time.
   if (h.seal != seal_of(h, key_, number_))
     refuse(BadFrame::kToken,
            "the frame belongs to another job (its token differs) or comes in a wrong order");
   if (h.epoch != 0 && epoch_ != 0 && h.epoch != epoch_)
-    refuse(BadFrame::kEpoch, "a frame of another run of the job");
+    refuse(BadFrame::kEpoch, "the frame belongs to another run of the job");
   if (h.type == 0 || h.type > kLastFrameType || h.reserved != 0 || h.padding != 0)
     refuse(BadFrame::kType, "the type of the frame must be known, got ", int{h.type});
   const bool fits = trusted_ ? h.body_bytes <= kMostBody && h.data_bytes <= kMostData
@@ -127,7 +127,7 @@ void FrameDecoder::check_header() {
 void FrameDecoder::check_content() {
   if (header_.body_seal != body_seal_of(body_, key_) ||
       header_.data_checksum != crc32c(data_.data(), data_.bytes))
-    refuse(BadFrame::kChecksum, "a frame whose content has a wrong checksum");
+    refuse(BadFrame::kChecksum, "the checksum of the frame's content is wrong");
 }
 
 Frame FrameDecoder::take() {

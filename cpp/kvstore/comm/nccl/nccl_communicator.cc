@@ -152,7 +152,8 @@ class NcclCommunicator final : public DeviceCommunicator {
     auto* to = static_cast<std::byte*>(output);
     const auto me = static_cast<size_t>(rank_);
     MX_CHECK(send[me] == receive[me], "all_to_all: rank ", members_.empty() ? rank_ : members_[me],
-             " must send itself ", receive[me], " bytes, as it receives so many, got ", send[me]);
+             " must send itself as many bytes as it receives from itself, ", receive[me], ", got ",
+             send[me]);
     check_usable();
     if (send[me] > 0)
       stream_->copy(to + place(receive, rank_), from + place(send, rank_), send[me]);

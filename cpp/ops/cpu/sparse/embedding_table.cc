@@ -137,9 +137,9 @@ std::vector<int64_t> EmbeddingTable::find(const EmbeddingPlan& plan, bool insert
   const int64_t room = memory_->most_rows() - slots_->size();
   if (const auto wanted = static_cast<int64_t>(missing.size()); wanted > room) {
     MX_CHECK_KIND(options_.evicts, ErrorKind::kOutOfMemory, "ShardedEmbedding ", options_.ids.table,
-                  ": ", memory_->most_rows(), " rows of ", row_bytes(),
-                  " bytes fit this rank, and the batch has ", wanted - room,
-                  " new ids more; set evict=True, raise capacity, or use more ranks");
+                  ": this rank has memory for ", memory_->most_rows(), " rows of ", row_bytes(),
+                  " bytes, which the new ids of this batch exceed by ", wanted - room,
+                  "; set evict=True, raise capacity, or use more ranks");
     MX_CHECK_KIND(static_cast<int64_t>(ids.size()) <= memory_->most_rows(), ErrorKind::kOutOfMemory,
                   "ShardedEmbedding ", options_.ids.table, ": the ", ids.size(),
                   " distinct ids of a batch exceed the ", memory_->most_rows(),

@@ -117,9 +117,10 @@ void propose(const char* op, KernelContext& ctx, const ProposalParams& p, Inputs
   const Grid grid{cls[1] / 2, cls[2], cls[3]};
   for (int64_t i = 0; i < cls[0]; ++i) {
     const auto image = image_info(p, in[2].as<T>() + 3 * i);
-    MX_CHECK(image.rows <= grid.height && image.columns <= grid.width, op, ": im_info says ",
-             image.height, " x ", image.width, " pixels, more than ", grid.height, " x ",
-             grid.width, " positions of stride ", p.feature_stride);
+    MX_CHECK(image.rows <= grid.height && image.columns <= grid.width, op,
+             ": im_info must be an image within the ", grid.height, " x ", grid.width,
+             " positions of stride ", p.feature_stride, ", got ", image.height, " x ", image.width,
+             " pixels");
   }
   const ProposalImageMemory<T> memory(grid.count(), p.rpn_post_nms_top_n);
   const auto threads = static_cast<size_t>(std::min<int64_t>(cpu_threads(), cls[0]));

@@ -32,8 +32,8 @@ Regions<Acc> read_regions(const char* op, const TensorRef& rois, int64_t batch, 
   const Regions<Acc> regions{buffer, rois.shape[0], rois.shape[1]};
   for (int64_t r = 0; r < regions.count; ++r) {
     const Acc image = regions.row(r)[0];
-    MX_CHECK_KIND(image < static_cast<Acc>(batch), ErrorKind::kIndex, op, ": rois[", r,
-                  "] is of image ", image, ", data has ", batch);
+    MX_CHECK_KIND(image < static_cast<Acc>(batch), ErrorKind::kIndex, op,
+                  ": the image index of rois[", r, "] must be below ", batch, ", got ", image);
   }
   return regions;
 }

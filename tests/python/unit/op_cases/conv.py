@@ -228,12 +228,12 @@ CASES = [
                 {},
             ),
             (
-                "kernel of extent 3 is larger than the padded data of extent 2",
+                "extent must be at most that of the padded data, 2, got 3",
                 (2, 3, 2, 6),
                 _WEIGHT,
                 {},
             ),
-            ("3 channels .* cannot be divided into num_group 2", _DATA, _WEIGHT, {"num_group": 2}),
+            ("must be a multiple of num_group 2, got 3", _DATA, _WEIGHT, {"num_group": 2}),
             ("data must have 3 dimensions for layout NCW", _DATA, _WEIGHT, {"layout": "NCW"}),
             (
                 r"stride must be from 1 to 2147483647, got \(0, 1\)",

@@ -261,7 +261,7 @@ CASES = [
         boxes([0, 0, 0, 1, 1], [2, 0, 0, 1, 1]),
         **FLAT,
         error=IndexError,
-        match=r"rois\[1\] is of image 2, data has 2",
+        match=r"image index of rois\[1\] must be below 2, got 2",
     ),
     fails(POOL, (2, 3, 5, 6), (4, 4), **FLAT, match=r"\(regions"),
     fails(POOL, (2, 3, 5), ROIS, **FLAT, match="must have shape .*, got"),
@@ -300,7 +300,7 @@ CASES = [
                 boxes([7, 0, 0, 1, 1]),
                 {},
                 IndexError,
-                r"rois\[0\] is of image 7, data has 2",
+                r"image index of rois\[0\] must be below 2, got 7",
             ),
         ]
     ),
