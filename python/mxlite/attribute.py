@@ -41,8 +41,8 @@ class AttrScope(metaclass=_AttrScopeType):
         for key, value in kwargs.items():
             if not isinstance(value, str):
                 raise ValueError_(
-                    f"AttrScope: attribute {key!r} is {value!r} of type "
-                    f"{type(value).__name__}, attributes are strings"
+                    f"AttrScope: attribute {key!r} must be a string, got {value!r} of type "
+                    f"{type(value).__name__}"
                 )
         self._attr = kwargs
         self._outer: AttrScope | None = None

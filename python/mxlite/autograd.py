@@ -249,7 +249,7 @@ def grad(
     """
     heads_list, variable_list = _as_list(heads), _as_list(variables)
     if not variable_list:
-        raise ValueError_("grad: no variables given")
+        raise ValueError_("grad: variables must have at least 1 array, got none")
     found = _core.gradients(
         heads_list,
         _head_grads(heads_list, head_grads),
@@ -373,8 +373,8 @@ class Function(NeedsInit):
             found = [None] if result is None else self._arrays(result, "backward")
             if len(found) != len(given):
                 raise ValueError_(
-                    f"{type(self).__name__}.backward returned {len(found)} gradients, forward "
-                    f"took {len(given)} inputs"
+                    f"{type(self).__name__}.backward must return a gradient for each of the "
+                    f"{len(given)} inputs of forward, got {len(found)}"
                 )
             return [self._fitted(i, g, *x) for i, (g, x) in enumerate(zip(found, given))]
 
@@ -402,8 +402,8 @@ class Function(NeedsInit):
                 grad = grad.broadcast_to(shape)
             except MXNetError:
                 raise ShapeError(
-                    f"{type(self).__name__}.backward: gradient {index} has shape {grad.shape}, "
-                    f"the input {shape}"
+                    f"{type(self).__name__}.backward: gradient {index} must have the input's "
+                    f"shape {shape}, got {grad.shape}"
                 ) from None
         return grad if grad.dtype == dtype else grad.astype(dtype)
 

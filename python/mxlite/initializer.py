@@ -357,8 +357,8 @@ class Xavier(Initializer):
         shape = arr.shape
         if len(shape) < 2:
             raise ShapeError(
-                f"Xavier: parameter {str(desc)!r} has shape {tuple(shape)}, at least 2 dimensions "
-                "are needed"
+                f"Xavier: parameter {str(desc)!r} must have at least 2 dimensions, got shape "
+                f"{tuple(shape)}"
             )
         area = float(np.prod(shape[2:]))
         fan_in, fan_out = shape[1] * area, shape[0] * area
@@ -498,7 +498,7 @@ class Load:
     ) -> None:
         arrays = nd.load(param) if isinstance(param, str) else param
         if not isinstance(arrays, Mapping):
-            raise TypeError_(f"Load: {param!r} holds a list of arrays, names are needed")
+            raise TypeError_(f"Load: {param!r} must hold arrays with names, got a list")
         self.param = {
             name[4:] if name.startswith(("arg:", "aux:")) else name: value
             for name, value in arrays.items()
@@ -514,8 +514,8 @@ class Load:
                 value = host_array(value, f"Load: parameter {str(name)!r}", arr.dtype)
             if tuple(value.shape) != tuple(arr.shape):
                 raise ShapeError(
-                    f"Load: parameter {str(name)!r} has shape {tuple(arr.shape)}, the loaded value "
-                    f"has {tuple(value.shape)}"
+                    f"Load: the loaded value of parameter {str(name)!r} must have its shape, "
+                    f"{tuple(arr.shape)}, got {tuple(value.shape)}"
                 )
             arr[:] = value
             source = "loaded"

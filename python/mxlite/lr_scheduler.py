@@ -55,7 +55,7 @@ class LRScheduler(TypedInit):
             raise ValueError_(f"{name}: warmup_steps must be 0 or more, got {warmup_steps}")
         if warmup_begin_lr > base_lr:
             raise ValueError_(
-                f"{name}: warmup_begin_lr {warmup_begin_lr} is above base_lr {base_lr}"
+                f"{name}: warmup_begin_lr must be at most base_lr {base_lr}, got {warmup_begin_lr}"
             )
         if warmup_mode not in ("linear", "constant"):
             raise ValueError_(

@@ -339,7 +339,8 @@ def pack(header: Any, s: bytes) -> bytes:
         head = struct.pack(_IR_FORMAT, flag, scalar, first_id, second_id)
     except (struct.error, TypeError, ValueError) as error:
         raise ValueError_(
-            f"recordio.pack: label {label!r}, id {first_id!r}, id2 {second_id!r} given: {error}"
+            "recordio.pack: label, id and id2 must be numbers that a header holds, got "
+            f"{label!r}, {first_id!r} and {second_id!r}: {error}"
         ) from error
     return head + labels + s
 

@@ -77,7 +77,7 @@ def _described(nickname: str, spec: str) -> tuple[Any, dict[str, Any]]:
     try:
         found = json.loads(spec)
     except (ValueError, RecursionError) as error:
-        raise ValueError_(f"{nickname}: {spec[:100]!r} is no JSON text: {error}") from None
+        raise ValueError_(f"{nickname}: {spec[:100]!r} must be JSON text: {error}") from None
     pair = isinstance(found, list) and len(found) == 2
     if not isinstance(found, dict) and not (pair and isinstance(found[1], dict)):
         raise ValueError_(
@@ -121,8 +121,8 @@ def get_create_func(base_class: type[_T], nickname: str) -> Callable[..., _T]:
         if isinstance(spec, base_class):
             if args or kwargs:
                 raise ValueError_(
-                    f"{nickname}: an instance of {type(spec).__name__} takes no further arguments, "
-                    f"{len(args) + len(kwargs)} given"
+                    f"{nickname}: an instance of {type(spec).__name__} must be given alone, got "
+                    f"{len(args) + len(kwargs)} further arguments"
                 )
             return spec
         if isinstance(spec, dict):
@@ -135,8 +135,8 @@ def get_create_func(base_class: type[_T], nickname: str) -> Callable[..., _T]:
         if spec[:1] in ("[", "{"):
             if args or kwargs:
                 raise ValueError_(
-                    f"{nickname}: the JSON text {spec[:100]!r} takes no further arguments, "
-                    f"{len(args) + len(kwargs)} given"
+                    f"{nickname}: the JSON text {spec[:100]!r} must be given alone, got "
+                    f"{len(args) + len(kwargs)} further arguments"
                 )
             name, options = _described(nickname, spec)
             klass = find(name)

@@ -95,7 +95,9 @@ class CudaModule:
         if not isinstance(source, str):
             raise TypeError_(f"CudaModule: source must be str, got {type(source).__name__}")
         if "\0" in source:
-            raise ValueError_("CudaModule: source has a character of code 0, which would end it")
+            raise ValueError_(
+                "CudaModule: source must have no character of code 0, which would end it"
+            )
         self.handle = _core.RtcProgram(
             source, _texts(options, "options"), _texts(exports, "exports")
         )
@@ -135,8 +137,8 @@ class CudaModule:
             const, cpp_type, star, _ = match.groups()
             if cpp_type not in _DTYPES:
                 raise TypeError_(
-                    f"get_kernel {name}: parameter {position} is {text.strip()!r}, whose type must "
-                    f"be one of {', '.join(_DTYPES)}"
+                    f"get_kernel {name}: parameter {position} must have one of the types "
+                    f"{', '.join(_DTYPES)}, got {text.strip()!r}"
                 )
             is_const.append(const is not None)
             is_ndarray.append(star is not None)
@@ -247,7 +249,8 @@ class CudaKernel:
             )
         if arg.stype != "default":
             raise TypeError_(
-                f"{who}: argument {i} is a {arg.stype} array; convert it with tostype('default')"
+                f"{who}: argument {i} must be dense, got a {arg.stype} array; convert it with "
+                "tostype('default')"
             )
         if (given := dtype_name(arg.dtype)) != expected:
             raise DTypeError(f"{who}: argument {i} must have dtype {expected}, got {given}")
@@ -275,8 +278,8 @@ class CudaKernel:
         except (FloatingPointError, OverflowError):
             limit = np.finfo(dtype).max
             raise ValueError_(
-                f"{who}: argument {i} is {str(value)[:40]}, a number from -{limit:.6g} to "
-                f"{limit:.6g} expected, which {dtype.name} holds"
+                f"{who}: argument {i} must be a number from -{limit:.6g} to {limit:.6g}, which "
+                f"{dtype.name} holds, got {str(value)[:40]}"
             ) from None
 
 

@@ -188,7 +188,7 @@ class RemoteFile:
         if len(content) == self._size > end - begin:
             raise NotSupportedError("the server sends whole files where ranges are requested")
         if len(content) != end - begin:
-            raise OSError(f"{len(content)} bytes were sent, {end - begin} expected")
+            raise OSError(f"the server must send {end - begin} bytes, got {len(content)}")
         return content
 
     def _info(self) -> tuple[tuple[Any, ...], Any]:
@@ -284,6 +284,6 @@ def _result(future: Future[T], seconds: float = float("inf")) -> T:
             if future.done():
                 return future.result()
             if _shared.ending.is_set():
-                raise FileAccessError("the program ends") from None
+                raise FileAccessError("the program is exiting") from None
             if time.monotonic() > end:
                 raise TimeoutError(f"no answer within {seconds} s") from None

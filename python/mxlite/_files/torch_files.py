@@ -110,7 +110,7 @@ def _extents(value: Any) -> tuple[Any, ...]:
 
 def _make_dict(args: tuple[Any, ...], spend: Spender) -> _Dict:
     if args:
-        raise PickleContentError("an empty ordered dict was expected")
+        raise PickleContentError("an ordered dict must be made empty, got arguments")
     return _Dict()
 
 
@@ -125,7 +125,7 @@ def _make_parameter(args: tuple[Any, ...], spend: Spender) -> Any:
 
 
 def _no_storage(args: tuple[Any, ...], spend: Spender) -> Any:
-    raise PickleContentError("storages are named only")
+    raise PickleContentError("classes of storages must only be named, got a call of one")
 
 
 _MAKERS = {
@@ -149,7 +149,7 @@ def _storage(key: Any) -> _Storage:
     if not known or type(name) is not str or type(size) is not int or size < 0:
         raise PickleContentError("a storage has no type, name or size")
     if len(key) == 6 and key[5] is not None:
-        raise PickleContentError("views of storages are not read")
+        raise PickleContentError("views of storages are not supported")
     return _Storage(kind.name, name, size)
 
 
@@ -182,7 +182,9 @@ def read_torch(path: str) -> dict[str, tuple[str, Bits]]:
         ) from None
     except ZIP_DAMAGE as error:
         text = str(error)[:300] or type(error).__name__
-        raise FileFormatError(f"{where} is damaged, or no file of torch.save: {text}") from None
+        raise FileFormatError(
+            f"{where} is damaged, or was not written by torch.save: {text}"
+        ) from None
     except OSError as error:
         raise FileAccessError(f"{where} cannot be read: {error.strerror or error}") from error
     return tensors
@@ -214,7 +216,7 @@ def _read_zip(stream: IO[bytes], where: str) -> dict[str, tuple[str, Bits]]:
             return archive.read(info)
 
         if f"{folder}byteorder" in archive.namelist() and content("byteorder") != b"little":
-            raise ValueError("its numbers are big-endian, little-endian ones expected")
+            raise ValueError("its numbers must be little-endian, got big-endian ones")
         value, _ = read_pickle_at(0, content("data.pkl"), _maker, _storage)
         tensors = _state_dict(value)
         _check_size(tensors, size, where)
@@ -262,7 +264,7 @@ def _state_dict(value: Any) -> dict[str, _Tensor]:
                 )
         return found
     keys = ", ".join(map(str, value))[:200] if isinstance(value, dict) else type(value).__name__
-    raise PickleContentError(f"it has no tensors by name, its keys are: {keys}")
+    raise PickleContentError(f"it must hold tensors by name, got the keys {keys}")
 
 
 def _check_size(tensors: Mapping[str, _Tensor], size: int, where: str) -> None:
@@ -283,8 +285,8 @@ def _values(
         content = contents[storage.key]
         if len(content) != storage.nbytes:
             raise PickleContentError(
-                f"tensor {name[:100]!r} needs a storage of {storage.nbytes} bytes, its "
-                f"storage has {len(content)} (truncated?)"
+                f"the storage of tensor {name[:100]!r} must have {storage.nbytes} bytes, got "
+                f"{len(content)} (truncated?)"
             )
         bits = np.zeros(shape, code)
         if bits.size:

@@ -36,7 +36,7 @@ def open_file(path: str | os.PathLike[str]) -> IO[bytes]:
     kind = os.fstat(stream.fileno()).st_mode
     if stat.S_ISCHR(kind) or stat.S_ISBLK(kind):
         stream.close()
-        reason = "it is a device, a regular file or a pipe expected"
+        reason = "it must be a regular file or a pipe, got a device"
         raise OSError(errno.EINVAL, reason, os.fspath(path))
     return stream
 

@@ -236,8 +236,8 @@ class _Table:
         raw = bytes(data[offset : offset + length])
         if _core.crc32c(raw) != checksum:
             raise self._error(
-                f"its table of contents (bytes {offset} to {offset + length}) is damaged: the "
-                "checksum does not fit"
+                f"its table of contents (bytes {offset} to {offset + length}) is damaged: its "
+                "checksum is wrong"
             )
         self._begin = offset
         try:
@@ -263,7 +263,7 @@ class _Table:
                 )
             if _core.crc32c(self._data[at:end]) != entry.crc32c:
                 raise self._error(
-                    f"array {name!r} (bytes {at} to {end}) is damaged: its checksum does not fit"
+                    f"array {name!r} (bytes {at} to {end}) is damaged: its checksum is wrong"
                 )
             at = end + -end % _ALIGN
             if any(self._data[end:at]):

@@ -331,6 +331,7 @@ class CheckpointManager:
             return self.load(step, objects, restore_random=restore_random, **named)
         if steps:
             raise FileFormatError(
-                f"checkpoint: none of the {len(steps)} checkpoints in {self.folder!r} is whole"
+                f"checkpoint: {self.folder!r} must have a complete checkpoint, got {len(steps)} "
+                "damaged ones"
             )
         return None

@@ -51,7 +51,8 @@ def prepare(value: Any, kind: str, state: Any, source: str, blocks: Mapping[str,
     expected = state_of_kind(value)
     if kind != expected:
         raise FileFormatError(
-            f"{source}: it was saved as a {kind}, a {type(value).__name__} ({expected}) is given"
+            f"{source}: the object must be a {kind} as when it was saved, got a "
+            f"{type(value).__name__} ({expected})"
         )
     if kind == "block":
         return _prepare_block(value, state, source)
@@ -125,7 +126,7 @@ def _prepare_block(block: Block, state: dict[str, Any], source: str) -> Apply:
             own = tuple(param.shape)
             if len(own) != len(saved) or any(n > 0 and n != m for n, m in zip(own, saved)):
                 raise ShapeError(
-                    f"{source}: parameter {name!r} was saved with shape {saved}, here it has {own}"
+                    f"{source}: parameter {name!r} must have the saved shape {saved}, got {own}"
                 )
     wanted = {name: [param] for name, param in params.items() if name not in unknown}
 
@@ -212,8 +213,8 @@ def _prepare_module(module: Module, state: dict[str, Any], source: str) -> Apply
         for name in own:
             if not isinstance(saved[name], NDArray) or saved[name].shape != arrays[name].shape:
                 raise ShapeError(
-                    f"{source}: parameter {name!r} was saved with shape "
-                    f"{getattr(saved[name], 'shape', None)}, here it has {arrays[name].shape}"
+                    f"{source}: parameter {name!r} must have the saved shape "
+                    f"{getattr(saved[name], 'shape', None)}, got {arrays[name].shape}"
                 )
     restore_optimizer = None
     if state["optimizer"] is not None:

@@ -34,8 +34,8 @@ def _exchange_of_key(
         )
     if not key:
         raise ValueError_(
-            f"SyncBatchNorm: ndev {num_devices} and no key given; calls for {devices} devices of "
-            "this process find each other by key, the same for all of them"
+            f"SyncBatchNorm: key must be given with ndev {num_devices}, and be the same for the "
+            f"{devices} devices of this process, whose calls find each other by it, got none"
         )
     known = _exchanges.get((key, devices, group))
     if known is None:

@@ -241,9 +241,8 @@ class SoftmaxCrossEntropyLoss(Loss):
         elif label == pred:
             hint = "; for one-hot labels or probabilities use sparse_label=False"
         return ShapeError(
-            f"{type(self).__name__}: pred of shape {pred} and label of shape {label} given; "
-            f"expected loss(pred, label), where label has pred's shape without axis {self._axis} "
-            f"(the classes){hint}"
+            f"{type(self).__name__}: label must have pred's shape without axis {self._axis} (the "
+            f"classes), got pred of shape {pred} and label of shape {label}{hint}"
         )
 
 

@@ -137,7 +137,7 @@ def clip_global_norm(
         The norm before scaling, as a float if ``check_isfinite``.
     """
     if not arrays:
-        raise ValueError_("clip_global_norm: the list of arrays is empty")
+        raise ValueError_("clip_global_norm: arrays must have at least 1 array, got none")
     for number, array in enumerate(arrays):
         if not isinstance(array, NDArray):
             raise TypeError_(

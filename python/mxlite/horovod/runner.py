@@ -198,7 +198,9 @@ class _Call:
         try:
             args = parse(line)
         except SystemExit:
-            raise ValueError_(f"run: {' '.join(line)}: arguments that mxlite-run refuses") from None
+            raise ValueError_(
+                f"run: {' '.join(line)}: mxlite-run refuses these arguments"
+            ) from None
         mpirun = find_mpirun()
         check_reachable(args)
         environment = job_environment(args)

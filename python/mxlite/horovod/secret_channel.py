@@ -51,14 +51,14 @@ class Channel:
         content = message[_MAC:]
         expected = self._mac(self._hear, self._heard, content)
         if not hmac.compare_digest(message[:_MAC], expected):
-            raise ChannelError("a message from a sender without the key")
+            raise ChannelError("a message must be sealed with the key of the job")
         self._heard += 1
         self._known = True
         return content
 
     def _next(self, limit: int | None) -> bytes:
         if not self._known and not self._connection.poll(self._seconds):
-            raise ChannelError(f"no word within {self._seconds} s")
+            raise ChannelError(f"no message within {self._seconds} s")
         return self._connection.recv_bytes(limit)
 
     def _mac(self, role: bytes, number: int, content: bytes) -> bytes:

@@ -111,12 +111,12 @@ class ImageDetIter(ImageIter):
             label = self._parse_label(raw)
             if width is not None and label.shape[1] != width:
                 raise ShapeError(
-                    f"ImageDetIter: objects of {label.shape[1]} numbers after objects of {width} "
-                    f"({self._location()})"
+                    f"ImageDetIter: all objects must have {width} numbers as the first ones, got "
+                    f"{label.shape[1]} ({self._location()})"
                 )
             objects, width = max(objects, label.shape[0]), label.shape[1]
         if width is None:
-            raise ValueError_("ImageDetIter: there are no images")
+            raise ValueError_("ImageDetIter: the source must have at least 1 image, got none")
         self.reset()
         return objects, width
 
@@ -164,8 +164,8 @@ class ImageDetIter(ImageIter):
         data = self.postprocess_data(picture)
         if tuple(data.shape) != self.data_shape:
             raise ShapeError(
-                f"ImageDetIter: the augmenters gave {tuple(data.shape)}, data_shape is "
-                f"{self.data_shape} ({self._location()})"
+                f"ImageDetIter: the augmenters must return data_shape {self.data_shape}, got "
+                f"{tuple(data.shape)} ({self._location()})"
             )
         padded = np.full(self.label_shape, -1, np.float32)
         padded[: len(boxes)] = boxes
@@ -245,8 +245,8 @@ class ImageDetIter(ImageIter):
             )
         if self.label_shape[1] != it.label_shape[1]:
             raise ShapeError(
-                f"sync_label_shape: objects of {self.label_shape[1]} and of {it.label_shape[1]} "
-                "numbers"
+                "sync_label_shape: objects of both iterators must have equally many numbers, got "
+                f"{self.label_shape[1]} and {it.label_shape[1]}"
             )
         shape = (max(self.label_shape[0], it.label_shape[0]), self.label_shape[1])
         for iterator in (self, it):

@@ -112,8 +112,8 @@ def fixed_crop(
     height, width = _size_of(src, "fixed_crop")
     if x0 < 0 or y0 < 0 or w <= 0 or h <= 0 or x0 + w > width or y0 + h > height:
         raise ValueError_(
-            f"fixed_crop: rectangle x0={x0}, y0={y0}, w={w}, h={h} is not inside an image of "
-            f"{width} x {height}"
+            f"fixed_crop: the rectangle must be inside the image of {width} x {height}, got "
+            f"x0={x0}, y0={y0}, w={w}, h={h}"
         )
     out = _core.op("slice")(src, begin=(y0, x0, 0), end=(y0 + h, x0 + w, src.shape[2]))
     if size is not None and (w, h) != tuple(size):
@@ -315,7 +315,9 @@ def imrotate(
     single = np.isscalar(rotation_degrees)
     if src.ndim == 3:
         if not single:
-            raise TypeError_("imrotate: a single image needs a number as its angle")
+            raise TypeError_(
+                "imrotate: rotation_degrees must be a number for a single image, got an array"
+            )
         return imrotate(nd.expand_dims(src, 0), rotation_degrees, zoom_in, zoom_out)[0]
     degrees = rotation_degrees
     if isinstance(degrees, NDArray):

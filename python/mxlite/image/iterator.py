@@ -95,7 +95,9 @@ class ImageIter(DataIter):
         super().__init__(batch_size)
         name = type(self).__name__
         if not (path_imgrec or path_imglist or isinstance(imglist, list)):
-            raise ValueError_(f"{name}: path_imgrec, path_imglist or a list imglist is needed")
+            raise ValueError_(
+                f"{name}: path_imgrec, path_imglist or a list imglist must be given, got none"
+            )
         if dtype not in ("int32", "float32", "int64", "float64"):
             raise ValueError_(
                 f"{name}: dtype must be 'int32', 'int64', 'float32' or 'float64', got {dtype!r}"
@@ -182,7 +184,9 @@ class ImageIter(DataIter):
         keys = self.imgidx if self.imgrec is not None else list(self.imglist or ())
         if keys is None:
             if self.shuffle or num_parts > 1:
-                raise ValueError_(f"{name}: shuffle and num_parts need path_imgidx")
+                raise ValueError_(
+                    f"{name}: path_imgidx must be given with shuffle or num_parts, got none"
+                )
             return None
         if num_parts < 1 or not 0 <= part_index < num_parts:
             raise ValueError_(
@@ -321,16 +325,16 @@ class ImageIter(DataIter):
         picture = self.postprocess_data(self.augmentation_transform(picture))
         if tuple(picture.shape) != self.data_shape:
             raise ShapeError(
-                f"{type(self).__name__}: the augmenters gave {tuple(picture.shape)}, data_shape is "
-                f"{self.data_shape} ({self._location()})"
+                f"{type(self).__name__}: the augmenters must return data_shape {self.data_shape}, "
+                f"got {tuple(picture.shape)} ({self._location()})"
             )
         if isinstance(label, NDArray):
             label = label.asnumpy()
         values = np.ravel(label).astype(self._label_dtype)
         if values.size != self.label_width:
             raise ShapeError(
-                f"{type(self).__name__}: a label of {values.size} numbers, label_width is "
-                f"{self.label_width} ({self._location()})"
+                f"{type(self).__name__}: a label must have label_width {self.label_width} "
+                f"numbers, got {values.size} ({self._location()})"
             )
         return picture.astype(np.float32), values if self.label_width > 1 else values[0]
 

@@ -82,7 +82,8 @@ class MNISTIter(MXDataIter):
         )
         if len(pixels) != len(labels):
             raise RecordError(
-                f"MNISTIter: {len(pixels)} images in {image!r}, {len(labels)} labels in {label!r}"
+                f"MNISTIter: the number of labels in {label!r} must be that of images in "
+                f"{image!r}, {len(pixels)}, got {len(labels)}"
             )
         self._index = np.arange(len(labels))
         if shuffle:

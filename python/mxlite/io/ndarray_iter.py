@@ -28,7 +28,7 @@ def _named_sources(data: Any, default_name: str, optional: bool) -> list[tuple[s
         data = [data]
     if isinstance(data, (list, tuple)):
         if not data and not optional:
-            raise ValueError_("NDArrayIter: an empty list given as data")
+            raise ValueError_("NDArrayIter: data must have at least one array, got an empty list")
         single = len(data) == 1
         names = [default_name if single else f"_{i}_{default_name}" for i in range(len(data))]
         data = dict(zip(names, data))
@@ -140,14 +140,14 @@ class NDArrayIter(DataIter, TypedInit):
             raise ValueError_("NDArrayIter: number of samples must be at least 1, got 0")
         if self.last_batch_handle == "discard" and count < self.batch_size:
             raise ValueError_(
-                f"NDArrayIter: batch_size {self.batch_size} given for {count} samples, of which "
-                "last_batch_handle='discard' leaves none"
+                f"NDArrayIter: batch_size must be at most the number of samples, {count}, with "
+                f"last_batch_handle='discard', got {self.batch_size}"
             )
         sparse = any(getattr(value, "stype", "default") != "default" for _, value in sources)
         if sparse and self.last_batch_handle != "discard":
             raise NotSupportedError(
-                "NDArrayIter: sparse arrays need last_batch_handle='discard', "
-                f"{self.last_batch_handle!r} given"
+                "NDArrayIter: last_batch_handle must be 'discard' for sparse arrays, got "
+                f"{self.last_batch_handle!r}"
             )
         return count
 

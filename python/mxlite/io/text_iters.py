@@ -228,8 +228,8 @@ class LibSVMIter(_RowIter):
             )
         if int(num_parts) > 1 and not own_labels:
             raise NotSupportedError(
-                "LibSVMIter: num_parts above 1 given with label_libsvm: parts of two files do not "
-                "have the same rows; put the labels into the data file"
+                "LibSVMIter: num_parts must be 1 with label_libsvm, because parts of two files do "
+                "not have the same rows; put the labels into the data file"
             )
         self._round = bool(round_batch)
         parts = int(part_index), int(num_parts)

@@ -100,7 +100,9 @@ class ResizeIter(_CurrentBatch, TypedInit):
             try:
                 self.current_batch = self.data_iter.next()
             except StopIteration:
-                raise ValueError_("ResizeIter: the iterator inside gives no batches") from None
+                raise ValueError_(
+                    "ResizeIter: the inner iterator must return at least 1 batch, got none"
+                ) from None
         self.cur += 1
         return True
 
@@ -153,8 +155,8 @@ class _Fetcher(threading.Thread):
             except queue.Empty:
                 if not self.is_alive() and self.ready.empty():
                     raise MXNetError(
-                        "PrefetchingIter: its thread does not run in this process; make the "
-                        "iterator after a fork, and use it before the program ends"
+                        "PrefetchingIter: the iterator's thread does not run in this process; "
+                        "make the iterator after a fork, and use it before the program exits"
                     ) from None
 
     def close(self) -> None:
@@ -180,7 +182,7 @@ class PrefetchingIter(_CurrentBatch):
     def __init__(self, iters: Any, rename_data: Any = None, rename_label: Any = None) -> None:
         self.iters = list(iters) if isinstance(iters, (list, tuple)) else [iters]
         if not self.iters:
-            raise ValueError_("PrefetchingIter: no iterators given")
+            raise ValueError_("PrefetchingIter: iters must have at least one iterator, got none")
         self.n_iter = len(self.iters)
         self.rename_data = rename_data
         self.rename_label = rename_label
@@ -284,12 +286,15 @@ class PrefetchingIter(_CurrentBatch):
         if any(batch is None for batch in batches):
             self._ended = True
             if any(batch is not None for batch in batches):
-                raise ValueError_("PrefetchingIter: the iterators have different lengths")
+                raise ValueError_(
+                    "PrefetchingIter: all iterators must return the same number of batches"
+                )
             return False
         self._delivered += 1
         if len({batch.pad for batch in batches}) != 1:
             raise ValueError_(
-                f"PrefetchingIter: different pads in one batch: {[b.pad for b in batches]}"
+                "PrefetchingIter: all iterators must return the same pad, got "
+                f"{[b.pad for b in batches]}"
             )
         self.current_batch = DataBatch(
             [array for batch in batches for array in batch.data],

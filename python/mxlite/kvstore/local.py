@@ -240,7 +240,10 @@ class KVStore(KVStoreBase):
         if by_key:
             if not isinstance(key, (list, tuple)) or len(key) != len(rows):
                 given = len(key) if isinstance(key, (list, tuple)) else 1
-                raise InputError(f"row_sparse_pull: {len(rows)} row_ids given for {given} keys")
+                raise InputError(
+                    "row_sparse_pull: row_ids must have one entry for each of the "
+                    f"{given} keys, got {len(rows)}"
+                )
             for name, arrays, ids in zip(key, out, rows):
                 self.row_sparse_pull(name, arrays, priority, ids)
             return
@@ -269,7 +272,10 @@ class KVStore(KVStoreBase):
         if isinstance(key, (list, tuple)):
             if not isinstance(value, (list, tuple)) or len(value) != len(key):
                 given = len(value) if isinstance(value, (list, tuple)) else type(value).__name__
-                raise InputError(f"{method}: {given} values given for {len(key)} keys")
+                raise InputError(
+                    f"{method}: values must have one entry for each of the "
+                    f"{len(key)} keys, got {given}"
+                )
             grouped: dict[Any, list[NDArray]] = {}
             for name, entry in zip(key, value):
                 grouped.setdefault(_checked_key(method, name), []).extend(_arrays(method, entry))

@@ -99,8 +99,9 @@ class ServerStore(KVStore):
         kinds = {"async" in store.type for store in self._others}
         if kinds - {"async" in name}:
             raise ValueError_(
-                f"kvstore.create: {name!r} given, this job has a store of type "
-                f"{self._others[0].type!r}; the servers of a job are either synchronous or not"
+                f"kvstore.create: name must be {self._others[0].type!r} as that of the first "
+                "store, because the servers of a job are either synchronous or asynchronous, got "
+                f"{name!r}"
             )
         # Each store of a process has its own optimizer and its own keys on the servers.
         self._prefix = f"{len(self._others)}:" if self._others else ""
@@ -213,7 +214,7 @@ class ServerStore(KVStore):
         if compression.wire is not None:
             raise NotSupportedError(
                 "set_gradient_compression: type must be '2bit' or '1bit' with servers, got "
-                f"{compression.type!r}; without servers gradients travel as halves"
+                f"{compression.type!r}; without servers, gradients can also be sent as fp16 or bf16"
             )
         self._client.set_compression(compression.type, compression.threshold)
         self._compression = compression

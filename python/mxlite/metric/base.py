@@ -409,7 +409,7 @@ def from_function(
         Ignore surplus outputs that have no label.
     """
     if not callable(numpy_feval):
-        raise TypeError_(f"metric.np: {numpy_feval!r} is not a function")
+        raise TypeError_(f"metric.np: numpy_feval must be a function, got {numpy_feval!r}")
 
     def feval(label: Any, pred: Any) -> Any:
         return numpy_feval(label, pred)

@@ -47,20 +47,19 @@ class _MeanOfBatches(EvalMetric):
             truth, found = to_numpy(label), to_numpy(pred)
             truth = truth.reshape(-1, 1) if truth.ndim == 1 else truth
             found = found.reshape(-1, 1) if found.ndim == 1 else found
-            given = (
-                f"{type(self).__name__}: labels of shape {label.shape} and predictions of shape "
-                f"{pred.shape} given"
-            )
+            who = type(self).__name__
             try:
                 difference = truth - found
             except ValueError:
                 raise ShapeError(
-                    f"{given}, equal shapes or shapes that broadcast expected"
+                    f"{who}: labels and predictions must have equal shapes or shapes that "
+                    f"broadcast, got {label.shape} and {pred.shape}"
                 ) from None
             if difference.size > max(truth.size, found.size):
                 warnings.warn(
-                    f"{given}: every label is compared with every prediction; reshape one of them "
-                    "to the shape of the other",
+                    f"{who}: every label is compared with every prediction, because labels have "
+                    f"shape {label.shape} and predictions {pred.shape}; reshape one of them to the "
+                    "shape of the other",
                     stacklevel=2,
                 )
             self._add(self._score(difference), 1)

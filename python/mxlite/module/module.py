@@ -171,8 +171,8 @@ class Module(ModuleState):
             shared = shared_module._exec_group
             if len(shared.execs) < len(self._context):
                 raise ValueError_(
-                    f"bind: the shared module has {len(shared.execs)} contexts, this one "
-                    f"{len(self._context)}"
+                    f"bind: the shared module must have {len(self._context)} contexts as this "
+                    f"one, got {len(shared.execs)}"
                 )
         self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
         self._grad_req = grad_req

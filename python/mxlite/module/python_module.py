@@ -168,7 +168,7 @@ class PythonLossModule(PythonModule):
                 f"{self._data_names} and {self._label_names}"
             )
         if grad_func is not None and not callable(grad_func):
-            raise TypeError_(f"PythonLossModule: grad_func {grad_func!r} is not callable")
+            raise TypeError_(f"PythonLossModule: grad_func must be callable, got {grad_func!r}")
         self._name = name
         self._scores: Any = None
         self._labels: Any = None

@@ -292,7 +292,8 @@ def sample_unique_zipfian(
     rows, count = shape
     if count > range_max:
         raise ValueError_(
-            f"_sample_unique_zipfian: {count} different classes of {range_max} cannot be drawn"
+            f"_sample_unique_zipfian: shape must have at most range_max = {range_max} columns, "
+            f"got {count}"
         )
     found = [_unique_classes(range_max, count) for _ in range(rows)]
     classes = np.array([row for row, _ in found], np.int64).reshape(rows, count)

@@ -55,8 +55,8 @@ def _check_items(items: list[Any]) -> None:
         if item is None or isinstance(item, (slice, int, np.integer)) or _is_advanced(item):
             continue
         raise TypeError_(
-            f"an index of type {type(item).__name__} given; integers, slices, None, Ellipsis and "
-            "arrays of integers are supported"
+            "index: each item must be an integer, a slice, None, Ellipsis or an array of "
+            f"integers, got {type(item).__name__}"
         )
 
 
@@ -263,7 +263,7 @@ def setitem(self: NDArray, key: Any, value: Any) -> None:
     _check_items(items)
     if any(isinstance(item, bool) for item in items):
         raise TypeError_(
-            f"x[{key!r}] = value: an index of type bool given; x[:] fills the array, x[1] the "
+            f"x[{key!r}] = value: the index must not be a bool; x[:] fills the array, x[1] the "
             "element 1, and nd.where(mask, values, x) replaces where a mask is not 0"
         )
     if isinstance(value, NDArray) and _core.is_recording() and _core.is_recorded(value):
@@ -331,7 +331,9 @@ def _written_shape(given: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int,
     if len(kept) > len(shape) or any(
         a not in (1, b) for a, b in zip(reversed(kept), reversed(shape))
     ):
-        raise ShapeError(f"cannot write values of shape {given} into shape {shape}")
+        raise ShapeError(
+            f"x[...] = value: values of shape {given} cannot be written into shape {shape}"
+        )
     return kept
 
 

@@ -164,7 +164,7 @@ def _squeeze(self: NDArray, axis: Any = None, inplace: bool = False) -> NDArray:
         if not -ndim <= at < ndim:
             raise AxisError(f"squeeze: axis {at} is out of range for {ndim} dimensions")
         if self.shape[at] != 1:
-            raise ValueError_(f"squeeze: axis {at} of shape {self.shape} has not size 1")
+            raise ValueError_(f"squeeze: axis {at} must have size 1, got shape {self.shape}")
         gone.add(at % ndim)
     # As in 1.x, at least one dimension remains.
     return self._reshape_view(tuple(s for i, s in enumerate(self.shape) if i not in gone) or (1,))

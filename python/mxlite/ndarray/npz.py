@@ -46,7 +46,7 @@ def read_npz(
                 name = member.filename
                 name = name[:-4] if name.endswith(".npy") else name
                 if name in values:
-                    raise ValueError(f"the member {name[:100]!r} stands in it twice")
+                    raise ValueError(f"members must have distinct names, got {name[:100]!r} twice")
                 values[name] = _array(archive, member, objects)
             return values
     except FileFormatError:
@@ -75,13 +75,13 @@ def _array(
         left = member.file_size - stream.tell()
         if size != left:
             raise ValueError(
-                f"{label}, offset {stream.tell()}: {size} bytes of shape {shape} and type {dtype} "
-                f"expected, {left} are left"
+                f"{label}, offset {stream.tell()}: the {size} bytes of shape {shape} and type "
+                f"{dtype} must follow, got {left}"
             )
         raw = stream.read(size)
         if len(raw) != size or stream.read(1):
             amount = "fewer" if len(raw) != size else "more"
-            raise ValueError(f"{label}: unpacked to {amount} than {size} bytes")
+            raise ValueError(f"{label}: it must unpack to {size} bytes, got {amount}")
     values = np.frombuffer(raw, np.uint8 if dtype.kind == "b" else dtype)
     if dtype.kind == "b":  # bytes other than 0 and 1 would give wrong sums
         values = values != 0
@@ -109,7 +109,7 @@ def _header(
     if type(code) is not str or not (_TYPE.fullmatch(code) or (with_objects and code == "|O")):
         raise ValueError(f"{label}: arrays of type {str(code)[:100]} are not read")
     if type(shape) is not tuple or len(shape) > 32:
-        raise ValueError(f"{label}: its shape is {str(shape)[:100]}")
+        raise ValueError(f"{label}: its shape must be a tuple of sizes, got {str(shape)[:100]}")
     if any(type(extent) is not int or extent < 0 for extent in shape):
-        raise ValueError(f"{label}: its shape is {str(shape)[:100]}")
+        raise ValueError(f"{label}: its shape must be a tuple of sizes, got {str(shape)[:100]}")
     return shape, header["fortran_order"] is True, np.dtype(code)

@@ -44,7 +44,9 @@ class GroupAdaGrad(Optimizer):
         """Change a weight in place."""
         lr, wd, _ = self._begin_update(index)
         if wd != 0:
-            raise ValueError_(f"GroupAdaGrad: wd is {wd}, weight decay is not supported")
+            raise ValueError_(
+                f"GroupAdaGrad: wd must be 0, because weight decay is not supported, got {wd}"
+            )
         if grad.stype == "row_sparse":
             if self._divided_columns(index) is not None:
                 raise NotSupportedError(

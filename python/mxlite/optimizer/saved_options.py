@@ -36,7 +36,9 @@ def prepare_options(
 ) -> Callable[[], Optimizer]:
     """Check saved options and counts of an optimizer."""
     if type(name) is not str or not isinstance(attributes, dict):
-        raise FileFormatError(f"load_states: {source} names no optimizer")
+        raise FileFormatError(
+            f"load_states: {source} must name an optimizer, got {str(name)[:100]!r}"
+        )
     if type(optimizer).__name__ != name:
         klass = Optimizer.opt_registry.get(name.lower())
         if klass is None:
@@ -71,7 +73,9 @@ def _check_attribute(optimizer: Optimizer, key: Any, value: Any, source: str) ->
     """Raise for unknown options, and for values whose type differs from the current value's."""
     own = getattr(type(optimizer), key, None) if type(key) is str else None
     if type(key) is not str or not key.isidentifier() or key.startswith("__"):
-        raise FileFormatError(f"load_states: {source}: {str(key)[:100]!r} names no option")
+        raise FileFormatError(
+            f"load_states: {source}: options must have names, got {str(key)[:100]!r}"
+        )
     if callable(own) or isinstance(own, property):
         raise FileFormatError(
             f"load_states: {source}: {key!r} is a method of {type(optimizer).__name__}, not an "
@@ -109,7 +113,7 @@ def _with_objects(saved: Any, current: Any, source: str, changes: _Changes) -> A
         values = {}
         for key, value in attributes.items():
             if not isinstance(key, str) or callable(getattr(type(scheduler), key, None)):
-                raise FileFormatError(f"{what}: {str(key)[:100]!r} names no attribute")
+                raise FileFormatError(f"{what}: attributes must have names, got {str(key)[:100]!r}")
             own = vars(scheduler).get(key)
             values[key] = _with_objects(value, own, source, changes)
             if not isinstance(own, dict):

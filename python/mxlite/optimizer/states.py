@@ -151,8 +151,8 @@ def _checksum(data: bytes) -> bytes:
 def _open(data: bytes, source: str) -> tuple[dict[str, Any], list[NDArray]]:
     if len(data) < 60 or _checksum(data[:-32]) != data[-32:]:
         raise FileFormatError(
-            f"load_states: {source} of {len(data)} bytes is truncated or damaged: the checksum of "
-            "its last 32 bytes does not fit"
+            f"load_states: {source} of {len(data)} bytes is truncated or damaged: the checksum in "
+            "its last 32 bytes is wrong"
         )
     version, length = struct.unpack_from("<IQ", data, 8)
     if version != _VERSION:
@@ -161,13 +161,14 @@ def _open(data: bytes, source: str) -> tuple[dict[str, Any], list[NDArray]]:
         )
     if length > len(data) - 60:
         raise FileFormatError(
-            f"load_states: {source}, offset 12: a tree of {length} bytes in {len(data)} bytes"
+            f"load_states: {source}, offset 12: the tree must be within the {len(data)} bytes of "
+            f"the file, got a length of {length}"
         )
     try:
         tree = json.loads(data[20 : 20 + length].decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise FileFormatError(
-            f"load_states: {source}, offset 20: {length} bytes of JSON expected: {error}"
+            f"load_states: {source}, offset 20: the next {length} bytes must be JSON text: {error}"
         ) from None
     arrays = load_frombuffer(data[28 + length : -32])
     return tree, arrays

@@ -70,8 +70,8 @@ def whole_state(param: Parameter, state: Any, by_row: bool) -> Any:
         local, whole = (local[0], 1), (whole[0], 1)
     if tuple(state.shape) != local:
         raise NotSupportedError(
-            f"Trainer: the optimizer's state of sharded Parameter {param.name!r} has shape "
-            f"{tuple(state.shape)}, expected that of its shard, {local}, to be saved as a whole"
+            f"Trainer: the optimizer's state of sharded Parameter {param.name!r} must have the "
+            f"shape of its shard, {local}, to be saved as a whole, got {tuple(state.shape)}"
         )
     return shard.gather(state, whole)
 

@@ -213,7 +213,7 @@ def mesh(**axes: int) -> Mesh:
 def _sizes(axes: dict[str, Any], size: int) -> dict[str, int]:
     """Return the sizes of all axes; raise if their product is not the number of ranks."""
     if not axes:
-        raise MeshError("mesh: no axis given, expected names and sizes such as data=2, tensor=2")
+        raise MeshError("mesh: axes must be names and sizes such as data=2, tensor=2, got none")
     sizes: dict[str, int] = {}
     for axis, extent in axes.items():
         if isinstance(extent, bool) or not hasattr(extent, "__index__"):
@@ -221,11 +221,12 @@ def _sizes(axes: dict[str, Any], size: int) -> dict[str, int]:
         sizes[axis] = operator.index(extent)
         if sizes[axis] < 1 and sizes[axis] != -1:
             raise MeshError(
-                f"mesh: axis {axis} has size {extent}, expected 1 or more, or -1 for what is left"
+                f"mesh: the size of axis {axis} must be at least 1, or -1 for all ranks left, got "
+                f"{extent}"
             )
     free = [axis for axis, extent in sizes.items() if extent == -1]
     if len(free) > 1:
-        raise MeshError(f"mesh: axes {' and '.join(free)} are -1, expected one of them at most")
+        raise MeshError(f"mesh: at most one axis must have size -1, got {' and '.join(free)}")
     product = math.prod(extent for extent in sizes.values() if extent != -1)
     if free and size % product == 0:
         sizes[free[0]] = size // product

@@ -94,12 +94,12 @@ class Pipeline:
         for entry in stages:
             if not isinstance(entry, Block):
                 raise TypeError_(
-                    f"Pipeline: a stage is a {type(entry).__name__}, expected a gluon.Block"
+                    f"Pipeline: stages must be gluon.Blocks, got a {type(entry).__name__}"
                 )
         if isinstance(micro_batches, bool) or not isinstance(micro_batches, int):
             raise TypeError_(f"Pipeline: micro_batches must be an integer, got {micro_batches!r}")
         if micro_batches < 1:
-            raise ValueError_(f"Pipeline: micro_batches is {micro_batches}, expected 1 or more")
+            raise ValueError_(f"Pipeline: micro_batches must be at least 1, got {micro_batches}")
         self._tied = TiedParameters(stages, mesh, axis)
         self.stage = stages[self._position]
         self.is_first = self._position == 0
@@ -302,8 +302,8 @@ class Pipeline:
         for entry in outputs:
             if not isinstance(entry, NDArray):
                 raise TypeError_(
-                    f"Pipeline: stage {self._position} returned a {type(entry).__name__}, expected "
-                    "an NDArray or a list of them"
+                    f"Pipeline: stage {self._position} must return an NDArray or a list of them, "
+                    f"got a {type(entry).__name__}"
                 )
         return outputs
 
@@ -400,20 +400,22 @@ class Pipeline:
     def _check_sizes(self, arrays: dict[str, NDArray]) -> None:
         sizes = {what: array.shape[self._batch_axis] for what, array in arrays.items()}
         if len(set(sizes.values())) > 1:
-            raise ShapeError(f"Pipeline.step: samples of a micro-batch differ: {sizes}")
+            raise ShapeError(
+                f"Pipeline.step: data and label must have the same number of samples, got {sizes}"
+            )
 
     def _split(self, what: str, batch: Any) -> list[NDArray]:
         place = "first" if what == "data" else "last"
         if not isinstance(batch, NDArray):
             raise TypeError_(
-                f"Pipeline.step: {what} is a {type(batch).__name__}, the {place} stage needs an "
-                "NDArray"
+                f"Pipeline.step: {what} must be an NDArray on the {place} stage, got "
+                f"{type(batch).__name__}"
             )
         axis, count = self._batch_axis, self._micro_batches
         if not -batch.ndim <= axis < batch.ndim or batch.shape[axis] % count:
             raise ShapeError(
-                f"Pipeline.step: {what} of shape {tuple(batch.shape)} does not divide into {count} "
-                f"micro-batches along axis {axis}; use a batch size that is a multiple of {count}"
+                f"Pipeline.step: the size of axis {axis} of {what} must be a multiple of the "
+                f"{count} micro-batches, got shape {tuple(batch.shape)}"
             )
         size = batch.shape[axis] // count
         return [
@@ -453,8 +455,8 @@ class Pipeline:
             after.specs = specs
         elif specs != after.specs:
             raise ShapeError(
-                f"Pipeline: stage {self._position} returned {specs} for a micro-batch, "
-                f"{after.specs} for the first one; all need the same shapes and dtypes"
+                f"Pipeline: stage {self._position} must return the same shapes and dtypes for all "
+                f"micro-batches, got {after.specs} for the first one and then {specs}"
             )
         self._send(after, outputs)
 

@@ -43,10 +43,10 @@ class Shard:
 
     def __init__(self, who: str, given: Any, allow_uneven: bool) -> None:
         if not isinstance(given, (tuple, list)) or len(given) != 2:
-            raise TypeError_(f"{who}: shard is {given!r}, expected a tuple (axis, process_set)")
+            raise TypeError_(f"{who}: shard must be a tuple (axis, process_set), got {given!r}")
         axis, process_set = given
         if isinstance(axis, bool) or not hasattr(axis, "__index__"):
-            raise TypeError_(f"{who}: the axis of shard is {axis!r}, expected an integer")
+            raise TypeError_(f"{who}: the axis of shard must be an integer, got {axis!r}")
         self._who = who
         self._axis = operator.index(axis)
         self.process_set: ProcessSet | int | None = (
@@ -86,8 +86,8 @@ class Shard:
         ndim = len(shape)
         if not -ndim <= self._axis < ndim:
             raise AxisError(
-                f"{self._who}: the axis of shard is {self._axis}, expected {-ndim} to {ndim - 1} "
-                f"for shape {tuple(shape)}"
+                f"{self._who}: the axis of shard must be {-ndim} to {ndim - 1} for shape "
+                f"{tuple(shape)}, got {self._axis}"
             )
         return self._axis % ndim
 
@@ -255,8 +255,8 @@ def options_of_attribute(name: str, attribute: str) -> tuple[dict[str, Any], int
             raise ValueError
     except (TypeError, ValueError):
         raise FileFormatError(
-            f"variable {name!r}: {SHARD_ATTRIBUTE} is {attribute[:100]!r}, expected axis, process "
-            "set, number of ranks, a boolean, a shape and perhaps the position of a rank"
+            f"variable {name!r}: {SHARD_ATTRIBUTE} must be axis, process set, number of ranks, a "
+            f"boolean, a shape and perhaps the position of a rank, got {attribute[:100]!r}"
         ) from None
     found = group_of(f"variable {name!r}", number).size
     if found != size:

@@ -31,11 +31,11 @@ _BUCKET_BYTES = 4 << 20
 def checked_stage(stage: Any, update_on_kvstore: bool | None, optimizer: Optimizer) -> int:
     """Return the stage of ZeRO, 0 or 1; raise if the trainer does not support it."""
     if isinstance(stage, bool) or not isinstance(stage, (int, np.integer)):
-        raise TypeError_(f"Trainer: zero is {stage!r}, expected 0 or 1")
+        raise TypeError_(f"Trainer: zero must be 0 or 1, got {stage!r}")
     if stage not in (0, 1):
         raise ValueError_(
-            f"Trainer: zero is {stage}, expected 0 (every rank has all optimizer states) or 1 "
-            "(states are divided among the ranks)"
+            "Trainer: zero must be 0 (every rank has all optimizer states) or 1 (states are "
+            f"divided among the ranks), got {stage}"
         )
     if stage and update_on_kvstore:
         raise ValueError_(

@@ -72,7 +72,7 @@ class Hosts:
                     )
                 slots.append((words[0], int(count.group(1))))
         if not slots:
-            raise ValueError_(f"{path}: no host given")
+            raise ValueError_(f"{path}: the file must name at least one host, got none")
         return cls(slots)
 
     def total(self) -> int:

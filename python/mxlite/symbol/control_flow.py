@@ -79,7 +79,7 @@ def foreach(
     data_entries, data_layout = flatten_symbols(data, "foreach: data")
     state_entries, state_layout = flatten_symbols(init_states, "foreach: init_states")
     if not data_entries:
-        raise ValueError_("foreach: no data given")
+        raise ValueError_("foreach: data must have at least one symbol, got none")
     layouts: list[Layout] = []
 
     def function(symbols: list[Symbol]) -> list[Entry]:
@@ -90,7 +90,8 @@ def foreach(
         new, new_layout = flatten_symbols(states, "foreach: the states of body")
         if len(new) != len(state_entries):
             raise ValueError_(
-                f"foreach: body returned {len(new)} states, {len(state_entries)} were given"
+                f"foreach: body must return {len(state_entries)} states, as many as it gets, got "
+                f"{len(new)}"
             )
         layouts.extend((layout, new_layout))
         return flat + new

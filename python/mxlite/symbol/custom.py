@@ -75,8 +75,8 @@ class CustomCall:
         for name, (given, _), (wanted, _) in zip(self.input_names, specs, inputs):
             if not may_equal(tuple(given), wanted):
                 raise MXNetError(
-                    f"Custom: {name} has shape {tuple(given)}, infer_shape of "
-                    f"{self.definition.op_type!r} expects {wanted}"
+                    f"Custom: {name} must have the shape from infer_shape of "
+                    f"{self.definition.op_type!r}, {wanted}, got {tuple(given)}"
                 )
         return outputs
 

@@ -54,7 +54,7 @@ def var(
     for key, value in (attr or {}).items():
         if not isinstance(value, str):
             raise TypeError_(
-                f"attr: {key!r} is {value!r} of type {type(value).__name__}, attributes are strings"
+                f"attr: {key!r} must be a string, got {value!r} of type {type(value).__name__}"
             )
     attrs = scoped_attrs(attr)
     if shape is not None:

@@ -73,7 +73,7 @@ def environment(*args: Any) -> Iterator[None]:
     elif len(args) == 2:
         wanted = {args[0]: args[1]}
     else:
-        raise ValueError("environment: expected a name and a value, or one dictionary")
+        raise ValueError("environment: the arguments must be a name and a value, or one dictionary")
     before = {name: os.environ.get(name) for name in wanted}
     try:
         _set(wanted)

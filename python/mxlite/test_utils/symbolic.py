@@ -38,7 +38,9 @@ def _by_name(
         pairs = [(name, given[name]) for name in names]
     else:
         if len(given) != len(names):
-            raise ValueError(f"{what}: {len(given)} arrays were given for {list(names)}")
+            raise ValueError(
+                f"{what} must have one array for each of {list(names)}, got {len(given)}"
+            )
         pairs = list(zip(names, given))
     return {name: _array(value, ctx, dtype) for name, value in pairs}
 
@@ -56,7 +58,9 @@ def _requests(grad_req: Any, names: Sequence[str]) -> dict[str, str]:
     if isinstance(grad_req, Mapping):
         return {name: grad_req.get(name, "null") for name in names}
     if len(grad_req) != len(names):
-        raise ValueError(f"grad_req: {len(grad_req)} entries were given for {list(names)}")
+        raise ValueError(
+            f"grad_req must have one entry for each of {list(names)}, got {len(grad_req)}"
+        )
     return dict(zip(names, grad_req))
 
 
@@ -125,7 +129,7 @@ def check_symbolic_forward(
     outputs = sym.list_outputs()
     wanted = [expected[name] for name in outputs] if isinstance(expected, Mapping) else expected
     if len(wanted) != len(outputs):
-        raise ValueError(f"expected: {len(wanted)} arrays were given for {outputs}")
+        raise ValueError(f"expected must have one array for each of {outputs}, got {len(wanted)}")
     gradients = {name: nd.zeros_like(value) for name, value in arguments.items()}
     executor = sym.bind(ctx, args=arguments, args_grad=gradients, aux_states=states)
     for state in executor.aux_arrays:
@@ -143,7 +147,7 @@ def _aux(sym: Any, aux_states: Any, ctx: Any, dtype: Any) -> dict[str, Any]:
     if aux_states is None:
         aux_states = {}
         if names:
-            raise ValueError(f"aux_states: values for {names} are needed")
+            raise ValueError(f"aux_states must have values for {names}, got none")
     return _by_name("aux_states", names, aux_states, ctx, dtype)
 
 
@@ -191,11 +195,11 @@ def check_symbolic_backward(
     if isinstance(expected, Mapping):
         wanted = dict(expected)
         if unknown := sorted(set(wanted) - set(names)):
-            raise ValueError(f"expected: {unknown} given, arguments are {names}")
+            raise ValueError(f"expected must have gradients of {names}, got {unknown}")
     elif len(expected) != len(names):
         raise ValueError(
-            f"expected: {len(expected)} gradients were given for {names}; "
-            "give a dictionary to check some of them"
+            f"expected must have one gradient for each of {names}, got {len(expected)}; give a "
+            "dictionary to check some of them"
         )
     else:
         wanted = dict(zip(names, expected))
@@ -246,7 +250,9 @@ def _output_gradients(sym: Any, outputs: Sequence[Any], given: Any, ctx: Any) ->
     if isinstance(given, Mapping):
         given = [given[name] for name in sym.list_outputs()]
     if len(given) != len(outputs):
-        raise ValueError(f"out_grads: {len(given)} arrays were given for {sym.list_outputs()}")
+        raise ValueError(
+            f"out_grads must have one array for each of {sym.list_outputs()}, got {len(given)}"
+        )
     return [_array(g, ctx, output.dtype) for g, output in zip(given, outputs)]
 
 

@@ -124,8 +124,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     if args.sync_dst_dir and args.launcher != "local":
         if args.launcher == "mpi" or args.num_servers == 0:
             raise ValueError_(
-                "launch: --sync-dst-dir given, which is for --launcher ssh with servers; mpirun "
-                "needs the same directory on all hosts"
+                "launch: --sync-dst-dir must be given only for --launcher ssh with servers; "
+                "mpirun needs the same directory on all hosts"
             )
         if args.sync_dst_dir.startswith("~/"):
             args.sync_dst_dir = args.sync_dst_dir[2:]  # relative to home for ssh and rsync

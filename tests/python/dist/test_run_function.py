@@ -201,7 +201,7 @@ def test_only_who_has_the_key_is_heard() -> None:
 
 def test_strangers_at_the_port_are_left_alone() -> None:
     here, there = Pipe()
-    with pytest.raises(ChannelError, match="no word within"):
+    with pytest.raises(ChannelError, match="no message within"):
         Channel(here, b"k" * 32, "caller", 0.1)
     there.send_bytes(b"GET / HTTP/1.1")
     with pytest.raises(ChannelError, match="number of bytes must be 32, got 14"):

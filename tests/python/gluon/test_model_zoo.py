@@ -152,7 +152,7 @@ def test_unknown_network_suggests_near_names() -> None:
         (lambda: vision.SqueezeNet("2.0"), "version must be one of 1.0, 1.1.*, got '2.0'"),
         (
             lambda: vision.ResNetV1(vision.BasicBlockV1, [1, 1], [8, 8]),
-            "2 stages need 3 channel counts, given \\[8, 8\\]",
+            "channels must have 3 entries for 2 stages, got \\[8, 8\\]",
         ),
     ],
 )

@@ -119,7 +119,7 @@ def test_several_labels_and_their_type(files: Path) -> None:
     label = batches.next().label[0]
     assert label.dtype == np.int64
     assert label.asnumpy().tolist() == [[1, 2], [3, 4]]
-    with pytest.raises(ValueError, match=r"2 numbers, label_width is 1 .*1\.png"):
+    with pytest.raises(ValueError, match=r"label_width 1 numbers, got 2 .*1\.png"):
         image.ImageIter(2, (3, 5, 7), imglist=rows, path_root=str(files)).next()
 
 
@@ -130,7 +130,7 @@ def test_augmenters_come_from_a_list_or_from_options(files: Path) -> None:
     np.testing.assert_allclose(
         batches.next().data[0][2].asnumpy().mean(axis=(1, 2)), [10, 0, -10], atol=1e-4
     )
-    with pytest.raises(ValueError, match=r"gave \(3, 6, 8\), data_shape is \(3, 5, 7\)"):
+    with pytest.raises(ValueError, match=r"must return data_shape \(3, 5, 7\), got \(3, 6, 8\)"):
         make(files, aug_list=[]).next()
 
 

@@ -165,7 +165,7 @@ def test_load_takes_values_and_falls_back(tmp_path: Any) -> None:
     load = init.Load(str(tmp_path / "a"), default_init=init.One())
     np.testing.assert_array_equal(filled(load, "w", (2,)), [1, 2])
     np.testing.assert_array_equal(filled(load, "v_weight", (2,)), [1, 1])
-    with pytest.raises(ValueError, match=r"'w' has shape \(3,\), the loaded value has \(2,\)"):
+    with pytest.raises(ValueError, match=r"'w' must have its shape, \(3,\), got \(2,\)"):
         filled(load, "w", (3,))
 
 

@@ -206,7 +206,7 @@ def test_rows_of_several_keys_and_devices() -> None:
     assert all(o.indices.asnumpy().tolist() == [3] for pair in outs for o in pair)
     with pytest.raises(ValueError, match="3 row_ids given for 2 arrays"):
         store.row_sparse_pull("a", out=outs[0], row_ids=[mx.nd.array([0])] * 3)
-    with pytest.raises(ValueError, match="2 row_ids given for 1 keys"):
+    with pytest.raises(ValueError, match="entry for each of the 1 keys, got 2"):
         store.row_sparse_pull("a", out=outs[0], row_ids=ids)
     with pytest.raises(IndexError, match=r"row ids must be in \[0, 3\], got 4"):
         store.row_sparse_pull("a", out=outs[0], row_ids=mx.nd.array([4]))
@@ -291,7 +291,11 @@ def compressed(name: str = "device", **options: Any) -> Any:
         (lambda: filled().push(4, ones()), KeyError, "push: key 4 has not been inited"),
         (lambda: filled().pull(4, out=ones()), KeyError, "pull: key 4 has not been inited"),
         (lambda: filled().pull(3), ValueError, "out must be NDArrays, got None"),
-        (lambda: filled().push([3, 5], [ones()]), ValueError, "1 values given for 2 keys"),
+        (
+            lambda: filled().push([3, 5], [ones()]),
+            ValueError,
+            "entry for each of the 2 keys, got 1",
+        ),
         (lambda: filled().push(3, 7), TypeError, "value must be an NDArray .*got int"),
         (lambda: filled().push(3, []), ValueError, "push: value must be .*got an empty list"),
         (lambda: filled().pull(3, out=[]), ValueError, "pull: value must be .*got an empty list"),

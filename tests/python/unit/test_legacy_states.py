@@ -146,8 +146,8 @@ def test_an_array_of_a_closed_list_of_types_is_read() -> None:
         read_legacy_states(b"]" + legacy_array(wrong) + b"a.", "a file")
 
 
-WRONG_SHAPE = r"state of parameter 1 has shape \(1, 2\), Parameter 'b' .* \(2, 1\)"
-OTHER = "state of parameter {}, this trainer has 2 parameters"
+WRONG_SHAPE = r"state of parameter 1 must fit Parameter 'b' of shape \(2, 1\), got shape \(1, 2\)"
+OTHER = "this trainer's 2 parameters, got a state of parameter {};"
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,10 @@ def test_a_resumed_decay_is_at_its_end_beyond_the_last_update(
             lambda: CosineScheduler(3.0),
             "^CosineScheduler: max_update must be an integer.*, got 3.0",
         ),
-        (lambda: LRScheduler(0.1, 0, 0.2), "^LRScheduler: warmup_begin_lr 0.2 is above base_lr 0"),
+        (
+            lambda: LRScheduler(0.1, 0, 0.2),
+            "^LRScheduler: warmup_begin_lr must be at most base_lr 0",
+        ),
     ],
 )
 def test_impossible_options_are_named(make: object, words: str) -> None:

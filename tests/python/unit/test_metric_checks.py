@@ -128,10 +128,8 @@ def test_errors_of_numbers_average_the_pairs_and_not_the_samples(kind: Any, scor
     assert value(measure, *pairs) == pytest.approx(sum(each) / 2)
     assert measure.num_inst == 2
     assert value(kind(), ([[1.0, 2.0]], [[1.0, 4.0]])) == pytest.approx(root(score(2) / 2))
-    words = (
-        r"labels of shape \(2,\) and predictions of shape \(3,\) given, equal shapes or shapes that"
-    )
-    with pytest.raises(mx.base.ShapeError, match=f"^{kind.__name__}: {words} broadcast expected$"):
+    words = r"labels and predictions must have .* that broadcast, got \(2,\) and \(3,\)"
+    with pytest.raises(mx.base.ShapeError, match=f"^{kind.__name__}: {words}$"):
         value(kind(), ([1, 2], [1, 2, 3]))
 
 
@@ -143,7 +141,7 @@ def test_errors_of_numbers_broadcast_as_in_1x(kind: Any, score: Any) -> None:
     for truth, found in (labels, preds), ([[one] for one in labels], preds), (preds, labels):
         assert value(kind(), (truth, found)) == pytest.approx(expected)
     every = root(score(np.reshape(labels, (3, 1)) - np.array([labels])).mean())
-    words = r"\(3,\) and predictions of shape \(1, 3\) given: every label"
+    words = r"every label is .* labels have shape \(3,\) and predictions \(1, 3\);"
     with pytest.warns(UserWarning, match=words):
         assert value(kind(), (labels, [labels])) == pytest.approx(every)
 
@@ -316,5 +314,5 @@ def test_names_of_metrics_of_functions() -> None:
     named.update_dict({"other": nd.ones(4), "truth": nd.array([3.0])}, {"out": nd.array([1.0])})
     assert named.get() == ("error", 2.0)
     assert isinstance(measure, metric.CustomMetric)
-    with pytest.raises(TypeError, match="^metric.np: 3 is not a function$"):
+    with pytest.raises(TypeError, match="^metric.np: numpy_feval must be a function, got 3$"):
         metric.np(3)

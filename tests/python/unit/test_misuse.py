@@ -100,13 +100,15 @@ def function(result, forward=None) -> type[autograd.Function]:
 
 
 def test_gradients_of_a_function_have_the_shape_and_type_of_its_inputs():
-    with pytest.raises(ValueError, match=r"Made.backward: gradient 0 has shape \(5,\), the input"):
+    with pytest.raises(ValueError, match=r"Made.backward: gradient 0 must have .* got \(5,\)"):
         gradient_of(function(lambda dy: nd.ones(5)))
     with pytest.raises(TypeError, match="Made.backward must return NDArrays, got 3"):
         gradient_of(function(lambda dy: 3))
     with pytest.raises(TypeError, match="Made.forward must return NDArrays, got 3"):
         gradient_of(function(lambda dy: dy, forward=3))
-    with pytest.raises(ValueError, match="returned 2 gradients, forward took 1 inputs"):
+    with pytest.raises(
+        ValueError, match="must return a gradient for each of the 1 inputs of forward, got 2"
+    ):
         gradient_of(function(lambda dy: (dy, dy)))
     row = gradient_of(function(lambda dy: nd.array([1, 2, 3], dtype="float64")))
     assert row.dtype == np.float32
@@ -155,7 +157,7 @@ METRICS = [
     (mx.metric.CrossEntropy(), nd.array([0, 5]), X, "labels must be classes from 0 .*got 5"),
     (mx.metric.NegativeLogLikelihood(), nd.array([0, -1]), X, "labels must be .*got -1"),
     (mx.metric.Perplexity(None), nd.array([0, 3]), X, "Perplexity: labels must be .*got 3"),
-    (mx.metric.MSE(), nd.ones(4), X, "MSE: labels of shape"),
+    (mx.metric.MSE(), nd.ones(4), X, "MSE: labels and predictions must"),
     (mx.metric.MAE(), nd.ones((2, 2)), X, "broadcast expected"),
 ]
 

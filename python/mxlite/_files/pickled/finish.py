@@ -42,9 +42,9 @@ class _Finisher:
             self.entries += self._known[key][2]
             return self._known[key][1]
         if key in self._running:
-            raise PickleContentError("a container contains itself")
+            raise PickleContentError("a container must not contain itself")
         if len(self._running) >= _DEEPEST:
-            raise PickleContentError(f"its containers are nested deeper than {_DEEPEST}")
+            raise PickleContentError(f"containers must be nested at most {_DEEPEST} levels deep")
         self._running.add(key)
         before = self.entries
         result = self._contents(value)

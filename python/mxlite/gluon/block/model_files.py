@@ -77,7 +77,8 @@ def _match(
     where = path or "the model"
     if tree["class"] != type(block).__name__:
         raise FileFormatError(
-            f"load: {source} describes {where} as {tree['class']}, it is a {type(block).__name__}"
+            f"load: {where} must be a {tree['class']}, as {source} describes it, got a "
+            f"{type(block).__name__}"
         )
     children = list(block._children.values())
     if len(tree["children"]) != len(children) or len(tree["parameters"]) != len(block._reg_params):

@@ -77,7 +77,7 @@ class DeformableConvolution(HybridBlock):
             kind = NotSupportedError if layout == "NHWC" else ValueError_
             raise kind(f"{layer}: layout must be 'NCHW', got {layout!r}")
         if adj is not None:
-            raise NotSupportedError(f"{layer}: adj is {adj!r}, only None is supported")
+            raise NotSupportedError(f"{layer}: adj must be None, got {adj!r}")
         if in_channels % groups or channels % groups:
             raise ValueError_(
                 f"{layer}: channels {channels} and in_channels {in_channels} must be multiples of "

@@ -81,7 +81,8 @@ def _check_tuples(data: list[Any]) -> None:
     for i, given in enumerate(parts):
         if given != parts[0]:
             raise TypeError_(
-                f"DataLoader: sample {i} of a batch is {given}, sample 0 is {parts[0]}; return the "
+                f"DataLoader: all samples of a batch must be {parts[0]} as sample 0, got {given} "
+                f"for sample {i}; return the "
                 "same parts for every sample or give a batchify_fn"
             )
 
@@ -91,8 +92,9 @@ def _unequal(data: list[Any]) -> ShapeError:
     shapes = [np.shape(sample) for sample in data]
     other = next((i for i, shape in enumerate(shapes) if shape != shapes[0]), 0)
     return ShapeError(
-        f"DataLoader: sample {other} of a batch has shape {shapes[other]}, sample 0 "
-        f"{shapes[0]}; make them equal in the dataset (pad, crop, resize) or give a batchify_fn"
+        f"DataLoader: all samples of a batch must have shape {shapes[0]} as sample 0, got "
+        f"{shapes[other]} for sample {other}; make them equal in the dataset (pad, crop, resize) "
+        "or give a batchify_fn"
     )
 
 

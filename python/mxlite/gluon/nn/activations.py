@@ -84,7 +84,7 @@ class LeakyReLU(HybridBlock):
     def __init__(self, alpha: float, **kwargs: Unpack[BlockOptions]) -> None:
         if alpha < 0:
             raise ValueError_(
-                f"LeakyReLU: alpha is {alpha}, the slope coefficient must not be negative"
+                f"LeakyReLU: the slope coefficient alpha must be at least 0, got {alpha}"
             )
         super().__init__(**kwargs)
         self._alpha = alpha

@@ -72,7 +72,7 @@ def _as_context_list(ctx: Context | Sequence[Context] | None) -> list[Context]:
                 f"ctx must be mx.cpu(), mx.gpu(0) or a list of contexts, got {entry!r}"
             )
     if not contexts:
-        raise ValueError_("ctx: the list of contexts is empty")
+        raise ValueError_("ctx must have at least 1 context, got an empty list")
     return contexts
 
 
@@ -267,8 +267,8 @@ class Parameter(TypedInit):
             )
         if new is not None and (self._stype, self._grad_stype) != ("default", "default"):
             raise ValueError_(
-                f"{who}: shard is {shard!r} and the storage types are {self._stype!r} and "
-                f"{self._grad_stype!r}, only dense parameters can be sharded"
+                f"{who}: a parameter with shard {shard!r} must be dense, got the storage types "
+                f"{self._stype!r} and {self._grad_stype!r}"
             )
         if new is not None and JOB.info is not None:
             new.group()  # raises if this process does not belong to the process set

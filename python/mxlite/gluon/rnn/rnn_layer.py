@@ -211,10 +211,16 @@ class _RNNLayer(HybridBlock):
             states = [states]
         if self._use_sequence_length:
             if sequence_length is None:
-                raise ValueError_(f"{self.name}: use_sequence_length=True needs sequence_length")
+                raise ValueError_(
+                    f"{self.name}: sequence_length must be given with "
+                    "use_sequence_length=True, got None"
+                )
             return super().__call__(inputs, states, sequence_length)
         if sequence_length is not None:
-            raise ValueError_(f"{self.name}: sequence_length given without use_sequence_length")
+            raise ValueError_(
+                f"{self.name}: sequence_length must be None without "
+                "use_sequence_length=True, got an array"
+            )
         return super().__call__(inputs) if states is None else super().__call__(inputs, states)
 
     def hybrid_forward(

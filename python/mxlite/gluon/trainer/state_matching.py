@@ -90,8 +90,9 @@ def _positions(
         own = params[j]
         if shape is not None and not _fits(own, shape):
             raise ShapeError(
-                f"{source}: the optimizer's state of Parameter {name!r} of shape {tuple(shape)} "
-                f"would become that of Parameter {own.name!r} of shape {own._shape}; {_ADVICE}"
+                f"{source}: the optimizer's state for Parameter {own.name!r} must be that of a "
+                f"parameter of shape {own._shape}, got that of Parameter {name!r} of shape "
+                f"{tuple(shape)}; {_ADVICE}"
             )
     return positions
 
@@ -152,8 +153,9 @@ def _check_keys(states: dict[Any, Any], count: int, source: str) -> None:
     for key in states:
         if type(key) is not int or not 0 <= key < count:
             raise FileFormatError(
-                f"{source}: it has a state of parameter {str(key)[:100]}, this trainer has {count} "
-                "parameters; build the network and the trainer as when they were saved"
+                f"{source}: states must be those of this trainer's {count} parameters, got a "
+                f"state of parameter {str(key)[:100]}; build the network and the trainer as when "
+                "they were saved"
             )
 
 
@@ -173,8 +175,8 @@ def _check_shapes(
             by_row = klass._row_states and len(shape) == 2 and shape[1] == 1
             if not _fits(param, shape) and not (by_row and _fits_rows(param, shape[0])):
                 raise ShapeError(
-                    f"{source}: the optimizer's state of parameter {key} has shape {shape}, "
-                    f"Parameter {param.name!r} there has shape {param._shape}; {_ADVICE}"
+                    f"{source}: the optimizer's state of parameter {key} must fit Parameter "
+                    f"{param.name!r} of shape {param._shape}, got shape {shape}; {_ADVICE}"
                 )
 
 

@@ -633,8 +633,8 @@ class Trainer(TypedInit):
         """Raise if the job was formed again and the next update needs states that are lost."""
         if self._lost_states:
             raise MXNetError(
-                "Trainer: the job was formed again and its optimizer states were divided among the "
-                "ranks before; call load_states or load_state_dict before the next step"
+                "Trainer: optimizer states that were divided among the ranks are lost, because "
+                "the job was formed again; call load_states or load_state_dict before the next step"
             )
 
     def _own_states(self, states: dict[Any, Any]) -> dict[Any, Any]:

@@ -223,13 +223,16 @@ def split_steps(inputs: Any, length: int, layout: str) -> list[Any]:
     if isinstance(inputs, Symbol):
         if len(inputs.list_outputs()) != 1:
             raise TypeError_(
-                "unroll: a symbol with several outputs was given; pass list(inputs) instead"
+                "unroll: inputs must be a Symbol of one output or a list, got a Symbol of several "
+                "outputs; pass list(inputs) instead"
             )
         return list(symbol.split(inputs, axis=axis, num_outputs=length, squeeze_axis=True))
     if inputs is None:
         raise TypeError_("unroll: inputs must be a Symbol or a list of Symbols, got None")
     if len(inputs) != length:
-        raise ShapeError(f"unroll: length {length} given, but inputs has {len(inputs)} steps")
+        raise ShapeError(
+            f"unroll: length must be the number of steps of inputs, {len(inputs)}, got {length}"
+        )
     return list(inputs)
 
 

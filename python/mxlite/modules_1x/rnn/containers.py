@@ -45,8 +45,8 @@ class _Container(BaseRNNCell):
         if self._override_cell_params:
             if not cell._own_params:
                 raise ValueError_(
-                    f"{type(self).__name__}: params were given to it and to the cell "
-                    f"{cell._prefix!r}, give them to one of the two"
+                    f"{type(self).__name__}: params must be None if the cell {cell._prefix!r} has "
+                    "params of its own, got both"
                 )
             cell._params._params.update(self._params._params)
         self._params._params.update(cell.params._params)

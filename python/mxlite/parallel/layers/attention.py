@@ -70,8 +70,7 @@ class ParallelSelfAttention(HybridBlock):
         name = type(self).__name__
         if num_heads < 1 or units % num_heads:
             raise ShapeError(
-                f"{name}: units is {units} and num_heads {num_heads}, expected units to be a "
-                "multiple of num_heads"
+                f"{name}: units must be a multiple of num_heads, got {units} and {num_heads}"
             )
         self._group = group_of(name, process_set)
         self._heads = shard_sizes(name, "num_heads", num_heads, self._group, False)[0]

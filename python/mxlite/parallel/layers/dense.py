@@ -47,8 +47,8 @@ class _ParallelDense(HybridBlock):
         name = type(self).__name__
         if units < 1 or in_units < 0:
             raise ValueError_(
-                f"{name}: units is {units} and in_units {in_units}, expected 1 or more and 0 or "
-                "more"
+                f"{name}: units must be at least 1 and in_units at least 0, got {units} and "
+                f"{in_units}"
             )
         self._units = units
         self._in_units = in_units
@@ -199,8 +199,8 @@ class RowParallelDense(_ParallelDense):
     ) -> None:
         if not options.get("in_units") and (options.get("allow_uneven") or not input_is_parallel):
             raise ValueError_(
-                f"{type(self).__name__}: in_units is 0, expected the size of the whole input with "
-                "allow_uneven or without input_is_parallel"
+                f"{type(self).__name__}: in_units must be the size of the whole input with "
+                "allow_uneven or without input_is_parallel, got 0"
             )
         super().__init__(units, process_set, **options)
         self._input_is_parallel = bool(input_is_parallel)

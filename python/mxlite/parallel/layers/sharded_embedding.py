@@ -135,7 +135,9 @@ class ShardedEmbedding(Block):
                 f"{who}: policy must be 'error' for a table that grows, got {policy!r}"
             )
         if rows is not None and (evict or capacity is not None):
-            raise ValueError_(f"{who}: capacity and evict are for tables that grow (rows=None)")
+            raise ValueError_(
+                f"{who}: capacity and evict must be given only for tables that grow (rows=None)"
+            )
         if rows is None and cache_rows is not None:
             raise ValueError_(f"{who}: cache_rows must be None if rows is None, got {cache_rows}")
         self._ctx, self._cache_rows = ctx or _HOST, cache_rows
@@ -402,14 +404,16 @@ class ShardedEmbedding(Block):
         for file in files:
             found = nd.load(str(file))
             if not isinstance(found, dict) or not {"about", "updates"} <= found.keys():
-                raise FileFormatError(f"{type(self).__name__}: {file} is no file of a table")
+                raise FileFormatError(
+                    f"{type(self).__name__}: {file} must be a file of a saved table"
+                )
             about = json.loads(found["about"].asnumpy().tobytes())
             if about != self._about():
                 differing = [k for k, v in self._about().items() if about.get(k) != v]
                 expected = ", ".join(f"{k}={about.get(k)!r}" for k in differing)
                 raise FileFormatError(
-                    f"{type(self).__name__} {self.name}: the table in {file} has {expected}; make "
-                    "one with the same values"
+                    f"{type(self).__name__} {self.name}: the options must be those of the table "
+                    f"in {file}, {expected}; make a table with these values"
                 )
             updates = max(updates, int(found["updates"].asnumpy()[0]))
             rows = {name: found.get(name, none) for name, none in empty.items()}

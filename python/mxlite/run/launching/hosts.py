@@ -68,7 +68,7 @@ def read_hosts(path: str) -> list[Host]:
         name, port, slots = match.groups()
         hosts.append(Host(name, int(port or 22), int(slots or 1)))
     if not hosts:
-        raise ValueError_(f"{path}: no host given")
+        raise ValueError_(f"{path}: the file must name at least one host, got none")
     return hosts
 
 

@@ -273,5 +273,8 @@ if stages_count > 1:
     uneven = Pipeline(make_stages(), 2 if pipeline.is_last else 4, mesh, loss_function)
     refused(lambda: uneven.step(x[:4], label[:4]), f"4 on rank {first}", f"2 on rank {last}")
 invalid(lambda: Pipeline(make_stages() * 2, 2, mesh, loss_function), "the number of stages must be")
-invalid(lambda: Pipeline(make_stages(), 0, mesh, loss_function), "micro_batches is 0")
+invalid(
+    lambda: Pipeline(make_stages(), 0, mesh, loss_function),
+    "micro_batches must be at least 1, got 0",
+)
 print("done", rank)

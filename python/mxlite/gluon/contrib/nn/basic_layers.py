@@ -228,8 +228,9 @@ class SyncBatchNorm(BatchNorm):
             group = Group(0, (0,), 0)
         if options["ndev"] not in (1, devices * group.size):
             raise NotSupportedError(
-                f"SyncBatchNorm: num_devices is {options['ndev']}, expected {devices * group.size} "
-                f"in training: the layer is on {devices} device{'s' if devices > 1 else ''} of "
+                f"SyncBatchNorm: num_devices must be {devices * group.size} in training, got "
+                f"{options['ndev']}: the layer is on {devices} device{'s' if devices > 1 else ''} "
+                "of "
                 f"this process, and process set {group.number} has {group.size} "
                 f"rank{'s' if group.size > 1 else ''}"
             )

@@ -93,8 +93,8 @@ class MNIST(_Images):
         images = idx_array(self._root, f"{kind}-images-idx3-ubyte", 3)
         if len(images) != len(labels):
             raise FileFormatError(
-                f"{type(self).__name__}: {self._root!r} has {len(images)} images and {len(labels)} "
-                f"labels ({kind})"
+                f"{type(self).__name__}: {self._root!r} must have as many labels as images, got "
+                f"{len(labels)} labels and {len(images)} images ({kind})"
             )
         self._data = of_mode(nd.array(images[..., np.newaxis], dtype=np.uint8))
         self._label = labels.astype(np.int32)

@@ -198,8 +198,8 @@ class _ResNet(HybridBlock):
         super().__init__(prefix=prefix, params=params)
         if len(channels) != len(layers) + 1:
             raise ValueError_(
-                f"{block.__name__}: {len(layers)} stages need {len(layers) + 1} channel counts, "
-                f"given {list(channels)}"
+                f"{block.__name__}: channels must have {len(layers) + 1} entries for "
+                f"{len(layers)} stages, got {list(channels)}"
             )
         with self.name_scope():
             self.features = nn.HybridSequential(prefix="")
