@@ -10,8 +10,8 @@ namespace mxlite {
 using RandomLog = std::vector<RandomState>;
 
 // Appends this thread's reservations to a log during the object's lifetime. Scopes nest, and all of
-// them log each reservation. Scopes outside of a replay do not log reservations that the replay
-// serves.
+// them log each reservation. A scope that began before a replay does not log reservations that the
+// replay serves.
 class RandomLogScope {
  public:
   explicit RandomLogScope(RandomLog& log);

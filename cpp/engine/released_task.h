@@ -1,4 +1,4 @@
-// Tells a task that does not run why, when its operands are released.
+// Gives a task that did not run the reason, while its operands are released.
 #pragma once
 #include <exception>
 

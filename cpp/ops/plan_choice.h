@@ -92,7 +92,7 @@ struct PlanChoice {
 PlanChoice choose_plan(PlanCandidates& candidates, const PlanRules& rules,
                        const std::string& problem, const Tuning* tuning);
 
-// Runs another candidate than `failed`, which did not run for the given reason, and returns its
+// Runs a candidate other than `failed`, which could not run for the given reason, and returns its
 // index. `run` returns "", or why the candidate failed. A line on standard error names both
 // candidates. Throws kDevice with the given reason if no other candidate can run.
 int64_t run_other_candidate(PlanCandidates& candidates, int64_t failed, const std::string& reason,

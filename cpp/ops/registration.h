@@ -8,9 +8,9 @@
 
 namespace mxlite {
 
-// Stages of registration. They run in this order, and the files of a stage in the order of
-// their paths, independent of the linker. An operator's kernels are tried in the order of
-// registration, so a library's kernels come before native ones.
+// Stages of registration. The stages run in this order, and the files of one stage in the order of
+// their paths, so the order does not depend on the linker. An operator's kernels are tried in the
+// order of registration, so a library's kernels come before native ones.
 enum class Stage : uint8_t {
   kSchemas,
   kLibraryKernels,  // oneDNN's eager kernels

@@ -57,7 +57,7 @@ struct SymbolTraits {
   std::string file_name = {};
   // Names of the first outputs; the others are named "output", or "output<i>" if there are several.
   std::vector<std::string> output_names = {};
-  // As in MXNet 1.x, a single input is shown under its own name, not as input0.
+  // Whether a single input is shown under its own name, not as input0, as in MXNet 1.x.
   bool names_single_input = false;
   // The attribute that holds the number of a variadic operator's inputs in symbol files.
   std::string count_attribute = {};
@@ -65,11 +65,13 @@ struct SymbolTraits {
   std::map<std::string, std::string> input_init = {};
   // Inputs that are auxiliary states although the operator only reads them.
   std::vector<int> read_states = {};
-  // Backward ignores the shape of the output's gradient: the output does not depend on inputs.
+  // Whether backward ignores the shape of the output's gradient, because the output does not depend
+  // on inputs.
   bool constant_output = false;
-  // The operator makes an array; unknown extents of its `shape` are inferred from its consumers.
+  // Whether the operator makes an array, whose unknown extents of `shape` are inferred from its
+  // consumers.
   bool shape_from_users = false;
-  // Shapes of weights can be inferred even if the first input's shape is unknown.
+  // Whether shapes of weights can be inferred even if the first input's shape is unknown.
   bool completes_without_data = false;
   // Inputs whose types are independent of the other inputs' types.
   std::vector<int> untied_inputs = {};
@@ -95,9 +97,10 @@ void fill_types(const OpSchema* op, const SymbolRules& rules, const void* params
 
 // Rules that many operators share.
 using RefineFn = void (*)(const void* params, PartialShapes& shapes);
-void refine_all_alike(const void* params, PartialShapes& shapes);   // one shape for everything
+// All inputs and outputs have one shape.
+void refine_all_alike(const void* params, PartialShapes& shapes);
 void refine_like_first(const void* params, PartialShapes& shapes);  // output 0 is like input 0
-void refine_batch_size(const void* params,
-                       PartialShapes& shapes);  // axis 0 of output 0 and input 0
+// Axis 0 of output 0 has the length of axis 0 of input 0.
+void refine_batch_size(const void* params, PartialShapes& shapes);
 
 }  // namespace mxlite

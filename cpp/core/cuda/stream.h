@@ -52,8 +52,8 @@ class CudaStream final : public MarkedStream {
   const cudaMemPool_t pool_;
   CudaStream* const owner_ = nullptr;
   cudaStream_t stream_ = nullptr;
-  // Recorded repeatedly: a waiting stream waits for the point of the last recording. Waiting for a
-  // later point than requested is harmless.
+  // This event is recorded repeatedly. A stream that waits for it waits for the last recorded
+  // point, which may be later than the requested one; that is harmless.
   cudaEvent_t mark_ = nullptr;
   cudaEvent_t done_ = nullptr;  // the host waits for this event
   void* scratch_ = nullptr;     // used only by the thread that submits to the stream

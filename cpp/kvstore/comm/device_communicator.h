@@ -76,9 +76,9 @@ DeviceBackend* device_backend();
 // through host memory. No other function decides this.
 bool travels_through_nccl(Device device, DType dtype);
 
-// Collective over `processes`. Returns null, and why in `problem`, on every rank if the ranks have
-// different versions of NCCL, if two of them use the same GPU, or if one cannot join. Throws if a
-// rank is lost. me.rank and me.size are those of `processes`.
+// Collective over `processes`. Returns null on every rank, and the reason in `problem`, if the
+// ranks have different versions of NCCL, if two of them use the same GPU, or if one cannot join.
+// Throws if a rank is lost. me.rank and me.size are those of `processes`.
 std::unique_ptr<DeviceCommunicator> make_device_communicator(Communicator& processes,
                                                              const DeviceRank& me,
                                                              std::string& problem);

@@ -1,6 +1,6 @@
 // Matches collectives that all ranks of a process set call in the same order. A call is identified
-// by its number in this order, so names are not sent. In each round every rank announces which of
-// its calls are ready; a call is due when it is ready on all ranks. A hash of each call detects
+// by its number in this order, so names are not sent. In each round, every rank announces which of
+// its calls are ready; a call is due when all ranks have announced it. A hash of each call detects
 // ranks that call in different orders. Uses neither threads nor communication.
 #pragma once
 #include <compare>

@@ -36,7 +36,7 @@ struct Terms {
   int split_axis = 0, join_axis = 0;  // axes along which the ranks' parts are split or joined; in
                                       // range
   std::string text;                   // the call in errors: "all_gather(axis=1)"
-  int later = 0;  // number of later calls of the same channel in this run of a graph
+  int later = 0;  // how many calls of the same channel follow in this run of a graph
 };
 
 // The ranks of a process set to which this process belongs.
@@ -58,7 +58,7 @@ struct CollectiveCall {
   engine::Origin origin;
 };
 
-// Is notified when calls end that a task has made.
+// Gets notified when calls that a task has made end.
 class CallOwner {
  public:
   // Called once for each call that was begun, on any thread and perhaps before `begin` returns.

@@ -97,7 +97,8 @@ class TracedCalls {
   ~TracedCalls();
   TracedCalls& operator=(TracedCalls&&) = delete;  // neither copied nor moved
 
-  // Call if the trace has failed, so that give_up_failed_trace gives up the collected calls.
+  // Must be called if the trace has failed, so that give_up_failed_trace gives up the collected
+  // calls.
   void keep() noexcept { kept() = std::move(calls_); }
 
  private:
@@ -111,8 +112,8 @@ class TracedCalls {
 };
 // Must be called before the shapes of a traced operator are inferred.
 void note_traced(const OpSchema& op, const ParamsRef& params, const TensorSpec& data);
-// Call if the call that traced has failed. On other ranks, the collectives that this thread's
-// failed trace has reached fail with `reason`.
+// Must be called if a call has failed while it traced a forward. The collectives that this thread's
+// failed trace has reached then fail with `reason` on the other ranks.
 void give_up_failed_trace(const std::string& reason) noexcept;
 void forget_failed_trace() noexcept;
 

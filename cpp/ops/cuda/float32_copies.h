@@ -11,7 +11,8 @@ namespace mxlite::cuda {
 
 inline DType without_halves(DType dtype) { return is_half(dtype) ? DType::kFloat32 : dtype; }
 
-// Usage: plan the copies, get the scratch block, place them. Arrays of other dtypes are not copied.
+// To use it, plan the copies, get the scratch block, and then place the copies in it. Arrays of
+// other dtypes are not copied.
 class Float32Copies {
  public:
   Float32Copies(ScratchPlan& plan, std::span<const TensorRef> arrays) : arrays_(arrays) {

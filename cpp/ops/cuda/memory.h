@@ -1,4 +1,4 @@
-// Device memory within a kernel call: copies, zeros, and parts of the scratch block.
+// Copies and clears device memory, and divides the scratch block of a kernel call.
 #pragma once
 #include "cpp/ops/cuda/context.h"
 

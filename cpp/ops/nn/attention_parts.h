@@ -13,7 +13,8 @@ namespace mxlite {
 struct AttentionPart {
   void* data;
   DType dtype;
-  int64_t length, count, d, stride, row;  // stride: between matrices; row: between rows
+  // `stride` is the distance between matrices, `row` that between rows.
+  int64_t length, count, d, stride, row;
 };
 
 inline AttentionPart part_of(const TensorRef& t, int64_t heads, int64_t parts, int64_t j) {

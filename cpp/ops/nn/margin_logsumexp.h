@@ -1,5 +1,5 @@
-// Softmax statistics of rows of logits, of which another array or process may have more columns;
-// with the margins of face recognition.
+// Softmax statistics of rows of logits, with the margins of face recognition. Other arrays or
+// processes may hold further columns of the same rows.
 #pragma once
 #include <cmath>
 

@@ -5,8 +5,8 @@
 namespace mxlite::pointwise {
 
 struct ComparisonTypes {
-  Compute compute;  // in which both sides are compared
-  DType scalar;     // to which the number is rounded first
+  Compute compute;  // type in which both sides are compared
+  DType scalar;     // dtype to which the number is rounded first
 };
 
 inline ComparisonTypes comparison_types(DType array, Number scalar) {

@@ -55,7 +55,7 @@ struct MultiRow {
   std::string family;  // UpdateFamily::name; empty for none
   std::string doc;
   std::vector<std::string> group;  // arrays of one weight
-  bool mixed = false;              // all but weight and grad are float32
+  bool mixed = false;              // whether all arrays but weight and grad are float32
   bool preloaded = false;          // MXNet 1.x's form that requires arrays of loaded fields
   bool needs_scale = false;  // whether the last input is an array with a factor of the gradients
   std::vector<std::string> loaded = {};  // names of LoadedFields

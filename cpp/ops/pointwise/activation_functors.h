@@ -32,7 +32,7 @@ struct SoftsignBackward {
     return grad / (base * base);
   }
 };
-// Also used for integers.
+// This functor also computes in integers.
 struct ReluSlope {
   template <class T>
   static MX_HD T apply(T grad, T y) {

@@ -42,7 +42,7 @@ struct ChainOperand {
 };
 
 struct ChainStep {
-  uint8_t function = 0;  // value of ChainBinary, then ChainUnary
+  uint8_t function = 0;  // index in the list of ChainBinary, followed by ChainUnary
   ChainOperand a, b;
   int8_t keep = -1;   // slot in which the result is kept for a later step, or -1
   int8_t store = -1;  // index of the output that stores the result, or -1
@@ -98,7 +98,7 @@ MX_HD void apply_step(const ChainStep& step, float (&a)[W], const float (&b)[W])
   });
 }
 
-// Elements [at, at + W) through all steps. Memory moves W floats at a time:
+// Runs all steps on the elements [at, at + W). `Memory` moves W floats at a time:
 //   load(input, dtype, at, out)   element(input, dtype)   store(output, dtype, at, in)
 //   keep(slot, in)   kept(slot, out)
 template <int W, class Memory>

@@ -21,8 +21,8 @@ namespace mxlite::pointwise {
 // Coefficients below: least-squares fits weighted towards the relative error of the result; each
 // float function is within 2.5 ulp of the exact value (tests/cpp/pointwise_math_test.cc).
 
-// Returns 2 to the power of n + more. For NaN, n has an arbitrary value, so the sum may wrap; the
-// result is then not used.
+// Returns 2 to the power of n + more. If n was computed from NaN, it is arbitrary and the sum may
+// wrap; the result is then not used.
 MX_HD float power_of_two(int n, int more = 0) {
   const unsigned biased = static_cast<unsigned>(n) + static_cast<unsigned>(more) + 127u;
   return std::bit_cast<float>(biased << 23);

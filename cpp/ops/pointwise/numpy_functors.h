@@ -27,7 +27,7 @@ MX_HD T floor_divided(T a, T b) {
   }
 }
 
-// Like modulo, but NaN for a float divided by zero.
+// Like modulo, except that a float divided by zero gives NaN.
 template <class T>
 MX_HD T remainder_of(T a, T b) {
   if constexpr (std::is_floating_point_v<T>)
@@ -35,7 +35,7 @@ MX_HD T remainder_of(T a, T b) {
   return modulo(a, b);
 }
 
-// Has the sign of a.
+// The result has the sign of a.
 template <class T>
 MX_HD T truncated_remainder(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
@@ -89,7 +89,7 @@ MX_HD T shifted_right(T a, T count) {
 
 template <class T>
 MX_HD T log_of_exp_sum(T a, T b) {
-  if (a == b) return a + T(0.6931471805599453);  // also for infinities of one sign
+  if (a == b) return a + T(0.6931471805599453);  // also correct for two infinities of one sign
   const T larger = a > b ? a : b;
   return larger + std::log1p(std::exp(-std::fabs(a - b)));
 }

@@ -11,16 +11,16 @@ namespace mxlite::quantization {
 // Maximum number of products in one sum on tensor cores. Libraries may saturate sums where the
 // loops wrap around, so a sum of int8 products must not reach 2^31.
 constexpr int64_t kMostProducts = (int64_t{1} << 31) / (128 * 128) - 1;
-// uint8 data is converted to int8 by subtracting this; then this times the sum of the weights is
-// added to the result.
+// uint8 data is converted to int8 by subtracting this number. To correct the result, the sum of the
+// weights times this number is added.
 constexpr int32_t kShift = 128;
 
 // Computes (rows, columns) times (hidden, columns) transposed. cuBLASLt multiplies int8 on tensor
 // cores if columns, hidden and all leading dimensions are multiples of 4, and addresses are
 // multiples of 4 bytes. Otherwise copies padded with zeros are used.
 struct Int8Gemm {
-  const char* why_loops = nullptr;  // null if tensor cores are used
-  bool shifted = false;             // data is uint8
+  const char* why_loops = nullptr;  // why plain loops are used; null if tensor cores are used
+  bool shifted = false;             // whether data is uint8
   int64_t rows = 0, columns = 0, hidden = 0;
   int64_t padded_columns = 0, padded_hidden = 0;  // sizes of the product that the library computes
   bool copies_data = false, copies_weight = false, copies_sums = false;
@@ -34,8 +34,8 @@ Int8Gemm plan_int8_gemm(const FullyConnectedParams& p, const Shape& data, DType 
 struct Int8Convolution {
   static constexpr int64_t kChannels = 16, kFilters = 4;
 
-  const char* why_loops = nullptr;  // null if tensor cores are used
-  bool shifted = false;             // data is uint8
+  const char* why_loops = nullptr;  // why plain loops are used; null if tensor cores are used
+  bool shifted = false;             // whether data is uint8
   // The problem that the library computes. If data is shifted, -128 represents 0, so the copy of
   // data is padded with -128 and the library pads nothing.
   ConvolutionProblem problem;

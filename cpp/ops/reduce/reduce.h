@@ -60,7 +60,7 @@ struct CumsumParams {
 // reduced[i] is true if axis i is reduced.
 using AxisMask = std::array<bool, Shape::kMaxNdim>;
 
-// Throws for bool, because a sum or product of booleans in their own dtype would not count.
+// Throws a dtype error for bool, because sums of booleans as booleans do not count them.
 void check_summable(const char* op, DType dtype);
 
 AxisMask reduced_axes(const char* op, const std::optional<Shape>& axis, bool exclude, int ndim);

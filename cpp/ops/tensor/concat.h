@@ -28,7 +28,7 @@ struct SliceChannelParams {
 };
 
 struct SplitV2Params {
-  OptionalInts indices;  // may be longer than a Shape can be
+  OptionalInts indices;  // may have more entries than a Shape holds
   int axis = 1;
   bool squeeze_axis = false;
   int sections = 0;

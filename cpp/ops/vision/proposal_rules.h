@@ -41,7 +41,7 @@ Region<Acc> base_anchor(const ProposalParams& p, int64_t kind) {
   return {middle - half_width, middle - half_height, middle + half_width, middle + half_height, 0};
 }
 
-// One image's row of the input im_info.
+// The row of the input im_info that describes one image.
 template <class Acc>
 struct ImageInfo {
   Acc height, width, scale;
@@ -55,7 +55,7 @@ struct ImageInfo {
         columns(positions(width, feature_stride)) {}
   MX_HOST_DEVICE static int64_t positions(Acc pixels, int feature_stride) {
     const Acc n = pixels / static_cast<Acc>(feature_stride);
-    if (!(n >= 1)) return 0;                // NaN too
+    if (!(n >= 1)) return 0;                // also handles NaN
     constexpr auto kEnough = Acc(1 << 30);  // larger than any grid
     return static_cast<int64_t>(n < kEnough ? n : kEnough);
   }
@@ -107,7 +107,7 @@ MX_HOST_DEVICE Region<Acc> propose(const Region<Acc>& base, bool iou_loss, int f
   return box;
 }
 
-// Returns intersection over union of two boxes, which hold their areas.
+// Returns the intersection over union of two boxes, whose areas are stored in them.
 template <class Acc, class Box>
 MX_HOST_DEVICE Acc overlap(const Box& a, const Box& b) {
   const Acc right = a.right < b.right ? a.right : b.right;

@@ -1,6 +1,6 @@
-// Inputs of small collectives in memory that all ranks of a group have mapped. Each rank shows its
-// input by copying it to one of its slots. A call is complete when all ranks have shown their
-// inputs; then each rank computes its result from the slots. No function waits.
+// Exchanges the inputs of small collectives through memory that all ranks of a group have mapped.
+// Each rank shows its input by copying it to one of its slots. A call is complete when all ranks
+// have shown their inputs; then each rank computes its result from the slots. No function waits.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -31,7 +31,7 @@ struct Process {
   int64_t samples, kinds, events;
 };
 
-// State of events of one kind between the last of them and a later time.
+// The interval from the last event of a kind to a later time, and the kind's state at its start.
 struct EventInterval {
   double mu, alpha, beta, state, length, decay;
 
@@ -47,7 +47,8 @@ struct EventInterval {
   MX_HOST_DEVICE double compensator() const { return mu * length + alpha * state * (1 - decay); }
 };
 
-// On return, state and last (arrays of `kinds` numbers) have their values at max_time.
+// On return, the arrays state and last, with `kinds` numbers each, hold their values at time
+// max_time.
 template <class P>
 MX_HOST_DEVICE double likelihood(const P& p, int64_t n, double* state, double* last) {
   double sum = 0, time = 0;
@@ -95,8 +96,8 @@ struct Reverse {
   }
 };
 
-// Stores, before each event, the state of its kind and the time since the last event of this kind;
-// and at the end, both for every kind.
+// Stores for each event the state of its kind before the event and the time since the kind's last
+// event, and finally both numbers for every kind.
 template <class P>
 MX_HOST_DEVICE void record(const P& p, int64_t n, double* states, double* lengths, double* state,
                            double* last) {

@@ -43,7 +43,7 @@ MX_INLINE void attention_rows(int64_t count, const T* a, int64_t lda, const T* b
   }
 }
 
-// Divides the rows into groups of nearly equal size that fit into registers.
+// Divides the rows into groups whose sums fit into registers; the groups have nearly equal sizes.
 template <class T, bool kTransposed, int kVecs, int kMost>
 __attribute__((noinline)) void attention_panel(int64_t rows, const T* a, int64_t lda, const T* b,
                                                int64_t ldb, int64_t depth, bool add, T* c,

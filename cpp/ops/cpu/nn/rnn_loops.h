@@ -8,7 +8,7 @@ namespace {
 
 constexpr int64_t kRowGroup = 32;  // number of rows whose gates stay in the L1 cache
 
-// One thread's (block of columns, range of samples) pairs, which are the same in every step.
+// The pairs (block of columns, range of samples) that one thread computes in every step.
 struct Share {
   int64_t blocks, batch, chunks, first, last;
   Share(int64_t block_count, int64_t samples, int64_t threads, int64_t me)
@@ -38,7 +38,7 @@ MX_INLINE bool is_past_end(const RnnLayer<T>& p, int64_t step, int64_t sample) {
   return p.lengths && step >= p.lengths[sample];
 }
 
-// If all states are kept, return the slots of the states before and after a step.
+// These functions return the slots of the states before and after a step if all states are kept.
 template <class T>
 int64_t slot_before(const RnnLayer<T>& p, int64_t step) {
   return p.reverse ? step + 1 : step;

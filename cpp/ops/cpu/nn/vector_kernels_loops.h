@@ -13,7 +13,8 @@ namespace {
 template <class T>
 concept HalfType = std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>;
 
-// Loops over 16-bit floats vectorize only if conversions are separate loops.
+// Number of elements that are converted, computed and stored at a time. Loops over 16-bit floats
+// vectorize only if conversions are separate loops.
 constexpr int64_t kMapBlock = 512;
 
 template <HalfType Half>

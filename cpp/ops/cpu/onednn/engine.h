@@ -62,7 +62,8 @@ dnnl::primitive_attr user_scratchpad();
 struct Arg {
   int which;
   const void* data;
-  const Desc* desc = nullptr;  // null: the primitive's; scales of int8 have none there
+  // Null: the descriptor of the primitive, which has none for the scales of int8.
+  const Desc* desc = nullptr;
 };
 
 // A primitive and its descriptor. Immutable, and shared between threads.

@@ -5,9 +5,9 @@
 
 namespace mxlite::onednn {
 
-// `weight` is (outputs, columns), plain or any. Returns an empty descriptor if oneDNN does not
-// support the product. as_matmul: weights of layout `any` get a layout of matmul (columns,
-// outputs), not of inner_product.
+// `weight` is (outputs, columns) with a plain layout or the layout `any`. Returns an empty
+// descriptor if oneDNN does not support the product. With as_matmul, oneDNN chooses a layout for
+// `any` that suits matmul, (columns, outputs), instead of inner_product.
 dnnl::primitive_desc_base product_desc(const RowsColumns& size, int64_t outputs, DType dtype,
                                        const Desc& bias, const Desc& weight,
                                        const dnnl::primitive_attr& attr, bool as_matmul = false);

@@ -44,7 +44,8 @@ inline bool fills_blocks(const Shape& shape) {
   return shape.ndim() == 4 && shape[1] % channel_block() == 0;
 }
 Desc blocked_of(const Shape& shape, DType dtype = DType::kFloat32);
-// The layout of our own kernels: the producer's blocks, else channels-last.
+// The layout of data for our own kernels: that of the producer if it has blocks of channels, else
+// channels-last.
 struct PixelLayout {
   bool blocked = false;
   Layout layout;

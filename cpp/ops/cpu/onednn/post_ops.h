@@ -20,9 +20,11 @@ std::optional<Eltwise> eltwise_of(const OpSchema& op, const void* params);
 AttrValue attribute(const OpSchema& op, const void* params, std::string_view name);
 
 // Returns attributes with the post-ops of a request. kAdd becomes a sum into the output's memory.
-// relu becomes a product (see Note [NaN and relu]) unless the primitive only supports oneDNN's own.
+// relu becomes a product (see Note [NaN and relu]) unless the primitive supports only oneDNN's
+// relu.
 dnnl::primitive_attr fused_attr(std::span<const PostOp> post_ops, bool keep_nan = true);
-// Fusion rule for kernels with sum and eltwise: one addition before any activation.
+// Fusion rule of kernels with the post-ops sum and eltwise: at most one addition, which precedes
+// the activations.
 bool can_fuse_add_and_activation(const PlanRequest& so_far, const PostOp& candidate,
                                  const TensorSpec* extra_input);
 bool can_fuse_activation(const PlanRequest& so_far, const PostOp& candidate,

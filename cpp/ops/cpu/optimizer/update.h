@@ -158,7 +158,8 @@ MX_HOST_DEVICE void scale_gradient(Rule& rule, double scale) {
   else if constexpr (requires { rule.rescale; })
     rule.rescale *= static_cast<C>(scale);
 }
-// Returns whether gradients of this scale leave the weights unchanged.
+// Returns whether this factor of the gradients is 0, infinite or NaN; the weights then stay
+// unchanged.
 MX_HOST_DEVICE inline bool skips(double scale) { return !(scale - scale == 0) || scale == 0; }
 
 // Copies the weight to the output without reading the float32 weight.

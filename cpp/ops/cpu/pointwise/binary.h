@@ -14,7 +14,7 @@ void scalar_kernel(KernelContext&, const ScalarParams& p, Inputs in, Outputs out
              out[0]);
 }
 
-// Has loops in float and double only, because these functors compute in a floating type.
+// Has only loops in float and double, because these functors compute in floating types.
 template <class F>
 inline constexpr BinaryTable kFloatingBinary = {{&binary_loop<F, float>, &binary_loop<F, double>}};
 

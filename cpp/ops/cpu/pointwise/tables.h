@@ -47,7 +47,7 @@ void binary_loop(const void* left, const void* right, void* result, int64_t n, F
 template <>
 inline void binary_loop<Mod, float>(const void* left, const void* right, void* result, int64_t n,
                                     Form form) {
-  constexpr double kMostQuotient = 1 << 28;  // times the divisor's 24 bits is exact
+  constexpr double kMostQuotient = 1 << 28;  // the product with the divisor's 24 bits is then exact
   constexpr double kMostDivisor = std::numeric_limits<float>::max();  // must be finite
   constexpr int64_t kPart = 512;
   const float* a = static_cast<const float*>(left);

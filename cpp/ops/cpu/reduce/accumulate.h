@@ -21,8 +21,9 @@ using Wide = std::conditional_t<std::is_same_v<T, float>, double,
 
 constexpr int64_t kLanes = 32;  // four vectors of float hide the latency of an addition
 constexpr int64_t kLongRun = 128;
-constexpr int64_t kWiden = 1024;       // each lane adds 32 values before it is widened
-constexpr int64_t kRowsPerJoin = 128;  // columns: rows added in T before they are widened
+constexpr int64_t kWiden = 1024;  // each lane adds 32 values before it is widened
+// For columns: number of rows that are added in T before they are widened.
+constexpr int64_t kRowsPerJoin = 128;
 
 template <class R, int64_t lane_count, class T>
 Wide<T> reduce_lanes(const T* x, int64_t n, T center) {
@@ -97,7 +98,7 @@ struct Source<uint8_t> {
   }
 };
 
-// Reduces steps [first, last) of one result.
+// Reduces the steps [first, last) of the plan into one result.
 template <class R, class T>
 Wide<T> reduce_rows(const ReducePlan& plan, const Source<T>& source, int64_t unit, int64_t first,
                     int64_t last, T center) {

@@ -17,13 +17,13 @@ bool out_of_range(double sum_of_squares) {
   return sum_of_squares < least || sum_of_squares > std::numeric_limits<double>::max();
 }
 
-// Memory for the norms of `results` results whose squares overflow or underflow.
+// Memory for computing the norms of `results` results whose squares overflow or underflow.
 template <class T>
 struct ScaledNorms {
   Wide<T>* totals;  // results * plan.chunks elements
   T* factors;       // one element per result
 
-  // Writes these norms, and the square roots of the sums for all other results.
+  // Writes these norms, and for all other results the square root of the sum.
   void run(const ReducePlan& plan, const TensorRef& in, Compute c, Wide<T>* sums, int64_t results) {
     accumulate<MaxAbs, T>(plan, in, c, nullptr, totals, results);
     bool finite = false;

@@ -5,7 +5,7 @@
 
 namespace mxlite::sparse {
 
-// Mixes 64 bits (the finalizer of SplitMix64; Steele et al., 2014).
+// Returns a hash of 64 bits (the finalizer of SplitMix64; Steele et al., 2014).
 inline uint64_t mixed(uint64_t x) {
   x += 0x9e3779b97f4a7c15;
   x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
@@ -13,14 +13,15 @@ inline uint64_t mixed(uint64_t x) {
   return x ^ x >> 31;
 }
 
-// Mixes 32 bits (the finalizer of MurmurHash3).
+// Returns a hash of 32 bits (the finalizer of MurmurHash3).
 inline uint32_t mixed32(uint32_t x) {
   x = (x ^ x >> 16) * 0x85ebca6b;
   x = (x ^ x >> 13) * 0xc2b2ae35;
   return x ^ x >> 16;
 }
 
-// Initial value of a column of a row, uniform in [-scale, scale) if step is scale * 2^-23.
+// Returns the initial value of one column of a row. Values are uniform in [-scale, scale) if step
+// is scale * 2^-23.
 inline float initial_value(uint64_t row_key, int64_t column, float step) {
   const uint32_t bits =
       mixed32(static_cast<uint32_t>(row_key) + static_cast<uint32_t>(column) * 0x9e3779b9u) ^

@@ -1,4 +1,4 @@
-// The rows that one batch of ids needs: each once, with the positions of the batch that use it.
+// Lists the distinct ids of a batch, and for each id its positions in the batch.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -10,39 +10,40 @@
 namespace mxlite::sparse {
 
 enum class IdPolicy : uint8_t {
-  kError,  // ids outside of the table are errors
-  kClip,   // they become the nearest id of the table
-  kHash,   // all ids are hashed into the table
+  kError,  // ids outside of the table raise an error
+  kClip,   // ids outside of the table become the nearest valid id
+  kHash,   // all ids are hashed to ids of the table
 };
 
 struct IdRules {
-  std::string table;  // for errors
-  int64_t rows = -1;  // rows of the whole table; -1: any id from 0 on
+  std::string table;  // name of the table in errors
+  int64_t rows = -1;  // number of rows of the whole table; -1 if every id of at least 0 is valid
   IdPolicy policy = IdPolicy::kError;
-  int ranks = 1;  // rank r has the ids with id % ranks == r
+  int ranks = 1;  // rank r stores the ids with id % ranks == r
 };
 
-// Ids are ordered by rank and then by size, positions of an id by size: sums over them have one
-// order. Immutable.
+// Ids are sorted by rank and then by value, and the positions of an id are ascending, so that sums
+// over positions always have the same order. Immutable.
 class EmbeddingPlan {
  public:
-  // `ids` is contiguous, of any numeric dtype. Throws an index error for the smallest id that the
-  // rules refuse.
+  // `ids` is contiguous, of any numeric dtype. If the rules refuse ids, throws an index error that
+  // names the smallest of them.
   EmbeddingPlan(const IdRules& rules, const TensorRef& ids);
-  // Makes bags: positions [offsets[b], offsets[b + 1]) belong to bag b, the last bag ends with the
-  // ids. Throws a value error for offsets that do not ascend, and for empty bags.
+  // Groups positions into bags: positions [offsets[b], offsets[b + 1]) belong to bag b, and the
+  // last bag ends at the last id. Throws a value error if the offsets do not ascend or a bag is
+  // empty.
   void make_bags(const std::string& table, std::span<const int64_t> offsets, bool mean);
 
   int64_t count() const { return static_cast<int64_t>(order_.size()); }  // number of positions
-  int64_t outputs() const { return bags_ ? bags_ : count(); }            // rows of the result
-  const std::vector<int64_t>& ids() const { return ids_; }               // distinct
-  const std::vector<int64_t>& counts() const { return counts_; }         // distinct, by rank
+  int64_t outputs() const { return bags_ ? bags_ : count(); }     // number of rows of the result
+  const std::vector<int64_t>& ids() const { return ids_; }        // the distinct ids
+  const std::vector<int64_t>& counts() const { return counts_; }  // number of distinct ids, by rank
   std::span<const uint32_t> positions(size_t i) const {
     return {order_.data() + begins_[i], static_cast<size_t>(begins_[i + 1] - begins_[i])};
   }
   bool has_bags() const { return bags_ > 0; }
 
-  // Writes the result, float32 (outputs, dim), from the rows of the distinct ids.
+  // Computes the result, float32 (outputs, dim), from the rows of the distinct ids.
   void expand(const TensorRef& rows, float* result) const;
   // Fetches the first gradient of the i-th id into the cache.
   void prefetch_gradient(size_t i, const float* grad, int64_t dim) const {
@@ -57,7 +58,8 @@ class EmbeddingPlan {
 
  private:
   std::vector<int64_t> ids_, counts_, begins_;
-  // Positions, grouped by id in the order of ids_; begins_ has the bounds of the groups.
+  // Positions of the batch, grouped by id in the order of ids_. begins_ holds the first index of
+  // each group.
   std::vector<uint32_t> order_;
   std::vector<uint32_t> output_of_;  // bag of each position
   std::vector<float> factor_of_;     // factor of each bag

@@ -1,4 +1,4 @@
-// One rank's rows of an embedding table with the states of their optimizer.
+// The rows of an embedding table that one rank stores, with their optimizer states.
 #pragma once
 #include <functional>
 #include <mutex>
@@ -18,7 +18,7 @@ struct Block;
 
 namespace mxlite::sparse {
 
-// The update of one row, by the formula of an update operator that has a form for rows.
+// Updates one row by the formula of an update operator.
 struct RowRule {
   int states = 0;
   std::function<void(const optimizer::Block<float>&)> run;
@@ -33,36 +33,37 @@ struct TableOptions {
   int rank = 0;
   int64_t dim = 0;
   DType dtype = DType::kFloat32;
-  int states = 0;         // float32 numbers that the optimizer keeps for each element
-  int64_t capacity = -1;  // rows of a growing table on this rank; -1: as many as memory holds
-  bool evicts = false;    // a full growing table drops its rarest rows
-  double scale = 0;       // initial values are uniform in [-scale, scale)
+  int states = 0;  // float32 numbers that the optimizer keeps for each element
+  // Maximum number of rows of a growing table on this rank; -1: as many as memory holds.
+  int64_t capacity = -1;
+  bool evicts = false;  // whether a full growing table drops its least used rows
+  double scale = 0;     // initial values are uniform in [-scale, scale)
   uint64_t seed = 0;
 };
 
-// Rows are stored XOR their initial values, so memory that is zero holds an initialized table and
-// no pass over it is ever needed. Initial values depend on seed, id and column only.
+// Rows are stored as the XOR with their initial values. Zeroed memory is thus an initialized table,
+// and no pass over the table is needed. Initial values depend only on seed, id and column.
 class EmbeddingTable {
  public:
   explicit EmbeddingTable(TableOptions options);
 
   // Writes the rows of the plan's positions, (count, dim), in float32 or the table's dtype.
-  // `inserts`: a growing table keeps ids that it did not know and counts the use of all; otherwise
-  // the result has their initial values.
+  // With `inserts`, a growing table inserts unknown ids and counts the uses of all ids. Otherwise,
+  // the result has the initial values of unknown ids.
   void gather(const EmbeddingPlan& plan, const TensorRef& out, bool inserts);
   // Adds up the gradients of each id and updates its row; a growing table inserts unknown ids.
   void update(const EmbeddingPlan& plan, const float* grad, const RowRule& rule);
 
-  // Copies of rows: of those that differ from their initial values or, in a growing table, of all
-  // that it holds.
+  // Copies of the rows that differ from their initial values or, in a growing table, of all stored
+  // rows.
   struct Rows {
-    std::vector<int64_t> ids, uses;  // uses: of a growing table
+    std::vector<int64_t> ids, uses;  // `uses` is set only by a growing table
     std::vector<std::byte> weights;  // values of the table's dtype
     std::vector<float> states;       // (rows, states, dim)
   };
-  // Returns the rows among the next `count` slots from `slot` on.
+  // Returns the rows in the slots [slot, slot + count).
   Rows read(int64_t slot, int64_t count) const;
-  // Writes those of the rows whose ids belong to this rank.
+  // Stores the given rows whose ids belong to this rank.
   void write(const Rows& rows);
 
   int64_t slots() const { return slots_ ? slots_->end() : rows_; }
@@ -82,7 +83,7 @@ class EmbeddingTable {
 
   TableOptions options_;
   float step_;
-  size_t weight_bytes_;  // bytes of a row's weights, with padding
+  size_t weight_bytes_;  // bytes of a row's weights, including padding
   int64_t rows_ = 0;     // number of rows if the table does not grow
   std::optional<RowMemory> memory_;
   std::optional<RowSlots> slots_;  // null unless the table grows

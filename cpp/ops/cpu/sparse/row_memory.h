@@ -1,4 +1,5 @@
-// Memory of the rows of a table: zeros that are reserved at once and filled in pieces.
+// Memory for the rows of a table. Addresses are reserved once; memory is provided, filled with
+// zeros, as the table grows.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -8,13 +9,14 @@ namespace mxlite::sparse {
 
 class RowMemory {
  public:
-  // Reserves addresses for `most_rows`; -1: as many as this host's free memory holds.
+  // Reserves addresses for `most_rows` rows, or, if it is -1, for as many rows as this host's free
+  // memory holds.
   RowMemory(std::string table, size_t row_bytes, int64_t most_rows);
   ~RowMemory();
   RowMemory& operator=(RowMemory&&) = delete;  // neither copied nor moved
 
   // Provides memory for the first `rows` rows, by all compute threads. Throws an out-of-memory
-  // error that says how many rows fit; the rows that were there stay.
+  // error that says how many rows fit; existing rows are kept.
   void require(int64_t rows);
   std::byte* row(int64_t index) const { return base_ + static_cast<size_t>(index) * row_bytes_; }
   int64_t most_rows() const { return most_rows_; }

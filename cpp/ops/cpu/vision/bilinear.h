@@ -28,8 +28,8 @@ struct Neighbours {
     for (int i = 0; i < 4; ++i) sum += weight[i] * static_cast<Acc>(plane[at[i]]);
     return sum;
   }
-  // sums[k] += grad * neighbor k, which is the part of the derivatives below that depends on the
-  // channel.
+  // sums[k] += grad * neighbor k. These sums are the part of the derivatives below that depends on
+  // the channel.
   template <class T>
   MX_HOST_DEVICE void add_products(const T* plane, Acc grad, Acc* sums) const {
     for (int i = 0; i < 4; ++i) sums[i] += grad * static_cast<Acc>(plane[at[i]]);
@@ -46,8 +46,8 @@ struct Neighbours {
   }
 };
 
-// One axis: two lines and the weight of the second. `step` is 0 where moving the point changes
-// nothing.
+// One axis of a point: the two neighboring lines and the weight of the second one. `step` is 0
+// where moving the point does not change the result.
 template <class Acc>
 struct AxisPoint {
   int64_t low, high;

@@ -14,8 +14,8 @@ struct MovedBins {
 
   struct Bin {
     Acc y, x, step_y, step_x;  // first point, and distance between points
-    Acc size_y, size_x;        // size of the region, which is the unit of trans
-    int64_t group, part;       // plane of the output channel, and position in one channel of trans
+    Acc size_y, size_x;        // size of the region; trans gives shifts in units of it
+    int64_t group, part;  // plane that the output channel reads, and position in a channel of trans
     int64_t moved_class;
   };
 

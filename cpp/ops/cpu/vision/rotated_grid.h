@@ -46,7 +46,8 @@ struct RotatedGrid {
     for (int64_t a = 0; a < samples_h; ++a) for_row(i, j, a, 0, samples_w, fn);
   }
 
-  // A pixel in the region's axes, and the distance within which points may have it as a neighbor.
+  // The position of a pixel along the region's axes, and the distance within which points may have
+  // the pixel as a neighbor.
   struct Around {
     Acc down, right, reach;
   };
@@ -66,7 +67,7 @@ struct RotatedGrid {
                                    int64_t& past) const {
     range(p.right, p.reach, start_w, bin_w, columns, first, past);
   }
-  // Calls fn for the points of bin (i, j), except some that are not around p.
+  // Calls fn for the points of bin (i, j); may skip points that are not near p.
   MX_HOST_DEVICE void for_points_around(const Around& p, int64_t i, int64_t j, auto&& fn) const {
     int64_t a_first, a_past, b_first, b_past;
     range(p.down, p.reach, start_h + static_cast<Acc>(i) * bin_h,

@@ -28,7 +28,7 @@ class AxisBins {
   void add(int64_t line, Acc weight) {
     if (weight == Acc(0)) return;
     int64_t& last = end_[bins_ + 1];
-    // Samples advance by any distance, so only the last two lines can occur again.
+    // Samples advance monotonically, so only the last two lines can occur again.
     for (int64_t i = last - 1; i >= std::max(end_[bins_], last - 2); --i)
       if (entries_[i].line == line) {
         entries_[i].weight += weight;
@@ -44,7 +44,7 @@ class AxisBins {
   std::span<const Entry> bin(int64_t b) const {
     return {entries_ + end_[b], static_cast<size_t>(end_[b + 1] - end_[b])};
   }
-  // Lines that any bin uses, as a range [first, past).
+  // Return the range [first, past) of lines that the bins use.
   int64_t first() const { return last_line_ < 0 ? 0 : first_line_; }
   int64_t past() const { return last_line_ + 1; }
 

@@ -46,7 +46,7 @@ struct RnnOutputGrad {
   int64_t output_stride;
   void* state_grad;  // on entry, from the next step; on return, the part that does not pass through
                      // the cell
-  void* active;      // Active steps of each sample.
+  void* active;      // gradient of the cell's output: 0 beyond a sample's length
 };
 void rnn_output_grad(KernelContext& ctx, const RnnLayer& layer, const RnnOutputGrad& grad);
 
@@ -56,7 +56,7 @@ struct RnnBackwardStep {
   const void *state_before, *cell_before, *cell;
   const void* inner_grad;  // gradient of the cell's output
   void* cell_grad;         // on entry, from the next step; on return, for the previous step
-  void* state_grad;        // gru adds the part that does not pass through the weights
+  void* state_grad;        // the cell of gru adds the part that does not pass through the weights
   void *input_grads, *hidden_grads;  // gradients before activation; the two differ only for gru
 };
 void rnn_backward_step(KernelContext& ctx, const RnnLayer& layer, const RnnBackwardStep& step);

@@ -44,7 +44,7 @@ template <class T>
 inline Vec load_where_positive(const T* p, NormLanes m, Vec x) {
   return load(p, _mm512_mask_cmp_ps_mask(m, x, zero(), _CMP_GT_OQ));
 }
-// Rounds as storing and loading would.
+// Rounds values as if they were stored as T and loaded again.
 template <class T>
 inline Vec rounded(Vec v) {
   if constexpr (std::is_same_v<T, float>) return v;
@@ -98,7 +98,7 @@ template <class T>
 inline Vec load_where_positive(const T* p, NormLanes m, Vec x) {
   return _mm256_and_ps(load(p, m), _mm256_cmp_ps(x, zero(), _CMP_GT_OQ));
 }
-// Rounds as storing and loading would.
+// Rounds values as if they were stored as T and loaded again.
 template <class T>
 inline Vec rounded(Vec v) {
   if constexpr (std::is_same_v<T, float>) return v;

@@ -76,7 +76,7 @@ void normalize(const T* data, const T* added, T* output, int64_t rows, int64_t w
                const float* mean, const float* scale, const float* shift) {
   for_vectors(rows, width, [&](int64_t at, int64_t c, NormLanes m) {
     Vec v = madd(sub(load(data + at, m), load(mean + c)), load(scale + c), load(shift + c));
-    // Rounds as a separate addition would.
+    // The sum is rounded as the result of a separate addition.
     if constexpr (kEnd == NormEnd::kAddRelu) v = add(rounded<T>(v), load(added + at, m));
     if constexpr (kEnd != NormEnd::kPlain) v = relu(v);
     store(output + at, m, v);

@@ -9,7 +9,7 @@
 
 namespace mxlite::cpu {
 
-// NormEnd is the index of arrays of functions.
+// The arrays of functions are indexed by NormEnd.
 template <class T>
 struct NormRows {
   // sum += x - pivot, square += (x - pivot)^2

@@ -13,7 +13,7 @@ constexpr int64_t kSkew = 16;  // additional stride, so that the 36 slabs do not
 // between slabs in floats. `index` counts the tiles of the problem, `t` those of a block.
 struct WinogradKernels {
   int64_t most_rows;         // number of rows of a slab that one product keeps in registers
-  int64_t panel;             // number of filters of one product
+  int64_t panel;             // number of filters that one product computes
   int64_t worthwhile_tiles;  // value of winograd_least_tiles()
   // Number of tiles that are transformed before they are multiplied: as many as fit into `bytes`,
   // which stay in the L2 cache if there are few channels, but at least and at most the given

@@ -14,7 +14,7 @@ namespace {
 // The sums, the weights and a factor of one product fill the registers: 14 x 2, 2 and 1 of the 32
 // of AVX-512, 6 x 2, 2 and 1 of the 16 of AVX2.
 constexpr int kMostRows = MX_WIDE ? 14 : 6;
-constexpr int64_t kPanel = 2 * kLane;  // number of filters of one product
+constexpr int64_t kPanel = 2 * kLane;  // number of filters that one product computes
 
 // Returns the offset in the transformed weights [36][panel of kPanel filters][channel][kPanel]; the
 // last panel may have only kFilterBlock filters.
