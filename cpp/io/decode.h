@@ -18,14 +18,14 @@ inline int num_channels(ColorOrder order) {
 
 struct ImageInfo {
   int width = 0, height = 0;
-  int channels = 3;  // in the file: 1 gray, 3 colors, 4 colors and alpha
+  int channels = 3;  // channels of the file: 1 (gray), 3 (colors) or 4 (colors and alpha)
   bool jpeg = true;
 };
 
 struct DecodeOptions {
   ColorOrder order = ColorOrder::kRGB;  // alpha is 255 if the file has none
-  // Decode at 1/denominator of the size (1, 2, 4, 8; PNG only 1): faster if the caller shrinks the
-  // image anyway.
+  // The image is decoded at 1/denominator of its size, which is faster if the caller shrinks it
+  // anyway. Must be 1, 2, 4 or 8; for PNG, 1.
   int denominator = 1;
   std::string name = "imdecode";  // file or function named in errors
 };
@@ -43,17 +43,19 @@ struct Window {
   std::vector<unsigned char> memory;
 };
 
-// Throws kRecord naming `name` if an image has more pixels than MXLITE_MAX_IMAGE_PIXELS.
+// Throws a record error that begins with `name` if an image has more pixels than
+// MXLITE_MAX_IMAGE_PIXELS.
 void check_pixel_count(int64_t height, int64_t width, const std::string& name);
 
 bool is_jpeg(std::span<const std::byte> bytes);
 bool is_png(std::span<const std::byte> bytes);
-// Reads the header. Throws kRecord naming `name` if the bytes are not an image.
+// Reads the header. Throws a record error that begins with `name` if the bytes are not an image.
 ImageInfo read_image_header(std::span<const std::byte> bytes, const std::string& name);
 // Returns the Exif orientation, 1 to 8; 1 if the file has none. Decoding does not apply it.
 int exif_orientation(std::span<const std::byte> bytes);
 
-// Returns uint8 (height, width, channels). Throws kRecord on corrupt or truncated data.
+// Returns uint8 (height, width, channels). Throws a record error if the data are corrupt or
+// truncated.
 NDArrayRef decode_image(std::span<const std::byte> bytes, const DecodeOptions& options);
 // Decodes into the caller's memory, which must have room for all pixels.
 void decode_image_into(std::span<const std::byte> bytes, const DecodeOptions& options,

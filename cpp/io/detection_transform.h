@@ -95,7 +95,7 @@ struct DetectionParams {
       MX_FIELD(label_pad_value, "Value that fills shorter labels."))
 };
 
-// Throws kValue unless 0 <= min <= max for all limits of all samplers.
+// Throws a value error unless 0 <= min <= max for all limits of all samplers.
 void check_samplers(const std::vector<CropSampler>& samplers);
 
 // Label of a record. The file has header width, object width, ..., then the objects; an object is
@@ -108,7 +108,7 @@ struct BoxLabel {
   int64_t size() const { return static_cast<int64_t>(header.size() + objects.size()); }
 };
 
-// Throws kRecord naming `name` for labels that are not in this format.
+// Throws a record error that begins with `name` if labels are not in this format.
 BoxLabel parse_box_label(std::span<const float> raw, const std::string& name);
 
 struct DetectionSample {

@@ -38,8 +38,8 @@ class ReadBuffer {
 // Const functions are thread-safe if each thread passes its own buffer.
 class FileBytes {
  public:
-  // Throws kRecord naming `who` and the path unless it is a readable regular file, and what the
-  // opener throws for an address.
+  // Throws a record error that names `who` and the path unless the path is a readable regular file.
+  // For an address, throws what the opener throws.
   FileBytes(const std::string& path, const std::string& who);
   ~FileBytes();
   FileBytes& operator=(FileBytes&&) = delete;  // neither copied nor moved

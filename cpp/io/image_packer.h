@@ -18,7 +18,7 @@ namespace mxlite::io {
 struct PackOptions {
   bool pass_through = false;  // store the files unchanged; the options below have no effect
   int color = 1;              // 1: three channels, 0: gray, -1: the file's own
-  bool center_crop = false;   // to a square
+  bool center_crop = false;   // whether images are cropped to a square
   int resize = 0;             // new length of the short side; 0: unchanged
   ImageFormat format = ImageFormat::kJpeg;
   int quality = 95;

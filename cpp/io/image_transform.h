@@ -118,9 +118,10 @@ inline int used_orientation(std::span<const std::byte> bytes, const ImageParams&
   return params.apply_exif_orientation ? exif_orientation(bytes) : 1;
 }
 
-// Throws kValue for contradictory params.
+// Throws a value error for contradictory params.
 void check_image_params(const ImageParams& params);
-// Writes channels * height * width elements; name is for errors. Throws kRecord for bad images.
+// Writes channels * height * width elements; errors begin with `name`. Throws a record error for
+// bad images.
 void transform_image(std::span<const std::byte> bytes, const ImageParams& params, Random& random,
                      const std::string& name, TransformScratch& scratch, void* output);
 

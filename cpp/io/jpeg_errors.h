@@ -9,7 +9,7 @@
 namespace mxlite::io {
 
 struct JpegErrorTrap {
-  jpeg_error_mgr manager;  // first: libjpeg passes its address back
+  jpeg_error_mgr manager;  // must be the first member, because libjpeg passes its address back
   std::jmp_buf exit;
   char message[JMSG_LENGTH_MAX];
 };

@@ -24,8 +24,8 @@ struct LinearTaps {
   int end() const { return second.back() + 1; }
 };
 
-// Separate functions, as in OpenCV: beyond the left and right border it drops the second pixel,
-// above and below it repeats the border row; the weights differ in the last bit.
+// There are two functions, because OpenCV drops the second pixel beyond the left and right border,
+// but repeats the border row above and below; the weights differ in the last bit.
 LinearTaps column_taps(const ResizeAxis& axis);
 LinearTaps row_taps(const ResizeAxis& axis);
 

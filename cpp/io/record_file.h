@@ -23,7 +23,7 @@ struct Record {
 // Const functions are thread-safe.
 class RecordFile {
  public:
-  // Throws kRecord when the file cannot be read.
+  // Throws a record error if the file cannot be read.
   explicit RecordFile(std::string path) : path_(std::move(path)), file_(path_, "record file") {}
 
   const std::string& path() const { return path_; }
@@ -31,12 +31,12 @@ class RecordFile {
   // Updates the file's size; returns true if it changed.
   bool refresh() { return file_.refresh(); }
 
-  // Reads the record whose head is at `offset` and returns the offset after the record. Throws
-  // kRecord naming the file, `number` (if >= 0) and `offset` if there is no complete record.
+  // Reads the record whose head is at `offset` and returns the offset after the record. If there is
+  // no complete record, throws a record error that names the file, `number` (if >= 0) and `offset`.
   int64_t read(int64_t offset, Record& record, int64_t number = -1) const {
     return read(offset, record, record.buffer, number);
   }
-  // Same, but reads into `buffer` instead of the record's own buffer.
+  // Like the function above, but reads into `buffer` instead of the record's own buffer.
   int64_t read(int64_t offset, Record& record, ReadBuffer& buffer, int64_t number) const;
   // Returns the offset of the first head at or after offset; size() if there is none.
   int64_t find_head(int64_t offset) const;
@@ -69,7 +69,8 @@ class RecordReader {
   std::unique_lock<std::recursive_mutex> lock();
 
   RecordFile file_;
-  std::recursive_mutex mutex_;  // a thread that reads an address releases the GIL
+  // Held without the GIL, which a thread that reads from an address releases.
+  std::recursive_mutex mutex_;
   ReadBuffer buffer_{kReadAhead};
   int64_t position_ = 0;
   int64_t number_ = 0;  // number of the next record; negative if unknown, after a seek

@@ -21,7 +21,8 @@ class RecordWriter {
   ~RecordWriter();
   RecordWriter& operator=(RecordWriter&&) = delete;  // neither copied nor moved
 
-  // Throws kValue if the record is too long, and kRecord if the file cannot be written.
+  // Throws a value error if the record is too long, and a record error if the file cannot be
+  // written.
   void write(std::span<const std::byte> record);
   // Writes a record of `size` bytes that `fill` produces directly in the output buffer.
   // If `fill` throws, writes nothing and rethrows.
@@ -43,7 +44,8 @@ class RecordWriter {
 
   std::string path_;
   int descriptor_ = -1;
-  pid_t owner_ = 0;  // process id: a forked child must not write the inherited buffer again
+  // PID of the process that may write the buffer; a forked child must not write it again.
+  pid_t owner_ = 0;
   int64_t position_ = 0;
   std::unique_ptr<std::byte[]> buffer_;
   size_t capacity_ = 0, used_ = 0;  // bytes of buffer_

@@ -7,7 +7,8 @@
 
 namespace mxlite::io {
 
-// Resize the image's `rectangle` to `size`; the sample is the part of the result from (x, y) on.
+// The image's `rectangle` is resized to `size`, and the sample is the part of the result that
+// begins at (x, y).
 struct ResizePlan {
   Region rectangle;
   Extent size;

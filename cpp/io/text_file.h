@@ -11,15 +11,15 @@ namespace mxlite::io {
 class TextFile {
  public:
   // Reads the lines that start in byte range `part` of `parts` equal ranges, so each line is in
-  // exactly one part. `who` names the reader in errors. Throws kRecord.
+  // exactly one part. Throws a record error that begins with `who` if the file cannot be read.
   TextFile(std::string path, std::string who, int64_t part = 0, int64_t parts = 1);
 
   // Gets the next line that is not blank, without its line end; returns false at the end of the
-  // part. The line is valid until the next call. Throws kRecord if the file was truncated.
+  // part. The line is valid until the next call. Throws a record error if the file was truncated.
   bool next(std::string_view& line);
   void rewind() { position_ = begin_; }
   void skip_to_end() { position_ = end_; }
-  // Throws kRecord naming the file and the number of the line that next() returned last.
+  // Throws a record error that names the file and the number of the line that next() returned last.
   [[noreturn]] void fail_at(std::string_view line, const std::string& problem) const;
   const std::string& path() const { return path_; }
 
@@ -32,7 +32,7 @@ class TextFile {
   FileBytes file_;
   ReadBuffer buffer_;
   int64_t begin_ = 0, end_ = 0, position_ = 0;
-  int64_t line_begin_ = 0;  // begin of the line that next() returned last
+  int64_t line_begin_ = 0;  // offset of the line that next() returned last
 };
 
 }  // namespace mxlite::io

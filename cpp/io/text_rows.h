@@ -13,8 +13,8 @@ class CsvReader {
   // Each line must have `columns` numbers. dtype: float32, float64, int32 or int64.
   CsvReader(std::string path, int64_t columns, DType dtype);
 
-  // Reads `rows` rows. Returns how many of them were left in the file; fills the others with the
-  // file's first rows if `round`, else with zeros. Throws kRecord naming the line.
+  // Reads `rows` rows. Returns how many of them the file still had; the others are filled with the
+  // file's first rows if `round`, else with zeros. Throws a record error that names the line.
   int64_t read(int64_t rows, bool round, void* output);
   void rewind() { file_.rewind(); }
 

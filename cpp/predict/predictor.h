@@ -1,4 +1,4 @@
-// Runs a network from files forward, for programs without Python.
+// Runs the forward pass of a network from files, for programs without Python.
 #pragma once
 #include <functional>
 #include <map>

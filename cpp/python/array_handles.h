@@ -11,7 +11,7 @@ pybind11::object handle_to_python(const void* object);
 
 // Returns the handle of an array that only C code owns so far.
 void* give_handle(NDArrayRef array);
-// Takes the ownership of such an array over; throws a value error for any other handle.
+// Returns such an array and ends C's ownership of it; throws a value error for any other handle.
 NDArrayRef take_handle(void* handle);
 
 }  // namespace mxlite::python

@@ -29,7 +29,7 @@ struct RuleEntry {
   const char* op;  // the schema's name
   Rule rule = nullptr;
   bool records = false;        // true for rules that run in the caller's mode and record themselves
-  bool checks_shapes = false;  // accepts shapes that the dense call refuses
+  bool checks_shapes = false;  // whether the rule accepts shapes that the dense call refuses
 };
 
 // Each file registers its rules with one static object of this class.

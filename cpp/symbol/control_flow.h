@@ -44,7 +44,8 @@ class ControlFlow : public graph::HostOp {
   const int num_inputs_, num_outputs_;
 };
 
-// Calls a subgraph on each slice of the first inputs (data); then come states and imports.
+// Calls a subgraph on each slice of the first inputs (data). The inputs after these are states and
+// imports.
 class Foreach final : public ControlFlow {
  public:
   Foreach(Subgraph body, size_t num_data, size_t num_states);

@@ -19,10 +19,11 @@ namespace mxlite::symbol {
 
 // Options of the passes that quantize a network.
 struct Quantization {
-  std::string dtype = "int8";     // out_type of the nodes that quantize: int8, uint8 or auto
-  bool smart = false;             // layers other than products only between quantized layers
-  bool channel_wise = false;      // a scale for each output of a linear layer
-  bool calibrated = false;        // ranges will be set by calibrate
+  std::string dtype = "int8";  // out_type of the nodes that quantize: int8, uint8 or auto
+  // Whether layers other than products are quantized only between quantized layers.
+  bool smart = false;
+  bool channel_wise = false;      // whether a linear layer has a separate scale for each output
+  bool calibrated = false;        // whether the pass calibrate will set the ranges
   std::set<std::string> without;  // operators that stay in float32
   std::set<std::string> parameters;
   std::map<std::string, std::pair<float, float>> ranges;  // by name of an output or a variable
