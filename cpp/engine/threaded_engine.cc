@@ -17,7 +17,7 @@ void ThreadedEngine::push(TaskRef task, const Access& access, const PushOptions&
 
   const bool inline_here = options.may_inline && !is_stream_worker(options.worker) &&
                            scheduler_.queue(options).idle() && scheduler_.dependencies_met(access);
-  // Starts the thread first, so that an error leaves the state unchanged.
+  // The thread is started first, so that an error leaves the state unchanged.
   if (!inline_here && !is_stream_worker(options.worker)) {
     auto& worker = workers_[static_cast<size_t>(options.worker)];
     if (!worker) worker = std::make_unique<Worker>(scheduler_, options.worker);

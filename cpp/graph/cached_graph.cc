@@ -112,7 +112,7 @@ void CachedGraph::set_params(ArrayList params) {
   }
   if (!same) dropped.swap(kept_);
   params_ = std::move(list);
-  if (!same_memory)  // else unused signatures would keep the old parameters alive
+  if (!same_memory)  // otherwise unused signatures would keep the old parameters alive
     for (const KeptEntry& kept : kept_) forget_packed(*kept.entry);
   for (KeptEntry& kept : kept_) {
     kept.parameters = join(*params_, kept.entry->captured);

@@ -11,7 +11,8 @@
 namespace mxlite::io {
 namespace {
 
-// Reads of remote files fetch at least this many bytes: a request costs more than they do.
+// Reads of remote files fetch at least this many bytes, because a request takes longer than their
+// transfer.
 constexpr size_t kRemoteAhead = 128 << 10;
 
 ByteSource (*remote_opener)(const std::string& address) = nullptr;

@@ -124,7 +124,8 @@ struct ImagePacker::Job {
   std::optional<InputFile> file;  // pass_through: opened ahead of time
   std::vector<std::byte> record;
   std::exception_ptr failure;
-  bool done = false;  // guarded by mutex_. Other members: the worker's until done, then write()'s
+  bool done = false;  // guarded by mutex_; until it is true, only the worker uses the other
+                      // members, then only write()
 };
 
 ImagePacker::ImagePacker(PackOptions options, int threads) : options_(options) {
@@ -132,7 +133,7 @@ ImagePacker::ImagePacker(PackOptions options, int threads) : options_(options) {
   MX_CHECK(options.color >= -1 && options.color <= 1, "im2rec: color must be -1, 0 or 1, got ",
            options.color);
   MX_CHECK(options.resize >= 0, "im2rec: resize must be at least 0, got ", options.resize);
-  if (options.pass_through) return;  // only copies bytes: threads would not make it faster
+  if (options.pass_through) return;  // only copies bytes, which threads would not make faster
   cv::setNumThreads(1);
   for (int i = 0; i < threads; ++i)
     workers_->emplace_back([this](std::stop_token token) { work(std::move(token)); });
@@ -141,7 +142,7 @@ ImagePacker::ImagePacker(PackOptions options, int threads) : options_(options) {
 ImagePacker::~ImagePacker() {
   if (!workers_.is_owner()) return;
   for (std::jthread& worker : *workers_) worker.request_stop();
-  workers_->clear();  // joins
+  workers_->clear();  // joins the threads
 }
 
 void ImagePacker::add(std::vector<PackItem> items) {

@@ -32,7 +32,7 @@ class ImagePipeline::Turn {
     std::unique_lock lock(pipeline.mutex_);
     if (pipeline.turn_ == std::this_thread::get_id()) return;
     const auto is_free = [&] { return pipeline.turn_ == std::thread::id(); };
-    while (!is_free())  // check again: the wait releases the lock before it returns
+    while (!is_free())  // the state may change between the end of the wait and this check
       engine::wait_interruptibly(lock, *pipeline.changed_, is_free);
     pipeline.turn_ = std::this_thread::get_id();
     taken_ = true;
@@ -117,7 +117,7 @@ void ImagePipeline::start(int64_t chunk) {
 
 void ImagePipeline::stop() {
   for (std::jthread& worker : *workers_) worker.request_stop();
-  workers_->clear();  // joins
+  workers_->clear();  // joins the threads
   chunks_.clear();
   failure_ = nullptr;
   left_.clear();

@@ -34,7 +34,8 @@ void check_scans(j_common_ptr info) {
   std::longjmp(trap->exit, 1);
 }
 
-// Use a new one for each image: a reused decompressor would keep the previous image's tables.
+// A separate object is used for each image, because a reused decompressor would keep the previous
+// image's tables.
 struct Decompressor {
   jpeg_decompress_struct info{};
   JpegErrorTrap trap{};
@@ -54,7 +55,7 @@ struct Decompressor {
        " bytes are not a readable JPEG image: ", std::string(jpeg.trap.message));
 }
 
-// longjmp skips destructors: these functions make no object that has one after setjmp.
+// longjmp skips destructors, so these functions make no object with a destructor after setjmp.
 bool read_header(Decompressor& jpeg, std::span<const std::byte> bytes) {
   if (setjmp(jpeg.trap.exit) != 0) return false;
   jpeg_create_decompress(&jpeg.info);

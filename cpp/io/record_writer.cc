@@ -123,7 +123,7 @@ void RecordWriter::write(size_t size, const std::function<void(std::span<std::by
   make_room(sizeof head + size);
   const std::span<std::byte> record(&buffer_[used_ + sizeof head], size);
   fill(record);
-  if (find_magic(record, 0) < size) {  // must be split at the magic word
+  if (find_magic(record, 0) < size) {  // the record must be split at the magic word
     const std::vector<std::byte> copy(record.begin(), record.end());
     write(copy);
     return;

@@ -15,7 +15,7 @@ using sparse::EmbeddingTable;
 
 constexpr const char* kWho = "ShardedEmbedding";
 
-// The memory of an array of the host, whose value has been computed.
+// Returns the memory of a host array after its value has been computed.
 TensorRef tensor_of(const NDArrayRef& array) {
   MX_ASSERT(array->contiguous() && array->device().type == DeviceType::kCPU);
   array->wait_to_read();

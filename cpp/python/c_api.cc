@@ -63,7 +63,7 @@ const std::vector<const char*>& operator_names() {
 
 struct Given {
   std::mutex mutex;
-  std::unordered_set<NDArray*> arrays;  // each has one reference more
+  std::unordered_set<NDArray*> arrays;  // each array has one additional reference
 };
 
 Given& given() {
@@ -127,7 +127,7 @@ int MXNDArrayWaitToWrite(void* handle) {
       [&] { mxlite::python::dense_of(handle, "MXNDArrayWaitToWrite")->wait_to_write(); });
 }
 
-// size: elements of the array, in both functions.
+// In both functions, `size` is the number of elements of the array.
 int MXNDArraySyncCopyToCPU(void* handle, void* data, size_t size) {
   return status_of([&] {
     const char* const who = "MXNDArraySyncCopyToCPU";
@@ -161,8 +161,8 @@ int MXNDArrayToDLPack(void* handle, void** tensor) {
   });
 }
 
-// The array takes the tensor over. `transient` is ignored: the tensor may be freed at any time
-// after the last use.
+// The array takes ownership of the tensor. `transient` is ignored: the tensor may be freed at any
+// time after the last use.
 int MXNDArrayFromDLPack(void* tensor, int /*transient*/, void** handle) {
   return status_of([&] {
     auto* const managed = static_cast<mxlite::python::DLManagedTensor*>(tensor);
@@ -216,8 +216,8 @@ int MXRandomSeed(int seed) {
   return status_of([&] { mxlite::seed_random(static_cast<uint64_t>(int64_t{seed})); });
 }
 
-// Small operators run in the caller, and hybridized blocks as one task, so there is nothing to
-// join: the value is only kept, per thread.
+// Small operators run in the caller, and hybridized blocks as one task, so operators are not
+// joined; the value is only stored for each thread.
 int MXEngineSetBulkSize(int size, int* previous) {
   constexpr int kUsual = 15;
   static thread_local int current = kUsual;

@@ -69,7 +69,7 @@ Rule alias_rule(const OpSchema& op, std::string_view alias) {
     case AliasStorage::kStored:
       return &stored_in_first;
     case AliasStorage::kRowGradient:
-      return nullptr;  // only the gradient differs
+      return nullptr;  // only the gradient's storage type differs
   }
   return nullptr;
 }

@@ -134,7 +134,7 @@ void translate_reshape(std::string& op, Attributes& attrs, bool known) {
   std::vector<int64_t> axes;
   for (size_t i = 0; i < codes.size(); ++i)
     if (codes[i] == -3) axes.push_back(static_cast<int64_t>(i));
-  op = "_np_max";  // over axes of length 1; unlike squeeze, it may leave no axis
+  op = "_np_max";  // reduces axes of length 1; unlike squeeze, it may remove all axes
   attrs.erase("reverse");
   attrs["axis"] = tuple_of(axes);
 }

@@ -77,7 +77,7 @@ def _described(nickname: str, spec: str) -> tuple[Any, dict[str, Any]]:
     try:
         found = json.loads(spec)
     except (ValueError, RecursionError) as error:
-        raise ValueError_(f"{nickname}: {spec[:100]!r} must be JSON text: {error}") from None
+        raise ValueError_(f"{nickname}: {spec[:100]!r} must be valid JSON: {error}") from None
     pair = isinstance(found, list) and len(found) == 2
     if not isinstance(found, dict) and not (pair and isinstance(found[1], dict)):
         raise ValueError_(

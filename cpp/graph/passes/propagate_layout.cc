@@ -135,9 +135,8 @@ class Lowering {
     const Version made{wanted, add_buffer(Place::kArena, bytes_of(spec, wanted))};
     reorder.outputs = {{made.buffer, spec, wanted}};
     where.push_back(std::move(reorder));
-    if (!is_static || !each_run)
-      known.push_back(made);  // otherwise the prologue may need its own
-                              // copy
+    // If this copy is not in the prologue, the prologue may need its own copy.
+    if (!is_static || !each_run) known.push_back(made);
     return made;
   }
 

@@ -262,7 +262,8 @@ std::optional<PointwiseChain::RowEnd> find_row_end(const OpSchema& op, const voi
     return std::nullopt;
   }
   end.length = 1;
-  bool left_row = false;  // an axis that is not of the row was found, from the last one on
+  // Whether an axis outside of the row was found, counting from the last axis.
+  bool left_row = false;
   for (int i = shape.ndim() - 1; i >= 0; --i) {
     if (shape[i] == 1) continue;
     const bool inside = in_row[static_cast<size_t>(i)];

@@ -154,7 +154,7 @@ def load_shards(path: str | bytes, load: Callable[[str], dict[str, NDArray]]) ->
     except OSError as error:
         raise FileAccessError(f"{where} cannot be read: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
-        raise FileFormatError(f"{where} must be JSON text: {error}") from error
+        raise FileFormatError(f"{where} must be valid JSON: {error}") from error
     files = index.get("weight_map") if isinstance(index, dict) else None
     if not isinstance(files, dict) or not all(isinstance(file, str) for file in files.values()):
         raise FileFormatError(f"{where} must have a weight_map of names to files")

@@ -168,7 +168,7 @@ def _open(data: bytes, source: str) -> tuple[dict[str, Any], list[NDArray]]:
         tree = json.loads(data[20 : 20 + length].decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise FileFormatError(
-            f"load_states: {source}, offset 20: the next {length} bytes must be JSON text: {error}"
+            f"load_states: {source}, offset 20: the next {length} bytes must be valid JSON: {error}"
         ) from None
     arrays = load_frombuffer(data[28 + length : -32])
     return tree, arrays

@@ -57,7 +57,7 @@ def load(fname: Any) -> Symbol:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise FileFormatError(f"mx.sym.load: {path!r} must be JSON text: {error}") from error
+        raise FileFormatError(f"mx.sym.load: {path!r} must be valid JSON: {error}") from error
     return _parse(text, f"file {path!r}")
 
 
@@ -80,7 +80,7 @@ def _parse(text: str, source: str) -> Symbol:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:  # a lone surrogate
-        raise FileFormatError(f"mx.sym.load: {source} must be JSON text: {error}") from error
+        raise FileFormatError(f"mx.sym.load: {source} must be valid JSON: {error}") from error
     if any(mark in text for mark in _NUMPY_MARKS):
         register_numpy_calls()
     return Symbol(_core.symbol_from_json(text, source, is_np_shape()))

@@ -236,7 +236,7 @@ def test_nothing_changes_when_something_does_not_fit(tmp_path: Path) -> None:
         ),
         ({"net": fits, "other": deep}, FileFormatError, "the network differs.*0.weight"),
         ({"nett": fits}, FileFormatError, "has no 'nett', it has 'net'.*did you mean 'net'"),
-        ({"net": trainer}, FileFormatError, "saved as a block, a Trainer"),
+        ({"net": trainer}, FileFormatError, "must be a block as when it was saved, got a Trainer"),
         ({"net": 3}, ValueError, "plain values are returned"),
     ]:
         with pytest.raises(error, match=words):

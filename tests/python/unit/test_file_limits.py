@@ -64,7 +64,7 @@ def test_npz_files_are_read_as_numpy_reads_them() -> None:
     ("content", "words"),
     [
         (archive(member("(1099511627776,)", 8)), "4398046511104 bytes of shape"),
-        (archive(member("(2,)", 4)), "8 bytes of shape .* expected, 4 are left"),
+        (archive(member("(2,)", 4)), "8 bytes of shape .* must follow, got 4"),
         (archive(member("(-1,)", 4)), r"a tuple of sizes, got \(-1,\)"),
         (archive(member("(1,)", 8, "|O")), "of type .O"),
         (archive(member("(" * 3000, 8)), "damaged npz"),

@@ -151,8 +151,8 @@ def broken(change: Any) -> str:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("not json", "must be JSON text"),
-        ("\xe9", "must be JSON text"),
+        ("not json", "must be valid JSON"),
+        ("\xe9", "must be valid JSON"),
         ("[1, 2]", "no list 'nodes'"),
         (broken(lambda g: g["nodes"][2].update(op="Convolutoin")),
          "node 'conv': unknown operator 'Convolutoin'.*Convolution"),

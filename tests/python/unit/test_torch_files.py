@@ -88,7 +88,7 @@ class Runs:
         ({"w": Tensor(STORAGE), "n": 3}, "entry 'n' must be a tensor, got int"),
         ({3: Tensor(STORAGE)}, "entry '3' must be a tensor"),
         ({"epoch": 3}, "it must hold tensors by name, got the keys epoch"),
-        ([Tensor(STORAGE)], "it has no tensors by name"),
+        ([Tensor(STORAGE)], "it must hold tensors by name, got the keys list"),
         ({"w": Runs()}, r"the name posix.mkdir is not allowed"),
     ],
 )

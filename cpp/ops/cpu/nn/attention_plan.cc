@@ -8,7 +8,8 @@
 namespace mxlite::cpu {
 namespace {
 
-// Items per thread. More than one, so that other threads can relieve a slow thread.
+// Number of items per thread. It is more than one, so that other threads can take items of a slow
+// thread.
 constexpr int64_t kForwardItems = 4, kBackwardItems = 2;
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }

@@ -19,8 +19,8 @@ namespace {
 constexpr int64_t kTileRows = 512;
 constexpr float kEps = 1e-10F;  // as in L2Normalization
 
-// A permutation of [0, size) that computes each value alone: a Feistel network on the next power of
-// two, applied again while the result is outside.
+// A permutation of [0, size) whose values are computed independently: a Feistel network on the next
+// power of two, which is applied again while the result is at least `size`.
 class Permutation {
  public:
   Permutation(uint64_t size, uint64_t key)
@@ -116,7 +116,7 @@ struct Centres {
     return static_cast<float>(
         1 / std::sqrt(cpu::sum_of<float>(width, [=](int64_t k) { return w[k] * w[k]; }) + kEps));
   }
-  // Writes normalized rows [begin, end) of the choice.
+  // Writes the rows [begin, end) of the chosen classes, normalized.
   void gather(int64_t begin, int64_t end, float* tile) const {
     for (int64_t i = begin; i < end; ++i, tile += width) {
       const float* const w = row(i);

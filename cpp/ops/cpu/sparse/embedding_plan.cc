@@ -16,12 +16,13 @@ struct WideEntry {
   uint64_t key;
   uint32_t position;
 };
-// Both in one number, for keys of 32 bits: moves half as many bytes.
+// Key and position in one 64-bit number, for keys of 32 bits. Sorting then moves half as many
+// bytes.
 struct NarrowEntry {
   uint32_t position, key;
 };
 
-// Sorts by key and keeps the order of equal keys.
+// Sorts entries by key; entries with equal keys keep their order.
 template <class Entry>
 void radix_sort(std::vector<Entry>& entries, uint64_t largest) {
   constexpr int kBits = 11;
@@ -36,7 +37,7 @@ void radix_sort(std::vector<Entry>& entries, uint64_t largest) {
   }
 }
 
-// "3" or "(1, 2)": the index of an element.
+// Returns the index of an element as text: "3" or "(1, 2)".
 std::string index_text(const Shape& shape, int64_t position) {
   if (shape.ndim() == 1) return str(position);
   std::string text;
@@ -45,7 +46,7 @@ std::string index_text(const Shape& shape, int64_t position) {
   return str("(", text, ")");
 }
 
-// Changes ids by the policy; returns the largest one.
+// Applies the policy to the ids, and returns the largest resulting id.
 int64_t apply_policy(const IdRules& rules, const Shape& shape, int64_t* ids, int64_t count) {
   const int64_t last = rules.rows < 0 ? std::numeric_limits<int64_t>::max() : rules.rows - 1;
   int64_t bad = -1, largest = 0;

@@ -11,10 +11,11 @@
 namespace mxlite::sparse {
 namespace {
 
-constexpr size_t kAhead = 8;  // rows that are fetched into the cache before they are needed
+constexpr size_t kAhead = 8;  // number of rows that are fetched into the cache ahead of use
 constexpr int64_t kCost = 8;  // work per element, as parallel_ranges counts it
 
-// Calls fn(update) for the row of the table of updates that has this name and a form for rows.
+// Calls fn(update) with the entry of the table of updates that has this name and an update of
+// single rows.
 void with_row_update(const std::string& op, auto&& fn) {
   bool found = false;
   optimizer::for_each_update([&](const auto& update) {
@@ -84,7 +85,7 @@ EmbeddingTable::EmbeddingTable(TableOptions options)
   memory_->require(rows_);
 }
 
-// Converts rows of one table. Remembers the initial values of the row that was loaded last.
+// Converts rows of one table. Keeps the initial values of the row that was loaded last.
 template <class T>
 class EmbeddingTable::Codec {
  public:
@@ -100,7 +101,7 @@ class EmbeddingTable::Codec {
       values[j] = static_cast<float>(std::bit_cast<T>(static_cast<Bits>(bits[j] ^ initial[j])));
     }
   }
-  // Must follow a load of the same row.
+  // Must be called after a load of the same row.
   void store(std::byte* row, const float* values) const {
     auto* const bits = reinterpret_cast<Bits*>(row);
     for (size_t j = 0; j < initial_.size(); ++j)
@@ -126,7 +127,7 @@ std::vector<int64_t> EmbeddingTable::find(const EmbeddingPlan& plan, bool insert
     MX_CHECK_KIND(owns(id) && (slots_ || id < options_.ids.rows), ErrorKind::kIndex,
                   "ShardedEmbedding ", options_.ids.table, ": id ", id,
                   " does not belong to this rank");
-  std::vector<int64_t> missing;  // indices of ids
+  std::vector<int64_t> missing;  // indices of the ids that the table lacks
   cpu::parallel_for(static_cast<int64_t>(ids.size()), 64, [&](int64_t i) {
     const auto at = static_cast<size_t>(i);
     slots[at] = slots_ ? slots_->find(ids[at]) : ids[at] / options_.ids.ranks;
@@ -193,7 +194,7 @@ void EmbeddingTable::update(const EmbeddingPlan& plan, const float* grad, const 
   MX_CHECK(rule.states == options_.states, "ShardedEmbedding ", options_.ids.table,
            ": the optimizer must keep ", options_.states, " states, got one that keeps ",
            rule.states);
-  const FlushSubnormals flush;  // as the update operators
+  const FlushSubnormals flush;  // as in the update operators
   const std::vector<int64_t> slots = find(plan, true);
   const int64_t dim = options_.dim;
   dispatch_rows(options_.dtype, [&](auto t) {

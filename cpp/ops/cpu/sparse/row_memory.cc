@@ -12,10 +12,12 @@
 namespace mxlite::sparse {
 namespace {
 
-constexpr size_t kPiece = 32 * kHugePage;    // between two looks at the free memory
-constexpr size_t kKept = size_t{256} << 20;  // bytes that tables leave to the rest of the program
+constexpr size_t kPiece = 32 * kHugePage;  // bytes provided between two checks of the free memory
+constexpr size_t kKept = size_t{256}
+                         << 20;  // bytes that tables leave free for the rest of the program
 
-// Returns the number after a word of a file of the kernel; `fallback` without file or word.
+// Returns the number that follows `word` in a file of the Linux kernel, or `fallback` if the file
+// or the word is missing.
 size_t number_after(const char* path, const std::string& word, size_t fallback) {
   std::ifstream file(path);
   for (std::string found; file >> found;)
@@ -59,7 +61,7 @@ void RowMemory::require(int64_t rows) {
   if (needed - ready_ > room - std::min(room, kKept)) fail_at(rows, room - std::min(room, kKept));
   while (ready_ < needed) {
     const size_t end = std::min(reserved_, ready_ + kPiece);
-    const size_t left = free_bytes();  // other processes allocate, too
+    const size_t left = free_bytes();  // checked again, because other processes allocate, too
     if (left < kKept / 2 + kPiece) fail_at(rows, left - std::min(left, kKept));
     const auto pages = static_cast<int64_t>((end - ready_) / kHugePage);
     cpu::parallel_for(pages, kHugePage, [&](int64_t page) {
