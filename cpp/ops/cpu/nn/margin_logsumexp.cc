@@ -32,7 +32,7 @@ void forward(KernelContext& ctx, const MarginLogsumexpParams& p, Inputs in, Outp
         const T z = i == at ? -Limits::infinity() : scale * x[i];
         highest = z > highest ? z : highest;
       }
-      // Keeps differences from it defined.
+      // The clamp keeps differences from `highest` defined.
       highest = std::clamp(highest, Limits::lowest(), Limits::max());
       double sum = cpu::sum_of<T>(
           n, [=](int64_t i) { return i == at ? T(0) : std::exp(scale * x[i] - highest); });
@@ -55,7 +55,7 @@ void backward(KernelContext& ctx, const MarginLogsumexpParams& p, Inputs in, Out
       const T* const x = in[0].as<T>() + row * n;
       T* const grad = out[0].as<T>() + row * n;
       const T highest = in[2].as<T>()[row], given = in[3].as<T>()[row];
-      // All exponentials are 0.
+      // If the logarithm of the sum is -infinity, all exponentials are 0.
       const T total = given == -std::numeric_limits<T>::infinity() ? T(0) : given;
       const T sum_grad = in[4].as<T>()[row], factor = sum_grad * scale;
       const int64_t at = positions[row];

@@ -12,9 +12,8 @@
 namespace mxlite::sparse {
 namespace {
 
-constexpr size_t kPiece = 32 * kHugePage;  // bytes provided between two checks of the free memory
-constexpr size_t kKept = size_t{256}
-                         << 20;  // bytes that tables leave free for the rest of the program
+constexpr size_t kPiece = 32 * kHugePage;    // bytes provided between two checks of the free memory
+constexpr size_t kKept = size_t{256} << 20;  // bytes left free for the rest of the program
 
 // Returns the number that follows `word` in a file of the Linux kernel, or `fallback` if the file
 // or the word is missing.
