@@ -1,5 +1,5 @@
-// The bfloat16 kernels of dot-product attention against the float32 kernel on the same arrays; the
-// op table checks the one that this processor takes against NumPy.
+// Compares the bfloat16 kernels of dot-product attention with the float32 kernel on the same
+// arrays. The op table compares the kernel that this processor takes with NumPy.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ struct Results {
   std::vector<float> log_sum;
 };
 
-// Uniform between -size and size.
+// Returns numbers that are uniformly distributed between -size and size.
 std::vector<bfloat16> values(int64_t count, uint64_t seed, float size) {
   std::vector<bfloat16> result(static_cast<size_t>(count));
   for (size_t i = 0; i < result.size(); ++i)
@@ -51,7 +51,7 @@ void run(const AttentionCall& c, const AttentionPlan& plan, Run kernel) {
   const size_t bytes = (plan.bytes(c) + 63) / 64 * 64;
   const std::unique_ptr<float, decltype(&std::free)> scratch(
       static_cast<float*>(std::aligned_alloc(64, bytes)), std::free);
-  std::fill_n(scratch.get(), bytes / sizeof(float), std::nanf(""));  // nothing may be relied on
+  std::fill_n(scratch.get(), bytes / sizeof(float), std::nanf(""));  // kernels must not read it
   kernel(c, plan, scratch.get());
 }
 
@@ -98,7 +98,8 @@ Results compute(const Case& s, const Kernels& kernels) {
   return r;
 }
 
-// Both round results once, to 8 bits, and the bfloat16 kernels weights and score gradients, too.
+// Both kernels round results once, to 8 bits. The bfloat16 kernels also round weights and score
+// gradients.
 void expect_near(const std::vector<bfloat16>& got, const std::vector<bfloat16>& want,
                  const char* name) {
   float largest = 0;

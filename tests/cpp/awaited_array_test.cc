@@ -1,4 +1,4 @@
-// Arrays whose values the program gives later.
+// Tests arrays whose values the program gives later.
 #include "cpp/ndarray/awaited_array.h"
 
 #include <gtest/gtest.h>
@@ -60,7 +60,7 @@ TEST(AwaitedArray, WithoutValueItFailsAtTheDeadline) {
   EXPECT_HAS(error_of(late.array()), "late layer: one of two has come");
   EXPECT_TRUE(late.over());
   EXPECT_FALSE(soon.over());
-  late.give(array_of({1, 2, 3}));  // too late
+  late.give(array_of({1, 2, 3}));  // after the deadline
   EXPECT_NE(error_of(late.array()), "");
   soon.fail("not wanted");
   EXPECT_HAS(error_of(soon.array()), "layer: not wanted");

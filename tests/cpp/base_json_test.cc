@@ -1,4 +1,5 @@
-// JSON from other processes and files: what is read, and that everything else is a value error.
+// Tests which JSON from other processes and files is read, and that any other text is a value
+// error.
 #include <gtest/gtest.h>
 
 #include "cpp/base/error.h"

@@ -40,7 +40,7 @@ class ChainMaker {
     return chain.steps.back().outputs[0];
   }
 
-  // A value of the chain as the operators compute it.
+  // Returns a value of the chain as the operators compute it.
   const Tensor& tensor(int value) const { return tensors_[static_cast<size_t>(value)]; }
 
   // Calls launch(inputs, outputs) with the memory of all inputs and of new outputs.
@@ -54,8 +54,8 @@ class ChainMaker {
     launch(in, out);
     return result;
   }
-  // Compares outputs of the chain with those of its operators; `terms` numbers are added up for
-  // one.
+  // Compares outputs of the chain with those of its operators. Each output is a sum of `terms`
+  // numbers.
   void expect_near(const std::vector<Tensor>& outputs, int64_t terms = 1) const {
     ASSERT_EQ(outputs.size(), chain.outputs.size());
     for (size_t k = 0; k < outputs.size(); ++k) {
@@ -86,8 +86,8 @@ class ChainMaker {
   uint32_t seed_ = 0;
 };
 
-// Calls check(name, maker) for chains of one step, for every function that a step may have;
-// `generated`: also for those that only generated kernels have.
+// Calls check(name, maker) for chains of one step, for every function that a step may have.
+// `generated` includes the functions that only generated kernels have.
 template <class Check>
 void for_each_chain_function(const Shape& shape, DType dtype, bool generated, Check check) {
   const auto apply = [&](const char* name, int operands, const Attrs& attrs = {}, double low = -2,

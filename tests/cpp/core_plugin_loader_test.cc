@@ -1,4 +1,4 @@
-// Plug-ins whose libraries lie in Python packages, and versions that do not fit.
+// Tests plug-ins whose libraries lie in Python packages, and plug-ins of another version.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@ namespace mxlite {
 namespace {
 
 const std::string kNeedy = MXLITE_TEST_PLUGIN;       // needs libmxlite_test_needed.so
-const std::string kPackages = MXLITE_TEST_PACKAGES;  // nvidia/some/lib below has it
+const std::string kPackages = MXLITE_TEST_PACKAGES;  // its folder nvidia/some/lib has that library
 
 TEST(PluginLoaderTest, LibrariesAreFoundInThePackagesOfAnyFolder) {
   std::string why_not;

@@ -31,7 +31,7 @@ TEST(GemmAlignmentTest, AShiftedBiasOrAddendLowersTheOutputs) {
   EXPECT_EQ(alignment_of({.a = memory, .b = memory, .c = memory, .bias = memory}).c, 256u);
 }
 
-// The product of GPT-2's vocabulary, and those of its gradients.
+// These are the product of GPT-2's vocabulary and the products of its gradients.
 TEST(PaddedGemmTest, OnlyRowsThatAreNotWholeVectorsArePadded) {
   const auto pitches = [](Gemm g) {
     const GemmPitches p = padded_pitches(g);

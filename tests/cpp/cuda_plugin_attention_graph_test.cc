@@ -1,4 +1,4 @@
-// Graphs of attention that cuDNN's frontend itself completes and checks. Needs no GPU.
+// Lets cuDNN's frontend complete and check graphs of attention. The test needs no GPU.
 #include <gtest/gtest.h>
 
 #include "cpp/ops/cuda/nn/attention_graph.h"

@@ -1,4 +1,4 @@
-// Graphs of convolutions that cuDNN's frontend itself completes and checks. Needs no GPU.
+// Lets cuDNN's frontend complete and check graphs of convolutions. The test needs no GPU.
 #include <gtest/gtest.h>
 
 #include "cpp/ops/cuda/nn/convolution_graph.h"
@@ -79,7 +79,8 @@ TEST(CudaPluginConvolutionGraphTest, Int8BecomesInt32InChannelsLastMemory) {
   }
 }
 
-// cuDNN requires of GenStats that the output is stored and the sums of its channels are float32.
+// cuDNN's GenStats requires that the output is stored and that the sums of its channels are
+// float32.
 TEST(CudaPluginConvolutionGraphTest, SumsOfChannelsAreStoredBesideTheOutput) {
   ConvolutionProblem p = problem(true);
   p.dtype = DType::kFloat16;

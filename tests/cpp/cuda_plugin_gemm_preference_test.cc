@@ -1,4 +1,4 @@
-// Reads back from cuBLASLt which limits products give to its heuristic. Needs no GPU.
+// Reads back from cuBLASLt which limits products give to its heuristic. The test needs no GPU.
 #include <gtest/gtest.h>
 
 #include "cpp/ops/cuda/matrix/gemm_preference.h"
@@ -23,7 +23,8 @@ uint32_t schemes_of(DType dtype) {
   return mask;
 }
 
-// Any other scheme of split-K adds parts in the type of the result, which rounds halves twice.
+// Any other scheme of split-K adds parts in the type of the result, which rounds float16 results
+// twice.
 TEST(CudaPluginGemmPreferenceTest, PartsOfHalfProductsAreAddedInFloat32) {
   for (const DType dtype : {DType::kFloat16, DType::kBFloat16})
     EXPECT_EQ(schemes_of(dtype), uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE})

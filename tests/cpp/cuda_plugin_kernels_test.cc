@@ -1,4 +1,5 @@
-// The plug-in's kernels in the table. Needs the libraries, but no driver and no GPU.
+// Tests which kernels the plug-in registers. The test needs the libraries, but no driver and no
+// GPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Memory, streams and recorded graphs of the CUDA backend on a simulated runtime in plain
+// Tests memory, streams and recorded graphs of the CUDA backend on a simulated runtime in host
 // memory: retries, caching, releases and error texts.
 #include <gtest/gtest.h>
 
@@ -70,7 +70,7 @@ TEST_F(CudaRuntimeTest, TheHostSleepsOnlyForWorkThatIsNotDoneSoon) {
   PoolAndStream p;
   p.stream.synchronize();
   EXPECT_TRUE(state().log.empty());
-  p.pool.free(p.take(1000), p.stream.raw());  // done when the event is waited for
+  p.pool.free(p.take(1000), p.stream.raw());  // the free is done when the event is waited for
   p.stream.synchronize();
   EXPECT_EQ(state().log, std::vector<std::string>{"sleeps"});
   EXPECT_EQ(state().last_error, cudaSuccess);
@@ -257,7 +257,7 @@ TEST_F(CudaRuntimeTest, WorkOnOneDeviceMakesNoContextOnAnother) {
     CudaStream stream(1, pool.raw());
     PinnedAllocator pinned;
     pinned.use_device(1);
-    pinned.use_device(0);  // the first one stays
+    pinned.use_device(0);  // pinned memory keeps its first device
     const cudaStream_t streams[] = {stream.raw()};
     const Block block = pool.allocate(100, stream.raw(), streams);
     EXPECT_NE(error_of([&] { pool.allocate(2 * kDeviceBytes, stream.raw(), streams); },
@@ -304,7 +304,8 @@ TEST_F(CudaRuntimeTest, MarksTellTheTimesOfTheDevice) {
   CudaStream stream(1, pool.raw());
   EventTimer timer;
   std::vector<std::shared_ptr<DeviceTimer::Mark>> marks;
-  // 30 hours, in which a float of milliseconds is worth 8: what is measured from is moved along.
+  // Over 30 hours, neighbouring floats of milliseconds differ by 8, so the event that time is
+  // measured from must be renewed.
   for (int i = 0; i < 100; ++i) {
     marks.push_back(timer.mark(stream));
     state().milliseconds += i % 2 ? 2.16e6 : 0.001;
@@ -352,7 +353,7 @@ TEST_F(CudaRuntimeTest, KernelsHaveTheirNamesAndTimesOfTheProfilersClock) {
   const int64_t after = host_now();
   tracer->stop();
   std::vector<DeviceKernel> kernels;
-  EXPECT_EQ(tracer->take(kernels), 2u + 1u);  // two that CUPTI lost, one without an end
+  EXPECT_EQ(tracer->take(kernels), 2u + 1u);  // CUPTI lost two, and one has no end
   ASSERT_EQ(kernels.size(), 3u);
   EXPECT_STREQ(kernels[0].name, "sm90_gemm");
   EXPECT_STREQ(kernels[1].name, "forward_rows");
@@ -362,18 +363,19 @@ TEST_F(CudaRuntimeTest, KernelsHaveTheirNamesAndTimesOfTheProfilersClock) {
   EXPECT_LE(kernels[1].begin, after + 100);
   EXPECT_EQ(kernels[1].device, 1);
   EXPECT_EQ(tracer->take(kernels), 0u);
-  EXPECT_EQ(kernels.size(), 3u);  // none while it is stopped
+  EXPECT_EQ(kernels.size(), 3u);  // nothing is recorded while it is stopped
 }
 
 TEST_F(CudaRuntimeTest, KernelsAreEventsOfTheProfileOnTracksOfTheirOwn) {
   start_profiler({});
-  set_kernel_tracer(make_cupti_tracer(MXLITE_TEST_CUPTI));  // starts, because the profiler runs
+  // It starts at once because the profiler runs.
+  set_kernel_tracer(make_cupti_tracer(MXLITE_TEST_CUPTI));
   stop_profiler();
   const ProfileRecord record = take_profile();
   EXPECT_EQ(record.dropped, 3u);
   ASSERT_EQ(record.events.size(), 6u);
   const auto name = [&](size_t i) { return std::string(record.events[i].name); };
-  EXPECT_EQ(name(0), "forward_rows");  // in the order of time
+  EXPECT_EQ(name(0), "forward_rows");  // sorted by time
   EXPECT_EQ(name(2), "sm90_gemm");
   EXPECT_EQ(name(4), "copy from the host");
   for (size_t i = 0; i < 6; ++i) {

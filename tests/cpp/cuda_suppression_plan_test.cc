@@ -1,4 +1,5 @@
-// Memory of suppression: passes over images and panels of the overlap matrix.
+// Tests how suppression of boxes divides its work to limit its memory: into passes over images and
+// into panels of the overlap matrix.
 #include <gtest/gtest.h>
 
 #include "cpp/ops/cuda/vision/suppression_plan.h"
@@ -48,7 +49,7 @@ TEST(SuppressionPlan, BoundsTheImagesOfAPass) {
   EXPECT_LE(images * (image_bytes + least_panel_bytes(limit)), kPassBytes);
   EXPECT_LE(panel_bytes(images, limit), kPanelBytes);
   EXPECT_EQ(images_per_pass(7, limit, image_bytes), 7);
-  // The numbers of test_box_nms_of_more_images_than_one_pass_takes.
+  // test_box_nms_of_more_images_than_one_pass_takes uses the same numbers.
   EXPECT_EQ(images_per_pass(520, 1025, 2048 * 16 + 1025 * 24 + (2 + 3 * 17) * 8), 504);
   EXPECT_EQ(images_per_pass(7, limit, 2 * kPassBytes), 1);
 }

@@ -1,4 +1,4 @@
-// Index arithmetic of CUDA kernels, which is the same on the host.
+// Tests the index arithmetic of CUDA kernels on the host, where it is the same.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -29,7 +29,7 @@ TEST(DivisorTest, EqualsDivision) {
   }
 }
 
-// Offsets by the definition: index vector times strides.
+// Compares offsets with their definition, the product of index vector and strides.
 template <int K>
 std::vector<int64_t> expected(const Shape& shape, const Strides (&strides)[K], int64_t i) {
   std::vector<int64_t> at(K, 0);

@@ -1,6 +1,7 @@
-// Tests that the emulator finds races between blocks and between threads: for every fault a wrong
-// kernel, which is right while one block after the other runs, and the right one. Compiled with the
-// options of kernels, so that threads are switched at their accesses to memory.
+// Tests that the emulator finds races between blocks and between threads. For every fault there is
+// a wrong kernel, whose results are right while one block runs after the other, and a right kernel.
+// This file is compiled with the options of kernels, so that threads are switched at their accesses
+// to memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -47,7 +48,7 @@ void launch(void (*kernel)(Params...), Args... args) {
   cuda::launch_kernel(config, kernel, args...);
 }
 
-// Adds up the blocks. Without the atomic two blocks may read the same number.
+// Counts the blocks. Without the atomic two blocks may read the same number.
 template <bool kAtomic>
 __global__ void count_blocks(int* total) {
   if (threadIdx.x != 0) return;
@@ -239,7 +240,8 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return info.param.name; });
 
 TEST_F(EmulatedBlocks, MissingBarriersAreFoundInOtherOrders) {
-  EXPECT_TRUE((rotates<false, false>()) && (rotates<false, true>()));  // threads as numbered
+  // Threads run in the order of their numbers.
+  EXPECT_TRUE((rotates<false, false>()) && (rotates<false, true>()));
   emulation::set_order("reversed");
   EXPECT_FALSE((rotates<false, false>()) || (rotates<false, true>()));
   EXPECT_TRUE((rotates<true, false>()) && (rotates<true, true>()));

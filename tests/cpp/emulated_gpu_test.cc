@@ -140,7 +140,8 @@ TEST_F(EmulatedGpu, WorkThatIsNoKernelIsCheckedByName) {
   free_guarded(data);
 }
 
-// The last block of a launch, by order.
+// Runs the kernel in the given order and returns what it stores, such as the number of the last
+// block.
 unsigned last_of(const std::string& order, unsigned blocks, unsigned threads,
                  void (*kernel)(unsigned*)) {
   emulation::set_order(order);

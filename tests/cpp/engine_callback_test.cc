@@ -1,4 +1,4 @@
-// Tasks of the callback worker: they may wait for other workers, unlike all other tasks.
+// Tests tasks of the callback worker. Unlike all other tasks, they may wait for other workers.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr PushOptions kCallback{.worker = WorkerKind::kCallback};
 
-// Like an operator written in Python: reads and writes through variables of its own.
+// Acts like an operator written in Python, which reads and writes through variables of its own.
 template <class EngineType>
 void run_nested_work(EngineType& engine, int value, int& result) {
   Var inner;

@@ -1,4 +1,5 @@
-// Stream tasks on fake streams: dependencies, release of operands, and reach of failures.
+// Tests tasks on fake streams: their dependencies, the release of operands, and which tasks a
+// failure affects.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -129,7 +130,7 @@ TEST_F(EngineStream, MemoryIsFreedInAnOrderThatBeginsWithItsAllocation) {
   for (Var* v : {&unused, &used, &other}) engine.allocated_on(*v, WorkerKind::kCopyIn, 0);
   EXPECT_EQ(freeing_stream(computed), StreamKind::kCompute);
   EXPECT_EQ(freeing_stream(unused), StreamKind::kCopyIn);
-  // These are done when they drop their arrays.
+  // These tasks are done before their arrays are released.
   for (const PushOptions& where : {kCopyIn, kCopyOut, kSecondGpu, PushOptions{}})
     push(engine, where, {}, {&other}, {}, [] {});
   engine.wait_all();
@@ -227,7 +228,7 @@ TEST_F(EngineStream, ABrokenDeviceNamesWhatRanAndRefusesTheRest) {
   EXPECT_EQ(ran, 1);
 }
 
-// A task with a line of the user's program.
+// Pushes a task with a line of the user's program.
 template <class F>
 TaskRef task_from(const char* name, int line, F fn) {
   auto task = make_ref<LambdaTask<F>>(name, std::move(fn));
@@ -292,7 +293,7 @@ TEST(LaunchLog, ALongLogKeepsTheLastKernels) {
   }
   EXPECT_EQ(kernels_of_task(1), "");
   EXPECT_EQ(kernels_of_task(2), "new");
-  note_launch("again");  // belongs to the outer task
+  note_launch("again");  // this is a launch of the outer task
   EXPECT_EQ(kernels_of_task(1), "again");
 }
 

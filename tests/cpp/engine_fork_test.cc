@@ -1,4 +1,4 @@
-// fork() with the engine's threads alive, and the choice of a process's engine.
+// Tests fork() while the engine's threads run, and the choice of a process's engine.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,7 +12,8 @@
 namespace mxlite::engine {
 namespace {
 
-// The exit status of body run in a forked child; 99 when it threw, -1 when it hung or was killed.
+// Runs body in a forked child and returns the exit status: 99 if it threw, -1 if it hung or was
+// killed.
 template <class F>
 int run_in_child(F&& body) {
   const pid_t child = ::fork();
@@ -99,7 +100,8 @@ TEST(EngineFork, InsideAnInlineTaskTheChildEndsThatTask) {
   engine.wait_all();
 }
 
-// In children of this process, which itself never calls Engine::get: each child has its own choice.
+// Runs in children of this process, which itself never calls Engine::get. So each child makes its
+// own choice.
 int kind_with(const char* variable, const char* value) {
   return run_in_child([&] {
     ::unsetenv("MXLITE_ENGINE");

@@ -1,4 +1,4 @@
-// Limits, hooks, memory of tasks, the ends of engines and workers.
+// Tests limits, hooks, the memory of tasks, and the ends of engines and workers.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -130,7 +130,7 @@ TEST(EngineHooks, TakingTheGilBackMayNeedTheEngine) {
   used = &engine;
   set_blocking_hooks([]() -> void* { return nullptr; },
                      [](void*) {
-                       // Like another thread that holds the GIL and pushes.
+                       // This stands for another thread that holds the GIL and pushes.
                        std::thread([] { EXPECT_GT(used->stats().pushed, 0u); }).join();
                      });
   Var x;

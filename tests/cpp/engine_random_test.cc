@@ -1,6 +1,5 @@
-// Random programs of tasks must leave the values, the failures and the versions that running them
-// one after the other leaves. Seeds are fixed; a failure names the seed, MXLITE_TEST_SEED=<n>
-// repeats it.
+// Random programs of tasks must leave the same values, failures and versions as their tasks run one
+// after the other. Seeds are fixed. A failure names the seed, and MXLITE_TEST_SEED=<n> repeats it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -79,7 +78,7 @@ std::vector<Step> make_program(uint64_t seed, bool with_streams) {
 
 uint64_t mix(uint64_t h, uint64_t v) { return (h ^ v) * 0x9E3779B97F4A7C15u + (h >> 29); }
 
-// Results of a program; failures are named by the step that caused them, 0 is none.
+// Results of a program. A failure is the number of the step that caused it, or 0.
 struct Outcome {
   std::array<uint64_t, kVars> values{};
   std::array<uint64_t, kVars> failures{};
@@ -112,7 +111,8 @@ Outcome run_serially(const std::vector<Step>& program) {
     const Step& s = program[id - 1];
     if (s.kind == Step::kWait) {
       o.waits.push_back(o.failures[s.var]);
-      unseen.erase(unseen.begin(), unseen.upper_bound(o.failures[s.var]));  // and those before
+      // Earlier ones are seen, too.
+      unseen.erase(unseen.begin(), unseen.upper_bound(o.failures[s.var]));
     } else if (s.kind != Step::kTask) {
       o.values[s.var] = id;
       o.failures[s.var] = 0;

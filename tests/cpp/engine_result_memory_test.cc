@@ -1,4 +1,4 @@
-// Memory of results is allocated when a task runs, not when it is pushed.
+// Tests that memory of results is allocated when a task runs, not when it is pushed.
 #include <gtest/gtest.h>
 
 #include <algorithm>

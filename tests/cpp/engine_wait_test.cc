@@ -1,4 +1,4 @@
-// Order, inline tasks, waits, and waits that would never end.
+// Tests the order of tasks, inline tasks, waits, and the errors of waits that would never end.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -51,7 +51,8 @@ TEST(EngineInline, IsQueuedBehindABusyWorkerOrAnUnmetDependency) {
   Var x, y, z;
   Gate cpu, comm;
   push(engine, kComm, {}, {&y}, {}, [&] { comm.pass(); });
-  push(engine, kInline, {&y}, {&z}, {}, [] {});  // the cpu worker is idle, its input is not there
+  // The cpu worker is idle, but the input has no value yet.
+  push(engine, kInline, {&y}, {&z}, {}, [] {});
   EXPECT_EQ(engine.stats().run_by_caller, 0u);
   push(engine, {}, {&x}, {}, [&] { cpu.pass(); });
   Var w;
@@ -120,7 +121,7 @@ TEST(EngineWait, OperandsAreReleasedBeforeWaitReturns) {
   }
 }
 
-// A task keeps its variable alive and the variable its last task: no cycle may remain.
+// A task keeps its variable alive, and the variable keeps its last task alive. No cycle may remain.
 TEST(EngineWait, AVariableOwnedByItsTaskIsFreed) {
   ThreadedEngine engine;
   auto var = std::make_shared<Var>();

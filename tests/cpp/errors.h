@@ -1,4 +1,4 @@
-// Texts of errors, for tests.
+// Helpers that return the texts of errors.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 
 namespace mxlite {
 
-// Returns the text of the error that the action throws, "" if it throws none. The error must be of
-// the kind, if one is given.
+// Returns the text of the error that the action throws, or "" if it throws none. If a kind is
+// given, the error must be of that kind.
 inline std::string error_of(const std::function<void()>& action,
                             std::optional<ErrorKind> kind = std::nullopt) {
   try {

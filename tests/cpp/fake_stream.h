@@ -1,5 +1,5 @@
-// A device stream on a thread of its own, for tests of the order of streams: work is delayed at
-// random, and nothing orders two streams but wait_for.
+// A device stream on a thread of its own, for tests of the order of streams. Work is delayed at
+// random, and only wait_for orders the work of two streams.
 #pragma once
 #include <condition_variable>
 #include <cstring>
@@ -119,7 +119,7 @@ class FakeStream final : public MarkedStream {
   }
 
   const int device_;
-  std::mt19937_64 rng_;  // by the thread
+  std::mt19937_64 rng_;  // used by the thread only
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> queue_;  // guarded by mutex_, as the rest

@@ -12,9 +12,9 @@
 #include <ctime>
 #include <vector>
 
-// Skips a test without descriptors where the undefined-behaviour sanitizer checks objects with
-// virtual functions: it opens a pipe for each class that it meets, and takes the object for broken
-// if it can't. The test runs in the other builds.
+// Skips a test without descriptors in builds where the undefined-behaviour sanitizer checks objects
+// with virtual functions. The sanitizer opens a pipe for each class that it meets, and reports the
+// object as broken if it cannot. The test runs in the other builds.
 #ifdef __SANITIZE_ADDRESS__
 #define MX_SKIP_IF_CHECKS_NEED_DESCRIPTORS() GTEST_SKIP() << "the sanitizer needs descriptors"
 #else
@@ -56,7 +56,7 @@ class SoftLimit {
   rlimit before_{};
 };
 
-// Leaves so many descriptors to this process until it is destroyed.
+// Leaves the given number of descriptors to this process until the object is destroyed.
 class FewDescriptors {
  public:
   explicit FewDescriptors(size_t left) : limit_(highest() + 1 + left) {

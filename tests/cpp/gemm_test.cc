@@ -16,7 +16,7 @@ struct Case {
   double alpha, beta;
 };
 
-// Odd sizes on both sides of kSmallGemm and of every tile and panel border.
+// Returns products of odd sizes on both sides of kSmallGemm and of every tile and panel border.
 std::vector<Case> cases() {
   std::vector<Case> all;
   const int64_t sizes[][3] = {{1, 1, 1},      {2, 3, 5},    {5, 17, 3},   {1, 300, 9}, {37, 1, 70},
@@ -34,7 +34,7 @@ template <class T>
 void check(double tolerance) {
   std::mt19937 rng(7);
   for (const Case& t : cases()) {
-    // One more than needed, so that leading dimensions and strides matter.
+    // Leading dimensions and strides are one more than needed, so that an error in them shows.
     const int64_t lda = (t.trans_a ? t.m : t.k) + 1, ldb = (t.trans_b ? t.k : t.n) + 1;
     const int64_t ldc = t.n + 1;
     const int64_t stride_a = lda * (t.trans_a ? t.k : t.m) + 1;

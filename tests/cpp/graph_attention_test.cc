@@ -1,4 +1,5 @@
-// The pass fuse-attention and what it asks of values: which graphs it changes, and their results.
+// Tests which graphs the pass fuse-attention changes, their results, and the facts about values
+// that it needs.
 #include "cpp/graph/passes/value_facts.h"
 #include "cpp/ops/cpu/processor.h"
 #include "tests/cpp/graph_test_util.h"
@@ -23,7 +24,7 @@ int count_fused(const Graph& g) {
          count_ops(result, "_contrib_dot_product_attention");
 }
 
-// gluon-nlp's cells as they are traced.
+// Builds gluon-nlp's cells as they are traced.
 class Cell : public Maker {
  public:
   ValueId qkv = input({kLength, kBatch, kHeads * 3 * kDepth});
@@ -45,7 +46,7 @@ class Cell : public Maker {
     return scale(op("abs", {input({kBatch})}), static_cast<double>(most));
   }
 
-  // 1 where key < length, as (batch, q_length, k_length), and once more for all heads.
+  // Returns 1 where key < length, in the shape (batch, q_length, k_length), repeated for all heads.
   ValueId mask(ValueId length, int64_t q_length, int64_t k_length) {
     const ValueId steps =
         op("_arange", {}, {{"start", 0.0}, {"stop", static_cast<double>(k_length)}});
@@ -113,7 +114,7 @@ TEST(FuseAttention, BatchDotWithMaskOfAllHeads) {
   }
 }
 
-// Graphs that look alike and are left as they are.
+// The pass leaves these graphs as they are, although they look alike.
 
 TEST(FuseAttention, NotWhereStepsAreReadElsewhere) {
   for (int read = 0; read < 3; ++read) {
@@ -163,7 +164,7 @@ TEST(FuseAttention, NotWithMasksOfWhichNothingIsKnown) {
   Cell added;
   ValueId v = added.op("broadcast_add", {added.qk(), added.input({1, 1, kLength})});
   EXPECT_EQ(count_fused(added.finish({added.valatt(added.softmax(v))})), 0);
-  Cell infinite;  // all of a row may be hidden: NaN, where the fused operator gives zeros
+  Cell infinite;  // a row with all keys hidden is NaN, but the fused operator gives zeros
   const ValueId hole =
       infinite.op("_full", {}, {{"shape", Shape{1, 1, kLength}}, {"value", -HUGE_VAL}});
   v = infinite.op("broadcast_add", {infinite.qk(), hole});
@@ -235,7 +236,7 @@ TEST(ValueFacts, Binary) {
   EXPECT_TRUE(is_binary(m.graph, m.op("Cast", {bit}, {{"dtype", DType::kInt32}})));
   EXPECT_FALSE(is_binary(m.graph, m.op("elemwise_mul", {bit, x})));
   EXPECT_FALSE(is_binary(m.graph, m.op("elemwise_add", {bit, bit})));
-  ValueId v = bit;  // questions end after some operators, however many ways lead back
+  ValueId v = bit;  // a search ends after some operators, however many paths lead back
   for (int i = 0; i < 60; ++i) v = m.op("elemwise_mul", {v, v});
   EXPECT_FALSE(is_binary(m.graph, v));
 }

@@ -1,4 +1,5 @@
-// The channels-last pass: which nodes it converts, where it transposes, and equal values.
+// Tests the channels-last pass: which nodes it converts, where it transposes, and that values stay
+// equal.
 #include "cpp/graph/rewrite.h"
 #include "tests/cpp/graph_test_util.h"
 
@@ -50,7 +51,8 @@ TEST(ChannelsLast, ABlockIsTransposedAtItsBordersOnly) {
     if (n.kind == NodeKind::kOp && (n.op()->name == "Convolution" || n.op()->name == "Pooling")) {
       EXPECT_EQ(layout_of(n), "NHWC");
     }
-  // The image in, two 3x3 weights, `left` out; 1x1 weights and 1x1 images move nothing.
+  // The image, two 3x3 weights and the output `left` are transposed. 1x1 weights and 1x1 images
+  // need no transposition.
   EXPECT_EQ(count_ops(after, "transpose"), 4);
   EXPECT_EQ(count_ops(after, "_reshape_to"), 2);
   EXPECT_EQ(after.spec(after.outputs[1]), before.spec(before.outputs[1]));
@@ -151,7 +153,8 @@ TEST(ChannelsLast, OnlyValuesThatEnterArePadded) {
   const Graph before = m.finish({conv(m.op("broadcast_add", {left, right}))});
   const Graph after = channels_last(before, kGpu);
   verify(after, "channels-last");
-  // The image once, the weights of its two readers; six channels of the sum stay six.
+  // The image is padded once, and the weights of its two readers. The six channels of the sum stay
+  // six.
   EXPECT_EQ(count_ops(after, "Pad"), 3);
   expect_same_values(before, after);
 }

@@ -1,6 +1,6 @@
-// Chains with broadcast inputs and row ends in executables. The planner of the CPU is replaced by
-// one that generates kernels, as CUDA's does, and runs them in the emulator. Arrays are larger than
-// those of small graphs, which have no fused kernels.
+// Tests chains with broadcast inputs and row ends in executables. The planner of the CPU is
+// replaced by one that generates kernels, as CUDA's does, and runs them in the emulator. Arrays are
+// larger than those of small graphs, which have no fused kernels.
 #include "cpp/ops/pointwise/chain_source.h"
 #include "cpp/ops/rtc/nvrtc.h"
 #include "tests/cpp/fake_rtc/host_code.h"
@@ -72,7 +72,7 @@ TEST_F(GeneratedChainTest, RepeatedValuesAreNotStored) {
   expect_same_as_eager(g, 6, 2e-6, true);
 }
 
-// The memory of one buffer, broadcast along different axes.
+// One buffer is broadcast along different axes.
 TEST_F(GeneratedChainTest, OneInputMayBeBroadcastInTwoWays) {
   Maker m;
   const ValueId x = m.input({192, 192}), row = m.input({1, 192});

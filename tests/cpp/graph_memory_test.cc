@@ -1,5 +1,5 @@
-// The memory plan of random graphs, checked by a shadow memory that records the writers, and
-// the resulting values.
+// Tests the memory plans of random graphs with a shadow memory that records the writers, and the
+// resulting values.
 #include <map>
 
 #include "cpp/graph/run/packing.h"
@@ -19,7 +19,7 @@ class ShadowMemory {
         std::fill_n(block.begin() + static_cast<std::ptrdiff_t>(at.offset), p.buffers[i].bytes,
                     static_cast<int32_t>(i));
   }
-  // Position of an input in the block.
+  // Returns where a donated input lies in the block of the saved values.
   Saved donated(int32_t buffer) const {
     const Buffer& b = program_.root(buffer);
     return b.place == Place::kInput ? program_.donated[static_cast<size_t>(b.index)] : Saved{};
@@ -50,7 +50,7 @@ class ShadowMemory {
   }
 
  private:
-  // Buffers of these places lie in one piece of memory.
+  // Buffers with equal indices lie in one piece of memory.
   static int place_index(const Buffer& b) {
     return b.place == Place::kOutput || b.place == Place::kPacked ? b.index : -1;
   }
@@ -227,7 +227,7 @@ TEST(MemoryPlan, AChainNeedsTwoBuffersAndInPlaceOne) {
   v = n.op("transpose", {n.input({64, 1024})}, {{"axes", Shape{1, 0}}});
   for (int i = 0; i < 10; ++i) v = n.op("tanh", {v});
   const ExecutableRef one = Executable::compile(n.finish({v}), {}, false);
-  EXPECT_EQ(one->program().arena_bytes, 0u);  // all of it in the output's memory
+  EXPECT_EQ(one->program().arena_bytes, 0u);  // all values lie in the output's memory
 }
 
 TEST(FusePointwise, NeighboursBecomeOneStepAndOnlyWhatIsReadOutsideIsKept) {

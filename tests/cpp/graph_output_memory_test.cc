@@ -1,4 +1,4 @@
-// Memory of outputs and of values that are saved for backward.
+// Tests the memory of outputs and of values that are saved for backward.
 #include <gtest/gtest.h>
 
 #include "cpp/graph/run/output_memory.h"

@@ -1,4 +1,4 @@
-// Each pass alone on a small graph, and what it must not change.
+// Tests each pass alone on a small graph, and what it must not change.
 #include "tests/cpp/errors.h"
 #include "tests/cpp/graph_test_util.h"
 
@@ -105,7 +105,7 @@ TEST(MergeCommon, NeitherRandomNorStateful) {
   const ValueId b1 = m.batch_norm(x);
   const std::vector<ValueId> same = m.graph.node(b1).inputs;
   const ValueId b2 = m.op("BatchNorm", same, {{"fix_gamma", false}, {"eps", 1e-3}});
-  // Reads what BatchNorm writes: before and after are not the same value.
+  // These nodes read what BatchNorm writes. The values before and after it are different.
   const ValueId r1 = m.op("negative", {same[3]});
   const ValueId b3 = m.op("BatchNorm", same, {{"fix_gamma", false}, {"eps", 1e-3}});
   const ValueId r2 = m.op("negative", {same[3]});

@@ -1,4 +1,4 @@
-// When an executable on a GPU runs step by step, when it is recorded, and which memory it
+// Tests when an executable on a GPU runs step by step, when it is recorded, and which memory it
 // uses.
 #include <gtest/gtest.h>
 
@@ -15,12 +15,12 @@ namespace {
 constexpr uint32_t kOutput = 3, kArena = 0, kInput = 1;  // slots: arena, two inputs, output
 using Bases = std::array<void*, 4>;
 
-// The work of a run: its output is its first input.
+// Does the work of a run, which copies the first input to the output.
 void copy_values(const Bases& bases, Stream& stream) {
   stream.copy(bases[kOutput], bases[kInput], 8);
 }
 
-// Records addresses: a graph is what the bases were when it was made.
+// A graph that holds the addresses of the time when it was recorded.
 struct FakeGraph final : DeviceGraph {
   explicit FakeGraph(std::vector<std::string>& l) : log(l) {}
   void launch(Stream& stream, RandomState random) override {
@@ -205,7 +205,8 @@ TEST_F(ReplayOfLargeInputTest, SmallInputsBesideItAreCopied) {
   run("abco");
   EXPECT_EQ(run("adco"), "steps a*co 0");
   EXPECT_EQ(run("adco"), "replay a*co 0");
-  EXPECT_EQ(run("aedo"), "steps a*do 0");  // the large one has moved: another graph
+  // The large input has moved, so another graph is recorded.
+  EXPECT_EQ(run("aedo"), "steps a*do 0");
   EXPECT_EQ(run("afdo"), "replay a*do 0");
   EXPECT_EQ(run("agco"), "replay a*co 0");
   EXPECT_EQ(replay_.stats().copied_arrays, 1);
@@ -259,7 +260,7 @@ TEST_F(ReplayOfLargeOutputTest, RecordingPausesUntilThereAreReplays) {
     did = run({'a', 'b', 'c', last});
     if (did.starts_with("steps")) break;
   }
-  EXPECT_EQ(replay_.stats().recorded, 18);  // 16, and two for 18 replays
+  EXPECT_EQ(replay_.stats().recorded, 18);  // 16 at first, and two more for 18 replays
   run({'a', 'b', 'c', last});
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
             "mxlite: net runs without CUDA graphs: its memory changes at each run\n");
@@ -330,7 +331,7 @@ TEST_F(ReplayTest, CopiesThatHaveMemoryStayWhereThereIsNoMore) {
   EXPECT_EQ(run("adco"), "replay a*co 0");
 }
 
-// Runs nothing, so arrays need no memory.
+// A stream that runs nothing, so that arrays need no memory.
 class IdleStream final : public Stream {
  public:
   Device device() const override { return {DeviceType::kCUDA, 0}; }

@@ -1,4 +1,5 @@
-// Backward in a task for each segment: the same values, every output finished by the right segment.
+// Tests backward with a task for each segment: values stay the same, and the right segment finishes
+// each output.
 #include <algorithm>
 
 #include "cpp/graph/run/launch.h"
@@ -9,7 +10,7 @@ namespace {
 
 constexpr int64_t kSide = 512;  // arrays of 1 MiB
 
-// Products of products, each of them an output.
+// Returns a chain of products. Each of them is an output.
 Graph chain(int length) {
   Maker m;
   std::vector<ValueId> outputs;
@@ -68,7 +69,7 @@ TEST_F(Segments, EachOutputIsWrittenByOnePieceAndNoneIsForgotten) {
   EXPECT_EQ(next, program.main.size());
   std::sort(finished.begin(), finished.end());
   EXPECT_EQ(finished, (std::vector<int>{0, 1, 2, 3, 4, 5}));
-  // A later product reads the one before.
+  // A later product reads the product before it.
   EXPECT_FALSE(segments[1].reads.empty() && segments[2].reads.empty());
 }
 
@@ -98,7 +99,7 @@ TEST_F(Segments, OutputsGoIntoGivenArraysInTheOrderOfTheirUsers) {
   std::vector<NDArrayRef> copies;
   for (int round = 0; round < 4; ++round) {
     launch_backward(*executable, call);
-    // Queued before the segments of the next round, which write the same memory.
+    // These reads are queued before the segments of the next round, which write the same memory.
     for (const NDArrayRef& array : into) {
       copies.push_back(NDArray::empty(array->spec(), {}));
       copy_to(array, copies.back());

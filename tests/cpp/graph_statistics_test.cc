@@ -1,4 +1,4 @@
-// Convolutions that add up channels for BatchNorm: which are joined, and that values, statistics
+// Tests which convolutions add up channels for a BatchNorm after them, and that values, statistics
 // and gradients stay those of the separate operators.
 #include "cpp/graph/passes/training_passes.h"
 #include "tests/cpp/graph_test_util.h"
@@ -51,7 +51,7 @@ ValueId image(Maker& m, const Options& o) {
                  o.dtype);
 }
 
-// Outputs, gradients, then the parameters as the run left them.
+// Returns outputs, gradients, and then the parameters as the run left them.
 std::vector<NDArrayRef> results_of(const Graph& graph) {
   const Arrays arrays = random_arrays(graph, 3);
   std::vector<NDArrayRef> results = run_with_gradients(graph, arrays);

@@ -66,7 +66,7 @@ inline const Node& find_op(const Graph& g, std::string_view op) {
   throw Error(ErrorKind::kError, str("no ", op, " in the graph"));
 }
 
-// Positive numbers, so that they serve as variances too.
+// Returns positive numbers, so that they serve as variances, too.
 inline NDArrayRef random_array(const TensorSpec& spec, std::mt19937& gen, double low = 0.1,
                                double high = 1.0) {
   NDArrayRef a = NDArray::empty(spec, {});
@@ -102,7 +102,7 @@ inline Arrays random_arrays(const Graph& g, uint32_t seed) {
   return a;
 }
 
-// Each node as an eager call.
+// Runs each node as an eager call.
 inline std::vector<NDArrayRef> run_eagerly(const Graph& g, const Arrays& arrays) {
   std::vector<std::vector<NDArrayRef>> values(g.nodes.size());
   auto at = [&](ValueId v) {
@@ -125,14 +125,15 @@ inline std::vector<NDArrayRef> run_eagerly(const Graph& g, const Arrays& arrays)
   return result;
 }
 
-// The backward graph from all outputs to all inputs and parameters.
+// Returns the backward graph from all outputs to all inputs and parameters.
 inline BackwardGraph backward_of_all(const Graph& g, bool repeats = false) {
   const std::vector<uint8_t> needs(g.inputs.size() + g.parameters.size(), 1),
       heads(g.outputs.size(), 1);
   return build_backward(g, needs, heads, repeats);
 }
 
-// Outputs, then the gradients of everything for random gradients of the outputs.
+// Returns outputs, then the gradients of all inputs and parameters for random gradients of the
+// outputs.
 inline std::vector<NDArrayRef> run_with_gradients(const Graph& g, const Arrays& arrays) {
   const BackwardGraph backward = backward_of_all(g);
   Graph forward = g;

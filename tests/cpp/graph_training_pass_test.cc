@@ -1,4 +1,4 @@
-// Passes over graphs of training, and what their backward graphs compute again.
+// Tests passes over graphs of training, and what their backward graphs compute again.
 #include "cpp/graph/passes/training_passes.h"
 #include "tests/cpp/graph_test_util.h"
 
@@ -12,7 +12,7 @@ Graph checked(Graph g, const char* pass) {
   return g;
 }
 
-// The gradient of a slice of `whole` that begins at `begin` along axis 1.
+// Returns the gradient of a slice of `whole` that begins at `begin` along axis 1.
 ValueId placed(Maker& m, ValueId grad, const Shape& whole, int64_t begin) {
   Shape at = Shape::filled(whole.ndim(), 0);
   at[1] = begin;
@@ -24,7 +24,7 @@ TEST(JoinSlices, ThoseThatCoverTheArray) {
   TrainingMaker m;
   const Shape whole{20, 12, 90};
   const ValueId q = m.input({20, 4, 90}), k = m.input({20, 6, 90}), v = m.input({20, 2, 90});
-  // In another order than that of the slices.
+  // The gradients are added in another order than that of the slices.
   const ValueId first = m.op("elemwise_add", {placed(m, v, whole, 10), placed(m, q, whole, 0)});
   const ValueId sum = m.op("elemwise_add", {first, placed(m, k, whole, 4)});
   const Graph traced = m.finish({m.op("negative", {sum})});
@@ -149,7 +149,7 @@ TEST(FuseDropout, NotIfSomethingElseWouldChange) {
   });
 }
 
-// BatchNorm's gradient after an addition and relu, for an output gradient of `shape`.
+// Adds the gradient of BatchNorm, an addition and relu for the output gradient `grad`.
 ValueId norm_gradient(Maker& m, ValueId grad, DType dtype) {
   const ValueId numbers = m.op("abs", {m.op("_mul_scalar", {m.input({24})}, {{"scalar", 255.0}})});
   const ValueId bits = m.op("Cast", {numbers}, {{"dtype", DType::kUInt8}});
@@ -191,7 +191,7 @@ TEST(AddNormGradients, NotIfTheSumIsNeededOrBroadcast) {
   });
 }
 
-// Two dense layers with GELU between them.
+// Returns the backward graph of two dense layers with GELU between them.
 BackwardGraph backward_of(int64_t rows, bool repeats) {
   TrainingMaker m;
   const ValueId x = m.input({rows, 32});
@@ -230,7 +230,8 @@ TEST(JoinGelu, WithItsGradient) {
         EXPECT_EQ(count_ops(g, "_gelu_and_backward"), 1) << g.text();
         EXPECT_EQ(count_ops(g, "LeakyReLU"), 0);
         EXPECT_EQ(count_ops(g, "_leaky_relu_backward"), 0);
-        // Products and sums may be contracted in another way than in separate loops.
+        // The compiler may contract other products and sums to fused multiply-adds than in separate
+        // loops.
         const double rounding = dtype == DType::kBFloat16  ? 1e-2
                                 : dtype == DType::kFloat16 ? 1e-3
                                 : dtype == DType::kFloat32 ? 1e-6
@@ -324,7 +325,7 @@ TEST(Gradient, NothingElseBelowBlockGradIsDifferentiated) {
   EXPECT_EQ(other.grads, (std::vector<int>{BackwardGraph::kZero, BackwardGraph::kNone}));
 }
 
-// Bytes that the backward of a residual block keeps of the values after the addition.
+// Compares the bytes that the backward of a residual block keeps of the values after the addition.
 TEST(FuseNorm, KeepsABitPerElementOnGpus) {
   const auto kept = [](DeviceType device) {
     TrainingMaker m;

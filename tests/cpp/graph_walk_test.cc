@@ -1,4 +1,4 @@
-// The walk over nodes: order, lifetimes of values, hooks around a step, places in errors.
+// Tests the walk over nodes: order, lifetimes of values, hooks around a step, and places in errors.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -72,7 +72,8 @@ TEST(Walk, RunsStepsInOrderBetweenTheirHooks) {
 TEST(Walk, EndsValuesWithTheirLastUse) {
   Sums sums;
   const Values results = Fixture().walked(sums);
-  // Behind step 0: a, b. Step 1 still holds its input a; b, which nobody uses, is gone. Likewise c.
+  // After step 0 the values a and b are alive. Step 1 still holds its input a, but b, which no step
+  // uses, is released. The same holds for c.
   EXPECT_EQ(sums.alive, (std::vector<int>{2, 3, 3}));
   int left = 0;
   for (const std::weak_ptr<int>& value : sums.made) left += !value.expired();
@@ -92,7 +93,7 @@ TEST(Walk, NamesTheStepInErrors) {
   EXPECT_EQ(sums.log, "b0r0a0=5 b1r1");
 }
 
-// x -> relu a -> (a, x) -> sum b; a second head a; c = sqrt x has no use.
+// a = relu(x), b = a + x, and c = sqrt(x), which is not used. The heads are b and a.
 Graph small_graph() {
   Graph graph;
   const ValueId x = graph.add_leaf(NodeKind::kInput, {Shape{2}, DType::kFloat32}, "x");

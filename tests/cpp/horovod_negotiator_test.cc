@@ -1,4 +1,4 @@
-// Negotiation without processes: each rank's negotiator gets the frames of all.
+// Tests negotiation without processes. Each rank's negotiator gets the frames of all ranks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ class Ranks {
   }
   Negotiator& rank(int r) { return *ranks_[static_cast<size_t>(r)]; }
 
-  // Runs one round; checks that all ranks get the same result.
+  // Runs one round and checks that all ranks get the same result.
   std::vector<Response> round(std::vector<std::vector<Request>> news) {
     news.resize(ranks_.size());
     std::vector<std::vector<std::byte>> frames;
@@ -97,11 +97,11 @@ TEST(Negotiator, KnownNamesTravelAsNumbers) {
   job.round({news, news});
   EXPECT_EQ(job.rank(1).cached_names(), 50u);
   uint64_t hits = 0;
-  // By requests that have come before, and by others of the same name and terms.
+  // The calls are made by requests that have come before, and by others of the same name and terms.
   for (const bool shared : {true, false, true}) {
     job.share = shared;
     const auto ready = job.round({news, news});
-    EXPECT_LT(job.frame_bytes, 100u);  // one run of numbers each
+    EXPECT_LT(job.frame_bytes, 100u);  // each rank sends one run of numbers
     ASSERT_EQ(ready.size(), 1u);       // fused
     EXPECT_EQ(ready[0].entries.size(), 50u);
     EXPECT_EQ(job.rank(0).cache_hits(), hits += 100);
@@ -123,7 +123,7 @@ TEST(Negotiator, AnswersSayByWhichNumberANameWasAnnounced) {
   EXPECT_EQ(round("b").index, jobs::kNoNumber);
   EXPECT_EQ(job.outcome.forgotten, std::vector<uint32_t>{0});
   const CacheNumber b = round("b");
-  EXPECT_EQ(b.index, 0u);  // the only one there is
+  EXPECT_EQ(b.index, 0u);  // there is only one
   EXPECT_NE(b.stamp, a.stamp);
   const auto asked = make_ref<const SharedRequest>(all_reduce("b", {5}));
   EXPECT_EQ(job.rank(0).number_of(*asked).stamp, b.stamp);  // other terms, the same name
@@ -168,7 +168,7 @@ TEST(Negotiator, RequestsAreSharedByNameAndTerms) {
 TEST(Negotiator, OtherTermsOfAKnownNameAreNegotiatedAnew) {
   Ranks job(2);
   job.round({{all_reduce("a")}, {all_reduce("a")}});
-  // One rank first, in the same and in different rounds.
+  // One rank asks first, in the same round or in an earlier one.
   auto ready = job.round({{all_reduce("a", {7})}, {all_reduce("a")}});
   ASSERT_EQ(ready.size(), 1u);
   EXPECT_HAS(ready[0].error, "(7,) and (4,)");

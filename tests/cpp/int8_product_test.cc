@@ -25,7 +25,7 @@ Int8Gemm gemm(int64_t rows, int64_t columns, int64_t hidden, DType dtype = DType
 TEST(Int8ProductTest, OperandsAreCopiedOnlyWhereTheyMustBe) {
   struct Case {
     int64_t columns, hidden, padded_columns, padded_hidden;
-    const char* copies;  // operands that are copied, and whether data is shifted
+    const char* copies;  // which operands are copied, and whether data is shifted
     DType dtype = DType::kInt8;
     int64_t data_alignment = 16, weight_alignment = 16;
   };
@@ -55,7 +55,7 @@ TEST(Int8ProductTest, OperandsAreCopiedOnlyWhereTheyMustBe) {
 }
 
 TEST(Int8ProductTest, SumsThatMayExceedInt32RunInLoops) {
-  // -128 * -128 so often is the largest sum below 2^31.
+  // This is the largest number of products -128 * -128 whose sum is below 2^31.
   EXPECT_EQ(kMostProducts * 128 * 128 + 128 * 128, int64_t{1} << 31);
   EXPECT_EQ(text(gemm(1, kMostProducts, 4).why_loops), "");
   EXPECT_HAS(text(gemm(1, kMostProducts + 1, 4).why_loops), "int32");

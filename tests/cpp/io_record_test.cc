@@ -1,4 +1,4 @@
-// Record files: the search for the beginning of a record.
+// Tests the search for the beginning of a record in record files.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// The thread that negotiates, for a job of one rank: several threads give it operations.
+// Tests the thread that negotiates in a job of one rank, while several threads give it operations.
 #include "cpp/jobs/job.h"
 
 #include <gtest/gtest.h>
@@ -18,8 +18,8 @@ namespace {
 thread_local bool refuses_memory = false;
 }
 
-// These replace the C++ library's, so that a thread can be left without memory. Inlined, the
-// compiler would warn that free gets memory from new.
+// These functions replace those of the C++ library, so that allocations of a thread can fail. If
+// they were inlined, the compiler would warn that free gets memory from new.
 [[gnu::noinline]] void* operator new(size_t bytes) {
   void* memory = refuses_memory ? nullptr : std::malloc(bytes);
   if (!memory) throw std::bad_alloc();
@@ -40,7 +40,7 @@ class Owner final : public OperationOwner {
       errors_.push_back(comm_error_of([&] { std::rethrow_exception(error); }));
     changed_.notify_all();
   }
-  // All errors so far.
+  // Returns all errors so far.
   std::vector<std::string> wait_for(size_t operations) {
     std::unique_lock lock(mutex_);
     EXPECT_TRUE(
@@ -292,7 +292,7 @@ TEST(Job, ThreadWithoutMemoryTellsAllOperations) {
   job.job().submit({job.sum("b", 3, owner)});
   owner.wait_for(1, 1);
   EXPECT_TRUE(job.job().lost());
-  // In this thread, which may have memory.
+  // This thread may still allocate memory.
   job.job().submit({job.sum("c", 3, owner)});
   owner.wait_for(1, 2);
   refuses_memory = false;

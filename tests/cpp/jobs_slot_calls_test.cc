@@ -1,5 +1,5 @@
-// Small ordered calls that ranks carry out from slots; ranks are threads on one segment, so that
-// the thread sanitizer sees what they do to each other.
+// Tests small ordered calls that ranks carry out from slots. Ranks are threads with one segment of
+// memory, so that the thread sanitizer finds races between them.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -38,7 +38,7 @@ class Counter final : public OperationOwner {
   std::condition_variable changed_;
 };
 
-// One rank: its groups and its calls.
+// The groups and the calls of one rank.
 struct Rank {
   explicit Rank(Communicator& world_group) : world(world_group) {
     control = make_control(world, /*cycle_ms=*/1);
@@ -146,7 +146,7 @@ TEST_P(Ranks, CallsOfTwoSetsInOtherOrdersOnEachRankHaveTheirResults) {
                                  static_cast<int64_t>(same() % 200) * me.world.size(), set));
       std::shuffle(some.begin(), some.end(), own);
       for (const OperationRef& one : some) {
-        // A rank may be a block ahead of another one, but not more: the slots suffice.
+        // A rank is at most one block ahead of another one, so the slots suffice.
         ASSERT_TRUE(me.calls.take(one)) << one->number;
         me.calls.poll(/*idle=*/false);
         all.push_back(one);
@@ -225,7 +225,7 @@ TEST(SlotCalls, ACallIsAnnouncedUnlessItIsComplete) {
     const OperationRef one = me.call(CollectiveKind::kAllReduce, 1, 8);
     if (me.rank() == 0) {
       ASSERT_TRUE(me.calls.take(one));
-      EXPECT_TRUE(me.calls.take_overdue(never).empty());  // it has only begun
+      EXPECT_TRUE(me.calls.take_overdue(never).empty());  // the wait has only begun
       ASSERT_EQ(me.calls.take_overdue(always).size(), 1u);
       EXPECT_TRUE(me.calls.take_overdue(always).empty());
       me.world.barrier();
@@ -427,7 +427,8 @@ TEST(SlotRing, NoInputIsOverwrittenWhileACallNeedsIt) {
   EXPECT_FALSE(mine.show(5, 7, later.data(), 0));        // even an empty input has a place
   EXPECT_FALSE(mine.show(5, 7, later.data(), 64));
   EXPECT_TRUE(std::equal(first.begin(), first.end(), mine.input(0, 2)));
-  // Random sizes, finished in another order than shown, against copies of the inputs.
+  // Calls of random sizes are finished in another order than they are shown, and are compared with
+  // copies of the inputs.
   std::mt19937 random(5);
   for (const uint64_t number : {2, 3, 4}) mine.finish(number), theirs.finish(number);
   struct Live {

@@ -1,4 +1,4 @@
-// Arrays that lie side by side: their memory, and their independence from each other.
+// Tests arrays that lie side by side: their memory, and their independence from each other.
 #include <gtest/gtest.h>
 
 #include <cstring>

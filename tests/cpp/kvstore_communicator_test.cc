@@ -1,5 +1,5 @@
-// Collectives of the CPU through shared memory and over TCP. Ranks are threads, so that the thread
-// sanitizer sees what they do to each other.
+// Tests collectives of the CPU through shared memory and over TCP. Ranks are threads, so that the
+// thread sanitizer finds races between them.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -67,7 +67,7 @@ TEST_P(Ranks, ReductionsOfOtherKindsAndTypes) {
     group.all_reduce(&flag, &all, 1, DType::kBool, ReduceOp::kMin);
     EXPECT_TRUE(any);
     EXPECT_EQ(all, n == 1);
-    // 2048 + 1 is not a float16: the halves are added in float32 and rounded once.
+    // 2049 is not a float16. The numbers are added in float32 and rounded once.
     float16 half(group.rank() == 0 ? 2048.0f : 1.0f), sum;
     group.all_reduce(&half, &sum, 1, DType::kFloat16, ReduceOp::kSum);
     EXPECT_EQ(static_cast<float>(sum), static_cast<float>(float16(2048.0f + (n - 1))));

@@ -1,4 +1,5 @@
-// Gradient compression against the bits of MXNet's format, written out or computed by value.
+// Compares gradient compression with the bits of MXNet's format, which are written out or computed
+// for each value.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// The limit of open files, and what is said when it is reached.
+// Tests the limit of open files, and the errors when it is reached.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -18,7 +18,7 @@ TEST(Descriptors, TheSoftLimitIsRaisedToWhatIsNeeded) {
   EXPECT_EQ(soft_limit(), open + 4);
   reserve_descriptors("a job", 10, 5);
   EXPECT_EQ(soft_limit(), open + 15);
-  reserve_descriptors("a job", 2, 0);  // never lowers it
+  reserve_descriptors("a job", 2, 0);  // never lowers the limit
   EXPECT_EQ(soft_limit(), open + 15);
 }
 

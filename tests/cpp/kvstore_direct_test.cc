@@ -1,5 +1,5 @@
-// Collectives on arrays that all ranks have mapped: the same results as through buffers, memory
-// that is unchanged for forks and for its next users.
+// Tests collectives on arrays that all ranks have mapped: results are the same as through buffers,
+// and memory stays unchanged for forks and for its next users.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -162,7 +162,7 @@ TEST_P(DirectRanks, ReduceScatterOfUnevenParts) {
             << "element " << i << " in round " << round;
       ASSERT_EQ(out[mine], -1.0f);
       for (int64_t i = 0; i < total; ++i) ASSERT_EQ(in[i], value(me, i + round));
-      // Only the last rank reduces in place: all use buffers, and results stay the same.
+      // Only the last rank reduces in place. So all ranks use buffers, and results stay the same.
       for (int64_t i = 0; i < total; ++i) whole[i] = value(me, i + round);
       float* result = me == ranks - 1 ? whole.data() : out.data();
       group.reduce_scatter(whole.data(), result, counts, DType::kFloat32, ReduceOp::kSum);
@@ -192,10 +192,10 @@ TEST(SharedMemoryTest, BlocksKeepTheirValuesAndAreGivenBack) {
   const Block block = cpu_allocator().allocate(bytes);
   auto* data = static_cast<unsigned char*>(block.data);
   for (size_t i = 0; i < bytes; ++i) data[i] = static_cast<unsigned char>(i * 31);
-  EXPECT_LT(memory.place_of(data, bytes).file, 0);  // seen once
+  EXPECT_LT(memory.place_of(data, bytes).file, 0);  // arrays are mapped when they are seen again
   EXPECT_GE(memory.place_of(data, bytes).file, 0);
   EXPECT_EQ(memory.place_of(data + 5, 10).offset, memory.place_of(data, bytes).offset + 5);
-  EXPECT_LT(memory.place_of(data, size_t{5} << 20).file, 0);  // ends after the block
+  EXPECT_LT(memory.place_of(data, size_t{5} << 20).file, 0);  // the range ends after the block
   for (size_t i = 0; i < bytes; ++i) ASSERT_EQ(data[i], static_cast<unsigned char>(i * 31));
   EXPECT_GE(memory.shared_bytes(), before + bytes);
   memory.make_private(data);
@@ -208,7 +208,7 @@ TEST(SharedMemoryTest, BlocksKeepTheirValuesAndAreGivenBack) {
   EXPECT_EQ(memory.shared_bytes(), before);
 }
 
-// Kilobytes of huge pages in a mapping of shared memory around `data`.
+// Returns the kilobytes of huge pages in a mapping of shared memory around `data`.
 int64_t huge_kilobytes(const void* data) {
   std::ifstream maps("/proc/self/smaps");
   const auto address = reinterpret_cast<uintptr_t>(data);
@@ -294,7 +294,7 @@ TEST(SharedMemoryTest, WhatAForkWritesStaysInTheFork) {
   for (int64_t i = 0; i < kCount; ++i) ASSERT_EQ(array[i], static_cast<int32_t>(i));
 }
 
-// The late rank has begun the operation before the job fails, and finds that all others have come.
+// The late rank has begun the operation before the job fails, and all others wait for it.
 TEST(Direct, ARankThatFailsWhileItWaitsForALateOneKeepsItsMemory) {
   const auto segment = shm::SharedSegment::create_unnamed(2, kSharedBuffer);
   constexpr size_t kBytes = kCount * sizeof(float);

@@ -1,5 +1,5 @@
-// Frames between processes of a job: which are accepted, and which are refused. Sockets in forks,
-// and addresses.
+// Tests which frames between processes of a job are accepted and which are refused, sockets in
+// forks, and addresses.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -174,7 +174,8 @@ TEST(Sockets, AForkHasNone) {
   const pid_t child = fork();
   if (child == 0) {
     const bool is_closed = fcntl(number, F_GETFD) < 0 && !*socket;
-    // Another file may get the number; it does not belong to the parent's object.
+    // Another file may get the number of the descriptor. The parent's object does not own that
+    // file.
     const bool is_taken = dup2(STDERR_FILENO, number) == number;
     socket.reset();
     _exit(is_closed && is_taken && fcntl(number, F_GETFD) >= 0 ? 0 : 1);

@@ -1,4 +1,4 @@
-// Agreement on calls by number, without communication: every rank reads all messages.
+// Tests the agreement on calls by number, without communication. Every rank reads all messages.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ class Job {
   explicit Job(int ranks) : ranks_(static_cast<size_t>(ranks), OrderedCalls(ranks)) {}
   OrderedCalls& rank(int r) { return ranks_[static_cast<size_t>(r)]; }
 
-  // One round. Returns what is due, after comparing it over the ranks.
+  // Runs one round and returns the calls that are due, which must be equal on all ranks.
   std::vector<OrderedCalls::Due> round() {
     std::vector<std::vector<std::byte>> frames;
     for (OrderedCalls& calls : ranks_) {
@@ -86,7 +86,7 @@ TEST(OrderedCalls, AWithdrawnCallIsForgotten) {
   Job job(2);
   job.rank(0).announce({1, 11});
   job.rank(0).announce({2, 12});
-  job.rank(0).withdraw({}, 2);  // not sent yet: no rank hears of it
+  job.rank(0).withdraw({}, 2);  // it is not sent yet, so no rank learns of it
   EXPECT_TRUE(job.round().empty());
   EXPECT_TRUE(job.rank(1).is_announced({}, 1));
   EXPECT_FALSE(job.rank(1).is_announced({}, 2));

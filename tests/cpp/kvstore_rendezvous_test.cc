@@ -1,5 +1,5 @@
-// The rendezvous of a job over several hosts: ranks that are lost, silent, wrong, or strangers, and
-// processes without descriptors. Ranks are threads here.
+// Tests the rendezvous of a job over several hosts: with ranks that are lost, silent or wrong, with
+// foreign connections, and with processes that have no free descriptors. Ranks are threads here.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -51,7 +51,7 @@ TEST(Rendezvous, ASilentRankIsNamedToTheOthers) {
   other.joined();
   const auto job = std::make_shared<tcp::Job>(place_of(meeting, 0, 2));
   EXPECT_HAS(comm_error_of([&] { tcp::make_communicator(job); }), "no heartbeat for 1 s");
-  // The silent rank gets the reason, too.
+  // The silent rank learns the reason, too.
   EXPECT_HAS(other.end_of(1).why, "no heartbeat for 1 s");
 }
 
@@ -157,7 +157,7 @@ TEST(Rendezvous, StrangersDoNotStopAJob) {
   const tcp::Rendezvous meeting(2, {"127.0.0.1", 0}, kToken);
   asio::io_context context;
   std::vector<AsioTcp::socket> strangers;
-  for (int i = 0; i < 600; ++i) {  // half of them say nothing
+  for (int i = 0; i < 600; ++i) {  // half of them send nothing
     strangers.emplace_back(context);
     asio::connect(strangers.back(), resolve(context, address_from_text("test", meeting.text())));
     std::error_code ignored;
@@ -171,7 +171,7 @@ TEST(Rendezvous, StrangersDoNotStopAJob) {
   const auto job = std::make_shared<tcp::Job>(place_of(meeting, 0, 2));
   tcp::make_communicator(job)->barrier();
   other.join();
-  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(4));  // strangers may stay for 5 s
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(4));  // foreign connections may stay for 5 s
 }
 
 TEST(Rendezvous, NeedsATokenAndAFreePort) {

@@ -1,5 +1,6 @@
-// Whole jobs of a parameter server in one process: scheduler, servers and workers are threads, the
-// connections are real. Sums are of integers, so they are exact whatever frames are lost.
+// Tests whole jobs of a parameter server in one process. Scheduler, servers and workers are
+// threads, and their connections are real. The sums are of integers, so they are exact even if
+// frames are lost.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
@@ -45,7 +46,8 @@ struct Job {
     o.role = role;
     return o;
   }
-  // The worker's function gets its client; returns the texts of what scheduler and servers threw.
+  // Calls the function with the client of each worker. Returns the texts of the errors that
+  // scheduler and servers threw.
   std::vector<std::string> run(const std::function<void(Client&)>& worker) {
     std::vector<std::future<std::string>> others;
     others.push_back(std::async(std::launch::async, [&, this] {
@@ -71,7 +73,7 @@ struct Job {
   ServerHooks hooks;
 };
 
-// The reactors that are made meanwhile have an unreliable network.
+// Reactors that are made while this object lives have an unreliable network.
 class Lossy {
  public:
   explicit Lossy(const FaultRates& r) { rates() = r; }
@@ -153,7 +155,8 @@ TEST(ServerJob, RowsGoToTheServersThatHaveThem) {
   for (const std::string& text : texts) EXPECT_EQ(text, "");
 }
 
-// Commands for the profiler take a while, are lost and repeated, and are done once by every server.
+// Commands for the profiler take a while, and are lost and repeated. Every server carries out each
+// of them once.
 TEST(ServerJob, ProfilerCommandsAreDoneOnceAndTellWhatFailed) {
   Job job(2, 2);
   const Lossy lossy({.drop = 10, .duplicate = 20, .delay = 10, .delay_ms = 30, .seed = 7});
@@ -206,7 +209,7 @@ TEST(ServerJob, AWorkerThatVanishesFailsTheOthersByName) {
   });
   std::future<void> server = std::async(
       std::launch::async, [&] { EXPECT_THROW(Server(job.of(Role::kServer)).run({}), Error); });
-  // One registers as a worker and goes away; the other waits for its push.
+  // One worker registers and goes away, and the other one waits for its push.
   std::thread lost([&] {
     JobMember node(job.of(Role::kWorker));
     node.join();
@@ -272,7 +275,8 @@ TEST(ServerJob, MissingProcessesAreCounted) {
   EXPECT_NE(text.find("0 of 2 workers, 0 of 1 servers"), std::string::npos) << text;
 }
 
-// Foreign bytes at every port, before, in and after a header; the job continues and is right.
+// Foreign bytes arrive at every port, before, in and after a header. The job continues with right
+// results.
 TEST(ServerJob, ForeignBytesDisturbNobody) {
   Job job(2, 1);
   std::atomic<bool> stop{false};
@@ -295,8 +299,8 @@ TEST(ServerJob, ForeignBytesDisturbNobody) {
   for (const std::string& text : texts) EXPECT_EQ(text, "");
 }
 
-// A server that is gone and one that continues from its snapshots: the workers repeat what it
-// lacks.
+// A server ends, and another one continues from its snapshots. The workers repeat the pushes that
+// it lacks.
 TEST(ServerJob, AServerThatComesBackHasEverything) {
   Job job(2, 1);
   const auto folder = std::filesystem::temp_directory_path() / "mxlite_server_job_test";
@@ -362,7 +366,7 @@ TEST(ServerJob, ASchedulerWithoutDescriptorsWaitsAndSaysSo) {
   const std::string what = "connections wait, because the scheduler has no descriptor for them: ";
   EXPECT_HAS(text, "0 of 1 workers, 0 of 1 servers have joined within 1.5 s (MXLITE_PS_TIMEOUT); " +
                        what + "Too many open files");
-  // Reported once, although the listener retries.
+  // The error is reported once, although the listener retries.
   const std::string said = testing::internal::GetCapturedStderr();
   EXPECT_EQ(said.find(what), said.rfind(what)) << said;
   EXPECT_HAS(said, what);

@@ -1,4 +1,4 @@
-// Parts of the parameter server: messages, layouts, values, texts of workers.
+// Tests parts of the parameter server: messages, layouts, values, and the workers' texts.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -169,7 +169,7 @@ class SlotTest : public testing::Test {
     slot->push(worker, {"w", 0, step, PushForm::kRows, DType::kFloat32, 0, std::move(rows)},
                floats(values), keep());
   }
-  // Empty: not answered.
+  // The result is empty if the server does not answer.
   std::vector<float> pull(int worker, uint64_t step) {
     std::vector<float> values;
     slot->pull(worker, ++requests, {"w", 0, step, false, {}}, [&values](Reply reply) {
@@ -202,7 +202,7 @@ TEST_F(SlotTest, EachPushCountsOnceHoweverOftenItComes) {
   for (uint64_t step = 1; step <= 20; ++step) {
     for (int again = 0; again < 3; ++again) push(0, step, {static_cast<float>(step)});
     for (int again = 0; again < 2; ++again) push(1, step, {100});
-    push(0, step, {1000});  // a repetition with other bytes is none
+    push(0, step, {1000});  // the step is repeated with other bytes
     EXPECT_EQ(pull(0, step), (std::vector<float>{static_cast<float>(step) + 100}));
   }
   EXPECT_EQ(context->pushes, 40u);
@@ -289,7 +289,7 @@ TEST_F(SlotTest, AsyncUpdatesWithEachPushAndReportsStaleness) {
   init({0});
   push(0, 1, {1});
   EXPECT_EQ(pull(0, 1), (std::vector<float>{-1}));
-  push(1, 1, {2});  // has not seen the first one
+  push(1, 1, {2});  // worker 1 has not seen the first push
   EXPECT_EQ(pull(1, 1), (std::vector<float>{-3}));
   EXPECT_EQ(context->staleness_counts[0], 1u);
   EXPECT_EQ(context->staleness_counts[1], 1u);

@@ -1,4 +1,5 @@
-// Memory in which ranks show the inputs of small collectives; ranks are threads on one segment.
+// Tests the memory in which ranks show the inputs of small collectives. Ranks are threads with one
+// segment of memory.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -11,7 +12,7 @@
 namespace mxlite::shm {
 namespace {
 
-// Cannot find the memory that rank 0 has created, as if it had another /dev/shm.
+// A rank that cannot find the memory of rank 0, as if it had another /dev/shm.
 class BlindGroup final : public Communicator {
  public:
   explicit BlindGroup(Communicator& group) : group_(group) {}

@@ -1,4 +1,4 @@
-// Collectives over TCP between hosts. Ranks are threads here.
+// Tests collectives over TCP between hosts. Ranks are threads here.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -29,7 +29,7 @@ namespace {
 class Ranks : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Counts, Ranks, testing::Values(1, 2, 3, 4));
 
-// Random values, so that another order of additions would give other bits.
+// Returns sums of random values, so that another order of additions would give other bits.
 std::vector<std::vector<float>> sums(int ranks, bool over_tcp, DType dtype) {
   std::vector<std::vector<float>> results(static_cast<size_t>(ranks));
   const RankBody body = [&](Communicator& group) {
@@ -83,7 +83,7 @@ TEST(Tcp, ARankThatLeavesIsNamed) {
   });
 }
 
-// Rank 0 without a communicator: takes the connections of other ranks by hand.
+// Rank 0 without a communicator. The test accepts the connections of other ranks itself.
 class FirstRank {
  public:
   using OnHello = std::function<void(Reactor&, ConnectionId, int rank)>;
@@ -120,7 +120,7 @@ class FirstRank {
   Impostor impostor_;
 };
 
-// Returns a connection that both members may use for messages.
+// Welcomes a member and returns the connection, which both sides may now use for messages.
 Socket welcome(Reactor& reactor, ConnectionId id) {
   reactor.send(id, {FrameType::kWelcome, 0, encode(members::Welcome{}), {}});
   return reactor.release(id);

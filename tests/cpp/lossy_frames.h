@@ -1,4 +1,4 @@
-// Loses, doubles and delays the frames that a process of a parameter server job receives.
+// Drops, doubles and delays frames that a process of a parameter server job receives.
 #pragma once
 #include <algorithm>
 #include <iterator>
@@ -14,7 +14,7 @@ namespace mxlite {
 struct FaultRates {
   double drop = 0, duplicate = 0, delay = 0;
   double delay_ms = 20;  // at most
-  uint64_t seed = 0;     // 0: any
+  uint64_t seed = 0;     // 0 takes a random seed
   bool any() const { return drop > 0 || duplicate > 0 || delay > 0; }
 };
 

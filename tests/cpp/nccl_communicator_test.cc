@@ -1,4 +1,4 @@
-// The NCCL communicator on the fake NCCL; the ranks are threads. tests/python/dist/test_nccl.py
+// Tests the NCCL communicator with the fake NCCL, between threads. tests/python/dist/test_nccl.py
 // runs it between processes.
 #include <gtest/gtest.h>
 
@@ -58,7 +58,7 @@ TEST(NcclCommunicator, SplitsByColorAndOrdersByKey) {
 
 TEST(NcclCommunicator, FailsWorkInFlightWithTheReason) {
   run_ranks(2, [](DeviceCommunicator& group) {
-    if (group.rank() == 1) return;  // never calls what rank 0 waits for
+    if (group.rank() == 1) return;  // never makes the call that rank 0 waits for
     float value = 1;
     std::string text;
     std::thread::id thread;
@@ -125,7 +125,7 @@ class Network final : public Communicator {
   const bool takes_;
 };
 
-// Runs ranks of hosts with these numbers of ranks; `network` is between the hosts, or null.
+// Runs the ranks of hosts with these numbers of ranks. `network` connects the hosts, or is null.
 std::atomic<bool> is_lost{false};  // a rank was lost, which every rank learns
 
 using HierarchyBody = std::function<void(DeviceCommunicator&, Network* network)>;
@@ -259,7 +259,7 @@ TEST(DeviceHierarchy, ANetworkThatTakesThemGetsTheArraysOfGpus) {
   });
 }
 
-// Small arrays are reduced together in memory that the stream gives for a time.
+// Small arrays are reduced together in memory that the stream lends for the call.
 TEST_P(Hosts, ReducesScratchMemoryOfTheStream) {
   const auto& [hosts, takes_gpu_memory] = GetParam();
   run_hosts(hosts, takes_gpu_memory, [](DeviceCommunicator& group, Network*) {

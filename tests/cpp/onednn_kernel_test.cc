@@ -1,4 +1,4 @@
-// Every eager oneDNN kernel gives what the native kernel gives.
+// Tests that every eager oneDNN kernel gives the result of the native kernel.
 #include "cpp/ops/cpu/onednn/engine.h"
 #include "cpp/ops/cpu/onednn/primitive_cache.h"
 #include "tests/cpp/op_test_util.h"
@@ -107,7 +107,7 @@ TEST(OnednnKernel, FullyConnectedEqualsNative) {
       for (const bool no_bias : {true, false}) {
         std::vector<Shape> shapes = {{rows, 20, 15}, {77, 300}, {77}};
         if (no_bias) shapes.pop_back();
-        if (rows == 1 && dtype == DType::kFloat32) continue;  // refused, see below
+        if (rows == 1 && dtype == DType::kFloat32) continue;  // oneDNN refuses this
         expect_same("FullyConnected", {{"num_hidden", int64_t{77}}, {"no_bias", no_bias}}, shapes,
                     dtype);
       }
@@ -118,8 +118,9 @@ TEST(OnednnKernel, PoolingEqualsNative) {
     for (const char* type : {"max", "avg"})
       for (const char* convention : {"valid", "full"})
         for (const bool include : {true, false}) {
+          // oneDNN refuses this.
           if (std::string_view(convention) == "full" && include && std::string_view(type) == "avg")
-            continue;  // refused, see below
+            continue;
           expect_same("Pooling",
                       {{"kernel", Shape{3, 3}},
                        {"stride", Shape{2, 2}},

@@ -29,9 +29,10 @@ TEST(OpRegistrationTest, LibraryKernelsAreTriedBeforeNativeOnes) {
 }
 
 TEST(OpRegistrationTest, StagesRunInOrderWhateverTheOrderOfTheFiles) {
-  ops();  // calls those of the library
+  ops();  // runs the registrations of the library
   static std::string order;
-  // Static, as in the files of operators: the registry keeps pointers to them until it calls them.
+  // These are static, as in the files of operators, because the registry keeps pointers to them
+  // until it calls them.
   static const Registration last(
       Stage::kPlans, [](OpRegistry&) { order += "4"; }, "a.cc");
   static const Registration second(
@@ -58,7 +59,7 @@ TEST(OpRegistrationTest, MistakesOfFilesAreFoundWhenTheRegistryIsFilled) {
              "unknown operator: two");
   EXPECT_HAS(error_of([&] { registry.kernel<no_kernel>("one", DeviceType::kCPU); }),
              "two native kernels for operator one on cpu");
-  registry.kernel<no_kernel>("one", DeviceType::kCUDA);  // another device, another list
+  registry.kernel<no_kernel>("one", DeviceType::kCUDA);  // each device has its own list
   EXPECT_HAS(error_of([&] { add_planned_kernel(registry, "two", DeviceType::kCPU, {}); }), "two");
 }
 

@@ -15,7 +15,7 @@ namespace mxlite::test {
 
 using Attrs = std::vector<std::pair<std::string_view, AttrValue>>;
 
-// 64-byte aligned contiguous tensor.
+// A contiguous tensor with 64-byte alignment.
 struct Tensor {
   TensorSpec spec;
   std::shared_ptr<std::byte> memory;
@@ -78,7 +78,7 @@ struct OpCall {
       if (kernel == k.name) return &k;
     return nullptr;
   }
-  // Null: the kernel takes the call.
+  // Returns why the kernel refuses the call, or null if it takes it.
   const char* refusal(std::string_view kernel) const {
     const Kernel* k = find(kernel);
     if (!k) return "no such kernel";
@@ -97,7 +97,7 @@ struct OpCall {
   }
 };
 
-// Largest |a - b| relative to the largest |b|.
+// Returns the largest |a - b| relative to the largest |b|.
 inline double relative_error(const Tensor& a, const Tensor& b) {
   double worst = 0, scale = 1e-6;
   for (int64_t i = 0; i < b.spec.shape.size(); ++i) {

@@ -29,7 +29,8 @@ void count_this_thread(void* counts) {
   if (FlushSubnormals::is_on()) ++c.flushing;
 }
 
-// Begins a region as oneDNN does, outside of libmxlite.so, and expects all its threads to flush.
+// Begins a parallel region outside of libmxlite.so, as oneDNN does, and expects that all its
+// threads flush.
 void check_pool() {
   using Parallel = void (*)(void (*)(void*), void*, unsigned, unsigned);
   const auto parallel = reinterpret_cast<Parallel>(dlsym(RTLD_DEFAULT, "GOMP_parallel"));

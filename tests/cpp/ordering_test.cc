@@ -14,7 +14,7 @@ class OrderingTest : public testing::Test {};
 using Types = testing::Types<float, double, float16, int8_t, uint8_t, int64_t>;
 TYPED_TEST_SUITE(OrderingTest, Types);
 
-// Few distinct values, so that most have equals.
+// Returns few distinct values, so that most of them occur several times.
 template <class T>
 std::vector<T> random_values(int64_t count, std::mt19937& random) {
   std::vector<T> values(static_cast<size_t>(count));

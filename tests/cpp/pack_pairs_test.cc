@@ -1,4 +1,4 @@
-// The orders of pack_pairs.h against index arithmetic, and the products that use them.
+// Compares the orders of pack_pairs.h with index arithmetic, and tests the products that use them.
 #include "cpp/ops/cpu/pack_pairs.h"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ TEST(PackPairs, Transpose) {
     }
 }
 
-// Small integers: sums are exact in float, and results are rounded once.
+// The values are small integers, so that sums are exact in float and results are rounded once.
 TEST(PackedProduct, EqualsSumsOfProducts) {
   std::mt19937 rng(3);
   for (const auto& [m, n, k] :

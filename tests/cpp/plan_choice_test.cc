@@ -150,7 +150,7 @@ TEST_F(PlanChoiceTest, WhenTheBudgetIsSpentTheFirstIsTakenAndNotKept) {
   EXPECT_FALSE(budget_.is_left());
   EXPECT_EQ(tune("4"), std::pair(int64_t{0}, size_t{0}));
   EXPECT_EQ(store_.find("4"), std::nullopt);
-  EXPECT_EQ(tune("3").first, 1);  // what is known costs nothing
+  EXPECT_EQ(tune("3").first, 1);  // a known plan is not measured again
   EXPECT_EQ(lines_,
             (std::vector<std::string>{
                 "measured the algorithms of 1 problems in 16 s; later runs find the results",

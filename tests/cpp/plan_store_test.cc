@@ -94,7 +94,7 @@ TEST_F(PlanStoreTest, WritersInThreadsLoseNothing) {
   expect_all_plans();
 }
 
-// Two GPUs of one model have a store each, of the same file.
+// Two GPUs of one model have one store each, for the same file.
 TEST_F(PlanStoreTest, StoresOfOneFileInOneProcessLoseNothing) {
   for_each_writer([&](int writer) {
     PlanStore own(path());
@@ -161,7 +161,7 @@ TEST_F(PlanStoreTest, TextThatWouldBreakTheFileStaysInMemory) {
   EXPECT_EQ(again.find("e"), "4");
 }
 
-// A user for whom permissions do not count writes the file; nobody gets an error.
+// A user who ignores permissions, such as root, writes the file. No user gets an error.
 TEST_F(PlanStoreTest, AReadOnlyFolderIsNoError) {
   namespace fs = std::filesystem;
   fs::create_directories(folder_);

@@ -1,4 +1,4 @@
-// Calls of planned kernels beside the native ones, from plain, channels-last and blocked inputs.
+// Runs planned kernels and native kernels on the same plain, channels-last and blocked inputs.
 #pragma once
 #include <cstring>
 #include <string>
@@ -77,7 +77,7 @@ struct PlannedCall {
         {call.op, call.params.get(), training, specs, outputs, layouts, fixed, post_ops});
   }
 
-  // Plain outputs. Inputs that the op mutates are written back.
+  // Returns outputs in the plain layout. Inputs that the op mutates are written back.
   std::optional<std::vector<Tensor>> run_planned() {
     std::vector<Layout> layouts;
     const auto p = plan(layouts);
@@ -144,7 +144,7 @@ struct PlannedCall {
           << ", start " << static_cast<int>(start);
   }
 
-  // The plan takes input i as it is given and leaves its output so.
+  // The plan takes input i in the given layout, and its output has the same layout.
   void expect_layout_kept(size_t i) const {
     if (!onednn::computes_in(call.inputs[0].spec.dtype)) return;
     std::vector<Layout> layouts;

@@ -1,5 +1,6 @@
-// Planned convolutions, their gradients and dense layers give what the native kernels give, with
-// and without post-ops, channel counts that are not a multiple of the block too.
+// Tests that planned convolutions, their gradients and dense layers give the results of the native
+// kernels, with and without post-ops, also if the number of channels is not a multiple of the
+// block.
 #include "cpp/ops/cpu/processor.h"
 #include "tests/cpp/planned_call.h"
 
@@ -75,7 +76,8 @@ struct WinogradCase {
 };
 
 TEST(PlannedKernel, WinogradConvolution) {
-  // Few tiles and many, cut tiles, a last panel of 16 filters, one thread's block and shared ones.
+  // The cases have few and many tiles, cut tiles, a last panel of 16 filters, and blocks of one
+  // thread or of several.
   for (const WinogradCase& c :
        {WinogradCase{1, 16, 30, 31, 48, 1}, WinogradCase{3, 48, 18, 19, 32, 0},
         WinogradCase{9, 32, 17, 14, 16, 1}, WinogradCase{3, 64, 57, 61, 80, 1},
@@ -106,7 +108,8 @@ TEST(PlannedKernel, WinogradConvolution) {
 }
 
 TEST(PlannedKernel, WinogradGradients) {
-  // Several blocks of tiles, cut tiles, last panels of 16, paddings of 0 and more.
+  // The cases have several blocks of tiles, cut tiles, last panels of 16 filters, and paddings of 0
+  // and more.
   for (const WinogradCase& c :
        {WinogradCase{4, 16, 30, 31, 48, 1}, WinogradCase{3, 48, 19, 18, 32, 0},
         WinogradCase{9, 32, 17, 14, 16, 2}, WinogradCase{3, 64, 57, 61, 80, 1},

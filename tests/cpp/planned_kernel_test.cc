@@ -1,4 +1,5 @@
-// Planned pooling, element-wise operators and concatenation give what the native kernels give.
+// Tests that planned pooling, element-wise operators and concatenation give the results of the
+// native kernels.
 #include "tests/cpp/planned_call.h"
 
 namespace mxlite::test {
@@ -68,7 +69,7 @@ TEST(PlannedKernel, ElementWise) {
       expect("broadcast_mul", {}, {full, {1, 19, 1, 1}});
       expect("broadcast_sub", {}, {full, {1, 1, 1, 1}});
       expect("add_n", {}, {full, full, full});
-      // Padded: only operators with f(0) = 0 that oneDNN has; its relu loses NaN.
+      // Padded channels need operators of oneDNN with f(0) = 0. Its relu loses NaN.
       if (start == Start::kBlocked) continue;
       expect("relu", {}, {full});
       expect("exp", {}, {full});

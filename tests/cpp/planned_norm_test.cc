@@ -1,4 +1,5 @@
-// Planned BatchNorm, alone and with what is fused after it, gives what the native kernels give.
+// Tests that planned BatchNorm, alone and with operators fused after it, gives the results of the
+// native kernels.
 #include "tests/cpp/planned_call.h"
 
 namespace mxlite::test {
@@ -12,7 +13,7 @@ std::vector<Tensor> batch_norm_inputs(const Shape& data, DType dtype) {
           random_tensor({c, f32}, 5, 0.5, 1.5)};
 }
 
-// Shapes: whole registers of channels and not, more rows than one piece has.
+// The channels do or do not fill whole registers, and some shapes have more rows than one piece.
 const Shape kNormShapes[] = {{3, 32, 6, 7}, {3, 19, 6, 7}, {2, 48, 23, 29}};
 
 TEST(PlannedKernel, BatchNorm) {
@@ -27,7 +28,7 @@ TEST(PlannedKernel, BatchNorm) {
             PlannedCall planned{{"BatchNorm", attrs, fresh()}, start, training};
             if (!onednn::computes_in(dtype)) continue;
             const auto got = planned.run_planned();
-            // The native kernel adds up in doubles and is as fast.
+            // There is no plan here, because the native kernel adds up in doubles and is as fast.
             ASSERT_EQ(got.has_value(), !(training && start == Start::kPlain));
             if (!got) continue;
             const auto expected = native.run_native();
@@ -76,7 +77,7 @@ TEST(PlannedKernel, BatchNormWithAdditionAndRelu) {
               if (!takes_norm(shape, start) || !onednn::computes_in(dtype)) continue;
               const auto fresh = [&] {
                 auto in = batch_norm_inputs(shape, dtype);
-                // A mean far from zero: sums of squares alone would cancel.
+                // The mean is far from zero, so that sums of squares alone would cancel.
                 for (int64_t i = 0; i < shape.size(); ++i) in[0].set(i, in[0].at(i) + 40);
                 if (std::string(op) == "_batch_norm_add_relu")
                   in.push_back(random_tensor({shape, dtype}, 12));

@@ -1,5 +1,5 @@
-// Programs of pointwise operators, which CUDA interprets in one kernel, against the operators' own
-// CPU kernels one after the other.
+// Compares programs of pointwise operators, which CUDA interprets in one kernel, with the
+// operators' own CPU kernels one after the other.
 #include "tests/cpp/chain_maker.h"
 #include "tests/cpp/chain_on_host.h"
 
@@ -50,7 +50,7 @@ TEST(PointwiseChain, WhatHasNoFunctionIsRefused) {
   EXPECT_FALSE(pointwise::compile_chain(wide.chain));
 }
 
-// More values alive than there are places: refused, not wrong.
+// A program that keeps more values than there are places is refused.
 TEST(PointwiseChain, TooManyKeptValuesAreRefused) {
   for (const int kept : {6, 7}) {
     ChainMaker maker(kShape, DType::kFloat32);

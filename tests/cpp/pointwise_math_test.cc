@@ -1,4 +1,4 @@
-// The float functions that loops vectorize, against the standard library in double.
+// Compares the float functions that loops vectorize with the standard library in double.
 #include <gtest/gtest.h>
 
 #include "cpp/ops/pointwise/math.h"
@@ -9,7 +9,7 @@ namespace {
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// Largest error on [low, high] in units of the result's last place.
+// Returns the largest error on [low, high], in units of the result's last place.
 double worst_ulp(float (*fn)(float), double (*exact)(double), float low, float high) {
   constexpr int kPoints = 200'000;
   double worst = 0;

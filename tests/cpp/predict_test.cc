@@ -1,4 +1,5 @@
-// The C interfaces for inference: <mxlite/predict.h>, <mxlite/predict.hpp>, MXNet's on top.
+// Tests the interfaces for inference: <mxlite/predict.h>, <mxlite/predict.hpp>, and MXNet's C
+// interface.
 #include <gtest/gtest.h>
 #include <mxlite/predict.h>
 #include <mxnet/c_predict_api.h>
@@ -28,7 +29,7 @@ std::string content(const std::string& path) {
   return text.str();
 }
 
-// The arguments of mxlite_predict_create; tests change one of them.
+// The arguments of mxlite_predict_create. Each test changes one of them.
 struct Arguments {
   std::string symbol = content(kSymbol), params = content(kParams);
   int device_type = MXLITE_CPU, device_id = 0;

@@ -1,5 +1,5 @@
-// The step kernels of both instruction sets against each other; the op table checks the one that
-// this processor takes against NumPy.
+// Compares the step kernels of both instruction sets. The op table compares the kernel that this
+// processor takes with NumPy.
 #include "cpp/ops/cpu/nn/rnn_steps.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ struct Buffers {
   }
 };
 
-// Runs one layer forward and backward and returns everything that comes out.
+// Runs one layer forward and backward, and returns outputs and gradients.
 template <class T, class Forward, class Backward>
 std::vector<T> run(const Case& c, Forward&& forward, Backward&& backward) {
   constexpr int64_t kSteps = 3, kInputs = 5;

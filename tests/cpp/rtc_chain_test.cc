@@ -1,5 +1,5 @@
-// Generated kernels of pointwise chains: compiled for the host and run in the emulator against the
-// operators' own CPU kernels one after the other; and compiled by NVRTC, which needs no GPU.
+// Tests generated kernels of pointwise chains. They are compiled for the host, run in the emulator
+// and compared with the operators' own CPU kernels. NVRTC compiles them too, which needs no GPU.
 #include <cstdlib>
 #include <cstring>
 
@@ -14,10 +14,11 @@ namespace {
 
 using pointwise::ChainCode;
 
-// Chains that are compiled together: the compiler takes longer for the headers than for a kernel.
+// Chains that are compiled together, because the compiler takes longer for the headers than for a
+// kernel.
 class ChainBatch {
  public:
-  // `terms`: numbers that are added up for one result.
+  // Each result is a sum of `terms` numbers.
   void add(ChainMaker chain, int64_t terms = 1) {
     std::string why_not;
     const std::string kernel = str("chain", chains_.size());
@@ -67,7 +68,7 @@ void add_functions(ChainBatch& batch, DType dtype) {
       [&](const std::string&, ChainMaker maker) { batch.add(std::move(maker)); });
 }
 
-// x * a + b with operands of the given shapes, and their sum with x.
+// Returns a chain with x * a + b for operands of the given shapes, and the sum of that with x.
 ChainMaker scaled(const Shape& shape, const Shape& a, const Shape& b, DType dtype) {
   ChainMaker c(shape, dtype);
   const int x = c.input(), scale = c.input(a), shift = c.input(b);
@@ -86,7 +87,8 @@ void add_broadcasts(ChainBatch& batch, DType dtype) {
   batch.add(scaled({4, 6, 5, 3}, {4, 1, 5, 1}, {6, 1, 3}, dtype));
 }
 
-// A row end after two steps with a broadcast operand; the value before it is an output, too.
+// Returns a chain with a row end after two steps with a broadcast operand. The value before the row
+// end is an output, too.
 ChainMaker rows(const Shape& shape, DType dtype, const char* name, const Attrs& attrs = {}) {
   ChainMaker c(shape, dtype);
   const int x = c.input(), shift = c.input(Shape{shape[shape.ndim() - 1]});
@@ -227,7 +229,8 @@ TEST_F(RealNvrtcTest, EveryGeneratedSourceCompiles) {
   }
 }
 
-// Each step rounds, so a product that one step adds to another value is no fused multiply-add.
+// Each step rounds its result, so multiplication and addition in two steps must not become a fused
+// multiply-add.
 TEST_F(RealNvrtcTest, StepsAreNotContracted) {
   ChainBatch batch;
   batch.add(scaled({33, 24}, {24}, {33, 1}, DType::kFloat32));

@@ -1,4 +1,4 @@
-// Compiled code on disk, the loader of NVRTC, and the stand-in for it.
+// Tests compiled code on disk, the loader of NVRTC, and the fake NVRTC.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -70,7 +70,7 @@ TEST_F(CodeStoreTest, LeavesNoOtherFile) {
   EXPECT_EQ(store.find("key")->image, code_of("another image").image);
 }
 
-// Two keys of one hash have one file name.
+// Two keys with equal hashes have the same file name.
 TEST_F(CodeStoreTest, AFileOfAnotherKeyIsNotUsed) {
   const CodeStore store(folder_.string());
   store.add("key", code_of("image"));
@@ -99,7 +99,7 @@ TEST_F(CodeStoreTest, EveryDamageIsFound) {
   EXPECT_TRUE(store.find("key"));
 }
 
-// Sizes that a right checksum vouches for are compared with the file's, too.
+// Sizes are compared with the size of the file even if the checksum is right.
 TEST_F(CodeStoreTest, SizesBeyondTheEndAreErrors) {
   const std::string good = encode_code("key", code_of("image"));
   EXPECT_TRUE(decode_code("key", bytes_of(good)));

@@ -1,4 +1,5 @@
-// Optimizers of servers give the numbers of the operators, also by rows and in mixed precision.
+// Tests that optimizers of servers give the results of the operators, also for rows and in mixed
+// precision.
 #include <gtest/gtest.h>
 
 #include <cstring>

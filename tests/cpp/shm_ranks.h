@@ -1,4 +1,4 @@
-// Ranks of a job on one host: threads with a communicator through shared memory.
+// Ranks of a job on one host, which are threads with a communicator through shared memory.
 #pragma once
 #include <functional>
 #include <thread>

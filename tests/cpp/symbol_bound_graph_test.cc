@@ -1,5 +1,5 @@
-// Networks from files of MXNet 1.9.1, without Python: read, bound to arrays, run in both
-// directions.
+// Reads networks from files of MXNet 1.9.1 without Python, binds them to arrays, and runs them
+// forward and backward.
 #include <gtest/gtest.h>
 
 #include <fstream>

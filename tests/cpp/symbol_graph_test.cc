@@ -1,4 +1,4 @@
-// Symbols without Python: shared calls, passes, traces.
+// Tests symbols without Python: shared calls, passes and traces.
 #include <gtest/gtest.h>
 
 #include "cpp/graph/trace.h"
@@ -155,7 +155,7 @@ TEST(SymbolGraph, TracesShareCallsWithSymbols) {
   EXPECT_EQ(found, expected);
   EXPECT_EQ(traced.spec(traced.outputs[0]), (TensorSpec{Shape{2, 4}, DType::kFloat32}));
   EXPECT_EQ(arrays[1]->shape(), (Shape{4, 3}));  // fc_weight, as Python sees it
-  // Back again: names, attributes and lines are those of the symbol.
+  // In the opposite direction, names, attributes and lines are those of the symbol.
   NodeOutputs leaves;
   for (const int32_t id : listing.graph.inputs)
     leaves.push_back({listing.nodes[static_cast<size_t>(id)], 0});

@@ -1,4 +1,4 @@
-// Ranks of jobs over several hosts, for tests: their places, and one without a communicator.
+// Ranks of jobs over several hosts, for tests, and a rank without a communicator.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ inline void on_tcp(int ranks, const RankBody& body) {
   });
 }
 
-// Registers with the rendezvous, and sends no heartbeats.
+// A rank that registers with the rendezvous and sends no heartbeats.
 class Impostor : public members::Member {
  public:
   Impostor(const tcp::Rendezvous& meeting, const std::string& token, const members::Registration& r)

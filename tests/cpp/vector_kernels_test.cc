@@ -1,4 +1,5 @@
-// The loops of both instruction sets against double: every length around those of the vectors.
+// Compares the loops of both instruction sets with double, for every length around those of the
+// vectors.
 #include "cpp/ops/cpu/nn/vector_kernels.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +32,7 @@ double as_double(T x) {
   return static_cast<double>(static_cast<float>(x));
 }
 
-// Both tables for T; the second one is left out where the processor lacks its instructions.
+// Returns both tables for T, without the second one if the processor lacks its instructions.
 template <class T>
 std::vector<const VectorKernels<T>*> tables() {
   std::vector<const VectorKernels<T>*> found{&avx2::vector_kernels<T>()};
@@ -73,7 +74,7 @@ TYPED_TEST(Vectors, GeluAndItsGradients) {
     }
 }
 
-// The derivatives of the forms themselves, by differences.
+// Compares the derivatives of the forms with differences.
 template <class Form>
 void expect_slope() {
   for (double x = -6; x < 6; x += 0.37) {

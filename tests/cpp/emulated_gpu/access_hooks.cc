@@ -32,7 +32,7 @@ HOOK void __tsan_func_exit() {}
 HOOK void __tsan_vptr_read(void**) {}
 HOOK void __tsan_vptr_update(void**, void*) {}
 
-// The counters of std::shared_ptr in host code.
+// The counters of std::shared_ptr in host code call this.
 HOOK int __tsan_atomic32_fetch_add(volatile int* to, int v, int) {
   return __atomic_fetch_add(to, v, __ATOMIC_SEQ_CST);
 }

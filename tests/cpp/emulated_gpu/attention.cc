@@ -1,5 +1,5 @@
-// Plans of fused attention, on the CPU. They read arrays by their steps, as cuDNN's do, and are as
-// bad as those may be: NaN comes from a mask of -inf and for keys beyond a sample's length.
+// Plans of fused attention, on the CPU. They read arrays by their steps, as cuDNN's plans do, and
+// have the same defects: results are NaN for a mask of -inf and for keys beyond a sample's length.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -67,7 +67,7 @@ class EmulatedPlan final : public AttentionPlan {
     return sum;
   }
 
-  // Keys are those that the row attends to.
+  // The scores are those of the keys that the row attends to.
   std::vector<float> scores(const Arrays& a, const Row& r) const {
     int64_t count = length(a, r.b);
     if (p_.causal) count = std::min(count, r.query + 1 + p_.k_length - p_.q_length);

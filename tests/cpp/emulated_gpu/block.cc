@@ -21,8 +21,9 @@ constexpr size_t kStackBytes = size_t{64} << 10;
 
 thread_local Block* entered = nullptr;  // block of the fiber that begins
 
-// Runs `to` until another fiber switches back to `from`. Neither saves the signal mask, which makes
-// it much cheaper than swapcontext; not inlined, so that the caller's registers are all saved.
+// Runs `to` until another fiber switches back to `from`. Neither jump saves the signal mask, so
+// this is much cheaper than swapcontext. It is not inlined, so that all registers of the caller are
+// saved.
 [[gnu::noinline]] void switch_to(jmp_buf& from, jmp_buf& to) {
   if (_setjmp(from) == 0) _longjmp(to, 1);
 }
@@ -46,7 +47,7 @@ void Block::start(dim3 index, size_t shared_bytes, const std::function<void()>& 
 
 void Block::advance(const char* kernel) {
   const bool can_start = next_ < threads_;
-  // Threads that were paused wait for others to start, so that much happens meanwhile.
+  // Threads that were paused wait until others start, so that much happens during the pause.
   if (!ready_.empty() && (!can_start || schedule_.happens(4))) return resume(*take_ready());
   MX_CHECK_KIND(can_start, mxlite::ErrorKind::kError, "emulated GPU: ", kernel,
                 " failed: threads wait at a barrier that others do not reach", describe_order());

@@ -1,4 +1,4 @@
-// Accesses outside of memory as errors: the work is left where it stands.
+// Reports accesses outside of memory as errors. The work is abandoned at the access.
 #pragma once
 #include <functional>
 #include <optional>
@@ -6,8 +6,9 @@
 
 namespace emulation {
 
-// Calls work(). Returns what happened if it accessed memory that it may not, such as "it accessed
-// byte 96 of an allocation of 96 bytes"; objects of the work are then not destroyed.
+// Calls work(). Returns what happened if it accessed memory that it must not access, such as "it
+// accessed byte 96 of an allocation of 96 bytes"; in that case objects of the work are not
+// destroyed.
 std::optional<std::string> find_fault(const std::function<void()>& work);
 
 // Functions that check the memory of kernels.
@@ -20,7 +21,7 @@ struct MemoryChecks {
 // Must be called before kernels run.
 void set_memory_checks(const MemoryChecks& checks);
 
-// Calls work(); throws an error with the name if the work accessed memory that it may not.
+// Calls work(). Throws an error with the name if the work accessed memory that it must not access.
 void run_checked(const char* name, const std::function<void()>& work);
 
 }  // namespace emulation

@@ -33,7 +33,7 @@ struct Pages {
 
 size_t round_up(size_t n, size_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
-// Returns the first byte that is not the pattern, or null. At most a page.
+// Returns the first byte that is not the pattern, or null. The range is at most a page.
 const std::byte* find_change(const std::byte* begin, const std::byte* end) {
   static const std::vector<std::byte> pattern(kPage, std::byte{kPattern});
   if (std::memcmp(begin, pattern.data(), static_cast<size_t>(end - begin)) == 0) return nullptr;
@@ -122,7 +122,8 @@ class Memory {
     std::memset(p.data_end(), kPattern, static_cast<size_t>(p.end - p.data_end()));
   }
 
-  // Looks at `reach` bytes on both sides; mends what it finds, so that it is reported once.
+  // Checks `reach` bytes on both sides. Restores the pattern where it has changed, so that each
+  // change is reported once.
   std::string damage_of(const Pages& p, size_t reach) {
     const auto before = static_cast<size_t>(p.data - p.begin);
     const auto behind = static_cast<size_t>(p.end - p.data_end());
@@ -149,7 +150,7 @@ class Memory {
   }
 
   std::mutex mutex_;
-  // Guarded by mutex_, as the rest.
+  // These members are guarded by mutex_.
   std::map<std::byte*, Pages> live_;
   std::map<std::pair<size_t, size_t>, std::vector<Pages>> kept_;  // freed, by size and alignment
   std::map<size_t, unsigned> turns_;                              // mapped so far, by size

@@ -56,7 +56,7 @@ bool gemm_to_int32(KernelContext&, const Gemm& g, const GemmOperands& o) {
     MX_ASSERT(multiple_of_4 > 0 && multiple_of_4 % 4 == 0);
   for (const void* address : {o.a, o.b, static_cast<const void*>(o.c)})
     MX_ASSERT(is_aligned(address, 4));
-  if (g.n == 20) return false;  // as where cuBLASLt has no algorithm
+  if (g.n == 20) return false;  // acts as if cuBLASLt had no algorithm
   const auto *const a = static_cast<const int8_t*>(o.a), *const b = static_cast<const int8_t*>(o.b);
   for (int64_t i = 0; i < g.m; ++i)
     for (int64_t j = 0; j < g.n; ++j) {

@@ -4,7 +4,7 @@
 
 namespace mxlite::cuda {
 
-// Returns false, and nothing runs, for three dimensions, as where cuDNN has no plan.
+// Returns false and runs nothing for three dimensions, as if cuDNN had no plan.
 bool run_int8_convolution(const ConvolutionProblem& p, const ConvolutionOperands& o);
 
 }  // namespace mxlite::cuda

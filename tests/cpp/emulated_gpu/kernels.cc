@@ -134,7 +134,7 @@ RowOrder order_rows(KernelContext& ctx, const int64_t* rows, int64_t count, int6
   return {count, row, position};
 }
 
-// The caller's | rows | sorted rows | positions.
+// The buffer holds the caller's bytes, the rows, the sorted rows, and the positions.
 int64_t* rows_to_order(KernelContext& ctx, int64_t count, size_t extra_bytes, void** extra) {
   ScratchPlan plan;
   plan.add(extra_bytes);

@@ -14,7 +14,7 @@ namespace {
 
 enum class Order : uint8_t { kNumbered, kReversed, kRandom };
 
-// Written before kernels run, by a test that waits for them.
+// A test writes this before kernels run, and waits for them before it writes again.
 struct Choice {
   Order order = Order::kNumbered;
   uint64_t seed = 0;
@@ -73,7 +73,8 @@ void Schedule::begin(const char* kernel, uint64_t blocks, uint64_t threads) {
   if (!random_) return;
   state_ = choice.seed;
   for (const uint64_t part : {hash(kernel), blocks, threads}) state_ = draw() ^ part;
-  // Short gaps part what neighbouring lines do, long gaps let threads run far.
+  // Short gaps switch threads between neighbouring lines of code, long gaps let one thread run far
+  // ahead.
   constexpr uint64_t kMeanAccesses[] = {6, 30, 150};
   mean_accesses_ = kMeanAccesses[draw() % std::size(kMeanAccesses)];
   gaps_ = 0;

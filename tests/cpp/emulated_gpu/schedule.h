@@ -9,9 +9,10 @@ namespace emulation {
 
 inline constexpr int kResidentBlocks = 4;
 
-// order "": as they are numbered; "reversed"; or the seed of a random schedule, a number: then up
-// to `resident_blocks` blocks take turns at barriers, warp operations, atomics and other accesses
-// to memory. The environment's MXLITE_EMULATED_ORDER and MXLITE_EMULATED_BLOCKS until it is called.
+// `order` is "" for the order of numbers, "reversed", or a number that seeds a random schedule. In
+// a random schedule up to `resident_blocks` blocks take turns at barriers, warp operations, atomics
+// and other accesses to memory. Until this is called, the environment variables
+// MXLITE_EMULATED_ORDER and MXLITE_EMULATED_BLOCKS decide.
 void set_order(const std::string& order, int resident_blocks = kResidentBlocks);
 
 // Returns how to repeat a random schedule: " with MXLITE_EMULATED_ORDER=5
@@ -27,7 +28,7 @@ class Schedule {
   bool random() const { return random_; }
   size_t resident_blocks() const { return resident_blocks_; }
 
-  // Writes an order of 0 .. count - 1.
+  // Writes a permutation of 0 .. count - 1.
   void order(std::vector<uint32_t>& order, size_t count);
   // Returns which of `count` candidates, oldest first, runs next.
   size_t pick(size_t count);
@@ -40,7 +41,8 @@ class Schedule {
   // Returns how long a block sleeps when its thread was paused, as a number of other blocks'
   // fibers.
   uint64_t sleep();
-  // Returns the number of memory accesses until the next switch; more and more in long launches.
+  // Returns the number of memory accesses until the next switch. The number grows during long
+  // launches.
   int accesses();
 
  private:

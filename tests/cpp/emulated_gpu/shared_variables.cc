@@ -9,7 +9,8 @@
 #include "cpp/base/error.h"
 #include "tests/cpp/emulated_gpu/symbols.h"
 
-// Returns the address of a thread-local variable; part of the interface between compilers and libc.
+// Returns the address of a thread-local variable. The function is part of the interface between
+// compilers and libc.
 extern "C" void* __tls_get_addr(size_t* module_and_offset);
 
 namespace emulation {

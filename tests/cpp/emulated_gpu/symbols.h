@@ -13,7 +13,7 @@ struct LibrarySymbols {
 };
 
 // Returns the linker's names in the library that holds `address`, which must be on the disk at the
-// first call for it. Empty tables if it was stripped. The result is kept.
+// first call for it. The tables are empty if the library was stripped. The result is kept.
 const LibrarySymbols& symbols_around(const void* address);
 
 }  // namespace emulation

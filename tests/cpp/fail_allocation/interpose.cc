@@ -1,4 +1,4 @@
-// Preloaded (LD_PRELOAD), makes the n-th allocation fail that chosen libraries ask for: C's
+// A library for LD_PRELOAD that makes the n-th allocation of chosen libraries fail. It replaces C's
 // functions, operator new and mmap. Allocations of others (the interpreter, NumPy, libgomp) are
 // neither counted nor refused. tests/faults/out_of_memory.py calls the functions at the end.
 #include <execinfo.h>
@@ -116,9 +116,9 @@ void* mmap(void* at, size_t bytes, int protection, int flags, int file, off_t of
   return reinterpret_cast<void*>(syscall(SYS_mmap, at, bytes, protection, flags, file, offset));
 }
 
-// Begins to count; refuses the allocations with numbers `first` to `last`, from 1. `libraries`:
-// beginnings of file names, separated by colons. With MXLITE_SHOW_REFUSALS set, prints the stack of
-// each refused allocation.
+// Begins to count allocations, from 1, and refuses those with the numbers `first` to `last`.
+// `libraries` holds beginnings of file names, separated by colons. If MXLITE_SHOW_REFUSALS is set,
+// the stack of each refused allocation is printed.
 void mxlite_fail_allocations(const char* libraries, long first, long last) {
   armed = false;
   num_watched = 0;
@@ -130,7 +130,7 @@ void mxlite_fail_allocations(const char* libraries, long first, long last) {
   armed = true;
 }
 
-// Ends it; returns how many allocations were counted.
+// Ends the refusals and returns how many allocations were counted.
 long mxlite_stop_failing() {
   armed = false;
   return seen;

@@ -55,7 +55,7 @@ EXPORT CUptiResult cuptiActivityFlushAll(uint32_t) {
   uint8_t* at = next = buffer;
   const CUpti_Activity kernel{CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL};
   const CUpti_Activity copy{CUPTI_ACTIVITY_KIND_MEMCPY};
-  // Not in the order of time.
+  // The records are not sorted by time.
   put(at, CUpti_ActivityKernel10{kernel, kNow + 500, kNow + 900, 1, 7, "sm90_gemm"});
   put(at, CUpti_ActivityKernel10{kernel, kNow + 100, kNow + 400, 1, 7,
                                  "_ZN6mxlite4cuda12forward_rowsIfEEvPf"});

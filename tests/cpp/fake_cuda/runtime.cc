@@ -114,7 +114,7 @@ cudaError_t cudaFuncGetName(const char** name, const void*) {
 }
 cudaError_t cudaGetDeviceCount(int* n) { return *n = 2, cudaSuccess; }
 cudaError_t cudaGetDevice(int* d) { return *d = fake_cuda::current(), cudaSuccess; }
-cudaError_t cudaSetDevice(int d) {  // as CUDA 12 and later
+cudaError_t cudaSetDevice(int d) {  // makes the context, as CUDA 12 and later do
   state().contexts.insert(d);
   return state().current_device = d, cudaSuccess;
 }
@@ -208,7 +208,7 @@ cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t keep) {
   pool->reserved = std::max(pool->used, std::min(pool->reserved, keep));
   return cudaSuccess;
 }
-// Cached memory serves blocks that fit into it whole.
+// A cached block is used again if the new block fits into it.
 cudaError_t cudaMallocFromPoolAsync(void** data, size_t bytes, cudaMemPool_t pool, cudaStream_t s) {
   if (fails(__func__)) return state().error;
   if (s->capture) return cudaErrorStreamCaptureUnsupported;

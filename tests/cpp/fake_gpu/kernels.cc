@@ -1,4 +1,4 @@
-// No kernels of its own but generated and interpreted chains.
+// The simulated GPU without an emulator: its only own kernels are generated and interpreted chains.
 #include "tests/cpp/fake_gpu/kernels.h"
 
 #include <cstdlib>

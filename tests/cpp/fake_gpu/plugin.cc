@@ -74,7 +74,7 @@ int64_t now() {
       .count();
 }
 
-// Marks are times at which the stream's thread got to them.
+// The time of a mark is when the stream's thread reached it.
 class FakeTimer final : public DeviceTimer {
  public:
   struct Time final : Mark {
@@ -150,11 +150,11 @@ void give_kernel(size_t number, KernelContext& ctx, const void* params, Inputs i
   }
   // A plan of give_plan runs the kernel.
   if (ctx.stream == own_stream()) return run_on_host(number, ctx, {}, params, in, out);
-  // Parameters live until this returns.
+  // The parameters are valid only until this function returns.
   ctx.stream->synchronize();
   note_launch(cpu_kernels[number].name);
   run_on_host(number, ctx, {}, params, in, out);
-  // As a GPU, the stream reports this at a later call.
+  // The stream reports this at a later call, as a GPU does.
   if (cpu_kernels[number].breaks_device)
     static_cast<FakeStream&>(*ctx.stream).break_with("illegal address, says the simulated GPU");
 }
@@ -286,7 +286,7 @@ class FakeCodeLoader final : public CodeLoader {
               std::span<const KernelArgument> arguments) override {
     const auto launch = std::make_shared<const test::HostLaunch>(function, grid, arguments);
     const auto work = [launch, name = name_of(function)] { run_own(name, [&] { launch->run(); }); };
-    if (stream == own_stream())  // work of plan_chain, which is in its stream already
+    if (stream == own_stream())  // plan_chain calls this from its stream
       work();
     else
       give_to(*stream, work);
@@ -302,8 +302,8 @@ class FakeCodeLoader final : public CodeLoader {
   std::map<Function, const char*> names_;  // guarded by mutex_
 };
 
-// Memory of all devices is host memory. The last stream adds floats, as the streams of the other
-// devices do nothing. MXLITE_FAKE_GPU_HANGS=1: a sum ends only when it is aborted.
+// The memory of all devices is host memory. The last stream adds floats, and the streams of other
+// devices do nothing. With MXLITE_FAKE_GPU_HANGS=1, a sum ends only when it is aborted.
 class FakeGroup final : public DeviceGroup {
  public:
   void all_reduce(std::span<const DeviceBuffer> buffers, int64_t count, DType dtype,
@@ -347,7 +347,7 @@ void copy_on_stream(Stream& stream, const Shape& shape, const StridedData& src,
   });
 }
 
-// Counts what is in use; the memory is plain.
+// Counts the bytes in use. The memory is ordinary host memory.
 class FakePinned final : public Allocator {
  public:
   Block allocate(size_t bytes) override {
@@ -447,7 +447,8 @@ extern "C" __attribute__((visibility("default"))) mxlite::Accelerator* mxlite_pl
   if (!why_not->empty()) return nullptr;
   give_kernels(ops());
   give_plans(ops());
-  // The host's compiler takes seconds for a chain, so that tests ask for generated ones.
+  // Chains are generated only for tests that ask for them, because the host's compiler takes
+  // seconds for a chain.
   setenv("MXLITE_NVRTC_LIBRARY", FAKE_NVRTC, 0);
   setenv("MXLITE_NVRTC", "0", 0);
   set_code_loader(new FakeCodeLoader);

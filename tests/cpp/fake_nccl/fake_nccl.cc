@@ -31,7 +31,7 @@ using mxlite::ReduceOp;
 
 enum Kind : uint32_t { kAllReduce, kReduce, kReduceScatter, kAllGather, kBroadcast, kMessages };
 
-// Outlives the handle while work of the stream uses it.
+// This object outlives the handle while work of the stream uses it.
 struct Comm {
   Comm(const std::string& name_, int rank, int ranks) : name(name_), boxes(name_, rank, ranks) {}
   const std::string name;

@@ -1,6 +1,6 @@
-// NVRTC's interface over the host's compiler: the image is a shared library whose kernels run in
-// the emulator of tests/cpp/emulated_gpu. Only extern "C" kernels and name expressions can be
-// launched.
+// NVRTC's interface, implemented with the host's compiler: the image is a shared library whose
+// kernels run in the emulator of tests/cpp/emulated_gpu. Only extern "C" kernels and name
+// expressions can be launched.
 #include <unistd.h>
 
 #include <cstdio>
@@ -78,7 +78,8 @@ EXPORTED int nvrtcCompileProgram(FakeProgram* p, int, const char* const*) {
                     log = folder + "/log";
   std::ofstream(source) << "#include \"cuda_runtime.h\"\n#line 1 \"source.cu\"\n"
                         << p->source << launchers(*p);
-  // Thread sanitizing calls the emulator before every access; its library must not be linked.
+  // With -fsanitize=thread, code calls the emulator before every access. The sanitizer's library
+  // must not be linked.
   const std::string object = folder + "/kernel.o", errors = " 2>>'" + log + "'";
   const std::string command =
       std::string("'" FAKE_RTC_COMPILER "' -std=c++20 -O1 -w -fsanitize=thread ") +

@@ -1,4 +1,4 @@
-// Images of the fake NVRTC: loads them into the process and runs their kernels in the emulator.
+// Loads images of the fake NVRTC into the process and runs their kernels in the emulator.
 #pragma once
 #include <cstddef>
 #include <cstdint>

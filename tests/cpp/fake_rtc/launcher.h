@@ -17,8 +17,8 @@ void call(void (*kernel)(P...), void** values, std::index_sequence<I...>) {
   kernel(*static_cast<std::remove_cvref_t<P>*>(values[I])...);
 }
 
-// Returns 0 where the arguments have the sizes of the kernel's parameters; runs it if there are
-// `values`.
+// Returns 0 if the arguments have the sizes of the kernel's parameters. Runs the kernel if `values`
+// is not null.
 template <class... P>
 int launch(const char* name, void (*kernel)(P...), const unsigned* grid, const unsigned* block,
            size_t shared, void** values, const size_t* bytes, size_t count) {

@@ -1,6 +1,6 @@
-// Preloaded into the processes of a parameter server job, makes their connections unreliable:
-// LOSSY_FRAMES="10 10 10 20 3" loses 10 % of the received frames, doubles 10 %, delays 10 % by up
-// to 20 ms, and seeds the random numbers with 3. tests/faults/server_faults.py does so.
+// A library for LD_PRELOAD that makes connections of a parameter server job unreliable.
+// LOSSY_FRAMES="10 10 10 20 3" drops 10 % of the received frames, doubles 10 %, delays 10 % by up
+// to 20 ms, and seeds the random numbers with 3. tests/faults/server_faults.py preloads it.
 #include <cstdio>
 #include <cstdlib>
 

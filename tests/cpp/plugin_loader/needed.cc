@@ -1,2 +1,3 @@
-// A library as those of pip's packages: in nvidia/<package>/lib, where no loader looks.
+// A library in nvidia/<package>/lib, like those of pip's packages. The loader does not search
+// there.
 extern "C" __attribute__((visibility("default"))) int mxlite_test_needed() { return 42; }

@@ -1,5 +1,5 @@
-// A small part of the CUDA runtime and of CUDA C++ for g++: kernels run on the CPU, thread by
-// thread. It has only what mxlite's kernels use.
+// The part of the CUDA runtime and of CUDA C++ that mxlite's kernels use, for g++. Kernels run on
+// the CPU, thread by thread.
 #pragma once
 #include <bit>
 #include <cstddef>
@@ -56,9 +56,9 @@ void run_grid(dim3 grid, dim3 block, size_t shared_bytes, const std::function<vo
 void* dynamic_shared();  // shared memory of the block
 void use_shared(const void* marker);
 void sync_block();
-// Called before an access to memory, where other threads may run first.
+// Called before an access to memory. Other threads may run first.
 void before_access();
-// Called before and after an atomic operation, and at a fence: others run there often.
+// Called before and after an atomic operation, and at a fence. Other threads often run there.
 void at_atomic();
 // Returns the value of the thread `lane ^ step` of the warp.
 void exchange(const void* mine, void* other, size_t bytes, int source_lane);

@@ -1,4 +1,5 @@
-// The part of the driver that loads and launches code. An image is a text of the kernels' names.
+// The part of the driver that loads and launches code. An image is a text with the names of its
+// kernels.
 #pragma once
 #include "cuda_runtime_api.h"
 

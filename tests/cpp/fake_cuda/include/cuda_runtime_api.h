@@ -1,5 +1,5 @@
 // The part of the CUDA runtime that cpp/core/cuda and cpp/graph/cuda call, for g++: two devices
-// whose memory is counted and whose streams run at once, with faults on request.
+// whose memory is counted and whose streams run work immediately. Tests can request faults.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -132,12 +132,12 @@ namespace fake_cuda {
 
 constexpr size_t kDeviceBytes = size_t{4} << 20;
 
-// Whether the test lets this call fail; State::error is then its result.
+// Returns whether the test lets this call fail. State::error is then its result.
 bool fails(const char* call);
-// Runs at once, or is recorded by a capture.
+// Runs the work immediately, or records it if the stream is captured.
 cudaError_t give(cudaStream_t, std::function<void()> work);
 
-// State that a test sets and reads; call reset() before each.
+// State that a test sets and reads. Call reset() before each test.
 struct State {
   int current_device = 0;   // what cudaSetDevice was given
   std::vector<int> pushed;  // devices whose contexts are current, the last one first

@@ -9,7 +9,7 @@
   { INT_MIN }
 #define NCCL_SPLIT_NOCOLOR (-1)
 
-// Work of one GPU; stands for an object of tests/cpp/fake_stream.h.
+// A stream of one GPU, which is an object of tests/cpp/fake_stream.h.
 using cudaStream_t = struct FakeCudaStream*;
 
 using ncclComm_t = struct ncclComm*;
