@@ -27,7 +27,7 @@ class Cell:
     Attributes
     ----------
     dtype, batch, size, mode
-        As of :class:`Case`.
+        As in :class:`Case`.
     """
 
     dtype: str

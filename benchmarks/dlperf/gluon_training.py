@@ -40,7 +40,7 @@ class ExampleTraining(Measured):
     Parameters
     ----------
     mx, spec
-        As of :class:`Measured`.
+        As in :class:`Measured`.
     script : module
         Has ``make_parser()``, whose options include ``--dtype``, and ``Training(options)``.
     options : dict

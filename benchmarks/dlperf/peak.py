@@ -54,7 +54,7 @@ def cpu_peak(dtype: str) -> dict[str, Any]:
     Returns
     -------
     dict
-        As of :func:`measured_peak`.
+        As in :func:`measured_peak`.
     """
     command = [sys.executable, __file__, dtype]
     done = subprocess.run(command, capture_output=True, text=True)

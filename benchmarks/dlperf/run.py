@@ -105,7 +105,7 @@ def checked_options(arguments: list[str] | None) -> argparse.Namespace:
     Parameters
     ----------
     arguments : list of str or None
-        As of :func:`main`.
+        As in :func:`main`.
 
     Returns
     -------
@@ -263,7 +263,7 @@ def run_case(
     Returns
     -------
     dict
-        As of ``DlperfCell.record``.
+        As in ``DlperfCell.record``.
     """
     cell = DlperfCell(case, options.logs)
     DlperfWorker.ranks = case.ranks

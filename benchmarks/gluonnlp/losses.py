@@ -215,7 +215,7 @@ def show(result: dict[str, Any]) -> None:
     Parameters
     ----------
     result : dict
-        As of :func:`compare`.
+        As in :func:`compare`.
     """
     from common import table
 

@@ -327,9 +327,9 @@ def show(plain: dict[str, Any], found: dict[str, Any]) -> None:
     Parameters
     ----------
     plain : dict
-        As of :func:`same_batches`.
+        As in :func:`same_batches`.
     found : dict
-        As of :func:`train_all`.
+        As in :func:`train_all`.
     """
     for what, key in (("MXNet and mxlite", ""), ("mxlite and mxlite, last bits", "_of_changed")):
         apart = " ".join(f"{value:.0e}" for value in plain[f"relative_differences{key}"])
@@ -361,7 +361,7 @@ def plot(found: dict[str, Any], path: str) -> None:
     Parameters
     ----------
     found : dict
-        As of :func:`train_all`.
+        As in :func:`train_all`.
     path : str
         The PNG file.
     """

@@ -109,7 +109,7 @@ class TrainCell(Cell):
         Parameters
         ----------
         systems, spec, threads, rounds, turn, busy
-            As of :meth:`Cell.run`.
+            As in :meth:`Cell.run`.
         """
         kept = without_drops(spec)
         if kept is not None:

@@ -165,12 +165,12 @@ def evaluation_batches(
     samples : Samples
         All samples.
     batch_size, max_length, rank, ranks : int
-        As of :class:`Batches`.
+        As in :class:`Batches`.
 
     Yields
     ------
     dict of numpy.ndarray
-        As of :func:`padded`.
+        As in :func:`padded`.
     """
     order = np.argsort(samples.valid_lengths, kind="stable")[rank::ranks]
     for begin in range(0, len(order), batch_size):

@@ -34,7 +34,7 @@ def read_samples(path: str | Path, vocab_size: int, max_length: int) -> Samples:
     path : str or path
         The ``.npz`` file, or an address of one.
     vocab_size, max_length : int
-        As of :func:`pretraining_samples.checked`.
+        As in :func:`pretraining_samples.checked`.
 
     Returns
     -------

@@ -94,7 +94,7 @@ def on_device(batch: dict[str, Any], ctx: Any) -> list[Any]:
     Parameters
     ----------
     batch : dict of numpy.ndarray
-        As of ``pretraining_batches.padded``.
+        As in ``pretraining_batches.padded``.
     ctx : Context
         Where they are copied to.
 

@@ -171,7 +171,7 @@ def held_out(names: list[str], share: float) -> set[str]:
     names : list of str
         Names of all documents.
     share : float
-        As of `is_held_out`.
+        As in `is_held_out`.
 
     Returns
     -------

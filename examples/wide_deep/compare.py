@@ -83,7 +83,7 @@ def main(
     numbers, categories : sequence of str
         Names of values.
     crosses : str
-        As of ``prepare.py``.
+        As in ``prepare.py``.
     defaults : sequence of str
         Options of ``train.py``, which the command line may replace.
     """

@@ -119,7 +119,7 @@ class FactorScheduler(LRScheduler):
         self.count: float = 0
 
     def __call__(self, num_update: int) -> float:
-        """Return the learning rate; `LRScheduler.__call__`."""
+        """Return the learning rate; see `LRScheduler.__call__`."""
         if num_update < self.warmup_steps:
             return self.get_warmup_lr(num_update)
         # As in MXNet 1.x, the rate changes in the first update after the step.
@@ -178,7 +178,7 @@ class MultiFactorScheduler(LRScheduler):
         self.count = 0
 
     def __call__(self, num_update: int) -> float:
-        """Return the learning rate; `LRScheduler.__call__`."""
+        """Return the learning rate; see `LRScheduler.__call__`."""
         if num_update < self.warmup_steps:
             return self.get_warmup_lr(num_update)
         while self.cur_step_ind < len(self.step) and num_update > self.step[self.cur_step_ind]:
@@ -219,7 +219,7 @@ class _DecayScheduler(LRScheduler):
         raise NotImplementedError(f"{type(self).__name__} does not define _shape")
 
     def __call__(self, num_update: int) -> float:
-        """Return the learning rate; `LRScheduler.__call__`."""
+        """Return the learning rate; see `LRScheduler.__call__`."""
         if num_update < self.warmup_steps:
             return self.get_warmup_lr(num_update)
         done = 1.0

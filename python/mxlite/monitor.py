@@ -26,15 +26,15 @@ class Monitor:
     Parameters
     ----------
     interval : int
-        Batches between collections.
+        Number of batches between two collections.
     stat_func : callable, optional
         NDArray to NDArray or list of NDArray; None: the root of the mean of squares.
     pattern : str
         Regular expression that names must match from their beginning.
     sort : bool
-        Results by name.
+        Whether results are sorted by name.
     monitor_all : bool
-        Inputs of operators as well as outputs.
+        Whether inputs of operators are monitored, too.
     """
 
     def __init__(

@@ -72,7 +72,7 @@ def is_np_default_dtype() -> bool:
 
 
 def of_mode(array: NDArray) -> NDArray:
-    """Return a dense array as ``mx.np.ndarray`` on the same memory if arrays are on."""
+    """Return a dense array as ``mx.np.ndarray`` on the same memory if NumPy arrays are on."""
     return _core.with_numpy(array, True) if is_np_array() else array
 
 
@@ -99,8 +99,8 @@ def set_np(shape: bool = True, array: bool = True, dtype: bool = False) -> None:
     shape, array : bool
         Whether NumPy shapes and arrays are on.
     dtype : bool
-        Whether functions of ``mx.np`` that make arrays without a dtype make float64, as MXNet 2.0.
-        Integers in floating functions and parameters of Gluon stay float32.
+        Whether functions of ``mx.np`` that make arrays without a dtype make float64, as in MXNet
+        2.0. Integers in floating functions and parameters of Gluon stay float32.
 
     Raises
     ------

@@ -54,7 +54,7 @@ class MXRecordIO:
     RecordError
         If the file cannot be opened.
     ValueError
-        If the flag is another one.
+        If the flag is neither ``'r'`` nor ``'w'``.
 
     Notes
     -----
@@ -92,7 +92,7 @@ class MXRecordIO:
     def close(self) -> None:
         """Close the file.
 
-        Raises RecordError if what a writer still held back cannot be written (full disk).
+        Raises RecordError if buffered records cannot be written, for example to a full disk.
         """
         if not self.is_open:
             return
@@ -115,7 +115,7 @@ class MXRecordIO:
     def read(self) -> bytes | None:
         """Return the next record; None at the end.
 
-        Raises RecordError for a damaged one. The next call continues after the damage.
+        Raises RecordError for a damaged record. The next call continues after the damage.
         """
         self._require(writable=False, method="read")
         self._check_pid()
@@ -203,7 +203,7 @@ class MXIndexedRecordIO(MXRecordIO):
         super().__init__(uri, flag)
 
     def open(self) -> None:
-        """Open both files; reading, the index is loaded."""
+        """Open both files; a reader loads the index."""
         super().open()
         self.idx, self.keys = {}, []
         try:
@@ -320,7 +320,8 @@ def pack(header: Any, s: bytes) -> bytes:
     Parameters
     ----------
     header : IRHeader
-        Its flag is ignored: a number as label is written into the header, several after it.
+        Its flag is ignored. A label that is one number is written into the header, several numbers
+        follow it.
     s : bytes
 
     Raises

@@ -182,13 +182,14 @@ class CudaKernel:
     ) -> None:
         """Run the kernel on a GPU, after the operations that it depends on.
 
-        The call returns at once. Waiting for an array that the kernel writes raises what failed.
+        The call returns at once. Errors of the kernel are raised when the program waits for an
+        array that the kernel writes.
 
         Parameters
         ----------
         args : sequence of NDArray and numbers
-            One for each parameter: an array on `ctx`, contiguous and of the parameter's dtype, or
-            a number that the parameter's type holds.
+            One argument for each parameter: a contiguous array on `ctx` of the parameter's dtype,
+            or a number that the parameter's type can hold.
         ctx : Context
             The GPU.
         grid_dims : sequence of 3 int

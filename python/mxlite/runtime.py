@@ -96,7 +96,7 @@ class Features(dict[str, Feature]):
 
 
 def memory_stats(device: Any = None) -> dict[str, int]:
-    """Return bytes of a device's memory: in_use, cached, peak, limit (0: the device's).
+    """Return bytes of a device's memory: in_use, cached, peak, limit (0: the device's size).
 
     The default is the current context. Host memory is one pool for all CPU contexts. Raises
     DeviceError if there is no such GPU.

@@ -259,7 +259,7 @@ TEST(DeviceHierarchy, ANetworkThatTakesThemGetsTheArraysOfGpus) {
   });
 }
 
-// Small arrays are reduced together in memory that the stream lends for the call.
+// Small arrays are reduced together in memory that the stream allocates for the call.
 TEST_P(Hosts, ReducesScratchMemoryOfTheStream) {
   const auto& [hosts, takes_gpu_memory] = GetParam();
   run_hosts(hosts, takes_gpu_memory, [](DeviceCommunicator& group, Network*) {

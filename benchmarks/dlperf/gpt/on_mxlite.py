@@ -85,7 +85,7 @@ class Sampling(Measured):
     Parameters
     ----------
     spec : dict
-        As of :class:`Training`.
+        As in :class:`Training`.
     """
 
     def __init__(self, spec):

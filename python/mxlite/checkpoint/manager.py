@@ -259,7 +259,7 @@ class CheckpointManager:
         step : int
             0 or more; saved as the value ``step``.
         objects, **named
-            As of the function `save`.
+            As in the function `save`.
 
         Returns
         -------
@@ -309,7 +309,7 @@ class CheckpointManager:
         Parameters
         ----------
         objects, restore_random, **named
-            As of the function `load`.
+            As in the function `load`.
 
         Returns
         -------

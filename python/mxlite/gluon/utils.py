@@ -58,7 +58,7 @@ def split_data(
     Raises
     ------
     ShapeError
-        If the axis cannot be split so.
+        If the axis cannot be divided in this way.
     """
     if not hasattr(data, "shape"):
         raise TypeError_(

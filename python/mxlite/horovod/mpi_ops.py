@@ -71,7 +71,7 @@ def allreduce(
     tensor : NDArray
         Tensor of the same shape and type on all ranks.
     average : bool, optional
-        Deprecated: True is op=Average, False op=Sum.
+        Deprecated: True means op=Average, False means op=Sum.
     name : str, optional
         Unnamed calls must come in the same order on all ranks.
     priority : int
@@ -90,7 +90,7 @@ def allreduce(
     Raises
     ------
     MXNetError
-        Raised where the result is read: ranks disagree on shape, type or op, or a rank is lost.
+        When the result is read, if ranks disagree on shape, type or op, or a rank is lost.
     """
     kind = "allreduce"
     sent = contiguous(checked(kind, tensor))
@@ -119,7 +119,7 @@ def allreduce_(
     process_set: ProcessSet = global_process_set,
     op: int | None = None,
 ) -> NDArray:
-    """Reduce an array over all ranks in place and return it; parameters as `allreduce`."""
+    """Reduce an array over all ranks in place and return it; see `allreduce` for the parameters."""
     kind = "allreduce"
     number = set_number(kind, process_set)
     terms = reduction(chosen_op(kind, op, average), prescale_factor, postscale_factor, process_set)
@@ -144,7 +144,7 @@ def grouped_allreduce(
     process_set: ProcessSet = global_process_set,
     op: int | None = None,
 ) -> list[NDArray]:
-    """Reduce several arrays in one operation; parameters as `allreduce`."""
+    """Reduce several arrays in one operation; see `allreduce` for the parameters."""
     kind = "allreduce"
     if not tensors:
         return tensors  # type: ignore[return-value]
@@ -167,7 +167,7 @@ def grouped_allreduce_(
     process_set: ProcessSet = global_process_set,
     op: int | None = None,
 ) -> Sequence[NDArray]:
-    """Reduce several arrays in place and return them; parameters as `allreduce`."""
+    """Reduce several arrays in place and return them; see `allreduce` for the parameters."""
     kind = "allreduce"
     if not tensors:
         return tensors
@@ -200,7 +200,7 @@ def broadcast(
     Raises
     ------
     MXNetError
-        Raised where the result is read: ranks disagree, or a rank is lost.
+        When the result is read, if ranks disagree or a rank is lost.
     """
     kind = "broadcast"
     sent = contiguous(checked(kind, tensor))
@@ -225,7 +225,7 @@ def broadcast_(
     priority: int = 0,
     process_set: ProcessSet = global_process_set,
 ) -> NDArray:
-    """Overwrite an array with that of one rank and return it; parameters as `broadcast`."""
+    """Overwrite an array with that of one rank and return it; see `broadcast` for parameters."""
     kind = "broadcast"
     number = set_number(kind, process_set)
     run_in_place(

@@ -42,7 +42,8 @@ def CreateAugmenter(  # noqa: N802
     resize : int
         Size of the shorter edge before the crop; 0: no resizing.
     rand_crop, rand_resize, rand_mirror : bool
-        Crop at a random position; also with random size; mirror with probability one half.
+        Whether to crop at a random position, to give this crop a random size, and to mirror with
+        probability one half.
     mean, std : numpy.ndarray, bool or None
         True: the values of ImageNet.
     brightness, contrast, saturation, hue, pca_noise, rand_gray : float

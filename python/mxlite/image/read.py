@@ -35,8 +35,8 @@ def imdecode(
         Array for the result.
     apply_exif_orientation : bool, optional
         True: turn the image upright by its Exif orientation. False: keep the pixels as stored.
-        None: as MXNet 1.9.1, which keeps JPEG files that begin with a JFIF header as stored and
-        turns all others, such as photographs from cameras; with flag -1, all are kept as stored.
+        None acts as MXNet 1.9.1: JPEG files that begin with a JFIF header stay as stored, and all
+        others, such as photographs from cameras, are turned; with flag -1, all stay as stored.
 
     Returns
     -------

@@ -40,14 +40,15 @@ class ImageDetRecordIter(ImageRecordIter):
     right, bottom, ...`` with positions as shares of the sides. A row of the batch's label
     is ``channels, height, width, length``, the label after augmentation, and padding.
 
-    Parameters are given by keyword; a warning names those that the iterator does not have. Those of
-    ``min_`` and ``max_crop_...`` are lists with an entry for each crop sampler, or numbers for all.
+    Parameters are given by keyword; a warning names those that the iterator does not have. Those
+    that begin with ``min_crop_`` and ``max_crop_`` are lists with an entry for each crop sampler,
+    or one number for all samplers.
 
     Parameters
     ----------
     path_imgrec, path_imgidx, path_imglist, data_shape, batch_size, seed_aug, shuffle_chunk_size
-        As for `ImageRecordIter`, and so are mean_r, mean_g, mean_b, mean_a, std_r, std_g, std_b,
-        std_a, mean_img, dtype, data_name, label_name, verbose, on_error, ctx and device_id.
+        As in `ImageRecordIter`, which also describes mean_r, mean_g, mean_b, mean_a, std_r, std_g,
+        std_b, std_a, mean_img, dtype, data_name, label_name, verbose, on_error, ctx and device_id.
     num_crop_sampler : int
         Number of crop samplers; 0: no random crops.
     aug_seq : str

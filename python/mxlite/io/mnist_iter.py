@@ -39,7 +39,7 @@ class MNISTIter(MXDataIter):
         Read one of several parts.
     data_name, label_name : str
     **kwargs
-        prefetch_buffer, ctx and device_id are ignored, others too, with a warning.
+        prefetch_buffer, ctx and device_id are ignored. Other names are ignored with a warning.
 
     Raises
     ------

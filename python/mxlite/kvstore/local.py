@@ -73,9 +73,9 @@ class KVStore(KVStoreBase):
         Parameters
         ----------
         key : int or str, or list of them
-            All of one type.
+            All keys have the same type.
         value : NDArray, or list of NDArray
-            One for each key; copied.
+            One value for each key, of which the store makes copies.
 
         Raises
         ------

@@ -283,7 +283,7 @@ class DataParallelExecutorGroup:
 
     @property
     def _total_exec_bytes(self) -> int:
-        """Bytes of the arrays bound on all contexts."""
+        """Number of bytes of the arrays that are bound on all contexts."""
         groups = (
             vars_ for exe in self.execs for vars_ in (exe.arg_dict, exe.grad_dict, exe.aux_dict)
         )

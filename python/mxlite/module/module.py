@@ -322,7 +322,7 @@ class Module(ModuleState):
 
     @property
     def _total_exec_bytes(self) -> int:
-        """Bytes of the arrays bound, 0 before `bind`."""
+        """Number of bytes of the bound arrays; 0 before `bind`."""
         return 0 if self._exec_group is None else self._exec_group._total_exec_bytes
 
     # -- running ---------------------------------------------------------------------------------
@@ -335,7 +335,7 @@ class Module(ModuleState):
         data_batch : DataBatch
             A batch, or a list with one batch for each context.
         is_train : bool, optional
-            None: as bound.
+            None takes the mode that `bind` was given.
         """
         self._need("binded", "params_initialized")
         if not isinstance(data_batch, list):

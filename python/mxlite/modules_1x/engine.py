@@ -21,7 +21,7 @@ def set_bulk_size(size: int) -> int:
     Parameters
     ----------
     size : int
-        Number of operators MXNet would have joined into one task; no effect here.
+        Number of operators that MXNet would join into one task; it has no effect here.
 
     Returns
     -------

@@ -51,11 +51,11 @@ class FeedForward:
     num_epoch : int, optional
         Epoch at which `fit` ends.
     epoch_size : int, optional
-        Batches of an epoch; None: what the data gives.
+        Number of batches of an epoch. None takes all batches of the data.
     optimizer : str or Optimizer
     initializer : Initializer
     numpy_batch_size : int
-        For data given as arrays.
+        Batch size for data that are given as arrays.
     arg_params, aux_params : dict of str to NDArray, optional
     allow_extra_params : bool
         Drop names that the symbol does not have.
@@ -185,7 +185,7 @@ class FeedForward:
         Returns
         -------
         numpy.ndarray or list of numpy.ndarray, or (outputs, data, label)
-            One array where there is one.
+            One array if there is one output.
         """
         data = data_iter(X, None, self.numpy_batch_size, is_train=False)
         if reset:
@@ -267,7 +267,7 @@ class FeedForward:
         ----------
         X : DataIter, NDArray or numpy.ndarray
         y : NDArray or numpy.ndarray, optional
-            Labels, where X is an array.
+            Labels, if X is an array.
         eval_data : DataIter or (data, label), optional
         eval_metric : EvalMetric or what ``metric.create`` takes
         epoch_end_callback : callable or list of callable, optional

@@ -57,7 +57,7 @@ def get_logger(
     name : str, optional
         None is the root logger, which gets no handler.
     filename : str, optional
-        Write there, without colour.
+        File to which the log is written, without color.
     filemode : str, optional
         ``"a"`` by default.
     level : int

@@ -76,7 +76,7 @@ def export_model(
     params : str, dict, or list of dict
         ``prefix-0000.params``, or arrays by name, also as ``[arg_params, aux_params]``.
     in_shapes : list of tuple of int
-        For each input that is not a parameter.
+        One shape for each input that is not a parameter.
     in_types : dtype or list of dtype
     onnx_file_path : str
     verbose : bool

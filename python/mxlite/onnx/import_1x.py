@@ -33,7 +33,7 @@ def import_model(
     model_file : str or path
         Its opset is from 7 to 28, and external data are below its folder.
     input_shapes : dict of str to tuple of int, optional
-        For inputs with free dimensions, where the network needs their sizes.
+        Shapes of inputs with free dimensions, if the network needs their sizes.
 
     Returns
     -------

@@ -104,7 +104,7 @@ class NumpyOp(PythonOp):
         ----------
         *args : Symbol
         **kwargs : Symbol
-            By the names of `list_arguments`, and ``name``.
+            Inputs by the names of `list_arguments`, and ``name``.
         """
         return self._symbol(args, kwargs, "_native")
 

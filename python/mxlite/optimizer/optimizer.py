@@ -47,7 +47,7 @@ class Optimizer(NeedsInit, TypedInit, Settling):
     sym : Symbol, optional
         Symbol whose variables may have the attributes ``lr_mult`` and ``wd_mult``.
     begin_num_update : int
-        Number of updates done before.
+        Number of updates that were made before.
     multi_precision : bool
         Keep a float32 copy of half-precision weights.
     param_dict : dict of int to Parameter, optional
@@ -298,7 +298,7 @@ class Optimizer(NeedsInit, TypedInit, Settling):
     ) -> None:
         """Change a weight in place, using its float32 copy if there is one.
 
-        Lists of all four change several weights.
+        Several weights are changed if all four arguments are lists.
 
         Parameters
         ----------

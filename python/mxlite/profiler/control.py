@@ -166,7 +166,7 @@ def _stop() -> None:
 
 
 def _write_by_the_way() -> None:
-    """Write the file of set_config, as 1.x does every second, because programs rely on it."""
+    """Write the file that set_config names. 1.x does so every second, and programs rely on it."""
     if not (_named and _config["continuous_dump"]) or _finished:
         return
     try:

@@ -43,7 +43,8 @@ def memory_by_block() -> dict[str, dict[str, dict[str, int]]]:
 
     Notes
     -----
-    Recorded from ``set_state("run")`` on with ``profile_memory`` or ``profile_all``.
+    Memory is recorded from ``set_state("run")`` on, if ``profile_memory`` or ``profile_all`` is
+    set.
     """
     table: dict[str, dict[str, dict[str, Any]]] = {}
     for device, block, in_use, peak, count in _core.memory_by_block():

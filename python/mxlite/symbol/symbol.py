@@ -224,11 +224,11 @@ class Symbol(_Base):
         Parameters
         ----------
         *args : Symbol
-            For the variables in the order of `list_arguments`.
+            Replacements of the variables in the order of `list_arguments`.
         name : str, optional
             New name of the output's node.
         **kwargs : Symbol
-            By variable name.
+            Replacements by variable name.
 
         Raises
         ------

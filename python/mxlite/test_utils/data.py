@@ -123,7 +123,7 @@ def rand_ndarray(
     modifier_func : callable, optional
         Applied to each stored element of a sparse array.
     shuffle_csr_indices : bool
-        Columns of a row in random order.
+        Whether the columns of a row have a random order.
     distribution : str, optional
         "uniform" or "powerlaw", of stored elements over the rows of a csr array.
     ctx : Context, optional

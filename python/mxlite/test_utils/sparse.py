@@ -80,7 +80,7 @@ def rand_sparse_ndarray(
     modifier_func : callable, optional
         Applied to each stored element.
     shuffle_csr_indices : bool
-        Columns of a row in random order.
+        Whether the columns of a row have a random order.
     ctx : Context, optional
 
     Returns

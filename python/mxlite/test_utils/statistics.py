@@ -124,7 +124,7 @@ def chi_square_check(
     Returns
     -------
     p : float
-        Near 0: not this distribution.
+        A value near 0 means that the samples do not have this distribution.
     obs_freq, expected_freq : list of int
         Counts per bucket, drawn and expected.
 

@@ -73,7 +73,7 @@ def simple_forward(sym: Any, ctx: Any = None, is_train: bool = False, **inputs: 
     ctx : Context, optional
     is_train : bool
     **inputs : numpy.ndarray
-        Gradients by name of the argument.
+        Values by name of the argument.
 
     Returns
     -------

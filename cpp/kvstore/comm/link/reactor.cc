@@ -350,8 +350,7 @@ size_t Reactor::read_preamble(Connection& c, std::span<const std::byte> bytes) {
   std::memcpy(reinterpret_cast<std::byte*>(&c.theirs) + c.theirs_have, bytes.data(), n);
   c.theirs_have += n;
   if (c.theirs_have >= sizeof c.theirs.magic && c.theirs.magic != kPreambleMagic)
-    throw FrameError(BadFrame::kMagic,
-                     "connection of a job: the bytes must begin with the mark of a connection");
+    throw FrameError(BadFrame::kMagic, "connection of a job: it must begin with the magic number");
   if (c.theirs_have < sizeof c.theirs) return n;
   const ConnectionKeys keys = c.accepted ? connection_keys(key_, c.theirs.nonce, c.mine.nonce)
                                          : connection_keys(key_, c.mine.nonce, c.theirs.nonce);
@@ -400,8 +399,7 @@ void Reactor::hand_over(ConnectionId id, Frame frame) {
   Connection* c = find(id);
   if (!c || c->closing) return;
   if (!c->decoder.is_trusted() && !starts_connection(frame.type))
-    throw FrameError(BadFrame::kOrder,
-                     "connection of a job: the first frame must be a greeting, got another one");
+    throw FrameError(BadFrame::kOrder, "connection of a job: the first frame must be a greeting");
   handlers_.frame(id, std::move(frame));
 }
 

@@ -45,7 +45,7 @@ def default_batchify_fn(data: list[Any]) -> Any:
     Returns
     -------
     NDArray or list of NDArray
-        With one dimension more; numbers keep the type NumPy gives them.
+        Arrays with one more dimension. Numbers get the type that NumPy gives them.
     """
     if any(sample is None for sample in data):
         raise TypeError_(
@@ -108,7 +108,7 @@ def default_mp_batchify_fn(data: list[Any]) -> Any:
     Returns
     -------
     NDArray or list of NDArray
-        As `default_batchify_fn`.
+        The result of `default_batchify_fn`.
     """
     return default_batchify_fn(data)
 

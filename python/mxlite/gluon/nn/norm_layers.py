@@ -141,7 +141,7 @@ class _BatchNorm(_NormLayer):
 class BatchNorm(_BatchNorm):
     """``(x - mean) / sqrt(var + epsilon) * gamma + beta`` over all axes but one.
 
-    Statistics are those of the batch while training, else the running ones, which follow as
+    Statistics are those of the batch while training, else the running ones, which are updated as
     ``running * momentum + batch * (1 - momentum)``.
 
     Matches ``mxnet.gluon.nn.BatchNorm``.

@@ -126,7 +126,8 @@ class RecurrentCell(Block):
             Zeros by default.
         layout : {'NTC', 'TNC'}
         merge_outputs : bool, optional
-            Return one array with a time axis, or a list; None: whichever needs no conversion.
+            Whether to return one array with a time axis, or a list. None returns the form that
+            needs no conversion.
         valid_length : NDArray, optional
             (batch,): the number of steps of each sample. Later outputs are zero, the states
             are those of its last step.

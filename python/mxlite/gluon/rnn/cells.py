@@ -110,7 +110,7 @@ class RNNCell(_DenseCell):
     i2h_weight_initializer, h2h_weight_initializer : str or Initializer, optional
     i2h_bias_initializer, h2h_bias_initializer : str or Initializer
     input_size : int
-        0: found at the first call.
+        0 is inferred at the first call.
     prefix : str, optional
     params : ParameterDict, optional
     """
@@ -154,7 +154,7 @@ class LSTMCell(_DenseCell):
     Parameters
     ----------
     activation, recurrent_activation : str or HybridBlock
-        Activations of g and c'; of the gates i, f and o.
+        ``activation`` is applied to g and c', ``recurrent_activation`` to the gates i, f and o.
     """
 
     _gates = 4
@@ -221,7 +221,7 @@ def lstm_step(
 class GRUCell(_DenseCell):
     """Gated recurrent unit: ``h' = (1 - z) * n + z * h``.
 
-    Gates r and z; ``n = tanh(W x + b + r * (R h + c))``.
+    The gates are r and z, and ``n = tanh(W x + b + r * (R h + c))``.
 
     Matches ``mxnet.gluon.rnn.GRUCell``: input (batch, input_size), one state (batch, hidden_size).
     `RNNCell` describes the parameters.

@@ -122,7 +122,7 @@ class BidirectionalCell(HybridRecurrentCell):
     Parameters
     ----------
     l_cell, r_cell : HybridRecurrentCell
-        Forward and backward.
+        Cells for the forward and for the backward direction.
     output_prefix : str
         Prefix of the outputs' names.
     """

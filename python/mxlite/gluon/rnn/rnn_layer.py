@@ -347,7 +347,7 @@ class RNN(_RNNLayer):
     i2h_weight_initializer, h2h_weight_initializer : str or Initializer, optional
     i2h_bias_initializer, h2h_bias_initializer : str or Initializer
     input_size : int
-        0: found at the first call.
+        0 is inferred at the first call.
     dtype : str or type
     **kwargs
         ``use_sequence_length``, ``prefix``, ``params``.
@@ -425,7 +425,7 @@ class LSTM(_RNNLayer):
 class GRU(_RNNLayer):
     """Gated recurrent layers: ``h' = (1 - z) * n + z * h``.
 
-    Gates r and z; ``n = tanh(W x + b + r * (R h + c))``.
+    The gates are r and z, and ``n = tanh(W x + b + r * (R h + c))``.
 
     Matches ``mxnet.gluon.rnn.GRU``. Call it with (inputs, states, sequence_length). `RNN` describes
     the parameters.

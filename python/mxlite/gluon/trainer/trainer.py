@@ -49,10 +49,10 @@ __all__ = ["StaleGradientWarning", "Trainer", "TrainerModeError"]
 class Trainer(TypedInit):
     """Applies an optimizer to a set of parameters, on the contexts of one or several processes.
 
-    Matches ``mxnet.gluon.Trainer``. Stores sum over processes: ``step`` takes the batch size of all
-    workers together. A changed batch size or learning rate is sent to the optimizer of a
-    distributed store of mxlite (1.x: an error). With ``ignore_stale_grad`` a parameter is not
-    updated if no context has computed its gradient.
+    Matches ``mxnet.gluon.Trainer``. Distributed stores sum over processes, so ``step`` takes the
+    batch size of all workers together. A changed batch size or learning rate is sent to the
+    optimizer of a distributed store of mxlite (1.x: an error). With ``ignore_stale_grad`` a
+    parameter is not updated if no context has computed its gradient.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ class RNNParams:
     Parameters
     ----------
     prefix : str
-        Begin of all names.
+        Beginning of all names.
     """
 
     def __init__(self, prefix: str = "") -> None:
@@ -55,7 +55,7 @@ class BaseRNNCell:
     Parameters
     ----------
     prefix : str
-        Begin of the names of its variables and nodes.
+        Beginning of the names of its variables and nodes.
     params : RNNParams, optional
         Shared with another cell.
     """
@@ -71,7 +71,7 @@ class BaseRNNCell:
         self.reset()
 
     def reset(self) -> None:
-        """Count steps from 0 again. Call it before unrolling step by step again."""
+        """Restart the count of steps, which is part of node names. Call it before each sequence."""
         self._init_counter = -1
         self._counter = -1
         for cell in self._inner_cells():
@@ -194,7 +194,8 @@ class BaseRNNCell:
             Zeros by default.
         layout : {'NTC', 'TNC'}
         merge_outputs : bool, optional
-            Return one symbol with a time axis, or a list; None: whatever is at hand.
+            Whether to return one symbol with a time axis, or a list. None returns the form that
+            needs no conversion.
 
         Returns
         -------

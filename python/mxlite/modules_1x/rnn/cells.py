@@ -133,7 +133,7 @@ def lstm_step(
 class GRUCell(_DenseCell):
     """Gated recurrent unit: ``h' = (1 - z) * n + z * h``.
 
-    Gates r and z; ``n = tanh(W x + b + r * (R h + c))``.
+    The gates are r and z, and ``n = tanh(W x + b + r * (R h + c))``.
 
     Matches ``mxnet.rnn.GRUCell``.
     """

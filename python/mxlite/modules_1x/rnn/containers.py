@@ -131,10 +131,10 @@ class BidirectionalCell(_Container):
     Parameters
     ----------
     l_cell, r_cell : BaseRNNCell
-        Forward and backward.
+        Cells for the forward and for the backward direction.
     params : RNNParams, optional
     output_prefix : str
-        Begin of the outputs' names.
+        Beginning of the outputs' names.
     """
 
     _why_no_step = "a BidirectionalCell cannot be stepped; modify the cells inside it instead"

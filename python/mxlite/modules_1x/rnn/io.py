@@ -40,7 +40,8 @@ def encode_sentences(
     start_label : int
         First number.
     unknown_token : str, optional
-        Replacement of words that a given vocabulary lacks; added to it where it lacks that too.
+        Replacement of words that a given vocabulary lacks. It is added to the vocabulary if it is
+        missing there.
 
     Returns
     -------

@@ -17,7 +17,7 @@ __all__: list[str] = []
 
 
 def _full(values: Sequence[int], count: int, default: int) -> list[int]:
-    """Return one value for each axis, where none are given the default."""
+    """Return one value for each axis, or the default if none are given."""
     return list(values) if values else [default] * count
 
 
@@ -130,7 +130,7 @@ def _pooling(c: Call) -> str:
     if kind == "sum":
         out = c.op("Mul", out, c.const(window))
     elif kind == "avg" and with_padding and any(extra):
-        # The divisor counts padding, but not what the output size needs behind it.
+        # The divisor counts padding, but not the extra padding that the output size needs.
         counts = np.ones(())
         for i, (size, out_size) in enumerate(zip(sizes, out_sizes)):
             begin = np.arange(out_size) * strides[i] - pads[i]

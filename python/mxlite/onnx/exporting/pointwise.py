@@ -77,7 +77,7 @@ _SCALARS = {"plus": "add", "minus": "sub", **{name: name for name in _BINARY}}
 
 
 def _common(c: Call) -> str:
-    """Return the dtype in which the operands of a comparison meet."""
+    """Return the dtype in which both operands of a comparison are compared."""
     return c.dtypes[0] if c.dtype == "bool" else c.dtype
 
 

@@ -285,7 +285,8 @@ def _shrink(n: Node) -> Value:
 
 @converter("Round")
 def _round(n: Node) -> Value:
-    # Halves go to the even number: twice the rounded half where the fraction is one half.
+    # Numbers whose fraction is one half are rounded to the even number, which is twice the rounded
+    # half of the number.
     x = n.x[0]
     nearest = n.mx("floor", scalar(n, "plus", x, 0.5))
     even = scalar(n, "mul", n.mx("floor", scalar(n, "mul", scalar(n, "plus", x, 0.5), 0.5)), 2.0)

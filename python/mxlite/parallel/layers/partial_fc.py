@@ -62,8 +62,8 @@ class PartialFC:
         Options of SGD, which is lazy: centres that were not chosen keep their momentum, and have no
         weight decay. ``head.learning_rate`` may be changed between steps.
     seed : int
-        Seed of the initial centres, which do not depend on the number of ranks, and with the
-        number of the step and the rank's first class of the choice.
+        Seed of the initial centres, which do not depend on the number of ranks. Together with the
+        number of the step and the rank's first class, it also determines which centres are chosen.
     ctx : Context, optional
 
     Attributes

@@ -71,16 +71,17 @@ class ShardedEmbedding(Block):
         Initial values are uniform in ``[-init_scale, init_scale)``; they depend on ``seed``, id and
         column, not on the number of ranks.
     seed : int
-        From 0 on; all ranks give the same.
+        Seed of the initial values, at least 0; all ranks must give the same seed.
     capacity : int, optional
-        Most rows of a growing table on a rank; default: as many as memory holds.
+        Maximum number of rows of a growing table on a rank; default: as many as memory holds.
     evict : bool
         A full growing table drops an eighth of its rows, those least used, instead of raising.
     ctx : Context, optional
         Where results are; default: the host, which has the table.
     cache_rows : int, optional
-        Most rows that ``ctx`` keeps, in float32 and with their optimizer states. Rows used longest
-        ago return to the host's table. The rows of a batch must fit, and the table must not grow.
+        Maximum number of rows that ``ctx`` keeps, in float32 and with their optimizer states. The
+        least recently used rows return to the host's table. The rows of a batch must fit, and the
+        table must not grow.
 
     Raises
     ------

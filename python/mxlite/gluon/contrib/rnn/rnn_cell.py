@@ -110,7 +110,7 @@ class LSTMPCell(_DenseCell):
         Initializer of the projection.
     i2h_bias_initializer, h2h_bias_initializer : str or Initializer
     input_size : int
-        0: inferred at the first call.
+        0 is inferred at the first call.
     prefix : str, optional
     params : ParameterDict, optional
     """

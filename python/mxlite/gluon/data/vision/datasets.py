@@ -73,7 +73,7 @@ class MNIST(_Images):
     Raises
     ------
     MissingFileError
-        If the files are not there; nothing is downloaded.
+        If the files do not exist; nothing is downloaded.
     FileFormatError
         If a file is damaged.
     """
@@ -139,7 +139,7 @@ class CIFAR10(_Images):
     Raises
     ------
     MissingFileError
-        If the files are not there; nothing is downloaded.
+        If the files do not exist; nothing is downloaded.
     FileFormatError
         If a file is damaged.
     """
@@ -335,7 +335,8 @@ class ImageFolderDataset(Dataset):
 class ImageListDataset(Dataset):
     """Image files and labels of a list.
 
-    Labels are float32: one number, or an array (n,) of several. MXNet 2.0's class of this name.
+    Matches MXNet 2.0's class of this name. Labels are float32: one number, or an array (n,) of
+    several.
 
     Parameters
     ----------
@@ -352,7 +353,7 @@ class ImageListDataset(Dataset):
     Raises
     ------
     MissingFileError, FileFormatError
-        If the list is not there or a line of it is not an image's.
+        If the list does not exist, or a line of it does not describe an image.
     """
 
     def __init__(

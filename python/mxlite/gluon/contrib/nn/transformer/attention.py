@@ -164,7 +164,7 @@ class MultiHeadSelfAttention(HybridBlock):
         lengths : NDArray or Symbol, optional
             (batch,): number of positions that are not padding. Not with a cache.
         mask : NDArray or Symbol, optional
-            As of `dot_product_attention`.
+            As in `dot_product_attention`.
         positions : NDArray or Symbol, optional
             float32 of shape (length,): positions of ``x`` in the sequence. Required with a cache,
             where they must be consecutive.
@@ -269,7 +269,7 @@ class MultiHeadCrossAttention(HybridBlock):
         lengths : NDArray or Symbol, optional
             (batch,): number of positions of ``memory`` that are not padding.
         mask : NDArray or Symbol, optional
-            As of `dot_product_attention`.
+            As in `dot_product_attention`.
         """
         _check_units(self, x, self._units)
         _check_units(self, memory, self._units)

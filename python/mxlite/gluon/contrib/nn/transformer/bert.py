@@ -179,7 +179,7 @@ class BERTForPretraining(HybridBlock):
         ----------
         F : module
         tokens, token_types, valid_lengths
-            As of `BERTModel`.
+            As in `BERTModel`.
         masked_positions : NDArray or Symbol
             Positions of shape (batch, masks), below the length.
         mlm_weight, mlm_bias : NDArray or Symbol

@@ -61,7 +61,7 @@ class FeedForward(HybridBlock):
     hidden_size : int
         Features between the layers.
     activation : str
-        As of `activation_layer`.
+        As in `activation_layer`.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class TransformerEncoderCell(_Cell):
     attention_dropout : float, optional
         Likewise for the attention weights; ``dropout`` by default.
     activation : str
-        As of `activation_layer`.
+        As in `activation_layer`.
     pre_norm : bool
         Whether LayerNorm comes before attention and network, as in GPT-2, instead of after the
         residual, as in BERT.
@@ -123,7 +123,7 @@ class TransformerEncoderCell(_Cell):
     causal : bool
         Whether a position attends to itself and earlier ones only.
     rotary_base : float, optional
-        As of `MultiHeadSelfAttention`.
+        As in `MultiHeadSelfAttention`.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class TransformerEncoderCell(_Cell):
         ----------
         F : module
         x, lengths, mask, positions, cache
-            As of `MultiHeadSelfAttention`.
+            As in `MultiHeadSelfAttention`.
         """
         outputs = self.attention(
             self._begin(self.attention_norm, x), lengths, mask, positions, cache
@@ -182,9 +182,9 @@ class TransformerDecoderCell(_Cell):
     Parameters
     ----------
     units, hidden_size, num_heads, dropout, attention_dropout, activation, pre_norm
-        As of `TransformerEncoderCell`.
+        As in `TransformerEncoderCell`.
     layer_norm_eps, rotary_base
-        As of `TransformerEncoderCell`.
+        As in `TransformerEncoderCell`.
     """
 
     def __init__(
@@ -228,7 +228,7 @@ class TransformerDecoderCell(_Cell):
         ----------
         F : module
         x, lengths, positions, cache
-            As of `MultiHeadSelfAttention`.
+            As in `MultiHeadSelfAttention`.
         memory : NDArray or Symbol
             Output of the encoder, (batch, memory length, units).
         memory_lengths : NDArray or Symbol, optional

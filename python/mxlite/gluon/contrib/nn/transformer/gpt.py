@@ -61,7 +61,7 @@ class GPTModel(HybridBlock):
     dropout : float
         Share of values that become 0 in training.
     activation : str
-        As of `BERTModel`.
+        As in `BERTModel`.
     positions : {'learned', 'rotary'}
         A vector for each position, or rotation of queries and keys.
     rotary_base : float
@@ -129,7 +129,7 @@ class GPTModel(HybridBlock):
         positions : NDArray or Symbol, optional
             float32 of shape (length,); 0, 1, 2, ... by default.
         cache : list of NDArray or Symbol, optional
-            As of `KeyValueCache`.
+            As in `KeyValueCache`.
         output_weight : NDArray or Symbol
             (vocab_size, units).
 

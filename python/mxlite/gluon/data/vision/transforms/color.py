@@ -128,7 +128,7 @@ class RandomLighting(HybridBlock):
 
 
 class RandomGray(Block):
-    """Makes the image gray with a probability (Python's generator); channels keep their number."""
+    """Makes the image gray with a probability (Python's generator), with the same channel count."""
 
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()

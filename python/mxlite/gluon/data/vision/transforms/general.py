@@ -107,7 +107,8 @@ def _check_probability(name: str, p: float) -> float:
 class RandomApply(Sequential):
     """Applies all of its transforms with a probability, otherwise none.
 
-    Matches ``mxnet.gluon.data.vision.transforms.RandomApply`` (Python's generator); lists too.
+    Matches ``mxnet.gluon.data.vision.transforms.RandomApply`` and accepts lists. Python's generator
+    draws.
 
     Parameters
     ----------

@@ -63,7 +63,7 @@ class Rotate(Block):
         self._args = (rotation_degrees, zoom_in, zoom_out)
 
     def forward(self, x: NDArray) -> NDArray:
-        """Return the turned image."""
+        """Return the rotated image."""
         _check_float("Rotate", x)
         return image.imrotate(x, *self._args)
 
@@ -80,7 +80,7 @@ class RandomRotation(Block):
     zoom_in, zoom_out : bool
         As in `Rotate`.
     rotate_with_proba : float
-        Probability of turning at all.
+        Probability that an image is rotated.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class RandomRotation(Block):
         self._rotate_with_proba = rotate_with_proba
 
     def forward(self, x: NDArray) -> NDArray:
-        """Return the image, perhaps turned."""
+        """Return the image, perhaps rotated."""
         if np.random.random() > self._rotate_with_proba:
             return x
         _check_float("RandomRotation", x)
