@@ -39,7 +39,7 @@ from scoring.report import plot, text
 
 BATCH_SIZES = [1, 2, 4, 8, 16, 32]
 DTYPES = ("float32", "float16", "bfloat16", "int8")
-# The slowest cells take seconds for one iteration; fewer of them keep the default run short.
+# The slowest cells take seconds for one iteration, so they get fewer iterations by default.
 MIN_ITERATIONS = 3
 MIN_WARM_UP = 2
 CALIBRATION_IMAGES = 4  # images that determine the ranges of an int8 network's layers
@@ -167,12 +167,12 @@ def positive(value: str) -> int:
 
 
 def batch_sizes(value: str) -> list[int]:
-    """Parse one batch size or several with commas between them for argparse."""
+    """Parse one batch size or several, separated by commas, for argparse."""
     return [positive(part) for part in value.split(",")]
 
 
 def network_names(value: str) -> list[str]:
-    """Parse network names with commas between them, or ``all``, for argparse."""
+    """Parse network names, separated by commas, or ``all``, for argparse."""
     names = DEFAULT if value == "all" else value.split(",")
     try:
         for name in names:
@@ -183,7 +183,7 @@ def network_names(value: str) -> list[str]:
 
 
 def dtype_names(value: str) -> list[str]:
-    """Parse dtypes with commas between them for argparse."""
+    """Parse dtypes, separated by commas, for argparse."""
     names = value.split(",")
     for name in names:
         if name not in DTYPES:

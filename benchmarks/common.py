@@ -72,7 +72,7 @@ def result(
     name : str
         Name of the measurement, by which ``compare.py`` matches entries.
     timing : Timing
-        The measurements; ratios of them in place of seconds for a ratio.
+        The measurements, which are ratios instead of seconds for a ratio.
     unit : str
         ``"s"`` or another unit of time for a duration (``amount`` then converts seconds to it),
         ``"<things>/s"`` for a rate, or ``"<system> / <system>"`` for a ratio.
@@ -172,7 +172,7 @@ def time_blocks(
 
 
 def usable_cores() -> int:
-    """Return the number of cores this process may use: affinity mask and cgroup quota.
+    """Return the number of cores that affinity mask and cgroup quota allow this process.
 
     Returns
     -------

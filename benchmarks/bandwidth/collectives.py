@@ -2,10 +2,10 @@
 
     python benchmarks/bandwidth/collectives.py --libraries mxlite openmpi gloo --torch-python PYTHON
 
-mxlite's communicator, `MPI_Allreduce` and its like through mpi4py, and torch.distributed's Gloo
-(``--torch-python``: an interpreter that has PyTorch) take turns for ``--rounds`` rounds, float32,
-all-reduce in place. Times are those of the slowest rank: the median of a round's repeats, and the
-median of the rounds.
+mxlite's communicator, `MPI_Allreduce` and similar functions through mpi4py, and torch.distributed's
+Gloo (``--torch-python``: an interpreter that has PyTorch) take turns for ``--rounds`` rounds,
+float32, all-reduce in place. Times are those of the slowest rank: the median of a round's repeats,
+and the median of the rounds.
 
 The limit of a collective is the time in which its ranks could copy the bytes that each of them
 must get, at the rate at which all ranks that get some copy private memory together. That rate is
@@ -79,7 +79,7 @@ class Mxlite:
         self.barrier = self.group.barrier
 
     def array(self, count: int) -> Any:
-        """Return the existing ones."""
+        """Return the existing arrays."""
         array = self.nd.ones((count,))
         array.wait_to_read()
         return array
@@ -134,7 +134,7 @@ class Mpi:
 
 
 class Gloo:
-    """torch.distributed; ranks from the variables of mpirun or of this script."""
+    """torch.distributed, whose ranks are set by the variables of mpirun or of this script."""
 
     name = "gloo"
 
@@ -172,7 +172,7 @@ LIBRARIES = {library.name: library for library in (Mxlite, Mpi, Gloo)}
 
 
 def copy_rates(library: Any, bytes_: int) -> dict[str, float]:
-    """Return the bytes per second that each rank copies while all ranks do, or all but the root."""
+    """Return the bytes per second of each rank while all ranks copy, or all but the root."""
     source, target = np.ones(bytes_ // 4, "float32"), np.ones(bytes_ // 4, "float32")
     ways: dict[str, Callable[[], Any]] = {"memcpy": lambda: np.copyto(target, source)}
     if isinstance(library, Mxlite):

@@ -5,14 +5,15 @@
     python tools/launch.py -n 2 -s 2 --launcher local python benchmarks/bandwidth/measure.py \
         --kv-store dist_sync --devices cpu:1
 
-Options and lines of MXNet's script. The printed bandwidth is that of an all-reduce,
-2 (n - 1) / n * size / time: n are the devices of this process, as there, or with one device each
-the processes. One device of one process prints size / time.
+Options and printed lines are those of MXNet's script. The printed bandwidth is that of an
+all-reduce, 2 (n - 1) / n * size / time. As in that script, n is the number of devices of this
+process, or the number of processes if each has one device. One device of one process prints size /
+time.
 
 The last line compares with copying: in a push and a pull each device must at least exchange
 2 (n - 1) / n * size with the others, and get a copy of the sum that the store keeps, size. The
-share is the time which that takes at the rate at which all devices of all processes together copy
-memory, over the time measured.
+share is the time of this copying, at the rate at which all devices of all processes copy memory
+together, divided by the measured time.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def shapes_of(network: str, image_shape: str, **kwargs: Any) -> list[tuple[int, 
 
 
 def relative_error(found: list[list[Any]], expected: list[Any]) -> float:
-    """Return the sum of all differences over that of all values."""
+    """Return the sum of all differences divided by that of all values."""
     difference = sum(
         float(np.abs(array.asnumpy() - e).sum())
         for arrays, e in zip(found, expected)
@@ -104,7 +105,7 @@ def relative_error(found: list[list[Any]], expected: list[Any]) -> float:
 
 
 class Copies:
-    """Copies as large as all gradients, by all devices at the same time."""
+    """Times copies as large as all gradients, which all devices make at the same time."""
 
     def __init__(self, contexts: list[Any], elements: int) -> None:
         if contexts[0].device_type == "cpu":
@@ -118,7 +119,7 @@ class Copies:
         mx.nd.waitall()
 
     def seconds(self) -> float:
-        """Return how long each device needed."""
+        """Return the seconds that each device needed."""
         begin = time.perf_counter()
         if isinstance(self._pairs[0][0], np.ndarray):
             threads = [threading.Thread(target=np.copyto, args=(b, a)) for a, b in self._pairs]
@@ -216,7 +217,7 @@ def run(
         if b % disp_batches:
             continue
         toc /= disp_batches
-        if b:  # 0 is warm-up
+        if b:  # round 0 is warm-up
             r = Results(b, toc, exchanged / toc / 1e3, error)
             logging.info(
                 "iter %d, %f sec, %f GB/sec per gpu, error %f", r.iter, r.time, r.bandwidth, r.error

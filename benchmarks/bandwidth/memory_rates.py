@@ -1,4 +1,4 @@
-"""Shares of a copy's rate that sums reach: what the memory of two cores allows reduce-scatter.
+"""Measures which share of the rate of copies sums reach, which limits reduce-scatter on two cores.
 
     python benchmarks/bandwidth/memory_rates.py --json result.json
 

@@ -1,19 +1,19 @@
-"""Costs of the ranks' agreement on what to reduce, with fusion and cache on and off.
+"""Measures the cost of the ranks' agreement on what to reduce, with fusion and cache on and off.
 
     python benchmarks/bandwidth/negotiation.py -np 2 --tensors 160 --json result.json
 
 Each step submits all-reduces of ``--tensors`` tensors of ``--elements`` float32 values, all at once
 as a list ("together"), or one call after the other ("singly"), and waits for them. Reported are
 
-- negotiation: time of the thread that talks, from its inbox to the list of what to do: finding
-  names in the cache, making frames, reading those of all ranks, matching, fusing. Not the waiting
-  for other ranks, and not the transfers;
-- transfers: reducing, with copies into and out of the fusion buffer, and with the waiting for other
-  ranks that have not come so far;
-- step: from the first call until all results are there, in the calling thread.
+- negotiation: time of the thread that negotiates, from reading its queue to the list of operations:
+finding names in the cache, making frames, reading those of all ranks, matching, fusing. Waiting for
+other ranks and transfers are not included;
+- transfers: reducing, including copies into and out of the fusion buffer and waiting for slower
+ranks;
+- step: from the first call until all results are available, in the calling thread.
 
 Each is the median over the steps on the slowest rank, and of that the median over ``--rounds``
-fresh jobs of each setting. Means over the steps, with all that the machine does in between, are in
+fresh jobs of each setting. Means over the steps, which include disturbances by the machine, are in
 brackets.
 """
 

@@ -1,4 +1,4 @@
-"""Time of a collective operator inside a hybridized graph, over that of the communicator alone.
+"""Compares the time of a collective operator inside a hybridized graph with the communicator alone.
 
     python benchmarks/bandwidth/operator_time.py --json result.json
 
@@ -52,7 +52,7 @@ def graphs(length: int) -> dict[str, Any]:
 
     class Apart(HybridBlock):
         def hybrid_forward(self, F: Any, x: Any) -> Any:
-            # Other factors: equal calls of other operators would be merged.
+            # The factors differ, because equal calls of other operators would be merged.
             return F.add_n(*(F.contrib.all_reduce(x * (0.5 + i)) for i in range(length)))
 
     found = {"without": Chain(False), "with": Chain(True), "apart": Apart()}

@@ -1,4 +1,4 @@
-"""Speed of data-parallel processes against independent runs, and hidden communication.
+"""Compares data-parallel processes with independent runs, and measures hidden communication.
 
     python benchmarks/bandwidth/overlap.py --network resnet18_v1 --batch 8 --json result.json
     python benchmarks/bandwidth/overlap.py --network bert --batch 8 --json result.json
@@ -6,9 +6,9 @@
 The same processes train in five ways, all with the same network, batch and cores:
 
 - independent: each by itself, at the same time;
-- in step: each by itself, but a gradient of the first layer, a few bytes that are there last, is
-  averaged. What that costs is the machine's unevenness: a step ends when the slower rank's does,
-  and no job whose ranks need each other's gradients can do better;
+- in step: each by itself, but a gradient of the first layer, the last few bytes that backward
+computes, is averaged. Its cost is the machine's unevenness: a step ends when that of the slower
+rank ends, and no job whose ranks need each other's gradients can do better;
 - job: they average their gradients (DistributedTrainer);
 - store: they add their gradients (Trainer with `dist_sync`, without servers);
 - job, late: as the job, but gradients are exchanged after backward has ended.
@@ -16,13 +16,13 @@ The same processes train in five ways, all with the same network, batch and core
 The network is one of the model zoo on random images, or ``bert``: an encoder of BERT's base size
 with 2 layers and a vocabulary of 8192 words on random texts of 128 words, which predicts each word.
 
-The ways take turns every few seconds, in another order in each round: a machine that is faster now
-and slower then, as virtual ones are, is so for all of them. Reported are the images or texts per
-second of all processes together, the shares of job and store of the independent runs' sum and of
-those in step, and the store's share of the job (medians and quartiles of rounds), the processor
-time of a step, and from a profile of some steps how much of the communication ran while an operator
-did (its time includes waiting for the other ranks). ``--ways`` leaves some of them out. ``--trace``
-writes the profiles of all ranks as one Chrome trace, ``--measured`` a step's seconds and when each
+The ways take turns every few seconds, in another order in each round: changes of the machine's
+speed, as in virtual machines, affect all of them. Reported are the images or texts per second of
+all processes together, the shares of job and store of the independent runs' sum and of those in
+step, and the store's share of the job (medians and quartiles of rounds), the processor time of a
+step, and from a profile of some steps how much of the communication ran while an operator did (its
+time includes waiting for the other ranks). ``--ways`` leaves some of them out. ``--trace`` writes
+the profiles of all ranks as one Chrome trace, ``--measured`` a step's seconds and when each
 gradient was there: for scaling_model.py.
 """
 
@@ -43,7 +43,7 @@ from command_line import add_options  # noqa: E402
 from ranks import ONE_CORE, run_ranks, take_core  # noqa: E402
 
 KINDS = ("independent", "in step", "job", "store", "job, late")
-JOBS = KINDS[2:]  # that exchange gradients
+JOBS = KINDS[2:]  # ways that exchange gradients
 LAYERS, WORDS, LENGTH = 2, 8192, 128  # BERT's size
 
 
@@ -299,7 +299,7 @@ def main() -> int:
         ranks = run_job(args, folder)
         if args.trace:
             Path(args.trace).write_text(json.dumps(merged(folder, args.np)))
-    # By kind and round, what each rank has measured.
+    # The measurements of each rank, by kind and round.
     found = {kind: list(zip(*(rank["rounds"][kind] for rank in ranks))) for kind in args.ways}
     sums = {kind: [sum(r["rate"] for r in block) for block in found[kind]] for kind in args.ways}
     rates = {kind: statistics.median(values) for kind, values in sums.items()}

@@ -29,7 +29,7 @@ def run_ranks(
     count : int
         Number of ranks.
     output : path
-        Written by the ranks.
+        File that the ranks write.
     options : list of str
     environment : dict of str
         Added to that of this process.
@@ -41,7 +41,7 @@ def run_ranks(
     Raises
     ------
     SystemExit
-        If a rank fails; the message is what the job has printed last.
+        If a rank fails; the message is the last output of the job.
     """
     command = [sys.executable, "-m", "mxlite.run", "-np", str(count), sys.executable, program]
     command += ["--worker", "--output", str(output), *options]
@@ -53,7 +53,7 @@ def run_ranks(
 
 
 def take_core() -> int:
-    """Keep this rank on one core, which no other rank has while there are enough.
+    """Bind this rank to one core, which it shares with no other rank if there are enough cores.
 
     Returns
     -------

@@ -5,9 +5,9 @@
     python benchmarks/bandwidth/scaling_model.py predict --measured net.json --rate 392 --batch 128
 
 A step is forward, backward and update on each GPU. Gradients become ready while backward runs, in
-the reverse order of layers and in proportion to the layers' work; they are put together up to
-``--fusion`` bytes and travel one message after the other. What has not travelled when backward ends
-is waited for. A message of m bytes on n nodes of g GPUs takes, with latency a and bandwidth b of
+the reverse order of layers and in proportion to the layers' work; they are fused up to ``--fusion``
+bytes and sent one message after the other. A step waits for the messages that are not finished when
+backward ends. A message of m bytes on n nodes of g GPUs takes, with latency a and bandwidth b of
 the links in a node and A and B of a node's adapter,
 
 - all-reduce: the better of rings, 2 (g - 1) (a + m / (g b)) + 2 (n - 1) (A + m / (n B)), and trees
@@ -15,10 +15,10 @@ the links in a node and A and B of a node's adapter,
 - parameter server: 2 (g - 1) (a + m / (g b)) + 2 (A + max(1, n / s) m (n - 1) / (n B)) with s
   servers (one per node unless given), each holding an equal share of every large array.
 
-The slowest of p GPUs sets the pace: with steps that vary by a share v, computing takes
-1 + v sqrt(2 ln p) times as long as on one GPU. ``check`` takes each row of DLPerf's tables
-(``benchmarks/published/dlperf.json``): the rate of 1 GPU is the measured compute, v is what makes 8
-GPUs, one node, come out right, and the rates of 16 and 32 GPUs are predicted and compared.
+The slowest of p GPUs determines the time: with steps that vary by a share v, computing takes 1 + v
+sqrt(2 ln p) times as long as on one GPU. ``check`` takes each row of DLPerf's tables
+(``benchmarks/published/dlperf.json``): the rate of 1 GPU gives the time of computing, v is fitted
+to 8 GPUs (one node), and the rates of 16 and 32 GPUs are predicted and compared.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Cluster:
     node_bandwidth: float = 120e9
     net_latency: float = 20e-6
     net_bandwidth: float = 10.6e9  # 85 % of 100 Gb/s
-    servers: int = 0  # 0: one per node
+    servers: int = 0  # 0 means one per node
 
     def message(self, bytes_: float, gpus: int, method: str) -> float:
         """Return the seconds of one message that all GPUs reduce."""
@@ -170,14 +170,15 @@ def predict_step(
     computed = forward + backward
     if gpus == 1:
         return Step(computed + work.update, 0.0, 0.0)
-    free = 0.0  # when the wire is free
+    free = 0.0  # time at which the link is free
     communication = hidden = 0.0
     waiting = 0.0
     pending = [(forward + backward * (done if overlap else 1.0), size) for done, size in
                work.gradients]  # fmt: skip
     index = 0
     while index < len(pending):
-        # A bucket takes all gradients that are ready when the wire is, up to the fusion threshold.
+        # A bucket takes all gradients that are ready when the link is free, up to the fusion
+        # threshold.
         start = max(free, pending[index][0])
         waiting = pending[index][1]
         index += 1
@@ -196,7 +197,7 @@ def predict_step(
 
 
 def fitted_variation(work: Work, cluster: Cluster, gpus: int, seconds: float) -> float:
-    """Return the variation that makes ``gpus`` GPUs take so long; 0 if they are faster anyway."""
+    """Return the variation with which ``gpus`` GPUs take this time; 0 if they take more anyway."""
     low, high = 0.0, 4.0
     if predict_step(work, cluster, gpus).total >= seconds:
         return 0.0

@@ -3,7 +3,7 @@
     python benchmarks/bandwidth/sharded_model.py
 
 A step on P GPUs is that of the replicated layers, whose gradients are summed as in
-scaling_model.py, followed by exchanges that nothing hides:
+scaling_model.py, followed by exchanges that do not overlap with computing:
 
 - Wide & Deep: ids of the whole batch to all GPUs, then rows of the table to the GPU that needs
   them, and their gradients back. Computing takes a constant and a time for each row of the batch.
@@ -46,7 +46,7 @@ def wide_deep_layers(dim: int, layers: int, hidden: int = 1024) -> list[Layer]:
 
 def face_layers(network: str) -> list[Layer]:
     """Return the layers of a network of faces: ``r100``, ``r50`` or ``y1``."""
-    if network == "y1":  # a million parameters: too few for their division to count
+    if network == "y1":  # a million parameters, too few for their division to matter
         return [Layer([20_000], 1.0) for _ in range(50)]
     units = {"r100": (3, 13, 30, 3), "r50": (3, 4, 14, 3)}[network]
     layers, channels = [Layer([3 * 64 * 9], 3 * 64 * 9 * 112**2)], 64
@@ -73,14 +73,14 @@ def all_gather(cluster: Cluster, gpus: int, own_bytes: float) -> float:
 class Lookup:
     """Time that several GPUs spend in a step besides the links': a constant, and for each id.
 
-    OneFlow divides tables by columns, so every GPU looks all ids of the batch up.
+    OneFlow divides tables by columns, so every GPU looks up all ids of the batch.
     """
 
     step_seconds: float = 0.0
     id_seconds: float = 0.0
 
     def seconds(self, ids: float) -> float:
-        """Return the seconds for so many ids of all GPUs."""
+        """Return the seconds for a number of ids of all GPUs."""
         return self.step_seconds + ids * self.id_seconds
 
 
@@ -109,7 +109,7 @@ def wide_deep_seconds(
     Parameters
     ----------
     one : float
-        Seconds of a GPU alone with the batch of one of them.
+        Seconds of a single GPU with the batch of one of the GPUs.
     batch : int
         Rows of each GPU.
     gpus : int
@@ -119,7 +119,7 @@ def wide_deep_seconds(
     cluster : Cluster
         Links.
     lookup : Lookup, optional
-        What several GPUs spend besides.
+        Additional time of several GPUs.
     """
     dim, layers = table
     work = Work.of_layers(wide_deep_layers(dim, layers), one, 4.0)

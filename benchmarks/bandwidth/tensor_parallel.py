@@ -93,14 +93,14 @@ def timed(step: Callable[[], Any], wait: Callable[[], None], count: int) -> floa
 
 
 def compare(whole: Network, divided: Network) -> dict[str, float]:
-    """Return the largest differences, relative to the largest values; end if they are not small."""
+    """Return the largest relative differences; exit if they are not small."""
     found = {}
     pairs = {"output": (whole.training(), divided.training())}
     pairs["gradient"] = (whole.data.grad, divided.data.grad)
     for name, (wanted, given) in pairs.items():
         scale = float(wanted.abs().max().asscalar())
         found[name] = float((wanted - given).abs().max().asscalar()) / scale
-        # Sums of 4096 float32 products in another order.
+        # Sums of 4096 float32 products differ by their order.
         if not found[name] < 1e-5:
             raise SystemExit(f"{name} of the divided network differs by {found[name]:.2g}")
     return found

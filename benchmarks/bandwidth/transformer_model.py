@@ -10,10 +10,10 @@ One micro-batch of b sequences of s tokens takes, on a stage of L layers divided
   ring: 2 (T - 1) (latency + bytes / (T bandwidth)).
 
 P stages with m micro-batches (1F1B) take the sum of all stages for one micro-batch and m - 1 times
-the slowest stage; without stages of different length that is a bubble of (P - 1) / m. A stage sends
-and receives at once, with one neighbour after the other. The gradients travel once per iteration in
-rings of D GPUs, then the optimizer makes its pass. A framework may hide gradients behind the last
-backward, and the messages of stages behind computing.
+the slowest stage; if all stages take equally long, the idle time (bubble) is (P - 1) / m. A stage
+sends and receives at once, with one neighbour after the other. The gradients travel once per
+iteration in rings of D GPUs, then the optimizer makes its pass. A framework may hide gradients
+behind the last backward, and the messages of stages behind computing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ WEIGHTS = (9, 11)
 SCORES = (30, 14)
 # A parameter in the optimizer: gradient to float32, its norm, Adam, the 2-byte copy.
 UPDATE = 40
-# Links of a V100 mesh that a ring of so many GPUs uses.
+# Links of a V100 mesh that a ring of this number of GPUs uses.
 LINKS = {2: 1, 4: 4, 8: 6}
 
 
@@ -44,7 +44,7 @@ LINKS = {2: 1, 4: 4, 8: 6}
 class Nodes(Cluster):
     """Links: those of scaling_model.py, and how GPUs are connected inside a node."""
 
-    mesh: bool = True  # few GPUs have few links between them; else a switch
+    mesh: bool = True  # whether few GPUs have few links between them, instead of a switch
 
     def inner_bandwidth(self, gpus: int) -> float:
         """Return the bytes per second of a ring of GPUs in one node."""
@@ -98,7 +98,7 @@ class Job:
         return self.micro_batch * self.micro_batches * self.data
 
     def check(self, model: Model) -> None:
-        """Raise a ValueError if the model cannot be divided so."""
+        """Raise a ValueError if the model cannot be divided in this way."""
         for name, count, parts in (
             ("heads", model.heads, self.tensor),
             ("layers", model.layers, self.pipeline),
@@ -191,7 +191,7 @@ def tensor_seconds(model: Model, job: Job, cluster: Nodes, last: bool) -> float:
     nodes = max(1, job.tensor // cluster.gpus_per_node)
     bytes_ = 2 * job.micro_batch * model.length * model.hidden
     count = model.layers // job.pipeline * (6 if job.recompute else 4)
-    # One more backward for the scores; their maximum and sums are small.
+    # The scores need one more all-reduce in backward; those of their maximum and sums are small.
     return (count + last) * ring(cluster, job.tensor, bytes_, nodes)
 
 

@@ -6,10 +6,10 @@
 
 ``check`` takes the GPT tables of DLPerf (``published/dlperf_gpt.json``). It finds two constants of
 each framework, flops and bytes per second of a GPU, by the two rows of 1 GPU, and predicts the
-others with transformer_model.py. That OneFlow hides no gradients with tensor parallelism was taken
-from one more row, which does not count as predicted. The links are not fitted: a ring of 8 GPUs in
-a node has 120 GB/s, the default of scaling_model.py, rings of 4 and 2 GPUs in a V100 mesh 4 and 1
-of its 6 links, and all GPUs of a node share one adapter with 85 % of 100 Gb/s.
+others with transformer_model.py. One more row shows that OneFlow hides no gradients with tensor
+parallelism, so it does not count as predicted. The links are not fitted: a ring of 8 GPUs in a node
+has 120 GB/s, the default of scaling_model.py, rings of 4 and 2 GPUs in a V100 mesh 4 and 1 of its 6
+links, and all GPUs of a node share one adapter with 85 % of 100 Gb/s.
 
 ``predict`` lists the ways to divide a model among GPUs, the fastest first.
 """

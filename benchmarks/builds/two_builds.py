@@ -65,12 +65,12 @@ def fresh_processes(
     rounds : int
         Processes of each build.
     name : str
-        What the progress line says.
+        Text of the progress line.
 
     Returns
     -------
     dict
-        Measurement to build to seconds, one for each round.
+        Seconds by measurement and build, one for each round.
     """
     found: dict[str, dict[str, list[float]]] = {}
     for index in progress(range(rounds), rounds, name):

@@ -51,7 +51,7 @@ class Cell:
         Raises
         ------
         ValueError
-            Another form, an unknown dtype, or a number below 1.
+            If the text has another form, an unknown dtype, or a number below 1.
         """
         found = re.match(r"(\w+):(\d+)x(\d+)(?::(\w+))?$", text)
         if found is None or found[1] not in MATH or not int(found[2]) or not int(found[3]):
@@ -67,7 +67,7 @@ class Cell:
         Raises
         ------
         ValueError
-            The preset has no case of this mode.
+            If the preset has no case of this mode.
         """
         modes = [row.mode for row in rows]
         if self.mode not in modes:
@@ -107,7 +107,8 @@ def cases(
     ranks : sequence of int
         Numbers of processes.
     cells : sequence of Cell
-        Empty: those of the preset. The network and the repetitions are the preset's.
+        Cells to measure instead of the preset's cases, with the network and the repetitions of the
+        preset.
     data : sequence of str
         Some of :data:`DATA`.
     repetitions : tuple of two int, optional
@@ -150,9 +151,9 @@ def check_model(name: str) -> None:
 
 
 def step_flops(case: Case) -> float:
-    """Return the floating-point operations of a step of all ranks, multiply and add apart.
+    """Return the floating-point operations of a step of all ranks.
 
-    Recomputed operations count.
+    Multiply and add count separately, and recomputed operations count.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", 
 def load_example(example, name):
     """Import a module of an example; the folder is in the path only during the import.
 
-    Modules of several folders have one name, such as ``networks`` here and in ``peers``.
+    Several folders have modules of the same name, such as ``networks`` here and in ``peers``.
     """
     folder = os.path.join(EXAMPLES, example)
     sys.path.insert(0, folder)

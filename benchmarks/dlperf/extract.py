@@ -59,7 +59,7 @@ def describe(path: Path, lines: Sequence[str]) -> Job:
     Returns
     -------
     Job
-        Lines of the head win over names.
+        Lines of the head take precedence over names.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def describe(path: Path, lines: Sequence[str]) -> Job:
 
 
 def _memory(path: Path) -> float | None:
-    """Return the MiB that the file of a polling process beside the log says."""
+    """Return the MiB in the file that a polling process wrote beside the log."""
     beside = path.with_suffix(".mem")
     if not beside.exists():
         return None
@@ -123,7 +123,7 @@ def read_log(
     system : str or None
         Name of a style; None: the lines decide.
     warm_up, batches : int, optional
-        Window instead of the style's own.
+        Window that replaces that of the style.
 
     Returns
     -------
@@ -133,7 +133,7 @@ def read_log(
     Raises
     ------
     LogError
-        The log lacks what the style needs, or no style, or several, fit.
+        If the log lacks what the style needs, or matches no style or several.
     """
     text = path.read_text(encoding="utf-8", errors="replace")
     lines = _COLOR.sub("", text).splitlines()
@@ -272,7 +272,7 @@ def main(arguments: list[str] | None = None) -> int:
     Raises
     ------
     SystemExit
-        No log, or logs without the lines asked for; the message names each file and line.
+        If there is no log, or logs lack the requested lines; the message names each file and line.
     """
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--log_dir", "--log-dir", dest="log_dir_option", help="as DLPerf's option")

@@ -11,7 +11,7 @@ class Measured:
     mx : module
         mxnet or mxlite.
     spec : dict
-        As measure.py writes it, with ``rank`` and ``ranks``.
+        Content of the file that measure.py writes, with ``rank`` and ``ranks``.
     synchronous : bool
         Whether the loss of a step is read before the next step begins.
     """

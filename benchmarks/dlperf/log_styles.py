@@ -1,7 +1,8 @@
 """The log lines of each training script that DLPerf ran, and the rate that it took from them.
 
-A style says which lines of a log count, which number they carry, which of them are kept and what
-becomes of them. The windows are DLPerf's: most styles drop 20 steps and keep the next 100.
+A style says which lines of a log count, which number they have, which of them are kept, and how the
+rate is computed from them. The windows are DLPerf's: most styles drop 20 steps and keep the next
+100.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-# A number with a decimal point. Digits behind other separators, as in 1,234.5 or 0,5, make it none.
+# A number with a decimal point. Digits with other separators, as in 1,234.5 or 0,5, are not a
+# number.
 NUMBER = r"([0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)(?![0-9.eE]|[^\w\s][0-9])"
 _DATE = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:[.,](\d+))?")
 _CLOCK = re.compile(r"(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?")
@@ -160,7 +162,7 @@ class Style:
         return value
 
     def bounds(self, warm_up: int | None, batches: int | None) -> tuple[int, int | None]:
-        """Return the begin and end of the window that options give; None leaves the style's own."""
+        """Return begin and end of the window; options that are None take those of the style."""
         first, last = self.window
         return first if warm_up is None else warm_up, last if batches is None else batches
 

@@ -60,7 +60,7 @@ class DlperfWorker(Worker):
     batch : int
         Samples of a rank.
     dtype : str
-        As of the case.
+        Element type of the case.
     threads : int
         Threads of all ranks together.
     """
@@ -98,7 +98,7 @@ class DlperfWorker(Worker):
         return answer
 
     def close(self) -> None:
-        """Let the job end by itself, then end what is left of it."""
+        """Let the job end by itself, then end processes that still run."""
         stream = self._process.stdin
         if stream is not None:
             with contextlib.suppress(BrokenPipeError):
@@ -106,7 +106,7 @@ class DlperfWorker(Worker):
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_CLOSE_SECONDS)
         super().close()
-        # Ranks that the launcher has left behind end when the folder is gone; one may still write.
+        # Ranks that outlive the launcher end when the folder is removed; one may still write.
         for _ in range(50):
             shutil.rmtree(self._exchange, ignore_errors=True)
             if not self._exchange.exists():
@@ -131,7 +131,7 @@ class DlperfCell(Cell):
         super().__init__(case.name, case.dtype, case.batch)
         self.case, self._logs = case, logs
         self.window = (case.warm_up, case.steps)
-        self.reasons: dict[str, str] = {}  # system to why it has no figures
+        self.reasons: dict[str, str] = {}  # why systems have no figures, by system
         self._decided = False
         self._ready: dict[str, float] = {}
         self._steps: dict[str, list[float]] = {}

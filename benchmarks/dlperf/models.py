@@ -35,7 +35,7 @@ class Row(NamedTuple):
     size: int
     network: str = ""
     mode: str = ""
-    ranks: int = 0  # 0: those of the command line; else the case runs with so many only
+    ranks: int = 0  # 0 takes those of the command line; else the case runs with this number only
     warm_up: int = WARM_UP
     steps: int = STEPS
     data: tuple[str, ...] = DATA

@@ -23,12 +23,12 @@ _SIDE, _PRODUCTS, _BLOCKS = 1536, 4, 5
 
 
 def gpu_peak(name: str, dtype: str) -> dict[str, Any] | None:
-    """Return the data sheet's figure of a GPU, None if it is not known here.
+    """Return the data sheet's figure of a GPU, or None if it is not in the table.
 
     Parameters
     ----------
     name : str
-        As the driver gives it.
+        Name of the GPU, as the driver gives it.
     dtype : str
         A key of ``cases.MATH``.
 

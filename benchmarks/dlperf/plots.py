@@ -31,7 +31,7 @@ def _bars(axis: Any, content: dict[str, Any], value: Any, errors: Any) -> None:
 
 
 def _efficiency(axis: Any, content: dict[str, Any]) -> bool:
-    """Draw the rate of a device in a job as a share of one device alone; return if any is there."""
+    """Draw the rate of a device as a share of a single device's; return whether any is drawn."""
     drawn = False
     for model in dict.fromkeys(cell["case"]["model"] for cell in content["cells"]):
         for row in [] if model in TABLES else own_rows(content, model):
@@ -64,7 +64,7 @@ def plot(content: dict[str, Any], folder: Path, stem: str) -> list[Path]:
     content : dict
         The result file.
     folder : Path
-        Made if it is not there.
+        Folder of the plots, which is made if it does not exist.
     stem : str
         Beginning of the files' names.
 

@@ -10,12 +10,12 @@ from common import commit, machine, report, write_json
 
 
 def configuration(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return what must be the same in all calls that add to one file.
+    """Return the settings that must be equal in all calls that add to one file.
 
     Parameters
     ----------
     settings : dict
-        Options that shape figures.
+        Options on which the figures depend.
 
     Returns
     -------
@@ -43,7 +43,7 @@ def load(path: Path, wanted: dict[str, Any]) -> dict[str, Any] | None:
     Raises
     ------
     SystemExit
-        The file is no result of run.py, or of another configuration; the message names the
+        If the file is no result of run.py, or has another configuration; the message names the
         differences.
     """
     if not path.exists():
@@ -127,7 +127,7 @@ def save(path: Path, settings: dict[str, Any], content: dict[str, Any]) -> None:
     path : Path
         The result file.
     settings : dict
-        Options that shape figures.
+        Options on which the figures depend.
     content : dict
         ``configuration``, ``cells``, ``peaks``, ``missing`` and ``command``.
     """

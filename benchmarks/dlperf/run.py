@@ -115,7 +115,7 @@ def checked_options(arguments: list[str] | None) -> argparse.Namespace:
     Raises
     ------
     SystemExit
-        An unknown model, a number below 1, or a file that is not there or cannot be written.
+        For an unknown model, a number below 1, or a file that does not exist or cannot be written.
     """
     options = parser().parse_args(arguments)
     if options.model != "all":
@@ -418,7 +418,7 @@ def _given_samples(source: Path, size: int, folder: Path) -> Path:
 
 
 def _token_samples(preset: str, size: int) -> Path:
-    """Return a file of sequences of up to so many random tokens, made once."""
+    """Return a file of sequences of random tokens with a maximum length; it is made once."""
     from dlperf.bert.recipe import VOCABULARY, example_modules, make_samples, write_number_arrays
 
     count = _SAMPLES[preset]

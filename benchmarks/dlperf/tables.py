@@ -2,10 +2,10 @@
 
     python benchmarks/dlperf/tables.py results.json [more.json]
 
-Published figures were measured on V100s years ago: they are context, not a comparison. Figures of
-ours for more devices than were measured are marked ``predicted``: models of communication
-(benchmarks/bandwidth) take the measured step of one device, and links of 8 devices a node with
-120 GB/s inside and 10.6 GB/s between nodes. Below each model's tables are the errors of its model
+Published figures were measured on V100s years ago, so they are context, not a comparison. Our
+figures for more devices than were measured are marked ``predicted``: models of communication
+(benchmarks/bandwidth) take the measured step of one device, and links of 8 devices a node with 120
+GB/s inside and 10.6 GB/s between nodes. Below each model's tables are the errors of its model
 against the published cells. A cell without figures says why.
 """
 

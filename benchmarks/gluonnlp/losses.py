@@ -102,7 +102,7 @@ def read_log(folder: Path) -> list[tuple[str, ...]]:
     Parameters
     ----------
     folder : path
-        With the file ``phase1_log.0``.
+        Folder with the file ``phase1_log.0``.
 
     Returns
     -------
@@ -153,7 +153,7 @@ def compare(kind: str, runner: Runner, data: Path, start: Path, steps: int) -> d
     Parameters
     ----------
     kind : {'synthetic', 'npz'}
-        Which data.
+        Kind of data.
     runner : Runner
         Starts the script.
     data : path
@@ -161,7 +161,7 @@ def compare(kind: str, runner: Runner, data: Path, start: Path, steps: int) -> d
     start : path
         Folder of the checkpoint.
     steps : int
-        After the first one.
+        Number of steps after the first one.
 
     Returns
     -------

@@ -2,9 +2,9 @@
 
     PYTHONPATH=.cache/gluonnlp/mxnet python texts.py FOLDER SCRIPTS
 
-The texts are the chapters of the language reference that every Python brings along
-(``pydoc_data.topics``): a document each, every tenth for evaluation. sentencepiece trains the
-vocabulary, and gluon-nlp's create_pretraining_data.py makes ``train/part-000.npz`` and
+The texts are the chapters of the language reference that every Python contains
+(``pydoc_data.topics``). Each is a document, and every tenth is for evaluation. sentencepiece trains
+the vocabulary, and gluon-nlp's create_pretraining_data.py makes ``train/part-000.npz`` and
 ``dev/part-000.npz``.
 """
 
@@ -25,7 +25,7 @@ def sentences(text):
 
 
 def main():
-    """Write all files; the same ones for the same Python and packages."""
+    """Write all files, which are equal for the same Python and packages."""
     import sentencepiece  # only the side that writes needs it
 
     folder, scripts = (Path(a).resolve() for a in sys.argv[1:])

@@ -40,7 +40,7 @@ def copy_files(folder: Path, target: Path) -> None:
 
 
 def decode_and_encode(folder: Path, threads: int) -> None:
-    """Decode all pictures and encode a small one for each, nothing else."""
+    """Only decode all pictures and encode a small one for each."""
     from mxlite import _core
 
     names = sorted((folder / "images").iterdir())
@@ -106,7 +106,7 @@ def main(arguments: list[str] | None = None) -> None:
             runs["resize mxnet"] = lambda: pack_with_mxnet(python, folder, resize)
         seconds: dict[str, list[float]] = {name: [] for name in runs}
         for turn in progress(range(options.turns + 1), options.turns + 1, "packing"):
-            # All write new files, and nobody waits for what another has written.
+            # All programs write new files, and none waits for the writes of another one.
             for name in random.Random(turn).sample(sorted(runs), len(runs)):
                 for written in ("copy", "images.rec", "images.idx"):
                     (folder / written).unlink(missing_ok=True)

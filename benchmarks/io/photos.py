@@ -1,7 +1,7 @@
 """A data set of photographs, JPEG of 500 x 375 pixels: in files and in a record.
 
-The pictures are cut at many places and sizes out of the photographs that come with scikit-image and
-scikit-learn, so that they compress as photographs do. Pillow encodes them.
+The pictures are parts of the photographs in scikit-image and scikit-learn, at many places and
+sizes, so that they compress as photographs do. Pillow encodes them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def photographs() -> list[np.ndarray]:
 
 
 def make_photos(folder: Path, count: int) -> Path:
-    """Write ``<folder>/images/*.jpg``, ``photos.rec``, ``.idx`` and ``.lst`` unless they are there.
+    """Write ``<folder>/images/*.jpg``, ``photos.rec``, ``.idx`` and ``.lst`` unless they exist.
 
     Parameters
     ----------

@@ -53,7 +53,7 @@ def start(options: argparse.Namespace, record: Path) -> dict[str, WorkerProcess]
 
 
 def prepare(workers: dict[str, WorkerProcess]) -> dict[str, str]:
-    """Run each system once; one that fails is said and left out. Returns the versions."""
+    """Run each system once; report and leave out one that fails. Return the versions."""
     versions = {}
     for system in list(workers):
         try:

@@ -24,7 +24,7 @@ class Pace:
     def __init__(self, rate: float) -> None:
         self._rate = rate
         self._lock = threading.Lock()
-        self._free = 0.0  # when the bytes before are sent
+        self._free = 0.0  # time at which the earlier bytes are sent
 
     def wait(self, count: int) -> None:
         """Wait until this many more bytes may be sent."""
@@ -52,7 +52,7 @@ class RangeServer(http.server.ThreadingHTTPServer):
         Called with the range's number before it is sent; returns how many of its bytes are sent
         before the connection is closed, or None to send all.
     with_ranges : bool
-        False: whole files are sent, as by Python's own server.
+        If False, whole files are sent, as by Python's own server.
     """
 
     daemon_threads = True

@@ -184,7 +184,7 @@ class Torch:
 
 
 class BareDecode:
-    """libjpeg-turbo alone: whole pictures, nothing else, as many threads."""
+    """Decodes whole pictures with libjpeg-turbo only, with the same number of threads."""
 
     def __init__(self, options):
         import mxlite
@@ -253,7 +253,7 @@ def main():
                     "shape": list(output.shape),
                 }
             else:
-                pipeline.epoch()  # uses up what was prefetched while other systems had their turn
+                pipeline.epoch()  # uses up batches that were prefetched during other turns
                 begin = time.perf_counter()
                 images = pipeline.epoch()
                 answer = {"seconds": time.perf_counter() - begin, "images": images}

@@ -6,8 +6,8 @@
 Both sides run examples/gluon/train_imagenet.py (start.py) with ``--use-rec`` on the letters of
 letters.py, from parameters that mxlite has drawn for each seed, with the same schedule. They run at
 the same time with half of the cores each, so their seconds are no measurement of speed. First comes
-a plain run of a few steps on the same batches: losses differ by rounding, which grows; how fast, is
-seen beside it from two runs of mxlite whose parameters differ in their last bits. The runs of the
+a plain run of a few steps on the same batches: losses differ by rounding errors, which grow. Two
+runs of mxlite whose parameters differ in their last bits show how fast they grow. The runs of the
 seeds shuffle and augment the pictures with the random numbers of each side; at an epoch the curves
 are alike if their means differ by no more than the larger spread (largest less smallest) of a
 side's seeds.
@@ -50,7 +50,7 @@ def epochs_of(log: str, losses: list[float], epochs: int) -> list[dict[str, floa
     losses : list of float
         One for each step; all epochs have the same number of steps.
     epochs : int
-        How many are expected.
+        Expected number of epochs.
 
     Returns
     -------
@@ -127,8 +127,8 @@ class Runner:
     Parameters
     ----------
     folder : path
-        Holds the records and what the runs leave. A run of the same options and commit is not
-        repeated.
+        Folder of the records and of the results of runs. A run with the same options and commit is
+        not repeated.
     args : argparse.Namespace
         The command line.
     """
@@ -181,7 +181,7 @@ class Runner:
         kind : {'plain', 'augmented', 'changed'}
             ``changed`` is plain, from parameters of which each is the next number.
         seed : int
-            Chooses the parameters at the start and what is random in the batches.
+            Seed of the initial parameters and of random choices in the batches.
         more : list of str
             Further options of the example.
         """
@@ -237,8 +237,8 @@ def next_number(values: Any) -> Any:
 def same_batches(runner: Runner, steps: int) -> dict[str, Any]:
     """Return the losses of both sides on the same batches, and their relative differences.
 
-    How fast rounding grows is seen from a second run of mxlite, whose parameters at the start
-    differ in their last bits.
+    A second run of mxlite, whose initial parameters differ in their last bits, shows how fast
+    rounding errors grow.
 
     Parameters
     ----------

@@ -65,11 +65,11 @@ def picture(letter: str, face: Path, photograph: np.ndarray, random: np.random.R
     Parameters
     ----------
     letter : str
-        What is drawn.
+        The letter.
     face : path
         File of the typeface.
     photograph : numpy.ndarray
-        What lies behind.
+        Background of the letter.
     random : numpy.random.RandomState
         Chooses everything else.
 
@@ -98,13 +98,13 @@ def write_records(folder: Path, name: str, count: int, seed: int) -> Path:
     Parameters
     ----------
     folder : path
-        Where they are written.
+        Folder of the files.
     name : {'train', 'val'}
-        Chooses typefaces and photographs, too.
+        Name of the files, which also selects typefaces and photographs.
     count : int
         Number of pictures.
     seed : int
-        The same files for the same seed and versions of the packages.
+        Equal seeds and versions of the packages give equal files.
 
     Returns
     -------

@@ -2,7 +2,7 @@
 
 The parameters have the names of gluon-cv and of mxlite's model zoo, so that one file fits all. The
 stride of a stage lies in the 3 x 3 convolution of its first block. start.py gives MXNet the name
-``mxlite``; under mxlite itself the module is a second way to the same network.
+``mxlite``. With mxlite itself, the module makes the same network as the model zoo.
 """
 
 from mxlite.gluon import HybridBlock, nn
@@ -68,7 +68,7 @@ class ResNet50(HybridBlock):
 
 
 def get_model(name, pretrained=False, ctx=None, **options):
-    """Return the network; the function takes the place of the model zoo's.
+    """Return the network; the function replaces that of the model zoo.
 
     Parameters
     ----------

@@ -60,7 +60,7 @@ def noted_reader(make, plain, sums):
     make : callable
         ImageRecordIter.
     plain : bool
-        Leave out what is random, and note the sums.
+        Whether to leave out random changes, and to note the sums.
     sums : list
         Gets sums of pictures and labels of each batch.
     """

@@ -2,7 +2,7 @@
 
     python benchmarks/opperf/against_torch.py --torch-python PYTHON --json FILE
 
-A ratio above 1 says that mxlite is faster. The mean over all rows is that of large arrays.
+A ratio above 1 means that mxlite is faster. The mean over all rows is that of large arrays.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ def turns(
     counts : list of int
         Calls of each in a turn.
     which : int
-        0: forward, 1: forward and backward.
+        0 for forward, 1 for forward and backward.
     rounds : int
         Turns of each.
 
     Returns
     -------
     list of list of float
-        The fastest call of every turn, in seconds, for each worker: others only disturb.
+        The fastest call of every turn, in seconds, for each worker. Slower calls were disturbed.
     """
     best: list[list[float]] = [[] for _ in workers]
     for index in range(rounds):

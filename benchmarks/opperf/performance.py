@@ -53,7 +53,7 @@ def _profiled(call: Callable[[], Any], runs: int) -> tuple[float, float]:
     content = json.loads(mx.profiler.dumps(reset=True, format="json"))
     memory = content["Memory"].get("Device Storage", {}).get("Memory: cpu/0", {"Max": 0.0})
     operators = content["Time"].get("operator", {})
-    # Rows may nest (a graph and its steps): never more than the wall clock saw.
+    # Rows may nest (a graph and its steps), so their sum is limited to the elapsed time.
     total = sum(row["Total"] for row in operators.values()) / runs
     return min(total, wall), 1e3 * memory["Max"]
 
@@ -72,7 +72,7 @@ def _schema_of(op: Any) -> dict[str, Any]:
     schemas = _schemas()
     if op.__name__ in schemas:
         return schemas[op.__name__]
-    # mx.nd.add and its like: functions of arrays and numbers.
+    # Functions of arrays and numbers, such as mx.nd.add.
     names = list(inspect.signature(op).parameters)
     return {"inputs": names, "variadic": False}
 
@@ -164,7 +164,7 @@ def run_performance_test(
     dtype : str
         Type of arrays made here.
     ctx : Context, optional
-        Where; ``cpu()`` by default.
+        Device of the arrays; ``cpu()`` by default.
     profiler : {"native", "python"}
         Time on the device by ``mx.profiler``, or the wall clock's distribution.
     warmup, runs : int
@@ -178,7 +178,7 @@ def run_performance_test(
     Raises
     ------
     ValueError
-        Another profiler.
+        If the profiler is another one.
     """
     if profiler not in ("native", "python"):
         raise ValueError(f"profiler {profiler!r} given, 'native' or 'python' expected")

@@ -1,4 +1,4 @@
-r"""What the processor's arithmetic allows float32 networks: multiply-adds, products, peers.
+r"""Compares float32 networks with the limit of the processor's multiply-adds.
 
     python benchmarks/ops/arithmetic_limit.py --inference bert_inference_128.json \
         --training bert_training.json --json result.json

@@ -75,7 +75,7 @@ def build(batch: int, length: int) -> dict[str, Any]:
 
 
 def timed(call: Callable[[], float], seconds: float, clock: str) -> list[float]:
-    """Call repeatedly for about that long, at least twice; return the seconds of each call."""
+    """Call repeatedly for about the given time, at least twice; return the seconds of each call."""
     now = time.process_time if clock == "cpu" else time.perf_counter
     call()
     found: list[float] = []
@@ -96,7 +96,7 @@ def resident_mib(key: str) -> float:
 
 def step_memory(call: Callable[[], float]) -> float:
     """Return how far the resident set grows in a call, in MiB."""
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     before = resident_mib("VmRSS")
     call()
     return resident_mib("VmHWM") - before

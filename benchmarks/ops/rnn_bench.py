@@ -119,7 +119,7 @@ def torch_side(mode: str, steps: int, batch: int, inputs: int, hidden: int) -> S
 
 
 def timed(call: Callable[[], float], seconds: float) -> list[float]:
-    """Call repeatedly for about that long, at least twice; return the seconds of each call."""
+    """Call repeatedly for about the given time, at least twice; return the seconds of each call."""
     call()
     found: list[float] = []
     while len(found) < 2 or sum(found) < seconds:

@@ -1,4 +1,4 @@
-"""Peak memory of loops that never wait, beside MXNet 1.9.1.
+"""Compares the peak memory of loops that never wait with MXNet 1.9.1.
 
     python benchmarks/overhead/run_ahead.py --mxnet-python PYTHON --json out.json
 

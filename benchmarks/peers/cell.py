@@ -14,7 +14,7 @@ from neighbours import neighbours
 from worker_process import ANSWER_SECONDS, WorkerError, WorkerProcess
 
 HERE = Path(__file__).resolve().parent
-# Idle threads of the system before may spin this long after its turn.
+# Idle threads of the previous system may spin for this time after its turn.
 SETTLE_SECONDS = 0.3
 # Allowed distance of outputs, as a share of their size: rounding grows with depth.
 TOLERANCE = {"float32": 2e-3, "float16": 2e-2, "bfloat16": 1e-1, "int8": 3e-1}
@@ -118,7 +118,7 @@ class Cell:
         Parameters
         ----------
         systems : list of System
-            Who runs; outputs are compared with the first one's.
+            Systems to run; outputs are compared with those of the first one.
         spec : Path
             The layer list.
         threads : int
@@ -156,7 +156,7 @@ class Cell:
             typical = statistics.fmean if busy else statistics.median
             with neighbours(busy):
                 for index in range(rounds):
-                    # The order rotates: no system always follows the same one.
+                    # The order rotates, so that no system always follows the same one.
                     order = list(counts)
                     shift = index % max(1, len(order))
                     for name in order[shift:] + order[:shift]:
@@ -186,7 +186,7 @@ class Cell:
             self.cpu_medians.setdefault(name, []).append(cpu)
 
     def _say_ready(self, name: str, answer: dict[str, Any]) -> None:
-        """Called when a system has built the network."""
+        """Do nothing when a system has built the network; subclasses report it."""
 
     def _drop(self, workers: dict[str, Worker], name: str, error: WorkerError) -> None:
         workers.pop(name).close()
@@ -195,7 +195,8 @@ class Cell:
         self.failures.append(f"{self.network} batch {self.batch} {self.dtype} {name}: {error}")
 
     def _check(self, answer: dict[str, Any], reference: dict[str, Any]) -> None:
-        # Single entries may be near zero: distances count against the size of the whole output.
+        # Single entries may be near zero, so differences are relative to the size of the whole
+        # output.
         scale = reference["norm"] / math.sqrt(1000)
         worst = max(
             abs(one - other) / scale for one, other in zip(answer["output"], reference["output"])

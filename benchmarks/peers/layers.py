@@ -66,7 +66,7 @@ class LayerList:
             x = self._block(block, x)
 
     def _block(self, block: Any, x: int) -> int:
-        # Exact classes first: containers of layers come from many subclasses.
+        # Exact classes are looked up first, because many subclasses are containers of layers.
         for kind, method in self._METHODS.items():
             if isinstance(block, kind):
                 return int(method(self, block, x))
@@ -234,11 +234,11 @@ def layer_list(net: Any, training: bool = False) -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        See the module's text.
+        The entries that the docstring of this module describes.
 
     Raises
     ------
     NotImplementedError
-        The network has a block without a neutral form.
+        If the network has a block that the list cannot describe.
     """
     return LayerList(net, training).layers

@@ -11,7 +11,7 @@ from scoring import networks as scoring
 
 
 def check_name(network: str) -> None:
-    """Raise ValueError for a network that is not known."""
+    """Raise ValueError for an unknown network."""
     if bert_length(network) is None:
         scoring.zoo_name(network)
 

@@ -19,7 +19,7 @@ def bert_length(network):
     Returns
     -------
     int or None
-        None: another network.
+        None for another network.
 
     Raises
     ------
@@ -60,7 +60,8 @@ def parameter(name, shape):
     else:
         middle, span = 0.0, 0.1
     values = np.empty(int(np.prod(shape)), np.float32)
-    # In pieces: a double of the largest weight would dominate the peak memory that is measured.
+    # The values are made in pieces, because the largest weight in float64 would dominate the
+    # measured peak memory.
     for begin in range(0, values.size, 1 << 20):
         piece = values[begin : begin + (1 << 20)]
         piece[:] = random.uniform(middle - span, middle + span, piece.size)
@@ -68,7 +69,7 @@ def parameter(name, shape):
 
 
 def inputs(spec, batch):
-    """Return what a network is fed with.
+    """Return the input of a network.
 
     Parameters
     ----------

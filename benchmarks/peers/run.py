@@ -47,7 +47,7 @@ ON_GPU = ("mxlite", "torch")
 
 
 def gpu_name() -> str:
-    """Return the first GPU's name as the driver gives it; a stand-in's is that of its library."""
+    """Return the first GPU's name as the driver gives it, or the library of a simulated GPU."""
     if "MXLITE_CUDA_LIBRARY" in os.environ:
         return os.path.basename(os.environ["MXLITE_CUDA_LIBRARY"])
     command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader", "--id=0"]
@@ -90,7 +90,7 @@ def parser() -> argparse.ArgumentParser:
 def chosen_systems(
     options: argparse.Namespace, systems: Sequence[System] = SYSTEMS
 ) -> list[System]:
-    """Return the systems to run; a missing environment is said and left out.
+    """Return the systems to run; report and leave out those whose environment is missing.
 
     Parameters
     ----------

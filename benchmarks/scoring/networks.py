@@ -1,4 +1,4 @@
-"""The networks of MXNet's scoring benchmark, by its names, and what they are in the model zoo."""
+"""Networks of MXNet's scoring benchmark: their names there and in the model zoo."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NETWORKS = {
     "densenet121": "densenet121",
     "squeezenet1.1": "squeezenet1.1",
 }
-# The six of the performance page.
+# The six networks of MXNet's performance page.
 DEFAULT = ["alexnet", "vgg", "inception-bn", "inception-v3", "resnet-50", "resnet-152"]
 _LARGE_IMAGES = ("inceptionv3", "inception_v4")
 

@@ -5,7 +5,8 @@
 JPEG pictures of 500 x 375 pixels, as in the pipeline's benchmark, are decoded, cropped, mirrored
 and normalized by ImageRecordIter while a hybridized network trains (forward, softmax cross entropy,
 backward, SGD with momentum). Both kinds of steps take turns in one process; the pipeline alone is
-measured, too. On a CPU decoding takes cores from training: `cpu share` is what it costs at least.
+measured, too. On a CPU, decoding takes cores from training. `cpu share` is the minimum of this
+cost.
 """
 
 from __future__ import annotations

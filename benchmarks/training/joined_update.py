@@ -1,4 +1,4 @@
-"""Measures what a step would gain if backward's executable ran the update, too.
+"""Measures how much faster a step would be if backward's executable ran the update, too.
 
     python benchmarks/training/joined_update.py --json out.json
 

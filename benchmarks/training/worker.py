@@ -18,7 +18,7 @@ import time
 import traceback
 
 PEERS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "peers")
-# The first compiles, the second takes the memory that later ones find.
+# The first step compiles, the second one allocates memory that later steps reuse.
 WARM_UP_STEPS = 2
 
 

@@ -22,7 +22,7 @@ class Recipe:
     max_length : int
         Longest sequence, ``[CLS]`` and both ``[SEP]`` included.
     max_predictions : int
-        Most masks of a sample.
+        Maximum number of masks of a sample.
     mask_share : float
         Share of the tokens that are masked.
     short_share : float
@@ -52,9 +52,9 @@ def make_samples(
     recipe : Recipe
         Lengths and masks.
     copies : int
-        How often the text is used, each time with other segments and masks.
+        Number of times that the text is used, each time with other segments and masks.
     seed : int
-        Same samples for the same seed.
+        Equal seeds give equal samples.
 
     Returns
     -------
@@ -93,8 +93,8 @@ def segment_pairs(
 ) -> Iterator[tuple[list[int], list[int], bool]]:
     """Yield two segments, and whether the second is from another document.
 
-    Sentences are taken until the target length is reached and cut behind a random one. In half of
-    the cases the rest is put back, and the second segment comes from another document.
+    Sentences are taken until the target length is reached, and are divided after a random one. In
+    half of the cases the rest is put back, and the second segment comes from another document.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def segment_pairs(
                 second += sentence
                 if len(second) >= target - len(first):
                     break
-            end = cut  # the sentences behind the cut are used again
+            end = cut  # the sentences after the division are used again
         else:
             second = [token for sentence in document[cut:end] for token in sentence]
         yield (*_truncated(first, second, most, random), is_random)
@@ -190,7 +190,7 @@ def mask_positions(
     pieces : WordPiece
         Its special tokens are never masked, and it knows which pieces continue a word.
     recipe : Recipe
-        Share, greatest number, whether words are masked as a whole.
+        Gives the share, the greatest number, and whether words are masked as a whole.
     random : numpy.random.RandomState
         Source of the choice.
 

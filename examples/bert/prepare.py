@@ -4,8 +4,8 @@
     python prepare.py raw.txt --raw --out data --vocab vocab.txt --max_seq_length 512
 
 Each file of prose is a document; with ``--raw``, files have one sentence a line and a blank line
-between documents. It writes ``vocab.txt``, ``train.npz``, ``eval.npz`` and ``text.json``, which has
-the numbers of documents, sentences and tokens, and a checksum by which texts can be compared.
+between documents. The program writes ``vocab.txt``, ``train.npz``, ``eval.npz`` and ``text.json``,
+which has the numbers of documents, sentences and tokens, and a checksum that identifies the text.
 """
 
 from __future__ import annotations

@@ -20,12 +20,12 @@ def padded(samples: Samples, rows: np.ndarray, length: int, masks: int) -> dict[
     rows : numpy.ndarray
         Indices of the batch's samples.
     length, masks : int
-        Columns for tokens and masks; what is not used holds 0 and has the weight 0.
+        Numbers of columns for tokens and masks; unused columns hold 0 and have the weight 0.
 
     Returns
     -------
     dict of numpy.ndarray
-        int32 but for float32 ``masked_lm_weights``; keys of gluon-nlp's files.
+        Arrays by the keys of gluon-nlp's files: int32, except for float32 ``masked_lm_weights``.
     """
     count = len(rows)
     batch = {
@@ -52,7 +52,7 @@ def _up(value: int, multiple: int = MULTIPLE) -> int:
 
 
 class Batches:
-    """Endless batches of this rank, whose place can be saved and restored.
+    """Endless batches of this rank, whose position can be saved and restored.
 
     Samples are sorted into buckets with equally many samples. Every batch is of one bucket and has
     the bucket's greatest length, so that there are as many shapes as buckets. An epoch shuffles the
@@ -69,7 +69,7 @@ class Batches:
     max_length : int
         Longest sequence of the model.
     seed : int
-        Decides the order.
+        Determines the order.
     rank, ranks : int
         This process and the number of processes.
     """
@@ -117,7 +117,7 @@ class Batches:
         return [plan[i] for i in random.permutation(len(plan))]
 
     def __len__(self) -> int:
-        """Return the batches of an epoch."""
+        """Return the number of batches of an epoch."""
         return len(self._plan)
 
     def __iter__(self) -> Iterator[dict[str, np.ndarray]]:
@@ -133,7 +133,7 @@ class Batches:
         return padded(self.samples, mine, *self.shapes[bucket])
 
     def state_dict(self) -> dict[str, int]:
-        """Return the place, for a checkpoint."""
+        """Return the position, for a checkpoint."""
         return {
             "epoch": self.epoch,
             "position": self.position,
@@ -144,7 +144,7 @@ class Batches:
         }
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Continue at a saved place; ValueError if samples, batch size, seed or ranks differ."""
+        """Continue at a saved position of an equal loader; raise ValueError for another one."""
         for key in ("seed", "samples", "batch_size", "ranks"):
             if state[key] != self.state_dict()[key]:
                 raise ValueError(

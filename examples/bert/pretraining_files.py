@@ -1,8 +1,8 @@
 """Reader of BERT's samples in gluon-nlp's ``.npz`` files.
 
 Rows of different lengths are object arrays in such a file, which NumPy stores as pickles. They are
-read by an interpreter that can make arrays and nothing else; Python's unpickler, even one that
-allows NumPy's names only, would trust the bytes of a type.
+read by an interpreter that can only make arrays. Python's unpickler, even if it allows NumPy's
+names only, would trust the bytes of a type.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pretraining_samples import KEYS, Samples, checked
 
 
 def _array_names(module: str, name: str) -> Maker | None:
-    """Return what makes an array of a pickle: no other name is allowed."""
+    """Return the names that make an array of a pickle; no other name is allowed."""
     if name == "encode":  # bytes of an array in protocol 2
         return plain_maker(module, name)
     return object_array_maker(module, name)
@@ -65,7 +65,7 @@ def read_samples(path: str | Path, vocab_size: int, max_length: int) -> Samples:
 def _unpickled(raw: bytes) -> Any:
     """Return an array of objects, whose lists have no more entries than the pickle has bytes.
 
-    A pickle may name an array again and again; rows are counted as often as they stand there.
+    A pickle may refer to an array repeatedly; its rows are then counted each time.
     """
     made = read_pickle(raw, _array_names, most_entries=len(raw))
     if not isinstance(made, np.ndarray):

@@ -47,7 +47,7 @@ class Objective(gluon.HybridBlock):
     Parameters
     ----------
     model : BERTForPretraining
-        What is trained.
+        The model that is trained.
     """
 
     def __init__(self, model: BERTForPretraining) -> None:
@@ -96,7 +96,7 @@ def on_device(batch: dict[str, Any], ctx: Any) -> list[Any]:
     batch : dict of numpy.ndarray
         As in ``pretraining_batches.padded``.
     ctx : Context
-        Where they are copied to.
+        Device to which they are copied.
 
     Returns
     -------
@@ -136,7 +136,7 @@ def make_trainer(
     Parameters
     ----------
     model : BERTForPretraining
-        What is trained.
+        The model that is trained.
     optimizer : str
         One of :data:`OPTIMIZERS`; ``bertadam`` is AdamW without correction of the moments' bias.
     rate : float

@@ -33,7 +33,7 @@ class Samples:
     masked_lm_weights : list of numpy.ndarray
         float32 of shape (masks,).
     next_sentence_labels : numpy.ndarray
-        int32: 1 if the second segment is from elsewhere.
+        int32: 1 if the second segment does not follow the first.
     valid_lengths : numpy.ndarray
         int32: number of tokens.
     """
@@ -51,7 +51,7 @@ class Samples:
 
 
 def _converted(values: Any, dtype: str) -> np.ndarray:
-    """Return numbers of another type; integers that it does not hold raise ValueError."""
+    """Return numbers in another type; raise ValueError for integers that the type cannot hold."""
     numbers = np.asarray(values)
     if numbers.dtype == object:  # rows of one length
         numbers = np.asarray(numbers.tolist())
@@ -218,9 +218,10 @@ def synthetic_samples(
     Parameters
     ----------
     count, vocab_size, max_length, max_predictions : int
-        Samples, tokens of the vocabulary, longest sequence, most masks.
+        Numbers of samples and of tokens in the vocabulary, longest sequence, maximum number of
+        masks.
     seed : int
-        Same samples for the same seed.
+        Equal seeds give equal samples.
 
     Returns
     -------

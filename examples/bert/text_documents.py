@@ -24,13 +24,13 @@ class _Text(HTMLParser):
         self._hidden = 0
 
     def handle_starttag(self, tag: str, attrs: object) -> None:
-        """Begin a block, or what is not shown."""
+        """Begin a block, or a part that is not shown."""
         self._hidden += tag in _HIDDEN
         if tag in _BLOCKS:
             self.parts.append("\n\n")
 
     def handle_endtag(self, tag: str) -> None:
-        """End a block, or what is not shown."""
+        """End a block, or a part that is not shown."""
         self._hidden -= tag in _HIDDEN and self._hidden > 0
         if tag in _BLOCKS:
             self.parts.append("\n\n")
@@ -47,12 +47,12 @@ def paragraphs(path: Path) -> list[str]:
     Parameters
     ----------
     path : Path
-        UTF-8 or Latin-1; HTML if its name ends so.
+        A file in UTF-8 or Latin-1, which is HTML if its name says so.
 
     Returns
     -------
     list of str
-        NFC, without paragraphs of fewer than four words.
+        Paragraphs of at least four words, in normal form NFC.
 
     Raises
     ------
@@ -154,7 +154,7 @@ def is_held_out(name: str, share: float) -> bool:
     name : str
         File name, or file name and number.
     share : float
-        About this share is held out.
+        Approximate share of documents that are held out.
 
     Returns
     -------

@@ -51,7 +51,7 @@ def train_vocabulary(lines: Iterable[str], size: int) -> list[str]:
 
 
 def write_vocabulary(path: str | Path, vocabulary: list[str]) -> None:
-    """Write one token a line.
+    """Write one token per line.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def read_vocabulary(path: str | Path) -> list[str]:
     Parameters
     ----------
     path : str or path
-        One token a line.
+        A file with one token per line.
 
     Returns
     -------

@@ -35,7 +35,7 @@ class CharRNN(gluon.HybridBlock):
     hidden, layers : int
         Size and number of the LSTM layers.
     dropout : float
-        Between the layers and before the scores.
+        Share of values that become 0 between the layers and before the scores.
     """
 
     def __init__(self, vocabulary: int, hidden: int, layers: int, dropout: float) -> None:
@@ -84,7 +84,7 @@ def batches(codes: np.ndarray, batch: int, steps: int) -> list[nd.NDArray]:
 def run_epoch(
     net: CharRNN, pieces: list[nd.NDArray], trainer: gluon.Trainer | None, clip: float
 ) -> float:
-    """Go through the text once; with a trainer, learn. Return the perplexity."""
+    """Read the text once, and learn if there is a trainer. Return the perplexity."""
     loss_of = gluon.loss.SoftmaxCrossEntropyLoss()
     states = net.lstm.begin_state(pieces[0].shape[1])
     total, count = nd.zeros((1,)), 0

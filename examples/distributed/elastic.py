@@ -3,8 +3,8 @@
     mxlite-run -np 3 --max-np 3 python examples/distributed/elastic.py
 
 Kill any of the processes (kill -9, or kill -STOP): the others continue from the last commit; a new
-one takes its place. The loss is that of a training without losses, because each batch is shared by
-the processes that there are.
+one takes its place. The loss is that of a training in which no process is lost, because the
+remaining processes share each batch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs the examples of this folder with 1, 2 and 4 processes and with losses; logs, JSON and plot.
+"""Runs the examples of this folder with 1, 2 and 4 processes, and with lost processes.
 
     python examples/distributed/real_runs.py --output examples/results
 
@@ -57,7 +57,7 @@ class Runs:
         return json.loads(file.read_text())
 
     def elastic(self, name: str, steps: int, kills: int) -> tuple[list[dict], list[dict]]:
-        """Train with losses of ranks; return log entries and kills."""
+        """Train while ranks are killed; return the log entries and the kills."""
         record = self.folder / f"{name}.jsonl"
         launcher = ("--max-np", "3")
         arguments = ("--steps", str(steps), "--log", str(record), "--pause", "0.02")
@@ -90,7 +90,7 @@ class Runs:
 
 
 def read_lines(path: Path) -> list[dict]:
-    """Return the complete JSON lines of a file that others write to."""
+    """Return the complete JSON lines of a file to which other processes write."""
     if not path.exists():
         return []
     lines = path.read_text().splitlines(keepends=True)
@@ -98,7 +98,7 @@ def read_lines(path: Path) -> list[dict]:
 
 
 def by_step(entries: list[dict]) -> list[float]:
-    """Return the loss of each step; what was done again counts."""
+    """Return the loss of each step, or the last one if the step was repeated."""
     last = {entry["step"]: entry["loss"] for entry in entries}
     return [last[step] for step in range(max(last) + 1)]
 

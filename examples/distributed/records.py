@@ -5,8 +5,8 @@
     python examples/distributed/records.py --in-turn 4           one that computes four ranks' parts
 
 Each process reads its pictures of every batch from the record file. A process that computes the
-parts of several ranks in turn, and adds their gradients in the order of ranks, gets the bits that
-so many processes get.
+parts of several ranks in turn, and adds their gradients in the order of ranks, gets the same bits
+as that number of processes.
 """
 
 from __future__ import annotations

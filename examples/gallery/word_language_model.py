@@ -63,7 +63,7 @@ def cut(codes: np.ndarray, columns: int, steps: int) -> list[nd.NDArray]:
 
 
 def run(net: WordModel, pieces: list[nd.NDArray], trainer: gluon.Trainer | None) -> float:
-    """Read the text once; with a trainer, learn. Return the perplexity."""
+    """Read the text once, and learn if there is a trainer. Return the perplexity."""
     loss_function = gluon.loss.SoftmaxCrossEntropyLoss()
     state = net.lstm.begin_state(pieces[0].shape[1])
     losses = []
@@ -80,7 +80,7 @@ def run(net: WordModel, pieces: list[nd.NDArray], trainer: gluon.Trainer | None)
 
 
 def write(net: WordModel, words: list[str], length: int) -> str:
-    """Let the network write, and return the words with spaces between."""
+    """Let the network write, and return the words with spaces between them."""
     state = net.lstm.begin_state(1)
     current, text = words.index("the"), ["the"]
     for _ in range(length):

@@ -16,7 +16,8 @@ class DistillationSoftmaxCrossEntropyLoss(gluon.HybridBlock):
         Divides both networks' scores; the first loss is multiplied by its square, so that its
         gradients keep their size.
     hard_weight : float
-        Weight of the loss against the labels, from 0 to 1; that of the other is the rest.
+        Weight of the loss against the labels, from 0 to 1. The other loss has the weight ``1 -
+        hard_weight``.
     sparse_label : bool
         Whether labels are classes instead of probabilities.
     """

@@ -128,7 +128,7 @@ class Classifier:
         return self.metric.get()
 
     def save(self, epoch: int, accuracy: float) -> None:
-        """Save parameters when it is time, and the best ones."""
+        """Save parameters in regular intervals, and the best ones."""
         name = Path(self.opt.model).name.replace("-symbol.json", "")
         files = []
         if self.opt.save_frequency and (epoch + 1) % self.opt.save_frequency == 0:
@@ -212,7 +212,7 @@ class Classifier:
         opt = self.opt
         shape = self.train_data.provide_data[0].shape
         for context in self.context:
-            # Gives parameters their shapes, and so their values.
+            # Determines the shapes of the parameters, which are then initialized.
             part = (shape[0] // len(self.context), *shape[1:])
             self.net(mx.nd.zeros(part, ctx=context, dtype=opt.dtype))
         values = {

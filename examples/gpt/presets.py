@@ -61,9 +61,8 @@ def iteration_flops(
 ) -> float:
     """Return floating-point operations of an iteration, attention counted whole.
 
-    Products forward and twice as many backward; with ``recompute`` forward once more, as DLPerf's
-    tables count them. Without it these are the model's own operations, of which the utilization
-    is the share of a device's peak.
+    Backward has twice as many products as forward. ``recompute`` counts forward once more, as
+    DLPerf's tables do. The utilization of a device (MFU) is computed without ``recompute``.
     """
     factor = 96.0 if recompute else 72.0
     terms = 1 + length / (6 * hidden) + vocabulary / (16 * layers * hidden)

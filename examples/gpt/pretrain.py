@@ -69,7 +69,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def parse_mesh(text: str) -> dict[str, int]:
-    """Return the sizes of all axes; the data axis takes the ranks that are left."""
+    """Return the sizes of all axes; the data axis takes the remaining ranks."""
     # Ranks that follow each other differ along the last axis first.
     sizes = {"pipeline": 1, "data": -1, "tensor": 1}
     for part in filter(None, text.split(",")):
@@ -198,8 +198,8 @@ class Training:
         """Make an update; return this rank's losses on the last stage."""
         scale = self.loss_scale
         if self.args.dtype == "float16":
-            # Scales no loss, which _scaled_loss does: on every stage it tells the trainer the scale
-            # by which gradients are divided.
+            # This does not scale the loss, because _scaled_loss does. On every stage it tells the
+            # trainer the scale by which gradients are divided.
             with amp.scale_loss([], self.trainer):
                 losses = self.pipeline.step(inputs, targets)
         else:

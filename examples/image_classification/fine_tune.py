@@ -87,7 +87,8 @@ def main() -> None:
         prefix, epoch = args.pretrained_model, args.load_epoch or 0
     symbol, arg_params, aux_params = mx.model.load_checkpoint(prefix, epoch)
     if args.dtype != "float32":
-        # Casts are part of a network's code, so it is built again; its parameters are cast.
+        # Casts are part of a network's code, so the network is built again, and its parameters are
+        # cast.
         if not args.network:
             parser.error(f"--dtype {args.dtype} needs the --network that the model is")
         symbol = get_symbol(**vars(args))

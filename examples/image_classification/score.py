@@ -52,18 +52,18 @@ def score(
     metrics : EvalMetric or list of EvalMetric
         Updated.
     gpus : str
-        Such as ``"0,1"``; ``""`` is the CPU.
+        Numbers of GPUs, such as ``"0,1"``; ``""`` is the CPU.
     batch_size : int
     rgb_mean, rgb_std : str
         ``"red,green,blue"``.
     mean_img : str, optional
-        File of a mean image instead.
+        File of a mean image, which replaces ``rgb_mean``.
     image_shape : str
     data_nthreads : int
         Threads that decode.
     label_name : str
     max_num_examples : int, optional
-        End after the batch that exceeds it.
+        Number of samples after which scoring ends, at the end of a batch.
 
     Returns
     -------

@@ -11,9 +11,9 @@ from mxlite import recordio
 
 
 def write_face_records(path: str | Path, identities: list[list[bytes]]) -> None:
-    """Write ``.rec`` and ``.idx`` as InsightFace's, of encoded images by identity.
+    """Write ``.rec`` and ``.idx`` files like InsightFace's from encoded images by identity.
 
-    Record 0 has the range of the identities' records, each of which has that of its images'.
+    Record 0 has the range of the identities' records. Each of these has the range of its images.
     """
     path = Path(path)
     first = 1 + sum(map(len, identities))
@@ -45,7 +45,7 @@ def describe(path: Path) -> tuple[int, int]:
 
 
 class FaceImages:
-    """A rank's part of a record file, read without end; images are mirrored at random."""
+    """Reads a rank's part of a record file endlessly; images are mirrored at random."""
 
     def __init__(self, args: argparse.Namespace, rank: int, ranks: int) -> None:
         path = Path(args.rec)

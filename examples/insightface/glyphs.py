@@ -6,8 +6,8 @@ r"""Render characters as faces: a character is an identity, its samples differ i
     python glyphs.py --fonts fonts --out glyphs --classes 20000 --test-classes 900
 
 Writes ``train.rec`` and ``train.idx`` like InsightFace's face sets, and ``glyphs.bin`` with pairs
-of characters that are not among those of the training. The last of several typefaces are for the
-pairs only. Every pixel depends on ``--seed`` and the fonts only.
+of characters that are not among those of the training. If a character has several typefaces, the
+last ones are used for the pairs only. Every pixel depends on ``--seed`` and the fonts only.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ABSENT = "\U0010fffe"  # no font has it
 def find_faces(folders: list[str]) -> list[str]:
     """Return the font files in folders; of a collection only the first typeface is used.
 
-    The others differ in few characters, by country.
+    The other typefaces differ by country, in few characters.
     """
     paths = [path for folder in folders for path in sorted(Path(folder).rglob("*"))]
     return [str(path) for path in paths if path.suffix.lower() in (".ttf", ".otf", ".ttc")]

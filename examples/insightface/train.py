@@ -95,7 +95,7 @@ class Training:
         try:
             if axis != "data":
                 raise ValueError(f"--mesh must be data=N, got {args.mesh}")
-            # A classes axis of 1 is the process set of this rank alone.
+            # If the axis ``classes`` has size 1, its process set has this rank only.
             self.mesh = mx.parallel.mesh(data=int(size), classes=1).use()
             margins = [float(margin) for margin in args.margins.split(",")]
         except ValueError as error:

@@ -17,7 +17,7 @@ from mxlite._files.pickled import Maker, PickleContentError, numpy_maker, plain_
 
 FOLDS = 10
 _FALSE_ACCEPTS = 1e-3
-_PLAIN = ("bytes", "bytearray", "encode")  # bytes in protocol 2 are texts that are encoded
+_PLAIN = ("bytes", "bytearray", "encode")  # protocol 2 stores bytes as encoded texts
 
 
 class Result(NamedTuple):
@@ -113,7 +113,7 @@ def fold_accuracies(distances: np.ndarray, same: np.ndarray) -> np.ndarray:
 
 
 def validation_rates(distances: np.ndarray, same: np.ndarray) -> np.ndarray:
-    """Return for each fold the share of same pairs accepted where others accept 0.1 % of the rest.
+    """Return for each fold the accepted share of same pairs, if the others accept 0.1 % wrongly.
 
     The threshold is interpolated between steps of 0.001.
     """

@@ -28,7 +28,7 @@ SCRIPTS = HERE.parent / "bert"
 
 MODEL, LENGTH, STEPS = "bert_2_128_2", 128, 1000
 VOCABULARY, HELD_OUT = 8192, 0.05
-# Sentences of a class for training and for the comparison, and their words.
+# Numbers of sentences of a class for training and for the comparison, and limits of their words.
 FEW, MANY, WORDS = 40, 100, (8, 40)
 LINE = re.compile(
     r"\[step (\d+)\]\tmlm_loss=\s*([\d.]+)\tmlm_acc=\s*([\d.]+)\tnsp_loss=\s*([\d.]+)\t"

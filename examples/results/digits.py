@@ -30,7 +30,8 @@ from symbols import get_symbol
 HERE = Path(__file__).resolve().parent
 SCRIPTS = HERE.parent / "image_classification"
 EPOCHS = 20
-# Last epochs before the rate goes down, from 0; the Module's option names the epochs after them.
+# Last epochs before the rate decreases, counted from 0. The Module's option names the epochs after
+# them.
 STEPS = (9, 14)
 NETWORK = {"num_classes": 10, "num_layers": 14, "image_shape": "3,28,28"}
 GLUON = re.compile(r"\[Epoch (\d+)\] (training|validation): accuracy=([\d.]+)")
@@ -39,7 +40,7 @@ GLUON = re.compile(r"\[Epoch (\d+)\] (training|validation): accuracy=([\d.]+)")
 def save_start(folder: Path, dtype: str) -> str:
     """Save network and first parameters, the same ones for each dtype; return the prefix."""
     mx.random.seed(1)
-    # Layers are numbered from 0, as in a process of its own.
+    # Layers are numbered from 0, as in a separate process.
     with mx.name.NameManager():
         symbol = get_symbol("resnet", dtype=dtype, **NETWORK)
     shapes = {"data": (1, 3, 28, 28)}

@@ -3,8 +3,8 @@
     python examples/results/vgg16.py
 
 Writes ``vgg16.log``, ``vgg16.json`` and ``vgg16.png`` beside this file. The pictures, 500 x 375
-pixels, are drawn at random and cropped to 224 x 224. Three runs of ``train_imagenet.py``: reading
-alone, training from the record file, training on one synthetic batch.
+pixels, are drawn at random and cropped to 224 x 224. There are three runs of ``train_imagenet.py``:
+reading alone, training from the record file, and training on one synthetic batch.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ SCRIPTS = HERE.parent / "image_classification"
 SPEED = re.compile(r"Batch \[[-\d]+\]\tSpeed: ([\d.]+) samples/sec")
 LOSS = re.compile(r"Batch \[\d+-(\d+)\]\t.*cross-entropy=([\d.]+)")
 CLASSES = 10
-# Pictures for reading alone, which is fast.
+# Number of pictures for reading alone, which is fast.
 MORE = 1000
 
 
 def write_pictures(path: Path, count: int) -> int:
-    """Write pictures of random colors, each class about one of its own; return bytes."""
+    """Write pictures whose random colors are similar within a class; return the number of bytes."""
     random = np.random.RandomState(1)
     classes = random.randint(0, 256, (CLASSES, 1, 1, 3))
     records = mx.recordio.MXRecordIO(str(path), "w")

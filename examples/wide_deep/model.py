@@ -13,7 +13,7 @@ from mxlite.gluon.contrib import parallel
 
 @dataclass(frozen=True)
 class Config:
-    """Sizes of a network; rows of None are tables that grow."""
+    """Sizes of a network; tables whose rows are None grow."""
 
     features: int  # ids of a row for the deep table
     numbers: int
@@ -30,7 +30,7 @@ class Config:
 
 
 class Top(mx.gluon.HybridBlock):
-    """The part that all ranks have whole: dense layers, and the sum with the wide part."""
+    """The part that every rank has completely: dense layers, and the sum with the wide part."""
 
     def __init__(self, config: Config, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -83,7 +83,7 @@ class WideDeep(mx.gluon.Block):
         return self.top(self.wide(wide), self.deep(deep), numbers)
 
     def step(self, batch_size: int) -> None:
-        """Update the tables; the rest has a Trainer."""
+        """Update the tables; a Trainer updates the other parameters."""
         for table in self.tables.values():
             table.step(batch_size)
 

@@ -5,8 +5,8 @@
 
 The 100,000 ratings of MovieLens-100K are in a file of the package `recbole`; GroupLens allows
 research with them, but no redistribution. A tenth of the ratings, chosen by a hash of user and
-film, is for the test. Options that are not known here go to train.py. The curve is printed as
-DLPerf's evaluation lines, the baseline at the end.
+film, is for the test. Options that are not known here go to train.py. The curve is printed in the
+form of DLPerf's evaluation lines, and the baseline at the end.
 """
 
 from __future__ import annotations

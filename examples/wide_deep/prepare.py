@@ -49,7 +49,7 @@ def hashes(values: np.ndarray) -> np.ndarray:
     points = np.ascontiguousarray(values).view(np.uint32).reshape(len(values), width)
     found = np.full(len(values), 0xCBF29CE484222325, np.uint64)
     for column in points.T:
-        # FNV-1a; the zeros behind a shorter text do not count.
+        # The hash is FNV-1a; the zeros after a shorter text do not count.
         mixed = (found ^ column.astype(np.uint64)) * np.uint64(0x100000001B3)
         found = np.where(column > 0, mixed, found)
     found ^= found >> np.uint64(32)
@@ -80,7 +80,7 @@ class Statistics:
 
 
 class Mapper:
-    """Maps chunks to numbers in [0, 1] and ids."""
+    """Maps chunks to numbers in [0, 1] and to ids."""
 
     def __init__(self, statistics: Statistics, args: argparse.Namespace, names: list[str]) -> None:
         self._low = np.where(np.isfinite(statistics.low), statistics.low, 0)

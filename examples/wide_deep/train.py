@@ -61,7 +61,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def rank_rows(rows: FlatRows, batch: int, rank: int, ranks: int, seed: int) -> Iterator[Any]:
-    """Yield this rank's part of shuffled batches, without end; epochs join without a gap."""
+    """Yield this rank's part of shuffled batches endlessly; a batch may span two epochs."""
     own = batch // ranks
     rest = np.zeros(0, np.int64)
     epoch = 0
@@ -129,7 +129,7 @@ class Training:
         ranks, rank = self.mesh.size, self.mesh.rank
         found = []
         for first in range(0, count, self.args.batch):
-            # Some ranks have no rows of the last batch, but look up in all tables.
+            # Ranks without rows in the last batch take part in the lookups of all tables, too.
             part = rows.records[first : min(count, first + self.args.batch)]
             part = part[len(part) * rank // ranks : len(part) * (rank + 1) // ranks]
             if len(part) or ranks > 1:

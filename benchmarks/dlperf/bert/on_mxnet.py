@@ -7,7 +7,7 @@ from mxnet.gluon import nn
 from . import on_gluon, recipe
 
 _NORM = {"epsilon": recipe.NORM_EPSILON}
-_AGGREGATED = 50  # tensors of a call, at most
+_AGGREGATED = 50  # maximum number of tensors of a call
 
 
 class Layer(mx.gluon.HybridBlock):
@@ -201,10 +201,10 @@ def prepare(spec, variant):
         def update(divisor):
             trainer.allreduce_grads()
             grads = [p.list_grad()[0] for p in params.values() if p.grad_req != "null"]
-            # Horovod's trainer sums: the norm is that of the mean.
+            # Horovod's trainer sums gradients, but the norm is that of their mean.
             squares = mx.nd.multi_sum_sq(*grads, num_arrays=len(grads))
             norm = mx.nd.sqrt(mx.nd.add_n(*squares)) / ranks
-            # Stays on the device: the update divides by it.
+            # The value stays on the device, because the update divides by it.
             trainer.update(mx.nd.maximum(norm / recipe.MAX_NORM, 1.0).reshape((1,)))
 
         return update

@@ -153,7 +153,7 @@ class Training(TorchTraining):
         optimizer = torch.optim.AdamW(
             groups, lr=recipe.LEARNING_RATE, betas=recipe.BETAS, eps=recipe.EPSILON, fused=True
         )
-        # So many steps in the past make the correction of the moments' bias 1.
+        # After this number of steps the correction of the moments' bias is 1.
         for parameter in self._params:
             optimizer.state[parameter] = {
                 "step": torch.tensor(1e6, device=parameter.device),

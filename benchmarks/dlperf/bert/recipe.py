@@ -12,7 +12,8 @@ MASK_SHARE, MOST_MASKS = 0.15, 80
 LEARNING_RATE, BETAS, EPSILON, WEIGHT_DECAY, MAX_NORM = 1e-4, (0.9, 0.999), 1e-6, 0.01, 1.0
 LOSS_SCALE = 128.0  # for float16
 DROPOUT = 0.1
-# The steps whose losses are compared have no dropout; worker.py runs so many before it measures.
+# The first steps, whose losses are compared, have no dropout; worker.py runs them before it
+# measures.
 STEPS_WITHOUT_DROPOUT = 5
 NORM_EPSILON = 1e-12
 KEYS = (
@@ -35,7 +36,7 @@ def sizes(spec):
 
 
 def masks(size):
-    """Return the masks of a sequence of so many tokens."""
+    """Return the number of masks of a sequence with a number of tokens."""
     return min(MOST_MASKS, int(round(size * MASK_SHARE)) + 1)
 
 

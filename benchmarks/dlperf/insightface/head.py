@@ -4,7 +4,7 @@ r"""Time the head of partial FC: mxlite with all centres and with a part, and Py
         --torch-python PATH/bin/python
 
 A step gets embeddings and labels, and ends when the centres are updated and the gradient of the
-embeddings is there. Each system runs in a process of its own; they take turns, and the median of
+embeddings is computed. Each system runs in a process of its own; they take turns, and the median of
 the rounds counts. The loss of the first step is printed: with ratio 1 it is the same for both.
 """
 
@@ -49,7 +49,7 @@ def make_mxlite(classes: int, ratio: float) -> Step:
 
 
 def make_torch(classes: int, ratio: float) -> Step:
-    """Return a step of the same in plain PyTorch: random keys, top-k, gathered rows."""
+    """Return the same step in plain PyTorch: random keys, top-k, gathered rows."""
     import torch
     from torch.nn import functional
 

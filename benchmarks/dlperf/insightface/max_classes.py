@@ -2,8 +2,8 @@ r"""Find how many classes partial FC can have in a given memory, by training wit
 
     python benchmarks/dlperf/insightface/max_classes.py --memory-gb 4 --ratio 0.1 --batch 64
 
-Runs steps in processes of their own with ever more classes, measures the peak of each, and halves
-the interval until it is within 1 percent. Prints the bytes of a class.
+Runs steps with more and more classes in separate processes, measures the peak memory of each, and
+bisects until the number is within 1 percent. Prints the bytes per class.
 """
 
 from __future__ import annotations

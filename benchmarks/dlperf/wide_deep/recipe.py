@@ -11,7 +11,8 @@ LEARNING_RATE, BETAS, EPSILON = 1e-3, (0.9, 0.999), 1e-8
 TABLE_SCALE = 0.05
 SEEDS = {"wide": 1, "deep": 2}
 BATCHES = 8  # different batches, used in turn
-# The steps whose losses are compared have no dropout; worker.py runs so many before it measures.
+# The first steps, whose losses are compared, have no dropout; worker.py runs them before it
+# measures.
 STEPS_WITHOUT_DROPOUT = 5
 
 

@@ -4,9 +4,9 @@
     python -m dlperf.wide_deep.sweep batch --layers 2
 
 Run it in ``benchmarks``. The vocabulary sweep doubles the deep table from 3.2 M rows while a system
-has memory for it; the batch sweep doubles the batch from 512. Input is synthetic: uniform ids,
-resident. Milliseconds are medians of all steps of all turns. If the first losses of the systems
-differ, nothing is timed.
+has memory for it; the batch sweep doubles the batch from 512. Input is synthetic: uniform ids that
+stay in memory. Milliseconds are medians of all steps of all turns. If the first losses of the
+systems differ, nothing is timed.
 """
 
 from __future__ import annotations

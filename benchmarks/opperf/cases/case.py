@@ -21,10 +21,11 @@ class Array(NamedTuple):
 class Case(NamedTuple):
     """An operator with its inputs.
 
-    ``arrays``: in the operator's order, by name. ``params``: the rest. ``torch``: the same in
-    PyTorch, an expression over the names of the arrays, or empty with the reason in ``note``.
-    ``grad``: arrays that get a gradient; empty: forward only. ``setup``: NumPy statements that
-    prepare the arrays for both; ``torch_setup``: what PyTorch needs beyond that.
+    ``arrays`` are the inputs by name, in the operator's order, and ``params`` its other arguments.
+    ``torch`` is a PyTorch expression over the names of the arrays; if it is empty, ``note`` says
+    why. ``grad`` names the arrays that get a gradient; if it is empty, only forward runs. ``setup``
+    are NumPy statements that prepare the arrays for both systems, ``torch_setup`` those for PyTorch
+    only.
     """
 
     op: str

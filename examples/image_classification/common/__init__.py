@@ -1,1 +1,1 @@
-"""Shared by the training scripts: options, data, training, pre-trained networks."""
+"""Code that the training scripts share: options, data, training, pre-trained networks."""

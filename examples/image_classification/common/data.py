@@ -8,7 +8,7 @@ from typing import Any
 import mxlite as mx
 import numpy as np
 
-# Flag, type, default, meaning. Switches are 0 or 1.
+# Each entry has the flag, its type, default and meaning. Switches are 0 or 1.
 _DATA = [
     ("--data-train", str, None, "record file to train from"),
     ("--data-train-idx", str, "", "its index; without one, records are found by reading it once"),
@@ -71,13 +71,13 @@ def add_data_aug_args(parser: argparse.ArgumentParser) -> Any:
 
 
 class SyntheticDataIter(mx.io.DataIter):
-    """One random batch, given out again and again.
+    """Repeats one random batch.
 
     Parameters
     ----------
     num_classes : int
     data_shape : tuple of int
-        With the batch size in front.
+        Shape of a batch, which begins with the batch size.
     max_iter : float
         Batches of an epoch, rounded down.
     dtype : str or type

@@ -20,7 +20,7 @@ _PIXELS = 3 * 32 * 32
 
 
 def _array_names(module: str, name: str) -> Any:
-    """Return what makes an array of a CIFAR pickle: no other name is allowed."""
+    """Return the names that make an array of a CIFAR pickle; no other name is allowed."""
     return numpy_maker(module, name) or (plain_maker(module, name) if name == "encode" else None)
 
 
@@ -64,7 +64,7 @@ def write_records(path: str, images: Any, labels: Any) -> None:
     records = mx.recordio.MXRecordIO(part, "w")
     for number, (image, label) in enumerate(zip(images, labels)):
         header = mx.recordio.IRHeader(0, float(label), number, 0)
-        # PNG loses nothing; channels in OpenCV's order.
+        # PNG is lossless. Channels are in OpenCV's order.
         pixels = image[..., ::-1]
         records.write(mx.recordio.pack_img(header, pixels, quality=9, img_fmt=".png"))
     records.close()
@@ -72,7 +72,7 @@ def write_records(path: str, images: Any, labels: Any) -> None:
 
 
 def cifar10_records(directory: str) -> tuple:
-    """Return the paths of CIFAR-10's record files, written if only the archive is there.
+    """Return the paths of CIFAR-10's record files; write them if only the archive exists.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def cifar10_records(directory: str) -> tuple:
     Raises
     ------
     FileNotFoundError
-        Without any of them.
+        If the folder has none of them.
     """
     paths = tuple(os.path.join(directory, name) for name in CIFAR10)
     if not all(map(os.path.exists, paths)):
@@ -148,7 +148,7 @@ def enlarge(images: Any, size: int) -> Any:
 
 
 def digits_records(directory: str, size: int = 32) -> tuple:
-    """Return the paths of record files of digits, written if they are not there.
+    """Return the paths of record files of digits; write the files if they do not exist.
 
     Parameters
     ----------

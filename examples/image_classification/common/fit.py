@@ -15,7 +15,7 @@ from typing import Any, Callable
 import mxlite as mx
 import numpy as np
 
-# Only these take momentum, and only these ramp the learning rate up themselves.
+# Only these optimizers have momentum, and only these increase the learning rate themselves.
 _WITH_MOMENTUM = {"sgd", "dcasgd", "nag", "signum", "lbsgd"}
 _WITH_WARMUP = {"lbsgd", "lbnag"}
 _INITIALIZERS = {
@@ -94,7 +94,7 @@ def add_fit_args(parser: argparse.ArgumentParser) -> Any:
 
 
 def get_epoch_size(args: argparse.Namespace, kv: Any) -> int:
-    """Return the batches that each worker does in an epoch."""
+    """Return the number of batches of each worker in an epoch."""
     return math.ceil(int(args.num_examples / kv.num_workers) / args.batch_size)
 
 
@@ -153,7 +153,7 @@ def load_model(args: argparse.Namespace, network: Any, rank: int) -> tuple:
     Raises
     ------
     ValueError
-        Without a prefix, or if the checkpoint is of another network.
+        If there is no prefix, or the checkpoint is of another network.
     """
     if args.load_epoch is None:
         return None, None
@@ -240,7 +240,7 @@ def measure_io(args: argparse.Namespace, train: Any) -> None:
 
 @contextmanager
 def profiled(args: argparse.Namespace, kv: Any) -> Iterator[None]:
-    """Profile what is inside, when a file was named."""
+    """Profile the code inside the with block if a file was named."""
     prefix = f"rank{kv.rank}_" if kv.num_workers > 1 else ""
     files = {"server": args.profile_server_suffix}
     if args.profile_worker_suffix:

@@ -1,4 +1,4 @@
-"""Pre-trained networks by the names of MXNet 1.x; their files must be there."""
+"""Pre-trained networks by the names of MXNet 1.x; their files must exist."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAMES = (
 def download_model(model_name: str, dst_dir: str = "./", meta_info: Any = None) -> tuple:
     """Return the prefix and epoch of a pre-trained network.
 
-    The host of these files is gone, so they are only looked for.
+    The host of these files no longer exists, so nothing is downloaded.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def download_model(model_name: str, dst_dir: str = "./", meta_info: Any = None) 
     Raises
     ------
     FileNotFoundError
-        If the name is known and the files are not there.
+        If the name is known and the files do not exist.
     """
     if model_name not in (NAMES if meta_info is None else meta_info):
         return None, 0

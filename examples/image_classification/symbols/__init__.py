@@ -1,7 +1,8 @@
 """Networks as symbols, with the layer names of MXNet 1.x, so that its checkpoints load.
 
 ``get_symbol("inception-v3", num_classes=1000)`` finds ``inception_v3.py`` here and calls its
-``get_symbol``. Each takes the whole command line as keywords and picks what it needs.
+``get_symbol``. Each of these functions gets the whole command line as keywords and uses what it
+needs.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def get_symbol(network: str, **options: Any) -> Any:
         One of `networks`; ``_`` and ``-`` are the same.
     **options
         ``num_classes``, ``num_layers``, ``image_shape`` (such as ``"3,224,224"``), ``dtype``, and
-        what else the network takes; others are ignored.
+        further options of the network; others are ignored.
 
     Returns
     -------
@@ -37,7 +38,7 @@ def get_symbol(network: str, **options: Any) -> Any:
     Raises
     ------
     ValueError
-        For an unknown network, or options that it does not come in.
+        For an unknown network, or options that it does not support.
     """
     name = network.replace("_", "-")
     name = {"resnetv1": "resnet-v1"}.get(name, name)

@@ -8,7 +8,7 @@ import mxlite as mx
 
 from .layers import classifier, image
 
-# 1x1; 3x3 after its reduction; 5x5 after its reduction; projection of the pool.
+# Filters: 1x1; reduction and 3x3; reduction and 5x5; projection of the pool.
 _BLOCKS = {
     "in3a": (64, 96, 128, 16, 32, 32),
     "in3b": (128, 128, 192, 32, 96, 64),

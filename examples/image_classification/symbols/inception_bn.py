@@ -8,7 +8,7 @@ import mxlite as mx
 
 from .layers import classifier, height, image
 
-# 1x1; reduction, 3x3; reduction, double 3x3; pool and its projection.
+# Filters: 1x1; reduction, 3x3; reduction, double 3x3; pool and its projection.
 _BLOCKS = {
     "3a": (64, 64, 64, 64, 96, "avg", 32),
     "3b": (64, 64, 96, 64, 96, "avg", 64),
@@ -47,7 +47,7 @@ def _convolution(data: Any, filters: int, kernel: int, name: str, stride: int = 
         pad=(kernel // 2, kernel // 2),
         name=f"conv_{name}",
     )
-    # 1e-10 more than the least that cuDNN takes.
+    # This is the smallest epsilon of cuDNN plus 1e-10.
     data = mx.sym.BatchNorm(
         data, fix_gamma=False, eps=1e-10 + 1e-5, momentum=0.9, name=f"bn_{name}"
     )

@@ -1,4 +1,4 @@
-"""Inception with batch normalization for images of 28 pixels, layer names of before 1.0.
+"""Inception with batch normalization for images of 28 pixels, with the layer names before 1.0.
 
 ``--network inception-bn --image-shape 3,28,28`` is the same with the later names and gammas.
 """

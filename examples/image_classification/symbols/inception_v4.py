@@ -16,7 +16,7 @@ class _Block:
     ----------
     name : str
     renamed : dict of int to str
-        Kernels in names that are not those of the layers: 1.x has a few that are swapped.
+        Kernels in names that differ from those of the layers, because 1.x swaps a few of them.
     """
 
     def __init__(self, name: str, renamed: Any = ()) -> None:

@@ -1,4 +1,4 @@
-"""Shared by the networks: the casts at both ends, shapes, a classifier."""
+"""Code that the networks share: the casts at both ends, shapes, a classifier."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def softmax(data: Any, dtype: str) -> Any:
 
 
 def classifier(data: Any, num_classes: int, dtype: str, name: Any = None) -> Any:
-    """Return a dense layer of one unit a class, and `softmax` of it."""
+    """Return a dense layer with one unit per class, and `softmax` of it."""
     return softmax(mx.sym.FullyConnected(data, num_hidden=num_classes, name=name), dtype)
 
 

@@ -29,7 +29,7 @@ class Plan(NamedTuple):
     filters : tuple of int
         Filters of the stem, then of each stage.
     bottleneck : bool
-        Units of 1x1, 3x3, 1x1 convolutions; else of two 3x3.
+        Whether units have 1x1, 3x3 and 1x1 convolutions instead of two of 3x3.
     """
 
     units: tuple
@@ -45,7 +45,7 @@ def plan(num_layers: int, small: bool) -> Plan:
     num_layers : int
         For small images 6n+2 below 164, 9n+2 from there; else 18, 34, 50, 101, 152, 200 or 269.
     small : bool
-        Three stages for images such as CIFAR's.
+        Whether the network has three stages, for images such as CIFAR's.
 
     Raises
     ------

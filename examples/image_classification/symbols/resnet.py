@@ -35,7 +35,7 @@ def get_symbol(
             body = convolution(active, count, kernel, step, f"{name}_conv{number}")
         return body + shortcut
 
-    # The first normalization takes the place of mean and deviation of the data.
+    # The first normalization replaces subtraction of the mean and division by the deviation.
     body = norm(image(dtype, identity=True), "bn_data", fix_gamma=True)
     body = stages(stem(body, shape.filters[0], height(image_shape)), shape, unit)
     return head(relu(norm(body, "bn1"), "relu1"), num_classes, dtype)
