@@ -16,7 +16,7 @@ cases = []
 
 
 def boxes(*shape, steps=None):
-    """Return boxes in corner format; steps: on a grid, so that many overlap equally."""
+    """Return boxes in corner format; with steps they lie on a grid, where many overlap equally."""
     start, size = rng.uniform(0, 0.7, shape + (2,)), rng.uniform(0.1, 0.4, shape + (2,))
     if steps:
         start, size = np.floor(start * steps) / steps, np.ceil(size * steps) / steps

@@ -1,4 +1,4 @@
-"""Write mxnet_1_9_1/: what MXNet 1.9.1 computes and saves, for the tests to compare with.
+"""Write mxnet_1_9_1/: results and files of MXNet 1.9.1, with which tests compare.
 
 Run in an environment with MXNet 1.9.1 (Python 3.8, NumPy below 1.24):
 

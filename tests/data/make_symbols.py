@@ -14,7 +14,7 @@ import sys
 
 import mxnet as mx
 
-# Name here, file there, options.
+# Name of the network here, file in the checkout, and options.
 CASES = [
     ("mlp", "mlp", {"num_classes": 10, "image_shape": "1,28,28"}),
     ("lenet", "lenet", {"num_classes": 10, "image_shape": "1,28,28"}),

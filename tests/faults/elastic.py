@@ -148,7 +148,7 @@ class Job:
         return [e for e in entries if Path(f"/proc/{e['pid']}").exists()]
 
     def log(self) -> list[tuple[float, int, float, int, int]]:
-        """Return (process, step, loss, rank, size) of all steps, by process."""
+        """Return (process, step, loss, rank, size) of all steps, sorted by process."""
         lines = []
         for file in self.folder.glob("log.*"):
             for line in file.read_text().splitlines(keepends=True):
@@ -168,12 +168,12 @@ class Job:
         return False
 
     def full(self) -> bool:
-        """Return whether all ranks have joined and have written so."""
+        """Return whether all ranks have written that they have joined."""
         here = self.processes()
         return sorted(e["rank"] for e in here if e["size"] == self.ranks) == list(range(self.ranks))
 
     def trained(self, since: dict[int, int], victim: int) -> bool:
-        """Return whether every process but the victim has done steps since then, all of them."""
+        """Return whether every process except the victim has made further steps in a full job."""
         counts = self.steps()
         alive = [e["pid"] for e in self.processes() if e["pid"] != victim]
         return len(alive) == self.ranks and all(
@@ -202,7 +202,7 @@ class Job:
 def effective(log: list[tuple[float, int, float, int, int]]) -> tuple[list[float], list[int]]:
     """Return each step's last loss and number of ranks; ranks must agree on them."""
     last: dict[int, dict[int, tuple[float, int]]] = {}
-    for pid, step, loss, _rank, size in log:  # a process's lines are in order
+    for pid, step, loss, _rank, size in log:  # the lines of a process are in order
         last.setdefault(step, {})[pid] = (loss, size)
     losses, ranks = [], []
     for step in range(max(last) + 1):
@@ -215,7 +215,7 @@ def effective(log: list[tuple[float, int, float, int, int]]) -> tuple[list[float
 
 
 def replayed(job: Job, ranks: list[int]) -> list[float]:
-    """Return the losses of an uninterrupted run with so many ranks at each step."""
+    """Return the losses of an uninterrupted run with the given number of ranks at each step."""
     file = job.folder / "ranks.json"
     file.write_text(json.dumps(ranks))
     answer = subprocess.run(
@@ -230,7 +230,7 @@ def replayed(job: Job, ranks: list[int]) -> list[float]:
 
 
 def one_job(args: argparse.Namespace, seed: int, kills: int, folder: Path) -> dict[str, Any]:
-    """Run a job with so many losses."""
+    """Run a job that loses a number of ranks."""
     rng = random.Random(seed)
     ranks = rng.randint(2, 4)
     job = Job(folder, ranks, args.timeout)

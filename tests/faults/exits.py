@@ -1,8 +1,9 @@
 """Runs programs that end in the middle of something: ``exits.py [--runs 2000] [--busy 2]``.
 
 The programs come from exit_programs.py, one per seed. Each must end with its own exit code (or the
-signal that it got), without an abort message, and in time. ``--busy`` processes compute beside.
-Jobs of two processes (mpirun, or workers with a server) are every 20th run where mpirun is found.
+signal that it got), without an abort message, and in time. ``--busy`` processes compute at the same
+time. Jobs of two processes (mpirun, or workers with a server) are every 20th run where mpirun is
+found.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ def start_job(
     options: tuple[str, ...] = (),
     **variables: Any,
 ) -> subprocess.Popen[str]:
-    """Start a program on several ranks; what they print goes to the file ``output``."""
+    """Start a program on several ranks; their output goes to the file ``output``."""
     script = folder / "rank.py"
     script.write_text(text)
     command = [sys.executable, "-m", "mxlite.run", "-np", str(ranks), *options]

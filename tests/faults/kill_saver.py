@@ -1,8 +1,8 @@
 """Kills a process that saves checkpoints at random instants: ``kill_saver.py [KILLS] [FOLDER]``.
 
-After every kill the folder must have a whole checkpoint whose step is not older than the last one
-that the process reported, and the ``.params`` file beside it must be whole too. The saver is
-forked, so that a kill costs no import.
+After every kill the folder must have a complete checkpoint whose step is not older than the last
+one that the process reported, and the ``.params`` file beside it must be complete, too. The saver
+is forked, so that a kill costs no import.
 """
 
 from __future__ import annotations

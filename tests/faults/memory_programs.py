@@ -1,7 +1,7 @@
 """Programs for out_of_memory.py: each gives the same result whenever it is run.
 
-A program is (function, function that computes the expected result without the engine); None as the
-second: the result is not compared.
+A program is a pair: a function, and a function that computes the expected result without the
+engine, or None if the result is not compared.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def arrays_expected() -> float:
 
 
 def large_arrays() -> None:
-    """Blocks that are pages of their own, freed and used again."""
+    """Blocks that fill whole pages, and are freed and used again."""
     kept = [mx.nd.ones((600, 600)) * i for i in range(4)]
     del kept[1]
     (kept[0] + kept[1]).wait_to_read()

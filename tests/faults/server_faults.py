@@ -6,7 +6,8 @@
 Each run of ``lossy`` is a job in which 10 % of the frames are dropped, 10 % come twice and 10 %
 late, at a server that is killed and replaced, and then a worker that is. All sums are of integers
 and must be exact; no process may hang. ``fuzz`` sends frames that are foreign, cut or changed to
-the ports of a running job: all must be refused and counted, and the job's sums must be right.
+the ports of a running job: all of them must be refused and counted, and the job's sums must be
+right.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from server_jobs import ServerJob, free_port  # noqa: E402
 
 STEPS = 40
 
-# Prints what is wrong, and where it is: a replaced worker begins after its last push.
+# Prints what is wrong, and the position of the worker: a replaced one begins after its last push.
 WORKER = f"""
 import os, sys, time
 from mxlite import _core, nd
@@ -198,7 +199,7 @@ def hostile_frame(rng: random.Random, kind: int, key: tuple[int, int]) -> bytes:
         "<IHBB",
         0x5350584D,
         3 if kind != 4 else rng.randrange(4, 2**16),
-        rng.randint(1, 40),  # kind 6: all right but for what it says
+        rng.randint(1, 40),  # kind 6: only the content is wrong
         0,
     )
     body_seal = sip_hash((key[0], key[1] ^ MASK), body)

@@ -1,4 +1,4 @@
-"""Programs that slopes.py repeats: what each leaves behind must be nothing.
+"""Programs that slopes.py repeats. Each must release all of its memory.
 
 Each entry of ``PROGRAMS`` is a function that takes a folder for its files and returns the function
 of one cycle, which takes the number of the cycle.

@@ -1,4 +1,4 @@
-"""Many steps of all-reduces with fusion and cache on: are all ranks' parameters equal throughout?
+"""Checks in many all-reduces, with fusion and cache, that all ranks' parameters stay equal.
 
     python tests/faults/soak.py --steps 100000 --json result.json
 
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from fault_jobs import start_job, tail, write
 
-# Sizes of arrays; gradients come from a pool of so many per array.
+# Sizes of the arrays, and the number of gradients per array from which each step takes one.
 RANK = """
 import json, random, sys, time, zlib
 import numpy as np

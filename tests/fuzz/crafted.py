@@ -1,7 +1,7 @@
 """Files whose parts fit each other around numbers at the limits of integers.
 
-Changes of single bytes hardly ever make them: a shape of a zero and two huge extents, and as many
-bytes as their product says.
+Changes of single bytes hardly ever make such files, for example a shape of a zero and two huge
+extents with the number of bytes that their product gives.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SIZES = (4, 8, 2, 1, 4, 1, 8, 1, 2, 2, 4, 8, 2)  # bytes by type code
 
 
 def _content(numbers: random.Random, size: int) -> bytes:
-    """Return bytes for values of a shape: all, if they are few, and now and then too few."""
+    """Return the bytes of all values of a shape if they are few, and sometimes too few bytes."""
     size = size if size <= 4096 else numbers.randrange(64)
     if numbers.randrange(12) == 0:
         size = max(0, size + numbers.choice((-1, 1)))

@@ -129,7 +129,7 @@ class Builder:
         return tuple(self.values[name].shape)
 
     def pick(self) -> str:
-        """Return a value, often the last one: chains may use memory in place."""
+        """Return a value, often the last one, so that chains can reuse memory in place."""
         names = list(self.values)
         return names[-1] if self.r.random() < 0.5 else self.r.choice(names)
 
@@ -438,7 +438,8 @@ _BROADCAST = _broadcast(
 )  # fmt: skip
 _COMPARED = _broadcast("F.broadcast_greater({x}, {y})", "F.broadcast_lesser_equal({x}, {y})")
 
-# A row has a weight, the least and the most axes, whether results are exact, and the text's maker.
+# A row has a weight, the minimum and maximum number of axes, whether results are exact, and the
+# function that makes the text.
 _TABLE: list[tuple[int, int, int, bool, Make]] = [
     (10, 1, 5, False, _SMOOTH), (5, 1, 5, False, _KINKED), (7, 1, 5, False, _IDENTITY),
     (4, 1, 5, True, _STEPS), (8, 1, 5, False, _PAIRS), (9, 1, 5, False, _BROADCAST),

@@ -312,7 +312,7 @@ def shrink(program: Program, kind: str) -> Program:
                 break
             try:
                 found = compare(candidate)[0] == kind
-            except Exception:  # a candidate may make no sense
+            except Exception:  # a candidate may be an invalid program
                 continue
             if found:
                 program = candidate

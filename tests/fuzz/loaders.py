@@ -5,8 +5,8 @@
 prints one JSON line. A finding is an exception that the loader does not document, an input that
 takes more than 10 s of CPU time or 60 s in all, or one that needs more memory than the limit; a
 crash ends the process.
-With --input FILE each input is in that file before it is read, so that a crash leaves it. Inputs
-that were findings once, in tests/fuzz/regressions/python_TARGET, are run first.
+With --input FILE each input is in that file before it is read, so that a crash leaves it. Earlier
+findings, in tests/fuzz/regressions/python_TARGET, are run first.
 """
 
 from __future__ import annotations

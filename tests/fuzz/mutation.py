@@ -124,14 +124,14 @@ def _change(value: Any, numbers: random.Random) -> Any:
         holder[key] = holder[key][: found.start()] + new + holder[key][found.end() :]
     elif kind < 3:
         holder[key] = _leaf(numbers)
-    elif kind == 3:  # a number beside the one that stands there
+    elif kind == 3:  # a number next to the present one
         old = holder[key]
         holder[key] = old + numbers.choice((-1, 1)) if type(old) is int else [old]
     elif kind == 4:
         del holder[key]
     elif kind == 5:
         other, place = numbers.choice(places)
-        if isinstance(place, int) and place >= len(other):  # it is part of what was removed
+        if isinstance(place, int) and place >= len(other):  # it is inside the removed part
             return value
         holder[key] = json.loads(json.dumps(other.get(place) if isinstance(other, dict)
                                             else other[place]))  # fmt: skip

@@ -16,7 +16,7 @@ from operator_references import expected
 # A bad call may raise the package's own errors, which derive from Python's.
 _EXPECTED = (MXNetError, MemoryError, OverflowError)
 _NO_MEMORY = ("out of memory", "allocation of")
-_IN_SYMBOLS = {"_reshape_to": "Reshape"}  # by that name they are in symbols
+_IN_SYMBOLS = {"_reshape_to": "Reshape"}  # symbols use these names
 
 
 class _NoArray(Exception):

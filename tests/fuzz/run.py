@@ -4,10 +4,10 @@
     python tests/fuzz/run.py --hours 1 --output tests/fuzz/figures.json
 
 The C++ parsers run under libFuzzer with the address and undefined-behavior sanitizers, the loaders
-of the Python package (tests/fuzz/loaders.py) in processes with a memory limit. Inputs that were
-findings once are in tests/fuzz/regressions/TARGET and are run first. Findings are left in
-build/fuzz/findings and end the run with exit code 1. Loaders begin with the same inputs in each run
-with the same --seed; other seeds look further, and --seed random draws one and prints it.
+of the Python package (tests/fuzz/loaders.py) in processes with a memory limit. Earlier findings are
+in tests/fuzz/regressions/TARGET and are run first. Findings are left in build/fuzz/findings and end
+the run with exit code 1. Loaders begin with the same inputs in each run with the same --seed; other
+seeds look further, and --seed random draws one and prints it.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
-"""Time limit of the tests of a mutant: processor time, so that a busy machine makes no hangs.
+"""Time limit of the tests of a mutant, in processor time, which a busy machine does not raise.
 
-Waiting for ever takes no processor time, so a wall clock ends that.
+Endless waiting takes no processor time, so elapsed time is limited, too.
 """
 
 from __future__ import annotations
 
 import signal
 
-STOPPED = (signal.SIGXCPU, signal.SIGKILL)  # what ends a process at the limit of processor time
+# Signals that end a process at the limit of processor time.
+STOPPED = (signal.SIGXCPU, signal.SIGKILL)
 WAIT = 30  # seconds that a process may wait for one of processor time
 
 

@@ -132,7 +132,7 @@ def pick(seed: int, count: int) -> list[dict[str, Any]]:
 
 
 def line_now(mutant: dict[str, Any]) -> int | None:
-    """Return the line of a mutant's change, None where its file no longer holds its part."""
+    """Return the line of a mutant's change, or None if its file no longer has the part."""
     path = ROOT / mutant["file"]
     source = path.read_text() if path.exists() else ""
     lines = [
@@ -144,7 +144,7 @@ def line_now(mutant: dict[str, Any]) -> int | None:
 
 
 def replace(mutants: list[dict[str, Any]], seed: int) -> list[dict[str, Any]]:
-    """Return the list with another change of the same file for each mutant whose part has gone."""
+    """Return the list with another change in the file for each mutant whose part is gone."""
     generator = random.Random(seed)
     lines = [line_now(mutant) for mutant in mutants]
     result = [{**m, "line": line} for m, line in zip(mutants, lines) if line]

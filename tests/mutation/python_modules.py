@@ -1,8 +1,8 @@
 """Runs mutmut on modules of the package that hold logic of their own, and writes the shares.
 
     python tests/mutation/python_modules.py --output tests/mutation/results/python.json
-    python tests/mutation/python_modules.py --minutes 20         # at most; then again with --resume
-    python tests/mutation/python_modules.py --survivors          # with changed tests
+    python tests/mutation/python_modules.py --minutes 20         # stops after 20 minutes; continue
+    with --resume python tests/mutation/python_modules.py --survivors          # with changed tests
 
 Needs the built package in ``python/mxlite`` and mutmut (``pip install --target build/mutmut_env
 mutmut==3.8.1``). mutmut works on a copy of package and tests in ``build/mutmut`` and writes the

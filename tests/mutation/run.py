@@ -41,7 +41,7 @@ LIBRARY = TARGET / "python" / "mxlite" / "libmxlite.so"
 SLOTS = 1024
 MEMORY = 12 << 30
 THREADS = 2
-# The tests that check values; the others execute kernels, too, but look elsewhere.
+# Tests that check values. The other tests execute kernels, too, but check something else.
 KERNEL_TESTS = (
     "test_ops test_pointwise test_linalg test_layer_ops test_update_ops test_fused_updates"
     " test_detection test_image test_sampling_ops test_indexing test_sparse_array"
@@ -298,7 +298,7 @@ def summary(rows: list[dict[str, Any]], mutants: list[dict[str, Any]]) -> dict[s
 
 
 def _silence() -> None:
-    """Send the output of a child to nowhere."""
+    """Discard the output of a child."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
@@ -332,7 +332,7 @@ def main() -> int:
         mutants = [m for m in mutants if m["id"] not in rows]
 
     def keep(row: dict[str, Any]) -> None:
-        """Write all rows; a survivor replaces no row that is there."""
+        """Write all rows; a survivor replaces no existing row."""
         if args.only:
             return
         if row["caught"] or row["id"] not in rows:

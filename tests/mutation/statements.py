@@ -104,7 +104,7 @@ def _opens_block(tokens: list[Token], begin: int, brace: int) -> bool:
 
 
 def parts(tokens: list[Token]) -> Iterator[Part]:
-    """Yield what can be mutated in all function bodies."""
+    """Yield the parts of all function bodies that can be mutated."""
     yield from _walk(tokens, 0, len(tokens), inside=False)
 
 

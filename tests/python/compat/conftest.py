@@ -16,7 +16,7 @@ from mxlite.compat import hooks
 
 @pytest.fixture
 def alias(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """Install the alias; afterwards paths, finders and the names that it added are as before.
+    """Install the alias; afterwards restore paths, finders and the names that it added.
 
     Tests that run later would otherwise pass only because the alias was installed.
     """

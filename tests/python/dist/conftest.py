@@ -26,7 +26,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.dist)
 
 
-# Begins each program that a test gives as text.
+# First lines of each program that a test gives as text.
 PRELUDE = """
 import os, pathlib, runpy, signal, sys, time
 import numpy as np
@@ -37,7 +37,7 @@ from rank_checks import agree, equal, fails, in_step, pulled, refused
 """
 # Options of mpirun with which the other ranks continue if one is killed.
 SURVIVE = ("--mca", "orte_abort_on_non_zero_status", "0", "--enable-recovery")
-# Makes a job give up calls that a rank has not made for some seconds.
+# Makes calls of a job fail if a rank has not made them within some seconds.
 STALLED = {"HOROVOD_STALL_CHECK_TIME_SECONDS": "1", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "2"}
 MPIRUN_TAG = r"\[[^\]]*?,(\d+)\](?:<\w+>)?:? ?(.*)"
 LAUNCH_TAG = r"\[worker (\d+)\] (.*)"
@@ -48,7 +48,7 @@ class Result(NamedTuple):
 
     code: int
     output: dict[int, str]  # by rank
-    text: str  # all of it, with what mpirun says
+    text: str  # the whole output, including that of mpirun
     seconds: float
 
     def ranks_with(self, text: str) -> list[int]:
@@ -122,7 +122,7 @@ def finish(
 
 
 def check_end(result: Result, path: Path, ranks: int, done: Collection[int] | None) -> None:
-    """Fail the test unless these ranks, or all of them, have got to the end of a program."""
+    """Fail the test unless these ranks, or all of them, have reached the end of a program."""
     expected = range(ranks) if done is None else done
     ours = HERE in path.parents or path.name == "job.py"
     if result.code != 0 or (ours and result.ranks_with("done") != sorted(expected)):
@@ -146,7 +146,8 @@ def mpirun() -> str:
 def start(tmp_path: Path, mpirun: str) -> Callable[..., Result]:
     """Return a function that runs a script on several processes by mpirun.
 
-    It fails if a rank does not get to the end, unless ``ok`` is False; ``done``: the ranks that do.
+    It fails if a rank does not reach the end, unless ``ok`` is False. ``done`` are the ranks that
+    do.
     """
 
     def run(
@@ -174,7 +175,7 @@ def start(tmp_path: Path, mpirun: str) -> Callable[..., Result]:
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Callable[..., Result]:
-    """Return a function that runs a script with servers, by launch.py; as ``start`` otherwise."""
+    """Return a function like that of ``start``, which runs a script with servers, by launch.py."""
     if not hasattr(mx._core, "ServerClient"):
         pytest.skip("needs a build with the parameter server")
 

@@ -1,4 +1,4 @@
-"""Shared by tests of launch.py: programs for PATH, one to start, a list of processes."""
+"""Code that tests of launch.py share: programs in PATH, jobs, and lists of processes."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def put_on_path(folder: Path) -> None:
 
 
 def processes_with(text: str) -> list[str]:
-    """Return command lines of processes, launchers left out, that hold a text."""
+    """Return command lines that contain a text, of all processes except launchers."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -92,7 +92,7 @@ def wait_for_end(mark: str) -> None:
 def stop_launcher(
     words: list[str], mark: str, count: int, number: int, cwd: Path | None = None
 ) -> int:
-    """Send a signal to a launcher when so many processes have printed a line that ends in "up".
+    """Send a signal to a launcher when ``count`` processes have printed a line that ends in "up".
 
     Check that no process with ``mark`` in its command line is left; return the exit code.
     """

@@ -33,12 +33,12 @@ class Process:
             )
 
     def kill(self) -> None:
-        """End it without notice."""
+        """Kill the process."""
         self.process.kill()
         self.process.wait()
 
     def text(self) -> str:
-        """Return what it has printed."""
+        """Return the output of the process."""
         return self.log.read_text()
 
 
@@ -88,7 +88,7 @@ class ServerJob:
         return [self.scheduler, *self.servers, *self.workers]
 
     def wait(self, seconds: float = 90) -> list[int]:
-        """Return the exit codes of all; raise TimeoutError where one has not ended."""
+        """Return the exit codes of all processes; raise TimeoutError if one has not ended."""
         end = time.monotonic() + seconds
         for process in self.all():
             try:

@@ -24,7 +24,7 @@ for join in (hvd.init, lambda: mx.kv.create("dist_sync"), lambda: mx.kv.create("
 
 
 def refused(**variables: str) -> str:
-    """Run a process that wants to join a job; return why it cannot, three times the same."""
+    """Run a process that tries three times to join a job; return why it cannot, each time."""
     done = run_python("-c", JOIN, **variables)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("refused:") == 3, done.stdout
@@ -49,7 +49,7 @@ def test_processes_of_another_mpi() -> None:
 
 
 def test_processes_of_another_open_mpi(start) -> None:
-    # Like an mpirun whose daemons libmpi does not understand: the process is alone.
+    # Acts like an mpirun whose daemons libmpi does not understand, so that the process is alone.
     text = refused(OMPI_COMM_WORLD_SIZE="3", OMPI_COMM_WORLD_RANK="1")
     assert text.count("mpirun has started 3 processes, Open MPI v") == 3, text
     assert "finds 1 of them" in text and "MXLITE_MPI_LIBRARY" in text

@@ -164,7 +164,7 @@ hvd.init()
 for attempt in range(2):
     fails(lambda: hvd.allreduce(mx.nd.ones((2,), ctx=mx.gpu(hvd.rank())), name="w"),
           "rank 1 has NCCL 2.27.3, rank 0 has NCCL 2.28.9", "'allreduce.w'")
-assert hvd.allreduce(mx.nd.ones((1,)), op=hvd.Sum).asscalar() == 3  # on the CPU
+assert hvd.allreduce(mx.nd.ones((1,)), op=hvd.Sum).asscalar() == 3  # the array is on the CPU
 """
     start(program, 3, env=_ENVIRONMENT)
 

@@ -16,7 +16,7 @@ from recording import recorded, variable
 
 
 class Cut(gluon.HybridBlock):
-    """Ends a compiled graph before and after a block, as a checkpoint does, and nothing else."""
+    """Only ends a compiled graph before and after a block, as a checkpoint does."""
 
     def __init__(self, inner: gluon.HybridBlock) -> None:
         super().__init__()
@@ -205,7 +205,7 @@ def test_backward_frees_what_it_has_computed_again(mode: str) -> None:
     """The peak holds the activations of one block, not those of all."""
 
     def peak(kept: str) -> int:
-        # Operators run in the calling thread: none is ahead of what the peak is about.
+        # Operators run in the calling thread, so that no other operator adds to the peak.
         environment = {"MXLITE_ENGINE": "naive"}
         return int(run_python("-c", _PEAK, kept, mode, environment=environment).stdout)
 

@@ -289,7 +289,7 @@ def test_a_trainer_updates_the_arrays_that_replaced_others() -> None:
 
 
 class Scaled(gluon.Parameter):
-    """Takes over another parameter's arrays and gives their double."""
+    """Uses another parameter's arrays and returns them times 2."""
 
     def __init__(self, other):
         self._deferred_init = other._deferred_init
@@ -309,7 +309,7 @@ class Scaled(gluon.Parameter):
 
 
 class Dropped(Scaled):
-    """Gives what is left of the arrays after dropout."""
+    """Returns the arrays after dropout."""
 
     def data(self, ctx=None):
         return mx.nd.Dropout(self._check_and_get(self._data, ctx), 0.5)

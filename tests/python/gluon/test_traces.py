@@ -302,7 +302,7 @@ def test_a_block_inside_of_another_keeps_arrays() -> None:
 
 
 class Kept(gluon.HybridBlock):
-    """Keeps what it makes of its input, its weight and an array from elsewhere."""
+    """Keeps the arrays that it computes from its input, its weight and a global array."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)

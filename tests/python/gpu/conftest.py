@@ -83,7 +83,7 @@ def launches() -> Callable[[], int]:
 
 @pytest.fixture(autouse=True)
 def ends_with_its_gpu() -> Iterator[None]:
-    """End a parallel process whose GPU broke: the next one runs the tests that are left.
+    """End a parallel process whose GPU broke; the next one runs the remaining tests.
 
     A kernel that reads beyond its memory breaks the GPU for the process, and all later tests would
     fail with it.

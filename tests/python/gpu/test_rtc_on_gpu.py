@@ -127,7 +127,7 @@ def every_second() -> nd.NDArray:
 
 
 def at(position: int, value: object) -> dict[str, object]:
-    """Return the arguments of a launch, one of which is another."""
+    """Return the arguments of a launch with one of them replaced."""
     given = [nd.ones((10,), ctx=mx.gpu(0)), nd.zeros((10,), ctx=mx.gpu(0)), 1.0, 10]
     given[position] = value
     return {"args": given}

@@ -1,4 +1,4 @@
-"""Sizes at which kernels change their way: packs, rows, parts of sums, chunks; wide norms."""
+"""Sizes at which kernels change their method: packs, rows, parts of sums, chunks; wide norms."""
 
 from __future__ import annotations
 

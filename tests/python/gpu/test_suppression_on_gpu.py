@@ -1,4 +1,4 @@
-"""Suppression of boxes at sizes where it changes its way: tiles, parts of sorts, panels, passes."""
+"""Suppression of boxes at sizes where its method changes: tiles, parts of sorts, panels, passes."""
 
 from __future__ import annotations
 

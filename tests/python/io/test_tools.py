@@ -64,7 +64,7 @@ def records(path: Path) -> list[tuple[Any, bytes]]:
 
 @contextmanager
 def interrupted(monkeypatch: pytest.MonkeyPatch, method: str, calls: int = 1) -> Iterator[None]:
-    """Interrupt behind so many calls of `commit`, or before `finish`, of partial record files."""
+    """Interrupt partial record files after some calls of `commit`, or before `finish`."""
     inner, left = getattr(partial.PartialRecord, method), calls
 
     def interrupting(self: partial.PartialRecord, *arguments: Any) -> None:

@@ -100,7 +100,7 @@ def test_the_gradient_lies_where_its_variable_does(own, other, grad_req):
     x = nd.ones((2, 3), ctx=mx.cpu(own))
     x.attach_grad(grad_req)
     weight = nd.full((2, 3), 3.0, ctx=mx.cpu(other))
-    for times in (1, 2):  # the first one makes the gradient's array
+    for times in (1, 2):  # the first call makes the gradient's array
         differentiated(lambda: weight * x)
         assert x.grad.ctx == mx.cpu(own)
         want = 3.0 * times if grad_req == "add" else 3.0

@@ -27,7 +27,7 @@ from pairing import pairs
 from recording import variable
 from test_ops import DIFFERENTIABLE
 
-# Must work: the list of MXNet 1.9.1 and the layers that gradient penalties go through.
+# Operators that must work: those of MXNet 1.9.1 and of layers that gradient penalties use.
 REQUIRED = """
 Activation BatchNorm Cast Concat Convolution Deconvolution Dropout Embedding Flatten FullyConnected
 GroupNorm InstanceNorm L2Normalization LRN LayerNorm LeakyReLU Pad Pooling Reshape SliceChannel

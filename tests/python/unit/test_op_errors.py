@@ -84,7 +84,7 @@ def _unnamed(case: Case, error: BaseException, *words: str) -> str:
 
 
 def _tolerant(case: Case, kinds: Any, inputs: Any, params: dict[str, Any]) -> str:
-    """As _problem, for a call that may also work."""
+    """Return the result of _problem for a call that may also succeed."""
     problem = _problem(case, kinds, inputs, params)
     return "" if problem == "no exception" else problem
 

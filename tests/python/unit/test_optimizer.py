@@ -147,7 +147,7 @@ class Sequence(mx.lr_scheduler.LRScheduler):
 
 
 def sequence() -> Sequence:
-    """Return one whose second part counts the factors that it has applied."""
+    """Return a sequence of schedulers whose second part counts the factors that it has applied."""
     return Sequence(
         [mx.lr_scheduler.PolyScheduler(3, 0.5), mx.lr_scheduler.FactorScheduler(2, 0.5, base_lr=1)]
     )

@@ -316,7 +316,7 @@ def test_loops_and_branches_tell_what_their_graphs_tell() -> None:
 
 @mx.operator.register("partial_shapes_padded")
 class _Padded(mx.operator.CustomOpProp):
-    """Two rows more and half of the columns."""
+    """The output has two more rows and half of the columns."""
 
     def infer_shape(self, in_shape: Any) -> Any:
         (rows, columns) = in_shape[0]
@@ -325,7 +325,7 @@ class _Padded(mx.operator.CustomOpProp):
 
 @mx.operator.register("partial_shapes_chosen")
 class _Chosen(mx.operator.CustomOpProp):
-    """As many dimensions as the first one says."""
+    """The number of dimensions is the value of the first dimension."""
 
     def infer_shape(self, in_shape: Any) -> Any:
         if in_shape[0][0] > 100:

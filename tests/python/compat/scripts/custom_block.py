@@ -9,7 +9,7 @@ from mxnet.gluon import Block, HybridBlock, nn
 
 
 class CenteredLayer(Block):
-    """Takes the mean off."""
+    """Subtracts the mean."""
 
     def forward(self, x):
         return x - x.mean()

@@ -24,7 +24,7 @@ print(gloss.L2Loss()(pred, label, nd.array([[1], [0]])))
 
 
 class SmoothedCrossEntropy(gloss.Loss):
-    """Cross entropy against labels that leave a share to the other classes."""
+    """Cross entropy against labels that give a share to the other classes."""
 
     def __init__(self, smoothing=0.1, weight=None, batch_axis=0, **kwargs):
         super(SmoothedCrossEntropy, self).__init__(weight, batch_axis, **kwargs)

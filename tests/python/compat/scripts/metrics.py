@@ -64,7 +64,7 @@ show(*custom.get())
 
 
 class Brier(metric.EvalMetric):
-    """Mean squared distance of probabilities from what happened."""
+    """Mean squared distance of probabilities from the outcomes."""
 
     def __init__(self, name="brier"):
         super(Brier, self).__init__(name)

@@ -43,7 +43,7 @@ class Net(gluon.HybridBlock):
 
 
 def trained(make_trainer: Any, share: slice, hybrid: bool, way: str) -> list[Any]:
-    """Train and return the weights; `way` says what is special about the steps."""
+    """Train and return the weights; `way` selects a variation of the steps."""
     mx.random.seed(5)
     net = Net()
     net.initialize(mx.init.Xavier())
@@ -84,7 +84,7 @@ def by_store(name: str, **arguments: Any) -> Any:
 
 def by_horovod(**arguments: Any) -> Any:
     class Mean(hvd.DistributedTrainer):
-        """Takes the batch size of all ranks, as the others do."""
+        """Takes the batch size of all ranks, like the other trainers."""
 
         def step(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
             super().step(batch_size / SIZE, ignore_stale_grad)
@@ -141,7 +141,7 @@ def check_halves() -> None:
             agree(found, results["trainer"], 1e-6, 1e-7, what)
 
     class Own:
-        """A class of a user's."""
+        """A class of a user."""
 
         @staticmethod
         def compress(tensor: Any) -> Any:

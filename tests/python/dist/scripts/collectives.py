@@ -34,7 +34,7 @@ for dtype, shape in itertools.product(TYPES, [(1,), (17,), (5, 7), (3, 1, 40), (
     if np.dtype(dtype).kind != "f":
         expected = np.trunc(expected)
     np.testing.assert_allclose(average, expected.astype(dtype), rtol=1e-3)
-    np.testing.assert_array_equal(mine.asnumpy(), arrays[rank])  # inputs stay
+    np.testing.assert_array_equal(mine.asnumpy(), arrays[rank])  # inputs stay unchanged
     np.testing.assert_array_equal(
         hvd.broadcast(mine, size - 1).asnumpy(), arrays[size - 1], strict=True
     )
@@ -54,7 +54,7 @@ for i, out in enumerate(hvd.grouped_allreduce(group, op=hvd.Sum, name="group")):
     np.testing.assert_array_equal(out.asnumpy(), np.full(i + 1, size * (size - 1) / 2))
 assert hvd.grouped_allreduce([]) == []
 
-gathered = hvd.allgather(mx.nd.ones((rank, 3)) * rank).asnumpy()  # rank 0 gives nothing
+gathered = hvd.allgather(mx.nd.ones((rank, 3)) * rank).asnumpy()  # rank 0 has no rows
 np.testing.assert_array_equal(
     gathered, np.repeat(np.arange(size), np.arange(size))[:, None] * [1, 1, 1]
 )
@@ -82,7 +82,7 @@ assert hvd.allgather_object({"rank": rank}) == [{"rank": r} for r in range(size)
 
 
 class Own:
-    """Would need code of the user to be rebuilt."""
+    """An object that could only be rebuilt by code of the user."""
 
 
 fails(lambda: hvd.allgather_object(Own()), "Own")

@@ -1,4 +1,4 @@
-"""A graph that one rank gives up is an error of the others; later calls match again."""
+"""If one rank cannot run a graph, the others get an error, and later calls match again."""
 
 import contextlib
 import resource
@@ -12,7 +12,7 @@ from rank_checks import fails, in_step
 
 hvd.init()
 rank, size = hvd.rank(), hvd.size()
-BAD = 1  # the rank that gives the graph up
+BAD = 1  # the rank that cannot run the graph
 
 
 def settle():
@@ -24,7 +24,7 @@ def settle():
 
 
 def given_up(run, *words):
-    """``run`` raises on the bad rank, and its result on the other one, which names the reason."""
+    """Check that ``run`` raises on the bad rank, and its result on the other, for one reason."""
     expected = words if rank == BAD else ("rank 1 cannot take part", *words)
     fails(run, *expected, kind=Exception, seconds=15, after=settle)
 

@@ -29,7 +29,7 @@ def hybridized(forward):
 
 
 def full(*shape):
-    """Return an array that is computed: parts are joined only then."""
+    """Return an array that is already computed, because only then are parts joined."""
     array = mx.nd.full(shape, rank + 1.0)
     array.wait_to_read()
     return array
@@ -82,7 +82,7 @@ for _ in range(3):
     rows = 2 * size * (np.arange(size) + 2)  # row r comes from rank r
     np.testing.assert_allclose(y, np.repeat(rows[:, None] - size, 3, axis=1))
 
-# Results of graphs whose operands are not there yet, one graph after the other.
+# Results of graphs whose operands are not computed yet, one graph after the other.
 block, x = hybridized(chain), full(16)
 y = x
 for _ in range(50):

@@ -52,7 +52,7 @@ refused(
     kind=mx.base.CommunicatorError,
 )
 
-# Trainers of other optimizers, which would give each rank other weights.
+# Trainers with different optimizers, which would give each rank different weights.
 net = mx.gluon.nn.Dense(1, in_units=2, prefix="dense_")
 net.initialize()
 trainer = hvd.DistributedTrainer(net.collect_params(), "sgd" if rank else "adam")

@@ -14,7 +14,7 @@ random = np.random.RandomState(11)
 
 
 def tolerance(dtype, terms):
-    """Return what rounding may change in sums of so many terms."""
+    """Return the tolerance for rounding in sums with a number of terms."""
     eps = {"float32": 2e-7, "float16": 1e-3, "bfloat16": 8e-3}[dtype]
     return eps * max(8, np.sqrt(terms))
 
@@ -148,7 +148,7 @@ for dtype in ("float32", "float16", "bfloat16"):
     )
 
 
-# An MLP of both: the hidden layer is never whole.
+# An MLP of both layers, whose hidden layer is never gathered.
 class MLP(gluon.HybridBlock):
     def __init__(self, first, second):
         super().__init__()
@@ -170,7 +170,8 @@ compare(
     None,
 )
 
-# Embedding: even and uneven vocabularies, ids as numbers of several types, outside ids are clipped.
+# Embeddings have even and uneven vocabularies and ids of several types. Ids out of range are
+# clipped.
 for dtype in ("float32", "float16", "bfloat16"):
     for vocabulary in (12, 13, size):
         mx.random.seed(3)
@@ -195,7 +196,7 @@ for dtype in ("float32", "float16", "bfloat16"):
             assert (y == wanted).asnumpy().all(), (dtype, vocabulary, ids_type)
             grad = part(reference.weight.grad(), net.weight.shard and net.weight.shard[0])
             same(net.weight.grad(), grad, dtype, 24, (dtype, vocabulary, ids_type))
-# NaN in a row that nobody asks for does not spread.
+# NaN in a row that no rank looks up does not spread.
 net = parallel.VocabParallelEmbedding(2 * size, 3)
 net.initialize(mx.init.One())
 values = net.weight.data()
@@ -205,7 +206,7 @@ assert (net(asked).asnumpy() == 1).all()
 y = net(mx.nd.array([0.0])).asnumpy()
 assert np.isnan(y).all()
 
-# Loss: the logits of all ranks against the plain loss on whole logits.
+# The loss on the logits of all ranks is compared with the plain loss on whole logits.
 for dtype in ("float32", "float16", "bfloat16"):
     for classes in (12, 13, size, 1000):
         for shape in ((9,), (3, 4)):

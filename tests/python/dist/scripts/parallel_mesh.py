@@ -1,4 +1,4 @@
-"""Meshes on four ranks: coordinates, groups, and mistakes that every rank hears of."""
+"""Meshes on four ranks: coordinates, groups, and mistakes that are errors on every rank."""
 
 import mxlite as mx
 import mxlite.horovod as hvd
@@ -40,7 +40,7 @@ invalid(lambda: mx.parallel.mesh(data=0), "axis data has size 0")
 refused(lambda: mx.parallel.mesh(data="all"), "'all'", "integer", kind=TypeError)
 invalid(lambda: mx.parallel.mesh(), "no axis given")
 invalid(lambda: mesh.group("pipe"), "'pipe'", "data, tensor")
-# Ranks that disagree, about sizes, order or a mistake that only one of them makes.
+# Ranks that disagree about sizes or order, and mistakes that only one of them makes.
 invalid(
     lambda: mx.parallel.mesh(**({"data": 2, "tensor": 2} if rank else {"data": 4})),
     "different axes: data=4 on rank 0; data=2, tensor=2 on ranks 1, 2, 3",

@@ -209,7 +209,7 @@ for (make, culprit), at in itertools.product(cases, (0, 2)):
     agree(gradients(pipeline), gradients(plain[place]), 1e-5, 3e-6)
 
 
-# The same in predict: stages before the culprit have run ahead, and learn of it afterwards.
+# The same in predict: earlier stages than the failing one have run ahead, and get the error later.
 for culprit in range(stages_count) if stages_count > 1 and not waits else ():
     ours, plain = make_stages(), make_stages()
     ours[culprit] = Failing(ours[culprit], 0)

@@ -67,7 +67,7 @@ for saved in {1, size}:
     agree(again, wanted[2:4], 2e-4, 2e-5)
     agree([whole(other.weight)], wanted[-2:-1], 2e-4, 2e-5)
 
-# A part of the centres: the loss is that of the rows that the operator chooses.
+# With a part of the centres, the loss is that of the rows that the operator chooses.
 head = make(0.1)
 weight = head.weight.asnumpy()
 step = mx.nd.zeros((1,), dtype="int64")

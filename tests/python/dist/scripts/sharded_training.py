@@ -143,7 +143,7 @@ for (optimizer, options), uneven in itertools.product(RUNS, (False, True)):
         trainer = make_trainer(net, optimizer, options, kvstore, zero=zero)
         train(net, trainer, range(4), 4 if kvstore == "distributed" else None)
         same(whole(net), wanted, what)
-        # All ranks that hold a block have the same bits.
+        # All ranks with the same block have the same bits.
         params = net.collect_params().items()
         digests = hvd.allgather_object({n: p.data().asnumpy().tobytes() for n, p in params})
         for other in range(tensor_index, size, tensor_size):

@@ -155,7 +155,7 @@ def sent_bytes(store: Any) -> int:
 
 
 def check_updater(store: Any) -> None:
-    """A function of one's own sees the sum; only stores without servers call it here."""
+    """A user-defined updater gets the sum; only stores without servers call it here."""
     store.init("u", mx.nd.ones(SHAPE))
 
     def updater(key: Any, summed: Any, stored: Any) -> None:

@@ -1,4 +1,4 @@
-"""Files of an exported network, as MXNet 1.x writes them."""
+"""Writes the files of an exported network, as MXNet 1.x does."""
 
 import mxlite as mx
 import mxlite.onnx

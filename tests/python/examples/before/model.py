@@ -1,4 +1,4 @@
-"""Files of an exported network with eight inputs."""
+"""Writes the files of an exported network with eight inputs."""
 
 import mxlite as mx
 
