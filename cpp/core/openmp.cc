@@ -117,7 +117,7 @@ class Team {
   Counter barrier_round_;
 };
 
-// What a thread runs now.
+// The share that a thread runs now.
 struct Share {
   Team* team = nullptr;
   unsigned index = 0, count = 1;
@@ -131,7 +131,7 @@ struct ThreadState {
   Share share;
   SmallVector<Share, 4> outer;  // shares within which regions of one share were begun
   std::shared_ptr<Team> team;
-  int max_threads = 0;  // of omp_set_num_threads; 0: cpu_threads()
+  int max_threads = 0;  // argument of omp_set_num_threads; 0: cpu_threads()
 
   ~ThreadState() {
     if (team && team->belongs_to_this_process()) team->stop();

@@ -217,7 +217,7 @@ bool gemm_matmul(const Problem& p, const void* a, const void* b, void* c) {
 // Each thread computes a range of rows (of columns if there are few rows) with a separate panel.
 template <class T, class Acc>
 void gemm_threaded(const Problem& p, const T* a, const T* b, T* c) {
-  constexpr double kNanoseconds = 4 * kProductNanoseconds;  // of a multiply-add in these loops
+  constexpr double kNanoseconds = 4 * kProductNanoseconds;  // time of a multiply-add in these loops
   const bool by_rows = p.m >= p.n;
   const int64_t length = by_rows ? p.m : p.n, blocks = (length + kRows - 1) / kRows;
   const double work = count_products(p) * kNanoseconds;

@@ -89,7 +89,7 @@ struct Scratch {
   }
 };
 
-constexpr int64_t kChannelWork = 32;  // of the statistics of a channel, in elements
+constexpr int64_t kChannelWork = 32;  // cost of a channel's statistics, in elements
 
 struct Range {
   int64_t first, last;
