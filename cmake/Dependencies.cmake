@@ -34,17 +34,16 @@ if(MXLITE_OPENCV)
                                                  ${JPEG_LIBRARY} ${PNG_LIBRARY})
 endif()
 
-# The thread sanitizer cannot see libgomp's barriers: the sanitizer builds have no OpenMP, and of the
-# folders only those that need neither oneDNN nor Python.
+# The thread sanitizer cannot see libgomp's barriers: its builds have only the folders that need
+# neither oneDNN nor Python.
 if(MXLITE_LOWER_FOLDERS_ONLY)
   return()
 endif()
 
-find_package(OpenMP REQUIRED COMPONENTS CXX)
-# libgomp is not linked: cpp/core/openmp.cc has the functions that are called.
-add_library(mxlite_openmp INTERFACE)
-target_compile_options(mxlite_openmp INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${OpenMP_CXX_FLAGS}>)
-set(MXLITE_OPENMP mxlite_openmp)
+# The pragmas "omp simd". Loops are divided among threads by cpp/core/parallel.h.
+add_library(mxlite_simd INTERFACE)
+target_compile_options(mxlite_simd INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fopenmp-simd>)
+set(MXLITE_SIMD mxlite_simd)
 
 set(environments "")  # prefixes of Python environments, which may have oneDNN and Open MPI
 if(MXLITE_PYTHON)

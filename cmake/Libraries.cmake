@@ -14,10 +14,7 @@ add_library(mxlite SHARED)
 set_target_properties(mxlite PROPERTIES LINKER_LANGUAGE CXX)
 target_include_directories(mxlite PUBLIC ${PROJECT_SOURCE_DIR})
 mxlite_export_by_map(mxlite)
-target_link_options(mxlite PRIVATE -Wl,-Bsymbolic-functions -Wl,--no-undefined
-                                   -Wl,--wrap=GOMP_parallel  # cpp/ops/cpu/parallel_regions.cc
-                                   # Note [OpenMP regions]: this library and oneDNN find the same functions.
-                                   -Wl,--dynamic-list=${PROJECT_SOURCE_DIR}/cmake/openmp.list)
+target_link_options(mxlite PRIVATE -Wl,-Bsymbolic-functions -Wl,--no-undefined)
 get_property(foreign GLOBAL PROPERTY MXLITE_FOREIGN)
 target_link_libraries(mxlite PRIVATE ${foreign} Threads::Threads)
 foreach(folder ${folders})

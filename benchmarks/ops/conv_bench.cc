@@ -4,8 +4,6 @@
 //   conv_bench <network> <batch> <f32|bf16> [seconds per case]
 // Prints a JSON object: one entry per convolution and candidate; weights are packed before, ReLU is
 // fused, the best of the repetitions counts.
-#include <omp.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -17,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "cpp/core/openmp.h"
 #include "cpp/core/threads.h"
 #include "cpp/ops/cpu/nn/winograd/winograd.h"
 #include "cpp/ops/cpu/processor.h"
@@ -128,7 +127,7 @@ int main(int argc, char** argv) {
   const auto type =
       std::strcmp(argv[3], "bf16") == 0 ? memory::data_type::bf16 : memory::data_type::f32;
   const double seconds = argc > 4 ? std::atof(argv[4]) : 0.1;
-  omp_set_num_threads(mxlite::cpu_threads());
+  mxlite::openmp::set_num_threads(mxlite::cpu_threads());
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   dnnl::stream stream(engine);
   double total_any = 0, total_best = 0, flops = 0;

@@ -1,18 +1,19 @@
-// Note [OpenMP regions]
-// The loops of parallel.h and those of oneDNN run in regions of OpenMP. GCC turns a region into
-// calls of libgomp. This file defines the functions of libgomp that are called, and the loader
-// binds the calls to them: libmxlite.so comes before libgomp in the search order of _core and of
-// C++ programs. A libgomp that a program has loaded with RTLD_GLOBAL before (PyTorch does) comes
-// first for all of these functions and runs all regions instead.
-//
-// A region has a number of shares; the body runs once for each, and omp_get_thread_num() is the
-// index of the share. The thread that begins the region runs share 0. Threads of its team claim the
+// Note [Regions of threads]
+// A region has a number of shares. Its body runs once for each, and get_thread_num() is the index
+// of the share. The thread that begins the region runs share 0. Threads of its team claim the
 // others. The thread that began the region then runs the shares that nobody has claimed: on a
 // machine that other programs keep busy, a thread that has no core delays the region only if it
-// lost the core within a share. libgomp waits for all of its threads.
+// lost the core within a share. libgomp, OpenMP's library of GCC, waits for all of its threads.
 //
-// Shares may wait for each other (GOMP_barrier, and spinning barriers within oneDNN's kernels).
+// Shares may wait for each other (wait_at_barrier, and spinning barriers within oneDNN's kernels).
 // Therefore a team has a thread for every share.
+//
+// Note [Subnormal numbers in regions]
+// Threads of a region that run_region begins flush subnormal numbers if and only if the thread that
+// begins the region flushes. oneDNN calls begin_region, and its kernels must flush. Therefore
+// threads that help flush between regions, and run_body sets and restores the flags of each thread.
+#include "cpp/core/openmp.h"
+
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
@@ -32,12 +33,8 @@
 #include "cpp/core/subnormals.h"
 #include "cpp/core/threads.h"
 
-extern "C" int omp_get_max_threads();
-
-namespace mxlite {
+namespace mxlite::openmp {
 namespace {
-
-using Body = void (*)(void*);
 
 // Increased in the child of a fork, where the threads of all teams are missing.
 std::atomic<int> process_generation{0};
@@ -179,7 +176,7 @@ void Team::wait_at_barrier() {
 }
 
 void Team::serve() {
-  const FlushSubnormals flush;  // see Note [Subnormal numbers in parallel regions]
+  const FlushSubnormals flush;  // see Note [Subnormal numbers in regions]
   for (uint32_t seen = 0;;) {
     round_.wait_while(seen);
     seen = round_.load();
@@ -221,18 +218,47 @@ std::shared_ptr<Team> make_team() {
   }
 }
 
-bool in_region() {
+struct Region {
+  Body body;
+  void* data;
+  bool flushes;
+};
+
+void run_body(void* region) {
+  const auto& r = *static_cast<Region*>(region);
+  const FlushSubnormals flush(r.flushes);
+  r.body(r.data);
+}
+
+}  // namespace
+
+int get_thread_num() { return static_cast<int>(state.share.index); }
+int get_num_threads() { return static_cast<int>(state.share.count); }
+int get_max_threads() { return state.max_threads ? state.max_threads : cpu_threads(); }
+std::atomic<void (*)(int)> set_num_threads_of_libgomp = nullptr;
+
+void set_num_threads(int count) {
+  state.max_threads = std::max(1, count);
+  if (const auto set = set_num_threads_of_libgomp.load(std::memory_order_relaxed)) set(count);
+}
+bool in_parallel() {
   return state.share.count > 1 ||
          std::ranges::any_of(state.outer, [](const Share& s) { return s.count > 1; });
 }
 
-// Begins a region on this thread, which then runs share 0. Within a region with several shares, and
-// if one share is wanted, the new region has one share.
+void run_region(Body body, void* data, unsigned threads) {
+  Region region{body, data, FlushSubnormals::is_on()};
+  begin_region(&run_body, &region, threads);
+  run_body(&region);
+  end_region();
+}
+
+// Within a region with several shares, and if one share is wanted, the new region has one share.
 void begin_region(Body body, void* data, unsigned wanted) {
   ThreadState& now = state;
-  const bool nested = in_region();
+  const bool nested = in_parallel();
   now.outer.push_back(now.share);
-  if (wanted == 0) wanted = static_cast<unsigned>(omp_get_max_threads());
+  if (wanted == 0) wanted = static_cast<unsigned>(get_max_threads());
   wanted = std::min(wanted, 0xffffu);
   now.share = {};
   if (wanted <= 1 || nested) return;
@@ -254,8 +280,16 @@ void end_region() {
   now.outer.pop_back();
 }
 
-// Sets [*first, *last) to the share's next block of its static loop, and returns whether there is
-// one. If the loop's chunk is 0, each share gets one block.
+void wait_at_barrier() {
+  if (Team* team = state.share.team) team->wait_at_barrier();
+}
+
+bool start_static_loop(long start, long end, long step, long chunk, long* first, long* last) {
+  state.share.loop = {start, end, step, chunk, 0};
+  return next_static_block(first, last);
+}
+
+// If the loop's chunk is 0, each share gets one block.
 bool next_static_block(long* first, long* last) {
   auto& loop = state.share.loop;
   const long count = state.share.count, index = state.share.index;
@@ -278,39 +312,4 @@ bool next_static_block(long* first, long* last) {
   return true;
 }
 
-}  // namespace
-
-// The functions of libgomp that this library and oneDNN call. The linker reports any other.
-#pragma GCC visibility push(default)
-extern "C" {
-
-void GOMP_parallel_start(Body body, void* data, unsigned wanted) {
-  begin_region(body, data, wanted);
-}
-void GOMP_parallel_end() { end_region(); }
-void GOMP_parallel(Body body, void* data, unsigned wanted, unsigned) {
-  begin_region(body, data, wanted);
-  body(data);
-  end_region();
-}
-void GOMP_barrier() {
-  if (Team* team = state.share.team) team->wait_at_barrier();
-}
-bool GOMP_loop_static_start(long start, long end, long step, long chunk, long* first, long* last) {
-  state.share.loop = {start, end, step, chunk, 0};
-  return next_static_block(first, last);
-}
-bool GOMP_loop_static_next(long* first, long* last) { return next_static_block(first, last); }
-void GOMP_loop_end() { GOMP_barrier(); }
-void GOMP_loop_end_nowait() {}
-
-int omp_get_thread_num() { return static_cast<int>(state.share.index); }
-int omp_get_num_threads() { return static_cast<int>(state.share.count); }
-int omp_get_max_threads() { return state.max_threads ? state.max_threads : cpu_threads(); }
-int omp_in_parallel() { return in_region(); }
-void omp_set_num_threads(int count) { state.max_threads = std::max(1, count); }
-
-}  // extern "C"
-#pragma GCC visibility pop
-
-}  // namespace mxlite
+}  // namespace mxlite::openmp

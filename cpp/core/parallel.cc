@@ -5,20 +5,13 @@
 #include <chrono>
 #include <vector>
 
+#include "cpp/core/openmp.h"
 #include "cpp/core/threads.h"
-
-extern "C" {
-void GOMP_parallel(void (*body)(void*), void* data, unsigned threads, unsigned flags);
-int omp_get_thread_num();
-int omp_get_num_threads();
-int omp_in_parallel();
-void omp_set_num_threads(int count);
-}
 
 namespace mxlite {
 
-LibraryThreads::LibraryThreads(int count) { omp_set_num_threads(count); }
-LibraryThreads::~LibraryThreads() { omp_set_num_threads(cpu_threads()); }
+LibraryThreads::LibraryThreads(int count) { openmp::set_num_threads(count); }
+LibraryThreads::~LibraryThreads() { openmp::set_num_threads(cpu_threads()); }
 
 namespace detail {
 namespace {
@@ -39,7 +32,7 @@ struct Loop {
 
   static void run(void* loop) {
     auto& l = *static_cast<Loop*>(loop);
-    const int me = omp_get_thread_num();
+    const int me = openmp::get_thread_num();
     for (size_t k = 0; k < l.parts.size(); ++k) {
       Part& part = l.parts[(static_cast<size_t>(me) + k) % l.parts.size()];
       int64_t begin;
@@ -56,7 +49,7 @@ struct Shares {
 
   static void run(void* shares) {
     const auto& s = *static_cast<const Shares*>(shares);
-    for (int share = omp_get_thread_num(); share < s.count; share += omp_get_num_threads())
+    for (int share = openmp::get_thread_num(); share < s.count; share += openmp::get_num_threads())
       s.fn(s.closure, share);
   }
 };
@@ -66,13 +59,13 @@ struct Shares {
 void run_shares(int count, void (*fn)(void* closure, int64_t share), void* closure) {
   if (count == 1) return fn(closure, 0);
   Shares shares{fn, closure, count};
-  GOMP_parallel(&Shares::run, &shares, static_cast<unsigned>(count), 0);
+  openmp::run_region(&Shares::run, &shares, static_cast<unsigned>(count));
 }
 
 void share_range(int64_t count, int64_t grain, int64_t work, RangeFn fn, void* closure, int most) {
   if (count <= 0) return;
   if (count * work <= kParallelWork || count <= grain || std::min(cpu_threads(), most) == 1 ||
-      omp_in_parallel())
+      openmp::in_parallel())
     return fn(closure, 0, count, 0);
   constexpr int64_t kMeasured = 8192;  // elements, some microseconds
   double item = kElementNanoseconds *
@@ -99,7 +92,7 @@ void share_range(int64_t count, int64_t grain, int64_t work, RangeFn fn, void* c
     part.next = begin + grains * t / threads * grain;
     part.end = std::min(begin + grains * (t + 1) / threads * grain, count);
   }
-  GOMP_parallel(&Loop::run, &loop, static_cast<unsigned>(threads), 0);
+  openmp::run_region(&Loop::run, &loop, static_cast<unsigned>(threads));
 }
 
 }  // namespace detail

@@ -53,7 +53,7 @@ void run_shares(int count, Fn&& fn) {
 }
 
 // During the object's lifetime, oneDNN divides the calls of this thread among `count` threads.
-// Afterwards it uses cpu_threads() again, as do other libraries that share libgomp with mxlite.
+// Afterwards it uses cpu_threads() again.
 class LibraryThreads {
  public:
   explicit LibraryThreads(int count);

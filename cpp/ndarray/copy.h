@@ -13,9 +13,8 @@ struct StridedData {
 };
 
 // Copies src to dst, which have the same shape. Their memory must be identical or not overlap. Pass
-// threads > 1 only in kernels: an OpenMP region on the user's thread creates a second pool, and
-// libgomp then puts the threads of the engine's pool to sleep after every region (100 layers take
-// 1.4 times as long).
+// threads > 1 only in kernels: a region on the user's thread creates a second team of threads,
+// which competes with the team of the engine's thread.
 void copy_strided(const Shape& shape, const StridedData& src, const StridedData& dst,
                   int threads = 1);
 

@@ -1,4 +1,4 @@
-// Loops that are divided among threads, and the functions of OpenMP beneath them.
+// Loops that are divided among threads, and the regions beneath them.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,20 +9,9 @@
 #include <thread>
 #include <vector>
 
+#include "cpp/core/openmp.h"
 #include "cpp/core/parallel.h"
 #include "cpp/core/threads.h"
-
-extern "C" {
-void GOMP_parallel(void (*body)(void*), void* data, unsigned threads, unsigned flags);
-void GOMP_parallel_start(void (*body)(void*), void* data, unsigned threads);
-void GOMP_parallel_end();
-void GOMP_barrier();
-bool GOMP_loop_static_start(long start, long end, long step, long chunk, long* first, long* last);
-bool GOMP_loop_static_next(long* first, long* last);
-int omp_get_thread_num();
-int omp_get_num_threads();
-int omp_in_parallel();
-}
 
 namespace mxlite {
 namespace {
@@ -32,7 +21,7 @@ constexpr int kThreads = 4;
 // Calls fn() in a region of kThreads shares.
 template <class Fn>
 void run_region(Fn fn) {
-  GOMP_parallel([](void* f) { (*static_cast<Fn*>(f))(); }, &fn, kThreads, 0);
+  openmp::run_region([](void* f) { (*static_cast<Fn*>(f))(); }, &fn, kThreads);
 }
 
 class Parallel : public testing::Test {
@@ -85,13 +74,13 @@ TEST_F(Parallel, SharesMayWaitForEachOther) {
   std::vector<int> rounds(kThreads);
   std::atomic<int> wrong = 0;
   run_region([&] {
-    ASSERT_EQ(omp_get_num_threads(), kThreads);
-    const auto me = static_cast<size_t>(omp_get_thread_num());
+    ASSERT_EQ(openmp::get_num_threads(), kThreads);
+    const auto me = static_cast<size_t>(openmp::get_thread_num());
     for (int round = 1; round <= 100; ++round) {
       rounds[me] = round;
-      GOMP_barrier();
+      openmp::wait_at_barrier();
       if (!std::ranges::all_of(rounds, [=](int r) { return r == round; })) ++wrong;
-      GOMP_barrier();
+      openmp::wait_at_barrier();
     }
   });
   EXPECT_EQ(wrong, 0);
@@ -100,18 +89,18 @@ TEST_F(Parallel, SharesMayWaitForEachOther) {
 TEST_F(Parallel, RegionsWithinARegionHaveOneShare) {
   std::atomic<int> inner = 0;
   run_region([&] {
-    const int me = omp_get_thread_num();
+    const int me = openmp::get_thread_num();
     run_region([&] {
-      EXPECT_EQ(omp_get_num_threads(), 1);
-      EXPECT_EQ(omp_get_thread_num(), 0);
-      EXPECT_TRUE(omp_in_parallel());
+      EXPECT_EQ(openmp::get_num_threads(), 1);
+      EXPECT_EQ(openmp::get_thread_num(), 0);
+      EXPECT_TRUE(openmp::in_parallel());
       ++inner;
     });
-    EXPECT_EQ(omp_get_thread_num(), me);
-    EXPECT_EQ(omp_get_num_threads(), kThreads);
+    EXPECT_EQ(openmp::get_thread_num(), me);
+    EXPECT_EQ(openmp::get_num_threads(), kThreads);
   });
   EXPECT_EQ(inner, kThreads);
-  EXPECT_FALSE(omp_in_parallel());
+  EXPECT_FALSE(openmp::in_parallel());
 }
 
 TEST_F(Parallel, StaticLoopsCoverEachIterationOnce) {
@@ -121,8 +110,9 @@ TEST_F(Parallel, StaticLoopsCoverEachIterationOnce) {
       std::vector<std::atomic<int>> calls(kIterations);
       run_region([&] {
         long first = 0, last = 0;
-        bool more = GOMP_loop_static_start(5, 5 + kIterations * step, step, chunk, &first, &last);
-        for (; more; more = GOMP_loop_static_next(&first, &last))
+        bool more =
+            openmp::start_static_loop(5, 5 + kIterations * step, step, chunk, &first, &last);
+        for (; more; more = openmp::next_static_block(&first, &last))
           for (long i = first; i != last; i += step) ++calls[static_cast<size_t>((i - 5) / step)];
       });
       EXPECT_TRUE(std::ranges::all_of(calls, [](const auto& n) { return n == 1; }));
@@ -138,9 +128,9 @@ TEST_F(Parallel, AForkedChildHasThreadsOfItsOwn) {
   const pid_t child = fork();
   if (child == 0) {
     std::atomic<int> own = 0;
-    GOMP_parallel_start(&count_share, &own, kThreads);
+    openmp::begin_region(&count_share, &own, kThreads);
     count_share(&own);
-    GOMP_parallel_end();
+    openmp::end_region();
     _exit(own == kThreads ? 0 : 1);
   }
   int status = -1;

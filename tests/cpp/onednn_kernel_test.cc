@@ -1,4 +1,5 @@
 // Tests that every eager oneDNN kernel gives the result of the native kernel.
+#include "cpp/core/openmp.h"
 #include "cpp/ops/cpu/onednn/engine.h"
 #include "cpp/ops/cpu/onednn/primitive_cache.h"
 #include "tests/cpp/op_test_util.h"
@@ -167,6 +168,17 @@ TEST(OnednnKernel, EmptyArraysStayNative) {
                     {test::Tensor({{0, 3, 5, 5}, DType::kFloat32}),
                      test::Tensor({{4, 3, 1, 1}, DType::kFloat32})});
   EXPECT_NE(call.refusal("onednn"), nullptr);
+}
+
+TEST(OnednnKernel, RegionsOfOneDnnRunOnOurThreads) {
+  onednn::engine();
+  EXPECT_STREQ(openmp::replace_libgomp(reinterpret_cast<const void*>(&dnnl_engine_create)),
+               nullptr);
+  // Functions of libraries that call no libgomp, or no library at all.
+  EXPECT_STREQ(openmp::replace_libgomp(reinterpret_cast<const void*>(&openmp::run_region)),
+               "the library does not call libgomp");
+  int local = 0;
+  EXPECT_STREQ(openmp::replace_libgomp(&local), "the library was not found");
 }
 
 TEST(PrimitiveCache, SecondCallAddsNothingAndTheSizeIsBounded) {

@@ -1,5 +1,4 @@
 // Counts the threads that flush subnormal numbers.
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "cpp/core/openmp.h"
 #include "cpp/core/subnormals.h"
 #include "cpp/core/threads.h"
 #include "cpp/ops/cpu/gemm.h"
@@ -29,15 +29,13 @@ void count_this_thread(void* counts) {
   if (FlushSubnormals::is_on()) ++c.flushing;
 }
 
-// Begins a parallel region outside of libmxlite.so, as oneDNN does, and expects that all its
-// threads flush.
+// Begins a region as oneDNN does, and expects that all its threads flush.
 void check_pool() {
-  using Parallel = void (*)(void (*)(void*), void*, unsigned, unsigned);
-  const auto parallel = reinterpret_cast<Parallel>(dlsym(RTLD_DEFAULT, "GOMP_parallel"));
-  ASSERT_NE(parallel, nullptr);
   Counts counts;
   const FlushSubnormals flush;
-  parallel(&count_this_thread, &counts, kThreads, 0);
+  openmp::begin_region(&count_this_thread, &counts, kThreads);
+  count_this_thread(&counts);
+  openmp::end_region();
   EXPECT_EQ(counts.threads, kThreads);
   EXPECT_EQ(counts.flushing, kThreads);
 }

@@ -36,7 +36,7 @@ def main() -> int:
     compiler = os.environ.get("CXX", "g++")
     cache = shutil.which("ccache")
     start = [cache, compiler] if cache else [compiler]
-    flags = ["-std=c++20", "-O1", "-DNDEBUG", "-fPIC", "-fopenmp", "-Wno-attributes"]
+    flags = ["-std=c++20", "-O1", "-DNDEBUG", "-fPIC", "-fopenmp-simd", "-Wno-attributes"]
     if platform.machine() == "x86_64":
         flags.append("-march=x86-64-v3")
     flags += [f"-I{root}", f"-isystem{include}"]

@@ -36,7 +36,8 @@ class Groups {
   std::map<std::vector<int>, std::shared_ptr<DeviceGroup>> groups_;  // guarded by mutex_
 };
 
-// State that all sums share. Leaked, because the CUDA driver may shut down before static destructors run.
+// State that all sums share. Leaked, because the CUDA driver may shut down before static
+// destructors run.
 struct Shared {
   Groups groups;
   CollectiveWatch watch;

@@ -1,10 +1,9 @@
 #include "cpp/ops/cpu/accumulate_rows.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <type_traits>
 
+#include "cpp/core/openmp.h"
 #include "cpp/core/threads.h"
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/strided_copy.h"
@@ -69,7 +68,8 @@ void accumulate(const RowAccumulation& a, const T* src, T* dst) {
 template <class T>
 void accumulate_direct(const RowAccumulation& a, const T* src, T* dst) {
   const auto work = static_cast<double>(a.outer * std::max(a.count, a.num_rows) * a.inner);
-  const int threads = omp_in_parallel() ? 1 : threads_for(work * kElementNanoseconds, a.num_rows);
+  const int threads =
+      openmp::in_parallel() ? 1 : threads_for(work * kElementNanoseconds, a.num_rows);
   const auto part = [&](int64_t first_row, int64_t last_row) {
     const int64_t inner = a.inner;
     for (int64_t o = 0; o < a.outer; ++o) {

@@ -17,7 +17,7 @@ struct Flushing<Fn> {
   }
 };
 // ops.cpu_kernel<flushing<kernel>>(...) registers `kernel` with flushing of subnormal numbers, also
-// in the threads of its parallel regions (parallel_regions.cc).
+// in the threads of its regions (cpp/core/openmp.cc).
 template <auto Fn>
 constexpr auto flushing = &Flushing<Fn>::run;
 

@@ -1,7 +1,5 @@
 #include "cpp/ops/cpu/gemm.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -10,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cpp/core/openmp.h"
 #include "cpp/core/subnormals.h"
 #include "cpp/core/threads.h"
 #include "cpp/ops/cpu/convert_run.h"
@@ -221,7 +220,7 @@ void gemm_threaded(const Problem& p, const T* a, const T* b, T* c) {
   const bool by_rows = p.m >= p.n;
   const int64_t length = by_rows ? p.m : p.n, blocks = (length + kRows - 1) / kRows;
   const double work = count_products(p) * kNanoseconds;
-  const int threads = omp_in_parallel() ? 1 : threads_for(work, blocks);
+  const int threads = openmp::in_parallel() ? 1 : threads_for(work, blocks);
   if (threads <= 1) return gemm_native<T, Acc>(p, a, b, c);
   run_shares(threads, [&](int64_t me) {
     const int64_t first = blocks * me / threads * kRows;
@@ -307,7 +306,7 @@ dnnl_status_t sgemm(const Problem& p, const float* a, const float* b, float* c) 
 bool is_slow_for_avx2(const Problem& p) {
   constexpr int64_t kLeastRows = 96, kMostRows = 256, kFloatsOfPage = 1024;
   return !p.trans_b && p.ldb % kFloatsOfPage == 0 && p.m >= kLeastRows && p.m <= kMostRows &&
-         !has_avx512() && !omp_in_parallel();
+         !has_avx512() && !openmp::in_parallel();
 }
 
 // Runs sgemm on copies of parts of B with another row stride. A part fits into the caches.
@@ -373,7 +372,7 @@ void gemm_batch(DType dtype, bool trans_a, bool trans_b, int64_t batch, int64_t 
   };
   // If there are enough products, each product runs on one thread, because oneDNN opens no nested
   // region.
-  const bool outer = !small && batch >= cpu_threads() && !omp_in_parallel();
+  const bool outer = !small && batch >= cpu_threads() && !openmp::in_parallel();
   if (outer) {
     const double products = count_products(one);
     parallel_for(batch, static_cast<int64_t>(products) / kProductsPerElement + 1, run);

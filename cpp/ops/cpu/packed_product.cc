@@ -1,13 +1,12 @@
 #include "cpp/ops/cpu/packed_product.h"
 
-#include <omp.h>
-
 #include <cstdlib>
 #include <memory>
 #include <new>
 #include <string_view>
 #include <unordered_map>
 
+#include "cpp/core/openmp.h"
 #include "cpp/ops/cpu/onednn/engine.h"
 #include "cpp/ops/cpu/onednn/pair_panels.h"
 #include "cpp/ops/cpu/pack_pairs.h"
@@ -84,7 +83,7 @@ bool is_worth_packing(int64_t m, int64_t n, int64_t k) {
 bool packed_product(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const void* a,
                     const void* b, void* c) {
   constexpr size_t kMostEntries = 256;
-  if (!is_worth_packing(m, n, k) || !has_avx512() || omp_in_parallel()) return false;
+  if (!is_worth_packing(m, n, k) || !has_avx512() || openmp::in_parallel()) return false;
   static thread_local std::unordered_map<Sizes, Product, SizesHash> cache;
   const Sizes sizes{m, n, k};
   auto found = cache.find(sizes);

@@ -1,15 +1,15 @@
 #include "cpp/ops/cpu/onednn/engine.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <string>
 
 #include "cpp/base/small_vector.h"
+#include "cpp/core/openmp.h"
 #include "cpp/core/parallel.h"
 #include "cpp/core/subnormals.h"
 #include "cpp/core/threads.h"
+#include "cpp/ops/dispatch_line.h"
 
 namespace mxlite::onednn {
 namespace {
@@ -35,12 +35,14 @@ const dnnl::engine& engine() {
     // equal layers. A small cache suffices; the default, 1024, would keep 50 MiB of unused ones.
     constexpr int kSharedPrimitives = 128;
     dnnl::set_primitive_cache_capacity(kSharedPrimitives);
+    const auto* const function = reinterpret_cast<const void*>(&dnnl_engine_create);
+    print_dispatch("oneDNN", "threads of mxlite", openmp::replace_libgomp(function));
     return new dnnl::engine(dnnl::engine::kind::cpu, 0);
   }();  // leaked, because worker threads may outlive static destructors
   return *cpu;
 }
 
-void apply_thread_count(double work) { omp_set_num_threads(threads_for(work)); }
+void apply_thread_count(double work) { openmp::set_num_threads(threads_for(work)); }
 
 dnnl::stream& stream() {
   static thread_local dnnl::stream stream(engine());
@@ -136,7 +138,7 @@ dnnl::primitive_attr user_scratchpad() {
 Primitive::Primitive(const dnnl::primitive_desc_base& pd)
     : primitive_(pd.get()),
       scratch_bytes_(pd.scratchpad_desc().get_size()),
-      threads_(omp_get_max_threads()) {
+      threads_(openmp::get_max_threads()) {
   pd_.reset(const_cast<dnnl_primitive_desc_t>(primitive_.get_primitive_desc()), /*weak=*/true);
 }
 

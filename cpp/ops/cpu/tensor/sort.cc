@@ -4,13 +4,12 @@
 // lines.
 #include "cpp/ops/tensor/sort.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <limits>
 
+#include "cpp/core/openmp.h"
 #include "cpp/core/threads.h"
 #include "cpp/ops/cpu/index_values.h"
 #include "cpp/ops/cpu/nn/parallel.h"
@@ -215,7 +214,7 @@ void sort_rows(KernelContext& ctx, const TensorRef& data, const SortRequest& r) 
       : last_axis ? 1
                   : std::clamp<int64_t>(kGroupBytes / row_bytes, 1, std::min(kMaxRows, v.inner));
   const int64_t groups = (lines + width - 1) / width, tasks = blocks * groups;
-  const int all_threads = data.size() > 8192 && !omp_in_parallel() ? cpu_threads() : 1;
+  const int all_threads = data.size() > 8192 && !openmp::in_parallel() ? cpu_threads() : 1;
   const int threads = static_cast<int>(std::min<int64_t>(all_threads, tasks));
   const int threads_in_row = tasks == 1 && v.length > kLongRow ? all_threads : 1;
   const int64_t entries_per_thread =

@@ -1,0 +1,37 @@
+// Regions that several threads run, for the loops of parallel.h and for oneDNN: see
+// Note [Regions of threads] in openmp.cc. The functions do what OpenMP's functions of these names
+// do.
+#pragma once
+#include <atomic>
+
+namespace mxlite::openmp {
+
+using Body = void (*)(void*);
+
+// Calls body(data) once for each of at most `threads` shares. Threads that take part flush
+// subnormal numbers if and only if the calling thread does.
+void run_region(Body body, void* data, unsigned threads);
+
+int get_thread_num();   // index of the share that this thread runs
+int get_num_threads();  // number of shares of its region
+int get_max_threads();
+void set_num_threads(int count);
+bool in_parallel();
+
+// Regions as oneDNN begins them: the threads that help flush subnormal numbers, and begin() leaves
+// share 0 to its caller. If `threads` is 0, there are get_max_threads() shares.
+void begin_region(Body body, void* data, unsigned threads);
+void end_region();
+void wait_at_barrier();
+// The loop of a region with schedule(static): each share asks for its blocks [*first, *last).
+bool start_static_loop(long start, long end, long step, long chunk, long* first, long* last);
+bool next_static_block(long* first, long* last);
+
+// Makes the library that contains `function` call the functions above instead of those of libgomp.
+// Returns null, or the reason why nothing has changed, for example that the library calls another
+// function of OpenMP. The library must not have begun a region yet.
+const char* replace_libgomp(const void* function);
+// Set if libgomp was not replaced, so that set_num_threads() sets the number for the library, too.
+extern std::atomic<void (*)(int)> set_num_threads_of_libgomp;
+
+}  // namespace mxlite::openmp
