@@ -52,11 +52,11 @@ class GradientAdder {
     const Node& sum = graph_.node(n.inputs[0]);
     auto params = std::make_shared<BatchNormGradParams>(params_of<BatchNormGradParams>(n));
     params->two_grads = true;
-    std::vector<ValueId> inputs = rewrite_.map(n.inputs);
-    inputs[0] = rewrite_.map(sum.inputs[0]);
-    inputs.push_back(rewrite_.map(sum.inputs[1]));
+    std::vector<ValueId> inputs = n.inputs;
+    inputs[0] = sum.inputs[0];
+    inputs.push_back(sum.inputs[1]);
     const ValueId made =
-        rewrite_.graph().add_op(*n.op(), std::move(params), std::move(inputs), n.name());
+        rewrite_.graph().add_op(*n.op(), std::move(params), rewrite_.map(inputs), n.name());
     for (int32_t k = 0; k < static_cast<int32_t>(n.outputs.size()); ++k)
       rewrite_.replace({id, k}, {made.node, k});
   }
