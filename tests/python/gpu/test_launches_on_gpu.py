@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import mxlite as mx
+import numpy as np
 import pytest
-from mxlite import nd
+from mxlite import autograd, gluon, nd
 
 
 @pytest.mark.parametrize("mixed", [False, True])
@@ -25,3 +26,34 @@ def test_lamb_takes_two_launches_for_16_weights(launches: Callable[[], int], mix
     update(*groups, ones, lrs=[0.1] * weights, wds=[0.1] * weights, out=groups[0])
     nd.waitall()
     assert launches() == 2 * 3  # for 16, 16 and 8 weights
+
+
+class DropoutAndSum(gluon.HybridBlock):
+    """A residual that is added after Dropout."""
+
+    def forward(self, x: nd.NDArray, y: nd.NDArray) -> nd.NDArray:
+        return nd.Dropout(x, p=0.4) + y
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("n", [5, 64, 1003])  # the last pack is full or not
+def test_dropout_and_addition_take_one_launch(
+    launches: Callable[[], int], n: int, dtype: str
+) -> None:
+    x, y = (nd.array(a).astype(dtype) for a in np.random.RandomState(n).normal(size=(2, n)))
+    results = []
+    for ctx in (mx.cpu(), mx.gpu(0)):
+        net = DropoutAndSum()
+        net.hybridize()
+        mx.random.seed(5)
+        data, added = x.as_in_context(ctx), y.as_in_context(ctx)
+        data.attach_grad()
+        nd.waitall()
+        launches()
+        with autograd.record():
+            result = net(data, added)
+        nd.waitall()
+        assert launches() == (ctx == mx.gpu(0))
+        result.backward()
+        results.append([a.astype("float64").asnumpy() for a in (result, data.grad)])
+    np.testing.assert_array_equal(results[1], results[0])
