@@ -50,7 +50,8 @@ ROWS: list[tuple[str, str, int, dict[str, int], tuple[str, ...]]] = [
     ("nn/pooling.cu", r"(pool|gather)_packs.*half", 2, {LOAD_16: 1, STORE_16: 1}, (DIVIDE,)),
     ("nn/pooling.cu", r"gather_maxima.*halfaLi8E", 1, {LOAD_16: 1, STORE_16: 1}, (DIVIDE,)),
     ("nn/pooling.cu", r"find_maxima.*halfaLi8E", 1, {LOAD_16: 1, STORE_8: 1}, (DIVIDE,)),
-    ("nn/pooling.cu", r"(4pool|6gather)I.*iEE", 3, {}, (DIVIDE_64,)),  # elements, 32-bit indices
+    # Elements of floats, with 32-bit indices.
+    ("nn/pooling.cu", r"(4pool|6gather)I[fd].*iEE", 3, {}, (DIVIDE_64,)),
     ("nn/dropout.cu", r"4drop.*half.*Lb1E", 1, {LOAD_16: 1, STORE_16: 1, STORE_8: 1}, ()),
     ("nn/dropout.cu", r"apply_packs.*half", 1, {LOAD_16: 1, STORE_16: 1}, ()),
     ("tensor/select.cu", r"extend_rowsItLi4E", 1, {STORE_8: 1}, (DIVIDE,)),
