@@ -146,7 +146,11 @@ def kind_of(operator: str) -> Kind:
 
 
 def read_log(text: str) -> list[tuple[str, float, float]]:
-    """Return name, bytes and operations of each launch."""
+    """Return name, bytes and operations of each launch, ordered by name.
+
+    Launches of one name keep their order. That of others may change from run to run, because
+    copies have streams of their own.
+    """
     launches = []
     for line in text.splitlines():
         name, inputs, outputs = line.split("\t")
@@ -155,7 +159,7 @@ def read_log(text: str) -> list[tuple[str, float, float]]:
         kind = kind_of(name)
         moved = kind.reads * sum(map(size, read)) + sum(map(size, written))
         launches.append((name, moved, operations(kind, read, written)))
-    return launches
+    return sorted(launches, key=lambda launch: launch[0])
 
 
 def log_of_a_step(network: str, batch: int) -> str:
