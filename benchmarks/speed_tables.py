@@ -56,6 +56,17 @@ SYSTEMS = {
     "onnxruntime:all": "ONNX Runtime",
     "openvino:latency": "OpenVINO",
 }
+FIRST_NETWORKS = {
+    "resnetv1-50": "resnet-50 (v1)",
+    "bert-base": "bert-base, 128 tokens",
+    "lstm": "LSTM, 2 x 650, 35 words",
+}
+FIRST_SYSTEMS = {
+    "mxlite:C++": "mxlite, C++ predictor",
+    "mxnet": "MXNet 1.9.1",
+    "onnxruntime": "ONNX Runtime",
+    "openvino": "OpenVINO",
+}
 Lines = list[str]
 
 
@@ -419,7 +430,32 @@ def plotted_cells() -> list[Cell]:
     return found
 
 
+def first_result() -> Lines:
+    """Return the table of the time to the first results."""
+    content = json.loads((AVX2_RESULTS / "first_result.json").read_text())
+    settings = content["settings"]
+    command = f"python benchmarks/first/run.py --rounds {settings['rounds']}"
+    lines = [f"`{command}` at commit {content['commit']}, {content['date']}:", ""]
+    by_clock: dict[str, dict[tuple[str, str], dict[str, Any]]] = {"cpu": {}, "wall": {}}
+    for entry in content["results"]:
+        by_clock[entry["clock"]][entry["network"], entry["system"]] = entry
+    rows = []
+    for key, cpu in by_clock["cpu"].items():
+        network, system = key
+        wall = by_clock["wall"][key]
+        parts = [f"{seconds:.2f}" for seconds in cpu["parts"].values()]
+        middle, low, high = (cpu["ratio"][part] for part in ("median", "q1", "q3"))
+        name = SYSTEMS.get(system, FIRST_SYSTEMS.get(system, system))
+        ratio_text = f"{middle:.2f} ({low:.2f} to {high:.2f})"
+        wall_texts = [f"{wall['parts']['first result']:.2f}", f"{wall['ratio']['median']:.2f}"]
+        rows.append([FIRST_NETWORKS[network], name, *parts, ratio_text, *wall_texts])
+    head = ["network", "system", *next(iter(by_clock["cpu"].values()))["parts"]]
+    head += ["mxlite / system", "first result, wall", "mxlite / system, wall"]
+    return [*lines, *markdown(head, rows)]
+
+
 TABLES = {
+    "first_result": first_result,
     "scoring": partial(scores, RESULTS / "peers.json"),
     "bfloat16": partial(scores, RESULTS / "peers_resnet-50_bfloat16.json", mean=False),
     "training": training,
