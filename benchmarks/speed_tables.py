@@ -434,8 +434,12 @@ def first_result() -> Lines:
     """Return the table of the time to the first results."""
     content = json.loads((AVX2_RESULTS / "first_result.json").read_text())
     settings = content["settings"]
-    command = f"python benchmarks/first/run.py --rounds {settings['rounds']}"
-    lines = [f"`{command}` at commit {content['commit']}, {content['date']}:", ""]
+    words = ["python benchmarks/first/first_result.py"]
+    for name in ("networks", "systems", "rounds", "torch_rounds"):
+        value = settings[name]
+        given = value if isinstance(value, list) else [value]
+        words += [f"--{name.replace('_', '-')}", *map(str, given)]
+    lines = [f"`{' '.join(words)}` at commit {content['commit']}, {content['date']}:", ""]
     by_clock: dict[str, dict[tuple[str, str], dict[str, Any]]] = {"cpu": {}, "wall": {}}
     for entry in content["results"]:
         by_clock[entry["clock"]][entry["network"], entry["system"]] = entry

@@ -13,10 +13,11 @@ import mxlite as mx
 import pytest
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
-sys.path[:0] = [str(BENCHMARKS / name) for name in (".", "peers", "training")]
+sys.path[:0] = [str(BENCHMARKS / name) for name in (".", "first", "peers", "training")]
 import benchmark_score
 import common
 import compare
+import first_result
 import numpy as np
 import peer_values
 import run as peers_run
@@ -278,3 +279,24 @@ def test_systems_with_another_loss_are_not_timed() -> None:
     cell._check({"losses": [7.0, 6.9]}, {"losses": [7.003, 6.9]})
     with pytest.raises(WorkerError, match=r"first loss is 7.00000, the first system's 7.05000"):
         cell._check({"losses": [7.0, 6.9]}, {"losses": [7.05, 6.9]})
+
+
+def test_first_results_are_compared_turn_by_turn():
+    def answer(seconds: float) -> dict[str, Any]:
+        return {part: {"wall": 2 * seconds, "cpu": seconds} for part in first_result.PARTS}
+
+    answers = {"mxlite": [answer(1), answer(2)], "torch:eager": [answer(4)]}
+    ours, ours_wall, theirs, _ = first_result.entries_of("lstm", answers)
+    assert ours["median"] == 4.5 and ours_wall["median"] == 9.0
+    assert theirs["parts"] == {**{part: 4 for part in first_result.PARTS}, "first result": 12}
+    assert theirs["ratio"]["median"] == 0.25  # the second turn of mxlite has no counterpart
+
+
+@pytest.mark.parametrize(("output", "differs"), [([1.0, 2.001], False), ([1.0, 2.1], True)])
+def test_first_results_that_differ_end_the_benchmark(output, differs):
+    answers = {"mxlite": {"output": [1.0, 2.0]}, "mxnet": {"output": output}}
+    if not differs:
+        first_result.check_outputs("lstm", answers)
+        return
+    with pytest.raises(SystemExit, match="lstm: mxnet differs by 0.05"):
+        first_result.check_outputs("lstm", answers)

@@ -1,6 +1,6 @@
 """Time from the start of a process to the first results of a network in files, beside the peers.
 
-    python benchmarks/first/run.py --rounds 7 --json out.json
+    python benchmarks/first/first_result.py --rounds 7 --json out.json
 
 Every measurement is a process of its own: it imports the system, builds the network from files and
 calls it twice on one input. The processes of all systems take turns. CPU time stands beside the
