@@ -188,16 +188,18 @@ def _exists(full_name: str) -> bool:
 
 def own_names(module: ModuleType) -> set[str]:
     """Return the public names that a module defines, not those that its file imports."""
-    have = vars(module)
-    if "__all__" in have:
-        return set(have["__all__"])
-    return {
+    listed = getattr(module, "__all__", None)  # runs the file of a module that is not used yet
+    if listed is not None:
+        return set(listed)
+    found = {
         name
-        for name, value in have.items()
+        for name, value in vars(module).items()
         if name != "TYPE_CHECKING" and name[0] != "_" and not isinstance(value, ModuleType)
         and str(getattr(value, "__module__", None) or type(value).__module__).partition(".")[0]
         in ("mxlite", "builtins")
     }  # fmt: skip
+    on_use = ON_FIRST_USE.get(module.__name__, {})
+    return found | {name for name in on_use if name[0].isupper()}  # classes, not modules
 
 
 def _public_names(module: ModuleType) -> list[str]:
@@ -210,10 +212,8 @@ def _public_names(module: ModuleType) -> list[str]:
         if isinstance(home, str) and hasattr(module, "__path__") and name not in have
         and _exists(f"{module.__name__}.{name}")
     }  # fmt: skip
-    on_use = ON_FIRST_USE.get(module.__name__, {})
-    members = {name for name, home in on_use.items() if ":" in home}
     special = {name for name in have if name.startswith("__")}
-    return sorted(own_names(module) | names.keys() & have.keys() | unloaded | members | special)
+    return sorted(own_names(module) | names.keys() & have.keys() | unloaded | special)
 
 
 def attributes(module_name: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
