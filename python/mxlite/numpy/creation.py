@@ -335,7 +335,8 @@ def arange(
     if not all(float(v).is_integer() for v in (start, step)) and not is_real(dtype):
         count = max(0, math.ceil((stop - start) / step))
         counts = as_np_ndarray(_arange(start=0, stop=count, step=1, ctx=ctx, dtype=dtype))
-        return counts * (int(start + step) - int(start)) + int(start)
+        values: Any = counts * (int(start + step) - int(start)) + int(start)
+        return values
     return as_np_ndarray(_arange(start=start, stop=stop, step=step, ctx=ctx, dtype=dtype))
 
 

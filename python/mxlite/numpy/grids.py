@@ -11,7 +11,7 @@ from .. import _core
 from ..base import ValueError_
 from .arguments import as_array, default_dtype, set_name
 from .creation import arange, array, device_of, shape_of, zeros_like
-from .manipulation import broadcast_to
+from .manipulation import broadcast_to, expand_to
 from .ndarray import ndarray
 
 __all__ = [
@@ -60,8 +60,8 @@ def _triangle(name: str, lower: bool, doc: str) -> Any:
 def _selected(m: ndarray, kept: ndarray) -> Any:
     """Return m where ``kept`` is true, else 0 (a product would turn infinity into NaN)."""
     shape = m.shape if m.ndim > 1 else kept.shape
-    values = broadcast_to(m, shape)
-    return _core.op("where")(broadcast_to(kept, shape), values, zeros_like(values))
+    values = expand_to(m, shape)
+    return _core.op("where")(expand_to(kept, shape), values, zeros_like(values))
 
 
 tril = _triangle("tril", True, "Return a copy with zeros above the k-th diagonal.")
