@@ -105,7 +105,7 @@ SECTIONS = _read_parameters()
 PARAMETERS = re.compile(r"^Parameters\n-+$", re.MULTILINE)
 RETURNS = re.compile(r"^(Returns?|Yields)(\n-+$|\b)", re.MULTILINE)
 # Parts of documentation, and how many public names may lack each: the goal is 0 for all.
-LIMITS = {"description": 0, "parameters": 0, "returns": 0, "example": 79}
+LIMITS = {"description": 0, "parameters": 0, "returns": 0, "example": 65}
 
 
 @dataclass(frozen=True)

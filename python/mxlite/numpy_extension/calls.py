@@ -40,20 +40,20 @@ def numpy_operator(name: str, operator: str) -> Callable[..., Any]:
         return op(*args, **kwargs)
 
     call.__signature__ = op.__signature__  # type: ignore[attr-defined]
-    doc = f"Call the operator ``mx.nd.{operator}`` on ``mx.np`` arrays.\n\n{op.__doc__.rstrip()}\n"
+    doc, example, code = op.__doc__.partition("\nExamples\n")
+    doc = f"Call the operator ``mx.nd.{operator}`` on ``mx.np`` arrays.\n\n{doc.rstrip()}\n"
     if "Parameters\n---" not in doc:
         doc += "\nParameters\n----------\n*args : ndarray\n    The inputs, in the order above.\n"
     doc += "\nReturns\n-------\nndarray, or a list of them for an operator with several outputs\n"
+    doc += example + code
     call.__module__ = f"{__package__}.operators"
-    return set_name(call, name, _numpy_example(doc, name, operator))
+    return set_name(call, name, _numpy_example(doc, name))
 
 
-def _numpy_example(doc: str, name: str, operator: str) -> str:
+def _numpy_example(doc: str, name: str) -> str:
     """Return the documentation with its example in terms of ``mx.np`` and ``mx.npx``."""
-    for old, new in {
-        f"mx.nd.{operator}(": f"mx.npx.{name}(",
-        "mx.nd.array(": "mx.np.array(",
-        "mx.nd.random.": "mx.np.random.",
-    }.items():
-        doc = doc.replace(f">>> {old}", f">>> {new}").replace(f" = {old}", f" = {new}")
+    doc = re.sub(
+        r"^>>> result = mx\.nd\.[\w.]+\(", f">>> result = mx.npx.{name}(", doc, flags=re.MULTILINE
+    )
+    doc = re.sub(r"^(>>> \w+ = mx)\.nd\.(array|random)", r"\1.np.\2", doc, flags=re.MULTILINE)
     return re.sub(r"(mx\.np\.random\..*), shape=", r"\1, size=", doc)
