@@ -106,8 +106,10 @@ def name_written_files(_app: Sphinx, tree: nodes.document) -> None:
         if not first.startswith("%%writefile "):
             continue
         shown = nodes.literal_block(rest, rest, **block.attributes)
-        caption = nodes.caption("", first.split()[1])
-        block.replace_self(nodes.container("", caption, shown, literal_block=True))
+        name = first.split()[1]
+        ids = [nodes.make_id(name)]
+        caption = nodes.caption("", name)
+        block.replace_self(nodes.container("", caption, shown, literal_block=True, ids=ids))
 
 
 def resolve_name(app: Sphinx, env: Any, node: Any, contnode: Any) -> Any:

@@ -57,6 +57,23 @@ _STATEMENTS = {
         *_QUANTIZED,
         "result = mx.nd.contrib.quantized_elemwise_mul(x, y, x_low, x_high, y_low, y_high)",
     ],
+    "_contrib_PSROIPooling": [
+        "data = mx.nd.random.uniform(0, 1, shape=(1, 8, 6, 6))",
+        "rois = mx.nd.array([[0, 0, 0, 5, 5]])",
+        "result = mx.nd.contrib.PSROIPooling(data, rois, spatial_scale=1.0, output_dim=2, "
+        "pooled_size=2)",
+    ],
+    "linalg_potrf": [
+        "A = mx.nd.array([[4.0, 2.0], [2.0, 3.0]])",
+        "result = mx.nd.linalg_potrf(A)",
+    ],
+    "_contrib_DeformablePSROIPooling": [
+        "data = mx.nd.random.uniform(0, 1, shape=(1, 8, 6, 6))",
+        "rois = mx.nd.array([[0, 0, 0, 5, 5]])",
+        "trans = mx.nd.zeros((1, 2, 2, 2))",
+        "result = mx.nd.contrib.DeformablePSROIPooling(data, rois, trans, spatial_scale=1.0, "
+        "output_dim=2, group_size=2, pooled_size=2, part_size=2)",
+    ],
     "_contrib_dequantize": [
         "x, low, high = mx.nd.contrib.quantize_v2(mx.nd.array([-1.0, 0.25, 0.5]), out_type='int8')",
         "result = mx.nd.contrib.dequantize(x, low, high)",
@@ -139,6 +156,7 @@ def example(op: schema.Op, rows: list[Any]) -> list[str]:
         try:
             exec("\n".join(statements), scope)
             shown = _shown(scope["result"])
+            mxlite.waitall()  # raises what a task that runs later finds wrong
         except Exception:  # shortened values do not suit every operator: the next row
             continue
         return [*(f">>> {line}" for line in statements), *shown]
