@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 # Attributes whose target the browser loads by itself.
 LOADED = {("img", "src"), ("script", "src"), ("iframe", "src"), ("source", "src"), ("video", "src")}
 LOADING_RELATIONS = {"stylesheet", "icon", "shortcut icon", "preload", "manifest"}
-LARGEST_PAGE = 700_000  # bytes
+LARGEST_PAGE = 550_000  # bytes
 LARGEST_SITE = 60_000_000
 
 

@@ -55,7 +55,7 @@ _NEEDS_A_JOB = (
     "(../../howto/distributed.md#collective-operators) has programs."
 )
 _NAMES_OF_A_PAGE = 60
-_NAMES_OF_A_PART = 40
+_NAMES_OF_A_PART = 25
 
 
 def _runs_to(op: dict[str, Any], *inputs: tuple[int, ...]) -> tuple[int, ...] | None:
