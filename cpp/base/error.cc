@@ -4,6 +4,10 @@
 
 namespace mxlite {
 
+void throw_error(ErrorKind kind, std::initializer_list<Printed> message) {
+  throw Error(kind, concatenate(message));
+}
+
 void internal_error(const char* condition, const char* file, int line) {
   fail(ErrorKind::kError, "internal error, please report: ", condition, " does not hold at ", file,
        ":", line);

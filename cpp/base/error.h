@@ -38,9 +38,11 @@ class Error : public std::exception {
   std::string message_;
 };
 
+[[noreturn]] void throw_error(ErrorKind kind, std::initializer_list<Printed> message);
+
 template <class... Args>
 [[noreturn]] void fail(ErrorKind kind, const Args&... args) {
-  throw Error(kind, str(args...));
+  throw_error(kind, {args...});
 }
 
 [[noreturn]] void internal_error(const char* condition, const char* file, int line);
@@ -49,10 +51,10 @@ template <class... Args>
 
 // Reports an error of the user; the text is only the message. `kind` is an ErrorKind without the
 // prefix.
-#define MX_CHECK_KIND(condition, kind, ...) \
-  do {                                      \
-    if (!(condition)) [[unlikely]]          \
-      ::mxlite::fail((kind), __VA_ARGS__);  \
+#define MX_CHECK_KIND(condition, kind, ...)         \
+  do {                                              \
+    if (!(condition)) [[unlikely]]                  \
+      ::mxlite::throw_error((kind), {__VA_ARGS__}); \
   } while (0)
 #define MX_CHECK(condition, ...) MX_CHECK_KIND(condition, ::mxlite::ErrorKind::kValue, __VA_ARGS__)
 #define MX_CHECK_SHAPE(condition, ...) \

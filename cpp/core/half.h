@@ -1,13 +1,17 @@
 // float16 and bfloat16 as storage types. Arithmetic uses float; conversion rounds to nearest even.
 #pragma once
-#include <immintrin.h>
-
 #include <bit>
 #include <cstdint>
 
 #include "cpp/base/host_device.h"
 
 namespace mxlite {
+
+#ifndef __CUDA_ARCH__
+// Vectors of F16C's builtins. Its intrinsics are in <immintrin.h>, which has 60,000 lines.
+typedef float float4 __attribute__((vector_size(16)));
+typedef short short8 __attribute__((vector_size(16)));
+#endif
 
 struct float16 {
   uint16_t bits = 0;
@@ -16,7 +20,8 @@ struct float16 {
 #ifdef __CUDA_ARCH__
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
 #else
-    bits = _cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT);
+    const float4 from = {value};
+    bits = static_cast<uint16_t>(__builtin_ia32_vcvtps2ph(from, 0)[0]);  // 0: to nearest even
 #endif
   }
   MX_HOST_DEVICE operator float() const {  // NOLINT: converts
@@ -25,7 +30,8 @@ struct float16 {
     asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
     return value;
 #else
-    return _cvtsh_ss(bits);
+    const short8 from = {static_cast<short>(bits)};
+    return __builtin_ia32_vcvtph2ps(from)[0];
 #endif
   }
 };

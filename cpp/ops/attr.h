@@ -2,6 +2,7 @@
 // for each C++ type (AttrTraits), not for each operator.
 #pragma once
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -139,5 +140,54 @@ struct AttrTraits<E> {
     return std::monostate{};
   }
 };
+
+// AttrTraits of a type for members that are known by their addresses.
+struct AttrType {
+  std::string (*python_type)();
+  AttrValue (*get)(const void* member);
+  void (*set)(void* member, const AttrValue& value);
+};
+template <class T>
+inline constexpr AttrType kAttrType = {
+    &AttrTraits<T>::python_type,
+    [](const void* member) { return AttrTraits<T>::to(*static_cast<const T*>(member)); },
+    [](void* member, const AttrValue& value) {
+      *static_cast<T*>(member) = AttrTraits<T>::from(value);
+    }};
+
+// A field (base/fields.h) of any parameter struct: code that reads fields is compiled once instead
+// of for each struct.
+struct ParamField {
+  const char* name;
+  const char* doc;
+  bool required;
+  NumberRange range;
+  const AttrType* type;
+  size_t offset;  // bytes from the start of the struct to the member
+
+  AttrValue get(const void* params) const {
+    return type->get(static_cast<const std::byte*>(params) + offset);
+  }
+  void set(void* params, const AttrValue& value) const {
+    type->set(static_cast<std::byte*>(params) + offset, value);
+  }
+};
+
+template <class P>
+std::vector<ParamField> param_fields() {
+  [[maybe_unused]] const P params{};
+  return std::apply(
+      [&](const auto&... f) {
+        [[maybe_unused]] const auto offset = [&](const auto& member) {
+          return static_cast<size_t>(reinterpret_cast<const std::byte*>(&member) -
+                                     reinterpret_cast<const std::byte*>(&params));
+        };
+        return std::vector<ParamField>{
+            {f.name, f.doc, f.required, f.range,
+             &kAttrType<std::remove_cvref_t<decltype(params.*(f.member))>>,
+             offset(params.*(f.member))}...};
+      },
+      P::fields());
+}
 
 }  // namespace mxlite

@@ -158,17 +158,49 @@ void throw_attr_mismatch(const std::string& op, const std::string& param, const 
        text ? "'" : "");
 }
 
-void check_default(const std::string& op, const char* param, const AttrValue& value,
-                   const NumberRange& range) {
-  try {
-    if (range.is_bounded()) check_attr_range(value, range);
-  } catch (const AttrMismatch& mismatch) {
-    throw_attr_mismatch(op, param, value, mismatch);
-  }
-}
-
 void throw_missing_param(const std::string& op, const std::string& param) {
   fail(ErrorKind::kType, op, "() missing required keyword argument '", param, "'");
+}
+
+void set_params(OpSchema& schema, std::vector<ParamField> fields, std::shared_ptr<void> (*make)()) {
+  const std::shared_ptr<void> defaults = make();
+  bool any_required = false;
+  for (const ParamField& f : fields) {
+    any_required |= f.required;
+    const AttrValue value = f.get(defaults.get());
+    schema.params.push_back({f.name, f.type->python_type(), f.required ? "" : attr_text(value),
+                             f.doc, f.required, range_text(f.range)});
+    try {
+      if (!f.required && f.range.is_bounded()) check_attr_range(value, f.range);
+    } catch (const AttrMismatch& mismatch) {
+      throw_attr_mismatch(schema.name, f.name, value, mismatch);
+    }
+  }
+  if (!any_required) schema.default_params = defaults;
+  schema.params_values = [fields](const void* params) {
+    std::vector<AttrValue> values;
+    values.reserve(fields.size());
+    for (const ParamField& f : fields) values.push_back(f.get(params));
+    return values;
+  };
+  schema.make_params = [op = schema.name, fields = std::move(fields), make](
+                           std::span<const AttrValue> values, uint64_t given) -> ParamsRef {
+    std::shared_ptr<void> params = make();
+    for (size_t i = 0; i < fields.size(); ++i) {
+      const ParamField& f = fields[i];
+      if (given >> i & 1) {
+        try {
+          f.set(params.get(), values[i]);
+          if (f.range.is_bounded()) check_attr_range(f.get(params.get()), f.range);
+        } catch (const AttrMismatch& mismatch) {
+          throw_attr_mismatch(op, f.name, values[i], mismatch);
+        }
+      } else if (f.required) {
+        throw_missing_param(op, f.name);
+      }
+    }
+    return params;
+  };
 }
 
 OpSchema& OpRegistry::add(OpSchema schema) {

@@ -171,10 +171,11 @@ struct OpSchema {
 // the type is right and the value is out of range.
 [[noreturn]] void throw_attr_mismatch(const std::string& op, const std::string& param,
                                       const AttrValue& given, const AttrMismatch& mismatch);
-// Throws like throw_attr_mismatch if a parameter's default lies outside its range.
-void check_default(const std::string& op, const char* param, const AttrValue& value,
-                   const NumberRange& range);
 [[noreturn]] void throw_missing_param(const std::string& op, const std::string& param);
+
+// Sets all members of the schema that concern parameters. `make` returns a struct with the fields
+// and their defaults.
+void set_params(OpSchema& schema, std::vector<ParamField> fields, std::shared_ptr<void> (*make)());
 
 // Builds an operator with parameters P. It has one input, `data`, unless inputs() or variadic() is
 // called.
@@ -184,47 +185,8 @@ class OpBuilder {
   explicit OpBuilder(std::string name) {
     schema_.name = std::move(name);
     schema_.inputs = {"data"};
-    const P defaults{};
-    bool any_required = false;
-    for_each_field<P>([&](const auto& f) {
-      using Traits = AttrTraits<std::remove_cvref_t<decltype(defaults.*(f.member))>>;
-      any_required |= f.required;
-      schema_.params.push_back({f.name, Traits::python_type(),
-                                f.required ? "" : attr_text(Traits::to(defaults.*(f.member))),
-                                f.doc, f.required, range_text(f.range)});
-      if (!f.required)
-        check_default(schema_.name, f.name, Traits::to(defaults.*(f.member)), f.range);
-    });
-    if (!any_required) schema_.default_params = std::make_shared<P>();
-    schema_.make_params = [op = schema_.name](std::span<const AttrValue> values,
-                                              uint64_t given) -> ParamsRef {
-      auto params = std::make_shared<P>();
-      size_t i = 0;
-      for_each_field<P>([&](const auto& f) {
-        auto& member = (*params).*(f.member);
-        using Traits = AttrTraits<std::remove_cvref_t<decltype(member)>>;
-        if (given >> i & 1) {
-          try {
-            member = Traits::from(values[i]);
-            if (f.range.is_bounded()) check_attr_range(Traits::to(member), f.range);
-          } catch (const AttrMismatch& m) {
-            throw_attr_mismatch(op, f.name, values[i], m);
-          }
-        } else if (f.required) {
-          throw_missing_param(op, f.name);
-        }
-        ++i;
-      });
-      return params;
-    };
-    schema_.params_values = [](const void* p) {
-      std::vector<AttrValue> values;
-      for_each_field<P>([&](const auto& f) {
-        const auto& member = static_cast<const P*>(p)->*(f.member);
-        values.push_back(AttrTraits<std::remove_cvref_t<decltype(member)>>::to(member));
-      });
-      return values;
-    };
+    set_params(schema_, param_fields<P>(),
+               []() -> std::shared_ptr<void> { return std::make_shared<P>(); });
   }
 
   OpBuilder& doc(std::string text) { return set(schema_.doc, std::move(text)); }

@@ -9,6 +9,10 @@
 namespace mxlite {
 namespace optimizer {
 
+namespace {
+
+// Returns one number per weight for the parameter `name`. A single number is used for all weights
+// unless `listed`. Throws a value error for any other count.
 std::vector<double> numbers_of_weights(const MultiRow& row, const char* name,
                                        const AttrValue& value, int64_t weights, bool listed) {
   std::vector<double> numbers;
@@ -25,6 +29,7 @@ std::vector<double> numbers_of_weights(const MultiRow& row, const char* name,
   return numbers;
 }
 
+// Returns the names of a symbol's inputs: weight_0, grad_0, weight_1, ...
 std::vector<std::string> input_names(const MultiRow& row, int64_t weights) {
   std::vector<std::string> names;
   for (int64_t i = 0; i < weights; ++i)
@@ -50,6 +55,7 @@ bool is_empty_list(const AttrValue& value) {
   return numbers && numbers->empty();
 }
 
+// Returns the documentation of the arrays that follow those of the weights.
 std::string extra_doc(const MultiRow& row) {
   if (row.preloaded) return "";
   std::string fields;
@@ -61,8 +67,6 @@ std::string extra_doc(const MultiRow& row) {
              "number, a factor on all gradients. Nothing changes if the factor is 0 or not "
              "finite.");
 }
-
-namespace {
 
 // Throws if a loaded field is passed both as a parameter and in an array, or if a required one is
 // missing.
@@ -78,8 +82,8 @@ void check_loaded(const MultiRow& row, bool loads, unsigned given) {
   }
 }
 
-}  // namespace
-
+// Checks the arrays of `weights` weights and the arrays after them. Returns the specs of the new
+// weights.
 Specs infer_groups(const MultiRow& row, int64_t weights, unsigned given_loaded,
                    std::span<const TensorSpec> in) {
   const size_t group = row.group.size(), grouped = static_cast<size_t>(weights) * group;
@@ -116,6 +120,151 @@ Specs infer_groups(const MultiRow& row, int64_t weights, unsigned given_loaded,
   return out;
 }
 
+std::vector<ParamInfo> multi_params(const MultiRow& row, const WeightParams& type) {
+  std::vector<ParamInfo> infos;
+  const auto defaults = type.make(1);
+  for (const ParamField& f : type.fields) {
+    if (row.leaves_out(f.name)) continue;
+    const std::string* const renamed = row.new_name(f.name);
+    const bool loaded = row.loaded_index(f.name) >= 0;
+    const bool required = !loaded && (renamed != nullptr || f.required);
+    ParamInfo info{renamed ? *renamed : f.name,
+                   f.type->python_type(),
+                   required ? ""
+                   : loaded ? "()"
+                            : attr_text(f.get(type.each(*defaults).data())),
+                   f.doc,
+                   required,
+                   range_text(f.range)};
+    if (f.type != &kAttrType<bool>) info.python_type += " | Sequence[" + info.python_type + "]";
+    if (renamed) info.doc.insert(info.doc.size() - 1, ", one number for each weight");
+    if (loaded) info.doc += " Empty: not given.";
+    infos.push_back(info);
+  }
+  infos.push_back({row.count_name, "int", "1", "How many weights.", false,
+                   range_text({1, static_cast<double>(kMaxWeights)})});
+  return infos;
+}
+
+// Sets a parameter of all weights. Throws AttrMismatch if the value does not fit.
+void set_multi(const MultiRow& row, const WeightParams& type, const ParamField& f,
+               const AttrValue& value, MultiBase& multi) {
+  const auto each = type.each(multi);
+  const size_t weights = each.size() / type.bytes;
+  const auto set = [&](size_t weight, const AttrValue& one) {
+    f.set(const_cast<std::byte*>(&each[weight * type.bytes]), one);
+  };
+  if (f.type == &kAttrType<bool>) {
+    for (size_t w = 0; w < weights; ++w) set(w, value);
+    return;
+  }
+  const std::string* const renamed = row.new_name(f.name);
+  const std::vector<double> numbers =
+      numbers_of_weights(row, renamed ? renamed->c_str() : f.name, value,
+                         static_cast<int64_t>(weights), renamed != nullptr);
+  if (f.range.is_bounded()) check_attr_range(AttrValue(numbers), f.range);
+  for (size_t w = 0; w < numbers.size(); ++w) set(w, AttrValue(numbers[w]));
+}
+
+ParamsRef make_multi_params(const MultiRow& row, const WeightParams& type,
+                            std::span<const AttrValue> values, uint64_t given) {
+  const size_t last = values.size() - 1;
+  const int64_t weights = checked_weights(row, values[last], given >> last & 1);
+  const auto params = type.make(static_cast<size_t>(weights));
+  size_t i = 0;
+  for (const ParamField& f : type.fields) {
+    if (row.leaves_out(f.name)) continue;
+    const std::string* const renamed = row.new_name(f.name);
+    const int loaded = row.loaded_index(f.name);
+    if ((given >> i & 1) && !(loaded >= 0 && is_empty_list(values[i]))) {
+      if (loaded >= 0) params->given_loaded |= 1U << loaded;
+      try {
+        set_multi(row, type, f, values[i], *params);
+      } catch (const AttrMismatch& m) {
+        throw_attr_mismatch(row.name, renamed ? *renamed : f.name, values[i], m);
+      }
+    } else if (loaded < 0 && (renamed || f.required)) {
+      throw_missing_param(row.name, renamed ? *renamed : f.name);
+    }
+    ++i;
+  }
+  return params;
+}
+
+std::vector<AttrValue> multi_values(const MultiRow& row, const WeightParams& type,
+                                    const MultiBase& params) {
+  std::vector<AttrValue> values;
+  const auto each = type.each(params);
+  for (const ParamField& f : type.fields) {
+    if (row.leaves_out(f.name)) continue;
+    const int loaded = row.loaded_index(f.name);
+    if (loaded >= 0 && !(params.given_loaded >> loaded & 1)) {
+      values.emplace_back(std::vector<double>());
+    } else if (f.type == &kAttrType<bool>) {
+      values.push_back(f.get(each.data()));
+    } else {
+      std::vector<double> numbers;
+      for (size_t at = 0; at < each.size(); at += type.bytes)
+        numbers.push_back(attr_to_double(f.get(&each[at])));
+      const bool equal =
+          std::all_of(numbers.begin(), numbers.end(), [&](double x) { return x == numbers[0]; });
+      if (row.new_name(f.name) || !equal)
+        values.emplace_back(numbers);
+      else
+        values.push_back(f.get(each.data()));
+    }
+  }
+  values.emplace_back(static_cast<int64_t>(each.size() / type.bytes));
+  return values;
+}
+
+}  // namespace
+
+OpSchema make_multi(MultiRow row, const WeightParams& type) {
+  row.loaded = type.loaded;
+  for (const ParamField& f : type.fields) {
+    const int loaded = row.loaded_index(f.name);
+    if (loaded >= 0 && (f.required || row.new_name(f.name))) row.required_loaded |= 1U << loaded;
+  }
+  row.doc += extra_doc(row);
+  const int group = static_cast<int>(row.group.size());
+  OpBuilder<NoParams> op(row.name);
+  std::vector<int> mutated;
+  for (int i = 2; i < group; ++i) mutated.push_back(i);
+  if (!mutated.empty()) op.mutates_every(group, mutated);
+  for (int i = 0; i < kMaxInplace; ++i) op.inplace(i * group, i);
+  op.variadic("data").doc(row.doc).alias(row.aliases);
+  const auto count = [each = type.each, bytes = type.bytes](const void* p) {
+    return static_cast<int64_t>(each(*static_cast<const MultiBase*>(p)).size() / bytes);
+  };
+  op.output_count([count](const void* p, int) { return static_cast<int>(count(p)); });
+  op.infer([row, count](const void* p, std::span<const TensorSpec> in) {
+    return infer_groups(row, count(p), static_cast<const MultiBase*>(p)->given_loaded, in);
+  });
+  op.named_inputs([row, count](const void* p) { return input_names(row, count(p)); });
+  OpSchema schema = op;
+  schema.params = multi_params(row, type);
+  schema.default_params = nullptr;
+  const bool any_required = std::any_of(schema.params.begin(), schema.params.end(),
+                                        [](const ParamInfo& p) { return p.required; });
+  if (!row.family.empty()) {
+    schema.update_family = {row.family, row.mixed, row.count_name};
+    for (const ParamField& f : type.fields)
+      if (const std::string* renamed = row.new_name(f.name); renamed && !row.leaves_out(f.name))
+        schema.update_family.listed[f.name] = *renamed;
+  }
+  if (!any_required)
+    schema.default_params =
+        make_multi_params(row, type, std::vector<AttrValue>(schema.params.size()), 0);
+  schema.make_params = [row, type](std::span<const AttrValue> values, uint64_t given) {
+    return make_multi_params(row, type, values, given);
+  };
+  schema.params_values = [row, type](const void* p) {
+    return multi_values(row, type, *static_cast<const MultiBase*>(p));
+  };
+  return schema;
+}
+
 namespace {
 
 template <class P>
@@ -146,33 +295,41 @@ Specs infer_lars(const LarsParams&, std::span<const TensorSpec> in) {
 const TensorSpec kFlag{Shape{1}, DType::kFloat32};
 void refine_flag(const void*, PartialShapes& shapes) { shapes.refine_output(0, kFlag.shape); }
 
-template <class P, template <class> class R, size_t kStates, bool kPreloaded>
-void add_multi(OpRegistry& ops, const Update<P, R, kStates, kPreloaded>& update, bool mixed) {
+// `preloaded`: whether the update also has a form with arrays of learning rates and weight decays.
+void add_multi(OpRegistry& ops, const WeightParams& type, const char* name,
+               std::span<const char* const> states, bool needs_scale, bool preloaded, bool mixed) {
   MultiRow row;
-  row.name = multi_name(update.name, mixed);
-  row.family = update.name;
+  row.name = multi_name(name, mixed);
+  row.family = name;
   row.group = {"weight", "grad"};
-  row.group.insert(row.group.end(), update.states.begin(), update.states.end());
+  row.group.insert(row.group.end(), states.begin(), states.end());
   row.mixed = mixed;
-  row.needs_scale = update.kScaleIsInput;
+  row.needs_scale = needs_scale;
   if (mixed) row.group.emplace_back("weight32");
   row.doc =
-      str(update.name, " of many weights",
+      str(name, " of many weights",
           mixed ? ", which have the type of their gradients and a float32 copy" : "", "; data is ");
   for (size_t i = 0; i < row.group.size(); ++i) row.doc += str(i ? ", " : "", row.group[i]);
   row.doc += " for each.";
-  if (kPreloaded) {  // MXNet 1.x has its own names for these updates
+  if (preloaded) {  // MXNet 1.x has its own names for these updates
     row.aliases = {row.name};
     row.name = row.name.substr(1);
   }
-  ops.add(make_multi<P>(row));
-  if (!kPreloaded) return;
+  ops.add(make_multi(row, type));
+  if (!preloaded) return;
   row.aliases = {};
   row.family = {};
   row.preloaded = true;
   row.doc = str(row.name, " with arrays of learning rates and weight decays after the weights.");
   row.name = "preloaded_" + row.name;
-  ops.add(make_multi<P>(row));
+  ops.add(make_multi(row, type));
+}
+
+template <class P, template <class> class R, size_t kStates, bool kPreloaded>
+void add_multi(OpRegistry& ops, const Update<P, R, kStates, kPreloaded>& update) {
+  const WeightParams type = weight_params<P>();
+  for (const bool mixed : {false, true})
+    add_multi(ops, type, update.name, update.states, update.kScaleIsInput, kPreloaded, mixed);
 }
 
 void add_lamb(OpRegistry& ops, bool mixed) {
@@ -188,7 +345,7 @@ void add_lamb(OpRegistry& ops, bool mixed) {
     row.group.emplace_back("weight32");
   }
   row.doc += " for each.";
-  ops.add(make_multi<LambUpdateParams>(row));
+  ops.add(make_multi(row, weight_params<LambUpdateParams>()));
 }
 
 }  // namespace
@@ -196,10 +353,7 @@ void add_lamb(OpRegistry& ops, bool mixed) {
 
 static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
   using namespace optimizer;  // NOLINT: this folder's own names
-  for_each_update([&](const auto& update) {
-    add_multi(ops, update, false);
-    add_multi(ops, update, true);
-  });
+  for_each_update([&](const auto& update) { add_multi(ops, update); });
   add_lamb(ops, false);
   add_lamb(ops, true);
   ops.add(OpBuilder<NumArraysParams>("multi_sum_sq")
