@@ -7,12 +7,6 @@
 
 namespace mxlite {
 
-#ifndef __CUDA_ARCH__
-// Vectors of F16C's builtins. Its intrinsics are in <immintrin.h>, which has 60,000 lines.
-typedef float float4 __attribute__((vector_size(16)));
-typedef short short8 __attribute__((vector_size(16)));
-#endif
-
 struct float16 {
   uint16_t bits = 0;
   float16() = default;
@@ -20,7 +14,8 @@ struct float16 {
 #ifdef __CUDA_ARCH__
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
 #else
-    const float4 from = {value};
+    // F16C's builtins, because <immintrin.h> has 60,000 lines, which all files would read.
+    const __attribute__((vector_size(16))) float from = {value};
     bits = static_cast<uint16_t>(__builtin_ia32_vcvtps2ph(from, 0)[0]);  // 0: to nearest even
 #endif
   }
@@ -30,7 +25,7 @@ struct float16 {
     asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
     return value;
 #else
-    const short8 from = {static_cast<short>(bits)};
+    const __attribute__((vector_size(16))) short from = {static_cast<short>(bits)};
     return __builtin_ia32_vcvtph2ps(from)[0];
 #endif
   }

@@ -55,7 +55,7 @@ struct Multi : MultiBase {
 
 // P and Multi<P> without their types.
 struct WeightParams {
-  std::vector<ParamField> fields;  // P's
+  std::vector<ParamField> fields;   // P's
   std::vector<std::string> loaded;  // names of LoadedFields<P>
   size_t bytes;                     // of P
   std::shared_ptr<MultiBase> (*make)(size_t weights);

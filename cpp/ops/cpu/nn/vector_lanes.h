@@ -1,6 +1,8 @@
 // A register of floats, loaded from float32, bfloat16 or float16. Included once per instruction
 // set, so everything has internal linkage.
 #pragma once
+#include <immintrin.h>
+
 #include <cstdint>
 #include <cstring>
 
