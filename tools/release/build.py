@@ -22,7 +22,7 @@ from pathlib import Path
 from checks import check_wheel
 from contents import add_contents, components_of, project_version
 from environments import try_sdist, try_wheel
-from interpreters import ROOT, Interpreter, find_interpreters
+from interpreters import ROOT, Interpreter, select_interpreters
 from wheel.wheelfile import WheelFile
 
 BUILD = ROOT / "build" / "wheel"
@@ -176,12 +176,8 @@ def main() -> None:
     parser.add_argument("--python", nargs="+", metavar="3.N", help="only these versions")
     parser.add_argument("--no-environments", action="store_true", help="do not install the wheels")
     options = parser.parse_args()
-    interpreters, absent = find_interpreters()
-    if options.python:
-        interpreters = [one for one in interpreters if one.version in options.python]
+    interpreters = select_interpreters(options.python)
     print(f"Pythons: {', '.join(one.version for one in interpreters)}")
-    if absent:
-        print(f"skipped, because this machine lacks them: Python {', '.join(absent)}")
     if "SOURCE_DATE_EPOCH" not in os.environ:
         date = subprocess.check_output(["git", "log", "-1", "--format=%ct"], cwd=ROOT, text=True)
         os.environ["SOURCE_DATE_EPOCH"] = date.strip()

@@ -59,3 +59,22 @@ def find_interpreters() -> tuple[list[Interpreter], list[str]]:
         else:
             absent.append(version)
     return found, absent
+
+
+def select_interpreters(wanted: list[str] | None) -> list[Interpreter]:
+    """Return the interpreters of the wanted versions, or all of this machine; name absent ones.
+
+    End the program if a wanted version is absent: a release must not lack a wheel unnoticed.
+    """
+    found, absent = find_interpreters()
+    if wanted is None:
+        if absent:
+            print(f"skipped, because this machine lacks them: Python {', '.join(absent)}")
+        return found
+    lacking = [version for version in wanted if version not in [one.version for one in found]]
+    if lacking:
+        sys.exit(
+            f"release: --python must name versions of {', '.join(declared_versions())} that are in "
+            f"~/.pyenv/versions/3.N.* or in PATH as python3.N, got {', '.join(lacking)}"
+        )
+    return [one for one in found if one.version in wanted]

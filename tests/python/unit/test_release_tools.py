@@ -133,3 +133,6 @@ def test_absent_pythons_are_named(
     own = "{}.{}".format(*sys.version_info)
     assert [one.version for one in found] == [own]
     assert absent == [v for v in interpreters.declared_versions() if v != own]
+    assert [one.version for one in interpreters.select_interpreters([own])] == [own]
+    with pytest.raises(SystemExit, match=f"--python must name .* got {absent[0]}, 2.7$"):
+        interpreters.select_interpreters([own, absent[0], "2.7"])
