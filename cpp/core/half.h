@@ -35,6 +35,9 @@ struct bfloat16 {
   uint16_t bits = 0;
   bfloat16() = default;
   MX_HOST_DEVICE bfloat16(float value) {  // NOLINT: converts
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));  // NaN stays NaN
+#else
 #ifdef __CUDA_ARCH__
     const uint32_t u = __float_as_uint(value);
 #else
@@ -44,6 +47,7 @@ struct bfloat16 {
     bits = (u & 0x7fffffff) > 0x7f800000
                ? static_cast<uint16_t>((u >> 16) | 0x40)
                : static_cast<uint16_t>((u + 0x7fff + (u >> 16 & 1)) >> 16);
+#endif
   }
   MX_HOST_DEVICE operator float() const {  // NOLINT: converts
 #ifdef __CUDA_ARCH__

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(NVCC is None, reason="no nvcc")
 
 
 def compile_kernels(source: str, file: Path, *options: str) -> str:
-    """Compile a source file of `cpp/ops/cuda` and return what the compiler prints."""
+    """Compile a file, or one of `cpp/ops/cuda`, and return what the compiler prints."""
     command = [str(NVCC), "-std=c++20", "-O3", "-DNDEBUG", "-arch=sm_90", *options, f"-I{ROOT}"]
     command += ["--expt-relaxed-constexpr", str(ROOT / "cpp/ops/cuda" / source), "-o", str(file)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -97,3 +97,16 @@ def test_layer_norm_has_registers_for_several_blocks(tmp_path: Path) -> None:
         for name, (spilt, registers) in rows.items():
             assert spilt <= most_spilt, name
             assert registers * 256 * blocks <= 65536, (name, registers)
+
+
+def test_bfloat16_is_rounded_by_one_instruction(tmp_path: Path) -> None:
+    """Generated chains of pointwise operators round after each step."""
+    source, ptx = tmp_path / "round.cu", tmp_path / "round.ptx"
+    source.write_text(
+        '#include "cpp/core/half.h"\n'
+        "__global__ void round_one(const float* x, mxlite::bfloat16* y) { *y = *x; }\n"
+    )
+    compile_kernels(str(source), ptx, "-ptx")
+    text = ptx.read_text()
+    assert "cvt.rn.bf16.f32" in text
+    assert not re.search(r"setp|selp", text)
