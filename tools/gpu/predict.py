@@ -129,7 +129,7 @@ def operations(kind: Kind, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) 
         return 2 * counts[0] * counts[1] / inputs[1][0][0]
     if kind.name == "convolution, weight gradient":
         return 2 * counts[0] * math.prod(outputs[0][0]) / outputs[0][0][0]
-    if kind.name == "matrix product":  # of (m, k) and (k, n): all sizes are products of two
+    if kind.name == "matrix product":  # the sizes m k, k n and m n multiply to (m k n)^2
         shape = outputs[0][0]
         batch = math.prod(shape[:-2]) if min(len(inputs[0][0]), len(inputs[1][0])) > 2 else 1
         return 2 * math.sqrt(counts[0] * counts[1] * math.prod(shape) / batch)
