@@ -141,6 +141,29 @@ def test_backward_in_segments_has_the_bits_of_one_graph() -> None:
     assert recorded[0] >= recorded[1] + 2 * 2, (output, whole)
 
 
+@pytest.mark.skipif(not STAND_IN, reason="only the stand-in has any number of GPUs")
+@pytest.mark.parametrize("engine", ["threaded", "naive"])
+def test_sums_of_overlapping_groups_run_in_their_order(engine: str) -> None:
+    program = """
+import mxlite as mx
+import numpy as np
+
+arrays = [mx.nd.full((1000,), i + 1, ctx=mx.gpu(i)) for i in range(4)]
+wanted = np.arange(1, 5, dtype="float32")
+for _ in range(6):  # all numbers are exact
+    for part in (slice(0, 3), slice(1, 4)):
+        mx._core.sum_on_devices(arrays[part])
+        wanted[part] = wanted[part].sum()
+    for array in arrays:
+        array *= 0.25
+    wanted *= 0.25
+for array, number in zip(arrays, wanted, strict=True):
+    assert (array.asnumpy() == number).all()
+print("in order")
+"""
+    assert "in order" in run(program, gpus=4, env={"MXLITE_ENGINE": engine}, timeout=60)
+
+
 @pytest.mark.skipif(not STAND_IN, reason="the GPUs would have to hang")
 def test_a_sum_that_hangs_is_an_error_that_names_the_limit() -> None:
     program = """
