@@ -332,7 +332,8 @@ def _reduce(self: NDArray) -> Any:
     return _from_blob, (save_tobuffer([self]), *((True,) if self._numpy else ()))
 
 
-def _as_np_ndarray(self: NDArray) -> NDArray:
+# The stub of the core takes this signature, and has the class.
+def _as_np_ndarray(self: NDArray) -> ndarray:  # type: ignore[name-defined]  # noqa: F821
     """Return an ``mx.np`` array on the same memory; gradients pass through."""
     return _core.with_numpy(self, True)
 
