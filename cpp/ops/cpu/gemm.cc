@@ -16,6 +16,7 @@
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/packed_product.h"
 #include "cpp/ops/cpu/processor.h"
+#include "cpp/ops/cpu/row_products.h"
 
 namespace mxlite::cpu {
 namespace {
@@ -357,6 +358,17 @@ void gemm_batch(DType dtype, bool trans_a, bool trans_b, int64_t batch, int64_t 
                  "matrix product: operands must have a numeric dtype, got bool");
   const FlushSubnormals flush;
   if (batch == 0 || m == 0 || n == 0) return;
+  if (m == 1 && n == 1 && (!trans_a || lda == 1) && (trans_b || ldb == 1) && alpha == 1 &&
+      beta == 0)
+    return dispatch_dtype(dtype, [&]<class T>(T) {
+      row_products(batch, k, static_cast<const T*>(a), stride_a, static_cast<const T*>(b), stride_b,
+                   static_cast<T*>(c), stride_c);
+    });
+  if (k == 1 && (!trans_b || ldb == 1) && alpha == 1 && beta == 0)
+    return dispatch_dtype(dtype, [&]<class T>(T) {
+      outer_products(batch, m, n, static_cast<const T*>(a), stride_a, trans_a ? 1 : lda,
+                     static_cast<const T*>(b), stride_b, static_cast<T*>(c), stride_c, ldc);
+    });
   const bool small = is_small_gemm(batch * m, n, k);
   if (is_half(dtype) && !small && k > 0 && stride_a && stride_b &&
       gemm_matmul({dtype, trans_a, trans_b, batch, m, n, k, lda, stride_a, ldb, stride_b, ldc,

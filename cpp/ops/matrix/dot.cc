@@ -1,5 +1,6 @@
 #include "cpp/ops/matrix/dot.h"
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -15,6 +16,15 @@ MatrixSizes dot_sizes(const DotParams& p, const Shape& lhs, const Shape& rhs) {
   s.rhs_k = p.transpose_b ? rhs.back() : rhs[0];
   s.n = p.transpose_b ? rhs.product(0, rhs.ndim() - 1) : rhs.product(1, rhs.ndim());
   return s;
+}
+
+MatrixSizes numpy_dot_sizes(const Shape& lhs, const Shape& rhs) {
+  const int lead = rhs.ndim() - 2;
+  return {.batch = rhs.product(0, lead),
+          .m = lhs.product(0, lhs.ndim() - 1),
+          .n = rhs.back(),
+          .k = lhs.back(),
+          .rhs_k = rhs[lead]};
 }
 
 MatrixSizes batch_dot_sizes(const DotParams& p, const Shape& lhs, const Shape& rhs) {
@@ -68,19 +78,26 @@ Specs infer_dot(const DotParams& p, std::span<const TensorSpec> in) {
 }
 
 // Takes an unknown length of the summed axis from the other operand.
-void complete_dot(const DotParams& p, std::span<TensorSpec> in) {
+void complete_numpy_dot(const DotParams&, std::span<TensorSpec> in) {
   Shape &lhs = in[0].shape, &rhs = in[1].shape;
   if (lhs.ndim() < 1 || rhs.ndim() < 1) return;
-  int64_t& k = lhs[p.transpose_a ? 0 : lhs.ndim() - 1];
-  int64_t& rhs_k = rhs[p.transpose_b ? rhs.ndim() - 1 : 0];
+  int64_t& k = lhs[lhs.ndim() - 1];
+  int64_t& rhs_k = rhs[std::max(rhs.ndim() - 2, 0)];
   if (!is_known(k)) k = rhs_k;
   if (!is_known(rhs_k)) rhs_k = k;
 }
 
-// A right operand of more axes would be summed over another one than `dot` does.
 Specs infer_numpy_dot(const DotParams& p, std::span<const TensorSpec> in) {
-  MX_CHECK_SHAPE(in[1].shape.ndim() <= 2, "_np_dot: b must be a vector or a matrix, got shape ",
-                 in[1].shape, "; use tensordot or einsum");
+  const Shape &lhs = in[0].shape, &rhs = in[1].shape;
+  if (rhs.ndim() > 2) {
+    check_operands("_np_dot", in, 1);
+    check_inner("_np_dot", p, numpy_dot_sizes(lhs, rhs), in);
+    Shape to;
+    for (int i = 0; i < lhs.ndim() - 1; ++i) to.push_back(lhs[i]);
+    for (int i = 0; i < rhs.ndim(); ++i)
+      if (i != rhs.ndim() - 2) to.push_back(rhs[i]);
+    return {{to, in[0].dtype}};
+  }
   Specs result = infer_product("_np_dot", p, in);
   if (in[0].shape.ndim() == 1 && in[1].shape.ndim() == 1) result[0].shape = {};
   return result;
@@ -142,6 +159,28 @@ std::vector<ValueRef> grad_dot(GradBuilder& g) {
   return grads;
 }
 
+std::vector<ValueRef> grad_numpy_dot(GradBuilder& g) {
+  const Shape lhs = g.input_spec(0).shape, rhs = g.input_spec(1).shape;
+  if (rhs.ndim() <= 2) return grad_dot(g);
+  const MatrixSizes s = numpy_dot_sizes(lhs, rhs);
+  const Shape as_batch{s.batch, s.k, s.n}, swapped{s.k, s.batch, s.n};
+  const auto swap = [&](ValueRef v) {
+    return g.emit("SwapAxis", {v}, {{"dim1", int64_t{0}}, {"dim2", int64_t{1}}});
+  };
+  const ValueRef grad = g.reshape(g.output_grad(0), {s.m, s.batch * s.n});
+  std::vector<ValueRef> grads(2);
+  if (g.needs_grad(0)) {
+    const ValueRef b = g.reshape(swap(g.reshape(g.input(1), as_batch)), {s.k, s.batch * s.n});
+    grads[0] = g.reshape(g.emit("dot", {grad, b}, transposed_dot(false, true)), lhs);
+  }
+  if (g.needs_grad(1)) {
+    const ValueRef a = g.reshape(g.input(0), {s.m, s.k});
+    const ValueRef product = g.emit("dot", {a, grad}, transposed_dot(true, false));
+    grads[1] = g.reshape(swap(g.reshape(product, swapped)), rhs);
+  }
+  return grads;
+}
+
 std::vector<ValueRef> grad_batch_dot(GradBuilder& g) {
   return product_grads(g, "batch_dot", g.output_grad(0), g.needs_grad(1) ? g.input(0) : ValueRef{},
                        g.needs_grad(0) ? g.input(1) : ValueRef{});
@@ -200,14 +239,15 @@ static const Registration dot_registration(Stage::kSchemas, [](OpRegistry& ops) 
           .infer(infer_dot)
           .gradient(grad_dot)
           .amp(AmpClass::kLowPrecision));
-  ops.add(OpBuilder<DotParams>("_np_dot")
-              .inputs({"a", "b"})
-              .doc("NumPy's dot with a vector or matrix on the right, as symbol files write it.")
-              .shapes("a: (..., k), b: (k,) or (k, n) -> (...) or (..., n)")
-              .infer(infer_numpy_dot)
-              .complete(complete_dot)
-              .gradient(grad_dot)
-              .amp(AmpClass::kLowPrecision));
+  ops.add(
+      OpBuilder<DotParams>("_np_dot")
+          .inputs({"a", "b"})
+          .doc("NumPy's dot: sums products over the last axis of a and the second to last of b.")
+          .shapes("a: (..., k), b: (k,) or (..., k, n) -> (...) or (..., ..., n)")
+          .infer(infer_numpy_dot)
+          .complete(complete_numpy_dot)
+          .gradient(grad_numpy_dot)
+          .amp(AmpClass::kLowPrecision));
   ops.add(OpBuilder<DotParams>("batch_dot")
               .inputs({"lhs", "rhs"})
               .doc("Matrix products of the last two axes, one for every index of the others.")

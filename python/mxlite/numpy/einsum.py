@@ -61,7 +61,6 @@ class _Pairing(NamedTuple):
     left: _Side
     right: _Side
     product: Any  # the operator
-    summed: tuple[int, ...]  # axes of the product of elements to sum over
     shape: tuple[int, ...]
     labels: Labels
 
@@ -89,9 +88,7 @@ def _pairing(
     rows = tuple(label for label in a_kept if label not in shared)
     cols = tuple(label for label in b_kept if label not in shared)
     labels = (*batch, *rows, *cols)
-    # Stacks of products of two vectors run faster as products of elements and a sum.
-    elements = not inner or (batch and not rows and not cols)
-    axes = (*batch, *inner) if elements and inner else labels
+    elements = not inner
 
     def side(given: Labels, left: Labels, rest: Labels, one: Labels, other: Labels) -> _Side:
         wanted, flipped = (*batch, *one, *other), False
@@ -101,7 +98,7 @@ def _pairing(
         matrix = [prod(sizes[x] for x in group) for group in groups]
         shape = (prod(sizes[x] for x in batch), *matrix) if batch else tuple(matrix)
         if elements:  # axes of the other operand have length 1
-            shape = tuple(sizes[x] if x in rest else 1 for x in axes)
+            shape = tuple(sizes[x] if x in rest else 1 for x in labels)
         return _Side(
             None if given == left else tuple(sizes[x] for x in left),
             tuple(i for i, x in enumerate(left) if x not in rest),
@@ -115,7 +112,6 @@ def _pairing(
         side(a_labels, a_left, a_kept, rows, inner),
         side(b_labels, b_left, b_kept, inner, cols),
         _multiply if elements else _batch_dot if batch else _dot,
-        tuple(range(len(batch), len(axes))) if elements and inner else (),
         tuple(sizes[x] for x in labels),
         labels,
     )
@@ -138,10 +134,7 @@ def _contract(
     plan = _pairing(a_labels, a.shape, b_labels, b.shape, kept)
     left, right = _prepare(a, plan.left), _prepare(b, plan.right)
     if plan.product is _multiply:
-        result = _multiply(left, right)
-        if plan.summed:
-            result = _sum(result, axis=plan.summed, keepdims=True)._reshape_view(plan.shape)
-        return result, plan.labels
+        return _multiply(left, right), plan.labels
     result = plan.product(
         left, right, transpose_a=plan.left.flipped, transpose_b=plan.right.flipped
     )

@@ -68,11 +68,8 @@ def dot(a: Any, b: Any, out: Any = None) -> ndarray:
     (a, b), is_bool = operands_of((a, b), "dot")
     if not a.ndim or not b.ndim:
         return finished(_multiply(a, b), is_bool, out, "dot")
-    if a.ndim == 2 and b.ndim == 2 and _fits(a.shape[1], b.shape[0]):
-        return finished(_dot(a, b), is_bool, out, "dot")
-    at = -2 if b.ndim > 1 else -1
-    _check_summed(a, -1, b, at, "dot")
-    return finished(_along(a, b, (a.ndim - 1,), (b.ndim + at,)), is_bool, out, "dot")
+    _check_summed(a, -1, b, -2 if b.ndim > 1 else -1, "dot")
+    return finished(_dot(a, b), is_bool, out, "dot")
 
 
 def _along(a: ndarray, b: ndarray, a_axes: Sequence[int], b_axes: Sequence[int]) -> ndarray:
@@ -109,7 +106,7 @@ def matmul(a: Any, b: Any, out: Any = None) -> ndarray:
         )
     at = -2 if b.ndim > 1 else -1
     _check_summed(a, -1, b, at, "matmul")
-    if a.ndim == 2 and b.ndim == 2:
+    if b.ndim <= 2:
         return finished(_dot(a, b), is_bool, out, "matmul")
     if a.ndim == b.ndim and a.ndim > 2 and a.shape[:-2] == b.shape[:-2]:
         return finished(_batch_dot(a, b), is_bool, out, "matmul")

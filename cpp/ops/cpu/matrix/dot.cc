@@ -14,10 +14,22 @@ const char* small_dot(const DotParams& p, std::span<const TensorSpec> in,
   return cpu::is_small_gemm(s.m, s.n, s.k) ? nullptr : "large";
 }
 
+const char* small_numpy_dot(const DotParams& p, std::span<const TensorSpec> in,
+                            std::span<const TensorSpec> out) {
+  return in[1].shape.ndim() > 2 ? "batch" : small_dot(p, in, out);
+}
+
 void dot_native(KernelContext&, const DotParams& p, Inputs in, Outputs out) {
   const MatrixSizes s = dot_sizes(p, in[0].shape, in[1].shape);
   cpu::gemm(in[0].dtype, p.transpose_a, p.transpose_b, s.m, s.n, s.k, in[0].data,
             p.transpose_a ? s.m : s.k, in[1].data, p.transpose_b ? s.k : s.n, out[0].data, s.n);
+}
+
+void numpy_dot_native(KernelContext& ctx, const DotParams& p, Inputs in, Outputs out) {
+  if (in[1].shape.ndim() <= 2) return dot_native(ctx, p, in, out);
+  const MatrixSizes s = numpy_dot_sizes(in[0].shape, in[1].shape);
+  cpu::gemm_batch(in[0].dtype, false, false, s.batch, s.m, s.n, s.k, in[0].data, s.k, 0, in[1].data,
+                  s.n, s.k * s.n, out[0].data, s.batch * s.n, s.n);
 }
 
 const char* small_batch_dot(const DotParams& p, std::span<const TensorSpec> in,
@@ -81,11 +93,12 @@ void matmul_native(KernelContext&, const NoParams&, Inputs in, Outputs out) {
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   // Small products may run in the caller's thread; the others open parallel regions.
-  for (const char* op : {"dot", "_np_dot"}) {
-    ops.cpu_kernel<cpu::flushing<&dot_native>>(
-        op, {.name = "small", .supports = supports_if<&small_dot>()});
-    ops.cpu_kernel<cpu::flushing<&dot_native>>(op, kWorkerOnly);
-  }
+  ops.cpu_kernel<cpu::flushing<&dot_native>>(
+      "dot", {.name = "small", .supports = supports_if<&small_dot>()});
+  ops.cpu_kernel<cpu::flushing<&dot_native>>("dot", kWorkerOnly);
+  ops.cpu_kernel<cpu::flushing<&numpy_dot_native>>(
+      "_np_dot", {.name = "small", .supports = supports_if<&small_numpy_dot>()});
+  ops.cpu_kernel<cpu::flushing<&numpy_dot_native>>("_np_dot", kWorkerOnly);
   ops.cpu_kernel<cpu::flushing<&batch_dot_native>>(
       "batch_dot", {.name = "small", .supports = supports_if<&small_batch_dot>()});
   ops.cpu_kernel<cpu::flushing<&batch_dot_native>>("batch_dot", kWorkerOnly);

@@ -22,6 +22,23 @@ void dot(KernelContext& ctx, const DotParams& p, Inputs in, Outputs out) {
               {in[0].data, in[1].data, out[0].data});
 }
 
+void numpy_dot(KernelContext& ctx, const DotParams& p, Inputs in, Outputs out) {
+  if (in[1].shape.ndim() <= 2) return dot(ctx, p, in, out);
+  const MatrixSizes s = numpy_dot_sizes(in[0].shape, in[1].shape);
+  gemm(ctx,
+       {.dtype = in[0].dtype,
+        .m = s.m,
+        .n = s.n,
+        .k = s.k,
+        .lda = s.k,
+        .ldb = s.n,
+        .ldc = s.batch * s.n,
+        .batch = s.batch,
+        .stride_b = s.k * s.n,
+        .stride_c = s.n},
+       {in[0].data, in[1].data, out[0].data});
+}
+
 void batch_dot(KernelContext& ctx, const DotParams& p, Inputs in, Outputs out) {
   const MatrixSizes s = batch_dot_sizes(p, in[0].shape, in[1].shape);
   gemm(ctx,
@@ -91,7 +108,7 @@ void matmul(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
 
 static const Registration registration(Stage::kKernels, [](OpRegistry& ops) {
   ops.cuda_kernel<&cuda::dot>("dot");
-  ops.cuda_kernel<&cuda::dot>("_np_dot");
+  ops.cuda_kernel<&cuda::numpy_dot>("_np_dot");
   ops.cuda_kernel<&cuda::batch_dot>("batch_dot");
   ops.cuda_kernel<&cuda::matmul>("_matmul");
 });

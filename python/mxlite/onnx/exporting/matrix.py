@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -45,9 +47,24 @@ def _det(c: Call) -> str:
     return c.g.reshape(c.op("Det", c.x[0]), c.out_shapes[0])
 
 
-@converter("dot", "_np_dot")
+@converter("_np_dot")
+def _numpy_dot(c: Call) -> str:
+    b, right = c.x[1], c.shapes[1]
+    if len(right) > 2:  # the summed axis becomes the first one, as in dot
+        last = len(right) - 1
+        b = c.op("Transpose", b, perm=[last - 1, *range(last - 1), last])
+        right = (right[-2], *right[:-2], right[-1])
+    return _dot_with(c, b, right)
+
+
+@converter("dot")
 def _dot(c: Call) -> str:
-    (a, b), (left, right) = c.x[:2], c.shapes[:2]
+    return _dot_with(c, c.x[1], c.shapes[1])
+
+
+def _dot_with(c: Call, b: str, right: Sequence[Any]) -> str:
+    """Return the product with a right operand, whose first axis is summed."""
+    a, left = c.x[0], c.shapes[0]
     if c.p.transpose_a and len(left) > 1:
         a = c.op("Transpose", a, perm=[*range(1, len(left)), 0])
         left = (*left[1:], left[0])
