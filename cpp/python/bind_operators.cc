@@ -88,6 +88,8 @@ constexpr std::array kNumpyTable = {
     numpy_only("lshift", "_npi_left_shift", Signs::kArithmetic),
     numpy_only("rshift", "_npi_right_shift", Signs::kArithmetic),
     numpy_only("fmod", "_npi_fmod", Signs::kNone),
+    numpy_only("fmax", "_npi_fmax", Signs::kNone),
+    numpy_only("fmin", "_npi_fmin", Signs::kNone),
     numpy_only("gcd", "_npi_gcd", Signs::kNone),
     numpy_only("lcm", "_npi_lcm", Signs::kNone),
     numpy_only("arctan2", "_npi_arctan2", Signs::kNone),

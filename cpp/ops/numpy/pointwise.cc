@@ -24,6 +24,16 @@ ValueRef sum_of_squares(GradBuilder& g) {
 ValueRef share_of_sum(GradBuilder& g, ValueRef part) {
   return g.mul(dy(g), g.emit("exp", {g.sub(part, y(g))}));
 }
+// The gradient of fmax and fmin: `order` compares a with b where a is the result.
+Grads picked_gradient(GradBuilder& g, const char* order) {
+  const ValueRef is_a =
+      g.emit("broadcast_maximum", {g.emit(order, {a(g), b(g)}), g.emit("_contrib_isnan", {b(g)})});
+  const ValueRef of_a = g.mul(dy(g), is_a);
+  return {g.sum_to(of_a, g.input_spec(0).shape),
+          g.sum_to(g.sub(dy(g), of_a), g.input_spec(1).shape)};
+}
+Grads fmax_gradient(GradBuilder& g) { return picked_gradient(g, "broadcast_greater_equal"); }
+Grads fmin_gradient(GradBuilder& g) { return picked_gradient(g, "broadcast_lesser_equal"); }
 Grads mod_gradient(GradBuilder& g) { return remainder_gradients(g, "floor"); }
 Grads fmod_gradient(GradBuilder& g) { return remainder_gradients(g, "trunc"); }
 
@@ -33,7 +43,7 @@ constexpr GradFn kCopysign =
     MX_GRADS(g.mul(dy(g), g.emit("sign", {g.mul(a(g), y(g))})), g.zeros(g.input_spec(1)));
 constexpr GradFn kLogaddexp = MX_GRADS(share_of_sum(g, a(g)), share_of_sum(g, b(g)));
 
-enum class Domain : uint8_t { kNumbers, kFloats, kIntegers, kBits };
+enum class Domain : uint8_t { kAll, kNumbers, kFloats, kIntegers, kBits };
 
 struct Row {
   const char* name;
@@ -48,6 +58,8 @@ constexpr Row kBinary[] = {
     {"_npi_mod", "Remainder with the sign of b; NaN for a float, 0 for an integer divided by 0.",
      Domain::kNumbers, mod_gradient},
     {"_npi_fmod", "Remainder with the sign of a.", Domain::kNumbers, fmod_gradient},
+    {"_npi_fmax", "Larger value; of a NaN and a number, the number.", Domain::kAll, fmax_gradient},
+    {"_npi_fmin", "Smaller value; of a NaN and a number, the number.", Domain::kAll, fmin_gradient},
     {"_npi_gcd", "Greatest common divisor.", Domain::kIntegers},
     {"_npi_lcm", "Least common multiple.", Domain::kIntegers},
     {"_npi_bitwise_and", "Bits that are set in a and b.", Domain::kBits},
@@ -85,11 +97,13 @@ constexpr LogicRow kPredicates[] = {
 };
 
 void check_domain(const char* op, Domain domain, DType dtype) {
-  const bool fits = domain == Domain::kNumbers    ? dtype != DType::kBool
+  const bool fits = domain == Domain::kAll        ? true
+                    : domain == Domain::kNumbers  ? dtype != DType::kBool
                     : domain == Domain::kFloats   ? is_floating(dtype)
                     : domain == Domain::kIntegers ? !is_floating(dtype) && dtype != DType::kBool
                                                   : !is_floating(dtype);
-  constexpr const char* kNames[] = {"numbers", "floats", "integers", "integers or bools"};
+  constexpr const char* kNames[] = {"numbers or bools", "numbers", "floats", "integers",
+                                    "integers or bools"};
   MX_CHECK_DTYPE(fits, op, ": operands must be ", kNames[static_cast<int>(domain)], ", got dtype ",
                  dtype);
 }
@@ -122,8 +136,9 @@ static const Registration registration(Stage::kSchemas, [](OpRegistry& ops) {
     OpBuilder<NoParams> op(row.name);
     op.inputs({"a", "b"}).doc(row.doc).infer(rule_of(row)).inplace(0, 0).inplace(1, 0);
     op.elementwise().amp(AmpClass::kWidest);
+    const bool holds_bools = row.domain == Domain::kBits || row.domain == Domain::kAll;
     op.numpy(NumpyTraits{row.domain == Domain::kFloats ? Promotion::kFloat
-                         : row.domain == Domain::kBits ? Promotion::kArithmetic
+                         : holds_bools                 ? Promotion::kArithmetic
                                                        : Promotion::kNumber});
     ops.add(row.gradient ? op.gradient(row.gradient) : op.zero_gradient());
   }

@@ -141,6 +141,9 @@ MX_HD T inverted(T x) {
 MX_NUMPY_BINARY(FloorDivide, "_npi_floor_divide", false, floor_divided(a, b))
 MX_NUMPY_BINARY(NumpyMod, "_npi_mod", false, remainder_of(a, b))
 MX_NUMPY_BINARY(Fmod, "_npi_fmod", false, truncated_remainder(a, b))
+// Of a NaN and a number, the number.
+MX_NUMPY_BINARY(Fmax, "_npi_fmax", false, (a > b || b != b) ? a : b)
+MX_NUMPY_BINARY(Fmin, "_npi_fmin", false, (a < b || b != b) ? a : b)
 MX_NUMPY_BINARY(Gcd, "_npi_gcd", false, MX_INTEGERS(common_divisor(a, b)))
 MX_NUMPY_BINARY(Lcm, "_npi_lcm", false, MX_INTEGERS(common_multiple(a, b)))
 MX_NUMPY_BINARY(BitwiseAnd, "_npi_bitwise_and", false, MX_INTEGERS(a& b))
@@ -183,7 +186,7 @@ inline std::string numpy_name(std::string_view name) {
 
 using NumpyPredicates = FunctorList<IsNan, IsInf, IsFinite, LogicalNot, Signbit>;
 using NumpyBinary =
-    FunctorList<FloorDivide, NumpyMod, Fmod, Gcd, Lcm, BitwiseAnd, BitwiseOr, BitwiseXor, LeftShift,
-                RightShift, Arctan2, Copysign, Logaddexp, Nextafter>;
+    FunctorList<FloorDivide, NumpyMod, Fmod, Fmax, Fmin, Gcd, Lcm, BitwiseAnd, BitwiseOr,
+                BitwiseXor, LeftShift, RightShift, Arctan2, Copysign, Logaddexp, Nextafter>;
 
 }  // namespace mxlite::pointwise

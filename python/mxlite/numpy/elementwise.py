@@ -15,8 +15,8 @@ from .manipulation import expand_to
 from .ndarray import attach, ndarray
 
 __all__ = [
-    "around", "clip", "divmod", "exp2", "fabs", "float_power", "fmax", "fmin", "heaviside", "imag",
-    "isneginf", "isposinf", "ldexp", "logaddexp2", "modf", "nan_to_num", "real", "round", "round_",
+    "around", "clip", "divmod", "exp2", "fabs", "float_power", "heaviside", "imag", "isneginf",
+    "isposinf", "ldexp", "logaddexp2", "modf", "nan_to_num", "real", "round", "round_",
     "sinc",
 ]  # fmt: skip
 
@@ -187,6 +187,8 @@ _BINARY = {
     "divide": ("truediv", "Return x1 / x2; integers give float32."),
     "equal": ("eq", "Return whether x1 == x2."),
     "floor_divide": ("floordiv", "Return x1 / x2 rounded down."),
+    "fmax": ("fmax", "Return the larger value, ignoring NaN unless both are NaN."),
+    "fmin": ("fmin", "Return the smaller value, ignoring NaN unless both are NaN."),
     "fmod": ("fmod", "Return the remainder of x1 / x2 with the sign of x1."),
     "gcd": ("gcd", "Return the greatest common divisor of integers."),
     "greater": ("gt", "Return whether x1 > x2."),
@@ -244,24 +246,6 @@ def _as_double(x: Any) -> Any:
     return x.astype("float64") if isinstance(x, ndarray) else x
 
 
-def _pick_number(pick: str) -> Callable[[Any, Any], Any]:
-    def compute(a: Any, b: Any) -> Any:
-        """Return the larger or smaller operand; where one is NaN, the other one."""
-        extreme = _f[pick](a, b)
-        if not is_real(extreme.dtype):
-            return extreme
-        # A factor of ones broadcasts an operand and gives it the common dtype.
-        left, right = (
-            x
-            if isinstance(x, ndarray) and (x.shape, x.dtype) == (extreme.shape, extreme.dtype)
-            else ones_like(extreme) * x
-            for x in (a, b)
-        )
-        return pick_where(_f["isnan"](left), right, pick_where(_f["isnan"](right), left, extreme))
-
-    return compute
-
-
 def _heaviside(x: Any, at_zero: Any) -> Any:
     ones = ones_like(as_real(_f["add"](x, at_zero)))
     left, right = ones * x, ones * at_zero
@@ -296,12 +280,6 @@ float_power = _composed(
     "float_power",
     lambda a, b: _f["power"](_as_double(a), _as_double(b)),
     "Return x1 to the power x2 in float64.",
-)
-fmax = _composed(
-    "fmax", _pick_number("maximum"), "Return the larger value, ignoring NaN unless both are NaN."
-)
-fmin = _composed(
-    "fmin", _pick_number("minimum"), "Return the smaller value, ignoring NaN unless both are NaN."
 )
 heaviside = _composed("heaviside", _heaviside, "Return 0 if x1 < 0, x2 if x1 == 0, else 1.")
 isneginf = _composed("isneginf", lambda x: x == -math.inf, "Return whether x is -infinity.")

@@ -1,5 +1,6 @@
 // Element-wise operators that only numpy mode has.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -39,9 +40,29 @@ void divide_integers(const void* left, const void* right, void* result, int64_t 
   run(Next{}, Next{});
 }
 
+// Divides by a number from 2 to 2^31 - 1 with the upper half of a product: for x < 2^31,
+// x / divisor = x * multiplier / 2^(32 + shift) if the multiplier is rounded up.
+void divide_by_number(const int32_t* a, int32_t divisor, int32_t* out, int64_t n) {
+  const int shift = std::bit_width(static_cast<uint32_t>(divisor - 1)) - 1;
+  const auto multiplier =
+      static_cast<uint32_t>(((uint64_t{1} << (32 + shift)) + static_cast<uint32_t>(divisor) - 1) /
+                            static_cast<uint32_t>(divisor));
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const int32_t sign = a[i] >> 31;  // all bits of a negative x, whose quotient is ~(~x / divisor)
+    const auto x = static_cast<uint32_t>(a[i] ^ sign);
+    const auto upper = static_cast<uint32_t>((uint64_t{x} * multiplier) >> 32);
+    out[i] = static_cast<int32_t>(upper >> shift) ^ sign;
+  }
+}
+
 template <>
 inline void binary_loop<FloorDivide, int32_t>(const void* left, const void* right, void* result,
                                               int64_t n, Form form) {
+  if (const int32_t divisor = *static_cast<const int32_t*>(right);
+      form == Form::kScalarRight && divisor > 1)
+    return divide_by_number(static_cast<const int32_t*>(left), divisor,
+                            static_cast<int32_t*>(result), n);
   divide_integers(left, right, result, n, form,
                   [](int32_t, int32_t, int32_t quotient) { return quotient; });
 }
@@ -119,9 +140,82 @@ void numpy_binary(KernelContext& ctx, const NoParams& p, Inputs in, Outputs out)
     binary_kernel<F>(ctx, p, in, out);
 }
 
+// Comparisons write bools without a copy of the results as numbers if both operands are contiguous
+// and in the type in which they are compared.
+template <class F, class C>
+void compare_loop(const void* left, const void* right, uint8_t* out, int64_t n, Form form) {
+  const C* a = static_cast<const C*>(left);
+  const C* b = static_cast<const C*>(right);
+  if (form == Form::kBoth) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) out[i] = F::apply(a[i], b[i]) != C(0);
+  } else {
+    const C value = b[0];
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) out[i] = F::apply(a[i], value) != C(0);
+  }
+}
+template <class F, class C>
+void predicate_loop(const void* from, uint8_t* out, int64_t n) {
+  const C* x = static_cast<const C*>(from);
+  const C* const no_args = nullptr;
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) out[i] = F::apply(x[i], no_args) != C(0);
+}
+
+// Calls fn with a zero of a compute type in which the array is stored; returns false for others.
+bool with_stored_type(const TensorRef& x, const TensorRef& out, auto&& fn) {
+  if (!x.contiguous || x.shape != out.shape) return false;
+  switch (x.dtype) {
+    case DType::kFloat32:
+      return fn(float{}), true;
+    case DType::kFloat64:
+      return fn(double{}), true;
+    case DType::kInt32:
+      return fn(int32_t{}), true;
+    case DType::kInt64:
+      return fn(int64_t{}), true;
+    default:
+      return false;
+  }
+}
+
+template <class F>
+void compare(KernelContext& ctx, const NoParams& p, Inputs in, Outputs out) {
+  const bool alike = in[1].contiguous && in[1].shape == out[0].shape && in[1].dtype == in[0].dtype;
+  if (alike && with_stored_type(in[0], out[0], [&]<class C>(C) {
+        for_bytes(out[0], [&](int64_t first, int64_t n) {
+          compare_loop<F, C>(in[0].as<C>() + first, in[1].as<C>() + first,
+                             out[0].as<uint8_t>() + first, n, Form::kBoth);
+        });
+      }))
+    return;
+  binary_kernel<F>(ctx, p, in, out);
+}
+
+template <class F>
+void predicate(KernelContext& ctx, const NoParams& p, Inputs in, Outputs out) {
+  if (with_stored_type(in[0], out[0], [&]<class C>(C) {
+        for_bytes(out[0], [&](int64_t first, int64_t n) {
+          predicate_loop<F, C>(in[0].as<C>() + first, out[0].as<uint8_t>() + first, n);
+        });
+      }))
+    return;
+  unary_kernel<F>(ctx, p, in, out);
+}
+
 template <class F>
 void comparison(KernelContext&, const ScalarParams& p, Inputs in, Outputs out) {
   const ComparisonTypes types = comparison_types(in[0].dtype, p.scalar);
+  alignas(8) std::byte value[8];
+  load_scalar(p.scalar, types.scalar, types.compute, value);
+  if (stored_as(in[0].dtype, types.compute) && with_stored_type(in[0], out[0], [&]<class C>(C) {
+        for_bytes(out[0], [&](int64_t first, int64_t n) {
+          compare_loop<F, C>(in[0].as<C>() + first, value, out[0].as<uint8_t>() + first, n,
+                             Form::kScalarRight);
+        });
+      }))
+    return;
   run_scalar(kBinary<F>, types.compute, in[0], p.scalar, types.scalar, false, out[0]);
 }
 
@@ -140,12 +234,12 @@ void register_binary(OpRegistry& ops, FunctorList<F...>) {
 }
 template <class... F>
 void register_comparisons(OpRegistry& ops, FunctorList<F...>) {
-  (ops.cpu_kernel<&binary_kernel<F>>(numpy_name(F::name), kStrided), ...);
+  (ops.cpu_kernel<&compare<F>>(numpy_name(F::name), kStrided), ...);
   (ops.cpu_kernel<&comparison<F>>(numpy_name(F::name) + "_scalar", kStrided), ...);
 }
 template <class... F>
 void register_predicates(OpRegistry& ops, FunctorList<F...>) {
-  (ops.cpu_kernel<&unary_kernel<F>>(numpy_name(F::name), kStrided), ...);
+  (ops.cpu_kernel<&predicate<F>>(numpy_name(F::name), kStrided), ...);
 }
 
 }  // namespace
