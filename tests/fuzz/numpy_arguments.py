@@ -10,14 +10,19 @@ import numpy as onp
 from hypothesis import strategies as st
 
 INTEGERS = ("int8", "uint8", "int32", "int64")
-FLOATS = ("float32", "float64")
+WIDE_FLOATS = ("float32", "float64")
+FLOATS = ("float16", *WIDE_FLOATS)
 NUMBERS = (*INTEGERS, *FLOATS)
 DTYPES = ("bool", *NUMBERS)
 
 
 @dataclass
 class Call:
-    """One call of a function; ``promoted`` are the arguments that mx.np gives one dtype."""
+    """One call of a function; ``promoted`` are the arguments that mx.np gives one dtype.
+
+    The call is repeated with ``out=`` if ``out`` is the dtype of the array to write to, or "same"
+    for the dtype of the result; ``where`` is then the mask of the call.
+    """
 
     name: str
     args: tuple[Any, ...]
@@ -27,6 +32,8 @@ class Call:
     has_gradient: bool = False
     looseness: float = 1.0
     is_view: bool = False
+    out: str = ""
+    where: Any = None
 
 
 Draw = Callable[[Any], Any]

@@ -18,7 +18,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +136,10 @@ def _compare(call: Call, found: Any, wanted: Any) -> None:
     found, wanted = _parts(found), _parts(wanted)
     if len(found) != len(wanted):
         raise Difference(f"results must be {len(wanted)} as in NumPy, got {len(found)}")
-    floats = [d.name for d in _dtypes(list(call.args)) if d.kind == "f"]
+    dtypes = _dtypes(list(call.args))
+    floats = [d.name for d in dtypes if d.kind == "f"]
+    if dtypes and not floats:
+        floats = ["float32"]  # in which mx.np computes functions of integers
     for one, other in zip(found, wanted):
         other = onp.asarray(other)
         if isinstance(one, np.ndarray):
@@ -197,11 +200,30 @@ def _check_hybrid(call: Call, function: Any, found: Any) -> None:
                 )
 
 
+def _check_written(call: Call, function: Any, found: Any) -> None:
+    """Repeat the call with an array to write to, and with the mask of the call."""
+    result = found.asnumpy()
+    dtype = result.dtype if call.out == "same" else onp.dtype(call.out)
+    mask = {} if call.where is None else {"where": call.where}
+    target = onp.ones(result.shape, dtype)
+    kwargs = {**call.kwargs, **mask, "out": target}
+    wanted, official_error = _official(replace(call, kwargs=kwargs))
+    out = np.ones(result.shape, dtype=dtype)
+    kwargs = {**call.kwargs, **{key: _to_mx(value) for key, value in mask.items()}, "out": out}
+    written, error = _attempt(function, _replace(call.args, _to_mx), kwargs)
+    if (error is None) != (official_error is None):
+        raise Difference(f"with out, the error must be {official_error!r}, got {error!r}")
+    if error is None:
+        if written is not out:
+            raise Difference("with out, the result must be out")
+        _compare(call, out, wanted)
+
+
 def _check_gradient(call: Call, function: Any) -> None:
-    """Compare the gradient along a random direction with a central difference."""
+    """Compare the gradient along random directions with central differences."""
     arrays = [a.astype("float64") for a in _arrays(call.args)]
     rng = onp.random.default_rng(5)
-    directions = [rng.normal(size=a.shape) for a in arrays]
+    one, other = ([rng.normal(size=a.shape) for a in arrays] for _ in range(2))
     inputs = [np.array(a) for a in arrays]
     for a in inputs:
         a.attach_grad()
@@ -210,23 +232,30 @@ def _check_gradient(call: Call, function: Any) -> None:
         head = rng.normal(size=result.shape)
         loss = (result * np.array(head)).sum()
     loss.backward()
-    found = sum(float((a.grad.asnumpy() * d).sum()) for a, d in zip(inputs, directions))
     official = _function(onp, call.name)
 
-    def loss_at(step: float) -> float:
-        moved = [a + step * d for a, d in zip(arrays, directions)]
-        value = official(*_with_arrays(call.args, moved), **call.kwargs)
-        return float((onp.asarray(value) * head).sum())
+    def slope_along(directions: list[Any]) -> float | None:
+        """Return the central difference, or None if the function has a kink here."""
+        step, losses = 1e-6, []
+        for factor in (-step, 0.0, step):
+            moved = [a + factor * d for a, d in zip(arrays, directions)]
+            value = official(*_with_arrays(call.args, moved), **call.kwargs)
+            losses.append(float((onp.asarray(value) * head).sum()))
+        slope = (losses[2] - losses[0]) / (2 * step)
+        bend = abs(losses[2] - 2 * losses[1] + losses[0])
+        return slope if bend <= 1e-3 * step * max(1.0, abs(slope)) else None
 
-    step = 1e-6
     with onp.errstate(all="ignore"):
-        here, ahead, behind = loss_at(0.0), loss_at(step), loss_at(-step)
-    wanted = (ahead - behind) / (2 * step)
-    scale = max(1.0, abs(wanted))
-    if not abs(ahead - 2 * here + behind) <= 1e-3 * step * scale:
-        return  # the function has a kink or no gradient here
-    if not abs(found - wanted) <= 1e-3 * scale:
-        raise Difference(f"the gradient must be {wanted}, the central difference, got {found}")
+        slopes = [slope_along(d) for d in (one, other, [a + b for a, b in zip(one, other)])]
+    if None in slopes:
+        return
+    scale = max(1.0, *map(abs, slopes))
+    if abs(slopes[0] + slopes[1] - slopes[2]) > 1e-3 * scale:
+        return  # the function is not differentiable here, as copysign at zeros
+    for directions, wanted in zip((one, other), slopes):
+        found = sum(float((a.grad.asnumpy() * d).sum()) for a, d in zip(inputs, directions))
+        if not abs(found - wanted) <= 1e-3 * scale:
+            raise Difference(f"the gradient must be {wanted}, the central difference, got {found}")
 
 
 def check(call: Call, figures: Figures) -> None:
@@ -250,6 +279,9 @@ def check(call: Call, figures: Figures) -> None:
         if call.can_trace and _arrays(call.args):
             _check_hybrid(call, function, found)
             figures.kinds["hybridized"] += 1
+        if call.out and isinstance(found, np.ndarray):
+            _check_written(call, function, found)
+            figures.kinds["out"] += 1
         whole = isinstance(found, np.ndarray) and found.size
         floats = all(a.dtype.kind == "f" and a.size for a in _arrays(call.args))
         if call.has_gradient and whole and floats:

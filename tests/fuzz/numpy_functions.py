@@ -14,6 +14,7 @@ from numpy_arguments import (
     INTEGERS,
     NUMBERS,
     SHAPES,
+    WIDE_FLOATS,
     Call,
     Draw,
     array,
@@ -30,10 +31,27 @@ def _view(draw: Draw) -> bool:
     return draw(st.booleans())
 
 
+def _written(draw: Draw, name: str, shape: tuple[int, ...]) -> dict[str, Any]:
+    """Draw the arguments ``out`` and ``where`` of a ufunc or a reduction."""
+    is_ufunc = isinstance(getattr(onp, name, None), onp.ufunc)
+    if not (is_ufunc or name in _WRITING) or draw(st.booleans()):
+        return {}
+    found: dict[str, Any] = {"out": "same"}
+    if name in _OF_INTEGERS:
+        found["out"] = draw(st.sampled_from(("same", "int64")))
+    elif not name.startswith("arg"):
+        dtypes = ("same", "same", "float32", "float64", "int64")
+        found["out"] = draw(st.sampled_from(dtypes if is_ufunc else dtypes[:-1]))
+    if (is_ufunc or name in _MASKED) and draw(st.booleans()):
+        found["where"] = array(draw, _broadcast(draw, shape), ("bool",))
+    return found
+
+
 def _unary(dtypes: Any = NUMBERS, kind: str = "special", gradient: bool = True, **more: Any) -> Any:
     def make(draw: Draw, name: str) -> Call:
         a = array(draw, dtypes=dtypes, kind=kind)
-        return Call(name, (a,), has_gradient=gradient, is_view=_view(draw), **more)
+        written = _written(draw, name, a.shape)
+        return Call(name, (a,), has_gradient=gradient, is_view=_view(draw), **more, **written)
 
     return make
 
@@ -50,7 +68,11 @@ def _binary(dtypes: Any = DTYPES, kind: str = "any", gradient: bool = True, **mo
         other = _broadcast(draw, a.shape)
         b = array(draw, other, dtypes=dtypes, kind=kind)
         pair = (a, b) if draw(st.booleans()) else (b, a)
-        return Call(name, pair, promoted=(0, 1), has_gradient=gradient, is_view=_view(draw), **more)
+        written = _written(draw, name, a.shape)
+        return Call(
+            name, pair, promoted=(0, 1), has_gradient=gradient, is_view=_view(draw),
+            **more, **written,
+        )  # fmt: skip
 
     return make
 
@@ -61,7 +83,10 @@ def _reduction(
     def make(draw: Draw, name: str) -> Call:
         a = array(draw, dtypes=dtypes)
         kwargs = {"axis": axis_of(draw, a.ndim, many), **_given(draw, **options)}
-        return Call(name, (a,), kwargs, has_gradient=gradient, is_view=_view(draw), looseness=10)
+        return Call(
+            name, (a,), kwargs, has_gradient=gradient, is_view=_view(draw), looseness=10,
+            **_written(draw, name, a.shape),
+        )  # fmt: skip
 
     return make
 
@@ -187,7 +212,7 @@ def _einsum(draw: Draw, name: str) -> Call:
 def _square(draw: Draw, name: str) -> Call:
     n = draw(st.integers(1, 4))
     batch = draw(st.sampled_from([(), (2,), (2, 1)]))
-    a = array(draw, (*batch, n, n), FLOATS, "unit")
+    a = array(draw, (*batch, n, n), WIDE_FLOATS, "unit")
     a = (a @ onp.swapaxes(a, -1, -2) + onp.eye(n)).astype(a.dtype)
     args: tuple[Any, ...] = (a,)
     if name.endswith("solve"):
@@ -199,7 +224,7 @@ def _square(draw: Draw, name: str) -> Call:
 
 
 def _norm(draw: Draw, name: str) -> Call:
-    a = array(draw, draw(FULL), FLOATS)
+    a = array(draw, draw(FULL), WIDE_FLOATS)
     kwargs = {"axis": axis_of(draw, a.ndim), "keepdims": draw(st.booleans())}
     kinds = (None, 1, -1, 2, -2, onp.inf, -onp.inf, "fro", "nuc", 0, 3)
     kwargs["ord"] = draw(st.sampled_from(kinds))
@@ -244,13 +269,15 @@ def _histogram(draw: Draw, name: str) -> Call:
 def _cumulative(draw: Draw, name: str) -> Call:
     a = array(draw)
     return Call(
-        name, (a,), {"axis": axis_of(draw, a.ndim, many=False)}, has_gradient=True, looseness=10
-    )
+        name, (a,), {"axis": axis_of(draw, a.ndim, many=False)}, has_gradient=True, looseness=10,
+        **_written(draw, name, a.shape),
+    )  # fmt: skip
 
 
 def _arange(draw: Draw, name: str) -> Call:
     start, stop = draw(st.integers(-5, 5)), draw(st.integers(-5, 9))
-    step = draw(st.sampled_from((1, 2, -1)))
+    start = draw(st.sampled_from((start, start + 0.5)))
+    step = draw(st.sampled_from((1, 2, -1, 0.5, 1.5, -0.25)))
     return Call(
         name, (start, stop, step), {"dtype": draw(st.sampled_from(("int32", "int64", *FLOATS)))}
     )
@@ -258,7 +285,9 @@ def _arange(draw: Draw, name: str) -> Call:
 
 def _spaced(draw: Draw, name: str) -> Call:
     start, stop = draw(st.integers(-2, 2)), draw(st.integers(-2, 3))
-    kwargs = {"num": draw(st.integers(0, 6)), "endpoint": draw(st.booleans()), "dtype": "float64"}
+    dtypes = ("float64", "int32", "int64") if name == "linspace" else ("float64",)
+    kwargs = {"num": draw(st.integers(0, 6)), "endpoint": draw(st.booleans())}
+    kwargs["dtype"] = draw(st.sampled_from(dtypes))
     return Call(name, (start, stop), kwargs)
 
 
@@ -316,6 +345,10 @@ def _diagonal(draw: Draw, name: str) -> Call:
     return Call(name, (a, draw(st.integers(-3, 3))), has_gradient=True)
 
 
+# Reductions that have `out`, those that also have `where`, and functions without floats.
+_WRITING = "all any argmax argmin cumprod cumsum max mean min prod ptp std sum var".split()
+_MASKED = "all any mean prod std sum var".split()
+_OF_INTEGERS = "bitwise_and bitwise_or bitwise_xor gcd invert lcm".split()
 _FLOAT_UNARY = {
     "unit": "arccos arcsin arctanh",
     "positive": "log log10 log1p log2 sqrt",
@@ -351,7 +384,7 @@ FUNCTIONS: dict[str, Callable[[Draw, str], Call]] = {
         n: _binary(INTEGERS, gradient=False)
         for n in "bitwise_and bitwise_or bitwise_xor gcd lcm".split()
     },
-    "copysign": _binary(FLOATS, gradient=False),
+    "copysign": _binary(FLOATS),
     "heaviside": _binary(FLOATS, gradient=False),
     **{n: _reduction(**_KEEP) for n in "sum mean prod".split()},
     **{n: _reduction(DTYPES, **_KEEP) for n in "max min".split()},
@@ -426,8 +459,10 @@ FUNCTIONS: dict[str, Callable[[Draw, str], Call]] = {
     **{n: _sets for n in "union1d intersect1d setdiff1d setxor1d isin".split()},
     **{
         n: _shape_call(has_gradient=False, can_trace=False)
-        for n in "unique nonzero flatnonzero argwhere".split()
+        for n in "unique flatnonzero argwhere".split()
     },
+    # mx.np.nonzero also accepts arrays without dimensions.
+    "nonzero": lambda draw, name: Call(name, (array(draw, draw(FULL)),), can_trace=False),
     "histogram": _histogram,
     "bincount": lambda draw, name: Call(
         name,
