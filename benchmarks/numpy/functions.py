@@ -1,6 +1,7 @@
 """Functions of ``mx.np`` in turns with NumPy's own; a ratio above 1 means that mxlite is faster.
 
 python benchmarks/numpy/functions.py --json out.json
+python benchmarks/numpy/functions.py --cpu-time --threads 1  # on a machine with other programs
 """
 
 from __future__ import annotations
@@ -64,13 +65,18 @@ def names(size: str, module: Any, convert: Callable[[Any], Any]) -> dict[str, An
     return {"N": module, **{name: convert(value) for name, value in operands.items()}}
 
 
-def turn(call: Callable[[], Any], calls: int, wait: Callable[[], None]) -> float:
+def turn(
+    call: Callable[[], Any],
+    calls: int,
+    wait: Callable[[], None],
+    clock: Callable[[], float] = time.perf_counter,
+) -> float:
     """Return the seconds of one call, with those of the last one's result."""
-    begin = time.perf_counter()
+    begin = clock()
     for _ in range(calls):
         call()
     wait()
-    return (time.perf_counter() - begin) / calls
+    return (clock() - begin) / calls
 
 
 def main() -> None:
@@ -78,7 +84,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     add_options(parser, "json", "threads", rounds=9)
     parser.add_argument("--sizes", nargs="+", choices=ROWS, default=list(ROWS), help="of x and y")
+    parser.add_argument("--cpu-time", action="store_true", help="of all threads, not wall time")
     args = parser.parse_args()
+    clock = time.process_time if args.cpu_time else time.perf_counter
     os.environ["MXLITE_CPU_THREADS"] = os.environ["OMP_NUM_THREADS"] = str(args.threads)
     import mxlite as mx
     import numpy as np
@@ -97,12 +105,12 @@ def main() -> None:
                 s: (functools.partial(eval, code, scope), wait)
                 for s, (scope, wait) in systems.items()
             }
-            first = min(turn(call, 2, wait) for call, wait in calls.values())
-            count = max(1, min(2000, int(LONGEST_TURN / first)))
+            first = min(turn(call, 2, wait, clock) for call, wait in calls.values())
+            count = max(1, min(2000, int(LONGEST_TURN / max(first, 1e-6))))
             turns: dict[str, list[float]] = {s: [] for s in systems}
             for _ in range(args.rounds):
                 for s, (call, wait) in calls.items():
-                    turns[s].append(turn(call, count, wait))
+                    turns[s].append(turn(call, count, wait, clock))
             ratio = Timing([b / a for a, b in zip(turns["mxlite"], turns["numpy"])])
             medians[text].append(ratio.median)
             for s, seconds in turns.items():

@@ -71,3 +71,31 @@ def axis_of(draw: Draw, ndim: int, many: bool = True) -> Any:
         unique = st.lists(st.integers(0, ndim - 1), unique=True, max_size=ndim)
         choices.append(unique.map(tuple))
     return draw(st.one_of(choices))
+
+
+def broadcast(draw: Draw, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Draw a shape that broadcasts with another."""
+    kept = shape[draw(st.integers(0, len(shape))) :]
+    return tuple(1 if draw(st.integers(0, 3)) == 0 else n for n in kept)
+
+
+# Reductions that have `out`, those that also have `where`, and functions without floats.
+_WRITING = "all any argmax argmin cumprod cumsum max mean min prod ptp std sum var".split()
+_MASKED = "all any mean prod std sum var".split()
+_OF_INTEGERS = "bitwise_and bitwise_or bitwise_xor gcd invert lcm".split()
+
+
+def written(draw: Draw, name: str, shape: tuple[int, ...]) -> dict[str, Any]:
+    """Draw the arguments ``out`` and ``where`` of a ufunc or a reduction."""
+    is_ufunc = isinstance(getattr(onp, name, None), onp.ufunc)
+    if not (is_ufunc or name in _WRITING) or draw(st.booleans()):
+        return {}
+    found: dict[str, Any] = {"out": "same"}
+    if name in _OF_INTEGERS:
+        found["out"] = draw(st.sampled_from(("same", "int64")))
+    elif not name.startswith("arg"):
+        dtypes = ("same", "same", "float32", "float64", "int64")
+        found["out"] = draw(st.sampled_from(dtypes if is_ufunc else dtypes[:-1]))
+    if (is_ufunc or name in _MASKED) and draw(st.booleans()):
+        found["where"] = array(draw, broadcast(draw, shape), ("bool",))
+    return found

@@ -19,6 +19,8 @@ from numpy_arguments import (
     Draw,
     array,
     axis_of,
+    broadcast,
+    written,
 )
 
 
@@ -31,47 +33,25 @@ def _view(draw: Draw) -> bool:
     return draw(st.booleans())
 
 
-def _written(draw: Draw, name: str, shape: tuple[int, ...]) -> dict[str, Any]:
-    """Draw the arguments ``out`` and ``where`` of a ufunc or a reduction."""
-    is_ufunc = isinstance(getattr(onp, name, None), onp.ufunc)
-    if not (is_ufunc or name in _WRITING) or draw(st.booleans()):
-        return {}
-    found: dict[str, Any] = {"out": "same"}
-    if name in _OF_INTEGERS:
-        found["out"] = draw(st.sampled_from(("same", "int64")))
-    elif not name.startswith("arg"):
-        dtypes = ("same", "same", "float32", "float64", "int64")
-        found["out"] = draw(st.sampled_from(dtypes if is_ufunc else dtypes[:-1]))
-    if (is_ufunc or name in _MASKED) and draw(st.booleans()):
-        found["where"] = array(draw, _broadcast(draw, shape), ("bool",))
-    return found
-
-
 def _unary(dtypes: Any = NUMBERS, kind: str = "special", gradient: bool = True, **more: Any) -> Any:
     def make(draw: Draw, name: str) -> Call:
         a = array(draw, dtypes=dtypes, kind=kind)
-        written = _written(draw, name, a.shape)
-        return Call(name, (a,), has_gradient=gradient, is_view=_view(draw), **more, **written)
+        options = written(draw, name, a.shape)
+        return Call(name, (a,), has_gradient=gradient, is_view=_view(draw), **more, **options)
 
     return make
-
-
-def _broadcast(draw: Draw, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Draw a shape that broadcasts with another."""
-    kept = shape[draw(st.integers(0, len(shape))) :]
-    return tuple(1 if draw(st.integers(0, 3)) == 0 else n for n in kept)
 
 
 def _binary(dtypes: Any = DTYPES, kind: str = "any", gradient: bool = True, **more: Any) -> Any:
     def make(draw: Draw, name: str) -> Call:
         a = array(draw, dtypes=dtypes, kind=kind)
-        other = _broadcast(draw, a.shape)
+        other = broadcast(draw, a.shape)
         b = array(draw, other, dtypes=dtypes, kind=kind)
         pair = (a, b) if draw(st.booleans()) else (b, a)
-        written = _written(draw, name, a.shape)
+        options = written(draw, name, a.shape)
         return Call(
             name, pair, promoted=(0, 1), has_gradient=gradient, is_view=_view(draw),
-            **more, **written,
+            **more, **options,
         )  # fmt: skip
 
     return make
@@ -85,7 +65,7 @@ def _reduction(
         kwargs = {"axis": axis_of(draw, a.ndim, many), **_given(draw, **options)}
         return Call(
             name, (a,), kwargs, has_gradient=gradient, is_view=_view(draw), looseness=10,
-            **_written(draw, name, a.shape),
+            **written(draw, name, a.shape),
         )  # fmt: skip
 
     return make
@@ -270,7 +250,7 @@ def _cumulative(draw: Draw, name: str) -> Call:
     a = array(draw)
     return Call(
         name, (a,), {"axis": axis_of(draw, a.ndim, many=False)}, has_gradient=True, looseness=10,
-        **_written(draw, name, a.shape),
+        **written(draw, name, a.shape),
     )  # fmt: skip
 
 
@@ -293,7 +273,7 @@ def _spaced(draw: Draw, name: str) -> Call:
 
 def _where(draw: Draw, name: str) -> Call:
     a = array(draw)
-    others = [array(draw, _broadcast(draw, a.shape)) for _ in range(2)]
+    others = [array(draw, broadcast(draw, a.shape)) for _ in range(2)]
     return Call(name, (a, *others), promoted=(1, 2))
 
 
@@ -328,7 +308,7 @@ def _set(draw: Draw, name: str) -> Call:
         shape = a[key].shape
     except IndexError:
         shape = ()
-    value = array(draw, _broadcast(draw, shape), (a.dtype.name,))
+    value = array(draw, broadcast(draw, shape), (a.dtype.name,))
     return Call(name, (a, key, value), can_trace=False)
 
 
@@ -345,10 +325,6 @@ def _diagonal(draw: Draw, name: str) -> Call:
     return Call(name, (a, draw(st.integers(-3, 3))), has_gradient=True)
 
 
-# Reductions that have `out`, those that also have `where`, and functions without floats.
-_WRITING = "all any argmax argmin cumprod cumsum max mean min prod ptp std sum var".split()
-_MASKED = "all any mean prod std sum var".split()
-_OF_INTEGERS = "bitwise_and bitwise_or bitwise_xor gcd invert lcm".split()
 _FLOAT_UNARY = {
     "unit": "arccos arcsin arctanh",
     "positive": "log log10 log1p log2 sqrt",

@@ -141,7 +141,7 @@ MX_HD T inverted(T x) {
 MX_NUMPY_BINARY(FloorDivide, "_npi_floor_divide", false, floor_divided(a, b))
 MX_NUMPY_BINARY(NumpyMod, "_npi_mod", false, remainder_of(a, b))
 MX_NUMPY_BINARY(Fmod, "_npi_fmod", false, truncated_remainder(a, b))
-// Of a NaN and a number, the number.
+// If one operand is NaN, the result is the other one.
 MX_NUMPY_BINARY(Fmax, "_npi_fmax", false, (a > b || b != b) ? a : b)
 MX_NUMPY_BINARY(Fmin, "_npi_fmin", false, (a < b || b != b) ? a : b)
 MX_NUMPY_BINARY(Gcd, "_npi_gcd", false, MX_INTEGERS(common_divisor(a, b)))

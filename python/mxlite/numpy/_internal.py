@@ -21,7 +21,7 @@ def boolean_mask_assign_tensor(
     mask : ndarray
         Its axes are those of ``data`` from ``start_axis``.
     value : ndarray or number
-        Of the shape of ``data[..., mask]``, or one that broadcasts to it.
+        It has the shape of ``data[..., mask]``, or one that broadcasts to it.
     out : ndarray, optional
     """
     refuse_traced(mask, "boolean_mask_assign", "the mask must have values")

@@ -173,6 +173,22 @@ def promote(arrays: Sequence[ndarray]) -> Sequence[ndarray]:
     return [a if a.dtype == dtype else _cast(a, dtype=dtype) for a in arrays]
 
 
+def in_type(a: ndarray, dtype: Any) -> ndarray:
+    """Return the array in the dtype in which a mean with ``dtype=`` is computed.
+
+    A floating dtype narrower than the array's is only the result's.
+    """
+    a = as_real(a)
+    if dtype is None or not is_real(dtype):
+        return a
+    return a.astype(common_dtype((a.dtype, dtype)), copy=False)  # type: ignore[return-value]
+
+
+def out_type(result: Any, dtype: Any) -> Any:
+    """Return a result in the dtype that ``dtype=`` asks for."""
+    return result if dtype is None else result.astype(dtype, copy=False)
+
+
 def broadcast_shape(shapes: Iterable[tuple[int, ...]], who: str) -> tuple[int, ...]:
     """Return the shape to which shapes broadcast together."""
     given = list(shapes)

@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import _core
 from ..base import ValueError_
-from .arguments import as_array, is_real, set_name, store
+from .arguments import as_array, in_type, is_real, out_type, set_name, store
 from .creation import full_like
 from .elementwise import pick_where
 from .ndarray import ndarray
@@ -18,10 +18,8 @@ from .reductions import (
     argmin,
     cumprod,
     cumsum,
-    in_type,
     max,
     min,
-    out_type,
     prod,
     sum,
 )

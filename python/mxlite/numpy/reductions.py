@@ -11,13 +11,13 @@ from .. import _core
 from ..base import TypeError_, ValueError_
 from .arguments import (
     as_array,
-    as_real,
     axes_in,
     axis_in,
-    common_dtype,
     drop_axis_of_0d,
     flatten_for,
+    in_type,
     is_real,
+    out_type,
     real_array,
     set_name,
     store,
@@ -240,19 +240,6 @@ def _sum_where(where: Any, a: ndarray, axis: Any, keepdims: bool) -> list[Any]:
     zeros = zeros_like(a)
     parts = (pick_where(where, values, zeros) for values in (a, zeros + 1))
     return [_sum(part, axis=axis, keepdims=keepdims) for part in parts]
-
-
-def in_type(a: ndarray, dtype: Any) -> ndarray:
-    """Return the array in the dtype in which a mean with ``dtype=`` is computed.
-
-    A floating dtype narrower than the array's is only the result's.
-    """
-    a = as_real(a)
-    return a if dtype is None or _is_integer(dtype) else _cast_to(a, common_dtype((a.dtype, dtype)))
-
-
-def out_type(result: Any, dtype: Any) -> Any:
-    return result if dtype is None else _cast_to(result, dtype)
 
 
 def _axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
