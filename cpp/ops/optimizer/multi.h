@@ -57,7 +57,7 @@ struct Multi : MultiBase {
 struct WeightParams {
   std::vector<ParamField> fields;   // P's
   std::vector<std::string> loaded;  // names of LoadedFields<P>
-  size_t bytes;                     // of P
+  size_t bytes;                     // sizeof(P)
   std::shared_ptr<MultiBase> (*make)(size_t weights);
   std::span<const std::byte> (*each)(const MultiBase& multi);  // the bytes of Multi<P>::each
 };
