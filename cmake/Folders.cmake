@@ -3,8 +3,8 @@
 # Library mxlite_<folder> from cpp/<folder>, subfolders included but for those in EXCEPT and the plug-in
 # folders cuda, mpi and nccl. A folder without sources makes no library. USES are foreign libraries that
 # only this folder may include. All libraries' objects end up in libmxlite.so (Libraries.cmake), but for
-# those of a PLUGIN. With MXLITE_GROUPED eight files of the subfolders GROUPED are compiled at a time, which reads
-# their headers once. Names in the anonymous namespaces of these files must differ.
+# those of a PLUGIN. With MXLITE_GROUPED eight files of the subfolders GROUPED (ALL: of the whole folder) are compiled at a
+# time, which reads their headers once. Names in the anonymous namespaces of these files must differ.
 function(mxlite_folder folder)
   cmake_parse_arguments(ARG "PLUGIN" "" "EXCEPT;GROUPED;DEPENDS;USES" ${ARGN})
   string(REPLACE "/" "_" name mxlite_${folder})
@@ -26,9 +26,11 @@ function(mxlite_folder folder)
     endif()
   endforeach()
   if(ARG_GROUPED AND MXLITE_GROUPED)
-    list(JOIN ARG_GROUPED "|" grouped)
-    list(FILTER sources EXCLUDE REGEX "^${root}/(${grouped})/")
-    set_source_files_properties(${sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    if(NOT ARG_GROUPED STREQUAL "ALL")
+      list(JOIN ARG_GROUPED "|" grouped)
+      list(FILTER sources EXCLUDE REGEX "^${root}/(${grouped})/")
+      set_source_files_properties(${sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    endif()
     set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   endif()
   if(ARG_PLUGIN)
