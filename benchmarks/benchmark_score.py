@@ -64,7 +64,7 @@ def check_batch_size(batch_size: int) -> int:
         If it is below 1.
     """
     if batch_size < 1:
-        raise ValueError_(f"benchmark_score: batch size is {batch_size}, expected at least 1")
+        raise ValueError_(f"benchmark_score: batch size must be at least 1, got {batch_size}")
     return batch_size
 
 

@@ -85,7 +85,7 @@ class WorkerProcess:
             # A launcher of several ranks writes the rank before the JSON object.
             answer: dict[str, Any] = json.loads(line[max(0, line.find("{")) :])
         except ValueError:
-            raise WorkerError(f"answered {line.strip()[:200]!r}, JSON expected") from None
+            raise WorkerError(f"the answer must be JSON, got {line.strip()[:200]!r}") from None
         if "error" in answer:
             raise WorkerError(answer["error"])
         return answer

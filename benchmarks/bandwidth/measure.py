@@ -76,7 +76,7 @@ def contexts_of(gpus: str | None, devices: str | None) -> list[Any]:
     if devices:
         kind, _, count = devices.partition(":")
         if kind not in ("cpu", "gpu") or not (count or "1").isdigit() or count == "0":
-            raise SystemExit(f"--devices {devices!r} given, cpu:COUNT or gpu:COUNT expected")
+            raise SystemExit(f"--devices must be cpu:COUNT or gpu:COUNT, got {devices!r}")
         return [mx.Context(kind, i) for i in range(int(count or 1))]
     if gpus is None and mx.context.num_gpus() == 0:
         logging.warning("no GPU here: cpu(0) and cpu(1) are used, as with --devices cpu:2")

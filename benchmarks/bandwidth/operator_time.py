@@ -105,7 +105,7 @@ def work(args: argparse.Namespace) -> None:
     }
     for way, value in wanted.items():
         if abs(values[way] - value) > 1e-5 * value:
-            raise SystemExit(f"{way}: {values[way]} computed, {value} expected")
+            raise SystemExit(f"{way}: the result must be {value}, got {values[way]}")
     counts = {}
     for way in WAYS:
         block(way, 10)

@@ -291,7 +291,7 @@ def main() -> int:
     parser.add_argument("--output", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if "job" not in args.ways or len(set(args.ways)) < len(args.ways):
-        parser.error(f"--ways: {args.ways} given, each way once and 'job' among them expected")
+        parser.error(f"--ways must have each way once and 'job' among them, got {args.ways}")
     if args.worker:
         work(args)
         return 0

@@ -265,7 +265,9 @@ def predict(args: argparse.Namespace) -> dict[str, Any]:
         batch = measured["batch"]
     else:
         if not args.rate:
-            raise SystemExit("scaling_model: --rate (samples/s of 1 GPU) or --measured expected")
+            raise SystemExit(
+                "scaling_model: --rate (samples/s of 1 GPU) or --measured must be given"
+            )
         batch = args.batch
         work = Work.of_layers(MODELS[args.model](), batch / args.rate, args.gradient_bytes)
     curves: dict[str, list[dict[str, float]]] = {}

@@ -56,8 +56,8 @@ class Cell:
         found = re.match(r"(\w+):(\d+)x(\d+)(?::(\w+))?$", text)
         if found is None or found[1] not in MATH or not int(found[2]) or not int(found[3]):
             raise ValueError(
-                f"cell {text!r}: expected DTYPE:BATCHxSIZE or DTYPE:BATCHxSIZE:MODE with a dtype "
-                f"of {', '.join(MATH)}, such as float32:8x128"
+                "cell must be DTYPE:BATCHxSIZE or DTYPE:BATCHxSIZE:MODE with a dtype of "
+                f"{', '.join(MATH)}, such as float32:8x128, got {text!r}"
             )
         return cls(found[1], int(found[2]), int(found[3]), found[4] or "")
 

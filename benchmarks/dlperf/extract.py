@@ -287,7 +287,7 @@ def main(arguments: list[str] | None = None) -> int:
     if folder is None:
         parser.error("a folder of logs is expected")
     if options.warm_up is not None and options.warm_up < 0:
-        parser.error(f"--warmup_batches {options.warm_up}, expected at least 0")
+        parser.error(f"--warmup_batches must be at least 0, got {options.warm_up}")
     if options.batches is not None and options.batches <= (options.warm_up or 0):
         parser.error(
             f"--train_batches {options.batches}, expected more than the warm-up of "

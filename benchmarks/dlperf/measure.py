@@ -159,7 +159,7 @@ class DlperfCell(Cell):
         allowed = TOLERANCE[self.dtype]
         for when, ours, theirs in zip(("first", "fifth"), answer["losses"], reference["losses"]):
             if not math.isfinite(ours):
-                raise WorkerError(f"{when} loss is {ours}, expected a number")
+                raise WorkerError(f"{when} loss must be a number, got {ours}")
             if not abs(ours - theirs) <= allowed * abs(theirs):
                 raise WorkerError(
                     f"{when} loss is {ours:.5f}, the first system's {theirs:.5f}, expected to "
@@ -198,7 +198,7 @@ class DlperfCell(Cell):
                 do="time", warm_up=warm_up, count=steps, within=self.deadline
             )
             if not math.isfinite(answer["loss"]):
-                raise WorkerError(f"loss is {answer['loss']}, expected a number")
+                raise WorkerError(f"loss must be a number, got {answer['loss']}")
         except WorkerError as error:
             self._drop(workers, name, error)
             return

@@ -116,7 +116,7 @@ def check_target(path: Path) -> None:
     except OSError as error:
         raise SystemExit(f"dlperf: {path} cannot be written: {error.strerror}") from None
     if path.is_dir():
-        raise SystemExit(f"dlperf: --json {path} is a folder, expected a file")
+        raise SystemExit(f"dlperf: --json must be a file, got the folder {path}")
 
 
 def save(path: Path, settings: dict[str, Any], content: dict[str, Any]) -> None:

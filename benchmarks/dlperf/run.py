@@ -135,18 +135,20 @@ def checked_options(arguments: list[str] | None) -> argparse.Namespace:
         options.systems = _SMOKE_SYSTEMS if smoke else ["all"]
     for name in ("rounds", "threads"):
         if getattr(options, name) < 1:
-            raise SystemExit(f"dlperf: --{name} {getattr(options, name)}, expected at least 1")
+            raise SystemExit(f"dlperf: --{name} must be at least 1, got {getattr(options, name)}")
     if options.steps and min(options.steps) < 1:
-        raise SystemExit(f"dlperf: --steps {min(options.steps)}, expected at least 1")
+        raise SystemExit(f"dlperf: --steps must be at least 1, got {min(options.steps)}")
     if min(options.ranks) < 1:
-        raise SystemExit(f"dlperf: --ranks {min(options.ranks)}, expected at least 1")
+        raise SystemExit(f"dlperf: --ranks must be at least 1, got {min(options.ranks)}")
     options.ranks, options.data, options.cells = (
         list(dict.fromkeys(values)) for values in (options.ranks, options.data, options.cells)
     )
     if not options.deadline > 0:
-        raise SystemExit(f"dlperf: --deadline {options.deadline}, expected seconds above 0")
+        raise SystemExit(f"dlperf: --deadline must be seconds above 0, got {options.deadline}")
     if options.device == "cpu" and any(cell.startswith("tf32") for cell in options.cells):
-        raise SystemExit("dlperf: --cells tf32 on a CPU, expected --device gpu: TF32 is of GPUs")
+        raise SystemExit(
+            "dlperf: --device must be gpu for --cells tf32, got cpu: only GPUs have TF32"
+        )
     if options.cells:
         given = [Cell.parse(text) for text in options.cells]
         try:
@@ -157,8 +159,8 @@ def checked_options(arguments: list[str] | None) -> argparse.Namespace:
         sizes, (least, greatest) = [cell.size for cell in given], MODELS[options.model].sizes
         if not least <= min(sizes) <= max(sizes) <= greatest:
             raise SystemExit(
-                f"dlperf: --cells of size {min(sizes)} to {max(sizes)}, expected {least} to "
-                f"{greatest} with {options.model}"
+                f"dlperf: sizes of --cells must be {least} to {greatest} with {options.model}, "
+                f"got {min(sizes)} to {max(sizes)}"
             )
     if options.json:
         check_target(options.json)

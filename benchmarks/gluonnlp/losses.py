@@ -181,7 +181,7 @@ def compare(kind: str, runner: Runner, data: Path, start: Path, steps: int) -> d
         if pair[0]["batch"] != pair[1]["batch"]:
             raise SystemExit(f"losses: {kind}: call {i} read other samples")
         if not all(math.isfinite(note[loss]) for note in pair for loss in LOSSES):
-            raise SystemExit(f"losses: {kind}: call {i} gave {pair}, finite losses expected")
+            raise SystemExit(f"losses: {kind}: losses of call {i} must be finite, got {pair}")
 
     rows = []
     for i, pair in enumerate(zip(*training)):

@@ -66,7 +66,9 @@ def epochs_of(log: str, losses: list[float], epochs: int) -> list[dict[str, floa
     trained, validated = _TRAINED.findall(log), _VALIDATED.findall(log)
     for found in (trained, validated):
         if [int(number) for number, _ in found] != list(range(epochs)):
-            raise SystemExit(f"curves: {epochs} epochs expected, the log ends with\n{log[-2000:]}")
+            raise SystemExit(
+                f"curves: the log must have {epochs} epochs, it ends with\n{log[-2000:]}"
+            )
     if not losses or len(losses) % epochs or not all(map(math.isfinite, losses)):
         raise SystemExit(f"curves: {len(losses)} losses of {epochs} epochs, the last {losses[-3:]}")
     steps = len(losses) // epochs
@@ -256,7 +258,9 @@ def same_batches(runner: Runner, steps: int) -> dict[str, Any]:
     notes = runner.run_both("plain", 0, more)
     changed = runner.run("mxlite", "changed", 0, more)
     if any(len(side["losses"]) != steps for side in (*notes, changed)):
-        raise SystemExit(f"curves: {steps} losses expected: {[n['losses'] for n in notes]}")
+        raise SystemExit(
+            f"curves: each side must have {steps} losses, got {[n['losses'] for n in notes]}"
+        )
     pictures = max(differences(*([s for s, _ in n["batches"][:steps]] for n in notes)))
     labels = [[label for _, label in n["batches"][:steps]] for n in notes]
     if labels[0] != labels[1]:
@@ -403,7 +407,7 @@ def main() -> None:
     if args.pictures % args.batch or args.batch < 1:
         parser.error(f"argument --pictures: {args.pictures} is no multiple of --batch {args.batch}")
     if args.seeds < 2:
-        parser.error(f"argument --seeds: {args.seeds} given, at least 2 expected for a spread")
+        parser.error(f"argument --seeds must be at least 2 for a spread, got {args.seeds}")
     if not Path(args.mxnet_python).exists():
         raise SystemExit(
             f"curves: {args.mxnet_python} does not exist: run benchmarks/peers/setup first"

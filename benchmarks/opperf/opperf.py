@@ -24,9 +24,11 @@ def parse_context(text: str) -> Any:
     name, _, rest = text.partition("(")
     number = rest.rstrip(")") or "0"
     if name not in ("cpu", "gpu") or not number.isdigit():
-        raise SystemExit(f"opperf: --ctx {text} given, cpu, gpu or gpu(<number>) expected")
+        raise SystemExit(f"opperf: --ctx must be cpu, gpu or gpu(<number>), got {text}")
     if name == "gpu" and int(number) >= mx.num_gpus():
-        raise SystemExit(f"opperf: --ctx {text} given, this build or machine has {mx.num_gpus()}")
+        raise SystemExit(
+            f"opperf: --ctx must be one of the {mx.num_gpus()} usable GPUs, got {text}"
+        )
     return mx.Context(name, int(number))
 
 
@@ -70,7 +72,10 @@ def main(arguments: list[str] | None = None) -> int:
     if target.exists():
         raise SystemExit(f"opperf: output file {target} exists; name another with -o")
     if options.runs < 1 or options.warmup < 0:
-        raise SystemExit("opperf: --runs of at least 1 and --warmup of at least 0 expected")
+        raise SystemExit(
+            "opperf: --runs must be at least 1 and --warmup at least 0, got "
+            f"{options.runs} and {options.warmup}"
+        )
     ctx = parse_context(options.ctx)
     results: dict[str, list[dict[str, Any]]] = {}
     failures = []

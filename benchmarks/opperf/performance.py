@@ -181,7 +181,7 @@ def run_performance_test(
         If the profiler is another one.
     """
     if profiler not in ("native", "python"):
-        raise ValueError(f"profiler {profiler!r} given, 'native' or 'python' expected")
+        raise ValueError(f"profiler must be 'native' or 'python', got {profiler!r}")
     ctx = ctx or mx.cpu()
     results = []
     for op in ops if isinstance(ops, (list, tuple)) else [ops]:

@@ -32,7 +32,7 @@ def bert_length(network):
         return None
     tokens = network[len(BERT) + 1 :]
     if not tokens.isdigit() or int(tokens) < 1:
-        raise ValueError(f"network {network!r}: expected {BERT}-<tokens>, such as {BERT}-512")
+        raise ValueError(f"network must be {BERT}-<tokens>, such as {BERT}-512, got {network!r}")
     return int(tokens)
 
 

@@ -283,9 +283,9 @@ def main(arguments: list[str] | None = None) -> int:
         except ValueError as error:
             raise SystemExit(f"peers: {error}") from None
     if options.neighbours < 0:
-        raise SystemExit(f"peers: {options.neighbours} neighbours given, expected at least 0")
+        raise SystemExit(f"peers: --neighbours must be at least 0, got {options.neighbours}")
     if min(options.batches) < 1:
-        raise SystemExit(f"peers: batch size is {min(options.batches)}, expected at least 1")
+        raise SystemExit(f"peers: batch size must be at least 1, got {min(options.batches)}")
     systems = chosen_systems(options)
     Worker.options = ["--device", options.device]
     options.no_memory |= options.device == "gpu"

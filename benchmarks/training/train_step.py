@@ -227,7 +227,7 @@ def main(arguments: list[str] | None = None) -> int:
     for network in options.networks:
         zoo_name(network)
     if min(options.batches) < 1:
-        raise SystemExit(f"train_step: batch size is {min(options.batches)}, expected at least 1")
+        raise SystemExit(f"train_step: batch size must be at least 1, got {min(options.batches)}")
     systems = chosen_systems(options, SYSTEMS)
     TrainWorker.options = ["--clock", options.clock, "--device", options.device]
     TrainCell.deadline = options.deadline

@@ -87,8 +87,8 @@ class Texts:
             fields = line.split("\t")
             if len(fields) not in (2, 3):
                 raise SystemExit(
-                    f"bert: {path}:{number} has {len(fields)} fields, expected a label and one or "
-                    "two texts with tabs between"
+                    f"bert: {path}:{number} must have a label and one or two texts, separated by "
+                    f"tabs, got {len(fields)} fields"
                 )
             parts = [pieces.encode(text) for text in fields[1:]]
             while sum(map(len, parts)) > max_length - 1 - len(parts):
@@ -101,7 +101,9 @@ class Texts:
             self.tokens.append(tokens)
             self.segments.append(segments)
         if not lines:
-            raise SystemExit(f"bert: {path} is empty, expected lines with a label and a text")
+            raise SystemExit(
+                f"bert: {path} must have lines with a label and a text, got an empty file"
+            )
 
     def batch(self, rows: np.ndarray, length: int, ctx: Any) -> list[Any]:
         """Return tokens, segments and lengths of some texts, padded to a length."""
@@ -131,8 +133,8 @@ class FineTuning:
         pieces = WordPiece(vocabulary)
         if not 8 <= opt.max_len <= opt.max_positions:
             raise SystemExit(
-                f"bert: --max_len {opt.max_len}, expected 8 to {opt.max_positions}, the positions "
-                "of the model"
+                f"bert: --max_len must be 8 to {opt.max_positions}, the positions of the model, "
+                f"got {opt.max_len}"
             )
         self.train, self.dev = (Texts(p, pieces, opt.max_len) for p in (opt.train, opt.dev))
         self.test = Texts(opt.test, pieces, opt.max_len) if opt.test else None
@@ -140,9 +142,9 @@ class FineTuning:
         unknown = sorted(set(self.dev.labels) - set(self.names))
         if len(self.names) < 2 or unknown:
             raise SystemExit(
-                f"bert: the training labels are {', '.join(self.names)}"
-                + (f" and {opt.dev} has {', '.join(unknown)}, too" if unknown else "")
-                + "; expected at least two, and no others in the other file"
+                "bert: the training must have at least two labels, and the other file no others, "
+                f"got {', '.join(self.names)}"
+                + (f", and {', '.join(unknown)} in {opt.dev}" if unknown else "")
             )
         if opt.dtype != "float32":
             amp.init(opt.dtype)
@@ -282,14 +284,14 @@ def main(arguments: list[str] | None = None) -> int:
     opt = make_parser().parse_args(arguments)
     for name in ("batch_size", "dev_batch_size", "epochs", "log_interval"):
         if getattr(opt, name) < 1:
-            raise SystemExit(f"bert: --{name} {getattr(opt, name)}, expected at least 1")
+            raise SystemExit(f"bert: --{name} must be at least 1, got {getattr(opt, name)}")
     for name in ("lr", "epsilon", "seed"):
         if not 0 <= getattr(opt, name) < 2**31:
-            raise SystemExit(f"bert: --{name} {getattr(opt, name)}, expected 0 or more")
+            raise SystemExit(f"bert: --{name} must be 0 or more, got {getattr(opt, name)}")
     if not 0 <= opt.warmup_ratio <= 1:
-        raise SystemExit(f"bert: --warmup_ratio {opt.warmup_ratio}, expected 0 to 1")
+        raise SystemExit(f"bert: --warmup_ratio must be 0 to 1, got {opt.warmup_ratio}")
     if opt.gpus and not opt.gpus.isdigit():
-        raise SystemExit(f"bert: --gpus {opt.gpus}, expected a number, or '' for the CPU")
+        raise SystemExit(f"bert: --gpus must be a number, or '' for the CPU, got {opt.gpus}")
     for name in ("save", "output"):
         folder = Path(getattr(opt, name)).parent
         if not folder.is_dir():

@@ -67,14 +67,14 @@ def make_samples(
     """
     if recipe.max_length < 8 or not 0 < recipe.mask_share < 1 or recipe.max_predictions < 1:
         raise SystemExit(
-            f"bert: sequences of {recipe.max_length} tokens with {recipe.max_predictions} masks "
-            f"and a share of {recipe.mask_share}, expected at least 8, at least 1 and a share "
-            "between 0 and 1"
+            "bert: sequences must have at least 8 tokens, at least 1 mask and a share of masks "
+            f"between 0 and 1, got {recipe.max_length}, {recipe.max_predictions} and "
+            f"{recipe.mask_share}"
         )
     documents = [kept for kept in ([s for s in d if s] for d in documents) if kept]
     if len(documents) < 2:
         raise SystemExit(
-            f"bert: {len(documents)} documents with text, expected at least 2: a blank line "
+            f"bert: at least 2 documents must have text, got {len(documents)}: a blank line "
             "separates documents"
         )
     random = np.random.RandomState(seed)

@@ -56,13 +56,13 @@ def main(arguments: list[str] | None = None) -> int:
     opt = make_parser().parse_args(arguments)
     if opt.dupe_factor < 1 or not 0 < opt.eval_share < 1:
         raise SystemExit(
-            f"bert: --dupe_factor {opt.dupe_factor} and --eval_share {opt.eval_share}, expected at "
-            "least 1 and a share between 0 and 1"
+            "bert: --dupe_factor must be at least 1 and --eval_share between 0 and 1, got "
+            f"{opt.dupe_factor} and {opt.eval_share}"
         )
     if not 0 <= opt.short_seq_prob <= 1 or not 0 <= opt.seed < 2**32:
         raise SystemExit(
-            f"bert: --short_seq_prob {opt.short_seq_prob} and --seed {opt.seed}, expected a share "
-            "from 0 to 1 and a seed from 0 to 2**32 - 1"
+            "bert: --short_seq_prob must be 0 to 1 and --seed 0 to 2**32 - 1, got "
+            f"{opt.short_seq_prob} and {opt.seed}"
         )
     documents = named_documents(opt)
     chosen_names = held_out([name for name, _ in documents], opt.eval_share)

@@ -87,27 +87,27 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def checked_options(arguments: list[str] | None) -> argparse.Namespace:
-    """Return the command line; SystemExit says which value was expected."""
+    """Return the command line; SystemExit says which value is required."""
     opt = make_parser().parse_args(arguments)
     for name in ("total_batch_size", "total_batch_size_eval", "accumulate", "num_steps"):
         if getattr(opt, name) < 1:
-            raise SystemExit(f"bert: --{name} {getattr(opt, name)}, expected at least 1")
+            raise SystemExit(f"bert: --{name} must be at least 1, got {getattr(opt, name)}")
     for name in ("ckpt_interval", "log_interval", "eval_interval", "num_buckets"):
         if getattr(opt, name) < 1:
-            raise SystemExit(f"bert: --{name} {getattr(opt, name)}, expected at least 1")
+            raise SystemExit(f"bert: --{name} must be at least 1, got {getattr(opt, name)}")
     for name, most in (("lr", float("inf")), ("clip", float("inf")), ("seed", 2**31 - 1)):
         if not 0 <= getattr(opt, name) <= most:
-            raise SystemExit(f"bert: --{name} {getattr(opt, name)}, expected 0 to {most}")
+            raise SystemExit(f"bert: --{name} must be 0 to {most}, got {getattr(opt, name)}")
     if not 0 <= opt.dropout < 1:
-        raise SystemExit(f"bert: --dropout {opt.dropout}, expected 0 or more, below 1")
+        raise SystemExit(f"bert: --dropout must be 0 or more, below 1, got {opt.dropout}")
     if opt.pretrained and not Path(opt.pretrained).is_file():
         raise SystemExit(f"bert: --pretrained {opt.pretrained} does not exist")
     if not 0 <= opt.warmup_ratio <= 1:
-        raise SystemExit(f"bert: --warmup_ratio {opt.warmup_ratio}, expected 0 to 1")
+        raise SystemExit(f"bert: --warmup_ratio must be 0 to 1, got {opt.warmup_ratio}")
     if opt.gpus and opt.gpus != "local" and not opt.gpus.isdigit():
-        raise SystemExit(f"bert: --gpus {opt.gpus}, expected a number, local or ''")
+        raise SystemExit(f"bert: --gpus must be a number, local or '', got {opt.gpus}")
     if not opt.synthetic_data and not (opt.data and opt.vocab):
-        raise SystemExit("bert: expected --data and --vocab, or --synthetic_data")
+        raise SystemExit("bert: --data and --vocab, or --synthetic_data, must be given")
     if opt.phase2 and not (opt.phase1_num_steps and opt.ckpt_dir):
         raise SystemExit("bert: --phase2 needs --phase1_num_steps and the --ckpt_dir of phase 1")
     return opt
@@ -127,8 +127,8 @@ class Pretraining:
         self.rank, self.ranks = self._job()
         if opt.total_batch_size % self.ranks:
             raise SystemExit(
-                f"bert: --total_batch_size {opt.total_batch_size} and {self.ranks} ranks, expected "
-                "a multiple"
+                f"bert: --total_batch_size must be a multiple of the {self.ranks} ranks, got "
+                f"{opt.total_batch_size}"
             )
         self.ctx = self._context()
         mx.random.seed(opt.seed)  # all ranks begin with the same parameters
@@ -202,7 +202,7 @@ class Pretraining:
                 raise SystemExit(f"bert: no file matches {flag} {pattern!r}")
             paths += found
         if not paths:
-            raise SystemExit(f"bert: {flag} {patterns!r}, expected files or patterns")
+            raise SystemExit(f"bert: {flag} must be files or patterns, got {patterns!r}")
         length = self.opt.max_seq_length
         return joined([read_samples(path, self.vocab_size, length) for path in paths])
 
@@ -246,8 +246,8 @@ class Pretraining:
         if newest:
             if newest not in self.manager.steps():
                 raise SystemExit(
-                    f"bert: rank {self.rank} has no checkpoint of step {newest} in "
-                    f"{self.opt.ckpt_dir}, expected one beside those of the other ranks"
+                    f"bert: every rank must have its checkpoint of step {newest} in "
+                    f"{self.opt.ckpt_dir}, rank {self.rank} has none"
                 )
             state = self.manager.load(newest, **self._objects())
             self.step = state["step"]

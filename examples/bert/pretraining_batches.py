@@ -89,8 +89,8 @@ class Batches:
         total = batch_size * ranks
         if len(samples) < total:
             raise SystemExit(
-                f"bert: {len(samples)} samples were given, expected at least one batch of {total}: "
-                "use a smaller --total_batch_size or more data"
+                f"bert: samples must fill at least one batch of {total}, got {len(samples)}: use "
+                "a smaller --total_batch_size or more data"
             )
         buckets = max(1, min(buckets, len(samples) // total))
         order = np.argsort(samples.valid_lengths, kind="stable")
@@ -148,8 +148,8 @@ class Batches:
         for key in ("seed", "samples", "batch_size", "ranks"):
             if state[key] != self.state_dict()[key]:
                 raise ValueError(
-                    f"bert: the checkpoint has {key} {state[key]}, this training "
-                    f"{self.state_dict()[key]}, expected the same"
+                    f"bert: {key} must be that of the checkpoint, {state[key]}, got "
+                    f"{self.state_dict()[key]}"
                 )
         self.epoch, self.position = state["epoch"], state["position"]
         self._plan = self._new_plan()

@@ -58,7 +58,9 @@ def read_samples(path: str | Path, vocab_size: int, max_length: int) -> Samples:
     if missing or unknown:
         found = [f"no {', '.join(missing)}"] if missing else []
         found += [f"the unknown arrays {', '.join(unknown)}"] if unknown else []
-        raise SystemExit(f"bert: {path} has {' and '.join(found)}; expected {', '.join(KEYS)}")
+        raise SystemExit(
+            f"bert: {path} must have the arrays {', '.join(KEYS)}, got {' and '.join(found)}"
+        )
     return checked(str(path), arrays, vocab_size, max_length)
 
 
@@ -69,7 +71,7 @@ def _unpickled(raw: bytes) -> Any:
     """
     made = read_pickle(raw, _array_names, most_entries=len(raw))
     if not isinstance(made, np.ndarray):
-        raise ValueError(f"a pickle of {type(made).__name__} found, expected an array")
+        raise ValueError(f"a pickle must hold an array, got {type(made).__name__}")
     count, waiting = 0, [made]
     while waiting:
         value = waiting.pop()

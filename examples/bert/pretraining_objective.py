@@ -33,11 +33,13 @@ def bert_model(name: str, vocab_size: int, max_length: int, dropout: float) -> B
     found = re.fullmatch(r"bert_(\d+)_(\d+)_(\d+)", name)
     if found is None:
         raise SystemExit(
-            f"bert: --model {name}, expected bert_<layers>_<units>_<heads> like bert_12_768_12"
+            f"bert: --model must be bert_<layers>_<units>_<heads> like bert_12_768_12, got {name}"
         )
     layers, units, heads = map(int, found.groups())
     if not layers or not heads or units % heads:
-        raise SystemExit(f"bert: --model {name}, expected units that are a multiple of the heads")
+        raise SystemExit(
+            f"bert: --model must have units that are a multiple of the heads, got {name}"
+        )
     return BERTModel(vocab_size, units, 4 * units, layers, heads, max_length, dropout=dropout)
 
 

@@ -68,11 +68,11 @@ def _rows(label: str, array: Any, dtype: str) -> list[np.ndarray]:
     try:
         rows = [_converted(row, dtype) for row in array]
     except (TypeError, ValueError) as error:
-        raise SystemExit(f"bert: {label}: {error}, expected rows of numbers") from None
+        raise SystemExit(f"bert: {label} must have rows of numbers: {error}") from None
     for number, row in enumerate(rows):
         if row.ndim != 1:
             raise SystemExit(
-                f"bert: {label}: row {number} has the shape {row.shape}, expected one axis"
+                f"bert: {label}: row {number} must have one axis, got shape {row.shape}"
             )
     return rows
 
@@ -106,12 +106,12 @@ def checked(label: str, arrays: dict[str, Any], vocab_size: int, max_length: int
         try:
             flat[key] = _converted(arrays[key], "int32").reshape(-1)
         except (TypeError, ValueError) as error:
-            raise SystemExit(f"bert: {label} {key}: {error}, expected integers") from None
+            raise SystemExit(f"bert: {label} {key} must be integers: {error}") from None
     columns = {key: flat.get(key, arrays[key]) for key in KEYS}
     counts = {key: len(column) if np.iterable(column) else 0 for key, column in columns.items()}
     if len(set(counts.values())) != 1 or not min(counts.values()):
         shown = ", ".join(f"{key} {count}" for key, count in counts.items())
-        raise SystemExit(f"bert: {label}: numbers of rows differ or are 0: {shown}")
+        raise SystemExit(f"bert: {label}: numbers of rows must be equal and not 0, got {shown}")
     lists = {
         key: _rows(f"{label} {key}", arrays[key], "float32" if key.endswith("weights") else "int32")
         for key in TOKEN_KEYS + MASK_KEYS
@@ -131,34 +131,34 @@ def _problem(samples: Samples, number: int, vocab_size: int, max_length: int) ->
     ids, positions = samples.masked_lm_ids[number], samples.masked_lm_positions[number]
     if not 0 < length <= len(tokens) or len(segments) != len(tokens):
         return (
-            f"has {len(tokens)} input_ids, {len(segments)} segment_ids and the valid length "
-            f"{length}, expected as many segments as ids and a length from 1 to their number"
+            f"must have as many segment_ids as input_ids and a valid length from 1 to their "
+            f"number, got {len(segments)} segment_ids, {len(tokens)} input_ids and length {length}"
         )
     if length > max_length:
-        return f"has {length} tokens, expected at most {max_length}: see --max_seq_length"
+        return f"must have at most {max_length} tokens, got {length}: see --max_seq_length"
     for name, values in (("token", tokens), ("masked token", ids)):
         if len(values) and not 0 <= values.min() <= values.max() < vocab_size:
             wrong = values[(values < 0) | (values >= vocab_size)][0]
             return (
-                f"has the {name} {wrong}, expected 0 to {vocab_size - 1}: it was made with another "
-                "vocabulary"
+                f"must have {name}s from 0 to {vocab_size - 1}, got {wrong}: it was made with "
+                "another vocabulary"
             )
     if not len(ids) or not len(ids) == len(positions) == len(samples.masked_lm_weights[number]):
         return (
-            f"has {len(ids)} masked_lm_ids, {len(positions)} masked_lm_positions and "
-            f"{len(samples.masked_lm_weights[number])} masked_lm_weights, expected the same number "
-            "and at least one"
+            "must have equal numbers of masks, at least 1, got "
+            f"{len(ids)} masked_lm_ids, {len(positions)} masked_lm_positions and "
+            f"{len(samples.masked_lm_weights[number])} masked_lm_weights"
         )
     if not 0 <= positions.min() <= positions.max() < length:
         wrong = positions[(positions < 0) | (positions >= length)][0]
-        return f"masks position {wrong}, expected 0 to {length - 1}"
+        return f"must mask positions from 0 to {length - 1}, got {wrong}"
     weights = samples.masked_lm_weights[number]
     if not (np.isfinite(weights) & (weights >= 0)).all():
-        return f"has the weights {weights.tolist()}, expected numbers of at least 0"
+        return f"must have weights of at least 0, got {weights.tolist()}"
     if samples.next_sentence_labels[number] not in (0, 1):
-        return f"has the label {samples.next_sentence_labels[number]}, expected 0 or 1"
+        return f"must have the label 0 or 1, got {samples.next_sentence_labels[number]}"
     if not 0 <= segments.min() <= segments.max() <= 1:
-        return f"has the segment {segments.max()}, expected 0 or 1"
+        return f"must have the segments 0 and 1, got {segments.max()}"
     return ""
 
 
@@ -229,8 +229,8 @@ def synthetic_samples(
     """
     if vocab_size < 32 or max_length < 8:
         raise SystemExit(
-            f"bert: vocabulary {vocab_size} and --max_seq_length {max_length}, expected at least "
-            "32 and 8 for synthetic data"
+            "bert: synthetic data must have a vocabulary of at least 32 and --max_seq_length of "
+            f"at least 8, got {vocab_size} and {max_length}"
         )
     random = np.random.RandomState(seed)
     first, words = 5, min(vocab_size, 64) - 5  # behind the special tokens

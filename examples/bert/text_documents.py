@@ -187,8 +187,8 @@ def held_out(names: list[str], share: float) -> set[str]:
     training = sum(name not in chosen for name in names)
     if min(training, len(chosen)) < 2:
         raise SystemExit(
-            f"bert: {len(names)} documents with text, {training} for the training and "
-            f"{len(names) - training} for the evaluation, expected at least 2 for each: give more "
-            "files, with --raw a blank line between documents, or a smaller --eval_share"
+            "bert: training and evaluation must have at least 2 documents with text each, got "
+            f"{training} and {len(names) - training}: give more files, with --raw a blank line "
+            "between documents, or a smaller --eval_share"
         )
     return chosen

@@ -38,7 +38,7 @@ def train_vocabulary(lines: Iterable[str], size: int) -> list[str]:
             "tokenizers, or give a vocabulary with --vocab"
         ) from None
     if size < 64:
-        raise SystemExit(f"bert: --vocab_size {size}, expected at least 64")
+        raise SystemExit(f"bert: --vocab_size must be at least 64, got {size}")
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -87,13 +87,15 @@ def read_vocabulary(path: str | Path) -> list[str]:
     missing = [token for token in SPECIAL if token not in tokens]
     if missing:
         raise SystemExit(
-            f"bert: vocabulary {path} lacks {', '.join(missing)}, expected one token a line with "
-            f"{', '.join(SPECIAL)} among them"
+            f"bert: vocabulary {path} must have one token per line, {', '.join(SPECIAL)} among "
+            f"them; it lacks {', '.join(missing)}"
         )
     if len(set(tokens)) != len(tokens):
         seen: set[str] = set()
         double = next(token for token in tokens if token in seen or seen.add(token))
-        raise SystemExit(f"bert: vocabulary {path} has {double!r} twice, expected distinct tokens")
+        raise SystemExit(
+            f"bert: tokens of vocabulary {path} must be distinct, got {double!r} twice"
+        )
     return tokens
 
 

@@ -98,7 +98,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def checked_options(arguments: list[str] | None) -> argparse.Namespace:
-    """Return the command line; SystemExit says which value was expected."""
+    """Return the command line; SystemExit says which value is required."""
     opt = make_parser().parse_args(arguments)
     for name in ("batch_size", "input_size", "num_classes", "num_training_samples"):
         _expect(getattr(opt, name) >= 1, name, getattr(opt, name), "at least 1")
@@ -114,11 +114,11 @@ def checked_options(arguments: list[str] | None) -> argparse.Namespace:
     _expect(0 <= opt.resume_epoch <= last, "resume_epoch", opt.resume_epoch, f"0 to {last}")
     for name in ("resume_params", "resume_states", "teacher_params"):
         file = getattr(opt, name)
-        _expect(not file or Path(file).exists(), name, file, "a file")
+        _expect(not file or Path(file).exists(), name, file, "an existing file")
     opt.lr_decay_epochs = _numbers(opt.lr_decay_epoch, "lr_decay_epoch", int)
     steps = opt.lr_decay_epochs
     grows = all(a < b for a, b in zip([0, *steps], steps))
-    _expect(grows, "lr_decay_epoch", opt.lr_decay_epoch, "growing epochs above 0")
+    _expect(grows, "lr_decay_epoch", opt.lr_decay_epoch, "increasing epochs above 0")
     opt.moments = _numbers(f"{opt.rgb_mean},{opt.rgb_std}", "rgb_mean and --rgb-std", float)
     _expect(
         len(opt.moments) == 6 and min(opt.moments[3:]) > 0,
@@ -127,7 +127,7 @@ def checked_options(arguments: list[str] | None) -> argparse.Namespace:
     if opt.teacher in ("none", "None", ""):  # gluon-cv's default
         opt.teacher = None
     if opt.batch_norm and not opt.model.endswith("_bn"):
-        _expect(opt.model.startswith("vgg"), "batch_norm", opt.model, "a VGG network")
+        _expect(opt.model.startswith("vgg"), "batch_norm", opt.model, "used with a VGG network")
         opt.model += "_bn"
     return opt
 
@@ -135,7 +135,7 @@ def checked_options(arguments: list[str] | None) -> argparse.Namespace:
 def _expect(right: bool, name: str, value: Any, expected: str) -> None:
     if not right:
         flag = "--" + name.replace("_", "-")
-        raise SystemExit(f"train_imagenet: {flag} {value}, expected {expected}")
+        raise SystemExit(f"train_imagenet: {flag} must be {expected}, got {value}")
 
 
 def _numbers(text: str, name: str, kind: Any) -> list[Any]:
@@ -299,8 +299,8 @@ class Classifier:
             if "last_gamma" not in str(error):
                 raise
             raise SystemExit(
-                f"train_imagenet: --last-gamma was given for {name}, expected a network with it, "
-                "such as resnet50_v1b"
+                "train_imagenet: --last-gamma must be used with a network such as resnet50_v1b, "
+                f"got {name}"
             ) from None
 
     def _teacher(self) -> Any:

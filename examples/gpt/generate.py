@@ -134,13 +134,15 @@ def main() -> int:
     if args.tokenizer:
         vocab, merges = f"{args.tokenizer}-vocab.json", f"{args.tokenizer}-merges.txt"
     if not (vocab and merges):
-        raise SystemExit("gpt: --tokenizer, or --vocab and --merges, are needed")
+        raise SystemExit("gpt: --tokenizer, or --vocab and --merges, must be given")
     tokenizer: Any = load_tokenizer(vocab, merges)
     end = tokenizer.token_to_id(END)
     prompt = tokenizer.encode(args.prompt).ids or [0 if end is None else end]
     count = min(args.count, config.length - len(prompt))
     if count < 1:
-        raise SystemExit(f"gpt: the prompt has {len(prompt)} tokens, the network {config.length}")
+        raise SystemExit(
+            f"gpt: the prompt must have at most {config.length} tokens, got {len(prompt)}"
+        )
     written = sample(
         net, prompt, count, config.vocabulary, args.temperature, args.top_k, args.seed, end
     )

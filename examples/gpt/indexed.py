@@ -69,7 +69,7 @@ class IndexedTokens:
         if magic != _MAGIC or version != 1:
             raise _broken(index, "it does not begin as an index of Megatron-LM, version 1")
         if code not in _DTYPES:
-            raise _broken(index, f"its type code is {code}, expected one of {sorted(_DTYPES)}")
+            raise _broken(index, f"its type code must be one of {sorted(_DTYPES)}, got {code}")
         wanted = _HEADER.size + count * (4 + 8) + documents * 8
         if len(content) != wanted:
             raise _broken(index, f"it has {len(content)} bytes, {count} sequences need {wanted}")
@@ -145,7 +145,7 @@ def split_documents(count: int, weights: str) -> list[np.ndarray[Any, Any]]:
     """
     shares = [float(part) for part in weights.split(",")]
     if len(shares) != 3 or min(shares) < 0 or sum(shares) <= 0:
-        raise SystemExit(f"gpt: --split is {weights!r}, expected three shares such as 949,50,1")
+        raise SystemExit(f"gpt: --split must be three shares such as 949,50,1, got {weights!r}")
     ends = np.round(np.cumsum([0.0, *shares]) / sum(shares) * count).astype(int)
     return [np.arange(a, b, dtype=np.int32) for a, b in zip(ends[:-1], ends[1:])]
 

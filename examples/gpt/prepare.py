@@ -51,7 +51,7 @@ def main() -> int:
     parser.add_argument("--train-vocab", type=int, help="train a vocabulary of this size instead")
     args = parser.parse_args()
     if not (args.train_vocab or (args.vocab and args.merges)):
-        raise SystemExit("gpt: --vocab and --merges, or --train-vocab, are needed")
+        raise SystemExit("gpt: --vocab and --merges, or --train-vocab, must be given")
     Path(args.out).parent.mkdir(parents=True, exist_ok=True)
     if args.train_vocab:
         tokenizer = train_tokenizer(documents(args.text), args.train_vocab, Path(args.out))

@@ -76,7 +76,7 @@ def parse_mesh(text: str) -> dict[str, int]:
         axis, _, size = part.partition("=")
         if axis not in AXES or not size.isdecimal() or not int(size):
             raise SystemExit(
-                f"gpt: --mesh has {part!r}, expected sizes such as data=2,tensor=2,pipeline=1"
+                f"gpt: --mesh must be sizes such as data=2,tensor=2,pipeline=1, got {part!r}"
             )
         sizes[axis] = int(size)
     return sizes
@@ -116,7 +116,8 @@ class Batches:
             inputs, targets = rows[:, :-1], rows[:, 1:]
         if inputs.max() >= self._vocabulary:
             raise SystemExit(
-                f"gpt: {int(inputs.max())} is a token of --data, --vocab-size is {self._vocabulary}"
+                f"gpt: tokens of --data must be below --vocab-size {self._vocabulary}, got "
+                f"{int(inputs.max())}"
             )
         return mx.nd.array(inputs, dtype="int32"), mx.nd.array(targets, dtype="int32")
 
@@ -274,7 +275,7 @@ def main(argv: list[str] | None = None) -> int:
     if args.preset:
         apply_preset(args)
     if not args.data and not args.synthetic:
-        raise SystemExit("gpt: --data, or --synthetic, is needed")
+        raise SystemExit("gpt: --data or --synthetic must be given")
     training = Training(args)
     batches = Batches(args, training.mesh, 0)
     held_out = Batches(args, training.mesh, 1) if args.eval_interval else None

@@ -247,7 +247,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command line."""
     args = make_parser().parse_args(argv)
     if bool(args.rec) == bool(args.synthetic):
-        raise SystemExit("insightface: either --rec or --synthetic is needed")
+        raise SystemExit("insightface: either --rec or --synthetic must be given")
     logging.basicConfig(format="%(levelname)s:%(name)s:%(message)s", level=logging.INFO)
     training = Training(args)
     begin = last = training.resume()

@@ -135,7 +135,7 @@ def _pair(text: str, names: list[str]) -> tuple[int, int]:
     first, _, second = text.partition(":")
     if first not in names or second not in names:
         raise SystemExit(
-            f"wide_deep: --cross has {text!r}, pairs of {', '.join(names)} expected, as C1:C2"
+            f"wide_deep: --cross must have pairs of {', '.join(names)}, such as C1:C2, got {text!r}"
         )
     return names.index(first), names.index(second)
 

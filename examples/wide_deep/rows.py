@@ -36,13 +36,15 @@ def _number(text: str, where: str) -> float:
     try:
         return float(text) if text else float("nan")
     except ValueError:
-        raise SystemExit(f"wide_deep: {where}: {text[:40]!r} found, a number expected") from None
+        raise SystemExit(
+            f"wide_deep: {where}: the field must be a number, got {text[:40]!r}"
+        ) from None
 
 
 def _label(text: str, where: str) -> float:
     value = _number(text, where)
     if value not in (0, 1, -1):
-        raise SystemExit(f"wide_deep: {where}: the label is {text[:40]!r}, 0 or 1 expected")
+        raise SystemExit(f"wide_deep: {where}: the label must be 0 or 1, got {text[:40]!r}")
     return float(value > 0)
 
 
@@ -80,7 +82,7 @@ def read_criteo(path: Path, _: Columns) -> Iterator[Chunk]:
                 values = text.rstrip("\r\n").split("\t")
                 if len(values) != fields:
                     raise SystemExit(
-                        f"wide_deep: {where}: {len(values)} fields found, {fields} expected"
+                        f"wide_deep: {where}: the line must have {fields} fields, got {len(values)}"
                     )
                 numbers = [_number(value, where) for value in values[1 : 1 + CRITEO_DENSE]]
                 yield _label(values[0], where), numbers, values[1 + CRITEO_DENSE :]
@@ -100,7 +102,8 @@ def read_csv(path: Path, columns: Columns) -> Iterator[Chunk]:
                 where = f"{path}, line {reader.line_num}"
                 if len(values) != len(header):
                     raise SystemExit(
-                        f"wide_deep: {where}: {len(values)} fields found, {len(header)} expected"
+                        f"wide_deep: {where}: the line must have {len(header)} fields, got "
+                        f"{len(values)}"
                     )
                 numbers = [_number(values[i], where) for i in at[1]]
                 yield _label(values[at[0]], where), numbers, [values[i] for i in at[2]]
@@ -136,8 +139,8 @@ def read_libsvm(path: Path, _: Columns) -> Iterator[Chunk]:
                 indices = [entry.partition(":")[0] for entry in entries]
                 if len(entries) != count or not all(index.isdecimal() for index in indices):
                     raise SystemExit(
-                        f"wide_deep: {where}: {len(entries)} entries found, {count} of the form "
-                        "index:value expected"
+                        f"wide_deep: {where}: the line must have {count} entries of the form "
+                        f"index:value, got {len(entries)}"
                     )
                 yield _label(label, where), [], indices
 
@@ -234,7 +237,7 @@ class FlatRows:
             raise SystemExit(f"wide_deep: {name} has no prepared rows: {error}") from None
         expected = self.sizes.rows * self.sizes.record.itemsize
         if found != expected or not found:
-            raise SystemExit(f"wide_deep: {file}: {found} bytes found, {expected} expected")
+            raise SystemExit(f"wide_deep: {file} must have {expected} bytes, got {found}")
         self.records = np.memmap(file, self.sizes.record, "r")
 
     def __len__(self) -> int:

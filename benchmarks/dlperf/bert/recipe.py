@@ -31,7 +31,7 @@ def sizes(spec):
     """Return layers, units and heads of the network."""
     found = re.match(r"bert_(\d+)_(\d+)_(\d+)$", spec["network"])
     if found is None:
-        raise ValueError("bert: network {!r}, expected bert_L_U_H".format(spec["network"]))
+        raise ValueError("bert: network must be bert_L_U_H, got {!r}".format(spec["network"]))
     return tuple(int(number) for number in found.groups())
 
 

@@ -19,11 +19,11 @@ def sizes(spec):
     """Return layers, units, heads and tokens of the vocabulary."""
     found = re.match(r"gpt_(\d+)_(\d+)_(\d+)_(\d+)$", spec["network"])
     if found is None:
-        raise ValueError("gpt: network {!r}, expected gpt_L_U_H_V".format(spec["network"]))
+        raise ValueError("gpt: network must be gpt_L_U_H_V, got {!r}".format(spec["network"]))
     if int(found.group(4)) % PADDING:
         raise ValueError(
-            "gpt: network {!r}, expected a vocabulary that {} divides, to which examples/gpt "
-            "pads".format(spec["network"], PADDING)
+            f"gpt: network must have a vocabulary that {PADDING} divides, to which examples/gpt "
+            f"pads, got {spec['network']!r}"
         )
     return tuple(int(number) for number in found.groups())
 
@@ -35,7 +35,7 @@ def division(spec):
         return (spec["ranks"], 1, 1), None, False
     found = re.match(r"(\d+)x(\d+)x(\d+)(?:_m(\d+))?(_recompute)?$", mode)
     if found is None:
-        raise ValueError(f"gpt: mode {mode!r}, expected DATAxTENSORxPIPELINE, _mN, _recompute")
+        raise ValueError(f"gpt: mode must be DATAxTENSORxPIPELINE, _mN, _recompute, got {mode!r}")
     data, tensor, pipeline, micro = (number and int(number) for number in found.groups()[:4])
     return (data, tensor, pipeline), micro, bool(found.group(5))
 

@@ -21,7 +21,7 @@ def sizes(spec):
     found = re.match(r"wdl_(\d+)_(\d+)$", spec["case"]["network"])
     if found is None:
         raise ValueError(
-            "wide_deep: network {!r}, expected wdl_DIM_LAYERS".format(spec["case"]["network"])
+            "wide_deep: network must be wdl_DIM_LAYERS, got {!r}".format(spec["case"]["network"])
         )
     return tuple(int(number) for number in found.groups())
 

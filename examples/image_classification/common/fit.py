@@ -158,7 +158,7 @@ def load_model(args: argparse.Namespace, network: Any, rank: int) -> tuple:
     if args.load_epoch is None:
         return None, None
     if args.model_prefix is None:
-        raise ValueError(f"--load-epoch {args.load_epoch} given without --model-prefix")
+        raise ValueError(f"--model-prefix must be given with --load-epoch {args.load_epoch}")
     prefix = args.model_prefix
     if rank > 0 and os.path.exists(f"{prefix}-{rank}-symbol.json"):
         prefix += f"-{rank}"

@@ -45,5 +45,7 @@ def download_model(model_name: str, dst_dir: str = "./", meta_info: Any = None) 
     prefix = os.path.join(dst_dir, model_name)
     for path in (f"{prefix}-symbol.json", f"{prefix}-0000.params"):
         if not os.path.exists(path):
-            raise FileNotFoundError(f"{path!r} is not there: put a copy there, no host has it")
+            raise FileNotFoundError(
+                f"the file {path!r} does not exist: put a copy there, because no host has it"
+            )
     return prefix, 0

@@ -43,5 +43,5 @@ def get_symbol(network: str, **options: Any) -> Any:
     name = network.replace("_", "-")
     name = {"resnetv1": "resnet-v1"}.get(name, name)
     if name not in networks():
-        raise ValueError(f"no network {network!r}, expected one of {', '.join(networks())}")
+        raise ValueError(f"network must be one of {', '.join(networks())}, got {network!r}")
     return import_module(f"{__name__}.{name.replace('-', '_')}").get_symbol(**options)

@@ -55,9 +55,11 @@ def get_symbol(
     """
     size = height(image_shape)
     if alpha not in _MULTIPLIERS:
-        raise ValueError(f"mobilenet: alpha is {alpha}, expected one of {_MULTIPLIERS}")
+        raise ValueError(f"mobilenet: alpha must be one of {_MULTIPLIERS}, got {alpha}")
     if size % 32:
-        raise ValueError(f"mobilenet: images of {size} pixels given, expected a multiple of 32")
+        raise ValueError(
+            f"mobilenet: the size of images must be a multiple of 32, got {size} pixels"
+        )
     base = int(32 * alpha)
     filters = base
     body = _convolution(image(dtype), filters, 3, "conv_1", stride=2)

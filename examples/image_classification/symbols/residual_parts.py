@@ -58,12 +58,12 @@ def plan(num_layers: int, small: bool) -> Plan:
         if 8 <= num_layers < 164 and (num_layers - 2) % 6 == 0:
             return Plan(((num_layers - 2) // 6,) * 3, (16, 16, 32, 64), False)
         raise ValueError(
-            f"resnet: num_layers is {num_layers}, expected for small images 6n+2 below 164 or 9n+2 "
-            "from 164 on, such as 20, 110, 164"
+            "resnet: num_layers must be 6n+2 below 164 or 9n+2 from 164 on for small images, such "
+            f"as 20, 110, 164, got {num_layers}"
         )
     if num_layers not in _UNITS:
         raise ValueError(
-            f"resnet: num_layers is {num_layers}, expected one of {', '.join(map(str, _UNITS))}"
+            f"resnet: num_layers must be one of {', '.join(map(str, _UNITS))}, got {num_layers}"
         )
     if num_layers < 50:
         return Plan(_UNITS[num_layers], (64, 64, 128, 256, 512), False)

@@ -42,7 +42,7 @@ def get_symbol(
     """
     num_layers = num_layers or 11
     if num_layers not in _CONVOLUTIONS:
-        raise ValueError(f"vgg: num_layers is {num_layers}, expected 11, 13, 16 or 19")
+        raise ValueError(f"vgg: num_layers must be 11, 13, 16 or 19, got {num_layers}")
     body = image(dtype)
     for stage, (count, filters) in enumerate(zip(_CONVOLUTIONS[num_layers], _FILTERS), 1):
         for number in range(1, count + 1):

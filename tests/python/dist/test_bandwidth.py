@@ -76,4 +76,4 @@ def test_overlap_leaves_out_ways_and_has_quartiles(tmp_path: Path) -> None:
 def test_overlap_needs_a_job() -> None:
     done = run_python(str(FOLDER / "overlap.py"), "--ways", "independent", "store")
     assert done.returncode == 2
-    assert "each way once and 'job' among them expected" in done.stderr
+    assert "must have each way once and 'job' among them, got" in done.stderr

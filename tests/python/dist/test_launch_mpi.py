@@ -128,7 +128,9 @@ def test_directories_that_cannot_be_copied_are_named(launch) -> None:
     assert "rsync to full failed: rsync: No space left on device" in text, text
     assert "Traceback" not in text
     for options in ("--launcher mpi", "-s 0"):
-        with pytest.raises(ValueError, match="--sync-dst-dir given.*mpirun needs the same"):
+        with pytest.raises(
+            ValueError, match="--sync-dst-dir must be given only for .*mpirun needs the same"
+        ):
             parse(["-n", "2", "-H", "hosts", "--sync-dst-dir", "d", *options.split(), "p"])
 
 

@@ -59,7 +59,7 @@ def test_one_device_prints_what_it_measured(measure) -> None:
     )
     (result,) = measure.run(**vars(args))
     assert result.bandwidth > 0
-    with pytest.raises(SystemExit, match="'tpu:2' given, cpu:COUNT or gpu:COUNT expected"):
+    with pytest.raises(SystemExit, match="--devices must be cpu:COUNT or gpu:COUNT, got 'tpu:2'"):
         measure.contexts_of(None, "tpu:2")
 
 

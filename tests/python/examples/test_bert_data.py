@@ -39,8 +39,11 @@ def test_words_are_divided_into_the_longest_pieces() -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"[PAD]\n[UNK]\nword\n", r"lacks \[CLS\], \[SEP\], \[MASK\], expected one token a line"),
-        ("\n".join([*SPECIAL, "a", "a"]).encode(), "has 'a' twice, expected distinct tokens"),
+        (
+            b"[PAD]\n[UNK]\nword\n",
+            r"must have one token per line, .*; it lacks \[CLS\], \[SEP\], \[MASK\]",
+        ),
+        ("\n".join([*SPECIAL, "a", "a"]).encode(), "must be distinct, got 'a' twice"),
         (b"\xff\xfe", "cannot be read"),
     ],
 )
@@ -104,7 +107,7 @@ def test_few_documents_are_divided_so_that_both_parts_have_two() -> None:
     expected = {name for name in many if text_documents.is_held_out(name, 0.1)}
     assert text_documents.held_out(many, 0.1) == expected
     for names, share in ((["a"], 0.1), (["a", "b", "c"], 0.1), ([], 0.1), (many, 0.999)):
-        with pytest.raises(SystemExit, match=f"{len(names)} documents with text, .* expected at l"):
+        with pytest.raises(SystemExit, match="must have at least 2 documents with text each, got"):
             text_documents.held_out(names, share)
 
 
@@ -269,37 +272,70 @@ def _nested(depth: int) -> list[Any]:
 @pytest.mark.parametrize(
     ("new", "problem"),
     [
-        ({"segment_ids": None, "other": np.zeros(4)}, "has no segment_ids and the unknown arrays"),
-        ({"valid_lengths": np.zeros(3, "int32")}, "numbers of rows differ .* valid_lengths 3"),
+        (
+            {"segment_ids": None, "other": np.zeros(4)},
+            "got no segment_ids and the unknown arrays other",
+        ),
+        (
+            {"valid_lengths": np.zeros(3, "int32")},
+            "numbers of rows must be equal .* valid_lengths 3",
+        ),
         ({"input_ids": setting(1, _repeated(np.zeros(1 << 20, "int8"), 300))}, "the rows of an"),
-        ({"valid_lengths": setting(2, 0)}, "sample 2 has .* the valid length 0, expected"),
-        ({"valid_lengths": setting(2, 99)}, "sample 2 has .* the valid length 99, expected"),
-        ({"input_ids": setting(1, np.full(32, 99))}, "sample 1 has"),
+        ({"valid_lengths": setting(2, 0)}, "sample 2 must have .* got .* and length 0"),
+        ({"valid_lengths": setting(2, 99)}, "sample 2 must have .* got .* and length 99"),
+        (
+            {"input_ids": setting(1, np.full(32, 99))},
+            "sample 1 must have tokens from 0 to .*, got 99",
+        ),
         (
             {
                 "input_ids": setting(1, np.full(40, 6)),
                 "segment_ids": setting(1, np.zeros(40)),
                 "valid_lengths": setting(1, 40),
             },
-            "sample 1 has 40 tokens, expected at most 32: see --max_seq_length",
+            "sample 1 must have at most 32 tokens, got 40: see --max_seq_length",
         ),
-        ({"masked_lm_ids": setting(3, np.array([20]))}, "sample 3 has the masked token 20, .* 0 t"),
+        (
+            {"masked_lm_ids": setting(3, np.array([20]))},
+            "sample 3 must have masked tokens from 0 to .*, got 20",
+        ),
         (
             {key: setting(0, np.zeros(0)) for key in KEYS if key.startswith("masked")},
-            "sample 0 has 0 masked_lm_ids, .* and at least one",
+            "sample 0 must have equal numbers of masks, at least 1, got 0 masked_lm_ids",
         ),
-        ({"masked_lm_weights": setting(0, np.ones(1))}, "1 masked_lm_weights, expected the same"),
-        ({"masked_lm_positions": lambda a: a[0].__setitem__(0, 50)}, "sample 0 masks position 50"),
-        ({"masked_lm_positions": lambda a: a[0].__setitem__(0, -2)}, "sample 0 masks position -2"),
-        ({"other": np.zeros(4)}, "samples.npz has the unknown arrays other; expected input_ids"),
-        ({"masked_lm_weights": lambda a: a[1].__setitem__(0, np.nan)}, r"sample 1 has .* \[nan"),
-        ({"masked_lm_weights": lambda a: a[1].__setitem__(0, -1)}, r"weights \[-1.0.*at least 0"),
-        ({"next_sentence_labels": setting(1, 2)}, "sample 1 has the label 2, expected 0 or 1"),
-        ({"segment_ids": lambda a: a[1].__setitem__(0, 2)}, "sample 1 has the segment 2"),
-        ({"input_ids": setting(1, "text")}, "expected rows of numbers"),
+        (
+            {"masked_lm_weights": setting(0, np.ones(1))},
+            "equal numbers of masks, .* and 1 masked_lm_weights",
+        ),
+        (
+            {"masked_lm_positions": lambda a: a[0].__setitem__(0, 50)},
+            "sample 0 must mask positions from 0 to .*, got 50",
+        ),
+        (
+            {"masked_lm_positions": lambda a: a[0].__setitem__(0, -2)},
+            "sample 0 must mask positions from 0 to .*, got -2",
+        ),
+        (
+            {"other": np.zeros(4)},
+            "samples.npz must have the arrays input_ids, .* got the unknown arrays other",
+        ),
+        (
+            {"masked_lm_weights": lambda a: a[1].__setitem__(0, np.nan)},
+            r"sample 1 must have weights of at least 0, got \[nan",
+        ),
+        (
+            {"masked_lm_weights": lambda a: a[1].__setitem__(0, -1)},
+            r"must have weights of at least 0, got \[-1.0",
+        ),
+        ({"next_sentence_labels": setting(1, 2)}, "sample 1 must have the label 0 or 1, got 2"),
+        (
+            {"segment_ids": lambda a: a[1].__setitem__(0, 2)},
+            "sample 1 must have the segments 0 and 1, got 2",
+        ),
+        ({"input_ids": setting(1, "text")}, "must have rows of numbers"),
         ({"input_ids": setting(1, np.array([2**32 + 5]))}, "no integers of 32 bits"),
         ({"valid_lengths": np.full(4, 1.5)}, "valid_lengths: .* no integers of 32 bits"),
-        ({"valid_lengths": np.float32(1)}, "numbers of rows differ"),
+        ({"valid_lengths": np.float32(1)}, "numbers of rows must be equal"),
         ({"input_ids": setting(1, _nested(8))}, "no .npz file of arrays: .* entries"),
         ({"input_ids": setting(1, ForgedArray())}, "arrays of objects are not allowed"),
         ({"input_ids": setting(1, Evil())}, r"no .npz file of arrays: .* builtins.print is not"),
@@ -321,9 +357,9 @@ def test_files_that_are_no_archives(tmp_path: Path, content: bytes) -> None:
 
 
 def test_texts_without_pairs_or_of_wrong_sizes() -> None:
-    with pytest.raises(SystemExit, match="1 documents with text, expected at least 2"):
+    with pytest.raises(SystemExit, match="at least 2 documents must have text, got 1"):
         make_samples(DOCUMENTS[:1], PIECES, Recipe(), 1, 0)
-    with pytest.raises(SystemExit, match="sequences of 4 tokens"):
+    with pytest.raises(SystemExit, match="sequences must have at least 8 tokens, .*, got 4"):
         make_samples(DOCUMENTS, PIECES, Recipe(max_length=4), 1, 0)
 
 
@@ -357,9 +393,9 @@ def test_batches_continue_at_a_saved_place() -> None:
     for _ in range(len(batches)):
         one, two = next(batches), next(other)
         assert all(np.array_equal(one[key], two[key]) for key in KEYS)
-    with pytest.raises(ValueError, match="has seed 5, this training 6, expected the same"):
+    with pytest.raises(ValueError, match="seed must be that of the checkpoint, 5, got 6"):
         Batches(samples, 8, 2, 40, seed=6).load_state_dict(batches.state_dict())
-    with pytest.raises(SystemExit, match="50 samples were given, expected at least one batch"):
+    with pytest.raises(SystemExit, match="samples must fill at least one batch of .*, got 50"):
         Batches(samples, 64, 1, 40, 0)
 
 
@@ -389,9 +425,12 @@ def test_prepare_writes_samples_of_all_documents(tmp_path: Path, capsys: Any) ->
         found = read_samples(tmp_path / "out" / f"{part}.npz", len(VOCABULARY), 16)
         assert len(found) == summary[part]["samples"] > 0
     for wrong, message in (
-        (["--eval_share", "0"], "--eval_share 0.0, expected at least 1 and a share"),
-        (["--short_seq_prob", "2"], "--short_seq_prob 2.0 and --seed 0, expected a share from 0"),
-        (["--seed", "-1"], "--short_seq_prob 0.1 and --seed -1, expected .* a seed from 0"),
+        (["--eval_share", "0"], "--eval_share between 0 and 1, got .* and 0.0"),
+        (
+            ["--short_seq_prob", "2"],
+            "--short_seq_prob must be 0 to 1 and --seed 0 to .*, got 2.0 and 0",
+        ),
+        (["--seed", "-1"], "--short_seq_prob must be 0 to 1 and --seed 0 to .*, got 0.1 and -1"),
         (["--out", str(raw)], "raw.txt is no folder: "),
     ):
         assert_raises_regex(SystemExit, message, prepare.main, [*options, *wrong])

@@ -153,7 +153,9 @@ def test_the_command_line_of_dlperf_gives_the_lines_of_its_extractor(tmp_path: P
     assert all(re.search(r"latency=\d+\.\d+ ms/batch$", line) for line in found)
     for data in ("a.npz,none.npz", ","):
         log = run(tmp_path, "pretrain.py", *options, "--data", data, status=1)
-        assert re.search("no file matches --data 'none.npz'|--data ',', expected files", log)
+        assert re.search(
+            "no file matches --data 'none.npz'|--data must be files or patterns, got ','", log
+        )
 
 
 @pytest.mark.dist
@@ -186,23 +188,29 @@ def test_several_ranks_learn_as_one_does(tmp_path: Path, backend: str, ranks: in
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ([], "expected --data and --vocab, or --synthetic_data"),
-        (["--synthetic_data", "--accumulate", "0"], "--accumulate 0, expected at least 1"),
-        (["--synthetic_data", "--model", "bert_base"], "expected bert_<layers>_<units>_<heads>"),
+        ([], "--data and --vocab, or --synthetic_data, must be given"),
+        (["--synthetic_data", "--accumulate", "0"], "--accumulate must be at least 1, got 0"),
+        (
+            ["--synthetic_data", "--model", "bert_base"],
+            "--model must be bert_<layers>_<units>_<heads>",
+        ),
         (["--synthetic_data", "--model", "bert_2_10_3"], "units that are a multiple of the heads"),
         (["--synthetic_data", "--phase2"], "--phase2 needs --phase1_num_steps"),
-        (["--synthetic_data", "--warmup_ratio", "2"], "--warmup_ratio 2.0, expected 0 to 1"),
-        (["--synthetic_data", "--gpus", "0,1"], "--gpus 0,1, expected a number, local"),
-        (["--synthetic_data", "--lr", "-1"], "--lr -1.0, expected 0 to inf"),
-        (["--synthetic_data", "--clip", "nan"], "--clip nan, expected 0 to inf"),
-        (["--synthetic_data", "--seed", "-1"], "--seed -1, expected 0 to 2147483647"),
-        (["--synthetic_data", "--dropout", "1"], "--dropout 1.0, expected 0 or more, below 1"),
+        (["--synthetic_data", "--warmup_ratio", "2"], "--warmup_ratio must be 0 to 1, got 2.0"),
+        (["--synthetic_data", "--gpus", "0,1"], "--gpus must be a number, local or '', got 0,1"),
+        (["--synthetic_data", "--lr", "-1"], "--lr must be 0 to inf, got -1.0"),
+        (["--synthetic_data", "--clip", "nan"], "--clip must be 0 to inf, got nan"),
+        (["--synthetic_data", "--seed", "-1"], "--seed must be 0 to 2147483647, got -1"),
+        (["--synthetic_data", "--dropout", "1"], "--dropout must be 0 or more, below 1, got 1.0"),
         (["--synthetic_data", "--pretrained", "x"], "--pretrained x does not exist"),
         (
             ["--synthetic_data", "--phase2", "--phase1_num_steps", "9", "--model", "bert_1_32_2"],
             "--phase2 needs ckpt_dir/0000009.params, the parameters of phase 1 after",
         ),
-        (["--synthetic_data", "--max_seq_length", "4"], "expected at least 32 and 8"),
+        (
+            ["--synthetic_data", "--max_seq_length", "4"],
+            "a vocabulary of at least 32 and --max_seq_length of at least 8, got",
+        ),
         (["--data", "none*.npz", "--vocab", "none.txt"], "none.txt cannot be read"),
     ],
 )
@@ -250,10 +258,10 @@ def test_a_classifier_learns_from_pairs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ("--warmup_ratio 2", "--warmup_ratio 2.0, expected 0 to 1"),
-        ("--lr -1", "--lr -1.0, expected 0 or more"),
-        ("--seed -1", "--seed -1, expected 0 or more"),
-        ("--gpus all", "--gpus all, expected a number, or '' for the CPU"),
+        ("--warmup_ratio 2", "--warmup_ratio must be 0 to 1, got 2.0"),
+        ("--lr -1", "--lr must be 0 or more, got -1.0"),
+        ("--seed -1", "--seed must be 0 or more, got -1"),
+        ("--gpus all", "--gpus must be a number, or '' for the CPU, got all"),
         ("--save none/a.params", "the folder none of --save does not exist"),
         ("--output none/a.tsv", "the folder none of --output does not exist"),
     ],
@@ -284,10 +292,16 @@ def test_a_classifier_begins_with_pre_trained_parameters(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("train", "words"),
     [
-        ("same the red one\n", "train.tsv:1 has 1 fields, expected a label and one or two texts"),
-        ("", "train.tsv is empty"),
-        ("warm\tred\nwarm\tblue\n", "are warm and dev.tsv has cold, too; expected at least two"),
-        ("a\tred\nb\tblue\n", "the training labels are a, b and dev.tsv has cold, warm, too"),
+        (
+            "same the red one\n",
+            "train.tsv:1 must have a label and one or two texts, separated by tabs, got 1",
+        ),
+        ("", "train.tsv must have lines with a label and a text, got an empty file"),
+        (
+            "warm\tred\nwarm\tblue\n",
+            "at least two labels, and the other file no others, got warm, and cold in dev.tsv",
+        ),
+        ("a\tred\nb\tblue\n", "the other file no others, got a, b, and cold, warm in dev.tsv"),
     ],
 )
 def test_wrong_texts_say_what_was_expected(tmp_path: Path, train: str, words: str) -> None:

@@ -157,7 +157,7 @@ def test_token_files_at_addresses(tmp_path):
     [
         (lambda b: b[:20], "no complete header"),
         (lambda b: b"x" + b[1:], "does not begin as an index"),
-        (lambda b: b[:17] + b"\x06" + b[18:], "type code is 6"),
+        (lambda b: b[:17] + b"\x06" + b[18:], "type code must be one of .*, got 6"),
         (lambda b: b[:-1], "sequences need"),
         (lambda b: b[:34] + b"\xff\xff\xff\x7f" + b[38:], "tokens outside"),
         (lambda b: b[:18] + b"\xff" * 8 + b[26:], "sequences need"),
@@ -189,14 +189,14 @@ def test_presets_have_the_published_figures():
 @pytest.mark.parametrize(
     ("args", "problem"),
     [
-        (["--synthetic", "--mesh", "data=x"], "expected sizes such as"),
+        (["--synthetic", "--mesh", "data=x"], "--mesh must be sizes such as"),
         (["--synthetic", "--mesh", "tensor=3"], "does not divide"),
         (
             ["--synthetic", "--batch", "4", "--micro-batch", "3"],
             "does not divide into micro batches",
         ),
         (["--preset", "DP"], "there is no preset"),
-        ([], "--data, or --synthetic, is needed"),
+        ([], "--data or --synthetic must be given"),
         (["--data", "/no/such"], "No such file"),
     ],
 )

@@ -93,13 +93,17 @@ def test_underscores_and_old_file_names_are_the_same_networks():
 @pytest.mark.parametrize(
     ("network", "options", "match"),
     [
-        ("resnet", {"num_layers": 51, "image_shape": "3,224,224"}, "51.*expected one of 18, 34"),
+        (
+            "resnet",
+            {"num_layers": 51, "image_shape": "3,224,224"},
+            "num_layers must be one of 18, 34.*, got 51",
+        ),
         ("resnet", {"num_layers": 21, "image_shape": "3,28,28"}, "21.*6n.2"),
         ("vgg", {"num_layers": 12}, "12.*11, 13, 16 or 19"),
         ("mobilenet", {"image_shape": "3,100,100"}, "100 pixels.*multiple of 32"),
         ("mobilenet", {"alpha": 0.3}, "alpha is 0.3"),
-        ("resnet50", {}, "no network 'resnet50', expected one of alexnet"),
-        ("layers", {}, "no network 'layers'"),
+        ("resnet50", {}, "network must be one of alexnet.*, got 'resnet50'"),
+        ("layers", {}, "network must be one of .*, got 'layers'"),
     ],
 )
 def test_what_does_not_exist_is_refused_by_name(network, options, match):

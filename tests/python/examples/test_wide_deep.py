@@ -160,9 +160,9 @@ def test_area_under_curve():
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("1\t2\n", "line 1: 2 fields found, 40 expected"),
-        ("2" + "\t" * 39 + "\n", "the label is '2', 0 or 1 expected"),
-        ("1\tx" + "\t" * 38 + "\n", "'x' found, a number expected"),
+        ("1\t2\n", "line 1: the line must have 40 fields, got 2"),
+        ("2" + "\t" * 39 + "\n", "the label must be 0 or 1, got '2'"),
+        ("1\tx" + "\t" * 38 + "\n", "the field must be a number, got 'x'"),
         ("", "the files have no rows"),
     ],
 )
@@ -189,7 +189,7 @@ def test_cut_files_are_refused(data, tmp_path):
     for suffix in ("bin", "json"):
         content = Path(f"{data}.train.{suffix}").read_bytes()
         (tmp_path / f"c.train.{suffix}").write_bytes(content[:-1] if suffix == "bin" else content)
-    with pytest.raises(SystemExit, match="bytes found"):
+    with pytest.raises(SystemExit, match="must have .* bytes, got"):
         rows.FlatRows(tmp_path / "c.train")
 
 

@@ -232,7 +232,11 @@ def test_representations_of_layers() -> None:
             r"must have shapes .*\(1, 2, 3\).*, got .*\(1, 3, 3\)",
         ),
         (lambda: rnn.LSTM(3), [(4, 2, 5), None, mx.nd.array([4, 4])], "without use_sequence_len"),
-        (lambda: rnn.GRU(3, use_sequence_length=True), [(4, 2, 5)], "needs sequence_length"),
+        (
+            lambda: rnn.GRU(3, use_sequence_length=True),
+            [(4, 2, 5)],
+            "sequence_length must be given with",
+        ),
     ],
 )
 def test_misuse_of_layers(make: Any, arguments: Any, words: str) -> None:

@@ -362,7 +362,11 @@ def test_an_error_in_a_function_s_backward_reaches_the_caller(key, error, words)
             ValueError,
             "grad_req must be .*got 'always'",
         ),
-        (lambda: autograd.grad(nd.ones((1,)), []), ValueError, "no variables"),
+        (
+            lambda: autograd.grad(nd.ones((1,)), []),
+            ValueError,
+            "variables must have at least 1 array, got none",
+        ),
         (
             lambda: autograd.mark_variables([nd.ones(1)], []),
             ValueError,

@@ -358,7 +358,7 @@ def test_a_single_log_and_windows_below_0(
     assert extract.main([str(path)]) == 0
     assert f"{path} {{1: 100.25}}" in capsys.readouterr().out
     for options, text in (
-        (["--warmup_batches", "-5"], "--warmup_batches -5, expected at least 0"),
+        (["--warmup_batches", "-5"], "--warmup_batches must be at least 0, got -5"),
         (["--warmup_batches", "9", "--train_batches", "9"], "expected more than the warm-up of 9"),
         (["--train_batches", "0"], "--train_batches 0, expected more than"),
     ):

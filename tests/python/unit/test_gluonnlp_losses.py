@@ -81,7 +81,7 @@ def test_what_is_reported(tmp_path: Path) -> None:
     [
         ([_note(8), _note(4, batch=2.0)], "call 1 read other samples"),
         ([_note(8)], "other numbers of batches"),
-        ([_note(8), _note(float("nan"))], "call 1 gave .* finite losses expected"),
+        ([_note(8), _note(float("nan"))], "losses of call 1 must be finite, got"),
         ([_note(8), _note(4), _note(4, training=False)], "other numbers of batches"),
     ],
 )

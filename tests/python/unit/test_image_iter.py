@@ -157,7 +157,10 @@ def test_broken_and_missing_images_and_lines_are_named(files: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"path_imgidx": None, "shuffle": True}, "need path_imgidx"),
+        (
+            {"path_imgidx": None, "shuffle": True},
+            "path_imgidx must be given with shuffle or num_parts",
+        ),
         ({"num_parts": 2, "part_index": 2}, "part_index must be .*got 2"),
         ({"num_parts": 11}, "num_parts must be at most the number of images, 10, got 11"),
         ({"dtype": "float16"}, "dtype must be .*got 'float16'"),

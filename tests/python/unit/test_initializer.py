@@ -228,7 +228,9 @@ def test_damaged_descriptions_are_value_errors(text: str, words: str) -> None:
 
 
 def test_descriptions_take_no_further_arguments() -> None:
-    with pytest.raises(ValueError, match="initializer: the JSON text .* no further arguments, 1"):
+    with pytest.raises(
+        ValueError, match="initializer: the JSON text .* must be given alone, got 1"
+    ):
         init.create('["uniform", {}]', scale=2)
     assert init.create('{"initializer": "uniform", "scale": 3}') == init.Uniform(3)
 

@@ -117,8 +117,8 @@ def test_epochs_are_read_from_the_log() -> None:
     [
         (LOG, [1.0, 2.0, 3.0], "3 losses of 2 epochs"),
         (LOG, [1.0, float("nan")], "2 losses of 2 epochs, the last"),
-        (LOG.replace("Epoch 1] val", "Epoch 2] val"), [1.0, 2.0], "2 epochs expected"),
-        (LOG.replace("0.400000", "nan"), [1.0, 2.0], "2 epochs expected"),
+        (LOG.replace("Epoch 1] val", "Epoch 2] val"), [1.0, 2.0], "the log must have 2 epochs"),
+        (LOG.replace("0.400000", "nan"), [1.0, 2.0], "the log must have 2 epochs"),
     ],
 )
 def test_other_logs_are_refused(log: str, losses: list[float], message: str) -> None:
@@ -173,7 +173,7 @@ def test_runs_on_other_batches_are_refused() -> None:
     other = {**mxlite, "batches": [[10.0, 6.0], [10.0, 23.0]]}
     with pytest.raises(SystemExit, match="the sides read other labels"):
         curves.same_batches(_Runner(mxnet, other), 2)  # type: ignore[arg-type]
-    with pytest.raises(SystemExit, match="3 losses expected"):
+    with pytest.raises(SystemExit, match="each side must have 3 losses, got"):
         curves.same_batches(_Runner(mxnet, mxlite), 3)  # type: ignore[arg-type]
 
 

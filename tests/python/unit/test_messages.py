@@ -64,7 +64,7 @@ MISTAKES = {
     ),
     "swapped": (
         lambda: gluon.loss.SoftmaxCrossEntropyLoss()(nd.array([1, 0]), X),
-        r"expected loss\(pred, label\).*the arguments seem to be swapped",
+        "label must have pred's shape .*the arguments seem to be swapped",
     ),
     "one_hot": (
         lambda: gluon.loss.SoftmaxCrossEntropyLoss()(X, X),

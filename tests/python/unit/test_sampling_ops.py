@@ -215,7 +215,7 @@ def test_sync_batch_norm_of_several_devices_needs_a_key_in_training() -> None:
     state = [nd.zeros(3), nd.ones(3)]
     y = nd.contrib.SyncBatchNorm(x, ones, zeros, *state, key="bn_", ndev=2)
     np.testing.assert_allclose(y.asnumpy(), x.asnumpy() / np.sqrt(1.001), rtol=1e-5)
-    with autograd.train_mode(), pytest.raises(ValueError, match="ndev 2 and no key given"):
+    with autograd.train_mode(), pytest.raises(ValueError, match="key must be given with ndev 2"):
         nd.contrib.SyncBatchNorm(x, ones, zeros, *state, ndev=2)
 
 

@@ -67,11 +67,11 @@ def test_process_sets_need_a_job_and_shards_stay() -> None:
 @pytest.mark.parametrize(
     ("shard", "kind", "message"),
     [
-        (0, TypeError, r"shard is 0, expected a tuple \(axis, process_set\)"),
-        ((0,), TypeError, "expected a tuple"),
-        (("0", None), TypeError, "axis of shard is '0'"),
+        (0, TypeError, r"shard must be a tuple \(axis, process_set\), got 0"),
+        ((0,), TypeError, r"shard must be a tuple .*, got \(0,\)"),
+        (("0", None), TypeError, "axis of shard must be an integer, got '0'"),
         ((0, 1.5), TypeError, "shard: process_set must be .*got 1.5"),
-        ((True, None), TypeError, "axis of shard is True"),
+        ((True, None), TypeError, "axis of shard must be an integer, got True"),
     ],
 )
 def test_wrong_shards_are_refused(shard, kind, message) -> None:

@@ -38,7 +38,7 @@ invalid(lambda: mx.parallel.mesh(data=3, tensor=-1), "does not divide the 4 rank
 invalid(lambda: mx.parallel.mesh(data=-1, tensor=-1), "data and tensor are -1")
 invalid(lambda: mx.parallel.mesh(data=0), "axis data has size 0")
 refused(lambda: mx.parallel.mesh(data="all"), "'all'", "integer", kind=TypeError)
-invalid(lambda: mx.parallel.mesh(), "no axis given")
+invalid(lambda: mx.parallel.mesh(), "axes must be names and sizes")
 invalid(lambda: mesh.group("pipe"), "'pipe'", "data, tensor")
 # Ranks that disagree about sizes or order, and mistakes that only one of them makes.
 invalid(

@@ -59,13 +59,25 @@ invalid(
     "allow_uneven=True",
 )
 invalid(lambda: made((2, 3), allow_uneven=True), "each rank needs at least one")
-refused(lambda: made((6, 3), axis=2), "axis of shard is 2, expected -2 to 1", kind=IndexError)
+refused(
+    lambda: made((6, 3), axis=2),
+    "axis of shard must be -2 to 1 for shape (6, 3), got 2",
+    kind=IndexError,
+)
 invalid(lambda: Parameter("a", shard=(0, absent)), "is not part of the job")
 invalid(lambda: Parameter("a", shard=(0, 9)), "process set 9")
-refused(lambda: Parameter("a", shard=0), "shard is 0, expected a tuple", kind=TypeError)
-refused(lambda: Parameter("a", shard=(0.5, None)), "axis of shard is 0.5", kind=TypeError)
+refused(
+    lambda: Parameter("a", shard=0),
+    "shard must be a tuple (axis, process_set), got 0",
+    kind=TypeError,
+)
+refused(
+    lambda: Parameter("a", shard=(0.5, None)),
+    "axis of shard must be an integer, got 0.5",
+    kind=TypeError,
+)
 refused(lambda: Parameter("a", shard=(0, "all")), "got 'all'", kind=TypeError)
-invalid(lambda: Parameter("a", shard=(0, None), stype="row_sparse"), "only dense")
+invalid(lambda: Parameter("a", shard=(0, None), stype="row_sparse"), "must be dense, got")
 refused(lambda: setattr(made(), "shard", (1, None)), "cannot be changed")
 invalid(lambda: made().set_data(mx.nd.ones((5, 3))), "(5, 3) is incompatible")
 open_ = Parameter("o_weight", shape=(0, 3), shard=(0, None), allow_deferred_init=True)

@@ -279,7 +279,7 @@ for _dtype in ("int8", "uint8"):
             _numbers(_dtype, 2, 3),
             *[np.ones(3)] * 4,
             *_DATA,
-            match="min_calib_range and max_calib_range must say",
+            match="min_calib_range and max_calib_range must give",
         ),
     ]
 
@@ -377,14 +377,14 @@ CASES += [
                 "act",
                 [ints([1], "int8"), *_DATA],
                 NotImplementedError,
-                "only act_type relu",
+                "act_type must be 'relu'",
                 {"act_type": "tanh"},
             ),
             (
                 "pooling",
                 [_numbers("int8", 1, 1, 2, 2), *_DATA],
                 NotImplementedError,
-                "pool_type max and avg",
+                "pool_type must be 'max' or 'avg'",
                 {"pool_type": "sum", "kernel": (2, 2)},
             ),
         ]
