@@ -89,7 +89,7 @@ def test_a_folder_without_images_is_said(tmp_path: Path) -> None:
         (gzip.compress(idx(IMAGES))[:-900], "gzip file is damaged"),
         (gzip.compress(idx(IMAGES)[:-5]), "truncated"),
         (gzip.compress(idx(LABELS)), "000008"),
-        (gzip.compress(idx(IMAGES)), "6 images and 4 labels"),
+        (gzip.compress(idx(IMAGES)), "got 4 labels and 6 images"),
     ],
 )
 def test_damaged_mnist_files_are_named(content: bytes, words: str, tmp_path: Path) -> None:

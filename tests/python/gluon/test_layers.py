@@ -269,7 +269,7 @@ def test_repr_identifies_the_layer(layer: Any, text: str) -> None:
         (lambda: nn.Conv2D(4, 3, groups=3), "channels 4 .* multiples of groups 3"),
         (lambda: nn.Conv2D(0, 3), "channels must be 1 or more, got 0"),
         (lambda: nn.MaxPool1D(layout="NCHW"), "layout must be 'NCW' or 'NWC'.*, got 'NCHW'"),
-        (lambda: nn.LeakyReLU(-1), "alpha is -1"),
+        (lambda: nn.LeakyReLU(-1), "alpha must be at least 0, got -1"),
         (lambda: nn.Lambda("tanhh"), "no operator 'tanhh'; did you mean 'tanh'"),
         (lambda: nn.HybridLambda(3), "3 of type int"),
         (lambda: nn.ReflectionPad2D((1, 2)), r"padding must be a number or 8.*, got \(1, 2\)"),

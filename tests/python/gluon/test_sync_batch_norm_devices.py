@@ -264,7 +264,7 @@ def test_gradients_of_gradients_are_refused() -> None:
 @pytest.mark.parametrize(("given", "devices"), [(3, 2), (2, 1)])
 def test_a_wrong_number_of_devices_is_an_error(given: int, devices: int) -> None:
     ours = layer(SyncBatchNorm, 2, contexts(devices), num_devices=given)
-    message = f"num_devices is {given}, expected {devices} in training"
+    message = f"num_devices must be {devices} in training, got {given}"
     with autograd.record(), pytest.raises(NotImplementedError, match=message):
         ours(nd.ones((2, 2)))
 

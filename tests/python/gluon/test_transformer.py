@@ -254,7 +254,10 @@ def attend(shape: tuple[int, ...], *rest: Any) -> Any:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: transformer.MultiHeadSelfAttention(10, 3), "units 10 and num_heads 3"),
+        (
+            lambda: transformer.MultiHeadSelfAttention(10, 3),
+            "multiple of num_heads, got units 10 and num_heads 3",
+        ),
         (
             lambda: transformer.MultiHeadSelfAttention(6, 2, rotary_base=10.0),
             "number of features of a head must be .*got 3",

@@ -158,7 +158,11 @@ def arguments(**changed):
             r"argument 1 is on cpu\(0\), the",
         ),
         (lambda: at(1, every_second()), ValueError, "argument 1 of shape .* is not contiguous"),
-        (lambda: at(0, nd.ones((2, 5), mx.gpu(0)).tostype("csr")), TypeError, "0 is a csr array"),
+        (
+            lambda: at(0, nd.ones((2, 5), mx.gpu(0)).tostype("csr")),
+            TypeError,
+            "argument 0 must be dense, got a csr array",
+        ),
         (lambda: {"ctx": mx.cpu()}, mx.base.DeviceError, r"ctx must be a GPU, got cpu\(0\)"),
         (lambda: {"ctx": "gpu"}, TypeError, "ctx must be a Context, got str"),
         (lambda: {"ctx": mx.gpu(77)}, mx.base.DeviceError, r"gpu\(77\)"),

@@ -166,7 +166,10 @@ def test_rows_of_csr_arrays_are_shuffled() -> None:
             np.testing.assert_array_equal(batch.data[0].asnumpy(), dense[rows])
         batches.reset()
     assert len(orders) == 4 and orders[:2] != orders[2:]
-    with pytest.raises(NotImplementedError, match="last_batch_handle='discard', 'pad' given"):
+    with pytest.raises(
+        NotImplementedError,
+        match="last_batch_handle must be 'discard' for sparse arrays, got 'pad'",
+    ):
         mx.io.NDArrayIter(mx.nd.array(dense).tostype("csr"), batch_size=2)
 
 

@@ -210,7 +210,7 @@ def test_a_loop_variable_of_changing_type_is_named_when_hybridized():
             lambda x: x < 3, lambda x: (x, x.astype("float64")), x, 4
         )
     )
-    with pytest.raises(ValueError, match=r"loop variable 0 is float32\(1,\).* float64"):
+    with pytest.raises(ValueError, match=r"loop variable 0 must keep .*float32\(1,\).* float64"):
         block(nd.zeros((1,)))
 
 
@@ -234,8 +234,11 @@ def test_branches_must_agree_when_hybridized():
     block = hybridized(
         lambda F, x: F.contrib.cond(x.sum() > 0, lambda: x, lambda: x.reshape((-1,)))  # noqa: N803
     )
-    with pytest.raises(ValueError, match=r"output 0 must have one .* float32\(2, 3\) from "
-                                          "then_func"):
+    with pytest.raises(
+        ValueError,
+        match=r"output 0 must have one .* float32\(2, 3\) from "
+        "then_func",
+    ):
         block(nd.ones((2, 3)))
 
 

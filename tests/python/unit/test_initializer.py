@@ -191,7 +191,10 @@ def test_the_text_of_an_initializer_makes_it_again() -> None:
     ("act", "words"),
     [
         (lambda: init.create("xavir"), "'xavir' is not registered; did you mean 'xavier'"),
-        (lambda: filled(init.Xavier(), "a_weight", (3,)), r"shape \(3,\), at least 2 dimensions"),
+        (
+            lambda: filled(init.Xavier(), "a_weight", (3,)),
+            r"must have at least 2 dimensions, got shape \(3,\)",
+        ),
         (
             lambda: filled(init.Xavier("cauchy"), "a_weight", (3, 3)),
             "rnd_type must be .*got 'cauchy'",

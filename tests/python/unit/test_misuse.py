@@ -217,7 +217,7 @@ VALUES = {
     "LSTMCell: states must have 2 entries, got 1": lambda: called(rnn.LSTMCell(4), X, [X]),
     r"data_shape must be .*got \(4, 4\)": lambda: mx.image.CreateAugmenter((4, 4)),
     "number of samples must be at least 1, got 0": lambda: mx.io.NDArrayIter(np.zeros((0, 2))),
-    "batch_size 5 given for 2 samples": lambda: mx.io.NDArrayIter(
+    "batch_size must be at most the number of samples, 2, .*, got 5": lambda: mx.io.NDArrayIter(
         X, batch_size=5, last_batch_handle="discard"
     ),
     "samples along axis 0": lambda: mx.io.NDArrayIter(np.array(3.0)),

@@ -83,10 +83,16 @@ def test_numbers_become_the_type_of_their_parameter(parameter: str, value: Any, 
 @pytest.mark.parametrize(
     ("parameter", "value", "message"),
     [
-        ("float x", 1e300, "argument 0 is 1e[+]300, a number from -3.40282e[+]38 to 3.40282e"),
-        ("float x", np.float64(-1e39), "argument 0 is -1e[+]39, a number from"),
-        pytest.param("double x", 10**400, "argument 0 is 1000", id="long integer"),
-        ("__half x", 1e6, "argument 0 is 1000000.0, a number from -65504 to 65504 expected"),
+        (
+            "float x",
+            1e300,
+            "argument 0 must be a number from -3.40282e[+]38 to 3.40282e[+]38, .*, got 1e[+]300",
+        ),
+        ("float x", np.float64(-1e39), "argument 0 must be a number from .*, got -1e[+]39"),
+        pytest.param(
+            "double x", 10**400, "argument 0 must be a number from .*, got 1000", id="long integer"
+        ),
+        ("__half x", 1e6, "argument 0 must be a number from -65504 to 65504, .*, got 1000000.0"),
         ("int64_t n", np.float64(2**63), "a whole number from -9223372036854775808 to"),
         ("int n", np.float16("inf"), "argument 0 must be a whole number from .*, got inf"),
     ],

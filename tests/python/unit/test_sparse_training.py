@@ -52,7 +52,7 @@ def test_products_of_other_storage_types():
     np.testing.assert_allclose(output.asnumpy(), dense @ weights.T + 1, 1e-5, 1e-6)
     with pytest.raises(ValueError, match=r"dot: lhs of shape \(6, 9\) and rhs of shape \(6, 2\)"):
         nd.dot(csr, nd.ones((6, 2)))
-    with pytest.raises(TypeError, match="float32, rhs has float64"):
+    with pytest.raises(TypeError, match="rhs must have the dtype of lhs, float32, got float64"):
         nd.dot(csr, nd.ones((9, 2), dtype="float64"))
 
 

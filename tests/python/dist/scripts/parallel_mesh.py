@@ -35,8 +35,11 @@ assert cube.coordinates == {"data": rank // 2, "pipe": rank % 2, "tensor": 0}
 
 invalid(lambda: mx.parallel.mesh(data=2, tensor=3), "2 x 3", "4 ranks")
 invalid(lambda: mx.parallel.mesh(data=3, tensor=-1), "does not divide the 4 ranks")
-invalid(lambda: mx.parallel.mesh(data=-1, tensor=-1), "data and tensor are -1")
-invalid(lambda: mx.parallel.mesh(data=0), "axis data has size 0")
+invalid(
+    lambda: mx.parallel.mesh(data=-1, tensor=-1),
+    "at most one axis must have size -1, got data and tensor",
+)
+invalid(lambda: mx.parallel.mesh(data=0), "the size of axis data must be at least 1")
 refused(lambda: mx.parallel.mesh(data="all"), "'all'", "integer", kind=TypeError)
 invalid(lambda: mx.parallel.mesh(), "axes must be names and sizes")
 invalid(lambda: mesh.group("pipe"), "'pipe'", "data, tensor")
@@ -71,7 +74,7 @@ def disagree():
 
 invalid(disagree, "disagree", f"on rank {group.ranks[0]}", f"on rank {group.ranks[1]}")
 loss = parallel.VocabParallelSoftmaxCELoss(10, group)
-invalid(lambda: loss(mx.nd.ones((3, 10)), mx.nd.ones((3,))), "(3, 10)", "expected 5 logits")
+invalid(lambda: loss(mx.nd.ones((3, 10)), mx.nd.ones((3,))), "(3, 10)", "pred must have 5 logits")
 # Inputs of different shapes on the ranks of a group.
 net = parallel.RowParallelDense(3, group, in_units=4)
 net.initialize()

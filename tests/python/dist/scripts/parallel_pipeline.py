@@ -263,8 +263,10 @@ for count in (4, 2, 4):
 x, label = mx.nd.ones((6, WIDTH)), mx.nd.zeros((6,))
 first, last = (mesh.group("pipe").ranks[i] for i in (0, -1))
 pipeline = Pipeline(make_stages(), 4, mesh, loss_function)
-refused(lambda: pipeline.step(x, mx.nd.zeros((8,))), "(6, 12)", "multiple of 4")
-refused(lambda: pipeline.step(x[:4], None), "label is a NoneType")
+refused(lambda: pipeline.step(x, mx.nd.zeros((8,))), "(6, 12)", "multiple of the 4 micro-batches")
+refused(
+    lambda: pipeline.step(x[:4], None), "label must be an NDArray on the last stage, got NoneType"
+)
 if stages_count > 1:
     refused(
         lambda: pipeline.step(x[:4], mx.nd.zeros((8,))),

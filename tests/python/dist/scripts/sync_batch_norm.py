@@ -138,7 +138,7 @@ loss.wait_to_read()
 # Mistakes.
 x = mx.nd.ones((2, 3))
 with autograd.record():
-    with pytest.raises(NotImplementedError, match=f"num_devices is 9, expected {size} in training"):
+    with pytest.raises(NotImplementedError, match=f"num_devices must be {size} in training, got 9"):
         make(SyncBatchNorm, 3, False, num_devices=9)(x)
     with pytest.raises(ValueError, match="process set 7"):
         make(SyncBatchNorm, 3, False, process_set=7)(x)

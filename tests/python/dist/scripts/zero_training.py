@@ -204,7 +204,7 @@ if size > 2:
 net = make_net()
 params = net.collect_params()
 for options, kind, words in (
-    ({"zero": 2}, ValueError, "zero is 2, expected 0"),
+    ({"zero": 2}, ValueError, "zero must be 0 "),
     ({"zero": "1"}, TypeError, "zero must be an integer, got '1'"),
     ({"zero": 1, "update_on_kvstore": True}, ValueError, "use update_on_kvstore=False"),
     ({"zero": 1, "optimizer": "nadam"}, NotImplementedError, "states of Nadam"),

@@ -73,9 +73,14 @@ CASES = [
     fails(NMS, (6,), match=r"data must .* \(6,\)"),
     fails(NMS, (2, 4), match="boxes, 5 or more"),
     fails(NMS, (2, 5), id_index=0, match="boxes, 6 or more"),
-    fails(NMS, (2, 6), coord_start=3, match="coord_start 3"),
-    fails(NMS, (2, 6), score_index=4, match="score_index 4 is one of"),
+    fails(NMS, (2, 6), coord_start=3, match="coord_start must leave four coordinates .*, got 3"),
+    fails(
+        NMS,
+        (2, 6),
+        score_index=4,
+        match="score_index must not be one of the coordinates, 2 to 5, got 4",
+    ),
     fails(NMS, (2, 6), id_index=6, match="id_index 6 is out of range"),
-    fails(NMS, (2, 6), id_index=1, match="both 1"),
+    fails(NMS, (2, 6), id_index=1, match="id_index must differ from score_index, got 1"),
     fails(NMS, randint(0, 9, 2, 6), error=TypeError, match="data must .* int32"),
 ]

@@ -134,7 +134,7 @@ CASES = [
             ),
             (
                 PLAIN,
-                "num_deformable_group 3 groups",
+                "of num_deformable_group 3, got",
                 [DATA, (2, 24, 4, 5)],
                 {"num_deformable_group": 3},
             ),
