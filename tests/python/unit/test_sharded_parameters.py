@@ -103,7 +103,7 @@ def test_a_single_process_keeps_all_states(kvstore, tmp_path: Path) -> None:
     ("options", "kind", "message"),
     [
         ({"zero": 2}, ValueError, "zero must be 0 .*, got 2"),
-        ({"zero": True}, TypeError, "zero is True"),
+        ({"zero": True}, TypeError, "zero must be 0 or 1, got True"),
         ({"zero": 1, "update_on_kvstore": True}, ValueError, "use update_on_kvstore=False"),
         ({"zero": 1, "optimizer": "nadam"}, NotImplementedError, "divide the states of Nadam"),
     ],

@@ -91,7 +91,7 @@ FAULTS: list[tuple[str, Any]] = [
         node(op="SliceChannel", inputs=[FIRST], attrs={"num_outputs": "2147483647"}),
     ),
     (f"deeper than {MAX_DEPTH}", nested(MAX_DEPTH + 2)),
-    ("nested deeper than 80 levels", "[" * 100_000),
+    ("JSON must be nested at most 80 levels deep", "[" * 100_000),
 ]
 
 
