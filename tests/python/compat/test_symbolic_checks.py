@@ -50,7 +50,13 @@ def test_wrong_values_and_arguments_are_named(error, words, arguments):
         (ValueError, "each of .*'x', 'y'.*, got 1; give .*dictionary", [ONES], [Y + 1], {}),
         (ValueError, r"gradients of \['x', 'y'\], got \['z'\]", [ONES], {"z": X}, {}),
         (ValueError, "out_grads must have one array .* got 2", [ONES, ONES], {"y": X}, {}),
-        (ValueError, "grad_req must have one entry .* got 1", [ONES], {"y": X}, {"grad_req": ["write"]}),
+        (
+            ValueError,
+            "grad_req must have one entry .* got 1",
+            [ONES],
+            {"y": X},
+            {"grad_req": ["write"]},
+        ),
     ],
 )
 def test_wrong_gradients_are_named(error, words, heads, expected, options):

@@ -334,7 +334,10 @@ def _nested(depth: int) -> list[Any]:
         ),
         ({"input_ids": setting(1, "text")}, "must have rows of numbers"),
         ({"input_ids": setting(1, np.array([2**32 + 5]))}, "no integers of 32 bits"),
-        ({"valid_lengths": np.full(4, 1.5)}, "valid_lengths: .* no integers of 32 bits"),
+        (
+            {"valid_lengths": np.full(4, 1.5)},
+            "valid_lengths must be integers: .* no integers of 32 bits",
+        ),
         ({"valid_lengths": np.float32(1)}, "numbers of rows must be equal"),
         ({"input_ids": setting(1, _nested(8))}, "no .npz file of arrays: .* entries"),
         ({"input_ids": setting(1, ForgedArray())}, "arrays of objects are not allowed"),

@@ -35,7 +35,7 @@ def test_a_dataset_that_raises_stop_iteration_does_not_end_the_pass(workers, thr
 @pytest.mark.parametrize(
     ("odd", "words"),
     [
-        (lambda: None, "as sample 0, got None for sample 1"),
+        (lambda: None, "sample 1 of a batch is None"),
         (lambda: (1, 2), "must be a float32 as sample 0, got a tuple of 2 for sample 1"),
     ],
 )

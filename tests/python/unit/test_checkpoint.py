@@ -276,7 +276,9 @@ def test_a_damaged_newest_checkpoint_is_passed_over(
         assert state["step"] == step - 1
     assert "is damaged" in caplog.text
     Path(manager.path(1)).write_bytes(b"")
-    with pytest.raises(FileFormatError, match="must have a complete checkpoint, got 3 damaged ones"):
+    with pytest.raises(
+        FileFormatError, match="must have a complete checkpoint, got 3 damaged ones"
+    ):
         manager.load_latest()
 
 

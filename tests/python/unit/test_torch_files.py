@@ -130,7 +130,9 @@ def test_members_of_archives_are_checked(tmp_path: Path) -> None:
                         zipfile.ZIP_DEFLATED if data and change == "packed" else None,
                     )
         path.write_bytes(stream.getvalue())
-        with pytest.raises(FileFormatError, match="must have 320 bytes, got 316|must be stored|no item named"):
+        with pytest.raises(
+            FileFormatError, match="must have 320 bytes, got 316|must be stored|no item named"
+        ):
             read_torch(str(path))
 
 

@@ -70,11 +70,13 @@ if rank == 0:
 else:
     refused(lambda: contrib.all_gather(one((3,))), "rank 0 cannot take part", "axis 1")
 if rank == 2:
-    invalid(lambda: contrib.all_reduce(one((3,)), out=one((4,))), "out must have shape (3,), got "
-                                                                  "(4,)")
+    invalid(
+        lambda: contrib.all_reduce(one((3,)), out=one((4,))), "out must have shape (3,), got (4,)"
+    )
 else:
-    refused(lambda: contrib.all_reduce(one((3,))), "rank 2 cannot take part", "out must have "
-                                                                              "shape (3,)")
+    refused(
+        lambda: contrib.all_reduce(one((3,))), "rank 2 cannot take part", "out must have shape (3,)"
+    )
 # An input that one rank could not compute is an error on all ranks.
 broken = one((3,))
 if rank == 2:
