@@ -63,7 +63,8 @@ def run(shell: subprocess.Popen[str], command: str) -> tuple[str, float]:
     """Return what a command prints, and how many seconds it takes."""
     assert shell.stdin and shell.stdout
     begin = time.monotonic()
-    shell.stdin.write(f'{command}\necho "{DONE}$?"\n')
+    # A command must not read the lines of the next ones, as mpirun does.
+    shell.stdin.write(f'{{ {command}\n}} < /dev/null\necho "{DONE}$?"\n')
     shell.stdin.flush()
     lines = []
     while DONE not in (line := shell.stdout.readline()):
