@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from ratio_plot import Cell, draw  # noqa: E402
+from result_table import Lines, digits, markdown, measurements  # noqa: E402
 
 ALL_RESULTS = ROOT / "benchmarks" / "results"
 RESULTS = ALL_RESULTS / "intel_xeon_amx_2_cores"
@@ -67,7 +68,6 @@ FIRST_SYSTEMS = {
     "onnxruntime": "ONNX Runtime",
     "openvino": "OpenVINO",
 }
-Lines = list[str]
 
 
 def speed(value: float) -> str:
@@ -78,11 +78,6 @@ def speed(value: float) -> str:
 def source_lines(sources: Lines) -> Lines:
     """Return the sources of a table, one to a line: commands are long."""
     return [f"{source};" for source in sources[:-1]] + [f"{sources[-1]}:"]
-
-
-def markdown(head: Lines, rows: list[Lines]) -> Lines:
-    """Return a table."""
-    return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
 
 
 def cells(content: dict[str, Any]) -> list[tuple[dict[str, Any], dict[str, float]]]:
@@ -344,50 +339,6 @@ def processes() -> Lines:
     content = json.loads((RESULTS / "overlap_bert.json").read_text())
     origin_line = f"Intel Xeon with AMX, 2 cores, commit {content['commit']}, {content['date']}:"
     return [origin_line, "", *markdown(["2 processes", "median", "quartiles"], rows)]
-
-
-def digits(value: float) -> str:
-    """Return a number with three digits."""
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
-
-
-def rescaled(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return a measurement in GFLOP/s if it is in FLOP/s."""
-    if entry["unit"] != "FLOP/s":
-        return entry
-    values = {name: entry[name] / 1e9 for name in ("median", "q1", "q3")}
-    return {**entry, **values, "unit": "GFLOP/s"}
-
-
-def middle(entry: dict[str, Any]) -> str:
-    """Return the median of a measurement with its quartiles, if it has them."""
-    text = digits(entry["median"])
-    spread = [digits(entry[name]) for name in ("q1", "q3") if name in entry]
-    return f"{text} ({' to '.join(spread)})" if len(set(spread)) == 2 else text
-
-
-def measurements(path: Path, script: str) -> Lines:
-    """Return the table of all measurements of a result file.
-
-    Where each case was measured in the same systems, these are the columns. They are the ends of
-    the names.
-    """
-    content = json.loads(path.read_text())
-    cases: dict[str, dict[str, Any]] = {}
-    results = [rescaled(entry) for entry in content["results"]]
-    for entry in results:
-        case, _, last = entry["name"].rpartition(" ")
-        cases.setdefault(case.rstrip(","), {})[last] = entry
-    columns = list(next(iter(cases.values())))
-    units = {name: entry["unit"] for name, entry in next(iter(cases.values())).items()}
-    if len(columns) > 1 and all(list(found) == columns for found in cases.values()):
-        head = ["case", *(f"{name}, {units[name]}" for name in columns)]
-        rows = [[case, *map(middle, found.values())] for case, found in cases.items()]
-    else:
-        head = ["case", "median (quartiles)", "unit"]
-        rows = [[entry["name"], middle(entry), entry["unit"]] for entry in results]
-    command = f"`python benchmarks/{script}` at commit {content['commit']}, {content['date']}:"
-    return [command, "", *markdown(head, rows)]
 
 
 def opperf() -> Lines:

@@ -105,18 +105,18 @@ int find_library(dl_phdr_info* info, size_t, void* search) {
   return 0;
 }
 
-struct Slot {
+struct Replacement {
   void** place;
   void* function;
 };
 
-bool write_slot(const Tables& t, const Slot& slot) {
-  const auto place = reinterpret_cast<uintptr_t>(slot.place);
+bool write_replacement(const Tables& t, const Replacement& r) {
+  const auto place = reinterpret_cast<uintptr_t>(r.place);
   const bool is_protected = place >= t.protected_begin && place < t.protected_end;
   const auto page_bytes = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   auto* const page = reinterpret_cast<void*>(place / page_bytes * page_bytes);
   if (is_protected && mprotect(page, page_bytes, PROT_READ | PROT_WRITE) != 0) return false;
-  *slot.place = slot.function;
+  *r.place = r.function;
   if (is_protected) mprotect(page, page_bytes, PROT_READ);
   return true;
 }
@@ -127,7 +127,7 @@ const char* replace(const void* function) {
   if (dl_iterate_phdr(&find_library, &search) == 0) return "the library was not found";
   const Tables& t = search.found;
   if (!t.symbols || !t.names) return "the library has no table of symbols";
-  SmallVector<Slot, 16> slots;
+  SmallVector<Replacement, 16> replacements;
   for (const auto& table : {t.calls, t.others})
     for (const Elf64_Rela& call : table) {
       const std::string_view name = t.names + t.symbols[ELF64_R_SYM(call.r_info)].st_name;
@@ -139,11 +139,11 @@ const char* replace(const void* function) {
       if (found == std::end(kReplacements) || call.r_addend != 0 ||
           (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT))
         return "the library calls another function of OpenMP";
-      slots.push_back({reinterpret_cast<void**>(t.base + call.r_offset), found->second});
+      replacements.push_back({reinterpret_cast<void**>(t.base + call.r_offset), found->second});
     }
-  if (slots.empty()) return "the library does not call libgomp";
-  for (const Slot& slot : slots)
-    if (!write_slot(t, slot)) return "the table of external functions cannot be written";
+  if (replacements.empty()) return "the library does not call libgomp";
+  for (const Replacement& r : replacements)
+    if (!write_replacement(t, r)) return "the table of external functions cannot be written";
   return nullptr;
 }
 
