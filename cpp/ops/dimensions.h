@@ -17,7 +17,7 @@ constexpr bool is_known(int64_t dim) { return dim >= 0; }
 constexpr bool may_equal(int64_t a, int64_t b) { return a == b || !is_known(a) || !is_known(b); }
 inline bool may_equal(const Shape& a, const Shape& b) {
   bool fits = a.ndim() == b.ndim();
-  for (int i = 0; fits && i < b.ndim(); ++i) fits = may_equal(a[i], b[i]);
+  for (int i = 0; fits && i < a.ndim(); ++i) fits = may_equal(a[i], b[i]);
   return fits;
 }
 // Returns whether `dim` is a multiple of `factor` or unknown.
