@@ -206,8 +206,8 @@ def broadcast_shape(shapes: Iterable[tuple[int, ...]], who: str) -> tuple[int, .
 def store(result: Any, out: Any, who: str) -> Any:
     """Write a result into ``out`` and return that; return the result if ``out`` is None.
 
-    Raises TypeError if ``out`` is no array of numpy mode or of a lower kind than the result;
-    ValueError if the shapes differ.
+    Raises TypeError if ``out`` is no array of numpy mode or of a lower kind than the result, or
+    does not hold bools if the result does; ValueError if the shapes differ.
     """
     if out is None:
         return result
@@ -218,7 +218,8 @@ def store(result: Any, out: Any, who: str) -> Any:
     if out.shape != result.shape:
         raise ShapeError(f"{who}: out must have shape {result.shape}, got {out.shape}")
     if out.dtype != result.dtype:
-        if not np.can_cast(official(result.dtype), official(out.dtype), "same_kind"):
+        holds = np.can_cast(official(result.dtype), official(out.dtype), "same_kind")
+        if not holds or result.dtype == np.bool_:
             raise DTypeError(
                 f"{who}: out must have a dtype that holds {dtype_name(result.dtype)}, got "
                 f"{dtype_name(out.dtype)}"
