@@ -126,7 +126,9 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> ndarray:
     if minlength < 0:
         raise ValueError_(f"bincount: minlength must be at least 0, got {minlength}")
     refuse_traced(array, "bincount", DYNAMIC_SIZE)
-    values = array.asnumpy().astype(np.int64, copy=False)
+    values = array.asnumpy()
+    if not np.can_cast(values.dtype, np.intp):
+        values = values.astype(np.int64)
     if values.ndim != 1:
         raise ValueError_(f"bincount: x must have 1 dimension, got {values.ndim}")
     if values.size and values.min() < 0:
@@ -139,7 +141,7 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> ndarray:
             f"bincount: weights must have the shape of x, {array.shape}, got {added.shape}"
         )
     count = max(int(values.max(initial=-1)) + 1, minlength)
-    places = from_host(values[None], array.ctx)
+    places = from_host(values[None], array.ctx, np.int64)
     return _add_at(added, places, shape=(count,))
 
 
