@@ -220,11 +220,7 @@ NDArrays Trace::outputs_of(int32_t node) {
 }
 
 NDArrays Trace::record(CallRef call, std::span<const NDArrayRef> inputs) {
-  NDArrays outputs = outputs_of(add(std::move(call), values_of(inputs), inputs).node);
-  const auto is_numpy = [](const NDArrayRef& a) { return a->is_numpy(); };
-  if (!inputs.empty() && std::ranges::none_of(inputs, is_numpy))  // as_nd_ndarray() of np arrays
-    for (const NDArrayRef& output : outputs) output->set_numpy(false);
-  return outputs;
+  return outputs_of(add(std::move(call), values_of(inputs), inputs).node);
 }
 
 NDArrays Trace::record(const OpSchema& op, const ParamsRef& params,
