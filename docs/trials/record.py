@@ -98,6 +98,7 @@ def record(text: str, wheel: Path, site: Path) -> str:
                 command = command.rpartition("  # ")[0] if "  # " in command else command
                 output, seconds = run(shell, command)
                 typed, waited = typed + len(command), waited + seconds
+                output += "\n" if output and output[-1] != "\n" else ""
                 output = output.replace(folder, "~").replace(str(wheel.parent), "~/wheels")
                 lines.append(f"$ {command}  # {seconds:.1f} s\n{output}")
             return "".join(lines)
