@@ -2774,6 +2774,11 @@ def resize_image(image: NDArray, width: int, height: int, interpolation: int = 1
     The image (height, width, channels) in another size.
     """
 
+def run_backward_in_segments(on: bool) -> None:
+    """
+    Whether gradients of compiled graphs are ready while backward continues.
+    """
+
 def run_server_role(role: str, profile: Any | None = None) -> None:
     """
     Be the scheduler or a server of the job that DMLC_* describe, until it has ended. A server calls profile(rank, name, text) with the workers' commands for its profiler.

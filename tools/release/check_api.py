@@ -46,8 +46,7 @@ def _public_names(module: types.ModuleType) -> list[str]:
         value = getattr(module, name)
         if isinstance(value, types.ModuleType):
             home, top = value.__name__, module.__name__
-            internal = top == "mxlite.numpy" and not hasattr(value, "__all__")
-            hidden = internal or home.endswith(".op")  # repeats the operators of its parent
+            hidden = home.endswith(".op")  # repeats the operators of its parent
         else:
             home, top, hidden = getattr(value, "__module__", None) or "mxlite", "mxlite", False
         if not name.startswith("_") and not hidden and home.startswith(top):
