@@ -23,6 +23,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <limits>
 #include <memory>
@@ -222,12 +224,40 @@ struct Region {
   Body body;
   void* data;
   bool flushes;
+  std::atomic<bool> failed{false};
+  std::exception_ptr error{};  // the first exception of a share
 };
 
 void run_body(void* region) {
-  const auto& r = *static_cast<Region*>(region);
+  auto& r = *static_cast<Region*>(region);
   const FlushSubnormals flush(r.flushes);
-  r.body(r.data);
+  try {
+    r.body(r.data);
+  } catch (...) {
+    if (!r.failed.exchange(true)) r.error = std::current_exception();
+  }
+}
+
+// Begins a region. Returns whether it has as many shares as wanted. Within a region with several
+// shares, and if one share is wanted, the new region has one share.
+bool start_region(Body body, void* data, unsigned wanted) {
+  ThreadState& now = state;
+  const bool nested = in_parallel();
+  now.outer.push_back(now.share);
+  if (wanted == 0) wanted = static_cast<unsigned>(get_max_threads());
+  wanted = std::min(wanted, 0xffffu);
+  now.share = {};
+  if (wanted <= 1 || nested) return true;
+  if (now.team && !now.team->belongs_to_this_process()) {
+    static_cast<void>(new std::shared_ptr<Team>(std::move(now.team)));  // never freed: it has lost
+    now.team = nullptr;                                                 // its threads
+  }
+  if (!now.team) now.team = make_team();
+  if (!now.team) return false;
+  Team::add_threads(now.team, wanted);
+  const unsigned count = now.team->begin(body, data, wanted);
+  now.share = {now.team.get(), 0, count};
+  return count == wanted;
 }
 
 }  // namespace
@@ -248,29 +278,18 @@ bool in_parallel() {
 
 void run_region(Body body, void* data, unsigned threads) {
   Region region{body, data, FlushSubnormals::is_on()};
-  begin_region(&run_body, &region, threads);
+  start_region(&run_body, &region, threads);
   run_body(&region);
   end_region();
+  if (region.error) std::rethrow_exception(region.error);
 }
 
-// Within a region with several shares, and if one share is wanted, the new region has one share.
-void begin_region(Body body, void* data, unsigned wanted) {
-  ThreadState& now = state;
-  const bool nested = in_parallel();
-  now.outer.push_back(now.share);
-  if (wanted == 0) wanted = static_cast<unsigned>(get_max_threads());
-  wanted = std::min(wanted, 0xffffu);
-  now.share = {};
-  if (wanted <= 1 || nested) return;
-  if (now.team && !now.team->belongs_to_this_process()) {
-    static_cast<void>(new std::shared_ptr<Team>(std::move(now.team)));  // never freed: it has lost
-    now.team = nullptr;                                                 // its threads
-  }
-  if (!now.team) now.team = make_team();
-  if (!now.team) return;
-  Team::add_threads(now.team, wanted);
-  const unsigned count = now.team->begin(body, data, wanted);
-  now.share = {now.team.get(), 0, count};
+// Like libgomp, ends the process if threads are missing: oneDNN divides the work among the shares
+// before it begins the region, so a smaller region would leave out a part of it.
+void begin_region(Body body, void* data, unsigned threads) {
+  if (start_region(body, data, threads)) return;
+  std::fputs("mxlite: oneDNN needs more threads than the system allows\n", stderr);
+  std::abort();
 }
 
 void end_region() {

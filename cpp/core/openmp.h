@@ -9,7 +9,8 @@ namespace mxlite::openmp {
 using Body = void (*)(void*);
 
 // Calls body(data) once for each of at most `threads` shares. Threads that take part flush
-// subnormal numbers if and only if the calling thread does.
+// subnormal numbers if and only if the calling thread does. If shares throw, throws the exception
+// of one of them after all shares have ended.
 void run_region(Body body, void* data, unsigned threads);
 
 int get_thread_num();   // index of the share that this thread runs

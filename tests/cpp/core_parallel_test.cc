@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -68,6 +69,20 @@ TEST_F(Parallel, WorkDecidesTheNumberOfThreads) {
   EXPECT_EQ(threads_for(1e9), kThreads);
   EXPECT_EQ(threads_for(1e9, 3), 3);
   EXPECT_EQ(threads_for(1e9, 0), 1);
+}
+
+TEST_F(Parallel, TheCallerGetsTheExceptionOfAShare) {
+  for (const int64_t wrong : {int64_t{0}, int64_t{kThreads - 1}}) {
+    std::atomic<int> others = 0;
+    EXPECT_THROW(run_shares(kThreads,
+                            [&](int64_t share) {
+                              if (share == wrong) throw std::runtime_error("wrong");
+                              ++others;
+                            }),
+                 std::runtime_error);
+    EXPECT_EQ(others, kThreads - 1);
+    EXPECT_FALSE(openmp::in_parallel());
+  }
 }
 
 TEST_F(Parallel, SharesMayWaitForEachOther) {
