@@ -57,9 +57,10 @@ struct Shares {
 }  // namespace
 
 void run_shares(int count, void (*fn)(void* closure, int64_t share), void* closure) {
+  if (count <= 0) return;
   if (count == 1) return fn(closure, 0);
   Shares shares{fn, closure, count};
-  openmp::run_region(&Shares::run, &shares, static_cast<unsigned>(count));
+  openmp::run_region(&Shares::run, &shares, static_cast<unsigned>(std::min(count, cpu_threads())));
 }
 
 void share_range(int64_t count, int64_t grain, int64_t work, RangeFn fn, void* closure, int most) {

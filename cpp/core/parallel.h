@@ -42,8 +42,8 @@ void share_range(int64_t count, int64_t grain, int64_t work, Fn&& fn,
       const_cast<void*>(static_cast<const void*>(std::addressof(fn))), most);
 }
 
-// Calls fn(share) for every share in [0, count), on as many threads. Shares must not wait for each
-// other. For loops whose memory is divided into shares before.
+// Calls fn(share) for every share in [0, count), on as many threads but at most cpu_threads().
+// Shares must not wait for each other. For loops whose memory is divided into shares before.
 template <class Fn>
 void run_shares(int count, Fn&& fn) {
   using Body = std::remove_reference_t<Fn>;
