@@ -16,7 +16,7 @@ void for_items(const AttentionCall& c, const AttentionPlan& plan, T* scratch, F&
   };
   if (plan.threads == 1) return run(0, items, 0);
   const int64_t products = c.batch * c.heads * c.q_length * c.k_length * (c.d + c.dv);
-  share_range(items, 1, products / kProductsPerElement / items, run);
+  share_range(items, 1, products / kProductsPerElement / items, run, plan.threads);
 }
 
 template <class Forward, class T>

@@ -26,12 +26,13 @@ class Chain {
  public:
   explicit Chain(PointwiseChain c) : chain_(std::move(c)) {
     for (const TensorSpec& v : chain_.values) count_ = std::max(count_, v.shape.size());
+    if (count_ > pointwise::kParallelElements) threads_ = cpu_threads();
     for (const PointwiseChain::Operation& step : chain_.steps)
       kernels_.push_back(find_kernel(step));
     place_values();
   }
 
-  size_t scratch_bytes() const { return static_cast<size_t>(threads()) * slots_ * kSlotBytes; }
+  size_t scratch_bytes() const { return static_cast<size_t>(threads_) * slots_ * kSlotBytes; }
 
   void run(const KernelContext& context, std::span<void* const> in, std::span<void* const> out,
            void* scratch) const {
@@ -42,14 +43,12 @@ class Chain {
       run_blocks(context, in, out, slots + static_cast<size_t>(thread) * slots_ * kSlotBytes, first,
                  last);
     };
-    if (threads() == 1) return run(0, blocks, 0);
-    share_range(blocks, 1, work, run);
+    if (threads_ == 1) return run(0, blocks, 0);
+    share_range(blocks, 1, work, run, threads_);
   }
 
  private:
   static constexpr size_t kSlotBytes = kChainBlock * sizeof(double);
-
-  int threads() const { return count_ > pointwise::kParallelElements ? cpu_threads() : 1; }
 
   KernelFn find_kernel(const PointwiseChain::Operation& step) const {
     std::vector<TensorSpec> in, out;
@@ -122,6 +121,7 @@ class Chain {
 
   PointwiseChain chain_;
   int64_t count_ = 0;
+  int threads_ = 1;  // most threads that run() may use, because each has slots of its own
   std::vector<KernelFn> kernels_;
   std::vector<Source> sources_;
   size_t slots_ = 0;
