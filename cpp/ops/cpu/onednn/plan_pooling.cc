@@ -92,6 +92,7 @@ std::optional<Plan> plan_pooling_backward(const PlanRequest& r) {
     Desc data = max ? desc_of(r.layouts[1], r.inputs[1]) : desc_of(r.layouts[0], r.inputs[0]);
     if (last) data = channels_to_second(data);
     if (!max) data = last ? d->data : data_like_grad(r, data);
+    apply_thread_count(memory_work(data));
     const dnnl::pooling_forward::primitive_desc forward(
         engine(), dnnl::prop_kind::forward_training, d->algorithm, data, any_desc(d->output),
         d->stride, d->kernel, d->dilate, d->pad, d->pad_end, user_scratchpad(),
