@@ -1,5 +1,6 @@
 // The parts of csr arrays come from users. Rows are clipped to the stored values and columns out of
 // range are skipped, so that invalid arrays give wrong values but no invalid memory access.
+#include "cpp/core/openmp.h"
 #include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/registration.h"
@@ -57,8 +58,10 @@ void multiply(const Csr& csr, const T* data, const T* rhs, int64_t n, T* out) {
 // same element, and sums do not depend on the number of threads.
 template <class T, class Sum>
 void multiply_transposed(const Csr& csr, const T* data, const T* rhs, int64_t n, Sum* out) {
-  const int64_t work = n * (1 + csr.nnz / std::max<int64_t>(csr.cols, 1));
-  cpu::parallel_ranges(csr.cols, work, [&](int64_t first, int64_t last, int) {
+  const auto work = static_cast<double>(n * (csr.cols + csr.nnz));
+  const int threads = openmp::in_parallel() ? 1 : threads_for(work * kElementNanoseconds, csr.cols);
+  run_shares(threads, [&](int64_t me) {
+    const int64_t first = csr.cols * me / threads, last = csr.cols * (me + 1) / threads;
     zero(out + first * n, (last - first) * n);
     for (int64_t r = 0; r < csr.rows; ++r)
       for (int64_t k = csr.begin(r), end = csr.end(r); k < end; ++k) {
