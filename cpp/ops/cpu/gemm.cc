@@ -14,6 +14,7 @@
 #include "cpp/ops/cpu/convert_run.h"
 #include "cpp/ops/cpu/matrix_vector.h"
 #include "cpp/ops/cpu/nn/parallel.h"
+#include "cpp/ops/cpu/onednn/engine.h"
 #include "cpp/ops/cpu/packed_product.h"
 #include "cpp/ops/cpu/processor.h"
 #include "cpp/ops/cpu/row_products.h"
@@ -147,12 +148,6 @@ void gemm_as_float(const Problem& p, const T* a, const T* b, T* c) {
   convert_rows(p.m, p.n, fc, p.n, c, p.ldc);
 }
 
-const dnnl::engine& dnnl_cpu() {
-  // Leaked, because worker threads may outlive static destructors.
-  static const auto* const engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);
-  return *engine;
-}
-
 dnnl::matmul make_matmul(const Problem& p) {
   using dnnl::memory;
   const auto type = p.dtype == DType::kBFloat16 ? memory::data_type::bf16 : memory::data_type::f16;
@@ -168,10 +163,10 @@ dnnl::matmul make_matmul(const Problem& p) {
     post.append_eltwise(dnnl::algorithm::eltwise_linear, static_cast<float>(p.alpha), 0);
   if (p.beta != 0) post.append_sum(static_cast<float>(p.beta));
   attr.set_post_ops(post);
-  const dnnl::matmul::primitive_desc pd(dnnl_cpu(), desc(p.m, p.k, p.trans_a, p.lda, p.stride_a),
-                                        desc(p.k, p.n, p.trans_b, p.ldb, p.stride_b),
-                                        desc(p.m, p.n, false, p.ldc, p.stride_c), attr,
-                                        /*allow_empty=*/true);
+  const dnnl::matmul::primitive_desc pd(
+      onednn::engine(), desc(p.m, p.k, p.trans_a, p.lda, p.stride_a),
+      desc(p.k, p.n, p.trans_b, p.ldb, p.stride_b), desc(p.m, p.n, false, p.ldc, p.stride_c), attr,
+      /*allow_empty=*/true);
   // oneDNN's reference implementation is hundreds of times slower than computing on float copies.
   const bool usable =
       pd.get(/*allow_empty=*/true) && !std::string_view(pd.impl_info_str()).starts_with("ref");
@@ -186,29 +181,36 @@ int product_threads(const Problem& p) {
   return threads_for(count_products(p) * kProductNanoseconds);
 }
 
+struct Matmul {
+  dnnl::matmul primitive;
+  int threads;  // number of threads for which oneDNN has divided the work
+};
+
 // Returns false if oneDNN has no implementation for this type on this processor.
 bool gemm_matmul(const Problem& p, const void* a, const void* b, void* c) {
   constexpr size_t kMaxEntries = 1024;
-  const LibraryThreads threads(product_threads(p));
-  static thread_local std::unordered_map<Problem, dnnl::matmul, ProblemHash> cache;
+  static thread_local std::unordered_map<Problem, Matmul, ProblemHash> cache;
   auto it = cache.find(p);
   if (it == cache.end()) {
     if (cache.size() >= kMaxEntries) cache.clear();
-    it = cache.emplace(p, make_matmul(p)).first;
+    const int wanted = product_threads(p);
+    const LibraryThreads threads(wanted);
+    it = cache.emplace(p, Matmul{make_matmul(p), wanted}).first;
   }
-  if (!it->second.get(/*allow_empty=*/true)) return false;
-  static thread_local dnnl::stream stream(dnnl_cpu());
-  const auto pd = it->second.get_primitive_desc();
+  const dnnl::matmul& primitive = it->second.primitive;
+  if (!primitive.get(/*allow_empty=*/true)) return false;
+  const LibraryThreads threads(it->second.threads);
+  const auto pd = primitive.get_primitive_desc();
   const auto memory = [&](int which, const void* data) {
     dnnl_memory_desc_t copy = nullptr;
     dnnl::error::wrap_c_api(dnnl_memory_desc_clone(&copy, dnnl_primitive_desc_query_md(
                                                               pd, dnnl_query_exec_arg_md, which)),
                             "gemm: memory descriptor");
-    return dnnl::memory(dnnl::memory::desc(copy), dnnl_cpu(), const_cast<void*>(data));
+    return dnnl::memory(dnnl::memory::desc(copy), onednn::engine(), const_cast<void*>(data));
   };
-  it->second.execute(stream, {{DNNL_ARG_SRC, memory(DNNL_ARG_SRC, a)},
-                              {DNNL_ARG_WEIGHTS, memory(DNNL_ARG_WEIGHTS, b)},
-                              {DNNL_ARG_DST, memory(DNNL_ARG_DST, c)}});
+  primitive.execute(onednn::stream(), {{DNNL_ARG_SRC, memory(DNNL_ARG_SRC, a)},
+                                       {DNNL_ARG_WEIGHTS, memory(DNNL_ARG_WEIGHTS, b)},
+                                       {DNNL_ARG_DST, memory(DNNL_ARG_DST, c)}});
   return true;
 }
 
@@ -295,6 +297,7 @@ bool as_matrix_vector(const Problem& p, const float* a, const float* b, float* c
 }
 
 dnnl_status_t sgemm(const Problem& p, const float* a, const float* b, float* c) {
+  onednn::engine();  // makes oneDNN use our threads before its first region
   const LibraryThreads threads(product_threads(p));
   return dnnl_sgemm(p.trans_a ? 'T' : 'N', p.trans_b ? 'T' : 'N', p.m, p.n, p.k,
                     static_cast<float>(p.alpha), a, std::max<int64_t>(p.lda, 1), b,
