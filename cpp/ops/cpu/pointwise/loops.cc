@@ -55,22 +55,28 @@ void run_rows(BinaryFn fn, const RowPlan& plan, const TensorRef& a, const Tensor
               const TensorRef& out) {
   const int outer = plan.shape.ndim() - 1;
   const int64_t row = plan.shape.back();
-  parallel_ranges(out.size(), [&](int64_t first, int64_t last) {
+  // Parts begin at multiples of kBlock in their row, so that the rounding of an element does not
+  // depend on the division among threads.
+  const int64_t parts = (row + kBlock - 1) / kBlock, all = out.size() / row * parts;
+  const auto run = [&](int64_t first, int64_t last, int) {
     while (first < last) {
-      int64_t left = first / row, offset_a = 0, offset_b = 0;
+      int64_t left = first / parts, offset_a = 0, offset_b = 0;
       for (int axis = outer - 1; axis >= 0; --axis) {
         const int64_t i = left % plan.shape[axis];
         left /= plan.shape[axis];
         offset_a += i * plan.a[axis];
         offset_b += i * plan.b[axis];
       }
-      const int64_t column = first % row;
-      const int64_t n = std::min(row - column, last - first);
+      const int64_t column = first % parts * kBlock;
+      const int64_t count = std::min(parts - first % parts, last - first);
+      const int64_t n = std::min(row - column, count * kBlock);
       fn(at(a, offset_a + column * plan.a.back()), at(b, offset_b + column * plan.b.back()),
-         at(out, first), n, plan.form);
-      first += n;
+         at(out, first / parts * row + column), n, plan.form);
+      first += count;
     }
-  });
+  };
+  if (out.size() <= kParallelElements) return run(0, all, 0);
+  share_range(all, 1, 2 * std::min(row, kBlock), run);
 }
 
 }  // namespace
