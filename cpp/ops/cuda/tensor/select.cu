@@ -167,7 +167,7 @@ __global__ void extend_rows(int64_t rows, int plain, Word constant, const Word* 
 // Returns the length of padded rows if the last axis alone grows, at its end, otherwise 0.
 int64_t extended_row(const Padding& d) {
   const int last = d.ndim - 1;
-  if (d.mode != PadMode::kConstant) return 0;
+  if (d.mode != PadMode::kConstant || d.ndim == 0) return 0;
   for (int i = 0; i < d.ndim; ++i)
     if (d.before[i] != 0 || (i < last && d.padded[i] != d.plain[i])) return 0;
   return d.padded[last];
