@@ -118,8 +118,7 @@ void forward_row(double factor_of_x, const T* x, To* y, int64_t n, int64_t lengt
 template <class T, class To>
 constexpr bool kConverts = sizeof(T) == 2 && !std::is_same_v<To, double>;
 
-// Float memory for `arrays` blocks per thread. Allocated before the threads start, because an
-// exception in a parallel region would end the process.
+// Float memory for `arrays` blocks per thread, allocated before the threads start.
 class FloatBlocks {
  public:
   FloatBlocks(const ChannelBlocks& b, int64_t arrays)
