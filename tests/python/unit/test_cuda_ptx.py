@@ -85,8 +85,8 @@ def test_layer_norm_has_registers_for_several_blocks(tmp_path: Path) -> None:
     pattern = r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores.*?Used (\d+) registers"
     found = {n: (int(spilt), int(r)) for n, spilt, r in re.findall(pattern, text, re.S)}
     for kernel, packs, blocks, most_spilt in (
-        ("forward_warps", 4, 4, 0),
-        ("forward_warps", 8, 2, 0),
+        ("normalize_warps", 4, 4, 0),
+        ("normalize_warps", 8, 2, 0),
         ("backward_data_warps", 4, 2, 0),
         ("backward_data_warps", 8, 2, 64),
     ):

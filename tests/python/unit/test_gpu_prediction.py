@@ -55,7 +55,7 @@ def test_a_profile_is_laid_beside_the_prediction(capsys: pytest.CaptureFixture[s
         "sm90_xmma_fprop_implicit_gemm_bf16": "convolution",
         "cudnn_infer_dgrad2d": "convolution, data gradient",
         "nvjet_tst_128x256": "matrix product",
-        "forward_warps": "layer normalization",
+        "normalize_warps": "layer normalization",
         "find_maxima": "pooling",
         "a_new_kernel": "`a_new_kernel`",
     }

@@ -310,7 +310,7 @@ def test_without_inputs_out_says_where_and_which_shape(make):
 
 
 def test_a_given_shape_must_be_that_of_out():
-    with pytest.raises(ValueError, match=r"\(2, 3\).*\(3, 3\)"):
+    with pytest.raises(ValueError, match=r"out must have shape \(3, 3\), got \(2, 3\)"):
         nd.random_uniform(0, 1, shape=(3, 3), out=nd.zeros((2, 3)))
 
 

@@ -241,7 +241,7 @@ def test_a_kernel_that_does_not_fit_is_an_error_only_when_the_size_is_known() ->
         (op("Convolution", (0, 4), (2, 4, 3), kernel=(3,), num_filter=2, no_bias=True),
          ["Convolution", "batch"]),
         (op("Convolution", (0, 7, 9), (4, 3, 3), kernel=(3,), num_filter=4, num_group=2,
-            no_bias=True), ["Convolution", "7 channels"]),
+            no_bias=True), ["Convolution", "got 7 in data"]),
         (op("linalg_potrf", (0, 3, 4)), ["linalg_potrf", "square"]),
         (op("transpose", (0, 3), axes=(0, 2)), ["transpose", "axis 2"]),
     ],

@@ -68,7 +68,7 @@ BOTH = sym.Group([sym.var("a"), sym.var("b")])
         (lambda: sym.Group([X, 3]), TypeError, "list of symbols"),
         (lambda: sym.var("x", extra="1"), ValueError, "double underscores"),
         (lambda: sym.var(3), TypeError, "name"),
-        (lambda: sym.var("x", attr={"a": 1}), TypeError, "strings"),
+        (lambda: sym.var("x", attr={"a": 1}), TypeError, "'a' must be a string"),
         (lambda: mx.AttrScope(lr_mult=2), ValueError, "lr_mult.* 2 of type int"),
         (lambda: X + "text", TypeError, "must be a Symbol or a number, got str"),
         (lambda: X + mx.nd.ones((2,)), TypeError, "."),

@@ -142,7 +142,7 @@ struct WarpRow {
 
 template <class T, int V, int kPacks>
 __global__ void __launch_bounds__(kThreads, kPacks == kFewPacks ? 4 : 2)
-    forward_warps(const __grid_constant__ Rows rows, const T* data, const T* gamma, const T* beta,
+    normalize_warps(const __grid_constant__ Rows rows, const T* data, const T* gamma, const T* beta,
                   T* out, T* means, T* stds) {
   using Acc = AccOf<T>;
   using Row = WarpRow<T, V, kPacks>;
@@ -343,7 +343,7 @@ void norm(KernelContext& ctx, const P& p, Inputs in, Outputs out) {
     dispatch_packs<T>(rows, {in[0].data, in[1].data, in[2].data, out[0].data}, [&](auto pack) {
       constexpr int V = decltype(pack)::value;
       const bool done = in_warps<V>(rows, [&](auto count) {
-        launch(ctx, forward_warps<T, V, decltype(count)::value>,
+        launch(ctx, normalize_warps<T, V, decltype(count)::value>,
                blocks_for(rows.count * kWarp, ctx), kThreads, rows, in[0].as<T>(), in[1].as<T>(),
                in[2].as<T>(), out[0].as<T>(), means, stds);
       });

@@ -88,7 +88,7 @@ CASES = [
     fails("ravel_multi_index", ints([[1]]), shape=(2, 3), match="2 dimensions"),
     op("unravel_index", ints([22, 41, 37]), shape=(7, 6), ref=np.array([[3, 6, 6], [4, 5, 1]])),
     op("unravel_index", ints([[22]]), shape=(-1, 3, 2), ref=np.array([[[3]], [[2]], [[0]]])),
-    fails("unravel_index", ints([1]), shape=(0, 3), match="dimension 0"),
+    fails("unravel_index", ints([1]), shape=(0, 3), match=r"above 0.* got \(0, 3\)"),
     no_grad("fill_element_0index", (3, 4), (3,), ints([1, 0, 3]), ref=set_rows),
     fails("fill_element_0index", (3, 4), (2,), ints([1, 0]), match="one entry per row"),
     op("_contrib_index_copy", (5, 3), ints([0, 4]), (2, 3), ref=lambda a, i, b: put(a, (i,), b)),

@@ -89,7 +89,7 @@ CASES += [
         ]
     ),
     fails("logsumexp", (2, 3), axis=2, error=IndexError, match="logsumexp: axis 2 .* 2 dim"),
-    fails("logsumexp", (0, 3), axis=0, error=ShapeError, match=r"logsumexp: .*no elem"),
+    fails("logsumexp", (0, 3), axis=0, error=ShapeError, match=r"logsumexp: .*at least 1 element"),
     fails("logsumexp", ints([1, 2]), error=TypeError, match="logsumexp: data must .* int32"),
 ]
 
@@ -119,7 +119,7 @@ CASES += [
     no_grad("min", np.array([[1, nan], [3, -inf]]), axis=0, ref=np.array([1, nan])),
     op("prod", np.array([[2.0, 0.0, 3.0], [0.0, 0.0, 1.0]]), axis=1, ref=np.array([0, 0])),
     fails("max", (0, 3), axis=0, error=ShapeError, match=r"max: .*\(0, 3\)"),
-    fails("min", (0,), error=ShapeError, match="min: .*no elements"),
+    fails("min", (0,), error=ShapeError, match="min: .*at least 1 element"),
 ]
 for _a in (None, 0, (0, 1), -1):
     CASES += [
@@ -170,7 +170,7 @@ for _name, _g in [("argmax", np.argmax), ("argmin", np.argmin)]:
         op(_name, np.array([1, nan, 5, nan]), axis=0, ref=np.array([1]), **_SINGLE),
         op(_name, _MISSING, axis=0, **_SINGLE, ref=lambda x, g=_g: g(x, 0)),
         no_grad(_name, np.full(3, -inf), axis=0, ref=np.array([0]), dtypes=("float32",)),
-        fails(_name, (2, 0), axis=1, error=ShapeError, match=_name + ": .*no elements"),
+        fails(_name, (2, 0), axis=1, error=ShapeError, match=_name + ": .*at least 1 element"),
         fails(_name, (2,), axis=1, error=IndexError, match=_name + ": axis 1"),
     ]
 CASES += [

@@ -82,7 +82,7 @@ CASES = [
     op("reshape_like", (2, 6), (9, 2, 3), **ENDS, ref=lambda x, _: x.reshape(2, 2, 3)),
     op("_identity_with_attr_like_rhs", (2, 3), (2, 3), grad=[0], ref=lambda x, y: x),
     no_grad("_identity_with_attr_like_rhs", (0, 3), (0, 3), ref=lambda x, y: x),
-    fails("_identity_with_attr_like_rhs", (2, 3), (3, 2), match="equal"),
+    fails("_identity_with_attr_like_rhs", (2, 3), (3, 2), match="rhs must have the shape of lhs"),
     fails("reshape_like", (2, 3), (4,), match="6 elements"),
     op("transpose", (2, 3, 4), ref=lambda x: x.transpose()),
     op("transpose", (2, 3, 4, 5), axes=(0, 2, 3, 1), ref=lambda x: x.transpose(0, 2, 3, 1)),
@@ -176,7 +176,7 @@ CASES = [
     fails("slice_axis", (4,), axis=0, begin=2, end=7, error=IndexError, match="got 2 and 7"),
     op("slice_like", (4, 5), (2, 3), grad=[0], ref=lambda x, y: x[:2, :3]),
     op("slice_like", (4, 5), (9, 3), axes=(-1,), grad=[0], ref=lambda x, y: x[:, :3]),
-    fails("slice_like", (2, 2), (3, 2), match="shorter"),
+    fails("slice_like", (2, 2), (3, 2), match="at least as long"),
 ]
 
 
