@@ -33,7 +33,11 @@ CASES = {
     "real sizes": (lambda: X.reshape((6 / 2, 2)), TypeError, r"ints, got \(3\.0, 2\.0\)"),
     "real size": (lambda: nd.zeros(shape=2.0), TypeError, r"ints, got 2\.0"),
     "two unknown": (lambda: nd.reshape(X, shape=(-1, -1)), ValueError, r"Reshape.*\(-1, -1\)"),
-    "out": (lambda: nd.exp(X, out=ones(3, 3)), ValueError, r"exp: out must .*\(2, 3\), got \(3, 3\)"),
+    "out": (
+        lambda: nd.exp(X, out=ones(3, 3)),
+        ValueError,
+        r"exp: out must .*\(2, 3\), got \(3, 3\)",
+    ),
     "kernel": (lambda: nd.Pooling(ones(1, 1, 2, 2), kernel=(5, 5)), ValueError, "Pooling.*5"),
     "concat": (lambda: nd.concat(X, ones(3, 4), dim=0), ValueError, r"(?i)concat.*\(3, 4\)"),
     # dtypes

@@ -222,7 +222,9 @@ def test_files(tmp_path, rows, dtype):
         train(table, ids[2], np.ones((40, 5)))
     np.testing.assert_array_equal(*(rows_of(table, range(300)) for table in tables))
     other = ShardedEmbedding(rows, 5, optimizer="sgd", dtype=dtype)
-    with pytest.raises(mx.MXNetError, match="must be those of the table in .*, operator='adam_update', seed=4;"):
+    with pytest.raises(
+        mx.MXNetError, match="must be those of the table in .*, operator='adam_update', seed=4;"
+    ):
         other.load(tmp_path / "t")
     next((tmp_path / "t").iterdir()).rename(tmp_path / "t" / "0-of-2.0-of-1.params")
     with pytest.raises(mx.MXNetError, match="must have the files of one saved table"):

@@ -221,7 +221,9 @@ CASES = [
         output_mean_var=True,
         ref=lambda *a: np_group_norm(*a, 2),
     ),
-    fails("GroupNorm", (2, 5, 4), (2,), (2,), num_groups=2, match="multiple of num_groups 2, got 5"),
+    fails(
+        "GroupNorm", (2, 5, 4), (2,), (2,), num_groups=2, match="multiple of num_groups 2, got 5"
+    ),
     op("InstanceNorm", (2, 3, 5), (3,), (3,), ref=np_instance_norm),
     op("InstanceNorm", (2, 3, 4, 5), (3,), (3,), ref=np_instance_norm),
     op("L2Normalization", (3, 4, 5), ref=lambda x: np_l2(x, (1, 2))),
