@@ -159,7 +159,8 @@ def test_a_block_gives_the_same_as_symbol_and_as_arrays():
     ("call", "kind", "match"),
     [
         (lambda x: sym.contrib.foreach(lambda d, s: (d, s), 1, []), TypeError, "must be Symbols"),
-        (lambda x: sym.contrib.foreach(lambda d, s: (d, [s, s]), x, x), ValueError, "must return 1 states.*got 2",
+        (lambda x: sym.contrib.foreach(lambda d, s: (d, [s, s]), x, x), ValueError,
+         "must return 1 states.*got 2"),
         (lambda x: sym.contrib.foreach(lambda d, s: (s, [s]), x, [x]), AssertionError,
          "does not use data 0"),
         (lambda x: sym.contrib.foreach(lambda d, s: (d, [s[0], s[0]]), x, [x, x]), ValueError,
