@@ -13,7 +13,9 @@ import importlib
 import inspect
 import operator
 import re
+import threading
 from collections.abc import Iterable, Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Callable, ClassVar, TypeVar, Union
 
 import numpy as np
@@ -357,6 +359,24 @@ class NeedsInit:
             return missing_attribute(self, name)
 
 
+class _Imports(threading.local):
+    """The number of imports on first use that are under way in a thread."""
+
+    depth = 0
+
+
+IMPORTS = _Imports()
+
+
+def import_on_use(full_name: str) -> ModuleType:
+    """Import a module; meanwhile ``mx.sym`` has its own functions, also while a block is traced."""
+    IMPORTS.depth += 1
+    try:
+        return importlib.import_module(full_name)
+    finally:
+        IMPORTS.depth -= 1
+
+
 class Provided:
     """A function that a lower module calls and a higher module provides when it is imported.
 
@@ -385,7 +405,7 @@ class Provided:
     def function(self) -> Callable[..., Any]:
         """The function itself, for pickles."""
         if self._function is None:
-            importlib.import_module(f"mxlite.{self._home}")
+            import_on_use(f"mxlite.{self._home}")
         assert self._function is not None, f"{self._home} provides no function"
         return self._function
 

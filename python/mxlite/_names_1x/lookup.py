@@ -6,13 +6,12 @@ that says so. A package uses both by ``__getattr__, __dir__ = attributes(__name_
 
 from __future__ import annotations
 
-import importlib
 import sys
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, Callable
 
-from ..base import NotSupportedError, suggestion
+from ..base import NotSupportedError, import_on_use, suggestion
 from .lists import MOVED, VERSION, imports, names_of, old_path
 
 __all__ = [
@@ -107,7 +106,7 @@ def _has(module: ModuleType, name: str) -> bool:
 def _first_use(module_name: str, name: str) -> Any:
     """Import what a name of `ON_FIRST_USE` stands for, set it in its package, and return it."""
     home, _, member = ON_FIRST_USE[module_name][name].partition(":")
-    value: Any = importlib.import_module(f"mxlite.{home}")
+    value: Any = import_on_use(f"mxlite.{home}")
     if member:
         value = getattr(value, member)
     setattr(sys.modules[module_name], name, value)
@@ -128,7 +127,7 @@ def resolve(rest: str) -> ModuleType | None:
     if not (isinstance(child, ModuleType) and child.__name__.startswith("mxlite.")):
         full_name = f"{parent.__name__}.{name}"
         try:
-            child = importlib.import_module(full_name)
+            child = import_on_use(full_name)
         except MissingModuleError:
             return None
         except ModuleNotFoundError as error:

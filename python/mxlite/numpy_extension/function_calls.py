@@ -17,10 +17,11 @@ from ..base import DynamicShapeError, TypeError_
 from ..context import cpu
 from ..numpy import ndarray
 from ..numpy.arguments import set_name
-from ..symbol import Symbol, serialization
+from ..symbol import Symbol
 from ..symbol import custom as _custom
 from ..symbol.node import Node
 from ..symbol.numpy_symbol import NumpySymbol
+from ..symbol.serialization import register_numpy_calls
 from .file_operators import CUSTOM, OPERATORS
 
 __all__ = [
@@ -93,7 +94,7 @@ def _make_custom(attrs: Mapping[str, str]) -> Any:
     return _custom.CustomCall(dict(attrs))
 
 
-@serialization.register_numpy_calls.provide
+@register_numpy_calls.provide
 def _register() -> None:
     """Make files with these operators readable."""
     for op in OPERATORS:
