@@ -332,7 +332,8 @@ def arange(
         raise ValueError_("arange: step must be nonzero, got 0")
     ctx = device_of(ctx, device)
     dtype = default_dtype(dtype)
-    if not all(float(v).is_integer() for v in (start, step)) and not is_real(dtype):
+    whole = not is_real(dtype) and onp.dtype(dtype).kind != "b"
+    if whole and not all(float(v).is_integer() for v in (start, step)):
         count = max(0, math.ceil((stop - start) / step))
         counts = as_np_ndarray(_arange(start=0, stop=count, step=1, ctx=ctx, dtype=dtype))
         values: Any = counts * (int(start + step) - int(start)) + int(start)
