@@ -110,8 +110,6 @@ PyObject* wrap_array(NDArrayRef array) {
     Py_INCREF(existing);
     return existing;
   }
-  // This module sets the class.
-  if (array->is_numpy() && !numpy_type) pybind11::module_::import("mxlite.numpy");
   PyTypeObject* type = array->is_numpy() && numpy_type ? numpy_type : array_type;
   if (array->is_sparse())
     type = storage_type(*array) == StorageType::kCSR ? sparse_hooks.csr : sparse_hooks.row_sparse;

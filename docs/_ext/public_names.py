@@ -156,9 +156,7 @@ def _is_operator(value: Any) -> bool:
 def _members(path: str) -> dict[str, Any]:
     """Return the classes and functions of the package that a module publishes."""
     module = find_module(path)
-    listed = getattr(module, "__all__", None)
-    if listed is None:
-        listed = list(vars(module))
+    listed = vars(module).get("__all__", [n for n in vars(module) if n[0] != "_"])
     found = {}
     for name in (n for n in listed if n[0] != "_"):
         value = getattr(module, name, None)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import os as _os
 import typing as _typing
 
 from . import _native  # loads _core, before the modules that use it
-from . import _core, attribute, autograd, base, context, name, ndarray, operator, random, util
+from . import _core, autograd, base, context, initializer, lr_scheduler, metric
+from . import attribute, image, name, ndarray, operator, optimizer, random, recordio, registry
+from . import runtime, util
+from . import initializer as init
+from . import image as img
 from . import ndarray as nd
+from . import optimizer as opt
 from . import random as rnd
-from . import modules_1x
 from ._names_1x import attributes as _attributes
 from ._native.version import __version__ as __version__
 from .attribute import AttrScope
@@ -34,36 +37,27 @@ from .util import (
     use_np_array,
     use_np_shape,
 )
+from . import executor, rtc, symbol, visualization
+from . import symbol as sym
+from . import visualization as viz
+from .executor import CachedOp as _CachedOp
+from .executor import Executor
+from .symbol import Symbol
+from . import numpy, numpy_extension
+from . import numpy as np
+from . import numpy_extension as npx
+from . import kvstore
+from . import kvstore as kv
+from .kvstore import kvstore_server
+from . import contrib, gluon, io, parallel, profiler
+from . import callback, module, monitor
+from . import module as mod
+from . import monitor as mon
+from . import modules_1x
+from .modules_1x import engine, error, executor_manager, libinfo, library, log, misc, model, rnn
 
 if _typing.TYPE_CHECKING:  # imported when they are first used
-    from . import callback, checkpoint, contrib, executor, gluon, image, initializer, io, kvstore
-    from . import lr_scheduler, metric, module, monitor, numpy, numpy_extension, onnx, optimizer
-    from . import parallel, profiler, recordio, registry, rtc, runtime, symbol, test_utils
-    from . import visualization
-    from . import image as img
-    from . import initializer as init
-    from . import kvstore as kv
-    from . import module as mod
-    from . import monitor as mon
-    from . import numpy as np
-    from . import numpy_extension as npx
-    from . import optimizer as opt
-    from . import symbol as sym
-    from . import visualization as viz
-    from .executor import Executor
-    from .kvstore import kvstore_server
-    from .modules_1x import (
-        engine,
-        error,
-        executor_manager,
-        libinfo,
-        library,
-        log,
-        misc,
-        model,
-        rnn,
-    )
-    from .symbol import Symbol
+    from . import checkpoint, onnx, test_utils
 
 __all__ = [
     "AttrScope", "Context", "Executor", "MXNetError", "NDArray", "Symbol", "attribute",
@@ -79,10 +73,12 @@ __all__ = [
     "util", "visualization", "viz", "waitall",
 ]  # fmt: skip
 
+setattr(ndarray, "CachedOp", _CachedOp)  # noqa: B010 - of symbols, which need mx.nd
+for _name, _module in (("np", numpy), ("npx", numpy_extension)):
+    setattr(ndarray, _name, _module)
+
 if not _typing.TYPE_CHECKING:
     __getattr__, __dir__ = _attributes(__name__)
 
-if _os.environ.get("DMLC_ROLE") in ("server", "scheduler"):
-    from .kvstore.kvstore_server import serve as _serve
-
-    _serve()  # and then exit
+# Processes with the role of a server or scheduler run here and then exit.
+kvstore_server._init_kvstore_server_module()

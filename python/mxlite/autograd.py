@@ -50,9 +50,8 @@ GRAD_REQ = {"null": 0, "write": 1, "add": 2}
 _PASSES = threading.local()
 _pass_numbers = itertools.count(1)
 
-recorded_symbol = Provided("symbol.recorded")
-# Functions to call when compiled graphs become out of date.
-graph_listeners: list[Callable[[], None]] = []
+recorded_symbol = Provided()  # provided by symbol/recorded.py
+graphs_out_of_date = Provided()  # provided by gluon/parameter/bindings.py
 
 
 def set_recording(is_recording: bool) -> bool:
@@ -311,8 +310,7 @@ def detect_anomaly(enabled: bool = True) -> Iterator[None]:
     ...     loss.backward()
     """
     before = _core.set_anomaly_checks(bool(enabled))
-    for listener in graph_listeners:  # existing compiled graphs do not check for NaN
-        listener()
+    graphs_out_of_date()  # existing compiled graphs do not check for NaN
     try:
         yield
     finally:

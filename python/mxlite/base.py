@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import builtins
 import difflib
-import importlib
 import inspect
 import operator
 import re
-import threading
 from collections.abc import Iterable, Sequence
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Callable, ClassVar, TypeVar, Union
 
 import numpy as np
@@ -359,41 +356,17 @@ class NeedsInit:
             return missing_attribute(self, name)
 
 
-class _Imports(threading.local):
-    """The number of imports on first use that are under way in a thread."""
-
-    depth = 0
-
-
-IMPORTS = _Imports()
-
-
-def import_on_use(full_name: str) -> ModuleType:
-    """Import a module; meanwhile ``mx.sym`` has its own functions, also while a block is traced."""
-    IMPORTS.depth += 1
-    try:
-        return importlib.import_module(full_name)
-    finally:
-        IMPORTS.depth -= 1
-
-
 class Provided:
     """A function that a lower module calls and a higher module provides when it is imported.
 
-    Parameters
-    ----------
-    home : str
-        The higher module, without ``mxlite.``; the first call imports it.
-
     Examples
     --------
-    >>> shown = Provided("higher")  # in the lower module, which calls shown(value)
+    >>> shown = Provided()  # in the lower module, which calls shown(value)
     >>> @lower.shown.provide  # in the higher one
     ... def shown(value): ...
     """
 
-    def __init__(self, home: str) -> None:
-        self._home = home
+    def __init__(self) -> None:
         self._function: Callable[..., Any] | None = None
 
     def provide(self, function: _F) -> _F:
@@ -404,9 +377,7 @@ class Provided:
     @property
     def function(self) -> Callable[..., Any]:
         """The function itself, for pickles."""
-        if self._function is None:
-            import_on_use(f"mxlite.{self._home}")
-        assert self._function is not None, f"{self._home} provides no function"
+        assert self._function is not None, "no module has provided this function yet"
         return self._function
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from .lists import MOVED, VERSION, is_module, module_paths, names_of, old_path
 from .lookup import (
     AFTER_IMPORT,
-    ON_FIRST_USE,
     MissingModuleError,
     MissingNameError,
     UnknownNameError,
@@ -23,7 +22,6 @@ from .lookup import (
 __all__ = [
     "AFTER_IMPORT",
     "MOVED",
-    "ON_FIRST_USE",
     "VERSION",
     "MissingModuleError",
     "MissingNameError",

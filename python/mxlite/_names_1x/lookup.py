@@ -6,17 +6,17 @@ that says so. A package uses both by ``__getattr__, __dir__ = attributes(__name_
 
 from __future__ import annotations
 
+import importlib
 import sys
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, Callable
 
-from ..base import NotSupportedError, import_on_use, suggestion
+from ..base import NotSupportedError, suggestion
 from .lists import MOVED, VERSION, imports, names_of, old_path
 
 __all__ = [
     "AFTER_IMPORT",
-    "ON_FIRST_USE",
     "MissingModuleError",
     "MissingNameError",
     "UnknownNameError",
@@ -52,25 +52,11 @@ class MissingModuleError(NotSupportedError, ImportError):
     """A module of MXNet 1.9.1, or a name imported from one, that mxlite does not have."""
 
 
-# Names that mxlite imports on first use, and that 1.9.1 lacks or that are no modules in it:
-# the path of the module after ``mxlite.``, and the name in it unless the module itself is meant.
-ON_FIRST_USE: dict[str, dict[str, str]] = {
-    "mxlite": {
-        "Executor": "executor:Executor",
-        "Symbol": "symbol:Symbol",
-        "checkpoint": "checkpoint",
-        "kvstore_server": "kvstore.kvstore_server",
-        "opt": "optimizer",
-        "parallel": "parallel",
-    },
-    "mxlite.contrib": {"amp": "contrib.amp", "svrg_optimization": "contrib.svrg_optimization"},
-    "mxlite.gluon": {"Trainer": "gluon.trainer:Trainer"},
-    "mxlite.gluon.contrib": {"parallel": "gluon.contrib.parallel"},
-    "mxlite.ndarray": {"CachedOp": "executor:CachedOp"},
-    "mxlite.symbol": {
-        "np": "numpy_extension.symbols:np_module",
-        "npx": "numpy_extension.symbols:npx_module",
-    },
+# Submodules that 1.9.1 lacks or that its programs must import; mxlite imports them on first use.
+OWN_MODULES = {
+    "mxlite": ("checkpoint",),
+    "mxlite.contrib": ("amp", "svrg_optimization"),
+    "mxlite.gluon.contrib": ("parallel",),
 }
 
 # Functions to call after a module was imported because a program accessed its name.
@@ -93,26 +79,9 @@ def _imported(rest: str, name: str) -> Any:
     if not there:
         return module
     for place in (module, resolve(path.rpartition(".")[0]) if "." in path else None):
-        if place is not None and _has(place, there):
-            return getattr(place, there)
+        if place is not None and there in vars(place):
+            return vars(place)[there]
     return None
-
-
-def _has(module: ModuleType, name: str) -> bool:
-    """Return whether a module has a name, or gets it when it is first used."""
-    return name in vars(module) or name in ON_FIRST_USE.get(module.__name__, ())
-
-
-def _first_use(module_name: str, name: str) -> Any:
-    """Import what a name of `ON_FIRST_USE` stands for, set it in its package, and return it."""
-    home, _, member = ON_FIRST_USE[module_name][name].partition(":")
-    value: Any = import_on_use(f"mxlite.{home}")
-    if member:
-        value = getattr(value, member)
-    setattr(sys.modules[module_name], name, value)
-    for hook in AFTER_IMPORT:
-        hook()
-    return value
 
 
 def resolve(rest: str) -> ModuleType | None:
@@ -123,11 +92,11 @@ def resolve(rest: str) -> ModuleType | None:
     parent = resolve(parent_path) if parent_path else sys.modules["mxlite"]
     if parent is None:
         return None
-    child = getattr(parent, name) if _has(parent, name) else None
+    child = vars(parent).get(name)
     if not (isinstance(child, ModuleType) and child.__name__.startswith("mxlite.")):
         full_name = f"{parent.__name__}.{name}"
         try:
-            child = import_on_use(full_name)
+            child = importlib.import_module(full_name)
         except MissingModuleError:
             return None
         except ModuleNotFoundError as error:
@@ -150,8 +119,8 @@ def _getattr_of(module_name: str) -> Callable[[str], Any]:
     rest = old_path(module_name)
 
     def __getattr__(name: str) -> Any:  # noqa: N807 - it becomes the module's
-        if name in ON_FIRST_USE.get(module_name, ()):
-            return _first_use(module_name, name)
+        if name in OWN_MODULES.get(module_name, ()):
+            return importlib.import_module(f"{module_name}.{name}")
         if not name.startswith("__"):
             names = names_of(rest)
             child = f"{rest}.{name}" if rest else name
@@ -165,8 +134,8 @@ def _getattr_of(module_name: str) -> Callable[[str], Any]:
                 # The name's module is a file of the package in 1.9.1, but a different one in
                 # mxlite.
                 package = resolve(rest.rpartition(".")[0]) if "." in rest else sys.modules["mxlite"]
-                if package is not None and rest and _has(package, name):
-                    return getattr(package, name)
+                if package is not None and rest and name in vars(package):
+                    return vars(package)[name]
             found = _imported(rest, name)
             if found is not None:
                 setattr(sys.modules[module_name], name, found)
@@ -187,18 +156,16 @@ def _exists(full_name: str) -> bool:
 
 def own_names(module: ModuleType) -> set[str]:
     """Return the public names that a module defines, not those that its file imports."""
-    listed = getattr(module, "__all__", None)  # runs the file of a module that is not used yet
-    if listed is not None:
-        return set(listed)
-    found = {
+    have = vars(module)
+    if "__all__" in have:
+        return set(have["__all__"])
+    return {
         name
-        for name, value in vars(module).items()
+        for name, value in have.items()
         if name != "TYPE_CHECKING" and name[0] != "_" and not isinstance(value, ModuleType)
         and str(getattr(value, "__module__", None) or type(value).__module__).partition(".")[0]
         in ("mxlite", "builtins")
     }  # fmt: skip
-    on_use = ON_FIRST_USE.get(module.__name__, {})
-    return found | {name for name in on_use if name[0].isupper()}  # classes, not modules
 
 
 def _public_names(module: ModuleType) -> list[str]:

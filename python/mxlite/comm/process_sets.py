@@ -117,7 +117,7 @@ _added: list[ProcessSet] = []
 GivenProcessSet = Union[ProcessSet, int, str, None]
 """None is the set of all ranks, an integer is a process_set_id, a string an axis of the mesh."""
 
-process_set_of_axis = Provided("parallel.mesh")  # None without a current mesh
+process_set_of_axis = Provided()  # provided by parallel/mesh.py; None without a current mesh
 
 
 def resolved_process_set(who: str, process_set: GivenProcessSet) -> ProcessSet | int:

@@ -40,10 +40,7 @@ class Mxnet(ModuleType):
     """
 
     def __getattr__(self, name: str) -> Any:
-        value = getattr(mxlite, name)
-        if isinstance(value, ModuleType):  # kept, so that mxlite is asked for it once
-            super().__setattr__(name, value)
-        return value
+        return getattr(mxlite, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
@@ -74,9 +71,8 @@ class _RootLoader(Loader):
     def exec_module(self, module: ModuleType) -> None:
         # Copied, so that looking up mx.nd is as fast as in a plain module.
         names = {k: v for k, v in vars(mxlite).items() if not k.startswith("_")}
-        public = sorted({*names, *mxlite.__all__})
         module.__dict__.update(names)
-        module.__dict__.update(__version__=VERSION, __file__=mxlite.__file__, __all__=public)
+        module.__dict__.update(__version__=VERSION, __file__=mxlite.__file__, __all__=sorted(names))
         add_names()
 
 

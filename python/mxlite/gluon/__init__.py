@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .._names_1x import attributes as _attributes
+from . import contrib, data, loss, model_zoo, nn, rnn, utils
 from .block import Block, HybridBlock, SymbolBlock
 from .parameter import Constant, DeferredInitializationError, Parameter, tensor_types
 from .parameter import ParameterDict
-
-if TYPE_CHECKING:  # imported when they are first used
-    from . import contrib, data, loss, model_zoo, nn, rnn, utils
-    from .trainer import Trainer
+from .trainer import Trainer
 
 __all__ = [
     "Block",

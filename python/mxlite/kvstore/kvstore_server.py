@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, NoReturn
+from typing import Any
 
 from .. import _core
 from ..base import MXNetError
@@ -43,11 +43,13 @@ class KVStoreServer:
         _core.run_server_role(os.environ.get("DMLC_ROLE", "server"), profile=obey)
 
 
-def serve() -> NoReturn:
-    """Run the server or the scheduler of a job in this process, then exit."""
-    try:
-        KVStoreServer().run()
-    except MXNetError as error:
-        print(f"mxlite {os.environ['DMLC_ROLE']}: {error}", file=sys.stderr, flush=True)
-        sys.exit(1)
-    sys.exit()
+def _init_kvstore_server_module() -> None:
+    """Serve and then exit, if this process is a server or the scheduler."""
+    role = os.environ.get("DMLC_ROLE")
+    if role in ("server", "scheduler"):
+        try:
+            KVStoreServer().run()
+        except MXNetError as error:
+            print(f"mxlite {role}: {error}", file=sys.stderr, flush=True)
+            sys.exit(1)
+        sys.exit()

@@ -332,12 +332,6 @@ def _reduce(self: NDArray) -> Any:
     return _from_blob, (save_tobuffer([self]), *((True,) if self._numpy else ()))
 
 
-# The stub of the core takes this signature, and has the class.
-def _as_np_ndarray(self: NDArray) -> ndarray:  # type: ignore[name-defined]  # noqa: F821
-    """Return an ``mx.np`` array on the same memory; gradients pass through."""
-    return _core.with_numpy(self, True)
-
-
 def _deepcopy(self: NDArray, memo: dict[int, Any]) -> NDArray:
     return self.copy()
 
@@ -437,7 +431,6 @@ attach(
         "__setstate__": _setstate,
         "__copy__": _copy,
         "__deepcopy__": _deepcopy,
-        "as_np_ndarray": _as_np_ndarray,
         "__index__": _index,
         "__float__": _float,
         "__format__": _format,

@@ -70,7 +70,9 @@ tostype trunc zeros_like
 """.split()
 
 
-as_np_ndarray = NDArray.as_np_ndarray
+def as_np_ndarray(self: NDArray) -> ndarray:
+    """Return an ``mx.np`` array on the same memory; gradients pass through."""
+    return _core.with_numpy(self, True)  # type: ignore[return-value]
 
 
 def _as_nd_ndarray(self: ndarray) -> NDArray:
@@ -292,6 +294,7 @@ def _grad(self: ndarray) -> ndarray | None:
 
 _plain_dlpack: Any = NDArray.__dlpack__
 _plain_grad = NDArray.grad
+setattr(NDArray, "as_np_ndarray", as_np_ndarray)  # noqa: B010 - mypy knows methods
 
 for _name in ABSENT:
     _method = _Absent()
@@ -315,6 +318,7 @@ attach(
         "__repr__": _repr,
         "__str__": _str,
         "as_nd_ndarray": _as_nd_ndarray,
+        "as_np_ndarray": as_np_ndarray,
         "astype": _astype,
         "grad": property(_grad),
         "dtype": property(_dtype),

@@ -21,7 +21,6 @@ from ..symbol import Symbol
 from ..symbol import custom as _custom
 from ..symbol.node import Node
 from ..symbol.numpy_symbol import NumpySymbol
-from ..symbol.serialization import register_numpy_calls
 from .file_operators import CUSTOM, OPERATORS
 
 __all__ = [
@@ -94,13 +93,10 @@ def _make_custom(attrs: Mapping[str, str]) -> Any:
     return _custom.CustomCall(dict(attrs))
 
 
-@register_numpy_calls.provide
-def _register() -> None:
-    """Make files with these operators readable."""
-    for op in OPERATORS:
-        _core.register_symbol_call(op, lambda attrs, op=op: FunctionCall(op, attrs))
-    _core.register_symbol_call("Custom", _make_custom)
-    _core.register_symbol_call("_npi_Custom", _make_custom)
+for _op in OPERATORS:
+    _core.register_symbol_call(_op, lambda attrs, op=_op: FunctionCall(op, attrs))
+_core.register_symbol_call("Custom", _make_custom)
+_core.register_symbol_call("_npi_Custom", _make_custom)
 
 
 def compose_call(op: str, inputs: Sequence[Symbol], attrs: Mapping[str, Any]) -> Any:

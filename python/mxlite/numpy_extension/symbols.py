@@ -457,15 +457,8 @@ for _path, (_doc, _names, _children) in _modules.items():
     for _child, _content in _children.items():
         setattr(_made, _child, _module(f"{_path}.{_child}", _doc, _content))
     setattr(symbol, _path, _made)
-np_module: Any = symbol.np  # type: ignore[attr-defined]
-npx_module: Any = symbol.npx  # type: ignore[attr-defined]
-np_module._Symbol = NumpySymbol
+_np_module: Any = symbol.np  # type: ignore[attr-defined]
+_np_module._Symbol = NumpySymbol
 for _name in ("argmax", "argmin", "clip", "cumsum", "dot", "max", "mean", "min", "prod", "repeat",
               "reshape", "split", "squeeze", "std", "sum", "swapaxes", "take", "var"):  # fmt: skip
     setattr(NumpySymbol, _name, _np[_name])
-
-
-@symbol.symbol.as_numpy.provide
-def as_numpy(plain: Symbol) -> NumpySymbol:
-    """Return a symbol as one of numpy mode, whose methods are set above."""
-    return NumpySymbol(plain._outputs)

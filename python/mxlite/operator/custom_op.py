@@ -22,7 +22,7 @@ _TYPE_WORDS = {
     "Sequence[int]": "Shape(tuple)",
 }
 # The call on symbols is provided by symbol/custom.py.
-custom_symbol = Provided("symbol.custom")
+custom_symbol = Provided()
 _lock = threading.Lock()  # guards changes of REGISTRY
 
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from .._names_1x import attributes as _attributes
 from .. import _core
-from ..base import IMPORTS as _IMPORTS
 from .. import ndarray as _nd
 from .symbol import Symbol as Symbol
 from .variable import Group as Group
@@ -87,16 +86,13 @@ for _name, _op in op.__dict__.items():
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = _attributes(__name__)
-    # Modules that mx.nd imports when they are first used.
-    _ON_FIRST_USE = {"np", "npx", "numpy", "numpy_extension"}
 
     class _Module(_types.ModuleType):
         """The class of this module; during a trace, its functions are those of mx.nd."""
 
         def __getattribute__(self, name):
-            if _core.is_tracing() and name[:2] != "__" and not _IMPORTS.depth:
-                if name in _nd.__dict__ or name in _ON_FIRST_USE:
-                    return getattr(_nd, name)
+            if _core.is_tracing() and name[:2] != "__" and name in _nd.__dict__:
+                return _nd.__dict__[name]
             return super().__getattribute__(name)
 
     _sys.modules[__name__].__class__ = _Module

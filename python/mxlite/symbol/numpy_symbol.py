@@ -11,6 +11,7 @@ from typing import Any
 from .. import _core
 from .._core import compose
 from ..base import TypeError_
+from . import symbol as _symbol
 from .symbol import Symbol
 
 __all__ = ["NumpySymbol"]
@@ -91,6 +92,11 @@ def _bounds(part: int | slice) -> tuple[Any, Any, Any]:
     if isinstance(part, slice):
         return part.start, part.stop, part.step
     return part, (part + 1) or None, None
+
+
+@_symbol.as_numpy.provide
+def _as_numpy(symbol: Symbol) -> NumpySymbol:
+    return NumpySymbol(symbol._outputs)
 
 
 _core.attach_numpy_signs(NumpySymbol, in_place=False)

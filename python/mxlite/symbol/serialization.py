@@ -8,7 +8,7 @@ from typing import Any
 from .. import _core
 from .._files.saving import replacing_file
 from .._files.whole import read_file
-from ..base import FileFormatError, MissingFileError, Provided, TypeError_
+from ..base import FileFormatError, MissingFileError, TypeError_
 from ..numpy_mode import is_np_shape
 from . import symbol as _symbol
 from .symbol import Symbol
@@ -71,16 +71,10 @@ def load_json(json_str: str) -> Symbol:
 
 fromjson = load_json
 
-register_numpy_calls = Provided("numpy_extension.function_calls")
-# Texts in files with operators of numpy mode that are functions of mx.np.
-_NUMPY_MARKS = ('"_np', '"_contrib_boolean_mask"', '"Custom"')
-
 
 def _parse(text: str, source: str) -> Symbol:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:  # a lone surrogate
         raise FileFormatError(f"mx.sym.load: {source} must be valid JSON: {error}") from error
-    if any(mark in text for mark in _NUMPY_MARKS):
-        register_numpy_calls()
     return Symbol(_core.symbol_from_json(text, source, is_np_shape()))

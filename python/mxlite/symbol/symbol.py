@@ -30,9 +30,9 @@ else:
 
 __all__ = ["Symbol"]
 
-load_json, to_json, save = (Provided("symbol.serialization") for _ in range(3))
-bind, simple_bind = (Provided("executor.binding") for _ in range(2))
-as_numpy = Provided("numpy_extension.symbols")
+load_json, to_json, save = Provided(), Provided(), Provided()  # by serialization.py
+bind, simple_bind = Provided(), Provided()  # by executor/binding.py
+as_numpy = Provided()  # by numpy_symbol.py
 
 
 class Symbol(_Base):

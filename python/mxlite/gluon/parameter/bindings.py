@@ -90,6 +90,6 @@ class _Process(Bindings):
 
 PROCESS = _Process()
 JOB.followers.add(PROCESS)
-autograd.graph_listeners.append(PROCESS.expire)
+autograd.graphs_out_of_date.provide(PROCESS.expire)
 # The memory profiler needs all calls to run through Block.__call__ instead of the fast path.
 WATCH.listeners.append(PROCESS.expire)
