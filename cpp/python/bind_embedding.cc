@@ -118,12 +118,13 @@ void write_rows(EmbeddingTable& self, const NDArrayRef& ids, const NDArrayRef& w
   const TensorRef from = tensor_of(weights);
   rows.weights.assign(from.as<std::byte>(), from.as<std::byte>() + from.bytes());
   const auto& options = self.options();
-  MX_CHECK_SHAPE(
-      weights->size() == ids->size() * options.dim &&
-          states->size() == weights->size() * options.states && from.dtype == options.dtype,
-      kWho, " ", options.ids.table, ": saved rows must be ", options.dtype, " of ", options.dim,
-      " columns with ", options.states, " states, got weights of ", from.dtype, " ",
-      weights->shape(), " and states ", states->shape(), " for ", ids->size(), " ids");
+  MX_CHECK_SHAPE(weights->size() == ids->size() * options.dim &&
+                     states->size() == weights->size() * options.states &&
+                     from.dtype == options.dtype,
+                 kWho, " ", options.ids.table, ": saved weights must be ", options.dtype, " with ",
+                 options.dim, " values per id, and saved states must have ", options.states,
+                 " values per weight, got ", from.dtype, " weights of shape ", weights->shape(),
+                 " and states of shape ", states->shape(), " for ", ids->size(), " ids");
   const GilRelease released;
   self.write(rows);
 }

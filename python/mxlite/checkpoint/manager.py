@@ -267,7 +267,9 @@ class CheckpointManager:
             The file's path.
         """
         if isinstance(step, bool) or not isinstance(step, int) or step < 0:
-            raise ValueError_(f"CheckpointManager: step must be 0 or more, got {step!r}")
+            raise ValueError_(
+                f"CheckpointManager: step must be an integer of 0 or more, got {step!r}"
+            )
         path = self.path(step)
         save(path, {**(objects or {}), "step": step}, **named)
         verify(path)

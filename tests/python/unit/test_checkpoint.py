@@ -298,7 +298,7 @@ def test_what_a_killed_process_left_is_cleaned(tmp_path: Path) -> None:
 def test_wrong_options(tmp_path: Path, options: dict[str, Any]) -> None:
     with pytest.raises(MXNetError, match="CheckpointManager"):
         checkpoint.CheckpointManager(tmp_path, **options)
-    with pytest.raises(ValueError, match="step must be 0 or more, got -1"):
+    with pytest.raises(ValueError, match="step must be an integer of 0 or more, got -1"):
         checkpoint.CheckpointManager(tmp_path).save(-1)
 
 
