@@ -84,7 +84,7 @@ void share_range(int64_t count, int64_t grain, int64_t work, RangeFn fn, void* c
   const int threads =
       threads_for(item * static_cast<double>(count - begin), std::min<int64_t>(grains, most));
   if (threads == 1) return fn(closure, begin, count, 0);
-  // Pieces of at least 25 us, or eight to a thread.
+  // A piece takes at least 25 us, and each thread gets about eight pieces at most.
   const auto least = static_cast<int64_t>(kWorkPerThread / std::max(item, 1e-3)) / grain;
   Loop loop{fn, closure, std::max<int64_t>({1, grains / threads / 8, least}) * grain,
             std::vector<Part>(static_cast<size_t>(threads))};

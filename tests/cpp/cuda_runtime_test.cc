@@ -353,7 +353,8 @@ TEST_F(CudaRuntimeTest, KernelsHaveTheirNamesAndTimesOfTheProfilersClock) {
   const int64_t after = host_now();
   tracer->stop();
   std::vector<DeviceKernel> kernels;
-  EXPECT_EQ(tracer->take(kernels), 2u + 1u);  // CUPTI lost two, and one has no end
+  // The fake CUPTI drops two records, and the tracer discards one that has no end time.
+  EXPECT_EQ(tracer->take(kernels), 2u + 1u);
   ASSERT_EQ(kernels.size(), 3u);
   EXPECT_STREQ(kernels[0].name, "sm90_gemm");
   EXPECT_STREQ(kernels[1].name, "forward_rows");

@@ -120,7 +120,7 @@ def test_gradients_are_the_transposes_of_pooling(bins: int) -> None:
 
 @pytest.mark.parametrize("classes", [1, 20])
 def test_gradients_of_moved_bins_and_of_what_moves_them(classes: int) -> None:
-    # 40 channels of each class at most: more than the lanes of a warp.
+    # A single class has all 40 channels, which are more than the lanes of a warp.
     rois = corners(24)
     x = np.random.default_rng(1).normal(size=(2, 40, HEIGHT, WIDTH))
     trans = np.random.default_rng(2).normal(size=(len(rois), 2 * classes, 3, 3))

@@ -135,7 +135,8 @@ def test_max_pooling_passes_nan_on() -> None:
         assert_array_equal(found, expected)
 
 
-# Chunks of 64 sources: runs within one, over a border, over several chunks, and up to the end.
+# Runs of equal ids, which the kernel reads in chunks of 64: a run lies within a chunk, crosses a
+# border of chunks, covers several chunks, or reaches the last id.
 IDS = {
     "all equal": np.zeros(300),
     "all different": np.arange(300)[::-1],

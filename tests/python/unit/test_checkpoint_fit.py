@@ -196,7 +196,8 @@ def test_another_scheduler_of_a_trainer_is_replaced_with_a_warning(path: Path) -
         checkpoint.load(path, net=net, trainer=trainer)
     own = mx.optimizer.Adam(lr_scheduler=mx.lr_scheduler.FactorScheduler(3, 0.5, base_lr=0.4))
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # the same scheduler, given in another way
+        # Must not warn: the optimizer object holds a scheduler equal to the saved one.
+        warnings.simplefilter("error")
         checkpoint.load(path, net=net, trainer=gluon.Trainer(net.collect_params(), own))
     assert type(trainer.optimizer.lr_scheduler).__name__ == "FactorScheduler"
     assert trainer.optimizer.lr_scheduler(4) == 0.2

@@ -13,9 +13,11 @@
 
 namespace mxlite::shm {
 
-inline constexpr int kBuffers = 3;     // buffers per rank: one to write, one that others read, one
-                                       // that becomes free
-inline constexpr int kSignatures = 4;  // a rank is at most one operation ahead
+inline constexpr int kBuffers = 3;  // buffers per rank: one to write, one that others read, one
+                                    // that becomes free
+// Length of a rank's ring of signatures. A rank is at most one operation ahead of the others, so it
+// does not overwrite a signature that they still compare.
+inline constexpr int kSignatures = 4;
 inline constexpr size_t kTextBytes = 2048;
 
 // `step` is incremented at each step and is a futex. All fields share a cache line, because readers

@@ -32,7 +32,8 @@ struct ReluGate {
 #pragma unroll
     for (int k = 0; k < V; ++k) y[k] = passed >> k & 1 ? Acc(1) : Acc(0);
   }
-  // `y` is the output of relu, or its bit if there is one. `centered` is x - mean.
+  // `y` is the output of relu; with `bits`, it is 1 where that output is positive, else 0.
+  // `centered` is x - mean.
   __device__ __forceinline__ Acc passed(Acc g, Acc y, Acc centered, Acc scale, Acc shift) const {
     if (output || bits) return y > Acc(0) ? g : Acc(0);
     if (beta) return centered * scale + shift > Acc(0) ? g : Acc(0);
