@@ -219,13 +219,17 @@ def read_profiles(path: Path) -> list[dict[str, Any]]:
     return [profile for profile in found if isinstance(profile, dict) and "kernels" in profile]
 
 
+_BOUNDS = r"__launch_bounds__\((?:[^()]|\([^()]*\))*\)"
+_KERNEL_NAME = re.compile(rf"__global__\s+(?:void|{_BOUNDS}|\s)*(\w+)\(")
+
+
 def own_kernels(kind: Kind) -> set[str]:
     """Return the names of the kernels in the sources of a kind."""
     names: set[str] = set()
     for source in kind.sources:
         path = KERNELS / source
         for file in path.rglob("*.cu*") if path.is_dir() else [path]:
-            names |= set(re.findall(r"__global__[^;{]*?\b(\w+)\(", file.read_text()))
+            names |= set(_KERNEL_NAME.findall(file.read_text()))
     return names
 
 

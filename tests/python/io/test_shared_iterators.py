@@ -163,7 +163,7 @@ def test_a_forked_child_may_not_read_on(tmp_path: Path) -> None:
             for _ in range(20):
                 reader.next()
         except (mx.MXNetError, StopIteration) as error:
-            status = 0 if "before this process was forked" in str(error) else 2
+            status = 0 if "must be used in the process that made it" in str(error) else 2
         finally:
             os._exit(status)
     assert os.waitpid(child, 0)[1] == 0
