@@ -177,7 +177,7 @@ def test_a_teacher_is_followed(records: Path, tmp_path: Path) -> None:
             "--lr-decay-epoch must be increasing epochs above 0, got 60,40",
         ),
         (["--lr-decay-epoch", ""], "--lr-decay-epoch must be numbers with commas between, got"),
-        (["--rgb-mean", "1,2"], "--rgb-mean and --rgb-std [1.0, 2.0, 58.393, 57.12, 57.375], ex"),
+        (["--rgb-mean", "1,2"], "deviations above 0, got [1.0, 2.0, 58.393, 57.12, 57.375]"),
         (["--rgb-std", "1,0,1"], "must be three numbers each, deviations above 0, got"),
         (["--hard-weight", "2"], "--hard-weight must be 0 to 1, got 2.0"),
         (["--mixup-alpha", "0"], "--mixup-alpha must be above 0, got 0.0"),
