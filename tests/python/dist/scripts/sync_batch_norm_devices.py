@@ -84,6 +84,6 @@ for device in ctx:
     agree([p.data(device) for p in net.collect_params().values()], weights(plain), 1e-3, 1e-4)
 
 with autograd.record():
-    layer, words = make(SyncBatchNorm, ctx, num_devices=3), f"expected {2 * size} in training"
+    layer, words = make(SyncBatchNorm, ctx, num_devices=3), f"must be {2 * size} in training, got 3"
     fails(lambda: layer(mx.nd.ones((2, 3))), words, kind=NotImplementedError)
 print("done", rank)
