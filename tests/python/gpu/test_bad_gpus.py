@@ -49,7 +49,7 @@ CASES = {
     "full memory": (
         {"MXLITE_GPU_MEMORY_LIMIT": "1000000"},
         "2 GPUs",
-        "out of memory on gpu(0): 4194304 bytes asked, 0 in use, 0 cached, limit 1000000",
+        "out of memory on gpu(0): 4194304 bytes requested, 0 in use, 0 cached, limit 1000000",
     ),
     "missing library": (
         {"MXLITE_CUDA_LIBRARY": NEEDY},
