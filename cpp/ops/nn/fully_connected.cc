@@ -17,8 +17,7 @@ Specs infer_fully_connected_specs(const FullyConnectedParams& p, std::span<const
   check_same_dtype(kFullyConnectedOp, "weight", in[1], in[0].dtype);
   const auto [rows, columns] = fully_connected_rows(p, data);
   if (!may_equal(weight, Shape{p.num_hidden, columns})) {
-    const bool flat_fits = !p.flatten && weight.ndim() == 2 &&
-                           may_equal(weight[0], p.num_hidden) &&
+    const bool flat_fits = !p.flatten && weight.ndim() == 2 && may_equal(weight[0], p.num_hidden) &&
                            may_equal(weight[1], product_of_dims(data, 1, data.ndim()));
     fail(ErrorKind::kShape, kFullyConnectedOp,
          ": weight must have shape (num_hidden, inputs) = ", Shape{p.num_hidden, columns},

@@ -143,7 +143,7 @@ struct WarpRow {
 template <class T, int V, int kPacks>
 __global__ void __launch_bounds__(kThreads, kPacks == kFewPacks ? 4 : 2)
     normalize_warps(const __grid_constant__ Rows rows, const T* data, const T* gamma, const T* beta,
-                  T* out, T* means, T* stds) {
+                    T* out, T* means, T* stds) {
   using Acc = AccOf<T>;
   using Row = WarpRow<T, V, kPacks>;
   const int64_t step = grid_stride() / kWarp;
