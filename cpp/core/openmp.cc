@@ -96,7 +96,7 @@ class Team {
 
  private:
   // Shares that are not claimed are [next, count).
-  struct Claims {
+  struct alignas(uint32_t) Claims {
     uint16_t next = 0, count = 0;
   };
   static_assert(std::atomic<Claims>::is_always_lock_free);
