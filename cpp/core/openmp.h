@@ -24,7 +24,8 @@ bool in_parallel();
 void begin_region(Body body, void* data, unsigned threads);
 void end_region();
 void wait_at_barrier();
-// The loop of a region with schedule(static): each share asks for its blocks [*first, *last).
+// Begins a loop with schedule(static) in a region. The functions give each share its next block
+// [*first, *last) of the loop, and return false if the share has no block left.
 bool start_static_loop(long start, long end, long step, long chunk, long* first, long* last);
 bool next_static_block(long* first, long* last);
 

@@ -96,7 +96,8 @@ uint64_t StreamState::count_work() noexcept {
   try {
     if (std::exchange(marks_next_, false)) add_mark(number);
   } catch (...) {
-    // Without the mark, followers wait for the whole stream, which reports an error of the device.
+    // The mark is optional: without it, other streams wait for this whole stream, and that wait
+    // reports the device's error.
   }
   return number;
 }

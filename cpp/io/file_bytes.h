@@ -39,7 +39,7 @@ class ReadBuffer {
 class FileBytes {
  public:
   // Throws a record error that names `who` and the path unless the path is a readable regular file.
-  // For an address, throws what the opener throws.
+  // If the path is an address, throws the remote opener's error instead.
   FileBytes(const std::string& path, const std::string& who);
   ~FileBytes();
   FileBytes& operator=(FileBytes&&) = delete;  // neither copied nor moved

@@ -39,8 +39,8 @@ class NDArray final : public RefCounted {
   bool contiguous() const { return contiguous_; }
   bool is_traced() const { return static_cast<bool>(trace_); }
   bool is_sparse() const { return static_cast<bool>(sparse_); }
-  // Whether Python sees an object of numpy mode's class. Views, and results of operators and graphs
-  // that have such an input, are of the same class.
+  // Returns whether Python sees an object of numpy mode's class. Views, and results of operators
+  // and graphs that have such an input, are of the same class.
   bool is_numpy() const { return numpy_; }
   void set_numpy(bool numpy) { numpy_ = numpy; }
 

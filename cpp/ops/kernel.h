@@ -53,12 +53,13 @@ struct Kernel {
   const char* name = "native";
   SupportsFn supports = nullptr;  // if nullptr, supports all calls that pass the op's shape rule
   KernelFn run = nullptr;         // set by OpRegistry::kernel
-  // Whether inputs may have any strides; if false, the caller makes them contiguous first.
+  // Says whether inputs may have any strides; if false, the caller makes them contiguous first.
   bool strided_inputs = false;
-  // Whether small calls may run on the caller's thread; the kernel must then open no parallel
+  // Says whether small calls may run on the caller's thread; the kernel must then open no parallel
   // region.
   bool inline_ok = true;
-  // Whether to run even if all outputs are empty, because other processes wait for the call.
+  // Says whether the kernel runs even if all outputs are empty, because other processes wait for
+  // the call.
   bool runs_when_empty = false;
 };
 inline constexpr Kernel kStrided{.strided_inputs = true};

@@ -97,27 +97,27 @@ struct OpSchema {
   bool zero_gradient = false;  // differentiable with a zero gradient (sign, floor, comparisons)
 
   std::vector<int> mutated_inputs;  // state that the kernel writes: running statistics, momentum
-  // Whether inputs are written only when training (BatchNorm); otherwise mutated_inputs are always
-  // written.
+  // Says whether inputs are written only when training (BatchNorm); otherwise mutated_inputs are
+  // always written.
   bool mutates_only_in_training = false;
   int mutates_every = 0;  // for variadic operators: mutated_inputs repeats after this many inputs
   std::vector<InplacePair> inplace;  // pairs in which the output may use the input's memory
   bool alias = false;                // whether output 0 is input 0 with another shape (reshape)
   bool pointwise = false;
-  // Whether an element of the output depends only on input elements at its position, and on inputs
-  // of other shapes (prelu's gamma).
+  // Says whether an element of the output depends only on input elements at its position, and on
+  // inputs of other shapes (prelu's gamma).
   bool elementwise = false;
   // Returns whether output 0 is a copy of input 0 if both have one shape and dtype; if null, false.
   std::function<bool(const void* params, bool training)> is_identity;
-  // Whether only gradient rules and graph passes may call the operator, because its kernels do not
-  // check their inputs.
+  // Says whether only gradient rules and graph passes may call the operator, because its kernels do
+  // not check their inputs.
   bool internal = false;
   AmpTraits amp;
-  // Whether the operator has a gradient even if the gradient of its output is zero: losses, and
-  // operators that add a penalty to the output's gradient.
+  // Says whether the operator has a gradient even if the gradient of its output is zero: losses,
+  // and operators that add a penalty to the output's gradient.
   bool starts_gradient = false;
-  // Whether the operator starts gradients and mixed precision multiplies its grad_scale by the loss
-  // scale.
+  // Says whether the operator starts gradients and mixed precision multiplies its grad_scale by the
+  // loss scale.
   bool loss_output = false;
   bool training_dependent = false;  // whether it behaves differently in training (Dropout,
                                     // BatchNorm)

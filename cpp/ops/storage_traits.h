@@ -21,14 +21,14 @@ struct RowUpdate {
 };
 
 struct StorageTraits {
-  // Whether the result of a sparse array has the array's storage type even if f(0) is not 0, as in
-  // MXNet 1.x (data / 0).
+  // Says whether the result of a sparse array has the array's storage type even if f(0) is not 0,
+  // as in MXNet 1.x (data / 0).
   bool keeps_storage = false;
-  // Whether results are also dense in MXNet 1.x. Then no warning reports dense copies of sparse
-  // inputs.
+  // Says whether results are also dense in MXNet 1.x. If so, no warning reports dense copies of
+  // sparse inputs.
   bool dense_result = false;
-  // Whether a rule of cpp/sparse runs the operator even on dense arrays, because the result may be
-  // sparse. The operator needs no kernels and is never part of a compiled graph.
+  // Says whether a rule of cpp/sparse runs the operator even on dense arrays, because the result
+  // may be sparse. The operator needs no kernels and is never part of a compiled graph.
   bool chooses_storage = false;
   RowUpdate row_update = {};
   // Index of the input that is the table of a look-up operator; -1 for other operators.

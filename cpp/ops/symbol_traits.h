@@ -57,7 +57,7 @@ struct SymbolTraits {
   std::string file_name = {};
   // Names of the first outputs; the others are named "output", or "output<i>" if there are several.
   std::vector<std::string> output_names = {};
-  // Whether a single input is shown under its own name, not as input0, as in MXNet 1.x.
+  // Says whether a single input is shown under its own name, not as input0, as in MXNet 1.x.
   bool names_single_input = false;
   // The attribute that holds the number of a variadic operator's inputs in symbol files.
   std::string count_attribute = {};
@@ -65,13 +65,13 @@ struct SymbolTraits {
   std::map<std::string, std::string> input_init = {};
   // Inputs that are auxiliary states although the operator only reads them.
   std::vector<int> read_states = {};
-  // Whether backward ignores the shape of the output's gradient, because the output does not depend
-  // on inputs.
+  // Says whether backward ignores the shape of the output's gradient, because the output does not
+  // depend on inputs.
   bool constant_output = false;
-  // Whether the operator makes an array, whose unknown extents of `shape` are inferred from its
-  // consumers.
+  // Says whether the operator makes an array and unknown extents of its `shape` are inferred from
+  // the array's consumers.
   bool shape_from_users = false;
-  // Whether shapes of weights can be inferred even if the first input's shape is unknown.
+  // Says whether shapes of weights can be inferred even if the first input's shape is unknown.
   bool completes_without_data = false;
   // Inputs whose types are independent of the other inputs' types.
   std::vector<int> untied_inputs = {};

@@ -16,8 +16,8 @@ struct PassContext {
   Device device;
   // Gradients depend on this value: keep the rounding of eager execution.
   bool exact = false;
-  // Whether the graph may run on the caller's thread (see is_small). It then uses only kernels that
-  // find_inline_kernel returns.
+  // Says whether the graph may run on the caller's thread (see is_small). It then uses only kernels
+  // that find_inline_kernel returns.
   bool small = false;
 };
 

@@ -60,8 +60,8 @@ Channel channel_of(const Terms& terms);
 // Position of a call in one run of a graph.
 struct Position {
   int later = 0;  // see Terms::later
-  // Whether the call has taken its number in its channel. If the run fails after that, giving up
-  // begins with the next call.
+  // Says whether the call has taken its number in its channel. If the run fails after that, giving
+  // up begins with the next call.
   bool started = false;
 };
 // During its lifetime, the next call of this thread is the one at `position` (not owned).

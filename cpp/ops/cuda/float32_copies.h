@@ -11,8 +11,9 @@ namespace mxlite::cuda {
 
 inline DType without_halves(DType dtype) { return is_half(dtype) ? DType::kFloat32 : dtype; }
 
-// To use it, plan the copies, get the scratch block, and then place the copies in it. Arrays of
-// other dtypes are not copied.
+// Holds float32 copies of 16-bit float arrays in scratch memory; arrays of other dtypes are
+// not copied. Construct it while the scratch memory is planned, get the block, and then call
+// place().
 class Float32Copies {
  public:
   Float32Copies(ScratchPlan& plan, std::span<const TensorRef> arrays) : arrays_(arrays) {

@@ -21,7 +21,7 @@ struct AttentionProblem {
   bool causal = false;
   bool use_length = false, use_mask = false;
   bool deterministic = false;  // MXNET_ENFORCE_DETERMINISM
-  // Whether the mask is broadcast along samples, heads, queries and keys.
+  // Says for each axis (samples, heads, queries, keys) whether the mask is broadcast along it.
   std::array<bool, 4> mask_repeats{};
   Steps query{}, key{}, value{}, output_grad{};
 

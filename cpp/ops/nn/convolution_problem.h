@@ -28,8 +28,8 @@ struct ConvolutionProblem {
   bool channels_last = false;                       // memory layout: N, spatial, C
   bool bias = false, addend = false, relu = false;  // post-ops in this order; for gradients, only
                                                     // bias
-  // Whether forward also stores the sums of the output's channels and of their squares; cannot be
-  // combined with the three post-ops above.
+  // Says whether forward also stores the sums of the output's channels and of their squares. Such a
+  // forward cannot have the three post-ops above.
   bool sums = false;
   // MXNET_CUDA_TENSOR_OP_MATH_ALLOW_CONVERSION (float32 in TF32) and MXNET_ENFORCE_DETERMINISM. A
   // choice measured with one value is not valid for the other.

@@ -61,7 +61,7 @@ struct Update {
   std::array<const char*, kStates> states;
   const char* mixed_name = nullptr;
   RowUpdate row_update = {};
-  // Whether the factor on the gradient is an input instead of a parameter.
+  // Says whether the factor on the gradient is an input instead of a parameter.
   static constexpr bool kScaleIsInput = !HasScale<P>;
 };
 

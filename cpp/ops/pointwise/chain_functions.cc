@@ -262,7 +262,7 @@ std::optional<PointwiseChain::RowEnd> find_row_end(const OpSchema& op, const voi
     return std::nullopt;
   }
   end.length = 1;
-  // Whether an axis outside of the row was found, counting from the last axis.
+  // Says whether an axis outside of the row was found, counting from the last axis.
   bool left_row = false;
   for (int i = shape.ndim() - 1; i >= 0; --i) {
     if (shape[i] == 1) continue;

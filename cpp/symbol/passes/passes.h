@@ -20,7 +20,7 @@ namespace mxlite::symbol {
 // Options of the passes that quantize a network.
 struct Quantization {
   std::string dtype = "int8";  // out_type of the nodes that quantize: int8, uint8 or auto
-  // Whether layers other than products are quantized only between quantized layers.
+  // Says whether layers other than products are quantized only between quantized layers.
   bool smart = false;
   bool channel_wise = false;      // whether a linear layer has a separate scale for each output
   bool calibrated = false;        // whether the pass calibrate will set the ranges

@@ -11,7 +11,7 @@ struct UnaryTable {
   UnaryFn fn[kNumComputes] = {};
 };
 
-// Whether an operand of a binary function is a single value instead of a run.
+// Says which operand of a binary function, if any, is a single value instead of a run.
 enum class Form : uint8_t { kBoth, kScalarLeft, kScalarRight };
 using BinaryFn = void (*)(const void* a, const void* b, void* out, int64_t n, Form form);
 struct BinaryTable {

@@ -22,7 +22,7 @@ using Wide = std::conditional_t<std::is_same_v<T, float>, double,
 constexpr int64_t kLanes = 32;  // four vectors of float hide the latency of an addition
 constexpr int64_t kLongRun = 128;
 constexpr int64_t kWiden = 1024;  // each lane adds 32 values before it is widened
-// For columns: number of rows that are added in T before they are widened.
+// Reductions of columns combine this many rows in T before they widen the results.
 constexpr int64_t kRowsPerJoin = 128;
 
 template <class R, int64_t lane_count, class T>

@@ -13,7 +13,8 @@ struct WinogradProblem {
   int64_t channels = 0, filters = 0;  // multiples of 16
   int64_t pad_height = 0, pad_width = 0;
   int kernel = 3;  // 3 or 5
-  // Whether memory consists of blocks of 16 channels (AVX2: 8) instead of channels-last.
+  // Say whether data and output consist of blocks of 16 channels (AVX2: 8) instead of being
+  // channels-last.
   bool data_blocked = false, output_blocked = false;
   bool rotated = false;  // true for the data gradient, which uses forward's weight rotated by 180
                          // degrees
