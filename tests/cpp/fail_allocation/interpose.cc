@@ -116,9 +116,9 @@ void* mmap(void* at, size_t bytes, int protection, int flags, int file, off_t of
   return reinterpret_cast<void*>(syscall(SYS_mmap, at, bytes, protection, flags, file, offset));
 }
 
-// Begins to count allocations, from 1, and refuses those with the numbers `first` to `last`.
-// `libraries` holds beginnings of file names, separated by colons. If MXLITE_SHOW_REFUSALS is set,
-// the stack of each refused allocation is printed.
+// Counts the allocations of chosen libraries from 1, and makes those numbered `first` to `last`
+// fail. `libraries` lists prefixes of the libraries' file names, separated by colons. If
+// MXLITE_SHOW_REFUSALS is set, the stack of each allocation that fails is printed.
 void mxlite_fail_allocations(const char* libraries, long first, long last) {
   armed = false;
   num_watched = 0;

@@ -286,7 +286,7 @@ class FakeCodeLoader final : public CodeLoader {
               std::span<const KernelArgument> arguments) override {
     const auto launch = std::make_shared<const test::HostLaunch>(function, grid, arguments);
     const auto work = [launch, name = name_of(function)] { run_own(name, [&] { launch->run(); }); };
-    if (stream == own_stream())  // plan_chain calls this from its stream
+    if (stream == own_stream())  // inside plan_chain's work, which is in order already
       work();
     else
       give_to(*stream, work);

@@ -27,7 +27,8 @@ from pairing import pairs
 from recording import variable
 from test_ops import DIFFERENTIABLE
 
-# Operators that must work: those of MXNet 1.9.1 and of layers that gradient penalties use.
+# These operators must have second gradients: MXNet 1.9.1 has them, or layers that gradient
+# penalties use need them.
 REQUIRED = """
 Activation BatchNorm Cast Concat Convolution Deconvolution Dropout Embedding Flatten FullyConnected
 GroupNorm InstanceNorm L2Normalization LRN LayerNorm LeakyReLU Pad Pooling Reshape SliceChannel
