@@ -36,7 +36,7 @@ def test_a_dataset_that_raises_stop_iteration_does_not_end_the_pass(workers, thr
     ("odd", "words"),
     [
         (lambda: None, "sample 1 of a batch is None"),
-        (lambda: (1, 2), "must be a float32 as sample 0, got a tuple of 2 for sample 1"),
+        (lambda: (1, 2), "must be a float32 like sample 0, got a tuple of 2 for sample 1"),
     ],
 )
 def test_samples_of_other_parts_are_refused(odd, words):
@@ -46,5 +46,5 @@ def test_samples_of_other_parts_are_refused(odd, words):
 
 
 def test_longer_samples_are_not_cut():
-    with pytest.raises(TypeError, match="must be a tuple of 2 as sample 0, got a tuple of 3"):
+    with pytest.raises(TypeError, match="must be a tuple of 2 like sample 0, got a tuple of 3"):
         list(DataLoader([(1, 2), (3, 4, 5)], batch_size=2))

@@ -34,7 +34,9 @@ def no_init(base, **members):
 X = nd.ones((2, 3))
 IMAGE = nd.ones((3, 8, 8))
 BATCH = r"; add a batch dimension: data.expand_dims\(0\)"
-UNEQUAL = r"DataLoader: all samples .* \(2,\) as sample 0, got \(3,\) for sample 1; make them equal"
+UNEQUAL = (
+    r"DataLoader: all samples .* \(2,\) like sample 0, got \(3,\) for sample 1; make them equal"
+)
 SUPER = "has not called super"
 
 MISTAKES = {

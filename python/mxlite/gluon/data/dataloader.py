@@ -81,7 +81,7 @@ def _check_tuples(data: list[Any]) -> None:
     for i, given in enumerate(parts):
         if given != parts[0]:
             raise TypeError_(
-                f"DataLoader: all samples of a batch must be {parts[0]} as sample 0, got {given} "
+                f"DataLoader: all samples of a batch must be {parts[0]} like sample 0, got {given} "
                 f"for sample {i}; return the "
                 "same parts for every sample or give a batchify_fn"
             )
@@ -92,7 +92,7 @@ def _unequal(data: list[Any]) -> ShapeError:
     shapes = [np.shape(sample) for sample in data]
     other = next((i for i, shape in enumerate(shapes) if shape != shapes[0]), 0)
     return ShapeError(
-        f"DataLoader: all samples of a batch must have shape {shapes[0]} as sample 0, got "
+        f"DataLoader: all samples of a batch must have shape {shapes[0]} like sample 0, got "
         f"{shapes[other]} for sample {other}; make them equal in the dataset (pad, crop, resize) "
         "or give a batchify_fn"
     )

@@ -123,8 +123,8 @@ class VocabParallelSoftmaxCELoss(Loss):
     def _check(self, pred: tuple[int, ...], label: tuple[int, ...]) -> None:
         if tuple(pred[:-1]) != tuple(label) or pred[-1] != self._size:
             raise ShapeError(
-                f"{type(self).__name__}: pred must have {self._size} logits in its last axis, the "
-                f"classes {self._begin} to {self._begin + self._size - 1} of {self._classes} that "
-                f"rank {self._group.index} of the process set has, and label the shape "
-                f"of its other axes, got shapes {tuple(pred)} and {tuple(label)}"
+                f"{type(self).__name__}: pred must have {self._size} logits in its last axis, "
+                f"because rank {self._group.index} of the process set has classes {self._begin} to "
+                f"{self._begin + self._size - 1} of {self._classes}, and label must have the shape "
+                f"of pred's other axes, got pred {tuple(pred)} and label {tuple(label)}"
             )
