@@ -80,7 +80,7 @@ _STATEMENTS = {
     ],
 }
 _NEEDS_A_JOB = {"_contrib_send", "_contrib_recv"}
-_SHOWN_VALUES = 24  # values of an array that an example shows at most
+_SHOWN_VALUES = 24  # an example shows only arrays of at most this size
 
 
 def rows_by_operator(folder: Path) -> dict[str, list[Any]]:

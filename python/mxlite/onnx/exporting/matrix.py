@@ -50,7 +50,7 @@ def _det(c: Call) -> str:
 @converter("_np_dot")
 def _numpy_dot(c: Call) -> str:
     b, right = c.x[1], c.shapes[1]
-    if len(right) > 2:  # the summed axis becomes the first one, as in dot
+    if len(right) > 2:  # move the summed axis to the front, where dot has it
         last = len(right) - 1
         b = c.op("Transpose", b, perm=[last - 1, *range(last - 1), last])
         right = (right[-2], *right[:-2], right[-1])
