@@ -63,6 +63,10 @@ void run_shares(int count, void (*fn)(void* closure, int64_t share), void* closu
   openmp::run_region(&Shares::run, &shares, static_cast<unsigned>(std::min(count, cpu_threads())));
 }
 
+int count_parts(int64_t count, double work) {
+  return openmp::in_parallel() ? 1 : threads_for(work, count);
+}
+
 void share_range(int64_t count, int64_t grain, int64_t work, RangeFn fn, void* closure, int most) {
   if (count <= 0) return;
   if (count * work <= kParallelWork || count <= grain || std::min(cpu_threads(), most) == 1 ||

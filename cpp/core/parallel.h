@@ -23,6 +23,7 @@ namespace detail {
 using RangeFn = void (*)(void* closure, int64_t begin, int64_t end, int thread);
 void share_range(int64_t count, int64_t grain, int64_t work, RangeFn fn, void* closure, int most);
 void run_shares(int count, void (*fn)(void* closure, int64_t share), void* closure);
+int count_parts(int64_t count, double work);
 }  // namespace detail
 
 // Calls fn(begin, end, thread) for ranges that cover [0, count) and begin at multiples of `grain`.
@@ -50,6 +51,15 @@ void run_shares(int count, Fn&& fn) {
   detail::run_shares(
       count, [](void* closure, int64_t share) { (*static_cast<Body*>(closure))(share); },
       const_cast<void*>(static_cast<const void*>(std::addressof(fn))));
+}
+
+// Calls fn(begin, end) for parts of [0, count) of about equal size, one for each thread that a loop
+// of `work` nanoseconds deserves. Within a region there is one part. For loops that read all of
+// their input for each part, so that share_range() with its smaller pieces would read it too often.
+template <class Fn>
+void run_parts(int64_t count, double work, Fn&& fn) {
+  const int parts = detail::count_parts(count, work);
+  run_shares(parts, [&](int64_t part) { fn(count * part / parts, count * (part + 1) / parts); });
 }
 
 // During the object's lifetime, oneDNN divides the calls of this thread among `count` threads.

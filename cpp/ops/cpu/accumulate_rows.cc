@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "cpp/core/openmp.h"
-#include "cpp/core/threads.h"
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/strided_copy.h"
 
@@ -68,9 +66,7 @@ void accumulate(const RowAccumulation& a, const T* src, T* dst) {
 template <class T>
 void accumulate_direct(const RowAccumulation& a, const T* src, T* dst) {
   const auto work = static_cast<double>(a.outer * std::max(a.count, a.num_rows) * a.inner);
-  const int threads =
-      openmp::in_parallel() ? 1 : threads_for(work * kElementNanoseconds, a.num_rows);
-  const auto part = [&](int64_t first_row, int64_t last_row) {
+  run_parts(a.num_rows, work * kElementNanoseconds, [&](int64_t first_row, int64_t last_row) {
     const int64_t inner = a.inner;
     for (int64_t o = 0; o < a.outer; ++o) {
       T* const to = dst + o * a.num_rows * inner;
@@ -88,10 +84,7 @@ void accumulate_direct(const RowAccumulation& a, const T* src, T* dst) {
         for (int64_t j = 0; j < inner; ++j) sum[j] = static_cast<T>(sum[j] + from[j]);
       }
     }
-  };
-  if (threads == 1) return part(0, a.num_rows);
-  run_shares(threads,
-             [&](int64_t me) { part(a.num_rows * me / threads, a.num_rows * (me + 1) / threads); });
+  });
 }
 
 }  // namespace

@@ -222,12 +222,8 @@ void gemm_threaded(const Problem& p, const T* a, const T* b, T* c) {
   constexpr double kNanoseconds = 4 * kProductNanoseconds;  // time of a multiply-add in these loops
   const bool by_rows = p.m >= p.n;
   const int64_t length = by_rows ? p.m : p.n, blocks = (length + kRows - 1) / kRows;
-  const double work = count_products(p) * kNanoseconds;
-  const int threads = openmp::in_parallel() ? 1 : threads_for(work, blocks);
-  if (threads <= 1) return gemm_native<T, Acc>(p, a, b, c);
-  run_shares(threads, [&](int64_t me) {
-    const int64_t first = blocks * me / threads * kRows;
-    const int64_t last = std::min(blocks * (me + 1) / threads * kRows, length);
+  run_parts(blocks, count_products(p) * kNanoseconds, [&](int64_t first_block, int64_t last_block) {
+    const int64_t first = first_block * kRows, last = std::min(last_block * kRows, length);
     Problem part = p;
     (by_rows ? part.m : part.n) = last - first;
     if (by_rows)

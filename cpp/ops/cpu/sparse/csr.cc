@@ -1,6 +1,5 @@
 // The parts of csr arrays come from users. Rows are clipped to the stored values and columns out of
 // range are skipped, so that invalid arrays give wrong values but no invalid memory access.
-#include "cpp/core/openmp.h"
 #include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/registration.h"
@@ -59,9 +58,7 @@ void multiply(const Csr& csr, const T* data, const T* rhs, int64_t n, T* out) {
 template <class T, class Sum>
 void multiply_transposed(const Csr& csr, const T* data, const T* rhs, int64_t n, Sum* out) {
   const auto work = static_cast<double>(n * (csr.cols + csr.nnz));
-  const int threads = openmp::in_parallel() ? 1 : threads_for(work * kElementNanoseconds, csr.cols);
-  run_shares(threads, [&](int64_t me) {
-    const int64_t first = csr.cols * me / threads, last = csr.cols * (me + 1) / threads;
+  run_parts(csr.cols, work * kElementNanoseconds, [&](int64_t first, int64_t last) {
     zero(out + first * n, (last - first) * n);
     for (int64_t r = 0; r < csr.rows; ++r)
       for (int64_t k = csr.begin(r), end = csr.end(r); k < end; ++k) {
