@@ -43,7 +43,6 @@ class Chain {
       run_blocks(context, in, out, slots + static_cast<size_t>(thread) * slots_ * kSlotBytes, first,
                  last);
     };
-    if (threads_ == 1) return run(0, blocks, 0);
     share_range(blocks, 1, work, run, threads_);
   }
 

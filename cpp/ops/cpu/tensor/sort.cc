@@ -243,10 +243,6 @@ void sort_rows(KernelContext& ctx, const TensorRef& data, const SortRequest& r) 
       if (r.mask) write_mask<T>(r, group, sorted);
     }
   };
-  if (threads == 1) {
-    for (int64_t task = 0; task < tasks; ++task) run(task, 0);
-    return;
-  }
   const auto range = [&](int64_t first_task, int64_t last_task, int thread) {
     for (int64_t task = first_task; task < last_task; ++task) run(task, thread);
   };
