@@ -4,7 +4,6 @@
 #include <type_traits>
 
 #include "cpp/ops/cpu/nn/parallel.h"
-#include "cpp/ops/cpu/strided_copy.h"
 
 namespace mxlite::cpu {
 namespace {

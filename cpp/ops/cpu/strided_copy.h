@@ -8,10 +8,6 @@
 
 namespace mxlite::cpu {
 
-// Number of elements above which kernels that cost about as much as a copy run in parallel. Smaller
-// calls (operands of up to 64 KiB) may run inline, where parallel regions are not allowed.
-constexpr int64_t kParallelElements = 65536;
-
 // One axis: its length and its strides in elements. Strides may be negative; a source stride of 0
 // repeats elements. Destinations must not overlap.
 struct CopyAxis {

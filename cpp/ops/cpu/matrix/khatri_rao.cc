@@ -1,6 +1,5 @@
 #include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/nn/parallel.h"
-#include "cpp/ops/cpu/strided_copy.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {
