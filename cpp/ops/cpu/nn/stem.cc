@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "cpp/core/subnormals.h"
-#include "cpp/core/threads.h"
 #include "cpp/ops/cpu/nn/parallel.h"
 
 namespace mxlite::cpu {

@@ -2,7 +2,6 @@
 // each tensor's part of a row of memory at once.
 #include <cstring>
 
-#include "cpp/core/threads.h"
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/onednn/layout.h"
 #include "cpp/ops/cpu/onednn/plans.h"

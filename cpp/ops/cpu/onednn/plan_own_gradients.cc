@@ -1,5 +1,4 @@
 // Gradients of convolutions with our own kernels: Winograd for 3 x 3 and 5 x 5 in float32.
-#include "cpp/core/threads.h"
 #include "cpp/ops/cpu/nn/winograd/winograd.h"
 #include "cpp/ops/cpu/onednn/layout.h"
 #include "cpp/ops/cpu/onednn/plans.h"

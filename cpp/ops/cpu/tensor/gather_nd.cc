@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cstring>
 
-#include "cpp/core/threads.h"
 #include "cpp/ops/cpu/accumulate_rows.h"
 #include "cpp/ops/cpu/index_values.h"
 #include "cpp/ops/cpu/nn/parallel.h"
