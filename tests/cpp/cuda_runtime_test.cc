@@ -236,7 +236,6 @@ TEST_F(CudaRuntimeTest, StreamsWaitForTheOtherOnes) {
   EXPECT_EQ(state().log, std::vector<std::string>{"waits"});
 }
 
-// A thread that has used no device works on GPU 1, and GPU 0 keeps all of its memory.
 TEST_F(CudaRuntimeTest, AMarkIsAnEventOfItsStream) {
   PoolAndStream p;
   CudaStream other(0, p.pool.raw());
@@ -251,6 +250,7 @@ TEST_F(CudaRuntimeTest, AMarkIsAnEventOfItsStream) {
   EXPECT_HAS(text, "the others are lost");
 }
 
+// A thread that has used no device works on GPU 1, and GPU 0 keeps all of its memory.
 TEST_F(CudaRuntimeTest, WorkOnOneDeviceMakesNoContextOnAnother) {
   {
     MemoryPool pool(1);
