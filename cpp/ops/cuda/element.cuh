@@ -5,6 +5,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <cstdint>
 #include <type_traits>
 
 #include "cpp/core/dtype.h"
@@ -69,6 +70,9 @@ template <class T, int N>
 struct alignas(sizeof(T) * N >= 16 ? 16 : sizeof(T) * N) Pack {
   T v[N];
 };
+
+// Returns whether packs of any size may begin at `data`.
+inline bool is_aligned(const void* data) { return reinterpret_cast<uintptr_t>(data) % 16 == 0; }
 
 // Stores a pack to global memory. The compiler may divide an assignment into stores of elements, so
 // whole words of 4, 8 or 16 bytes are stored by an instruction of their own.

@@ -367,7 +367,7 @@ void run_pass(KernelContext& ctx, const ChannelBlocks& b, const Pass& pass) {
 
 bool aligned(std::initializer_list<const void*> pointers) {
   for (const void* p : pointers)
-    if (reinterpret_cast<uintptr_t>(p) % 16 != 0) return false;
+    if (!is_aligned(p)) return false;
   return true;
 }
 

@@ -28,7 +28,6 @@ void run(KernelContext& ctx, DType dtype, int64_t outer, int64_t channels, int64
          const void* bias, const void* addend, bool relu, void* output) {
   constexpr int kWide = 4;
   const int64_t n = outer * channels * inner;
-  const auto is_aligned = [](const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; };
   const bool wide =
       (inner == 1 ? channels : inner) % kWide == 0 && is_aligned(output) && is_aligned(addend);
   dispatch_float_elements("Convolution", dtype, [&]<class T>(T) {

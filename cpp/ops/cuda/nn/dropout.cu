@@ -99,7 +99,7 @@ __global__ void apply_mask(const __grid_constant__ Walk<1> mask_walk, const uint
 
 bool packs_fit(std::initializer_list<const TensorRef*> arrays) {
   for (const TensorRef* a : arrays)
-    if (reinterpret_cast<uintptr_t>(a->data) % 16 != 0) return false;
+    if (!is_aligned(a->data)) return false;
   return true;
 }
 int64_t groups_of(int64_t n) { return (n + kGroup - 1) / kGroup; }

@@ -306,7 +306,7 @@ bool is_plain(const Rows& rows) { return rows.run == 1 && rows.inner == 1 && row
 
 bool packs_fit(const Rows& rows, int vector, std::initializer_list<const void*> pointers) {
   for (const void* p : pointers)
-    if (reinterpret_cast<uintptr_t>(p) % 16 != 0) return false;
+    if (!is_aligned(p)) return false;
   return rows.length % vector == 0;
 }
 

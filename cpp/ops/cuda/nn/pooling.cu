@@ -220,7 +220,7 @@ constexpr int64_t kSharedWindow = 64;
 
 bool packs_fit(const Geometry& g, int vector, std::initializer_list<const TensorRef*> arrays) {
   for (const TensorRef* a : arrays)
-    if (reinterpret_cast<uintptr_t>(a->data) % 16 != 0) return false;
+    if (!is_aligned(a->data)) return false;
   return g.channels_last && g.data.channels % vector == 0 && is_narrow(g, vector);
 }
 

@@ -230,7 +230,7 @@ bool dispatch_warps(const Rows& rows, std::initializer_list<const TensorRef*> ar
   bool aligned = true;
   for (const TensorRef* a : arrays) {
     if (a->dtype != dtype) return false;
-    aligned &= reinterpret_cast<uintptr_t>(a->data) % 16 == 0;
+    aligned &= is_aligned(a->data);
   }
   bool served = false;
   dispatch_float_elements("softmax", dtype, [&]<class T>(T) {

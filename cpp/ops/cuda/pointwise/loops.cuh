@@ -53,8 +53,6 @@ struct Target {
   }
 };
 
-inline bool is_aligned(const void* data) { return reinterpret_cast<uintptr_t>(data) % 16 == 0; }
-
 template <class C>
 struct UnaryArgs {
   Walk<1> walk;

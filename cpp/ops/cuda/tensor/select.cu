@@ -178,7 +178,7 @@ template <class Word, int N>
 bool run_extend(KernelContext& ctx, const Padding& d, Word constant, const TensorRef& in,
                 const TensorRef& out) {
   if constexpr (N * sizeof(Word) <= 16) {
-    if (extended_row(d) != N || reinterpret_cast<uintptr_t>(out.data) % 16 != 0) return false;
+    if (extended_row(d) != N || !is_aligned(out.data)) return false;
     const int64_t rows = out.size() / N;
     launch_items(ctx, extend_rows<Word, N>, rows, rows, static_cast<int>(d.plain[d.ndim - 1]),
                  constant, in.as<Word>(), out.as<Word>());
