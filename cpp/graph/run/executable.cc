@@ -63,7 +63,7 @@ class Executable::MainTask final : public engine::Task, public RunOperands {
   void run_segment(size_t segment) {
     Executable& e = *executable_;
     const Program& p = e.program_;
-    const auto [first, last] = std::pair{e.segments_[segment].first, e.segments_[segment].last};
+    const size_t first = e.segments_[segment].first, last = e.segments_[segment].last;
     Stream* const stream = engine::current_stream();
     if (first == 0) {
       take_addresses();
@@ -365,7 +365,9 @@ NDArrays Executable::launch_segments(const LaunchArgs& call) {
     return &prepared.fresh[static_cast<size_t>(slot)]->storage()->var();
   };
   const bool keeps_operands = replay_ && prepared.task->uses_foreign_memory();
-  for (const ProgramSegment& segment : segments()) {
+  const size_t count = segments().size();
+  for (size_t number = 0; number < count; ++number) {
+    const ProgramSegment& segment = segments_[number];
     std::vector<engine::Var*> reads(prepared.reads.begin(), prepared.reads.end()), overwrites;
     std::vector<engine::Var*> updates{&prepared.task->order()};
     for (int slot : segment.reads) reads.push_back(var_of(slot));
@@ -373,8 +375,7 @@ NDArrays Executable::launch_segments(const LaunchArgs& call) {
     for (int slot : segment.updates) updates.push_back(var_of(slot));
     engine::PushOptions push = push_options();
     push.keep_operands = keeps_operands;
-    if (&segment == &segments_.back()) push.bytes = prepared.task->new_bytes();
-    const auto number = static_cast<size_t>(&segment - segments_.data());
+    if (number + 1 == count) push.bytes = prepared.task->new_bytes();
     engine::Engine::get().push(make_ref<SegmentTask>(prepared.task, number),
                                {reads, overwrites, updates}, push);
   }
