@@ -2,6 +2,7 @@
 
 #include <exception>
 #include <string>
+#include <utility>
 
 #include "cpp/engine/worker.h"
 
@@ -57,6 +58,16 @@ void StreamWorker::issue() {
     lock.lock();
     scheduler_.issue(task);
   }
+}
+
+Task* Scheduler::take_issued(StreamState& stream_state, StreamState::NumberedMark& end) {
+  Task* const first = stream_state.issued_first;
+  end = stream_state.find_mark(first->point_);
+  Task* last = end.mark ? first : stream_state.issued_last;
+  while (last->next_ready_ && last->next_ready_->point_ <= end.number) last = last->next_ready_;
+  stream_state.issued_first = std::exchange(last->next_ready_, nullptr);
+  if (!stream_state.issued_first) stream_state.issued_last = nullptr;
+  return first;
 }
 
 // Waits until the stream has done all work of a batch, and completes the batch. A batch ends at a
