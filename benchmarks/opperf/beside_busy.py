@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import math
 import operator
 import os
 import statistics
@@ -181,7 +180,7 @@ def main(arguments: list[str] | None = None) -> int:
         for op in options.ops
     ]
     means = [
-        math.exp(statistics.fmean(math.log(ratios[op, s, b]) for op in options.ops))
+        statistics.geometric_mean(ratios[op, s, b] for op in options.ops)
         for s in range(len(SIZES))
         for b in options.neighbours
     ]
