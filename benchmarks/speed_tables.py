@@ -115,8 +115,12 @@ def best_ratio(ratios: dict[str, Any], speeds: dict[str, float]) -> dict[str, fl
 def ratio(ratios: dict[str, Any], speeds: dict[str, float]) -> tuple[float, str]:
     """Return mxlite's ratio to the best peer, and its text with the quartiles."""
     found = best_ratio(ratios, speeds)
-    text = f"{found['median']:.2f} ({found['q1']:.2f} to {found['q3']:.2f})"
-    return found["median"], text
+    return found["median"], ratio_text(found)
+
+
+def ratio_text(found: dict[str, float]) -> str:
+    """Return a ratio with its quartiles."""
+    return f"{found['median']:.2f} ({found['q1']:.2f} to {found['q3']:.2f})"
 
 
 def versions(content: dict[str, Any]) -> str:
@@ -129,17 +133,24 @@ def versions(content: dict[str, Any]) -> str:
     return ", ".join(f"{name} {version}" for name, version in found.items())
 
 
-def origin(script: str, content: dict[str, Any]) -> str:
-    """Return the command, commit and versions of a result file."""
+def dated_command(script: str, content: dict[str, Any]) -> str:
+    """Return the command that wrote a result file, with its commit and date."""
     settings = content["settings"]
     options = []
-    for name in ("networks", "batches", "dtypes", "systems", "rounds", "neighbours"):
+    for name in (
+        "networks", "batches", "dtypes", "systems", "rounds", "torch_rounds", "neighbours",
+    ):  # fmt: skip
         value = settings.get(name, 0)
         if value and not (name == "dtypes" and value == ["float32"]):
             words = value if isinstance(value, list) else [value]
-            options += [f"--{name}", *map(str, words)]
+            options += [f"--{name.replace('_', '-')}", *map(str, words)]
     command = f"python benchmarks/{script} {' '.join(options)}"
-    return f"`{command}` at commit {content['commit']}, {content['date']}; {versions(content)}"
+    return f"`{command}` at commit {content['commit']}, {content['date']}"
+
+
+def origin(script: str, content: dict[str, Any]) -> str:
+    """Return the command, commit and versions of a result file."""
+    return f"{dated_command(script, content)}; {versions(content)}"
 
 
 def speed_table(
@@ -232,7 +243,7 @@ def bert_training(results: Path = RESULTS) -> Lines:
         row = [f"{case['batch']} x {case['size']}", case["dtype"]]
         values = [found.get(name) for name in systems]
         row += [f"{value['median']:.2f}" if value else "" for value in values]
-        row += [f"{best['median']:.2f} ({best['q1']:.2f} to {best['q3']:.2f})"]
+        row += [ratio_text(best)]
         memory = [f"{value['memory']['mib']:.0f}" if value else "" for value in values]
         rows.append([*row, *memory])
     names = [SYSTEMS.get(name, "mxlite") for name in systems]
@@ -347,7 +358,7 @@ def opperf() -> Lines:
     rows, ratios = [], []
     for entry in content["results"]:
         ratios.append(entry["ratio"])
-        times = [f"{digits(entry[name][0])}" for name in ("mxlite", "torch")]
+        times = [digits(entry[name][0]) for name in ("mxlite", "torch")]
         rows.append([f"`{entry['name']}`", *times, f"{entry['ratio']:.2f}"])
     source = f"`python benchmarks/opperf/against_torch.py` at commit {content['commit']}, "
     source += f"{content['date']}; PyTorch {content['settings']['torch']}:"
@@ -384,13 +395,6 @@ def plotted_cells() -> list[Cell]:
 def first_result() -> Lines:
     """Return the table of the time to the first results."""
     content = json.loads((AVX2_RESULTS / "first_result.json").read_text())
-    settings = content["settings"]
-    words = ["python benchmarks/first/first_result.py"]
-    for name in ("networks", "systems", "rounds", "torch_rounds"):
-        value = settings[name]
-        given = value if isinstance(value, list) else [value]
-        words += [f"--{name.replace('_', '-')}", *map(str, given)]
-    lines = [f"`{' '.join(words)}` at commit {content['commit']}, {content['date']}:", ""]
     by_clock: dict[str, dict[tuple[str, str], dict[str, Any]]] = {"cpu": {}, "wall": {}}
     for entry in content["results"]:
         by_clock[entry["clock"]][entry["network"], entry["system"]] = entry
@@ -399,14 +403,12 @@ def first_result() -> Lines:
         network, system = key
         wall = by_clock["wall"][key]
         parts = [f"{seconds:.2f}" for seconds in cpu["parts"].values()]
-        middle, low, high = (cpu["ratio"][part] for part in ("median", "q1", "q3"))
         name = SYSTEMS.get(system, FIRST_SYSTEMS.get(system, system))
-        ratio_text = f"{middle:.2f} ({low:.2f} to {high:.2f})"
         wall_texts = [f"{wall['parts']['first result']:.2f}", f"{wall['ratio']['median']:.2f}"]
-        rows.append([FIRST_NETWORKS[network], name, *parts, ratio_text, *wall_texts])
+        rows.append([FIRST_NETWORKS[network], name, *parts, ratio_text(cpu["ratio"]), *wall_texts])
     head = ["network", "system", *next(iter(by_clock["cpu"].values()))["parts"]]
     head += ["mxlite / system", "first result, wall", "mxlite / system, wall"]
-    return [*lines, *markdown(head, rows)]
+    return [f"{dated_command('first/first_result.py', content)}:", "", *markdown(head, rows)]
 
 
 TABLES = {
