@@ -45,7 +45,9 @@ class NcclGroup final : public DeviceGroup {
 
   void all_reduce(std::span<const DeviceBuffer> buffers, int64_t count, DType dtype,
                   ReduceOp op) override {
-    check_usable();
+    std::lock_guard lock(mutex_);
+    if (failure_.is_set())
+      fail(ErrorKind::kCommunicator, "nccl: the group has failed: ", failure_.get());
     MX_ASSERT(buffers.size() == comms_.size());
     Group group;
     for (size_t i = 0; i < buffers.size(); ++i) {
@@ -77,16 +79,10 @@ class NcclGroup final : public DeviceGroup {
   }
 
  private:
-  void check_usable() {
-    std::lock_guard lock(mutex_);
-    if (failure_.is_set())
-      fail(ErrorKind::kCommunicator, "nccl: the group has failed: ", failure_.get());
-  }
-
   const std::vector<int> devices_;
-  std::mutex mutex_;               // the watching thread may abort
+  std::mutex mutex_;               // guards the fields below: the watching thread may abort
   std::vector<ncclComm_t> comms_;  // by GPU; null if aborted
-  FailureText failure_;            // guarded by mutex_
+  FailureText failure_;
 };
 
 }  // namespace
