@@ -219,8 +219,16 @@ NDArrays Trace::outputs_of(int32_t node) {
   return outputs;
 }
 
+NDArrays Trace::outputs_of(int32_t node, std::span<const NDArrayRef> inputs) {
+  NDArrays outputs = outputs_of(node);
+  const auto is_numpy = [](const NDArrayRef& a) { return a->is_numpy(); };
+  if (!inputs.empty() && std::ranges::none_of(inputs, is_numpy))  // as_nd_ndarray() of np arrays
+    for (const NDArrayRef& output : outputs) output->set_numpy(false);
+  return outputs;
+}
+
 NDArrays Trace::record(CallRef call, std::span<const NDArrayRef> inputs) {
-  return outputs_of(add(std::move(call), values_of(inputs), inputs).node);
+  return outputs_of(add(std::move(call), values_of(inputs), inputs).node, inputs);
 }
 
 NDArrays Trace::record(const OpSchema& op, const ParamsRef& params,
@@ -231,7 +239,7 @@ NDArrays Trace::record(const OpSchema& op, const ParamsRef& params,
   call->op = &op;
   call->params = params;
   call->name = name_of(op, origin);
-  return outputs_of(add(std::move(call), std::move(values), inputs).node);
+  return outputs_of(add(std::move(call), std::move(values), inputs).node, inputs);
 }
 
 int32_t Trace::add_named(const CallRef& call, std::vector<ValueId> inputs,

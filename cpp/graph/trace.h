@@ -88,6 +88,8 @@ class Trace {
   ValueId value_of(const NDArrayRef& array);
   std::vector<ValueId> values_of(std::span<const NDArrayRef> arrays);
   NDArrays outputs_of(int32_t node);
+  // The same, of the class that an eager call with `inputs` returns.
+  NDArrays outputs_of(int32_t node, std::span<const NDArrayRef> inputs);
   ValueId import(const NDArrayRef& array);
   ValueId repeat(const std::shared_ptr<EndedTrace>& from, ValueId value);
   ValueId same_leaf(const EndedTrace& from, const Node& leaf);

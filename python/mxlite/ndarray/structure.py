@@ -9,10 +9,12 @@ from .. import _core
 from .._core import NDArray
 from ..base import InputError
 
-#: ``LEAF`` for one array, ``NONE`` for None, a tuple of layouts for a list or tuple.
+#: ``LEAF`` for one array, ``OTHER_LEAF`` for an output of another class than the graph's inputs,
+#: ``NONE`` for None, a tuple of layouts for a list or tuple.
 Layout = Union[int, tuple[Any, ...]]
 LEAF = 0
 NONE = 1
+OTHER_LEAF = 2
 
 
 def flatten(nested: Any, label: str) -> tuple[list[NDArray], Layout]:
@@ -45,6 +47,9 @@ def _unflatten(arrays: Iterator[Any], layout: Layout) -> Any:
         return next(arrays)
     if layout == NONE:
         return None
+    if layout == OTHER_LEAF:
+        array = next(arrays)
+        return _core.with_numpy(array, not array._numpy)
     assert isinstance(layout, tuple)
     return [_unflatten(arrays, part) for part in layout]
 
@@ -53,7 +58,14 @@ def count_leaves(layout: Layout) -> int:
     """Return the number of arrays of a layout."""
     if isinstance(layout, tuple):
         return sum(count_leaves(part) for part in layout)
-    return int(layout == LEAF)
+    return int(layout in (LEAF, OTHER_LEAF))
+
+
+def mark_classes(layout: Layout, arrays: Iterator[NDArray], numpy: bool) -> Layout:
+    """Return the layout with ``OTHER_LEAF`` for arrays that are not of the class of ``numpy``."""
+    if isinstance(layout, tuple):
+        return tuple(mark_classes(part, arrays, numpy) for part in layout)
+    return OTHER_LEAF if layout == LEAF and next(arrays)._numpy != numpy else layout
 
 
 def first_array(nested: Any) -> Any:

@@ -464,3 +464,20 @@ def test_custom_operators_get_np_arrays(hybridize: bool):
     y.backward()
     assert type(y) is ndarray and y.asnumpy().tolist() == [2, 4]
     assert x.grad.asnumpy().tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_outputs_have_the_classes_that_forward_gives_them(hybridize: bool):
+    class Both(gluon.HybridBlock):
+        def forward(self, x):
+            return x.as_nd_ndarray() * 2, [x + x, mx.nd.exp(x.as_nd_ndarray())]
+
+    net = Both()
+    net.hybridize(hybridize)
+    x = array([1.0, 2.0])
+    x.attach_grad()
+    with autograd.record():
+        doubled, (also, exp) = net(x)
+        doubled.backward()
+    assert [type(y) for y in (doubled, also, exp)] == [mx.nd.NDArray, ndarray, mx.nd.NDArray]
+    assert x.grad.tolist() == [2, 2]

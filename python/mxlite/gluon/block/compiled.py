@@ -12,7 +12,7 @@ from ...context import Context
 from ...ndarray import NDArray
 from ...ndarray.serialization import dtype_name
 from ...ndarray.sparse.storage import is_sparse
-from ...ndarray.structure import LEAF, Layout, flatten, unflatten
+from ...ndarray.structure import LEAF, Layout, flatten, mark_classes, unflatten
 from ..call_types import BlockLike
 from ..parameter import Parameter, ParameterDict
 from ..parameter.bindings import EXPIRED, Binding
@@ -210,4 +210,5 @@ def traced_forward(
     block._compilation.numpy = bool(inputs) and inputs[0]._numpy
     with standing_in({id(param): array for param, array in zip(params, arrays)}, used):
         outputs = block.forward(*unflatten(inputs, layout))
-    return flatten(outputs, f"{block.name}: outputs of a hybridized block")
+    flat, layout = flatten(outputs, f"{block.name}: outputs of a hybridized block")
+    return flat, mark_classes(layout, iter(flat), block._compilation.numpy)
