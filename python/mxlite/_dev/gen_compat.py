@@ -38,11 +38,12 @@ HEADER = """\
 
 # MXNet 1.9.1, name by name
 
-`python -m mxlite.compat script.py` (or `mxlite.compat.install()`) makes `import mxnet` give
-mxlite. This page lists every public name of 1.9.1's modules, classes with their methods: done,
-*differs* with the difference, or missing. A missing name raises `NotImplementedError` that names it
-(`hasattr` is False). A name that several modules show is counted in each. A name is *done* when it
-is there and takes the parameters of 1.9.1 by name; what it computes is checked by the tests.
+With `python -m mxlite.compat script.py` (or `mxlite.compat.install()`), `import mxnet` imports
+mxlite. This page lists every public name of 1.9.1's modules, including the methods of classes, as
+*done*, *differs* (with the difference) or *missing*. Using a missing name raises a
+`NotImplementedError` with the name, and `hasattr` returns False. A name that is in several modules
+is counted in each. A name is *done* if mxlite has it and it takes the parameters of 1.9.1 by name;
+the tests check what it computes.
 
 | modules | done | differs | missing |
 | --- | --- | --- | --- |
@@ -248,9 +249,9 @@ def readme(found: list[Section]) -> str:
     done, differs, missing = totals(found)
     total = done + differs + missing
     line = (
-        f"\nOf {total} public names of MXNet 1.9.1 {done} are done, "
-        f"{differs} differ and {missing} are missing:\n"
-        "[docs/migrate/compat.md](docs/migrate/compat.md) has each, with the difference.\n"
+        f"\nOf the {total} public names of MXNet 1.9.1, {done} are done, {differs} differ and "
+        f"{missing} are missing.\n"
+        "[docs/migrate/compat.md](docs/migrate/compat.md) lists all of them.\n"
     )
     return text[: begin + len(MARKS[0])] + line + text[end:]
 
