@@ -48,7 +48,7 @@ DIFFERENCES: dict[str, str] = {
     "processes, which then share statistics (1.9.1: devices of one process); one thread may run "
     "the devices in turn (1.9.1: waits forever)",
     # Names that raise an error or affect more than in 1.9.1.
-    "mxnet.util.set_np": "affects all threads of the process (1.9.1: the calling thread)",
+    "mxnet.util.set_np": "switches the whole process (1.9.1: the calling thread)",
     "mxnet.library.load": "does not load libraries for MXNet's C interface",
     "mxnet.libinfo.find_include_path": "raises an error, because the headers of MXNet are not "
     "installed",
