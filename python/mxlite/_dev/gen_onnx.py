@@ -141,18 +141,21 @@ def page() -> str:
         _wrap(", ".join(f"`{name}`" for name in names)) for names in lists
     )
     lines = [HEADER, "## Export", "", exported, "", "## Import", "", converted, ""]
-    lines += ["Composed of these, as ONNX defines them, with a test that passes:", "", composed, ""]
     lines += [
+        "ONNX composes these operators of others; at least one test passes:",
+        "",
+        composed,
+        "",
         "## Node tests of the package onnx",
         "",
         _wrap(
             f"{good} of {count} tests with floating-point data pass ({good / count:.0%}, onnx "
             f"{onnx().__version__}); of {sum(total[op] for op in known)} tests of imported "
-            f"operators, {sum(passed[op] for op in known)} pass. The others, without operators "
-            "that have no converter:"
+            f"operators, {sum(passed[op] for op in known)} pass. This table lists the imported "
+            "operators with failed tests:"
         ),
         "",
-        "| operator | passed | reasons for the others |",
+        "| operator | passed | reasons for failed tests |",
         "| --- | --- | --- |",
     ]
     for op in sorted(total):
@@ -160,7 +163,8 @@ def page() -> str:
             why = ", ".join(f"{text} ({n})" for text, n in reasons[op].most_common(3))
             lines.append(f"| {op} | {passed[op]} of {total[op]} | {why} |")
     missing = ", ".join(f"{op} ({total[op]})" for op in sorted(total) if op not in imported)
-    return "\n".join([*lines, "", _wrap(f"Without converter: {missing}."), ""])
+    missing = _wrap(f"These operators have tests but are not imported: {missing}.")
+    return "\n".join([*lines, "", missing, ""])
 
 
 if __name__ == "__main__":
