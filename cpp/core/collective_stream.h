@@ -4,7 +4,8 @@
 
 namespace mxlite {
 
-// A kind of its own beside those in stream.h: memory is never allocated or freed in its order.
+// A separate stream kind besides those in stream.h. Memory is never allocated or freed in the order
+// of this stream.
 inline constexpr StreamKind kCollectiveStream{kNumStreamKinds};
 
 }  // namespace mxlite

@@ -1,9 +1,9 @@
 // Note [Regions of threads]
-// A region has a number of shares. Its body runs once for each, and get_thread_num() is the index
-// of the share. The thread that begins the region runs share 0. Threads of its team claim the
-// others. The thread that began the region then runs the shares that nobody has claimed: on a
-// machine that other programs keep busy, a thread that has no core delays the region only if it
-// lost the core within a share. libgomp, OpenMP's library of GCC, waits for all of its threads.
+// A region has a number of shares. Its body runs once for each share, and get_thread_num() is the
+// index of the share. The thread that begins the region runs share 0, and threads of its team claim
+// the other shares. Then the thread that began the region runs all unclaimed shares. So on a busy
+// machine, a thread that has no core delays the region only if it lost the core during a share.
+// libgomp, OpenMP's library of GCC, waits for all of its threads.
 //
 // Shares may wait for each other (wait_at_barrier, and spinning barriers within oneDNN's kernels).
 // Therefore a team has a thread for every share.
@@ -85,7 +85,7 @@ class Team {
   // Begins a region and returns its number of shares, which is smaller than `wanted` if the system
   // has no more threads.
   unsigned begin(Body body, void* data, unsigned wanted);
-  // Runs the shares that nobody has claimed and waits for the others.
+  // Runs the unclaimed shares and waits for the others.
   void end();
   void wait_at_barrier();
 

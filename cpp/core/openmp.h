@@ -19,8 +19,8 @@ int get_max_threads();
 void set_num_threads(int count);
 bool in_parallel();
 
-// Regions as oneDNN begins them: the threads that help flush subnormal numbers, and begin() leaves
-// share 0 to its caller. If `threads` is 0, there are get_max_threads() shares.
+// Begins a region for oneDNN. The threads that help flush subnormal numbers to zero, and the caller
+// runs share 0 itself. If `threads` is 0, the region has get_max_threads() shares.
 void begin_region(Body body, void* data, unsigned threads);
 void end_region();
 void wait_at_barrier();

@@ -1,7 +1,7 @@
 // Replaces the calls of libgomp in a library that is loaded already, by writing the addresses of
 // our functions to the library's table of external functions. Other libraries keep their libgomp.
 // Exported functions with libgomp's names would not do: programs that link this library and use
-// OpenMP themselves would call some of ours and some of libgomp's.
+// OpenMP themselves would call some functions of mxlite and some of libgomp.
 #include <dlfcn.h>
 #include <link.h>
 #include <sys/mman.h>

@@ -28,7 +28,7 @@ uint64_t positive_env(const char* name, int64_t fallback) {
 
 }  // namespace
 
-// Returns a shared failure that is used if memory is too short to make another one.
+// Returns a shared failure that is used if there is no memory for a new failure.
 FailureRef out_of_memory_failure() {
   static const FailureRef shared = make_ref<Failure>(
       std::make_exception_ptr(Error(ErrorKind::kOutOfMemory, "out of memory")), 0);

@@ -65,8 +65,9 @@ class Scheduler {
   void execute_and_synchronize(Task& task);
   // Releases dependents on streams. Call when a stream task has submitted its work.
   void issue(Task& task);
-  // Removes the first tasks whose work the stream has not done: those up to the first mark, which
-  // `end` receives, or all. Requires that there is one.
+  // Removes and returns the first tasks whose work the stream has not done: the tasks up to the
+  // first mark, or all tasks if there is no mark. `end` receives this mark. Requires at least one
+  // such task.
   static Task* take_issued(StreamState& stream_state, StreamState::NumberedMark& end);
   // Call when the stream has done the work of a list of tasks, or has failed with `error`.
   void device_done(Task* batch, const std::exception_ptr& error);

@@ -1,5 +1,5 @@
-// Limits the memory of all graphs compiled in this process by dropping the least recently used
-// ones.
+// Limits the memory of all graphs that were compiled in this process, by dropping the least
+// recently used graphs.
 #pragma once
 #include <cstddef>
 #include <mutex>

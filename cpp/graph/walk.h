@@ -20,7 +20,7 @@ class Route {
   struct RouteStep {
     std::vector<Slot> inputs, outputs;
     std::vector<Slot> last_uses;  // inputs that no later step needs
-    std::vector<bool> used;       // by output: whether a later step or a result needs it
+    std::vector<bool> used;       // for each output: whether a later step or a result needs it
   };
   Slot add_values(size_t count = 1);  // returns the first slot
   void add_step(std::vector<Slot> inputs, std::vector<Slot> outputs);

@@ -57,7 +57,8 @@ bool stays(const Box& crop, const Box& box, const DetectionParams& p) {
   return crop.contains({box.x + box.width / 2, box.y + box.height / 2});
 }
 
-// Restricts the label to the crop. Returns false if no box meets the limits or none would remain.
+// Restricts the label to the crop. Returns false if no box meets the limits, or if no box would
+// remain.
 bool cut_label(BoxLabel& label, const Box& crop, const CropSampler& sampler,
                const DetectionParams& p) {
   if (label.objects.empty()) return true;

@@ -17,7 +17,7 @@ namespace mxlite::io {
 // is a pipe without a writer.
 int open_to_read(const std::string& path);
 
-// Sets the function that opens addresses; until then they are names of local files.
+// Sets the function that opens addresses. Before this call, an address is the name of a local file.
 void set_remote_opener(ByteSource (*open)(const std::string& address));
 
 // Memory that is reused between reads; holds the bytes of the last read.

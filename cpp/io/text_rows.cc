@@ -17,8 +17,8 @@ void skip_spaces(std::string_view& text) {
   text.remove_prefix(begin == std::string_view::npos ? text.size() : begin);
 }
 
-// Removes a number and the spaces around it from the front of `text`. Returns false if there is
-// none or if it is out of the type's range.
+// Removes a number and the spaces around it from the front of `text`. Returns false if `text` does
+// not begin with a number, or if the number is out of the type's range.
 template <class T>
 bool take_number(std::string_view& text, T& value) {
   skip_spaces(text);

@@ -21,7 +21,7 @@ class CodedBucket {
   bool fits(std::span<const NDArrayRef> arrays) const;
   // Encodes the arrays as words and stores the rounding errors in `residuals` for the next call.
   void take(std::span<const NDArrayRef> arrays, std::span<const NDArrayRef> residuals);
-  // Sends the coded words of parts `first` to `last - 1` to all ranks of a process set.
+  // Sends the compressed words of parts `first` to `last - 1` to all ranks of a process set.
   void reduce(size_t first, size_t last, const std::string& name, int32_t set,
               engine::Origin origin);
   // Overwrites the arrays with the sums of the words received last.

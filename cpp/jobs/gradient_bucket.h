@@ -45,7 +45,7 @@ class GradientBucket {
   std::optional<Bucket> sums_;
   std::vector<std::pair<TensorSpec, Device>> kinds_;  // shapes, dtypes and devices of arrays that
                                                       // fit
-  std::vector<NDArrayRef> owners_;                    // by part: the array that uses its memory
+  std::vector<NDArrayRef> owners_;  // for each part: the array that uses its memory
 };
 
 }  // namespace mxlite::jobs

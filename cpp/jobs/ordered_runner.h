@@ -76,7 +76,8 @@ class OrderedRunner {
   OrderedCalls calls_;
   const std::shared_ptr<SlotCalls> slots_ = std::make_shared<SlotCalls>();
   std::map<Place, OperationRef> announced_;
-  // Calls that waited for a rank that had left when lacks was last called; equal on all ranks.
+  // Calls that, at the last call of `lacks`, waited for a rank that had left the job. All ranks
+  // have the same calls.
   std::set<Place> lacks_left_;
 
   std::atomic<uint64_t> next_call_{1};  // number of the next call in the channel of all ranks

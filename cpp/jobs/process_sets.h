@@ -32,7 +32,7 @@ class ProcessSets {
   const ProcessSet* find_with_group(int set) const;  // also returns null if this rank is not a
                                                      // member
   Communicator& group(int set) const { return *sets_.at(set).group; }
-  // Collective over all ranks of the job.
+  // Must be called by all ranks of the job (collective).
   void add(int number, const std::vector<int>& ranks);
   void remove(int number);
 

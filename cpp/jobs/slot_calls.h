@@ -18,13 +18,13 @@ namespace mxlite::jobs {
 // Note [Slot calls]
 // A rank begins an ordered call in one of two ways: it shows its input in a slot (SlotRing), or it
 // announces the call in the negotiation (OrderedCalls). If all ranks have shown the same call, each
-// computes its result from the slots. Else the call is negotiated: a rank that has shown its input
-// also announces the call when another rank has shown a different call, has announced this one, or
-// has done neither for kAnnounceAfter. From then on only the comm thread may complete the call. All
-// ranks use the same way: the last rank to show its input sees all slots and never announces the
-// call, so a call that is complete in slots never becomes due in the negotiation; and if a rank has
-// announced the call without showing its input, the slots stay incomplete for all ranks. A rank
-// that completes an announced call withdraws the announcement.
+// rank computes its result from the slots. Otherwise the call is negotiated: a rank that has shown
+// its input also announces the call if another rank has shown a different call, has announced this
+// call, or has done neither for kAnnounceAfter. From then on only the comm thread may complete the
+// call. All ranks use the same way: the last rank to show its input sees all slots and never
+// announces the call, so a call that is complete in slots never becomes due in the negotiation; and
+// if a rank has announced the call without showing its input, the slots stay incomplete for all
+// ranks. A rank that completes an announced call withdraws the announcement.
 //
 // No thread waits for another rank longer than kSpin: a call that is not complete stays in a list,
 // and a worker of the engine continues with other tasks. So calls of several process sets may

@@ -201,8 +201,8 @@ class OpBuilder {
     schema_.variadic = true;
     return set(schema_.inputs, {std::move(name)});
   }
-  // The functions that describe a call take (const P&, ...); the members of OpSchema and
-  // SymbolRules say which other arguments they get and what they return.
+  // The functions that describe a call take (const P&, ...). The members of OpSchema and
+  // SymbolRules document their other arguments and their results.
   OpBuilder& input_count(auto fn) { return rule(schema_.input_count, fn); }
   OpBuilder& outputs(int n) { return set(schema_.num_outputs, n); }
   OpBuilder& output_count(auto fn) { return rule(schema_.output_count, fn); }

@@ -41,8 +41,8 @@ struct PlanRequest {
   std::span<const TensorSpec> inputs;  // the op's inputs, then one per kAdd of post_ops, in order
   std::span<const TensorSpec> outputs;
   std::span<const Layout> layouts;    // layouts of inputs as their producers wrote them
-  std::span<const uint8_t> constant;  // by input: 1 if it is constant between runs (a weight), so
-                                      // that reordering has no cost
+  std::span<const uint8_t> constant;  // for each input: 1 if it is constant between runs (a
+                                      // weight), so that reordering has no cost
   std::span<const PostOp> post_ops;
 };
 
@@ -50,8 +50,8 @@ struct Plan {
   std::vector<Layout> inputs;   // required layouts; if one differs from `layouts`, a reorder is
                                 // added
   std::vector<Layout> outputs;  // layouts that the kernel writes
-  // By input: 1 if a constant is reordered in every run, to save the memory of a reordered copy if
-  // the kernel takes much longer. Empty means 0 for all.
+  // For each input: 1 if a constant is reordered in every run, to save the memory of a reordered
+  // copy if the kernel takes much longer. Empty means 0 for all.
   std::vector<uint8_t> reorder_each_run;
   size_t scratch_bytes = 0;
   // Pairs (input, output) that must share memory, e.g. the sum post-op.

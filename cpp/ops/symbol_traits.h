@@ -61,7 +61,7 @@ struct SymbolTraits {
   bool names_single_input = false;
   // The attribute that holds the number of a variadic operator's inputs in symbol files.
   std::string count_attribute = {};
-  // By input name: the __init__ attribute of the implicit variable for that input.
+  // For each input name: the __init__ attribute of the implicit variable for that input.
   std::map<std::string, std::string> input_init = {};
   // Inputs that are auxiliary states although the operator only reads them.
   std::vector<int> read_states = {};

@@ -219,7 +219,7 @@ void check_stores(const OperatorObject& object, const OpSchema& op, const void* 
                  "operand with astype");
 }
 
-// Computes on an array of numpy mode, beside another or a number.
+// Computes an operator on an array of numpy mode and another array or a number.
 PyObject* call_on_numpy(const OperatorObject& object, const NDArrayRef& array, PyObject* other,
                         bool in_place) {
   InvokeOptions options{.device = array->device(), .origin = current_origin()};

@@ -37,7 +37,7 @@ class SymbolFunction {
   std::map<std::string, size_t> array_of_name_;
   const bool has_calls_;
   const Listing listing_;
-  std::vector<size_t> positions_;  // by variable: index of its array
+  std::vector<size_t> positions_;  // for each variable: index of its array
 };
 
 // Arrays in the order of the symbol's arguments, and of its auxiliary states.

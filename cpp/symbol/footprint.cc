@@ -45,8 +45,8 @@ class Footprint {
   }
 
   size_t bytes() const {
-    std::vector<size_t> last(sizes_.size());   // by slot: the last node that reads it, or 0
-    std::vector<uint8_t> kept(sizes_.size());  // by slot: whether it lives until the end
+    std::vector<size_t> last(sizes_.size());   // for each slot: the last node that reads it, or 0
+    std::vector<uint8_t> kept(sizes_.size());  // for each slot: whether it lives until the end
     for (const ValueId output : graph_.outputs) kept[slots_.of(output)] = 1;
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const graph::Node& node = graph_.nodes[i];

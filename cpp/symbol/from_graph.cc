@@ -62,7 +62,7 @@ ControlFlowCall control_flow_of_form(const std::string& op, const graph::HostOpF
   const bool is_branch = form.num_variables == 0;
   const size_t first = is_branch ? 1 : static_cast<size_t>(form.num_variables);
   NodeInputs given;
-  std::vector<int> places;  // by input of the operator: the input of the node
+  std::vector<int> places;  // for each input of the operator: the input of the node
   for (size_t i = 0; i < inputs.size(); ++i)
     places.push_back(i < first ? given.variable(static_cast<int>(i), inputs[i])
                                : given.import(inputs[i]));

@@ -156,7 +156,7 @@ class RecordedSteps::Backward final : public graph::Visitor<NDArrayRef> {
   const RecordedSteps& owner_;
   const Report& report_;
   graph::Route route_;
-  std::vector<Counts> counts_;  // by step of this walk: counts for each output of the node
+  std::vector<Counts> counts_;  // for each step of this walk: counts for each output of the node
   Counts leaf_counts_;
 };
 

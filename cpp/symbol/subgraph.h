@@ -14,7 +14,7 @@ inline constexpr const char* kSubgraphName = "__subgraph_name__";
 struct Subgraph {
   NodeOutputs heads;
   std::vector<NodeRef> variables;  // arguments, then variables that stand for the imports
-  std::vector<int> inputs;         // by variable: index of an input of the operator
+  std::vector<int> inputs;         // for each variable: index of an input of the operator
 
   // Returns the indices of the variables that the outputs use, in the order of files.
   std::vector<int> order() const;

@@ -69,8 +69,8 @@ class SharedMemory {
   uint64_t next_offset_ = 0;                   // offset after the last block
   std::map<size_t, FreeOffsets> free_;         // by size
   std::map<const std::byte*, Shared> blocks_;  // by address
-  std::unordered_map<const std::byte*, int> sightings_;  // by address: number of requests for a
-                                                         // block that is not shared
+  std::unordered_map<const std::byte*, int> sightings_;  // for each address: number of requests for
+                                                         // a block that is not shared
 };
 
 }  // namespace mxlite

@@ -64,8 +64,8 @@ class GradientAdder {
   const Graph& graph_;
   Rewrite rewrite_;
   std::vector<std::vector<int>> uses_;
-  std::vector<uint8_t> reads_both_;  // by node: whether it is a gradient that adds its two operands
-  std::vector<uint8_t> gone_;        // by node: whether it is an addition that a gradient makes
+  std::vector<uint8_t> reads_both_;  // for each node: whether it is a gradient that adds operands
+  std::vector<uint8_t> gone_;  // for each node: whether it is an addition that a gradient makes
 };
 
 }  // namespace

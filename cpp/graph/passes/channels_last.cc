@@ -193,13 +193,13 @@ class Turner {
   const Graph& graph_;
   Rewrite rewrite_;
   Graph& out_;
-  std::vector<std::vector<ValueId>> last_;    // by old value: the value in channels-last form, or
-                                              // kNone
-  std::vector<std::vector<ValueId>> padded_;  // by old value: the value in last_ with padded
+  std::vector<std::vector<ValueId>> last_;  // for each old value: the value in channels-last form,
+                                            // or kNone
+  std::vector<std::vector<ValueId>> padded_;  // for each old value: the value in last_ with padded
                                               // channels, or kNone
-  std::vector<std::vector<uint8_t>> plain_;   // by old value: whether the value exists in its old
-                                              // form
-  std::vector<uint8_t> turned_;  // by old node: whether its first output is computed channels-last
+  std::vector<std::vector<uint8_t>> plain_;   // for each old value: whether the value exists in its
+                                              // old form
+  std::vector<uint8_t> turned_;  // for each old node: whether output 0 is computed channels-last
 };
 
 bool has_half_convolution(const Graph& graph) {

@@ -106,7 +106,7 @@ class NormFuser {
   const Graph& graph_;
   Rewrite rewrite_;
   std::vector<std::vector<int>> uses_;
-  std::vector<uint8_t> gone_;  // by node: whether it is joined into a later node
+  std::vector<uint8_t> gone_;  // for each node: whether it is joined into a later node
   std::vector<Fused> fused_;   // by relu node
   const bool keeps_bits_;  // whether backward uses a saved bit per element instead of relu's output
 };

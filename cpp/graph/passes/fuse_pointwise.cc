@@ -275,7 +275,7 @@ class PointwiseFuser {
   PlanChainFn planner_;
   const Device device_;
   const bool takes_rows_, exact_;
-  std::vector<int> last_read_;  // by buffer: last instruction of main that reads it
+  std::vector<int> last_read_;  // for each buffer: last instruction of main that reads it
 };
 
 }  // namespace

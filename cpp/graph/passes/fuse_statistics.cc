@@ -95,7 +95,7 @@ class StatisticsFuser {
   Rewrite rewrite_;
   const std::vector<std::vector<int>> uses_;
   std::vector<ValueId> written_;
-  std::vector<uint8_t> joined_;  // by node: convolution that is joined into a later node
+  std::vector<uint8_t> joined_;  // for each node: convolution that is joined into a later node
 };
 
 }  // namespace

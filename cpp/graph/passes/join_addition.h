@@ -28,8 +28,8 @@ class JoinAddition {
   const std::vector<std::vector<int>> uses_;
 
  private:
-  std::vector<int> side_of_;   // by node: result of find
-  std::vector<uint8_t> gone_;  // by node: whether it is joined into a later node
+  std::vector<int> side_of_;   // for each node: result of find
+  std::vector<uint8_t> gone_;  // for each node: whether it is joined into a later node
 };
 
 }  // namespace mxlite::graph

@@ -73,7 +73,7 @@ class GeluJoiner {
 
   const Graph& graph_;
   Rewrite rewrite_;
-  std::vector<int32_t> partner_;  // by node: the other node of its pair, or -1
+  std::vector<int32_t> partner_;  // for each node: the other node of its pair, or -1
 };
 
 }  // namespace

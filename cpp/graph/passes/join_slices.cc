@@ -127,7 +127,7 @@ class SliceJoiner {
   Rewrite rewrite_;
   std::vector<std::vector<int>> uses_;
   std::vector<Join> joined_;   // by the last addition
-  std::vector<uint8_t> gone_;  // by node: whether it is joined into a later node
+  std::vector<uint8_t> gone_;  // for each node: whether it is joined into a later node
 };
 
 }  // namespace

@@ -219,8 +219,8 @@ class Lowering {
     return n.op()->select_kernel(context_.device.type, n.params().get(), specs, n.outputs);
   }
 
-  // Gives every plain output a fresh array of its own; see Note [Copied outputs]. A saved value is
-  // never written, so equal ones may share memory.
+  // Gives every plain output a new array; see Note [Copied outputs]. Saved values are never
+  // written, so equal saved values may share memory.
   void add_outputs() {
     for (size_t i = 0; i < graph_.outputs.size(); ++i) {
       const ValueId v = graph_.outputs[i];

@@ -89,7 +89,7 @@ class Executable final : public RefCounted {
   const std::shared_ptr<Arena> arena_;
   std::vector<int> read_parameters_, written_parameters_;  // parameters that the main part uses
   std::vector<TensorSpec> output_buffers_;                 // by output slot
-  std::vector<Saved> saved_;  // by output slot: position in the block of saved values
+  std::vector<Saved> saved_;  // for each output slot: position in the block of saved values
   size_t own_bytes_ = 0;
 
   // Null on the CPU.

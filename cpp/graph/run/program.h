@@ -80,10 +80,10 @@ struct Program {
   std::vector<Output> outputs;
   size_t num_plain_outputs = 0;  // outputs after these are passed only to other executables
   std::vector<TensorSpec> input_specs, parameter_specs;
-  std::vector<Saved> donated;         // by input: memory that may be reused after its last read
-  size_t donated_bytes = 0;           // size of the block of donated inputs
-  std::vector<uint8_t> saved_inputs;  // by input: whether it lies in the block that forward has
-                                      // filled
+  std::vector<Saved> donated;  // for each input: memory that may be reused after its last read
+  size_t donated_bytes = 0;    // size of the block of donated inputs
+  std::vector<uint8_t> saved_inputs;  // for each input: whether it lies in the block that forward
+                                      // has filled
   std::vector<NDArrayRef> constants;
   uint64_t random_count = 0;  // number of random counters that one run uses
   // Set by plan_memory, or by plan_prologue.

@@ -58,8 +58,8 @@ void finish_outputs_early(Program& program, const PassContext&) {
     for (const auto* operands : {&step.inputs, &step.outputs})
       for (const Operand& o : *operands) ++users[static_cast<size_t>(program.root_id(o.buffer))];
 
-  std::vector<std::vector<size_t>> behind(main.size());  // by instruction: instructions to insert
-                                                         // after it
+  std::vector<std::vector<size_t>> behind(main.size());  // for each instruction: instructions to
+                                                         // insert after it
   std::vector<uint8_t> moves(main.size());
   for (size_t i = 0; i < main.size(); ++i) {
     const Instruction& step = main[i];
@@ -101,8 +101,8 @@ std::vector<ProgramSegment> cut_into_segments(const Program& program, size_t out
     use.any = true;
     use.last = t.instruction;
   }
-  std::vector<size_t> finished(program.main.size());  // by instruction: bytes of outputs that it
-                                                      // finishes
+  std::vector<size_t> finished(program.main.size());  // for each instruction: bytes of outputs that
+                                                      // it finishes
   for (const Use& use : uses)
     if (use.any) finished[use.last] += use.bytes;
 
@@ -135,7 +135,7 @@ std::vector<ProgramSegment> cut_into_segments(const Program& program, size_t out
 }
 
 std::vector<size_t> finishing_instructions(const Program& program) {
-  std::vector<size_t> last;  // by output slot: last instruction that uses the slot
+  std::vector<size_t> last;  // for each output slot: last instruction that uses the slot
   for (const Touch& t : touches_of(program)) {
     const auto slot = static_cast<size_t>(t.slot);
     if (last.size() <= slot) last.resize(slot + 1);

@@ -76,11 +76,11 @@ class Replay {
   const std::vector<CallerArray> arrays_;
   const StepsFn steps_;
   std::vector<StorageRef> copies_;  // by caller's array; null if it has no copy
-  std::vector<void*> given_;        // by caller's array: its address in this run
-  std::vector<uint8_t> stays_;      // by caller's array: whether the caller keeps it and seldom
-                                    // moves it
-  std::vector<std::array<int64_t, 3>> moves_;  // by caller's array: the last 3 runs in which its
-                                               // address changed
+  std::vector<void*> given_;        // for each caller's array: its address in this run
+  std::vector<uint8_t> stays_;  // for each caller's array: whether the caller keeps it and seldom
+                                // moves it
+  std::vector<std::array<int64_t, 3>> moves_;  // for each caller's array: the last 3 runs in which
+                                               // its address changed
   int64_t runs_ = 0;
   size_t copied_bytes_ = 0;
   std::vector<Entry> graphs_;  // most recently used first

@@ -154,8 +154,8 @@ void connect(SegmentedGraph& graph) {
       });
   std::vector<int> maker(slots.size(), -1);  // the segment that computes a value
   std::vector<uint8_t> is_copy(slots.size());
-  std::vector<std::set<size_t>> calls(segments.size());  // by segment: segments whose result it
-                                                         // needs
+  std::vector<std::set<size_t>> calls(segments.size());  // for each segment: segments whose result
+                                                         // it needs
   size_t num_calls = 0;
   for (size_t i = 0; i < segments.size() && possible; ++i) {
     Segment& segment = segments[i];
@@ -208,8 +208,8 @@ bool has_calls(const Graph& graph) {
 std::shared_ptr<const SegmentedGraph> cut_at_calls(Graph graph) {
   auto result = std::make_shared<SegmentedGraph>(std::move(graph));
   const Graph& whole = result->whole;
-  std::vector<int> last_collective(whole.nodes.size(), -1);  // by node: the last collective on
-                                                             // which it depends
+  std::vector<int> last_collective(whole.nodes.size(), -1);  // for each node: the last collective
+                                                             // on which it depends
   NodeList between;
   const auto add_segments = [&] {
     for (const NodeList& nodes : by_dependence(whole, between, last_collective)) {

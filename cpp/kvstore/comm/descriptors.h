@@ -16,7 +16,7 @@ void reserve_descriptors(const std::string& who, int64_t needed, int64_t spare);
 // Returns whether `error` (an errno) means that this process (EMFILE) or its host has no
 // descriptors left, or has no memory for another socket.
 bool is_descriptor_shortage(int error);
-// Returns the text of such an error, with the limits of this process and a remedy.
+// Returns an error text about missing descriptors, with the limits of this process and a remedy.
 std::string descriptor_shortage_text(int error);
 
 }  // namespace mxlite

@@ -36,7 +36,7 @@ class SlotContext {
   const double timeout;
   const int64_t staleness;  // limit for async mode; -1 for none
   std::atomic<bool> sync{true};
-  std::vector<std::atomic<bool>> gone;       // by worker: whether it has left the job
+  std::vector<std::atomic<bool>> gone;       // for each worker: whether it has left the job
   std::atomic<Clock::rep> patience_from{0};  // earliest time from which deadlines count
   std::string folder;                        // folder of snapshots; empty for none
   int64_t snapshot_updates = 10;

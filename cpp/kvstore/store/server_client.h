@@ -63,7 +63,7 @@ class ServerClient {
   virtual void update_optimizer(const std::string& json, const std::string& scope = "") = 0;
   virtual void set_compression(const Compression& how) = 0;
   virtual void command(int head, const std::string& text) = 0;
-  // Any worker may call it: sends a command to the servers' profilers. Throws if a server failed.
+  // Sends a command to the servers' profilers. Any worker may call this. Throws if a server failed.
   virtual void profile_servers(const std::string& name, const std::string& text) = 0;
   virtual void barrier() = 0;
   virtual uint64_t pushed(const std::string& key) = 0;  // returns the number of pushes that servers

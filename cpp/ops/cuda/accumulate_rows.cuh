@@ -30,8 +30,9 @@ struct RowOrder {
 inline constexpr int64_t kAnyRow = -1;
 RowOrder order_rows(KernelContext& ctx, const int64_t* rows, int64_t count, int64_t num_rows,
                     size_t extra_bytes = 0, void** extra = nullptr);
-// Like sorted order above in two steps: rows_to_order returns scratch memory to which the caller
-// writes `count` rows, and order_written_rows sorts them. All rows must be in [0, num_rows).
+// These functions do the work of order_rows in two steps: rows_to_order returns scratch memory to
+// which the caller writes `count` rows, and order_written_rows sorts them. All rows must be in [0,
+// num_rows).
 int64_t* rows_to_order(KernelContext& ctx, int64_t count, size_t extra_bytes = 0,
                        void** extra = nullptr);
 RowOrder order_written_rows(KernelContext& ctx, int64_t* rows, int64_t count, int64_t num_rows,

@@ -30,8 +30,8 @@ class Handles final : public Stream::Attachment {
     }
     if (stream.id() != cublas_stream_) {
       MX_CUBLAS(cublasSetStream(cublas_, stream.raw()));
-      // Setting a stream resets the workspace. Without a workspace of ours, a captured graph would
-      // allocate one.
+      // Setting a stream resets the workspace. Without a workspace from mxlite, a captured graph
+      // would allocate one.
       const Workspace w = gemm_workspace();
       MX_CUBLAS(cublasSetWorkspace(cublas_, w.data, w.bytes));
       cublas_stream_ = stream.id();

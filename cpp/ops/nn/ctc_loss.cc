@@ -25,8 +25,8 @@ Specs infer_ctc_loss(const CTCLossParams&, std::span<const TensorSpec> in) {
 }
 
 std::vector<ValueRef> ctc_loss_gradient(GradBuilder& g) {
-  // Output 1 is the gradient of output 0. It has a gradient only if that gradient is
-  // differentiated.
+  // Output 1 is the gradient of output 0. Output 1 has a gradient only if the gradient of the loss
+  // is differentiated.
   MX_CHECK_KIND(!g.has_output_grad(1), ErrorKind::kNotSupported, kCtcLossOp,
                 ": the gradient of its gradient is not supported");
   const Shape& data = g.input_spec(0).shape;

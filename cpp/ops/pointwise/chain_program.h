@@ -50,7 +50,7 @@ struct ChainStep {
   float p[2] = {0, 0};
 };
 
-// Small enough to be a kernel argument together with its pointers.
+// A program, together with its pointers, is small enough to be a kernel argument.
 struct ChainProgram {
   static constexpr int kMostSteps = 32, kMostInputs = 48, kMostOutputs = 32, kMostKept = 6;
   int64_t count = 0;  // elements

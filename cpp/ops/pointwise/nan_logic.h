@@ -13,7 +13,7 @@ struct LogicScalar {
   Number scalar;
 };
 
-// Returns how a kernel of function F computes `data F scalar` for data of a dtype.
+// Returns how a kernel of function F computes F(data, scalar) for data of a dtype.
 template <class F>
 LogicScalar logic_scalar(Number scalar, DType dtype) {
   if (is_floating(dtype) || !std::isnan(scalar)) return {{}, scalar};

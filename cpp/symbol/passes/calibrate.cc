@@ -152,10 +152,10 @@ class Calibrator {
   const Quantization& how_;
   graph::Rewrite rewrite_;
   std::vector<std::vector<int>> uses_;
-  std::vector<int32_t> quantizer_;  // by fused layer: the node that quantizes its result, or -1
-  std::vector<int32_t> sum_of_;     // by sum: the node that requantizes it, or -1
+  std::vector<int32_t> quantizer_;  // for each fused layer: node that quantizes its result, or -1
+  std::vector<int32_t> sum_of_;     // for each sum: the node that requantizes it, or -1
   std::set<int32_t> is_replaced_;
-  std::map<int32_t, Range> ranges_;  // by node: the range of its int8 result
+  std::map<int32_t, Range> ranges_;  // for each node: the range of its int8 result
 };
 
 }  // namespace

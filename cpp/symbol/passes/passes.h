@@ -1,6 +1,7 @@
 // The passes over symbols. Each rewrites a graph whose shapes may be unknown, with graph::Rewrite,
 // and is a free function in a file of its own; the table in passes.cc has all passes. Unlike passes
-// of compiled graphs, they change the meaning of a symbol, so users ask for each.
+// of compiled graphs, they change the meaning of a symbol, so each pass runs only if the user
+// requests it.
 #pragma once
 #include <functional>
 #include <map>

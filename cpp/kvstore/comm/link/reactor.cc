@@ -160,8 +160,8 @@ void Reactor::connect(ConnectionId id, const Address& address) {
   });
 }
 
-// Returns whether another stranger may connect. At the limit, drops one that has been silent long
-// enough.
+// Returns whether another connection without hello may be accepted. If their number is at the
+// limit, drops the oldest one, provided that it has been silent long enough.
 bool Reactor::has_room() {
   if (strangers_ < kMostStrangers) return true;
   const Connection* oldest = nullptr;

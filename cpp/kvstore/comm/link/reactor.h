@@ -81,8 +81,8 @@ class Reactor {
   bool quiet(ConnectionId connection);  // returns whether no frame waits to be written
   // Returns why connections wait to be accepted, or an empty text if none waits.
   std::string shortage_text() const;
-  // Returns the errno of a failed accept if a connection waits for a descriptor and no stranger can
-  // be dropped to free one.
+  // Returns the errno of a failed accept if a connection waits for a descriptor and no stranger (a
+  // connection without hello) can be dropped to free one.
   int shortage() const;
 
  private:
@@ -96,7 +96,7 @@ class Reactor {
 
   void loop();
   void accept(size_t listener);
-  bool has_room();  // returns whether another stranger may connect
+  bool has_room();  // returns whether another connection without hello may be accepted
   void note_accepted(const std::error_code& error);
   void begin(Connection& c);  // call when the socket is connected
   void await_read(Connection& c);

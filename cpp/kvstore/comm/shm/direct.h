@@ -56,7 +56,7 @@ class DirectCollectives {
   Channel& channel_;
   PeerMemory peers_;
   std::vector<Arrays> arrays_;      // by rank
-  std::vector<SharedPlace> files_;  // by rank: the last file that all ranks tried to map
+  std::vector<SharedPlace> files_;  // for each rank: the last file that all ranks tried to map
   bool agreed_ = false;             // whether all ranks have mapped files_
   int buffer_ = 0;
 };

@@ -11,8 +11,8 @@ namespace {
 
 constexpr size_t kLineBytes = 64;
 constexpr size_t kBufferBytes = size_t{256} << 10;  // each rank has kBuffers of them
-// Limit of the bytes that a rank reads from all other ranks in one call. Above it, an all-reduce in
-// which each rank reduces one part reads less.
+// Limit of the bytes that a rank reads from all other ranks in one call. For larger inputs, an
+// all-reduce in which each rank reduces one part reads less.
 constexpr size_t kReadBytes = size_t{256} << 10;
 
 size_t padded(size_t bytes) { return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes; }

@@ -1,5 +1,5 @@
 // Decompositions by LAPACK. Its matrices have contiguous columns, so it reads and writes the
-// transposed matrices of ours.
+// transposed matrices of mxlite.
 #include <algorithm>
 #include <cmath>
 #include <vector>

@@ -43,7 +43,7 @@ void embedding_native(KernelContext& ctx, const EmbeddingParams& p, Inputs in, O
 // row in a fixed order.
 struct Sorted {
   const int64_t* positions;
-  const int64_t* end;  // by row: end of its positions
+  const int64_t* end;  // for each row: end of its positions
   int64_t rows, columns;
 
   int64_t begin(int64_t row) const { return row > 0 ? end[row - 1] : 0; }

@@ -1,5 +1,6 @@
-// cuBLASLt's matrices are column-major and ours row-major. So it computes the transposed product
-// C^T = op(B)^T op(A)^T on the same memory, and the bias extends along the rows of C^T.
+// cuBLASLt's matrices are column-major, and mxlite's are row-major. So cuBLASLt computes the
+// transposed product C^T = op(B)^T op(A)^T on the same memory, and the bias extends along the rows
+// of C^T.
 #include "cpp/ops/cuda/matrix/gemm.h"
 
 #include <algorithm>

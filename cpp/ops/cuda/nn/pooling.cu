@@ -224,8 +224,8 @@ bool packs_fit(const Geometry& g, int vector, std::initializer_list<const Tensor
   return g.channels_last && g.data.channels % vector == 0 && is_narrow(g, vector);
 }
 
-// Calls fn(T{}, packs, geometry) if float arrays can be processed in packs; `packs` counts those of
-// `result`. Returns whether it did.
+// Calls fn(T{}, packs, geometry) if float arrays can be processed in packs; `packs` is the number
+// of packs of `result`. Returns whether fn was called.
 bool in_packs(const Geometry& g, std::initializer_list<const TensorRef*> arrays,
               const TensorRef& result, auto&& fn) {
   if (!is_floating(result.dtype)) return false;

@@ -168,8 +168,8 @@ __device__ __forceinline__ I index_in_window(const Pooled<I>& g, const I (&o)[3]
   return (offset(0, d) * g.kernel[1] + offset(1, h)) * g.kernel[2] + offset(2, x);
 }
 
-// Calls fn(o, element) for the windows over position `at`: their positions in the output, and
-// where their elements of the output are.
+// Calls fn(o, element) for every window that contains position `p`. `o` is the position of the
+// window in the output, and `element` is the index of its output element.
 template <class I>
 __device__ __forceinline__ void for_windows(const Pooled<I>& g, const Place<I>& p, auto&& fn) {
   I begin[3], end[3], o[3];

@@ -100,7 +100,7 @@ __device__ __forceinline__ int32_t wrapping_add(int32_t sum, int32_t addend) {
   return static_cast<int32_t>(static_cast<uint32_t>(sum) + static_cast<uint32_t>(addend));
 }
 
-// Not __restrict__: both arrays may be the same.
+// The arrays are not declared __restrict__, because they may be the same array.
 __global__ void copy_sums(int64_t n, int64_t columns, int64_t padded, const int32_t* sums,
                           const int32_t* addends, int32_t* to) {
   for (int64_t i = global_index(); i < n; i += grid_stride()) {

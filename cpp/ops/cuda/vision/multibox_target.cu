@@ -26,9 +26,9 @@ struct TargetArgs {
   double variances[4];
   // Each array below has a part for each image of this pass.
   int64_t* num_valid;     // number of labels before the first one of class -1
-  int64_t* label_anchor;  // by label: the free anchor that overlaps most, or -1
+  int64_t* label_anchor;  // for each label: the free anchor that overlaps most, or -1
   float* overlaps;        // a row of anchors per label
-  float* best_overlap;    // by anchor, unless match_labels has matched it
+  float* best_overlap;    // for each anchor that match_labels has not matched
   int32_t* best_label;    // by anchor
   Role* role;             // by anchor
   Ranked* entries;        // used only if negatives are mined

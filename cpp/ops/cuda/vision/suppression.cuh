@@ -88,7 +88,7 @@ class SuppressionMemory {
 };
 
 // A task is kThreads rows of the panel and one word: the comparison with 64 later boxes. Rows that
-// an earlier panel dropped are left out; nobody reads their words.
+// an earlier panel dropped are skipped; their words are never read.
 template <class C, class Rule>
 __global__ void __launch_bounds__(kThreads)
     overlap_tiles(int64_t tasks, int64_t groups, int64_t first_row,
