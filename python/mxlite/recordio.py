@@ -249,7 +249,7 @@ class MXIndexedRecordIO(MXRecordIO):
         if not self.is_open:
             return
         try:
-            super().close()  # first the records, so that the index never runs ahead of them
+            super().close()  # before the index, so that the index has only complete records
         finally:
             if self.fidx is not None:
                 self.fidx.close()

@@ -108,7 +108,7 @@ def symbol_signature(op: Op, first: str | None = None) -> str:
 def _param_list(op: Op, optional_inputs: bool) -> list[str]:
     """Return an operator's parameters as parameters of a stub."""
     params: list[str] = []
-    # A required parameter cannot follow one with a default: from there on keywords only.
+    # A required parameter cannot follow a parameter with a default, so the rest is keyword-only.
     if optional_inputs and any(p["required"] for p in op["params"]):
         params.append("*")
     seen_default = False

@@ -38,7 +38,7 @@ _STORAGES = {
     "ByteStorage": ("uint8", "<u1"), "BoolStorage": ("bool", "<u1"),
 }  # fmt: skip
 _MOST_DIMENSIONS = 32
-#: Keys under which training programs save the state dict beside other values.
+#: Keys under which training programs save the state dict together with other values.
 _PLACES = ("state_dict", "model_state_dict", "model")
 
 Bits = np.ndarray[Any, Any]
@@ -252,7 +252,7 @@ def _read_old(stream: IO[bytes], path: str) -> dict[str, tuple[str, Bits]]:
 
 
 def _state_dict(value: Any) -> dict[str, _Tensor]:
-    """Return the tensors by name; raise if there are others or none."""
+    """Return the tensors by name; raise if the value has no tensors, or also other objects."""
     nested = [value.get(place) for place in _PLACES] if isinstance(value, dict) else []
     for found in (value, *nested):
         if not isinstance(found, dict) or not any(isinstance(v, _Tensor) for v in found.values()):

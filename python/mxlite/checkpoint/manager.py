@@ -130,8 +130,8 @@ def load(
     for name, value in values.items():
         if state_of_kind(value) == "value":
             raise ValueError_(
-                f"checkpoint: {name} is a {type(value).__name__}, which has no state to restore; "
-                "plain values are returned"
+                f"checkpoint: {name} must be an object with a state, got {type(value).__name__}; "
+                "load returns plain values instead of restoring them"
             )
         if name not in kinds:
             raise FileFormatError(

@@ -43,8 +43,8 @@ class DeviceExchange:
     def gather(self, own: NDArray) -> NDArray:
         """Return the arrays of all devices of all processes, joined along axis 0.
 
-        The gradient of ``own`` is the sum over all devices of their gradients of this part. The
-        result gets its value when all devices have called this; the caller does not wait.
+        The gradient of ``own`` is the sum of the gradients for this part on all devices. The result
+        is computed when all devices have called this; the caller does not wait.
         """
         return _Gather(self._meetings)(own)
 

@@ -228,7 +228,7 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
 
 
 def provide_process_set(ranks: Sequence[int]) -> ProcessSet:
-    """Return the process set of some ranks; add it if there is none. All ranks of the job call it.
+    """Return the process set of these ranks; add it if there is none. All ranks must call this.
 
     Unlike `add_process_set`, it works without ``init(process_sets="dynamic")``.
     """

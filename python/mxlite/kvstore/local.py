@@ -404,7 +404,7 @@ class KVStore(KVStoreBase):
             )
         return self._updater
 
-    # -- what it is ------------------------------------------------------------------------------
+    # -- properties ------------------------------------------------------------------------------
 
     @staticmethod
     def is_capable(capability: str) -> bool:

@@ -241,7 +241,7 @@ class DataParallelExecutorGroup:
 
     @property
     def data_arrays(self) -> list[list[tuple[slice, NDArray]]]:
-        """For each data array and each context: its slice of the batch and its array."""
+        """Slices of the batch and arrays, for each data array and each context."""
         return [self._parts(name) for name in self.data_names]
 
     @property

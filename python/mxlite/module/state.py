@@ -76,7 +76,7 @@ class ModuleState(BaseModule):
         else:
             self._updater.set_states(read_states(fname))
 
-    # -- what it is ------------------------------------------------------------------------------
+    # -- properties ------------------------------------------------------------------------------
 
     @property
     def data_names(self) -> list[str]:

@@ -220,7 +220,7 @@ def clip(x: ndarray, /, min: Any = None, max: Any = None) -> ndarray:  # noqa: A
 
 
 def concat(arrays: Any, /, *, axis: int | None = 0) -> ndarray:
-    """Return arrays joined along an axis; flattened for None."""
+    """Return arrays joined along an axis; with None, the arrays are flattened first."""
     return joining.concatenate(arrays, axis=axis)
 
 

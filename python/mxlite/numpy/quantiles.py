@@ -80,7 +80,7 @@ def _quantile(
         ordered, position = sort(rows), flat * (length - 1)
     position = np.rint(position) if method == "nearest" else position
     low = np.floor(position)
-    wide = common_dtype((array.dtype, np.float32))  # in which elements are weighted
+    wide = common_dtype((array.dtype, np.float32))  # dtype in which elements are weighted
     first, last = (
         take_along_axis(ordered, from_host(place.astype(np.int64), array.ctx), -1)
         if skip_nan

@@ -235,7 +235,7 @@ def _part(a: ndarray, axis: int, begin: int, end: int | None) -> ndarray:
 
 
 def _beside(array: ndarray, value: Any) -> ndarray:
-    """Return a value as array, in the dtype of another if it is no array yet."""
+    """Return a value as an array; a number or list gets the dtype of ``array``."""
     return value if isinstance(value, ndarray) else from_host(value, array.ctx, array.dtype)
 
 

@@ -16,7 +16,7 @@ __all__ = ["load_stage", "whole_state"]
 
 
 def whole_state(group: Group, params: ParameterDict, trainer: Trainer | None) -> dict[str, Any]:
-    """Return whole parameters by name, and the trainer's state; all ranks of the job call it."""
+    """Return whole parameters by name, and the trainer's state; collective over the job."""
     own: dict[str, Any] = {
         "params": {
             name: param.data() if param.shard is None else param.full_data()

@@ -252,7 +252,7 @@ def assert_almost_equal_ignore_nan(
     atol: Tolerance = None,
     names: tuple[str, str] = ("a", "b"),
 ) -> None:
-    """Raise an error if arrays differ where neither has a NaN, as `assert_almost_equal`."""
+    """Call `assert_almost_equal`, but ignore positions at which either array has a NaN."""
     left, right = np.array(_numpy(a)), np.array(_numpy(b))
     ignored = np.isnan(left) | np.isnan(right)
     left[ignored] = 0

@@ -129,7 +129,7 @@ def retry(n: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 class DummyIter:
-    """An iterator that endlessly repeats the first batch of another one, to time training alone.
+    """Endlessly repeats the first batch of another iterator, to measure training alone.
 
     Parameters
     ----------

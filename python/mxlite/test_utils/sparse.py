@@ -130,7 +130,9 @@ def _row_sparse(
     else:
         rows = np.unique(np.asarray(rsp_indices))
         if rows.size and (rows[0] < 0 or rows[-1] >= shape[0]):
-            raise ValueError(f"rand_sparse_ndarray: rows {rows} of {shape[0]} rows")
+            raise ValueError(
+                f"rand_sparse_ndarray: rsp_indices must be from 0 to {shape[0] - 1}, got {rows}"
+            )
     stored = (rows.size, *shape[1:])
     values = np.random.rand(*stored) if data_init is None else np.full(stored, data_init)
     values = _modified(np.asarray(values, dtype=dtype), modifier)

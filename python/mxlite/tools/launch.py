@@ -48,7 +48,7 @@ _REFUSED = {
 
 
 def option_parser() -> argparse.ArgumentParser:
-    """Return the parser: MXNet's options."""
+    """Return a parser of the options of MXNet's launch.py."""
     p = argparse.ArgumentParser(prog="launch.py", description="Launch a distributed job")
     p.add_argument(
         "-n", "--num-workers", required=True, type=int, help="number of worker processes"

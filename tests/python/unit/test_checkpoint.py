@@ -237,7 +237,7 @@ def test_nothing_changes_when_something_does_not_fit(tmp_path: Path) -> None:
         ({"net": fits, "other": deep}, FileFormatError, "the network differs.*0.weight"),
         ({"nett": fits}, FileFormatError, "has no 'nett', it has 'net'.*did you mean 'net'"),
         ({"net": trainer}, FileFormatError, "must be a block as when it was saved, got a Trainer"),
-        ({"net": 3}, ValueError, "plain values are returned"),
+        ({"net": 3}, ValueError, "net must be an object with a state, got int"),
     ]:
         with pytest.raises(error, match=words):
             checkpoint.load(path, **objects)

@@ -26,7 +26,7 @@ int64_t RowSlots::add(int64_t id) {
   uint32_t slot = 0;
   if (free_.empty()) {
     MX_CHECK_KIND(ids_.size() < kNone, ErrorKind::kNotSupported,
-                  "ShardedEmbedding: a growing table holds less than 2^32 rows on a rank");
+                  "ShardedEmbedding: a growing table must have less than 2^32 rows on a rank");
     slot = static_cast<uint32_t>(ids_.size());
     ids_.push_back(-1);
     uses_.push_back(0);

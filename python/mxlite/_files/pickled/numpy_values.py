@@ -126,7 +126,7 @@ class _ObjectArray(_Array):
         _, shape, dtype, fortran, entries = state
         _check_shape(shape)
         if not isinstance(dtype, _DType) or not dtype.dtype().hasobject:
-            raise PickleContentError("an array of numbers has a list of values")
+            raise PickleContentError("an array of numbers must not have a list of values")
         if math.prod(shape) != len(entries):
             raise PickleContentError(
                 f"an array of shape {str(shape)[:100]} has {len(entries)} values"

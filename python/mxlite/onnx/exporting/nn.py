@@ -22,7 +22,7 @@ def _full(values: Sequence[int], count: int, default: int) -> list[int]:
 
 
 def _channels_first(c: Call, ndim: int) -> list[int] | None:
-    """Return the permutation from the call's layout to channels first; None if it has that."""
+    """Return the permutation from the call's layout to channels first; None if they are equal."""
     layout = getattr(c.p, "layout", None)
     if layout is None or layout[1] == "C":
         return None

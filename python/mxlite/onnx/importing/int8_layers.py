@@ -36,7 +36,7 @@ def _attrs(proto: Any) -> Attrs:
 
 
 class Layer(NamedTuple):
-    """Nodes that become one operator; only products have the fields weight to has_act."""
+    """Nodes that become one operator; only convolutions and linear layers use weight to has_act."""
 
     head: Any  # the product, or the only node between DequantizeLinear and QuantizeLinear
     nodes: list[Any]  # in the order of the graph; no other node reads their inner values

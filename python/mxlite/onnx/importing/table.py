@@ -102,7 +102,7 @@ class Scope:
         self.params: dict[str, np.ndarray] = {}
         self.fixed: set[str] = set()  # parameters that are not trained
         self.inputs: list[Value] = []
-        # It is False if sizes do not tell on which free dimension a value depends.
+        # False if the sizes do not show on which free dimension a value depends.
         self.distinct = True
         self._names: set[str] = set()
 

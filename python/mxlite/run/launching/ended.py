@@ -14,8 +14,8 @@ from pathlib import Path
 
 _FOLDER = "MXLITE_RUN_ENDED"
 # A shell reports a signal as 128 + its number. The script then ends itself with the same signal,
-# which mpirun accepts. On other hosts the folder does not exist: there the script waits, so that
-# the other ranks can report the loss, and its exit code then makes mpirun end them.
+# which mpirun accepts. On other hosts, on which the folder does not exist, the script waits, so
+# that the other ranks can report the loss; then its exit code makes mpirun end them.
 _SCRIPT = f"""
 "$@"
 code=$?

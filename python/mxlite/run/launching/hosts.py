@@ -202,7 +202,7 @@ def check_meeting(address: str, hosts: Sequence[Host]) -> None:
     others = reaching_address(hosts)
     if not ipaddress.ip_address(others).is_loopback:
         raise LaunchError(
-            f"the workers would meet at {address}, which other hosts do not reach; set "
+            f"other hosts cannot reach {address}, at which the workers must register; set "
             f"DMLC_PS_ROOT_URI to an address of this machine that they reach, such as {others}"
         )
 

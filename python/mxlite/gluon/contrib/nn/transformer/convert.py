@@ -401,8 +401,8 @@ def _check_tied(arrays: dict[str, Any], source: str) -> None:
         mine, theirs = _array(arrays[name]), _array(arrays.setdefault(other, arrays[name]))
         if not np.array_equal(mine, theirs):
             raise ValueError_(
-                f"load_weights: {name} of shape {mine.shape} differs from {other} of shape "
-                f"{theirs.shape}, expected equal values: the decoder of this network is tied"
+                f"load_weights: {name} must have the values of {other} of shape {theirs.shape}, "
+                f"because the network shares them, got other values of shape {mine.shape}"
             )
 
 
