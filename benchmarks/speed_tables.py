@@ -301,13 +301,13 @@ def divided_layers() -> list[Lines]:
     content = json.loads((RESULTS / "tensor_parallel.json").read_text())
     rows = []
     for entry in content["results"]:
-        for way, beside in (("one", "one rank alone"), ("each", "one rank beside another one")):
+        for way, beside in (("one", "one rank alone"), ("each", "one of two busy ranks")):
             speedup = entry["speedups"][way]
             low, high = speedup["quartiles"]
             name = f"dense 1024-4096-1024, {entry['task']}, {entry['batch']} rows"
             rows.append(
                 [
-                    f"{name}: speed of 2 ranks over that of {beside}",
+                    f"{name}: speed of 2 ranks relative to {beside}",
                     f"{speedup['median']:.2f}",
                     f"{low:.2f} to {high:.2f}",
                 ]
