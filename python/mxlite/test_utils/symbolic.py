@@ -222,7 +222,9 @@ def check_symbolic_backward(
         elif request == "null":
             value = before[name]
         elif request != "write":
-            raise ValueError(f"grad_req: {request!r} was given for {name}")
+            raise ValueError(
+                f"grad_req of {name} must be 'write', 'add' or 'null', got {request!r}"
+            )
         pair = (f"EXPECTED_{name}", f"BACKWARD_{name}")
         assert_almost_equal(value, found, rtol, atol, pair, equal_nan=equal_nan)
     return gradients

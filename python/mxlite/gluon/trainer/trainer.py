@@ -185,8 +185,8 @@ class Trainer(TypedInit):
             if self._distributed:
                 raise MXNetError(
                     f"Cannot reset distributed KVStore: the value of Parameter {param.name!r} was "
-                    "set in this process only, the store has the one that all workers train; set "
-                    "values before the first step, or use update_on_kvstore=False"
+                    "set only in this process, but the store has the value that all workers train; "
+                    "set values before the first step, or use update_on_kvstore=False"
                 )
             self._reset_kvstore()
 
