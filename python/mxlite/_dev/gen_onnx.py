@@ -21,10 +21,11 @@ import mxlite
 from .. import _core
 from .. import ndarray as nd
 from ..onnx import get_operator_support
+from ..onnx.import_1x import block_of
 from ..onnx.importing.model import import_graph
 from ..onnx.importing.reader import check_model
 from ..onnx.importing.table import CONVERTERS
-from ..onnx.package import onnx
+from ..onnx.package import ComputedError, onnx
 
 PAGE = Path(mxlite.__file__).resolve().parents[2] / "docs" / "reference" / "onnx_coverage.md"
 HEADER = """\
@@ -73,7 +74,13 @@ def _outputs(model: Any, arrays: list[np.ndarray], fixed: set[int]) -> list[np.n
         copy.graph.initializer.append(onnx().numpy_helper.from_array(array, name))
     check_model(copy, "model")
     free = {name: array for i, (name, array) in enumerate(given) if i not in fixed}
-    found = import_graph(copy, {name: array.shape for name, array in free.items()})
+    shapes = {name: array.shape for name, array in free.items()}
+    try:
+        found = import_graph(copy, shapes)
+    except ComputedError:
+        inputs = [nd.array(a.reshape(a.shape or (1,)), dtype=a.dtype.name) for a in free.values()]
+        outputs = block_of(copy, None, shapes)(*inputs)
+        return [out.asnumpy() for out in (outputs if isinstance(outputs, list) else [outputs])]
     used = set(found.symbol.list_inputs())
     values = {
         name: nd.array(array.reshape(array.shape or (1,)), dtype=array.dtype.name)

@@ -11,16 +11,14 @@ from ..context import cpu
 from ..gluon.block.symbol_block import SymbolBlock
 from ..ndarray import NDArray
 from ..symbol import Symbol, var
-from .importing.model import Imported, import_graph, input_infos
+from .importing.model import import_graph, import_stages, input_infos
 from .importing.reader import read_model
+from .importing.staged import StagedBlock
+from .package import ComputedError
 
 __all__ = ["get_model_metadata", "import_model", "import_to_gluon"]
 
 Shapes = Mapping[str, Sequence[int]]
-
-
-def _arrays(found: Imported) -> dict[str, NDArray]:
-    return {name: nd.array(a, dtype=a.dtype.name) for name, a in found.params.items()}
 
 
 def import_model(
@@ -48,7 +46,7 @@ def import_model(
         If there is no file.
     """
     found = import_graph(read_model(model_file), input_shapes)
-    arrays = _arrays(found)
+    arrays = {name: nd.array(a, dtype=a.dtype.name) for name, a in found.params.items()}
     return (
         found.symbol,
         {name: array for name, array in arrays.items() if name not in found.states},
@@ -58,7 +56,7 @@ def import_model(
 
 def import_to_gluon(
     model_file: str | os.PathLike[str], ctx: Any = None, input_shapes: Shapes | None = None
-) -> SymbolBlock:
+) -> SymbolBlock | StagedBlock:
     """Return a block that computes an ONNX file, and that can be trained.
 
     Parameters
@@ -71,17 +69,34 @@ def import_to_gluon(
 
     Returns
     -------
-    SymbolBlock
-        Its parameters are those of the file. Constants of the graph are not trained.
+    SymbolBlock or Block
+        Its parameters are those of the file. Constants of the graph are not trained. If sizes
+        depend on values, as the number of boxes of a detector, it is a block that is compiled up
+        to the first of them and runs the operators from there on one by one.
     """
-    found = import_graph(read_model(model_file), input_shapes)
-    block = SymbolBlock(found.symbol, [var(name) for name in found.inputs])
-    arrays = _arrays(found)
+    return block_of(read_model(model_file), ctx, input_shapes)
+
+
+def block_of(model: Any, ctx: Any, input_shapes: Shapes | None) -> SymbolBlock | StagedBlock:
+    """Return a block that computes a checked model."""
+    block: SymbolBlock | StagedBlock
+    try:
+        found = import_graph(model, input_shapes)
+    except ComputedError:
+        found = None
+    if found is not None:
+        block = SymbolBlock(found.symbol, [var(name) for name in found.inputs])
+        params, fixed = found.params, found.fixed
+    else:
+        stages = import_stages(model, input_shapes)
+        block = StagedBlock(stages)
+        params, fixed = stages.scope.params, stages.scope.fixed
     for name, param in block.collect_params().items():
-        if name in found.fixed:
+        array = nd.array(params[name], dtype=params[name].dtype.name)
+        if name in fixed:
             param.grad_req = "null"
-        param.shape, param.dtype = arrays[name].shape, arrays[name].dtype
-        param._load_init(arrays[name], cpu() if ctx is None else ctx)
+        param.shape, param.dtype = array.shape, array.dtype
+        param._load_init(array, cpu() if ctx is None else ctx)
     return block
 
 

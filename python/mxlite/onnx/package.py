@@ -9,6 +9,7 @@ from typing import Any
 from ..base import NotSupportedError
 
 __all__ = [
+    "ComputedError",
     "MissingOnnxError",
     "OnnxError",
     "onnx",
@@ -29,6 +30,10 @@ class MissingOnnxError(NotSupportedError, ImportError):
 
 class OnnxError(NotSupportedError, ValueError):
     """A model that cannot be written as ONNX, or an ONNX file that cannot be read."""
+
+
+class ComputedError(OnnxError):
+    """A node that needs numbers which are known only when the network runs."""
 
 
 @cache  # errors are not cached

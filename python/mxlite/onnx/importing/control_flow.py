@@ -10,11 +10,12 @@ import numpy as np
 from ... import _core
 from ...attribute import AttrScope
 from ...symbol import Symbol
-from .pointwise import binary
+from .pointwise import binary, dtype_of
 from .table import Node, Value, constant, converter
 
 __all__ = ["scanned"]
 
+_MOST_STEPS = 2**31 - 1
 Step = Callable[[list[Value], list[Value]], tuple[Sequence[Value], Sequence[Value]]]
 
 
@@ -42,7 +43,7 @@ def _check_states(n: Node, given: Sequence[Value], new: Sequence[Value]) -> list
     """Cast new states to the dtypes of the given states; raise if a shape changed."""
     for before, after in zip(given, new):
         if before.sizes != after.sizes:
-            raise n.refuse(f"a state must keep its shape {before.shape}, got {after.shape}")
+            raise n.computed(f"a state must keep its shape {before.shape}, got {after.shape}")
     return [n.cast(after, before.dtype) for before, after in zip(given, new)]
 
 
@@ -53,6 +54,8 @@ def scanned(
 
     ``step(slices, states)`` returns (new states, outputs).
     """
+    if n.scope.eager:
+        return _scanned_at_once(n, data, states, step)
     # Vectors get a second axis of size 1, so that their slices have shape (1,): the importer
     # represents ONNX scalars by symbols of shape (1,).
     columns = [_with_column(n, value) if value.ndim == 1 else value for value in data]
@@ -75,6 +78,25 @@ def scanned(
         stacked.append(n.mx("Reshape", whole, shape=(-1,)) if value.ndim == 0 else whole)
     last = [_variable(value, entry) for value, entry in zip(states, entries[len(outs) :])]
     return last, stacked
+
+
+def _scanned_at_once(
+    n: Node, data: Sequence[Value], states: Sequence[Value], step: Step
+) -> tuple[list[Value], list[Value]]:
+    current, collected = list(states), []
+    for at in range(data[0].shape[0]):
+        slices = [n.mx("slice_axis", value, axis=0, begin=at, end=at + 1) for value in data]
+        slices = [n.reshape(v, (v.shape[1:], v.shape[1:])) for v in slices]
+        new, outs = step(slices, current)
+        current = list(new)
+        collected.append(outs)
+    return current, [_stacked(n, values) for values in zip(*collected)]
+
+
+def _stacked(n: Node, values: Sequence[Value]) -> Value:
+    """Return arrays of one shape along a new first axis."""
+    rows = [n.reshape(v, ((1, *v.shape), (1, *v.shape))) for v in values]
+    return n.mx("Concat", *rows, dim=0) if len(rows) > 1 else rows[0]
 
 
 def _with_column(n: Node, value: Value) -> Value:
@@ -135,11 +157,14 @@ def _moved(n: Node, value: Value, source: int, target: int, back: bool) -> Value
     return value if source == target else n.mx("transpose", value, axes=tuple(order))
 
 
-def _truth(value: Value | None) -> bool | None:
+def _truth(n: Node, value: Value | None) -> bool | None:
     """Return the value of a constant condition, True without one, and None if it is computed."""
     if value is None:
         return True
-    return None if value.array is None else bool(value.array.reshape(-1)[0])
+    found = n.scope.numbers(value)
+    if found is None or not np.array_equal(*found):
+        return None
+    return bool(found[0].reshape(-1)[0])
 
 
 @converter("Loop")
@@ -149,7 +174,9 @@ def _loop(n: Node) -> list[Value]:
     condition = n.inputs[1] if n.has(1) else None
     count = None if trips is None or trips.array is None else int(trips.array.reshape(-1)[0])
     names = [info.name for info in body.input]
-    if _truth(condition) is False or count == 0:
+    if n.scope.eager:
+        return _loop_at_once(n, body, names, condition, states)
+    if _truth(n, condition) is False or count == 0:
         if len(body.output) > 1 + len(states):
             raise n.refuse("a loop without iterations must have no scan outputs")
         return list(states)
@@ -158,22 +185,50 @@ def _loop(n: Node) -> list[Value]:
     def step(slices: list[Value], own: list[Value]) -> tuple[list[Value], list[Value]]:
         always = constant(np.array(True))
         results = n.inner(body, dict(zip(names, [slices[0], always, *own])))
-        goes_on.append(_truth(results[0]))
+        goes_on.append(_truth(n, results[0]))
         return results[1 : 1 + len(states)], results[1 + len(states) :]
 
-    if count is not None and _truth(condition):
+    if count is not None and _truth(n, condition):
         n.check_count(count, "the number of iterations")
         numbers = constant(np.arange(count))
         last, stacked = scanned(n, [numbers], states, step)
         if goes_on[0]:
             return [*last, *stacked]
     if len(body.output) > 1 + len(states):
-        raise n.refuse(
+        raise n.computed(
             "the number of iterations must be constant for scan outputs, got computed values"
         )
     if trips is not None and count is None:
-        raise n.refuse("the number of iterations must be constant, got computed values")
-    return _while(n, body, names, condition, states, 2**31 - 1 if count is None else count)
+        raise n.computed("the number of iterations must be constant, got computed values")
+    return _while(n, body, names, condition, states, _MOST_STEPS if count is None else count)
+
+
+def _loop_at_once(
+    n: Node, body: Any, names: list[str], condition: Value | None, states: list[Value]
+) -> list[Value]:
+    trips = n.ints(0) if n.has(0) else None
+    most = _MOST_STEPS if trips is None else trips[0]
+    infos = body.output[1 + len(states) :]
+    collected: list[list[Value]] = [[] for _ in infos]
+    current, going, at = list(states), _truth(n, condition), 0
+    while going and at < most:
+        own = [n.const(at, "int64"), constant(np.array(True)), *current]
+        result, *rest = n.inner(body, dict(zip(names, own)))
+        going, at = _truth(n, result), at + 1
+        current = rest[: len(states)]
+        for values, value in zip(collected, rest[len(states) :]):
+            values.append(value)
+    return [*current, *(
+        _stacked(n, values) if values else _no_rows(n, info)
+        for info, values in zip(infos, collected)
+    )]  # fmt: skip
+
+
+def _no_rows(n: Node, info: Any) -> Value:
+    """Return what a loop without iterations collects."""
+    tensor = info.type.tensor_type
+    shape = [dim.dim_value for dim in tensor.shape.dim]
+    return n.const(np.zeros((0, *shape)), dtype_of(tensor.elem_type))
 
 
 def _while(
@@ -209,7 +264,7 @@ def _while(
 @converter("If")
 def _if(n: Node) -> list[Value]:
     branches = [n.attrs[name] for name in ("then_branch", "else_branch")]
-    known = _truth(n.x[0])
+    known = _truth(n, n.x[0])
     if known is not None:
         return n.inner(branches[not known], {})
 
@@ -222,7 +277,7 @@ def _if(n: Node) -> list[Value]:
     (then, found), (otherwise, other) = map(traced, branches)
     for a, b in zip(found, other):
         if (a.sizes, a.dtype) != (b.sizes, b.dtype):
-            raise n.refuse(
+            raise n.computed(
                 f"both branches must have equal shapes and types, got {a.shape} of {a.dtype} and "
                 f"{b.shape} of {b.dtype}"
             )

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._core import Node as SymbolNode
 from ...symbol import Group, Symbol
-from ..package import OnnxError, onnx, reference_evaluator
+from ..package import ComputedError, OnnxError, onnx, reference_evaluator
 from . import (  # noqa: F401 - they enter rows
     control_flow,
     einsum,
@@ -30,7 +30,7 @@ from .reader import array_of
 from .selection import check_rows, keep_rows
 from .table import CONVERTERS, Node, Scope, Value, constant
 
-__all__ = ["Imported", "import_graph", "input_infos"]
+__all__ = ["Imported", "Runner", "Stages", "import_graph", "import_stages", "input_infos"]
 
 # Each free dimension is computed with the two sizes of a pair; what changes depends on it.
 _FREE = ((5, 7), (11, 13), (17, 19), (23, 29), (31, 37), (41, 43), (47, 53), (59, 61))
@@ -62,21 +62,46 @@ def input_infos(graph: Any) -> list[Any]:
     return [info for info in graph.input if info.name not in names]
 
 
-class _Runner:
-    """Converts the nodes of a graph."""
+class Stages:
+    """Two stages of a graph: before its first sizes that depend on values, and from there on.
+
+    Attributes
+    ----------
+    scope : Scope
+    inputs, outputs : list of str
+    values : dict of str to Value
+        What the nodes of ``later`` read, and outputs of the graph.
+    later : list of NodeProto
+    """
+
+    def __init__(self, scope: Scope, graph: Any, values: dict[str, Value], later: list[Any]):
+        self.scope, self.later = scope, later
+        self.inputs = [info.name for info in input_infos(graph)]
+        self.outputs = [output.name for output in graph.output]
+        names = [*self.inputs, *(name for node in later for name in _reads(node)), *self.outputs]
+        self.values = {name: values[name] for name in names if name in values}
+
+
+class Runner:
+    """Converts the nodes of a graph.
+
+    Nodes that need numbers of a run, and nodes that depend on them, enter ``later`` if it is given.
+    """
 
     def __init__(
-        self, scope: Scope, values: dict[str, Value], absent: Collection[str] = ()
-    ) -> None:
+        self, scope: Scope, values: dict[str, Value], absent: Collection[str] = (),
+        later: list[Any] | None = None,
+    ) -> None:  # fmt: skip
         self._scope, self._values, self._absent = scope, values, absent
+        self._later, self._awaited = later, set[str]()
 
-    def run(self, graph: Any) -> list[Value]:
-        """Convert all nodes; return the outputs."""
+    def convert_nodes(self, graph: Any) -> None:
+        """Convert the initializers and all nodes."""
         for tensor in graph.initializer:
             array = array_of(tensor)
             trained = array.dtype.kind == "f" and array.ndim > 0
             self._values[tensor.name] = constant(array, name=tensor.name, trainable=trained)
-        layers = list(find_layers(graph, self._values))
+        layers = [] if self._scope.eager else list(find_layers(graph, self._values))
         ends = {layer.outputs[0]: layer for layer in layers}
         inner = {node.output[0] for layer in layers for node in layer.nodes[:-1]}
         for proto in graph.node:
@@ -84,10 +109,14 @@ class _Runner:
                 self._convert_layer(ends[proto.output[0]])
             elif proto.output[0] not in inner:
                 self._convert(proto)
+
+    def run(self, graph: Any) -> list[Value]:
+        """Convert all nodes; return the outputs."""
+        self.convert_nodes(graph)
         outputs = [self._value(output.name, "the graph") for output in graph.output]
         for info, value in zip(graph.output, outputs):
             if value.valid is not None:
-                raise OnnxError(
+                raise ComputedError(
                     f"import_model: the output {info.name!r} must have a size that does not depend "
                     "on values, got rows that NonZero or NonMaxSuppression selected"
                 )
@@ -100,21 +129,40 @@ class _Runner:
 
     def _convert_layer(self, layer: Layer) -> None:
         """Convert the nodes of a layer to one operator on int8, or else each of them."""
-        proto = onnx().NodeProto()
-        proto.CopyFrom(layer.head)
-        proto.output[:] = layer.outputs
-        node = Node(self._scope, proto, [], self._inner)
-        try:
-            made = convert_layer(node, layer, lambda name: self._value(name, node.who))
-        except OnnxError:  # a sum that broadcasts has no operator on int8
-            made = None
+        made = None
+        if not any(self._awaited & _reads(node) for node in layer.nodes):
+            made = self._int8_layer(layer)
         if made is not None:
             self._values[layer.outputs[0]] = made
             return
         for each in layer.nodes:
             self._convert(each)
 
+    def _int8_layer(self, layer: Layer) -> Value | None:
+        proto = onnx().NodeProto()
+        proto.CopyFrom(layer.head)
+        proto.output[:] = layer.outputs
+        node = Node(self._scope, proto, [], self._inner)
+        try:
+            return convert_layer(node, layer, lambda name: self._value(name, node.who))
+        except OnnxError:  # a sum that broadcasts has no operator on int8
+            return None
+
     def _convert(self, proto: Any) -> None:
+        """Convert a node now, or leave it for the time when the numbers that it needs are known."""
+        try:
+            if not self._awaited & _reads(proto):
+                self.convert(proto)
+                return
+        except ComputedError:
+            if self._later is None:
+                raise
+        assert self._later is not None
+        self._later.append(proto)
+        self._awaited.update(proto.output)
+
+    def convert(self, proto: Any) -> None:
+        """Convert a node."""
         who = f"{proto.op_type} {proto.name or proto.output[0]!r}"
         inputs = [
             self._value(name, who) if name and name not in self._absent else None
@@ -140,7 +188,7 @@ class _Runner:
 
     def _inner(self, graph: Any, given: Mapping[str, Value]) -> list[Value]:
         """Convert the subgraph of a node, which can read the values of the outer graph."""
-        return _Runner(self._scope, {**self._values, **given}, self._absent).run(graph)
+        return Runner(self._scope, {**self._values, **given}, self._absent).run(graph)
 
     def _called(self, proto: Any, inputs: Sequence[Value | None]) -> list[Value]:
         """Convert the operators by which ONNX defines a node."""
@@ -155,11 +203,11 @@ class _Runner:
             ) from error
         given = dict(zip(function.input, inputs))
         values = {name: value for name, value in given.items() if value is not None}
-        inner = _Runner(self._scope, values, {*function.input} - {*values})
+        inner = Runner(self._scope, values, {*function.input} - {*values})
         self._scope.opset = next(e.version for e in function.opset_import if not e.domain)
         try:
             for node in function.node:
-                inner._convert(node)
+                inner.convert(node)
             empty = constant(np.zeros(0))  # placeholder for an output that the node does not name
             outputs = zip(function.output, proto.output)
             return [inner._value(own, proto.op_type) if used else empty for own, used in outputs]
@@ -181,24 +229,18 @@ class _Runner:
         if proto.op_type == "Slice" and given[0].array is not None and len(given) > 2:
             if given[2].array is None:  # the end is a free size, unknown until run time
                 return None
-        package = onnx()
         # onnx's evaluator does not have these operators of older opsets.
         opset = max(21, self._scope.opset) if are_scales else self._scope.opset
-        opsets = [package.helper.make_opsetid("", opset)]
-        infos = [
-            package.helper.make_empty_tensor_value_info(name)
-            for name in dict.fromkeys([name for name in proto.input if name])
-        ]
-        outs = [package.helper.make_empty_tensor_value_info(name) for name in proto.output if name]
-        graph = package.helper.make_graph([proto], "folded", infos, outs)
-        model = package.helper.make_model(graph, opset_imports=opsets)
+        key = proto.SerializeToString(), opset
+        if key not in self._scope.evaluators:
+            self._scope.evaluators[key] = _evaluator(proto, opset)
         found = []
         for which in (0, 1):
             fed = {
                 n: v.const[which] for n, v in zip(proto.input, inputs) if v is not None and v.const
             }
             try:
-                found.append(reference_evaluator()(model).run(None, fed))
+                found.append(self._scope.evaluators[key].run(None, fed))
             except Exception as error:
                 raise OnnxError(
                     f"import_model: {proto.op_type} {proto.name!r} of constants: {error}"
@@ -213,10 +255,22 @@ class _Runner:
         ]
 
 
-# Operators with random results, or with results whose size is checked before allocation.
+def _evaluator(proto: Any, opset: int) -> Any:
+    """Return what computes a node with NumPy."""
+    helper = onnx().helper
+    infos, outs = (
+        [helper.make_empty_tensor_value_info(name) for name in dict.fromkeys(names) if name]
+        for names in (proto.input, proto.output)
+    )
+    graph = helper.make_graph([proto], "folded", infos, outs)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    return reference_evaluator()(model)
+
+
+# Operators with random results, or whose converters compute constants in less memory or time.
 _NOT_FOLDED = {
     "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout",
-    "ConstantOfShape", "Range",
+    "ConstantOfShape", "Expand", "Range",
 }  # fmt: skip
 
 
@@ -249,6 +303,8 @@ def import_graph(model: Any, input_shapes: Mapping[str, Sequence[int]] | None = 
     """
     try:
         return _imported(model, input_shapes, distinct=True)
+    except ComputedError:
+        raise
     except OnnxError:
         return _imported(model, input_shapes, distinct=False)
 
@@ -256,6 +312,37 @@ def import_graph(model: Any, input_shapes: Mapping[str, Sequence[int]] | None = 
 def _imported(
     model: Any, input_shapes: Mapping[str, Sequence[int]] | None, distinct: bool
 ) -> Imported:
+    graph = model.graph
+    scope, values, names = _prepared(model, input_shapes, distinct)
+    outputs = Runner(scope, values).run(graph)
+    symbols = [scope.symbol(value, "the graph") for value in outputs]
+    group = symbols[0] if len(symbols) == 1 else Group(symbols)
+    return Imported(group, scope, names)
+
+
+def import_stages(model: Any, input_shapes: Mapping[str, Sequence[int]] | None) -> Stages:
+    """Return a checked model in two stages, the second of which needs numbers of a run.
+
+    All nodes are in the second stage if a dimension of an input is free.
+    """
+    scope, values, _ = _prepared(model, input_shapes, distinct=True)
+    scope.pads = False
+    later: list[Any] = []
+    runner = Runner(scope, values, later=later)
+    if any(value.sizes[0] != value.sizes[1] for value in scope.inputs):
+        whole = onnx().GraphProto()
+        whole.initializer.extend(model.graph.initializer)
+        runner.convert_nodes(whole)
+        later.extend(model.graph.node)
+    else:
+        runner.convert_nodes(model.graph)
+    return Stages(scope, model.graph, values, later)
+
+
+def _prepared(
+    model: Any, input_shapes: Mapping[str, Sequence[int]] | None, distinct: bool
+) -> tuple[Scope, dict[str, Value], list[str]]:
+    """Return the scope of a model, the values of its inputs, and their names as variables."""
     graph = model.graph
     opset = next(e.version for e in model.opset_import if e.domain in ("", "ai.onnx"))
     scope = Scope(opset)
@@ -276,10 +363,17 @@ def _imported(
         scope.inputs.append(values[info.name])
     # Sizes do not identify a free dimension if one has no name or if all have equal sizes.
     scope.distinct = "" not in free and len(free) <= (len(_FREE) if distinct else 1)
-    outputs = _Runner(scope, values).run(graph)
-    symbols = [scope.symbol(value, "the graph") for value in outputs]
-    group = symbols[0] if len(symbols) == 1 else Group(symbols)
-    return Imported(group, scope, names)
+    return scope, values, names
+
+
+def _reads(node: Any) -> set[str]:
+    """Return the names that a node and its subgraphs read, and those that a subgraph defines."""
+    names = {*node.input}
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            names.update(output.name for output in attribute.g.output)
+            names.update(*(_reads(inner) for inner in attribute.g.node))
+    return names - {""}
 
 
 def _nodes(graph: Any) -> Iterator[Any]:

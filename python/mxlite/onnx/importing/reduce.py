@@ -63,6 +63,10 @@ rows([("ArgMax", partial(_arg, "argmax")), ("ArgMin", partial(_arg, "argmin"))])
 def _topk(n: Node) -> list[Value]:
     x, axis = n.x[0], n.get("axis", -1)
     count = (n.ints(1, "k") or [1])[0]
+    if count == 0:  # for topk, 0 means all
+        axis %= x.ndim
+        none = n.mx("slice_axis", x, axis=axis, begin=0, end=0)
+        return [none, n.cast(none, "int64")]
     values, places = n.mx_all(
         "topk", x, axis=axis, k=count, ret_typ="both", is_ascend=not n.get("largest", 1),
         dtype="int64",

@@ -126,7 +126,7 @@ def _target(
 
 def _targets(n: Node) -> tuple[Sizes, list[float]]:
     """Return both sizes of the result, and the scale of each axis, computed for the first sizes."""
-    given = n.x_at(3).const if n.op == "Resize" and n.has(3) else None
+    given = n.numbers(3, "sizes must be constant") if n.op == "Resize" and n.has(3) else None
     index = 1 if n.op == "Upsample" or n.opset < 11 else 2
     scales = n.array(index, "scales") if given is None else None
     if given is None and (scales is None or not scales.size):

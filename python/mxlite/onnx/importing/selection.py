@@ -1,8 +1,9 @@
 """Converters of NonZero and NonMaxSuppression, whose number of results depends on values.
 
-Symbols have no such sizes. The results are padded to the largest possible number of rows, and their
-``valid`` tells which rows ONNX has. It is passed on by operators that treat rows separately, up to
-ScatterND, which ignores padding; other operators, and outputs of the graph, are refused.
+Symbols have no such sizes. In symbols, the results of NonMaxSuppression are padded to the largest
+possible number of rows, and their ``valid`` tells which rows ONNX has. It is passed on by operators
+that treat rows separately, up to ScatterND, which ignores padding; other operators, and outputs of
+the graph, need numbers of a run (``staged.py``).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..package import OnnxError
+from ..package import ComputedError
 from .pointwise import binary, scalar
 from .table import Node, Value, constant, converter
 
@@ -26,7 +27,7 @@ _BY_ROWS = {
 
 
 def check_rows(proto: Any, inputs: Sequence[Value | None]) -> None:
-    """Raise OnnxError if an operator would read padding."""
+    """Raise ComputedError if an operator would read padding."""
     padded = [i for i, v in enumerate(inputs) if v is not None and v.valid is not None]
     if not padded:
         return
@@ -39,7 +40,7 @@ def check_rows(proto: Any, inputs: Sequence[Value | None]) -> None:
     if len({id(value.valid) for value in inputs if value is not None and value.valid}) > 1:
         fits = False
     if not fits:
-        raise OnnxError(
+        raise ComputedError(
             f"import_model: {proto.op_type} {proto.name or proto.output[0]!r}: the size of its "
             "input must not depend on values, got the results of NonZero or NonMaxSuppression"
         )
@@ -55,7 +56,8 @@ def keep_rows(proto: Any, inputs: Sequence[Value | None], results: Sequence[Valu
 
 @converter("NonZero")
 def _non_zero(n: Node) -> Value:
-    raise n.refuse("the input must be constant or made of shapes, got computed values")
+    found, _ = n.numbers(0, "the input must be constant or made of shapes")
+    return constant(np.asarray(np.atleast_1d(found).nonzero(), "int64"))
 
 
 @converter("NonMaxSuppression")
@@ -63,15 +65,14 @@ def _non_max_suppression(n: Node) -> Value:
     boxes, scores = n.x_at(0), n.x_at(1)
     limit, overlap, least = n.array(2), n.array(3), n.array(4)
     if boxes.sizes[0] != boxes.sizes[1] or scores.sizes[0] != scores.sizes[1]:
-        raise n.refuse("shapes must be fixed, got free dimensions; give input_shapes")
+        raise n.computed("shapes must be fixed, got free dimensions; give input_shapes")
+    if not (n.scope.eager or n.scope.pads):
+        raise n.computed("the number of boxes must be known, got computed values")
     batch, classes, count = scores.shape
     most = 0 if limit is None else int(limit.reshape(-1)[0])
     kept = min(most, count)
-    if kept < 1:
-        raise n.refuse(
-            "max_output_boxes_per_class and the number of boxes must be at least 1, got "
-            f"{most} and {count}"
-        )
+    if kept < 1 or 0 in scores.shape:
+        return n.const(np.zeros((0, 3)), "int64")
     is_center = n.get("center_point_box", 0)
     if not is_center:  # either two opposite corners
         first, second = (n.mx("slice_axis", boxes, axis=2, begin=at, end=at + 2) for at in (0, 2))
@@ -98,5 +99,8 @@ def _non_max_suppression(n: Node) -> Value:
     grid = np.indices((batch, classes, kept))[:2].transpose(1, 2, 3, 0).astype("int64")
     places = n.mx("Concat", constant(np.ascontiguousarray(grid)), n.cast(index, "int64"), dim=3)
     out = n.mx("Reshape", places, shape=(-1, 3))
-    out.valid = scalar(n, "greater_equal", n.mx("Reshape", index, shape=(-1,)), 0)
+    valid = scalar(n, "greater_equal", n.mx("Reshape", index, shape=(-1,)), 0)
+    if n.scope.eager:
+        return n.mx("take", out, constant(np.flatnonzero(valid.symbol.asnumpy())), axis=0)
+    out.valid = valid
     return out

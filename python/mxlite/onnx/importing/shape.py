@@ -29,10 +29,7 @@ def _size(n: Node) -> Value:
 
 def _shapes_at(n: Node, index: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the shape that an input gives, for both sizes of the free dimensions."""
-    found = n.x_at(index).const
-    if found is None:
-        raise n.refuse("the shape must be constant or made of shapes, got computed values")
-    return found
+    return n.numbers(index, "the shape must be constant or made of shapes")
 
 
 @converter("Reshape")
@@ -158,9 +155,7 @@ def _slice(n: Node) -> Value:
 
 def _ends(n: Node) -> list[Any]:
     """Return the ends of a Slice; an end that depends on free dimensions is a pair."""
-    given = n.x_at(2).const
-    if given is None:
-        raise n.refuse("the ends must be constant, got computed values")
+    given = n.numbers(2, "the ends must be constant")
     return [int(a) if a == b else (int(a), int(b)) for a, b in zip(*given)]
 
 
@@ -258,12 +253,26 @@ def _scattered(n: Node, x: Value, updates: Value, where: Value) -> Value:
     raise n.refuse(f"reduction must be 'none' or 'add', got {reduction!r}")
 
 
+def _whole_rows(places: Value, x: Value) -> np.ndarray | None:
+    """Return the rows of x that constant indices choose; None if they choose single elements."""
+    array = places.array
+    if array is None or array.ndim < 2 or array.shape[1:] != x.shape[1:]:
+        return None
+    if any(step for step, size in zip(array.strides[1:], array.shape[1:]) if size > 1):
+        return None  # not the result of Expand
+    rows = array.reshape(len(array), -1)[:, 0] if array.size else array.reshape(-1)
+    return np.where(rows < 0, rows + x.shape[0], rows)
+
+
 @converter("ScatterElements", "Scatter")
 def _scatter_elements(n: Node) -> Value:
     x, places, updates = n.x
     axis = n.get("axis", 0) % x.ndim
     if places.sizes[0] != places.sizes[1]:
         raise n.refuse("shapes must be fixed; give input_shapes")
+    rows = None if axis or n.get("reduction", "none") != "none" else _whole_rows(places, x)
+    if rows is not None:
+        return n.mx("_contrib_index_copy", x, constant(rows), updates) if rows.size else x
     grid = [constant(row.reshape(1, -1)) for row in np.indices(places.shape)]
     own = n.cast(_positive(n, places, x, axis), "int64")
     grid[axis] = n.mx("Reshape", own, shape=(1, -1))
@@ -281,6 +290,10 @@ def _expand(n: Node) -> Value:
     x, ones = leading(n, x, len(first)), (1,) * len(first)
     if x.ndim == 0 and ones:
         x = n.mx("Reshape", x, sizes=(ones, ones), shape=ones)
+    if x.const is not None and not x.trainable:
+        return constant(*map(np.broadcast_to, x.const, (first, second)))
+    if 0 in first:
+        return n.const(np.zeros(first), x.dtype)
     free = [i for i, (a, b) in enumerate(zip(first, second)) if a != b]
     for i in free:
         if x.sizes[0][i] == x.sizes[1][i]:
@@ -353,8 +366,7 @@ def _constant_of_shape(n: Node) -> Value:
     filled = np.zeros(1, "float32") if value is None else array_of(value)
     for shape in target:
         n.check_count(prod(map(int, shape)), "the number of elements")
-    parts = [np.full([int(v) for v in t], filled.reshape(-1)[0], filled.dtype) for t in target]
-    return constant(*parts)
+    return constant(*(np.broadcast_to(filled.reshape(-1)[0], [int(v) for v in t]) for t in target))
 
 
 @converter("EyeLike")
@@ -443,12 +455,10 @@ def _space_to_depth(n: Node) -> Value:
 
 @converter("Range")
 def _range(n: Node) -> Value:
-    given = [value.const for value in n.x]
-    if any(const is None for const in given):
-        raise n.refuse("the inputs must be constant or made of shapes, got computed values")
+    given = [n.numbers(i, "the inputs must be constant or made of shapes") for i in range(3)]
     parts = []
     for which in (0, 1):
-        start, limit, delta = (const[which].reshape(-1)[0] for const in given if const)
+        start, limit, delta = (const[which].reshape(-1)[0] for const in given)
         n.check_count(max(np.ceil((limit - start) / delta), 0), "the number of elements")
         parts.append(np.arange(start, limit, delta, dtype=start.dtype))
     return constant(*parts)

@@ -11,7 +11,7 @@ import numpy as np
 from ... import _core
 from ...base import MXNetError
 from ...symbol import Symbol
-from ..package import OnnxError, onnx
+from ..package import ComputedError, OnnxError, onnx
 from ..tables import Table
 
 __all__ = ["CONVERTERS", "Node", "Scope", "Sizes", "Value", "converter", "rows"]
@@ -33,6 +33,8 @@ class Value:
     sizes : Sizes
         As in ONNX; a symbol has shape (1,) where ONNX has ().
     dtype : str
+    symbol : Symbol or NDArray, optional
+        An array where operators run at once.
     const : tuple of array, optional
         The value for both sizes of the free dimensions.
     valid : Value, optional
@@ -44,7 +46,7 @@ class Value:
         self,
         sizes: Sizes,
         dtype: str,
-        symbol: Symbol | None = None,
+        symbol: Any = None,
         const: tuple[np.ndarray, np.ndarray] | None = None,
         name: str = "",
         trainable: bool = False,
@@ -97,11 +99,15 @@ def constant(array: np.ndarray, other: np.ndarray | None = None, **more: Any) ->
 class Scope:
     """Names of a model, and constants that became parameters."""
 
+    eager = False  # whether operators run at once, on arrays
+    pads = True  # whether results of NonMaxSuppression may have padding
+
     def __init__(self, opset: int) -> None:
         self.opset = opset
         self.params: dict[str, np.ndarray] = {}
         self.fixed: set[str] = set()  # parameters that are not trained
         self.inputs: list[Value] = []
+        self.evaluators: dict[Any, Any] = {}  # what computes nodes of constants
         # False if the sizes do not show on which free dimension a value depends.
         self.distinct = True
         self._names: set[str] = set()
@@ -149,7 +155,27 @@ class Scope:
             counter = self._composed("broadcast_mul", counter, self.symbol(constant(slope), who))
         return self._composed("broadcast_add", counter, start) if np.any(base) else counter
 
-    def symbol(self, value: Value, who: str) -> Symbol:
+    def call(
+        self, op: str, values: Sequence[Value], params: dict[str, Any], name: str, who: str
+    ) -> list[tuple[Sizes, str, Any]]:
+        """Return sizes, dtype and symbol of each output of one of mxlite's operators."""
+        symbols = tuple(self.symbol(value, who) for value in values)
+        composed = _core.compose(op, symbols, {**params, "name": name})
+        node = composed._outputs[0][0]
+        specs = [
+            node.call.infer([(v.sizes[which] or (1,), v.dtype) for v in values])
+            for which in ((0, 1) if any(v.sizes[0] != v.sizes[1] for v in values) else (0,))
+        ]
+        return [
+            ((tuple(a), tuple(b)), dtype, Symbol([(node, i)]))
+            for i, ((a, dtype), (b, _)) in enumerate(zip(specs[0], specs[-1]))
+        ]
+
+    def numbers(self, value: Value) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return the numbers of a value, for both sizes; None if they are computed later."""
+        return value.const
+
+    def symbol(self, value: Value, who: str) -> Any:
         """Return the symbol of a value; a constant becomes a parameter."""
         if value.symbol is None:
             array = value.array
@@ -244,10 +270,21 @@ class Node:
             return np.asarray(self.attrs[attribute])
         if not self.has(index):
             return None
-        found = self.x_at(index).array
+        first, second = self.numbers(index, f"input {index} must be constant")
+        if first is not second and not np.array_equal(first, second):
+            raise self.refuse(f"input {index} must not have free sizes; give input_shapes")
+        return first
+
+    def numbers(self, index: int, rule: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return the numbers of an input for both sizes; an error names the rule."""
+        found = self.scope.numbers(self.x_at(index))
         if found is None:
-            raise self.refuse(f"input {index} must be constant, got a value that is computed")
+            raise self.computed(f"{rule}, got computed values")
         return found
+
+    def computed(self, reason: str) -> ComputedError:
+        """Return the error for a node that needs numbers which only a run of the network has."""
+        return ComputedError(f"import_model: {self.who}: {reason}")
 
     def ints(self, index: int, attribute: str = "") -> list[int] | None:
         """Return a constant input or an attribute as integers."""
@@ -278,31 +315,17 @@ class Node:
         self, op: str, *values: Value, sizes: Sizes | None = None, **params: Any
     ) -> list[Value]:
         """Compose a call; return all of its outputs."""
-        symbols = tuple(self.scope.symbol(value, self.who) for value in values)
         name = self.scope.unique(self.outputs[0] if not self._named else f"{self.outputs[0]}_{op}")
         self._named = True
         try:
-            composed = _core.compose(op, symbols, {**params, "name": name})
-            call = composed._outputs[0][0].call
-            specs = []
-            for which in (0, 1):
-                given = [(v.sizes[which] or (1,), v.dtype) for v in values]
-                specs.append(call.infer(given))
-                if all(v.sizes[0] == v.sizes[1] for v in values):
-                    specs.append(specs[0])
-                    break
+            made = self.scope.call(op, values, params, name, self.who)
+        except OnnxError:
+            raise
         except MXNetError as error:
             raise self.refuse(str(error)) from error
         if sizes is None and values and all(v.ndim == 0 for v in values):
             sizes = ((), ())  # a symbol of shape (1,), like the inputs
-        return [
-            Value(
-                (tuple(a), tuple(b)) if sizes is None else sizes,
-                dtype,
-                Symbol([(composed._outputs[0][0], i)]),
-            )
-            for i, ((a, dtype), (b, _)) in enumerate(zip(*specs))
-        ]
+        return [Value(own if sizes is None else sizes, dtype, out) for own, dtype, out in made]
 
     def check_count(self, count: float, what: str) -> None:
         """Raise OnnxError unless 0 <= count <= _MOST_ELEMENTS; call this before allocating."""
@@ -336,4 +359,6 @@ class Node:
             raise self.refuse("the shape must have at most one free dimension; give input_shapes")
         if value.sizes == sizes:
             return value
+        if 0 in first:  # for Reshape, 0 means the size of the data
+            return self.mx("_reshape_to", value, sizes=sizes, shape=first)
         return self.mx("Reshape", value, sizes=sizes, shape=tuple(target) or (1,))
