@@ -17,7 +17,12 @@ from mxlite._dev import gen_onnx  # noqa: E402
 OPERATORS: dict[str, tuple[str, ...]] = {
     "AffineGrid": (),
     "Attention": (),
+    "AveragePool": (),
     "CenterCropPad": (),
+    "Col2Im": (),
+    "Compress": (),
+    "DFT": (),
+    "DeformConv": (),
     "DepthToSpace": (),
     "Einsum": (),
     "GRU": (),
@@ -25,6 +30,9 @@ OPERATORS: dict[str, tuple[str, ...]] = {
     "GridSample": (),
     "LSTM": (),
     "LinearAttention": (),
+    "LpNormalization": (),
+    "LpPool": (),
+    "Mod": (),
     "NegativeLogLikelihoodLoss": (),
     "RMSNormalization": (),
     "RNN": (),
@@ -33,6 +41,7 @@ OPERATORS: dict[str, tuple[str, ...]] = {
     "Scan": ("test_scan_sum",),  # opset 8
     "SoftmaxCrossEntropyLoss": (),
     "SpaceToDepth": (),
+    "Unique": (),
 }
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import partial, reduce
+from itertools import product
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from .pointwise import binary
-from .table import Node, Value, converter, rows
+from .pointwise import binary, scalar
+from .table import Node, Value, constant, converter, rows
 
 __all__ = ["convolution_params"]
 
@@ -131,16 +132,14 @@ def _pool(kind: str, n: Node) -> Value | list[Value]:
         raise n.refuse("the second output, Indices, has no equivalent")
     kernel = list(n.get("kernel_shape"))
     strides = list(n.get("strides") or [1] * len(kernel))
-    if any(d != 1 for d in n.get("dilations") or ()):
-        raise n.refuse(f"dilations must be 1, got {n.get('dilations')}")
     before, behind = _padding(n, _spatial(n, x), kernel)
     with_padding = bool(n.get("count_include_pad", 0))
     convention = "valid"
+    composed = any(d != 1 for d in n.get("dilations") or ()) or (kind == "lp" and n.get("p", 2) > 3)
     if n.get("ceil_mode", 0):
         for size, k, stride, b, e in zip(x.shape[2:], kernel, strides, before, behind):
             rest = (size + b + e - k) % stride
-            if rest and (kind == "avg" and with_padding):
-                raise n.refuse("ceil_mode with count_include_pad must not need more padding")
+            composed = composed or bool(rest and kind == "avg" and with_padding)
             if rest:
                 convention = "full"
     dtype = x.dtype
@@ -148,6 +147,8 @@ def _pool(kind: str, n: Node) -> Value | list[Value]:
         x = n.cast(x, "float32")
     if kind == "lp":
         x = n.mx("abs", x)
+    if composed:
+        return n.cast(_composed_pool(kind, n, x, before, behind), dtype)
     options: dict[str, Any] = {
         "kernel": tuple(kernel),
         "stride": tuple(strides),
@@ -177,6 +178,46 @@ def _pool(kind: str, n: Node) -> Value | list[Value]:
         fill = -np.finfo(np.float32).max if kind == "max" else 0.0
         out_value = n.mx("Pooling", _pad(n, x, before, behind, float(fill)), **options)
     return n.cast(out_value, dtype)
+
+
+def _composed_pool(kind: str, n: Node, x: Value, before: list[int], behind: list[int]) -> Value:
+    """Return pooling as an operation on slices of the data, one for each element of a window."""
+    if x.sizes[0][2:] != x.sizes[1][2:]:
+        raise n.refuse("spatial dimensions must be fixed for this pooling; give input_shapes")
+    kernel = list(n.get("kernel_shape"))
+    strides, dilations = (n.get(key) or [1] * len(kernel) for key in ("strides", "dilations"))
+    outs, longer, counts = [], [], []
+    for size, k, stride, dilation, b, e in zip(
+        x.shape[2:], kernel, strides, dilations, before, behind
+    ):
+        reach = (k - 1) * dilation + 1
+        out = (size + b + e - reach) // stride + 1
+        if n.get("ceil_mode", 0):
+            out = -(-(size + b + e - reach) // stride) + 1
+            out -= (out - 1) * stride >= size + b  # the last window must begin inside
+        outs.append(out)
+        longer.append(max(0, (out - 1) * stride + reach - size - b))
+        places = np.arange(out)[:, None] * stride + np.arange(k) * dilation
+        first, last = (0, size + b + e) if n.get("count_include_pad", 0) else (b, b + size)
+        counts.append(((places >= first) & (places < last)).sum(1))
+    fill = -float(np.finfo(np.float32).max) if kind == "max" else 0.0
+    power = float(n.get("p", 2))
+    if kind == "lp":
+        x = scalar(n, "power", x, power)
+    if any((*before, *longer)):
+        x = _pad(n, x, before, longer, fill)
+    parts = []
+    for offsets in product(*(range(0, k * d, d) for k, d in zip(kernel, dilations))):
+        ends = [o + (out - 1) * s + 1 for o, out, s in zip(offsets, outs, strides)]
+        parts.append(n.mx("slice", x, begin=(None, None, *offsets), end=(None, None, *ends),
+                          step=(1, 1, *strides)))  # fmt: skip
+    total = reduce(partial(binary, n, "Max" if kind == "max" else "Add"), parts)
+    if kind == "lp":
+        return scalar(n, "power", total, 1 / power)
+    if kind == "avg":
+        number = reduce(np.multiply.outer, counts).astype(x.dtype)
+        return binary(n, "Div", total, constant(number[None, None]))
+    return total
 
 
 def _global_pool(kind: str, n: Node) -> Value:
@@ -262,7 +303,7 @@ def _lrn(n: Node) -> Value:
 @converter("LpNormalization")
 def _lp_normalization(n: Node) -> Value:
     size = n.mx("norm", n.x[0], ord=n.get("p", 2), axis=n.get("axis", -1), keepdims=True)
-    return binary(n, "Div", n.x[0], size)
+    return binary(n, "Div", n.x[0], scalar(n, "maximum", size, float(np.finfo(n.x[0].dtype).tiny)))
 
 
 def _softmax(op: str, n: Node) -> Value:

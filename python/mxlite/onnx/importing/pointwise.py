@@ -148,7 +148,7 @@ def _mod(n: Node) -> Value:
         quotient = n.mx("trunc", binary(n, "Div", n.cast(a, "float64"), n.cast(b, "float64")))
         whole = binary(n, "Mul", quotient, n.cast(b, "float64"))
         return n.cast(binary(n, "Sub", n.cast(a, "float64"), whole), a.dtype)
-    out = n.mx("broadcast_mod", leading(n, a, ndim), leading(n, b, ndim), sizes=sizes)
+    out = n.mx("_npi_mod", leading(n, a, ndim), leading(n, b, ndim), sizes=sizes)
     return n.cast(out, a.dtype)
 
 

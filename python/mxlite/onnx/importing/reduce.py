@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from .table import Node, Sizes, Value, converter, rows
 
 __all__: list[str] = []
@@ -14,6 +16,9 @@ _REDUCTIONS = {
     "ReduceProd": "prod", "ReduceLogSumExp": "logsumexp", "ReduceL1": "norm", "ReduceL2": "norm",
     "ReduceSumSquare": "sum", "ReduceLogSum": "sum",
 }  # fmt: skip
+
+# Results for no elements.
+_OF_NOTHING = {"ReduceMax": -np.inf, "ReduceMin": np.inf, "ReduceLogSumExp": -np.inf}
 
 
 def _reduced(sizes: Sizes, axes: list[int] | None, keep: bool) -> Sizes:
@@ -34,12 +39,15 @@ def _reduction(op: str, n: Node) -> Value:
         axes = None
     if x.ndim == 0:
         return x
+    sizes = _reduced(x.sizes, axes, keep)
+    if 0 in x.shape and n.op in _OF_NOTHING:
+        return n.const(np.full(sizes[0], _OF_NOTHING[n.op]), x.dtype)
     if n.op == "ReduceSumSquare":
         x = n.mx("square", x)
     params: dict[str, Any] = {"axis": None if axes is None else tuple(axes), "keepdims": keep}
     if op == "norm":
         params["ord"] = 1 if n.op == "ReduceL1" else 2
-    out = n.mx(op, x, sizes=_reduced(x.sizes, axes, keep), **params)
+    out = n.mx(op, x, sizes=sizes, **params)
     if n.op == "ReduceLogSum":
         out = n.mx("log", out, sizes=out.sizes)
     return n.cast(out, x.dtype)

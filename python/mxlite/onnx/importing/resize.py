@@ -10,7 +10,7 @@ import numpy as np
 
 from .table import Node, Sizes, Value, constant, converter
 
-__all__: list[str] = []
+__all__ = ["multiplied"]
 
 
 def _nearest_at(rounding: str, size: int, where: np.ndarray) -> np.ndarray:
@@ -169,7 +169,7 @@ def _resize(n: Node) -> Value:
             places = _nearest_at(one.rounding, one.size, one.where)
             out = n.mx("take", out, constant(places), axis=axis)
         else:
-            out = _multiplied(n, out, axis, one.matrix(kernels[mode]))
+            out = multiplied(n, out, axis, one.matrix(kernels[mode]))
     if cropped:
         outside = np.zeros(first, bool)
         for axis, one in changed.items():
@@ -187,7 +187,7 @@ def _is_bilinear(n: Node, x: Value, axis: int, one: _Axis) -> bool:
     return x.ndim == 4 and axis >= 2 and exact and place and simple and one.out > 1
 
 
-def _multiplied(n: Node, x: Value, axis: int, matrix: np.ndarray) -> Value:
+def multiplied(n: Node, x: Value, axis: int, matrix: np.ndarray) -> Value:
     """Return the product of a matrix (outputs, inputs) and the data along an axis."""
     last = x.ndim - 1
     swapped = x if axis == last else n.mx("SwapAxis", x, dim1=axis, dim2=last)

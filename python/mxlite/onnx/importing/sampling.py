@@ -1,4 +1,7 @@
-"""Converter of GridSample to a sampler of mxlite where one fits, else to gathers of neighbors."""
+"""Converters of GridSample, DeformConv, Col2Im and DFT.
+
+GridSample becomes a sampler of mxlite where one fits, else gathers of neighbors.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,10 @@ from functools import reduce
 from itertools import product
 from math import prod
 
+import numpy as np
+
 from .pointwise import binary, scalar
+from .resize import multiplied
 from .table import Node, Value, converter
 
 __all__: list[str] = []
@@ -107,3 +113,68 @@ def _grid_sample(n: Node) -> Value:
         parts.append(reduce(lambda a, b: binary(n, "Mul", a, b), weights, part))
     total = reduce(lambda a, b: binary(n, "Add", a, b), parts)
     return n.mx("Reshape", total, shape=(x.shape[0], channels, *grid.shape[1:-1]))
+
+
+@converter("DeformConv")
+def _deform_conv(n: Node) -> Value:
+    x, weight, offset = n.x[:3]
+    pads = n.get("pads") or [0, 0, 0, 0]
+    if pads[:2] != pads[2:]:
+        raise n.refuse(f"pads must be equal on both sides, got {pads}")
+    bias = [n.x_at(3)] if n.has(3) else []
+    mask = [n.x_at(4)] if n.has(4) else []
+    kind = "Modulated" if mask else ""
+    return n.mx(
+        f"_contrib_{kind}DeformableConvolution", x, offset, *mask, weight, *bias,
+        kernel=tuple(n.get("kernel_shape") or weight.shape[2:]),
+        stride=tuple(n.get("strides") or (1, 1)),
+        dilate=tuple(n.get("dilations") or (1, 1)),
+        pad=tuple(pads[:2]),
+        num_filter=weight.shape[0],
+        num_group=n.get("group", 1),
+        num_deformable_group=n.get("offset_group", 1),
+        no_bias=not bias,
+    )  # fmt: skip
+
+
+@converter("Col2Im")
+def _col2im(n: Node) -> Value:
+    image, kernel = n.ints(1) or [], n.ints(2) or []
+    count = len(kernel)
+    pads = n.get("pads") or [0] * (2 * count)
+    before, behind = pads[:count], pads[count:]
+    out = n.mx(
+        "col2im", n.x[0],
+        output_size=tuple(map(sum, zip(image, before, behind))),
+        kernel=tuple(kernel),
+        stride=tuple(n.get("strides") or [1] * count),
+        dilate=tuple(n.get("dilations") or [1] * count),
+    )  # fmt: skip
+    ends = [b + size for b, size in zip(before, image)]
+    return n.mx("slice", out, begin=(None, None, *before), end=(None, None, *ends))
+
+
+@converter("DFT")
+def _dft(n: Node) -> Value:
+    x, last = n.x[0], n.x[0].ndim - 1
+    axis = ((n.ints(2) or [-2])[0] if n.opset >= 20 else n.get("axis", 1)) % x.ndim
+    size, inverse = x.shape[axis], bool(n.get("inverse", 0))
+    if x.sizes[0][axis] != x.sizes[1][axis]:
+        raise n.refuse("the axis must have a fixed size; give input_shapes")
+    onesided = bool(n.get("onesided", 0))
+    length = (n.ints(1) or [2 * (size - 1) if inverse and onesided else size])[0]
+    n.check_count(length * size, "the number of elements")
+    count = length // 2 + 1 if onesided and not inverse else length
+    angles = np.outer(np.arange(count), np.arange(size))
+    factors = np.exp((2j if inverse else -2j) * np.pi * angles / length)
+    factors[:, length:] = 0  # longer signals are cut
+    factors /= length if inverse else 1
+    if inverse and onesided:  # the results are real, and the other half is the conjugate
+        factors[:, 1 : (length + 1) // 2] *= 2
+    real = n.mx("slice_axis", x, axis=last, begin=0, end=1)
+    parts = [multiplied(n, real, axis, part) for part in (factors.real, factors.imag)]
+    if x.shape[last] == 2:
+        other = n.mx("slice_axis", x, axis=last, begin=1, end=2)
+        turned = [multiplied(n, other, axis, part) for part in (-factors.imag, factors.real)]
+        parts = [binary(n, "Add", a, b) for a, b in zip(parts, turned)]
+    return parts[0] if inverse and onesided else n.mx("Concat", *parts, dim=last)

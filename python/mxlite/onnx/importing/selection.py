@@ -1,4 +1,4 @@
-"""Converters of NonZero and NonMaxSuppression, whose number of results depends on values.
+"""Converters of NonZero, Compress, Unique and NonMaxSuppression: values decide how many results.
 
 Symbols have no such sizes. In symbols, the results of NonMaxSuppression are padded to the largest
 possible number of rows, and their ``valid`` tells which rows ONNX has. It is passed on by operators
@@ -58,6 +58,29 @@ def keep_rows(proto: Any, inputs: Sequence[Value | None], results: Sequence[Valu
 def _non_zero(n: Node) -> Value:
     found, _ = n.numbers(0, "the input must be constant or made of shapes")
     return constant(np.asarray(np.atleast_1d(found).nonzero(), "int64"))
+
+
+@converter("Compress")
+def _compress(n: Node) -> Value:
+    x, axis = n.x[0], n.get("axis")
+    chosen = np.flatnonzero(n.numbers(1, "the condition must be constant")[0])
+    if axis is None:
+        x, axis = n.mx("Reshape", x, shape=(-1,)), 0
+    return n.mx("take", x, constant(chosen), axis=axis % x.ndim)
+
+
+@converter("Unique")
+def _unique(n: Node) -> list[Value]:
+    x, axis = n.x[0], n.get("axis")
+    array = n.numbers(0, "the input must be constant")[0]
+    if axis is None:
+        x, array, axis = n.mx("Reshape", x, shape=(-1,)), array.reshape(-1), 0
+    _, first, inverse, counts = np.unique(array, True, True, True, axis=axis)
+    if not n.get("sorted", 1):
+        order = np.argsort(first)
+        first, counts, inverse = first[order], counts[order], np.argsort(order)[inverse]
+    values = n.mx("take", x, constant(first), axis=axis % x.ndim)
+    return [values, *map(constant, (first, inverse.reshape(-1), counts))][: n.count]
 
 
 @converter("NonMaxSuppression")
