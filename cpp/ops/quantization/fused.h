@@ -1,6 +1,6 @@
-// Convolutions and linear layers that read int8, add, apply relu and write int8 or float32. The
-// operators have the names that MXNet 1.9.1 gives to its fused nodes. BatchNorm is folded into
-// weight and bias when a network is quantized.
+// Convolutions and linear layers that read int8, add, apply an activation and write int8 or
+// float32. The operators have the names that MXNet 1.9.1 gives to its fused nodes. BatchNorm is
+// folded into weight and bias when a network is quantized.
 #pragma once
 #include "cpp/ops/nn/convolution.h"
 #include "cpp/ops/nn/fully_connected.h"
@@ -8,13 +8,17 @@
 
 namespace mxlite::quantization {
 
+enum class FusedActivation : uint8_t { kRelu, kGelu };
+
 // The output is float32 unless the range of CalibratedParams is given.
 struct FusedParams : CalibratedParams {
   bool with_sum = false, with_act = false;
+  FusedActivation act_type = FusedActivation::kRelu;
   std::optional<float> act_max, sum_range;
   MX_FIELDS(FusedParams, CalibratedParams::fields(),
             MX_FIELD(with_sum, "Add the input `sum`, which has the dtype kind of the output."),
-            MX_FIELD(with_act, "Apply relu, after the addition if there is one."),
+            MX_FIELD(with_act, "Apply act_type, after the addition if there is one."),
+            MX_FIELD(act_type, "Function that is applied; gelu uses the error function."),
             MX_FIELD(act_max, "Upper bound of relu's output; None: no bound."),
             MX_FIELD(sum_range, "Largest absolute value that a quantized `sum` represents."))
   bool is_quantized() const { return min_calib_range.has_value(); }
@@ -53,3 +57,9 @@ FusedInputs fused_inputs(const P& p) {
 }
 
 }  // namespace mxlite::quantization
+
+namespace mxlite {
+
+MX_ENUM_NAMES(quantization::FusedActivation, {"relu", E::kRelu}, {"gelu", E::kGelu})
+
+}  // namespace mxlite

@@ -10,6 +10,7 @@
 #include "cpp/ops/nn/batch_norm.h"
 #include "cpp/ops/nn/convolution.h"
 #include "cpp/ops/nn/fully_connected.h"
+#include "cpp/ops/nn/leaky_relu.h"
 #include "cpp/ops/nn/pooling.h"
 #include "cpp/ops/pointwise/params.h"
 #include "cpp/symbol/listing.h"
@@ -56,6 +57,11 @@ bool is_relu(const Node& node) {
            graph::params_of<ActivationParams>(node).act_type == ActivationType::kRelu));
 }
 
+bool is_gelu(const Node& node) {
+  return node.op() && node.op()->name == "LeakyReLU" &&
+         graph::params_of<LeakyReLUParams>(node).act_type == LeakyReLUType::kGelu;
+}
+
 // Returns the upper bound of a clip that is relu with a bound (relu6).
 std::optional<double> bound_of_relu(const Node& node) {
   if (!node.op() || node.op()->name != "clip") return std::nullopt;
@@ -84,7 +90,7 @@ graph::Graph without_identities(const graph::Graph& graph) {
 
 // Ids of a convolution or linear layer and of the nodes that are fused into it; -1 for none.
 struct Chain {
-  int32_t head = -1, norm = -1, sum = -1, relu = -1;
+  int32_t head = -1, norm = -1, sum = -1, act = -1;
   ValueId other;  // the other operand of the sum
 };
 
@@ -172,7 +178,7 @@ class Quantizer {
   bool takes_norm(const Chain& chain, const Node& norm) const {
     const auto& p = graph::params_of<BatchNormParams>(norm);
     return is_convolution(chain) && p.axis == 1 && !p.output_mean_var && chain.norm < 0 &&
-           chain.sum < 0 && chain.relu < 0 && are_parameters(norm, 1);
+           chain.sum < 0 && chain.act < 0 && are_parameters(norm, 1);
   }
 
   void find_chains() {
@@ -186,10 +192,10 @@ class Quantizer {
           if (takes_norm(chain, node)) chain.norm = id;
           return chain.norm == id;
         });
-      if (is_relu(node) || bound_of_relu(node))
+      if (is_relu(node) || is_gelu(node) || bound_of_relu(node))
         extend(id, node.inputs[0], [&](Chain& chain) {
-          if (chain.relu < 0) chain.relu = id;
-          return chain.relu == id;
+          if (chain.act < 0) chain.act = id;
+          return chain.act == id;
         });
       if (node.op()->name == "elemwise_add") find_sum(id, node);
     }
@@ -201,7 +207,7 @@ class Quantizer {
     for (const size_t i : {later, 1 - later}) {
       const ValueId other = node.inputs[1 - i];
       const bool found = extend(id, node.inputs[i], [&](Chain& chain) {
-        if (!is_convolution(chain) || chain.sum >= 0 || chain.relu >= 0) return false;
+        if (chain.sum >= 0 || chain.act >= 0) return false;
         chain.sum = id;
         chain.other = other;
         return true;
@@ -389,7 +395,7 @@ class Quantizer {
     std::string name = is_conv ? "quantized_sg_mkldnn_conv" : "quantized_sg_mkldnn_fully_connected";
     if (chain.norm >= 0) name += "_bn";
     if (chain.sum >= 0) name += "_add";
-    if (chain.relu >= 0) name += is_conv ? "_act" : "_eltwise";
+    if (chain.act >= 0) name += is_conv ? "_act" : "_eltwise";
     name += str('_', is_conv ? num_convolutions_++ : num_linear_++);
 
     const Quantized data = quantized_of(head.inputs[0]);
@@ -402,12 +408,13 @@ class Quantizer {
     for (const ValueId v : {weights.scale, data.low, data.high}) inputs.push_back(v);
     if (chain.sum >= 0) {
       attrs["with_sum"] = "True";
-      inputs.push_back(sum_operand(chain.other));
+      inputs.push_back(is_conv ? sum_operand(chain.other) : float_of(chain.other));
     }
-    if (chain.relu >= 0) {
+    if (chain.act >= 0) {
       attrs["with_act"] = "True";
-      if (const auto bound = bound_of_relu(old_.node(chain.relu)))
+      if (const auto bound = bound_of_relu(old_.node(chain.act)))
         attrs["act_max"] = number_text(*bound);
+      if (is_gelu(old_.node(chain.act))) attrs["act_type"] = "gelu";
     }
     rewrite_.replace({id, 0}, add(op, std::move(inputs), std::move(attrs), name));
     has_float_.insert({id, 0});
@@ -416,8 +423,9 @@ class Quantizer {
       rewrite_.replace({id, i}, rewrite_.map(ValueId{id, 0}));
   }
 
-  // Returns the value that a fused sum adds. If the graph will be calibrated, dequantizes it here,
-  // because the pass `calibrate` lets the sum read the int8 input of this node.
+  // Returns the value that a convolution adds. If the graph will be calibrated, dequantizes it
+  // here, because the pass `calibrate` lets the sum read the int8 input of this node. Sums of
+  // linear layers read and give float32, because normalizations that need more precision read them.
   ValueId sum_operand(ValueId old) {
     if (!how_.calibrated) return float_of(old);
     const Quantized q = quantized_of(old);

@@ -107,6 +107,46 @@ def test_calibrated_layers_exchange_int8() -> None:
     assert all(w.dtype == np.int8 for w in weights)
 
 
+class FeedForward(gluon.HybridBlock):
+    """The second half of a transformer's layer."""
+
+    def __init__(self, units: int) -> None:
+        super().__init__()
+        with self.name_scope():
+            self.expand = nn.Dense(4 * units, flatten=False, in_units=units)
+            self.activation = nn.GELU()
+            self.contract = nn.Dense(units, flatten=False, in_units=4 * units)
+            self.norm = nn.LayerNorm(in_channels=units)
+
+    def hybrid_forward(self, F, x):  # noqa: N803
+        return self.norm(x + self.contract(self.activation(self.expand(x))))
+
+
+def test_linear_layers_apply_gelu_and_add() -> None:
+    mx.random.seed(4)
+    net = nn.HybridSequential()
+    net.add(FeedForward(16), FeedForward(16))
+    net.initialize(mx.init.Xavier())
+    batches = [nd.random.normal(shape=(4, 5, 16)) for _ in range(3)]
+    qsym, qargs, _ = _calibrated_ops(net, batches)
+    executor = qsym.bind(mx.cpu(), {"data": batches[0], **qargs})
+    _close(executor.forward()[0], net(batches[0]), 0.05)
+    expected = [
+        name
+        for i in (0, 2)
+        for name in (
+            f"quantized_sg_mkldnn_fully_connected_eltwise_{i}",
+            f"quantized_sg_mkldnn_fully_connected_add_{i + 1}",
+        )
+    ]
+    assert [name for name in _names(qsym) if name.startswith("quantized")] == expected
+    assert {node.op for node in qsym._nodes() if node.op} == {
+        "_contrib_quantize_v2",
+        "_sg_mkldnn_fully_connected",
+        "LayerNorm",
+    }
+
+
 def test_module_and_executor_run_the_symbol() -> None:
     net, batches = _network(), _batches()
     qsym, qargs, qaux = _calibrated_ops(net, batches)

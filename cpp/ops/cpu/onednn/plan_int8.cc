@@ -67,7 +67,9 @@ dnnl::primitive_attr fused_layer_attr(const FusedParams& p, const DType* sum, in
   if (p.with_act && p.act_max)
     ops.append_eltwise(dnnl::algorithm::eltwise_clip, 0, *p.act_max);
   else if (p.with_act)
-    ops.append_eltwise(dnnl::algorithm::eltwise_relu, 0, 0);
+    ops.append_eltwise(p.act_type == FusedActivation::kGelu ? dnnl::algorithm::eltwise_gelu_erf
+                                                            : dnnl::algorithm::eltwise_relu,
+                       0, 0);
   attr.set_post_ops(ops);
   return attr;
 }

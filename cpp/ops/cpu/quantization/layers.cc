@@ -1,5 +1,7 @@
 // Convolution, linear layer and pooling of quantized data. Products are summed in int32 with
 // wrap-around, like the processors' instructions.
+#include <numbers>
+
 #include "cpp/ops/cpu/quantization/convert.h"
 #include "cpp/ops/nn/convolution.h"
 #include "cpp/ops/nn/fully_connected.h"
@@ -122,8 +124,8 @@ void fully_connected(KernelContext&, const FullyConnectedParams& p, Inputs in, O
   set_product_range(largest(in[0].dtype), in, first, out);
 }
 
-// Finishes a fused layer: scales the sums, adds bias and `sum`, applies relu, and stores the
-// result. Neighboring `plane` elements belong to one of `channels` channels.
+// Finishes a fused layer: scales the sums, adds bias and `sum`, applies the activation, and stores
+// the result. Neighboring `plane` elements belong to one of `channels` channels.
 template <class P>
 void finish(const P& p, const int32_t* sums, int64_t channels, int64_t plane, Inputs in,
             Outputs out) {
@@ -137,15 +139,17 @@ void finish(const P& p, const int32_t* sums, int64_t channels, int64_t plane, In
     return bias ? v + bias[c] : v;
   };
   const float most = p.act_max.value_or(std::numeric_limits<float>::infinity());
-  const auto relu = [&](float v) {
+  const auto activate = [&](float v) {
     if (!p.with_act) return v;
+    if (p.act_type == FusedActivation::kGelu)
+      return 0.5f * v * (1 + std::erf(v * (1 / std::numbers::sqrt2_v<float>)));
     return v < 0 ? 0.0f : v > most ? most : v;
   };
   if (!p.is_quantized()) {
     const auto* sum = at.sum ? in[at.sum].as<float>() : nullptr;
     auto* to = out[0].as<float>();
     cpu::parallel_ranges(out[0].size(), 1, [&](int64_t begin, int64_t end, int) {
-      for (int64_t i = begin; i < end; ++i) to[i] = relu(sum ? value(i) + sum[i] : value(i));
+      for (int64_t i = begin; i < end; ++i) to[i] = activate(sum ? value(i) + sum[i] : value(i));
     });
     return;
   }
@@ -154,7 +158,7 @@ void finish(const P& p, const int32_t* sums, int64_t channels, int64_t plane, In
   const float units = p.output_unit() > 0 ? 1 / p.output_unit() : 0;
   dispatch_quantized(out[0].dtype, [&]<class T>(T) {
     fill<T>(out[0], [&](int64_t i) {
-      return relu(at.sum ? value(i) + sum[i] * sum_unit : value(i)) * units;
+      return activate(at.sum ? value(i) + sum[i] * sum_unit : value(i)) * units;
     });
   });
   set_range(out, *p.min_calib_range, *p.max_calib_range);

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from ..tables import FULL_SCALE
+from .pointwise import gelu
 from .table import CONVERTERS, Call, converter, rows
 
 __all__: list[str] = []
@@ -86,7 +87,7 @@ def _fused(c: Call, op: str) -> str | list[str]:
     if c.p.with_sum:
         out = c.op("Add", out, _float(c, at + 3) if is_quantized else c.x[at + 3])
     if c.p.with_act:
-        out = c.op("Relu", out)
+        out = gelu(c, out, "float32", False) if c.p.act_type == "gelu" else c.op("Relu", out)
     if c.p.with_act and c.p.act_max is not None:
         out = c.op("Min", out, c.const(c.p.act_max, "float32"))
     return _quantized(c, out, _unit(c)) if is_quantized else out

@@ -6,6 +6,7 @@ which halve the weights, give the same integers.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,9 @@ def _case(name: str, dtype: str, data: Any, weight: Any, multiply: Any, out: str
         expected = expected + added[0] * (_SUM_UNIT if ranged else 1)
         if ranged:
             p["sum_range"] = FULL["uint8"] * _SUM_UNIT
-    if p.get("with_act"):
+    if p.get("act_type") == "gelu":
+        expected = expected * (1 + np.vectorize(math.erf)(expected / math.sqrt(2))) / 2
+    elif p.get("with_act"):
         expected = np.clip(expected, 0, p.get("act_max", np.inf))
     result: Any = expected
     if out != "float32":
@@ -83,6 +86,8 @@ for _dtype in ("int8", "uint8"):
             _conv(_dtype, (1, 8, 5, 5), (8, 8, 3, 3), _out, with_act=True, act_max=2.0),
             _dense(_dtype, (5, 16), (8, 16), _out),
             _dense(_dtype, (1, 33), (7, 33), _out, no_bias=True, with_act=True),
+            _dense(_dtype, (4, 16), (8, 16), _out, with_sum=True),
+            _dense(_dtype, (4, 16), (8, 16), _out, with_act=True, act_type="gelu"),
         ]
 
 _ONE = np.array([1.0])
