@@ -195,20 +195,26 @@ ScaledCopy make_scaled_copy(const Desc& from, const Desc& to, int which) {
           DNNL_ARG_ATTR_SCALES | which};
 }
 
-// Images become channels-last, which all quantized layers read.
+// Images become channels-last, which all quantized layers read. Sequences stay plain for linear
+// layers: arrays with three dimensions that no convolution wrote.
 std::optional<Plan> plan_quantize(const PlanRequest& r) {
   return guarded("_contrib_quantize_v2", [&]() -> std::optional<Plan> {
     const auto& p = *static_cast<const CalibratedParams*>(r.params);
     const TensorSpec &data = r.inputs[0], &result = r.outputs[0];
-    if (!p.min_calib_range || data.dtype != DType::kFloat32 || !is_image(data) || is_empty(r))
-      return std::nullopt;
+    if (!p.min_calib_range || data.dtype != DType::kFloat32 || is_empty(r)) return std::nullopt;
     const float end = largest_magnitude(*p.min_calib_range, *p.max_calib_range);
     if (!(end > 0)) return std::nullopt;
-    const Desc to = channels_last_of(result.shape, result.dtype);
+    const bool stays_plain = r.layouts[0].is_plain() && (data.shape.ndim() == 3 || !is_image(data));
+    if (!stays_plain && !is_image(data)) return std::nullopt;
+    const auto vector = [](const TensorSpec& spec) {
+      return Desc({spec.shape.size()}, data_type(spec.dtype), dnnl::memory::format_tag::a);
+    };
+    const Desc from = stays_plain ? vector(data) : desc_of(r.layouts[0], data);
+    const Desc to = stays_plain ? vector(result) : channels_last_of(result.shape, result.dtype);
     Plan plan = plain_plan(r);
     plan.inputs[0] = r.layouts[0];
-    plan.outputs[0] = make_layout(to);
-    const ScaledCopy copy = make_scaled_copy(desc_of(r.layouts[0], data), to, DNNL_ARG_DST);
+    if (!stays_plain) plan.outputs[0] = make_layout(to);
+    const ScaledCopy copy = make_scaled_copy(from, to, DNNL_ARG_DST);
     plan.scratch_bytes = copy.primitive->scratch_bytes();
     const bool is_unsigned = result.dtype == DType::kUInt8;
     const float low = is_unsigned ? *p.min_calib_range : -end;
