@@ -87,10 +87,23 @@ def _fused(c: Call, op: str) -> str | list[str]:
     if c.p.with_sum:
         out = c.op("Add", out, _float(c, at + 3) if is_quantized else c.x[at + 3])
     if c.p.with_act:
-        out = gelu(c, out, "float32", False) if c.p.act_type == "gelu" else c.op("Relu", out)
-    if c.p.with_act and c.p.act_max is not None:
-        out = c.op("Min", out, c.const(c.p.act_max, "float32"))
+        out = _activated(c, out, _unit(c) if is_quantized else None)
     return _quantized(c, out, _unit(c)) if is_quantized else out
+
+
+def _activated(c: Call, x: str, unit: float | None) -> str:
+    """Apply a fused layer's activation, except bounds that uint8 has as well.
+
+    ONNX Runtime computes a layer on floats if there is a node between it and QuantizeLinear.
+    """
+    if c.p.act_type == "gelu":
+        return gelu(c, x, "float32", False)
+    top = np.inf if unit is None or c.dtype != "uint8" else 255 * unit
+    if np.isinf(top):
+        x = c.op("Relu", x)
+    if c.p.act_max is not None and top > c.p.act_max:
+        x = c.op("Min", x, c.const(c.p.act_max, "float32"))
+    return x
 
 
 rows(
