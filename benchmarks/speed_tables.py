@@ -50,12 +50,15 @@ NETWORKS = {
     "bert-base-512": "bert-base, 512 tokens",
 }
 SYSTEMS = {
+    "mxlite:float32": "mxlite float32",
     "mxnet:fused": "MXNet 1.9.1 fused",
     "mxnet:hybrid": "MXNet 1.9.1 hybrid",
     "torch:eager": "PyTorch eager",
     "torch:compile": "PyTorch compile",
     "onnxruntime:all": "ONNX Runtime",
+    "onnxruntime:static": "ONNX Runtime static",
     "openvino:latency": "OpenVINO",
+    "openvino:static": "OpenVINO static",
 }
 FIRST_NETWORKS = {
     "resnetv1-50": "resnet-50 (v1)",
@@ -128,7 +131,7 @@ def versions(content: dict[str, Any]) -> str:
     found = {}
     for entry in content["results"]:
         name = SYSTEMS.get(entry["system"], "").split(" ")[0]
-        if name and name != "MXNet":
+        if name and name not in ("MXNet", "mxlite"):
             found[{"ONNX": "ONNX Runtime"}.get(name, name)] = entry["version"].split("-")[0]
     return ", ".join(f"{name} {version}" for name, version in found.items())
 

@@ -1,5 +1,7 @@
 """The network on mxlite: a hybridized block of the model zoo.
 
+In cells of int8, the variant ``float32`` runs the float network beside it, for the gain of int8.
+
 As a program, writes the quantized network as ONNX: ``--spec FILE --batch N --write-onnx FILE``.
 """
 
@@ -16,7 +18,7 @@ import peer_values
 from mxlite.contrib import quantization
 from networks import build
 
-VARIANTS = ("hybrid",)
+VARIANTS = ("hybrid", "float32")
 
 
 def version():
@@ -75,6 +77,8 @@ def prepare(spec, variant, dtype, batch):
     net = _filled(spec, data)
     net.collect_params().reset_ctx(device)
     data = data.as_in_context(device)
+    if variant == "float32":
+        dtype = variant
     if dtype == "int8":
         net = _quantized(net, data)
     elif dtype != "float32":

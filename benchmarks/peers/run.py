@@ -34,12 +34,15 @@ HERE = Path(__file__).resolve().parent
 # System, variant, dtypes. The first is the one that the others are compared with.
 SYSTEMS = [
     System("mxlite", "hybrid", ("float32", "float16", "bfloat16", "int8")),
+    System("mxlite", "float32", ("int8",)),
     System("mxnet", "hybrid", ("float32",)),
     System("mxnet", "fused", ("float32",)),
     System("torch", "eager", ("float32", "float16", "bfloat16")),
     System("torch", "compile", ("float32", "float16", "bfloat16")),
     System("onnxruntime", "all", ("float32", "int8")),
+    System("onnxruntime", "static", ("int8",)),
     System("openvino", "latency", ("float32", "bfloat16", "int8")),
+    System("openvino", "static", ("int8",)),
 ]
 
 
