@@ -4,19 +4,19 @@ r"""Time the head of partial FC: mxlite with all centres and with a part, and Py
         --torch-python PATH/bin/python
 
 A step gets embeddings and labels, and ends when the centres are updated and the gradient of the
-embeddings is computed. Each system runs in a process of its own; they take turns, and the median of
-the rounds counts. The loss of the first step is printed: with ratio 1 it is the same for both.
+embeddings is computed. Each system runs in a process of its own; they take turns. Printed are the
+medians and quartiles of the rounds, of the times and of the ratios to mxlite with a part. The loss
+of the first step is printed: with ratio 1 it is the same for both.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import sys
 import time
 from pathlib import Path
-from typing import Any, Callable
+from typing import Callable
 
 import numpy as np
 
@@ -120,6 +120,7 @@ def main() -> None:
         work(args)
         return
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    import common
     from worker_process import WorkerProcess
 
     systems = [("mxlite", args.ratio, sys.executable), ("mxlite", 1.0, sys.executable)]
@@ -132,7 +133,6 @@ def main() -> None:
         workers[f"{name} ratio {ratio}"] = WorkerProcess(
             list(map(str, command)), args.threads, name == "mxlite"
         )
-    report: dict[str, Any] = {"classes": args.classes, "batch": args.batch, "milliseconds": {}}
     try:
         losses = {name: worker.ask(steps=2)["loss"] for name, worker in workers.items()}
         seconds: dict[str, list[float]] = {name: [] for name in workers}
@@ -142,17 +142,30 @@ def main() -> None:
     finally:
         for worker in workers.values():
             worker.close()
-    first = statistics.median(next(iter(seconds.values())))
-    for name, values in seconds.items():
-        median = statistics.median(values)
-        report["milliseconds"][name] = 1000 * median
-        print(
-            f"{name}: {1000 * median:.1f} ms a step ({1000 * min(values):.1f} to "
-            f"{1000 * max(values):.1f}), {median / first:.2f} times the first, first loss "
-            f"{losses[name]:.3f}"
+    first, *others = seconds
+    results = [
+        common.result(name, common.Timing(values, args.steps), unit="ms", amount=1000)
+        for name, values in seconds.items()
+    ]
+    for name in others:
+        ratios = [other / own for other, own in zip(seconds[name], seconds[first])]
+        unit = f"{name} / {first}"
+        results.append(
+            common.result("head", common.Timing(ratios, args.steps), unit=unit, better="higher")
         )
+    for entry in results:
+        print(
+            f"{entry['name']}: {entry['median']:.2f} {entry['unit']} ({entry['q1']:.2f} to "
+            f"{entry['q3']:.2f})"
+        )
+    for name, loss in losses.items():
+        print(f"{name}: first loss {loss:.3f}")
     if args.json:
-        args.json.write_text(json.dumps(report, indent=1) + "\n")
+        settings = {
+            key: getattr(args, key) for key in ("classes", "batch", "threads", "rounds", "steps")
+        }
+        content = common.report("head of partial FC", settings, results, first_losses=losses)
+        common.write_json(args.json, content)
 
 
 if __name__ == "__main__":
