@@ -165,8 +165,10 @@ class Training:
     def verify(self, path: str) -> Result:
         """Return the result of a .bin file."""
         images, same = read_pairs(path)
-        pixels = decode(images, self.args.image_size)
-        return verify(embed(self.net, pixels, self.args.batch_size), same)
+        rows = {image: row for row, image in enumerate(dict.fromkeys(images))}
+        pixels = decode(list(rows), self.args.image_size)  # an image of several pairs only once
+        embeddings = embed(self.net, pixels, self.args.batch_size)
+        return verify(embeddings[[rows[image] for image in images]], same)
 
     def _centres(self, step: int) -> Path:
         return Path(self.args.checkpoints) / f"centres-{step:08d}"
