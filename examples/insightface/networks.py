@@ -1,4 +1,4 @@
-"""Networks that embed faces: IR ResNets (arcface's third unit) and MobileFaceNet."""
+"""Networks that embed faces: IR ResNets (arcface's third unit), MobileFaceNet, a plain one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from mxlite.gluon import nn
 
 # Units of the four stages, whose widths are 64, 128, 256 and 512.
 UNITS = {"r18": (2, 2, 2, 2), "r34": (3, 4, 6, 3), "r50": (3, 4, 14, 3), "r100": (3, 13, 30, 3)}
-NETWORKS = (*UNITS, "y1")
+NETWORKS = (*UNITS, "y1", "s4")
+_SMALL = (32, 64, 128, 256)  # channels of s4, for small pictures
 
 # MobileFaceNet: depthwise groups of a unit of stride 2, groups of the units behind it, their output
 # channels and number.
@@ -93,7 +94,7 @@ def make_network(
     name : str
         One of `NETWORKS`.
     embedding : int, optional
-        512, for y1 128.
+        512, for y1 and s4 128.
     size : int
         A multiple of 16.
     dropout : float
@@ -106,6 +107,11 @@ def make_network(
     net = nn.HybridSequential(prefix=f"{name}_")
     with net.name_scope():
         net.add(Pixels())
+        if name == "s4":
+            for channels in _SMALL:
+                net.add(*_convolution(channels, 3, 2))
+            net.add(nn.Dense(embedding or 128), _norm())
+            return net
         if name == "y1":
             net.add(*_convolution(64, 3, 2), *_convolution(64, 3, 1, 64))
             for first, groups, channels, count in _MOBILE:

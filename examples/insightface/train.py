@@ -33,7 +33,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("--network", default="r50", choices=NETWORKS)
-    add("--embedding", type=int, help="features; default 512, for y1 128")
+    add("--embedding", type=int, help="features; default 512, for y1 and s4 128")
     add("--image-size", type=int, default=112)
     add("--mesh", default="", help="data=N, to check the number of ranks")
     add("--rec", help="record file of a face set, with its .idx beside it")

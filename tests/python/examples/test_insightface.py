@@ -41,9 +41,10 @@ def encode(picture: np.ndarray) -> bytes:
         ("r50", 512, 43.6),
         ("r100", 512, 65.2),
         ("y1", 128, 1.0),
+        ("s4", 128, 2.0),
     ],
 )
-def test_networks_have_the_published_sizes(name, embedding, parameters):
+def test_networks_have_the_sizes_of_the_readme(name, embedding, parameters):
     net = networks.make_network(name)
     net.initialize()
     assert net(mx.nd.zeros((1, 3, 112, 112), dtype="uint8")).shape == (1, embedding)
