@@ -25,7 +25,7 @@ from mxlite import autograd, checkpoint, gluon
 from mxlite.contrib import amp
 from mxlite.gluon.contrib import parallel
 from networks import NETWORKS, make_network
-from verification import Result, decode, embed, read_pairs, verify
+from verification import Result, embed_pairs, read_pairs, verify
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -165,10 +165,8 @@ class Training:
     def verify(self, path: str) -> Result:
         """Return the result of a .bin file."""
         images, same = read_pairs(path)
-        rows = {image: row for row, image in enumerate(dict.fromkeys(images))}
-        pixels = decode(list(rows), self.args.image_size)  # an image of several pairs only once
-        embeddings = embed(self.net, pixels, self.args.batch_size)
-        return verify(embeddings[[rows[image] for image in images]], same)
+        embeddings = embed_pairs(self.net, images, self.args.image_size, self.args.batch_size)
+        return verify(embeddings, same)
 
     def _centres(self, step: int) -> Path:
         return Path(self.args.checkpoints) / f"centres-{step:08d}"

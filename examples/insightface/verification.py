@@ -99,17 +99,28 @@ def embed(
     return total
 
 
-def fold_accuracies(distances: np.ndarray, same: np.ndarray) -> np.ndarray:
-    """Return the accuracy of each fold at the threshold that is best on the other folds."""
+def embed_pairs(
+    network: Callable[[mx.nd.NDArray], mx.nd.NDArray],
+    images: Sequence[bytes],
+    size: int,
+    batch: int,
+) -> np.ndarray:
+    """Return the embeddings of the encoded images of pairs; a repeated image is computed once."""
+    rows = {image: row for row, image in enumerate(dict.fromkeys(images))}
+    embeddings = embed(network, decode(list(rows), size), batch)
+    return embeddings[[rows[image] for image in images]]
+
+
+def right_pairs(distances: np.ndarray, same: np.ndarray) -> np.ndarray:
+    """Return which pairs are right at the threshold that is best on the folds of the others."""
     thresholds = np.arange(0, 4, 0.01)
     right = (distances[:, None] < thresholds) == same[:, None]
-    accuracies = []
+    found = np.empty(len(same), bool)
     for fold in np.array_split(np.arange(len(same)), FOLDS):
         others = np.ones(len(same), bool)
         others[fold] = False
-        best = right[others].mean(axis=0).argmax()
-        accuracies.append(right[fold, best].mean())
-    return np.array(accuracies)
+        found[fold] = right[fold, right[others].mean(axis=0).argmax()]
+    return found
 
 
 def validation_rates(distances: np.ndarray, same: np.ndarray) -> np.ndarray:
@@ -134,15 +145,19 @@ def validation_rates(distances: np.ndarray, same: np.ndarray) -> np.ndarray:
     return np.array(rates)
 
 
+def pair_distances(embeddings: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return squared distances of normalized embeddings of pairs, and the mean norm before."""
+    norms = np.linalg.norm(embeddings, axis=1, keepdims=True)
+    unit = embeddings / np.maximum(norms, 1e-12)
+    return np.square(unit[0::2] - unit[1::2]).sum(axis=1), float(norms.mean())
+
+
 def verify(embeddings: np.ndarray, same: np.ndarray) -> Result:
     """Return the result of LFW's protocol for embeddings of pairs, (2 * pairs, features)."""
     if len(same) < FOLDS:
         raise SystemExit(f"insightface: {FOLDS} pairs or more are needed, got {len(same)}")
-    norms = np.linalg.norm(embeddings, axis=1, keepdims=True)
-    unit = embeddings / np.maximum(norms, 1e-12)
-    distances = np.square(unit[0::2] - unit[1::2]).sum(axis=1)
-    accuracies = fold_accuracies(distances, same)
+    distances, norm = pair_distances(embeddings)
+    folds = np.array_split(right_pairs(distances, same), FOLDS)
+    accuracies = np.array([fold.mean() for fold in folds])
     rate = validation_rates(distances, same).mean()
-    return Result(
-        float(accuracies.mean()), float(accuracies.std()), float(rate), float(norms.mean())
-    )
+    return Result(float(accuracies.mean()), float(accuracies.std()), float(rate), norm)

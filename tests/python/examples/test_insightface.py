@@ -18,8 +18,8 @@ from processes import run_python
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "examples" / "insightface"
-faces, networks, script, verification = load(
-    "insightface", "faces", "networks", "train", "verification"
+faces, networks, script, verification, compare = load(
+    "insightface", "faces", "networks", "train", "verification", "compare"
 )
 sys.path.insert(0, str(ROOT / "benchmarks"))
 from dlperf.insightface import max_classes, recipe  # noqa: E402
@@ -125,6 +125,14 @@ def test_the_last_batch_of_embeddings_overlaps():
     mirrored = verification.embed(network, pixels[..., ::-1], 40)
     np.testing.assert_allclose(mirrored, whole)
 
+    sizes.clear()
+    images = [encode(picture) for picture in PIXELS]
+    some = [3, 1, 3, 2, 1, 0]
+    repeated = verification.embed_pairs(network, [images[i] for i in some], 16, 40)
+    first = verification.embed(network, verification.decode(images, 16), 40)
+    np.testing.assert_array_equal(repeated, first[some])
+    assert sizes == [4, 4, 40, 40]
+
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -183,6 +191,13 @@ def test_training_ends_with_a_verification_and_continues_on_fewer_ranks(data, tm
     np.testing.assert_allclose(
         list(again["losses"].values()), list(whole["losses"].values())[6:], rtol=1e-4
     )
+    with contextlib.redirect_stdout(io.StringIO()) as stream:
+        sizes = ["--network", "y1", "--image-size", "16", "--embedding", "16"]
+        compare.main([*sizes, "--val", str(data / "lfw.bin"), *[str(tmp_path / "ckpt")] * 2])
+    first, second = stream.getvalue().splitlines()
+    accuracy = again["results"]["lfw"]["12"]["accuracy"]
+    assert first.startswith(f"{tmp_path / 'ckpt'}, step 12: {accuracy:.4f} +- ")
+    assert second == f"{first}, difference +0.0000 +- 0.0000"
     _, two = train(tmp_path, 2, *saved, "--steps", 16, "--mesh", "data=2")
     assert list(two["losses"]) == ["13", "14", "15", "16"]
 
