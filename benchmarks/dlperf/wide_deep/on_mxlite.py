@@ -36,7 +36,9 @@ class Training(Measured):
             "learning_rate": recipe.LEARNING_RATE, "beta1": recipe.BETAS[0],
             "beta2": recipe.BETAS[1], "epsilon": recipe.EPSILON,
         }  # fmt: skip
-        self._net = model.WideDeep(config, "data", "adam", options)
+        optimizer = spec.get("table_optimizer", "adam")
+        table_options = options if optimizer == "adam" else {"learning_rate": recipe.LEARNING_RATE}
+        self._net = model.WideDeep(config, "data", optimizer, table_options)
         self._net.top.initialize()
         dense = [block for block in self._net.top.deep if isinstance(block, mx.gluon.nn.Dense)]
         for block, (weight, bias) in zip(dense, recipe.dense_values(spec)):
