@@ -7,6 +7,8 @@ and the file's name, {"file": NAME}, to standard output:
 
     {"do": "prepare"}                        build, first steps -> {"version", "losses", "mib", ...}
     {"do": "time", "warm_up": W, "count": N} run W + N steps    -> {"seconds", "warm", "steps", ...}
+
+With "clock": "cpu", the seconds are those of the process on all cores.
 """
 
 import argparse
@@ -71,27 +73,27 @@ def requests(folder, rank):
             time.sleep(POLL_SECONDS)
 
 
-def run_steps(training, count):
-    """Run steps; return the seconds of each and the last loss.
+def run_steps(training, count, clock=time.perf_counter):
+    """Run steps; return the seconds of each, by a clock, and the last loss.
 
     The time begins and ends when the device has nothing to do; in between, a step ends when its
     loss is known. Where calls return before their work is done, the loss is fetched after the next
     step has been queued, so that fetching does not stop the device.
     """
     training.wait()
-    stamps, previous, loss = [time.perf_counter()], None, None
+    stamps, previous, loss = [clock()], None, None
     for _ in range(count):
         handle = training.step()
         if training.synchronous:
             previous = handle
         if previous is not None:
             loss = training.fetch(previous)
-            stamps.append(time.perf_counter())
+            stamps.append(clock())
         previous = None if training.synchronous else handle
     if previous is not None:
         loss = training.fetch(previous)
         training.wait()
-        stamps.append(time.perf_counter())
+        stamps.append(clock())
     return [end - begin for begin, end in zip(stamps, stamps[1:])], loss
 
 
@@ -129,11 +131,12 @@ def _prepare(spec, name, variant):
     return training, answer
 
 
-def _time(training, warm_up, count):
-    warm, _ = run_steps(training, warm_up)
-    begin = time.perf_counter()
-    steps, loss = run_steps(training, count)
-    seconds = (time.perf_counter() - begin) / count
+def _time(training, warm_up, count, clock):
+    clock = time.process_time if clock == "cpu" else time.perf_counter
+    warm, _ = run_steps(training, warm_up, clock)
+    begin = clock()
+    steps, loss = run_steps(training, count, clock)
+    seconds = (clock() - begin) / count
     answer = {"seconds": [seconds], "warm": warm, "steps": steps, "loss": loss}
     answer.update(_memory(training))
     return answer
@@ -165,7 +168,8 @@ def main():
             if request["do"] == "prepare":
                 training, answer = _prepare(spec, options.system, options.variant)
             else:
-                answer = _time(training, request["warm_up"], request["count"])
+                clock = request.get("clock", "wall")
+                answer = _time(training, request["warm_up"], request["count"], clock)
         except Exception as error:
             traceback.print_exc()
             answer = {"error": f"{type(error).__name__}: {str(error)[:500]}"}

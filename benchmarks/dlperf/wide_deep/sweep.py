@@ -45,10 +45,12 @@ class Trainings:
     ----------
     threads : int
         Threads of each.
+    clock : str
+        ``"wall"``, or ``"cpu"`` for processor time.
     """
 
-    def __init__(self, threads: int) -> None:
-        self._threads = threads
+    def __init__(self, threads: int, clock: str) -> None:
+        self._threads, self._clock = threads, clock
         self._folder = tempfile.TemporaryDirectory()
         self._workers: dict[str, DlperfWorker] = {}
         self.answers: dict[str, dict[str, Any]] = {}
@@ -76,7 +78,7 @@ class Trainings:
             for name in names[shift:] + names[:shift]:
                 time.sleep(SETTLE_SECONDS)
                 worker = self._workers[name]
-                answer = worker.ask(do="time", warm_up=warm_up, count=steps)
+                answer = worker.ask(do="time", warm_up=warm_up, count=steps, clock=self._clock)
                 found[name].append(statistics.median(answer["steps"]))
                 self.answers[name]["mib"] = answer["mib"]
         return found
@@ -137,6 +139,10 @@ def main() -> int:
     add("--torch-variants", nargs="+", default=["eager", "compile"], choices=["eager", "compile"])
     add("--warm-up", type=int, default=1, help="steps of a turn before it is measured")
     add("--steps", type=int, default=2)
+    add(
+        "--clock", default="wall", choices=["wall", "cpu"],
+        help="cpu: processor time, which other work disturbs less; with --threads 1",
+    )  # fmt: skip
     add_options(parser, "json", "threads", rounds=5)
     args = parser.parse_args()
     if args.torch and args.table_optimizer != "adam":
@@ -160,7 +166,7 @@ def main() -> int:
     settings = {key: value for key, value in vars(args).items() if key not in ("json", "torch")}
     settings["load_before"] = os.getloadavg()[2]
     value = args.least or first
-    with contextlib.closing(Trainings(args.threads)) as trainings:
+    with contextlib.closing(Trainings(args.threads, args.clock)) as trainings:
         if by_rows and value > first:
             trainings.start(_FIRST, systems["mxlite"], spec_of(first))
         while value <= (args.most or most):
