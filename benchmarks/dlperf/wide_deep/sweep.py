@@ -1,13 +1,13 @@
 """Sweeps of DLPerf's Wide & Deep tables on the CPU, mxlite beside PyTorch, in turns.
 
-    python -m dlperf.wide_deep.sweep vocabulary --torch /path/to/python
-    python -m dlperf.wide_deep.sweep batch --layers 2 --torch /path/to/python
+    python benchmarks/dlperf/wide_deep/sweep.py vocabulary --torch /path/to/python
+    python benchmarks/dlperf/wide_deep/sweep.py batch --layers 2 --torch /path/to/python
 
-Run it in ``benchmarks``. The vocabulary sweep doubles the deep table from 3.2 M rows, and mxlite's
-training on the first table takes turns with the larger ones; the batch sweep doubles the batch from
-512. Input is synthetic: uniform ids that stay in memory. If the first losses of the systems differ,
-nothing is timed. Milliseconds are those of a step; ratios are taken turn by turn. The file of
---json is complete after each case.
+The vocabulary sweep doubles the deep table from 3.2 M rows, and mxlite's training on the first
+table takes turns with those on larger ones; the batch sweep doubles the batch from 512. Input is
+synthetic: uniform ids that stay in memory. If the first losses of the systems differ, nothing is
+timed. Milliseconds are those of a step; ratios are taken turn by turn. The file of --json is
+complete after each case.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "peers"))
 from cell import SETTLE_SECONDS, System
 from command_line import add_options
