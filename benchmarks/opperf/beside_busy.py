@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peers"))
 
 SIZES = ("small", "medium", "large")
 SYSTEMS = ("mxlite", "mxnet")
@@ -134,15 +135,20 @@ def measure(workers: dict[str, Any], key: tuple[str, int], options: Any) -> dict
     return found
 
 
-def ratio(found: dict[str, list[float]]) -> float:
-    """Return how many times as fast mxlite is: median over the turns."""
-    return statistics.median(b / a for a, b in zip(found["mxlite"], found["mxnet"]))
+def entry_of(name: str, found: dict[str, list[float]]) -> dict[str, Any]:
+    """Return an entry of the result file: ratio of the turns, microseconds of each system."""
+    from cell import ratio_of_turns
+
+    values = dict(zip(("median", "q1", "q3"), ratio_of_turns(found["mxlite"], found["mxnet"])))
+    times = {system: 1e6 * statistics.median(turns) for system, turns in found.items()}
+    numbers = {key: float(f"{value:.4g}") for key, value in {**values, **times}.items()}
+    return {"name": name, "unit": "mxnet / mxlite", "better": "higher", **numbers}
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the comparison."""
     from command_line import add_options
-    from common import Timing, progress, report, result, table, write_json
+    from common import progress, report, table, write_json
     from neighbours import neighbours
     from worker_process import WorkerProcess
 
@@ -165,12 +171,9 @@ def main(arguments: list[str] | None = None) -> int:
         for busy in options.neighbours:
             with neighbours(busy):
                 for key in progress(keys, len(keys), f"beside {busy}"):
-                    found = measure(workers, key, options)
-                    ratios[(*key, busy)] = ratio(found)
                     name = f"{key[0]} {SIZES[key[1]]} beside {busy}"
-                    for system in SYSTEMS:
-                        timing = Timing(found[system])
-                        entries.append(result(f"{name} {system}", timing, unit="us", amount=1e6))
+                    entries.append(entry_of(name, measure(workers, key, options)))
+                    ratios[(*key, busy)] = entries[-1]["median"]
     finally:
         for worker in workers.values():
             worker.close()
@@ -189,8 +192,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.json:
         settings = {k: v for k, v in vars(options).items() if k not in ("json", "mxnet_python")}
         settings["load"] = os.getloadavg()
-        kept = [{k: e[k] for k in ("name", "unit", "median", "better")} for e in entries]
-        write_json(options.json, report("beside_busy", settings, kept))
+        write_json(options.json, report("beside_busy", settings, entries))
     return 0
 
 
