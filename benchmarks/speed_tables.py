@@ -29,9 +29,11 @@ from result_table import Lines, digits, markdown, measurements  # noqa: E402
 ALL_RESULTS = ROOT / "benchmarks" / "results"
 RESULTS = ALL_RESULTS / "intel_xeon_amx_2_cores"
 AVX2_RESULTS = ALL_RESULTS / "amd_epyc_avx2_2_cores"
+AVX512_RESULTS = ALL_RESULTS / "intel_xeon_avx512_2_cores"
 ZEN5_RESULTS = ALL_RESULTS / "amd_epyc_2_cores"
 MACHINES = {
     RESULTS: "Intel Xeon with AMX, 2 cores",
+    AVX512_RESULTS: "Intel Xeon without AMX, 2 cores",
     AVX2_RESULTS: "AMD EPYC with AVX2, 2 cores",
     ZEN5_RESULTS: "AMD EPYC with AVX-512, 2 cores",
 }
@@ -258,12 +260,12 @@ def bert_training(results: Path = RESULTS) -> Lines:
     return [*source_lines(lines), "", *markdown(head, rows), "", mean_line(ratios)]
 
 
-def neighbours() -> Lines:
+def neighbours(results: Path = RESULTS) -> Lines:
     """Return the table of scoring beside busy processes."""
     rows: list[Lines] = []
     head: Lines = []
     sources = []
-    for path in sorted(RESULTS.glob("neighbours_*.json"), reverse=True):
+    for path in sorted(results.glob("neighbours_*.json"), reverse=True):
         content = json.loads(path.read_text())
         head, found, _ = speed_table(content)
         busy = str(content["settings"]["neighbours"])
@@ -395,9 +397,38 @@ def plotted_cells() -> list[Cell]:
     return found
 
 
-def first_result() -> Lines:
+def operator_loads() -> Lines:
+    """Return the table of operators beside busy processes: ratios to MXNet 1.9.1."""
+    content = json.loads((AVX512_RESULTS / "beside_busy.json").read_text())
+    found: dict[str, dict[str, float]] = {}
+    for entry in content["results"]:
+        name, size, load = entry["name"].split(" ", 2)
+        found.setdefault(name, {})[f"{size}, {load}"] = entry["median"]
+    columns = sorted(next(iter(found.values())), key=lambda text: "sml".index(text[0]))
+    rows = [[f"`{name}`", *(f"{row[c]:.2f}" for c in columns)] for name, row in found.items()]
+    means = [statistics.geometric_mean(row[c] for row in found.values()) for c in columns]
+    rows.append(["geometric mean", *(f"{mean:.2f}" for mean in means)])
+    source = dated_command("opperf/beside_busy.py", content)
+    ratios = [value for row in found.values() for value in row.values()]
+    return [f"{source}:", "", *markdown(["operator", *columns], rows), "", mean_line(ratios)]
+
+
+def concurrency() -> Lines:
+    """Return the table of threads of one program that call one network."""
+    content = json.loads((AVX512_RESULTS / "concurrency.json").read_text())
+    rows = [
+        [entry["name"], f"{entry['median']:.1f}", f"{entry['ratio']:.2f}"]
+        + [f"{value:.1f}" for value in entry["latency_ms"].values()]
+        for entry in content["results"]
+    ]
+    head = ["network", "calls/s", "calls/s / those of one thread"]
+    head += [f"{name}, ms" for name in content["results"][0]["latency_ms"]]
+    return [f"{dated_command('overhead/concurrency.py', content)}:", "", *markdown(head, rows)]
+
+
+def first_result(results: Path) -> Lines:
     """Return the table of the time to the first results."""
-    content = json.loads((AVX2_RESULTS / "first_result.json").read_text())
+    content = json.loads((results / "first_result.json").read_text())
     by_clock: dict[str, dict[tuple[str, str], dict[str, Any]]] = {"cpu": {}, "wall": {}}
     for entry in content["results"]:
         by_clock[entry["clock"]][entry["network"], entry["system"]] = entry
@@ -415,7 +446,13 @@ def first_result() -> Lines:
 
 
 TABLES = {
-    "first_result": first_result,
+    "first_result": partial(first_result, AVX2_RESULTS),
+    "first_result_avx512": partial(first_result, AVX512_RESULTS),
+    "operator_loads": operator_loads,
+    "concurrency": concurrency,
+    "scoring_avx512": partial(scores, *sorted(AVX512_RESULTS.glob("peers_batch_*.json"))),
+    "bert_inference_avx512": partial(bert_inference, AVX512_RESULTS),
+    "neighbours_avx512": partial(neighbours, AVX512_RESULTS),
     "scoring": partial(scores, RESULTS / "peers.json"),
     "bfloat16": partial(scores, RESULTS / "peers_resnet-50_bfloat16.json", mean=False),
     "training": training,
