@@ -12,6 +12,11 @@ _ROOT = Path(__file__).resolve().parents[1]
 
 # Keywords of add_argument for each option. Scripts give the default if there is none here.
 _OPTIONS: dict[str, dict[str, Any]] = {
+    "clock": {
+        "default": "wall",
+        "choices": ["wall", "cpu"],
+        "help": "cpu: seconds of all threads together; with --threads 1 fit for a busy machine",
+    },
     "json": {"type": Path, "metavar": "FILE", "help": "write all figures to this file"},
     "mxnet-python": {
         "default": str(_ROOT / ".venv-mxnet" / "bin" / "python"),

@@ -149,6 +149,8 @@ def dated_command(script: str, content: dict[str, Any]) -> str:
         if value and not (name == "dtypes" and value == ["float32"]):
             words = value if isinstance(value, list) else [value]
             options += [f"--{name.replace('_', '-')}", *map(str, words)]
+    if settings.get("clock") == "cpu":
+        options += ["--threads", str(settings["threads"]), "--clock", "cpu"]
     command = f"python benchmarks/{script} {' '.join(options)}"
     return f"`{command}` at commit {content['commit']}, {content['date']}"
 

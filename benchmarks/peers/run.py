@@ -72,7 +72,8 @@ def parser() -> argparse.ArgumentParser:
     line.add_argument("--batches", nargs="+", type=int, default=[1, 32])
     line.add_argument("--dtypes", nargs="+", default=["float32"], choices=list(TOLERANCE))
     line.add_argument("--systems", nargs="+", default=["all"], help="all, or such as torch:eager")
-    add_options(line, "json", "mxnet-python", "peers-python", "threads", rounds=5, turn=1.0)
+    names = ("json", "mxnet-python", "peers-python", "threads", "clock")
+    add_options(line, *names, rounds=5, turn=1.0)
     line.add_argument(
         "--neighbours",
         type=int,
@@ -290,7 +291,7 @@ def main(arguments: list[str] | None = None) -> int:
     if min(options.batches) < 1:
         raise SystemExit(f"peers: batch size must be at least 1, got {min(options.batches)}")
     systems = chosen_systems(options)
-    Worker.options = ["--device", options.device]
+    Worker.options = ["--device", options.device, "--clock", options.clock]
     options.no_memory |= options.device == "gpu"
     device_name = gpu_name() if options.device == "gpu" else ""
     plan = [(n, d, b) for n in networks for d in options.dtypes for b in options.batches]

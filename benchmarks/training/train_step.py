@@ -159,18 +159,13 @@ def parser() -> argparse.ArgumentParser:
         default=PEERS,
         help="all, or such as torch:eager; %(default)s by default",
     )
-    add_options(line, "json", "mxnet-python", "peers-python", "threads", rounds=3, turn=2.0)
+    names = ("json", "mxnet-python", "peers-python", "threads", "clock")
+    add_options(line, *names, rounds=3, turn=2.0)
     line.add_argument(
         "--device",
         default="cpu",
         choices=["cpu", "gpu"],
         help="gpu: the first GPU; mxlite and PyTorch only, memory is that of the host",
-    )
-    line.add_argument(
-        "--clock",
-        default="wall",
-        choices=["wall", "cpu"],
-        help="cpu: seconds of all threads together; with --threads 1 fit for a busy machine",
     )
     line.add_argument(
         "--deadline",
