@@ -103,7 +103,7 @@ def prepare(mx: Any, name: str, size: int) -> Any:
 
 
 def serve(system: str) -> None:
-    """Answer requests ``{"op", "size", "seconds"}`` with the mean seconds of a call."""
+    """Answer requests ``{"op", "size", "seconds"}`` with the mean seconds of a call, by clock."""
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # output of libraries must not mix with the answers
     mx = importlib.import_module(system)
@@ -126,12 +126,12 @@ def serve(system: str) -> None:
 
 
 def measure(workers: dict[str, Any], key: tuple[str, int], options: Any) -> dict[str, list[float]]:
-    """Return the mean wall time of a call in every turn of each system."""
+    """Return the mean time of a call in every turn of each system."""
     found: dict[str, list[float]] = {name: [] for name in workers}
     for turn in range(options.rounds):
         for name in SYSTEMS if turn % 2 == 0 else reversed(SYSTEMS):
             request = {"op": key[0], "size": key[1], "seconds": options.turn}
-            found[name].append(workers[name].ask(**request)["wall"])
+            found[name].append(workers[name].ask(**request)[options.clock])
     return found
 
 
@@ -156,7 +156,7 @@ def main(arguments: list[str] | None = None) -> int:
     line.add_argument("--mxnet-python", required=True, help="Python that has MXNet 1.9.1")
     line.add_argument("--neighbours", nargs="+", type=int, default=[0, 1, 2])
     line.add_argument("--ops", nargs="+", choices=list(OPERATORS), default=list(OPERATORS))
-    add_options(line, "json", "threads", rounds=3, turn=0.03)
+    add_options(line, "json", "threads", "clock", rounds=3, turn=0.03)
     options = line.parse_args(arguments)
     pythons = {"mxlite": sys.executable, "mxnet": options.mxnet_python}
     workers = {
