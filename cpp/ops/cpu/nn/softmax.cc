@@ -83,10 +83,12 @@ void forward_block(double factor_of_x, const T* x, To* y, int64_t n, int64_t str
     }
 }
 
-// Processes one row of adjacent elements; loops over k vectorize.
+// Processes one row of adjacent elements; loops over k vectorize. Softmax keeps its exponentials in
+// y where y has their type, and computes them again elsewhere.
 template <Form kForm, class T, class To>
 void forward_row(double factor_of_x, const T* x, To* y, int64_t n, int64_t length) {
   using Acc = ForwardType<T, To>;
+  constexpr bool kLog = kForm == Form::kLogSoftmax, kKept = !kLog && std::is_same_v<To, Acc>;
   constexpr int64_t kPart = 256;  // parts are summed in Acc, and their sums in double
   const Acc factor = static_cast<Acc>(factor_of_x);
   Acc top = -std::numeric_limits<Acc>::infinity();
@@ -100,16 +102,22 @@ void forward_row(double factor_of_x, const T* x, To* y, int64_t n, int64_t lengt
     const int64_t end = std::min(length, begin + kPart);
     Acc part = 0;
 #pragma omp simd reduction(+ : part)
-    for (int64_t k = begin; k < end; ++k)
-      part += pointwise::exp_of_negative(static_cast<Acc>(x[k]) * factor - top);
+    for (int64_t k = begin; k < end; ++k) {
+      const Acc e = pointwise::exp_of_negative(static_cast<Acc>(x[k]) * factor - top);
+      if constexpr (kKept) y[k] = e;
+      part += e;
+    }
     sum += static_cast<double>(part);
   }
-  const Acc scale = static_cast<Acc>(kForm == Form::kLogSoftmax ? std::log(sum) : 1 / sum);
+  const Acc scale = static_cast<Acc>(kLog ? std::log(sum) : 1 / sum);
 #pragma omp simd
   for (int64_t k = 0; k < length; ++k) {
-    const Acc shifted = static_cast<Acc>(x[k]) * factor - top;
-    y[k] = static_cast<To>(
-        kForm == Form::kLogSoftmax ? shifted - scale : pointwise::exp_of_negative(shifted) * scale);
+    if constexpr (kKept) {
+      y[k] *= scale;
+    } else {
+      const Acc shifted = static_cast<Acc>(x[k]) * factor - top;
+      y[k] = static_cast<To>(kLog ? shifted - scale : pointwise::exp_of_negative(shifted) * scale);
+    }
   }
   std::fill(y + length, y + n, To(0));
 }

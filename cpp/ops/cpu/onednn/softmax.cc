@@ -10,12 +10,15 @@ namespace {
 
 // With fewer elements, the native loop ends before a parallel region would have started.
 constexpr int64_t kSmallSoftmax = 16384;
+// The native loop computes float32 rows of this length faster than oneDNN.
+constexpr int64_t kLongRow = 64;
 
 template <bool Log>
 PrimitiveCallRef prepare_softmax(const SoftmaxParams& p, SpecSpan in, SpecSpan out) {
   const ChannelBlocks b = p.blocks(in[0].shape);
   if (b.inner != 1 || p.use_length || (p.temperature && *p.temperature != 1) ||
-      in[0].dtype != out[0].dtype || b.outer * b.channels < kSmallSoftmax)
+      (in[0].dtype == DType::kFloat32 && b.channels >= kLongRow) || in[0].dtype != out[0].dtype ||
+      b.outer * b.channels < kSmallSoftmax)
     return nullptr;
   Key key(Log ? "log_softmax" : "softmax");
   key.add(in[0]).add(b.channels);
