@@ -12,12 +12,13 @@
 namespace mxlite::symbol {
 namespace {
 
-using graph::Node;
 using graph::ValueId;
 using Range = std::pair<float, float>;
 
-bool is_op(const Node& node, std::string_view name) { return node.op() && node.op()->name == name; }
-bool is_fused(const Node& node) {
+bool is_op(const graph::Node& node, std::string_view name) {
+  return node.op() && node.op()->name == name;
+}
+bool is_fused(const graph::Node& node) {
   return is_op(node, "_sg_mkldnn_conv") || is_op(node, "_sg_mkldnn_fully_connected");
 }
 
@@ -28,7 +29,7 @@ class Calibrator {
     quantizer_.assign(graph.nodes.size(), -1);
     sum_of_.assign(graph.nodes.size(), -1);
     for (int32_t id = 0; id < count(); ++id) {
-      const Node& node = graph.node(id);
+      const graph::Node& node = graph.node(id);
       if (is_op(node, "_contrib_quantize_v2") && range_of(node) &&
           is_fused(graph.node(node.inputs[0])))
         quantizer_[static_cast<size_t>(node.inputs[0].node)] = id;
@@ -42,7 +43,7 @@ class Calibrator {
 
   graph::Graph run() {
     for (int32_t id = 0; id < count(); ++id) {
-      const Node& node = old_.node(id);
+      const graph::Node& node = old_.node(id);
       if (const int32_t quantizer = quantizer_[static_cast<size_t>(id)]; quantizer >= 0)
         add_fused(id, quantizer);
       else if (const int32_t ranged = sum_of_[static_cast<size_t>(id)]; ranged >= 0)
@@ -61,7 +62,7 @@ class Calibrator {
  private:
   int32_t count() const { return static_cast<int32_t>(old_.nodes.size()); }
 
-  std::optional<Range> range_of(const Node& node) const {
+  std::optional<Range> range_of(const graph::Node& node) const {
     if (!node.op()) return std::nullopt;
     const auto name = node.call->attrs.find(kCalibrationName);
     if (name == node.call->attrs.end()) return std::nullopt;
@@ -70,13 +71,13 @@ class Calibrator {
     return found->second;
   }
 
-  ValueId add(const Node& like, Attributes attrs, std::vector<ValueId> inputs) {
+  ValueId add(const graph::Node& like, Attributes attrs, std::vector<ValueId> inputs) {
     attrs.erase(kCalibrationName);
     return add_call(rewrite_.graph(), named_call(like.call->file_op, std::move(attrs), like.name()),
                     std::move(inputs));
   }
 
-  static Attributes with_range(const Node& node, const Range& range) {
+  static Attributes with_range(const graph::Node& node, const Range& range) {
     Attributes attrs = node.call->attrs;
     attrs["min_calib_range"] = number_text(range.first);
     attrs["max_calib_range"] = number_text(range.second);
@@ -85,7 +86,7 @@ class Calibrator {
 
   // Copies node `id` with a range.
   ValueId add_ranged(int32_t id, const Range& range) {
-    const Node& node = old_.node(id);
+    const graph::Node& node = old_.node(id);
     return add(node, with_range(node, range), rewrite_.map(node.inputs));
   }
 
@@ -98,12 +99,12 @@ class Calibrator {
 
   // Replaces a fused layer and the node that quantizes its result by one layer.
   void add_fused(int32_t id, int32_t quantizer) {
-    const Node& node = old_.node(id);
+    const graph::Node& node = old_.node(id);
     const Range range = *range_of(old_.node(quantizer));
     std::vector<ValueId> inputs = node.inputs;
     Attributes attrs = with_range(node, range);
     if (attrs.contains("with_sum")) {
-      const Node& dequantizer = old_.node(inputs.back());
+      const graph::Node& dequantizer = old_.node(inputs.back());
       const auto known = is_op(dequantizer, "_contrib_dequantize")
                              ? ranges_.find(dequantizer.inputs[0].node)
                              : ranges_.end();
@@ -128,7 +129,7 @@ class Calibrator {
 
   // Records the range of the node's int8 result if it is known.
   void note_range(int32_t id) {
-    const Node& node = old_.node(id);
+    const graph::Node& node = old_.node(id);
     if (const auto own = range_of(node)) ranges_[id] = *own;
     if (const int32_t ranged = sum_of_[static_cast<size_t>(id)]; ranged >= 0)
       ranges_[ranged] = *range_of(old_.node(ranged));

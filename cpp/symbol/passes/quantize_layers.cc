@@ -20,7 +20,6 @@
 namespace mxlite::symbol {
 namespace {
 
-using graph::Node;
 using graph::ValueId;
 
 // Order of the inputs of a layer on int8.
@@ -43,27 +42,27 @@ constexpr std::array kLayers = {
     LayerForm{"BatchNorm", "_contrib_quantized_batch_norm", Inputs::kStatistics},
 };
 
-const LayerForm* find_form(const Node& node) {
+const LayerForm* find_form(const graph::Node& node) {
   if (node.op())
     for (const LayerForm& form : kLayers)
       if (node.op()->name == form.op) return &form;
   return nullptr;
 }
 
-bool is_relu(const Node& node) {
+bool is_relu(const graph::Node& node) {
   return node.op() &&
          (node.op()->name == "relu" ||
           (node.op()->name == "Activation" &&
            graph::params_of<ActivationParams>(node).act_type == ActivationType::kRelu));
 }
 
-bool is_gelu(const Node& node) {
+bool is_gelu(const graph::Node& node) {
   return node.op() && node.op()->name == "LeakyReLU" &&
          graph::params_of<LeakyReLUParams>(node).act_type == LeakyReLUType::kGelu;
 }
 
 // Returns the upper bound of a clip that is relu with a bound (relu6).
-std::optional<double> bound_of_relu(const Node& node) {
+std::optional<double> bound_of_relu(const graph::Node& node) {
   if (!node.op() || node.op()->name != "clip") return std::nullopt;
   const auto& p = graph::params_of<ClipParams>(node);
   const auto low = static_cast<double>(p.a_min), high = static_cast<double>(p.a_max);
@@ -75,7 +74,7 @@ std::optional<double> bound_of_relu(const Node& node) {
 graph::Graph without_identities(const graph::Graph& graph) {
   graph::Rewrite rewrite(graph);
   for (int32_t id = 0; id < static_cast<int32_t>(graph.nodes.size()); ++id) {
-    const Node& node = graph.node(id);
+    const graph::Node& node = graph.node(id);
     const bool is_identity = node.op() && node.inputs.size() == 1 && node.outputs.size() == 1 &&
                              node.op()->is_identity &&
                              (node.op()->name == "Dropout" || node.op()->name == "_copy") &&
@@ -106,14 +105,14 @@ class Quantizer {
         how_(*options.quantization),
         rewrite_(graph),
         uses_(graph::count_uses(graph)) {
-    for (const Node& node : graph.nodes) names_.insert(node.name().text);
+    for (const graph::Node& node : graph.nodes) names_.insert(node.name().text);
     find_chains();
     find_layers();
   }
 
   graph::Graph run() {
     for (int32_t id = 0; id < static_cast<int32_t>(old_.nodes.size()); ++id) {
-      const Node& node = old_.node(id);
+      const graph::Node& node = old_.node(id);
       if (is_absorbed_[static_cast<size_t>(id)]) continue;
       if (const auto chain = chains_.find(id); chain != chains_.end())
         add_product(id, chain->second);
@@ -132,15 +131,15 @@ class Quantizer {
 
  private:
   bool is_parameter(ValueId v) const {
-    const Node& node = old_.node(v);
+    const graph::Node& node = old_.node(v);
     return !node.op() && how_.parameters.contains(node.name().text);
   }
-  bool are_parameters(const Node& node, size_t first) const {
+  bool are_parameters(const graph::Node& node, size_t first) const {
     for (size_t i = first; i < node.inputs.size(); ++i)
       if (!is_parameter(node.inputs[i])) return false;
     return true;
   }
-  bool is_kept(const Node& node) const {
+  bool is_kept(const graph::Node& node) const {
     return options_.kept.contains(node.name().text) || how_.without.contains(node.op()->name) ||
            how_.without.contains(node.call->file_op);
   }
@@ -150,7 +149,7 @@ class Quantizer {
 
   // ---- selection of layers --------------------------------------------------------------------
 
-  bool is_product(const Node& node) const {
+  bool is_product(const graph::Node& node) const {
     if (node.op()->name == "Convolution") {
       const auto& p = graph::params_of<ConvolutionParams>(node);
       return !p.channels_last() && are_parameters(node, 1);
@@ -175,7 +174,7 @@ class Quantizer {
     return old_.node(chain.head).op()->name == "Convolution";
   }
 
-  bool takes_norm(const Chain& chain, const Node& norm) const {
+  bool takes_norm(const Chain& chain, const graph::Node& norm) const {
     const auto& p = graph::params_of<BatchNormParams>(norm);
     return is_convolution(chain) && p.axis == 1 && !p.output_mean_var && chain.norm < 0 &&
            chain.sum < 0 && chain.act < 0 && are_parameters(norm, 1);
@@ -184,7 +183,7 @@ class Quantizer {
   void find_chains() {
     is_absorbed_.resize(old_.nodes.size());
     for (int32_t id = 0; id < static_cast<int32_t>(old_.nodes.size()); ++id) {
-      const Node& node = old_.node(id);
+      const graph::Node& node = old_.node(id);
       if (!node.op()) continue;
       if (is_product(node) && !is_kept(node)) chains_[id] = {.head = id, .other = {}};
       if (node.op()->name == "BatchNorm")
@@ -202,7 +201,7 @@ class Quantizer {
   }
 
   // Prefers the operand that is computed later, because the other one is available then.
-  void find_sum(int32_t id, const Node& node) {
+  void find_sum(int32_t id, const graph::Node& node) {
     const size_t later = node.inputs[1].node > node.inputs[0].node ? 1 : 0;
     for (const size_t i : {later, 1 - later}) {
       const ValueId other = node.inputs[1 - i];
@@ -216,7 +215,7 @@ class Quantizer {
     }
   }
 
-  bool has_int8_form(const Node& node) const {
+  bool has_int8_form(const graph::Node& node) const {
     const LayerForm* form = node.op() ? find_form(node) : nullptr;
     if (!form || is_kept(node)) return false;
     const std::string& op = node.op()->name;
@@ -232,7 +231,7 @@ class Quantizer {
     return true;
   }
 
-  size_t data_inputs(const Node& node) const {
+  size_t data_inputs(const graph::Node& node) const {
     const Inputs inputs = find_form(node)->inputs;
     return inputs == Inputs::kAll ? node.inputs.size() : inputs == Inputs::kPair ? 2 : 1;
   }
@@ -241,7 +240,7 @@ class Quantizer {
     const auto count = static_cast<int32_t>(old_.nodes.size());
     std::vector<std::vector<int32_t>> users(old_.nodes.size());
     for (int32_t id = 0; id < count; ++id) {
-      const Node& node = old_.node(id);
+      const graph::Node& node = old_.node(id);
       for (const ValueId v : node.inputs) users[static_cast<size_t>(v.node)].push_back(id);
       if (!chains_.contains(id) && !is_absorbed_[static_cast<size_t>(id)] && has_int8_form(node))
         layers_.insert(id);
@@ -253,7 +252,7 @@ class Quantizer {
       return chains_.contains(id) || layers_.contains(id) || is_absorbed_[static_cast<size_t>(id)];
     };
     const auto stays = [&](int32_t id) {
-      const Node& node = old_.node(id);
+      const graph::Node& node = old_.node(id);
       bool has_int8_data = find_form(node)->inputs == Inputs::kTable;
       for (size_t i = 0; !has_int8_data && i < data_inputs(node); ++i)
         has_int8_data |= is_int8(node.inputs[i].node);
@@ -325,7 +324,7 @@ class Quantizer {
 
   // Quantizes the weights of a product after folding BatchNorm into them.
   Weights weights_of(const Chain& chain) {
-    const Node& head = old_.node(chain.head);
+    const graph::Node& head = old_.node(chain.head);
     const bool is_conv = is_convolution(chain);
     const int spatial = is_conv ? graph::params_of<ConvolutionParams>(head).kernel.ndim() : 0;
     const int64_t outputs = is_conv ? graph::params_of<ConvolutionParams>(head).num_filter
@@ -342,7 +341,7 @@ class Quantizer {
     std::optional<ValueId> bias;
     if (head.inputs.size() > 2) bias = float_of(head.inputs[2]);
     if (chain.norm >= 0) {
-      const Node& norm = old_.node(chain.norm);
+      const graph::Node& norm = old_.node(chain.norm);
       const auto& p = graph::params_of<BatchNormParams>(norm);
       std::array<ValueId, 4> s;  // gamma, beta, mean, variance
       for (size_t i = 0; i < 4; ++i) s[i] = float_of(norm.inputs[i + 1]);
@@ -389,7 +388,7 @@ class Quantizer {
   }
 
   void add_product(int32_t id, const Chain& chain) {
-    const Node& head = old_.node(chain.head);
+    const graph::Node& head = old_.node(chain.head);
     const bool is_conv = is_convolution(chain);
     const char* op = is_conv ? "_sg_mkldnn_conv" : "_sg_mkldnn_fully_connected";
     std::string name = is_conv ? "quantized_sg_mkldnn_conv" : "quantized_sg_mkldnn_fully_connected";
@@ -434,7 +433,7 @@ class Quantizer {
   }
 
   void add_layer(int32_t id, const LayerForm& form) {
-    const Node& node = old_.node(id);
+    const graph::Node& node = old_.node(id);
     const std::string& own = node.name().text;
     Attributes attrs = params_for(form.quantized, *node.call);
     if (node.op()->name == "relu") attrs["act_type"] = "relu";
