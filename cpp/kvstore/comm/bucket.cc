@@ -1,15 +1,14 @@
 #include "cpp/kvstore/comm/bucket.h"
 
+#include "cpp/base/cache_line.h"
 #include "cpp/base/error.h"
 
 namespace mxlite {
 namespace {
 
-constexpr int64_t kLineBytes = 64;
-
 // Returns the number of elements of a part, including the zeros that fill its last cache line.
 int64_t padded(DType dtype, const Shape& shape) {
-  const auto line = kLineBytes / static_cast<int64_t>(dtype_size(dtype));
+  const auto line = static_cast<int64_t>(kCacheLineBytes / dtype_size(dtype));
   return (shape.size() + line - 1) / line * line;
 }
 

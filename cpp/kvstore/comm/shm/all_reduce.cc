@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "cpp/base/cache_line.h"
 #include "cpp/kvstore/comm/reduce.h"
 #include "cpp/kvstore/comm/shm/shm_communicator.h"
 
@@ -13,8 +14,6 @@ namespace mxlite::shm {
 namespace {
 
 constexpr size_t kShowAllBytes = size_t{16} << 10;
-constexpr size_t kLineBytes = 64;
-
 struct Array {
   const std::byte* input;
   std::byte* output;
@@ -42,7 +41,7 @@ class Block {
  public:
   Block(const Array& a, int ranks, int64_t first, int64_t count)
       : first_(first), count_(count), width_(a.width()) {
-    const auto line = static_cast<int64_t>(kLineBytes / width_);
+    const auto line = static_cast<int64_t>(kCacheLineBytes / width_);
     part_ = (count + ranks - 1) / ranks;
     part_ = (part_ + line - 1) / line * line;
   }
@@ -70,8 +69,9 @@ class BlockwiseAllReduce {
     const size_t total = static_cast<size_t>(a_.count) * a_.width();
     // Divides the array into at least a few blocks, so that copying overlaps with waiting.
     size_t block_bytes = std::min(channel.buffer_bytes(), std::max(total / 4, kShowAllBytes));
-    block_ = static_cast<int64_t>(block_bytes / (kLineBytes * static_cast<size_t>(channel.size())) *
-                                  kLineBytes * static_cast<size_t>(channel.size()) / a_.width());
+    block_ =
+        static_cast<int64_t>(block_bytes / (kCacheLineBytes * static_cast<size_t>(channel.size())) *
+                             kCacheLineBytes * static_cast<size_t>(channel.size()) / a_.width());
     blocks_ = (a_.count + block_ - 1) / block_;
     stream_ = total >= kStreamBytes;
     inputs_.resize(static_cast<size_t>(channel.size()));

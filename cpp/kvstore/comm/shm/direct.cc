@@ -9,10 +9,11 @@
 #include <cstring>
 #include <new>
 
+#include "cpp/base/cache_line.h"
+
 namespace mxlite::shm {
 namespace {
 
-constexpr size_t kLineBytes = 64;
 constexpr size_t kSmallestChunk = size_t{64} << 10;
 constexpr size_t kLargestChunk = size_t{1} << 20;
 constexpr size_t kChunksPerRank = 16;
@@ -112,8 +113,8 @@ bool DirectCollectives::all_reduce(const void* input, void* output, int64_t coun
   }
   const auto ranks = static_cast<size_t>(channel_.size());
   const size_t chunk_bytes =
-      std::clamp(bytes / (kChunksPerRank * ranks), kSmallestChunk, kLargestChunk) / kLineBytes *
-      kLineBytes;
+      std::clamp(bytes / (kChunksPerRank * ranks), kSmallestChunk, kLargestChunk) /
+      kCacheLineBytes * kCacheLineBytes;
   const auto chunk = static_cast<int64_t>(chunk_bytes / width);
   std::vector<const void*> inputs(ranks);
   std::vector<void*> outputs(ranks);

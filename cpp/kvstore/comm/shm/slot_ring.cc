@@ -6,16 +6,19 @@
 #include <new>
 #include <vector>
 
+#include "cpp/base/cache_line.h"
+
 namespace mxlite::shm {
 namespace {
 
-constexpr size_t kLineBytes = 64;
 constexpr size_t kBufferBytes = size_t{256} << 10;  // each rank has kBuffers of them
 // Limit of the bytes that a rank reads from all other ranks in one call. For larger inputs, an
 // all-reduce in which each rank reduces one part reads less.
 constexpr size_t kReadBytes = size_t{256} << 10;
 
-size_t padded(size_t bytes) { return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes; }
+size_t padded(size_t bytes) {
+  return (bytes + kCacheLineBytes - 1) / kCacheLineBytes * kCacheLineBytes;
+}
 
 }  // namespace
 
