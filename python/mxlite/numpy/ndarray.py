@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -211,7 +212,8 @@ def _repr(self: ndarray) -> str:
         return f"<mx.np.ndarray of shape {self.shape} @{self.ctx}, failed: {error}>"
     text = repr(values)
     if values.dtype == onp.float32:
-        text = text.replace(", dtype=float32)", ", dtype=bfloat16)" if is_bfloat16 else ")")
+        # NumPy puts the dtype on a line of its own where it would end beyond column 75.
+        text = re.sub(r",\s+dtype=float32\)$", ", dtype=bfloat16)" if is_bfloat16 else ")", text)
     elif "dtype=" not in text and values.dtype != onp.bool_:
         text = f"{text[:-1]}, dtype={values.dtype})"
     if self.ctx.device_type.startswith("cpu"):
