@@ -39,6 +39,8 @@ OPERATORS: dict[str, tuple[str, ...]] = {
     "Resize": (),
     "RotaryEmbedding": (),
     "Scan": ("test_scan_sum",),  # opset 8
+    "ScatterElements": (),
+    "ScatterND": (),
     "SoftmaxCrossEntropyLoss": (),
     "SpaceToDepth": (),
     "Unique": (),

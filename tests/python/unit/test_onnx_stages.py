@@ -115,6 +115,21 @@ def test_gradients_reach_parameters_before_and_after_the_selection(tmp_path: Pat
                                   block(mx.nd.array(x))[0].asnumpy())  # fmt: skip
 
 
+def test_gradients_of_a_product_at_repeated_indices(tmp_path: Path) -> None:
+    text = 'g (float[3] x) => (float[3] y) { y = ScatterND<reduction = "mul">(x, at, u) }'
+    u = np.array([2, 3, 5], "float32")
+    path = written(text, tmp_path / "m.onnx", at=np.array([[0], [0], [2]]), u=u)
+    block, x = import_to_gluon(path), mx.nd.array([7, 11, 13])
+    x.attach_grad()
+    with mx.autograd.record():
+        y = block(x)
+    y.backward()
+    np.testing.assert_array_equal(y.asnumpy(), [42, 11, 65])
+    np.testing.assert_array_equal(x.grad.asnumpy(), [6, 1, 5])
+    grad = block.collect_params()["u"].grad()
+    np.testing.assert_array_equal(grad.asnumpy(), [21, 14, 13])
+
+
 def test_a_symbol_of_it_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OnnxError, match="NonZero 'at': .*got computed values"):
         import_model(of("selected", tmp_path))

@@ -250,7 +250,31 @@ def _scattered(n: Node, x: Value, updates: Value, where: Value) -> Value:
         return n.mx("_scatter_set_nd", x, updates, where, shape=x.shape)
     if reduction == "add":
         return binary(n, "Add", x, n.mx("_gather_nd_backward", updates, where, shape=x.shape))
-    raise n.refuse(f"reduction must be 'none' or 'add', got {reduction!r}")
+    if reduction not in _COMBINED:
+        raise n.refuse(f"reduction must be none, add, mul, max or min, got {reduction!r}")
+    found = n.scope.numbers(where)
+    if found is None:
+        raise n.computed(f"indices must be constant for {reduction!r}, got computed values")
+    places = found[0].reshape(len(found[0]), -1)
+    updates = n.mx("_reshape_to", updates, shape=(places.shape[1], *x.shape[len(places) :]))
+    for chosen in _distinct(np.ravel_multi_index(tuple(places), x.shape[: len(places)])):
+        at = constant(np.ascontiguousarray(places[:, chosen]))
+        own, new = n.mx("gather_nd", x, at), n.mx("take", updates, constant(chosen), axis=0)
+        combined = binary(n, _COMBINED[reduction], own, new)
+        x = n.mx("_scatter_set_nd", x, combined, at, shape=x.shape)
+    return x
+
+
+_COMBINED = {"mul": "Mul", "max": "Max", "min": "Min"}
+
+
+def _distinct(numbers: np.ndarray) -> list[np.ndarray]:
+    """Return the positions of all first occurrences, of all second ones and so on."""
+    order = np.argsort(numbers, kind="stable")
+    _, first, counts = np.unique(numbers[order], return_index=True, return_counts=True)
+    occurrence = np.empty_like(order)
+    occurrence[order] = np.arange(len(order)) - np.repeat(first, counts)
+    return [np.flatnonzero(occurrence == i) for i in range(counts.max(initial=0))]
 
 
 def _whole_rows(places: Value, x: Value) -> np.ndarray | None:
