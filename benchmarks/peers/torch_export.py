@@ -20,6 +20,11 @@ IMAGES = {
     "googlenet": 64, "shufflenet_v2_x0_5": 64, "efficientnet_b0": 64, "mnasnet0_5": 64,
     "regnet_y_400mf": 64, "convnext_tiny": 64, "vit_b_16": 224, "swin_t": 64,
 }  # fmt: skip
+# Names in torchvision.models.detection; the number of boxes depends on values.
+DETECTORS = (
+    "ssd300_vgg16", "ssdlite320_mobilenet_v3_large", "retinanet_resnet50_fpn",
+    "fasterrcnn_resnet50_fpn", "maskrcnn_resnet50_fpn",
+)  # fmt: skip
 SIZES = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
 _TEXT = {"vocab_size": 100, "max_position_embeddings": 32}
 # Name -> model class of transformers, configuration class, arguments of the configuration.
@@ -54,9 +59,29 @@ class FirstOutput(torch.nn.Module):
         return self.model(**dict(zip(names, inputs)), return_dict=False)[0]
 
 
+def build_detector(name):
+    """Return a detector whose scores differ, and an image."""
+    sizes = {} if name.startswith("ssd") else {"min_size": 160, "max_size": 200}
+    make = getattr(torchvision.models.detection, name)
+    net = make(weights=None, weights_backbone=None, num_classes=5, **sizes).eval()
+    images = list(torch.rand(2, 3, 128, 160))
+    for module in net.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.train()
+            module.momentum = 1  # else, scores of ssdlite differ by rounding only
+    for key, parameter in net.named_parameters():
+        if key.endswith("cls_logits.bias"):  # the constructor's value leaves no score above 0.05
+            torch.nn.init.normal_(parameter, -2, 0.5)
+    with torch.no_grad():
+        net(images)  # moves running means and variances away from 0 and 1
+    return net.eval(), (images[:1],)
+
+
 def build(name):
     """Return a network in inference mode, and its inputs."""
     torch.manual_seed(0)
+    if name in DETECTORS:
+        return build_detector(name)
     if name in IMAGES:
         fixed = {"aux_logits": False, "init_weights": True}
         more = fixed if name in ("inception_v3", "googlenet") else {}
@@ -91,11 +116,15 @@ def write(name, exporter, folder):
         torch.onnx.export(net, inputs, str(path), dynamo=True, verbose=False)
     else:
         names = [f"x{i}" for i in range(len(inputs))]
-        free = {key: {0: "batch"} for key in names}
+        free = {} if name in DETECTORS else {key: {0: "batch"} for key in names}
         torch.onnx.export(net, inputs, str(path), dynamo=False, opset_version=17,
                           input_names=names, dynamic_axes=free)  # fmt: skip
+    if name in DETECTORS:
+        inputs, output = inputs[0], output[0].values()
+    outputs = [output] if isinstance(output, torch.Tensor) else output
     arrays = {f"x{i}": value.numpy() for i, value in enumerate(inputs)}
-    np.savez(folder / f"{name}.npz", output=output.numpy(), **arrays)
+    arrays |= {f"y{i}": value.numpy() for i, value in enumerate(outputs)}
+    np.savez(folder / f"{name}.npz", **arrays)
 
 
 def main():
@@ -104,7 +133,7 @@ def main():
     warnings.simplefilter("ignore")
     answers = sys.stdout
     sys.stdout = sys.stderr
-    for name in sys.argv[3:] or [*IMAGES, *TRANSFORMERS]:
+    for name in sys.argv[3:] or [*IMAGES, *TRANSFORMERS, *DETECTORS]:
         error = None
         try:
             write(name, exporter, folder)
