@@ -201,13 +201,12 @@ class MultiHeadSelfAttention(HybridBlock):
 
 def _with_new(F: Any, cached: Any, new: Any, positions: Any) -> Any:  # noqa: N803
     """Return the cached keys or values, with the new ones written at their positions."""
-    places = places_along(F, cached, 2)
-    first = F.slice_axis(positions, axis=0, begin=0, end=1)
-    last = F.slice_axis(positions, axis=0, begin=-1, end=None)
-    written = F.broadcast_greater_equal(places, first) * F.broadcast_lesser_equal(places, last)
-    spread = F.take(new, F.broadcast_sub(places, first), axis=2, mode="clip")
-    written = F.broadcast_like(F.reshape(written, shape=(1, 1, -1, 1)), cached)
-    return F.where(written, spread, cached)
+    # Keys of all sequences and heads are rows of one table; float64 is exact for their numbers.
+    narrow = F.slice_axis(cached, axis=-1, begin=0, end=1)
+    rows = F.contrib.arange_like(F.cast(F.reshape(narrow, shape=(-3, -3)), dtype="float64"))
+    rows = F.cast(F.take(rows, positions, axis=1, mode="clip"), dtype="int64")
+    table, values = (F.reshape(x, shape=(-1, 0), reverse=True) for x in (cached, new))
+    return F.reshape_like(F.contrib.index_copy(table, F.reshape(rows, shape=(-1,)), values), cached)
 
 
 def _seen(F: Any, key: Any, positions: Any, mask: Any) -> Any:  # noqa: N803
