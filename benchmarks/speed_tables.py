@@ -262,12 +262,12 @@ def bert_training(results: Path = RESULTS) -> Lines:
     return [*source_lines(lines), "", *markdown(head, rows), "", mean_line(ratios)]
 
 
-def neighbours(results: Path = RESULTS) -> Lines:
+def neighbours() -> Lines:
     """Return the table of scoring beside busy processes."""
     rows: list[Lines] = []
     head: Lines = []
     sources = []
-    for path in sorted(results.glob("neighbours_*.json"), reverse=True):
+    for path in sorted(RESULTS.glob("neighbours_*.json"), reverse=True):
         content = json.loads(path.read_text())
         head, found, _ = speed_table(content)
         busy = str(content["settings"]["neighbours"])
@@ -383,6 +383,7 @@ def plotted_cells() -> list[Cell]:
                 task = "scoring" if content["benchmark"] == "peers" else "training"
                 busy = content["settings"].get("neighbours")
                 task += f" beside {busy} busy" if busy else ""
+                task += " on one core" if content["settings"].get("clock") == "cpu" else ""
                 entries = [(cell, cell, task, speeds) for cell, speeds in cells(content)]
             elif content["benchmark"] == "dlperf":
                 entries = []
@@ -401,11 +402,12 @@ def plotted_cells() -> list[Cell]:
 
 def operator_loads() -> Lines:
     """Return the table of operators beside busy processes: ratios to MXNet 1.9.1."""
-    content = json.loads((AVX512_RESULTS / "beside_busy.json").read_text())
+    content = json.loads((AVX512_RESULTS / "operators.json").read_text())
     found: dict[str, dict[str, float]] = {}
+    one_load = len(content["settings"]["neighbours"]) == 1
     for entry in content["results"]:
         name, size, load = entry["name"].split(" ", 2)
-        found.setdefault(name, {})[f"{size}, {load}"] = entry["median"]
+        found.setdefault(name, {})[size if one_load else f"{size}, {load}"] = entry["median"]
     columns = sorted(next(iter(found.values())), key=lambda text: "sml".index(text[0]))
     rows = [[f"`{name}`", *(f"{row[c]:.2f}" for c in columns)] for name, row in found.items()]
     means = [statistics.geometric_mean(row[c] for row in found.values()) for c in columns]
@@ -452,9 +454,9 @@ TABLES = {
     "first_result_avx512": partial(first_result, AVX512_RESULTS),
     "operator_loads": operator_loads,
     "concurrency": concurrency,
-    "scoring_avx512": partial(scores, *sorted(AVX512_RESULTS.glob("peers_batch_*.json"))),
+    "scoring_avx512": partial(scores, *sorted(AVX512_RESULTS.glob("peers_*.json"))),
+    "one_thread_avx512": partial(scores, *sorted(AVX512_RESULTS.glob("one_thread_*.json"))),
     "bert_inference_avx512": partial(bert_inference, AVX512_RESULTS),
-    "neighbours_avx512": partial(neighbours, AVX512_RESULTS),
     "scoring": partial(scores, RESULTS / "peers.json"),
     "bfloat16": partial(scores, RESULTS / "peers_resnet-50_bfloat16.json", mean=False),
     "training": training,
