@@ -449,7 +449,7 @@ def first_result(results: Path) -> Lines:
     return [f"{dated_command('first/first_result.py', content)}:", "", *markdown(head, rows)]
 
 
-TABLES = {
+TABLES: dict[str, Callable[[], Lines]] = {
     "first_result": partial(first_result, AVX2_RESULTS),
     "first_result_avx512": partial(first_result, AVX512_RESULTS),
     "operator_loads": operator_loads,
