@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from ratio_plot import Cell, draw  # noqa: E402
-from result_table import Lines, digits, markdown, measurements  # noqa: E402
+from result_table import Lines, digits, markdown, measurements, middle  # noqa: E402
 
 ALL_RESULTS = ROOT / "benchmarks" / "results"
 RESULTS = ALL_RESULTS / "intel_xeon_amx_2_cores"
@@ -449,6 +449,29 @@ def first_result(results: Path) -> Lines:
     return [f"{dated_command('first/first_result.py', content)}:", "", *markdown(head, rows)]
 
 
+def wide_deep() -> Lines:
+    """Return the table of Wide & Deep's sweeps, one command for each file."""
+    lines, rows = [], []
+    for path in sorted(AVX512_RESULTS.glob("wide_deep_*.json")):
+        content = json.loads(path.read_text())
+        given = {key: value for key, value in content["settings"].items() if value is not None}
+        sweep, _, variants = (given.pop(key) for key in ("sweep", "load_before", "torch_variants"))
+        given.pop("rounds")  # dated_command names it
+        if any("torch" in entry["name"] for entry in content["results"]):
+            given["torch"] = " ".join(["PYTHON --torch-variants", *variants])
+        options = "".join(f" --{key.replace('_', '-')} {value}" for key, value in given.items())
+        script = f"dlperf/wide_deep/sweep.py {sweep}{options}"
+        lines.append(dated_command(script, content))
+        for entry in content["results"]:
+            case = [str(given[key]) for key in ("batch", "layers", "dtype", "table_optimizer")]
+            if sweep == "batch":
+                case[0] = ""
+            rows.append([entry["name"], *case, middle(entry), entry["unit"]])
+            rows[-1].append(str(entry.get("mib", "")))
+    head = ["case", "batch", "layers", "dtype", "optimizer of the tables", "median (quartiles)"]
+    return [*source_lines(lines), "", *markdown([*head, "unit", "MiB"], rows)]
+
+
 TABLES: dict[str, Callable[[], Lines]] = {
     "first_result": partial(first_result, AVX2_RESULTS),
     "first_result_avx512": partial(first_result, AVX512_RESULTS),
@@ -467,6 +490,7 @@ TABLES: dict[str, Callable[[], Lines]] = {
     "bert_inference_avx2": partial(bert_inference, AVX2_RESULTS),
     "bert_training_avx2": partial(bert_training, AVX2_RESULTS),
     "neighbours": neighbours,
+    "wide_deep": wide_deep,
     "processes": processes,
     "opperf": opperf,
 }
