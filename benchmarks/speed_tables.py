@@ -455,19 +455,13 @@ def wide_deep() -> Lines:
     for path in sorted(AVX512_RESULTS.glob("wide_deep_*.json")):
         content = json.loads(path.read_text())
         given = {key: value for key, value in content["settings"].items() if value is not None}
-        sweep, _, variants = (given.pop(key) for key in ("sweep", "load_before", "torch_variants"))
-        given.pop("rounds")  # dated_command names it
-        if any("torch" in entry["name"] for entry in content["results"]):
-            given["torch"] = " ".join(["PYTHON --torch-variants", *variants])
+        sweep, *_ = (given.pop(key) for key in ("sweep", "load_before", "torch_variants", "rounds"))
         options = "".join(f" --{key.replace('_', '-')} {value}" for key, value in given.items())
-        script = f"dlperf/wide_deep/sweep.py {sweep}{options}"
-        lines.append(dated_command(script, content))
+        lines.append(dated_command(f"dlperf/wide_deep/sweep.py {sweep}{options}", content))
         for entry in content["results"]:
             case = [str(given[key]) for key in ("batch", "layers", "dtype", "table_optimizer")]
-            if sweep == "batch":
-                case[0] = ""
-            rows.append([entry["name"], *case, middle(entry), entry["unit"]])
-            rows[-1].append(str(entry.get("mib", "")))
+            memory = str(entry.get("mib", ""))
+            rows.append([entry["name"], *case, middle(entry), entry["unit"], memory])
     head = ["case", "batch", "layers", "dtype", "optimizer of the tables", "median (quartiles)"]
     return [*source_lines(lines), "", *markdown([*head, "unit", "MiB"], rows)]
 

@@ -166,11 +166,11 @@ def main() -> int:
     failures: list[str] = []
     settings = {key: value for key, value in vars(args).items() if key not in ("json", "torch")}
     settings["load_before"] = os.getloadavg()[2]
-    value = args.least or first
+    value, last = args.least or first, args.most or most
     with contextlib.closing(Trainings(args.threads, args.clock)) as trainings:
         if by_rows and value > first:
             trainings.start(_FIRST, systems["mxlite"], spec_of(first))
-        while value <= (args.most or most):
+        while value <= last:
             for name, system in systems.items():
                 trainings.start(name, system, spec_of(value))
             answers = trainings.answers
@@ -197,7 +197,7 @@ def main() -> int:
                 break
             for name in systems:
                 trainings.stop(name)
-            if by_rows and value == first:
+            if by_rows and value == first < last:
                 trainings.start(_FIRST, systems["mxlite"], spec_of(first))
             value *= 2
     return 0
