@@ -56,7 +56,10 @@ static const Registration index_array_registration(Stage::kSchemas, [](OpRegistr
               .shapes("any shape -> (..., number of `axes`)")
               .infer(infer_index_array)
               .zero_gradient()
-              .symbol({.constant_output = true}));
+              .symbol({.constant_output = true, .untied_inputs = {0}})
+              .types([](const IndexArrayParams&, KnownTypes, KnownTypes out) {
+                if (!out[0]) out[0] = DType::kInt64;
+              }));
   ops.add(OpBuilder<ArangeLikeParams>("_contrib_arange_like")
               .doc("Evenly spaced numbers in the shape of data or along one of its axes.")
               .infer(infer_arange_like)
