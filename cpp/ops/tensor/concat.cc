@@ -286,7 +286,7 @@ static const Registration concat_registration(Stage::kSchemas, [](OpRegistry& op
               .output_count([](const SliceChannelParams& p, int) { return p.num_outputs; })
               .infer(infer_slice_channel)
               .gradient(grad_slice_channel)
-              .symbol({.names_single_input = true})
+              .symbol({.output_names = {"output0"}, .names_single_input = true})
               .refine(refine_slice_channel));
   ops.add(OpBuilder<SplitV2Params>("_split_v2")
               .doc("Splits an array at given places or into parts of about equal length.")

@@ -119,6 +119,7 @@ def test_a_prefix_goes_before_nodes_and_not_before_variables() -> None:
 
 def test_output_names_of_operators_with_several_outputs() -> None:
     assert PARTS.list_outputs() == ["s_output0", "s_output1", "s_output2"]
+    assert sym.split(X, num_outputs=1, name="s").list_outputs() == ["s_output0"]
     norm = sym.BatchNorm(X, output_mean_var=True, name="bn")
     assert norm.list_outputs() == ["bn_output", "bn_mean", "bn_var"]
     assert sym.BatchNorm(X, name="bn").list_outputs() == ["bn_output"]
