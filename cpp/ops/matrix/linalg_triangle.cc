@@ -232,17 +232,20 @@ static const Registration linalg_triangle_registration(Stage::kSchemas, [](OpReg
               .shapes("(..., n) -> (..., n + |offset|, n + |offset|)")
               .infer(infer_makediag)
               .gradient(grad_makediag));
-  ops.add(OpBuilder<LinalgTrianParams>("linalg_extracttrian")
-              .alias({"_linalg_extracttrian"})
-              .inputs({"A"})
-              .doc("A triangle of every matrix, row after row.")
-              .shapes("(..., n, n) -> (..., entries of the triangle)")
-              .infer(infer_extracttrian)
-              .gradient(grad_extracttrian));
+  ops.add(
+      OpBuilder<LinalgTrianParams>("linalg_extracttrian")
+          .alias({"_linalg_extracttrian"})
+          .inputs({"A"})
+          .doc("A triangle of every matrix: a lower one row after row, an upper one column after "
+               "column.")
+          .shapes("(..., n, n) -> (..., entries of the triangle)")
+          .infer(infer_extracttrian)
+          .gradient(grad_extracttrian));
   ops.add(OpBuilder<LinalgTrianParams>("linalg_maketrian")
               .alias({"_linalg_maketrian"})
               .inputs({"A"})
-              .doc("Matrices that are zero but for one triangle, given row after row.")
+              .doc("Matrices that are zero but for one triangle, given in the order of "
+                   "linalg_extracttrian.")
               .shapes("(..., entries of the triangle) -> (..., n, n)")
               .infer(infer_maketrian)
               .gradient(grad_maketrian));

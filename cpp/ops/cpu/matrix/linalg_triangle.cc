@@ -132,26 +132,22 @@ void makediag_native(KernelContext&, const LinalgOffsetParams& p, Inputs in, Out
                     in[0].data);
 }
 
-// Calls fn(offset in the matrices, offset in the packed triangles, run length) for every row of the
-// triangles.
-void for_each_triangle_row(const LinalgTrianParams& p, int64_t batch, int64_t n, auto fn) {
+// Calls fn(offset in the matrices, offset in the packed triangles) for every entry of the
+// triangles: row after row of lower triangles, column after column of upper ones.
+void for_each_triangle_entry(const LinalgTrianParams& p, int64_t batch, int64_t n, auto fn) {
   int64_t packed = 0;
-  const int64_t distance = p.distance();
+  const int64_t line_step = p.is_lower() ? n : 1, step = p.is_lower() ? 1 : n;
   for (int64_t b = 0; b < batch; ++b)
-    for (int64_t i = 0; i < n; ++i) {
-      const int64_t first = p.is_lower() ? 0 : i + distance;
-      const int64_t last = p.is_lower() ? i - distance + 1 : n;
-      if (first >= last) continue;
-      fn((b * n + i) * n + first, packed, last - first);
-      packed += last - first;
-    }
+    for (int64_t i = p.distance(); i < n; ++i)
+      for (int64_t j = 0; j <= i - p.distance(); ++j)
+        fn(b * n * n + i * line_step + j * step, packed++);
 }
 
 void extracttrian_native(KernelContext&, const LinalgTrianParams& p, Inputs in, Outputs out) {
   const MatrixView a = matrix_view("linalg_extracttrian", in[0].shape);
   cpu::dispatch_size(dtype_size(in[0].dtype), [&]<class T>(T) {
-    for_each_triangle_row(p, a.outer, a.rows, [&](int64_t at, int64_t packed, int64_t length) {
-      std::copy_n(in[0].as<T>() + at, length, out[0].as<T>() + packed);
+    for_each_triangle_entry(p, a.outer, a.rows, [&](int64_t at, int64_t packed) {
+      out[0].as<T>()[packed] = in[0].as<T>()[at];
     });
   });
 }
@@ -160,8 +156,8 @@ void maketrian_native(KernelContext&, const LinalgTrianParams& p, Inputs in, Out
   const MatrixView a = matrix_view("linalg_maketrian", out[0].shape);
   cpu::zero_fill(out[0].data, out[0].bytes());
   cpu::dispatch_size(dtype_size(in[0].dtype), [&]<class T>(T) {
-    for_each_triangle_row(p, a.outer, a.rows, [&](int64_t at, int64_t packed, int64_t length) {
-      std::copy_n(in[0].as<T>() + packed, length, out[0].as<T>() + at);
+    for_each_triangle_entry(p, a.outer, a.rows, [&](int64_t at, int64_t packed) {
+      out[0].as<T>()[at] = in[0].as<T>()[packed];
     });
   });
 }

@@ -191,23 +191,20 @@ void makediag(KernelContext& ctx, const LinalgOffsetParams& p, Inputs in, Output
   move_diagonals(ctx, out[0], in[0], p.offset, true);
 }
 
-// Triangles are packed row by row. Row i of a lower triangle begins after 1 + 2 + ... + i entries,
-// row i of an upper one after m + (m - 1) + ... entries.
+// Lower triangles are packed row by row, upper ones column by column, so that line i begins after
+// 1 + 2 + ... + i entries.
 struct Packed {
   int64_t n, distance, side;  // side is that of the triangle
   bool lower;
   __device__ int64_t length() const { return side * (side + 1) / 2; }
   __device__ int64_t in_matrix(int64_t k) const {
-    // Finds row r of the triangle, the largest one that begins at most at k. The square root is
-    // exact to one row.
-    const int64_t from_end = length() - 1 - k;
-    const int64_t rank = lower ? k : from_end;
-    auto r = static_cast<int64_t>((sqrt(8.0 * static_cast<double>(rank) + 1) - 1) / 2);
-    while (r * (r + 1) / 2 > rank) --r;
-    while ((r + 1) * (r + 2) / 2 <= rank) ++r;
-    const int64_t column = rank - r * (r + 1) / 2;
-    if (lower) return (r + distance) * n + column;
-    return (side - 1 - r) * n + n - 1 - column;
+    // Finds line r of the triangle, the largest one that begins at most at k. The square root is
+    // exact to one line.
+    auto r = static_cast<int64_t>((sqrt(8.0 * static_cast<double>(k) + 1) - 1) / 2);
+    while (r * (r + 1) / 2 > k) --r;
+    while ((r + 1) * (r + 2) / 2 <= k) ++r;
+    const int64_t in_line = k - r * (r + 1) / 2;
+    return lower ? (r + distance) * n + in_line : in_line * n + r + distance;
   }
 };
 

@@ -44,15 +44,19 @@ def kron_columns(*factors: np.ndarray) -> np.ndarray:
     return result
 
 
+def triangle_places(n: int, lower: bool, offset: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows and columns: a lower triangle row by row, an upper one column by column."""
+    lines, places = np.nonzero(np.tril(np.ones((n, n)), -abs(offset)))
+    return (lines, places) if lower else (places, lines)
+
+
 def packed(x: np.ndarray, lower: bool, offset: int) -> np.ndarray:
-    keep = np.tril if lower else np.triu
-    rows, cols = np.nonzero(keep(np.ones(x.shape[-2:]), offset))
+    rows, cols = triangle_places(x.shape[-1], lower, offset)
     return x[..., rows, cols]
 
 
 def unpacked(x: np.ndarray, n: int, lower: bool, offset: int) -> np.ndarray:
-    keep = np.tril if lower else np.triu
-    rows, cols = np.nonzero(keep(np.ones((n, n)), offset))
+    rows, cols = triangle_places(n, lower, offset)
     result = np.zeros((*x.shape[:-1], n, n))
     result[..., rows, cols] = x
     return result
@@ -147,6 +151,7 @@ CASES += [
     op("linalg_makediag", (2, 3), offset=1, ref=lambda a: np.stack([np.diag(r, 1) for r in a])),
     op("linalg_makediag", (3,), ref=np.diag),
     op("linalg_extracttrian", (2, 3, 3), **_D, ref=lambda a: packed(a, True, 0)),
+    op("linalg_extracttrian", (3, 3), lower=False, **_D, ref=lambda a: a.T[np.tril_indices(3)]),
     op("linalg_extracttrian", (4, 4), offset=1, **_D, ref=lambda a: packed(a, False, 1)),
     op("linalg_extracttrian", (4, 4), lower=False, offset=-2, **_D, ref=lambda a: packed(a, 1, -2)),
     op("linalg_maketrian", (2, 6), ref=lambda a: unpacked(a, 3, True, 0)),
