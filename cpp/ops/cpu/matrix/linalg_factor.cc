@@ -193,26 +193,41 @@ void slogdet_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out)
   });
 }
 
-// Gram-Schmidt over the rows. Each row is projected twice, because the second pass restores
-// orthogonality.
+// Reflects `count` entries at `to` by the vector v, whose entry 0 counts as 1: to -= tau (to . v)
+// v.
+void reflect(double* to, const double* v, double tau, int64_t count) {
+  const double along = tau * (to[0] + std::inner_product(v + 1, v + count, to + 1, 0.0));
+  to[0] -= along;
+  for (int64_t c = 1; c < count; ++c) to[c] -= along * v[c];
+}
+
+// Householder reflections of the rows with LAPACK's signs: an element on the diagonal of L is
+// negative where the reflected row began with a positive number, and keeps its sign where the rest
+// of that row is 0.
 void gelqf_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   const MatrixView v = matrix_view("linalg_gelqf", in[0].shape);
   const int64_t m = v.rows, n = v.cols;
-  for_each_matrix(ctx, in[0].dtype, v.outer, m * (n + m), [&]<class T>(T, int64_t b, double* q) {
+  const int64_t doubles = 2 * m * n + m * m + m;
+  for_each_matrix(ctx, in[0].dtype, v.outer, doubles, [&]<class T>(T, int64_t b, double* a) {
+    double* const q = a + m * n;
     double* const l = q + m * n;
-    load(in[0].as<T>() + b * m * n, m * n, q);
-    std::fill_n(l, m * m, 0.0);
+    double* const taus = l + m * m;
+    load(in[0].as<T>() + b * m * n, m * n, a);
+    std::fill_n(q, m * n + m * m, 0.0);
     for (int64_t i = 0; i < m; ++i) {
-      double* const row = q + i * n;
-      for (int pass = 0; pass < 2; ++pass)
-        for (int64_t j = 0; j < i; ++j) {
-          const double along = std::inner_product(row, row + n, q + j * n, 0.0);
-          l[i * m + j] += along;
-          for (int64_t c = 0; c < n; ++c) row[c] -= along * q[j * n + c];
-        }
-      const double length = std::sqrt(std::inner_product(row, row + n, row, 0.0));
-      l[i * m + i] = length;
-      for (int64_t c = 0; c < n; ++c) row[c] = length > 0 ? row[c] / length : 0;
+      double* const row = a + i * n + i;
+      const double first = row[0];
+      const double rest = std::inner_product(row + 1, row + n - i, row + 1, 0.0);
+      const double length = std::sqrt(first * first + rest);
+      const double diagonal = rest > 0 ? -std::copysign(length, first) : first;
+      taus[i] = rest > 0 ? (diagonal - first) / diagonal : 0;
+      if (rest > 0)
+        for (int64_t c = 1; c < n - i; ++c) row[c] /= first - diagonal;
+      for (int64_t j = i + 1; j < m; ++j) reflect(a + j * n + i, row, taus[i], n - i);
+      std::copy_n(a + i * n, i, l + i * m);
+      l[i * m + i] = diagonal;
+      q[i * n + i] = 1;
+      for (int64_t j = i; j >= 0; --j) reflect(q + i * n + j, a + j * n + j, taus[j], n - j);
     }
     store(q, m * n, out[0].as<T>() + b * m * n);
     store(l, m * m, out[1].as<T>() + b * m * m);

@@ -193,38 +193,48 @@ __global__ void __launch_bounds__(kThreads)
 
 // ---- orthogonal factors -----------------------------------------------------------------------
 
-// Gram-Schmidt over the rows. Each row is projected twice, because the second pass restores
-// orthogonality.
+// Reflects `count` entries at `to` by the vector v, whose entry 0 counts as 1: to -= tau (to . v)
+// v.
+__device__ void reflect(double* to, const double* v, double tau, int64_t count) {
+  double along = 0;
+  for (int64_t c = threadIdx.x; c < count; c += blockDim.x) along += to[c] * (c == 0 ? 1 : v[c]);
+  along = tau * block_sum(along);
+  for (int64_t c = threadIdx.x; c < count; c += blockDim.x) to[c] -= along * (c == 0 ? 1 : v[c]);
+  __syncthreads();
+}
+
+// Householder reflections of the rows with the signs of the CPU's kernel. The work of a block are
+// the rows, one row of Q and one factor for each reflection.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     gelqf_kernel(int64_t matrices, int64_t rows, int64_t n, const T* in, T* out_q, T* out_l,
                  double* work) {
-  double* const q = work + blockIdx.x * rows * n;
+  double* const a = work + blockIdx.x * (rows * n + n + rows);
+  double* const q = a + rows * n;
+  double* const taus = q + n;
   for (int64_t m = blockIdx.x; m < matrices; m += gridDim.x) {
-    load_block(in + m * rows * n, rows * n, q);
-    T* const l = out_l + m * rows * rows;
+    load_block(in + m * rows * n, rows * n, a);
     for (int64_t i = 0; i < rows; ++i) {
-      double* const row = q + i * n;
-      for (int64_t j = 0; j < i; ++j) {
-        double total = 0;
-        for (int pass = 0; pass < 2; ++pass) {
-          double along = 0;
-          for (int64_t c = threadIdx.x; c < n; c += blockDim.x) along += row[c] * q[j * n + c];
-          along = block_sum(along);
-          total += along;
-          for (int64_t c = threadIdx.x; c < n; c += blockDim.x) row[c] -= along * q[j * n + c];
-        }
-        if (threadIdx.x == 0) l[i * rows + j] = static_cast<T>(total);
-      }
-      double square = 0;
-      for (int64_t c = threadIdx.x; c < n; c += blockDim.x) square += row[c] * row[c];
-      const double length = sqrt(block_sum(square));
-      for (int64_t c = threadIdx.x; c < n; c += blockDim.x) {
-        row[c] = length > 0 ? row[c] / length : 0;
-        out_q[(m * rows + i) * n + c] = static_cast<T>(row[c]);
-      }
-      for (int64_t j = i + threadIdx.x; j < rows; j += blockDim.x)
-        l[i * rows + j] = static_cast<T>(j == i ? length : 0.0);
+      double* const row = a + i * n + i;
+      double rest = 0;
+      for (int64_t c = 1 + threadIdx.x; c < n - i; c += blockDim.x) rest += row[c] * row[c];
+      rest = block_sum(rest);
+      const double first = row[0];
+      const double diagonal = rest > 0 ? -copysign(sqrt(first * first + rest), first) : first;
+      const double tau = rest > 0 ? (diagonal - first) / diagonal : 0;
+      if (rest > 0)
+        for (int64_t c = 1 + threadIdx.x; c < n - i; c += blockDim.x) row[c] /= first - diagonal;
+      if (threadIdx.x == 0) taus[i] = tau;
+      __syncthreads();
+      for (int64_t j = i + 1; j < rows; ++j) reflect(a + j * n + i, row, tau, n - i);
+      T* const l = out_l + (m * rows + i) * rows;
+      for (int64_t j = threadIdx.x; j < rows; j += blockDim.x)
+        l[j] = static_cast<T>(j < i ? a[i * n + j] : j == i ? diagonal : 0.0);
+      for (int64_t c = threadIdx.x; c < n; c += blockDim.x) q[c] = c == i;
+      __syncthreads();
+      for (int64_t j = i; j >= 0; --j) reflect(q + j, a + j * n + j, taus[j], n - j);
+      for (int64_t c = threadIdx.x; c < n; c += blockDim.x)
+        out_q[(m * rows + i) * n + c] = static_cast<T>(q[c]);
       __syncthreads();
     }
   }
@@ -367,7 +377,8 @@ void determinant(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
 }
 void gelqf(KernelContext& ctx, const NoParams&, Inputs in, Outputs out) {
   const MatrixView v = matrix_view("linalg_gelqf", in[0].shape);
-  for_matrices(ctx, in[0].dtype, v, v.rows * v.cols, [&]<class T>(T, Work w) {
+  const int64_t doubles = v.rows * v.cols + v.cols + v.rows;
+  for_matrices(ctx, in[0].dtype, v, doubles, [&]<class T>(T, Work w) {
     launch(ctx, gelqf_kernel<T>, w.blocks, threads_for(v.cols), v.outer, v.rows, v.cols,
            in[0].as<T>(), out[0].as<T>(), out[1].as<T>(), w.memory);
   });
