@@ -68,7 +68,8 @@ def build_detector(name):
     for module in net.modules():
         if isinstance(module, torch.nn.BatchNorm2d):
             module.train()
-            module.momentum = 1  # else, scores of ssdlite differ by rounding only
+            if name.startswith("ssdlite"):
+                module.momentum = 1  # else, scores differ by rounding only
     for key, parameter in net.named_parameters():
         if key.endswith("cls_logits.bias"):  # the constructor's value leaves no score above 0.05
             torch.nn.init.normal_(parameter, -2, 0.5)
