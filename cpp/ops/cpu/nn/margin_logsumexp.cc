@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "cpp/ops/cpu/flushing.h"
 #include "cpp/ops/cpu/index_values.h"
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/cpu/nn/sum_of.h"
+#include "cpp/ops/pointwise/math.h"
 #include "cpp/ops/registration.h"
 
 namespace mxlite {
@@ -26,16 +28,22 @@ void forward(KernelContext& ctx, const MarginLogsumexpParams& p, Inputs in, Outp
       const int64_t at = positions[row];
       const bool here = at >= 0 && at < n;
       const double target = here ? p.target(static_cast<double>(x[at])).logit : 0;
+      const int64_t before = here ? at : n, after = here ? at + 1 : n;
       T highest = here ? static_cast<T>(target) : -Limits::infinity();
+      for (const auto& [begin, end] : {std::pair{int64_t{0}, before}, std::pair{after, n}}) {
 #pragma omp simd reduction(max : highest)
-      for (int64_t i = 0; i < n; ++i) {
-        const T z = i == at ? -Limits::infinity() : scale * x[i];
-        highest = z > highest ? z : highest;
+        for (int64_t i = begin; i < end; ++i) {
+          const T z = scale * x[i];
+          highest = z > highest ? z : highest;
+        }
       }
       // The clamp keeps differences from `highest` defined.
       highest = std::clamp(highest, Limits::lowest(), Limits::max());
-      double sum = cpu::sum_of<T>(
-          n, [=](int64_t i) { return i == at ? T(0) : std::exp(scale * x[i] - highest); });
+      const auto sum_from = [=](const T* z, int64_t count) {
+        return cpu::sum_of<T>(count,
+                              [=](int64_t i) { return pointwise::exp_of(scale * z[i] - highest); });
+      };
+      double sum = sum_from(x, before) + sum_from(x + after, n - after);
       const T distance =
           here ? static_cast<T>(target - static_cast<double>(highest)) : -Limits::infinity();
       if (here) sum += std::exp(static_cast<double>(distance));
@@ -62,7 +70,8 @@ void backward(KernelContext& ctx, const MarginLogsumexpParams& p, Inputs in, Out
       const bool here = at >= 0 && at < n;
       const MarginTarget target = here ? p.target(static_cast<double>(x[at])) : MarginTarget{};
 #pragma omp simd
-      for (int64_t i = 0; i < n; ++i) grad[i] = factor * std::exp(scale * x[i] - highest - total);
+      for (int64_t i = 0; i < n; ++i)
+        grad[i] = factor * pointwise::exp_of(scale * x[i] - highest - total);
       if (!here) return;
       const double share =
           std::exp(target.logit - static_cast<double>(highest) - static_cast<double>(total));
