@@ -154,6 +154,7 @@ class Training:
         stages = make_stages(self.config, mesh)
         initialize(stages, mesh.coordinate("pipeline"), args.seed)
         self._loss = parallel.VocabParallelSoftmaxCELoss(self.config.padded_vocabulary, "tensor")
+        self._loss.hybridize(static_alloc=True)
         self.pipeline = mx.parallel.Pipeline(
             stages, self.micro_batches, mesh, self._scaled_loss, axis="pipeline"
         )
