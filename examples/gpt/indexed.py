@@ -8,11 +8,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from mxlite._files.remote import RemoteFile, is_address
-from mxlite.base import MXNetError
+
+if TYPE_CHECKING:
+    from mxlite._files.remote import RemoteFile
 
 _MAGIC = b"MMIDIDX\x00\x00"
 _HEADER = struct.Struct("<9sQBQQ")  # magic, version, dtype code, sequences, entries of documents
@@ -30,6 +31,8 @@ class _RemoteTokens:
         self._file, self._dtype = file, dtype
 
     def __getitem__(self, part: slice) -> np.ndarray[Any, Any]:
+        from mxlite.base import MXNetError
+
         size = self._dtype.itemsize
         try:
             return np.frombuffer(self._file[part.start * size : part.stop * size], self._dtype)
@@ -53,16 +56,16 @@ class IndexedTokens:
 
     def __init__(self, path: str | Path) -> None:
         index, tokens = f"{path}.idx", f"{path}.bin"
-        try:
-            if is_address(tokens):
-                content: Any = RemoteFile(index)[:]
-                remote = RemoteFile(tokens)
-                size = len(remote)
-            else:
-                content, remote = Path(index).read_bytes(), None
-                size = Path(tokens).stat().st_size
-        except (OSError, MXNetError) as error:
-            raise SystemExit(f"gpt: {error}") from error
+        remote: RemoteFile | None = None
+        content: Any
+        if "://" in tokens:
+            content, remote = _at_address(index, tokens)
+            size = len(remote)
+        else:
+            try:
+                content, size = Path(index).read_bytes(), Path(tokens).stat().st_size
+            except OSError as error:
+                raise SystemExit(f"gpt: {error}") from error
         if len(content) < _HEADER.size:
             raise _broken(index, f"it has {len(content)} bytes, no complete header")
         magic, version, code, count, documents = _HEADER.unpack_from(content)
@@ -100,6 +103,20 @@ class IndexedTokens:
         end = begin + int(self.sizes[number])
         begin += first
         return self._tokens[begin : end if count is None else min(end, begin + count)]
+
+
+def _at_address(index: str, tokens: str) -> tuple[bytes, RemoteFile]:
+    """Return the content of an index and the file of its tokens."""
+    # PyTorch's worker of benchmarks/dlperf reads local files where mxlite is not installed.
+    from mxlite._files.remote import RemoteFile
+    from mxlite.base import MXNetError
+
+    try:
+        content, file = RemoteFile(index)[:], RemoteFile(tokens)
+        len(file)  # raises here if the address cannot be read
+        return content, file
+    except (OSError, MXNetError) as error:
+        raise SystemExit(f"gpt: {error}") from error
 
 
 def _broken(path: str, why: str) -> SystemExit:
