@@ -76,10 +76,6 @@ CachedGraph::~CachedGraph() {
   if (!is_segment_) GraphCache::get().remove(*this);
 }
 
-bool any_numpy(std::span<const NDArrayRef> arrays) {
-  return std::ranges::any_of(arrays, [](const NDArrayRef& array) { return array->is_numpy(); });
-}
-
 Traced trace_once(const TraceFn& trace_fn, const std::string& name, Device device, bool training,
                   std::vector<TensorSpec> inputs, std::span<const TensorSpec> parameters,
                   bool numpy) {

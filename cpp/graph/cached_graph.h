@@ -33,8 +33,6 @@ struct Traced {
 Traced trace_once(const TraceFn& trace, const std::string& name, Device device, bool training,
                   std::vector<TensorSpec> inputs, std::span<const TensorSpec> parameters,
                   bool numpy = false);
-// Returns whether an array is of numpy mode's class.
-bool any_numpy(std::span<const NDArrayRef> arrays);
 
 class CachedGraph : public RefCounted {
  public:

@@ -11,6 +11,10 @@ thread_local Trace* current_trace = nullptr;
 std::atomic<uint64_t> num_traces{0};
 }  // namespace
 
+bool any_numpy(std::span<const NDArrayRef> arrays) {
+  return std::ranges::any_of(arrays, [](const NDArrayRef& array) { return array->is_numpy(); });
+}
+
 Trace::Trace(std::string name, Device device, bool training, bool numpy)
     : outer_(current_trace),
       numpy_(numpy),
@@ -212,18 +216,15 @@ std::vector<ValueId> Trace::values_of(std::span<const NDArrayRef> arrays) {
   return values;
 }
 
-NDArrays Trace::outputs_of(int32_t node) {
+NDArrays Trace::outputs_of(int32_t node, std::span<const NDArrayRef> inputs) {
   NDArrays outputs;
   const size_t count = graph_.node(node).outputs.size();
-  for (size_t i = 0; i < count; ++i) outputs.push_back(make_array({node, static_cast<int32_t>(i)}));
-  return outputs;
-}
-
-NDArrays Trace::outputs_of(int32_t node, std::span<const NDArrayRef> inputs) {
-  NDArrays outputs = outputs_of(node);
-  const auto is_numpy = [](const NDArrayRef& a) { return a->is_numpy(); };
-  if (!inputs.empty() && std::ranges::none_of(inputs, is_numpy))  // as_nd_ndarray() of np arrays
-    for (const NDArrayRef& output : outputs) output->set_numpy(false);
+  // The class of inputs differs from that of the trace after as_nd_ndarray() or as_np_ndarray().
+  const bool numpy = inputs.empty() ? numpy_ : any_numpy(inputs);
+  for (size_t i = 0; i < count; ++i) {
+    outputs.push_back(make_array({node, static_cast<int32_t>(i)}));
+    outputs.back()->set_numpy(numpy);
+  }
   return outputs;
 }
 

@@ -11,6 +11,9 @@ namespace mxlite::graph {
 
 class Trace;
 
+// Returns whether an array is of numpy mode's class.
+bool any_numpy(std::span<const NDArrayRef> arrays);
+
 // The graph of a trace that has ended. Lives as long as any array of the trace.
 struct EndedTrace {
   std::atomic<bool> ended = false;  // if true, `graph` is set and constant
@@ -87,8 +90,7 @@ class Trace {
   NDArrayRef make_array(ValueId value);
   ValueId value_of(const NDArrayRef& array);
   std::vector<ValueId> values_of(std::span<const NDArrayRef> arrays);
-  NDArrays outputs_of(int32_t node);
-  // The same, of the class that an eager call with `inputs` returns.
+  // Returns arrays of the class that an eager call with `inputs` returns.
   NDArrays outputs_of(int32_t node, std::span<const NDArrayRef> inputs);
   ValueId import(const NDArrayRef& array);
   ValueId repeat(const std::shared_ptr<EndedTrace>& from, ValueId value);

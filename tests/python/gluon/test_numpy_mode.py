@@ -481,3 +481,17 @@ def test_outputs_have_the_classes_that_forward_gives_them(hybridize: bool):
         doubled.backward()
     assert [type(y) for y in (doubled, also, exp)] == [mx.nd.NDArray, ndarray, mx.nd.NDArray]
     assert x.grad.tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_forward_computes_on_nd_arrays_as_np_arrays(hybridize: bool):
+    class Both(gluon.HybridBlock):
+        def forward(self, x):
+            own = x.as_np_ndarray()
+            return own * 2 + own, x * 2
+
+    net = Both()
+    net.hybridize(hybridize)
+    tripled, doubled = net(mx.nd.array([1, 2]))
+    assert type(tripled) is ndarray and tripled.tolist() == [3, 6]
+    assert type(doubled) is mx.nd.NDArray and doubled.asnumpy().tolist() == [2, 4]
