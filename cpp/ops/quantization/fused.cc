@@ -29,6 +29,8 @@ Specs infer_fused(const char* op, const char* of, const P& p, std::span<const Te
   MX_CHECK_DTYPE(in[1].dtype == DType::kInt8, op, ": weight must be of dtype int8, got ",
                  in[1].dtype);
   check_calibration(op, p.min_calib_range, p.max_calib_range);
+  MX_CHECK(!p.act_max || p.act_type == FusedActivation::kRelu, op,
+           ": act_max must be None for act_type gelu, got ", *p.act_max);
   check_ranges(op, in, at.low(), 2);
   SmallVector<TensorSpec, 3> floats;
   for (const TensorSpec& s : in.first(at.arrays())) floats.push_back({s.shape, DType::kFloat32});
@@ -86,12 +88,13 @@ static const Registration fused_registration(Stage::kSchemas, [](OpRegistry& ops
   using namespace quantization;  // NOLINT: this folder's own names
   add_fused<FusedConvolutionParams>(ops, "_sg_mkldnn_conv", "Convolution",
                                     "Convolution of quantized data with int8 weights that have a "
-                                    "scale for each filter, a sum and "
-                                    "relu: float32, or int8 and uint8 with a given range.");
-  add_fused<FusedFullyConnectedParams>(ops, "_sg_mkldnn_fully_connected", "FullyConnected",
-                                       "Linear layer on quantized data with int8 weights that have "
-                                       "a scale for each output, a sum and "
-                                       "relu: float32, or int8 and uint8 with a given range.");
+                                    "scale for each filter, a sum and an "
+                                    "activation: float32, or int8 and uint8 with a given range.");
+  add_fused<FusedFullyConnectedParams>(
+      ops, "_sg_mkldnn_fully_connected", "FullyConnected",
+      "Linear layer on quantized data with int8 weights that have "
+      "a scale for each output, a sum and an "
+      "activation: float32, or int8 and uint8 with a given range.");
 });
 
 }  // namespace mxlite

@@ -1,6 +1,6 @@
 // Quantized layers inside executables. Between layers, images are int8 and channels-last, and
-// weights are packed once. Bias, sum, relu and the conversion to int8 are applied before results
-// are stored.
+// weights are packed once. Bias, sum, activation and the conversion to int8 are applied before
+// results are stored.
 //
 // Note [Halved weights] Processors without VNNI add two products of uint8 data and int8 weights in
 // 16 bits, which can saturate. For these processors, weights are packed with 7 bits, so that the

@@ -99,4 +99,6 @@ CASES += [
           error=TypeError, match="data must be of dtype int8 or uint8"),
     fails("_sg_mkldnn_fully_connected", *_INPUTS, np.ones((1, 2), "int8"), num_hidden=2,
           with_sum=True, min_calib_range=0.0, max_calib_range=1.0, match="sum_range must be"),
+    fails("_sg_mkldnn_fully_connected", *_INPUTS, num_hidden=2, with_act=True,
+          act_type="gelu", act_max=6.0, match="act_max must be None for act_type gelu, got 6"),
 ]  # fmt: skip
