@@ -34,7 +34,7 @@ std::optional<DType> dtype_from_name(std::string_view name) {
   for (size_t i = 0; i < kRows.size(); ++i)
     if (name == kRows[i].name) return static_cast<DType>(i);
   // Other names of the same types in NumPy.
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 44> kAliases = {{
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 47> kAliases = {{
       {"int", "int64"},      {"float", "float64"},  {"bool_", "bool"},  {"half", "float16"},
       {"single", "float32"}, {"double", "float64"}, {"long", "int64"},  {"byte", "int8"},
       {"ubyte", "uint8"},    {"f2", "float16"},     {"f4", "float32"},  {"f8", "float64"},
@@ -46,6 +46,7 @@ std::optional<DType> dtype_from_name(std::string_view name) {
       {"L", "uint64"},       {"Q", "uint64"},       {"short", "int16"}, {"intc", "int32"},
       {"int_", "int64"},     {"intp", "int64"},     {"p", "int64"},     {"longlong", "int64"},
       {"ushort", "uint16"},  {"uintc", "uint32"},   {"uint", "uint64"}, {"ulonglong", "uint64"},
+      {"uintp", "uint64"},   {"P", "uint64"},       {"b1", "bool"},
   }};
   if (name.starts_with('<') || name.starts_with('=') || name.starts_with('|'))
     name.remove_prefix(1);  // ignores a byte order that equals the machine's

@@ -389,8 +389,10 @@ def test_moveaxis_and_concatenate_are_numpys():
 @pytest.mark.parametrize(
     "name, dtype",
     [("int", "int64"), ("float", "float64"), ("half", "float16"), ("f4", "float32"),
-     ("<f8", "float64"), ("|u1", "uint8"), ("=u2", "uint16"), *[(c, c) for c in "?efdbhilqpBHILQ"],
-     *[(n, n) for n in ("short", "intc", "intp", "longlong", "ushort", "uintc", "ulonglong")]],
+     ("<f8", "float64"), ("|u1", "uint8"), ("=u2", "uint16"), ("|b1", "bool"),
+     *[(c, c) for c in "?efdbhilqpBHILQP"],
+     *[(n, n) for n in ("short", "intc", "intp", "longlong", "ushort", "uintc", "uintp",
+                        "ulonglong")]],
 )  # fmt: skip
 def test_other_names_of_numpy_for_dtypes(name, dtype):
     ones = mx.nd.ones((2,))
