@@ -37,7 +37,7 @@ def extracttrian(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """A triangle of every matrix, row after row.
+    """A triangle of every matrix: a lower one row after row, an upper one column after column.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def maketrian(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Matrices that are zero but for one triangle, given row after row.
+    """Matrices that are zero but for one triangle, given in the order of linalg_extracttrian.
 
     Parameters
     ----------

@@ -1972,7 +1972,7 @@ def linalg_extracttrian(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """A triangle of every matrix, row after row.
+    """A triangle of every matrix: a lower one row after row, an upper one column after column.
 
     Parameters
     ----------
@@ -2071,7 +2071,7 @@ def linalg_maketrian(
     out: NDArray | Sequence[NDArray] | None = None,
     name: str | None = None,
 ) -> NDArray:
-    """Matrices that are zero but for one triangle, given row after row.
+    """Matrices that are zero but for one triangle, given in the order of linalg_extracttrian.
 
     Parameters
     ----------
