@@ -50,10 +50,8 @@ static const Registration embedding_registration(Stage::kSchemas, [](OpRegistry&
           .storage(std::move(storage))
           .keeps_alias("_contrib_SparseEmbedding")
           .symbol({.completes_without_data = true, .untied_inputs = {0}})
-          .types([](const EmbeddingParams& p, KnownTypes in, KnownTypes out) {
-            if (in.size() < 2) return;
-            if (!in[1]) in[1] = p.dtype;
-            if (!out[0]) out[0] = in[1];
+          .types([](const EmbeddingParams& p, KnownTypes in, KnownTypes) {
+            if (in.size() > 1 && !in[1]) in[1] = p.dtype;
           }));
   ops.add(OpBuilder<EmbeddingParams>("_embedding_backward")
               .internal()

@@ -119,6 +119,9 @@ def test_casts_and_indices_are_borders_of_types() -> None:
     args, outs, _ = embedded.infer_type(i="int32")
     assert args == [np.int32, np.float16]
     assert outs == [np.float16]
+    embedded = sym.Embedding(sym.var("i"), sym.var("w"), input_dim=3, output_dim=2)
+    assert embedded.infer_type(i="int32", w="float64")[1] == [np.float64]
+    assert sym.contrib.index_array(x).infer_type(x="float16")[1] == [np.int64]
     taken = sym.take(sym.var("t"), sym.var("i"))
     assert taken.infer_type(t="float64", i="int64")[1] == [np.float64]
     assert sym.one_hot(x, depth=2, dtype="uint8").infer_type(x="int64")[1] == [np.uint8]
