@@ -14,6 +14,7 @@ namespace mxlite::shm {
 namespace {
 
 constexpr size_t kShowAllBytes = size_t{16} << 10;
+
 struct Array {
   const std::byte* input;
   std::byte* output;
