@@ -112,7 +112,7 @@ def systems_of(content: dict[str, Any]) -> Lines:
 
 def best_ratio(ratios: dict[str, Any], speeds: dict[str, float]) -> dict[str, float]:
     """Return the quartiles of mxlite's ratio to the fastest peer of a cell."""
-    peers = [name for name in speeds if name in ratios["ratios"]]
+    peers = [name for name in speeds if name in ratios["ratios"] and name != "mxlite:float32"]
     best: dict[str, float] = ratios["ratios"][max(peers, key=speeds.__getitem__)]
     return best
 
@@ -161,18 +161,22 @@ def origin(script: str, content: dict[str, Any]) -> str:
 
 
 def speed_table(
-    content: dict[str, Any], last: Callable[[dict[str, Any]], Lines] | None = None
+    content: dict[str, Any],
+    last: Callable[[dict[str, Any]], Lines] | None = None,
+    columns: Lines | None = None,
 ) -> tuple[Lines, list[Lines], list[float]]:
-    """Return the head, the rows and the ratios of a table of images/s."""
+    """Return the head, the rows and the ratios of a table of images/s, with columns of systems."""
     systems = systems_of(content)
-    peers = [name for name in systems if not name.startswith("mxlite")]
-    head = ["network", "batch", "mxlite", *(SYSTEMS[name] for name in peers), "mxlite / best peer"]
+    others = [name for name in columns or systems if name in SYSTEMS]
+    head = ["network", "batch", "mxlite", *(SYSTEMS[name] for name in others), "mxlite / best peer"]
     rows, ratios = [], []
     for cell, speeds in cells(content):
         value, text = ratio(cell, speeds)
         ratios.append(value)
-        ours = next(name for name in systems if name.startswith("mxlite"))
-        values = [speed(speeds[name]) if name in speeds else "failed" for name in [ours, *peers]]
+        values = [
+            speed(speeds[name]) if name in speeds else "failed" if name in systems else ""
+            for name in [systems[0], *others]
+        ]
         name = NETWORKS.get(cell["network"], cell["network"])
         rows.append([name, str(cell["batch"]), *values, text, *(last(cell) if last else [])])
     return head, rows, ratios
@@ -187,9 +191,10 @@ def mean_line(ratios: list[float]) -> str:
 
 
 def scores(*paths: Path, mean: bool = True) -> Lines:
-    """Return the table of images/s in one or several result files of the same systems."""
+    """Return the table of images/s in one or several result files."""
     contents = [json.loads(path.read_text()) for path in paths]
-    found = [speed_table(content) for content in contents]
+    columns = list(dict.fromkeys(name for content in contents for name in systems_of(content)))
+    found = [speed_table(content, columns=columns) for content in contents]
     rows = [row for _, some, _ in found for row in some]
     sources = source_lines([origin("peers/run.py", content) for content in contents])
     last = ["", mean_line([value for _, _, some in found for value in some])] if mean else []
@@ -471,7 +476,10 @@ TABLES: dict[str, Callable[[], Lines]] = {
     "first_result_avx512": partial(first_result, AVX512_RESULTS),
     "operator_loads": operator_loads,
     "concurrency": concurrency,
-    "scoring_avx512": partial(scores, *sorted(AVX512_RESULTS.glob("peers_*.json"))),
+    "scoring_avx512": partial(
+        scores, *(p for p in sorted(AVX512_RESULTS.glob("peers_*.json")) if "_int8_" not in p.name)
+    ),
+    "int8_avx512": partial(scores, *sorted(AVX512_RESULTS.glob("peers_int8_*.json"))),
     "one_thread_avx512": partial(scores, *sorted(AVX512_RESULTS.glob("one_thread_*.json"))),
     "bert_inference_avx512": partial(bert_inference, AVX512_RESULTS),
     "scoring": partial(scores, RESULTS / "peers.json"),

@@ -214,7 +214,7 @@ def ratio_table(cells: Sequence[Cell], systems: list[System]) -> str:
         speeds = {name: cell.speed(name) for name in [str(systems[0]), *peers]}
         row = [cell.network, str(cell.batch), cell.dtype]
         row += ["" if speed is None else f"{speed:.1f}" for speed in speeds.values()]
-        best = cell.best_peer(peers)
+        best = cell.best_peer([name for name in peers if name != "mxlite:float32"])
         if best is None or speeds[str(systems[0])] is None:
             rows.append([*row, "", "", ""])
             continue
