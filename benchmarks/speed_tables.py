@@ -460,7 +460,8 @@ def wide_deep() -> Lines:
     for path in sorted(AVX512_RESULTS.glob("wide_deep_*.json")):
         content = json.loads(path.read_text())
         given = {key: value for key, value in content["settings"].items() if value is not None}
-        sweep, *_ = (given.pop(key) for key in ("sweep", "load_before", "torch_variants", "rounds"))
+        apart = ("sweep", "load_before", "torch_variants", "rounds", "clock", "threads")
+        sweep, *_ = (given.pop(key) for key in apart)
         options = "".join(f" --{key.replace('_', '-')} {value}" for key, value in given.items())
         lines.append(dated_command(f"dlperf/wide_deep/sweep.py {sweep}{options}", content))
         for entry in content["results"]:
