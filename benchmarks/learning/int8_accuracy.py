@@ -31,7 +31,7 @@ from mxlite.gluon.contrib.nn.transformer import BERTClassifier, BERTModel
 from mxlite.gluon.model_zoo.vision import BasicBlockV1, ResNetV1
 
 PACKAGES = ("numpy", "scipy", "sklearn")
-TEXTS = 1000  # of each package
+TEXTS = 1000  # texts of each package
 WORDS, LENGTH = 8192, 48
 MODES = ("naive", "entropy")
 Data = tuple[np.ndarray, np.ndarray]
