@@ -120,7 +120,7 @@ def node_tests() -> tuple[Counter[str], Counter[str], dict[str, Counter[str]]]:
 
 
 def _reason(error: Exception) -> str:
-    text = " ".join(str(error).split())
+    text = " ".join(str(error).partition("\n    in ")[0].split())  # without the block's name
     if "no equivalent is known" in text:
         return "no converter"
     if "opset must be" in text:
