@@ -167,12 +167,16 @@ TOKEN = """g (float[N,3,4] x) => (float y) {
 ENDS = """g (float[N,T] x) => (float y) {
   zero = Constant<value = int64[1] {0}>() one = Constant<value = int64[1] {1}>()
   six = Constant<value = int64[1] {6}>() y = Slice(x, zero, six, one) }"""
+LAST = """g (float[N,T] x) => (float y) {
+  last = Constant<value = int64 {-1}>() row = Gather(x, last)
+  ends = Constant<value = int64[2] {-1, 0}>() y = Gather(row, ends) }"""
 NUMBERS = np.random.RandomState(0)
 OF_FREE_SIZES: dict[str, tuple[str, list[tuple[int, ...]]]] = {
     "positions": (POSITIONS, [(2, 3), (1, 9)]),
     "mask": (MASK, [(2, 3, 3), (1, 8, 8)]),
     "token": (TOKEN, [(2, 3, 4), (6, 3, 4)]),
     "ends": (ENDS, [(2, 9), (3, 20), (1, 4)]),
+    "last": (LAST, [(2, 9), (9, 20), (1, 1)]),
 }
 
 
@@ -195,6 +199,24 @@ def test_sizes_of_free_dimensions(name: str, tmp_path: Path) -> None:
         x = NUMBERS.randint(0, 20, shape).astype(dtype)
         expected = runtime.run(None, {entry.name: x})[0]
         np.testing.assert_allclose(block(mx.nd.array(x, dtype=dtype)).asnumpy(), expected, 1e-6)
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        "y = GatherElements(x, i)",
+        "y = GatherND(x, i)",
+        "y = ScatterElements(x, i, u)",
+        "s = Constant<value = int64[2] {1, 2}>() e = Expand(i, s) y = ScatterElements(x, e, u)",
+    ],
+)
+def test_negative_indices_along_a_free_axis_are_refused(node: str, tmp_path: Path) -> None:
+    model = parsed(f"g (float[N,2] x, float[1,2] u) => (float y) {{ {node} }}")
+    index = np.array([[-1]] if "Expand" in node else [[-1, 0]])
+    model.graph.initializer.append(numpy_helper.from_array(index, "i"))
+    onnx.save(model, tmp_path / "m.onnx")
+    with pytest.raises(OnnxError, match="indices must not be negative along a free axis"):
+        import_model(tmp_path / "m.onnx")
 
 
 def test_a_free_dimension_without_name_is_no_reference(tmp_path: Path) -> None:

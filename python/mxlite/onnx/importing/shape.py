@@ -170,7 +170,10 @@ def _gather(n: Node) -> Value:
         one = n.mx("slice_axis", x, axis=axis, begin=at, end=at + 1)
         return n.mx("squeeze", one, sizes=(first, second), axis=axis) if x.ndim > 1 else (
             n.mx("Reshape", one, sizes=((), ()), shape=(1,)))  # fmt: skip
-    out = n.mx("take", x, _positive(n, places, x, axis), axis=axis)
+    if x.sizes[0][axis] == x.sizes[1][axis]:
+        out = n.mx("take", x, _positive(n, places, x, axis), axis=axis)
+    else:  # negative indices count from an end that only a run knows
+        out = n.mx("take", x, places, axis=axis, mode="wrap")
     return n.reshape(out, (first, second)) if places.ndim == 0 else out
 
 
@@ -179,12 +182,19 @@ def _positive(n: Node, places: Value, x: Value, axis: int) -> Value:
     extent = x.shape[axis]
     array = places.array
     if array is not None and not places.trainable:
+        _check_ends(n, array, x.sizes[0][axis] != x.sizes[1][axis])
         return constant(np.where(array < 0, array + extent, array))
     if places.dtype.startswith("uint") or x.sizes[0][axis] != x.sizes[1][axis] or x.trainable:
         return places  # an embedding, whose indices are not negative
     shifted = scalar(n, "plus", places, extent)
     negative = scalar(n, "lesser", places, 0)
     return n.mx("where", negative, shifted, places, sizes=places.sizes)
+
+
+def _check_ends(n: Node, indices: np.ndarray, free: Any) -> None:
+    """Raise OnnxError if indices count from the end of an axis of free size."""
+    if np.any((indices < 0) & free):
+        raise n.refuse("indices must not be negative along a free axis; give input_shapes")
 
 
 @converter("GatherElements")
@@ -200,7 +210,8 @@ def _coordinates(n: Node, x: Value, places: Value) -> Value:
     """Return ONNX's indices, whose last axis counts coordinates, with that axis first."""
     array = places.array
     if array is not None:
-        sizes = np.asarray(x.shape[: array.shape[-1]])
+        sizes, others = (np.asarray(s[: array.shape[-1]]) for s in x.sizes)
+        _check_ends(n, array, sizes != others)
         array = np.where(array < 0, array + sizes, array)
         return constant(np.ascontiguousarray(np.moveaxis(array, -1, 0)))
     return n.mx("transpose", places, axes=(places.ndim - 1, *range(places.ndim - 1)))
@@ -285,6 +296,8 @@ def _whole_rows(places: Value, x: Value) -> np.ndarray | None:
     if any(step for step, size in zip(array.strides[1:], array.shape[1:]) if size > 1):
         return None  # not the result of Expand
     rows = array.reshape(len(array), -1)[:, 0] if array.size else array.reshape(-1)
+    if x.sizes[0][0] != x.sizes[1][0] and np.any(rows < 0):
+        return None
     return np.where(rows < 0, rows + x.shape[0], rows)
 
 
