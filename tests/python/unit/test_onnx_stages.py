@@ -130,6 +130,16 @@ def test_gradients_of_a_product_at_repeated_indices(tmp_path: Path) -> None:
     np.testing.assert_array_equal(grad.asnumpy(), [21, 14, 13])
 
 
+def test_empty_constants_in_the_second_stage(tmp_path: Path) -> None:
+    text = SELECTED.replace("y = Gather(h, places) }",
+                            "r = Gather(h, places) y = Concat<axis = 0>(r, none) }")  # fmt: skip
+    w = np.ones((3, 2), "float32")
+    path = written(text, tmp_path / "m.onnx", w=w, one=np.array([1]), none=w[:0])
+    x = data()[0]
+    found = import_to_gluon(path)(mx.nd.array(x))[0]
+    np.testing.assert_allclose(found.asnumpy(), session(path).run(None, {"x": x})[0], 1e-5)
+
+
 def test_a_symbol_of_it_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OnnxError, match="NonZero 'at': .*got computed values"):
         import_model(of("selected", tmp_path))

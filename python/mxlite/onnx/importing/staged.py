@@ -113,7 +113,7 @@ class StagedBlock(Block):
             held = self._held.get(name)
             array = arrays.get(name) if held is None else self._reg_params[held].data(ctx)
             sizes = value.sizes if array is None or not value.ndim else (array.shape,) * 2
-            const = None if value.trainable else value.const
+            const = value.const if held is None or not value.trainable else None
             values[name] = Value(sizes, value.dtype, array, const, trainable=value.trainable)
         runner = Runner(scope, values)
         for proto in stages.later:
