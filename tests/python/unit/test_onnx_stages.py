@@ -140,6 +140,18 @@ def test_empty_constants_in_the_second_stage(tmp_path: Path) -> None:
     np.testing.assert_allclose(found.asnumpy(), session(path).run(None, {"x": x})[0], 1e-5)
 
 
+def test_extremes_of_no_integers_are_the_limits_of_the_dtype(tmp_path: Path) -> None:
+    places = SORTED.partition("found = ")[0]
+    text = places.replace("(float[K,3] y, int64[K] order)", "(int64 least, int64 most)") + (
+        "found = Gather(s, places) whole = Cast<to = 7>(found) "
+        "least = ReduceMin<keepdims = 0>(whole) most = ReduceMax<keepdims = 0>(whole) }"
+    )
+    block = import_to_gluon(written(text, tmp_path / "m.onnx"))
+    limits = np.iinfo("int64")
+    found = [array.asnumpy().item() for array in block(mx.nd.array(data()[2]))]
+    assert found == [limits.max, limits.min]
+
+
 def test_a_symbol_of_it_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OnnxError, match="NonZero 'at': .*got computed values"):
         import_model(of("selected", tmp_path))

@@ -41,7 +41,11 @@ def _reduction(op: str, n: Node) -> Value:
         return x
     sizes = _reduced(x.sizes, axes, keep)
     if 0 in x.shape and n.op in _OF_NOTHING:
-        return n.const(np.full(sizes[0], _OF_NOTHING[n.op]), x.dtype)
+        value = _OF_NOTHING[n.op]
+        if x.dtype.startswith(("int", "uint")):
+            limits = np.iinfo(x.dtype)
+            value = limits.min if value < 0 else limits.max
+        return n.const(np.full(sizes[0], value), x.dtype)
     if n.op == "ReduceSumSquare":
         x = n.mx("square", x)
     params: dict[str, Any] = {"axis": None if axes is None else tuple(axes), "keepdims": keep}
