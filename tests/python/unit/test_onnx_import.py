@@ -201,6 +201,14 @@ def test_sizes_of_free_dimensions(name: str, tmp_path: Path) -> None:
         np.testing.assert_allclose(block(mx.nd.array(x, dtype=dtype)).asnumpy(), expected, 1e-6)
 
 
+def test_an_expanded_number_is_a_constant(tmp_path: Path) -> None:
+    text = """g (float[9] x) => (float[3,3] y) { three = Constant<value = int64 {3}>()
+      two = Constant<value = int64[1] {2}>() s = Expand(three, two) y = Reshape(x, s) }"""
+    onnx.save(parsed(text), tmp_path / "m.onnx")
+    symbol, arguments, _ = import_model(tmp_path / "m.onnx")
+    assert symbol.infer_shape(x=(9,))[1] == [(3, 3)] and not arguments
+
+
 @pytest.mark.parametrize(
     "node",
     [

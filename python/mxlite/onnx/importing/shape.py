@@ -324,11 +324,11 @@ def _expand(n: Node) -> Value:
     first, second = (
         np.broadcast_shapes(s, tuple(int(v) for v in t)) for s, t in zip(x.sizes, target)
     )
+    if x.const is not None and not x.trainable:
+        return constant(*map(np.broadcast_to, x.const, (first, second)))
     x, ones = leading(n, x, len(first)), (1,) * len(first)
     if x.ndim == 0 and ones:
         x = n.mx("Reshape", x, sizes=(ones, ones), shape=ones)
-    if x.const is not None and not x.trainable:
-        return constant(*map(np.broadcast_to, x.const, (first, second)))
     if 0 in first:
         return n.const(np.zeros(first), x.dtype)
     free = [i for i, (a, b) in enumerate(zip(first, second)) if a != b]
