@@ -130,6 +130,16 @@ def test_gradients_of_a_product_at_repeated_indices(tmp_path: Path) -> None:
     np.testing.assert_array_equal(grad.asnumpy(), [21, 14, 13])
 
 
+@pytest.mark.parametrize("free", [False, True])
+def test_the_number_of_inputs_is_checked(free: bool, tmp_path: Path) -> None:
+    text = BRANCHES.replace("float[4,3] x", "float[R,3] x") if free else BRANCHES
+    block, x = import_to_gluon(of("branches", tmp_path, text)), mx.nd.array(data()[0])
+    for inputs in ([], [x, x]):
+        words = rf"stagedblock\d+: the number of inputs must be 1 \(x\), got {len(inputs)}"
+        with pytest.raises(ValueError, match=words):
+            block(*inputs)
+
+
 def test_empty_constants_in_the_second_stage(tmp_path: Path) -> None:
     text = SELECTED.replace("y = Gather(h, places) }",
                             "r = Gather(h, places) y = Concat<axis = 0>(r, none) }")  # fmt: skip

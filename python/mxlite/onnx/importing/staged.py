@@ -9,6 +9,7 @@ import numpy as np
 
 from ... import _core
 from ... import ndarray as nd
+from ...base import ValueError_
 from ...gluon.block.block import Block
 from ...gluon.block.symbol_block import SymbolBlock
 from ...gluon.parameter import ParameterDict
@@ -67,7 +68,8 @@ class StagedBlock(Block):
     """
 
     def __init__(self, stages: Stages) -> None:
-        super().__init__(prefix="")
+        super().__init__()
+        self._prefix = ""
         self._params = ParameterDict("")
         self._stages, self._evaluators = stages, dict[Any, Any]()
         scope, values = stages.scope, stages.values
@@ -101,7 +103,13 @@ class StagedBlock(Block):
 
     def forward(self, *inputs: NDArray) -> Any:
         """Return the outputs of the graph."""
-        stages, ctx = self._stages, inputs[0].context
+        stages = self._stages
+        if len(inputs) != len(stages.inputs):
+            raise ValueError_(
+                f"{self.name}: the number of inputs must be {len(stages.inputs)} "
+                f"({', '.join(stages.inputs)}), got {len(inputs)}"
+            )
+        ctx = inputs[0].context
         scope = _ArrayScope(stages.scope.opset, ctx, self._evaluators)
         arrays = dict(zip(stages.inputs, inputs))
         if self._computed:
