@@ -201,6 +201,20 @@ def test_sizes_of_free_dimensions(name: str, tmp_path: Path) -> None:
         np.testing.assert_allclose(block(mx.nd.array(x, dtype=dtype)).asnumpy(), expected, 1e-6)
 
 
+@pytest.mark.parametrize("op, of_two", [("mul", 30), ("max", 5), ("min", 2), ("add", 10)])
+def test_reductions_at_constant_indices_are_symbols(op: str, of_two: int, tmp_path: Path) -> None:
+    model = parsed(
+        "g (float[3,1] x, float[2,1] u) => (float[3,1] y) { y = ScatterElements(x, i, u) }"
+    )
+    model.graph.node[0].attribute.append(helper.make_attribute("reduction", op))
+    model.graph.initializer.append(numpy_helper.from_array(np.array([[1], [1]]), "i"))
+    onnx.save(model, tmp_path / "m.onnx")
+    symbol, arguments, _ = import_model(tmp_path / "m.onnx")
+    given = {"x": mx.nd.array([[2], [3], [4]]), "u": mx.nd.array([[2], [5]]), **arguments}
+    (y,) = symbol.bind(mx.cpu(), given).forward()
+    assert y.asnumpy().tolist() == [[2], [of_two], [4]]
+
+
 def test_an_expanded_number_is_a_constant(tmp_path: Path) -> None:
     text = """g (float[9] x) => (float[3,3] y) { three = Constant<value = int64 {3}>()
       two = Constant<value = int64[1] {2}>() s = Expand(three, two) y = Reshape(x, s) }"""

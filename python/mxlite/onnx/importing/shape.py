@@ -310,10 +310,15 @@ def _scatter_elements(n: Node) -> Value:
     rows = None if axis or n.get("reduction", "none") != "none" else _whole_rows(places, x)
     if rows is not None:
         return n.mx("_contrib_index_copy", x, constant(rows), updates) if rows.size else x
-    grid = [constant(row.reshape(1, -1)) for row in np.indices(places.shape)]
+    indices = np.indices(places.shape).reshape(x.ndim, -1)
     own = n.cast(_positive(n, places, x, axis), "int64")
-    grid[axis] = n.mx("Reshape", own, shape=(1, -1))
-    where = n.mx("Concat", *grid, dim=0) if len(grid) > 1 else grid[0]
+    if own.array is not None:
+        indices[axis] = own.array.reshape(-1)
+        where = constant(indices)
+    else:
+        grid = [constant(row[None]) for row in indices]
+        grid[axis] = n.mx("Reshape", own, shape=(1, -1))
+        where = n.mx("Concat", *grid, dim=0) if len(grid) > 1 else grid[0]
     flat = n.mx("Reshape", updates, shape=(-1,))
     return _scattered(n, x, flat, where)
 
