@@ -130,6 +130,31 @@ def test_gradients_of_a_product_at_repeated_indices(tmp_path: Path) -> None:
     np.testing.assert_array_equal(grad.asnumpy(), [21, 14, 13])
 
 
+def test_inputs_that_are_read_as_numbers_are_not_trained(tmp_path: Path) -> None:
+    text = SELECTED.replace("y = Gather(h, places) }", """r = Gather(h, places)
+      u = Unsqueeze(r, axes) o, last, cell = LSTM<hidden_size = 4>(u, i2h, h2h)
+      wide = Resize(last, , scales) v = Squeeze(wide, axes) y = MatMul(v, out) }""")  # fmt: skip
+    random = np.random.default_rng(2)
+    shapes = {"w": (3, 2), "i2h": (1, 16, 2), "h2h": (1, 16, 4), "out": (4, 2)}
+    weights = {name: random.normal(size=s).astype("float32") for name, s in shapes.items()}
+    path = written(text, tmp_path / "m.onnx", **weights, one=np.array([1]),
+                   scales=np.array([1, 2, 1], "float32"))  # fmt: skip
+    block, x = import_to_gluon(path), data()[0]
+    params = block.collect_params()
+    assert {name for name, p in params.items() if p.grad_req == "write"} == {"w", "out"}
+    trainer = mx.gluon.Trainer(params, "sgd")
+    with mx.autograd.record():
+        y = block(mx.nd.array(x))[0]
+    y.backward()
+    trainer.step(1)
+    y = block(mx.nd.array(x))[0]
+    params["out"].set_data(mx.nd.array(weights["out"]))
+    params["w"].set_data(mx.nd.array(weights["w"]))
+    expected = session(path).run(None, {"x": x})[0]
+    np.testing.assert_allclose(block(mx.nd.array(x))[0].asnumpy(), expected, 1e-5, 1e-6)
+    assert abs(y.asnumpy() - expected).max() > 1e-3
+
+
 @pytest.mark.parametrize("free", [False, True])
 def test_the_number_of_inputs_is_checked(free: bool, tmp_path: Path) -> None:
     text = BRANCHES.replace("float[4,3] x", "float[R,3] x") if free else BRANCHES

@@ -21,6 +21,14 @@ from .table import Scope, Sizes, Value
 __all__ = ["StagedBlock"]
 
 
+# Inputs that converters read as numbers, which have no gradients, and states.
+_UNTRAINED = {
+    "BatchNormalization": (3, 4), "Clip": (1, 2), "GRU": (1, 2, 3), "LSTM": (1, 2, 3, 7),
+    "NonMaxSuppression": (2, 3, 4), "OneHot": (2,), "Pad": (2,), "RNN": (1, 2, 3),
+    "Resize": (1, 2), "Upsample": (1,),
+}  # fmt: skip
+
+
 class _ArrayScope(Scope):
     """Operators run at once, and the numbers of every value are known."""
 
@@ -73,11 +81,11 @@ class StagedBlock(Block):
         self._params = ParameterDict("")
         self._stages, self._evaluators = stages, dict[Any, Any]()
         scope, values = stages.scope, stages.values
-        states = {
+        untrained = {
             name
             for node in stages.later
-            for name in node.input[3:5]
-            if node.op_type == "BatchNormalization"
+            for index, name in enumerate(node.input)
+            if index in _UNTRAINED.get(node.op_type, ())
         }
         self._held: dict[str, str] = {}  # names in the graph -> names of parameters
         self._computed: list[str] = []
@@ -90,7 +98,7 @@ class StagedBlock(Block):
                 self._computed.append(name)
             elif value.const[0].dtype.kind == "f" and value.ndim and value.const[0].size:
                 self._held[name] = scope.symbol(value, name).name
-                if name in states:
+                if name in untrained:
                     scope.fixed.add(self._held[name])
         for name in self._held.values():
             array = scope.params[name]
