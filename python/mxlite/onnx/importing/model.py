@@ -13,6 +13,7 @@ from ..package import ComputedError, OnnxError, onnx, reference_evaluator
 from . import (  # noqa: F401 - they enter rows
     control_flow,
     einsum,
+    indexing,
     nn,
     pointwise,
     quantized,
