@@ -8,7 +8,7 @@
 namespace mxlite::cpu {
 
 struct NormMemory {
-  int64_t block = 0;      // channels per block; 0 for channels-last
+  int64_t block = 0;      // channels per block: 16 with AVX-512, 8 with AVX2; 0: channels-last
   bool bfloat16 = false;  // type of the data; statistics and parameters are float32
   int64_t batch = 0, pixels = 0, channels = 0;
   int threads = 1;  // maximum number of threads
