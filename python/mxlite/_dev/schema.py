@@ -52,7 +52,7 @@ def default_text(param: dict[str, Any]) -> str:
 
 
 def input_list(op: Op, first: str | None = None) -> list[str]:
-    """Return the inputs as parameters of a stub; first replaces the first one (self)."""
+    """Return the inputs as parameters of a stub, with ``first`` in place of the first input."""
     if op["variadic"]:
         # The arrays may come as one list.
         return [

@@ -119,7 +119,10 @@ class FeedForward:
     def _init_params(
         self, inputs: Sequence[Any], overwrite: bool = False
     ) -> tuple[list[str], list[str], list[str]]:
-        """Initialize arrays without values; return the names of arguments, parameters, states."""
+        """Initialize parameters that have no values, or all if ``overwrite``.
+
+        Returns the names of all arguments, of the parameters among them, and of auxiliary states.
+        """
         entries = described(inputs) or []
         shapes = {entry.name: entry.shape for entry in entries}
         arg_shapes, _, aux_shapes = self.symbol.infer_shape(**shapes)

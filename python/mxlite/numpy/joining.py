@@ -226,7 +226,7 @@ def append(arr: Any, values: Any, axis: int | None = None) -> ndarray:
 
 
 def _indices(obj: Any, length: int, who: str) -> np.ndarray[Any, Any]:
-    """Return as positive indices what an int, slice, sequence or mask selects of an axis."""
+    """Return the indices, counted from the start, that an int, slice, sequence or mask selects."""
     if isinstance(obj, slice):
         return np.arange(*obj.indices(length))
     found = values_of(obj, who, _WHY)

@@ -180,7 +180,7 @@ def _resize(n: Node) -> Value:
 
 
 def _is_bilinear(n: Node, x: Value, axis: int, one: _Axis) -> bool:
-    """Return whether BilinearResize2D gives the same result along an axis of an image."""
+    """Return whether BilinearResize2D computes what the node computes along this axis of x."""
     exact = abs(one.scale * one.size - one.out) < 1e-6
     place = one.place in ("align_corners", "half_pixel", "pytorch_half_pixel")
     simple = not n.get("antialias", 0) and not n.get("exclude_outside", 0)
