@@ -238,8 +238,8 @@ class BackwardWalk {
     if (notes_order()) number_contributions(node);
   }
 
-  // Returns, by input, the gradient array of a variable if the node may write its gradient there,
-  // else null.
+  // Returns an array for each input: the gradient array of the variable if the node may write into
+  // this array, else null.
   std::vector<NDArrayRef> places_for(const TapeNode& node) const {
     std::vector<NDArrayRef> places(node.inputs().size());
     if (options_.partial) return places;

@@ -29,9 +29,9 @@ class DeferredTask : public Task {
 };
 using DeferredRef = IntrusivePtr<DeferredTask>;
 
-// During the lifetime of such an object, pushes do not wait for the limits on tasks in flight.
-// Needed while a task waits for work that the program has not pushed yet, because the push might
-// wait for this task.
+// While an UnlimitedPushes exists, pushes do not wait for the limits on tasks in flight. A task
+// creates one before it waits for work that the program has not pushed yet. Otherwise the push of
+// this work could wait for the task.
 class UnlimitedPushes {
  public:
   UnlimitedPushes();

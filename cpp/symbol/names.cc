@@ -9,7 +9,7 @@
 namespace mxlite::symbol {
 namespace {
 
-// The engine's operator for each name in files that the engine does not have.
+// Maps names that occur in files but are unknown to the engine to operators of the engine.
 const std::map<std::string, std::string, std::less<>>& engine_names() {
   static const auto* const made = [] {
     auto* names = new std::map<std::string, std::string, std::less<>>;

@@ -23,7 +23,7 @@ class DeviceGroup {
   // Submits the sum to the streams, in the order of the group's GPUs. Call on one thread at a time.
   virtual void all_reduce(std::span<const DeviceBuffer> buffers, int64_t count, DType dtype,
                           ReduceOp op) = 0;
-  // Throws a communicator error if submitted work has failed. Thread-safe, as abort.
+  // Throws a communicator error if submitted work has failed. Any thread may call look and abort.
   virtual void look() = 0;
   // Ends submitted work, whether or not all GPUs take part. Later calls throw the reason.
   virtual void abort(const char* reason) noexcept = 0;

@@ -73,8 +73,8 @@ void mark_backward(Terms& terms) {
     terms.text = "backward's " + terms.text;
 }
 
-// Fills the terms as far as they are valid. Messages to other ranks about a failure do not need the
-// rest.
+// Fills the terms up to the first invalid one. A message to other ranks about the failure needs no
+// more.
 void fill_what_is_valid(const OpSchema& op, const void* params, CollectiveCall& call) {
   try {
     terms_by_op().at (&op)(params, call.spec, call.terms);

@@ -42,7 +42,7 @@ Registered Member::join(const char* thread_name) {
   Registration registration = options_.registration;
   registration.clamp();
   // The result must be set before the next frame is read, because that frame may start the job.
-  // Uses a text, because the last thread to release an exception_ptr would free it.
+  // The promise holds an Error: an exception_ptr would be freed by the last thread to release it.
   auto answer = std::make_shared<std::promise<std::variant<Registered, Error>>>();
   request({kScheduler,
            {FrameType::kRegister, 0, encode(std::move(registration)), {}},

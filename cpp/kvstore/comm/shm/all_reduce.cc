@@ -49,8 +49,9 @@ class Block {
   int64_t begin(int r) const { return std::min(count_, part_ * r); }
   int64_t size(int r) const { return std::min(count_, part_ * (r + 1)) - begin(r); }
   size_t bytes(int r) const { return static_cast<size_t>(size(r)) * width_; }
-  // Returns the byte offset of rank r's part in the buffer; the next function, in the array.
+  // Returns the byte offset of rank r's part in the buffer.
   size_t shown_at(int r) const { return static_cast<size_t>(begin(r)) * width_; }
+  // Returns the byte offset of rank r's part in the array.
   size_t array_at(int r) const { return static_cast<size_t>(first_ + begin(r)) * width_; }
 
  private:

@@ -43,8 +43,8 @@ dnnl::memory::data_type find_data_type(DType dtype);
 // Returns oneDNN's name of a dtype. Throws a dtype error if oneDNN does not have the type.
 dnnl::memory::data_type data_type(DType dtype);
 // Returns whether oneDNN has fast kernels for dtype on this processor: always for float32, for
-// 16-bit floats if the processor has instructions (or an AVX-512 emulation exists), never for other
-// types. Logs once if bfloat16 is missing.
+// 16-bit floats if the processor has instructions for them or emulates them with AVX-512, and never
+// for other types. Prints a line once if there are no fast kernels for bfloat16.
 bool computes_in(DType dtype);
 
 Dims dims(const Shape& shape);
