@@ -304,10 +304,13 @@ def import_graph(model: Any, input_shapes: Mapping[str, Sequence[int]] | None = 
     """
     try:
         return _imported(model, input_shapes, distinct=True)
-    except ComputedError:
-        raise
-    except OnnxError:
-        return _imported(model, input_shapes, distinct=False)
+    except OnnxError as error:
+        try:
+            return _imported(model, input_shapes, distinct=False)
+        except OnnxError:
+            if isinstance(error, ComputedError):
+                raise error from None
+            raise
 
 
 def _imported(
