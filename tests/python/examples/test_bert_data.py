@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-sys.path.append(str(Path(__file__).resolve().parents[3] / "examples" / "bert"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "examples" / "bert"))
 import prepare
 import text_documents
 from masked_instances import Recipe, make_samples, mask_positions, masked
@@ -20,6 +20,8 @@ from pretraining_batches import Batches, evaluation_batches
 from pretraining_files import read_samples
 from pretraining_samples import KEYS, synthetic_samples, write_samples
 from wordpiece import SPECIAL, WordPiece, read_vocabulary, train_vocabulary, words
+
+sys.path.append(sys.path.pop(0))  # other examples have modules of the same names
 
 VOCABULARY = [*SPECIAL, *"the cat sat on mat un ##related ##s . , ! a b c ##at".split()]
 PIECES = WordPiece(VOCABULARY)
