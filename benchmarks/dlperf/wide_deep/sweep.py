@@ -140,11 +140,7 @@ def main() -> int:
     add("--torch-variants", nargs="+", default=["eager", "compile"], choices=["eager", "compile"])
     add("--warm-up", type=int, default=1, help="steps of a turn before it is measured")
     add("--steps", type=int, default=2)
-    add(
-        "--clock", default="wall", choices=["wall", "cpu"],
-        help="cpu: processor time, which other work disturbs less; with --threads 1",
-    )  # fmt: skip
-    add_options(parser, "json", "threads", rounds=5)
+    add_options(parser, "json", "threads", "clock", rounds=5)
     args = parser.parse_args()
     if args.torch and args.table_optimizer != "adam":
         parser.error("--torch: the table optimizer must be adam, got sgd")
