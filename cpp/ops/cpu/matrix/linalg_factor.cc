@@ -193,8 +193,8 @@ void slogdet_native(KernelContext& ctx, const NoParams&, Inputs in, Outputs out)
   });
 }
 
-// Reflects `count` entries at `to` by the vector v, whose entry 0 counts as 1: to -= tau (to . v)
-// v.
+// Reflects `count` entries at `to` by the vector v: to -= tau * (to . v) * v. Entry 0 of v is not
+// read and counts as 1.
 void reflect(double* to, const double* v, double tau, int64_t count) {
   const double along = tau * (to[0] + std::inner_product(v + 1, v + count, to + 1, 0.0));
   to[0] -= along;

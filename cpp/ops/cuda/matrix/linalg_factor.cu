@@ -193,8 +193,8 @@ __global__ void __launch_bounds__(kThreads)
 
 // ---- orthogonal factors -----------------------------------------------------------------------
 
-// Reflects `count` entries at `to` by the vector v, whose entry 0 counts as 1: to -= tau (to . v)
-// v.
+// Reflects `count` entries at `to` by the vector v: to -= tau * (to . v) * v. Entry 0 of v is not
+// read and counts as 1.
 __device__ void reflect(double* to, const double* v, double tau, int64_t count) {
   double along = 0;
   for (int64_t c = threadIdx.x; c < count; c += blockDim.x) along += to[c] * (c == 0 ? 1 : v[c]);
@@ -203,8 +203,8 @@ __device__ void reflect(double* to, const double* v, double tau, int64_t count) 
   __syncthreads();
 }
 
-// Householder reflections of the rows with the signs of the CPU's kernel. The work of a block are
-// the rows, one row of Q and one factor for each reflection.
+// Householder reflections of the rows with the signs of the CPU's kernel. The work memory of a
+// block holds the rows, one row of Q and one factor for each reflection.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     gelqf_kernel(int64_t matrices, int64_t rows, int64_t n, const T* in, T* out_q, T* out_l,
