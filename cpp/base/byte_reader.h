@@ -37,7 +37,7 @@ class ByteReader {
     offset_ += size;
     return piece;
   }
-  // Reads a 32-bit count of entries, each of which takes at least `least` bytes. Throws if they
+  // Reads a 32-bit count of entries that take at least `least` bytes each. Throws if the entries
   // exceed the remaining bytes.
   uint32_t count(size_t least) {
     const auto n = number<uint32_t>();
@@ -62,7 +62,8 @@ class ByteReader {
   size_t offset_ = 0;
 };
 
-// Returns the unsigned number of up to four bytes at an offset, or nullopt beyond the end.
+// Returns the unsigned number in `size` bytes (at most 4) at an offset, or nullopt if the bytes end
+// before.
 inline std::optional<uint32_t> number_at(std::span<const std::byte> bytes, size_t offset,
                                          size_t size, bool little_endian) {
   if (size > 4 || offset > bytes.size() || bytes.size() - offset < size) return std::nullopt;

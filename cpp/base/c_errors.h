@@ -1,4 +1,5 @@
-// Errors of functions with C linkage: a status, and the text of the calling thread's last error.
+// Reports errors of functions with C linkage by a status and by the text of the calling thread's
+// last error.
 #pragma once
 #include <new>
 
@@ -10,7 +11,8 @@ const char* last_c_error() noexcept;
 // Stores "<who>: <text>", or only the text if `who` is null. Replaces bytes that are not UTF-8.
 void set_last_c_error(const char* who, const char* text) noexcept;
 
-// Calls the function. Returns 0, or -1 after an exception, whose text last_c_error() returns.
+// Calls the function. Returns 0, or -1 if it throws; last_c_error() then returns the exception's
+// text.
 int c_status(const char* who, auto&& function) noexcept {
   try {
     function();

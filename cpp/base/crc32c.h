@@ -5,8 +5,8 @@
 
 namespace mxlite {
 
-// Returns the checksum of preceding bytes, whose checksum is `before` (0 if there are none), and
-// `bytes` more bytes.
+// Returns the checksum of `bytes` bytes that follow other bytes, whose checksum is `before` (0 if
+// there are no other bytes).
 uint32_t crc32c(const void* data, size_t bytes, uint32_t before = 0);
 
 }  // namespace mxlite

@@ -18,8 +18,8 @@ int64_t env_int(const char* name, int64_t fallback) {
   char* end = nullptr;
   errno = 0;
   const long long value = std::strtoll(text, &end, 10);
-  MX_CHECK(*end == '\0' && errno == 0, "environment variable ", name, "='", text,
-           "' is not an integer");
+  MX_CHECK(*end == '\0' && errno == 0, "environment variable ", name, " must be an integer, got '",
+           text, "'");
   return value;
 }
 

@@ -49,8 +49,8 @@ template <class... Args>
 
 }  // namespace mxlite
 
-// Reports an error of the user; the text is only the message. `kind` is an ErrorKind without the
-// prefix.
+// Throws an error of the user if the condition is false. The text contains only the message. `kind`
+// is a value of ErrorKind.
 #define MX_CHECK_KIND(condition, kind, ...)         \
   do {                                              \
     if (!(condition)) [[unlikely]]                  \
@@ -61,7 +61,7 @@ template <class... Args>
   MX_CHECK_KIND(condition, ::mxlite::ErrorKind::kShape, __VA_ARGS__)
 #define MX_CHECK_DTYPE(condition, ...) \
   MX_CHECK_KIND(condition, ::mxlite::ErrorKind::kDType, __VA_ARGS__)
-// Reports a bug in mxlite.
+// Throws an error that reports a bug in mxlite if the condition is false.
 #define MX_ASSERT(condition)                                    \
   do {                                                          \
     if (!(condition)) [[unlikely]]                              \

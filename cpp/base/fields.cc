@@ -9,7 +9,8 @@ std::string number_text(double v) {
   if (std::isnan(v)) return "nan";
   if (std::isinf(v)) return v > 0 ? "inf" : "-inf";
   char buffer[32];
-  // Prints a value that was a float32 with the digits of a float32: 0.9, not 0.8999999761581421.
+  // Prints a value that float32 represents exactly with the digits of a float32: 0.9, not
+  // 0.8999999761581421.
   const auto single = static_cast<float>(v);
   const auto end = single == v ? std::to_chars(buffer, buffer + sizeof buffer, single).ptr
                                : std::to_chars(buffer, buffer + sizeof buffer, v).ptr;

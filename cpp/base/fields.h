@@ -8,7 +8,8 @@
 
 namespace mxlite {
 
-// Upper bound of sizes, counts, strides and paddings: sums and products of two stay below 2^63.
+// Upper bound of sizes, counts, strides and paddings. Sums and products of two such numbers are
+// below 2^63.
 inline constexpr double kMaxSize = 2147483647;
 // Bound of real numbers that kernels multiply by sizes or positions, so that float32 products stay
 // finite.
@@ -24,7 +25,8 @@ struct NumberRange {
 };
 // Returns "at least 1" or "from 0 to below 1", or an empty text if there are no bounds.
 std::string range_text(const NumberRange& range);
-// Returns the number as 1.x writes it: a value that was a float32 gets a float32's digits.
+// Returns the number as MXNet 1.x writes it: a number that float32 represents gets the digits of a
+// float32.
 std::string number_text(double number);
 
 template <class E>
@@ -45,7 +47,7 @@ struct Field {
   bool required;
   NumberRange range = {};
 
-  // Sets bounds, which are checked for every call before shapes are inferred.
+  // Sets bounds. Every call checks its values against them before shapes are inferred.
   constexpr Field at_least(double low) const {
     return with({low, range.high, false, range.high_excluded});
   }
@@ -86,8 +88,8 @@ constexpr auto join_fields(const F&... f) {
   return std::tuple_cat(fields_tuple(f)...);
 }
 
-// Defines fields() of a struct from single fields and tuples of fields, such as those of a base.
-// The arguments refer to the struct as P.
+// Defines fields() of a struct from single fields and tuples of fields, such as those of a base
+// class. The arguments refer to the struct as P.
 #define MX_FIELDS(Struct, ...)               \
   static constexpr auto fields() {           \
     using P [[maybe_unused]] = Struct;       \
@@ -97,7 +99,7 @@ constexpr auto join_fields(const F&... f) {
 #define MX_FIELD(name, doc) mxlite::field(#name, &P::name, doc)
 #define MX_REQUIRED_FIELD(name, doc) mxlite::required_field(#name, &P::name, doc)
 
-// Parameters of operators that have none.
+// Parameters of operators that have no parameters.
 struct NoParams {
   static constexpr auto fields() { return std::tuple<>(); }
 };

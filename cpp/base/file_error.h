@@ -7,13 +7,13 @@
 
 namespace mxlite {
 
-// The content of a file violates its format; FileFormatError in Python.
+// The error for a file whose content violates its format. The Python class is FileFormatError.
 class FileError : public Error {
  public:
   explicit FileError(std::string message) : Error(ErrorKind::kValue, std::move(message)) {}
 };
 
-// The system cannot read a file; FileAccessError in Python.
+// The error for a file that the system cannot read. The Python class is FileAccessError.
 class FileReadError : public Error {
  public:
   explicit FileReadError(std::string message) : Error(ErrorKind::kRecord, std::move(message)) {}

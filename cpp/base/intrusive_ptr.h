@@ -28,7 +28,7 @@ template <class T>
 class IntrusivePtr {
  public:
   IntrusivePtr() = default;
-  IntrusivePtr(std::nullptr_t) {}  // NOLINT: as std::shared_ptr
+  IntrusivePtr(std::nullptr_t) {}  // NOLINT: implicit, like std::shared_ptr
   explicit IntrusivePtr(T* p) : p_(p) {
     if (p_) p_->retain();
   }

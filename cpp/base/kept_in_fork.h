@@ -1,6 +1,6 @@
-// A value with threads, which exist only in the process that created the value. A forked child has
-// copies of thread objects and condition variables but not the threads. Destroying these copies
-// would never return, so the child leaks the value.
+// Holds a value that has threads. The threads exist only in the process that created the value. A
+// forked child has copies of thread objects and condition variables but not the threads. Destroying
+// these copies would never return, so the child leaks the value.
 #pragma once
 
 #include <unistd.h>

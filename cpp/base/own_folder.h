@@ -3,7 +3,7 @@
 
 namespace mxlite {
 
-// Returns the folder of libmxlite.so, which also holds its plug-ins; it ends with a slash.
+// Returns the folder of libmxlite.so with a slash at the end. The folder also holds the plug-ins.
 std::string own_folder();
 
 }  // namespace mxlite

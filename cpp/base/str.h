@@ -7,8 +7,8 @@
 
 namespace mxlite {
 
-// Refers to a value and the function that writes it. One function for all texts and one for each
-// other type keep the many calls of str() and MX_CHECK() small.
+// Refers to a value and to the function that writes the value. All texts share one such function,
+// and each other type has one. This keeps the many calls of str() and MX_CHECK() small.
 class Printed {
  public:
   Printed(const char* text)  // NOLINT: converts

@@ -1,4 +1,4 @@
-// Makes "; did you mean 'axis'?" for misspelt names in errors.
+// Adds texts such as "; did you mean 'axis'?" to errors about misspelt names.
 #pragma once
 #include <span>
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace mxlite {
 
-// Returns a text such as "; did you mean 'axis'?", or "" if no name is similar enough (edit
-// distance above a third of the name).
+// Returns a text such as "; did you mean 'axis'?", or "" if the edit distance to every name is
+// above a third of the given name's length.
 std::string did_you_mean(std::string_view given, std::span<const std::string> candidates);
 
 }  // namespace mxlite

@@ -273,7 +273,7 @@ def why_it_cannot_join(**variables: str) -> str:
             {**MEMORY, "MXLITE_JOB_SIZE": "-3"},
             "MXLITE_JOB_SIZE must be a number from 1 to 4096, got '-3'",
         ),
-        ({**MEMORY, "MXLITE_JOB_SIZE": "two"}, "MXLITE_JOB_SIZE='two' is not an integer"),
+        ({**MEMORY, "MXLITE_JOB_SIZE": "two"}, "MXLITE_JOB_SIZE must be an integer, got 'two'"),
         ({"MXLITE_JOB_MEMORY": ""}, "MXLITE_JOB_MEMORY must be '/name:bytes', got ''"),
         ({"MXLITE_JOB_MEMORY": "/a/b:4096"}, "must be '/name:bytes'"),
         ({"MXLITE_JOB_MEMORY": "/a:4096x"}, "must be '/name:bytes'"),
