@@ -18,7 +18,7 @@ struct Loaded {
 };
 
 Loaded load() {
-  // MXLITE_CUDA_LIBRARY serves tests and builds for several CUDA versions side by side.
+  // MXLITE_CUDA_LIBRARY serves tests and installations of several CUDA versions side by side.
   const std::string given = env_string("MXLITE_CUDA_LIBRARY", "");
   const std::string path = given.empty() ? cuda_library() : given;
   struct stat status;

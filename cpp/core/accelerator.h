@@ -29,12 +29,12 @@ class Accelerator {
   // Throws a device error if the device does not exist or this build has no kernels for it.
   virtual void check_usable(int device) = 0;
 
-  // Allocates memory that stream `first_user` may use at once; other streams wait for that stream
-  // (engine::Var). If memory is short, drops the cache and retries once, then throws kOutOfMemory
-  // with the requested, used and cached bytes and the limit.
+  // Allocates memory that stream `first_user` may use at once. Other streams must wait for that
+  // stream (engine::Var). If memory is short, drops the cache and retries once. If memory is still
+  // short, throws kOutOfMemory with the requested, used and cached bytes and the limit.
   virtual Block allocate(int device, size_t bytes, StreamKind first_user) = 0;
-  // Frees a block in the order of `stream`. The block's allocation and all work that uses it must
-  // precede this call in that stream's order, or have ended.
+  // Frees a block in the order of `stream`. The block's allocation and all work that uses the block
+  // must precede this call in that stream's order or have ended.
   virtual void free(int device, Block block, StreamKind stream) noexcept = 0;
   virtual void release_cached(int device) = 0;
   virtual MemoryStats stats(int device) const = 0;
@@ -48,19 +48,21 @@ class Accelerator {
   virtual void synchronize(int device) = 0;
 };
 
-// Returns the accelerator, or null if there is none; then accelerator_absence() returns the reason.
+// Returns the accelerator, or null if no accelerator exists; accelerator_absence() then returns the
+// reason.
 Accelerator* accelerator();
-// Returns the accelerator if it has been loaded. Loads nothing.
+// Returns the accelerator if it has been loaded, otherwise null. Loads nothing.
 Accelerator* accelerator_in_use();
 // Returns "this build has MXLITE_CUDA=OFF", "no NVIDIA driver ...", or an empty text if an
 // accelerator was loaded.
 const std::string& accelerator_absence();
-// Returns the accelerator. Throws a device error that begins with `who` and names the GPU if that
-// GPU cannot be used.
+// Returns the accelerator. If the GPU cannot be used, throws a device error that begins with `who`
+// and names the GPU.
 Accelerator& require_accelerator(const char* who, int gpu);
 
-// Type of mxlite_plugin_load, the only function of a plug-in that is looked up by name. Registers
-// kernels and returns the accelerator, or returns null and sets the reason. Never throws.
+// Type of mxlite_plugin_load, the only function of a plug-in that is looked up by name. The
+// function registers kernels and returns the accelerator, or returns null and sets the reason. It
+// never throws.
 using PluginLoadFn = Accelerator* (*)(std::string* why_not);
 
 }  // namespace mxlite

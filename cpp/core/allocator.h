@@ -1,5 +1,5 @@
-// Allocators of memory, and the allocator of host memory: 64-byte aligned blocks, cached by size
-// class.
+// The interface of allocators, and the allocator of host memory. Its blocks are 64-byte aligned and
+// cached by size class.
 #pragma once
 #include <cstddef>
 
@@ -17,8 +17,8 @@ struct Block {
 class Allocator {
  public:
   virtual ~Allocator() = default;
-  // If memory is short, empties the cache and retries once, then throws kOutOfMemory with byte
-  // counts.
+  // If memory is short, empties the cache and retries once. If memory is still short, throws
+  // kOutOfMemory with byte counts.
   virtual Block allocate(size_t bytes) = 0;
   virtual void free(Block block) noexcept = 0;
   virtual void release_cached() = 0;

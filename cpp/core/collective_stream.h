@@ -1,4 +1,5 @@
-// The stream on which collectives between the GPUs of this process run. Every device has one.
+// The stream on which collectives between the GPUs of this process run. Every device has one such
+// stream.
 #pragma once
 #include "cpp/core/marked_stream.h"
 

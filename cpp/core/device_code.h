@@ -1,5 +1,5 @@
-// Kernels compiled at run time: machine code is loaded onto a device, and its kernels are launched
-// by name. The accelerator plug-in implements both.
+// Loads machine code that was compiled at run time onto a device, and launches its kernels by name.
+// The accelerator plug-in implements the functions.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -16,7 +16,7 @@ struct LaunchGrid {
   unsigned shared_bytes = 0;                 // bytes of dynamic shared memory of each block
 };
 
-// The value of one kernel parameter. Launches read it before they return.
+// The value of one kernel parameter. A launch reads the value before it returns.
 struct KernelArgument {
   const void* value = nullptr;
   size_t bytes = 0;
@@ -29,8 +29,8 @@ class CodeLoader {
   using Function = void*;
 
   virtual ~CodeLoader() = default;
-  // Loads `image`, a cubin or zero-terminated PTX. It stays loaded until the process ends. Throws a
-  // device error with the driver's message.
+  // Loads `image`, a cubin or zero-terminated PTX. The module stays loaded until the process ends.
+  // Throws a device error with the driver's message.
   virtual Module load(int device, std::span<const std::byte> image) = 0;
   // Returns the kernel, or null if the image has no kernel of that name.
   virtual Function find(int device, Module module, const std::string& kernel) = 0;

@@ -1,4 +1,5 @@
-// One value per device that computes. Users of this class need no change if a device type is added.
+// One value for each device that computes. If a device type is added, users of this class need no
+// change.
 #pragma once
 #include <array>
 #include <cstddef>

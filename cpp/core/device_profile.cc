@@ -13,13 +13,13 @@
 namespace mxlite {
 namespace {
 
-// Number of pending marks above which the oldest ones are converted to times early; the device has
-// passed them by then.
+// Number of pending marks above which the oldest marks are converted to times early. The device has
+// passed these marks by then.
 constexpr size_t kMostMarks = size_t{1} << 16;
 constexpr size_t kMostEvents = size_t{4} << 20;
 
-// Track numbers of devices differ from thread numbers by bit 30. Bits 4 to 11 are the device; bit
-// 12 is set for tracks of single kernels.
+// Bit 30 distinguishes the track number of a device from a thread number. Bits 4 to 11 are the
+// device; bit 12 is set for tracks of single kernels.
 constexpr uint32_t kDeviceTrack = 1u << 30, kKernelTrack = 1u << 12;
 
 std::atomic<DeviceTimer*> timer{nullptr};
@@ -70,7 +70,7 @@ struct Events {
 };
 
 // A track on which events do not overlap. Kernels of one stream may overlap (branches of a CUDA
-// graph) and then get different tracks.
+// graph); they then get different tracks.
 struct Track {
   int device;
   uint32_t stream, number;

@@ -1,4 +1,4 @@
-// Events of devices that the profiler has not fetched yet.
+// Device events that the profiler has not fetched yet.
 #pragma once
 #include "cpp/core/profiler.h"
 

@@ -1,5 +1,5 @@
-// Times of work on devices, for the profiler: marks in streams before and after submitted work, and
-// single kernels if the device's own tools record them.
+// Times of work on devices, for the profiler. Marks in streams enclose submitted work. The device's
+// own tools also record single kernels if they can.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -21,8 +21,8 @@ class DeviceTimer {
   // Submits a mark to the stream. Returns null if the stream records work instead of running it.
   // Called by the thread that submits to the stream.
   virtual std::shared_ptr<Mark> mark(Stream& stream) = 0;
-  // Returns when the device reached a mark, on the profiler's clock; waits until then. Called with
-  // the marks of a stream in order, by any thread, one at a time.
+  // Waits until the device has reached the mark and returns the time on the profiler's clock.
+  // Called with the marks of a stream in order, by any thread but only one thread at a time.
   virtual int64_t nanoseconds(const std::shared_ptr<Mark>& mark) = 0;
 };
 
@@ -41,7 +41,8 @@ struct DeviceKernel {
 class KernelTracer {
  public:
   virtual ~KernelTracer() = default;
-  // start begins recording, stop ends it. A tracer that cannot record reports the reason once.
+  // `start` begins recording and `stop` ends it. A tracer that cannot record reports the reason
+  // once.
   virtual void start() = 0;
   virtual void stop() = 0;
   // Appends the records since the last call, in any order. Returns the number of lost records.
@@ -57,7 +58,7 @@ void profile_mark(Stream& stream, std::shared_ptr<DeviceTimer::Mark> mark, const
 bool profiles_devices();
 
 // Records all work that the thread submits to the stream during the object's lifetime as one event
-// of the device, with the name of the host's event. Has no cost while the profiler is off.
+// of the device. The event has the name of the host's event. Has no cost while the profiler is off.
 class DeviceScope {
  public:
   DeviceScope(Stream* stream, const char* name) {

@@ -1,4 +1,4 @@
-// Element types. Codes are those of .params files, where 8 to 11 are reserved.
+// Element types. The codes are those of .params files, which reserve 8 to 11.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -66,7 +66,7 @@ struct DTypeOf<uint32_t> : std::integral_constant<DType, DType::kUInt32> {};
 template <>
 struct DTypeOf<uint64_t> : std::integral_constant<DType, DType::kUInt64> {};
 
-// Type of sums and computations on values of T: float for 16-bit floats, T otherwise.
+// Type of sums and computations on values of T: float for 16-bit floats and T for all other types.
 template <class T>
 using ComputeType =
     std::conditional_t<std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>, float, T>;

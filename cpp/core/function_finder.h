@@ -8,7 +8,8 @@ class FunctionFinder {
  public:
   explicit FunctionFinder(void* library) : library_(library) {}  // a handle returned by dlopen
 
-  // Sets `function` to the library's function of this name, or to null if it does not exist.
+  // Sets `function` to the library's function of this name, or to null if the library has no such
+  // function.
   template <class F>
   void operator()(const char* name, F*& function) {
     function = reinterpret_cast<F*>(dlsym(library_, name));

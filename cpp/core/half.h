@@ -14,7 +14,8 @@ struct float16 {
 #ifdef __CUDA_ARCH__
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
 #else
-    // F16C's builtins, because <immintrin.h> has 60,000 lines, which all files would read.
+    // Uses F16C's builtins, because otherwise all files would read the 60,000 lines of
+    // <immintrin.h>.
     const __attribute__((vector_size(16))) float from = {value};
     bits = static_cast<uint16_t>(__builtin_ia32_vcvtps2ph(from, 0)[0]);  // 0: to nearest even
 #endif

@@ -82,7 +82,7 @@ std::string short_kernel_name(const char* linker_name) {
   if (!readable || status != 0) return std::string(linker_name).substr(0, kLongestName);
   std::string name = readable.get();
   // Extracts the name from "void mxlite::cuda::(anonymous namespace)::forward_rows<float,
-  // true>(Rows, Array)": it ends at the first bracket that does not belong to an anonymous
+  // true>(Rows, Array)". The name ends at the first bracket that does not belong to an anonymous
   // namespace.
   static const std::string unnamed = "(anonymous namespace)::";
   for (size_t at; (at = name.find(unnamed)) != std::string::npos;) name.erase(at, unnamed.size());
@@ -93,8 +93,8 @@ std::string short_kernel_name(const char* linker_name) {
 }
 
 const char* intern_kernel_name(const std::string& name) {
-  // Leaked, because the log and the profiler store the pointers, and threads may outlive static
-  // destructors.
+  // The mutex and the set are leaked, because the log and the profiler store the pointers, and
+  // threads may outlive static destructors.
   static auto* const mutex = new std::mutex;
   static auto* const names = new std::unordered_set<std::string>;
   const std::lock_guard lock(*mutex);

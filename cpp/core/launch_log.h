@@ -1,4 +1,4 @@
-// Log of the kernels launched last. A device reports a failed kernel in a later call, so the
+// Log of the most recent kernel launches. A device reports a failed kernel in a later call, so the
 // engine's error lists the kernels of the tasks that the device had not finished.
 #pragma once
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace mxlite {
 
-// Attributes this thread's launches during the object's lifetime to a task. Tasks are numbered from
-// 1.
+// Attributes this thread's launches during the object's lifetime to a task. The first task has the
+// number 1.
 class LaunchScope {
  public:
   explicit LaunchScope(uint64_t task) noexcept;
@@ -18,16 +18,16 @@ class LaunchScope {
   const uint64_t outer_;
 };
 
-// Names the operator of this thread's next launches, for tasks that run several operators; null for
-// none. Stores the pointer.
+// Names the operator of this thread's next launches, for tasks that run several operators. Null
+// means no operator. Stores the pointer.
 void set_launching_operator(const char* name) noexcept;
 // Called for each kernel that this thread submits. Stores the pointer, so the name must be static
 // or interned.
 void note_launch(const char* kernel) noexcept;
 
-// Returns the last kernels of a task in launch order, each name once: "forward_rows of softmax,
-// copy_rows, ...". Returns an empty text if the task launched no kernels or the log has overwritten
-// them.
+// Returns the last kernels of a task in launch order, each name once, such as "forward_rows of
+// softmax, copy_rows, ...". Returns an empty text if the task launched no kernels or the log has
+// overwritten them.
 std::string kernels_of_task(uint64_t task);
 
 // Converts a mangled kernel name to the name in the source: "_ZN6mxlite4cuda12forward_rowsIfEEvPf"

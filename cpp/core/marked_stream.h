@@ -1,5 +1,5 @@
-// Streams with marks: points in the order of their work for which another stream or the host can
-// wait, although more work has been submitted since.
+// Streams with marks. A mark is a point in the order of the stream's work. Another stream or the
+// host can wait for the mark although more work has been submitted since.
 #pragma once
 #include <memory>
 #include <string>
@@ -16,7 +16,7 @@ class MarkedStream : public Stream {
   // Returns the point after all work submitted so far. Call on the thread that submits to the
   // stream. The mark must not outlive the stream.
   virtual std::shared_ptr<Mark> mark() = 0;
-  // Work submitted to this stream from now on runs after the mark, which may be one of another
+  // Makes work submitted to this stream from now on run after the mark, which may belong to another
   // stream and device.
   virtual void wait_for_mark(const Mark& mark) = 0;
   // Blocks until this stream has done the work up to its mark. Throws errors that the device

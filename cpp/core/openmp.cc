@@ -1,17 +1,18 @@
 // Note [Regions of threads]
 // A region has a number of shares. Its body runs once for each share, and get_thread_num() is the
 // index of the share. The thread that begins the region runs share 0, and threads of its team claim
-// the other shares. Then the thread that began the region runs all unclaimed shares. So on a busy
-// machine, a thread that has no core delays the region only if it lost the core during a share.
-// libgomp, OpenMP's library of GCC, waits for all of its threads.
+// the other shares. Then the thread that began the region runs all unclaimed shares. On a busy
+// machine, a thread that has no core therefore delays the region only if the thread lost its core
+// during a share. In contrast, libgomp, OpenMP's library of GCC, waits for all of its threads.
 //
-// Shares may wait for each other (wait_at_barrier, and spinning barriers within oneDNN's kernels).
-// Therefore a team has a thread for every share.
+// Shares may wait for each other (in wait_at_barrier and at spinning barriers within oneDNN's
+// kernels). Therefore a team has a thread for every share.
 //
 // Note [Subnormal numbers in regions]
 // Threads of a region that run_region begins flush subnormal numbers if and only if the thread that
-// begins the region flushes. oneDNN calls begin_region, and its kernels must flush. Therefore
-// threads that help flush between regions, and run_body sets and restores the flags of each thread.
+// begins the region flushes them. oneDNN calls begin_region, and its kernels must flush. Therefore
+// helping threads flush subnormal numbers between regions, and run_body sets and restores the flags
+// of each thread.
 #include "cpp/core/openmp.h"
 
 #include <linux/futex.h>
@@ -38,7 +39,7 @@
 namespace mxlite::openmp {
 namespace {
 
-// Increased in the child of a fork, where the threads of all teams are missing.
+// Increased in the child of a fork, which does not have the threads of any team.
 std::atomic<int> process_generation{0};
 
 void pause_core() {
@@ -47,8 +48,8 @@ void pause_core() {
 #endif
 }
 
-// A counter for which threads wait: they poll first and then sleep. std::atomic::wait is not used,
-// because it offers the core to other programs before it sleeps.
+// A counter for which threads wait by polling first and sleeping afterwards. std::atomic::wait is
+// not used, because it yields the core to other programs before it sleeps.
 class Counter {
  public:
   uint32_t load() const { return value_.load(std::memory_order_acquire); }
@@ -79,7 +80,7 @@ class Counter {
   std::atomic<int> sleepers_{0};
 };
 
-// The threads that help one thread, and the region that they run.
+// The threads that help one thread to run a region, and this region.
 class Team {
  public:
   // Begins a region and returns its number of shares, which is smaller than `wanted` if the system
@@ -90,7 +91,7 @@ class Team {
   void wait_at_barrier();
 
   bool belongs_to_this_process() const { return generation_ == process_generation.load(); }
-  // Ends the threads; they keep the team until they have ended.
+  // Ends the threads. They keep the team alive until they have ended.
   void stop();
   static void add_threads(const std::shared_ptr<Team>& team, unsigned wanted);
 
@@ -203,12 +204,12 @@ void Team::add_threads(const std::shared_ptr<Team>& team, unsigned wanted) {
     for (; team->helpers_ + 1 < wanted; ++team->helpers_)
       std::thread([team] { team->serve(); }).detach();
   } catch (const std::exception&) {
-    // The system has no more threads or memory: regions have fewer shares.
+    // The system has no more threads or memory, so regions have fewer shares.
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-// Returns null if there is no memory; regions then have one share.
+// Returns null if no memory is left; regions then have one share.
 std::shared_ptr<Team> make_team() {
   static const int registered =
       pthread_atfork(nullptr, nullptr, [] { process_generation.fetch_add(1); });
@@ -238,8 +239,8 @@ void run_body(void* region) {
   }
 }
 
-// Begins a region. Returns whether it has as many shares as wanted. Within a region with several
-// shares, and if one share is wanted, the new region has one share.
+// Begins a region. Returns whether the region has as many shares as wanted. Inside a region with
+// several shares, or if one share is wanted, the new region has one share.
 bool start_region(Body body, void* data, unsigned wanted) {
   ThreadState& now = state;
   const bool nested = in_parallel();
@@ -284,8 +285,8 @@ void run_region(Body body, void* data, unsigned threads) {
   if (region.error) std::rethrow_exception(region.error);
 }
 
-// Like libgomp, ends the process if threads are missing: oneDNN divides the work among the shares
-// before it begins the region, so a smaller region would leave out a part of it.
+// Ends the process if threads are missing, like libgomp. oneDNN divides the work among the shares
+// before it begins the region, so a smaller region would skip a part of the work.
 void begin_region(Body body, void* data, unsigned threads) {
   if (start_region(body, data, threads)) return;
   std::fputs("mxlite: oneDNN needs more threads than the system allows\n", stderr);

@@ -1,6 +1,6 @@
-// Regions that several threads run, for the loops of parallel.h and for oneDNN: see
-// Note [Regions of threads] in openmp.cc. The functions do what OpenMP's functions of these names
-// do.
+// Regions that several threads run, for the loops of parallel.h and for oneDNN. See Note
+// [Regions of threads] in openmp.cc. The functions behave like OpenMP's functions of the same
+// names.
 #pragma once
 #include <atomic>
 
@@ -8,9 +8,9 @@ namespace mxlite::openmp {
 
 using Body = void (*)(void*);
 
-// Calls body(data) once for each of at most `threads` shares. Threads that take part flush
-// subnormal numbers if and only if the calling thread does. If shares throw, throws the exception
-// of one of them after all shares have ended.
+// Calls body(data) once for each of at most `threads` shares. Participating threads flush subnormal
+// numbers if and only if the calling thread does. If shares throw, throws the exception of one of
+// them after all shares have ended.
 void run_region(Body body, void* data, unsigned threads);
 
 int get_thread_num();   // index of the share that this thread runs
@@ -19,8 +19,8 @@ int get_max_threads();
 void set_num_threads(int count);
 bool in_parallel();
 
-// Begins a region for oneDNN. The threads that help flush subnormal numbers to zero, and the caller
-// runs share 0 itself. If `threads` is 0, the region has get_max_threads() shares.
+// Begins a region for oneDNN. Helping threads flush subnormal numbers to zero, and the caller runs
+// share 0 itself. If `threads` is 0, the region has get_max_threads() shares.
 void begin_region(Body body, void* data, unsigned threads);
 void end_region();
 void wait_at_barrier();
@@ -29,11 +29,11 @@ void wait_at_barrier();
 bool start_static_loop(long start, long end, long step, long chunk, long* first, long* last);
 bool next_static_block(long* first, long* last);
 
-// Makes the library that contains `function` call the functions above instead of those of libgomp.
-// Returns null, or the reason why nothing has changed, for example that the library calls another
-// function of OpenMP. The library must not have begun a region yet.
+// Makes the library that contains `function` call the functions above instead of the functions of
+// libgomp. Returns null on success. Otherwise changes nothing and returns the reason, for example
+// that the library calls another OpenMP function. The library must not have begun a region yet.
 const char* replace_libgomp(const void* function);
-// Set if libgomp was not replaced, so that set_num_threads() sets the number for the library, too.
+// Set if libgomp was not replaced, so that set_num_threads() also sets the number for the library.
 extern std::atomic<void (*)(int)> set_num_threads_of_libgomp;
 
 }  // namespace mxlite::openmp

@@ -1,7 +1,7 @@
-// Replaces the calls of libgomp in a library that is loaded already, by writing the addresses of
-// our functions to the library's table of external functions. Other libraries keep their libgomp.
-// Exported functions with libgomp's names would not do: programs that link this library and use
-// OpenMP themselves would call some functions of mxlite and some of libgomp.
+// Replaces the calls of libgomp in a library that is already loaded: writes the addresses of our
+// functions to the library's table of external functions. Other libraries keep their libgomp.
+// Exporting functions with libgomp's names would not suffice: programs that link this library and
+// use OpenMP themselves would call some functions of mxlite and some of libgomp.
 #include <dlfcn.h>
 #include <link.h>
 #include <sys/mman.h>
@@ -68,7 +68,7 @@ Tables read_tables(const dl_phdr_info& info) {
   }
   const Elf64_Rela *calls = nullptr, *others = nullptr;
   size_t call_bytes = 0, other_bytes = 0;
-  // glibc has added the base already, other loaders have not.
+  // glibc has already added the base to this address; other loaders have not.
   const auto set = [&](auto*& table, const Elf64_Dyn& e) {
     const uintptr_t place = e.d_un.d_ptr;
     table = reinterpret_cast<std::remove_reference_t<decltype(table)>>(
@@ -92,7 +92,7 @@ struct Search {
   Tables found;
 };
 
-// Called for each loaded library; returns 1 for the one that contains the function.
+// Called for each loaded library. Returns 1 for the library that contains the function.
 int find_library(dl_phdr_info* info, size_t, void* search) {
   auto& s = *static_cast<Search*>(search);
   for (int i = 0; i < info->dlpi_phnum; ++i) {
@@ -121,7 +121,7 @@ bool write_replacement(const Tables& t, const Replacement& r) {
   return true;
 }
 
-// Returns null, or the reason why nothing has changed.
+// Returns null on success, otherwise the reason why nothing has changed.
 const char* replace(const void* function) {
   Search search{reinterpret_cast<uintptr_t>(function), {}};
   if (dl_iterate_phdr(&find_library, &search) == 0) return "the library was not found";

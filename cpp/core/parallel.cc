@@ -18,7 +18,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The items of one thread, which the others take over if it falls behind.
+// The items of one thread. Other threads take over items if the thread falls behind.
 struct alignas(64) Part {
   std::atomic<int64_t> next;
   int64_t end;
@@ -72,9 +72,9 @@ void share_range(int64_t count, int64_t grain, int64_t work, RangeFn fn, void* c
   if (count * work <= kParallelWork || count <= grain || std::min(cpu_threads(), most) == 1 ||
       openmp::in_parallel())
     return fn(closure, 0, count, 0);
-  constexpr int64_t kMeasured = 8192;  // elements, some microseconds
+  constexpr int64_t kMeasured = 8192;  // elements, whose cost is some microseconds
   double item = kElementNanoseconds *
-                static_cast<double>(work);  // ns: an estimate where items are few and large
+                static_cast<double>(work);  // ns; an estimate if items are few and large
   int64_t begin = 0;
   if (grain * work <= kMeasured) {
     const int64_t first = std::max<int64_t>(1, kMeasured / (grain * work)) * grain;

@@ -13,10 +13,10 @@ namespace mxlite {
 // per element must set inline_ok = false.
 constexpr int64_t kParallelWork = 65536;
 
-// Time of one element in ns, where it cannot be measured.
+// Assumed time of one element in ns if it cannot be measured.
 constexpr double kElementNanoseconds = 0.4;
 
-// Multiply-adds of a fast product that take as long as one element.
+// Number of multiply-adds of a fast matrix product that take as long as one element.
 constexpr int64_t kProductsPerElement = 8;
 
 namespace detail {
@@ -28,9 +28,9 @@ int count_parts(int64_t count, double work);
 
 // Calls fn(begin, end, thread) for ranges that cover [0, count) and begin at multiples of `grain`.
 // `work` is the approximate cost of one item in elements. The first items are measured, and
-// threads_for() decides from that how many threads share the rest. A thread calls fn several times,
-// and its part is finished by the others if it has no core. Threads are numbered from 0, there are
-// at most cpu_threads() and `most`.
+// threads_for() uses the result to decide how many threads share the rest. A thread calls fn
+// several times, and other threads finish the part of a thread that has no core. `thread` counts
+// from 0 and is below cpu_threads() and `most`.
 template <class Fn>
 void share_range(int64_t count, int64_t grain, int64_t work, Fn&& fn,
                  int most = std::numeric_limits<int>::max()) {
@@ -43,8 +43,9 @@ void share_range(int64_t count, int64_t grain, int64_t work, Fn&& fn,
       const_cast<void*>(static_cast<const void*>(std::addressof(fn))), most);
 }
 
-// Calls fn(share) for every share in [0, count), on as many threads but at most cpu_threads().
-// Shares must not wait for each other. For loops whose memory is divided into shares before.
+// Calls fn(share) for every share in [0, count), on at most `count` and at most cpu_threads()
+// threads. Shares must not wait for each other. Serves loops whose memory is divided into shares
+// beforehand.
 template <class Fn>
 void run_shares(int count, Fn&& fn) {
   using Body = std::remove_reference_t<Fn>;
@@ -53,9 +54,10 @@ void run_shares(int count, Fn&& fn) {
       const_cast<void*>(static_cast<const void*>(std::addressof(fn))));
 }
 
-// Calls fn(begin, end) for parts of [0, count) of about equal size, one for each thread that a loop
-// of `work` nanoseconds deserves. Within a region there is one part. For loops that read all of
-// their input for each part, so that share_range() with its smaller pieces would read it too often.
+// Calls fn(begin, end) for parts of [0, count) of about equal size. The number of parts is the
+// number of threads that suits a loop of `work` nanoseconds; inside a region it is 1. Serves loops
+// that read all of their input for each part. share_range() has smaller pieces, so such loops would
+// read their input too often.
 template <class Fn>
 void run_parts(int64_t count, double work, Fn&& fn) {
   const int parts = detail::count_parts(count, work);
@@ -63,7 +65,7 @@ void run_parts(int64_t count, double work, Fn&& fn) {
 }
 
 // During the object's lifetime, oneDNN divides the calls of this thread among `count` threads.
-// Afterwards it uses cpu_threads() again.
+// Afterwards oneDNN uses cpu_threads() again.
 class LibraryThreads {
  public:
   explicit LibraryThreads(int count);

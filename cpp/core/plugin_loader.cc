@@ -42,8 +42,8 @@ std::optional<std::string> find_in_packages(const std::string& library) {
   return std::nullopt;
 }
 
-// Loads the libraries that the library needs first. The loader then finds them by name in the
-// process.
+// First loads the libraries that the library needs. The system's loader then finds them by name in
+// the process.
 void* load(const std::string& path, int mode, int depth, std::string& why_not) {
   for (int i = 0; i < kMostMissing; ++i) {
     if (void* handle = dlopen(path.c_str(), mode)) return handle;

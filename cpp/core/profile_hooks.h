@@ -15,9 +15,9 @@ enum class ProfileKind : uint8_t {
   kDevice,    // work of a device, with the device's times
 };
 
-// Callbacks, run on the thread that does the work, with the same name at start and end. Names are
-// static or interned, so a listener may store the pointer. `count` reports a quantity that changes
-// over time.
+// Callbacks that run on the thread that does the work, with the same name at start and end. Names
+// are static or interned, so a listener may store the pointer. `count` reports a quantity that
+// changes over time.
 struct ProfileListener {
   void (*begin)(const char* name, ProfileKind kind) = nullptr;
   void (*end)(const char* name, ProfileKind kind) = nullptr;

@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kMostEvents = size_t{4} << 20;  // limit per thread between two calls of take()
 constexpr const char* kMemoryName = "Memory: cpu/0";
 
-// Events of one thread. Its lock is contended only during take().
+// Events of one thread. Threads compete for its lock only during take().
 struct Buffer {
   std::mutex mutex;
   std::vector<ProfileEvent> events;
@@ -55,8 +55,8 @@ int64_t now() {
       .count();
 }
 
-// Drops the event if memory is exhausted or the buffer has kMostEvents, because ends of scopes must
-// not throw.
+// Appends the event unless memory is exhausted or the buffer has kMostEvents, because the ends of
+// scopes must not throw.
 void append(Buffer& buffer, const ProfileEvent& event) noexcept {
   try {
     if (buffer.events.size() < kMostEvents) return buffer.events.push_back(event);
@@ -104,7 +104,7 @@ void on_count(const char* name, int64_t value) { record(name, ProfileKind::kOper
 
 constexpr ProfileListener kRecorder{on_begin, on_end, on_count};
 
-// A forked child does not record, and does not use locks that another thread may have held during
+// A forked child does not record. It does not use locks that another thread may have held during
 // the fork.
 void forget_in_child() { profile_listener.store(nullptr, std::memory_order_relaxed); }
 

@@ -12,8 +12,8 @@ struct ProfileEvent {
   int64_t nanoseconds = 0;
   int64_t value = 0;  // value of a counter
   const char* name = nullptr;
-  // Number of the thread, counted from 0 in the order of first events, or of the stream of a
-  // device, from 2^30.
+  // Number of the thread, counted from 0 in the order of first events. For a stream of a device,
+  // numbers begin at 2^30.
   uint32_t thread = 0;
   ProfileKind kind = ProfileKind::kOperator;
   char phase = 'B';  // 'B' for begin, 'E' for end, 'C' for a counter

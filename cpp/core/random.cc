@@ -11,8 +11,8 @@
 namespace mxlite {
 namespace {
 
-// Passes over data sets draw seeds from a separate stream. The number of passes since cpu(0) was
-// seeded is stored in `by_device` under kLoading, a device type on which no operator runs.
+// Passes over data sets draw seeds from a separate stream. `by_device` stores the number of passes
+// since cpu(0) was seeded under kLoading, a device type on which no operator runs.
 constexpr Device kMain{DeviceType::kCPU, 0};
 constexpr std::pair<DeviceType, int> kLoading{DeviceType::kShared, 0};
 constexpr uint64_t kLoadingStream = ~uint64_t{0};
@@ -88,9 +88,10 @@ RandomLogReplay::~RandomLogReplay() {
 }
 
 RandomState RandomLogReplay::next() {
-  MX_CHECK_KIND(position_ < log_.size(), ErrorKind::kError,
-                "a computation that is run again draws more random numbers than the first time (",
-                log_.size(), " draws); it must call the same operators in the same order");
+  MX_CHECK_KIND(
+      position_ < log_.size(), ErrorKind::kError,
+      "a computation that is run again must draw at most as many random numbers as before, ",
+      log_.size(), ", got more; call the same operators in the same order");
   return log_[position_++];
 }
 

@@ -1,5 +1,5 @@
-// Logs which random numbers a part of a program draws, so that it can run again with the same
-// numbers.
+// Logs the random numbers that a part of a program draws, so that the part can run again with the
+// same numbers.
 #pragma once
 #include <vector>
 
@@ -9,9 +9,9 @@ namespace mxlite {
 
 using RandomLog = std::vector<RandomState>;
 
-// Appends this thread's reservations to a log during the object's lifetime. Scopes nest, and all of
-// them log each reservation. A scope that began before a replay does not log reservations that the
-// replay serves.
+// Appends this thread's reservations to a log during the object's lifetime. Scopes nest, and every
+// open scope logs each reservation. A scope that began before a replay does not log reservations
+// that the replay serves.
 class RandomLogScope {
  public:
   explicit RandomLogScope(RandomLog& log);
@@ -41,7 +41,7 @@ class RandomLogReplay {
   const RandomLog& log_;
   size_t position_ = 0;
   RandomLogReplay* outer_;
-  RandomLogScope* noted_outside_;  // logs that do not record what this replay serves
+  RandomLogScope* noted_outside_;  // logs that do not record reservations served by this replay
 };
 
 }  // namespace mxlite

@@ -1,4 +1,5 @@
-// The states of all generators, for checkpoints: after restoring, the same numbers are drawn.
+// The states of all generators, for checkpoints. After a state is restored, the same numbers are
+// drawn.
 #pragma once
 #include <utility>
 #include <vector>

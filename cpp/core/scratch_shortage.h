@@ -1,5 +1,5 @@
-// Thrown by Stream::scratch of a recording stream, which cannot enlarge its scratch memory. Running
-// the same work on a stream that does not record enlarges it.
+// Thrown by Stream::scratch of a recording stream, which cannot enlarge its scratch memory. If the
+// same work runs on a stream that does not record, the scratch memory grows.
 #pragma once
 #include <string>
 #include <utility>

@@ -30,7 +30,7 @@ Strides contiguous_strides(const Shape& shape) {
       step = 0;
     }
   }
-  // Throws on overflow, except for empty arrays, whose strides are never used.
+  // Throws on overflow unless the array is empty, because strides of empty arrays are never used.
   if (overflow && shape.is_known()) [[unlikely]]
     shape.size();
   return strides;

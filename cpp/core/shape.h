@@ -1,5 +1,5 @@
 // Shape and strides: up to kMaxNdim numbers without heap memory. During shape inference, a
-// dimension of -1 is unknown, and ndim is -1 if nothing is known about the shape.
+// dimension of -1 is unknown, and ndim is -1 if the whole shape is unknown.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -65,11 +65,12 @@ class Shape {
     --ndim_;
   }
 
-  // Returns the number of elements (1 if ndim is 0). Throws a shape error if it does not fit into
-  // 64 bits.
+  // Returns the number of elements, which is 1 if ndim is 0. Throws a shape error if the number
+  // does not fit into 64 bits.
   int64_t size() const { return product(0, ndim_); }
-  // Returns the product of the dimensions first to last - 1. Throws a shape error if it does not
-  // fit into 64 bits. If a dimension is 0, returns 0 even if other products would overflow.
+  // Returns the product of the dimensions first to last - 1. Throws a shape error if the product
+  // does not fit into 64 bits. If a dimension is 0, returns 0 even if other products would
+  // overflow.
   int64_t product(int first, int last) const {
     int64_t n = 1;
     bool overflow = false;

@@ -1,5 +1,5 @@
 // Queues of device work. The host submits work and continues. wait_for orders the work of two
-// streams; synchronize makes the host wait until work has ended.
+// streams. synchronize makes the host wait until the work has ended.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -20,9 +20,9 @@ class Stream {
   virtual Device device() const = 0;
   // Must be called by a thread before it submits work.
   virtual void enter() = 0;
-  // Work submitted to this stream from now on runs after all work already submitted to `other`,
-  // which may belong to another device. Called by this stream's thread while another thread may
-  // submit to `other`.
+  // Makes work submitted to this stream from now on run after all work already submitted to
+  // `other`, which may belong to another device. Called by this stream's thread while another
+  // thread may submit to `other`.
   virtual void wait_for(Stream& other) = 0;
   // Blocks until all submitted work has ended. Throws errors that the device reports. Thread-safe.
   virtual void synchronize() = 0;
@@ -33,8 +33,8 @@ class Stream {
   // scratch.
   virtual void* scratch(size_t bytes) = 0;
 
-  // State that kernels of this stream keep between calls (library handles). The kernels create it,
-  // and only the thread that submits to the stream uses it.
+  // State that kernels of this stream keep between calls, such as library handles. The kernels
+  // create the state, and only the thread that submits to the stream uses it.
   struct Attachment {
     virtual ~Attachment() = default;
   };

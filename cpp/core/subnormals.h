@@ -1,4 +1,5 @@
-// Flushes subnormal numbers to 0, because arithmetic on them is up to a hundred times slower.
+// Flushes subnormal numbers to 0, because arithmetic on subnormal numbers is up to a hundred times
+// slower.
 #pragma once
 #ifdef __SSE__
 #include <xmmintrin.h>
@@ -7,7 +8,8 @@
 namespace mxlite {
 
 // During the object's lifetime, arithmetic of this thread treats subnormal operands as 0 and writes
-// 0 for subnormal results. If `on` is false, both are kept. Has an effect on x86 only.
+// 0 for subnormal results. If `on` is false, subnormal operands and results are kept. Has an effect
+// on x86 only.
 class FlushSubnormals {
  public:
   explicit FlushSubnormals(bool on = true) : before_(is_on()) { set(on); }

@@ -30,8 +30,8 @@ int allowed_cores() {
 
 constexpr int kMostThreads = 1024;
 
-// Returns the variable's count, or 0 if it is not set. A list of OpenMP, as "4,2", gives its first
-// count.
+// Returns the variable's count, or 0 if the variable is not set. A list as for OpenMP, such as
+// "4,2", gives its first count.
 int read_thread_count(const char* name) {
   const std::string text = env_string(name, "");
   if (text.empty()) return 0;

@@ -10,19 +10,20 @@ namespace mxlite {
 int cpu_threads();
 void set_cpu_threads(int count);
 
-// A call uses one more thread for each of these parts of its work, so a second one from 50 us on.
-// A thread that polls answers within 1 us and one that sleeps within 50 us.
+// A call uses one thread for each 25 us of work, so a second thread from 50 us on. A polling thread
+// starts within 1 us, and a sleeping thread within 50 us.
 constexpr double kWorkPerThread = 25e3;  // in ns
 
 // Returns the number of threads of a call that takes `work` nanoseconds on one thread and can be
-// divided into `parts`. Every operator asks this function, or divides its loop by
-// cpp/ops/cpu/nn/parallel.h, which measures the work and then asks.
+// divided into `parts`. Every operator calls this function. Operators that divide loops by
+// cpp/ops/cpu/nn/parallel.h call it indirectly after the loop was measured.
 int threads_for(double work, int64_t parts = std::numeric_limits<int64_t>::max());
-// Time of one multiply-add of a fast float32 product, in ns: that of AVX2 in small matrices.
+// Time of one multiply-add of a fast float32 product, in ns. The value is that of AVX2 in small
+// matrices.
 constexpr double kProductNanoseconds = 1.0 / 16;
 
 // Returns how often a thread polls before it sleeps: GOMP_SPINCOUNT or the meaning of
-// OMP_WAIT_POLICY if set, otherwise 5000, which takes about 0.1 ms.
+// OMP_WAIT_POLICY if one of them is set, otherwise 5000, which takes about 0.1 ms.
 int64_t thread_polls();
 
 }  // namespace mxlite

@@ -38,9 +38,10 @@ struct InterruptHooks {
 };
 void set_interrupt_hooks(InterruptHooks hooks);
 
-// Returns whether an exception of a signal handler ends waits of this thread. False inside tasks.
+// Returns whether a signal handler's exception ends waits of this thread. Returns false inside
+// tasks.
 bool is_interruptible();
-// Requires is_interruptible and no locks held.
+// Requires that is_interruptible() is true and that this thread holds no lock.
 void run_interrupt_hook();
 
 inline constexpr std::chrono::milliseconds kInterruptPeriod{100};

@@ -26,8 +26,8 @@ class BrokenDevices {
     const auto at = failures_.find(device);
     return at == failures_.end() ? nullptr : at->second;
   }
-  // Returns the error recorded for the device. If there is none, records the given error.
-  // `suspects` are the tasks that had not finished when it occurred, in push order.
+  // Returns the error recorded for the device. If no error is recorded, records the given error.
+  // `suspects` are the tasks, in push order, that had not finished when the error occurred.
   FailureRef add(int device, const std::exception_ptr& error, std::span<const Suspect> suspects);
 
  private:

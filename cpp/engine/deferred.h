@@ -12,13 +12,13 @@ class DeferredTask : public Task {
  public:
   using Task::Task;
 
-  // Starts the work. Runs under the same conditions as `run` of other tasks. finish may be called
-  // before this returns. If this throws, finish must not be called.
+  // Starts the work. Runs under the same conditions as `run` of other tasks. `finish` may be called
+  // before `start` returns. If `start` throws, `finish` must not be called.
   virtual void start() = 0;
   void run() final;
 
-  // Completes the task; null means success. Must be called once for each start that returned, on
-  // any thread. The operands are released before waiters wake.
+  // Completes the task; a null error means success. Must be called once, on any thread, for each
+  // `start` that returned. Releases the operands before waiters wake.
   void finish(std::exception_ptr error) noexcept;
 
  private:

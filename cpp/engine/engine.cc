@@ -29,8 +29,8 @@ bool naive_is_asked_for() {
 }  // namespace
 
 Engine& Engine::get() {
-  // Leaked, because static objects with arrays may be destroyed later. Python's atexit stops the
-  // workers.
+  // The engine is never destroyed, because static objects with arrays may be destroyed later.
+  // Python's atexit stops the workers.
   static Engine& engine = naive_is_asked_for() ? static_cast<Engine&>(*new NaiveEngine)
                                                : static_cast<Engine&>(*new ThreadedEngine);
   return engine;

@@ -15,20 +15,21 @@ namespace mxlite::engine {
 
 // Note [Errors]
 // A failure stays with the values that the task writes. Tasks that use such a value (reads,
-// updates) do not run and share the failure; tasks that only come after it (overwrites) run and
-// clear it. Every wait on a failed value raises the same mxlite::Error. An engine that runs tasks
-// in the caller (naive, after fork, after stop) raises at push as well.
+// updates) do not run and share the failure. Tasks that only overwrite such a value run and clear
+// the failure. Every wait on a failed value raises the same mxlite::Error. An engine that runs
+// tasks in the caller (naive, after fork, after stop) raises at push as well.
 
 // Note [Stream tasks]
-// A task of a stream worker submits work to a stream of a device and returns. Dependents on streams
-// are released as soon as it has returned: their stream waits for its stream, and the host does not
-// wait. Dependents on the host, and waits, are released when the device has done the work; only
-// these see a failure that the device reports later. The operands of a compute task are dropped
-// when it returns, because their memory is freed in that stream's order. Copy tasks and tasks with
-// keep_operands drop them when the device has done the work.
+// A task of a stream worker submits work to a stream of a device and returns. When the task has
+// returned, dependents on other streams are released: their streams wait for the task's stream, and
+// the host does not wait. Dependents on the host, and waits, are released when the device has done
+// the work. Only these dependents see a failure that the device reports later. The operands of a
+// compute task are dropped when the task returns, because their memory is freed in the order of the
+// task's stream. Copy tasks and tasks with keep_operands drop their operands when the device has
+// done the work.
 
-// kCallback is for tasks that call Python, because they may wait for tasks of the other workers.
-// The last three kinds are stream workers; every device has one of each.
+// Tasks that call Python use kCallback, because such tasks may wait for tasks of the other workers.
+// The last three kinds are stream workers; every device has one worker of each of these kinds.
 enum class WorkerKind : uint8_t { kCpu, kComm, kCallback, kCompute, kCopyIn, kCopyOut };
 inline constexpr size_t kNumHostWorkers = 3;
 const char* worker_name(WorkerKind kind);
@@ -61,7 +62,7 @@ class Engine {
   virtual ~Engine() = default;
 
   // Returns the process's engine, which is never destroyed. MXLITE_ENGINE=naive|threaded selects
-  // it, else MXNET_ENGINE_TYPE.
+  // the engine; if it is unset, MXNET_ENGINE_TYPE does.
   static Engine& get();
 
   // Pushes a task. Blocks while too many tasks or bytes are in flight, except inside a task.
@@ -72,10 +73,10 @@ class Engine {
     push(TaskRef(new LambdaTask<std::decay_t<F>>(name, std::forward<F>(fn))), access, options);
   }
 
-  // The waits throw an error if a task calls them for a value that cannot be ready before that task
-  // ends, because they would deadlock.
+  // A wait that a task calls throws if the value cannot be ready before that task ends, because the
+  // wait would never return.
 
-  // Waits until the last write has ended; throws its failure every time.
+  // Waits until the last write has ended. If the write failed, every call throws the failure.
   virtual void wait(Var& var) = 0;
   // Waits until the last write and all reads have ended, so that the host may write. Does not throw
   // the failure of the old value. After writing, call host_wrote.
@@ -86,13 +87,13 @@ class Engine {
   // Waits until no task is in flight. Throws the earliest failure that no wait has thrown yet, and
   // marks the other failures as seen, so that a second call succeeds.
   virtual void wait_all() = 0;
-  // Waits like wait_all, but does not throw and leaves failures unseen. Returns false inside a
-  // task.
+  // Waits like wait_all, but does not throw and leaves failures unseen. Returns false if a task
+  // calls it.
   virtual bool drain() = 0;
 
-  // Declares that the memory of `var` was allocated in the order of that worker's stream. Other
-  // streams must wait for the work that this stream had been given at that point. Must be called
-  // before the variable's first use.
+  // Declares that the memory of `var` was allocated in the order of the worker's stream. Other
+  // streams must wait for the work submitted to this stream before the call. Must be called before
+  // the variable's first use.
   virtual void allocated_on(Var& var, WorkerKind worker, int device) = 0;
 
   // Completes queued work and joins the workers. Later pushes run in the caller. Idempotent.
@@ -101,8 +102,9 @@ class Engine {
   virtual EngineStats stats() const = 0;
 };
 
-// Called around all code that blocks. `release` releases what other threads may need to continue
-// (the GIL) and returns a token; `acquire` takes it again. Set once, before the first push.
+// Called around all code that blocks. `release` releases the locks that other threads may need to
+// continue (the GIL) and returns a token; `acquire` takes the token and locks them again. Set once,
+// before the first push.
 struct BlockingHooks {
   void* (*release)() = nullptr;
   void (*acquire)(void* token) = nullptr;
@@ -112,7 +114,8 @@ inline void set_blocking_hooks(void* (*release)(), void (*acquire)(void*)) {
   set_blocking_hooks(BlockingHooks{release, acquire});
 }
 
-// Returns whether this process is a fork of one that used the engine; tasks then run in the caller.
+// Returns whether this process was forked from one that used the engine. Tasks then run in the
+// caller.
 bool in_forked_child();
 
 // Returns whether the calling thread runs a task.

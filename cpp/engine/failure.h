@@ -1,4 +1,5 @@
-// The error of a task. Tasks that use its value share the failure, so waits throw the first cause.
+// The error of a task. Tasks that use a value of the task share the failure, so waits throw the
+// first error.
 #pragma once
 #include <cstdint>
 #include <exception>

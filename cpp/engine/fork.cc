@@ -18,7 +18,7 @@ struct Engines {
   std::vector<GraphEngine*> all;  // guarded by mutex
 };
 
-// Leaked, because a fork may happen while static objects are being destroyed.
+// The object is leaked, because a fork may happen while static objects are being destroyed.
 Engines& engines() {
   static Engines& instance = *new Engines;
   return instance;

@@ -3,8 +3,9 @@
 
 namespace mxlite::engine {
 
-// Called by the CPU worker without a lock: after each task, and, with `idle`, repeatedly before it
-// sleeps, as long as it returns true and no task is ready. Must not block or throw.
+// The CPU worker calls the hook without a lock after each task. Before it sleeps, it also calls the
+// hook with `idle` until the hook returns false or a task is ready. The hook must not block or
+// throw.
 using PollHook = bool (*)(bool idle);
 void set_poll_hook(PollHook hook);
 PollHook poll_hook();  // returns null if no hook is set
@@ -14,7 +15,8 @@ PollHook poll_hook();  // returns null if no hook is set
 bool on_polling_worker();
 void become_polling_worker();  // called by the worker itself
 
-// Makes on_polling_worker return true on this thread, which must call the hook before it returns.
+// Makes on_polling_worker return true on this thread. The thread must call the hook while the
+// object exists.
 class PollingScope {
  public:
   PollingScope();

@@ -19,8 +19,8 @@ thread_local bool ends_process = false;
 }  // namespace
 
 RunningTask::RunningTask() {
-  running.fetch_add(1);  // before reading `ending`, so that one of the two threads sees the other's
-                         // write
+  running.fetch_add(1);  // comes before reading `ending`, so that one of the two threads sees the
+                         // other's write
   if (!ending.load() || ends_process) return;
   running.fetch_sub(1);
   while (true) ::pause();

@@ -299,7 +299,8 @@ FailureRef Scheduler::break_device(int device, const std::exception_ptr& error,
   return broken_.add(device, error, suspects);
 }
 
-// A call that submits work may return the error of work submitted earlier; this function finds out.
+// A call that submits work may return the error of earlier work. This function finds out whether it
+// did.
 FailureRef Scheduler::failure_of_device(const Task& task,
                                         const std::exception_ptr& error) noexcept {
   try {

@@ -59,7 +59,7 @@ class Scheduler {
   void enqueue(Task& task);
   static void mark_running(Task& task) { task.running_ = true; }
   // Runs the task unless an input has failed. Call without the mutex. Returns false if the task
-  // ends later, by finish: then call `leave` instead of `complete`.
+  // ends later, in DeferredTask::finish; then call `leave` instead of `complete`.
   bool execute(Task& task, bool on_worker);
   // Runs a task of a stream worker in the calling thread and waits until the device is done.
   void execute_and_synchronize(Task& task);
@@ -91,7 +91,7 @@ class Scheduler {
   FailureRef see_failure(Task& task);
   FailureRef take_unseen_failure();
 
-  // The functions throw an error if the wait could never end, because it waits for the calling
+  // Throws an error if the wait could never end, because the target waits for the calling
   // task.
   void check_may_wait(const Task& target) const;
   void check_may_wait_for_dependencies(const Access& access, const PushOptions& options) const;
@@ -122,8 +122,9 @@ class Scheduler {
   static void wait_on_stream(Task& task, StreamPoint point);
   void complete_one(Task& task, std::vector<Task*>& also_done);
   void for_each_queue(auto&& visit);
-  // Records that a device has reported an error. Returns the failure of the device's unfinished and
-  // all later tasks. `submitting` is the task that got the error while it submitted work, or null.
+  // Records that a device has reported an error. Returns the failure of all unfinished and later
+  // tasks of the device. `submitting` is the task that got the error while it submitted work, or
+  // null.
   FailureRef break_device(int device, const std::exception_ptr& error,
                           const Task* submitting = nullptr);
   // Returns the failure of the device if `error`, which a stream task has thrown, was caused by

@@ -96,8 +96,8 @@ uint64_t StreamState::count_work() noexcept {
   try {
     if (std::exchange(marks_next_, false)) add_mark(number);
   } catch (...) {
-    // The mark is optional: without it, other streams wait for this whole stream, and that wait
-    // reports the device's error.
+    // The mark is optional. Without the mark, other streams wait for this whole stream, and their
+    // wait reports the device's error.
   }
   return number;
 }

@@ -48,13 +48,14 @@ struct StreamState {
   void wait_for(StreamPoint point);
   StreamKind kind() const;
 
-  // A mark in the stream after all work numbered up to `number`; no mark: the whole stream.
+  // A mark in the stream after all work numbered up to `number`. An object without a mark stands
+  // for the whole stream.
   struct NumberedMark {
     uint64_t number = 0;
     std::shared_ptr<MarkedStream::Mark> mark;
   };
-  // Increments the count after a task has submitted its work, and returns it. Call on the thread
-  // that submits to the stream, as mark_next_count.
+  // Increments and returns the count after a task has submitted its work. Call this function and
+  // mark_next_count on the thread that submits to the stream.
   uint64_t count_work() noexcept;
   // Makes the next count_work mark the stream. Has no effect if the stream has no marks.
   void mark_next_count() { marks_next_ = marked_ != nullptr; }
@@ -104,7 +105,7 @@ class StreamTable {
  private:
   std::map<std::pair<WorkerKind, int>, std::unique_ptr<StreamState>> streams_;  // guarded by mutex
   // States of the first devices, for reading without the mutex.
-  static constexpr size_t kKinds = kNumStreamKinds + 1;  // and kCollectiveStream
+  static constexpr size_t kKinds = kNumStreamKinds + 1;  // includes kCollectiveStream
   std::array<std::atomic<StreamState*>, 16 * kKinds> fast_{};
 };
 

@@ -71,8 +71,8 @@ Task* Scheduler::take_issued(StreamState& stream_state, StreamState::NumberedMar
 }
 
 // Waits until the stream has done all work of a batch, and completes the batch. A batch ends at a
-// mark of the stream, so that what depends on the work before the mark does not wait for the work
-// after it.
+// mark of the stream, so that dependents of the work before the mark do not wait for the work after
+// the mark.
 void StreamWorker::complete() {
   std::unique_lock lock(scheduler_.mutex);
   for (;;) {

@@ -39,8 +39,8 @@ class Task : public RefCounted {
   // call Python nor wait.
   virtual void run() = 0;
   // Drops arrays and storages. Called exactly once, after run or instead of it, before waiters
-  // wake. Must drop them, because variables refer to their last task and would keep each other
-  // alive.
+  // wake. Arrays that are not dropped would never be freed, because their variables refer to their
+  // last task.
   virtual void release_operands() noexcept = 0;
   // Appends the description for error texts, such as "softmax (2, 3) float32, axis=1".
   virtual void describe(std::string& out) const { out += name; }

@@ -91,8 +91,8 @@ void Scheduler::check_may_wait(const Task& target) const {
     open.pop_back();
     if (t == &target)
       fail(ErrorKind::kError, "wait: task ", RunScope::innermost()->task_.name, " waits for task ",
-           target.name, ", which cannot run before the waiting task has ended; let the task list ",
-           "what it needs among its reads");
+           target.name, ", which cannot run before the waiting task has ended; declare ",
+           "the value as one of the waiting task's reads");
     for (const Task::Edge& edge : t->successors_) add(edge.to());
     if (t->queue_->in_order && t->next_) add(t->next_);
   }
@@ -149,8 +149,8 @@ bool Scheduler::below_low_mark() const { return stats_.in_flight <= max_tasks_ *
 
 void Scheduler::sleep_until_below_limit(std::unique_lock<std::mutex>& lock, size_t bytes) {
   const WaiterCount waiting(limit_waiters_);
-  while (over_limit(bytes))  // UnlimitedPushes may lift the limit without a notification, so the
-                             // wait is timed
+  while (over_limit(bytes))  // UnlimitedPushes may lift the limit without a notification, so this
+                             // wait has a timeout
     wait_interruptibly(
         lock, progress_, [&] { return below_low_mark() && bytes_fit(bytes); },
         std::chrono::steady_clock::now() + kInterruptPeriod);

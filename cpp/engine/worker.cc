@@ -12,8 +12,8 @@
 namespace mxlite::engine {
 namespace {
 
-// Blocks signals in a scope in which a thread is started, because threads inherit the mask. Signals
-// go to the program's own threads.
+// Blocks signals in a scope in which a thread is started, because threads inherit the signal mask.
+// The system delivers signals to the program's own threads.
 class AllSignalsBlocked {
  public:
   AllSignalsBlocked() {

@@ -1,6 +1,6 @@
-// The user's line that last wrote to an array. Note [Lines of writes]: the line is stored in the
-// upper bits of the version of the array's variable, so that calls without in-place writes have no
-// extra cost; the lower bits count the writes.
+// Finds the user's line that last wrote to an array. Note [Lines of writes]: The upper bits of the
+// version of the array's variable store the line, so that calls without in-place writes have no
+// extra cost. The lower bits count the writes.
 #pragma once
 #include <cstdint>
 

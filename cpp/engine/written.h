@@ -1,4 +1,4 @@
-// Tests without waiting whether arrays have been computed. Reports writes to parts of arrays.
+// Tests without waiting whether arrays have been computed, and reports writes to parts of arrays.
 #pragma once
 #include <span>
 

@@ -1,9 +1,10 @@
-// Size classes are powers of two below 4 KiB, then eighths of powers of two up to 16 MiB (weights
-// have many sizes, and larger steps would waste a tenth of their memory), then multiples of 2 MiB.
-// Huge pages are requested from 2 MiB on. Freed blocks are cached. If MXLITE_CPU_CACHE_BYTES is
-// set, it limits the cache. Otherwise the limit is 1 GiB, or more as long as used and cached blocks
-// together do not exceed the largest use of the last 10 to 20 seconds: a training step allocates
-// what the previous step has freed, and fresh pages take as long as many operators.
+// Size classes are powers of two below 4 KiB, then eighths of powers of two up to 16 MiB, then
+// multiples of 2 MiB. Larger steps would waste a tenth of the memory of weights, which have many
+// sizes. Huge pages are requested from 2 MiB on. Freed blocks are cached. If MXLITE_CPU_CACHE_BYTES
+// is set, it limits the cache. Otherwise the limit is 1 GiB, or more as long as used and cached
+// blocks together do not exceed the largest use of the last 10 to 20 seconds. The reason is that a
+// training step allocates what the previous step has freed, and that fresh pages take as long as
+// many operators.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -105,7 +106,7 @@ class CpuAllocator final : public Allocator {
     {
       std::lock_guard lock(mutex_);
       if (bytes >= kOwnPages) recent_peak_.advance(stats_.in_use);
-      // This block was used last, so older cached blocks are released first.
+      // This block was used last, so blocks that were cached earlier are released first.
       if (keeps_peak_) shrink_locked(/*bytes=*/0, /*cached=*/bytes);
       if (keeps_peak_ || stats_.cached + bytes <= cache_limit_) {
         class_locked(bytes).cached.push_back(block.data);  // does not allocate, because add_one has
@@ -182,8 +183,8 @@ class CpuAllocator final : public Allocator {
     size_t blocks = 0;  // number of used and cached blocks
   };
 
-  // Cannot fail for the size of a block in use. Small sizes are powers of two and are found without
-  // searching the map.
+  // Cannot fail for the size of a block in use. Small sizes are powers of two, so they need no
+  // search in the map.
   SizeClass& class_locked(size_t bytes) {
     if (bytes >= kSmallLimit) return size_classes_[bytes];
     SizeClass*& known = small_classes_[std::bit_width(bytes) - std::bit_width(kAlignment)];

@@ -18,8 +18,8 @@ size_t mapped_bytes(size_t bytes) {
   return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes + kPageBytes;
 }
 
-// The last byte of a block precedes the guard page. The data is therefore less aligned if its size
-// is not a multiple of the alignment, as in a view of foreign memory.
+// The last byte of a block precedes the guard page. If a block's size is not a multiple of the
+// alignment, its data is therefore less aligned, as in a view of foreign memory.
 class GuardedAllocator final : public Allocator {
  public:
   Block allocate(size_t bytes) override {

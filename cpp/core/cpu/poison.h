@@ -1,4 +1,4 @@
-// Tells the address sanitizer which memory of the CPU allocator may be accessed: a block may be
+// Tells the address sanitizer which memory of the CPU allocator may be accessed. A block may be
 // larger than its array, and cached blocks must not be accessed.
 #pragma once
 #include <cstddef>
@@ -10,7 +10,7 @@
 namespace mxlite {
 
 // Makes the address sanitizer report accesses to a block of `bytes`, except to its first
-// `accessible` bytes. Has no effect in other builds.
+// `accessible` bytes. Has no effect in builds without the sanitizer.
 inline void allow_access([[maybe_unused]] void* data, [[maybe_unused]] size_t accessible,
                          [[maybe_unused]] size_t bytes) {
 #ifdef __SANITIZE_ADDRESS__

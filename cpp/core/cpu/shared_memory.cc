@@ -18,9 +18,9 @@ namespace {
 constexpr uint64_t kFileBytes = uint64_t{1} << 38;  // size of the address range; pages are
                                                     // allocated with blocks
 
-// Requests huge pages for a new range of the file; other processes then also map huge pages. With
-// the usual setting `never` of `shmem_enabled`, the kernel creates none by itself. If the kernel is
-// older than 6.1 or has no free huge pages, the range keeps small pages.
+// Requests huge pages for a new range of the file. Other processes then also map huge pages. With
+// the usual setting `never` of `shmem_enabled`, the kernel creates huge pages only on request. If
+// the kernel is older than 6.1 or has no free huge pages, the range keeps small pages.
 void collapse_pages(std::byte* begin, size_t bytes) {
   constexpr int kCollapse = 25;  // MADV_COLLAPSE, which older headers lack
   const size_t whole = bytes / kHugePage * kHugePage;
@@ -140,7 +140,7 @@ void SharedMemory::make_private(const void* data) noexcept {
   std::lock_guard lock(mutex_);
   const auto found = blocks_.find(block->data);
   if (found == blocks_.end()) return;
-  // The file's range is never reused, because a rank that hangs now may write to it later.
+  // The file's range is never reused, because a rank that hangs now may write to the range later.
   if (move_out(block->data, block->bytes)) blocks_.erase(found);
 }
 
@@ -169,7 +169,7 @@ size_t SharedMemory::shared_bytes() {
 }
 
 // Writes of a forked child must not change the parent's arrays. The child gets copies of the
-// parent's current arrays; if copying fails, it cannot read them.
+// parent's current arrays. If copying fails, the child cannot read them.
 void SharedMemory::forget_in_child() noexcept {
   SharedMemory& all = get();
   for (const auto& [data, shared] : all.blocks_) {

@@ -1,4 +1,4 @@
-// Memory of this process that other processes of the host map, too, so that collectives access the
+// Memory of this process that other processes of the host also map, so that collectives access the
 // arrays of all ranks directly. A block keeps its address when its pages are moved into a memory
 // file and back.
 #pragma once
@@ -15,8 +15,8 @@
 
 namespace mxlite {
 
-// Location of shared memory for other processes: file descriptor `file` of `process`. Device and
-// inode are compared as well, because process IDs differ between namespaces.
+// Location of shared memory for other processes: file descriptor `file` of `process`. Other
+// processes also compare device and inode, because process IDs differ between namespaces.
 struct SharedPlace {
   int64_t process = 0;
   uint64_t device = 0, inode = 0;
@@ -34,14 +34,15 @@ class SharedMemory {
   static SharedMemory& get();  // leaked, because blocks outlive static objects
 
   // Returns the location of bytes that lie within one large block. The second call for a block
-  // moves it into the file; no other thread may write it during the call. Returns an empty location
-  // if the block is not large, if this is the first call for it, or if the system refuses.
+  // moves the block into the file; no other thread may write the block during the call. Returns an
+  // empty location for the first call for a block, if the block is not large, or if the system
+  // refuses.
   SharedPlace place_of(const void* data, size_t bytes);
   // Moves the block that contains the address out of the file permanently. Other processes keep the
   // old pages, which are no longer used. No other thread may write the block during the call.
   void make_private(const void* data) noexcept;
   // Converts a block back to private memory before the allocator reuses it. Returns false on
-  // failure; then the block must stay allocated.
+  // failure; the block must then stay allocated.
   bool withdraw(void* data, size_t bytes) noexcept;
 
   size_t shared_bytes();
@@ -69,8 +70,8 @@ class SharedMemory {
   uint64_t next_offset_ = 0;                   // offset after the last block
   std::map<size_t, FreeOffsets> free_;         // by size
   std::map<const std::byte*, Shared> blocks_;  // by address
-  std::unordered_map<const std::byte*, int> sightings_;  // for each address: number of requests for
-                                                         // a block that is not shared
+  std::unordered_map<const std::byte*, int> sightings_;  // for each address: number of requests
+                                                         // while the block was not shared
 };
 
 }  // namespace mxlite

@@ -27,8 +27,8 @@ std::string name_of(int device) {
   return properties.name;
 }
 
-// Checks the device before the pool and streams are created, so that nothing is created on an
-// unusable device.
+// Checks the device before the pool and the streams are created, so that an unusable device gets
+// neither.
 int checked(int device) {
   const DeviceGuard guard(device);
   MX_CHECK_KIND(runs_on_current_device(), ErrorKind::kDevice,

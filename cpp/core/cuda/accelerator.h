@@ -45,7 +45,7 @@ class CudaAccelerator final : public Accelerator {
   State& get(int device) const;
 
   std::vector<std::unique_ptr<LazyDevice>> devices_;
-  mutable PinnedAllocator pinned_;  // get() sets the device whose context locks its pages
+  mutable PinnedAllocator pinned_;  // get() sets the device whose context locks the pages
 };
 
 }  // namespace mxlite::cuda

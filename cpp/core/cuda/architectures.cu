@@ -5,8 +5,8 @@
 namespace mxlite::cuda {
 namespace {
 
-// Compiled for the same architectures as all other kernels, so it shows whether those can be
-// loaded.
+// Compiled for the same architectures as all other kernels, so it shows whether the other kernels
+// can be loaded.
 __global__ void probe() {}
 
 }  // namespace

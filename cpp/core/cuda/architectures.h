@@ -1,5 +1,5 @@
-// Returns the architectures for which this build was compiled, and whether a device can run its
-// kernels.
+// Returns the architectures for which this build was compiled, and whether a device can run the
+// kernels of this build.
 #pragma once
 
 namespace mxlite::cuda {

@@ -9,7 +9,7 @@ namespace mxlite::cuda {
 
 namespace {
 
-// Returns whether the driver cannot reach the device any more.
+// Returns whether the driver can no longer reach the device.
 bool is_lost(cudaError_t status) {
   return status == cudaErrorDevicesUnavailable || status == cudaErrorContextIsDestroyed ||
          status == cudaErrorUnknown;
@@ -17,8 +17,8 @@ bool is_lost(cudaError_t status) {
 
 }  // namespace
 
-// Returns whether the device is unusable for this process after the error: every later call returns
-// the same code.
+// Returns whether the device is unusable for this process after the error, so that every later call
+// returns the same code.
 bool breaks_the_device(cudaError_t status) {
   switch (status) {
     case cudaErrorIllegalAddress:

@@ -1,5 +1,5 @@
-// MX_CUDA(call) throws a mxlite::Error with the call's text if the call of the CUDA runtime fails.
-// The engine adds "while running <op> (<shapes>)".
+// MX_CUDA(call) throws a mxlite::Error with the text of `call` if this call of the CUDA runtime
+// fails. The engine adds "while running <op> (<shapes>)".
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -19,10 +19,10 @@ inline void check(cudaError_t status, const char* call) {
     throw_cuda_error(status, call);
 }
 
-// Returns whether all work before the event has ended, without waiting.
+// Returns without waiting whether all work before the event has ended.
 bool is_reached(cudaEvent_t event);
 
-// Prints the failure unless the process is ending. For destructors, which must not throw.
+// Prints the failure unless the process is ending. Serves destructors, which must not throw.
 void check_noexcept(cudaError_t status, const char* call) noexcept;
 
 // Makes a device the current one of this thread during the object's lifetime. Initializes no other

@@ -1,4 +1,4 @@
-// Loads and launches kernels compiled at run time, through the driver.
+// Uses the driver to load and launch kernels that were compiled at run time.
 #pragma once
 #include "cpp/core/device_code.h"
 

@@ -57,7 +57,8 @@ struct Functions {
   }
 };
 
-// Returns the major version, which determines the layout of records: 130001 belongs to CUDA 13.
+// Returns the major version, which determines the layout of records. For example, 130001 belongs to
+// CUDA 13.
 constexpr uint32_t major_version(uint32_t api_version) { return api_version / 10000; }
 
 const char* name_of_copy(uint8_t kind) {
@@ -123,7 +124,7 @@ class CuptiTracer final : public KernelTracer {
                                                   CUPTI_ACTIVITY_KIND_MEMCPY};
   static CuptiTracer* instance;  // CUPTI's callbacks receive no user argument
 
-  // Loads the library. Returns why it cannot be used, or an empty text.
+  // Loads the library. Returns the reason why it cannot be used, or an empty text on success.
   std::string load() {
     std::vector<std::string> names = {library_};
     if (library_.empty())

@@ -7,8 +7,8 @@
 
 namespace mxlite::cuda {
 
-// Returns a tracer, or null if CUPTI's headers were missing in this build. The library is loaded
-// when recording first starts: `library` or, if it is empty, the default one. The tracer lives
+// Returns a tracer, or null if CUPTI's headers were missing in this build. When recording first
+// starts, the tracer loads `library` or, if it is empty, the default library. The tracer exists
 // until the process ends, because CUPTI calls it from its own thread.
 KernelTracer* make_cupti_tracer(const std::string& library);
 

@@ -1,4 +1,5 @@
-// Functions of the driver, libcuda.so.1. It is not linked; the CUDA runtime looks the functions up.
+// Finds functions of the driver, libcuda.so.1. The driver is not linked; the CUDA runtime looks the
+// functions up.
 #pragma once
 #include <cuda.h>
 
@@ -6,8 +7,8 @@
 
 namespace mxlite::cuda {
 
-// Sets `function` to the driver's function of that name. Throws a device error if it does not
-// exist.
+// Sets `function` to the driver's function of that name. Throws a device error if the function does
+// not exist.
 template <class F>
 void find_driver_function(const char* name, F*& function) {
   void* address = nullptr;

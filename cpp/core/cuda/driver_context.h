@@ -1,6 +1,6 @@
 // Contexts of the driver. cudaSetDevice creates a context of hundreds of megabytes on every GPU
 // that it is called with, even to restore the previous device. Pushing and popping contexts creates
-// one only on the GPU in use.
+// a context only on the GPU in use.
 #pragma once
 
 namespace mxlite::cuda {

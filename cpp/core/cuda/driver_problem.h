@@ -7,7 +7,8 @@
 namespace mxlite::cuda {
 
 // Returns "" if the driver supports the CUDA version `needed`, otherwise a text that names both
-// versions. They have the form of cudaDriverGetVersion, such as 13000; 0: there is no driver.
+// versions. Versions have the form of cudaDriverGetVersion, such as 13000. If `found` is 0, no
+// driver exists.
 inline std::string driver_problem(int found, int needed) {
   if (found >= needed) return "";
   const auto text = [](int v) { return str(v / 1000, '.', v % 1000 / 10); };

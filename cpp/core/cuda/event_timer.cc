@@ -9,8 +9,8 @@
 namespace mxlite::cuda {
 namespace {
 
-// CUDA returns times as float milliseconds, which are not exact to a microsecond beyond this
-// distance.
+// CUDA returns times as float milliseconds. Beyond this distance, they are not exact to a
+// microsecond.
 constexpr float kFarMilliseconds = 4000;
 
 int64_t host_now() {
@@ -55,7 +55,8 @@ int64_t EventTimer::nanoseconds(const std::shared_ptr<Mark>& mark) {
   return at;
 }
 
-// Relates the device's clock to the host's by an event that is recorded and reached immediately.
+// Records an event that the device reaches immediately, to relate the device's clock to the host's
+// clock.
 EventTimer::Anchor EventTimer::make_anchor(int device) {
   Anchor anchor{std::make_shared<Event>(device), 0};
   cudaStream_t stream = nullptr;

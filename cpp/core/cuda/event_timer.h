@@ -16,7 +16,7 @@ class EventTimer final : public DeviceTimer {
  private:
   struct Event;
   // An event whose time on the host's clock is known. Times of other events of the device are
-  // measured from it.
+  // measured from this event.
   struct Anchor {
     std::shared_ptr<Event> event;
     int64_t nanoseconds = 0;

@@ -9,7 +9,7 @@
 namespace mxlite::cuda {
 
 const char* kernel_name(const void* function) {
-  // Thread-local, so that look-ups at launches need no lock.
+  // The map is thread-local, so that launches look names up without a lock.
   thread_local std::unordered_map<const void*, const char*> known;
   const auto found = known.find(function);
   if (found != known.end()) return found->second;

@@ -3,7 +3,7 @@
 
 namespace mxlite::cuda {
 
-// Returns the source name of the kernel with this host function. The pointer is never freed.
+// Returns the source name of the kernel that has this host function. The text is never freed.
 const char* kernel_name(const void* function);
 
 }  // namespace mxlite::cuda

@@ -1,5 +1,5 @@
-// Page-locked host memory in powers of two. Blocks are cached, because locking pages takes longer
-// than copying.
+// Page-locked host memory in blocks whose sizes are powers of two. Blocks are cached, because
+// locking pages takes longer than copying.
 #pragma once
 #include <map>
 #include <mutex>
@@ -11,7 +11,7 @@ namespace mxlite::cuda {
 
 class PinnedAllocator final : public Allocator {
  public:
-  // Locks pages through this device's context. Call once the device that the process uses is known.
+  // Locks pages through this device's context. Call after the process has chosen its device.
   void use_device(int device);
   Block allocate(size_t bytes) override;
   void free(Block block) noexcept override;

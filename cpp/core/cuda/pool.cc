@@ -9,7 +9,7 @@
 namespace mxlite::cuda {
 namespace {
 
-// Enables access from all devices that support peer access to this one, so that copies need no
+// Enables access from all devices that support peer access to this device, so that copies need no
 // staging buffer.
 void allow_peers(cudaMemPool_t pool, int device) {
   int count = 0;
@@ -36,8 +36,8 @@ MemoryPool::MemoryPool(int device)
   MX_CUDA(cudaMemPoolCreate(&pool_, &properties));
   uint64_t keep = UINT64_MAX;  // otherwise, synchronizing would return memory to the driver
   MX_CUDA(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep));
-  // Disables reuse that makes one stream wait for another, because copies would no longer overlap
-  // with kernels.
+  // Disables reuse that makes one stream wait for another stream, because copies would then not
+  // overlap with kernels.
   int no = 0;
   MX_CUDA(cudaMemPoolSetAttribute(pool_, cudaMemPoolReuseAllowInternalDependencies, &no));
   allow_peers(pool_, device);

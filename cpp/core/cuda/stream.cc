@@ -44,7 +44,7 @@ CudaStream::CudaStream(CudaStream& owner) : CudaStream(owner.device_, owner.pool
   create();
 }
 
-// A delegating constructor may still throw after this one; then the destructor runs.
+// If the constructor that delegates to this one throws afterwards, the destructor runs.
 CudaStream::CudaStream(int device, cudaMemPool_t pool, CudaStream* owner)
     : id_(next_id()), device_(device), pool_(pool), owner_(owner) {}
 

@@ -14,8 +14,8 @@ class CudaStream final : public MarkedStream {
  public:
   // Allocates scratch memory from `pool`, which must outlive the stream.
   CudaStream(int device, cudaMemPool_t pool);
-  // Creates a stream that records work for `owner`. It uses owner's handles and scratch memory,
-  // which it cannot enlarge.
+  // Creates a stream that records work for `owner`. The stream uses owner's handles and scratch
+  // memory but cannot enlarge that memory.
   explicit CudaStream(CudaStream& owner);
   ~CudaStream() override;
   CudaStream& operator=(CudaStream&&) = delete;  // neither copied nor moved
@@ -38,7 +38,8 @@ class CudaStream final : public MarkedStream {
   // Returns memory that is allocated in this stream's order; free it with cudaFreeAsync.
   void* allocate(size_t bytes);
   cudaStream_t raw() const { return stream_; }
-  // Unique in the process, unlike raw(): a new stream may get the address of a destroyed one.
+  // Unique in the process, unlike raw(), because a new stream may get the address of a destroyed
+  // stream.
   uint64_t id() const { return id_; }
   bool is_recording() const { return owner_ != nullptr; }
 
@@ -52,8 +53,8 @@ class CudaStream final : public MarkedStream {
   const cudaMemPool_t pool_;
   CudaStream* const owner_ = nullptr;
   cudaStream_t stream_ = nullptr;
-  // This event is recorded repeatedly. A stream that waits for it waits for the last recorded
-  // point, which may be later than the requested one; that is harmless.
+  // This event is recorded repeatedly. A stream that waits for the event waits for the last
+  // recorded point, which may be later than the requested point. A longer wait is harmless.
   cudaEvent_t mark_ = nullptr;
   cudaEvent_t done_ = nullptr;  // the host waits for this event
   void* scratch_ = nullptr;     // used only by the thread that submits to the stream
