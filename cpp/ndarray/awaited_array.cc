@@ -44,7 +44,7 @@ class AwaitedArray::Task final : public engine::DeferredTask {
   void release_operands() noexcept override {}
   void describe(std::string& text) const override { text += who_; }
 
-  // Ends the task; returns false if it has already ended.
+  // Ends the task. Returns false if the task has already ended.
   bool end(std::exception_ptr error) {
     {
       std::lock_guard lock(mutex_);
@@ -57,7 +57,7 @@ class AwaitedArray::Task final : public engine::DeferredTask {
     finish(error_);
     return true;
   }
-  // Fails the array at its deadline, or when its AwaitedArray is destroyed.
+  // Fails the array at its deadline or when its AwaitedArray is destroyed.
   void end_without_value() {
     try {
       std::unique_lock lock(mutex_);
@@ -72,7 +72,8 @@ class AwaitedArray::Task final : public engine::DeferredTask {
     std::lock_guard lock(mutex_);
     missing_ = missing;
   }
-  // Applies the engine's push limit again: computing the given value needs no further pushes.
+  // Applies the engine's push limit again, because the given value can be computed without further
+  // pushes.
   void limit_pushes() {
     std::lock_guard lock(mutex_);
     unlimited_.reset();
@@ -156,7 +157,7 @@ class Deadlines {
   bool runs_ = false;                               // guarded by mutex_
 };
 
-// Copies the value, and ends the awaited task whether or not the value could be computed.
+// Copies the value. Ends the awaited task even if the value could not be computed.
 template <class Awaited>
 class GiveTask final : public engine::Task {
  public:
@@ -174,7 +175,8 @@ class GiveTask final : public engine::Task {
   void release_operands() noexcept override {
     if (!awaited_) return;
     try {
-      awaited_->end(done_ ? nullptr : communicator_error(who_ + ": a value could not be computed"));
+      awaited_->end(done_ ? nullptr
+                          : communicator_error(who_ + ": the value could not be computed"));
     } catch (...) {  // out of memory while making the error
       awaited_->end(std::current_exception());
     }
@@ -196,7 +198,7 @@ AwaitedArray::AwaitedArray(const TensorSpec& spec, const std::string& who, doubl
     : who_(who) {
   MX_CHECK_KIND(!engine::Engine::get().runs_in_caller(), ErrorKind::kNotSupported, who,
                 ": operators run in the calling thread (MXLITE_ENGINE=naive, or after a fork), "
-                "which cannot wait for an array that comes later; use MXLITE_ENGINE=threaded");
+                "which cannot wait for an array that is set later; use MXLITE_ENGINE=threaded");
   array_ = NDArray::empty(spec, Device{});
   const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                       std::chrono::duration<double>(seconds));

@@ -29,7 +29,7 @@ void store(void* dst, int64_t stride, int64_t n, const Wide* in) {
   }
 }
 
-// Converts via type Wide: 13 loads and 13 stores suffice for all 169 pairs of dtypes.
+// Converts via type Wide, so that 13 loads and 13 stores suffice for all 169 pairs of dtypes.
 template <class Wide>
 void convert_row(const StridedData& src, int64_t src_step, const StridedData& dst, int64_t dst_step,
                  int64_t n) {

@@ -1,5 +1,5 @@
-// Copies between any strides and dtypes. Runs in the calling thread; opens a parallel region only
-// for large contiguous data.
+// Copies between any strides and dtypes in the calling thread. Begins a parallel region only for
+// large contiguous data.
 #pragma once
 #include "cpp/core/shape.h"
 #include "cpp/core/stream.h"
@@ -12,9 +12,9 @@ struct StridedData {
   Strides strides;  // in elements
 };
 
-// Copies src to dst, which have the same shape. Their memory must be identical or not overlap. Pass
-// threads > 1 only in kernels: a region on the user's thread creates a second team of threads,
-// which competes with the team of the engine's thread.
+// Copies src to dst, which have the same shape. Their memory must be identical or must not overlap.
+// Pass threads > 1 only in kernels: a region on the user's thread would create a second team of
+// threads, which would compete with the team of the engine's thread.
 void copy_strided(const Shape& shape, const StridedData& src, const StridedData& dst,
                   int threads = 1);
 

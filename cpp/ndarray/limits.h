@@ -6,8 +6,8 @@ namespace mxlite {
 
 constexpr int64_t kWidestElement = 8;  // bytes
 
-// Returns whether the array has at least one and fewer than 2^60 elements. A fast check for common
-// sizes.
+// Returns whether the array has at least one and fewer than 2^60 elements. This fast check accepts
+// common sizes.
 inline bool has_common_size(const TensorSpec& spec) {
   int64_t bytes = kWidestElement;
   bool common = true;
@@ -19,8 +19,8 @@ inline bool has_common_size(const TensorSpec& spec) {
 // Slow path of check_array_size, for empty or huge arrays.
 void check_empty_or_huge(const TensorSpec& spec);
 
-// Throws a shape error for negative dimensions and for empty arrays that NumPy also refuses, and an
-// out-of-memory error if the number of bytes exceeds 63 bits.
+// Throws a shape error for negative dimensions and for empty arrays that NumPy also refuses. Throws
+// an out-of-memory error if the number of bytes does not fit into 63 bits.
 inline void check_array_size(const TensorSpec& spec) {
   if (!has_common_size(spec)) [[unlikely]]
     check_empty_or_huge(spec);

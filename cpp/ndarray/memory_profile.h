@@ -1,5 +1,5 @@
-// Bytes of arrays per Gluon block. While the profiler records memory, an allocation counts for the
-// block whose call made it. All functions are thread-safe.
+// Bytes of arrays per Gluon block. While the profiler records memory, an allocation is attributed
+// to the block whose call made it. All functions are thread-safe.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -17,8 +17,8 @@ struct MemoryOfBlock {
   int64_t bytes = 0, peak_bytes = 0, allocations = 0;
 };
 
-// Clears the profile and begins to attribute allocations to blocks. Frees of attributed memory
-// still count after stop_memory_profile.
+// Clears the profile and begins to attribute allocations to blocks. When attributed memory is freed
+// after stop_memory_profile, the profile still counts it.
 void start_memory_profile();
 void stop_memory_profile();
 // Returns one row per block, sorted by device, then by peak_bytes in descending order.
@@ -39,9 +39,9 @@ void attribute_to_block(Device device, const void* storage, size_t bytes);
 void count_attributed(const void* storage) noexcept;
 void forget_attribution(const void* storage) noexcept;
 
-// Each storage calls attribute_memory when it is made (during the call of its block), count_memory
-// when its memory is allocated, and forget_memory when it is destroyed. While the profiler is off,
-// each call costs one relaxed load.
+// Each storage calls attribute_memory when it is created (during the call of its block),
+// count_memory when its memory is allocated, and forget_memory when it is destroyed. While the
+// profiler is off, each call costs one relaxed load.
 inline void attribute_memory(Device device, const void* storage, size_t bytes) {
   if (memory_profile_has_entries.load(std::memory_order_relaxed)) [[unlikely]]
     attribute_to_block(device, storage, bytes);

@@ -32,8 +32,8 @@ void check_inside(const Storage& storage, const TensorSpec& spec, const Strides&
 }  // namespace
 
 void check_empty_or_huge(const TensorSpec& spec) {
-  // As in NumPy, treats zero dimensions of an empty array as 1, so that strides and conversions to
-  // wider dtypes cannot overflow.
+  // Treats zero dimensions of an empty array as 1, as NumPy does, so that strides and conversions
+  // to wider dtypes cannot overflow.
   const bool empty = std::find(spec.shape.begin(), spec.shape.end(), 0) != spec.shape.end();
   int64_t bytes = empty ? kWidestElement : static_cast<int64_t>(dtype_size(spec.dtype));
   bool fits = true;
@@ -42,9 +42,9 @@ void check_empty_or_huge(const TensorSpec& spec) {
     fits = fits && !__builtin_mul_overflow(bytes, std::max<int64_t>(dim, 1), &bytes);
   }
   MX_CHECK_SHAPE(fits || !empty, "an empty array of shape ", spec.shape,
-                 ": the product of the other dimensions must be below 2^60");
+                 ": the product of its nonzero dimensions must be below 2^60");
   MX_CHECK_KIND(fits, ErrorKind::kOutOfMemory, "an array of shape ", spec.shape,
-                " is larger than any memory");
+                " must be smaller than 2^63 bytes");
 }
 
 NDArray::NDArray(StorageRef storage, const TensorSpec& spec, const Strides& strides, int64_t offset,

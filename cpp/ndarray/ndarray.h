@@ -39,13 +39,13 @@ class NDArray final : public RefCounted {
   bool contiguous() const { return contiguous_; }
   bool is_traced() const { return static_cast<bool>(trace_); }
   bool is_sparse() const { return static_cast<bool>(sparse_); }
-  // Returns whether Python sees an object of numpy mode's class. Views, and results of operators
-  // and graphs that have such an input, are of the same class.
+  // Returns whether the Python object of this array has the class of numpy mode. Views of such an
+  // array, and results of operators and graphs with such an input, have the same class.
   bool is_numpy() const { return numpy_; }
   void set_numpy(bool numpy) { numpy_ = numpy; }
 
   const StorageRef& storage() const { return storage_; }
-  // Returns the first element's address. Only for kernels, and after a wait.
+  // Returns the first element's address. Call only in kernels and after a wait.
   void* data() const {
     return static_cast<std::byte*>(storage_->data()) + offset_ * dtype_size(spec_.dtype);
   }
@@ -63,7 +63,8 @@ class NDArray final : public RefCounted {
   // Returns an array on the same memory with the same autograd link.
   NDArrayRef with_numpy(bool numpy) const;
 
-  // Waits until the value is computed; rethrows the error of the task that failed to compute it.
+  // Waits until the value is computed. Rethrows the error if the task that computes the value has
+  // failed.
   void wait_to_read() const;
   // Waits until no task reads or writes the array.
   void wait_to_write() const;
@@ -74,11 +75,12 @@ class NDArray final : public RefCounted {
   const IntrusivePtr<SparseInfo>& sparse_info() const { return sparse_; }
   // Completes the shape of a traced array when shapes of parameters are inferred.
   void complete_spec(const TensorSpec& spec) { spec_ = spec; }
-  // Makes this handle refer to the array of another handle (Parameter data, `out=` of an op that
-  // returns a view).
+  // Makes this handle refer to the array of another handle. Used for Parameter data and for `out=`
+  // of an operator that returns a view.
   void assign_handle(const NDArray& other);
 
-  // The Python object of this array, not owned; written by cpp/python under the GIL only.
+  // The Python object of this array, not owned. Only cpp/python writes it, and only with the GIL
+  // held.
   void* python_object = nullptr;
 
  private:

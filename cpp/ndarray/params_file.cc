@@ -24,7 +24,7 @@ constexpr uint64_t kListMagic = 0x112;
 constexpr uint32_t kVersion1 = 0xF993FAC8, kVersion2 = 0xF993FAC9, kVersion3 = 0xF993FACA;
 constexpr int32_t kLastType = static_cast<int32_t>(DType::kBFloat16);
 
-// Reads a source from the current offset; every read checks the remaining size.
+// Reads a source from the current offset. Every read checks the remaining size.
 class Reader {
  public:
   explicit Reader(const ByteSource& source) : source_(source) {}
@@ -34,7 +34,7 @@ class Reader {
   [[noreturn]] void error(const Args&... args) const {
     throw FileError(str("load: ", source_.name, ", offset ", offset_, ": ", args...));
   }
-  // Throws an error about the number that was just read, with its offset.
+  // Throws an error that contains the number that was just read and its offset.
   template <class T, class... Args>
   [[noreturn]] void error_about(T, const Args&... args) {
     offset_ -= sizeof(T);
@@ -46,7 +46,7 @@ class Reader {
       error(what, " needs ", size, " bytes, ", left(),
             " are left (the file is truncated or damaged)");
   }
-  // Small fields are read through a buffer, so that they need few system calls.
+  // Reads small fields through a buffer, which saves system calls.
   void read(void* to, size_t size, const std::string& what) {
     require(size, what);
     if (size == 0) return;
@@ -107,7 +107,7 @@ class Reader {
       error_about(code, "the type code of ", what, " must be in [0, ", kLastType, "], got ", code);
     return static_cast<DType>(code);
   }
-  // Skips the device that the array was saved from; arrays are loaded into host memory.
+  // Skips the device that the array was saved from, because arrays are loaded into host memory.
   void skip_context(const std::string& what) { number<uint64_t>("context of " + what); }
 
   NDArrayRef array(const std::string& what);
@@ -201,23 +201,25 @@ bool check_distinct(std::span<const int64_t> numbers, int64_t extent) {
   return false;
 }
 
-// Throws a value error for parts that do not match the shape. Returns whether the rows are sorted.
+// Throws a value error if the parts do not match the shape. Returns whether the rows are sorted.
 bool check_row_sparse(const Shape& shape, const NDArrayRef& values, const NDArrayRef& rows) {
   const Shape& stored = values->shape();
   MX_CHECK(stored.ndim() == shape.ndim() && rows->shape() == Shape{stored[0]} &&
                std::equal(stored.begin() + 1, stored.end(), shape.begin() + 1),
-           "values of shape ", stored, " and indices of shape ", rows->shape(),
-           " found for an array of shape ", shape);
+           "parts of a row_sparse array must match its shape, got values of shape ", stored,
+           " and indices of shape ", rows->shape(), " for shape ", shape);
   return check_distinct(integers(rows), shape[0]);
 }
 
-// Columns need not be sorted within a row: MXNet 1.9.1 writes unsorted ones (after csr + csr).
+// Accepts rows whose columns are not sorted, because MXNet 1.9.1 writes such rows (after csr +
+// csr).
 void check_csr(const Shape& shape, const NDArrayRef& values, const NDArrayRef& columns,
                const NDArrayRef& indptr) {
   MX_CHECK(shape.ndim() == 2 && values->shape().ndim() == 1 &&
                columns->shape() == values->shape() && indptr->shape() == Shape{shape[0] + 1},
-           "values of shape ", values->shape(), ", indices of shape ", columns->shape(),
-           " and indptr of shape ", indptr->shape(), " found for an array of shape ", shape);
+           "parts of a csr array must match its shape, got values of shape ", values->shape(),
+           ", indices of shape ", columns->shape(), " and indptr of shape ", indptr->shape(),
+           " for shape ", shape);
   const std::span<const int64_t> begins = integers(indptr), all = integers(columns);
   MX_CHECK(
       begins.front() == 0 && begins.back() == columns->size() && std::ranges::is_sorted(begins),
@@ -246,7 +248,7 @@ NDArrayRef Reader::sparse(StorageType stype, const std::string& what) {
   if (stored.ndim() == 0) error("values of ", what, " have no dimensions");
   skip_context(what);
   const TensorSpec spec{whole, type(what)};
-  // In the file of a csr array, indptr (the begin of each row) precedes the columns.
+  // In the file of a csr array, indptr (the first position of each row) precedes the columns.
   struct Indices {
     DType dtype;
     Shape shape;
@@ -360,8 +362,8 @@ void write_values(const NDArrayRef& array, const Write& write) {
 void write_array(const NDArrayRef& array, const Write& write) {
   const Shape& shape = array->shape();
   if (!array->is_sparse()) {
-    // MXNet 1.x writes version 3 in numpy mode and reads it only there. Scalars and empty arrays
-    // exist only in numpy mode.
+    // MXNet 1.x writes version 3 in numpy mode and reads version 3 only in that mode. Scalars and
+    // empty arrays exist only in numpy mode.
     const bool numpy = array->is_numpy() || array->size() == 0 || shape.ndim() == 0;
     Head head(numpy ? kVersion3 : kVersion2, int32_t{0});
     head.add_shape(shape);

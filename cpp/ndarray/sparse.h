@@ -1,15 +1,16 @@
-// Sparse arrays, each made of a few dense arrays (its parts). Operators on the parts are Python
-// (mxlite/ndarray/sparse/); C++ passes row-sparse gradients along the tape.
+// Sparse arrays. Each sparse array consists of a few dense arrays, its parts. Python implements the
+// operators on parts (mxlite/ndarray/sparse/). C++ passes row-sparse gradients along the tape.
 #pragma once
 #include "cpp/ndarray/ndarray.h"
 
 namespace mxlite {
 
-// Same values as in .params files.
+// The values are the same as in .params files.
 enum class StorageType : uint8_t { kDefault = 0, kRowSparse = 1, kCSR = 2 };
 
 // Form of a sparse array. Gradients are converted to the normal form only when a program reads
-// them: the shape of that form depends on values, so the conversion must wait for the values.
+// them. The shape of the normal form depends on values, so the conversion must wait for these
+// values.
 enum class SparseForm : uint8_t {
   kNormal,  // row_sparse: rows are sorted and distinct
   kRows,    // row_sparse: rows in any order; values of equal rows are summed
@@ -36,7 +37,7 @@ NDArrayRef make_row_sparse(const TensorSpec& spec, NDArrayRef values, NDArrayRef
                            SparseForm form = SparseForm::kNormal);
 NDArrayRef make_csr(const TensorSpec& spec, NDArrayRef values, NDArrayRef indices,
                     NDArrayRef indptr);
-// Makes a sparse array in the form kDense.
+// Returns a sparse array in the form kDense.
 NDArrayRef make_sparse_from_dense(StorageType stype, NDArrayRef dense);
 
 }  // namespace mxlite

@@ -16,7 +16,7 @@ constexpr size_t kMoreThanAnyMachine = size_t{1} << 42;  // bytes; larger than t
 
 std::atomic<void (*)()> reclaimer{nullptr};
 
-// Pinned memory needs a GPU; without one, kPinned gets plain host memory.
+// Pinned memory needs a GPU. Without a GPU, kPinned gets plain host memory.
 Allocator& host_allocator(DeviceType type) {
   if (type == DeviceType::kPinned)
     if (Accelerator* a = accelerator()) return a->pinned();
@@ -83,7 +83,7 @@ void* Storage::obtain() const {
   Allocator& allocator = host_allocator(device_.type);
   const Block block = allocator.allocate(bytes_);
   void* first = nullptr;
-  // Two threads may allocate at once if both read an array that was never written.
+  // Two threads may allocate at the same time if both read an array that was never written.
   if (!data_.compare_exchange_strong(first, block.data, std::memory_order_acq_rel)) {
     allocator.free(block);
     return first;

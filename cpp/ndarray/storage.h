@@ -13,16 +13,16 @@ namespace mxlite {
 
 class Storage final : public RefCounted {
  public:
-  // Returns uninitialized memory of the device's allocator. Host memory is allocated by the first
-  // call of data(), so that a queued operator needs no memory for its results. On a GPU, tasks of
-  // other streams wait for the work that has been submitted to stream `first_user`.
+  // Returns uninitialized memory of the device's allocator. The first call of data() allocates host
+  // memory, so that a queued operator needs no memory for its results. On a GPU, tasks of other
+  // streams wait for the work that was submitted to stream `first_user`.
   static IntrusivePtr<Storage> allocate(Device device, size_t bytes,
                                         StreamKind first_user = StreamKind::kCompute);
   // Returns a storage that calls `provide` in the first call of data(), which must happen in a
   // task. The memory returned by `provide` lives as long as the storage.
   static IntrusivePtr<Storage> provided(Device device, size_t bytes,
                                         std::function<IntrusivePtr<Storage>()> provide);
-  // Wraps foreign memory (NumPy, DLPack); release runs after the last use, on any thread.
+  // Wraps foreign memory (NumPy, DLPack). `release` runs after the last use, on any thread.
   static IntrusivePtr<Storage> wrap(Device device, void* data, size_t bytes,
                                     std::function<void()> release);
   // Returns a range of another storage's bytes with a separate engine variable, so that tasks
@@ -31,7 +31,7 @@ class Storage final : public RefCounted {
                                        size_t bytes);
   ~Storage() override;
 
-  // Allocates the memory on the first call; throws kOutOfMemory on failure. Tasks must call data()
+  // Allocates the memory on the first call. Throws kOutOfMemory on failure. Tasks must call data()
   // when they run, not when they are pushed.
   void* data() const {
     void* const known = data_.load(std::memory_order_acquire);
@@ -39,16 +39,16 @@ class Storage final : public RefCounted {
   }
   size_t bytes() const { return bytes_; }
   Device device() const { return device_; }
-  // Returns whether wrap made the storage: the owner of its memory may reuse it as soon as release
-  // has run.
+  // Returns whether the storage was created by `wrap`. The owner of such memory may reuse it as
+  // soon as `release` has run.
   bool is_foreign() const { return static_cast<bool>(release_); }
   engine::Var& var() const { return var_; }
   // Returns the number of arrays of users and of the tape that use this storage. Tasks in flight
   // keep the memory alive without being counted.
   uint32_t num_arrays() const { return num_arrays_.load(std::memory_order_relaxed); }
-  // Returns the size if the memory was allocated outside of a task and this is the first call, else
-  // 0. The caller passes it as PushOptions::bytes, because its task keeps these bytes allocated
-  // until it has run.
+  // Returns the size if this is the first call and the memory was allocated outside of a task,
+  // otherwise 0. The caller passes the result as PushOptions::bytes, because the task keeps these
+  // bytes allocated until it has run.
   size_t take_new_bytes() const {
     const bool taken = is_new_.load(std::memory_order_relaxed) &&
                        is_new_.exchange(false, std::memory_order_relaxed);
@@ -57,8 +57,8 @@ class Storage final : public RefCounted {
 
  private:
   friend class NDArray;
-  // If there is one reference, no other thread can access the count, so no atomic read-modify-write
-  // is needed. Most storages only have one array.
+  // Most storages have only one array. With one reference, no other thread can access the count, so
+  // no atomic read-modify-write is needed.
   void add_array() const noexcept {
     if (use_count() == 1)
       num_arrays_.store(1, std::memory_order_relaxed);

@@ -1,6 +1,6 @@
-// Contiguous copies use cudaMemcpyAsync. Strided copies use one thread per element, with a kernel
-// for each element width. Conversions have a kernel for each source dtype, which branches on the
-// destination's dtype (the same branch in all threads).
+// Contiguous copies use cudaMemcpyAsync. Strided copies use one thread per element and have a
+// kernel for each element width. Conversions have a kernel for each source dtype. This kernel
+// branches on the destination's dtype, and all threads take the same branch.
 #include <algorithm>
 #include <array>
 
@@ -50,7 +50,7 @@ __global__ void move_kernel(const Word* src, Word* dst, Index n, Axes<Index> axe
   }
 }
 
-// Converts like the CPU: a float outside an n-bit integer's range wraps modulo 2^n.
+// Converts like the CPU: a float outside the range of an n-bit integer wraps modulo 2^n.
 template <class T, class Wide>
 __device__ T narrow(Wide value) {
   if constexpr (std::is_same_v<T, bool>)
@@ -97,7 +97,7 @@ __device__ void store(void* dst, DType dtype, int64_t i, Wide value) {
   }
 }
 
-// Integers are converted to halves and floats via double, as on the CPU.
+// Converts integers to halves and floats via double, as on the CPU.
 template <class T>
 __global__ void convert_kernel(const T* src, void* dst, DType dtype, bool to_floating, int64_t n,
                                Axes<int64_t> axes) {
