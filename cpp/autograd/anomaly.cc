@@ -44,7 +44,7 @@ std::string describe(const NDArray& a, const Findings& found) {
   return text;
 }
 
-// An input with indices that the call clips to 0 <= index < limit.
+// An input with indices. The call clips these indices to 0 <= index < limit.
 struct Indices {
   size_t input;
   int64_t limit;
@@ -68,7 +68,8 @@ std::optional<Indices> clipped_indices(const OpSchema& op, const void* params,
   return Indices{1, data[normalize_axis(op.name.c_str(), *axis, data.ndim())]};
 }
 
-// Throws if `op` clipped an index and therefore used another row or class than the given one.
+// Throws if `op` has clipped an index and has therefore used another row or class than the given
+// one.
 void check_indices(const OpSchema& op, const void* params, std::span<const NDArrayRef> inputs,
                    const CallPlace& place) {
   const auto indices = clipped_indices(op, params, inputs);

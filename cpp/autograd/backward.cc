@@ -155,8 +155,8 @@ class BackwardWalk {
     node.released = true;
   }
 
-  // Runs a checkpoint again and continues with the nodes that this records: they come next, because
-  // they are the latest. See Note [Checkpoints].
+  // Runs the body of a checkpoint again and continues with the nodes that this run records. These
+  // nodes come next, because they are the latest nodes. See Note [Checkpoints].
   void enter(TapeNode& node, std::vector<NDArrayRef> output_grads) {
     const NDArrays outputs = node.run_again();
     for (size_t i = 0; i < outputs.size(); ++i) {
@@ -166,7 +166,8 @@ class BackwardWalk {
     }
   }
 
-  // Sets the gradient of a variable to 0 if the variable was used but does not influence the heads.
+  // Sets the gradient of a variable to 0 if a call used the variable but the heads do not depend on
+  // it.
   void clear(ArrayInfo& leaf) const {
     if (!leaf.grad || leaf.req != GradReq::kWrite || leaf.stype != StorageType::kDefault) return;
     const NDArrayRef out[] = {leaf.grad};
@@ -270,8 +271,8 @@ void start(BackwardWalk& walk, std::span<const NDArrayRef> heads,
            std::span<const NDArrayRef> head_grads) {
   MX_CHECK(!heads.empty(), "backward: the number of heads must be at least 1, got 0");
   MX_CHECK(head_grads.empty() || head_grads.size() == heads.size(),
-           "backward: the number of head gradients must be that of heads, ", heads.size(), ", got ",
-           head_grads.size());
+           "backward: the number of head gradients must equal the number of heads, ", heads.size(),
+           ", got ", head_grads.size());
   for (size_t i = 0; i < heads.size(); ++i)
     walk.add_head(heads[i], head_grads.empty() ? nullptr : head_grads[i]);
   walk.run_all();
@@ -324,7 +325,7 @@ std::vector<NDArrayRef> gradients(std::span<const NDArrayRef> heads,
   }
   start(walk, heads, head_grads);
   std::vector<NDArrayRef> result;
-  // Memory of the caller's arrays, which gradients must not overwrite.
+  // The memory of the caller's arrays. Gradients must not overwrite it.
   std::unordered_set<const Storage*> taken;
   for (const NDArrayRef& grad : head_grads)
     if (grad && !grad->is_sparse()) taken.insert(grad->storage().get());

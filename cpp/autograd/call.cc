@@ -50,7 +50,7 @@ NDArrays call_as_given(const OpSchema& op, const ParamsRef& params,
   if (graph::Trace* trace = graph::Trace::current()) {
     for (const NDArrayRef& a : options.out)
       MX_CHECK_KIND(!a, ErrorKind::kNotSupported, op.name,
-                    ": out= cannot be used inside a hybridized forward");
+                    ": out= must not be used inside a hybridized forward");
     return trace->record(op, params, inputs, options.origin);
   }
   bool numpy = false;
@@ -84,7 +84,8 @@ NDArrays call_as_given(const OpSchema& op, const ParamsRef& params,
   return outputs;
 }
 
-// Applies mixed precision to the inputs. Casts are separate calls and are recorded like others.
+// Applies mixed precision to the inputs. The casts are separate calls, which are recorded like all
+// other calls.
 NDArrays cast_inputs(const amp::Rules& rules, const OpSchema& op, const void* params,
                      std::span<const NDArrayRef> inputs) {
   NDArrays result(inputs.begin(), inputs.end());
@@ -100,8 +101,8 @@ NDArrays cast_inputs(const amp::Rules& rules, const OpSchema& op, const void* pa
   return result;
 }
 
-// Returns whether numpy mode may cast inputs of a call whose operator has traits for it: no
-// operator casts floats of one dtype.
+// Returns whether numpy mode may cast inputs of a call whose operator has traits for numpy mode. No
+// operator casts floats if all of them have the same dtype.
 bool may_promote(std::span<const NDArrayRef> inputs) {
   if (!graph::any_numpy(inputs)) return false;
   const DType first = inputs[0]->dtype();

@@ -9,16 +9,16 @@ namespace mxlite::autograd {
 NDArrays call(const OpSchema& op, const ParamsRef& params, std::span<const NDArrayRef> inputs,
               InvokeOptions options = {});
 
-// Returns the inputs in the dtype that numpy mode prescribes for the call; no arrays if all inputs
-// have it already, or if none is a numpy-mode array.
+// Returns the inputs in the dtype that numpy mode prescribes for the call. Returns no arrays if all
+// inputs already have this dtype or if no input is a numpy-mode array.
 NDArrays promoted_inputs(const OpSchema& op, const void* params,
                          std::span<const NDArrayRef> inputs);
 
-// Finds the operator by name; returns its first output.
+// Finds the operator by its name, calls it and returns its first output.
 NDArrayRef call_op(const char* op, std::initializer_list<NDArrayRef> inputs, Attrs attrs = {},
                    Device device = {}, std::span<const NDArrayRef> out = {});
 
-// Records `view` as the result of op(source) without running the operator, if a call would be
+// Records `view` as the result of op(source) without running the operator, if such a call would be
 // recorded.
 void record_view(const OpSchema& op, const ParamsRef& params, const NDArrayRef& source,
                  const NDArrayRef& view);
@@ -30,7 +30,7 @@ class CallObserver {
   virtual void called(const OpSchema& op, const void* params, std::span<const NDArrayRef> inputs,
                       std::span<const NDArrayRef> outputs) = 0;
 };
-// Sets this thread's observer while the object lives; null removes it.
+// Sets this thread's observer while the object exists. A null pointer removes the observer.
 class ObserverScope {
  public:
   explicit ObserverScope(CallObserver* observer);
@@ -41,8 +41,8 @@ class ObserverScope {
   CallObserver* outer_;
 };
 
-// Throws if the array is part of a recorded computation and recording is on, because the array must
-// not be written in place then.
+// Throws if the array is part of a recorded computation and recording is on. Such an array must not
+// be written in place.
 void check_writable(const char* what, const NDArrayRef& array);
 
 }  // namespace mxlite::autograd

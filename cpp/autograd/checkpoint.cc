@@ -33,14 +33,15 @@ void write(const Arrays& values, const Arrays& states) {
   for (size_t i = 0; i < states.size(); ++i) copy_to(values[i], states[i]);
 }
 
-// Sets states to their values from before the first run until `restore` is called.
+// Sets states to the values that they had before the first run, until `restore` is called.
 class EarlierStates {
  public:
   EarlierStates(const Arrays& states, const Arrays& earlier)
       : states_(states), current_(copies_of(states)) {
     write(earlier, states_);
   }
-  // A separate function, because it may throw and destructors must not.
+  // This function is separate from the destructor, because it may throw and destructors must not
+  // throw.
   void restore() { write(current_, states_); }
 
  private:
@@ -48,8 +49,8 @@ class EarlierStates {
   Arrays current_;
 };
 
-// Returns the values on which `outputs` depend and which were computed outside: outputs of nodes
-// with sequence numbers below `first`, and variables.
+// Returns the values that `outputs` depend on and that were computed outside of the body:
+// variables, and outputs of nodes with sequence numbers below `first`.
 std::vector<ArrayInfoRef> links_to_outside(std::span<const NDArrayRef> outputs, uint64_t first) {
   std::vector<ArrayInfoRef> links;
   std::unordered_set<const void*> seen;
@@ -111,23 +112,24 @@ class CheckpointNode final : public TapeNode {
       throw;
     }
     states.restore();
-    MX_CHECK_KIND(same_numbers.is_used_up(), ErrorKind::kError, call_.name,
-                  ": forward was run again for backward and drew fewer random numbers than the "
-                  "first time; it must call the same operators in the same order");
+    MX_CHECK_KIND(
+        same_numbers.is_used_up(), ErrorKind::kError, call_.name,
+        ": forward runs again for backward and must draw as many random numbers as the "
+        "first time, got fewer random numbers; call the same operators in the same order");
     MX_CHECK_KIND(outputs.size() == output_specs().size(), ErrorKind::kError, call_.name,
                   ": forward runs again for backward and must return the same number of arrays as "
                   "the first time, ",
                   output_specs().size(), ", got ", outputs.size());
     for (size_t i = 0; i < outputs.size(); ++i)
       MX_CHECK_SHAPE(outputs[i]->spec() == output_specs()[i], call_.name,
-                     ": forward was run again for backward and returned ", outputs[i]->spec(),
-                     " as output ", i, ", the first time ", output_specs()[i]);
+                     ": forward runs again for backward, and output ", i, " must be ",
+                     output_specs()[i], " as the first time, got ", outputs[i]->spec());
     return outputs;
   }
 
   Arrays backward(std::span<const NDArrayRef>, std::span<const uint8_t>) override {
     fail(ErrorKind::kError, call_.name,
-         ": the checkpoint has no backward of its own, because its forward is recorded again");
+         ": backward of a checkpoint must not be called, because its forward is recorded again");
   }
 
   void release_saved() override {
@@ -158,7 +160,7 @@ class CheckpointNode final : public TapeNode {
   bool training_;
 };
 
-// A checkpoint of a function that was traced inside a hybridized forward.
+// A checkpoint whose function was traced inside a hybridized forward.
 class TracedCheckpoint final : public graph::HostOp {
  public:
   TracedCheckpoint(std::string name, TracedFunctionRef function)
@@ -207,9 +209,9 @@ NDArrays checkpoint(CheckpointedCall call) {
   }
   for (size_t i = 0; i < call.watched.size(); ++i)
     MX_CHECK_KIND(version_of(*call.watched[i]) == versions[i], ErrorKind::kNotSupported, call.name,
-                  ": forward must not write parameters, because a checkpoint runs it again, got a "
+                  ": forward of a checkpoint must not write differentiable parameters, got a "
                   "write to a parameter of shape ",
-                  call.watched[i]->shape(), "; declare that parameter with differentiable=False");
+                  call.watched[i]->shape(), "; declare the parameter with differentiable=False");
   const std::vector<ArrayInfoRef> links = links_to_outside(outputs, first);
   if (links.empty()) return outputs;
   for (size_t i = call.states.size(); i-- > 0;) {

@@ -1,4 +1,4 @@
-// Activation checkpointing: a recorded computation saves only its inputs, and backward runs the
+// Activation checkpointing. A recorded computation saves only its inputs, and backward runs the
 // computation again.
 #pragma once
 #include <functional>
@@ -10,14 +10,15 @@
 namespace mxlite::autograd {
 
 // Note [Checkpoints]
-// The first run is recorded like any other, and its part of the tape is dropped when it ends. When
-// backward reaches the checkpoint, the body runs again on the same inputs with the same random
-// numbers, and backward continues with the nodes that this run records: gradients arrive at inputs
-// and parameters in the same order as without a checkpoint, so they have the same bits. These nodes
-// are freed one by one. While the body runs again, states that it writes (running statistics) have
-// the values from before the first run; then they get their current values back. This raises the
-// versions of the states. If another operator of the same graph reads a state and is differentiated
-// later (a second backward with retain_graph), the state counts as overwritten for it.
+// The first run is recorded like any other computation. Its part of the tape is dropped when the
+// run ends. When backward reaches the checkpoint, the body runs again on the same inputs with the
+// same random numbers, and backward continues with the nodes that this run records. Gradients thus
+// arrive at inputs and parameters in the same order as without a checkpoint, so they have the same
+// bits. These nodes are freed one by one. While the body runs again, states that it writes (running
+// statistics) have the values from before the first run. Afterwards the states get their current
+// values back, which raises their versions. If another operator of the same graph has read a state
+// and is differentiated later (by a second backward with retain_graph), the state therefore counts
+// as overwritten.
 struct CheckpointedCall {
   using Body = std::function<NDArrays(std::span<const NDArrayRef> inputs)>;
   std::string name;
@@ -30,8 +31,8 @@ struct CheckpointedCall {
 // Returns the results of the body. Throws if the body writes an array that is not in `states`.
 NDArrays checkpoint(CheckpointedCall call);
 
-// Adds a checkpoint inside a hybridized forward to the current trace, as a node whose inputs are
-// the imports of `function`, which has no arguments.
+// Adds a checkpoint inside a hybridized forward to the current trace as a node. The inputs of the
+// node are the imports of `function`, which has no arguments.
 NDArrays traced_checkpoint(const std::string& name, TracedFunctionRef function);
 
 }  // namespace mxlite::autograd

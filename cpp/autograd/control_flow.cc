@@ -24,7 +24,8 @@ NDArrayRef zeros(const TensorSpec& spec, Device device) {
   return call_op("_zeros", {}, {{"shape", spec.shape}, {"dtype", spec.dtype}}, device);
 }
 
-// Node of outputs that did not depend on the inputs in this run. Returns zero gradients.
+// Node of outputs that did not depend on the inputs in this run. Its backward returns zero
+// gradients.
 class ZeroGradients final : public TapeNode {
  public:
   explicit ZeroGradients(std::span<const NDArrayRef> inputs) {
@@ -44,8 +45,8 @@ class ZeroGradients final : public TapeNode {
   std::vector<TensorSpec> specs_;
 };
 
-// Returns the part of a function whose arguments are the first inputs of the operator, and whose
-// imports begin at input `first_import`.
+// Returns the called graph of a function whose arguments are the first inputs of the operator and
+// whose imports begin at input `first_import`.
 graph::HostOpForm::CalledGraph part_of(const TracedFunction& function, size_t arguments,
                                        size_t first_import) {
   std::vector<int> inputs(arguments + function.imports().size());
@@ -144,7 +145,8 @@ NDArrayRef stacked_and_padded(const std::vector<NDArrays>& steps, size_t i, int6
   return call_along_axis_0("Concat", "dim", both);
 }
 
-// Returns the slices of an array along its first axis; the slices of a vector have one element.
+// Returns the slices of an array along its first axis. The slices of a vector have one element
+// each.
 std::vector<NDArrayRef> slices_of(const NDArrayRef& array) {
   const int64_t count = array->shape()[0];
   const bool is_vector = array->shape().ndim() == 1;
@@ -278,7 +280,8 @@ NDArrays run_foreach(const ForeachBody& body, std::span<const NDArrayRef> data, 
 
 TracedFunction::TracedFunction(const std::string& name, const Function& function,
                                std::span<const NDArrayRef> arguments) {
-  MX_CHECK_KIND(graph::Trace::current(), ErrorKind::kError, name, ": no forward is being traced");
+  MX_CHECK_KIND(graph::Trace::current(), ErrorKind::kError, name,
+                ": must be called while a hybridized forward is traced");
   graph::Graph body;
   {
     graph::Trace trace(name, graph::Trace::PartOfCurrent{});

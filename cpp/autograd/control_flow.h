@@ -1,5 +1,6 @@
 // Loops and branches on arrays. The calling thread runs them step by step and waits for each
-// condition. Inside a hybridized forward, their functions are traced once as graphs.
+// condition. Inside a hybridized forward, the functions of a loop or branch are traced once as
+// graphs.
 #pragma once
 #include <functional>
 #include <memory>
@@ -10,7 +11,7 @@
 
 namespace mxlite::autograd {
 
-// A function within a forward, traced as part of the current trace.
+// A function inside a forward that was traced as a part of the current trace.
 class TracedFunction : public RefCounted {
  public:
   using Function = std::function<std::vector<NDArrayRef>(const std::vector<NDArrayRef>& arguments)>;
@@ -23,7 +24,7 @@ class TracedFunction : public RefCounted {
   // Returns whether the function writes to this import in place.
   bool writes_import(size_t i) const { return written_[i] != 0; }
   const std::shared_ptr<const graph::Graph>& graph() const { return body_; }
-  // `arrays` are the arguments, then the values of the imports.
+  // `arrays` are the arguments, followed by the values of the imports.
   NDArrays operator()(std::span<const NDArrayRef> arguments,
                       std::span<const NDArrayRef> imports) const;
 
@@ -31,17 +32,17 @@ class TracedFunction : public RefCounted {
   std::shared_ptr<const graph::Graph> body_;
   IntrusivePtr<graph::CachedGraph> graph_;
   std::vector<NDArrayRef> imports_;
-  size_t imported_inputs_ = 0;    // number of imports that are inputs; they precede imported
+  size_t imported_inputs_ = 0;    // number of imports that are inputs; these precede imported
                                   // parameters
   std::vector<uint8_t> written_;  // by import
   std::vector<TensorSpec> outputs_;
 };
 using TracedFunctionRef = IntrusivePtr<const TracedFunction>;
 
-// Returns whether an array of one element is not zero; waits for its value.
+// Returns whether an array of one element is not zero. Waits for the value.
 bool is_true(const NDArrayRef& array);
 
-// A loop on arrays that have data; runs while `condition` is not zero.
+// A loop on arrays that have data. The loop runs while `condition` is not zero.
 struct RunningWhile {
   std::function<NDArrayRef(const NDArrays& variables)> condition;
   std::function<NDArrays(const NDArrays& variables)> body;  // returns the outputs of a step, then
@@ -50,23 +51,23 @@ struct RunningWhile {
                                         // the loop makes no step
   int64_t max_iterations = 0;
 };
-// Returns the outputs, stacked and padded with zeros to max_iterations, then the variables after
-// the last step. `inputs`: all arrays that the functions use.
+// Returns the outputs, stacked and padded with zeros to max_iterations, followed by the variables
+// after the last step. `inputs` are all arrays that the functions use.
 NDArrays run_while(const RunningWhile& loop, NDArrays variables,
                    std::span<const NDArrayRef> inputs);
 
-// Calls body(slices, states), which returns outputs and the new states, on each slice of data
-// along axis 0. Returns the stacked outputs, then the states. In a trace, unrolls the loop.
+// Calls body(slices, states) on each slice of `data` along axis 0. The body returns outputs and the
+// new states. Returns the stacked outputs, followed by the states. In a trace, unrolls the loop.
 using ForeachBody = std::function<NDArrays(const NDArrays& slices, const NDArrays& states)>;
 NDArrays run_foreach(const ForeachBody& body, std::span<const NDArrayRef> data, NDArrays states);
 
-// Calls body while condition(variables) is not zero, at most max_iterations times. body returns the
-// outputs of a step, then the variables' new values. Returns the outputs, stacked and padded with
-// zeros to max_iterations, then the variables. Only inside a trace.
+// Calls body while condition(variables) is not zero, at most max_iterations times. The body returns
+// the outputs of a step, followed by the variables' new values. Returns the outputs, stacked and
+// padded with zeros to max_iterations, followed by the variables. Call only inside a trace.
 NDArrays while_loop(TracedFunctionRef condition, TracedFunctionRef body,
                     std::span<const NDArrayRef> variables, int64_t max_iterations);
 
-// Calls one of two functions without arguments. Only inside a trace.
+// Calls one of two functions without arguments. Call only inside a trace.
 NDArrays branch(const NDArrayRef& predicate, TracedFunctionRef then, TracedFunctionRef otherwise);
 
 }  // namespace mxlite::autograd

@@ -7,7 +7,7 @@
 namespace mxlite::autograd {
 namespace {
 
-// Freed gradients stay in the table, so it is cleared when it has grown to this size.
+// The table also contains freed gradients. Therefore it is cleared when it has grown to this size.
 constexpr size_t kMostGradients = size_t{1} << 16;
 
 std::atomic<bool> on{false};

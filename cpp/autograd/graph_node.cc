@@ -76,8 +76,8 @@ NDArrayRef copy_of(const NDArrayRef& a) {
   return copy;
 }
 
-// Returns whether gradients of the node's inputs may be nonzero although those of its outputs are
-// zero. This is possible for nodes that run Python code and for checkpoints.
+// Returns whether gradients of the node's inputs may be nonzero even if all gradients of its
+// outputs are zero. This is possible for nodes that run Python code and for checkpoints.
 bool starts_gradient(const TapeNode& node) {
   if (const auto* call = dynamic_cast<const OpNode*>(&node)) return call->op().starts_gradient;
   const auto* block = dynamic_cast<const GraphNode*>(&node);
@@ -158,9 +158,10 @@ NDArrays call(graph::CachedGraph& cached, std::span<const NDArrayRef> inputs,
     return NDArrays(outputs.begin(), outputs.end());
   }
   for (size_t i = 0; i < inputs.size(); ++i)
-    MX_CHECK_KIND(!inputs[i]->is_traced(), ErrorKind::kError, cached.name(), ": input ", i,
-                  " was made while a hybridized forward was traced and has no data; return it from "
-                  "forward instead of keeping it");
+    MX_CHECK_KIND(
+        !inputs[i]->is_traced(), ErrorKind::kError, cached.name(), ": input ", i,
+        " must have data, got an array of a trace of a hybridized forward; return it from "
+        "forward instead of keeping it");
   const graph::CachedGraph::Ready ready = cached.prepare(
       inputs, {mode.training, mode.recording, mode.recording ? needs_gradient : nullptr});
   NDArrays outputs = run_ready(cached.name(), ready, inputs, origin);
@@ -179,7 +180,8 @@ GraphNode::GraphNode(const std::string& name, graph::CachedGraph::Ready ready,
   const graph::RecordedGraph& recorded = *ready_.entry->recorded;
   for (const graph::RecordedGraph::Source s : recorded.saved()) {
     const NDArrayRef& from = (s.is_input ? inputs : outputs)[static_cast<size_t>(s.index)];
-    // Saves a handle without the output's link to this node, which would form a reference cycle.
+    // Saves a handle without the output's link to this node, because the link would form a
+    // reference cycle.
     saved_.push_back(s.is_input ? from : from->detached());
     saved_versions_.push_back(version_of(*from));
   }
@@ -246,8 +248,8 @@ std::vector<NDArrayRef> GraphNode::run_backward(std::span<const NDArrayRef> outp
   std::vector<NDArrayRef> result(needs.size());
   for (size_t i = 0; i < needs.size(); ++i) {
     if (needs[i] && plan->grads[i] >= 0) result[i] = grads[static_cast<size_t>(plan->grads[i])];
-    // Passes zeros to earlier calls if a loss is among them, because losses start gradients even
-    // from zeros.
+    // Passes zeros to earlier calls if a loss is among these calls, because losses start gradients
+    // even from zeros.
     if (needs[i] && plan->grads[i] == graph::BackwardGraph::kZero &&
         reaches_loss(this->inputs()[i]->node.get()))
       result[i] =
@@ -274,7 +276,7 @@ std::vector<NDArrayRef> GraphNode::replay(std::span<const NDArrayRef> output_gra
     const int32_t id = is_input ? g.inputs[i] : g.parameters[i - g.inputs.size()];
     NDArrayRef array = is_written(g, id) ? copy_of(inputs[i]) : inputs[i]->detached();
     if (needs[i]) {
-      // Uses the history that the array had when it was recorded. Each input gets a separate
+      // Uses the history that the array had when the call was recorded. Each input gets a separate
       // variable, even if one array was passed twice.
       array->set_autograd(this->inputs()[i]);
       const NDArrayRef variable = array->detached();

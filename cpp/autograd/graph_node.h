@@ -1,4 +1,4 @@
-// Calls compiled graphs; a call is one node on the tape.
+// Calls compiled graphs. Each call is one node on the tape.
 #pragma once
 #include "cpp/autograd/tape.h"
 #include "cpp/graph/cached_graph.h"
@@ -9,12 +9,12 @@ namespace mxlite::autograd {
 NDArrays call(graph::CachedGraph& graph, std::span<const NDArrayRef> inputs,
               engine::Origin origin = {});
 
-// Returns whether a node of the graph changes this input or parameter in place.
+// Returns whether any node of the graph changes this input or parameter in place.
 bool is_written(const graph::Graph& g, int32_t node);
 
 // Backward runs a separate executable. With create_graph, backward instead runs the traced
-// operators again one by one, with the same inputs and random numbers, records them on the tape,
-// and differentiates them.
+// operators again one by one with the same inputs and random numbers. It records these calls on the
+// tape and differentiates them.
 class GraphNode final : public TapeNode {
  public:
   GraphNode(const std::string& name, graph::CachedGraph::Ready ready,

@@ -62,7 +62,8 @@ class EagerGradBuilder final : public GradBuilder {
                                  ParamsRef params) override {
     NDArrays arrays;
     for (ValueRef v : inputs) arrays.push_back(densified(array(v)));
-    // Some rules end with this operator. Skips it, so that the gradient stays row-sparse.
+    // Some gradient rules end with this operator. Backward skips it, so that the gradient stays
+    // row-sparse.
     static const OpSchema& to_dense = ops().get("_row_sparse_to_dense");
     if (&op == &to_dense && !mode.recording) {
       const TensorSpec spec =
@@ -106,10 +107,11 @@ OpNode::OpNode(const OpSchema& op, ParamsRef params, bool training,
       gradient_of_(running ? &running->op_ : nullptr) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     saved_inputs_.push_back(save(inputs[i]));
-    // Does not check states that the call itself writes (running statistics).
+    // States that the call itself writes (running statistics) are not checked.
     if (op.mutates(static_cast<int>(i), training)) saved_inputs_.back().version = kAnyVersion;
   }
-  // Saves handles without the arrays' link to this node, which would form a reference cycle.
+  // Saves handles without the arrays' links to this node, because the links would form a reference
+  // cycle.
   for (const NDArrayRef& a : outputs) saved_outputs_.push_back(save(a->detached()));
 }
 

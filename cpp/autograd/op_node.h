@@ -1,5 +1,5 @@
-// A recorded operator call. Backward runs the operator's gradient rule and immediately runs each
-// operator that the rule emits. With create_graph, these calls are recorded like others.
+// A recorded operator call. Backward runs the operator's gradient rule, and immediately runs each
+// operator that the rule emits. With create_graph, these calls are recorded like all other calls.
 #pragma once
 #include "cpp/autograd/tape.h"
 

@@ -40,7 +40,7 @@ void report_overwritten(const std::string& what, const Shape& shape, uint64_t ve
     if (warned().contains(key)) return;
   }
   // Releases the mutex first, because the warning may run Python code. If the warning throws, the
-  // line is not marked and will be reported again.
+  // line is not marked as reported and will be reported again.
   warn_python(str(text,
                   ", so gradients are computed from its new value, as in MXNet 1.x. If its "
                   "old value is needed, ",

@@ -45,8 +45,8 @@ void store_sparse(ArrayInfo& variable, const NDArrayRef& value, bool own) {
   const bool added = variable.grad && variable.req == GradReq::kAdd;
   const NDArrayRef total = added ? add_gradients(variable.grad, value) : value;
   if (!variable.grad) variable.grad = empty_sparse(variable.stype, value->spec(), value->device());
-  // Copies the memory if other handles may write it, because rows are merged only when they are
-  // read.
+  // Copies the memory if other handles may write to it, because the rows are merged later, when
+  // they are read.
   const auto taken = [&](const NDArrayRef& a) {
     const bool alone =
         own && a->use_count() == 1 && a->storage()->use_count() == 1 && a->contiguous();

@@ -12,15 +12,15 @@ namespace {
 
 std::atomic<uint64_t> sequence_counter{1};
 
-// Drops links iteratively from a list. If every node destroyed its predecessor in its destructor, a
+// Drops links in a loop over a list. If every node's destructor destroyed the node before it, a
 // long chain (a recurrent net over 10,000 steps) would overflow the stack.
 void drop(std::vector<ArrayInfoRef> links) {
   thread_local std::vector<ArrayInfoRef>* pending = nullptr;
   if (pending) {
     try {
       std::move(links.begin(), links.end(), std::back_inserter(*pending));
-    } catch (const std::bad_alloc&) {  // without memory, the remaining links are dropped when this
-                                       // call ends
+    } catch (const std::bad_alloc&) {  // without memory, the remaining links are dropped when
+                                       // this call ends
     }
     return;
   }
@@ -32,8 +32,9 @@ void drop(std::vector<ArrayInfoRef> links) {
   pending = nullptr;
 }
 
-// Returns the history of an array, or null for constants and for arrays whose history backward has
-// freed. So, as in 1.x, a state that is carried from one recording to the next needs no detach.
+// Returns the history of an array. Returns null for constants and for arrays whose history backward
+// has freed. Therefore a state that is carried from one recording to the next needs no detach, as
+// in 1.x.
 ArrayInfo* live_info(const NDArrayRef& a) {
   ArrayInfo* const info = a ? info_of(*a) : nullptr;
   return info && info->node && info->node->released ? nullptr : info;

@@ -1,4 +1,5 @@
-// The tape of eager autograd: one node per recorded call, linked from the arrays it produced.
+// The tape of eager autograd. It has one node per recorded call, and arrays refer to the node that
+// produced them.
 #pragma once
 #include <vector>
 
@@ -40,14 +41,14 @@ class TapeNode : public RefCounted {
   ~TapeNode() override;
 
   virtual const char* name() const = 0;
-  // Returns gradients of the inputs; null if `needs` is 0 or no gradient flows. output_grads has an
-  // element for each output, null if no gradient arrived. Operators run in the current mode (with
-  // create_graph, they are recorded).
+  // Returns the gradients of the inputs. A gradient is null if `needs` is 0 or if no gradient
+  // flows. output_grads has an element for each output, which is null if no gradient arrived.
+  // Operators run in the current mode; with create_graph, they are recorded.
   virtual std::vector<NDArrayRef> backward(std::span<const NDArrayRef> output_grads,
                                            std::span<const uint8_t> needs) = 0;
-  // Like backward, but for the last call on this node: may release saved values (then sets
-  // `released`). `into` has, for each input, an array to which the gradient may be written, or
-  // null.
+  // Like backward, but for the last call on this node. May release saved values; it then sets
+  // `released`. `into` has an entry for each input: an array to which the gradient may be written,
+  // or null.
   virtual std::vector<NDArrayRef> last_backward(std::span<const NDArrayRef> output_grads,
                                                 std::span<const uint8_t> needs,
                                                 std::span<const NDArrayRef> into) {
@@ -59,18 +60,20 @@ class TapeNode : public RefCounted {
   virtual std::vector<size_t> gradient_order() const { return {}; }
   // Frees values saved for backward. A later backward through this node throws an error.
   virtual void release_saved() = 0;
-  // Returns whether this is a checkpoint: backward calls run_again instead of `backward`.
+  // Returns whether this node is a checkpoint. For checkpoints, backward calls run_again instead of
+  // `backward`.
   virtual bool runs_again() const { return false; }
   // Computes and records the outputs again, and returns them.
   virtual NDArrays run_again() { return {}; }
-  // Returns whether backward accepts sparse output gradients; otherwise they are made dense.
+  // Returns whether backward accepts sparse output gradients. Otherwise the caller makes them
+  // dense.
   virtual bool takes_sparse() const { return false; }
 
-  // Links inputs (arrays without history count as constants) and outputs to this node.
+  // Links inputs and outputs to this node. Arrays without history count as constants.
   void connect(std::span<const NDArrayRef> node_inputs, std::span<const NDArrayRef> node_outputs);
   void connect(std::vector<ArrayInfoRef> links, std::span<const NDArrayRef> node_outputs);
 
-  // Returns a number above those of all nodes made so far.
+  // Returns a number above the sequence numbers of all existing nodes.
   static uint64_t next_sequence();
   uint64_t sequence() const { return sequence_; }
   const std::vector<ArrayInfoRef>& inputs() const { return inputs_; }
@@ -107,8 +110,8 @@ struct BackwardOptions {
 // Writes or adds gradients to the gradient arrays of the variables.
 void backward(std::span<const NDArrayRef> heads, std::span<const NDArrayRef> head_grads,
               const BackwardOptions& options);
-// Returns the gradients of heads with respect to `variables` (zeros if heads do not depend on them)
-// instead of storing them.
+// Returns the gradients of heads with respect to `variables` instead of storing them. A gradient is
+// zero if the heads do not depend on the variable.
 std::vector<NDArrayRef> gradients(std::span<const NDArrayRef> heads,
                                   std::span<const NDArrayRef> head_grads,
                                   std::span<const NDArrayRef> variables,

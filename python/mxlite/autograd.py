@@ -181,7 +181,7 @@ def _head_grads(heads: list[NDArray], head_grads: Any) -> list[NDArray | None] |
     head_grads = list(head_grads)
     if len(head_grads) != len(heads):
         raise ValueError_(
-            f"backward: the number of head gradients must be that of heads, {len(heads)}, "
+            f"backward: the number of head gradients must equal the number of heads, {len(heads)}, "
             f"got {len(head_grads)}"
         )
     return list(head_grads)

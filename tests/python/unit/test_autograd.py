@@ -396,7 +396,7 @@ def test_head_gradients_must_fit():
     x = variable([1, 2])
     with autograd.record():
         y = x * x
-    with pytest.raises(ValueError, match="head gradients must be that of heads, 1, got 2"):
+    with pytest.raises(ValueError, match="head gradients must equal the number of heads, 1, got 2"):
         autograd.backward([y], [None, None])
     with pytest.raises(ValueError, match=r"3.*2|2.*3"):
         y.backward(nd.ones((3,)))
