@@ -41,7 +41,7 @@ Device device_of(std::span<const NDArrayRef> inputs, const ArrayList& params) {
   return params.empty() ? Device{} : params[0]->device();
 }
 
-// Runs `trace`; if it fails, keeps the traced calls for collective::give_up_failed_trace.
+// Runs `trace`. If it fails, keeps the traced calls for collective::give_up_failed_trace.
 auto keeping_calls(const auto& trace) {
   collective::TracedCalls calls;
   try {
@@ -96,7 +96,7 @@ Traced trace_once(const TraceFn& trace_fn, const std::string& name, Device devic
 void CachedGraph::set_params(ArrayList params) {
   for (size_t i = 0; i < params.size(); ++i)
     MX_CHECK(params[i] && !params[i]->is_traced(), name_, ": parameter ", i,
-             " must be initialized, got one without data");
+             " must be initialized, got a parameter without data");
   auto list = std::make_shared<const ArrayList>(std::move(params));
   std::vector<KeptEntry> dropped;  // destroyed after the unlock: graphs may hold Python objects
   std::lock_guard lock(mutex_);
@@ -154,8 +154,8 @@ CachedGraph::Ready CachedGraph::prepare(std::span<const NDArrayRef> inputs, cons
     }
     params = params_;
   }
-  // Holds no lock, because tracing runs Python, which may switch threads. Two threads may compile
-  // the same signature.
+  // Holds no lock here, because tracing runs Python, which may switch threads. Two threads may
+  // therefore compile the same signature.
   const std::shared_ptr<const Compiled> entry =
       keeping_calls([&] { return compile(inputs, mode, *params); });
   size_t shapes_to_warn_of = 0;
@@ -280,7 +280,7 @@ size_t CachedGraph::num_entries() const {
   return kept_.size();
 }
 
-// Counts training and inference with the same input shapes once.
+// Counts training and inference with the same input shapes as one signature.
 size_t CachedGraph::num_shapes_locked() const {
   std::vector<const std::vector<TensorSpec>*> seen;
   for (const KeptEntry& s : kept_) {
@@ -318,7 +318,8 @@ void CachedGraph::add_to(Footprint& footprint) const {
 Traced infer_params(const TraceFn& trace, const std::string& name,
                     std::span<const NDArrayRef> inputs, std::span<const TensorSpec> specs,
                     bool training) {
-  // Shapes do not depend on casts, so mixed precision is off and float32 replaces its input types.
+  // Mixed precision is off and its 16-bit input types are replaced by float32, because shapes do
+  // not depend on casts.
   const amp::Rules* rules = amp::current_rules();
   const amp::Pause no_amp;
   std::vector<TensorSpec> input_specs;

@@ -1,4 +1,5 @@
-// The graphs of a hybridized block: traced and compiled once per signature, and then reused.
+// The graphs of a hybridized block. Each graph is traced and compiled once per signature, and then
+// reused.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -29,7 +30,8 @@ struct Traced {
   bool numpy = false;  // arrays of the trace are of numpy mode's class
   bool exact = true;   // false if mixed precision was on for the call but off for the trace
 };
-// Parameters may have unknown dimensions (-1), which the operators that read them determine.
+// Parameters may have unknown dimensions (-1). The operators that read such a parameter determine
+// its dimensions.
 Traced trace_once(const TraceFn& trace, const std::string& name, Device device, bool training,
                   std::vector<TensorSpec> inputs, std::span<const TensorSpec> parameters,
                   bool numpy = false);
@@ -40,7 +42,7 @@ class CachedGraph : public RefCounted {
   CachedGraph(TraceFn trace, std::string name, bool is_segment = false);
   ~CachedGraph() override;
 
-  // Sets the parameters' arrays, in the order in which forward gets them. Drops the compiled graphs
+  // Sets the parameters' arrays in the order in which forward gets them. Drops the compiled graphs
   // if shapes, dtypes or devices have changed.
   void set_params(ArrayList params);
 
@@ -125,12 +127,13 @@ class CachedGraph : public RefCounted {
   std::shared_ptr<std::atomic<int>> compiled_;  // guarded by mutex_; inference only
 };
 
-// Sets the function that receives warnings for the user; by default they go to standard error. An
-// exception of the function propagates from the call that caused the warning.
+// Sets the function that receives warnings for the user. By default, warnings go to standard error.
+// An exception of the function propagates from the call that caused the warning.
 void set_warning_function(void (*warn)(const std::string& text));
 
-// Finds the shapes of parameters whose specs have unknown dimensions (-1) by tracing. Shapes that
-// forward does not use stay unknown; an operator throws if it cannot infer a shape that it needs.
+// Traces the block to find the shapes of parameters whose specs have unknown dimensions (-1).
+// Shapes that forward does not use stay unknown. An operator throws if it cannot infer a shape that
+// it needs.
 Traced infer_params(const TraceFn& trace, const std::string& name,
                     std::span<const NDArrayRef> inputs, std::span<const TensorSpec> specs,
                     bool training);

@@ -1,5 +1,5 @@
-// A call of an operator: the operator, its parameters, and the name for users. Symbols, traces and
-// compiled graphs share calls. Calls are immutable, and nodes refer to them.
+// A call of an operator, which consists of the operator, its parameters, and the name for users.
+// Symbols, traces and compiled graphs share calls. Calls are immutable, and nodes refer to them.
 #pragma once
 #include <map>
 #include <memory>
@@ -15,8 +15,8 @@ class HostOp;
 
 using Attributes = std::map<std::string, std::string>;
 
-// The name of a node, and the line of the user's program that made it ("train.py:12"; may be
-// empty).
+// The name of a node, and the line of the user's program that created the node. The line has a form
+// such as "train.py:12" and may be empty.
 struct NodeName {
   NodeName() = default;
   NodeName(const char* t) : text(t) {}
@@ -34,13 +34,13 @@ struct Call {
   std::string file_op;  // the operator's name in symbol files; set only in calls of symbols
   Attributes attrs;     // only in symbols: parameters as text, and attributes such as __lr_mult__
 
-  // Returns null for operators with kernels.
+  // Returns the host operator, or null if the operator has kernels.
   const HostOp* host() const;
   const SymbolRules& traits() const;
   // Returns the text of an error that the call raised, with the call's name and line.
   std::string error_text(const std::string& error) const;
 
-  // The functions below are for calls with an operator; `count` is the number of inputs.
+  // Call the functions below only for calls that have an operator. `count` is the number of inputs.
   int num_inputs() const;                              // -1 means any number
   int num_outputs(int count) const;                    // number of visible outputs
   int total_outputs(int count) const;                  // includes the hidden outputs of MXNet 1.9.1

@@ -22,7 +22,7 @@ class Arrived {
   ValueId at(ValueId v) const {
     return by_output_[static_cast<size_t>(v.node)][static_cast<size_t>(v.output)];
   }
-  // Adds in order of arrival, as the eager tape does.
+  // Adds gradients in their order of arrival, as the eager tape does.
   void add(ValueId to, ValueId grad) {
     ValueId& slot = by_output_[static_cast<size_t>(to.node)][static_cast<size_t>(to.output)];
     slot = exists(slot) ? joint_.add_op("elemwise_add", {slot, grad}) : grad;
@@ -96,8 +96,8 @@ class GraphGradBuilder final : public GradBuilder {
   std::vector<ValueId> values_;
 };
 
-// Each list has an entry for each node, which says whether a gradient of the list's kind must reach
-// the node's outputs.
+// Each list has an entry for each node. The entry says whether a gradient of the list's kind must
+// reach the node's outputs.
 struct Needs {
   std::vector<uint8_t> any;    // any gradient, even zeros
   std::vector<uint8_t> value;  // a gradient that affects the gradient of an input or parameter
@@ -127,7 +127,7 @@ Needs propagate_needs(const Graph& g, std::span<const uint8_t> needs) {
   return result;
 }
 
-// Adds the gradient of a node, whose operator must have one, to the joint graph.
+// Adds the gradient of a node to the joint graph. The node's operator must have a gradient rule.
 void differentiate(Graph& joint, int32_t node, Arrived& arrived,
                    const std::vector<uint8_t>& needs) {
   const OpSchema& op = *joint.node(node).op();
@@ -139,7 +139,7 @@ void differentiate(Graph& joint, int32_t node, Arrived& arrived,
       arrived.add(inputs[k], builder.value(grads[k]));
 }
 
-// Passes zeros to the inputs of a node with a zero gradient if they depend on a loss.
+// If a node has a zero gradient, passes zeros to those of its inputs that depend on a loss.
 void pass_zeros_to_losses(Graph& joint, const Node& node, Arrived& arrived, const Needs& needs) {
   for (ValueId v : node.inputs) {
     if (!needs.loss[static_cast<size_t>(v.node)]) continue;
@@ -148,7 +148,8 @@ void pass_zeros_to_losses(Graph& joint, const Node& node, Arrived& arrived, cons
   }
 }
 
-// Extracts the backward graph from the joint graph; forward values that it uses become inputs.
+// Extracts the backward graph from the joint graph. Forward values that backward uses become
+// inputs.
 class Extraction {
  public:
   Extraction(const Graph& joint, size_t num_forward, BackwardGraph& result, bool repeats)
@@ -185,7 +186,7 @@ class Extraction {
  private:
   void need(ValueId v) { needed_[static_cast<size_t>(v.node)] = 1; }
 
-  // Returns whether recomputing a value costs less than saving it, which holds for reshapes and
+  // Returns whether recomputing a value costs less than saving it. This holds for reshapes and for
   // nodes without inputs.
   bool is_cloned(size_t i) const {
     const Node& n = joint_.nodes[i];
@@ -193,9 +194,9 @@ class Extraction {
     return n.kind == NodeKind::kOp && (n.op()->alias || (n.inputs.empty() && !is_random(n)));
   }
 
-  // Returns whether backward recomputes a value where its first gradient rule reads it. This
-  // applies to outputs of BatchNorm with relu, LayerNorm and GELU: they are as large as the data,
-  // which is saved anyway, and one pass over memory computes them.
+  // Returns whether backward recomputes a value before the first gradient rule that reads it. This
+  // applies to outputs of BatchNorm with relu, LayerNorm and GELU. These outputs are as large as
+  // the data, which is saved anyway, and one pass over memory computes them.
   bool is_repeated(ValueId v) const {
     constexpr size_t kLeastBytes = 1 << 20;
     const Node& n = joint_.node(v);

@@ -1,6 +1,6 @@
-// A graph: nodes in topological order. A value is identified by node and output. Traces create
-// graphs and passes transform them. Shapes are fixed, because an executable serves one signature;
-// only the listing of a symbol is a graph whose shapes are unknown.
+// A graph is a list of nodes in topological order. A value is identified by node and output. Traces
+// create graphs, and passes transform them. Shapes are fixed, because an executable serves one
+// signature. Only the graph that is the listing of a symbol has unknown shapes.
 #pragma once
 #include <string>
 #include <vector>
@@ -52,8 +52,8 @@ struct Graph {
   const TensorSpec& spec(ValueId v) const { return node(v).outputs[static_cast<size_t>(v.output)]; }
   // Adds an input, a parameter or a constant.
   ValueId add_leaf(NodeKind kind, const TensorSpec& spec, NodeName name, NDArrayRef value = {});
-  // The functions infer the specs of the outputs. The default name consists of operator and
-  // position: relu3.
+  // Infers the specs of the outputs. The default name consists of operator and position, such as
+  // relu3.
   ValueId add_op(CallRef call, std::vector<ValueId> inputs);
   ValueId add_op(const OpSchema& op, ParamsRef params, std::vector<ValueId> inputs,
                  NodeName name = {});
@@ -62,7 +62,7 @@ struct Graph {
   std::string text() const;  // for MXLITE_DUMP_GRAPH and tests
 };
 
-// Returns, by node, whether the graph's outputs depend on it.
+// Returns for each node whether `values` depend on it.
 std::vector<uint8_t> find_needed(const Graph& graph, std::span<const ValueId> values);
 
 }  // namespace mxlite::graph

@@ -10,7 +10,8 @@ namespace {
 
 using Candidate = CachedGraph::Evictable;
 
-// Counts the bytes that candidates use, and the bytes that are freed if one of them is dropped.
+// Counts the bytes that candidates use, and the bytes that would be freed if one candidate were
+// dropped.
 class Account {
  public:
   void protect(const CachedGraph::Footprint& footprint) {

@@ -1,5 +1,5 @@
-// Limits the memory of all graphs that were compiled in this process, by dropping the least
-// recently used graphs.
+// Limits the memory of all graphs that this process has compiled. Drops the least recently used
+// graphs.
 #pragma once
 #include <cstddef>
 #include <mutex>
@@ -16,9 +16,9 @@ class GraphCache {
   void add(CachedGraph& graph);
   void remove(CachedGraph& graph) noexcept;
 
-  // Drops signatures until the remaining ones fit into the limit. The kProtected most recently used
-  // signatures of each graph are kept and do not count, so that a program that alternates between
-  // training and evaluation does not recompile.
+  // Drops signatures until the remaining signatures fit into the limit. The kProtected most
+  // recently used signatures of each graph are kept and do not count, so that a program that
+  // alternates between training and evaluation does not recompile.
   void trim();
   static constexpr size_t kProtected = 2;
 

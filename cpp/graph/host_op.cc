@@ -14,7 +14,7 @@ struct Schemas {
   std::map<std::string, std::unique_ptr<const OpSchema>> all;  // guarded by mutex
 };
 
-// Leaked, because nodes point to schemas until the process ends.
+// The object is leaked, because nodes point to schemas until the process ends.
 Schemas& schemas() {
   static Schemas& instance = *new Schemas;
   return instance;

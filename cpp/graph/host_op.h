@@ -1,4 +1,4 @@
-// A host operator has no kernel: the calling thread runs it by calling other operators, graphs or
+// A host operator has no kernel. The calling thread runs it by calling other operators, graphs or
 // Python. Examples are control flow and operators written in Python. A graph is cut into segments
 // at its host operators (run/segments.h).
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace mxlite::graph {
 
-// Description of a host operator from which a symbol's node can be made.
+// Description of a host operator. A node of a symbol can be created from it.
 struct HostOpForm {
   Attributes attrs;  // parameters as text
   struct CalledGraph {
@@ -28,26 +28,27 @@ struct HostOpForm {
 
 class HostOp : public RefCounted {
  public:
-  // Returns the specs of the outputs; throws like an operator's shape rule. Inputs must be known.
+  // Returns the specs of the outputs. Throws like an operator's shape rule. The specs of the inputs
+  // must be known.
   virtual Specs infer(std::span<const TensorSpec> inputs) const = 0;
   // Fills unknown dimensions of inputs where possible.
   virtual void complete(std::span<TensorSpec>) const {}
   // Returns whether the operator changes this input in place.
   virtual bool writes(int) const { return false; }
-  // Runs on arrays that have data, in the current mode. Autograd records the calls that the
-  // operator makes.
+  // Runs the operator in the current mode on arrays that have data. Autograd records the calls that
+  // the operator makes.
   virtual NDArrays call(std::span<const NDArrayRef> inputs) const = 0;
 
-  // Returns nullopt if no symbol can contain the operator.
+  // Returns nullopt if symbols cannot contain the operator.
   virtual std::optional<HostOpForm> form() const { return std::nullopt; }
 
-  // The functions below are called only by symbols.
+  // Only symbols call the functions below.
   virtual int num_inputs() const { return -1; }  // -1 means any number
   virtual int num_outputs(int /*num_inputs*/) const { return 1; }
   virtual std::string input_name(int index) const { return str("data", index); }
   // May have fewer entries than outputs.
   virtual std::vector<std::string> output_names() const { return {}; }
-  // Inputs that the operator changes in place.
+  // Returns the inputs that the operator changes in place.
   virtual std::vector<int> written(int num_inputs) const;
   // Returns false if the ordinary type rules apply.
   virtual bool fill_types(KnownTypes, KnownTypes) const { return false; }
@@ -60,13 +61,14 @@ struct HostOpParams {
   static constexpr auto fields() { return std::tuple(); }
 };
 
-// Returns the schema of calls of a host operator; it is not in ops(), because it has no kernels.
+// Returns the schema for calls of a host operator. The schema is not in ops(), because it has no
+// kernels.
 const OpSchema& host_schema(const std::string& name);
 
 // Wraps the operator as the parameters of a call.
 ParamsRef host_params(HostOpRef op);
 
-// Returns null unless the call is of a host operator.
+// Returns the host operator, or null for a call of another operator.
 const HostOp* host_op(const OpSchema& op, const ParamsRef& params);
 
 // Adds a node to the current trace, or runs the operator.

@@ -21,7 +21,7 @@ RecordedGraph::RecordedGraph(Graph traced, std::vector<uint8_t> needs, Device de
       device_(device) {
   const PassContext context{device, true, is_small(recorded_, device.type)};
   fused_ = run_passes(Pipeline::kDifferentiated, recorded_, context);
-  // The backward graph for all outputs uses every value that the backward graph of fewer outputs
+  // The backward graph for all outputs uses every value that a backward graph for fewer outputs
   // uses.
   const std::vector<uint8_t> all(fused_.outputs.size(), 1);
   full_ = build_backward(fused_, needs_, all, repeats_values(device_));
@@ -61,8 +61,8 @@ std::shared_ptr<const RecordedGraph::Backward> RecordedGraph::backward(
     for (const auto& [key, value] : backwards_)
       if (key == wanted) return value;
   }
-  // Compiles without the lock, because compiling runs operators. Two threads may compile the same
-  // graph.
+  // Compiles without the lock, because compiling runs operators. Two threads may therefore compile
+  // the same graph.
   auto made = compile(backward_graph(heads), last);
   std::lock_guard lock(mutex_);
   backwards_.emplace_back(std::move(wanted), made);
@@ -106,7 +106,7 @@ std::shared_ptr<const RecordedGraph::Backward> RecordedGraph::compile(BackwardGr
                             ? Saved{}
                             : forward_->program().outputs[static_cast<size_t>(source.index)].saved;
     border.saved_inputs.push_back(static_cast<bool>(place));
-    // If all saved values are empty, there is no block that holds them.
+    // If all saved values are empty, no block holds them.
     const bool donated =
         last && device_.type == DeviceType::kCPU && forward_->program().saved_bytes > 0;
     border.donated.push_back(donated ? place : Saved{});

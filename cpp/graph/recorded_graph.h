@@ -1,5 +1,6 @@
-// A traced graph compiled for a recorded call: forward that also returns what backward needs, and
-// one backward executable per set of outputs to which gradients arrive.
+// A traced graph that is compiled for a recorded call. It has a forward executable that also
+// returns the values that backward needs. It has one backward executable for each set of outputs to
+// which gradients arrive.
 #pragma once
 #include <memory>
 #include <mutex>
@@ -12,10 +13,11 @@ namespace mxlite::graph {
 
 class RecordedGraph {
  public:
-  // `needs`: by input, then by parameter.
+  // `needs` has an entry for each input, followed by an entry for each parameter.
   RecordedGraph(Graph traced, std::vector<uint8_t> needs, Device device);
 
-  // Returns forward, whose outputs are those of the block, then other saved values.
+  // Returns the forward executable. Its outputs are those of the block, followed by other saved
+  // values.
   Executable& forward() const { return *forward_; }
   // Source of saved value i: an input of the graph, or an output of `forward`.
   struct Source {
@@ -23,7 +25,8 @@ class RecordedGraph {
     int index = 0;
   };
   const std::vector<Source>& saved() const { return saved_; }
-  // Parameters whose values any backward graph reads, except those that the graph writes.
+  // Returns the parameters whose values any backward graph reads, except parameters that the graph
+  // writes.
   const std::vector<int>& read_parameters() const { return read_parameters_; }
 
   struct Backward {
@@ -32,18 +35,20 @@ class RecordedGraph {
     std::vector<int> heads;  // outputs to which gradients arrive
     std::vector<int> grads;  // like BackwardGraph::grads, but with outputs of the executable
   };
-  // `heads` (by output of the block): whether a gradient arrives. `last`: the saved values are not
-  // needed again, so their memory is reused if nothing else refers to them. Compiles on first use.
-  // Throws if a gradient would flow through an operator that has none. Thread-safe.
+  // `heads` says for each output of the block whether a gradient arrives. If `last` is true, the
+  // saved values are not needed again, so their memory is reused unless other objects refer to it.
+  // Compiles on first use. Throws if a gradient would flow through an operator without a gradient
+  // rule. Thread-safe.
   std::shared_ptr<const Backward> backward(std::span<const uint8_t> heads, bool last);
 
-  // Like Executable::add_to, for forward and backward.
+  // Like Executable::add_to, but counts forward and backward.
   void add_to(size_t& own, std::vector<std::pair<const void*, size_t>>& shared);
   void forget_packed();
 
-  // The graph as it was traced, with the operators that symbols may contain.
+  // Returns the graph as it was traced, with the operators that symbols may contain.
   const Graph& traced() const { return traced_; }
-  // The traced graph after Pipeline::kRecorded, from which forward can be run again node by node.
+  // Returns the traced graph after Pipeline::kRecorded. Forward can be run again from this graph
+  // node by node.
   const Graph& recorded() const { return recorded_; }
   size_t num_outputs() const { return recorded_.outputs.size(); }
 

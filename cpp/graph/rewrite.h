@@ -1,5 +1,5 @@
-// Helpers of passes. Rewrite makes a new graph from an old one: a pass visits the old nodes in
-// order and keeps, replaces or drops each.
+// Helpers of passes. Rewrite creates a new graph from an old graph: a pass visits the old nodes in
+// order and keeps, replaces or drops each node.
 #pragma once
 #include <vector>
 
@@ -16,7 +16,7 @@ class Rewrite {
   // Returns the new value of an old value, whose node must have been kept or replaced.
   ValueId map(ValueId old_value) const;
   std::vector<ValueId> map(std::span<const ValueId> old_values) const;
-  // Copies an old node with its inputs mapped.
+  // Copies an old node. The copy's inputs are values of the new graph.
   ValueId keep(int32_t old_node);
   ValueId add_constant(const NDArrayRef& value, NodeName name);
   void replace(ValueId old_value, ValueId new_value);
@@ -35,16 +35,17 @@ const P& params_of(const Node& node) {
   return *static_cast<const P*>(node.params().get());
 }
 
-// Counts the uses of each output of each node, graph outputs included.
+// Counts the uses of each output of each node. A graph output also counts as a use.
 std::vector<std::vector<int>> count_uses(const Graph& graph);
-// Finds static nodes, whose values change between runs only if a parameter is written: constants,
-// parameters that the graph does not write, and deterministic nodes of at least one static input.
+// Finds static nodes. Their values change between runs only if a parameter is written. Static nodes
+// are constants, parameters that the graph does not write, and deterministic nodes that have
+// inputs, all of them static.
 std::vector<uint8_t> find_static_nodes(const Graph& graph);
 // Returns whether the node writes one of its inputs or is a collective. Passes must neither merge
 // nor drop a collective, because other ranks take part in it.
 bool mutates(const Graph& graph, const Node& node);
 bool is_random(const Node& node);
-// Returns whether the node is the sum of two arrays, broadcast or not.
+// Returns whether the node adds two arrays, with or without broadcasting.
 bool is_addition(const Node& node);
 
 }  // namespace mxlite::graph

@@ -44,7 +44,7 @@ Trace::~Trace() {
 }
 
 void Trace::remember() {
-  // If only this trace refers to the object, no array of the trace is alive and the graph is not
+  // If only this trace refers to the object, no array of the trace is alive, so the graph is not
   // needed.
   if (!later_ || later_->ended || later_.use_count() == 1) return;
   later_->graph = graph_;
@@ -62,7 +62,7 @@ void Trace::fail_read(const NDArray& array, const char* what) {
 
 void Trace::fail_outside(const OpSchema& op, int input) {
   fail(ErrorKind::kError, op.name, ": ", op.input_name(input),
-       " was made while a hybridized forward was traced and has no data; return it from forward "
+       " must have data, got an array of a trace of a hybridized forward; return it from forward "
        "instead of keeping it");
 }
 
@@ -109,7 +109,7 @@ ValueId Trace::same_leaf(const EndedTrace& from, const Node& leaf) {
   const auto leaves = [&](const Graph& graph) -> const std::vector<int32_t>& {
     return leaf.kind == NodeKind::kInput ? graph.inputs : graph.parameters;
   };
-  // Counts the leaves without captured arrays, which precede the captured ones.
+  // Counts the leaves without captured arrays. These leaves precede the captured leaves.
   const auto count = [&](const Graph& graph) {
     return std::count_if(leaves(graph).begin(), leaves(graph).end(),
                          [&](int32_t id) { return !graph.node(id).value; });
@@ -203,9 +203,9 @@ ValueId Trace::add(CallRef call, std::vector<ValueId> inputs, std::span<const ND
       }
     }
     for (size_t i = 0; i < inputs.size(); ++i)
-      MX_CHECK_SHAPE(
-          is_known(inputs[i]), op.name, ": the shape of ", op.input_name(static_cast<int>(i)),
-          " is not known: ", graph_.spec(inputs[i]).shape, "; give the layer its input size");
+      MX_CHECK_SHAPE(is_known(inputs[i]), op.name, ": the shape of ",
+                     op.input_name(static_cast<int>(i)), " must be known, got ",
+                     graph_.spec(inputs[i]).shape, "; give the layer its input size");
   }
   return graph_.add_op(std::move(call), std::move(inputs));
 }
@@ -219,7 +219,8 @@ std::vector<ValueId> Trace::values_of(std::span<const NDArrayRef> arrays) {
 NDArrays Trace::outputs_of(int32_t node, std::span<const NDArrayRef> inputs) {
   NDArrays outputs;
   const size_t count = graph_.node(node).outputs.size();
-  // The class of inputs differs from that of the trace after as_nd_ndarray() or as_np_ndarray().
+  // The class of the inputs differs from the class of the trace after as_nd_ndarray() or
+  // as_np_ndarray().
   const bool numpy = inputs.empty() ? numpy_ : any_numpy(inputs);
   for (size_t i = 0; i < count; ++i) {
     outputs.push_back(make_array({node, static_cast<int32_t>(i)}));

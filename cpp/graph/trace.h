@@ -14,7 +14,7 @@ class Trace;
 // Returns whether an array is of numpy mode's class.
 bool any_numpy(std::span<const NDArrayRef> arrays);
 
-// The graph of a trace that has ended. Lives as long as any array of the trace.
+// The graph of a trace that has ended. The object exists as long as any array of the trace.
 struct EndedTrace {
   std::atomic<bool> ended = false;  // if true, `graph` is set and constant
   Graph graph;
@@ -33,11 +33,11 @@ class TraceValue final : public TraceInfo {
 
 class Trace {
  public:
-  // Makes this object the thread's current trace until it is destroyed; traces nest. With `numpy`,
-  // the arrays of the trace are of numpy mode's class.
+  // Makes this object the thread's current trace until the object is destroyed. Traces nest. If
+  // `numpy` is true, the arrays of the trace are of numpy mode's class.
   explicit Trace(std::string name, Device device, bool training, bool numpy = false);
-  // Tag for tracing a part of the current trace's forward that becomes a separate graph (the body
-  // of a loop). The part may use arrays, parameters and captured arrays of the outer trace
+  // Tag for tracing a part of the current trace's forward that becomes a separate graph (such as
+  // the body of a loop). The part may use arrays, parameters and captured arrays of the outer trace
   // (imported_inputs).
   struct PartOfCurrent {};
   Trace(std::string name, PartOfCurrent);
@@ -45,7 +45,8 @@ class Trace {
   Trace& operator=(Trace&&) = delete;  // neither copied nor moved
 
   static Trace* current();
-  // Throws the error for reading data of a traced array (asnumpy, bool(x)), with a remedy.
+  // Throws the error for reading data of a traced array, as asnumpy and bool(x) do. The text
+  // suggests a remedy.
   [[noreturn]] static void fail_read(const NDArray& array, const char* what);
   [[noreturn]] static void fail_outside(const OpSchema& op, int input);
 
@@ -56,7 +57,8 @@ class Trace {
   // Derives the name of the call from the scope and the line.
   NDArrays record(const OpSchema& op, const ParamsRef& params, std::span<const NDArrayRef> inputs,
                   engine::Origin origin);
-  // Nodes that inline_graph does not copy. For each of them it calls `run`, whose calls are traced.
+  // Nodes that inline_graph does not copy. inline_graph calls `run` for each of these nodes, and
+  // the calls made by `run` are traced.
   struct Expanded {
     std::vector<uint8_t> nodes;  // by node; empty if all nodes are copied
     std::function<std::vector<NDArrayRef>(int32_t node, const std::vector<NDArrayRef>& inputs)> run;
@@ -68,21 +70,22 @@ class Trace {
   // Ends the trace and returns its graph.
   Graph finish(std::span<const NDArrayRef> outputs);
   Device device() const { return device_; }
-  // Names the nodes that are recorded during its lifetime: "<name>_<op>" with the line of the call,
-  // or just `name`.
+  // Names the nodes that are recorded during its lifetime. A name is "<name>_<op>" with the line of
+  // the call, or just `name`.
   struct Scope {
     NodeName name;
     bool whole = false;
   };
   Scope set_scope(Scope scope) { return std::exchange(scope_, std::move(scope)); }
-  // Sets the id of the block whose forward is traced, unless it is set. If the block uses an array
-  // of an earlier trace of its own, the array's calls are recorded again, with the inputs and
-  // parameters at the same positions. Other arrays of ended traces must depend on neither.
+  // Sets the id of the block whose forward is traced unless the id is already set. If the block
+  // uses an array of an earlier trace of the same block, the array's calls are recorded again with
+  // the inputs and parameters at the same positions. Arrays of other ended traces must depend on
+  // neither inputs nor parameters.
   void set_owner(int64_t owner) {
     if (owner_ == 0) owner_ = owner;
   }
-  // Returns arrays of the outer trace that this PartOfCurrent uses. They become inputs after those
-  // added by add_input, and parameters.
+  // Returns arrays of the outer trace that this PartOfCurrent uses. They become parameters, and
+  // inputs after those added by add_input.
   const std::vector<NDArrayRef>& imported_inputs() const { return imported_inputs_; }
   const std::vector<NDArrayRef>& imported_parameters() const { return imported_parameters_; }
 
@@ -90,7 +93,7 @@ class Trace {
   NDArrayRef make_array(ValueId value);
   ValueId value_of(const NDArrayRef& array);
   std::vector<ValueId> values_of(std::span<const NDArrayRef> arrays);
-  // Returns arrays of the class that an eager call with `inputs` returns.
+  // Returns arrays of the same class as the results of an eager call with `inputs`.
   NDArrays outputs_of(int32_t node, std::span<const NDArrayRef> inputs);
   ValueId import(const NDArrayRef& array);
   ValueId repeat(const std::shared_ptr<EndedTrace>& from, ValueId value);
@@ -98,9 +101,9 @@ class Trace {
   [[noreturn]] void fail_foreign() const;
   void remember();
   ValueId add_leaf(NodeKind kind, const TensorSpec& spec, const char* name, NDArrayRef value = {});
-  // Adds a call and fills unknown dimensions of its inputs, and of `arrays` unless it is empty.
+  // Adds a call. Fills unknown dimensions of its inputs, and of `arrays` unless it is empty.
   ValueId add(CallRef call, std::vector<ValueId> inputs, std::span<const NDArrayRef> arrays);
-  // Like `add`, but returns the node; errors in a symbol's call begin with the call's name.
+  // Like `add`, but returns the node. Errors in a symbol's call begin with the call's name.
   int32_t add_named(const CallRef& call, std::vector<ValueId> inputs,
                     std::span<const NDArrayRef> arrays);
   void complete(ValueId value, const TensorSpec& spec);
@@ -120,7 +123,8 @@ class Trace {
     ValueId outer, own;
   };
   std::vector<Import> imports_;
-  // Gets the graph when the trace ends, for arrays that are still alive; null in traces of parts.
+  // Gets the graph when the trace ends, for arrays that are still alive. The pointer is null in
+  // traces of parts.
   std::shared_ptr<EndedTrace> later_;
   struct Repeated {
     std::shared_ptr<EndedTrace> from;

@@ -1,7 +1,7 @@
-// Visits a graph's nodes in order: passes each node its inputs, and keeps its outputs until their
-// last use. The tape uses this to run calls again; so do graphs that are cut into segments, and
-// symbols that run node by node (hooks, monitors, sparse arrays, several devices). Compiled
-// programs use Steps instead.
+// Visits a graph's nodes in order. Passes each node its inputs, and keeps its outputs until their
+// last use. The tape uses this to run calls again. Graphs that are cut into segments also use it,
+// and so do symbols that run node by node (because of hooks, monitors, sparse arrays or several
+// devices). Compiled programs use Steps instead.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace mxlite::graph {
 
-// Steps in the order in which they run. A slot holds one value, which exists at the start or is
+// Steps in the order in which they run. A slot holds one value. The value exists at the start or is
 // computed by a step.
 class Route {
  public:
@@ -77,7 +77,8 @@ std::vector<Value> walk(const Route& route, std::vector<Value> values, Visitor<V
   return results;
 }
 
-// Assigns a slot to each value of a graph. Inputs, parameters and constants exist at the start.
+// Assigns a slot to each value of a graph. The values of inputs, parameters and constants exist at
+// the start.
 class ValueSlots {
  public:
   explicit ValueSlots(const Graph& graph);

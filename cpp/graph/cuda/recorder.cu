@@ -16,7 +16,7 @@ class CudaGraph final : public graph::DeviceGraph {
   }
   ~CudaGraph() override {
     const DeviceGuard guard(stream_.device().index, std::nothrow);
-    // The graph may still be running, so the destructor waits.
+    // Waits, because the graph may still be running.
     MX_CUDA_NOEXCEPT(cudaStreamSynchronize(stream_.raw()));
     if (executable_) MX_CUDA_NOEXCEPT(cudaGraphExecDestroy(executable_));
     MX_CUDA_NOEXCEPT(cudaFreeAsync(random_, stream_.raw()));

@@ -1,4 +1,4 @@
-// CUDA graphs: captures work on a separate stream and launches it on the device's compute stream.
+// CUDA graphs. Work is captured on a separate stream and launched on the device's compute stream.
 #pragma once
 #include "cpp/graph/run/device_graph.h"
 

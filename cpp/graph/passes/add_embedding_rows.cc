@@ -1,6 +1,6 @@
 // If a weight is both the table of an embedding and the weight of an output layer, it has two
-// gradients. The gradient from the embedding is zero except for a few rows, so this pass adds only
-// these rows to the other gradient.
+// gradients. The embedding's gradient is zero except for a few rows, so this pass adds only these
+// rows to the other gradient.
 #include "cpp/graph/passes/join_addition.h"
 #include "cpp/graph/passes/training_passes.h"
 

@@ -1,6 +1,6 @@
-// The output of a residual block has two readers, whose gradients are added before BatchNorm's
-// gradient reads the sum. On CUDA, BatchNorm's gradient reads both and adds them, so that the sum
-// is neither written nor read again.
+// The output of a residual block has two readers. Their gradients are added before BatchNorm's
+// gradient reads the sum. On CUDA, this pass makes BatchNorm's gradient read both gradients and add
+// them, so that the sum is neither written nor read again.
 #include "cpp/graph/passes/training_passes.h"
 #include "cpp/graph/rewrite.h"
 #include "cpp/ops/nn/batch_norm.h"
@@ -65,7 +65,7 @@ class GradientAdder {
   Rewrite rewrite_;
   std::vector<std::vector<int>> uses_;
   std::vector<uint8_t> reads_both_;  // for each node: whether it is a gradient that adds operands
-  std::vector<uint8_t> gone_;  // for each node: whether it is an addition that a gradient makes
+  std::vector<uint8_t> gone_;        // for each node: whether it is an addition done in a gradient
 };
 
 }  // namespace

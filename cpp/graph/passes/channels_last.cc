@@ -1,7 +1,7 @@
-// On CUDA with float16 and bfloat16, stores images channels-last between convolutions, because
+// Stores images channels-last between convolutions on CUDA with float16 and bfloat16, because
 // tensor cores process the channels of neighboring pixels. Runs before gradients are built, so that
-// backward operators are channels-last, too. Transposes a value at most once in each direction.
-// Pads images with few channels, see Note [Images of few channels].
+// backward operators are also channels-last. Transposes a value at most once in each direction.
+// Pads images with few channels; see Note [Images of few channels].
 #include <algorithm>
 
 #include "cpp/graph/passes/passes.h"
@@ -33,13 +33,14 @@ bool moves_nothing(const Shape& shape, const Shape& axes) {
   return true;
 }
 
-// Note [Images of few channels] Tensor cores read the channels of a pixel in words of 8 or 16
-// bytes, so a convolution of 3 channels uses a slow kernel. An input image is transposed anyway, so
-// if it has fewer than 8 channels, it and the weight are padded with channels of zeros to the next
-// multiple of 4, which do not change sums. Each is padded by one Pad: so the padded weight depends
-// on its parameter only, BatchNorm can be folded into it, and the prologue computes it. The
-// gradient of Pad is a slice. Grouped convolutions are not padded, and neither are those whose data
-// is channels-last already.
+// Note [Images of few channels]
+// Tensor cores read the channels of a pixel in words of 8 or 16 bytes, so a convolution of 3
+// channels uses a slow kernel. An input image is transposed anyway. If it has fewer than 8
+// channels, the image and the weight are therefore padded with channels of zeros, which do not
+// change sums, to the next multiple of 4. The image and the weight have one Pad each. Thus the
+// padded weight depends only on its parameter, BatchNorm can be folded into it, and the prologue
+// computes it. The gradient of Pad is a slice. Grouped convolutions, and convolutions whose data is
+// already channels-last, are not padded.
 constexpr int64_t kChannelsAtOnce = 4, kFewChannels = 8;
 
 class Turner {
@@ -122,8 +123,8 @@ class Turner {
     return replace(id, n, std::move(params), all_last(n));
   }
 
-  // Handles element-wise operators, including broadcasting ones, because they do not depend on the
-  // order of axes.
+  // Handles element-wise operators, including broadcasting operators, because they do not depend on
+  // the order of axes.
   bool turn_pointwise(int32_t id, const Node& n) {
     if (!n.op()->elementwise || is_random(n) || mutates(graph_, n) || n.outputs.size() != 1)
       return false;
@@ -132,8 +133,8 @@ class Turner {
     return replace(id, n, n.params(), all_last(n));
   }
 
-  // Adds a node whose first output is channels-last; the layout of its other outputs does not
-  // change.
+  // Adds a node whose first output is channels-last. The layout of the node's other outputs does
+  // not change.
   bool replace(int32_t id, const Node& n, ParamsRef params, std::vector<ValueId> inputs) {
     const ValueId first = out_.add_op(*n.op(), std::move(params), std::move(inputs), n.name());
     last_[static_cast<size_t>(id)][0] = first;

@@ -127,7 +127,7 @@ class Folder {
         out_.add_op(*linear.op(), layer.with_bias,
                     {rewrite_.map(linear.inputs[0]), weight, cast(shift, dtype)}, linear.name());
     rewrite_.replace({id, 0}, result);
-    // The other outputs have no readers, but rewrite_ needs a value for each of them.
+    // The other outputs have no readers, but rewrite_ needs a value for each output.
     for (int32_t k = 1; k < 3; ++k) rewrite_.replace({id, k}, result);
   }
 

@@ -1,5 +1,6 @@
 // Evaluates nodes that depend on no input and no parameter at compile time. Large results, such as
-// arrays of zeros, are still computed at each run, because that costs less than keeping them.
+// arrays of zeros, are still computed in each run, because computing them costs less than keeping
+// them.
 #include "cpp/graph/passes/passes.h"
 #include "cpp/graph/rewrite.h"
 #include "cpp/ops/invoke.h"

@@ -1,5 +1,5 @@
-// Finds attention that is written as product, mask, softmax, dropout and product, and replaces it
-// by one operator that does not store the scores. Recognizes two forms of gluon-nlp:
+// Finds attention that is written as product, mask, softmax, dropout and product. Replaces it by
+// one operator that does not store the scores. Recognizes two forms of gluon-nlp:
 // DotProductSelfAttentionCell on interleaved projections, and DotProductAttentionCell on
 // batch_dot.
 #include <cmath>
@@ -19,10 +19,10 @@
 namespace mxlite::graph {
 namespace {
 
-// The fused kernel computes 16-bit floats in float32, except bfloat16 on processors with AMX. With
-// fewer keys than this, separate products of 16-bit floats are faster.
+// The fused kernel computes 16-bit floats in float32, except for bfloat16 on processors with AMX.
+// With fewer keys than this number, separate products of 16-bit floats are faster.
 constexpr int64_t kKeysOfHalves = 2048;
-// A score of this value or less has a weight of 0 in every row that has other scores.
+// A score of at most this value has a weight of 0 in every row that also has higher scores.
 constexpr double kHiddenScore = -1e9;
 
 // The steps between the scores and the product with the values. A step that does not exist has an
@@ -69,7 +69,8 @@ class AttentionFuser {
     return uses_[static_cast<size_t>(v.node)][static_cast<size_t>(v.output)];
   }
 
-  // Returns the value before reshapes and copies. Only the result may have other readers.
+  // Returns the value before reshapes and copies. Their intermediate values must have no other
+  // readers.
   ValueId before_reshapes(ValueId v) const {
     while (uses(v) == 1) {
       const Node& n = graph_.node(v);
@@ -81,7 +82,7 @@ class AttentionFuser {
     return v;
   }
 
-  // Matches the steps before `attention`; each must have one reader, the next step.
+  // Matches the steps before `attention`. Each step must have one reader, the next step.
   std::optional<Weights> find_weights(ValueId attention) const {
     Weights found;
     ValueId v = before_reshapes(attention);
@@ -124,8 +125,8 @@ class AttentionFuser {
            graph_.spec(graph_.node(v).inputs[0]).dtype == graph_.spec(v).dtype;
   }
 
-  // Matches where(mask, scores, hidden) before a softmax whose result is multiplied by the mask, so
-  // that a row with all scores hidden gives zeros.
+  // Matches where(mask, scores, hidden) before a softmax whose result is multiplied by the mask. In
+  // this form, a row whose scores are all hidden gives zeros.
   bool find_hidden(Weights& found) const {
     const ValueId v = found.scores;
     if (!is_op(v, "where") || uses(v) != 1 || value_exists(found.length)) return false;
@@ -138,7 +139,8 @@ class AttentionFuser {
     return uses(found.scores) == 1 + shape_readers(inputs[2], found.scores);
   }
 
-  // Returns how many readers of `scores` are removed with `v`, a number times ones_like(scores).
+  // `v` is a number times ones_like(scores). Returns how many readers of `scores` disappear with
+  // `v`.
   int shape_readers(ValueId v, ValueId scores) const {
     for (; uses(v) == 1; v = graph_.node(v).inputs[0]) {
       if (is_op(v, "ones_like") || is_op(v, "zeros_like"))
@@ -148,9 +150,9 @@ class AttentionFuser {
     return 0;
   }
 
-  // Matches an optional addition before the softmax. Its summand must not be so low that the fused
-  // operator treats scores as hidden, because the results of rows with only such scores would
-  // differ.
+  // Matches an optional addition before the softmax. The added value must not be so low that the
+  // fused operator would treat scores as hidden. Otherwise the results of rows with only such
+  // scores would differ.
   bool find_added(Weights& found) const {
     const ValueId v = found.scores;
     if (uses(v) != 1) return false;
@@ -259,7 +261,7 @@ class AttentionFuser {
     return joins ? n.inputs[0] : mask;
   }
 
-  // Adds dropout, mask and length; returns false if the operator does not support them.
+  // Adds dropout, mask and length. Returns false if the operator does not support them.
   bool add_options(const Weights& w, const Sizes& s, AttentionParams& p,
                    std::vector<ValueId>& inputs) {
     p.dropout = w.dropout;
@@ -275,7 +277,7 @@ class AttentionFuser {
       ValueId view;
       if (!view_of_mask(mask, s, view)) return false;
       if (value_exists(w.hidden_by)) {
-        // The logarithm is 0 where a score stays, and -infinity where it is hidden.
+        // The logarithm is 0 for a visible score and -infinity for a hidden score.
         const DType dtype = graph_.spec(w.scores).dtype;
         if (out_.spec(view).dtype != dtype) view = out_.add_op("Cast", {view}, {{"dtype", dtype}});
         view = out_.add_op("BlockGrad", {out_.add_op("log", {view})});
@@ -286,8 +288,8 @@ class AttentionFuser {
     return true;
   }
 
-  // Sets `view` to the smallest array from which the mask is broadcast: (batch or 1, heads or 1,
-  // ...).
+  // Sets `view` to the smallest array from which the mask is broadcast. Its shape is (batch or 1,
+  // heads or 1, ...).
   bool view_of_mask(ValueId mask, const Sizes& s, ValueId& view) {
     const Spread from = find_spread(graph_, before_joining_heads(mask));
     Shape four = from.shape;
@@ -333,7 +335,7 @@ class AttentionFuser {
 }  // namespace
 
 Graph fuse_attention(const Graph& graph, const PassContext& context) {
-  // Leaves graphs for GPUs unchanged, because the fused operator for GPUs also stores the scores.
+  // Leaves graphs for GPUs unchanged, because the fused operator for GPUs stores the scores, too.
   if (context.device.type != DeviceType::kCPU || is_small(graph, context.device.type)) return graph;
   return AttentionFuser(graph).run(context);
 }

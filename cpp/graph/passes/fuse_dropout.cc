@@ -1,5 +1,5 @@
 // Joins Dropout and the addition of a residual into one operator before a recorded graph is
-// differentiated, so that the result of Dropout is not stored. Results are bitwise equal.
+// differentiated. The result of Dropout is then not stored. Results are bitwise equal.
 #include "cpp/graph/passes/join_addition.h"
 #include "cpp/graph/passes/training_passes.h"
 #include "cpp/ops/nn/dropout.h"
@@ -12,8 +12,8 @@ class DropoutFuser final : public JoinAddition {
   using JoinAddition::JoinAddition;
 
  private:
-  // Returns whether `v` is a Dropout that only the node `user` reads. No node in between may be
-  // random, because random numbers are drawn in the order of the nodes.
+  // Returns whether `v` is the result of a Dropout and is read only by the node `user`. No node
+  // between the two may be random, because random numbers are drawn in the order of the nodes.
   bool is_free_dropout(ValueId v, int32_t user) const {
     const Node& n = graph_.node(v);
     if (n.kind != NodeKind::kOp || n.op()->name != "Dropout" || v.output != 0 || !is_free(v))

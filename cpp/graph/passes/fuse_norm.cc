@@ -1,5 +1,5 @@
 // Joins BatchNorm, an optional addition and relu into one operator before a recorded graph is
-// differentiated: forward and backward then make two passes over memory each, and do not store
+// differentiated. Forward and backward then each make two passes over memory, and they do not store
 // intermediate values.
 #include <string>
 
@@ -72,8 +72,8 @@ class NormFuser {
       f.norm = from.node;
     } else if (is_addition(graph_.node(from)) && uses(from) == 1) {
       const Node& sum = graph_.node(from);
-      // Prefers the operand that is computed later, because the other operand is available at that
-      // point.
+      // Prefers the operand that is computed later, because the other operand is already available
+      // at that point.
       const int later = sum.inputs[1].node > sum.inputs[0].node ? 1 : 0;
       for (const int side : {later, 1 - later}) {
         const ValueId v = sum.inputs[static_cast<size_t>(side)];

@@ -1,5 +1,5 @@
 // Joins consecutive pointwise instructions into chains that run block by block, so that
-// intermediate values stay in the cache. Works on the lowered program, where memory layouts are
+// intermediate values stay in the cache. Works on the lowered program, in which memory layouts are
 // known. If the device's planner generates kernels, inputs of a chain may be broadcast, and the
 // chain may end with a sum, mean or softmax of rows.
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kLeastElements = 1024;  // for fewer elements, a chain saves only the cost of
                                           // calls
 constexpr size_t kMostSteps = 32;
-// Each row is computed by one thread block, so few rows leave a device idle, unless they are short.
+// One thread block computes each row, so few rows leave a device idle unless the rows are short.
 constexpr int64_t kLeastRows = 128, kShortRow = 4096;
 
 // Memory order of a group: all operands have the same elements at the same offsets.
@@ -51,7 +51,7 @@ class PointwiseFuser {
         merged = merge(begin, end + 1);
         if (merged) ++end;
       }
-      // Shortens the run of instructions until the device supports it.
+      // Shortens the range of instructions until the device supports it.
       if (!merged)
         while (end - begin > 1 && !(merged = merge(begin, end))) --end;
       fused.push_back(merged ? std::move(*merged) : std::move(steps[begin]));
@@ -80,7 +80,7 @@ class PointwiseFuser {
     return {o.spec.shape.size(), o.layout, o.spec.dtype};
   }
 
-  // Returns whether an input has fewer elements than the output and is repeated along axes.
+  // Returns whether an input has fewer elements than the output and is broadcast along axes.
   bool is_broadcast(const Instruction& i, const Operand& input) const {
     const Shape &from = input.spec.shape, &to = i.outputs[0].spec.shape;
     if (!takes_rows_ || !input.layout.is_plain() || !i.outputs[0].layout.is_plain()) return false;
@@ -91,7 +91,7 @@ class PointwiseFuser {
   }
 
   // Returns whether every operand has this memory order, is a single value, or is broadcast. Padded
-  // layouts do not fit, because padding must not be computed.
+  // layouts do not fit, because the padding must not be computed.
   bool fits(const Instruction& i, const Order& order) const {
     const auto dense = [](const Operand& o) {
       return o.layout.is_plain() || o.layout.bytes == o.spec.bytes();
@@ -142,8 +142,8 @@ class PointwiseFuser {
     for (; end < steps.size() && end - begin < kMostSteps; ++end) {
       const Instruction& next = steps[end];
       if (!is_candidate(next) || !fits(next, order)) break;
-      // Does not join unrelated instructions, because all of their buffers would be alive at the
-      // same time.
+      // Does not join unrelated instructions, because then all of their buffers would be alive at
+      // the same time.
       const bool related = std::any_of(next.inputs.begin(), next.inputs.end(), [&](const auto& o) {
         return std::find(known.begin(), known.end(), o.buffer) != known.end();
       });
@@ -153,8 +153,8 @@ class PointwiseFuser {
     return end;
   }
 
-  // An input that the chain does not compute, and the index terms of its elements if it is
-  // broadcast.
+  // An input that the chain does not compute. If the input is broadcast, the index terms give the
+  // positions of its elements.
   struct Outside {
     int32_t buffer;
     std::vector<PointwiseChain::IndexTerm> terms;
@@ -190,7 +190,7 @@ class PointwiseFuser {
                           [&](const Outside& x) { return x.is(o.buffer, terms); }) -
              outside.begin();
     };
-    // Numbers the inputs that the chain does not compute first.
+    // First numbers the inputs that the chain does not compute.
     for (size_t i = begin; i < end; ++i) {
       for (const Operand& o : steps[i].inputs) {
         if (is_made(o.buffer, begin, i)) continue;
@@ -242,8 +242,8 @@ class PointwiseFuser {
            last_read_[static_cast<size_t>(buffer)] >= static_cast<int>(end);
   }
 
-  // Lets `output`, written by instruction `at`, share the memory of an input that no later
-  // instruction reads, unless the input is broadcast.
+  // Lets `output`, which instruction `at` writes, share the memory of an input that no later
+  // instruction reads. The input must not be broadcast.
   void share_with_inputs(Instruction& merged, const PointwiseChain& chain, const Operand& output,
                          size_t begin, size_t at) const {
     for (size_t k = 0; k < merged.inputs.size(); ++k) {

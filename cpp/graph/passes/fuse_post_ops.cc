@@ -1,4 +1,4 @@
-// Appends an addition or activation to the preceding node if that node's planned kernel computes
+// Appends an addition or activation to the preceding node if that node's planned kernel can compute
 // both.
 #include <algorithm>
 #include <optional>
@@ -21,7 +21,7 @@ class PostOpFuser {
   }
 
   Graph run() {
-    // Iterates backwards, because a node joins only the longest chain that it can end.
+    // Iterates backwards, so that a node joins only the longest chain that it can end.
     find_chains();
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const auto id = static_cast<int32_t>(i);
@@ -59,8 +59,8 @@ class PostOpFuser {
   void extend(int32_t id) {
     const Node& n = graph_.node(id);
     if (is_addition(n)) {
-      // Prefers the operand that is computed later, because the other operand is available at that
-      // point.
+      // Prefers the operand that is computed later, because the other operand is already available
+      // at that point.
       const int later = n.inputs[1].node > n.inputs[0].node ? 1 : 0;
       if (append(id, n.inputs[static_cast<size_t>(later)],
                  n.inputs[static_cast<size_t>(1 - later)]))

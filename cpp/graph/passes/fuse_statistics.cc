@@ -1,7 +1,7 @@
-// On CUDA with float16, joins a convolution and the BatchNorm of its result into one operator
-// before a recorded graph is differentiated, so that cuDNN can sum the channels while it stores
-// them (operation GenStats). The rest of BatchNorm then reads the result once instead of twice.
-// Runs after fuse-norm; the gradients are those of the separate operators.
+// Joins a convolution and the BatchNorm of its result into one operator before a recorded graph is
+// differentiated, on CUDA with float16. cuDNN then sums the channels while it stores them
+// (operation GenStats), and the rest of BatchNorm reads the result once instead of twice. Runs
+// after fuse-norm. The gradients are those of the separate operators.
 #include <algorithm>
 
 #include "cpp/graph/passes/training_passes.h"
@@ -11,7 +11,7 @@
 namespace mxlite::graph {
 namespace {
 
-// The cuDNN engine needs channels in multiples of 16 bytes.
+// The cuDNN engine needs a number of channels that fills multiples of 16 bytes.
 constexpr int64_t kStatisticsChannelsAtOnce = 8;
 
 class StatisticsFuser {
@@ -42,7 +42,7 @@ class StatisticsFuser {
   }
 
  private:
-  // Returns the convolution that `norm` normalizes if both can be joined, else -1.
+  // Returns the convolution that `norm` normalizes, or -1 if the two cannot be joined.
   int32_t convolution_of(const Node& norm) const {
     if (norm.kind != NodeKind::kOp || !norm.post_ops.empty()) return -1;
     const std::string& op = norm.op()->name;

@@ -1,4 +1,4 @@
-// Base of passes that join an addition with the node that computes one of its operands.
+// Base class of passes that join an addition with the node that computes one of its operands.
 #pragma once
 #include <vector>
 
@@ -15,12 +15,12 @@ class JoinAddition {
   Graph run();
 
  protected:
-  // Returns the operand (0 or 1) of addition `id` whose node is joined with it, or -1.
+  // Returns the operand (0 or 1) of addition `id` whose node is joined with the addition, or -1.
   virtual int find(int32_t id) const = 0;
-  // Emits a node that computes `maker` and adds `other`, a value of the new graph.
+  // Emits a node that computes `maker` and adds `other`. `other` is a value of the new graph.
   virtual ValueId join(const Node& maker, ValueId other) = 0;
 
-  // Returns whether the value has one reader and its node is not joined with an addition already.
+  // Returns whether the value has one reader and its node is not yet joined with an addition.
   bool is_free(ValueId v) const;
 
   const Graph& graph_;

@@ -1,5 +1,5 @@
-// Backward recomputes a large GELU and computes its gradient from the same data. Joins both into
-// one operator, which reads the data once and evaluates erf or the sigmoid once.
+// Backward recomputes a large GELU and computes its gradient from the same data. This pass joins
+// both into one operator, which reads the data once and evaluates erf or the sigmoid once.
 #include <algorithm>
 #include <map>
 
@@ -54,7 +54,8 @@ class GeluJoiner {
       const auto found = by_data.find({data.node, data.output});
       if (found == by_data.end()) continue;
       const int32_t gelu = found->second;
-      // The pair is computed at the position of the first node, so the gradient must exist there.
+      // The pair is computed at the position of its first node, so the gradient must exist at that
+      // position.
       if (type_of(gelu) != type_of(id) || grad.node >= std::min(gelu, id) ||
           partner_[static_cast<size_t>(gelu)] >= 0)
         continue;

@@ -1,6 +1,6 @@
-// The gradient of an array that was cut into slices is a sum of arrays, each of which is zero
-// except for the gradient of one slice. If the slices cover the array, this pass concatenates their
-// gradients instead, which gives the same values with one write.
+// The gradient of an array that was cut into slices is a sum of arrays. Each of these arrays is
+// zero except for the gradient of one slice. If the slices cover the whole array, this pass
+// concatenates their gradients instead, which gives the same values with one write.
 #include <algorithm>
 #include <optional>
 
@@ -21,7 +21,8 @@ class SliceJoiner {
         gone_(graph.nodes.size()) {}
 
   Graph run() {
-    // Iterates backwards, because the sum of several arrays is found from its last addition.
+    // Iterates backwards, because the search for a sum of several arrays begins at its last
+    // addition.
     for (size_t i = graph_.nodes.size(); i-- > 0;)
       if (!gone_[i]) find(static_cast<int32_t>(i));
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -53,8 +54,8 @@ class SliceJoiner {
   }
   const Shape& slice(int32_t part) const { return graph_.spec(graph_.node(part).inputs[0]).shape; }
 
-  // Collects the additions before `id` in `inner`, and their other operands in `parts`. Returns
-  // false unless all of these are gradients of slices without other readers.
+  // Collects the additions before `id` in `inner` and their other operands in `parts`. Returns
+  // false unless all operands are gradients of slices and have no other readers.
   bool collect(int32_t id, std::vector<int32_t>& inner, std::vector<int32_t>& parts) const {
     for (const ValueId v : graph_.node(id).inputs) {
       if (uses(v) != 1 || gone_[static_cast<size_t>(v.node)]) return false;
@@ -70,7 +71,8 @@ class SliceJoiner {
     return true;
   }
 
-  // Returns the only axis along which a slice is shorter than the array, if there is just one.
+  // Returns the axis along which a slice is shorter than the array, or nullopt unless exactly one
+  // such axis exists.
   std::optional<int> cut_axis(int32_t part) const {
     const Shape &from = slice(part), &whole = params(part).shape;
     std::optional<int> axis;
@@ -82,7 +84,8 @@ class SliceJoiner {
     return axis;
   }
 
-  // Sorts the slices of one axis; returns whether they cover it without a gap or an overlap.
+  // Sorts the slices of one axis. Returns whether the slices cover the axis without a gap or an
+  // overlap.
   bool covers(std::vector<int32_t>& parts, int axis) const {
     for (const int32_t part : parts) {
       const SliceBackwardParams& p = params(part);

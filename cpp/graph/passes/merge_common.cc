@@ -24,7 +24,7 @@ bool equal_params(const Node& a, const Node& b) {
          a.op()->params_values(a.params().get()) == b.op()->params_values(b.params().get());
 }
 
-// Returns whether the node reads a value that this graph writes, so that equal nodes may have
+// Returns whether the node reads a value that this graph writes. Equal nodes may then have
 // different results.
 bool reads_state(const Graph& graph, const Node& n, const std::vector<uint8_t>& is_static) {
   for (ValueId v : n.inputs)

@@ -54,7 +54,8 @@ constexpr Pass kFuseStatistics{"fuse-statistics",
 
 // remove-dead runs again at the end to drop nodes that the fusions made unused. fuse-attention runs
 // at the same position in all tables, so that training draws the same random numbers whether or not
-// it is recorded, and before fold-constants, because no facts are known about constant masks.
+// it is recorded. fuse-attention runs before fold-constants, because value_facts knows nothing
+// about masks that are constants.
 constexpr std::array kInferencePasses = {kRemoveDead,    kFuseAttention, kRemoveIdentity,
                                          kFoldConstants, kMergeCommon,   kChannelsLast,
                                          kFoldBatchNorm, kFusePostOps,   kRemoveDead};
@@ -75,7 +76,7 @@ constexpr NamedPipeline kPipelines[] = {{"inference", kInferencePasses},
                                         {"training", kTrainingPasses}};
 const NamedPipeline& named(Pipeline pipeline) { return kPipelines[static_cast<size_t>(pipeline)]; }
 
-// These run after propagate_layout, which makes the program.
+// These passes run after propagate_layout, which creates the program.
 constexpr std::array kProgramPasses = {
     ProgramPass{"fuse-pointwise", "runs chains of pointwise operators in one sweep",
                 fuse_pointwise},
@@ -97,7 +98,7 @@ std::set<std::string, std::less<>> passes_to_skip() {
   std::istringstream list(env_string("MXLITE_SKIP_PASSES", ""));
   for (std::string name; std::getline(list, name, ',');) {
     MX_CHECK(is_pass(name),
-             "MXLITE_SKIP_PASSES must be names of passes over graphs as MXLITE_VERBOSE=passes "
+             "MXLITE_SKIP_PASSES must contain names of passes that MXLITE_VERBOSE=passes "
              "prints them, got '",
              name, "'");
     names.insert(name);
@@ -141,7 +142,7 @@ const std::string& dump_directory() {
   return directory;
 }
 
-// Makes the text only on request, because making it takes as long as several passes.
+// Creates the text only on request, because creating it takes as long as several passes.
 template <class T>
 void dump_if_asked(const T& graph, const char* stage) {
   if (!dump_directory().empty()) dump(graph.name, stage, graph.text());

@@ -16,7 +16,7 @@ struct PassContext {
   Device device;
   // Gradients depend on this value: keep the rounding of eager execution.
   bool exact = false;
-  // Says whether the graph may run on the caller's thread (see is_small). It then uses only kernels
+  // Whether the graph may run on the caller's thread (see is_small). Such a graph uses only kernels
   // that find_inline_kernel returns.
   bool small = false;
 };
@@ -28,11 +28,11 @@ Graph merge_common(const Graph& graph, const PassContext& context);
 Graph channels_last(const Graph& graph, const PassContext& context);
 Graph fold_batch_norm(const Graph& graph, const PassContext& context);
 Graph fuse_post_ops(const Graph& graph, const PassContext& context);
-// Results differ from those of the separate operators by rounding and, with dropout, in random
-// numbers.
+// Results differ from those of the separate operators by rounding. With dropout, the random numbers
+// also differ.
 Graph fuse_attention(const Graph& graph, const PassContext& context);
 
-// The fused operators have gradients of first order only.
+// The fused operators have only first-order gradients.
 Graph fuse_norm(const Graph& graph, const PassContext& context);
 
 struct Pass {
@@ -48,14 +48,15 @@ enum class Pipeline : uint8_t {
 };
 std::span<const Pass> passes_of(Pipeline pipeline);
 
-// Runs one pass of `table`, then dumps, prints and verifies the graph like run_passes. `has_shapes`
+// Runs one pass of `table`. Then dumps, prints and verifies the graph like run_passes. `has_shapes`
 // is false for graphs of symbols.
 Graph run_pass(const char* table, const char* name, const Graph& graph,
                const std::function<Graph(const Graph&)>& pass, bool has_shapes = true);
 
-// MXLITE_DUMP_GRAPH=<dir> writes the text after each pass, MXLITE_VERBOSE=passes prints the numbers
-// of nodes, MXLITE_VERIFY_GRAPH=1 (and every build with assertions) verifies after each pass.
-// MXLITE_SKIP_PASSES=<name>,<name> skips passes; throws a value error for an unknown name.
+// MXLITE_DUMP_GRAPH=<dir> writes the text of the graph after each pass. MXLITE_VERBOSE=passes
+// prints the numbers of nodes. MXLITE_VERIFY_GRAPH=1 (and every build with assertions) verifies the
+// graph after each pass. MXLITE_SKIP_PASSES=<name>,<name> skips passes. Throws a value error for an
+// unknown name.
 Graph run_passes(Pipeline pipeline, Graph graph, const PassContext& context);
 
 // Throws an internal error that names the rule that `graph` violates and the preceding pass.

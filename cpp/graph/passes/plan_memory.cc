@@ -1,6 +1,6 @@
 // Assigns memory to every buffer. A buffer is alive from the instruction that writes it to the last
-// that reads it. The two parts of a program have separate arenas, because they are two tasks. The
-// block of donated inputs is also reused, except for inputs that are still read.
+// instruction that reads it. The two parts of a program have separate arenas, because they are two
+// tasks. The block of donated inputs is also reused, except for inputs that are still read.
 #include <algorithm>
 #include <limits>
 
@@ -34,7 +34,7 @@ class Planner {
     }
   }
 
-  // Places large buffers first, each into the smallest gap that its lifetime allows.
+  // Places large buffers first. Each buffer gets the smallest gap that is free during its lifetime.
   size_t place_arena(bool use_donated) {
     find_lifetimes();
     std::vector<int32_t> ids;
@@ -110,8 +110,8 @@ class Planner {
     if (!required && (!same_layout(in.layout, out.layout) ||
                       dtype_size(in.spec.dtype) != dtype_size(out.spec.dtype)))
       return false;
-    // Refuses if another operand uses the same memory, because it might be read after it was
-    // overwritten.
+    // Refuses if another operand uses the same memory, because the step might read that operand
+    // after overwriting it.
     for (size_t k = 0; k < step.inputs.size(); ++k)
       if (static_cast<int>(k) != p.input && program_.root_id(step.inputs[k].buffer) == from &&
           (required || !(step.inputs[k].spec == in.spec)))
@@ -154,7 +154,8 @@ class Planner {
     return {lifetime(id), b.offset, b.offset + aligned(b.bytes)};
   }
 
-  // Returns the ranges of the block of donated inputs that are in use; the rest is free.
+  // Returns the ranges of the block of donated inputs that are in use. The rest of the block is
+  // free.
   std::vector<Occupied> donated_inputs() const {
     std::vector<Occupied> result;
     for (size_t b = 0; b < lifetimes_.size(); ++b) {
@@ -204,7 +205,7 @@ const Buffer& Program::root(int32_t id) const { return buffers[static_cast<size_
 
 namespace {
 
-// Places values that only the backward executable reads into one block.
+// Places values that only the backward executable reads into one block of memory.
 void place_saved_outputs(Program& program) {
   std::vector<int32_t> seen;
   for (size_t i = 0; i < program.outputs.size(); ++i) {

@@ -7,7 +7,7 @@
 namespace mxlite::graph {
 namespace {
 
-// One copy of a value: in the layout of its producer, or reordered.
+// One copy of a value, either in the layout of its producer or reordered.
 struct Version {
   Layout layout;
   int32_t buffer = -1;
@@ -39,9 +39,9 @@ class Lowering {
   }
 
  private:
-  // Note [Weights of training] Every training step changes the weights. So packed forms are
-  // computed where they are used, in the arena. Otherwise forward and backward would each keep a
-  // packed copy between runs.
+  // Note [Weights of training]
+  // Every training step changes the weights. Packed forms are therefore computed in the arena for
+  // each use. Otherwise forward and backward would each keep a packed copy between runs.
   static std::vector<uint8_t> stays(const Graph& graph, const PassContext& context) {
     if (!graph.training || context.device.type != DeviceType::kCPU) return find_static_nodes(graph);
     std::vector<uint8_t> result(graph.nodes.size());
@@ -107,7 +107,7 @@ class Lowering {
     return {Shape{static_cast<int64_t>(layout.bytes)}, DType::kUInt8};
   }
 
-  // Lowers a reshape: its output is the input's memory in the plain layout.
+  // Lowers a reshape. Its output is the memory of the input in the plain layout.
   void lower_alias(int32_t id, const Node& n) {
     versions({id, 0}) = {{{}, in_layout(n.inputs[0], {}, stage(id)).buffer}};
   }
@@ -135,12 +135,13 @@ class Lowering {
     const Version made{wanted, add_buffer(Place::kArena, bytes_of(spec, wanted))};
     reorder.outputs = {{made.buffer, spec, wanted}};
     where.push_back(std::move(reorder));
-    // If this copy is not in the prologue, the prologue may need its own copy.
+    // If this copy is not in the prologue, the prologue may need a separate copy.
     if (!is_static || !each_run) known.push_back(made);
     return made;
   }
 
-  // Moves the computation of a static value to `user` if no other instruction reads it.
+  // Moves the computation of a static value from the prologue to `user` if no other instruction
+  // reads it.
   void move_from_prologue(ValueId v, std::vector<Instruction>& user) {
     if (uses_[static_cast<size_t>(v.node)][static_cast<size_t>(v.output)] != 1) return;
     auto& prologue = program_.prologue;
@@ -191,7 +192,7 @@ class Lowering {
       versions({id, static_cast<int32_t>(k)}) = {{given, buffer}};
       step.outputs.push_back({buffer, n.outputs[k], given});
     }
-    // A kernel that writes a parameter must get the parameter and not a reordered copy.
+    // A kernel that writes a parameter must get the parameter itself and not a reordered copy.
     for (size_t k = 0; k < n.inputs.size(); ++k)
       MX_ASSERT(!n.op()->mutates(static_cast<int>(k), graph_.training) ||
                 step.inputs[k].layout.is_plain());
@@ -206,8 +207,8 @@ class Lowering {
     list.push_back(std::move(step));
   }
 
-  // Returns whether a step reads an input's buffer twice, because the library may overwrite it
-  // between the reads.
+  // Returns whether a step reads an input's buffer twice. The library may overwrite such a buffer
+  // between the two reads.
   static bool read_twice(const Instruction& step, size_t input) {
     const int32_t buffer = step.inputs[input].buffer;
     return std::ranges::count(step.inputs, buffer, &Operand::buffer) > 1;
@@ -253,7 +254,7 @@ class Lowering {
     return to;
   }
 
-  // Marks results of the prologue that the main part uses, which are kept between runs.
+  // Marks results of the prologue that the main part uses. These results are kept between runs.
   void mark_packed() {
     std::vector<uint8_t> made(program_.buffers.size());
     for (const Instruction& i : program_.prologue)

@@ -1,5 +1,6 @@
-// Removes operators that return their input: copies, BlockGrad (gradients are already in the graph
-// or not needed), Cast and reshape to the same dtype or shape, and Dropout outside of training.
+// Removes operators that return their input: copies, BlockGrad, Cast and reshape to the same dtype
+// or shape, and Dropout outside of training. BlockGrad is not needed, because gradients are already
+// in the graph or are not computed.
 #include "cpp/graph/passes/passes.h"
 #include "cpp/graph/rewrite.h"
 

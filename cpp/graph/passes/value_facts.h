@@ -1,5 +1,5 @@
-// Finds properties of values before a graph runs. A function may always answer that nothing is
-// known; then the calling pass leaves the graph unchanged.
+// Finds properties of values before a graph runs. A function may always return that nothing is
+// known; the calling pass then leaves the graph unchanged.
 #pragma once
 #include <limits>
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace mxlite::graph {
 
-// Bounds of the elements of a value; infinite if unknown.
+// Bounds of the elements of a value. Unknown bounds are infinite.
 struct Bounds {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
@@ -20,8 +20,8 @@ Bounds bounds_of(const Graph& graph, ValueId v);
 bool is_binary(const Graph& graph, ValueId v);
 
 // Divides the flat elements of `v` into `blocks` blocks of equal size. If all elements of each
-// block are known to be equal, returns a value with the same blocks: `v`, or a smaller one from
-// which it was broadcast.
+// block are known to be equal, returns a value with the same blocks. This value is `v` or a smaller
+// value from which `v` was broadcast.
 std::optional<ValueId> uniform_blocks(const Graph& graph, ValueId v, int64_t blocks);
 
 // A value that is reshaped to `shape` and then broadcast.

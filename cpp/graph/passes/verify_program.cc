@@ -6,8 +6,8 @@
 namespace mxlite::graph {
 namespace {
 
-// Range of one buffer within its block of memory, and the first and last instruction of the main
-// part that use it.
+// Range of a buffer within its block of memory, and the first and last instruction of the main part
+// that use the buffer.
 struct Interval {
   int32_t buffer;
   size_t begin, end;  // bytes

@@ -1,5 +1,5 @@
-// Memory for intermediate values: one block per device, shared by all executables, because they run
-// one after another on the device's worker (all CPU devices share a worker). The block grows to the
+// Memory for intermediate values. All executables of a device share one block, because they run one
+// after another on the device's worker. (All CPU devices share one worker.) The block grows to the
 // largest request and is freed with the last executable.
 #pragma once
 #include <memory>
@@ -16,8 +16,8 @@ class Arena {
   explicit Arena(Device device) : device_(device) {}
   ~Arena();
 
-  // Memory for one run. If another run uses the block (another thread runs a small executable
-  // inline), allocates separate memory.
+  // Memory for one run. If another run uses the block (because another thread runs a small
+  // executable inline), allocates separate memory.
   class Use {
    public:
     Use(Arena& arena, size_t bytes);
@@ -34,7 +34,7 @@ class Arena {
 
  private:
   Block allocate(size_t bytes) const;
-  // With `keep`, caches the block for the next allocation of this size.
+  // If `keep` is true, caches the block for the next allocation of this size.
   void free(Block block, bool keep = true) const noexcept;
 
   const Device device_;

@@ -1,5 +1,5 @@
 // Work of a stream that is recorded once and then submitted repeatedly with one call (a CUDA
-// graph). The recording contains addresses. The plug-in implements the recorder.
+// graph). The recorded work contains addresses. The plug-in implements the recorder.
 #pragma once
 #include <functional>
 #include <memory>
@@ -12,7 +12,7 @@ namespace mxlite::graph {
 class DeviceGraph {
  public:
   virtual ~DeviceGraph() = default;
-  // Submits the recorded work to the stream; its kernels read `random` from device memory.
+  // Submits the recorded work to the stream. Its kernels read `random` from device memory.
   virtual void launch(Stream& stream, RandomState random) = 0;
 };
 
@@ -23,7 +23,7 @@ class GraphRecorder {
   // random state.
   using FillFn = std::function<void(Stream& stream, const RandomState* random)>;
   // `stream` provides handles and scratch memory for the work. Rethrows exceptions of `fill`.
-  // Throws a device error if some work cannot be recorded; in that case no work has been submitted.
+  // Throws a device error if some work cannot be recorded; then no work has been submitted.
   virtual std::unique_ptr<DeviceGraph> record(Stream& stream, const FillFn& fill) = 0;
 };
 

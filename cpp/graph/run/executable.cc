@@ -75,7 +75,7 @@ class Executable::MainTask final : public engine::Task, public RunOperands {
       set_constants(e.slots_, p);
     }
     if (stream) {
-      // Slots that the segment does not use get an address that does not change from run to run.
+      // Slots that the segment does not use get an address that is the same in all runs.
       const SegmentReplay& own = e.segment_replays_[segment];
       SmallVector<void*, 12> bases = bases_;
       for (size_t slot = 0; slot < bases.size(); ++slot)
@@ -159,7 +159,7 @@ void Executable::add_to(size_t& own, std::vector<std::pair<const void*, size_t>>
 }
 
 void Executable::prepare_for_gpu() {
-  // The tasks do not declare that they read constants, so this function waits for the constants.
+  // Waits for the constants here, because the tasks do not declare that they read constants.
   for (const NDArrayRef& constant : program_.constants) constant->wait_to_read();
   output_memory_ = std::make_shared<OutputMemory>();
   replay_ = make_replay(0, program_.main.size(), std::vector<uint8_t>(slots_.count, 1));
@@ -194,7 +194,7 @@ void Executable::make_segment_replays() {
     for (size_t i = segment.first; i < segment.last; ++i)
       for (const auto* operands : {&program_.main[i].inputs, &program_.main[i].outputs})
         for (const Operand& o : *operands) used[slots_.of(program_.root(o.buffer))] = 1;
-    // A copy of an output would lack what earlier segments have written.
+    // A copy of an output would not contain the values that earlier segments have written.
     std::vector<uint8_t> may_move = used;
     for (const auto* begun_earlier : {&segment.reads, &segment.updates})
       for (const int slot : *begun_earlier)
@@ -320,8 +320,8 @@ Executable::Prepared Executable::prepare(const LaunchArgs& call) {
       const MemoryScope scope(name);
       return memory->take_saved(bytes, device);
     };
-    // On a GPU the task allocates the memory when it runs, because allocating here would make this
-    // call wait for queued tasks of other streams.
+    // On a GPU, the task allocates the memory when it runs. Allocating here would make this call
+    // wait for queued tasks of other streams.
     block = output_memory_ ? Storage::provided(device_, program_.saved_bytes, provide)
                            : Storage::allocate(device_, program_.saved_bytes);
     overwrites.push_back(&block->var());

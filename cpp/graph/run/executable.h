@@ -1,5 +1,5 @@
-// A graph compiled for one signature. A call is one engine task, or one task per segment of the
-// program. If parameters have changed, a preceding task recomputes packed values.
+// A graph compiled for one signature. A call is one engine task, or one task for each segment of
+// the program. If parameters have changed, another task first recomputes packed values.
 #pragma once
 #include <memory>
 #include <mutex>
@@ -16,7 +16,8 @@
 
 namespace mxlite::graph {
 
-// Returns the name of a graph's tasks; it is never freed, because the profiler keeps the pointer.
+// Returns the name of a graph's tasks. The name is never freed, because the profiler keeps the
+// pointer.
 const char* task_name_of(const std::string& graph_name);
 
 class Executable final : public RefCounted {
@@ -31,20 +32,22 @@ class Executable final : public RefCounted {
     std::span<const NDArrayRef> inputs, parameters;
     engine::Origin origin = {};
     RandomState* random = nullptr;  // receives the first counter of this run's random numbers
-    // Arrays that receive the outputs, in order. A new array is allocated for an output whose entry
-    // is null or missing, or does not have its shape and dtype.
+    // Arrays that receive the outputs, in order. A new array is allocated for an output if its
+    // entry is null or missing or does not have the output's shape and dtype.
     std::span<const NDArrayRef> into = {};
   };
-  // Pushes the work and returns its outputs. Inputs must have the signature's shapes and dtypes;
-  // the executable may overwrite the memory of donated inputs.
+  // Pushes the work and returns its outputs. Inputs must have the signature's shapes
+  // and dtypes. The executable may overwrite the memory of donated inputs.
   // Thread-safe.
   NDArrays launch(const LaunchArgs& call);
-  // Pushes a task for each segment, so that tasks which wait for an output can start early.
+  // Like launch, but pushes a task for each segment, so that tasks that wait for an output can
+  // start early.
   NDArrays launch_segments(const LaunchArgs& call);
   const std::vector<ProgramSegment>& segments();  // has at most one element if cutting is not
                                                   // worthwhile
 
-  // The work of one call inside the caller's task, which runs it once and declares its reads.
+  // The work of one call for use inside the caller's task. The caller's task runs the work once and
+  // declares its reads.
   struct Work {
     engine::TaskRef task;  // never pushed
     NDArrays outputs;
@@ -56,11 +59,12 @@ class Executable final : public RefCounted {
 
   const Program& program() const { return program_; }
   bool may_inline() const { return may_inline_; }
-  // Releases packed weights, which keep the parameters from which they were computed alive. The
-  // next launch finds or recomputes them.
+  // Releases packed weights, because they keep alive the parameters from which they were computed.
+  // The next launch finds or recomputes them.
   void forget_packed();
-  // Adds the memory of this executable: its own bytes (an estimate, because the size of library
-  // code is unknown) to `own`, and packed weights, by identity, to `shared`.
+  // Adds the memory of this executable to `own` and `shared`. `own` gets its own bytes, an
+  // estimate, because the size of library code is unknown. `shared` gets packed weights by their
+  // identity.
   void add_to(size_t& own, std::vector<std::pair<const void*, size_t>>& shared);
   static size_t total_bytes();  // total own bytes of all executables in this process
 
@@ -70,7 +74,7 @@ class Executable final : public RefCounted {
   struct Prepared;
 
   void prepare_for_gpu();
-  // Makes a replay of steps [first, last). `may_move` has 1 for each slot of an input or output
+  // Creates a replay of steps [first, last). `may_move` is 1 for each slot of an input or output
   // whose memory the replay may replace by a copy.
   std::unique_ptr<Replay> make_replay(size_t first, size_t last,
                                       const std::vector<uint8_t>& may_move);

@@ -9,7 +9,7 @@
 
 namespace mxlite::graph {
 
-// Continues a JoinedTask that has returned before its end.
+// Continues a JoinedTask that has returned before all of its segments have ended.
 class JoinedTask::Continuation final : public engine::Task {
  public:
   explicit Continuation(JoinedTask& joined) : Task(joined.name, joined.origin), joined_(&joined) {}
@@ -33,7 +33,7 @@ JoinedTask::JoinedTask(engine::Origin task_origin, std::shared_ptr<const Segment
       graph_(std::move(graph)),
       states_(work.size()),
       left_(work.size()) {
-  // Reserves memory now, because nothing may fail once calls have numbers.
+  // Reserves memory now, because nothing may fail after calls have got their numbers.
   ready_.reserve(work.size());
   calls_.reserve(work.size());
   for (size_t i = 0; i < work.size(); ++i) {

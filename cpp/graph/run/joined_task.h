@@ -1,4 +1,4 @@
-// The task that runs all segments of one call of a graph: Note [Joined segments].
+// The task that runs all segments of one call of a graph. See Note [Joined segments].
 #pragma once
 #include <atomic>
 #include <vector>
@@ -8,7 +8,8 @@
 
 namespace mxlite::graph {
 
-// The work of one segment in a run: the task of a graph, or a collective call with its arrays.
+// The work of one segment in a run: either the task of a graph, or a collective call with its
+// arrays.
 struct SegmentWork {
   engine::TaskRef graph;
   collective::PendingCallRef call;
@@ -16,13 +17,13 @@ struct SegmentWork {
 };
 
 // Note [Joined segments]
-// A separate task for each small collective would cost more than the collective. So one task runs
-// all segments in the order of the graph, and begins a call as soon as its input is computed. While
-// a call waits for other ranks, segments that do not need its result run. Then the task polls for
-// the other ranks for some microseconds. Then it leaves the worker to other tasks, and a new task
-// continues when a call has ended. A call thus waits only for its input and for the operands of the
-// whole graph. These must be computed before the graph is called: otherwise ranks that call
-// different process sets in different orders could wait for each other.
+// A separate task for each small collective would cost more than the collective. Therefore one task
+// runs all segments in the order of the graph, and begins a call as soon as its input is computed.
+// While a call waits for other ranks, segments that do not need its result run. Afterwards the task
+// polls for the other ranks for some microseconds. Then it leaves the worker to other tasks, and a
+// new task continues when a call has ended. A call thus waits only for its input and for the
+// operands of the whole graph. These operands must be computed before the graph is called.
+// Otherwise ranks that call different process sets in different orders could wait for each other.
 class JoinedTask final : public engine::DeferredTask, public collective::CallOwner {
  public:
   JoinedTask(engine::Origin task_origin, std::shared_ptr<const SegmentedGraph> graph,
@@ -44,12 +45,13 @@ class JoinedTask final : public engine::DeferredTask, public collective::CallOwn
     std::atomic<bool> ended = false;  // true when the segment's call has ended
   };
 
-  // Runs all ready segments; then finishes the task, or returns until a call ends.
+  // Runs all ready segments. Then finishes the task if all segments have ended; otherwise returns
+  // until a call ends.
   void advance();
   void run(size_t segment);
   void end(size_t segment);  // makes the segments ready that waited only for this segment
   void take_ended();
-  // Returns false if the task should leave the worker.
+  // Polls for the other ranks. Returns false if the task should leave the worker.
   bool look_for_ranks();
   // Tells the other ranks that this rank will not begin the remaining calls.
   void refuse_rest(const std::exception_ptr& cause) noexcept;

@@ -1,4 +1,4 @@
-// Runs compiled graphs. launch.cc selects how a call runs.
+// Runs compiled graphs. launch.cc selects the way in which a call runs.
 #pragma once
 #include "cpp/graph/run/segments.h"
 

@@ -1,5 +1,5 @@
-// The memory of one run of an executable: addresses by slot, and references that keep the memory
-// alive.
+// The memory of one run of an executable: an address for each slot, and references that keep the
+// memory alive.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -17,11 +17,11 @@ class RunOperands {
     held_.push_back({slot, array.place()});
     new_bytes_ += array.storage()->take_new_bytes();
   }
-  // Sets the address of the block in which a donated input lies.
+  // Sets the address of the block that contains donated inputs.
   void set_donated(const NDArray& array) { held_.push_back({Slots::kDonated, {array.storage()}}); }
   void set_packed(uint32_t slot, const StorageRef& storage) { held_.push_back({slot, {storage}}); }
   void set_random(RandomState random) { random_ = random; }
-  // Call if the caller reuses the memory of this output in each run.
+  // Marks an output whose memory the caller reuses in each run.
   void set_kept(uint32_t slot) {
     kept_.resize(bases_.size());
     kept_[slot] = 1;
@@ -34,7 +34,7 @@ class RunOperands {
 
  protected:
   ~RunOperands() = default;
-  // Call within the task. Allocates results at this point, so that a queued run needs no memory for
+  // Call within the task. Allocates the results only now, so that a queued run needs no memory for
   // them.
   void take_addresses() {
     for (const Operand& operand : held_) bases_[operand.slot] = operand.place.data();

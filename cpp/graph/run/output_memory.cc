@@ -63,7 +63,7 @@ NDArrayRef OutputMemory::take(size_t slot, const TensorSpec& spec, Device device
     if (const StorageRef block = find_idle(blocks_[slot]))
       return NDArray::from_storage(block, spec);
   }
-  // Allocates without the lock, because the allocator calls `release` when memory runs out.
+  // Allocates without holding the lock, because the allocator calls `release` when memory runs out.
   NDArrayRef array = NDArray::empty(spec, device);
   std::lock_guard lock(mutex_);
   if (blocks_[slot].size() < kMostPerSlot) blocks_[slot].push_back(array->storage());

@@ -1,7 +1,7 @@
-// Memory of an executable's outputs on a GPU. A block is reused once the caller has dropped
-// its arrays, so that addresses repeat and recorded graphs stay valid. Values that are saved for
+// Memory of an executable's outputs on a GPU. A block is reused once the caller has dropped its
+// arrays, so that addresses repeat and recorded graphs stay valid. Values that are saved for
 // backward lie in one block, which is chosen when the task runs. If the saved values of the
-// previous run are still alive then, two blocks alternate.
+// previous run are still alive at that time, two blocks alternate.
 #pragma once
 #include <mutex>
 #include <vector>
@@ -16,9 +16,10 @@ class OutputMemory {
   ~OutputMemory();
   OutputMemory& operator=(OutputMemory&&) = delete;  // neither copied nor moved
 
-  // Returns an array for output slot `slot`. Pass the same spec in each call. Thread-safe.
+  // Returns an array for output slot `slot`. Every call must pass the same spec for a slot.
+  // Thread-safe.
   NDArrayRef take(size_t slot, const TensorSpec& spec, Device device);
-  // Returns memory for saved values. Pass the same number of bytes in each call.
+  // Returns memory for saved values. Every call must pass the same number of bytes.
   StorageRef take_saved(size_t bytes, Device device);
   // Frees unused blocks of this object or, if memory has run out, of all objects.
   void release();

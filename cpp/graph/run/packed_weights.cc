@@ -13,12 +13,12 @@ namespace mxlite::graph {
 namespace {
 
 struct Registry {
-  // `update` locks this until it has pushed the tasks that compute missing values, because other
-  // threads push tasks that read values marked as computed. Destructors must not lock it, because a
-  // push may wait for workers, and workers destroy executables.
+  // `update` holds this lock until it has pushed the tasks that compute missing values, because
+  // other threads push tasks that read values marked as computed. Destructors must not take the
+  // lock, because a push may wait for workers, and workers destroy executables.
   std::mutex update_mutex;
   std::mutex mutex;
-  // guarded by mutex; by the packing's hash
+  // guarded by `mutex`; the key is the packing's hash
   std::unordered_multimap<size_t, std::weak_ptr<PackedWeights>> known;
 };
 
@@ -29,17 +29,17 @@ Registry& registry() {
 
 std::atomic<size_t> bytes_in_use{0};
 
-// Allocates memory that is returned to the system and not cached, because weights of other networks
-// have other sizes.
+// Allocates memory that is later returned to the system and not cached, because weights of other
+// networks have other sizes.
 StorageRef allocate(Device device, size_t bytes) {
   if (!is_host_memory(device)) return Storage::allocate(device, bytes);
   const Block block = cpu_allocator().allocate(bytes);
   return Storage::wrap(device, block.data, bytes, [block] { discard(block); });
 }
 
-// Memory of the values that one update computes. They are adjacent, so that they fill huge pages,
-// for which most weights alone are too small. This causes fewer TLB misses in convolutions, which
-// read a weight once.
+// Memory of the values that one update computes. The values are adjacent, so that they fill huge
+// pages. Most single weights are too small for huge pages, which reduce TLB misses in convolutions
+// that read a weight once.
 class Memory {
  public:
   explicit Memory(Device device) : device_(device) {}
@@ -210,7 +210,7 @@ void PackedWeights::update(std::span<Use> uses, std::span<const NDArrayRef> para
   }
   for (Found& each : found) {
     const Use& use = *each.use;
-    // An earlier use in this loop may have created the values, because two layers may share a
+    // An earlier iteration of this loop may have created the values, because two layers may share a
     // weight.
     if (!each.values) each.values = find(use, parameters, device);
     if (!each.values)

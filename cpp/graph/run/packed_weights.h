@@ -1,5 +1,5 @@
-// Values computed from parameters (packed weights), shared by all executables that need the same
-// values: a network compiled for many input shapes keeps one packed copy of each weight.
+// Values computed from parameters (packed weights). All executables that need the same values share
+// them, so that a network compiled for many input shapes keeps one packed copy of each weight.
 #pragma once
 #include <memory>
 #include <span>
@@ -10,8 +10,8 @@
 
 namespace mxlite::graph {
 
-// The version of a parameter's array from which a value was computed. Keeps the memory alive, so
-// that no other array can get the same address.
+// The version of a parameter's array from which a value was computed. The object keeps the memory
+// alive, so that no other array can get the same address.
 struct SourceVersion {
   StorageRef storage;
   int64_t offset = 0;
@@ -35,10 +35,10 @@ class PackedWeights {
     std::shared_ptr<PackedWeights> values;
     std::vector<SourceVersion> seen;  // by parameter of the packing
 
-    // `parameters` are those of the whole program.
+    // `parameters` are the parameters of the whole program.
     bool is_current(std::span<const NDArrayRef> parameters) const;
   };
-  // Makes all uses current: shares values that other executables have computed from the same
+  // Makes all uses current. Shares values that other executables have computed from the same
   // arrays, and pushes one task that computes missing or outdated values. Threads may call it
   // concurrently with different uses.
   static void update(std::span<Use> uses, std::span<const NDArrayRef> parameters, Device device,

@@ -37,7 +37,7 @@ bool same_step(const Instruction& a, const Instruction& b) {
          a.op->params_values(a.params.get()) == b.op->params_values(b.params.get());
 }
 
-// Groups instructions into packings: those that exchange values are in the same group.
+// Groups instructions into packings. Instructions that exchange values are in the same group.
 class Groups {
  public:
   explicit Groups(const Program& program)
@@ -63,8 +63,8 @@ class Groups {
   std::vector<int> maker_;
 };
 
-// Copies one packing to a separate program, and numbers its buffers, parameters and constants in
-// the order of their first use.
+// Copies one packing to a separate program. Numbers its buffers, parameters and constants in the
+// order of their first use.
 class Extract {
  public:
   Extract(Program& whole, Device device) : whole_(whole), device_(device) {

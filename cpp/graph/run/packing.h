@@ -1,6 +1,7 @@
-// A packing is a group of instructions that depend on parameters only and exchange no values with
-// other packings; mostly it computes the packed weight of one layer. Executables of a network for
-// several input shapes mostly have the same packings, so they share the results (packed_weights.h).
+// A packing is a group of instructions that depend only on parameters and exchange no values with
+// other packings. Most packings compute the packed weight of one layer. Executables of a network
+// for several input shapes mostly have the same packings, so they share the results
+// (packed_weights.h).
 #pragma once
 #include <vector>
 
@@ -12,7 +13,7 @@ namespace mxlite::graph {
 struct Packing {
   Packing(Program part, std::vector<int> used, Device device);
 
-  // A program that has instructions only in `prologue`. Buffers at Place::kPacked lie in one block.
+  // A program whose instructions are all in `prologue`. Buffers at Place::kPacked lie in one block.
   const Program program;
   const std::vector<int> parameters;  // by parameter of `program`: its position among the
                                       // parameters of the whole program
@@ -21,11 +22,11 @@ struct Packing {
   const size_t hash;
 };
 // Returns whether both packings compute the same values at the same offsets from parameters at the
-// same positions, so that one can replace the other.
+// same positions. One packing can then replace the other.
 bool same_packing(const Packing& a, const Packing& b);
 
 // Moves the prologue of a program into `packings`. A buffer that the main part reads gets the index
-// of its packing and its offset there. Runs before plan_memory.
+// of its packing and its offset in the packing's memory. Runs before plan_memory.
 void split_prologue(Program& program, const PassContext& context);
 
 }  // namespace mxlite::graph

@@ -45,8 +45,8 @@ void write_part(std::ostream& out, const Program& program, const std::vector<Ins
 }  // namespace
 
 size_t Program::memory_estimate() const {
-  // Estimates measured with oneDNN. kPerPlan is the size of a descriptor and the code of a
-  // primitive.
+  // Estimates based on measurements with oneDNN. kPerPlan is the size of a descriptor and of a
+  // primitive's code.
   constexpr size_t kPerProgram = 16 << 10, kPerBuffer = sizeof(Buffer), kPerOperand = 1024;
   constexpr size_t kPerInstruction = 512, kPerPlan = 32 << 10;
   size_t bytes = kPerProgram + buffers.size() * kPerBuffer;

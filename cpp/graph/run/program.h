@@ -1,5 +1,5 @@
-// A lowered graph: instructions, their order, and the memory that they use. `lower` makes it from a
-// graph, Executable runs it.
+// A lowered graph: instructions, their order, and the memory that they use. `lower` creates a
+// program from a graph, and Executable runs the program.
 #pragma once
 #include <limits>
 #include <memory>
@@ -52,8 +52,9 @@ struct Instruction {
   }
 };
 
-// Position in the block of saved values, which forward fills and backward reads. They lie in one
-// block, so that backward can reuse the adjacent memory of several for a larger value.
+// Position in the block of saved values, which forward fills and backward reads. All saved values
+// lie in one block, so that backward can reuse the adjacent memory of several values for a larger
+// value.
 struct Saved {
   static constexpr size_t kNowhere = std::numeric_limits<size_t>::max();
   size_t offset = kNowhere;
@@ -97,13 +98,16 @@ struct Program {
   size_t memory_estimate() const;  // bytes of the program and of library code for its plans
 };
 
-// Chooses kernels and memory layouts: each planned kernel chooses its layouts, given the layouts of
-// its inputs. Inserts reorders between kernels with different layouts, at most one per value and
-// layout. Instructions that depend only on parameters go into the prologue.
-// Note [Copied outputs] An output is copied if its value lies in an input, a parameter or packed
-// memory, or is another output as well, because the user may keep and write the array.
-// Note [Saved layouts] Values that a recorded forward saves for backward are seen by executables
-// only. So they keep the producer's layout, in an array of bytes, for which backward is compiled.
+// Chooses kernels and memory layouts. Each planned kernel chooses its layouts depending on the
+// layouts of its inputs. Inserts reorders between kernels with different layouts, at most one for
+// each value and layout. Instructions that depend only on parameters go into the prologue.
+// Note [Copied outputs]
+// An output is copied if its value lies in an input, a parameter or packed memory, or if the value
+// is another output as well, because the user may keep and write the array.
+// Note [Saved layouts]
+// Only executables see the values that a recorded forward saves for backward. These values
+// therefore keep the producer's layout, in an array of bytes, and backward is compiled for this
+// layout.
 struct Border {
   size_t num_plain_outputs = std::numeric_limits<size_t>::max();  // later outputs are not converted
                                                                   // to the plain layout
@@ -115,18 +119,18 @@ struct Border {
 };
 Program propagate_layout(const Graph& graph, const PassContext& context, const Border& border = {});
 
-// Joins consecutive pointwise instructions over the same memory layout into one, which passes over
-// memory once. Rounds like the separate operators.
+// Joins consecutive pointwise instructions over the same memory layout into one instruction, which
+// passes over memory once. Rounds like the separate operators.
 void fuse_pointwise(Program& program, const PassContext& context);
 
-// Returns whether the graph runs faster in the caller's thread than as a task, because it has
-// little data and kernels without parallel regions.
+// Returns whether the graph runs faster in the caller's thread than as a task. This holds for
+// graphs with little data whose kernels have no parallel regions.
 bool is_small(const Graph& graph, DeviceType device);
 const Kernel* find_inline_kernel(const Node& node, std::span<const TensorSpec> inputs,
                                  DeviceType device);  // returns null if there is no such kernel
 
-// Plans lifetimes, in-place sharing and offsets. Large buffers are placed first, and small ones
-// fill the gaps.
+// Plans lifetimes, in-place sharing and offsets. Places large buffers first. Small buffers fill the
+// gaps.
 void plan_memory(Program& program, const PassContext& context);
 // Plans the memory of a program that has only a prologue.
 void plan_prologue(Program& program);
@@ -142,7 +146,7 @@ std::span<const ProgramPass> program_passes();
 Program lower(const Graph& graph, const PassContext& context, const Border& border = {});
 
 // Throws an internal error that names the rule that `program` violates and the preceding pass. If
-// memory is planned, also checks that buffers which are alive at the same time do not overlap.
+// memory is planned, also checks that buffers that are alive at the same time do not overlap.
 void verify(const Program& program, const char* after, bool memory_is_planned);
 
 }  // namespace mxlite::graph

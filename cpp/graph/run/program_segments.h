@@ -1,5 +1,5 @@
 // Cuts a program into segments that run as separate tasks, so that early outputs are ready before
-// the program has ended: gradients are sent to other processes while backward continues.
+// the program has ended. Gradients are then sent to other processes while backward continues.
 #pragma once
 #include <vector>
 
@@ -8,7 +8,7 @@
 namespace mxlite::graph {
 
 // Moves instructions that only convert a value to an output's layout from the end of the program to
-// the position where the value is computed. So outputs are ready early, and the value's memory is
+// the position where the value is computed. Outputs are then ready early, and the value's memory is
 // free early. Runs before plan_memory.
 void finish_outputs_early(Program& program, const PassContext& context);
 
@@ -21,11 +21,11 @@ struct ProgramSegment {
 // Returns one segment if cutting is not worthwhile.
 std::vector<ProgramSegment> cut_into_segments(const Program& program, size_t output_slots);
 
-// Returns, by output of the program, the instruction that uses its memory last.
+// Returns for each output of the program the last instruction that uses the output's memory.
 std::vector<size_t> finishing_instructions(const Program& program);
 
-// Sets whether backward runs in segments, which is the case while a job of several processes runs,
-// and in trainings on several GPUs of one process. Applies to the whole process.
+// Sets for the whole process whether backward runs in segments. This is the case in jobs of several
+// processes and in trainings on several GPUs of one process.
 void set_segments(bool on);
 bool segments_on();
 

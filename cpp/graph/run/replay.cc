@@ -18,21 +18,21 @@ std::atomic<GraphRecorder*> the_recorder{nullptr};
 constexpr size_t kMostGraphs = 8;  // per executable; several, because large arrays may alternate
                                    // between addresses
 constexpr size_t kMostSeen = 8;
-// Number of recordings before their cost is checked. After that, an executable records again only
-// if each further recording has had kReplaysPerRecording replays; otherwise it runs step by step.
+// Number of recordings before their cost is checked. Afterwards, an executable records again only
+// if each further recording has had kReplaysPerRecording replays. Otherwise it runs step by step.
 constexpr int64_t kFreeRecordings = 16;
 constexpr int64_t kReplaysPerRecording = 8;
-// Number of recordings that may fail because scratch memory is too small; the run that follows a
-// failure enlarges it.
+// Number of recordings that may fail because scratch memory is too small. The run after a failure
+// enlarges the scratch memory.
 constexpr int kMostShortages = 8;
 constexpr size_t kMostCopiedBytes = size_t{1} << 30;   // limit for all executables of the process
                                                        // together
 constexpr size_t kMostArrayBytes = size_t{256} << 20;  // larger arrays are not copied, because that
                                                        // takes too long
 std::atomic<size_t> copied_bytes_of_process{0};
-// A kept array that has moved three times within this many runs counts as moving in every run. For
-// comparison, a gradient moves into a bucket, into another bucket once the order of backward is
-// known, and then once for each bucket size that the tuner tries.
+// A kept array that has moved three times within this many runs counts as an array that moves in
+// every run. In comparison, a gradient moves into a bucket, then into another bucket once the order
+// of backward is known, and then once for each bucket size that the tuner tries.
 constexpr int64_t kFewRuns = 8;
 constexpr int64_t kNever = -kFewRuns;
 
@@ -230,8 +230,8 @@ bool Replay::record(std::span<void*> bases, Stream& stream, bool& lacks_scratch)
     count(stats_.recorded, totals_of_process.recorded);
     return true;
   } catch (const Error& error) {
-    // A run step by step follows, which enlarges scratch memory or throws an operator's error
-    // again.
+    // Afterwards the work runs step by step, which enlarges scratch memory or throws an operator's
+    // error again.
     lacks_scratch =
         dynamic_cast<const ScratchShortage*>(&error) != nullptr && ++shortages_ <= kMostShortages;
     if (lacks_scratch) return false;

@@ -1,8 +1,8 @@
-// Runs the steps of an executable on a GPU: one by one at first, and as a recorded graph once the
-// same addresses have occurred twice. If an array of the caller moves from run to run, the graph
-// uses a fixed copy, and each run copies from or to it. Arrays that are too large to copy get a
-// graph for each of a few addresses. So do outputs whose memory the caller keeps (gradients),
-// unless they move often.
+// Runs the steps of an executable on a GPU. The steps run one by one at first, and as a recorded
+// graph once the same addresses have occurred twice. If an array of the caller moves from run to
+// run, the graph uses a fixed copy, and each run copies from or to this copy. For arrays that are
+// too large to copy, each of a few addresses gets its own graph. The same applies to outputs whose
+// memory the caller keeps (gradients), unless they move often.
 #pragma once
 #include <array>
 #include <functional>
@@ -17,8 +17,8 @@ namespace mxlite::graph {
 
 class Replay {
  public:
-  // An input or output of the caller, whose address may be different in every run. Other memory of
-  // a run has only a few different addresses.
+  // An input or output of the caller. Its address may be different in every run. Other memory of a
+  // run has only a few different addresses.
   struct CallerArray {
     uint32_t slot = 0;  // position of its address among the `bases` of a run
     size_t bytes = 0;
@@ -32,8 +32,8 @@ class Replay {
   Replay& operator=(Replay&&) = delete;  // neither copied nor moved
 
   // Call on the thread that submits to the stream. Sets the bases of copied arrays to their copies.
-  // `kept` has 1 for each slot of an output whose memory the caller keeps from run to run; it may
-  // be empty.
+  // `kept` is 1 for each slot of an output whose memory the caller keeps from run to run. `kept`
+  // may be empty.
   void run(std::span<void*> bases, RandomState random, Stream& stream,
            std::span<const uint8_t> kept = {});
 
@@ -57,15 +57,15 @@ class Replay {
   void run_in_copies(std::span<void*> bases, RandomState random, Stream& stream);
   void note_addresses(std::span<void* const> bases, std::span<const uint8_t> kept);
   bool can_be_copied(size_t array) const;
-  // Returns whether a graph for these addresses should exist, because an earlier run had the same
-  // addresses. Copies arrays that can be copied and have moved lately; then this run is the first
-  // one that uses the copies.
+  // Returns whether an earlier run had the same addresses, so that a graph for these addresses
+  // should exist. Copies arrays that can be copied and have moved lately. This run is then the
+  // first run that uses the copies.
   bool will_return(Key& key, std::span<void*> bases, Stream& stream);
   bool add_copy(size_t array, std::span<void*> bases, Stream& stream);
   void remember(Key key);
   bool may_record();
-  // Returns false if the steps cannot be recorded. `lacks_scratch` is set if a later run may be
-  // able to record them.
+  // Returns false if the steps cannot be recorded. Sets `lacks_scratch` if a later run may be able
+  // to record them.
   bool record(std::span<void*> bases, Stream& stream, bool& lacks_scratch);
   void launch_first(std::span<void* const> bases, RandomState random, Stream& stream);
   void print_reason(const char* reason) const;  // prints why steps run without graphs

@@ -1,5 +1,5 @@
-// Runs the segments of a graph in order: calls each segment, or pushes one task that runs all of
-// them.
+// Runs the segments of a graph in order. Either calls each segment, or pushes one task that runs
+// all segments.
 #include <algorithm>
 
 #include "cpp/engine/written.h"
@@ -23,11 +23,11 @@ void give_up_calls(const SegmentedGraph& graph, size_t first) noexcept {
         calls.add(*node->op(), node->params(), graph.whole.spec(node->inputs[0]));
     calls.give_up(collective::text_of_current_exception());
   } catch (const std::bad_alloc&) {
-    // If memory is too short for the announcement, the other ranks wait until their deadline.
+    // If not enough memory is left for the announcement, the other ranks wait until their deadline.
   }
 }
 
-// Base of visitors of the segments of a run.
+// Base class of visitors of the segments of a run.
 class SegmentVisitor : public Visitor<NDArrayRef> {
  public:
   SegmentVisitor(const SegmentedGraph& graph, engine::Origin origin)
@@ -102,8 +102,8 @@ class SegmentJoiner final : public SegmentVisitor {
       if (work[i].call) continue;
       const Node& node = *segment.collective;
       const TensorSpec& data = graph_.whole.spec(node.inputs[0]);
-      // Infers the shapes again, because the job may have other ranks than when the graph was
-      // traced.
+      // Infers the shapes again, because the job may have other ranks than at the time of the
+      // trace.
       const Specs specs = infer_outputs(*node.op(), node.params().get(), {&data, 1});
       if (!(specs[0] == node.outputs[0])) return false;
       prepared = processes.prepare(segment.terms, data);

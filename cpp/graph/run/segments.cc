@@ -10,7 +10,7 @@
 namespace mxlite::graph {
 namespace {
 
-// Ids of nodes, ascending.
+// Ids of nodes in ascending order.
 using NodeList = std::vector<int32_t>;
 
 bool holds(const NodeList& list, int32_t node) {
@@ -84,7 +84,7 @@ std::vector<ValueId> values_used_elsewhere(const Graph& g, const NodeList& nodes
   return found;
 }
 
-// Returns whether a node writes its inputs, so that the segment must run even without outputs.
+// Returns whether a node writes its inputs. The segment must then run even without outputs.
 bool has_effect(const Graph& g, const NodeList& nodes) {
   for (const int32_t i : nodes) {
     const Node& n = g.nodes[static_cast<size_t>(i)];
@@ -96,9 +96,9 @@ bool has_effect(const Graph& g, const NodeList& nodes) {
 
 bool is_random(const Node& n) { return n.op()->random_count != nullptr; }
 
-// Divides the operators between two calls by the last collective on which they depend: operators
-// that do not depend on it run while it waits for other processes. Does not divide nodes that
-// include writing or random operators, which must keep their order.
+// Divides the operators between two calls by the last collective that they depend on. Operators
+// that do not depend on the collective run while it waits for other processes. Nodes that include
+// writing or random operators are not divided, because they must keep their order.
 std::vector<NodeList> by_dependence(const Graph& g, const NodeList& nodes,
                                     const std::vector<int>& last_collective) {
   const bool ordered =
@@ -142,7 +142,7 @@ bool can_join(const SegmentedGraph& graph, const Segment& segment) {
                                    node.outputs[0]);
 }
 
-// Finds the dependences between segments, and whether one task can run all of them.
+// Finds the dependences between segments. Also finds whether one task can run all segments.
 void connect(SegmentedGraph& graph) {
   const Graph& g = graph.whole;
   const ValueSlots& slots = graph.slots;
@@ -186,8 +186,8 @@ void connect(SegmentedGraph& graph) {
     const Route::Slot slot = slots.of(v);
     const int i = maker[slot];
     // One task cannot run all segments if a result is an input of the graph or another result,
-    // because it would have to be copied. It cannot either if a result does not depend on all
-    // calls, because such a result must not wait for the other calls.
+    // because it would have to be copied. One task also cannot run all segments if a result does
+    // not depend on all calls, because such a result must not wait for the other calls.
     possible = possible && i >= 0 && !is_copy[slot] && results.insert(slot).second &&
                calls[static_cast<size_t>(i)].size() == num_calls;
     if (i >= 0) segments[static_cast<size_t>(i)].is_result = true;

@@ -1,6 +1,7 @@
-// Cuts a graph at its host operators and collectives: each of these is a segment, and so is each
-// group of nodes in between, as a graph of its own. Segments keep the order of the trace, so that
-// writes to parameters stay in order and all ranks of a job make the same calls in the same order.
+// Cuts a graph at its host operators and collectives. Each of these calls is a segment. Each group
+// of nodes between two calls is also a segment, with a graph of its own. Segments keep the order of
+// the trace, so that writes to parameters stay in order and all ranks of a job make the same calls
+// in the same order.
 #pragma once
 #include <map>
 #include <memory>
@@ -49,7 +50,7 @@ struct SegmentedGraph {
 
 bool has_calls(const Graph& graph);  // returns whether the graph has host operators or collectives
 std::shared_ptr<const SegmentedGraph> cut_at_calls(Graph graph);
-// `parameters` are those of the whole graph, then the captured arrays.
+// `parameters` are the parameters of the whole graph, followed by the captured arrays.
 void set_params(const SegmentedGraph& graph, const ArrayList& parameters);
 
 // Functions of autograd that call operators and graphs, and record the calls if the thread records.
@@ -62,13 +63,14 @@ NDArrays call_segments(const SegmentedGraph& graph, const Executable::LaunchArgs
                        const EagerCalls& calls);
 
 // Pushes one task that runs all segments (Note [Joined segments]) and returns the graph's outputs.
-// Returns nullopt if the segments must be called instead: if the graph has host operators, writes
-// parameters, has calls that need copies or outputs that do not need all calls; if operands are not
-// computed yet; or if this process has joined no job. Do not call it while recording.
+// Returns nullopt if the segments must be called one by one. This is the case if the graph has host
+// operators, writes parameters, has calls that need copies, or has outputs that do not need all
+// calls. It is also the case if operands are not computed yet, or if this process has joined no
+// job. Must not be called while recording.
 std::optional<NDArrays> push_joined(const std::shared_ptr<const SegmentedGraph>& graph,
                                     const Executable::LaunchArgs& call);
 
-// Returns a CachedGraph that uses `graph` instead of tracing. `is_segment`: see CachedGraph.
+// Returns a CachedGraph that uses `graph` instead of tracing. See CachedGraph for `is_segment`.
 IntrusivePtr<CachedGraph> cached_graph_of(std::shared_ptr<const Graph> graph, bool is_segment);
 
 }  // namespace mxlite::graph

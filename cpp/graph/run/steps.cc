@@ -13,7 +13,7 @@ Slots::Slots(const Program& p) {
   parameters = inputs + static_cast<uint32_t>(p.input_specs.size());
   constants = parameters + static_cast<uint32_t>(p.parameter_specs.size());
   packed = constants + static_cast<uint32_t>(p.constants.size());
-  // The program of a packing has a single slot of packed memory.
+  // The program of a packing has one slot of packed memory.
   outputs = packed + (p.prologue.empty() ? static_cast<uint32_t>(p.packings.size()) : 1);
   uint32_t num_outputs = 0;
   for (const Buffer& b : p.buffers) num_outputs += b.place == Place::kOutput && b.merged_into < 0;

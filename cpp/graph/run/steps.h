@@ -1,4 +1,4 @@
-// A list of steps that is ready to run: operand offsets are computed once; a run adds base
+// A list of steps that is ready to run. Operand offsets are computed once. A run adds base
 // addresses and executes the steps.
 #pragma once
 #include <atomic>
@@ -10,8 +10,8 @@
 
 namespace mxlite::graph {
 
-// Base addresses of a run, by slot: arena, scratch, block of donated inputs, then inputs,
-// parameters, constants, packed memory (by packing) and outputs of the program.
+// Base addresses of a run by slot. The order is arena, scratch, block of donated inputs, inputs,
+// parameters, constants, packed memory (one slot for each packing) and outputs of the program.
 struct Slots {
   static constexpr uint32_t kArena = 0, kScratch = 1, kDonated = 2, kFirst = 3;
   uint32_t inputs = kFirst, parameters = 0, constants = 0, packed = 0, outputs = 0, count = 0;
@@ -26,12 +26,12 @@ class Steps {
   ~Steps();
   Steps& operator=(Steps&&) = delete;  // neither copied nor moved
 
-  // State on the device that a run needs in addition to memory.
+  // The device state that a run needs in addition to memory.
   struct OnDevice {
     Stream* stream = nullptr;
     const RandomState* random = nullptr;  // see KernelContext::device_random
   };
-  // `random` is the first counter of this run. Errors name the node. Thread-safe.
+  // `random` is the first random counter of this run. Errors name the node. Thread-safe.
   void run(std::span<void* const> bases, RandomState random, const OnDevice& device) const {
     run_steps(0, steps_.size(), bases, random, device);
   }

@@ -209,7 +209,7 @@ def test_a_layer_s_own_infer_shape_is_called(layer: type[Product], hybrid: bool)
 @pytest.mark.parametrize("hybrid", [False, True])
 def test_without_it_the_error_names_operator_and_layer(hybrid: bool) -> None:
     net = ready(Product(4), hybridize=hybrid)
-    with pytest.raises(ShapeError, match=r"dot: the shape of rhs is not known(?s:.*)in Product"):
+    with pytest.raises(ShapeError, match=r"dot: the shape of rhs must be known(?s:.*)in Product"):
         net(nd.ones((2, 3)))
 
 
