@@ -11,8 +11,8 @@
 namespace mxlite::symbol {
 namespace {
 
-// Calls the graph and returns its outputs. If the trace fails, makes the collectives that the trace
-// has reached fail on the other ranks.
+// Calls the graph and returns its outputs. If the trace fails, also makes the collectives that the
+// trace has reached fail on the other ranks.
 NDArrays call_or_give_up(graph::CachedGraph& graph, std::span<const NDArrayRef> inputs,
                          engine::Origin origin) {
   collective::forget_failed_trace();
@@ -60,7 +60,7 @@ SymbolFunction::SymbolFunction(NodeOutputs heads, std::vector<std::string> names
 
 Arrays SymbolFunction::leaves(const Arrays& arrays) const {
   MX_CHECK(arrays.size() == names_.size(),
-           "the number of arrays must be that of the symbol's variables, ", names_.size(), ", got ",
+           "the number of arrays must equal the number of variables, ", names_.size(), ", got ",
            arrays.size());
   Arrays found;
   for (size_t i = 0; i < positions_.size(); ++i) {
@@ -143,7 +143,7 @@ BoundGraph::BoundGraph(const NodeOutputs& heads, const BoundArrays& arrays,
       states.push_back(arrays.states.at(state++)->detached());
       continue;
     }
-    // Attaches the gradient to a new handle, so that the user's array is not modified.
+    // Attaches the gradient to a new handle, so that the user's array keeps its own history.
     const NDArrayRef handle = arrays.arguments.at(argument)->detached();
     const NDArrayRef& gradient = arrays.gradients.at(argument);
     const autograd::GradReq request = arrays.requests.at(argument++);
@@ -250,8 +250,8 @@ Arrays head_gradients(const NodeOutputs& heads, const Arrays& outputs, const Arr
 
 void BoundGraph::backward(const Arrays& head_grads, bool training) {
   const Arrays grads = head_gradients(heads_, outputs_, head_grads);
-  // Frees the saved values, because a second backward is rare; prepare_backward then runs forward
-  // again.
+  // Frees the saved values, because a second backward is rare. For a second backward,
+  // prepare_backward runs forward again.
   spent_ = on_graph_;
   autograd::backward(outputs_, grads, {.retain_graph = !on_graph_, .training = training});
 }

@@ -31,8 +31,8 @@ int given_count(const Attributes& attrs, const std::string& key) {
   return count;
 }
 
-// Returns the names of a call's inputs, which depend on its parameters: `no_bias` removes the bias
-// and range ends of the bias, `use_length` adds `length`.
+// Returns the names of a call's inputs. The names depend on the parameters: `no_bias` removes the
+// bias and its range ends, and `use_length` adds `length`.
 std::vector<std::string> fixed_labels(const OpSchema& op, const Call& call, const Given& given) {
   const std::vector<AttrValue> values = op.params_values(call.params.get());
   const auto is_on = [&](const std::string& param, bool otherwise) {
@@ -47,7 +47,8 @@ std::vector<std::string> fixed_labels(const OpSchema& op, const Call& call, cons
   std::vector<std::string> labels;
   for (const std::string& label : op.inputs)
     if (is_on("use_" + label, true) && !(no_bias && is_bias(label))) labels.push_back(label);
-  // Drops the last inputs if there are still too many, such as states of RNN without a parameter.
+  // Drops the last inputs if the list is still too long. An example are states of RNN without a
+  // parameter.
   const auto count = static_cast<size_t>(call.num_inputs());
   for (size_t i = labels.size(); i-- > 0 && labels.size() > count;)
     if (!is_on("use_" + labels[i], false)) labels.erase(labels.begin() + static_cast<int>(i));
@@ -146,7 +147,7 @@ NodeRef compose(Given given, graph::NodeName name) {
 
   std::map<int, NodeOutput> taken = place(op, labels, given.inputs);
   if (!taken.empty() && taken.rbegin()->first >= static_cast<int>(labels.size())) {
-    // Renumbers the inputs, because their positions count inputs that the call does not have.
+    // Renumbers the inputs, because their positions also count inputs that the call does not have.
     MX_CHECK_KIND(taken.size() <= labels.size(), ErrorKind::kType, given.alias,
                   ": the number of inputs must be at most ", labels.size(),
                   " with these parameters, got ", taken.size());

@@ -1,4 +1,5 @@
-// Makes the node of an operator call. Inputs that are not given become variables, named as in 1.x.
+// Creates the node of an operator call. Inputs that are not given become variables with the same
+// names as in 1.x.
 #pragma once
 #include <map>
 #include <string>
@@ -14,11 +15,12 @@ struct Given {
   Attributes attrs;
 };
 
-// Returns a call of an operator without a name. Parses the parameters among `attrs`. Throws if a
-// text is not valid for its parameter.
+// Returns a call without a name. Parses the parameters in `attrs`. Throws if a text is not valid
+// for its parameter.
 Call make_call(const std::string& file_op, Attributes attrs);
 
-// Returns the attribute that holds the number of inputs of a variadic operator (num_args).
+// Returns the name of the attribute (num_args) that holds the number of inputs of a variadic
+// operator.
 std::string count_attribute(const OpSchema& op, const std::string& file_op);
 
 // Returns the names of the inputs of a variadic operator, or an empty list if they are arg0, arg1,
@@ -26,10 +28,11 @@ std::string count_attribute(const OpSchema& op, const std::string& file_op);
 std::vector<std::string> named_inputs(const OpSchema& op, const std::string& file_op,
                                       const Attributes& attrs);
 
-// Returns the attributes of the variable for an input: `attrs`, and the input's initializer.
+// Returns the attributes of the variable that is created for an input: `attrs` and the input's
+// initializer.
 Attributes variable_attrs(const std::string& file_op, const std::string& input, Attributes attrs);
 
-// Returns a new node for the call, named `name`.
+// Returns a new node for the call. The node gets the name `name`.
 NodeRef compose(Given given, graph::NodeName name);
 
 }  // namespace mxlite::symbol

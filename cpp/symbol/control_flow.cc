@@ -9,7 +9,7 @@
 namespace mxlite::symbol {
 namespace {
 
-// Returns specs in Python syntax: ((2, 3), 'float32'), or (None, 'float32').
+// Returns specs in Python syntax, such as ((2, 3), 'float32') or (None, 'float32').
 std::string shown(const Specs& specs) {
   std::string text;
   for (const TensorSpec& spec : specs) {
@@ -28,7 +28,7 @@ Shape known_of_both(const Shape& a, const Shape& b) {
   return merged(a, b);
 }
 
-// Inserts a first axis into the specs' shapes, if they are known.
+// Inserts a first axis into those shapes of the specs that are known.
 void stack_specs(std::span<TensorSpec> specs, int64_t extent) {
   for (TensorSpec& spec : specs)
     if (spec.shape.ndim() >= 0) spec.shape.insert(0, extent);
@@ -197,8 +197,8 @@ Specs Branch::infer(std::span<const TensorSpec> inputs) const {
   bool fits = one.size() == other.size();
   for (size_t i = 0; fits && i < one.size(); ++i)
     fits = one[i].dtype == other[i].dtype && may_agree(one[i].shape, other[i].shape);
-  MX_CHECK_SHAPE(fits, "cond: then_func returns ", shown(one), ", else_func ", shown(other),
-                 "; both must be the same");
+  MX_CHECK_SHAPE(fits, "cond: then_func and else_func must return equal shapes and dtypes, got ",
+                 shown(one), " and ", shown(other));
   for (size_t i = 0; i < one.size(); ++i)
     one[i].shape = known_of_both(one[i].shape, other[i].shape);
   return one;

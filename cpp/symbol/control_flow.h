@@ -14,7 +14,7 @@ class ControlFlow : public graph::HostOp {
   ControlFlow(std::vector<Subgraph> graphs, size_t num_inputs, size_t num_outputs);
   const std::vector<Subgraph>& graphs() const { return graphs_; }
 
-  // The operator's attributes in files, besides those of its node, and its subgraphs.
+  // The operator's subgraphs, and the attributes that files have in addition to those of its node.
   struct Saved {
     Attributes attrs;
     std::vector<NodeOutputs> graphs;
@@ -29,8 +29,8 @@ class ControlFlow : public graph::HostOp {
   void complete(std::span<TensorSpec> inputs) const override;
 
  protected:
-  // `inner` converts the spec of an operator's input to the spec that subgraphs see; `outer`
-  // converts a shape back, and its last argument is the known part of the input's shape.
+  // `inner` converts the spec of an operator's input to the spec that subgraphs see. `outer`
+  // converts a shape back. The last argument of `outer` is the known part of the input's shape.
   virtual TensorSpec inner(int, const TensorSpec& spec) const { return spec; }
   virtual Shape outer(int, const Shape& shape, const Shape&) const { return shape; }
   // Returns the specs of a subgraph's outputs.
@@ -44,8 +44,8 @@ class ControlFlow : public graph::HostOp {
   const int num_inputs_, num_outputs_;
 };
 
-// Calls a subgraph on each slice of the first inputs (data). The inputs after these are states and
-// imports.
+// Calls a subgraph on each slice of the first inputs (the data). The remaining inputs are states
+// and imports.
 class Foreach final : public ControlFlow {
  public:
   Foreach(Subgraph body, size_t num_data, size_t num_states);
@@ -62,7 +62,8 @@ class Foreach final : public ControlFlow {
   const size_t num_data_, num_states_;
 };
 
-// Calls the body while the condition holds. The first variables of both are the loop variables.
+// Calls the body while the condition holds. The first variables of both subgraphs are the loop
+// variables.
 class WhileLoop final : public ControlFlow {
  public:
   WhileLoop(Subgraph condition, Subgraph body, size_t num_inputs, size_t num_variables,
@@ -79,7 +80,7 @@ class WhileLoop final : public ControlFlow {
   const int64_t max_iterations_;
 };
 
-// Calls one of two subgraphs, which have only imports; the first input is the predicate.
+// Calls one of two subgraphs, which have only imports. The first input is the predicate.
 class Branch final : public ControlFlow {
  public:
   Branch(Subgraph then, Subgraph otherwise, size_t num_inputs);
@@ -92,16 +93,16 @@ class Branch final : public ControlFlow {
   const Subgraph& otherwise() const { return graphs()[1]; }
 };
 
-// Returns the operator of a call, or null if it is not a control-flow operator.
+// Returns the operator of a call, or null if the operator is not a control-flow operator.
 const ControlFlow* control_flow(const Call& call);
 
-// Collects the inputs of a new node. As in 1.x, each value becomes one input, in the order of first
-// use.
+// Collects the inputs of a new node. As in 1.x, each value becomes one input, and the inputs are in
+// the order of first use.
 class NodeInputs {
  public:
-  // Returns the index of the input for a value of the surrounding graph.
+  // Returns the index of the input that holds a value of the surrounding graph.
   int import(const NodeOutput& entry) { return place({entry.node.get(), entry.output}, entry); }
-  // Like import, but for a loop variable or a predicate, which always gets a separate input.
+  // Like import, but for a loop variable or a predicate. These always get a separate input.
   int variable(int number, const NodeOutput& entry) { return place({nullptr, number}, entry); }
 
   Subgraph give(CutSubgraph graph, const NodeOutputs& variables) {
@@ -131,7 +132,7 @@ class NodeInputs {
   std::map<std::pair<const Node*, int>, int> places_;
 };
 
-// A call of a control-flow operator, without name and attributes, and the inputs of its node.
+// A call of a control-flow operator without name and attributes, and the inputs of its node.
 struct ControlFlowCall {
   Call call;
   NodeOutputs inputs;

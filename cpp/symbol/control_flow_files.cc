@@ -21,7 +21,8 @@ std::string text_of(const std::vector<int>& numbers) {
   return str("[", text, "]");
 }
 
-// Returns the positions in the file of the variables begin to end - 1; -1 if unused.
+// Returns the positions that the variables begin to end - 1 have in the file. Unused variables have
+// the position -1.
 std::string positions_in(const std::vector<int>& order, size_t begin, size_t end) {
   std::vector<int> positions;
   for (size_t i = begin; i < end; ++i) {
@@ -31,7 +32,8 @@ std::string positions_in(const std::vector<int>& order, size_t begin, size_t end
   return text_of(positions);
 }
 
-// Returns the operator's inputs that a subgraph gets, in the order of its variables in files.
+// Returns the operator's inputs that a subgraph gets, in the order that the subgraph's variables
+// have in files.
 std::string inputs_in_order(const Subgraph& graph) {
   std::vector<int> inputs;
   for (const int variable : graph.order())
@@ -78,7 +80,7 @@ ControlFlow::Saved saved_form(const Node& node) {
   ControlFlow::Saved saved = flow->saved(node.inputs);
   saved.attrs["num_args"] = std::to_string(saved.graphs.size() + node.inputs.size());
   saved.attrs["num_outputs"] = std::to_string(node.num_outputs());
-  // Keeps the attributes that saved already has.
+  // Does not replace attributes that `saved` already has.
   saved.attrs.insert(node.call->attrs.begin(), node.call->attrs.end());
   return saved;
 }
@@ -114,7 +116,8 @@ int64_t integer(const Attributes& attrs, const std::string& key) {
   return integer_from(attribute(attrs, key), key);
 }
 
-// Parses a list of positions below `count`; lowest = -1 also allows -1 for "not used".
+// Parses a list of positions below `count`. If `lowest` is -1, the list may contain -1, which means
+// that a variable is not used.
 std::vector<int> positions(const Attributes& attrs, const std::string& key, size_t count,
                            int64_t lowest = 0) {
   std::string_view text = attribute(attrs, key);
@@ -140,7 +143,8 @@ std::vector<int> positions(const Attributes& attrs, const std::string& key, size
 
 NodeRef unused_variable(size_t i) { return make_variable(str("unused", i)); }
 
-// Throws unless each variable that the outputs use gets one input, and no variable gets two.
+// Throws unless each variable that the outputs use gets exactly one input and no other variable
+// gets more than one input.
 void check_variables(const Subgraph& graph) {
   std::unordered_set<const Node*> given;
   for (const NodeRef& variable : graph.variables)
@@ -183,8 +187,9 @@ ControlFlowCall load_foreach(const Attributes& attrs, const NodeOutputs& inputs,
                  inputs);
 }
 
-// Makes a subgraph of a while loop. `own` has the operator's input for each variable, `loop` the
-// index of its loop variable or -1, and `places` the operator's input for each loop variable.
+// Creates a subgraph of a while loop. `own` has the index of the operator's input for each
+// variable. `loop` has the index of its loop variable, or -1. `places` has the index of the
+// operator's input for each loop variable.
 Subgraph loop_graph(LoadedGraph& part, const std::vector<int>& own, const std::vector<int>& loop,
                     const std::vector<int>& places) {
   Subgraph graph{std::move(part.heads), {}, places};
@@ -224,8 +229,8 @@ ControlFlowCall load_while(const Attributes& attrs, const NodeOutputs& inputs,
     MX_CHECK(graphs[i].variables.size() >= own, "a subgraph must have at least ", own,
              " variables, got ", graphs[i].variables.size());
   }
-  // If the body does not use a loop variable, the file has no position for it; the variable's index
-  // is used instead.
+  // If the body does not use a loop variable, the file has no position for this variable. The
+  // variable's index is used instead.
   std::vector<int> places;
   std::vector<int> loop_of_body(of_body.size(), -1), loop_of_condition(of_condition.size(), -1);
   for (size_t i = 0; i < count; ++i) {
@@ -290,7 +295,7 @@ ControlFlowCall load_cond(const Attributes& attrs, const NodeOutputs& inputs,
                  std::move(all));
 }
 
-// Returns whether load_control_flow makes the call from this attribute.
+// Returns whether load_control_flow uses this attribute to create the call.
 bool is_own_attribute(const std::string& key) {
   return key == "num_args" || key == "num_outputs" || key == "num_out_data" ||
          key == "max_iterations" || key.ends_with("_locs");

@@ -1,5 +1,6 @@
 // Runs _foreach, _while_loop and _cond on arrays. Inside a trace, _foreach is unrolled. The control
-// flow of the others depends on data, so their subgraphs are traced into graphs of their own.
+// flow of _while_loop and _cond depends on data, so their subgraphs are traced into separate
+// graphs.
 #include "cpp/autograd/control_flow.h"
 #include "cpp/graph/trace.h"
 #include "cpp/symbol/control_flow.h"
@@ -11,7 +12,7 @@ namespace {
 using autograd::TracedFunction;
 using autograd::TracedFunctionRef;
 
-// A subgraph as a function of its first variables; the arrays of its imports are fixed.
+// A subgraph as a function of its first variables. The arrays of its imports are fixed.
 class Function {
  public:
   Function(const Subgraph& graph, std::span<const NDArrayRef> inputs, size_t num_arguments)

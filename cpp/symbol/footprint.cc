@@ -12,7 +12,7 @@ bool passes_gradient(const Call& call) {
   return call.host() || call.op->gradient || call.op->storage.chooses_storage;
 }
 
-// Returns, by node, whether a gradient flows through it to a variable of `differentiated`.
+// Returns for each node whether a gradient flows through it to a variable of `differentiated`.
 std::vector<uint8_t> differentiated_nodes(const Graph& graph,
                                           const std::set<std::string>& differentiated) {
   std::vector<uint8_t> needs(graph.nodes.size()), reached(graph.nodes.size());

@@ -19,7 +19,8 @@ Attributes texts_of(const OpSchema& op, const ParamsRef& params) {
   for (size_t i = 0; i < values.size(); ++i) {
     const ParamInfo& param = op.params[i];
     std::string text = attr_text(values[i]);
-    // Omits a dtype of None (the default), because 1.x uses the default only if there is no dtype.
+    // Omits a dtype of None (the default), because 1.x uses the default only if the dtype is
+    // missing.
     const bool is_default = std::holds_alternative<std::monostate>(values[i]) &&
                             dtype_from_name(param.default_text).has_value();
     if (param.required || (text != param.default_text && !is_default))
@@ -35,7 +36,7 @@ std::optional<graph::HostOpForm> form_of(const Call& call) {
   return host ? host->form() : std::nullopt;
 }
 
-// Makes a subgraph of a host operator that has these inputs.
+// Creates a subgraph of a host operator that has the given inputs.
 Subgraph subgraph_of(const graph::HostOpForm::CalledGraph& part, const NodeOutputs& inputs,
                      std::string name, const MakeCall& make_call) {
   graph::Graph body = *part.graph;
@@ -54,8 +55,8 @@ Subgraph subgraph_of(const graph::HostOpForm::CalledGraph& part, const NodeOutpu
   return graph;
 }
 
-// Makes the call of a loop or a branch of a forward. As in 1.x, each value that its graphs import
-// becomes one input of the node.
+// Creates the call of a loop or a branch in a traced forward. As in 1.x, each value that the graphs
+// of the call import becomes one input of the node.
 ControlFlowCall control_flow_of_form(const std::string& op, const graph::HostOpForm& form,
                                      const NodeOutputs& inputs, const std::string& name,
                                      const MakeCall& make_call) {
@@ -82,7 +83,7 @@ ControlFlowCall control_flow_of_form(const std::string& op, const graph::HostOpF
   return call_of(op.c_str(), std::move(flow), given.take());
 }
 
-// Makes the node of a loop, a branch or an operator written in Python of a forward.
+// Creates the node of a loop, a branch or a Python operator in a traced forward.
 NodeRef node_of_form(const Call& call, const graph::HostOpForm& form, NodeOutputs inputs,
                      std::string name, const MakeCall& make_call) {
   const std::string& op = call.op->name;
@@ -132,7 +133,7 @@ std::string TraceNames::operator()(const graph::Graph& graph, const graph::Node&
   std::string text = node.name().text;
   if (!node.call->file_op.empty()) return unique(text);
   const std::string& op = node.op()->name;
-  // Names that the trace made from operator and position (relu3) are replaced by the graph's name.
+  // If the trace has made a name from operator and position (relu3), the graph's name replaces it.
   if (text.starts_with(op) && is_number(std::string_view(text).substr(op.size())))
     text = graph.name;
   else if (text.ends_with("_" + op))

@@ -1,4 +1,4 @@
-// Makes symbols from traced graphs and from recorded calls.
+// Creates symbols from traced graphs and from recorded calls.
 #pragma once
 #include <functional>
 #include <map>
@@ -12,13 +12,13 @@
 
 namespace mxlite::symbol {
 
-// Returns a node named `name` for a call that was run. Keeps a symbol's call unchanged; otherwise
-// converts the parameters to text. If files do not support the operator, throws a not-supported
-// error that names the operator and the user's line.
+// Returns a node named `name` for a call that has run. Keeps the call unchanged if it comes from a
+// symbol; otherwise converts the parameters to text. If files do not support the operator, throws a
+// not-supported error that names the operator and the user's line.
 NodeRef node_of_run(const CallRef& call, NodeOutputs inputs, std::string name);
 
-// Names of the nodes of a traced graph in a symbol: dense0_fullyconnected0, with a count for each
-// block.
+// Names of the nodes of a traced graph in a symbol, such as dense0_fullyconnected0. Each block has
+// a separate count.
 class TraceNames {
  public:
   explicit TraceNames(std::set<std::string> taken) : taken_(std::move(taken)) {}
@@ -31,18 +31,20 @@ class TraceNames {
 };
 
 using NodeName = std::function<std::string(const graph::Graph&, const graph::Node&)>;
-// Returns the outputs of a traced graph as a symbol. `leaves` replace the graph's inputs, then its
-// parameters; constants become variables. `make_call` makes the calls of operators written in
-// Python. Throws like node_of_run if symbols do not support an operator.
+// Returns the outputs of a traced graph as a symbol. `leaves` replace the graph's inputs, followed
+// by its parameters. Constants become variables. `make_call` creates the calls of operators written
+// in Python. Throws like node_of_run if symbols do not support an operator.
 NodeOutputs from_graph(const graph::Graph& graph, std::span<const NodeOutput> leaves,
                        const NodeName& name, const MakeCall& make_call);
-// Returns the outputs of a graph made from a symbol, with the same names and new variables.
+// Returns the outputs of a graph that was created from a symbol. The nodes have the same names, and
+// the variables are new.
 NodeOutputs from_graph(const graph::Graph& graph);
 
 // Returns a copy of a symbol in which `leaf(variable)` replaces each variable.
 NodeOutputs with_leaves(const NodeOutputs& heads,
                         const std::function<NodeOutput(const NodeRef&)>& leaf);
-// Returns a copy in which entries of `replaced` replace the variables of the same name.
+// Returns a copy of a symbol in which entries of `replaced` replace the variables with the same
+// names.
 NodeOutputs substituted(const NodeOutputs& heads,
                         const std::map<std::string, NodeOutput>& replaced);
 

@@ -60,9 +60,9 @@ Shape parse_shape(const std::string& text, UnknownExtent unknown, const std::str
 
 namespace {
 
-// Returns the shape parameter of a call if it has unknown extents, which the users of the result
-// determine; nullopt if the shape is known. _arange has no parameter `shape`: users may determine
-// the number of its values.
+// Returns the shape parameter of a call if the parameter has unknown extents, which the users of
+// the result determine. Returns nullopt if the shape is known. _arange has no parameter `shape`,
+// but users may determine the number of its values.
 std::optional<Shape> open_shape(const Call& call, UnknownExtent unknown) {
   if (!call.op || !call.traits().shape_from_users) return std::nullopt;
   const std::vector<AttrValue> values = call.op->params_values(call.params.get());
@@ -122,7 +122,7 @@ void check_traced_shape(const Call& variable, const Shape& given) {
   for (int i = 0; fits && i < expected.ndim(); ++i)
     fits = expected[i] == -1 || expected[i] == given[i];
   MX_CHECK_SHAPE(fits, "input ", name, " must have shape ", found->second,
-                 ", for which the network was traced because its forward looks at "
+                 ", with which the network was traced, because its forward reads "
                  "shapes, got ",
                  given, "; run it with inputs of that shape and export it again");
 }
@@ -262,7 +262,7 @@ void Inference::run_shapes() {
     forward = !forward;
     changed = changed || take_default_shapes();
   }
-  // Checks calls that were inferred from their outputs with the operator's own rule.
+  // Checks calls whose shapes were inferred from their outputs. Uses the operator's own shape rule.
   for (const InferredCall& step : steps_)
     if (is_complete(step) && !shape_from_users(*step.call, unknown_))
       at_node(step, [&] { infer_known(step); });
@@ -298,7 +298,7 @@ bool Inference::merge(size_t slot, const Shape& shape) {
 Specs Inference::specs_of(const InferredCall& step) const {
   Specs specs;
   for (const size_t i : step.in) specs.push_back({shapes_[i], types_[i].value_or(DType::kFloat32)});
-  // Numpy mode casts inputs to one dtype; other operators get theirs unchanged.
+  // Numpy mode casts inputs to one dtype. Other operators get their inputs unchanged.
   const OpSchema& op = *step.call->op;
   const auto differs = [&](const TensorSpec& spec) { return spec.dtype != specs[0].dtype; };
   if (!op.numpy || (!op.name.starts_with("_np") && std::ranges::none_of(specs, differs)))

@@ -1,5 +1,5 @@
-// Infers types and shapes of all values of a symbol, from inputs to outputs and back: types first,
-// by the operators' traits, then shapes, until nothing changes.
+// Infers types and shapes of all values of a symbol, from inputs to outputs and from outputs to
+// inputs. First infers types by the operators' traits, then infers shapes until nothing changes.
 #pragma once
 #include <functional>
 #include <map>
@@ -12,8 +12,8 @@
 
 namespace mxlite::symbol {
 
-// Notation of unknown dimensions: 0 (and () for an unknown number of axes) or, with NumPy shapes,
-// -1 (and None).
+// Notation of unknown dimensions. kZero uses 0, and () for an unknown number of axes. kNegative
+// uses -1, and None for an unknown number of axes, as NumPy shapes do.
 enum class UnknownExtent : int8_t { kZero = 0, kNegative = -1 };
 
 // Parses "(2, 0)" or "None"; unknown dimensions become -1. Throws a value error that begins with
@@ -22,29 +22,29 @@ Shape parse_shape(const std::string& text, UnknownExtent unknown, const std::str
 // Returns the shape with -1 for unknown extents.
 Shape known_shape(const Shape& given, UnknownExtent unknown);
 
-// Returns how the calling thread writes unknown dimensions. The default is 0; a higher layer may
-// set a function.
+// Returns the notation of unknown dimensions in the calling thread. The default is kZero; a higher
+// layer may set a function.
 UnknownExtent unknown_extent();
 void set_unknown_extent(UnknownExtent (*of_thread)());
 
 class Inference {
  public:
-  // Known properties of a variable; they take precedence over the variable's attributes.
+  // Known properties of a variable. They take precedence over the variable's attributes.
   struct Known {
     std::optional<Shape> shape;
     KnownType type;
   };
   Inference(const NodeOutputs& heads, const std::function<Known(const Node&)>& known,
             UnknownExtent unknown);
-  // Known properties by the variables' names.
+  // Known properties; the keys are the variables' names.
   using Shapes = std::map<std::string, Shape>;
   using Types = std::map<std::string, DType>;
   Inference(const NodeOutputs& heads, const Shapes& shapes, const Types& types,
             UnknownExtent unknown);
 
-  // Infers types; variables that stay unknown get `fallback`.
+  // Infers types. Variables whose types stay unknown get `fallback`.
   void run_types(KnownType fallback);
-  // Infers shapes. Throws a shape error that names the node if they do not fit.
+  // Infers shapes. Throws a shape error that names the node if the shapes do not match.
   void run_shapes();
 
   const Listing& listing() const { return listing_; }
@@ -52,8 +52,8 @@ class Inference {
   bool casts_precision() const;
   const Shape& shape(const Node& node, int output) const { return shapes_[slot(node, output)]; }
   KnownType type(const Node& node, int output) const { return types_[slot(node, output)]; }
-  // Returns, by node, calls with inferred shapes that replace calls whose users determine the
-  // shape. Throws a shape error if a shape is unknown.
+  // Returns for each node whose shape its users determine a call with the inferred shape. Throws a
+  // shape error if a shape is unknown.
   Calls completed_calls() const;
 
  private:
@@ -91,11 +91,11 @@ class Inference {
   std::vector<KnownType> types_;
 };
 
-// Returns whether the call makes an array whose shape its users determine.
+// Returns whether the call creates an array whose shape the users of the array determine.
 bool shape_from_users(const Call& call, UnknownExtent unknown);
 
 // Throws a shape error if the variable is an input of a graph that was traced with fixed shapes and
-// its shape has changed, because the graph would compute wrong results.
+// if its shape has changed. Such a graph would compute wrong results.
 void check_traced_shape(const Call& variable, const Shape& given);
 
 }  // namespace mxlite::symbol

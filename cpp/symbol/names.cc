@@ -9,7 +9,7 @@
 namespace mxlite::symbol {
 namespace {
 
-// Maps names that occur in files but are unknown to the engine to operators of the engine.
+// Maps operator names that occur only in files to names of the engine's operators.
 const std::map<std::string, std::string, std::less<>>& engine_names() {
   static const auto* const made = [] {
     auto* names = new std::map<std::string, std::string, std::less<>>;

@@ -10,8 +10,8 @@ namespace mxlite::symbol {
 // Attributes of 1.x that users write without underscores and symbols store with underscores.
 inline constexpr std::array<std::string_view, 5> kHiddenKeys = {"ctx_group", "lr_mult", "wd_mult",
                                                                 "force_mirroring", "mirror_stage"};
-// Attribute with a variable's shape in a trace with fixed shapes, such as (0, 3), where 0 means any
-// size.
+// Attribute that holds a variable's shape in a trace with fixed shapes, such as (0, 3). Here 0
+// means any size.
 inline constexpr const char* kTracedShape = "__traced_shape__";
 bool is_hidden_key(std::string_view key);
 std::string hidden_key(std::string_view key);  // returns __lr_mult__ for lr_mult, and other keys
@@ -22,9 +22,9 @@ struct InputAttribute {
 };
 std::optional<InputAttribute> input_attribute(std::string_view key);
 
-// Returns the engine's name of an operator in a 1.x file.
+// Returns the engine's name of an operator in a file of 1.x.
 std::string engine_name(std::string_view op);
-// Returns the name in 1.9.1 files of an operator that is called by an alias.
+// Returns the name that files of 1.9.1 use for an operator that is called by an alias.
 std::string file_name(std::string_view alias);
 // Returns the text from which automatic names are made: "fullyconnected" for FullyConnected.
 std::string hint(std::string_view alias);

@@ -1,6 +1,6 @@
-// Nodes of symbols: variables and calls of operators, before any shape is known. A symbol is a list
-// of node outputs. Symbols that are composed of other symbols share their nodes; compiled graphs
-// share the calls.
+// Nodes of symbols are variables and calls of operators whose shapes are not known yet. A symbol is
+// a list of node outputs. Symbols that are composed of other symbols share their nodes. Compiled
+// graphs share the calls.
 #pragma once
 #include <functional>
 #include <memory>
@@ -41,7 +41,8 @@ struct Node {
   int num_outputs() const;  // number of visible outputs
   std::string output_name(int index) const;
   std::vector<int> states() const;  // inputs that are auxiliary states
-  // Replaces the call by a copy that `change` modifies, because other nodes may share the call.
+  // Replaces the call by a copy that `change` modifies. The call itself is not modified, because
+  // other nodes may share it.
   void edit(const std::function<void(Call&)>& change);
   // Returns a copy with other inputs, which shares the call.
   NodeRef moved(NodeOutputs inputs) const;
@@ -50,7 +51,7 @@ struct Node {
 NodeRef make_variable(std::string name, Attributes attrs = {});
 NodeRef make_node(CallRef call, NodeOutputs inputs);
 
-// Returns all nodes on which heads depend, in 1.x's order: inputs before their users.
+// Returns all nodes that `heads` depend on, in 1.x's order. Inputs precede their users.
 std::vector<NodeRef> topological_order(const NodeOutputs& heads);
 
 // The variables of a graph in topological order: arguments and auxiliary states.
@@ -63,8 +64,8 @@ Variables variables_of(const std::vector<NodeRef>& order);
 // Returns the names of variables that operators use only as weights or auxiliary states.
 std::vector<std::string> weight_names(const NodeOutputs& heads);
 
-// Returns, in topological order, variables that operators use as lookup tables, and whether the
-// operator's gradient is row-sparse.
+// Returns, in topological order, the variables that operators use as lookup tables. The second
+// value says whether the operator's gradient is row-sparse.
 std::vector<std::pair<std::string, bool>> looked_up(const NodeOutputs& heads);
 
 }  // namespace mxlite::symbol

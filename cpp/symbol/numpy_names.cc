@@ -106,10 +106,11 @@ std::string tuple_of(const std::vector<int64_t>& values) {
 
 // Codes of _npx_reshape: -2 keeps an axis, -3 drops one, -4 keeps the rest, -5 joins two, -6 splits
 // one. An integer index is written as codes -2 and -3, optionally followed by -4, and drops axes.
-// Other combinations with -3 need the shape: the node is left unchanged if `known`, else refused.
+// Other combinations with -3 need the shape. They leave the node unchanged if `known` is true, and
+// cause an error otherwise.
 void translate_reshape(std::string& op, Attributes& attrs, bool known) {
   MX_CHECK_KIND(attrs.contains("newshape"), ErrorKind::kType,
-                "_npx_reshape: newshape must be given, got no such attribute");
+                "_npx_reshape: newshape must be given, got no attribute newshape");
   const std::vector<int64_t> codes = integers(attrs.at("newshape"));
   const bool reverse = attrs.contains("reverse") && attrs.at("reverse") == "True";
   const bool drops = std::ranges::find(codes, -3) != codes.end();
@@ -118,7 +119,7 @@ void translate_reshape(std::string& op, Attributes& attrs, bool known) {
     if (!reverse && (codes[i] == -2 || codes[i] == -3 || rest)) continue;
     if (known) return;
     fail(ErrorKind::kNotSupported,
-         "_npx_reshape: codes beside -3 must be -2, or -4 at the end, got newshape ",
+         "_npx_reshape: next to the code -3, codes must be -2, or -4 at the end, got newshape ",
          tuple_of(codes));
   }
   attrs.erase("newshape");
@@ -149,7 +150,7 @@ void translate_full_like(std::string& op, Attributes& attrs) {
 }
 
 // Returns whether the call reduces the whole array (axis=None) or has an array in place of a number
-// (loc=None). The engine's operators in kNames support neither.
+// (loc=None). The operators in kNames support neither case.
 bool takes_whole_or_array(const Attributes& attrs) {
   return std::ranges::any_of(std::array{"axis", "loc", "scale", "low", "high"},
                              [&](const char* key) {

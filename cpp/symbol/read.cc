@@ -1,5 +1,5 @@
-// Reads -symbol.json files of any MXNet 1.x: checks the whole graph, converts old files to the
-// current form, and then makes the nodes.
+// Reads -symbol.json files of any version of MXNet 1.x. Checks the whole graph, converts old files
+// to the current form, and then creates the nodes.
 #include <algorithm>
 
 #include "cpp/base/json.h"
@@ -13,7 +13,7 @@
 namespace mxlite::symbol {
 namespace {
 
-// A graph has four levels of JSON, and its nodes have a few more.
+// A graph has four levels of JSON, and each node of the graph has a few more levels.
 constexpr int kJsonDepth = 4 * (kMaxDepth + 4);
 
 template <class... Args>
@@ -115,7 +115,7 @@ class Checker {
     if (text_of(*op) == "null" && count > 0)
       damaged(label, ": a variable must have 0 inputs, got ", count);
     for (size_t i = 0; i < count; ++i) {
-      // Inputs must come before their users, so that a graph has no cycles.
+      // Requires inputs to come before their users, so that a graph has no cycles.
       const Json& reference = (*inputs)[i];
       const bool has_first = reference.is_array() && !reference.empty();
       check_reference(
@@ -179,7 +179,8 @@ std::string attribute_text(const Json& value) {
 
 const OpSchema* schema_of(const std::string& op) { return ops().find(engine_name(op)); }
 
-// Returns MAJOR * 10000 + MINOR * 100 + PATCH of the MXNet that wrote the file; 800 if unknown.
+// Returns MAJOR * 10000 + MINOR * 100 + PATCH of the MXNet version that wrote the file, or 800 if
+// the version is unknown.
 int64_t version_of(const Json* attrs) {
   const Json* version = member(attrs, "mxnet_version");
   return version ? (*version)[1].get<int64_t>() : 800;
@@ -188,8 +189,8 @@ int64_t version_of(const Json* attrs) {
 Item read_item(const Json& node) {
   Item item{text_of(node.at("op")), text_of(node.at("name")), {}, {}, member(&node, "subgraphs")};
   if (item.op != "null" && schema_of(item.op)) item.op = file_name(item.op);
-  // Up to 0.8, files had parameters in `param` and attributes in `attr`; from 0.9 to 0.11, both
-  // were in `attr`.
+  // Up to version 0.8, files had parameters in `param` and attributes in `attr`. From 0.9 to 0.11,
+  // both were in `attr`.
   for (const char* key : {"param", "attr", "attrs"})
     if (const Json* attrs = member(&node, key))
       for (const auto& [name, value] : attrs->get_ref<const Json::object_t&>())
@@ -198,7 +199,8 @@ Item read_item(const Json& node) {
   return item;
 }
 
-// Renames lr_mult to __lr_mult__; moves weight_lr_mult of an operator to its variable.
+// Renames lr_mult to __lr_mult__. Moves weight_lr_mult of an operator to the variable of its
+// weight.
 void hide_attributes(Item& item, std::vector<Item>& nodes) {
   const OpSchema* op = item.op == "null" ? nullptr : schema_of(item.op);
   const Attributes old = item.attrs;
@@ -219,7 +221,7 @@ void hide_attributes(Item& item, std::vector<Item>& nodes) {
   }
 }
 
-// Adds the auxiliary variables that files before 0.9 omit: bn0_moving_mean.
+// Adds the auxiliary variables that files before 0.9 omit, such as bn0_moving_mean.
 void add_missing_variables(File& file) {
   std::vector<Item> result;
   std::vector<size_t> moved;
@@ -247,7 +249,7 @@ void add_missing_variables(File& file) {
   file.nodes = std::move(result);
 }
 
-// Writes unknown dimensions of a variable's shape as -1, like NumPy shapes.
+// Replaces 0 by -1 for unknown dimensions of a variable's shape, as in NumPy shapes.
 void write_unknown_as_negative(Attributes& attrs, const std::string& name) {
   const auto found = attrs.find("__shape__");
   if (found == attrs.end()) return;
@@ -281,7 +283,7 @@ void check_output(const Node& node, int output, const std::string& label) {
             node.is_variable() ? "a variable" : node.op(), "), which has ", node.num_outputs());
 }
 
-// Checks that the number of inputs is what the operator needs with these parameters.
+// Checks that the call has the number of inputs that the operator needs with these parameters.
 void check_arity(const Call& call, size_t given, const std::string& label) {
   const int wanted = call.num_inputs();
   if (static_cast<int>(given) == wanted || (wanted < 0 && given > 0)) return;
@@ -339,7 +341,8 @@ class Builder {
         return named(std::move(made.call), item, std::move(made.inputs));
       }
       translate_numpy(item.op, item.attrs, hooks_.knows && hooks_.knows(item.op));
-      // 1.9.1 writes the _npi_ operators, which return a number for one matrix, as _linalg_ ones.
+      // 1.9.1 writes the names _linalg_det and _linalg_slogdet for _npi_ operators that return a
+      // number for a single matrix.
       if (hooks_.knows && is_numpy_ && (item.op == "_linalg_det" || item.op == "_linalg_slogdet"))
         item.op.replace(0, std::string_view("_linalg_").size(), "_npi_");
       Call call = hooks_.make_call(item.op, item.attrs);

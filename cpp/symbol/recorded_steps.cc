@@ -23,7 +23,7 @@ NDArrayRef filled_like(const char* op, const NDArray& array) {
                            array.device());
 }
 
-// Returns zeros, in the storage type of the leaf's gradient.
+// Returns an array of zeros in the storage type of the leaf's gradient.
 NDArrayRef no_gradient(const ArrayInfo& info, const NDArray& leaf) {
   if (info.stype == StorageType::kDefault) return filled_like("_zeros", leaf);
   return autograd::empty_sparse(info.stype, leaf.spec(), leaf.device());
@@ -44,7 +44,7 @@ class RecordedSteps::Forward final : public graph::Visitor<NDArrayRef> {
   Forward(RecordedSteps& owner, const Run& run, const Watch& watch)
       : owner_(owner), run_(run), watch_(watch) {}
 
-  // Gives the node a separate tape by passing new variables as its inputs.
+  // Passes new variables as inputs to the node, so that it gets a separate tape.
   void before(size_t step, Arrays& inputs) override {
     const std::vector<int> written = owner_.listing_.nodes[index(step)]->states();
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -78,8 +78,8 @@ class RecordedSteps::Forward final : public graph::Visitor<NDArrayRef> {
   const Watch& watch_;
 };
 
-// Walks over the steps from the last to the first. The values of this walk are contributions to
-// gradients: one for each head, and one for each input of each step.
+// Visits the steps from the last to the first. The values of this walk are contributions to
+// gradients: one for each head and one for each input of each step.
 class RecordedSteps::Backward final : public graph::Visitor<NDArrayRef> {
  public:
   Backward(const RecordedSteps& owner, const Report& report) : owner_(owner), report_(report) {
@@ -108,7 +108,8 @@ class RecordedSteps::Backward final : public graph::Visitor<NDArrayRef> {
     route_.finish(std::move(results));
   }
 
-  // Returns the gradients of the variables; null for variables that do not influence the heads.
+  // Returns the gradients of the variables. A gradient is null if the heads do not depend on the
+  // variable.
   Arrays walk(Arrays heads) {
     heads.resize(route_.num_values());  // heads are in the first slots
     return sums(graph::walk(route_, std::move(heads), *this), leaf_counts_);
@@ -174,7 +175,7 @@ RecordedSteps::RecordedSteps(Listing listing, Arrays leaves, const Run& run, con
 
 void RecordedSteps::backward(const Arrays& head_grads, const Report& report) const {
   MX_CHECK(head_grads.size() <= outputs_.size(),
-           "backward: the number of head gradients must be at most that of outputs, ",
+           "backward: the number of head gradients must be at most the number of outputs, ",
            outputs_.size(), ", got ", head_grads.size());
   const ModeScope pause({.recording = false, .training = true});
   Arrays heads = head_grads;

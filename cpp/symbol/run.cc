@@ -35,7 +35,7 @@ class NodeVisitor final : public graph::Visitor<NDArrayRef> {
   const NodeRun& run_node_;
 };
 
-// Returns whether one of the nodes has a shape that its users determine.
+// Returns whether any of the nodes has a shape that its users determine.
 bool has_open_shape(const std::vector<NodeRef>& nodes) {
   return std::ranges::any_of(nodes, [](const NodeRef& node) {
     return shape_from_users(*node->call, UnknownExtent::kZero);
@@ -87,7 +87,7 @@ Arrays trace_calls(const graph::Graph& graph, const Arrays& leaves) {
     Arrays made = call_runner(call, inputs);
     for (const NDArrayRef& array : made)
       MX_CHECK_KIND(!array->is_sparse(), ErrorKind::kType, call->file_op,
-                    ": arrays inside a traced forward must be dense, got a sparse one of shape ",
+                    ": arrays inside a traced forward must be dense, got a sparse array of shape ",
                     array->shape());
     return made;
   };

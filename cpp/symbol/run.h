@@ -1,4 +1,4 @@
-// Runs calls of symbols on arrays: adds the calls to the running trace, or runs them one by one.
+// Runs calls of symbols on arrays. Adds the calls to the running trace, or runs them one by one.
 #pragma once
 #include <functional>
 
@@ -13,38 +13,38 @@ namespace mxlite::symbol {
 using Arrays = std::vector<NDArrayRef>;
 
 // Runs an operator with kernels on dense or traced arrays. Does not apply mixed precision, because
-// a symbol has casts as nodes. Returns all outputs, including hidden ones. `device` is used if
-// there are no inputs.
+// symbols contain casts as nodes. Returns all outputs, including hidden outputs. `device` is used
+// if there are no inputs.
 NDArrays run_operator(const CallRef& call, const Arrays& inputs, Device device,
                       engine::Origin origin);
 
-// Returns how many outputs of a call monitors show: visible ones, and hidden ones that have names
-// (statistics of normalizations).
+// Returns the number of a call's outputs that monitors show. Monitors show visible outputs, and
+// hidden outputs that have names (statistics of normalizations).
 size_t num_shown_outputs(const Call& call, int num_inputs);
 
 // Runs a call inside a subgraph on arrays of any storage type. The default supports dense
-// operators; a higher layer that supports more sets another function, once.
+// operators. A higher layer that supports other operators sets another function once.
 using CallRunner = Arrays (*)(const CallRef& call, const Arrays& inputs);
 void set_call_runner(CallRunner runner);
 
-// Runs the call of a node; may also return hidden outputs. If empty, the function of
+// Runs the call of a node. May also return hidden outputs. If it is empty, the function of
 // set_call_runner is used.
 using NodeRun = std::function<Arrays(int32_t node, const Arrays& inputs)>;
-// Runs a graph node by node; `leaves` are arrays for its inputs.
+// Runs a graph node by node. `leaves` are arrays for its inputs.
 Arrays run_nodes(const graph::Graph& graph, const graph::GraphRoute& route, const Arrays& leaves,
                  const NodeRun& run_node = {});
 
-// Adds the calls of a listing to the running trace; `leaves` are arrays for its variables. Calls
-// and traces host operators, operators that choose the storage type of their outputs, and those
-// whose inputs numpy mode may cast.
+// Adds the calls of a listing to the running trace. `leaves` are arrays for its variables. Host
+// operators, operators that choose the storage type of their outputs, and operators whose inputs
+// numpy mode may cast are called and traced.
 Arrays trace_calls(const graph::Graph& graph, const Arrays& leaves);
 
-// Returns calls, with shapes inferred from the variables, for nodes whose users determine the shape
-// (begin_state).
+// Returns calls for the nodes whose users determine the shape (begin_state). Their shapes are
+// inferred from the variables.
 Calls calls_with_shapes(const NodeOutputs& heads,
                         const std::function<Inference::Known(const Node&)>& known);
 
-// Runs a subgraph; can be called repeatedly.
+// Runs a subgraph. Can be called repeatedly.
 class SubgraphRun {
  public:
   explicit SubgraphRun(const Subgraph& graph);

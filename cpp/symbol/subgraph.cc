@@ -45,7 +45,7 @@ class Cutter {
     return {variable, 0};
   }
 
-  // Returns the name of an imported value, with a suffix if the name is taken.
+  // Returns the name of an imported value. Adds a suffix if the name is taken.
   std::string import_name(const NodeOutput& entry) {
     std::string name = entry.node->output_name(entry.output);
     if (taken_.contains(name)) name += str("_import", result_.imports.size());

@@ -8,7 +8,7 @@
 
 namespace mxlite::symbol {
 
-// Attribute that marks nodes created by a function while it is called to make a subgraph.
+// Attribute of nodes that a function creates while it is called to build a subgraph.
 inline constexpr const char* kSubgraphName = "__subgraph_name__";
 
 struct Subgraph {
@@ -22,7 +22,7 @@ struct Subgraph {
   std::vector<int> written() const;
 };
 
-// Specs of a subgraph's variables and outputs; unknown dimensions are -1.
+// Specs of a subgraph's variables and outputs. Unknown dimensions are -1.
 struct SubgraphSpecs {
   Specs variables, outputs;
 };
@@ -31,17 +31,17 @@ SubgraphSpecs infer(const Subgraph& graph, std::span<const TensorSpec> variables
 // Returns the types of the outputs.
 std::vector<DType> infer_types(const Subgraph& graph, std::span<const DType> variables);
 
-// Returns a name that is unique in this process: foreach0, foreach1.
+// Returns a name that is unique in this process, such as foreach0 or foreach1.
 std::string unique_subgraph_name(const std::string& name);
 
-// A subgraph before inputs of an operator are assigned to it.
+// A subgraph whose variables have no inputs of an operator assigned yet.
 struct CutSubgraph {
   NodeOutputs heads;
   std::vector<NodeRef> variables;
   size_t num_arguments = 0;
   NodeOutputs imports;  // values of the surrounding graph for the other variables
 };
-// Copies the nodes that are marked with `name`. Values that they use from other nodes become
+// Copies the nodes that are marked with `name`. Values of other nodes that they use become
 // imports.
 CutSubgraph cut_subgraph(const NodeOutputs& heads, std::vector<NodeRef> arguments,
                          const std::string& name);

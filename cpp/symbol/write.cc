@@ -47,7 +47,7 @@ class Writer {
  public:
   explicit Writer(bool np_shape) : np_shape_(np_shape) {}
 
-  // Returns the fields of a graph, or of a subgraph with a larger indent.
+  // Returns the fields of a graph. Subgraphs have a larger indent.
   Fields graph(const NodeOutputs& heads, int indent) const {
     const Listing listing(heads);
     std::vector<int> versions(listing.nodes.size());

@@ -1,4 +1,4 @@
-// Sets the ranges of a quantized network. Layers whose range is known then store int8 directly.
+// Sets the ranges of a quantized network. Layers with a known range then store int8 directly.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -84,13 +84,13 @@ class Calibrator {
     return attrs;
   }
 
-  // Copies node `id` with a range.
+  // Copies node `id` and gives the copy a range.
   ValueId add_ranged(int32_t id, const Range& range) {
     const graph::Node& node = old_.node(id);
     return add(node, with_range(node, range), rewrite_.map(node.inputs));
   }
 
-  // The outputs of old node `id` become those of the new node that makes `v`.
+  // The outputs of the new node that produces `v` replace the outputs of old node `id`.
   void replace_outputs(int32_t id, ValueId v) {
     is_replaced_.insert(id);
     for (int32_t i = 0; i < static_cast<int32_t>(old_.node(id).outputs.size()); ++i)

@@ -17,8 +17,8 @@ KnownType cast_type(const Call& call) {
   return static_cast<const CastParams*>(call.params.get())->dtype;
 }
 
-// Replaces inputs of a call, in a symbol or in its graph, by casts. `call_of(input)` returns the
-// call that made an input, `add(op, attrs, inputs)` adds a cast.
+// Replaces inputs of a call, in a symbol or in the graph of a symbol, by casts. `call_of(input)`
+// returns the call that produces an input, and `add(op, attrs, inputs)` adds a cast.
 template <class Value, class CallOf, class Add>
 void add_casts(const amp::Rules& rules, const Call& call, std::vector<Value>& inputs,
                const CallOf& call_of, const Add& add) {
@@ -76,7 +76,7 @@ class Caster {
  private:
   void add(int32_t id, const graph::Node& node) {
     std::vector<graph::ValueId> inputs = rewrite_.map(node.inputs);
-    // Loops and branches run in float32, because their bodies have no casts.
+    // Loops and branches run in float32, because their bodies contain no casts.
     const bool is_kept = options_.kept.contains(node.name().text) || control_flow(*node.call);
     const amp::Rules kept{options_.precision->target, {{node.op(), AmpClass::kFloat32}}, {}};
     add_casts(
@@ -90,7 +90,7 @@ class Caster {
       rewrite_.replace({id, output.output}, output);
   }
 
-  // Casts each value only once to a type.
+  // Casts each value at most once to a type.
   graph::ValueId cast(const std::string& op, Attributes attrs, std::vector<graph::ValueId> values) {
     const graph::ValueId value = values[0];
     const auto dtype = attrs.find("dtype");
@@ -123,7 +123,7 @@ graph::Graph mixed_precision(const graph::Graph& graph, const PassOptions& optio
 void cast_inputs(Node& node, const std::function<std::string(const std::string& op)>& name) {
   const amp::Rules* rules = amp::current_rules();
   if (!rules || node.is_variable()) return;
-  // Marks casts as part of the loop or branch body in which the node is composed.
+  // Marks casts as part of a loop or branch body if the node belongs to this body.
   const auto body = node.call->attrs.find(kSubgraphName);
   add_casts(
       *rules, *node.call, node.inputs,

@@ -28,7 +28,8 @@ std::span<const Pass> passes() { return kPasses; }
 
 NodeOutputs run_pass(std::string_view name, const NodeOutputs& heads, const PassOptions& options) {
   const auto pass = std::ranges::find(kPasses, name, &Pass::name);
-  MX_CHECK(pass != kPasses.end(), "run_symbol_pass: name must be that of a pass, got '", name, "'");
+  MX_CHECK(pass != kPasses.end(), "run_symbol_pass: name must be the name of a pass, got '", name,
+           "'");
   return from_graph(graph::run_pass(
       "symbol", pass->name, Listing(heads).graph,
       [&](const graph::Graph& graph) { return pass->run(graph, options); }, /*has_shapes=*/false));

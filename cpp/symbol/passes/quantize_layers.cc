@@ -1,5 +1,5 @@
-// Replaces layers by operators on int8. Adds operators that quantize weights, whose results become
-// parameters in the pass fold-parameters. Without calibration, fused layers give float32.
+// Replaces layers by operators on int8. Adds operators that quantize weights. Their results become
+// parameters in the pass fold-parameters. Without calibration, fused layers return float32.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -22,7 +22,7 @@ namespace {
 
 using graph::ValueId;
 
-// Order of the inputs of a layer on int8.
+// Order of the inputs of an int8 layer.
 enum class Inputs : uint8_t { kOne, kPair, kAll, kTable, kStatistics };
 
 struct LayerForm {
@@ -61,7 +61,7 @@ bool is_gelu(const graph::Node& node) {
          graph::params_of<LeakyReLUParams>(node).act_type == LeakyReLUType::kGelu;
 }
 
-// Returns the upper bound of a clip that is relu with a bound (relu6).
+// Returns the upper bound of a clip that is a bounded relu (relu6), or nullopt for other nodes.
 std::optional<double> bound_of_relu(const graph::Node& node) {
   if (!node.op() || node.op()->name != "clip") return std::nullopt;
   const auto& p = graph::params_of<ClipParams>(node);
@@ -70,7 +70,8 @@ std::optional<double> bound_of_relu(const graph::Node& node) {
   return high;
 }
 
-// Removes Dropout and copies: they have no effect in inference and separate layers that can fuse.
+// Removes Dropout and copies. They have no effect in inference, and they separate layers that can
+// be fused.
 graph::Graph without_identities(const graph::Graph& graph) {
   graph::Rewrite rewrite(graph);
   for (int32_t id = 0; id < static_cast<int32_t>(graph.nodes.size()); ++id) {
@@ -87,7 +88,8 @@ graph::Graph without_identities(const graph::Graph& graph) {
   return rewrite.finish();
 }
 
-// Ids of a convolution or linear layer and of the nodes that are fused into it; -1 for none.
+// Ids of a convolution or linear layer and of the nodes that are fused into this layer. -1 means
+// that a node does not exist.
 struct Chain {
   int32_t head = -1, norm = -1, sum = -1, act = -1;
   ValueId other;  // the other operand of the sum
@@ -157,7 +159,8 @@ class Quantizer {
     return node.op()->name == "FullyConnected" && are_parameters(node, 1);
   }
 
-  // Extends the chain that ends in `data` to node `id` if `accepts(chain)` stores the node in it.
+  // Appends node `id` to the chain that ends in `data` if `accepts(chain)` returns true. `accepts`
+  // also stores the node in the chain.
   bool extend(int32_t id, ValueId data, auto&& accepts) {
     const auto found = chains_.find(data.node);
     if (found == chains_.end() || data.output != 0 || uses(data) != 1 || is_kept(old_.node(id)))
@@ -200,7 +203,8 @@ class Quantizer {
     }
   }
 
-  // Prefers the operand that is computed later, because the other one is available then.
+  // Prefers the operand that is computed later, because the other operand is already available at
+  // that point.
   void find_sum(int32_t id, const graph::Node& node) {
     const size_t later = node.inputs[1].node > node.inputs[0].node ? 1 : 0;
     for (const size_t i : {later, 1 - later}) {
@@ -271,7 +275,7 @@ class Quantizer {
                     std::move(inputs));
   }
 
-  // Returns the new value in float32. Dequantizes it if there is only an int8 value.
+  // Returns the new value in float32. If only an int8 value exists, dequantizes it.
   ValueId float_of(ValueId old) {
     const std::pair key{old.node, old.output};
     if (has_float_.insert(key).second) {
@@ -293,7 +297,7 @@ class Quantizer {
 
   // ---- weights --------------------------------------------------------------------------------
 
-  // Adds an intermediate operator of the computation of quantized weights.
+  // Adds an operator that computes an intermediate value of quantized weights.
   ValueId compute(const char* op, std::vector<ValueId> inputs, Attributes attrs = {}) {
     return add(op, std::move(inputs), std::move(attrs), weight_name_ + "_" + op);
   }
@@ -365,7 +369,7 @@ class Quantizer {
     return {to_int8(units, weight_name_), scale, bias};
   }
 
-  // Quantizes a table with one scale. The ends of its range become parameters.
+  // Quantizes a table with one scale. The bounds of its range become parameters.
   Quantized table_of(ValueId old) {
     weight_name_ = old_.node(old).name().text + "_quantize";
     const ValueId table = float_of(old), most = magnitude_of(table, "");
@@ -378,7 +382,7 @@ class Quantizer {
 
   // ---- layers ---------------------------------------------------------------------------------
 
-  // Returns those attributes of a call that are parameters of another operator.
+  // Returns the attributes of a call that are also parameters of another operator.
   static Attributes params_for(const char* op, const Call& call) {
     const OpSchema& schema = ops().get(op);
     Attributes attrs;
@@ -422,9 +426,10 @@ class Quantizer {
       rewrite_.replace({id, i}, rewrite_.map(ValueId{id, 0}));
   }
 
-  // Returns the value that a convolution adds. If the graph will be calibrated, dequantizes it
-  // here, because the pass `calibrate` lets the sum read the int8 input of this node. Sums of
-  // linear layers read and give float32, because normalizations that need more precision read them.
+  // Returns the value that a convolution adds. If the graph will be calibrated, dequantizes the
+  // value, because the pass `calibrate` lets the sum read the int8 input of this node. Sums of
+  // linear layers read and return float32, because normalizations that read them need more
+  // precision.
   ValueId sum_operand(ValueId old) {
     if (!how_.calibrated) return float_of(old);
     const Quantized q = quantized_of(old);
