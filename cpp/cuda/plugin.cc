@@ -32,8 +32,9 @@ std::string path_of(F* function) {
   return dladdr(reinterpret_cast<void*>(function), &info) && info.dli_fname ? info.dli_fname : "";
 }
 
-// Returns an error text if a loaded library has another major version than the headers used at
-// compile time. Warns about an older minor version, which may lack functions that kernels call.
+// Returns an error text if a loaded library has another major version than the headers that were
+// used at compile time. Warns about an older minor version, which may lack functions that kernels
+// call.
 std::string problem_of_libraries() {
   const auto in_hundreds = [](auto v) {
     const int n = static_cast<int>(v);
@@ -69,7 +70,7 @@ extern "C" __attribute__((visibility("default"))) mxlite::Accelerator* mxlite_pl
     std::string* why_not) {
   *why_not = problem_of_libraries();
   if (!why_not->empty()) return nullptr;
-  // The driver must have the major version of CUDA; its minor version may be older.
+  // The driver must support the major version of CUDA. Its minor version may be older.
   int driver = 0;
   cudaDriverGetVersion(&driver);
   *why_not = mxlite::cuda::driver_problem(driver, CUDART_VERSION / 1000 * 1000);
@@ -81,15 +82,16 @@ extern "C" __attribute__((visibility("default"))) mxlite::Accelerator* mxlite_pl
     return nullptr;
   }
   try {
-    // cuDNN's run-time compiled engines load NVRTC by name. Loading the process's NVRTC first makes
-    // them use the same one.
+    // cuDNN's run-time compiled engines load NVRTC by name. The process's NVRTC is loaded first, so
+    // that these engines use it.
     std::string ignored;
     mxlite::rtc::Nvrtc::get(&ignored);
-    // Leaked: arrays may outlive static destructors.
+    // The object is leaked, because arrays may outlive static destructors.
     auto* accelerator = new mxlite::cuda::CudaAccelerator(count);
     mxlite::set_device_timer(new mxlite::cuda::EventTimer);
     mxlite::set_code_loader(new mxlite::cuda::CudaCodeLoader);
-    // "0" disables kernel names in profiles; "" loads the default library, a path that library.
+    // "0" disables kernel names in profiles, "" loads the default library, and a path loads the
+    // library at this path.
     if (const std::string cupti = mxlite::env_string("MXLITE_CUPTI", ""); cupti != "0")
       mxlite::set_kernel_tracer(mxlite::cuda::make_cupti_tracer(cupti));
     mxlite::set_device_copy(&mxlite::cuda::copy_strided);

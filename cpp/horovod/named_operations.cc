@@ -77,8 +77,8 @@ OperationRef NamedOperations::close(const ResponseEntry& entry) {
   return operation;
 }
 
-// After the cache has dropped the numbers of open operations, moves these operations to the map by
-// name.
+// Moves operations to the map by name after the cache has dropped their
+// numbers.
 void NamedOperations::find_by_name(const std::vector<uint32_t>& forgotten) {
   for (const uint32_t index : forgotten) {
     if (index >= known_.size() || !known_[index].operation) continue;
@@ -109,7 +109,8 @@ bool NamedOperations::carry_out() {
 
 void NamedOperations::carry_out(const Response& response) {
   operations_.clear();
-  // Reserves memory first, because an operation that has been closed would be lost in an error.
+  // Reserves memory first, because an operation that is already closed would be lost after an
+  // error.
   operations_.reserve(response.entries.size());
   for (const ResponseEntry& entry : response.entries) {
     if (!negotiating_.empty() && negotiating_.erase(entry.first().key()) > 0)
@@ -149,7 +150,7 @@ void NamedOperations::change_sets(const Response& response, Operation& operation
 }
 
 void NamedOperations::end(const std::exception_ptr& cause) noexcept {
-  // After an error within a step, some operations are only in operations_ and next_.
+  // After an error within a step, some operations are only in operations_ or next_.
   for (const auto* operations : {&operations_, &next_}) notify(*operations, cause);
   for (const Known& known : known_) notify({&known.operation, 1}, cause);
   for (const auto& [key, operation] : pending_) notify({&operation, 1}, cause);

@@ -1,4 +1,4 @@
-// Operations that ranks submit by name and in any order, like Horovod's.
+// Operations that ranks submit by name and in any order, as in Horovod.
 #pragma once
 #include <deque>
 #include <memory>
@@ -31,7 +31,7 @@ class NamedOperations final : public jobs::Negotiation {
   void end(const std::exception_ptr& cause) noexcept override;
 
  private:
-  // Stores the operation under its name. Returns false if another operation has the name.
+  // Stores the operation under its name. Returns false if another operation already has this name.
   bool open(OperationRef& operation);
   OperationRef close(const ResponseEntry& entry);  // returns null if this rank has not submitted
                                                    // the operation
@@ -41,8 +41,8 @@ class NamedOperations final : public jobs::Negotiation {
 
   jobs::Job& job_;
   Negotiator negotiator_;
-  // Maps names to operations: by cache number if the cache contains the name, else by the request's
-  // key.
+  // Maps names to operations. The key is the cache number if the cache contains the name, otherwise
+  // the request's key.
   struct Known {
     uint32_t stamp = 0;
     OperationRef operation;
@@ -50,8 +50,8 @@ class NamedOperations final : public jobs::Negotiation {
   std::vector<Known> known_;
   std::unordered_map<std::string_view, OperationRef> pending_;
   size_t open_ = 0;  // operations in both maps
-  // Operations that wait until one of the same name has ended; next_ holds those that may now
-  // start.
+  // Operations that wait until another operation of the same name has ended. next_ contains the
+  // operations that may start now.
   std::unordered_map<std::string, std::deque<OperationRef>> queued_;
   std::vector<OperationRef> next_;
   std::vector<const SharedRequest*> news_;  // requests of operations to announce in the next frame

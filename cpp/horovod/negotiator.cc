@@ -113,7 +113,8 @@ Negotiator::Outcome Negotiator::process(const std::vector<std::vector<std::byte>
   return outcome;
 }
 
-// Rejects requests for removed process sets and requests from ranks that are not members.
+// Refuses requests for removed process sets and requests from ranks that are not members of the
+// set.
 bool Negotiator::refuse_stranger(int rank, const Request& request) {
   const auto set = sets_.find(request.set);
   if (set == sets_.end()) {
@@ -136,8 +137,8 @@ void Negotiator::announce(int rank, Request request) {
   if (refuse_stranger(rank, request)) return;
   if (announced_) (*announced_)(rank, request);
   const std::string key = request.key();
-  // A request with a cached name has other terms than the cached ones. Drops these; ranks that have
-  // announced the cached number count as ranks that sent the old terms.
+  // A request with a cached name has other terms than the cached terms. Drops the cached terms.
+  // Ranks that have announced the cached number count as ranks that sent the old terms.
   if (const auto found = cache_by_name_.find(key); found != cache_by_name_.end()) {
     const uint32_t id = found->second;
     const std::shared_ptr<const std::vector<Request>> old = cache_[id]->requests;
@@ -202,7 +203,7 @@ void Negotiator::announce_cached(int rank, uint32_t id) {
 void Negotiator::become_ready(ResponseEntry entry, std::string error) {
   const Request& first = entry.first();
   if (first.group.empty()) return emit(std::move(entry), std::move(error));
-  // Members may name different groups for a name; then all of these groups fail.
+  // Members may name different groups for the same name. In this case all of these groups fail.
   const std::string key = std::to_string(first.set) + ':' + first.group;
   const auto size = static_cast<size_t>(first.group_size);
   Group& group = groups_[key];
@@ -249,7 +250,8 @@ void Negotiator::change_sets(const Request& request, std::string& error) {
   }
 }
 
-// Operations of the removed set can never complete, so ranks that announced them get an error.
+// Operations of the removed set can never complete, so ranks that have announced such operations
+// get an error.
 void Negotiator::remove_set(int set) {
   for (const AwaitedName& one : waiting())
     if (one.request->set == set)
@@ -280,7 +282,7 @@ void Negotiator::remember(const std::shared_ptr<const std::vector<Request>>& req
   const std::string& key = first.key();
   if (cache_by_name_.count(key)) return;
   if (cache_by_name_.size() >= static_cast<size_t>(settings_.cache_capacity)) {
-    // Evicts a name that no rank has announced. All ranks select the same name.
+    // Evicts a name that no rank has announced. All ranks select the same name for eviction.
     const auto idle = std::find_if(recently_used_.rbegin(), recently_used_.rend(),
                                    [&](uint32_t id) { return cache_[id]->announced == 0; });
     if (idle == recently_used_.rend()) return;
@@ -320,8 +322,8 @@ void Negotiator::forget(uint32_t id) {
   forgotten_.push_back(id);
 }
 
-// Fuses all-reduces of the same kind into one response at the position of the first one. All ranks
-// reorder the responses in the same way.
+// Fuses all-reduces of the same kind into one response at the position of the first all-reduce. All
+// ranks reorder the responses in the same way.
 std::vector<Response> Negotiator::fused() {
   struct Open {
     size_t place;

@@ -1,7 +1,7 @@
 // Decides which operations all ranks run and in which order, although ranks submit in different
-// orders. In each round every rank sends a frame with its new requests and receives the frames of
-// all ranks. From these, all ranks compute the same list of responses. A name that was negotiated
-// before is sent as a number. Uses neither threads nor communication.
+// orders. In each round, every rank sends a frame with its new requests and receives the frames of
+// all ranks. All ranks compute the same list of responses from these frames. A name that was
+// negotiated before is sent as a number. Uses neither threads nor communication.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -27,13 +27,13 @@ using jobs::Request;
 using jobs::RequestRef;
 using jobs::SharedRequest;
 
-// Position of a name in the cache. Indices are reused; the stamp identifies the name.
+// Position of a name in the cache. Indices are reused, so a stamp identifies the name.
 struct CacheNumber {
   uint32_t index = jobs::kNoNumber;
   uint32_t stamp = 0;
 };
 
-// Response for one name. The requests are those of the set's members, in their order.
+// Response for one name. The requests are those of the set's members, in the order of the members.
 struct ResponseEntry {
   std::shared_ptr<const std::vector<Request>> requests;
   CacheNumber number;  // set if the announcement was a number
@@ -62,10 +62,10 @@ class Negotiator {
   Outcome process(const std::vector<std::vector<std::byte>>& frames,
                   const Announced* announced = nullptr);
 
-  // Returns the cache number of the request's name, or no number if it is not in the cache.
+  // Returns the cache number of the request's name, or no number if the name is not in the cache.
   CacheNumber number_of(const SharedRequest& request) const;
 
-  // Adds a process set and returns its number. Call on all ranks, before the first round.
+  // Adds a process set and returns its number. Must be called on all ranks before the first round.
   int add_set(const std::vector<int>& ranks);
   std::optional<int> find_set(const std::vector<int>& ranks) const;
 
@@ -74,7 +74,8 @@ class Negotiator {
   uint64_t cache_hits() const { return cache_hits_; }
 
  private:
-  // A name that some ranks have announced. The same name in another process set is a different one.
+  // A name that some ranks have announced. The same name in another process set is a different
+  // object.
   struct AnnouncedName {
     std::vector<std::optional<Request>> requests;  // one for each member of the set
     size_t announced = 0;
@@ -88,7 +89,8 @@ class Negotiator {
     Clock::time_point since;
     std::vector<int> missing;
   };
-  // Size of an all-reduce, and the properties that must be equal to fuse it with others.
+  // Size of an all-reduce, and the properties that must match those of other all-reduces to fuse
+  // them.
   struct Fusion {
     bool reduces = false;
     DType dtype = DType::kFloat32;
@@ -159,7 +161,8 @@ class Negotiator {
   std::vector<uint8_t> marks_;  // for each cache number, a mark for each rank of the job
   std::vector<uint32_t> free_ids_, forgotten_;
   uint32_t stamps_ = 0;  // number of stamps used
-  // Names dropped in this round. Frames made earlier may still contain their numbers.
+  // Names dropped in this round. Frames from before the drop may still contain the numbers of these
+  // names.
   std::unordered_map<uint32_t, std::shared_ptr<const std::vector<Request>>> dropped_;
   std::unordered_map<std::string, uint32_t> cache_by_name_;
   std::list<uint32_t> recently_used_;  // most recent first
@@ -169,7 +172,7 @@ class Negotiator {
   const Announced* announced_ = nullptr;
   std::vector<Ready> ready_;
   std::vector<std::shared_ptr<const std::vector<Request>>> to_remember_;
-  // Member only to reuse its memory.
+  // A member only to reuse its memory.
   std::vector<uint32_t> numbers_;
   std::vector<const SharedRequest*> full_;
 };

@@ -1,4 +1,4 @@
-// Objects that C programs hold by address.
+// Objects that C programs refer to by address.
 #pragma once
 #include <memory>
 #include <mutex>
@@ -9,13 +9,13 @@
 namespace mxlite::predict {
 
 // Owns the live objects of one class and finds them by address. find() and remove() throw if no
-// live object has the address, so a freed or invalid handle is an error instead of undefined
+// live object has the address. A freed or invalid handle thus causes an error instead of undefined
 // behavior. Thread-safe.
 template <class T>
 class Handles {
  public:
-  // Returns the set of this class. It is never destroyed: threads may use it while the program
-  // ends.
+  // Returns the set of this class. The set is never destroyed, because threads may use it while the
+  // program ends.
   static Handles& get() {
     static auto* const all = new Handles;
     return *all;
@@ -26,7 +26,7 @@ class Handles {
     live_[address] = std::move(object);
     return address;
   }
-  // The result keeps the object alive if another thread frees it.
+  // The result keeps the object alive even if another thread frees the handle.
   std::shared_ptr<T> find(const void* handle) {
     const std::lock_guard lock(mutex_);
     return entry(handle)->second;

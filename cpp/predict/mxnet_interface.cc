@@ -31,7 +31,7 @@ struct Shown {
 };
 using ShownArrays = Handles<Shown>;
 
-// The arguments that all functions which create predictors have in common.
+// The arguments that are common to all functions that create predictors.
 struct Source {
   const char* symbol;
   const void* params;
@@ -265,7 +265,8 @@ int MXNDListCreate(const char* nd_file_bytes, int nd_file_size, NDListHandle* ou
     for (size_t i = 0; i < list->arrays.arrays.size(); ++i) {
       const NDArray* array = list->arrays.arrays[i].get();
       MX_CHECK_DTYPE(array && !array->is_sparse() && array->dtype() == mxlite::DType::kFloat32,
-                     "the arrays must be dense and float32, got another array at position ", i);
+                     "the arrays must be dense and float32, got another kind of array at position ",
+                     i);
       const auto& names = list->arrays.names;
       list->values.push_back(value_of(names.empty() ? "" : names[i], array->spec()));
     }

@@ -135,7 +135,7 @@ std::shared_ptr<const Network> make_network(const std::string& symbol_text,
     const auto found = arrays.find(node->name());
     if (!node->is_variable() || found == arrays.end() || !found->second) continue;
     MX_CHECK_KIND(!found->second->is_sparse(), ErrorKind::kNotSupported, "the parameter '",
-                  node->name(), "' must be dense, got a sparse one");
+                  node->name(), "' must be dense, got a sparse array");
     network->parameters[node->name()] =
         on_gpu(device) ? copy_to_device(found->second, device) : found->second;
   }
@@ -233,7 +233,7 @@ void Predictor::forward() {
   const auto unset = std::ranges::find(is_set_, false);
   MX_CHECK(unset == is_set_.end(), "the input '",
            inputs_[static_cast<size_t>(unset - is_set_.begin())].name,
-           "' must be set before, got no value");
+           "' must be set before forward, got no value");
   (watched_ ? watched_ : graph_)->forward(/*training=*/false, /*record=*/false);
 }
 
@@ -264,7 +264,7 @@ void Predictor::set_monitor(const Monitor& monitor, bool with_inputs) {
 void Predictor::get_output(size_t index, std::span<std::byte> bytes) {
   const std::lock_guard lock(mutex_);
   check_size(outputs_[index], bytes.size(), "output");
-  MX_CHECK(!results().empty(), "forward must be called before, got no call");
+  MX_CHECK(!results().empty(), "forward must be called before outputs are read, got no call");
   const NDArrayRef array = on_host(results()[index]);
   MX_CHECK_SHAPE(array->spec().bytes() == bytes.size(), "the output '", outputs_[index].name,
                  "' must have the inferred shape ", outputs_[index].spec.shape, ", got ",

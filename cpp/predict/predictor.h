@@ -1,4 +1,4 @@
-// Runs the forward pass of a network from files, for programs without Python.
+// Runs the forward pass of a network that was loaded from files. Serves programs without Python.
 #pragma once
 #include <functional>
 #include <map>
@@ -14,21 +14,21 @@
 
 namespace mxlite::predict {
 
-// A network with its weights, shared by its predictors. Immutable.
+// A network and its weights. Its predictors share this object, which is immutable.
 struct Network {
   symbol::NodeOutputs heads;
   std::map<std::string, NDArrayRef> parameters;  // dense, on `device`
   Device device;
 };
 
-// `parameters` are named as in files of Module and Gluon: "arg:", "aux:" or no prefix. `outputs`
-// are names of values that replace the network's outputs, unless the list is empty. Throws
-// FileError and value errors.
+// `parameters` have names as in files of Module and Gluon, with "arg:", "aux:" or no prefix.
+// `outputs` are names of values that replace the network's outputs, unless the list is empty.
+// Throws FileError and value errors.
 std::shared_ptr<const Network> make_network(const std::string& symbol_text,
                                             const std::string& symbol_source,
                                             const NamedArrays& parameters, Device device,
                                             const std::vector<std::string>& outputs);
-// Returns the content of a small file. Throws FileReadError.
+// Returns the content of a small file. Throws FileReadError on failure.
 std::string read_text(const std::string& path);
 
 struct GivenInput {
@@ -46,14 +46,15 @@ struct Value {
 
 Value value_of(std::string name, const TensorSpec& spec);
 
-// Gets the name and the value of a result inside the network.
+// Receives the name and the value of a result inside the network.
 using Monitor = std::function<void(const std::string& name, const NDArrayRef& array)>;
 
-// Functions may be called by several threads, which take turns.
+// Several threads may call the functions at the same time. The calls run one after another.
 class Predictor {
  public:
   Predictor(std::shared_ptr<const Network> network, std::vector<GivenInput> given);
-  // Returns a predictor of the same network in which `given` replace inputs of the same names.
+  // Returns a predictor of the same network in which the inputs in `given` replace inputs of the
+  // same names.
   std::unique_ptr<Predictor> reshaped(const std::vector<GivenInput>& given) const;
   Predictor& operator=(Predictor&&) = delete;  // neither copied nor moved
 
@@ -63,9 +64,9 @@ class Predictor {
   void set_input(size_t index, std::span<const std::byte> bytes);
   void forward();
   void get_output(size_t index, std::span<std::byte> bytes);
-  // Makes forward run node by node and call `monitor` for the outputs of each node, and before them
-  // for its inputs if `with_inputs`. If `monitor` is empty, forward runs the compiled network
-  // again. The monitor must not call this predictor.
+  // Makes forward run node by node. Forward then calls `monitor` for the outputs of each node, and
+  // before that for its inputs if `with_inputs` is true. If `monitor` is empty, forward runs the
+  // compiled network again. The monitor must not call this predictor.
   void set_monitor(const Monitor& monitor, bool with_inputs);
 
  private:

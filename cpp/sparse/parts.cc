@@ -15,7 +15,7 @@ namespace {
 
 bool is_host(Device device) { return computing_device(device.type) == DeviceType::kCPU; }
 
-// Returns the list cut to its length, which is its last element.
+// Returns the list without its last element, and cut to the length that this element holds.
 NDArrayRef without_count(const NDArrayRef& list) {
   const int64_t last = list->shape()[0] - 1;
   return first_axis_part(list, 0, read_integers(first_axis_part(list, last, last + 1))[0]);
@@ -60,7 +60,7 @@ NDArrayRef make_integers(std::span<const int64_t> values, Device device) {
 }
 
 NDArrayRef first_axis_part(const NDArrayRef& array, int64_t begin, int64_t end) {
-  // Traced arrays are refused, because the size of the parts depends on values.
+  // Refuses traced arrays, because the size of the parts depends on values.
   if (array->is_traced()) graph::Trace::fail_read(*array, "sparse array");
   Shape shape = array->shape();
   shape[0] = end - begin;

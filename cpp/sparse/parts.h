@@ -1,5 +1,6 @@
-// Converts sparse arrays to their normal form, and provides helpers for operator rules. These
-// functions are not recorded. They wait for values if the shape of their result depends on values.
+// Converts sparse arrays to their normal form, and provides helpers for operator rules. The tape
+// does not record these functions. If the shape of a result depends on values, the function waits
+// for these values.
 #pragma once
 #include <span>
 #include <vector>
@@ -20,7 +21,7 @@ class Unrecorded : public autograd::ModeScope {
 const SparseParts& normal_parts(const NDArrayRef& array);
 // Returns the array in default storage, or the array itself if it is dense.
 NDArrayRef dense(const NDArrayRef& array);
-// Converts a dense array to a sparse one that stores the nonzero values.
+// Converts a dense array to a sparse array that stores the nonzero values.
 NDArrayRef sparse_of_dense(const NDArrayRef& dense, StorageType stype);
 
 // Returns the distinct indices in ascending order.
@@ -28,7 +29,7 @@ NDArrayRef unique_rows(const NDArrayRef& indices);
 struct Rows {
   NDArrayRef values, indices;
 };
-// Sorts rows by index, and adds up rows with equal indices.
+// Sorts rows by index. Adds up rows with equal indices.
 Rows merged(const NDArrayRef& values, const NDArrayRef& indices);
 NDArrayRef row_sparse(const Rows& rows, const Shape& shape);
 // Returns an array that stores `values` at the positions where `like` stores values.
@@ -36,12 +37,13 @@ NDArrayRef with_values(const NDArrayRef& like, NDArrayRef values);
 
 // Returns the position of every stored value in the flattened matrix.
 NDArrayRef csr_keys(const NDArrayRef& csr);
-// Returns a csr array from values and their (ascending) positions in the flattened matrix.
+// Returns a csr array from values and their positions in the flattened matrix. The positions are
+// ascending.
 NDArrayRef csr_of_keys(const NDArrayRef& values, const NDArrayRef& keys, const Shape& shape);
 // Returns the values of an array, of any storage type, at the positions that `pattern` stores.
 NDArrayRef looked_up(const NDArrayRef& array, const NDArrayRef& pattern);
 
-// Returns the values of a vector, rounded towards 0; waits for them.
+// Waits for the values of a vector and returns them, rounded towards 0.
 std::vector<int64_t> read_integers(const NDArrayRef& vector);
 NDArrayRef make_integers(std::span<const int64_t> values, Device device);
 // Returns a view of the elements begin to end - 1 along the first axis.

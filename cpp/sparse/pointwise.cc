@@ -1,4 +1,5 @@
-// Rules of element-wise operators on two or more arrays, which compute on the stored values.
+// Rules of element-wise operators on two or more arrays. The rules compute only on the stored
+// values.
 #include "cpp/autograd/sparse_grad.h"
 #include "cpp/sparse/parts.h"
 #include "cpp/sparse/rule.h"
@@ -15,7 +16,7 @@ NDArrayRef zeros_like(const SparseCall& call) {
   return autograd::empty_sparse(storage_type(*data), outputs[0], data->device());
 }
 
-// Returns the sum of row-sparse arrays of one shape and dtype.
+// Returns the sum of row-sparse arrays that have the same shape and dtype.
 NDArrayRef add_rows(std::span<const NDArrayRef> arrays) {
   NDArrays values, indices;
   for (const NDArrayRef& array : arrays) {
@@ -64,7 +65,7 @@ NDArrayRef elemwise_mul(const SparseCall& call) {
 }
 
 // Combines a csr matrix with a number, row, column or matrix. As in 1.x, the result of a division
-// has no NaN where the divisor is 0 and the matrix stores nothing.
+// contains no NaN at positions where the divisor is 0 and the matrix stores no value.
 NDArrayRef csr_with_dense(const SparseCall& call, const char* elemwise) {
   const NDArrayRef &lhs = call.inputs[0], &rhs = call.inputs[1];
   if (storage_type(*lhs) != StorageType::kCSR || rhs->is_sparse() || lhs->dtype() != rhs->dtype())

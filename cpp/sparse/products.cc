@@ -29,7 +29,7 @@ NDArrayRef csr_dot(const SparseParts& parts, const Shape& shape, const NDArrayRe
 NDArrayRef rows_of_product(const NDArrayRef& lhs, const NDArrayRef& rhs) {
   const SparseParts& parts = normal_parts(lhs);
   const Shape& shape = lhs->shape();
-  // Throws the shape error.
+  // The call throws the shape error.
   if (rhs->shape()[0] != shape[0]) return csr_dot(parts, shape, rhs, true);
   const NDArrayRef rows = unique_rows(parts.indices);
   const NDArrayRef places = call_op("_find_rows", {rows, parts.indices});
@@ -39,14 +39,14 @@ NDArrayRef rows_of_product(const NDArrayRef& lhs, const NDArrayRef& rhs) {
   return row_sparse({values, rows}, Shape{shape[1], rhs->shape()[1]});
 }
 
-// Returns whether the array is a variable with a row-sparse gradient.
+// Returns whether the array is a variable whose gradient is row-sparse.
 bool has_gradient_by_rows(const NDArrayRef& array) {
   const autograd::ArrayInfo* info = autograd::info_of(*array);
   return info && !info->node && info->req != autograd::GradReq::kNull &&
          info->stype == StorageType::kRowSparse;
 }
 
-// Returns null for storage types without a sparse product.
+// Returns null if the storage types have no sparse product.
 NDArrayRef product(const NDArrayRef& lhs, const NDArrayRef& rhs, bool transpose_a,
                    bool transpose_b) {
   const bool lhs_is_csr = storage_type(*lhs) == StorageType::kCSR;

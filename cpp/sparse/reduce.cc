@@ -1,4 +1,4 @@
-// Rules of sums, means and norms, which compute on the stored values.
+// Rules of sums, means and norms. The rules compute only on the stored values.
 #include "cpp/ops/reduce/reduce.h"
 
 #include "cpp/sparse/parts.h"

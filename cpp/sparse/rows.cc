@@ -14,15 +14,15 @@ using autograd::call_op;
 
 bool is_csr(const NDArrayRef& array) { return storage_type(*array) == StorageType::kCSR; }
 
-// Returns indptr[first] to indptr[first + rows], the positions of the rows' first and last stored
-// values. Throws if the parts, which may come from the user, are not a valid csr array.
+// Returns indptr[first] to indptr[first + rows], which are the bounds of the rows' stored values.
+// Throws if the parts, which may come from the user, are not a valid csr array.
 std::vector<int64_t> row_starts(const SparseCall& call, const SparseParts& parts, int64_t first,
                                 int64_t rows) {
   const int64_t stored = parts.indices->size();
   const auto check = [&](bool fits) {
     MX_CHECK_KIND(fits, ErrorKind::kError, call.op.name,
-                  ": the indptr of a csr array does not ascend from 0 to its ", stored,
-                  " stored values; check_format() says what is wrong");
+                  ": indptr of a csr array must ascend from 0 to its ", stored,
+                  " stored values, got other values; call check_format() for details");
   };
   check(parts.indptr->size() > first + rows && parts.values->size() == stored);
   std::vector<int64_t> starts =
@@ -32,7 +32,7 @@ std::vector<int64_t> row_starts(const SparseCall& call, const SparseParts& parts
   return starts;
 }
 
-// Returns a csr array of the stored values at `places` in `parts`.
+// Returns a csr array that contains the stored values at `places` in `parts`.
 NDArrayRef chosen(const SparseParts& parts, std::span<const int64_t> places,
                   std::span<const int64_t> starts, int64_t first_column, const Shape& shape) {
   const Device device = parts.values->device();

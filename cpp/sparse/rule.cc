@@ -25,7 +25,8 @@ void check_shapes(const SparseCall& call) {
                    other->shape());
 }
 
-// Rule for f(0, 0) = 0: the result stores a value where either operand stores one.
+// Rule for operators with f(0, 0) = 0. The result stores a value where either operand stores a
+// value.
 NDArrayRef stored_in_either(const SparseCall& call) {
   check_shapes(call);
   const NDArrayRef &lhs = call.inputs[0], &rhs = call.inputs[1];
@@ -55,10 +56,10 @@ NDArrayRef stored_in_first(const SparseCall& call) {
   return with_values(data, autograd::call(call.op, call.params, operands)[0]);
 }
 
-// Returns the rule of an operator whose result is sparse only if the operator is called by this
-// alias. 1.x has element-wise operators as well as broadcasting ones (_maximum, broadcast_maximum),
-// and operators that skip values which are not stored (_scatter_plus_scalar, _plus_scalar). Here
-// each pair is one operator, whose schema defines how the results of an alias are stored
+// Returns the rule of an operator whose result is sparse only for this alias. 1.x has
+// element-wise operators and broadcasting operators (_maximum, broadcast_maximum), and operators
+// that skip values that are not stored (_scatter_plus_scalar, _plus_scalar). In mxlite, each such
+// pair is one operator. Its schema defines how the results of each alias are stored
 // (AliasStorage).
 Rule alias_rule(const OpSchema& op, std::string_view alias) {
   const auto found = op.storage.aliases.find(alias);

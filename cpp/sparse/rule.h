@@ -1,4 +1,4 @@
-// Rules of operators that have sparse results on sparse arrays in 1.x. Operators without a rule,
+// Rules of operators whose results on sparse arrays are sparse in 1.x. Operators without a rule,
 // and calls that a rule refuses, run on dense copies (mxlite/ndarray/sparse/dispatch.py).
 #pragma once
 #include <initializer_list>
@@ -8,7 +8,7 @@
 
 namespace mxlite::sparse {
 
-// A call whose counts, parameters and shapes the operator's schema has checked.
+// A call. The operator's schema has checked its number of inputs, parameters and shapes.
 struct SparseCall {
   const OpSchema& op;
   std::string_view alias;  // the operator name that the caller used
@@ -38,17 +38,17 @@ class RuleRegistration {
   RuleRegistration(std::initializer_list<RuleEntry> rules);
 };
 
-// Returns whether the rule, instead of the schema, checks the shapes of a call. `alias` is the name
+// Returns whether the rule checks the shapes of a call instead of the schema. `alias` is the name
 // that the caller used.
 bool rule_checks_shapes(const OpSchema& op, std::string_view alias);
 
 // Returns whether the result stores values at the same positions as the only input.
 bool keeps_storage(const OpSchema& op, const void* params, std::span<const TensorSpec> inputs);
 
-// Runs the rule of the operator if it records itself; returns null if there is none.
+// Runs the rule of the operator if the rule records itself. Returns null if no such rule exists.
 NDArrayRef run_recording_rule(const SparseCall& call);
 
-// Runs the rule of the alias or of the operator without recording. If there is none and the schema
+// Runs the rule of the alias or of the operator without recording. If no rule exists and the schema
 // allows it, applies the operator to the stored values. Otherwise returns null.
 NDArrayRef run_rule(const SparseCall& call);
 

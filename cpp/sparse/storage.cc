@@ -44,8 +44,8 @@ NDArrayRef sum_over(const NDArrayRef& squares, const Shape& axes, bool keepdims)
   return call_op("sum", {squares}, {{"axis", axes}, {"keepdims", keepdims}});
 }
 
-// Returns sums of squares of a row-sparse matrix, without recording. Sums of rows are row-sparse if
-// the axis is kept.
+// Returns sums of squares of a row-sparse matrix without recording. Sums over rows are row-sparse
+// if the axis is kept.
 NDArrayRef sums_of_rows(const NDArrayRef& data, const Shape& axes, bool keepdims) {
   const SparseParts& parts = normal_parts(data);
   const NDArrayRef squares = call_op("square", {parts.values});
@@ -71,7 +71,7 @@ NDArrayRef square_sum(const SparseCall& call) {
   {
     const Unrecorded scope;
     result = sums_of_rows(data, axes, p.keepdims);
-    // Copies the values, because the data may change before backward.
+    // Copies the values, because the data may change before backward runs.
     if (autograd::needs_record({&data, 1})) values = call_op("_copy", {normal_parts(data).values});
   }
   const Shape joint = kept_shape(shape, reduced);
