@@ -12,8 +12,8 @@
 namespace mxlite::jobs {
 namespace {
 
-constexpr size_t kChunk = 1024;  // values decoded at a time; a multiple of values_per_word of every
-                                 // compression type
+constexpr size_t kChunk = 1024;  // values decoded at a time, a multiple of values_per_word
+                                 // of every compression type
 
 NDArrayRef zeros(int64_t count, DType dtype) {
   NDArrayRef array = NDArray::empty({Shape{count}, dtype}, Device{});
@@ -66,8 +66,9 @@ bool CodedBucket::fits(std::span<const NDArrayRef> arrays) const {
 }
 
 void CodedBucket::take(std::span<const NDArrayRef> arrays, std::span<const NDArrayRef> residuals) {
-  MX_CHECK(fits(arrays) && fits(residuals),
-           "CodedBucket.take: arrays must have the shapes of the bucket");
+  MX_CHECK(
+      fits(arrays) && fits(residuals),
+      "CodedBucket.take: arrays must be float32 arrays on the CPU with the shapes of the bucket");
   for (size_t i = 0; i < specs_.size(); ++i) {
     if (!arrays[i]) continue;
     const NDArrayRef array = contiguous(arrays[i])->detached();
@@ -115,12 +116,14 @@ void CodedBucket::reduce(size_t first, size_t last, const std::string& name, int
 }
 
 void CodedBucket::give(std::span<const NDArrayRef> arrays) {
-  MX_CHECK(fits(arrays), "CodedBucket.give: arrays must have the shapes of the bucket");
+  MX_CHECK(
+      fits(arrays),
+      "CodedBucket.give: arrays must be float32 arrays on the CPU with the shapes of the bucket");
   for (size_t i = 0; i < specs_.size(); ++i) {
     if (!arrays[i]) continue;
     const NDArrayRef array = arrays[i]->detached();
     MX_CHECK(received_[i].words && array->contiguous(),
-             "CodedBucket.give: nothing was received, or an array is not contiguous");
+             "CodedBucket.give: arrays must be contiguous, and reduce must be called before");
     const Received received = received_[i];
     engine::Var* const reads[] = {&received.words->storage()->var()};
     engine::Var* const target[] = {&array->storage()->var()};

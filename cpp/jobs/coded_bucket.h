@@ -1,4 +1,4 @@
-// Buckets of gradients that are sent in a few bits per value; see cpp/kvstore/store/compression.h.
+// Buckets of gradients that are sent with few bits per value. See cpp/kvstore/store/compression.h.
 #pragma once
 #include <optional>
 #include <span>
@@ -11,20 +11,20 @@
 
 namespace mxlite::jobs {
 
-// Reduces float32 gradients on the CPU and skips null ones. Every rank receives the coded words of
-// all ranks and sums the decoded values itself.
+// Reduces float32 gradients on the CPU. Skips null gradients. Every rank receives the coded words
+// of all ranks, decodes the values and sums them.
 class CodedBucket {
  public:
   CodedBucket(std::span<const NDArrayRef> arrays, const std::string& type, double threshold);
 
   // Returns whether the arrays have the shapes of the bucket and are float32 arrays on the CPU.
   bool fits(std::span<const NDArrayRef> arrays) const;
-  // Encodes the arrays as words and stores the rounding errors in `residuals` for the next call.
+  // Encodes the arrays as words. Stores the rounding errors in `residuals` for the next call.
   void take(std::span<const NDArrayRef> arrays, std::span<const NDArrayRef> residuals);
   // Sends the compressed words of parts `first` to `last - 1` to all ranks of a process set.
   void reduce(size_t first, size_t last, const std::string& name, int32_t set,
               engine::Origin origin);
-  // Overwrites the arrays with the sums of the words received last.
+  // Overwrites the arrays with the sums of the words that were received last.
   void give(std::span<const NDArrayRef> arrays);
 
  private:

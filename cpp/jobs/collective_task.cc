@@ -12,10 +12,10 @@ namespace {
 // Returns the array. Throws if the job cannot use the array's device in collectives.
 const NDArrayRef& usable(const NDArrayRef& array, const std::string& name, Job& job) {
   MX_CHECK(array->contiguous() && !array->is_traced() && !array->is_sparse(), name,
-           ": the array must be contiguous and dense");
+           ": the array must be contiguous, dense and not traced");
   const Device place = job.place_of(array->device(), array->dtype());
   MX_CHECK_KIND(place == array->device(), ErrorKind::kDevice, name, ": the array must be on ",
-                place, ", got one on ", array->device());
+                place, ", got an array on ", array->device());
   return array;
 }
 
@@ -77,12 +77,12 @@ std::string CollectiveTask::text() const {
 }
 
 void CollectiveTask::start() {
-  // If an output cannot be allocated, release_operands reports that to the other ranks.
+  // If an output cannot be allocated, release_operands reports the failure to the other ranks.
   for (const auto& o : operations_)
     for (const NDArrayRef* array : {&o->input, &o->output})
       if (*array) (*array)->data();
   started_ = true;
-  // Keeps the job alive: if the job has ended, submit notifies this task, which resets job_.
+  // Keeps the job alive. If the job has ended, submit notifies this task, which then resets job_.
   const auto job = job_;
   for (const auto& o : operations_) o->owner = this;
   job->submit(std::move(operations_));
@@ -112,7 +112,8 @@ void CollectiveTask::release_operands() noexcept {
   job_.reset();
 }
 
-// Called instead of running the task if an input has failed. Tells the other ranks not to wait.
+// Called instead of running the task if an input has failed. Tells the other ranks not to wait for
+// this rank.
 void CollectiveTask::announce_failure() noexcept {
   std::exception_ptr cause;
   try {

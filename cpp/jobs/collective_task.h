@@ -11,8 +11,8 @@
 
 namespace mxlite::jobs {
 
-// An engine task that submits its operations when its arrays are ready and ends when all operations
-// have ended.
+// An engine task that submits its operations when its arrays are ready. The task ends when all
+// operations have ended.
 class CollectiveTask final : public engine::DeferredTask, public OperationOwner {
  public:
   CollectiveTask(const char* name, engine::Origin origin, std::vector<OperationRef> operations,
@@ -22,8 +22,8 @@ class CollectiveTask final : public engine::DeferredTask, public OperationOwner 
   void describe(std::string& out) const override { out += text(); }
   void notify(size_t operations, std::exception_ptr error) override;
 
-  // Waits until all operations have ended and rethrows the first error. The caller must wait if the
-  // operations allocate their outputs.
+  // Waits until all operations have ended and rethrows the first error. If the operations allocate
+  // their outputs, the caller must call this function.
   void wait();
 
  private:
@@ -52,7 +52,7 @@ struct CollectiveCall {
   std::vector<std::string> names;
   std::vector<NDArrayRef> inputs, outputs;  // if outputs is empty, the operation allocates them
 };
-// A collective that has been submitted, with its results once the task has ended.
+// A collective that has been submitted. It has its results once the task has ended.
 struct PendingCollective {
   std::vector<OperationRef> operations;
   IntrusivePtr<CollectiveTask> task;
@@ -60,8 +60,8 @@ struct PendingCollective {
 // Pushes one task for all arrays to the job that this process has joined.
 PendingCollective start(const CollectiveCall& call, engine::Origin origin);
 
-// Gives an operation on a bucket the next number among the ordered calls of its process set, and
-// pushes the task that runs the operation.
+// Gives an operation on a bucket the next number among the ordered calls of its process set. Pushes
+// the task that runs the operation.
 void start_bucket_call(OperationRef operation, const Request& terms, engine::Origin origin,
                        const engine::Access& access);
 

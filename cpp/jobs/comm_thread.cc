@@ -19,9 +19,9 @@
 namespace mxlite::jobs {
 namespace {
 
-// Makes the kernel run the calling thread soon after it wakes up. Linux 6.12 and later do so for
-// threads with short time slices; other threads wait some milliseconds until a computing thread has
-// used up its slice.
+// Makes the kernel run the calling thread soon after it wakes up. Linux 6.12 and later do this for
+// threads with short time slices. Other threads wait for some milliseconds until a computing thread
+// has used up its time slice.
 void ask_for_prompt_wakeups() {
   prctl(PR_SET_TIMERSLACK, 1000UL);  // largest delay of a sleep in ns
   struct {                           // the kernel's sched_attr
@@ -38,8 +38,8 @@ void ask_for_prompt_wakeups() {
                                               // reduces latency
 }
 
-// Leaves the job and waits for the other ranks. Rethrows an exception that a signal handler raises
-// during the wait.
+// Leaves the job and waits for the other ranks. If a signal handler raises an exception during the
+// wait, rethrows it.
 void leave_in_order(Job& job) {
   using std::chrono::microseconds;
   const double limit = comm_timeout();
@@ -104,7 +104,7 @@ void CommThread::start(const WorldRequest& request, const JobOptions& options,
                        const MakeNegotiation& make) {
   MX_CHECK_KIND(
       !engine::in_forked_child(), ErrorKind::kCommunicator,
-      "this process is a fork, which cannot join a job: start it with mxlite-run, or let its "
+      "a forked process must not join a job; start the process with mxlite-run, or let its "
       "parent join");
   {
     std::lock_guard lock(mutex_);
@@ -139,7 +139,7 @@ void CommThread::stop(bool orderly) noexcept {
   try {
     if (orderly) leave_in_order(*job);
   } catch (const std::exception&) {
-    // After the user has interrupted the wait, the job is still stopped.
+    // The job is also stopped if the user has interrupted the wait.
   }
   job->request_stop();
   try {
@@ -171,9 +171,9 @@ void CommThread::finalize() noexcept {
   if (abandoned_) return quit();  // the thread may wait for other ranks until its timeout
   try {
     if (!mpi_plugin_loaded()) return quit();
-    // MPI also ends here if a communicator without a job has initialized MPI.
+    // Also ends MPI if a communicator without a job has initialized MPI.
     run_and_wait([this] {
-      // MPI_Finalize waits for all ranks and would hang after a rank was lost.
+      // MPI_Finalize waits for all ranks and would never return if a rank is lost.
       if (!rank_lost_) mpi_plugin().finalize();
     });
   } catch (const std::exception& e) {
@@ -209,9 +209,9 @@ std::shared_ptr<Job> CommThread::job() {
 std::shared_ptr<Job> CommThread::running_job() {
   auto running = job();
   MX_CHECK_KIND(running, ErrorKind::kCommunicator,
-                "this process has not joined the others: ", kHowToJoin, " first");
+                "this process must have joined a job: ", kHowToJoin, " first");
   MX_CHECK_KIND(!engine::in_forked_child(), ErrorKind::kCommunicator,
-                "this process is a fork: only its parent takes part in the job");
+                "a forked process must not use the job, in which only its parent takes part");
   return running;
 }
 

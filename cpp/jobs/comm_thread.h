@@ -1,5 +1,5 @@
-// The `comm` thread, which alone communicates with other processes. It runs from init until the
-// process ends.
+// The `comm` thread is the only thread that communicates with other processes. It runs from init
+// until the process ends.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -14,7 +14,7 @@
 
 namespace mxlite::jobs {
 
-// End of error texts: tells the user how a process joins its job.
+// The end of error texts. It tells the user how a process joins its job.
 inline constexpr const char* kHowToJoin =
     "call mxlite.parallel.mesh(...), create a dist_sync store, or call mxlite.horovod.init()";
 
@@ -22,26 +22,27 @@ class CommThread {
  public:
   static CommThread& get();  // leaked: static destructors may use it
 
-  // Starts the job; collective over its ranks. Throws on failure. Does nothing if a job runs.
+  // Starts the job. This call is collective over the job's ranks. Throws on failure. Does nothing
+  // if a job is running.
   void start(const WorldRequest& request, const JobOptions& options, const MakeNegotiation& make);
-  // Ends the job on all ranks; pending and later operations fail. Idempotent. If `orderly`, first
-  // waits until all ranks have left, another rank needs this rank, no operation has run for the
-  // timeout, or a signal handler raises. During the wait, other ranks may use process sets that do
-  // not contain this rank.
+  // Ends the job on all ranks. Pending and later operations fail. Idempotent. If `orderly` is true,
+  // first waits until all ranks have left, another rank needs this rank, no operation has run for
+  // the timeout, or a signal handler raises an exception. During the wait, other ranks may use
+  // process sets that do not contain this rank.
   void stop(bool orderly = false) noexcept;
-  // Leaves the job and forms a job of the surviving ranks; collective over them. Also works if no
-  // rank was lost. Call start afterwards.
+  // Leaves the job and forms a job of the surviving ranks. This call is collective over these
+  // ranks. It also works if no rank was lost. Call start afterwards.
   void rebuild(const RebuildRequest& request);
-  // Call at the end of the process. Leaves the job in order. Ends MPI if mxlite initialized MPI and
-  // no rank is lost.
+  // Call at the end of the process. Leaves the job in order. Ends MPI if mxlite has initialized MPI
+  // and no rank is lost.
   void finalize() noexcept;
   // Makes the pending operations of all ranks fail with `reason`.
   void abort(const std::string& reason) noexcept;
 
-  // Returns the running job: null before start, after stop, and after another rank has ended the
-  // job.
+  // Returns the running job. Returns null before start, after stop, and after another rank has
+  // ended the job.
   std::shared_ptr<Job> job();
-  // Throws if there is no job.
+  // Returns the running job. Throws if no job is running.
   std::shared_ptr<Job> running_job();
 
   Timeline& timeline() { return timeline_; }
@@ -60,7 +61,7 @@ class CommThread {
   std::thread thread_;                      // guarded by mutex_
   std::shared_ptr<Job> job_;                // guarded by mutex_
   bool rank_lost_ = false;                  // used only by the comm thread
-  std::atomic<bool> abandoned_{false};      // start was interrupted: the thread may never end
+  std::atomic<bool> abandoned_{false};      // start was interrupted, so the thread may never end
   Timeline timeline_;
 };
 

@@ -102,8 +102,8 @@ class ShmControl final : public ControlChannel {
   int buffer_ = 0;
 };
 
-// Control channel for several hosts. Begins a round in every cycle, because a rank cannot see that
-// another rank has begun one.
+// Control channel for several hosts. Begins a round in every cycle, because a rank cannot see
+// whether another rank has begun a round.
 class GatherControl final : public ControlChannel {
  public:
   GatherControl(std::unique_ptr<Communicator> group, double cycle_ms)
@@ -175,8 +175,8 @@ std::unique_ptr<ControlChannel> make_control(Communicator& world, double cycle_m
   if (world.rank() != 0) segment = shm::SharedSegment::open(name, world.size());
   MX_CHECK_KIND(segment, ErrorKind::kCommunicator, name.error);
   auto control = std::make_unique<ShmControl>(segment, world.rank());
-  world.barrier();  // after the barrier, all ranks have opened the segment or one has reported a
-                    // failure
+  world.barrier();  // after the barrier, all ranks have opened the segment, or one has
+                    // reported a failure
   segment->unlink();
   return control;
 }

@@ -13,7 +13,7 @@ bool lies_in(const NDArray& array, const NDArray& part) {
          array.spec() == part.spec();
 }
 
-// Copies an array whose memory lies in `part` to newly allocated memory.
+// Copies an array to newly allocated memory if its memory lies in `part`.
 void move_out(const NDArrayRef& array, const NDArrayRef& part) {
   if (array->use_count() == 1 || !lies_in(*array, *part)) return;
   const NDArrayRef own = NDArray::empty(part->spec(), part->device());
@@ -21,10 +21,10 @@ void move_out(const NDArrayRef& array, const NDArrayRef& part) {
   array->assign_handle(*own);
 }
 
-// Returns whether the array's handle may be changed to use the memory of its part. It may not if
-// the array uses foreign memory, is a part of a larger array or has views, because views would keep
-// the old memory. Tasks in flight may still use the old memory, because the copy into the part runs
-// after the tasks that write the array.
+// Returns whether the array's handle may be changed to use the memory of its part. The handle must
+// not be changed if the array uses foreign memory, is a part of a larger array or has views. Views
+// would keep the old memory. Tasks in flight may still use the old memory, because the copy into
+// the part runs after the tasks that write the array.
 bool may_move(const NDArray& array, const NDArray& part) {
   const Storage& storage = *array.storage();
   return array.spec() == part.spec() && array.device() == part.device() && array.contiguous() &&
@@ -91,8 +91,8 @@ void GradientBucket::reduce(size_t first, size_t last, const std::string& name, 
   auto operation = make_ref<Operation>();
   operation->input = input;
   operation->output = sums_ ? sums_->range(first, last) : input;
-  // A collective may move the pages of the whole bucket, so it must exclude writes to all parts of
-  // the bucket.
+  // A collective may move the pages of the whole bucket, so other tasks must not write any part of
+  // the bucket meanwhile.
   std::vector<engine::Var*> reads, overwrites, updates;
   for (size_t i = 0; i < owners_.size(); ++i) {
     engine::Var* const given = &parts()[i]->storage()->var();
@@ -133,8 +133,8 @@ void GradientBucket::sum_on_devices(std::span<const GradientBucket* const> bucke
 
 void GradientBucket::give(std::span<const NDArrayRef> arrays) const {
   MX_CHECK(arrays.size() == owners_.size(),
-           "GradientBucket.give: the number of arrays must be that of parts, ", owners_.size(),
-           ", got ", arrays.size());
+           "GradientBucket.give: the number of arrays must equal the number of parts, ",
+           owners_.size(), ", got ", arrays.size());
   for (size_t i = 0; i < arrays.size(); ++i)
     if (arrays[i] && !lies_in(*arrays[i], *sums()[i])) copy_to(sums()[i], arrays[i]);
 }

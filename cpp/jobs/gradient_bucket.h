@@ -1,5 +1,5 @@
 // A bucket holds gradients that one collective sums. mxlite.comm.buckets decides which gradients a
-// bucket holds and when it is reduced.
+// bucket holds and when the bucket is reduced.
 #pragma once
 #include <optional>
 #include <span>
@@ -14,24 +14,24 @@ namespace mxlite::jobs {
 
 std::vector<Shape> shapes_of(std::span<const NDArrayRef> arrays);
 
-// Each position of the bucket is a part of its memory for one array; null arrays are skipped. An
-// array either uses the memory of its part or is copied into it. The last array taken owns the
-// part.
+// Each position of the bucket is a part of its memory for one array. Null arrays are skipped. An
+// array either uses the memory of its part or is copied into it. The array that was taken last owns
+// the part.
 class GradientBucket {
  public:
-  // `memory` and `sums` are vectors of Bucket::elements_for(...) zeros that no task uses. They are
-  // the same vector if the sums overwrite the gradients.
+  // `memory` and `sums` are vectors of Bucket::elements_for(...) zeros that no task uses. If the
+  // sums overwrite the gradients, `memory` and `sums` are the same vector.
   GradientBucket(std::span<const NDArrayRef> arrays, const NDArrayRef& memory,
                  const NDArrayRef& sums);
 
   // Returns whether the arrays have the shapes, dtypes and devices of the bucket.
   bool fits(std::span<const NDArrayRef> arrays) const;
-  // Makes arrays use the memory of their parts, and copies arrays that cannot.
+  // Makes arrays use the memory of their parts. Copies arrays that cannot use this memory.
   void take(std::span<const NDArrayRef> arrays);
   // Sums the parts first to last - 1 over the ranks of a process set.
   void reduce(size_t first, size_t last, const std::string& name, int32_t set, double prescale,
               engine::Origin origin) const;
-  // Sums the parts first to last - 1 of the buckets of several GPUs, one bucket for each.
+  // Sums the parts first to last - 1 of the buckets of several GPUs. Each GPU has one bucket.
   static void sum_on_devices(std::span<const GradientBucket* const> buckets, size_t first,
                              size_t last);
   // Copies the sums to the arrays that do not use the memory of the bucket.

@@ -70,7 +70,8 @@ bool Job::step() {
   if (!round_open_) begin_round();
   bool ready = round_open_ && control_->ready();
   if (round_open_) {
-    // Spins only once per round, because other ranks ring this rank when they begin the round.
+    // Polls repeatedly only once per round, because other ranks ring this rank when they begin the
+    // round.
     for (int i = spun_ ? spins_ : 0; i < spins_ && !ready; ++i) {
       _mm_pause();
       ready = control_->ready();
@@ -191,7 +192,7 @@ void Job::process() {
 
 void Job::add_set(int number, const std::vector<int>& ranks) {
   sets_.add(number, ranks);
-  // Process sets made by the constructor get slots later, after all of them have communicators.
+  // Process sets that the constructor adds get slots later, when all of them have communicators.
   if (const ProcessSet* set = sets_.find_with_group(number); set && negotiation_)
     ordered_.slots().add_group(number, *set->group, ranks);
 }
@@ -204,12 +205,12 @@ void Job::remove_set(int number) {
 
 void Job::submit(std::vector<OperationRef> operations) {
   // Slots are not used after ranks have left, because ranks that leave wait only while they see
-  // negotiations. They are not used with a timeline, because it shows only operations of the comm
-  // thread.
+  // negotiations. Slots are not used with a timeline either, because it shows only operations of
+  // the comm thread.
   const bool uses_slots = operations.size() == 1 && operations[0]->number != 0 &&
                           !ranks_have_left_.load(std::memory_order_relaxed) && !timeline_.runs();
   if (uses_slots && ordered_.slots().take(operations[0])) {
-    // A worker of the engine polls after the task anyway; any other thread has to poll here.
+    // A worker of the engine polls after the task anyway. Any other thread has to poll here.
     if (!engine::on_polling_worker()) ordered_.slots().poll_briefly();
     return;
   }

@@ -1,5 +1,5 @@
-// A job, from joining to its end. In rounds, each rank announces the operations that it is ready
-// for; an operation runs when all ranks of its process set are ready. The job is created, run and
+// A job from joining to its end. In rounds, each rank announces the operations that it is ready
+// for. An operation runs when all ranks of its process set are ready. The job is created, run and
 // destroyed on the comm thread.
 #pragma once
 #include <atomic>
@@ -46,19 +46,19 @@ class Job {
   OrderedRunner& ordered_calls() { return ordered_; }
   void request_stop();
   // Tells the other ranks that this rank leaves. The job ends when all ranks have left, or when an
-  // operation needs a rank that has left. Until then this rank begins no operation but takes part
-  // in the rounds of the others.
+  // operation needs a rank that has left. Until then, this rank begins no operation but takes part
+  // in the rounds of the other ranks.
   void request_leave();
-  // Returns the seconds since the last operation of any rank or since this rank has left, whichever
-  // is less.
+  // Returns the seconds since the last operation of any rank, or the seconds since this rank has
+  // left if that is less.
   double idle_seconds();
   void abort(const char* reason) noexcept;
   bool ended();
   bool lost();  // whether a rank was lost or did not arrive
   const ProcessSets& process_sets() const { return sets_; }
-  // Returns the device on which collectives need the data of an array on `device`: the GPU that
-  // this process uses in the job if NCCL supports the dtype, pinned host memory for other GPU
-  // arrays, else `device`.
+  // Returns the device on which collectives need the data of an array on `device`. If NCCL supports
+  // the dtype of a GPU array, this is the GPU that this process uses in the job. For other GPU
+  // arrays, it is pinned host memory. For all other arrays, it is `device`.
   Device place_of(Device device, DType dtype);
   JobStats stats();
 
@@ -67,7 +67,7 @@ class Job {
   const std::string backend;
   const JobOptions options;  // settings are those of rank 0
 
-  // The functions below are called by the negotiation, on the comm thread.
+  // The negotiation calls the functions below on the comm thread.
   OperationRunner& runner() { return runner_; }
   Timeline& timeline() { return timeline_; }
   // Collective over all ranks.
@@ -81,15 +81,15 @@ class Job {
   double seconds_to_next_round() const;
   void process();
   std::vector<Stall> stalls(double longer_than) const;
-  // Ends the job if a rank has shut it down, all ranks have left, or an operation needs a rank that
-  // has left.
+  // Ends the job if a rank has shut down the job, all ranks have left, or an operation needs a rank
+  // that has left.
   void end_if_left(std::vector<int> shutdown, const std::vector<int>& leaving);
   bool waits_for_left();  // returns whether an operation needs a rank that has left; call once per
                           // round
   void check_stalls();
   void give_up();  // ends the job, because rank 0 has exceeded the waiting time
   void sleep(uint32_t seen);
-  // Notifies the owners of all operations. Allocates memory only for the error text.
+  // Notifies the owners of all operations. The error text is the only allocation.
   void end(const char* reason) noexcept;
 
   ProcessSets sets_;
@@ -112,8 +112,8 @@ class Job {
   RequestTable requests_;
   std::mutex mutex_;
   std::vector<OperationRef> inbox_;  // guarded by mutex_
-  // False while the comm thread polls, because it then checks the inbox without being rung. Guarded
-  // by mutex_.
+  // False while the comm thread polls, because the thread then checks the inbox without being rung.
+  // Guarded by mutex_.
   bool needs_rings_ = true;
   bool stop_requested_ = false;                      // guarded by mutex_
   bool leave_requested_ = false;                     // guarded by mutex_

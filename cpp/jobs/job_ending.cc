@@ -1,4 +1,5 @@
-// The ends of a job: ranks shut it down, all ranks leave it, or a rank waits too long.
+// Ends a job: because ranks shut it down, because all ranks leave it, or because a rank waits too
+// long.
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -18,7 +19,7 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// Returns a warning that lists, for each rank, the operations that it has not announced for
+// Returns a warning that lists for each rank the operations that the rank has not announced for
 // `seconds`.
 std::string stall_warning(const std::vector<Stall>& stalls, double seconds) {
   std::map<int, std::vector<std::string>> by_rank;
@@ -74,7 +75,7 @@ bool Job::ended() {
   return ended_;
 }
 
-// Returns the same result on all ranks in the same round, because all read the same frames.
+// Returns the same result on all ranks in the same round, because all ranks read the same frames.
 bool Job::waits_for_left() {
   if (left_.empty()) return false;
   if (ordered_.lacks(left_)) return true;

@@ -80,7 +80,7 @@ OperationRef operation_of(const CollectiveCall& call, const std::string& failure
   return operation;
 }
 
-// A collective call made by the task of a compiled graph.
+// A collective call that the task of a compiled graph makes.
 class JobCall final : public collective::PendingCall, public OperationOwner {
  public:
   JobCall(RequestRef asked, std::shared_ptr<Job> job)
@@ -102,7 +102,7 @@ class JobCall final : public collective::PendingCall, public OperationOwner {
     operation_->output = std::move(output);
     operation_->owner = this;
     self_ = IntrusivePtr<JobCall>(this);
-    // Keeps the job alive: during submit, another thread may end the call and destroy this object.
+    // Keeps the job alive. During submit, another thread may end the call and destroy this object.
     const auto job = std::move(job_);
     job->submit({std::move(operation_)});
   }
@@ -209,7 +209,7 @@ void provide_processes() {
     try {
       return SlotCalls::poll_current(idle);
     } catch (const std::bad_alloc&) {
-      return false;  // no harm: the comm thread polls the calls as well
+      return false;  // harmless, because the comm thread also polls the calls
     }
   });
 }

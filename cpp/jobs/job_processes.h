@@ -3,7 +3,7 @@
 
 namespace mxlite::jobs {
 
-// Registers this implementation. Before that, collective operators run in a world of one process.
+// Registers this implementation. Without it, collective operators run in a world of one process.
 void provide_processes();
 
 }  // namespace mxlite::jobs

@@ -1,4 +1,4 @@
-// Memory that holds the arrays of operations: host memory, or the memory of one GPU.
+// Memory that holds the arrays of operations. It is either host memory or the memory of one GPU.
 #pragma once
 #include "cpp/core/allocator.h"
 #include "cpp/kvstore/comm/device_communicator.h"
@@ -6,13 +6,13 @@
 
 namespace mxlite::jobs {
 
-// Each function takes effect in order with the collectives that use the memory.
+// Each function takes effect in the order of the collectives that use the memory.
 class OperandMemory {
  public:
   virtual ~OperandMemory() = default;
   virtual void copy(void* to, const void* from, size_t bytes) = 0;
   virtual void clear(void* data, size_t bytes) = 0;
-  // Multiplies values by a factor like scale_buffer.
+  // Multiplies values by a factor, like scale_buffer.
   virtual void scale(void* data, int64_t count, DType dtype, double factor) = 0;
   // Returns memory that is valid until the next call.
   virtual std::byte* buffer(size_t bytes) = 0;
@@ -50,7 +50,8 @@ class GpuMemory final : public OperandMemory {
   std::byte* buffer(size_t bytes) override;
   NDArrayRef allocate(const TensorSpec& spec) override;
   bool on_gpu() const override { return true; }
-  // Makes the group's stream wait for stream `kind`, for which unwritten memory was allocated.
+  // Makes the group's stream wait for stream `kind`. Memory that has not been written was allocated
+  // for that stream.
   void wait_for_allocations(StreamKind kind);
 
  private:

@@ -44,7 +44,7 @@ int32_t gpu_number(Device device) { return device.type == DeviceType::kCUDA ? de
 std::string cause_text(std::string text) {
   for (const char* place : {"\n    while running ", "\n\nAt:\n"})
     text.resize(std::min(text.size(), text.find(place)));
-  // Each rank that passes on a cause prepends its own text, so the original cause is at the end.
+  // Each rank that forwards a cause prepends its own text, so the original cause is at the end.
   if (text.size() > kMaxCause) text.replace(0, text.size() - kMaxCause, "...");
   return text;
 }

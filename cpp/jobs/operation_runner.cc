@@ -16,7 +16,8 @@ constexpr size_t kAlignment = 64;
 
 size_t padded(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// Seconds to wait until the heartbeat reports which rank is lost, because NCCL may fail earlier.
+// Time in seconds to wait for the heartbeat to report which rank is lost, because NCCL may fail
+// earlier.
 constexpr double kGrace = 3;
 constexpr auto kPause = std::chrono::milliseconds(20);
 
@@ -40,7 +41,7 @@ class Activity {
   bool runs_;
 };
 
-// Returns Horovod's name for the kind of transfer, or an empty text if no timeline runs.
+// Returns Horovod's name for the kind of transfer, or an empty text if no timeline is recorded.
 std::string transport_activity(const Timeline& timeline, const Carrier& carrier,
                                CollectiveKind kind) {
   if (!timeline.runs()) return {};
@@ -48,7 +49,7 @@ std::string transport_activity(const Timeline& timeline, const Carrier& carrier,
              kind == CollectiveKind::kBroadcast ? "BCAST" : activity_name(kind));
 }
 
-// Aborts the group. After the call, no work of the group uses its arrays.
+// Aborts the group. After the call, no work of the group uses the group's arrays.
 void end_gpu_work(DeviceCommunicator& gpus, const char* reason) noexcept {
   gpus.fail_all(reason);
   try {
@@ -350,7 +351,7 @@ void OperationRunner::message(Operation* o, const Carrier& carrier, int from, in
   if (o && carrier.group.rank() == from) {
     send[static_cast<size_t>(to)] = o->asked->bytes;
     input = o->input->data();
-    // The sender's output only shows that the message was sent; its values have no meaning.
+    // The sender's output only shows that the message was sent. Its values have no meaning.
     carrier.memory.clear(o->output->data(), o->output->spec().bytes());
   } else if (o) {
     receive[static_cast<size_t>(from)] = o->asked->bytes;

@@ -1,5 +1,5 @@
-// Runs operations: moves the bytes of arrays through a communicator. For GPU arrays, submits the
-// work to the stream of an NCCL communicator.
+// Runs operations, which move the bytes of arrays through a communicator. For GPU arrays, submits
+// the work to the stream of an NCCL communicator.
 #pragma once
 #include <atomic>
 #include <map>
@@ -17,13 +17,13 @@
 
 namespace mxlite::jobs {
 
-// A communicator and the memory in which it works.
+// A communicator and the memory that it uses.
 struct Carrier {
   Communicator& group;
   OperandMemory& memory;
 };
 
-// Used by the comm thread, unless a function says otherwise.
+// The comm thread uses this class unless a function says otherwise.
 class OperationRunner {
  public:
   struct Counts {
@@ -37,7 +37,7 @@ class OperationRunner {
   OperationRunner& operator=(OperationRunner&&) = delete;  // neither copied nor moved
 
   // Runs operations of one kind and in one memory as a single collective, and notifies their
-  // owners. `requests` are those of all members for the first operation. If a rank is lost,
+  // owners. `requests` are the requests of all members for the first operation. If a rank is lost,
   // notifies the owners and then throws.
   void run(std::vector<OperationRef>& operations, std::span<const Request> requests);
   // Takes part in a message between two other ranks, because a message is a collective of the whole
@@ -48,8 +48,8 @@ class OperationRunner {
   bool gpus_busy() const;
   void look_at_gpus();  // throws if a rank is lost
   void fail_all(const char* reason) noexcept;
-  // Returns the GPU that this process uses in collectives of GPU arrays, which is the `index` of
-  // the first call. Any thread may call this.
+  // Returns the GPU that this process uses in collectives of GPU arrays. This is the `index` of the
+  // first call. Any thread may call this function.
   int choose_gpu(int index);
   const Counts& counts() const { return counts_; }  // any thread may read them
 
@@ -58,8 +58,9 @@ class OperationRunner {
     std::unique_ptr<DeviceCommunicator> communicator;
     std::string problem;  // why `communicator` is null
   };
-  // Returns the NCCL communicator of a process set. The first call creates it and is collective
-  // over the set. On failure, returns null and sets `problem` to the same text on all ranks.
+  // Returns the NCCL communicator of a process set. The first call creates the communicator and is
+  // collective over the set. On failure, returns null and sets `problem` to the same text on all
+  // ranks.
   DeviceCommunicator* gpu_group(int set, std::string& problem);
   void run_in(const Carrier& carrier, std::span<const OperationRef> operations,
               std::span<const Request> requests, std::span<const int> members);
@@ -73,7 +74,8 @@ class OperationRunner {
   void all_to_all(Operation& operation, std::span<const Request> requests, const Carrier& carrier);
   void reduce_scatter(Operation& operation, const Carrier& carrier);
   void reduce(Operation& operation, const Carrier& carrier, std::span<const int> members);
-  // Runs a call of a collective operator, which sends and receives a block of equal size per rank.
+  // Runs a call of a collective operator. Such a call sends and receives blocks of equal size, one
+  // for each rank.
   void run_blocks(Operation& operation, const Carrier& carrier);
 
   const ProcessSets& sets_;
@@ -85,7 +87,8 @@ class OperationRunner {
   Counts counts_;
 };
 
-// Splits the first dimension for reduce-scatter: the first ranks get one more row.
+// Splits the first dimension for reduce-scatter. If the rows cannot be divided equally, the first
+// ranks get one more row.
 std::vector<int64_t> rows_by_rank(int64_t rows, int ranks);
 
 }  // namespace mxlite::jobs

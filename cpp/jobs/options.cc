@@ -11,10 +11,11 @@ namespace mxlite::jobs {
 namespace {
 
 constexpr uint32_t kProtocol = 9;
-// Bytes; for larger tensors in shared memory, copying takes longer than a separate collective.
+// In bytes. For larger tensors in shared memory, copying takes longer than a separate collective.
 constexpr int64_t kFuseBelow = int64_t{512} << 10;
 
-// Checks that all ranks have one version, because frames of another version would be misread.
+// Checks that all ranks have the same version, because a rank would misread frames of another
+// version.
 void check_versions(const std::string& version, Communicator& ranks) {
   struct Version {
     uint32_t protocol = kProtocol;
@@ -30,8 +31,8 @@ void check_versions(const std::string& version, Communicator& ranks) {
                   ranks.rank(), " runs ", mine.build, ": all ranks need the same version");
 }
 
-// Checks that all ranks make the same process sets. Otherwise they would wait for each other or mix
-// up arrays.
+// Checks that all ranks create the same process sets. Otherwise ranks would wait for each other or
+// mix up arrays.
 void check_process_sets(const std::vector<std::vector<int>>& sets, Communicator& ranks) {
   std::string mine;
   for (const auto& members : sets)
@@ -56,7 +57,7 @@ void check_process_sets(const std::vector<std::vector<int>>& sets, Communicator&
   for (const auto& [text, callers] : ranks_by_text)
     given += str(given.empty() ? "" : "; ", text, " on ", ranks_text(callers));
   fail(ErrorKind::kCommunicator, "the ranks give different process sets: ", given,
-       "; all ranks must give the same ones in the same order");
+       "; all ranks must give the same sets in the same order");
 }
 
 }  // namespace

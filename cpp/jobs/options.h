@@ -1,4 +1,4 @@
-// Options of a job, and the agreement of its ranks on them.
+// Options of a job, and the function by which its ranks agree on them.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -28,7 +28,7 @@ struct JobOptions {
   std::vector<std::vector<int>> process_sets;  // in addition to the process set of all ranks
 };
 
-// Collective: returns the options with the settings of rank 0. Throws a communicator error if the
+// Collective. Returns the options with the settings of rank 0. Throws a communicator error if the
 // ranks have different versions or different process sets.
 JobOptions agree(JobOptions mine, Communicator& all);
 

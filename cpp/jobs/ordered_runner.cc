@@ -15,7 +15,7 @@ std::string call_text(const Request& r, const char* place = "") {
   return str(collective_name(r.kind), " of '", r.name, "' ", r.dtype, shape_text(r.shape), place);
 }
 
-// Returns "a on ranks 0, 2 and b on rank 1".
+// Returns a text such as "a on ranks 0, 2 and b on rank 1".
 std::string calls_by_rank(std::span<const Request> requests, std::span<const int> ranks) {
   std::vector<std::pair<std::string, std::vector<int>>> calls;
   const bool places_differ = std::any_of(requests.begin(), requests.end(), [&](const Request& r) {
@@ -141,10 +141,10 @@ void OrderedRunner::withdraw(std::span<const OperationRef> completed) {
   }
 }
 
-// A call stays in announced_ until its owner is notified, so that if an error occurs, the job's end
+// A call stays in announced_ until its owner is notified. If an error occurs, the job's end thus
 // notifies the remaining owners. All ranks run the calls of a process set in the same order.
 bool OrderedRunner::carry_out() {
-  // Fuses small all-reduces of one type; the fused call runs when its bucket is full.
+  // Fuses small all-reduces of one type. The fused call runs when its bucket is full.
   struct Bucket {
     std::vector<OperationRef> operations;
     int64_t bytes = 0;
@@ -212,7 +212,7 @@ void OrderedRunner::run_call(std::vector<OperationRef>& operations) {
   }
 }
 
-// Collective: collects the requests of all members for the call.
+// Collects the requests of all members for the call. Collective.
 std::vector<Request> OrderedRunner::requests_of_all(const Request& mine, Communicator& group) {
   group.describe(mine.name);
   FrameWriter writer;
@@ -230,7 +230,7 @@ std::vector<Request> OrderedRunner::requests_of_all(const Request& mine, Communi
   return requests;
 }
 
-// Collective: returns why the ranks cannot carry out a call.
+// Returns the reason why the ranks cannot carry out a call. Collective.
 std::string OrderedRunner::difference(const Operation& call) {
   const CallChannel& channel = call.channel;
   const ProcessSet& set = *sets_.find(channel.set);
@@ -290,11 +290,11 @@ std::vector<Stall> OrderedRunner::stalls(double longer_than) const {
   return found;
 }
 
-// Returns whether a call has waited for a rank that has left in this round and the one before. One
-// round is not enough, because the rank may have written its input to a slot before it announced
-// the call. By the second round, such a call no longer waits: if it was complete, the other ranks
-// have withdrawn it; otherwise the rank that left has announced it, because it read the
-// announcement in the first round.
+// Returns whether a call has waited for a rank that has left, both in this round and in the
+// previous round. One round is not enough, because the rank may have written its input to a slot
+// before it announced the call. By the second round, such a call no longer waits. If it was
+// complete, the other ranks have withdrawn it. Otherwise the rank that left has announced it,
+// because that rank read the announcement in the first round.
 bool OrderedRunner::lacks(const std::vector<int>& left) {
   std::set<Place> lack_left;
   for (const OrderedCalls::AwaitedCall& call : calls_.waiting(-1))  // any age

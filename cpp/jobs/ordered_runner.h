@@ -22,28 +22,28 @@ class OrderedRunner {
  public:
   OrderedRunner(const ProcessSets& sets, OperationRunner& runner, const JobSettings& settings);
 
-  // Reserves numbers for `count` calls that all ranks make in the same order, and returns the first
+  // Reserves numbers for `count` calls that all ranks make in the same order. Returns the first
   // number. The operations may then be submitted in any order. Each channel counts its calls
-  // separately. Any thread may call these functions.
+  // separately. Any thread may call these two functions.
   uint64_t number_calls(size_t count, const CallChannel& channel = {});
   // Reserves the number of a call whose request has `later = kGivenUp`. This rank does not know how
-  // many more calls the other ranks make in this run of the graph, so number_calls waits until all
-  // ranks have made this call.
+  // many more calls the other ranks make in this run of the graph. Therefore number_calls waits
+  // until all ranks have made this call.
   uint64_t number_given_up_call(const CallChannel& channel);
   SlotCalls& slots() const { return *slots_; }
 
   // The functions below are for the comm thread only. add_slots is collective over all ranks and
-  // gives slots to all process sets. Call it when all communicators exist: they need shared memory,
-  // and slots are optional.
+  // gives slots to all process sets. Call add_slots after all communicators exist, because
+  // communicators need shared memory more than slots do: slots are optional.
   void add_slots(ControlChannel& control, bool cores_for_all);
   void remove_set(int set);  // ends the calls of the set
-  // Resets the reference once the operation is stored here or its owner has been notified.
+  // Resets the reference once the call is stored or its owner has been notified.
   void announce(OperationRef& operation);
   void attend_slots();  // completes calls and announces those that have waited too long
   bool has_news() const { return calls_.has_news(); }
   void write(FrameWriter& frame) { calls_.write(frame); }
   void read(int rank, FrameReader& frame) { calls_.read(rank, frame); }
-  // Runs calls that are due. Returns whether there were any, including calls of process sets
+  // Runs calls that are due. Returns whether any call was due, including calls of process sets
   // without this rank.
   bool carry_out();
   // Returns whether announced calls of this rank are pending.
@@ -51,7 +51,7 @@ class OrderedRunner {
   // Returns whether announced calls of any rank are pending.
   bool has_waiting() const { return calls_.has_waiting(); }
   std::vector<Stall> stalls(double longer_than) const;
-  // Returns whether a call has waited for a rank of `left` in two rounds in a row. Call once per
+  // Returns whether a call has waited for a rank of `left` in two successive rounds. Call once per
   // round. Between these two rounds, may_lack_left returns true.
   bool lacks(const std::vector<int>& left);
   bool may_lack_left() const { return !lacks_left_.empty(); }
@@ -65,8 +65,8 @@ class OrderedRunner {
   void run_call(std::vector<OperationRef>& operations);
   std::vector<Request> requests_of_all(const Request& mine, Communicator& group);
   std::string difference(const Operation& call);
-  // Refuses the calls that other ranks make later in a run of a graph that a rank gave up at
-  // `call`.
+  // If a rank gave up a run of a graph at `call`, refuses the calls that other ranks make later in
+  // this run.
   void refuse_later_calls(const Operation& call, std::span<const Request> requests);
   void end_given_up(const std::unique_lock<std::mutex>& lock);
 
@@ -76,8 +76,8 @@ class OrderedRunner {
   OrderedCalls calls_;
   const std::shared_ptr<SlotCalls> slots_ = std::make_shared<SlotCalls>();
   std::map<Place, OperationRef> announced_;
-  // Calls that, at the last call of `lacks`, waited for a rank that had left the job. All ranks
-  // have the same calls.
+  // Calls that waited for a rank that had left the job when `lacks` was last called. All ranks have
+  // the same set of calls.
   std::set<Place> lacks_left_;
 
   std::atomic<uint64_t> next_call_{1};  // number of the next call in the channel of all ranks

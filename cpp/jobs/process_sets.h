@@ -1,5 +1,5 @@
-// The process sets of a job, numbered from 0 (all ranks), and the communicators of the sets that
-// contain this rank.
+// The process sets of a job, and the communicators of the sets that contain this rank. The numbers
+// of the sets begin with 0, the set of all ranks.
 #pragma once
 #include <map>
 #include <memory>
@@ -22,17 +22,17 @@ class ProcessSets {
  public:
   explicit ProcessSets(std::unique_ptr<Communicator> all);  // takes the communicator of set 0
 
-  // Returns the ranks of a process set. Throws a value error if there is no such set. Any thread
-  // may call this.
+  // Returns the ranks of a process set. Throws a value error if the set does not exist. Any thread
+  // may call this function.
   std::vector<int> members(int set) const;
 
   // The functions below are for the comm thread only.
   const std::map<int, ProcessSet>& by_number() const { return sets_; }
-  const ProcessSet* find(int set) const;             // returns null if there is no such set
+  const ProcessSet* find(int set) const;             // returns null if the set does not exist
   const ProcessSet* find_with_group(int set) const;  // also returns null if this rank is not a
                                                      // member
   Communicator& group(int set) const { return *sets_.at(set).group; }
-  // Must be called by all ranks of the job (collective).
+  // Collective over all ranks of the job.
   void add(int number, const std::vector<int>& ranks);
   void remove(int number);
 

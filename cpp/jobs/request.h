@@ -1,4 +1,4 @@
-// A rank's request to run a named collective, and its encoding for the other ranks.
+// A rank's request to run a named collective, and the encoding in which other ranks receive it.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -28,10 +28,10 @@ inline constexpr size_t kNumCollectiveKinds = 10;
 const char* collective_name(CollectiveKind kind);  // "allreduce"
 std::string activity_name(CollectiveKind kind);    // "ALLREDUCE"
 
-// Value of Request::later if this rank has given up a run of a graph.
+// Value of Request::later after this rank has given up a run of a graph.
 inline constexpr int32_t kGivenUp = -1;
 
-// All ranks of the set use the same name. mismatch() checks that the other terms are compatible.
+// All ranks of the set use the same name. mismatch() checks that their other terms are compatible.
 struct Request {
   std::string name;
   CollectiveKind kind = CollectiveKind::kAllReduce;
@@ -42,18 +42,18 @@ struct Request {
   int32_t device = -1;  // GPU number if NCCL transfers the array, else -1
   double prescale = 1, postscale = 1;
   std::vector<int64_t> shape;
-  // Rows for each rank (all_to_all), ranks of the set (add_set), or source and destination
-  // (message).
+  // The meaning depends on the kind: rows for each rank (all_to_all), ranks of the set (add_set),
+  // or source and destination (message).
   std::vector<int64_t> splits;
-  // True for collective operators. The request's name then contains the parameters, all ranks have
-  // the same shape, the caller provides the output, and the blocks of the ranks lie one after
-  // another.
+  // True for collective operators. In this case, the request's name contains the parameters, all
+  // ranks have the same shape, the caller provides the output, and the blocks of the ranks lie one
+  // after another.
   bool same_shapes = false;
   std::string group;  // tensors with the same group name start together or all fail
   int32_t group_size = 0;
   std::string failure;  // if not empty, the reason why this rank cannot take part
-  // Number of calls that this run of a graph makes in the same channel after this one. kGivenUp if
-  // this rank has failed and makes none of them. May differ among ranks.
+  // Number of calls that this run of a graph makes in the same channel after this call. The value
+  // is kGivenUp if this rank has failed and makes none of these calls. May differ among ranks.
   int32_t later = 0;
   int32_t priority = 0;  // valid for this rank only; not sent
 
@@ -62,7 +62,7 @@ struct Request {
   // Compares all fields except name and priority.
   bool same_terms(const Request& other) const;
   // Returns a text of process set and name that identifies the operation. The first call computes
-  // it.
+  // the text.
   const std::string& key() const;
 
  private:
@@ -72,16 +72,16 @@ struct Request {
 inline constexpr uint32_t kNoNumber = UINT32_MAX;
 
 // An immutable request that threads share. Calls with the same name and terms share one object
-// (RequestTable), so data cached in it is found without comparing names.
+// (RequestTable). Data cached in the object is therefore found without comparing names.
 struct SharedRequest : RefCounted {
   explicit SharedRequest(Request request);
 
-  // The negotiating thread stores the position of the name in its cache here. Has its own cache
-  // line, because other threads write the reference count.
+  // The thread that negotiates stores the position of the name in its cache here. The member has
+  // its own cache line, because other threads write the reference count.
   alignas(64) mutable uint32_t number = kNoNumber;
   const Request terms;
   const size_t bytes;
-  // Returns call_hash(terms). Computed by the first call.
+  // Returns call_hash(terms). The first call computes the hash.
   uint64_t hash() const;
 
  private:
@@ -89,22 +89,23 @@ struct SharedRequest : RefCounted {
 };
 using RequestRef = IntrusivePtr<const SharedRequest>;
 
-// Name of a negotiation's frames in error texts.
+// Name of the frames of a negotiation in error texts.
 inline constexpr const char* kNegotiationFrame = "a frame of the negotiation";
 
 std::string shape_text(std::span<const int64_t> shape);
 
-// Returns a hash of the terms that must be equal on all ranks. Rows of an allgather, GPU numbers
-// and failures may differ and are left out.
+// Returns a hash of the terms that must be equal on all ranks. It omits rows of an allgather, GPU
+// numbers and failures, because these may differ.
 uint64_t call_hash(const Request& request);
 
 // Appends a request to a frame.
 void write_request(FrameWriter& frame, const Request& request);
-// Throws a communicator error if the bytes are not a request.
+// Reads a request from a frame. Throws a communicator error if the bytes are not a request.
 Request read_request(FrameReader& frame);
 
-// Compares the requests of all ranks for one operation; requests[i] is from rank members[i].
-// Returns "" if they are compatible, else an error text with the ranks, the tensor and both values.
+// Compares the requests of all ranks for one operation. requests[i] is from rank members[i].
+// Returns "" if they are compatible, otherwise an error text with the ranks, the tensor and both
+// values.
 std::string mismatch(std::span<const Request> requests, std::span<const int> members);
 
 }  // namespace mxlite::jobs

@@ -3,7 +3,7 @@
 namespace mxlite::jobs {
 namespace {
 
-// Limits the size of the table, because names that contain a counter never repeat.
+// Limits the size of the table, because a name that contains a counter never occurs again.
 constexpr size_t kMostNames = 16384;
 
 }  // namespace

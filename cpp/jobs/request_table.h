@@ -1,4 +1,4 @@
-// Reuses the objects of requests that repeat in every training step.
+// Reuses the objects of requests that occur in every training step.
 #pragma once
 #include <mutex>
 #include <string>
@@ -10,8 +10,8 @@ namespace mxlite::jobs {
 
 class RequestTable {
  public:
-  // Returns the last request for the name if it has the same terms and priority, else a new one.
-  // Any thread may call it.
+  // Returns the last request for the name if that request has the same terms and priority,
+  // otherwise a new request. Any thread may call this function.
   RequestRef share(const Request& request);
 
  private:

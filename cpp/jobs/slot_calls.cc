@@ -23,7 +23,7 @@ constexpr auto kAnnounceAfter = milliseconds(20);
 constexpr size_t kFirstRoom = 16;  // number of calls for which the first call reserves memory
 constexpr int kPolls = 16;         // checks per call of poll; they take about a microsecond
 
-// Leaked: a worker may poll while the process ends.
+// The object is leaked, because a worker may poll while the process ends.
 struct Current {
   std::mutex mutex;
   std::weak_ptr<SlotCalls> calls;  // guarded by mutex
@@ -51,7 +51,7 @@ bool has_slots(CollectiveKind kind) {
   return false;
 }
 
-// Computes this rank's result; may change the pointers in `inputs`. `place` and `root` are the
+// Computes this rank's result. May change the pointers in `inputs`. `place` and `root` are the
 // indices of this rank and of the root in the process set.
 void compute(const Request& request, std::span<const void*> inputs, size_t place, size_t root,
              void* output) {
@@ -150,8 +150,8 @@ void SlotCalls::close(const std::exception_ptr& cause) noexcept {
     try {
       complete(lock, /*announced_too=*/true, done, &announced);
     } catch (const std::bad_alloc&) {
-      // If completing fails, no call has been completed, so the owners of complete calls get the
-      // cause as well.
+      // If completing fails, no call has been completed, so the owners of complete calls also get
+      // the cause.
     }
     left.swap(list_);
     list_has_changed(lock);
@@ -187,8 +187,8 @@ bool SlotCalls::take(const OperationRef& operation) {
     const Clock::time_point now = Clock::now();
     list_.push_back({operation, &group, now, false});
     list_has_changed(lock);
-    // Ends the comm thread's long sleep, because it must check calls more often from the first call
-    // on.
+    // Ends the comm thread's long sleep, because after the first call the thread must check calls
+    // more often.
     if (!used()) {
       used_.store(true);
       control_->ring();
@@ -256,8 +256,8 @@ void SlotCalls::ask_for_rings(const std::unique_lock<std::mutex>&, bool ask) {
   asks_for_rings_ = ask;
 }
 
-// Asks for rings before it checks the slots, so that either this rank sees the other's input or the
-// other sees that it must ring.
+// Asks for rings before it checks the slots. Thus either this rank sees the other rank's input, or
+// the other rank sees that it must ring.
 void SlotCalls::leave_to_comm_thread(const std::unique_lock<std::mutex>& lock,
                                      std::vector<OperationRef>& done) {
   ask_for_rings(lock, !list_.empty());

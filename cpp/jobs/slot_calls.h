@@ -1,5 +1,5 @@
-// Runs calls on small arrays on the thread that finds them ready, without the comm thread or a
-// negotiation. Note [Slot calls] explains why ranks cannot deadlock and get equal results.
+// Runs calls on small arrays without the comm thread or a negotiation. The thread that finds a call
+// ready runs it. Note [Slot calls] explains why ranks cannot deadlock and get equal results.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -16,73 +16,75 @@
 namespace mxlite::jobs {
 
 // Note [Slot calls]
-// A rank begins an ordered call in one of two ways: it shows its input in a slot (SlotRing), or it
-// announces the call in the negotiation (OrderedCalls). If all ranks have shown the same call, each
-// rank computes its result from the slots. Otherwise the call is negotiated: a rank that has shown
-// its input also announces the call if another rank has shown a different call, has announced this
-// call, or has done neither for kAnnounceAfter. From then on only the comm thread may complete the
-// call. All ranks use the same way: the last rank to show its input sees all slots and never
-// announces the call, so a call that is complete in slots never becomes due in the negotiation; and
-// if a rank has announced the call without showing its input, the slots stay incomplete for all
-// ranks. A rank that completes an announced call withdraws the announcement.
+// A rank begins an ordered call in one of two ways. Either it shows its input in a slot (SlotRing),
+// or it announces the call in the negotiation (OrderedCalls). If all ranks have shown the same
+// call, each rank computes its result from the slots. Otherwise the call is negotiated: a rank that
+// has shown its input also announces the call if another rank has shown a different call, has
+// announced this call, or has done neither for kAnnounceAfter. From then on, only the comm thread
+// may complete the call. All ranks use the same way for two reasons. First, the last rank to show
+// its input sees all slots and never announces the call, so a call that is complete in slots never
+// becomes due in the negotiation. Second, if a rank has announced the call without showing its
+// input, the slots stay incomplete for all ranks. A rank that completes an announced call withdraws
+// the announcement.
 //
-// No thread waits for another rank longer than kSpin: a call that is not complete stays in a list,
-// and a worker of the engine continues with other tasks. So calls of several process sets may
-// become ready in different orders on different ranks, and an input of one may need the only worker
-// while another one is incomplete. The worker checks the list after each task and, for kSpin,
-// before it sleeps. Then the comm thread checks it; other ranks ring this thread when they show an
-// input. While the worker runs a long task, only the comm thread checks, every 20 ms.
+// No thread waits for another rank longer than kSpin. An incomplete call stays in a list, and a
+// worker of the engine continues with other tasks. Calls of several process sets may therefore
+// become ready in different orders on different ranks, and the input of a call may need the only
+// worker while another call is incomplete. The worker checks the list after each task and, for
+// kSpin, before it sleeps. Afterwards the comm thread checks the list, and other ranks ring this
+// thread when they show an input. While the worker runs a long task, only the comm thread checks
+// the list, every 20 ms.
 class SlotCalls {
  public:
-  // `control` must outlive this object. If its ranks cannot ring each other, take always returns
-  // false.
+  // `control` must outlive this object. If the ranks of `control` cannot ring each other, `take`
+  // always returns false.
   void connect(ControlChannel& control, bool cores_for_all);
-  // Gives slots to a process set. Collective over the group, on the comm thread. `ranks` are its
-  // members in the job. If no memory for slots is available, take returns false for the group's
-  // calls.
+  // Gives slots to a process set. Collective over the group, on the comm thread. `ranks` are the
+  // members of the group in the job. If no memory for slots is available, `take` returns false for
+  // the group's calls.
   void add_group(int set, Communicator& group, const std::vector<int>& ranks);
   struct Removed {
     std::vector<OperationRef> announced;   // complete calls of any set that had been announced
     std::vector<OperationRef> incomplete;  // incomplete calls of the removed set
   };
   // Completes calls, then removes the incomplete calls of the process set. For later calls of the
-  // set, take returns false. No other thread completes a call during this function.
+  // set, `take` returns false. No other thread completes a call during this function.
   Removed remove_group(int set);
-  // Completes calls that other ranks may already have completed, and notifies the owners of
-  // incomplete calls with `cause`. Afterwards take returns false.
+  // Completes calls that other ranks may already have completed. Notifies the owners of incomplete
+  // calls with `cause`. Afterwards `take` returns false.
   void close(const std::exception_ptr& cause) noexcept;
 
-  // Runs the call now or stores it until it is complete, then notifies its owner. Returns false
-  // without any effect if the call must be announced. Any thread may call this.
+  // Runs the call now, or stores it until it is complete. Then notifies its owner. Returns false
+  // without any effect if the call must be announced. Any thread may call this function.
   bool take(const OperationRef& operation);
-  // Completes calls. `idle` means that the caller has no other work and repeats the call while this
-  // returns true. Any thread may call this.
+  // Completes calls. `idle` means that the caller has no other work and calls this function again
+  // as long as it returns true. Any thread may call it.
   bool poll(bool idle);
-  // Polls for at most kSpin, for threads that do not poll regularly.
+  // Polls for at most kSpin. Call on threads that do not poll regularly.
   void poll_briefly();
-  // Returns whether calls are incomplete.
+  // Returns whether any call is incomplete.
   bool waiting() const { return waiting_.load(std::memory_order_relaxed) > 0; }
-  // Returns whether any call has been made. Calls do not wake the comm thread, so it must check
-  // often after the first call.
+  // Returns whether any call has been made. Calls do not wake the comm thread, so this thread must
+  // check often after the first call.
   bool used() const { return used_.load(std::memory_order_relaxed); }
-  // Makes `poll_current` poll this object while it exists. A polling worker keeps only this object
-  // alive, not the job, because the job's communicators must be destroyed on the comm thread. After
-  // close, this object does not use the job.
+  // Makes `poll_current` poll this object while the object exists. A polling worker keeps only this
+  // object alive and not the job, because the job's communicators must be destroyed on the comm
+  // thread. After `close`, this object does not use the job.
   static void set_current(const std::shared_ptr<SlotCalls>& calls);
   static bool poll_current(bool idle);
 
-  // The functions below are for the comm thread only. With `wake`, each call that stays incomplete
-  // wakes the comm thread at once. Needed while some ranks have announced a call and others may
-  // have to announce it, too.
+  // The functions below are for the comm thread only. If `wake` is true, each call that stays
+  // incomplete wakes the comm thread at once. This is needed while some ranks have announced a call
+  // and other ranks may also have to announce it.
   void wake_for_calls(bool wake) { wakes_.store(wake); }
-  // Completes calls; returns those that were announced.
+  // Completes calls and returns the calls that were announced.
   std::vector<OperationRef> complete_all();
   // Returns the calls that must be announced now. `is_announced` returns whether other ranks have
   // announced a call.
   std::vector<OperationRef> take_overdue(const std::function<bool(const Operation&)>& is_announced);
   // Removes a call that the negotiation runs or has refused.
   void drop(const Operation& operation);
-  // Reports that the negotiation has ended a call of this channel.
+  // Must be called after the negotiation has ended a call of this channel.
   void finish(const CallChannel& channel, uint64_t number);
 
   struct Counts {
@@ -103,7 +105,7 @@ class SlotCalls {
   };
   static bool suits(const Operation& operation, const shm::SlotRing& slots);
   // Computes the results of complete calls. Moves the calls from list_ to `done` or, if they were
-  // announced, to `done_announced`. The `lock` argument shows that mutex_ is held.
+  // announced, to `done_announced`. The argument `lock` shows that mutex_ is held.
   void complete(const std::unique_lock<std::mutex>& lock, bool announced_too,
                 std::vector<OperationRef>& done, std::vector<OperationRef>* done_announced);
   void carry_out(Operation& operation, Group& group);

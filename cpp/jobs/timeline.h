@@ -1,4 +1,4 @@
-// Writes a trace of named collectives in the format of chrome://tracing, with a row per tensor.
+// Writes a trace of named collectives in the format of chrome://tracing. Each tensor has a row.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace mxlite::jobs {
 
 class Timeline {
  public:
-  // Begins a new file; throws a record error if it cannot be written.
+  // Begins a new file. Throws a record error if the file cannot be written.
   void start(const std::string& path, bool mark_cycles);
   void stop();
   bool runs() const { return runs_.load(std::memory_order_relaxed); }
