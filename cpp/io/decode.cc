@@ -14,7 +14,7 @@ unsigned char at(std::span<const std::byte> bytes, size_t i) {
   return static_cast<unsigned char>(bytes[i]);
 }
 
-// Returns a TIFF integer of 2 or 4 bytes; 0 beyond the end.
+// Returns a TIFF integer of 2 or 4 bytes, or 0 beyond the end.
 uint32_t tiff_word(std::span<const std::byte> tiff, size_t offset, size_t size, bool little) {
   return number_at(tiff, offset, size, little).value_or(0);
 }
@@ -37,7 +37,7 @@ int tiff_orientation(std::span<const std::byte> tiff) {
 
 }  // namespace
 
-// The default limit is Pillow's: 256 MiB of RGB pixels.
+// The default limit is the limit of Pillow: 256 MiB of RGB pixels.
 void check_pixel_count(int64_t height, int64_t width, const std::string& name) {
   static const int64_t most = env_int("MXLITE_MAX_IMAGE_PIXELS", 89478485);
   MX_CHECK_KIND(height > 0 && width > 0 && width <= most / height, ErrorKind::kRecord, name,
@@ -56,11 +56,12 @@ bool is_png(std::span<const std::byte> bytes) {
 
 ImageInfo read_image_header(std::span<const std::byte> bytes, const std::string& name) {
   MX_CHECK_KIND(!bytes.empty(), ErrorKind::kRecord, name,
-                ": the image must not be empty, got 0 bytes");
+                ": the image must have at least 1 byte, got 0");
   return is_png(bytes) ? read_png_header(bytes, name) : read_jpeg_header(bytes, name);
 }
 
-// Searches the first APP1 segment that begins with "Exif"; its content is a TIFF file.
+// Searches for the first APP1 segment that begins with "Exif". The content of this segment is a
+// TIFF file.
 int exif_orientation(std::span<const std::byte> bytes) {
   if (!is_jpeg(bytes)) return 1;
   for (size_t i = 2; i + 4 <= bytes.size() && at(bytes, i) == 0xFF;) {

@@ -1,4 +1,4 @@
-// Decoding images: JPEG with libjpeg-turbo, PNG with libpng.
+// Decodes images: JPEG with libjpeg-turbo and PNG with libpng.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -23,9 +23,9 @@ struct ImageInfo {
 };
 
 struct DecodeOptions {
-  ColorOrder order = ColorOrder::kRGB;  // alpha is 255 if the file has none
-  // The image is decoded at 1/denominator of its size, which is faster if the caller shrinks it
-  // anyway. Must be 1, 2, 4 or 8; for PNG, 1.
+  ColorOrder order = ColorOrder::kRGB;  // alpha is 255 if the file has no alpha
+  // The image is decoded at 1/denominator of its size. This is faster if the caller shrinks the
+  // image anyway. The value must be 1, 2, 4 or 8 for JPEG, and 1 for PNG.
   int denominator = 1;
   std::string name = "imdecode";  // file or function named in errors
 };
@@ -34,8 +34,8 @@ struct Region {
   int x = 0, y = 0, width = 0, height = 0;
 };
 
-// Part of a decoded image: `data` points to pixel (area.x, area.y), rows are `stride` bytes apart.
-// `memory` is reused from image to image and at least 16 bytes longer than the pixels.
+// A part of a decoded image. `data` points to pixel (area.x, area.y), and rows are `stride` bytes
+// apart. `memory` is reused from image to image and is at least 16 bytes longer than the pixels.
 struct Window {
   Region area;
   const unsigned char* data = nullptr;
@@ -51,17 +51,18 @@ bool is_jpeg(std::span<const std::byte> bytes);
 bool is_png(std::span<const std::byte> bytes);
 // Reads the header. Throws a record error that begins with `name` if the bytes are not an image.
 ImageInfo read_image_header(std::span<const std::byte> bytes, const std::string& name);
-// Returns the Exif orientation, 1 to 8; 1 if the file has none. Decoding does not apply it.
+// Returns the Exif orientation from 1 to 8, or 1 if the file has no orientation. Decoding does not
+// apply the orientation.
 int exif_orientation(std::span<const std::byte> bytes);
 
-// Returns uint8 (height, width, channels). Throws a record error if the data are corrupt or
+// Returns a uint8 array (height, width, channels). Throws a record error if the data are corrupt or
 // truncated.
 NDArrayRef decode_image(std::span<const std::byte> bytes, const DecodeOptions& options);
-// Decodes into the caller's memory, which must have room for all pixels.
+// Decodes into the caller's memory, which must be large enough for all pixels.
 void decode_image_into(std::span<const std::byte> bytes, const DecodeOptions& options,
                        unsigned char* pixels);
-// Decodes at least the region `needed`, in pixels after scaling. Gives the same pixels as
-// decode_image, and still checks the rest of the file for damage.
+// Decodes at least the region `needed`, which is given in pixels after scaling. Produces the same
+// pixels as decode_image. Also checks the rest of the file for damage.
 void decode_window(std::span<const std::byte> bytes, const DecodeOptions& options,
                    const Region& needed, Window& window);
 

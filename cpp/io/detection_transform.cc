@@ -22,7 +22,7 @@ bool chosen(Random& random, float probability) {
   return probability > 0 && uniform(random, 0, 1) < probability;
 }
 
-// Makes an object's coordinates relative to `frame` and clips them to its borders.
+// Makes an object's coordinates relative to `frame` and clips them to the borders of `frame`.
 void project(float* object, const Box& frame) {
   const auto share = [](float place, float begin, float length) {
     return std::clamp((place - begin) / length, 0.0F, 1.0F);
@@ -57,7 +57,7 @@ bool stays(const Box& crop, const Box& box, const DetectionParams& p) {
   return crop.contains({box.x + box.width / 2, box.y + box.height / 2});
 }
 
-// Restricts the label to the crop. Returns false if no box meets the limits, or if no box would
+// Restricts the label to the crop. Returns false if no box meets the limits or if no box would
 // remain.
 bool cut_label(BoxLabel& label, const Box& crop, const CropSampler& sampler,
                const DetectionParams& p) {
@@ -75,7 +75,8 @@ bool cut_label(BoxLabel& label, const Box& crop, const CropSampler& sampler,
   return true;
 }
 
-// Draws a rectangle whose width:height ratio, in pixels, is clamped so that it fits into the image.
+// Draws a rectangle. Its ratio of width to height, in pixels, is clamped so that it fits into the
+// image.
 cv::Rect draw_crop(const CropSampler& s, cv::Size image, Random& random) {
   const float scale = std::max(uniform(random, s.min_scale, s.max_scale), 1e-6F);
   const float square = static_cast<float>(image.height) / static_cast<float>(image.width);
@@ -199,7 +200,7 @@ void transform_detection(std::span<const std::byte> bytes, const ImageParams& pa
                          DetectionSample& sample, void* output) {
   const ImageInfo info = read_image_header(bytes, name);
   MX_CHECK_KIND(params.channels != 4 || info.channels == 4, ErrorKind::kRecord, name,
-                ": the image must have 4 channels as data_shape, got ", info.channels);
+                ": the image must have 4 channels like data_shape, got ", info.channels);
   try {
     cv::Mat image = decode_short_side(bytes, info, params, name, random);
     color_jitter(image, p, random);
@@ -222,7 +223,7 @@ void transform_detection(std::span<const std::byte> bytes, const ImageParams& pa
     image = resized(image, size, params, random);
     sample.height = size.height;
     sample.width = size.width;
-    // Pad the image to the sample's size.
+    // Pads the image to the sample's size.
     if (size.width < params.width || size.height < params.height)
       cv::copyMakeBorder(image, image, 0, params.height - size.height, 0, params.width - size.width,
                          cv::BORDER_CONSTANT, cv::Scalar::all(params.fill_value));

@@ -1,11 +1,11 @@
-// Turns an image and its boxes into one sample of a detection set, for ImageDetRecordIter.
+// Turns an image and its boxes into one sample of a detection data set, for ImageDetRecordIter.
 #pragma once
 #include "cpp/io/image_transform.h"
 
 namespace mxlite::io {
 
-// Limits for random crops: a crop is allowed if at least one box meets all limits. The option names
-// are MXNet 1.x's, whose iterator takes lists with one entry for each sampler.
+// Limits for random crops. A crop is allowed if at least one box meets all limits. The option names
+// are those of MXNet 1.x, whose iterator takes lists with one entry for each sampler.
 struct CropSampler {
   float min_scale = 0, max_scale = 1, min_ratio = 1, max_ratio = 1;
   float min_overlap = 0, max_overlap = 1;
@@ -51,7 +51,7 @@ MX_ENUM_NAMES(io::CropEmit, {"center", E::kCenter}, {"overlap", E::kOverlap})
 
 namespace mxlite::io {
 
-// Options of MXNet 1.x's ImageDetRecordIter, with its names and defaults.
+// Options of MXNet 1.x's ImageDetRecordIter with the same names and defaults.
 struct DetectionParams {
   std::vector<CropSampler> samplers;
   float rand_crop_prob = 0;
@@ -98,8 +98,9 @@ struct DetectionParams {
 // Throws a value error unless 0 <= min <= max for all limits of all samplers.
 void check_samplers(const std::vector<CropSampler>& samplers);
 
-// Label of a record. The file has header width, object width, ..., then the objects; an object is
-// class, left, top, right, bottom, ..., with coordinates as fractions of the image's size.
+// Label of a record. In the file, it consists of header width, object width, ..., followed by the
+// objects. An object consists of class, left, top, right, bottom, .... Coordinates are fractions of
+// the image's size.
 struct BoxLabel {
   std::vector<float> header;
   int64_t object_width = 0;
@@ -108,7 +109,7 @@ struct BoxLabel {
   int64_t size() const { return static_cast<int64_t>(header.size() + objects.size()); }
 };
 
-// Throws a record error that begins with `name` if labels are not in this format.
+// Throws a record error that begins with `name` if the labels are not in this format.
 BoxLabel parse_box_label(std::span<const float> raw, const std::string& name);
 
 struct DetectionSample {
@@ -116,7 +117,7 @@ struct DetectionSample {
   int height = 0, width = 0;  // size of the image without padding (modes shrink and fit pad)
 };
 
-// Like transform_image, and applies crops, mirroring and padding to the boxes of sample.label.
+// Like transform_image, but also applies crops, mirroring and padding to the boxes of sample.label.
 void transform_detection(std::span<const std::byte> bytes, const ImageParams& params,
                          const DetectionParams& detection, Random& random, const std::string& name,
                          DetectionSample& sample, void* output);

@@ -41,7 +41,7 @@ J_COLOR_SPACE color_space(ColorOrder order) {
   return JCS_RGB;
 }
 
-// longjmp skips destructors, so no object with a destructor may be made after setjmp.
+// longjmp skips destructors, so no object with a destructor may be created after setjmp.
 bool compress(Compressor& jpeg, const PixelBlock& image, int quality) {
   if (setjmp(jpeg.trap.exit) != 0) return false;
   jpeg_compress_struct& info = jpeg.info;

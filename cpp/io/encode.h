@@ -1,4 +1,4 @@
-// Encoding images: JPEG with libjpeg-turbo, PNG with libpng.
+// Encodes images: JPEG with libjpeg-turbo and PNG with libpng.
 #pragma once
 #include <cstddef>
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace mxlite::io {
 
-// An image in memory; rows must be contiguous.
+// An image in memory. Its rows must be contiguous.
 struct PixelBlock {
   const unsigned char* data = nullptr;
   int height = 0, width = 0;
@@ -16,8 +16,8 @@ struct PixelBlock {
 
 enum class ImageFormat : uint8_t { kJpeg, kPng };
 
-// Returns the same bytes as OpenCV's imencode: JPEG has 4:2:0 chroma subsampling and no alpha.
-// quality: 1 to 100 for JPEG, compression level 0 to 9 for PNG.
+// Returns the same bytes as OpenCV's imencode. JPEG has 4:2:0 chroma subsampling and no alpha.
+// `quality` is 1 to 100 for JPEG. For PNG, it is the compression level, 0 to 9.
 std::vector<std::byte> encode_image(const PixelBlock& image, ImageFormat format, int quality);
 
 }  // namespace mxlite::io

@@ -11,8 +11,8 @@
 namespace mxlite::io {
 namespace {
 
-// Reads of remote files fetch at least this many bytes, because a request takes longer than their
-// transfer.
+// Reads of remote files fetch at least this many bytes. A request takes longer than the transfer of
+// these bytes.
 constexpr size_t kRemoteAhead = 128 << 10;
 
 ByteSource (*remote_opener)(const std::string& address) = nullptr;

@@ -1,6 +1,6 @@
-// Reads parts of a file into memory, from a local file or from an address such as
-// "s3://bucket/file". With a memory map instead, the process would end with SIGBUS if another
-// process truncated the file.
+// Reads parts of a file into memory. The file is a local file or has an address such as
+// "s3://bucket/file". Files are not mapped into memory, because the process would end with SIGBUS
+// if another process truncated a mapped file.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -13,17 +13,18 @@
 
 namespace mxlite::io {
 
-// Opens a file for reading and returns its descriptor, or -1 with errno. Does not block if the path
-// is a pipe without a writer.
+// Opens a file for reading. Returns its descriptor, or -1 and sets errno. Does not block if the
+// path is a pipe without a writer.
 int open_to_read(const std::string& path);
 
 // Sets the function that opens addresses. Before this call, an address is the name of a local file.
 void set_remote_opener(ByteSource (*open)(const std::string& address));
 
-// Memory that is reused between reads; holds the bytes of the last read.
+// Memory that is reused between reads. It holds the bytes of the last read.
 class ReadBuffer {
  public:
-  // Each read fetches at least `ahead` bytes (up to the file's end), for small adjacent reads.
+  // Each read fetches at least `ahead` bytes (up to the file's end), so that small adjacent reads
+  // are fast.
   explicit ReadBuffer(size_t ahead = 0) : ahead_(ahead) {}
   void forget() { size_ = 0; }
 
@@ -45,11 +46,11 @@ class FileBytes {
   FileBytes& operator=(FileBytes&&) = delete;  // neither copied nor moved
 
   int64_t size() const { return size_; }
-  // Updates the size of a local file; returns true if it changed.
+  // Updates the size of a local file. Returns true if the size has changed.
   bool refresh();
-  // Returns bytes [offset, offset + size), valid until the next read into `buffer`. Returns fewer
-  // if the file ends before that, for example because it was truncated after refresh(). Throws
-  // FileReadError if an address cannot be read.
+  // Returns bytes [offset, offset + size), which are valid until the next read into `buffer`.
+  // Returns fewer bytes if the file ends earlier, for example because it was truncated after
+  // refresh(). Throws FileReadError if an address cannot be read.
   std::span<const std::byte> read(int64_t offset, size_t size, ReadBuffer& buffer) const;
 
  private:

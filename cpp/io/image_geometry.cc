@@ -6,7 +6,8 @@
 namespace mxlite::io {
 namespace {
 
-// Draws a rectangle of random area and aspect ratio; empty if none of ten tries fits, as in 1.x.
+// Draws a rectangle of random area and aspect ratio. Returns an empty rectangle if none of ten
+// tries fits, as in 1.x.
 Region random_rectangle(Extent outer, const ImageParams& p, Random& random) {
   for (int attempt = 0; attempt < 10; ++attempt) {
     const float area = uniform(random, p.min_random_area, p.max_random_area) *

@@ -9,7 +9,7 @@
 namespace mxlite::io {
 namespace {
 
-// Replaces std::shuffle, whose result differs between standard libraries.
+// Replaces std::shuffle, because its result differs between standard libraries.
 void shuffle_order(std::vector<int64_t>& order, Random random) {
   for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random() % i]);
 }
@@ -35,7 +35,7 @@ std::vector<int64_t> ImagePipeline::scan(int64_t begin, int64_t end) const {
     for (int64_t at = file.find_head(first); at < limit; at = file.find_head(at + 4)) {
       check_interrupt();
       offsets.push_back(begins_[i] + at);
-      // Skip the payload if its length is valid.
+      // Skips the payload if its length is valid.
       const std::optional<PartHead> head = file.head_at(at, buffer);
       if (!head) break;  // the file was truncated during the scan
       const int64_t next = at + 8 + padded(head->length);
@@ -63,8 +63,8 @@ void ImagePipeline::choose_part() {
                 parts, " has no records");
 }
 
-// With shuffle_bytes, permutes blocks of that many file bytes, and with `shuffle` also the records
-// within each block: a hard disk then needs few seeks.
+// If shuffle_bytes is set, permutes blocks of that many file bytes. If `shuffle` is also set,
+// permutes the records within each block. A hard disk then needs few seeks.
 void ImagePipeline::choose_order() {
   std::iota(order_.begin(), order_.end(), 0);
   const uint64_t seed = mix(options_.seed, epoch_);

@@ -39,8 +39,8 @@ class InputFile {
   }
   size_t checked_size() const {
     MX_CHECK_KIND(reason_.empty(), ErrorKind::kRecord, path_, ": cannot be read: ", reason_);
-    MX_CHECK_KIND(regular_, ErrorKind::kRecord, path_, ": is not a file");
-    MX_CHECK_KIND(size_ > 0, ErrorKind::kRecord, path_, ": is empty");
+    MX_CHECK_KIND(regular_, ErrorKind::kRecord, path_, ": must be a regular file");
+    MX_CHECK_KIND(size_ > 0, ErrorKind::kRecord, path_, ": must have at least 1 byte, got 0");
     return size_;
   }
   void read(std::span<std::byte> bytes) const {
@@ -92,7 +92,7 @@ cv::Mat shaped(cv::Mat image, const PackOptions& options) {
   return image.isContinuous() ? image : image.clone();
 }
 
-// Returns the record's bytes, with the same pixels as OpenCV's imread, resize and imencode.
+// Returns the record's bytes. The pixels are the same as with OpenCV's imread, resize and imencode.
 std::vector<std::byte> pack_image(const PackItem& item, const PackOptions& options) {
   const InputFile input(item.path);
   std::vector<std::byte> file(input.checked_size());
@@ -178,7 +178,7 @@ void ImagePacker::work(std::stop_token token) {
 
 namespace {
 
-// Returns the error text if the input file is at fault; rethrows other errors.
+// Returns the error text if the input file caused the error. Rethrows other errors.
 std::string file_error(const std::exception_ptr& failure) {
   try {
     std::rethrow_exception(failure);
@@ -190,7 +190,7 @@ std::string file_error(const std::exception_ptr& failure) {
 
 }  // namespace
 
-// Stores the file unchanged in a record. Returns the error text if the input file is at fault.
+// Stores the file unchanged in a record. Returns the error text if the input file caused an error.
 std::string ImagePacker::write_through(const Job& job, RecordWriter& writer) {
   const std::vector<std::byte>& header = job.item.header;
   std::string error;
@@ -214,7 +214,7 @@ std::string ImagePacker::write_through(const Job& job, RecordWriter& writer) {
   return error;
 }
 
-// Opens the next input files and starts reading them from the disk before write() needs them.
+// Opens the next input files and starts to read them from the disk before write() needs them.
 void ImagePacker::open_files() {
   constexpr size_t kAhead = 32;
   for (size_t i = 0; i < std::min(jobs_.size(), kAhead); ++i) {

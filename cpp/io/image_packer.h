@@ -1,4 +1,4 @@
-// Packs image files into records with several threads and keeps their order, for im2rec.
+// Packs image files into records with several threads and keeps their order. Used by im2rec.
 #pragma once
 #include <condition_variable>
 #include <cstdint>
@@ -41,11 +41,12 @@ class ImagePacker {
   ~ImagePacker();
   ImagePacker& operator=(ImagePacker&&) = delete;  // neither copied nor moved
 
-  // Queues items; worker threads start packing them.
+  // Queues items. Worker threads then start to pack them.
   void add(std::vector<PackItem> items);
-  // Returns the number of items added and not yet written.
+  // Returns the number of items that were added and are not written yet.
   int64_t waiting() const;
-  // Writes the next `count` items, or all waiting items if there are fewer. Returns the results.
+  // Writes the next `count` items, or all waiting items if fewer items are waiting. Returns the
+  // results.
   std::vector<PackedItem> write(RecordWriter& writer, int64_t count);
 
  private:

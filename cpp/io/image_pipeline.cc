@@ -23,8 +23,9 @@ std::span<std::byte> row_of(const NDArray& array, int64_t row, int64_t rows) {
 
 }  // namespace
 
-// A lock that admits one thread at a time. It is reentrant, because a signal handler may run during
-// a call of its own thread. In a forked child, which has no other threads, it does nothing.
+// A lock that admits one thread at a time. It is reentrant, because a signal handler may call the
+// pipeline during a call of the same thread. It has no effect in a forked child, which has no other
+// threads.
 class ImagePipeline::Turn {
  public:
   explicit Turn(const ImagePipeline& pipeline) : pipeline_(pipeline) {
@@ -71,7 +72,7 @@ ImagePipeline::ImagePipeline(PipelineOptions options) : options_(std::move(optio
            "on_error_limit must be from 0 to 1, got ", options_.bad_limit);
   MX_CHECK(options_.shuffle_bytes >= 0, who, "shuffle_chunk_size must be at least 0, got ",
            options_.shuffle_bytes >> 20);
-  MX_CHECK(!options_.paths.empty(), who, "path_imgrec is required");
+  MX_CHECK(!options_.paths.empty(), who, "path_imgrec must be given, got no path");
   MX_CHECK(options_.offsets.empty() || options_.paths.size() == 1, who,
            "the number of record files must be 1 with path_imgidx, got ", options_.paths.size());
   begins_.push_back(0);
@@ -292,7 +293,8 @@ void ImagePipeline::clear_row(ImageBatch& batch, int64_t row) const {
   batch.index[static_cast<size_t>(row)] = -1;
 }
 
-// Counts the chunk's bad records. Throws if one may not be skipped or if there are too many.
+// Counts the chunk's bad records. Throws if a bad record must not be skipped or if there are too
+// many bad records.
 int64_t ImagePipeline::count_bad(const Chunk& chunk) {
   int64_t bad = 0;
   for (const Chunk::Failure& failure : chunk.failures) {

@@ -1,4 +1,4 @@
-// Batches of images from a record file, decoded and augmented ahead by worker threads.
+// Batches of images from record files. Worker threads decode and augment the images in advance.
 #pragma once
 #include <condition_variable>
 #include <deque>
@@ -35,7 +35,8 @@ struct PipelineOptions {
   bool detection = false;  // labels have boxes; label_width is -1 or each record's exact width
   DetectionParams boxes;
 
-  // Options with the names and meanings of MXNet 1.x's iterators, which Python passes unchanged.
+  // Options with the same names and meanings as in MXNet 1.x's iterators. Python passes them
+  // unchanged.
   MX_FIELDS(PipelineOptions,
             MX_FIELD(label_width,
                      "Numbers in the label of each record; -1 (ImageDetRecordIter only): any."),
@@ -65,7 +66,7 @@ struct BadRecords {
   int64_t total() const { return record + label + image; }
 };
 
-// Position of a pipeline in the data set, from which seek() continues.
+// Position of a pipeline in the data set. seek() continues from such a position.
 struct PipelinePosition {
   uint64_t epoch = 0;
   int64_t batches = 0;         // batches delivered in this epoch
@@ -75,28 +76,29 @@ struct PipelinePosition {
 };
 
 // Thread-safe: calls of several threads run one after the other. The values of a sample depend on
-// the seeds, the epoch and the record, not on the number or timing of threads.
+// the seeds, the epoch and the record. They do not depend on the number or timing of threads.
 class ImagePipeline {
  public:
   explicit ImagePipeline(PipelineOptions options);
   ~ImagePipeline();
   ImagePipeline& operator=(ImagePipeline&&) = delete;  // neither copied nor moved
 
-  // Returns whether this thread is one of the pipeline's, which must not destroy it.
+  // Returns whether this thread is a worker of the pipeline. Workers must not destroy the pipeline.
   bool is_worker() const;
-  // Returns false at the end of the epoch. Without skip_bad, throws the error of a bad record
-  // instead of returning its batch.
+  // Returns false at the end of the epoch. Unless skip_bad is set, throws the error of a bad record
+  // instead of returning the record's batch.
   bool next(ImageBatch& batch);
   void reset();
-  // Stops the threads permanently, at exit of the process. Does not wait for calls in progress.
+  // Stops the threads permanently when the process exits. Does not wait for calls in progress.
   void close();
   PipelinePosition position() const;
   // Continues as if the batches before `position` had been delivered.
   void seek(const PipelinePosition& position);
   int64_t num_records() const { return static_cast<int64_t>(offsets_.size()); }
-  // Returns values per label. Labels with boxes begin with channels, height, width, label length.
+  // Returns the number of values per label. Labels with boxes begin with channels, height, width
+  // and label length.
   int64_t label_width() const { return label_width_; }
-  // Returns the numbers of bad records skipped so far, by the stage that failed.
+  // Returns the numbers of bad records that were skipped so far, for each stage that can fail.
   BadRecords skipped() const;
   std::string last_skipped() const;
 
@@ -107,10 +109,10 @@ class ImagePipeline {
     const RecordFile& file;
     int64_t offset;
   };
-  // Returns the file, and the offset in it, for an offset in the concatenation of all files.
+  // Converts an offset in the concatenation of all files to a file and an offset in this file.
   Place place_of_offset(int64_t offset) const;
-  // Returns the offsets of the records that begin in [begin, end) of the concatenated files; reads
-  // only there.
+  // Returns the offsets of the records that begin in [begin, end) of the concatenated files. Reads
+  // only this range.
   std::vector<int64_t> scan(int64_t begin, int64_t end) const;
   void choose_part();
   void choose_label_width();
@@ -126,7 +128,7 @@ class ImagePipeline {
   std::unique_ptr<Chunk> new_chunk(int64_t number) const;
   std::unique_ptr<Chunk> take_chunk();
   int64_t count_bad(const Chunk& chunk);
-  // Returns whether a short last batch is filled up with rows of the first batch.
+  // Returns whether rows of the first batch fill up a short last batch.
   bool fills_last() const;
   void copy_row(const ImageBatch& from, int64_t row, ImageBatch& to, int64_t target) const;
   void clear_row(ImageBatch& batch, int64_t row) const;
@@ -135,14 +137,14 @@ class ImagePipeline {
 
   PipelineOptions options_;
   std::vector<std::unique_ptr<RecordFile>> files_;
-  // Byte offset of each file in the concatenated files, then their total size.
+  // Byte offset of each file in the concatenated files, followed by the total size.
   std::vector<int64_t> begins_;
   std::vector<int64_t> offsets_;  // byte offsets of this part's records in the concatenated files
   int64_t label_width_ = 1;
   std::vector<int64_t> order_;  // constant while workers run
   uint64_t epoch_ = 0;
 
-  // The functions above and the members below require a Turn.
+  // The functions above and the members below require that the caller holds a Turn.
   int64_t delivered_ = 0;
   BadRecords skipped_;
   int64_t skipped_before_ = 0;  // within this epoch
@@ -155,7 +157,7 @@ class ImagePipeline {
   mutable std::thread::id turn_;  // thread that is in a call, or the empty id; guarded by mutex_
   KeptInFork<std::condition_variable_any> changed_;
   std::deque<std::unique_ptr<Chunk>> chunks_;  // guarded by mutex_; in the epoch's order
-  // Error because of which no chunk follows those of chunks_, or null; guarded by mutex_.
+  // The error that prevents further chunks after those in chunks_, or null. Guarded by mutex_.
   std::exception_ptr failure_;
   int64_t next_sample_ = 0;                        // guarded by mutex_
   int64_t taken_ = 0;                              // guarded by mutex_; number of chunks taken

@@ -1,4 +1,4 @@
-// Turns one record into one row of an ImagePipeline's batch.
+// Turns one record into one row of a batch of ImagePipeline.
 #include <algorithm>
 #include <cstring>
 
@@ -20,7 +20,7 @@ int64_t count_labels(const Record& record, const std::string& name) {
                 size);
   std::memcpy(&count, record.bytes.data(), sizeof(count));
   MX_CHECK_KIND(kHeaderSize + 4 * static_cast<int64_t>(count) <= size, ErrorKind::kRecord, name,
-                ": the record must hold the ", count, " labels that its header announces, got ",
+                ": the record must contain the ", count, " labels that its header announces, got ",
                 size, " bytes in all");
   return count;
 }
@@ -41,7 +41,8 @@ void write_box_label(const DetectionSample& sample, const ImageParams& image, fl
 
 }  // namespace
 
-// Returns the record's labels: from options_.labels if given, else from the record.
+// Returns the record's labels. They come from options_.labels if it is given, otherwise from the
+// record.
 std::span<const float> ImagePipeline::labels_of(const Record& record,
                                                 const std::string& name) const {
   const int64_t count = count_labels(record, name);
@@ -50,7 +51,7 @@ std::span<const float> ImagePipeline::labels_of(const Record& record,
     std::memcpy(&id, record.bytes.data() + 8, sizeof(id));
     const auto found = options_.labels.find(id);
     MX_CHECK_KIND(found != options_.labels.end(), ErrorKind::kRecord, name,
-                  ": the record's id must be one of path_imglist, got ", id);
+                  ": the record's id must be an id in path_imglist, got ", id);
     return found->second;
   }
   // The labels are aligned for float, because records and payloads begin at multiples of 4 bytes.
@@ -109,7 +110,7 @@ void ImagePipeline::make_sample(Chunk& chunk, int64_t row, int64_t position, Rec
   void* output =
       static_cast<std::byte*>(data.data()) +
       row * (data.size() / options_.batch_size) * static_cast<int64_t>(dtype_size(data.dtype()));
-  // The seed depends on record and epoch only, not on threads or order.
+  // The seed depends only on record and epoch and not on threads or order.
   Random random(mix(mix(options_.augment_seed, epoch_), static_cast<uint64_t>(global)));
   if (!options_.detection) {
     std::copy(labels.begin(), labels.end(), label.begin());

@@ -118,14 +118,14 @@ void check_image_params(const ImageParams& p) {
       "ImageRecordIter: min_aspect_ratio must be above 0 and at most max_aspect_ratio, ",
       p.max_aspect_ratio, ", got ", low);
   for (const float s : p.std)
-    MX_CHECK(s != 0, "ImageRecordIter: standard deviations must not be 0");
+    MX_CHECK(s != 0, "ImageRecordIter: standard deviations must differ from 0, got 0");
 }
 
 void transform_image(std::span<const std::byte> bytes, const ImageParams& p, Random& random,
                      const std::string& name, TransformScratch& scratch, void* output) {
   const ImageInfo info = read_image_header(bytes, name);
   MX_CHECK_KIND(p.channels != 4 || info.channels == 4, ErrorKind::kRecord, name,
-                ": the image must have 4 channels as data_shape, got ", info.channels);
+                ": the image must have 4 channels like data_shape, got ", info.channels);
   if (direct_transform_fits(p) && used_orientation(bytes, p) == 1 &&
       direct_transform(bytes, info, p, random, name, scratch.window, output))
     return;

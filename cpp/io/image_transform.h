@@ -14,7 +14,7 @@
 
 namespace mxlite::io {
 
-// Options of MXNet 1.x's iterators, with their names and defaults.
+// Options of MXNet 1.x's iterators with the same names and defaults.
 struct AugmentOptions {
   bool apply_exif_orientation = true;
   int resize = -1;
@@ -108,20 +108,21 @@ inline int uniform_int(Random& random, int low, int high) {
   return std::uniform_int_distribution<int>(low, high)(random);
 }
 
-// Memory that a thread reuses from sample to sample.
+// Memory that a thread reuses for each sample.
 struct TransformScratch {
   Window window;
 };
 
-// Returns the Exif orientation to apply: that of the image's tag, or 1 if params ignore the tag.
+// Returns the Exif orientation to apply: the orientation of the image's tag, or 1 if params ignore
+// the tag.
 inline int used_orientation(std::span<const std::byte> bytes, const ImageParams& params) {
   return params.apply_exif_orientation ? exif_orientation(bytes) : 1;
 }
 
-// Throws a value error for contradictory params.
+// Throws a value error if params contradict each other.
 void check_image_params(const ImageParams& params);
-// Writes channels * height * width elements; errors begin with `name`. Throws a record error for
-// bad images.
+// Writes channels * height * width elements. Throws a record error that begins with `name` for bad
+// images.
 void transform_image(std::span<const std::byte> bytes, const ImageParams& params, Random& random,
                      const std::string& name, TransformScratch& scratch, void* output);
 

@@ -6,8 +6,8 @@
 
 namespace mxlite::io {
 
-// Call operator() in each step, without holding locks. Ten times a second it releases the GIL for
-// other Python threads, runs signal handlers and throws what they raise.
+// Call operator() in each step without holding locks. Ten times a second, it releases the GIL for
+// other Python threads, runs signal handlers and rethrows their exceptions.
 class InterruptCheck {
  public:
   void operator()() {

@@ -7,8 +7,8 @@
 namespace mxlite::io {
 namespace {
 
-// Level -1 is a warning. Most warnings mean lost pixels and are treated as errors; the ones below
-// mean superfluous bytes, which are common and harmless.
+// Level -1 is a warning. Most warnings mean lost pixels and are treated as errors. The warnings
+// below mean superfluous bytes, which are common and harmless.
 void on_message(j_common_ptr info, int level) {
   if (level >= 0) return;
   switch (info->err->msg_code) {
@@ -22,7 +22,7 @@ void on_message(j_common_ptr info, int level) {
   }
 }
 
-// Each scan of a progressive file visits all blocks of the image. Encoders write about 10 scans; a
+// Each scan of a progressive file visits all blocks of the image. Encoders write about 10 scans. A
 // malicious file with thousands of empty scans would keep a thread busy for minutes.
 constexpr int kMostScans = 100;
 
@@ -34,8 +34,8 @@ void check_scans(j_common_ptr info) {
   std::longjmp(trap->exit, 1);
 }
 
-// A separate object is used for each image, because a reused decompressor would keep the previous
-// image's tables.
+// Each image uses a separate object, because a reused decompressor would keep the previous image's
+// tables.
 struct Decompressor {
   jpeg_decompress_struct info{};
   JpegErrorTrap trap{};
@@ -52,10 +52,10 @@ struct Decompressor {
 
 [[noreturn]] void fail_decode(const std::string& name, const Decompressor& jpeg, size_t bytes) {
   fail(ErrorKind::kRecord, name, ": ", bytes,
-       " bytes are not a readable JPEG image: ", std::string(jpeg.trap.message));
+       " bytes must be a readable JPEG image: ", std::string(jpeg.trap.message));
 }
 
-// longjmp skips destructors, so these functions make no object with a destructor after setjmp.
+// longjmp skips destructors, so these functions create no object with a destructor after setjmp.
 bool read_header(Decompressor& jpeg, std::span<const std::byte> bytes) {
   if (setjmp(jpeg.trap.exit) != 0) return false;
   jpeg_create_decompress(&jpeg.info);
@@ -88,7 +88,8 @@ J_COLOR_SPACE color_space(const jpeg_decompress_struct& info, ColorOrder order) 
   return JCS_RGB;
 }
 
-// Converts CMYK pixels, inverted as in Adobe's files (255 is no ink), with OpenCV's arithmetic.
+// Converts CMYK pixels with OpenCV's arithmetic. The pixels are inverted as in Adobe's files, where
+// 255 means no ink.
 void convert_inks(const unsigned char* inks, int64_t pixels, ColorOrder order,
                   unsigned char* output) {
   const int channels = num_channels(order);
@@ -107,7 +108,8 @@ void convert_inks(const unsigned char* inks, int64_t pixels, ColorOrder order,
   }
 }
 
-// Region to decode: columns [x, x + width) of rows [y, y + height). libjpeg widens the columns.
+// The region to decode: columns [x, x + width) of rows [y, y + height). libjpeg may widen the range
+// of columns.
 struct Rows {
   JDIMENSION x = 0, width = 0, y = 0, height = 0;
   unsigned char* pixels = nullptr;
@@ -189,7 +191,7 @@ void decode_jpeg(std::span<const std::byte> bytes, const DecodeOptions& options,
   const auto full_height = static_cast<JDIMENSION>(
       scaled_side(static_cast<int>(jpeg.info.image_height), options.denominator));
   // libjpeg interpolates colors between neighbouring pixels, so pixels at the region's border would
-  // differ from a full decode: decode two pixels more on each side.
+  // differ from a full decode. Therefore two more pixels are decoded on each side.
   constexpr int kMargin = 2;
   Rows rows;
   rows.x = static_cast<JDIMENSION>(std::max(needed.x - kMargin, 0));

@@ -2,7 +2,7 @@
 #pragma once
 #include <csetjmp>
 #include <cstdio>
-// libjpeg's headers must follow stdio; they define the name `boolean`.
+// libjpeg's headers must follow stdio. They define the name `boolean`.
 #include <jerror.h>
 #include <jpeglib.h>
 

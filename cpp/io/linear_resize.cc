@@ -48,7 +48,8 @@ void resize_color(const unsigned char* row, const int* first, const int16_t* wei
                   int16_t* output) {
   int i = 0;
 #ifdef __AVX2__
-  // Reorders pixels r0 g0 b0 a0 r1 g1 b1 a1 to 16-bit pairs r0 r1 g0 g1 .. for one multiply-add.
+  // Reorders pixels r0 g0 b0 a0 r1 g1 b1 a1 to 16-bit pairs r0 r1 g0 g1 .., so that one
+  // multiply-add suffices.
   const __m256i pairs = _mm256_setr_epi8(0, -1, 4, -1, 1, -1, 5, -1, 2, -1, 6, -1, 3, -1, 7, -1, 0,
                                          -1, 4, -1, 1, -1, 5, -1, 2, -1, 6, -1, 3, -1, 7, -1);
   const auto two_pixels = [&](int j) {
@@ -146,7 +147,8 @@ LinearResizer::LinearResizer(const Window& window, int channels, const LinearTap
   output_.resize(count);
 }
 
-// Returns a source row resized in width. Caches two rows: an output row needs two adjacent ones.
+// Returns a source row resized in width. Caches two rows, because an output row needs two adjacent
+// source rows.
 const int16_t* LinearResizer::horizontal(int source_row) {
   const auto slot = static_cast<size_t>(source_row & 1);
   int16_t* line = lines_[slot].data();

@@ -1,5 +1,5 @@
-// Bilinear resampling of a part of an image, row by row. The result is bit-identical to these
-// pixels of the whole image resized with OpenCV's INTER_LINEAR.
+// Bilinear resampling of a part of an image, row by row. The result is bit-identical to the same
+// part of the whole image resized with OpenCV's INTER_LINEAR.
 #pragma once
 #include <vector>
 
@@ -7,15 +7,15 @@
 
 namespace mxlite::io {
 
-// Mapping of one axis: output pixel i of [begin, begin + count) is at source coordinate
-// origin + (i + 0.5) * scale - 0.5. Only source pixels [lowest, lowest + size) may be read.
+// Mapping of one axis. Output pixel i of [begin, begin + count) has the source coordinate origin +
+// (i + 0.5) * scale - 0.5. Only source pixels [lowest, lowest + size) may be read.
 struct ResizeAxis {
   double scale = 1, origin = 0;
   int lowest = 0, size = 0;
   int begin = 0, count = 0;
 };
 
-// Holds, for each output, two source pixels and their weights in 2048ths.
+// Holds two source pixels and their weights, in 2048ths, for each output.
 struct LinearTaps {
   std::vector<int> first, second;
   std::vector<int16_t> weights;  // pairs
@@ -24,17 +24,18 @@ struct LinearTaps {
   int end() const { return second.back() + 1; }
 };
 
-// There are two functions, because OpenCV drops the second pixel beyond the left and right border,
-// but repeats the border row above and below; the weights differ in the last bit.
+// Two functions are needed: OpenCV drops the second pixel beyond the left and right border, but
+// repeats the border row above and below. The weights therefore differ in the last bit.
 LinearTaps column_taps(const ResizeAxis& axis);
 LinearTaps row_taps(const ResizeAxis& axis);
 
-// Computes output rows from a window that contains the taps' pixels, of 1 or 4 bytes each.
+// Computes output rows from a window that contains the pixels of the taps. Each pixel has 1 or 4
+// bytes.
 class LinearResizer {
  public:
   LinearResizer(const Window& window, int channels, const LinearTaps& columns,
                 const LinearTaps& rows);
-  // y must increase from call to call; the result is valid until the next call.
+  // y must increase from call to call. The result is valid until the next call.
   const unsigned char* row(int y);
 
  private:

@@ -7,7 +7,7 @@ namespace mxlite::io {
 void orient_pixels(const unsigned char* pixels, int height, int width, int channels,
                    int orientation, unsigned char* output) {
   const bool transposed = orientation >= 5;
-  // Says whether the stored image is mirrored horizontally, in the output's directions.
+  // Whether the stored image is mirrored horizontally, seen in the directions of the output.
   const bool mirrored =
       orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
   const bool upside_down =

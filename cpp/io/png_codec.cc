@@ -39,7 +39,7 @@ void write_bytes(png_structp png, png_bytep data, size_t size) {
   bool failed = false;
   try {
     output->insert(output->end(), begin, begin + size);
-  } catch (const std::bad_alloc&) {  // must not pass through libpng
+  } catch (const std::bad_alloc&) {  // bad_alloc must not pass through libpng
     failed = true;
   }
   if (failed) png_error(png, "out of memory");
@@ -63,7 +63,7 @@ struct Reader {
   Reader& operator=(Reader&&) = delete;  // neither copied nor moved
 };
 
-// longjmp skips destructors, so no object with a destructor may be made after setjmp.
+// longjmp skips destructors, so no object with a destructor may be created after setjmp.
 bool read_header(Reader& reader) {
   if (setjmp(reader.trap.exit) != 0) return false;
   png_read_info(reader.png, reader.info);
@@ -104,7 +104,7 @@ bool read_pixels(Reader& reader, ColorOrder order, png_bytep* rows) {
 
 [[noreturn]] void fail_decode(const std::string& name, const Reader& reader, size_t bytes) {
   fail(ErrorKind::kRecord, name, ": ", bytes,
-       " bytes are not a readable PNG image: ", std::string(reader.trap.message));
+       " bytes must be a readable PNG image: ", std::string(reader.trap.message));
 }
 
 ImageInfo info_of(const Reader& reader) {

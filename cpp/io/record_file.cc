@@ -10,7 +10,8 @@ namespace {
 
 constexpr int64_t kHeadSize = 8;
 
-// Returns the first offset that is a multiple of 4 and has the magic word; -1 if there is none.
+// Returns the first offset that is a multiple of 4 and has the magic word, or -1 if no such offset
+// exists.
 int64_t find_magic(std::span<const std::byte> bytes) {
   const size_t words = bytes.size() / 4;
   constexpr size_t kBlock = 64;  // words per branch, so that the inner loop is vectorized
@@ -41,8 +42,8 @@ std::optional<PartHead> RecordFile::head_at(int64_t offset, ReadBuffer& buffer) 
   return decode_part(word);
 }
 
-// Detects a length that is too large: the payload then contains another head. Writers never leave
-// the magic word in a payload.
+// Detects a length that is too large, because the payload then contains another head. Writers never
+// leave the magic word in a payload.
 std::optional<RecordFile::ReadPart> RecordFile::part_at(int64_t offset, ReadBuffer& buffer,
                                                         std::string* problem) const {
   if (offset < 0 || offset % 4 != 0) {
@@ -72,7 +73,7 @@ std::optional<RecordFile::ReadPart> RecordFile::part_at(int64_t offset, ReadBuff
   // A file may end without the last record's padding.
   const int64_t end = std::min(begin + padded(head->length), size());
   std::span<const std::byte> payload;
-  // Searches growing prefixes, to detect a wrong length before reading all of its bytes.
+  // Searches growing prefixes to detect a wrong length before all bytes are read.
   for (int64_t size = 128 << 10; std::ssize(payload) < end - begin; size *= 4) {
     const size_t searched = payload.size();
     const int64_t wanted = std::min(size, end - begin);

@@ -12,7 +12,7 @@
 
 namespace mxlite::io {
 
-// A record that was read; its memory is reused for the next record.
+// A record that was read. Its memory is reused for the next record.
 struct Record {
   int64_t offset = 0;                // offset of its head in the file
   std::span<const std::byte> bytes;  // content; points into the read's buffer or into `glued`
@@ -28,17 +28,17 @@ class RecordFile {
 
   const std::string& path() const { return path_; }
   int64_t size() const { return file_.size(); }
-  // Updates the file's size; returns true if it changed.
+  // Updates the file's size. Returns true if the size has changed.
   bool refresh() { return file_.refresh(); }
 
-  // Reads the record whose head is at `offset` and returns the offset after the record. If there is
-  // no complete record, throws a record error that names the file, `number` (if >= 0) and `offset`.
+  // Reads the record whose head is at `offset`. Returns the offset after the record. If no complete
+  // record exists, throws a record error that names the file, `number` (if >= 0) and `offset`.
   int64_t read(int64_t offset, Record& record, int64_t number = -1) const {
     return read(offset, record, record.buffer, number);
   }
   // Like the function above, but reads into `buffer` instead of the record's own buffer.
   int64_t read(int64_t offset, Record& record, ReadBuffer& buffer, int64_t number) const;
-  // Returns the offset of the first head at or after offset; size() if there is none.
+  // Returns the offset of the first head at or after `offset`, or size() if no head follows.
   int64_t find_head(int64_t offset) const;
   // Returns the head at `offset`, or nullopt if no part of a record begins there.
   std::optional<PartHead> head_at(int64_t offset, ReadBuffer& buffer) const;
@@ -56,8 +56,8 @@ class RecordReader {
  public:
   explicit RecordReader(std::string path) : file_(std::move(path)) {}
 
-  // Returns false at the end. After an error, the position is the first head after the damage. The
-  // record's bytes stay valid until the next call.
+  // Returns false at the end of the file. After an error, the position is the first head after the
+  // damage. The record's bytes stay valid until the next call.
   bool next(Record& record);
   void seek(int64_t offset);
   int64_t tell() const { return position_; }
@@ -69,7 +69,8 @@ class RecordReader {
   std::unique_lock<std::recursive_mutex> lock();
 
   RecordFile file_;
-  // Held without the GIL, which a thread that reads from an address releases.
+  // Taken without holding the GIL, because a thread that reads from an address releases the GIL
+  // while it holds this mutex.
   std::recursive_mutex mutex_;
   ReadBuffer buffer_{kReadAhead};
   int64_t position_ = 0;

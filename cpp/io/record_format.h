@@ -10,7 +10,8 @@ inline constexpr uint32_t kRecordMagic = 0xCED7230A;
 inline constexpr uint32_t kMaxPartLength = (1U << 29) - 1;
 
 // The writer splits a record at each magic word in its payload (at an offset divisible by 4) and
-// omits the word; the reader restores it. Thus the magic word always marks the head of a part.
+// omits the magic word. The reader restores it. Thus the magic word always marks the head of a
+// part.
 enum class RecordPart : uint32_t { kWhole = 0, kFirst = 1, kMiddle = 2, kLast = 3 };
 
 struct PartHead {
@@ -22,7 +23,7 @@ struct PartHead {
 inline uint32_t encode_part(PartHead head) {
   return static_cast<uint32_t>(head.part) << 29 | head.length;
 }
-// No valid word has the top bit set.
+// The top bit of every valid word is 0.
 inline bool valid_part(uint32_t word) { return word >> 31 == 0; }
 inline PartHead decode_part(uint32_t word) {
   return {static_cast<RecordPart>(word >> 29), word & kMaxPartLength};

@@ -17,7 +17,8 @@ namespace {
 
 constexpr size_t kBufferSize = 1 << 20;
 
-// Returns the first offset from `begin`, a multiple of 4, that has the magic; size if none has it.
+// Returns the first offset of the magic word at or after `begin`, a multiple of 4. Returns size if
+// no magic word follows.
 size_t find_magic(std::span<const std::byte> bytes, size_t begin) {
   constexpr size_t kBlock = 1024;  // bytes compared without a branch, vectorized
   while (begin + kBlock <= bytes.size()) {
@@ -36,7 +37,8 @@ size_t find_magic(std::span<const std::byte> bytes, size_t begin) {
 RecordWriter::RecordWriter(std::string path) : path_(std::move(path)), owner_(::getpid()) {
   MX_CHECK_KIND(path_.find('\0') == std::string::npos, ErrorKind::kRecord, "record file '",
                 path_.c_str(), "': cannot be created: its name holds a zero byte");
-  // Replace the file instead of truncating it: a process that has mapped it would get SIGBUS.
+  // Replaces the file instead of truncating it, because a process that has mapped the file would
+  // get SIGBUS.
   std::error_code ignored;
   const auto target = std::filesystem::canonical(path_, ignored);
   if (!ignored && std::filesystem::is_regular_file(target, ignored) &&

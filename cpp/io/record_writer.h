@@ -17,7 +17,7 @@ class RecordWriter {
   explicit RecordWriter(std::string path);
   // Truncates an existing file to its first `keep` bytes and appends to it.
   RecordWriter(std::string path, int64_t keep);
-  // Writes buffered bytes but ignores errors; call close() first to see them.
+  // Writes buffered bytes but ignores errors. Call close() first to get these errors.
   ~RecordWriter();
   RecordWriter& operator=(RecordWriter&&) = delete;  // neither copied nor moved
 
@@ -44,7 +44,7 @@ class RecordWriter {
 
   std::string path_;
   int descriptor_ = -1;
-  // PID of the process that may write the buffer; a forked child must not write it again.
+  // PID of the process that may write the buffer. A forked child must not write the buffer again.
   pid_t owner_ = 0;
   int64_t position_ = 0;
   std::unique_ptr<std::byte[]> buffer_;

@@ -36,7 +36,7 @@ NDArrayRef resize_image(const NDArrayRef& image, int64_t width, int64_t height, 
   MX_CHECK_SHAPE(std::max(shape[0], shape[1]) <= std::numeric_limits<int>::max(),
                  "imresize: the image's sides must be below 2^31, got shape ", shape);
   MX_CHECK(image->contiguous(), "imresize: the image must be contiguous");
-  // OpenCV's own threads would compete with the operators' threads.
+  // OpenCV's own threads would compete with the operators' threads, so OpenCV uses one thread.
   static std::once_flag once;
   std::call_once(once, [] { cv::setNumThreads(1); });
   image->wait_to_read();

@@ -7,23 +7,24 @@
 
 namespace mxlite::io {
 
-// The image's `rectangle` is resized to `size`, and the sample is the part of the result that
-// begins at (x, y).
+// The image's `rectangle` is resized to `size`. The sample is the part of the result that begins at
+// (x, y).
 struct ResizePlan {
   Region rectangle;
   Extent size;
   int x = 0, y = 0;
 };
 
-// Returns the plan of a sample; nullopt, without drawing random numbers, for two resizes.
+// Returns the plan of a sample. If the sample needs two resizes, returns nullopt without drawing
+// random numbers.
 std::optional<ResizePlan> plan_resize(Extent image, const ImageParams& params, Random& random);
-// Returns whether both sides are exactly halved: OpenCV then averages four pixels instead.
+// Returns whether both sides are exactly halved. In this case, OpenCV averages four pixels instead.
 bool halves(const ResizePlan& plan);
 
 struct ResizeAxes {
   ResizeAxis columns, rows;
 };
-// Returns the mapping of both axes for an image that was decoded at 1/denominator of its size: the
+// Returns the mapping of both axes for an image that was decoded at 1/denominator of its size. The
 // rectangle's coordinates are divided by `denominator`.
 ResizeAxes resize_axes(const ResizePlan& plan, const ImageParams& params, int denominator);
 

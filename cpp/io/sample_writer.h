@@ -1,4 +1,4 @@
-// Writes rows of pixels to a sample's channel planes; normalizes, casts and mirrors in one pass.
+// Writes rows of pixels to a sample's channel planes. Normalizes, casts and mirrors in one pass.
 #pragma once
 #include "cpp/io/image_transform.h"
 
@@ -11,7 +11,8 @@ struct SampleLook {
 };
 
 SampleLook draw_look(const ImageParams& params, Random& random);
-// row: params.width pixels of pixel_bytes each, RGB first. output: the sample's memory.
+// `row` has params.width pixels of pixel_bytes each, with RGB first. `output` is the sample's
+// memory.
 void write_row(const unsigned char* row, int pixel_bytes, int y, const ImageParams& params,
                const SampleLook& look, void* output);
 

@@ -60,7 +60,7 @@ bool TextFile::next(std::string_view& line) {
       found = piece.find('\n', searched);
       if (std::ssize(piece) == left) break;
       MX_CHECK_KIND(size <= kLongestLine, ErrorKind::kRecord, who_, ": file '", path_, "', offset ",
-                    position_, ": a line of more than ", kLongestLine, " bytes");
+                    position_, ": a line must have at most ", kLongestLine, " bytes");
     }
     line = piece.substr(0, found);
     position_ = std::min(position_ + std::ssize(line) + 1, end_);

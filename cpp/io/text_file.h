@@ -10,11 +10,11 @@ namespace mxlite::io {
 
 class TextFile {
  public:
-  // Reads the lines that start in byte range `part` of `parts` equal ranges, so each line is in
+  // Reads the lines that start in byte range `part` of `parts` equal ranges. Each line is thus in
   // exactly one part. Throws a record error that begins with `who` if the file cannot be read.
   TextFile(std::string path, std::string who, int64_t part = 0, int64_t parts = 1);
 
-  // Gets the next line that is not blank, without its line end; returns false at the end of the
+  // Gets the next line that is not blank, without its line end. Returns false at the end of the
   // part. The line is valid until the next call. Throws a record error if the file was truncated.
   bool next(std::string_view& line);
   void rewind() { position_ = begin_; }

@@ -27,7 +27,8 @@ bool take_number(std::string_view& text, T& value) {
   auto [end, error] = std::from_chars(text.data(), last, value);
   if (error != std::errc()) return false;
   if constexpr (std::is_integral_v<T>) {
-    // Accept integers in floating-point form: numpy.savetxt writes 1.000000000000000000e+00.
+    // Accepts integers in floating-point form, because numpy.savetxt writes
+    // 1.000000000000000000e+00.
     if (end != last && (*end == '.' || *end == 'e' || *end == 'E')) {
       constexpr double kMost = sizeof(T) < 8 ? 0x1p31 : 0x1p53;
       double whole = 0;
@@ -61,7 +62,8 @@ void parse_csv(const TextFile& file, std::string_view line, int64_t columns, T* 
   }
 }
 
-// Reads `rows` lines with take(line); past the end, wraps around if `round`, else calls missing(n).
+// Reads `rows` lines with take(line). At the end of the file, wraps around if `round` is true,
+// otherwise calls missing(n).
 template <class Take, class Missing>
 int64_t read_wrapped(TextFile& file, int64_t rows, bool round, Take take, Missing missing) {
   std::string_view line;
@@ -161,7 +163,7 @@ void LibSvmReader::parse(std::string_view line, LibSvmRows& output) const {
 int64_t LibSvmReader::read(int64_t rows, bool round, LibSvmRows& output) {
   MX_CHECK(rows >= 0 && rows <= INT32_MAX,
            "LibSVMIter: the number of rows must be in [0, 2147483647], got ", rows);
-  // If the batch cannot fit into memory, fail before filling it with repeated rows.
+  // Fails before filling the batch with repeated rows if the batch does not fit into memory.
   output.labels.reserve(static_cast<size_t>(rows));
   output.begins.reserve(static_cast<size_t>(rows) + 1);
   return read_wrapped(

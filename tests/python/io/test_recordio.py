@@ -287,5 +287,5 @@ def test_images() -> None:
         recordio.pack_img((0, 1, 2, 0), photo, quality=0)
     with pytest.raises(ValueError, match="and 5 channels"):
         recordio.pack_img((0, 1, 2, 0), np.zeros((3, 3, 5), np.uint8))
-    with pytest.raises(mx.base.RecordError, match="not a readable JPEG image"):
+    with pytest.raises(mx.base.RecordError, match="must be a readable JPEG image"):
         recordio.unpack_img(recordio.pack((0, 1, 2, 0), b"no image"))
