@@ -1,5 +1,5 @@
-// Arrays of one dtype stored next to each other in one block of memory, so that one collective
-// processes all of them.
+// Arrays of one dtype that are stored next to each other in one block of memory, so that one
+// collective processes all arrays.
 #pragma once
 #include <span>
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace mxlite {
 
-// Every part is an array with its own storage: engine tasks depend on parts, not on the bucket. The
-// memory lives as long as any part.
+// Every part is an array with its own storage, so that engine tasks depend on parts and not on the
+// whole bucket. The memory exists as long as any part.
 class Bucket {
  public:
   // Returns the number of elements that parts of these shapes need.
@@ -19,9 +19,9 @@ class Bucket {
   Bucket(const NDArrayRef& memory, std::span<const Shape> shapes);
 
   const std::vector<NDArrayRef>& parts() const { return parts_; }
-  // Returns the parts first to last - 1 as one vector, with the zeros between them. Tasks that use
-  // the vector must depend on the variables of all parts of the bucket and not on the vector's own,
-  // because collectives may move the pages of the memory.
+  // Returns the parts first to last - 1 as one vector, including the zeros between them. Tasks that
+  // use the vector must depend on the variables of all parts of the bucket and not on the vector's
+  // own variable, because collectives may move the pages of the memory.
   NDArrayRef range(size_t first, size_t last) const;
 
  private:

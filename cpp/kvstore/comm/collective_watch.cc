@@ -31,8 +31,8 @@ bool CollectiveWatch::look(Work& work) {
     if (!work.since) return false;
     const std::chrono::duration<double> seconds = Clock::now() - *work.since;
     if (seconds.count() > comm_timeout())
-      fail(ErrorKind::kCommunicator, "a sum of GPUs has waited ", comm_timeout(),
-           " s for the others (MXLITE_COMM_TIMEOUT)");
+      fail(ErrorKind::kCommunicator, "a sum of arrays on GPUs has waited ", comm_timeout(),
+           " s for other GPUs (MXLITE_COMM_TIMEOUT)");
     return false;
   } catch (const std::exception& error) {
     work.stream->break_with(error.what());

@@ -1,5 +1,5 @@
-// Watches sums between the GPUs of this process, for which no thread waits: ends those that fail or
-// take too long.
+// Watches sums between the GPUs of this process, because no thread waits for these sums. Aborts
+// sums that fail or take too long.
 #pragma once
 #include <condition_variable>
 #include <deque>
@@ -20,14 +20,14 @@ class CollectiveWatch {
     std::shared_ptr<DeviceGroup> group;
     MarkedStream* stream = nullptr;  // does the work between the two marks
     std::shared_ptr<MarkedStream::Mark> begin, end;
-    std::optional<Clock::time_point> since;  // when the stream was first seen to be at the work
+    std::optional<Clock::time_point> since;  // when the stream was first seen doing the work
   };
 
   CollectiveWatch();
   CollectiveWatch& operator=(CollectiveWatch&&) = delete;  // neither copied nor moved
 
-  // Work that fails, or that runs longer than MXLITE_COMM_TIMEOUT, is aborted and breaks its
-  // stream. The time before it begins does not count. Thread-safe.
+  // Aborts the work and breaks its stream if the work fails or runs longer than
+  // MXLITE_COMM_TIMEOUT. The time before the work begins does not count. Thread-safe.
   void add(Work work);
 
  private:

@@ -6,11 +6,11 @@ namespace mxlite {
 
 using Clock = std::chrono::steady_clock;
 
-// Returns MXLITE_COMM_TIMEOUT in seconds (default 600), the limit of every wait for another
+// Returns MXLITE_COMM_TIMEOUT in seconds (default 600). This is the limit of every wait for another
 // process.
 double comm_timeout();
-// Returns the seconds without a sign of life after which a process counts as hung: the timeout, at
-// most 60.
+// Returns the seconds without a sign of life after which a process counts as hung. The value is the
+// timeout, but at most 60.
 double silence_limit();
 
 class Deadline {
@@ -24,7 +24,8 @@ class Deadline {
   Clock::time_point end_;
 };
 
-// Reads seconds from an environment variable; throws a value error unless it holds a number >= 0.
+// Reads seconds from an environment variable. Throws a value error unless the variable holds a
+// number of at least 0.
 double env_seconds(const char* name, double fallback);
 
 }  // namespace mxlite

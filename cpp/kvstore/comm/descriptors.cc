@@ -24,8 +24,8 @@ rlimit limit_of_descriptors() {
 
 std::string limit_text(rlim_t limit) { return limit == RLIM_INFINITY ? "none" : str(limit); }
 
-// Returns the number of open descriptors, or `most` if none is left to open the list of
-// descriptors.
+// Returns the number of open descriptors. Returns `most` if no descriptor is left to open the list
+// of descriptors.
 rlim_t count_open(rlim_t most) {
   DIR* const list = opendir("/proc/self/fd");
   if (!list) return errno == EMFILE ? most : 0;
@@ -46,8 +46,9 @@ void reserve_descriptors(const std::string& who, int64_t needed, int64_t spare) 
   const rlim_t open = count_open(limit.rlim_cur);
   const rlim_t least = open + static_cast<rlim_t>(needed);
   MX_CHECK_KIND(least <= limit.rlim_max, ErrorKind::kCommunicator, who, ": ", needed,
-                " descriptors are needed beside ", open, " open ones, the hard limit is ",
-                limit_text(limit.rlim_max), "; raise it (ulimit -Hn, LimitNOFILE= of a service, ",
+                " descriptors are needed in addition to ", open,
+                " open descriptors, but the hard limit is ", limit_text(limit.rlim_max),
+                "; raise it (ulimit -Hn, LimitNOFILE= of a service, ",
                 "--ulimit nofile= of a container)");
   const rlim_t wanted = std::min(least + static_cast<rlim_t>(spare), limit.rlim_max);
   if (wanted <= limit.rlim_cur) return;

@@ -21,7 +21,7 @@ namespace {
 
 std::atomic<DeviceBackend*> the_backend{nullptr};
 
-// Facts about a rank that it sends to the others before they join.
+// Properties of a rank that it sends to the other ranks before they join.
 struct Introduction {
   int32_t version = 0, devices = 0;
   int32_t connects_hosts = 1;  // MXLITE_NCCL_BETWEEN_HOSTS
@@ -53,8 +53,8 @@ std::vector<T> gather(Communicator& processes, const T& mine) {
   return all;
 }
 
-// Runs fn. On an error, writes its text to `problem`, which this rank then sends to the other
-// ranks.
+// Runs fn. If fn throws, writes the error text to `problem`. This rank then sends `problem` to the
+// other ranks.
 template <size_t N, class Fn>
 void attempt(char (&problem)[N], Fn&& fn) {
   try {
@@ -86,7 +86,7 @@ std::string version_text(int version) {
   return str(version / 10000, '.', version / 100 % 100, '.', version % 100);
 }
 
-// Returns the first problem that a rank reports, or an empty text.
+// Returns the first problem that any rank reports, or an empty text.
 template <class T>
 std::string first_problem(std::span<const T> all, std::span<const int> members) {
   for (size_t r = 0; r < all.size(); ++r)
@@ -125,7 +125,7 @@ std::string problem_of(std::span<const Introduction> all, std::span<const int> m
   return {};
 }
 
-// Makes one NCCL communicator for all ranks of `processes`; collective.
+// Creates one NCCL communicator for all ranks of `processes`. Collective.
 std::unique_ptr<DeviceCommunicator> connect(Communicator& processes, const DeviceRank& me,
                                             std::string& problem) {
   SharedId shared;
@@ -144,7 +144,7 @@ std::unique_ptr<DeviceCommunicator> connect(Communicator& processes, const Devic
   return nullptr;
 }
 
-// Makes an NCCL communicator for each host, and connects the hosts by `processes`; collective.
+// Creates an NCCL communicator for each host. The hosts are connected by `processes`. Collective.
 std::unique_ptr<DeviceCommunicator> connect_by_levels(Communicator& processes, const DeviceRank& me,
                                                       const HostLayout& layout,
                                                       bool network_takes_gpu_memory,

@@ -1,5 +1,5 @@
-// Collectives between processes on GPU memory: every process takes part with one GPU. They run
-// through NCCL, which is part of the CUDA plug-in.
+// Collectives on GPU memory between processes. Every process takes part with one GPU. The
+// collectives use NCCL, which is part of the CUDA plug-in.
 #pragma once
 #include <cstdint>
 #include <exception>
@@ -25,25 +25,25 @@ class DeviceCommunicator : public Communicator {
   virtual Stream& stream() = 0;
   // Like scale_buffer, in the stream's order.
   virtual void scale(void* data, int64_t count, DType dtype, double factor) = 0;
-  // data = data op other, in the stream's order; float16 and bfloat16 are combined in float32.
+  // Computes data = data op other in the stream's order. Combines float16 and bfloat16 in float32.
   virtual void combine(void* data, const void* other, int64_t count, DType dtype, ReduceOp op) = 0;
   // Fills bytes with zeros, in the stream's order.
   virtual void clear(void* data, size_t bytes) = 0;
 
   // Calls `done` on another thread once the GPU has done all work that was submitted so far. If the
-  // communicator has failed meanwhile, `done` gets the error. It must not throw.
+  // communicator has failed meanwhile, `done` gets the error. `done` must not throw.
   using DoneFn = std::function<void(std::exception_ptr error)>;
   virtual void when_done(DoneFn done) = 0;
   // Returns whether submitted work is still in flight.
   virtual bool busy() = 0;
-  // Throws if NCCL has found an error, or the oldest work takes longer than MXLITE_COMM_TIMEOUT.
+  // Throws if NCCL has found an error or if the oldest work takes longer than MXLITE_COMM_TIMEOUT.
   virtual void look() = 0;
 };
 
 // Describes how one process joins a communicator.
 struct DeviceRank {
   int rank = 0, size = 1, device = 0;
-  // The ranks of the members in the job, for the text of errors.
+  // The ranks of the members in the job, for error texts.
   std::span<const int> members;
   // Called while this process waits for the others; throws if one of them is lost.
   std::function<void()> check_others;
@@ -66,19 +66,19 @@ class DeviceBackend {
   virtual std::unique_ptr<DeviceCommunicator> join(const UniqueId& id, const DeviceRank& me) = 0;
 };
 
-// Called by the plug-in when it is loaded; the object must live until the process ends.
+// The plug-in calls this function when it is loaded. The object must exist until the process ends.
 void set_device_backend(DeviceBackend* backend);
-// Returns null if there is no GPU or no NCCL.
+// Returns null if the machine has no GPU or the plug-in has no NCCL.
 DeviceBackend* device_backend();
 
-// Returns whether NCCL transfers arrays of this device and dtype between processes. It does not for
-// arrays on the CPU, for 16-bit integers, if there is no NCCL, or if MXLITE_NCCL is 0; these pass
-// through host memory. No other function decides this.
+// Returns whether NCCL transfers arrays of this device and dtype between processes. Arrays on the
+// CPU and 16-bit integers are transferred through host memory. All other arrays are, too, if NCCL
+// is missing or MXLITE_NCCL is 0. No other function decides this.
 bool travels_through_nccl(Device device, DType dtype);
 
-// Collective over `processes`. Returns null on every rank, and the reason in `problem`, if the
-// ranks have different versions of NCCL, if two of them use the same GPU, or if one cannot join.
-// Throws if a rank is lost. me.rank and me.size are those of `processes`.
+// Collective over `processes`. Returns null on every rank and sets `problem` to the reason if the
+// ranks have different versions of NCCL, if two ranks use the same GPU, or if a rank cannot join.
+// Throws if a rank is lost. me.rank and me.size refer to `processes`.
 std::unique_ptr<DeviceCommunicator> make_device_communicator(Communicator& processes,
                                                              const DeviceRank& me,
                                                              std::string& problem);

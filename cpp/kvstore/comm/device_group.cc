@@ -21,12 +21,12 @@ bool has_device_groups() { return accelerator() && the_backend.load(); }
 std::shared_ptr<DeviceGroup> make_device_group(const std::vector<int>& devices) {
   MX_CHECK(!devices.empty(), "nccl: the number of GPUs must be at least 1, got 0");
   MX_CHECK(std::set<int>(devices.begin(), devices.end()).size() == devices.size(),
-           "nccl: GPUs must be different, got one twice");
+           "nccl: GPUs must be distinct, got a GPU twice");
   MX_CHECK_KIND(accelerator(), ErrorKind::kNotSupported, "nccl: ", accelerator_absence(),
                 "; sums on GPUs need a build with -DMXLITE_CUDA=ON and an NVIDIA driver");
   const MakeDeviceGroupFn make = the_backend;
   MX_CHECK_KIND(make, ErrorKind::kNotSupported,
-                "nccl: this CUDA plug-in has no NCCL, build it with -DMXLITE_CUDA=ON");
+                "nccl: the CUDA plug-in must contain NCCL; build it with -DMXLITE_CUDA=ON");
   for (const int device : devices) require_accelerator("nccl", device);
   return make(devices);
 }

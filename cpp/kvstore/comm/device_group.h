@@ -1,5 +1,5 @@
-// Sums of device memory between the GPUs of this process. They run through NCCL, which is part of
-// the CUDA plug-in.
+// Sums of device memory between the GPUs of this process. The sums use NCCL, which is part of the
+// CUDA plug-in.
 #pragma once
 #include <memory>
 #include <span>
@@ -25,15 +25,15 @@ class DeviceGroup {
                           ReduceOp op) = 0;
   // Throws a communicator error if submitted work has failed. Any thread may call look and abort.
   virtual void look() = 0;
-  // Ends submitted work, whether or not all GPUs take part. Later calls throw the reason.
+  // Ends submitted work even if some GPUs do not take part. Later calls throw the reason.
   virtual void abort(const char* reason) noexcept = 0;
 };
 
 using MakeDeviceGroupFn = std::shared_ptr<DeviceGroup> (*)(const std::vector<int>& devices);
-// Called by the plug-in when it is loaded.
+// The plug-in calls this function when it is loaded.
 void set_device_group_backend(MakeDeviceGroupFn make);
 bool has_device_groups();
-// Without NCCL it throws a not-supported error that names the build option.
+// Throws a not-supported error that names the build option if NCCL is missing.
 std::shared_ptr<DeviceGroup> make_device_group(const std::vector<int>& devices);
 
 }  // namespace mxlite

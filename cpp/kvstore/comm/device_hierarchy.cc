@@ -105,13 +105,13 @@ class HierarchicalDeviceCommunicator final : public DeviceCommunicator {
     h_.all->barrier();
   }
   std::unique_ptr<Communicator> split(int, int) override {
-    // Jobs do not use split: they make the GPU communicator of a process set from the set's
-    // processes.
+    // Jobs do not use split. Instead, they create the GPU communicator of a process set from the
+    // processes of the set.
     fail(ErrorKind::kNotSupported, backend_, ": a communicator of GPUs is not split");
   }
 
  private:
-  // Replaces data on the GPU by its reduction over the hosts.
+  // Replaces the data on the GPU by its reduction over the hosts.
   void reduce_between_hosts(void* data, int64_t count, DType dtype, ReduceOp op) {
     const size_t bytes = static_cast<size_t>(count) * dtype_size(dtype);
     if (bytes == 0) return;
@@ -120,9 +120,9 @@ class HierarchicalDeviceCommunicator final : public DeviceCommunicator {
            [&](std::byte* in, std::byte* out) { h_.cross->all_reduce(in, out, count, dtype, op); });
   }
 
-  // Reduces over the hosts without host memory: each host gets its share of the data from all
-  // hosts, its GPU reduces the shares in the order of hosts, and all hosts get the result. Uses
-  // only all_to_all, because Open MPI lacks GPU support in non-blocking reductions.
+  // Reduces over the hosts without host memory. Each host gets its share of the data from all
+  // hosts, and its GPU reduces the received data in the order of hosts. Then all hosts get the
+  // result. Uses only all_to_all, because Open MPI lacks GPU support in non-blocking reductions.
   void reduce_on_gpus(void* data, int64_t count, DType dtype, ReduceOp op) {
     const size_t width = dtype_size(dtype);
     const int64_t hosts = h_.cross->size(), share = (count + hosts - 1) / hosts;
@@ -147,7 +147,7 @@ class HierarchicalDeviceCommunicator final : public DeviceCommunicator {
   }
 
   // Copies the input to page-locked memory, calls fn(in, out) with page-locked addresses, and
-  // copies `out` to the output, in the stream's order.
+  // copies `out` to the output. All copies run in the stream's order.
   void staged(const void* input, size_t input_bytes, void* output, size_t output_bytes, auto&& fn) {
     const Device host{DeviceType::kPinned, 0};
     std::byte* const in = memory_on(host, input_, input_bytes);
@@ -158,7 +158,7 @@ class HierarchicalDeviceCommunicator final : public DeviceCommunicator {
     if (output_bytes > 0) stream().copy(output, out, output_bytes);
   }
 
-  // Returns the address of `memory`; replaces it by a larger array if it is too small.
+  // Returns the address of `memory`. If the array is too small, replaces it by a larger array.
   std::byte* memory_on(Device device, NDArrayRef& memory, size_t bytes) {
     if (!memory || static_cast<size_t>(memory->size()) < bytes) {
       if (memory) wait_for_gpu();  // a copy may still use the old memory
@@ -195,8 +195,8 @@ class HierarchicalDeviceCommunicator final : public DeviceCommunicator {
     if (*outcome) std::rethrow_exception(*outcome);
   }
 
-  // input_ and output_ are page-locked memory, copies_ is GPU memory for reduce_on_gpus. Declared
-  // before h_, whose destructor waits for copies that use the memory.
+  // input_ and output_ are in page-locked memory, and copies_ is GPU memory for reduce_on_gpus.
+  // They are declared before h_, whose destructor waits for copies that use them.
   NDArrayRef input_, output_, copies_;
   DeviceHierarchy h_;
   const std::string backend_;

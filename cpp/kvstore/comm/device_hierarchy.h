@@ -1,5 +1,5 @@
-// Collectives on the GPUs of several hosts if NCCL must not connect hosts: they use NCCL inside a
-// host, and the network of the processes (MPI, TCP) between hosts.
+// Collectives on the GPUs of several hosts for the case that NCCL must not connect hosts. They use
+// NCCL inside a host, and the network of the processes (MPI, TCP) between hosts.
 #pragma once
 #include <functional>
 #include <memory>
@@ -12,18 +12,18 @@ namespace mxlite {
 struct DeviceHierarchy {
   std::unique_ptr<DeviceCommunicator> gpus;  // GPUs of this host
   std::unique_ptr<Communicator> all;         // all ranks
-  // Ranks with the same local rank on each host; null unless every host has such a rank.
+  // Ranks with the same local rank on each host. Null unless every host has such a rank.
   std::unique_ptr<Communicator> cross;
   bool even = true;  // the same number of ranks on each host
-  // This rank's GPU; set if `cross` of every rank accepts GPU memory in all_to_all.
+  // This rank's GPU. Set if `cross` of every rank accepts GPU memory in all_to_all.
   std::optional<Device> direct;
-  // Called while this process waits for GPUs; throws if another rank is lost.
+  // Called while this process waits for GPUs. Throws if another rank is lost.
   std::function<void()> check_others;
 };
 
-// An all-reduce sums inside each host first; then each GPU of a host exchanges its part with the
-// other hosts, from GPU memory if `direct` is set, else through page-locked host memory. All other
-// collectives use page-locked host memory. Calls return after the transfers between hosts.
+// An all-reduce first sums inside each host. Then each GPU of a host exchanges its part with the
+// other hosts, from GPU memory if `direct` is set, otherwise through page-locked host memory. All
+// other collectives use page-locked host memory. Calls return after the transfers between hosts.
 std::unique_ptr<DeviceCommunicator> make_device_hierarchy(DeviceHierarchy hierarchy);
 
 }  // namespace mxlite

@@ -15,8 +15,8 @@
 namespace mxlite {
 namespace {
 
-// Groups of this process, by their GPUs. The engine runs one sum after the other; the lock is for
-// engines that run tasks in the calling thread.
+// Groups of this process; the key is the list of their GPUs. The engine runs the sums one after the
+// other. The lock is needed for engines that run tasks in the calling thread.
 class Groups {
  public:
   void with(const std::vector<int>& devices, auto&& fn) {
@@ -36,7 +36,7 @@ class Groups {
   std::map<std::vector<int>, std::shared_ptr<DeviceGroup>> groups_;  // guarded by mutex_
 };
 
-// State that all sums share. Leaked, because the CUDA driver may shut down before static
+// State that all sums share. It is leaked, because the CUDA driver may shut down before static
 // destructors run.
 struct Shared {
   Groups groups;
@@ -55,9 +55,9 @@ MarkedStream& collective_stream(int device) {
       require_accelerator("all_reduce_on_devices", device).stream(device, kCollectiveStream));
 }
 
-// A task of the first GPU's collective stream. The streams of the other GPUs begin when the first
-// one has waited for all inputs, and the first one ends after them, so the engine orders the sum by
-// the first stream alone. The host waits for nothing.
+// A task of the collective stream of the first GPU. The streams of the other GPUs begin when the
+// first stream has waited for all inputs, and the first stream ends after them. The engine can
+// therefore order the sum by the first stream alone. The host waits for nothing.
 class ReduceTask final : public engine::Task {
  public:
   ReduceTask(std::vector<DeviceOperand> operands, ReduceOp op)
@@ -94,7 +94,8 @@ class ReduceTask final : public engine::Task {
   std::vector<DeviceOperand> operands_;
 };
 
-// Throws unless NCCL can sum the arrays: all on different GPUs, of one size and dtype.
+// Throws unless NCCL can sum the arrays. The arrays must be on different GPUs and have the same
+// size and dtype.
 void check_operands(std::span<const DeviceOperand> operands) {
   MX_CHECK(!operands.empty(),
            "all_reduce_on_devices: the number of arrays must be at least 1, got 0");
@@ -104,14 +105,15 @@ void check_operands(std::span<const DeviceOperand> operands) {
     MX_CHECK(!a->is_traced() && !a->is_sparse() && a->contiguous(),
              "all_reduce_on_devices: arrays must be contiguous and dense");
     MX_CHECK(a->device().type == DeviceType::kCUDA,
-             "all_reduce_on_devices: arrays must be on GPUs, got one on ", a->device());
+             "all_reduce_on_devices: arrays must be on GPUs, got an array on ", a->device());
     MX_CHECK_SHAPE(a->spec() == first.spec(),
                    "all_reduce_on_devices: arrays must have the same shape and dtype, got ",
                    first.spec(), " and ", a->spec());
     MX_ASSERT(output->spec() == a->spec() && output->device() == a->device());
     for (const int device : seen)
       MX_CHECK(device != a->device().index,
-               "all_reduce_on_devices: each GPU must have one array, got two on ", a->device());
+               "all_reduce_on_devices: each GPU must have one array, got two arrays on ",
+               a->device());
     seen.push_back(a->device().index);
   }
 }
@@ -125,7 +127,7 @@ void all_reduce_on_devices(std::vector<DeviceOperand> operands, ReduceOp op,
   if (first.size() == 0 || (operands.size() == 1 && operands[0].input == operands[0].output))
     return;
   MX_CHECK_KIND(has_device_groups(), ErrorKind::kNotSupported,
-                "all_reduce_on_devices: the CUDA plug-in has no NCCL, build it with "
+                "all_reduce_on_devices: the CUDA plug-in must contain NCCL; build it with "
                 "-DMXLITE_CUDA=ON");
   size_t bytes = 0;
   for (const DeviceOperand& o : operands) bytes += o.output->storage()->take_new_bytes();
@@ -142,7 +144,8 @@ void all_reduce_on_devices(std::span<const NDArrayRef> arrays, ReduceOp op) {
   std::vector<DeviceOperand> operands;
   for (const NDArrayRef& a : arrays) {
     updates.push_back(&a->storage()->var());
-    // Copies the handle, because the caller's may be assigned other memory before the task runs.
+    // Copies the handle, because other memory may be assigned to the caller's handle before the
+    // task runs.
     const NDArrayRef own = a->detached();
     operands.push_back({own, own});
   }

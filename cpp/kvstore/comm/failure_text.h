@@ -1,4 +1,4 @@
-// Stores why a group or job failed. Never allocates, because memory may be exhausted.
+// Stores the reason why a group or job failed. Never allocates, because memory may be exhausted.
 #pragma once
 #include <cstring>
 
@@ -6,7 +6,7 @@ namespace mxlite {
 
 class FailureText {
  public:
-  // Stores the text, cut to the size of the buffer; does nothing if one is set already.
+  // Stores the text, cut to the size of the buffer. Does nothing if a text is already stored.
   void set(const char* text) noexcept {
     if (!is_set()) std::strncpy(text_, *text ? text : "unknown error", sizeof text_ - 1);
   }

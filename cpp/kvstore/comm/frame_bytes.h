@@ -30,7 +30,7 @@ class FrameWriter {
   std::vector<std::byte> bytes_;
 };
 
-// Throws communicator errors that begin with `source`, a string literal.
+// Throws communicator errors whose texts begin with `source`, a string literal.
 class FrameReader : private ByteReader {
  public:
   FrameReader(std::span<const std::byte> bytes, const char* source)

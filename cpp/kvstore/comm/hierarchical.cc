@@ -45,7 +45,7 @@ class HierarchicalCommunicator final : public Communicator {
 
   void all_reduce(const void* input, void* output, int64_t count, DType dtype,
                   ReduceOp op) override {
-    // If a rank is lost, also notifies other hosts, whose ranks wait in other groups.
+    // If a rank is lost, also notifies other hosts, because their ranks wait in other groups.
     notifying([&] { reduce_by_levels(input, output, count, dtype, op); });
   }
   void reduce_scatter(const void* input, void* output, std::span<const int64_t> counts, DType dtype,
@@ -90,7 +90,8 @@ class HierarchicalCommunicator final : public Communicator {
       if (g_.cross) g_.cross->all_reduce(output, output, count, dtype, op);
       return g_.local->broadcast(output, static_cast<size_t>(count) * dtype_size(dtype), 0);
     }
-    // Each local rank exchanges one part with the other hosts, so that all ranks use the network.
+    // Each local rank exchanges one part with the other hosts, so that all local ranks use the
+    // network.
     const int64_t ranks = g_.local->size();
     const int64_t part = (count + ranks - 1) / ranks;
     const size_t width = dtype_size(dtype);
@@ -116,13 +117,13 @@ std::vector<T> gather(Communicator& group, const T& mine) {
   return all;
 }
 
-// PID of a process, and the PID namespace in which it is valid.
+// PID of a process and the PID namespace in which the PID is valid.
 struct Process {
   int64_t number = 0;
   uint64_t number_space = 0;
 };
 
-// `here` lists the ranks of this host by their rank in the network's group.
+// `here` lists the ranks of this host. The ranks are numbers in the network's group.
 std::unique_ptr<Communicator> make_local_group(Communicator& network, const std::vector<int>& here,
                                                const std::vector<int>& members) {
   const int size = static_cast<int>(here.size());
@@ -145,8 +146,8 @@ std::unique_ptr<Communicator> make_local_group(Communicator& network, const std:
     const auto other = static_cast<size_t>(here[static_cast<size_t>(r)]);
     local_names.push_back(members[other]);
     same = same && members[other] == r;
-    // Sets the PIDs in advance. Otherwise ranks would wait for a rank that died before it joined
-    // the segment.
+    // Sets the PIDs in advance. Otherwise, if a rank died before it joined the segment, the other
+    // ranks would wait for it.
     if (r != rank && all[other].number_space == shm::pid_namespace())
       segment->expect(r, all[other].number, all[other].number_space);
   }

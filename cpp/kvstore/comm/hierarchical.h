@@ -1,4 +1,5 @@
-// Collectives of several hosts: shared memory inside a host, a network (MPI, TCP) between hosts.
+// Collectives of several hosts. They use shared memory inside a host and a network (MPI, TCP)
+// between hosts.
 #pragma once
 #include <memory>
 #include <string>
@@ -9,11 +10,11 @@
 
 namespace mxlite {
 
-// Returns a text that is the same in processes that can share memory, and different on any two
-// hosts. Tests set MXLITE_COMM_HOST to make processes of one host look like several hosts.
+// Returns a text that is equal in processes that can share memory and differs between hosts. Tests
+// set MXLITE_COMM_HOST to make processes of one host look like several hosts.
 std::string host_identity();
 
-// Returns the host_identity of each rank; collective.
+// Returns the host_identity of each rank. Collective.
 std::vector<std::string> gather_hosts(Communicator& group);
 
 struct HostLayout {
@@ -22,9 +23,9 @@ struct HostLayout {
 };
 HostLayout host_layout(const std::vector<std::string>& hosts, int rank);
 
-// Finds which ranks of a group share a host and forms a group for each host; collective. `network`
-// connects all ranks. `members` are their ranks in the job, for error texts. If all ranks are on
-// one host, the result uses only shared memory.
+// Finds the ranks of a group that share a host, and forms a group for each host. Collective.
+// `network` connects all ranks. `members` are their ranks in the job, for error texts. If all ranks
+// are on one host, the result uses only shared memory.
 World make_hierarchical_world(std::unique_ptr<Communicator> network, std::vector<int> members);
 
 }  // namespace mxlite

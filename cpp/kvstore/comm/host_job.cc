@@ -50,7 +50,7 @@ shm::SegmentName read_memory_name() {
   return name;
 }
 
-// Returns the address to listen on, or an empty text for the interface with the route to the
+// Returns the address to listen on. An empty text means the interface with the route to the
 // rendezvous.
 std::string listen_host() {
   const std::string host = env_string("DMLC_NODE_HOST", "");
@@ -66,14 +66,14 @@ std::unique_ptr<Communicator> join_through_tcp(int rank, int size) {
       address_from_text("environment variable MXLITE_JOB_ADDRESS", env_string(kJobAddress, ""));
   place.token = env_string(kJobToken, "");
   MX_CHECK(!place.token.empty(), "environment variable ", kJobToken,
-           " is missing: a job over several hosts needs it; python -m mxlite.tools.launch sets it");
+           " must be set in a job over several hosts; python -m mxlite.tools.launch sets it");
   place.rank = rank;
   place.size = size;
   place.listen_host = listen_host();
   const std::string label = env_string("MXLITE_COMM_HOST", "");
   place.host = label.empty() ? host_name() : label;
   static const auto job = std::make_shared<tcp::Job>(place);
-  // Tells the other processes that this one ends normally.
+  // Tells the other processes that this process ends normally.
   std::atexit([] { job->leave(); });
   return tcp::make_communicator(job);
 }
@@ -88,8 +88,8 @@ std::unique_ptr<Communicator> join() {
   return job;
 }
 
-// Returns the group of all processes, from which all other groups are split. It lives until the
-// process ends.
+// Returns the group of all processes. All other groups are split from this group. It exists until
+// the process ends.
 Communicator& whole_job() {
   static Communicator& job = *join().release();
   return job;
@@ -130,7 +130,7 @@ World make_host_job_world(const WorldRequest& request) {
   }
   job.describe("init");
   std::unique_ptr<Communicator> group = job.split(color, key);
-  // As in Horovod, a process that is not listed stays alone.
+  // A process that is not listed forms a job of its own, as in Horovod.
   if (!group) return {make_local_communicator(), {}};
   if (spans_hosts()) {
     std::vector<int> members(static_cast<size_t>(group->size()));

@@ -29,7 +29,7 @@ struct Product {
       return static_cast<T>(a * b);
   }
 };
-// Propagates NaN from either side.
+// Propagates NaN from both operands.
 template <class T>
 struct Min {
   static T combine(T a, T b) { return b < a || b != b ? b : a; }
@@ -58,18 +58,18 @@ template <class T, template <class> class Op>
   }
 }
 
-// Reads large arrays from several pages in turn with software prefetching, because hardware
-// prefetchers stop at page ends, and shared memory has small pages if the kernel grants no huge
-// pages (core/cpu/shared_memory.cc).
+// Reads large arrays from several pages in turn with software prefetching. Hardware prefetchers
+// stop at page ends, and shared memory has small pages if the kernel grants no huge pages
+// (core/cpu/shared_memory.cc).
 constexpr size_t kLine = 64, kPage = 4096, kPagesInTurn = 4, kPagesBytes = kPagesInTurn * kPage;
 constexpr size_t kPrefetchBytes = 512;
 
-// Calls `line(offset)` for each cache line of kPagesBytes, and `prefetch(offset)` for a later line,
-// which may be beyond the end.
+// Calls `line(offset)` for each cache line of kPagesBytes. Also calls `prefetch(offset)` for a
+// later line, which may be beyond the end.
 template <class Prefetch, class Line>
 [[gnu::always_inline]] inline void for_lines_of_pages(size_t begin, Prefetch prefetch, Line line) {
   for (size_t i = 0; i < kPage; i += kLine) {
-    // The last lines of a page are followed by those of a page in the next group.
+    // After the last lines of a page, the lines of a page in the next group follow.
     const size_t ahead =
         i + kPrefetchBytes < kPage ? kPrefetchBytes : kPrefetchBytes + kPagesBytes - kPage;
     for (size_t p = 0; p < kPagesInTurn; ++p) {
@@ -92,8 +92,8 @@ size_t bytes_to_line(const void* at) {
   return (kLine - reinterpret_cast<uintptr_t>(at) % kLine) % kLine;
 }
 
-// Writes whole cache lines with non-temporal stores, and the bytes before and after them normally.
-// The caller must issue a fence afterwards.
+// Writes whole cache lines with non-temporal stores. Writes the bytes before and after these lines
+// with normal stores. The caller must issue a fence afterwards.
 void stream_lines(void* to, const void* from, size_t bytes) {
   auto* dst = static_cast<char*>(to);
   const auto* src = static_cast<const char*>(from);
@@ -107,7 +107,7 @@ void stream_lines(void* to, const void* from, size_t bytes) {
   std::memcpy(dst + done, src + done, bytes - done);
 }
 
-// Reduces all whole groups of pages, and returns the number of elements in them. The outputs must
+// Reduces all complete groups of pages and returns the number of elements in them. The outputs must
 // be aligned to cache lines.
 template <class T, template <class> class Op>
 int64_t stream_pages(std::span<const void* const> inputs, std::span<void* const> outputs,

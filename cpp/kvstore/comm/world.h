@@ -1,5 +1,5 @@
-// The group of all processes of the job, and its backend. MPI is a plug-in: its shared object
-// is loaded when a job of several processes needs it, and not by importing mxlite.
+// The group of all processes of the job, and its backend. MPI is a plug-in. Its shared object is
+// loaded when a job of several processes needs it, and not when mxlite is imported.
 #pragma once
 #include <memory>
 #include <string>
@@ -9,7 +9,8 @@
 
 namespace mxlite {
 
-// `local` counts the processes of one host, `cross` those with the same local rank on all hosts.
+// `local` counts the processes of one host. `cross` counts the processes with the same local rank
+// on all hosts.
 struct Topology {
   int local_rank = 0, local_size = 1;
   int cross_rank = 0, cross_size = 1;
@@ -26,7 +27,7 @@ struct WorldRequest {
   const void* mpi_communicator = nullptr;  // address of an MPI_Comm to use instead
 };
 
-// Describes how the job continues after the loss of a rank, or grows.
+// Describes how the job continues after the loss of a rank, or how it grows.
 struct RebuildRequest {
   int processes = 0;                 // target number of processes; missing ones are started
   std::vector<std::string> command;  // command line of a new process
@@ -41,10 +42,12 @@ class MpiPlugin {
   virtual ~MpiPlugin() = default;
   // Initializes MPI if necessary. Collective over the requested ranks.
   virtual World make_world(const WorldRequest& request) = 0;
-  // Returns why the job cannot continue without a lost rank; empty if it can.
+  // Returns the reason why the job cannot continue without a lost rank, or an empty text if it can
+  // continue.
   virtual std::string recovery_obstacle() = 0;
-  // Removes the lost ranks and starts new processes; collective over all surviving ranks. The next
-  // make_world returns the new job; a new process joins it by its first make_world.
+  // Removes the lost ranks and starts new processes. Collective over all surviving ranks. The next
+  // call of make_world returns the new job. A new process joins the job by its first call of
+  // make_world.
   virtual void rebuild(const RebuildRequest& request) = 0;
   // Ends MPI if make_world initialized it. Waits for the other ranks.
   virtual void finalize() = 0;
@@ -53,18 +56,19 @@ class MpiPlugin {
 };
 
 enum class Launcher { kNone, kOpenMpi, kOther, kHostJob };
-// Determines from the environment which launcher started this process. kHostJob means launch.py
+// Determines from the environment which launcher has started this process. kHostJob means launch.py
 // without MPI.
 Launcher launcher();
 int launched_processes();  // 1 if there is no launcher
 
-// Loads the plug-in and libmpi; a communicator error says what is missing and what to install.
+// Loads the plug-in and libmpi. If a file is missing, throws a communicator error that says what to
+// install.
 MpiPlugin& mpi_plugin();
 bool mpi_plugin_loaded();
 // Returns whether the plug-in is part of this build.
 bool mpi_built();
 
-// Returns the job of the launcher, or this process alone without one.
+// Returns the job of the launcher. Without a launcher, returns a job of only this process.
 World make_world(const WorldRequest& request);
 
 }  // namespace mxlite

@@ -9,7 +9,7 @@
 namespace mxlite::server {
 namespace {
 
-// Returns a buffer that points into the array and keeps it alive.
+// Returns a buffer that refers to a range of the array and keeps the array alive.
 Buffer part_of(const NDArrayRef& array, int64_t first, int64_t count) {
   const size_t element = dtype_size(array->dtype());
   return {std::make_shared<NDArrayRef>(array),
@@ -29,7 +29,8 @@ std::span<const int64_t> ids_of(const NDArrayRef& rows) {
 
 void check_ids(const char* what, const StoredKey& stored, std::span<const int64_t> ids) {
   MX_CHECK_KIND(stored.layout.by_rows, ErrorKind::kNotSupported, what, ": key '", stored.key,
-                "' of shape ", stored.spec.shape, ": its rows are too long to be sent one by one");
+                "' of shape ", stored.spec.shape,
+                ": single rows must fit into a part of the array, got longer rows");
   const int64_t rows = stored.spec.shape.ndim() > 0 ? stored.spec.shape[0] : 1;
   for (const int64_t id : ids)
     MX_CHECK_KIND(id >= 0 && id < rows, ErrorKind::kIndex, what, ": key '", stored.key,
@@ -79,8 +80,9 @@ StoredKeyRef Client::find(const std::string& key) {
 }
 
 void Client::init(const std::vector<std::string>& keys, const std::vector<NDArrayRef>& values) {
-  MX_CHECK(keys.size() == values.size(), "init: the number of values must be that of keys, ",
-           keys.size(), ", got ", values.size());
+  MX_CHECK(keys.size() == values.size(),
+           "init: the number of values must equal the number of keys, ", keys.size(), ", got ",
+           values.size());
   const engine::BlockingScope blocking;
   std::lock_guard calls(call_mutex_);
   PlaceRequest place;
@@ -274,7 +276,7 @@ void Client::send_push(const ServerOperation& o, const std::shared_ptr<Progress>
   }
 }
 
-// Sends a frame for every part, even one without rows, because a round needs a push of every
+// Sends a frame for every part, even for a part without rows, because a round needs a push of every
 // worker.
 void Client::send_push_rows(const ServerOperation& o, uint64_t step,
                             const std::shared_ptr<Progress>& progress) {
@@ -369,8 +371,8 @@ void Client::note_durable(const PartKey& part, uint64_t step) {
   while (!found->second.empty() && found->second.front().step <= step) found->second.pop_front();
 }
 
-// Repeats pushes to a restarted server, because it may have only its last snapshot. The server
-// ignores pushes that the snapshot contains.
+// Repeats pushes to a restarted server, because this server may have only its last snapshot. The
+// server ignores pushes that the snapshot contains.
 void Client::replay(int server) {
   for (const auto& [name, pushes] : kept_) {
     StoredKeyRef stored;
@@ -410,7 +412,7 @@ void Client::say_goodbye() {
     engine::wait_interruptibly(lock, idle_, [this] { return under_way_ == 0; });
   }
   if (!member_.failed() && member_.servers_keep_snapshots()) {
-    // Makes servers save all pushes, because this process cannot repeat them after its end.
+    // Makes servers save all pushes, because this process cannot repeat pushes after its end.
     std::vector<MemberRequest> requests;
     for (int s = 0; s < options_.num_servers; ++s)
       requests.push_back({s, {FrameType::kFlush, 0, {}, {}}, "flush", nullptr});

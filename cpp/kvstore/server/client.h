@@ -1,4 +1,4 @@
-// A worker's client of the servers; it uses the connections of its JobMember.
+// A worker's client of the servers. It uses the connections of its JobMember.
 #pragma once
 #include <condition_variable>
 #include <deque>
@@ -25,7 +25,8 @@ using store::StoredKeyRef;
 
 class Client final : public store::ServerClient {
  public:
-  // Blocks until all processes of the job have registered; fails in bounded time.
+  // Blocks until all processes of the job have registered. Throws if this takes longer than the
+  // timeout.
   explicit Client(const Options& options);
   ~Client() override;
 

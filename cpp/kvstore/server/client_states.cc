@@ -96,7 +96,8 @@ void Client::load_states(const std::string& path) {
   const std::vector<std::byte> bytes = read_snapshot(path);
   FrameReader r(bytes, kSnapshot);
   MX_CHECK_KIND(r.number<uint32_t>() == kStatesVersion, ErrorKind::kRecord,
-                "load_optimizer_states: ", path, " was written by another version");
+                "load_optimizer_states: ", path,
+                " must be written by this version of mxlite, got another version");
   struct Entry {
     StoredKeyRef stored;
     StateHead head;

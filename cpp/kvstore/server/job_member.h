@@ -23,7 +23,8 @@ class JobMember final : public members::Member {
     // Called for frames from a worker.
     std::function<void(ConnectionId, Frame)> frame = [](ConnectionId, Frame) {};
     std::function<void(ConnectionId)> closed = [](ConnectionId) {};
-    // Called when a server has been restarted, to repeat requests whose effect it may have lost.
+    // Called after a server has been restarted. Repeats requests whose effect the server may have
+    // lost.
     std::function<void(int server)> restored = [](int) {};
     std::function<void()> tick = [] {};
   };

@@ -80,8 +80,8 @@ void JobScheduler::barrier(Entry& worker, const Frame& frame) {
   check_barriers();
 }
 
-// A replacement worker counts barriers from 0 and immediately passes those that all workers have
-// passed.
+// A replacement worker counts barriers from 0. It immediately passes barriers that all workers have
+// already passed.
 void JobScheduler::check_barriers() {
   uint64_t passed = ~uint64_t{0};
   for (const Entry& m : workers_) passed = std::min(passed, m.barriers);
@@ -147,7 +147,7 @@ std::string JobScheduler::missing() const {
 bool JobScheduler::end_if_over() {
   if (!state_.ended && state_.failure.empty()) return false;
   if (over_since_ == Clock::time_point{}) over_since_ = Clock::now();
-  // Waits until all processes are notified: a process that has missed the frame gets it after its
+  // Waits until all processes are notified. A process that has missed the frame gets it after its
   // next heartbeat.
   const std::vector<Entry*> list = all();
   const bool alone =

@@ -1,5 +1,5 @@
-// The scheduler of a job with servers: counts barriers, assigns keys to servers, and ends the job
-// if a lost process is not replaced in time.
+// The scheduler of a job with servers. It counts barriers, assigns keys to servers, and ends the
+// job if a lost process is not replaced in time.
 #pragma once
 #include <condition_variable>
 #include <functional>
@@ -17,11 +17,11 @@ using store::Placement;
 
 class JobScheduler final : public members::Registry {
  public:
-  // Starts to listen; throws if the port is in use.
+  // Starts to listen. Throws if the port is in use.
   explicit JobScheduler(const Options& options);
   ~JobScheduler() override { reactor_.stop(0); }
 
-  // Runs until the job ends; throws if it fails. Calls `interrupted` ten times a second.
+  // Runs until the job ends. Throws if the job fails. Calls `interrupted` ten times a second.
   void run(const std::function<void()>& interrupted);
   int port() const { return port_; }
 

@@ -1,4 +1,5 @@
-// Bodies of frames between workers and servers; names of the messages that all kinds of jobs use.
+// Bodies of frames between workers and servers. Messages that all kinds of jobs use get shorter
+// names.
 #pragma once
 #include <string>
 #include <vector>
@@ -93,7 +94,7 @@ struct Command {
   std::string name, text;
   auto fields() { return std::tie(number, head, name, text); }
 };
-// Commands of the store itself. Commands of users have heads from 0.
+// Commands of the store itself have negative heads. Commands of users have heads of at least 0.
 enum CommandHead : int32_t {
   kSetSync = -1,
   kSetOptimizer = -2,     // name: scope and optimizer, "sgd" or "1:sgd"; text: JSON
@@ -101,8 +102,8 @@ enum CommandHead : int32_t {
   kProfiler = -4,  // names: "config" (text: JSON), "state" (run, stop, pause, resume), "dump"
 };
 
-// Several stores of one process share the servers, each with its own optimizer: the scope is the
-// prefix of its keys. Returns "1:" for "1:w", and "" for names without a number.
+// Several stores of one process share the servers, but each store has its own optimizer. The scope
+// of a store is the prefix of its keys. Returns "1:" for "1:w", and "" for names without a number.
 inline std::string scope_of(const std::string& name) {
   const size_t digits = name.find_first_not_of("0123456789");
   if (digits == 0 || digits == std::string::npos || name[digits] != ':') return "";

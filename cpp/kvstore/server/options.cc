@@ -14,7 +14,7 @@ constexpr int64_t kMostNodes = 1 << 16;
 
 int required_count(const char* name, int64_t least) {
   MX_CHECK(!env_string(name, "").empty(), "environment variable ", name,
-           " is missing: start the job with tools/launch.py, or set DMLC_ROLE, DMLC_PS_ROOT_URI, "
+           " must be set; start the job with tools/launch.py, or set DMLC_ROLE, DMLC_PS_ROOT_URI, "
            "DMLC_PS_ROOT_PORT, DMLC_NUM_WORKER and DMLC_NUM_SERVER");
   const int64_t value = env_int(name, 0);
   MX_CHECK(value >= least && value <= kMostNodes, "environment variable ", name, " must be in [",
@@ -36,8 +36,8 @@ double positive_seconds(const char* name, double fallback) {
 }
 
 // Returns the secret that all processes of a job share. Without a secret, any program that knows
-// the scheduler's address could read and replace the weights. So a job without MXLITE_PS_TOKEN must
-// set MXLITE_INSECURE_SERVER and run on this host only.
+// the scheduler's address could read and replace the weights. Therefore a job without
+// MXLITE_PS_TOKEN must set MXLITE_INSECURE_SERVER and run only on this host.
 std::string job_secret(const Options& o) {
   const std::string token = env_string("MXLITE_PS_TOKEN", "");
   if (!token.empty()) return token;
@@ -74,12 +74,12 @@ Options options_from_environment(Role role) {
   const std::string interface = env_string("DMLC_INTERFACE", "");
   if (o.node_host.empty() && !interface.empty()) o.node_host = interface_address(interface);
   if (role == Role::kServer) o.port = port_number("PORT", 0);
-  // MPI's rank is the default, because separate mpirun commands may start servers and workers.
+  // The default is MPI's rank, because separate mpirun commands may start servers and workers.
   const int64_t mpi_rank = env_int("OMPI_COMM_WORLD_RANK", -1);
   o.rank = static_cast<int>(env_int("MXLITE_PS_RANK", env_int("DMLC_TASK_ID", mpi_rank)));
   o.key = key_of_secret(job_secret(o));
   o.timeout = positive_seconds("MXLITE_PS_TIMEOUT", o.timeout);
-  // In ps-lite, 0 turns heartbeats off; here it selects the default.
+  // In ps-lite, 0 turns heartbeats off. In mxlite, 0 selects the default.
   const auto given = [](const char* name, double fallback) {
     const double value = env_seconds(name, 0);
     return value > 0 ? value : fallback;

@@ -1,4 +1,4 @@
-// Options of a job with a parameter server, read from the environment:
+// Options of a job with a parameter server. They are read from the environment; see
 // docs/howto/parameter_server.md.
 #pragma once
 #include <cstdint>
@@ -44,7 +44,8 @@ struct Options {
   bool local() const;  // returns whether all processes are on this host
 };
 
-// Throws a value error that names the variable. The role decides which variables are required.
+// Reads the options. Throws a value error that names the variable. The role determines which
+// variables are required.
 Options options_from_environment(Role role);
 
 }  // namespace mxlite::server

@@ -59,8 +59,9 @@ Server::~Server() {
 }
 
 void Server::run(const ServerHooks& hooks) {
-  // Workers connect only after start_afresh_or_restore: they get this server's address from the
-  // state that the scheduler sends when all have registered. Until then frames are refused.
+  // Workers connect only after start_afresh_or_restore. They get this server's address from the
+  // state that the scheduler sends when all processes have registered. Until then, this server
+  // refuses frames.
   JobMember::Events events;
   events.changed = [this](const JobState& now) { job_changed(now); };
   events.failed = [this](const std::string&) {
@@ -181,7 +182,8 @@ void Server::take_hello(ConnectionId id, const Hello& hello) {
     throw FrameError(
         BadFrame::kOrder,
         "parameter server: the first frame of a connection must be a worker's greeting");
-  // Closes the connection of a lost process of the same rank, which must not send further frames.
+  // Closes the connection of a lost process that had the same rank, because that process must not
+  // send further frames.
   for (auto& [other, worker] : workers_)
     if (worker.rank == hello.rank && worker.incarnation < hello.incarnation)
       member_.reactor().close(other, "replaced");
@@ -196,8 +198,9 @@ void Server::take_frame(ConnectionId id, Frame frame) {
   if (frame.type == FrameType::kHello) return take_hello(id, decode<Hello>(frame.body));
   const auto found = workers_.find(id);
   if (found == workers_.end())
-    throw FrameError(BadFrame::kOrder,
-                     "parameter server: the first frame must be a greeting, got another one");
+    throw FrameError(
+        BadFrame::kOrder,
+        "parameter server: only the first frame must be a greeting, got another greeting");
   const int worker = found->second.rank;
   const uint64_t request = frame.request;
   switch (frame.type) {
@@ -338,7 +341,7 @@ void Server::obey(const Command& c) {
     }
     default:
       MX_CHECK(c.head != 0,
-               "command 0 would send an optimizer as code; servers take name and JSON: "
+               "command 0 must not be used, because it would send an optimizer as code; "
                "call set_optimizer");
       std::printf("server %d, unknown command (%d, %s)\n", registered_.rank, c.head,
                   c.text.c_str());
@@ -348,7 +351,7 @@ void Server::obey(const Command& c) {
   settings_.push_back(c);
 }
 
-// Saves all parts, and answers when every part has been written.
+// Saves all parts. Answers when every part has been written.
 void Server::answer_all_saved(ConnectionId id, uint64_t request) {
   auto left = std::make_shared<std::atomic<size_t>>(slots_.size() + 1);
   const auto done = [left, answer = answer_to(id, request)] {

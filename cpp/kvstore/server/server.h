@@ -1,4 +1,4 @@
-// A server: stores parts of arrays and updates them with the pushes of workers.
+// A server stores parts of arrays and updates them with the pushes of workers.
 #pragma once
 #include <functional>
 #include <map>
@@ -17,7 +17,7 @@ class Server {
   explicit Server(const Options& options);
   ~Server();
 
-  // Runs until the job ends; throws if it fails.
+  // Runs until the job ends. Throws if the job fails.
   void run(const ServerHooks& hooks);
 
  private:

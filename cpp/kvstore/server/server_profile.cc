@@ -1,5 +1,5 @@
-// Commands of workers for the profiler of the server's process. Writing a trace is slow, so the
-// thread in Server::run executes them while the reactor continues.
+// Commands of workers for the profiler of the server's process. Writing a trace is slow. Therefore
+// the thread in Server::run executes these commands while the reactor continues.
 #include <algorithm>
 
 #include "cpp/kvstore/server/server.h"

@@ -11,7 +11,7 @@
 namespace mxlite::server {
 namespace {
 
-// Adds a row of T to sums in the compute type of T.
+// Adds a row of type T to sums in the compute type of T.
 template <class T>
 void add_row(const std::byte* row, int64_t width, ComputeType<T>* sum) {
   const T* values = reinterpret_cast<const T*>(row);
@@ -46,8 +46,8 @@ std::string Slot::name() const { return str("key '", key_, "'"); }
 void Slot::init(const PartSpec& spec, const Buffer& data, const Answer& answer) {
   const ProfileScope profile(trace_name("init", key_), ProfileKind::kComm);
   if (ready_) {
-    // If the part is already initialized, a replaced worker has sent the request, or a worker
-    // repeats it because the answer was lost.
+    // If the part is already initialized, the request comes from a replaced worker, or from a
+    // worker that repeats it because the answer was lost.
     const bool same = spec.dtype == spec_.dtype && spec.count == spec_.count;
     return answer(
         same ? Reply{}
@@ -99,8 +99,8 @@ std::vector<int64_t> Slot::checked_rows(const std::vector<int64_t>& rows, const 
   return rows;
 }
 
-// Returns the version and the step of the worker's last push in a snapshot: the worker need not
-// keep pushes up to that step.
+// Returns the version, and the step of the worker's last push in a snapshot. The worker need not
+// keep pushes up to this step.
 Body Slot::progress(int worker) const {
   FrameWriter w;
   w.number(version_);
@@ -160,7 +160,7 @@ void Slot::apply(std::map<int, Contribution> pushes) {
       const ProfileScope profile(trace_name("update", key_));
       optimizer->update(key_, weight_, gradient);
     } else if (gradient.by_rows) {
-      // The value becomes the sum; rows without a gradient become 0.
+      // The value becomes the sum. Rows without a gradient become 0.
       OwnBuffer fresh = OwnBuffer::allocate(spec_.bytes());
       std::memset(fresh.data(), 0, fresh.bytes);
       const size_t width = static_cast<size_t>(spec_.row_size) * dtype_size(spec_.dtype);
@@ -273,7 +273,8 @@ void Slot::note_staleness(int worker) {
 
 void Slot::pull(int worker, uint64_t request, PullHeader header, Answer answer) {
   const ProfileScope profile(trace_name("pull", key_), ProfileKind::kComm);
-  // Replaces a repeated request, because the answer must go to the worker's current connection.
+  // Removes an earlier copy of a repeated request, because the answer must go to the worker's
+  // current connection.
   std::erase_if(pulls_,
                 [&](const WaitingPull& p) { return p.worker == worker && p.request == request; });
   pulls_.push_back({request, worker, std::move(header), std::move(answer)});

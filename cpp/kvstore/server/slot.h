@@ -1,6 +1,6 @@
-// One part of an array on a server: applies each push once, sums the pushes of a round, updates the
-// value with the optimizer, and answers pulls once the value is recent enough. Must be called by
-// one thread at a time.
+// One part of an array on a server. It applies each push once, sums the pushes of a round, updates
+// the value with the optimizer, and answers pulls once the value is recent enough. Only one thread
+// may call its functions at a time.
 #pragma once
 #include <array>
 #include <atomic>
@@ -23,7 +23,7 @@ using store::Weight;
 
 inline constexpr size_t kStalenessBins = 33;  // bins for staleness 0, 1, ..., and 32 or more
 
-// Settings and counters that all parts of a server share. Any thread may use it.
+// Settings and counters that all parts of a server share. Any thread may use this object.
 class SlotContext {
  public:
   SlotContext(int workers, double seconds, int64_t bound)
@@ -64,8 +64,8 @@ class Slot {
         scope_(scope_of(key_)),
         part_(part),
         file_(std::move(file)) {}
-  // Reads a snapshot. Returns null if it belongs to another run of the job. Throws a record error
-  // if it is damaged.
+  // Reads a snapshot. Returns null if the snapshot belongs to another run of the job. Throws a
+  // record error if the snapshot is damaged.
   static std::unique_ptr<Slot> load(SlotContext& context, const std::string& file);
 
   void init(const PartSpec& spec, const Buffer& data, const Answer& answer);

@@ -1,5 +1,5 @@
-// Processes a server's parts on a few threads: work of one part runs in order, work of different
-// parts concurrently.
+// Processes a server's parts on a few threads. Work of one part runs in order. Work of different
+// parts runs concurrently.
 #pragma once
 #include <condition_variable>
 #include <deque>
@@ -25,9 +25,9 @@ class SlotPool {
   explicit SlotPool(int threads);
   ~SlotPool();
   void post(SlotQueue& queue, std::function<void(Slot&)> work);
-  // Waits until nothing is queued or running.
+  // Waits until no work is queued or running.
   void drain();
-  // Ends the threads after the queued work. Idempotent.
+  // Ends the threads after they have done the queued work. Idempotent.
   void stop();
 
  private:

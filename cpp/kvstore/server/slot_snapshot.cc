@@ -1,4 +1,5 @@
-// Snapshots of a part: written every few updates, read by a server that replaces another.
+// Snapshots of a part. They are written every few updates. A server that replaces another server
+// reads them.
 #include "cpp/core/profile_hooks.h"
 #include "cpp/kvstore/server/slot.h"
 #include "cpp/kvstore/server/snapshot.h"
@@ -18,8 +19,8 @@ void put_counts(FrameWriter& writer, const std::vector<uint64_t>& counts) {
 
 }  // namespace
 
-// No pushes are lost: workers keep pushes until a snapshot contains them, and repeat them for a
-// replacement server.
+// No pushes are lost, because workers keep pushes until a snapshot contains them, and repeat them
+// for a replacement server.
 void Slot::save() {
   if (context_.folder.empty() || !ready_) return;
   const ProfileScope profile(trace_name("snapshot", key_), ProfileKind::kIo);
@@ -69,7 +70,8 @@ std::unique_ptr<Slot> Slot::load(SlotContext& context, const std::string& file) 
   const bool master = r.number<uint8_t>() != 0;
   const auto states = r.number<uint32_t>();
   MX_CHECK_KIND(slot->taken_.size() == static_cast<size_t>(context.num_workers) && states <= 8,
-                ErrorKind::kRecord, "parameter server: the snapshot ", file, " is of another job");
+                ErrorKind::kRecord, "parameter server: the snapshot ", file,
+                " must belong to this job, got another number of workers or states");
   const auto buffer = [&r](size_t n) {
     MX_CHECK_KIND(n <= r.left(), ErrorKind::kRecord,
                   "parameter server: an array in a snapshot must have at most the ", r.left(),

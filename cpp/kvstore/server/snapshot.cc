@@ -68,7 +68,7 @@ void write_snapshot(const std::string& path, std::span<const std::span<const std
 
 std::vector<std::byte> read_snapshot(const std::string& path) {
   MX_CHECK_KIND(std::filesystem::is_regular_file(path), ErrorKind::kRecord,
-                "parameter server: cannot read ", path, ": there is no such file");
+                "parameter server: cannot read ", path, ": the file does not exist");
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) cannot("read", path);
   std::vector<std::byte> bytes(static_cast<size_t>(std::max<std::streamoff>(0, file.tellg())));
@@ -97,7 +97,7 @@ std::vector<std::string> files_in(const std::string& folder, const std::string& 
 void make_folder(const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  MX_CHECK_KIND(!error, ErrorKind::kRecord, "parameter server: cannot make the folder ", folder,
+  MX_CHECK_KIND(!error, ErrorKind::kRecord, "parameter server: cannot create the folder ", folder,
                 " of MXLITE_PS_SNAPSHOT_DIR: ", error.message());
 }
 

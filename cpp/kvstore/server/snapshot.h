@@ -1,5 +1,5 @@
-// Files that are either complete or absent: they are written under a temporary name, synced and
-// then renamed. They end with a checksum.
+// Files that are either complete or absent. They are written under a temporary name, synced and
+// then renamed. Each file ends with a checksum.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -8,11 +8,11 @@
 
 namespace mxlite::server {
 
-// Name of the file in errors about its content.
+// Name of a snapshot file in errors about its content.
 inline constexpr const char* kSnapshot = "parameter server: a snapshot";
 
 void write_snapshot(const std::string& path, std::span<const std::span<const std::byte>> parts);
-// Returns the parts, one after the other. Throws a record error for a damaged file.
+// Returns the content of a snapshot. Throws a record error if the file is damaged.
 std::vector<std::byte> read_snapshot(const std::string& path);
 
 std::vector<std::string> files_in(const std::string& folder, const std::string& suffix);

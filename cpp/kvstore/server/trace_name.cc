@@ -11,7 +11,7 @@ namespace mxlite::server {
 const char* trace_name(const char* what, const std::string& key) {
   if (!profile_listener.load(std::memory_order_relaxed)) [[likely]]
     return what;
-  // Leaked, because recorded events may be read after the server has ended.
+  // The objects are leaked, because recorded events may be read after the server has ended.
   static auto* const mutex = new std::mutex;
   static auto* const names = new std::unordered_set<std::string>;
   std::lock_guard lock(*mutex);

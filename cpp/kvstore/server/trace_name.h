@@ -4,7 +4,8 @@
 
 namespace mxlite::server {
 
-// Returns "merge fc1_weight" while the profiler is on, else "merge"; the text is never freed.
+// Returns a text such as "merge fc1_weight" while the profiler is on, otherwise "merge". The text
+// is never freed.
 const char* trace_name(const char* what, const std::string& key);
 
 }  // namespace mxlite::server

@@ -12,8 +12,8 @@ namespace {
 
 constexpr uint8_t kPositive = 3, kNegative = 2;
 
-// Computes codes and residuals of n values. A separate function, so that the compiler vectorizes
-// the loop.
+// Computes codes and residuals of n values. The function is separate, so that the compiler
+// vectorizes the loop.
 void round_two_bit(const float* gradient, float* residual, float threshold, int64_t n,
                    uint8_t* codes) {
   for (int64_t i = 0; i < n; ++i) {

@@ -20,7 +20,7 @@ const std::vector<std::string>& known_fields() {
 
 Json object_of(const std::string& json, const char* what) {
   Json parsed = parse_json(json, what);
-  MX_CHECK(parsed.is_object(), what, ": options must be a JSON object");
+  MX_CHECK(parsed.is_object(), what, ": options must be a JSON object, got ", parsed.type_name());
   return parsed;
 }
 
@@ -28,9 +28,11 @@ std::map<std::string, double> factors(const Json& fields, const char* name) {
   std::map<std::string, double> out;
   const auto found = fields.find(name);
   if (found == fields.end() || found->is_null()) return out;
-  MX_CHECK(found->is_object(), "set_optimizer: ", name, " must be an object of keys and factors");
+  MX_CHECK(found->is_object(), "set_optimizer: ", name,
+           " must be a JSON object that maps keys to factors, got ", found->type_name());
   for (const auto& [key, factor] : found->items()) {
-    MX_CHECK(factor.is_number(), "set_optimizer: ", name, " of '", key, "' must be a number");
+    MX_CHECK(factor.is_number(), "set_optimizer: ", name, " of '", key, "' must be a number, got ",
+             factor.type_name());
     out[key] = factor.get<double>();
   }
   return out;
@@ -60,8 +62,8 @@ void convert(const std::byte* from, DType from_type, std::byte* to, DType to_typ
   });
 }
 
-// Copies rows of `whole` to `some`, where they are adjacent. If `gather` is false, copies them
-// back.
+// Copies rows of `whole` to `some`, in which they are adjacent. If `gather` is false, copies the
+// rows back.
 void move_rows(std::byte* whole, std::byte* some, const std::vector<int64_t>& rows, size_t width,
                bool gather) {
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -110,7 +112,7 @@ void Optimizer::read_params() {
   const auto given = fields_.find("params");
   if (given == fields_.end() || given->is_null()) return;
   MX_CHECK(given->is_object(), "set_optimizer: ", name_,
-           ": params must be an object of names and numbers");
+           ": params must be a JSON object that maps names to numbers, got ", given->type_name());
   for (const auto& [param, value] : given->items()) {
     MX_CHECK(form_.takes(param), "set_optimizer: ", name_, ": ", op_, " has no parameter '", param,
              "'", did_you_mean(param, form_.params));

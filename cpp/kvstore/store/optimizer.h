@@ -1,5 +1,6 @@
-// Optimizers of servers: JSON names the update operator (sgd_update and so on) and its parameters.
-// So servers need no code of their own for each optimizer, and compute the same bits as workers.
+// Optimizers of servers. JSON names the update operator (sgd_update and so on) and its parameters.
+// Therefore servers need no special code for each optimizer, and they compute the same bits as
+// workers.
 #pragma once
 #include <map>
 #include <memory>
@@ -27,13 +28,13 @@ struct UpdateOperator {
   std::vector<std::string> params;
   bool takes(std::string_view param) const;
 };
-// Functions that call update operators. This library is below the operators, so the bindings and
-// the tests, which link both, set the functions.
+// Functions that call update operators. This library must not depend on the operators. Therefore
+// the bindings and the tests, which link both, set the functions.
 struct UpdateOperators {
-  // Runs the operator's CPU kernel on the calling thread; the output may be the first input.
+  // Runs the operator's CPU kernel on the calling thread. The output may be the first input.
   void (*run)(const std::string& op, std::span<const UpdateParam> params,
               std::span<const UpdateArray> inputs, const UpdateArray& output) = nullptr;
-  // Throws a not-supported error unless `op` updates weights on servers.
+  // Throws a not-supported error unless `op` can update weights on servers.
   UpdateOperator (*find)(const std::string& op) = nullptr;
 };
 void set_update_operators(const UpdateOperators& operators);
@@ -68,12 +69,12 @@ struct Gradient {
 // params does not set them.
 class Optimizer {
  public:
-  // `name` is for messages. Throws not-supported and value errors that suggest a remedy.
+  // `name` is used in error texts. Throws not-supported and value errors that suggest a remedy.
   static std::shared_ptr<const Optimizer> make(const std::string& name, const std::string& json);
   // Returns a copy with some fields changed (learning_rate, rescale_grad, wd, ...).
   std::shared_ptr<const Optimizer> changed(const std::string& json) const;
 
-  // Replaces the value's memory if another thread still reads it.
+  // Replaces the value's memory if another thread still reads the old memory.
   void update(const std::string& key, Weight& weight, const Gradient& gradient) const;
   double learning_rate(const std::string& key, int64_t update) const;
 

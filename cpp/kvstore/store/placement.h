@@ -23,18 +23,21 @@ struct Layout {
   bool by_rows = true;            // false if parts divide rows, because a row exceeds kPartElements
 };
 
-// Arrays of `big_array` elements and more are split evenly over all servers, others go to `server`.
+// Arrays of at least `big_array` elements are split evenly over all servers. Smaller arrays are
+// stored on `server`.
 Layout make_layout(const TensorSpec& spec, int num_servers, int server, int64_t big_array);
 
 // Assigns each key to the server with the fewest bytes so far. Only the scheduler has this object,
-// so workers may ask in any order. Arrays that are split over all servers count 0 bytes.
+// so workers may send their requests in any order. Arrays that are split over all servers count 0
+// bytes.
 class Placement {
  public:
   explicit Placement(int num_servers) : load_(static_cast<size_t>(num_servers), 0) {}
   int place(const std::string& key, int64_t bytes);
-  // Stores the spec ("float32(2, 3)") that a worker has reported for a placed key.
+  // Stores the spec (such as "float32(2, 3)") that a worker has reported for a key that is already
+  // assigned.
   void note(const std::string& key, int worker, const std::string& spec);
-  // Returns which workers report different specs; empty if they agree.
+  // Returns a text that says which workers report different specs. The text is empty if they agree.
   std::string conflict(const std::string& key) const;
   const std::vector<int64_t>& load() const { return load_; }
 

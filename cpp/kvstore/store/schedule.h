@@ -1,5 +1,5 @@
-// Computes the learning rate of an update like schedulers of mx.lr_scheduler, from the attributes
-// of the Python object.
+// Computes the learning rate of an update like the schedulers of mx.lr_scheduler. The attributes of
+// the Python object define the schedule.
 #pragma once
 #include <memory>
 
@@ -13,8 +13,9 @@ class Schedule {
   virtual double rate(int64_t update) const = 0;
 };
 
-// description: attributes of the Python object, {"name": "FactorScheduler", "base_lr": 0.1, ...}.
-// Throws a not-supported error for an unknown class, and a value error for a wrong field.
+// `description` contains the attributes of the Python object: {"name": "FactorScheduler",
+// "base_lr": 0.1, ...}. Throws a not-supported error for an unknown class, and a value error for a
+// wrong field.
 std::shared_ptr<const Schedule> make_schedule(const Json& description);
 
 }  // namespace mxlite::store

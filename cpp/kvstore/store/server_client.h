@@ -1,5 +1,5 @@
 // Interface of the parameter server for the rest of the program. The server and its sockets are a
-// plug-in: libmxlite_server.so is loaded when a job has servers, and not by importing mxlite.
+// plug-in. libmxlite_server.so is loaded when a job has servers, and not when mxlite is imported.
 #pragma once
 #include <atomic>
 #include <exception>
@@ -28,7 +28,7 @@ struct StoredKey {
 };
 using StoredKeyRef = std::shared_ptr<StoredKey>;
 
-// Arrays are contiguous, in host memory, and belong to the operation until it is done.
+// Arrays must be contiguous and in host memory. They belong to the operation until it is done.
 struct ServerOperation {
   StoredKeyRef stored;
   NDArrayRef push, pull;                         // null if not part of the operation
@@ -37,8 +37,8 @@ struct ServerOperation {
   std::function<void(std::exception_ptr)> done;  // called once
 };
 
-// A worker's client for arrays on the servers, by key. Pushes and pulls run in the background;
-// the comments name functions that block.
+// A worker's client for arrays on the servers. Keys identify the arrays. Pushes and pulls run in
+// the background. The comments say which functions block.
 class ServerClient {
  public:
   virtual ~ServerClient() = default;
@@ -46,14 +46,15 @@ class ServerClient {
   virtual int num_workers() const = 0;
   virtual int num_servers() const = 0;
 
-  // Blocks. All workers must call it for the same keys; uses the values of rank 0.
+  // Blocks. All workers must call it for the same keys. The values of rank 0 are used.
   virtual void init(const std::vector<std::string>& keys,
                     const std::vector<NDArrayRef>& values) = 0;
   // Throws a value error unless the key was passed to init.
   virtual StoredKeyRef find(const std::string& key) = 0;
-  // Never blocks.
+  // Returns without blocking.
   virtual void submit(ServerOperation operation) = 0;
-  // Reports a push whose array could not be computed, so that other workers do not wait for it.
+  // Reports a push whose array could not be computed, so that other workers do not wait for the
+  // push.
   virtual void report_missing_push(const StoredKey& stored, const std::string& why) noexcept = 0;
 
   // The functions below block. Only rank 0 sends settings to the servers.
@@ -63,7 +64,8 @@ class ServerClient {
   virtual void update_optimizer(const std::string& json, const std::string& scope = "") = 0;
   virtual void set_compression(const Compression& how) = 0;
   virtual void command(int head, const std::string& text) = 0;
-  // Sends a command to the servers' profilers. Any worker may call this. Throws if a server failed.
+  // Sends a command to the servers' profilers. Any worker may call this function. Throws if a
+  // server has failed.
   virtual void profile_servers(const std::string& name, const std::string& text) = 0;
   virtual void barrier() = 0;
   virtual uint64_t pushed(const std::string& key) = 0;  // returns the number of pushes that servers
@@ -71,35 +73,36 @@ class ServerClient {
   virtual std::string report() = 0;                     // returns JSON
   virtual void save_states(const std::string& path) = 0;
   virtual void load_states(const std::string& path) = 0;
-  // Leaves the job after waiting for operations in flight. With `at_once`, does not wait, and
-  // others treat this worker as lost. Idempotent. Throws only an exception that a signal handler
-  // raises, after the worker has left.
+  // Waits for operations in flight and then leaves the job. If `at_once` is true, does not wait,
+  // and other processes treat this worker as lost. Idempotent. Throws only exceptions of a signal
+  // handler, after the worker has left.
   virtual void close(bool at_once = false) = 0;
 };
 
-// Functions that the server calls in its program, on the thread that called run.
+// Functions that the server calls in its process, on the thread that called run.
 struct ServerHooks {
   std::function<void()> interrupted = [] {};  // called ten times a second
-  // Handles a worker's command for this process's profiler; an Error is sent to the worker.
+  // Handles a worker's command for this process's profiler. An Error is sent to the worker.
   std::function<void(int rank, const std::string& name, const std::string& text)> profile =
       [](int, const std::string&, const std::string&) {
         fail(ErrorKind::kNotSupported, "this program has no profiler");
       };
 };
 
-// Interface of libmxlite_server.so. The environment (DMLC_*) describes the job; `version` is the
+// Interface of libmxlite_server.so. The environment (DMLC_*) describes the job. `version` is the
 // version of mxlite, which must be the same in all processes.
 class ServerPlugin {
  public:
   virtual ~ServerPlugin() = default;
-  // Blocks until all processes of the job have registered; fails in bounded time.
+  // Blocks until all processes of the job have registered. Throws if this takes longer than the
+  // timeout.
   virtual std::shared_ptr<ServerClient> connect(const std::string& version) = 0;
-  // Runs as the "scheduler" or a "server" until the job ends; throws if it fails.
+  // Runs as the "scheduler" or a "server" until the job ends. Throws if the job fails.
   virtual void run(const std::string& role, const std::string& version,
                    const ServerHooks& hooks) = 0;
 };
 
-// Loads the plug-in; throws an error with the reason if it cannot be loaded.
+// Loads the plug-in. Throws an error with the reason if the plug-in cannot be loaded.
 ServerPlugin& server_plugin();
 
 }  // namespace mxlite::store

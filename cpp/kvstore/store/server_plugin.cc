@@ -15,7 +15,8 @@ ServerPlugin& load() {
   }
   using Entry = ServerPlugin* (*)();
   const auto entry = reinterpret_cast<Entry>(dlsym(library, "mxlite_server_plugin"));
-  MX_CHECK_KIND(entry, ErrorKind::kCommunicator, path, " has no entry: a file of another version");
+  MX_CHECK_KIND(entry, ErrorKind::kCommunicator, path,
+                " must be of this version of mxlite, got a file without an entry point");
   return *entry();
 }
 

@@ -9,8 +9,8 @@
 
 namespace mxlite::store {
 
-// Submits the operation when its arrays are ready, and ends when the servers have answered.
-// `others_wait` means that other workers wait for this push, so a failure to compute its array is
+// Submits the operation when its arrays are ready. Ends when the servers have answered.
+// `others_wait` means that other workers wait for this push. A failure to compute its array is then
 // reported.
 class ServerTask final : public engine::DeferredTask {
  public:

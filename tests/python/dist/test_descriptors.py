@@ -60,7 +60,7 @@ def test_ranks_raise_their_soft_limit_for_connections(launch, tmp_path: Path) ->
 def test_a_rank_with_a_low_hard_limit_ends_the_job_with_the_numbers(launch, tmp_path: Path) -> None:
     code, text, seconds = run_on_two_addresses(launch, tmp_path, "hard", "1")
     assert code != 0 and "done" not in text, text
-    wanted = "rank 1: connections of a group of 3 ranks: 19 descriptors are needed beside "
+    wanted = "rank 1: connections of a group of 3 ranks: 19 descriptors are needed in addition to "
     assert wanted in text and "the hard limit is " in text and "ulimit -Hn" in text, text
     assert seconds < 25, text
 
@@ -81,7 +81,9 @@ def test_a_role_with_a_low_hard_limit_says_so(serve, role: str, what: str) -> No
     options = {"env": {"MXLITE_PS_TIMEOUT": "8"}, "timeout": 60, "prelude": ""}
     result = serve(LIMITED + STORES, "hard", role, ok=False, **options)
     assert result.code != 0, result.text
-    assert f"parameter server: {what} descriptors are needed beside " in result.text, result.text
+    assert f"parameter server: {what} descriptors are needed in addition to " in result.text, (
+        result.text
+    )
 
 
 def ranks() -> int:

@@ -285,7 +285,7 @@ def why_it_cannot_join(**variables: str) -> str:
             "MXLITE_JOB_ADDRESS: address must be 'host:port', got '127.0.0.1'",
         ),
         ({**ADDRESS, "MXLITE_JOB_ADDRESS": "127.0.0.1:70000"}, "must be 'host:port'"),
-        ({**ADDRESS, "MXLITE_JOB_TOKEN": ""}, "MXLITE_JOB_TOKEN is missing"),
+        ({**ADDRESS, "MXLITE_JOB_TOKEN": ""}, "MXLITE_JOB_TOKEN must be set"),
         (
             {**ADDRESS, "MXLITE_JOB_RANK": "2"},
             "MXLITE_JOB_RANK must be a number from 0 to 1, got '2'",

@@ -69,9 +69,9 @@ def test_sums_want_one_like_array_for_each_device() -> None:
     one = nd.ones((4,), ctx=mx.gpu(0))
     with pytest.raises(mx.base.ShapeError, match=r"\(4,\).*\(5,\)"):
         mx._core.sum_on_devices([one, nd.ones((5,), ctx=mx.gpu(1))])
-    with pytest.raises(ValueError, match=r"got two on gpu\(0\)"):
+    with pytest.raises(ValueError, match=r"got two arrays on gpu\(0\)"):
         mx._core.sum_on_devices([one, nd.ones((4,), ctx=mx.gpu(0))])
-    with pytest.raises(ValueError, match=r"got one on cpu\(0\)"):
+    with pytest.raises(ValueError, match=r"got an array on cpu\(0\)"):
         mx._core.sum_on_devices([one, nd.ones((4,), ctx=mx.cpu())])
 
 

@@ -1,4 +1,4 @@
-// Asio without Boost, and the helpers that open sockets with it.
+// Asio without Boost, and helpers that open sockets with Asio.
 #pragma once
 #define ASIO_STANDALONE 1
 #define ASIO_NO_DEPRECATED 1
@@ -15,12 +15,12 @@ namespace mxlite {
 
 using AsioTcp = asio::ip::tcp;
 
-// Throws a communicator error for a host that does not resolve.
+// Throws a communicator error if the host name cannot be resolved.
 AsioTcp::resolver::results_type resolve(asio::io_context& context, const Address& address,
                                         asio::ip::resolver_base::flags flags = {});
-// Port 0 selects a free port. Throws a communicator error that says whether the port is in use.
+// Port 0 selects a free port. Throws a communicator error that says if the port is already in use.
 AsioTcp::acceptor listen_on(asio::io_context& context, const Address& address);
-// Sets FD_CLOEXEC, so that programs which this process starts do not inherit the socket.
+// Sets FD_CLOEXEC, so that programs started by this process do not inherit the socket.
 void close_on_exec(int socket);
 
 }  // namespace mxlite

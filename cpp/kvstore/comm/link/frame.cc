@@ -13,8 +13,8 @@ constexpr uint16_t kFormat = 3;
 constexpr size_t kCheckedBytes = offsetof(FrameHeader, header_checksum);
 constexpr size_t kWorthDirect = 16 << 10;
 
-// Authenticates the body. Uses another key than seal_of, so that a body's code is not valid for a
-// header.
+// Authenticates the body. The key differs from the key of seal_of, so that a body's code is not
+// valid for a header.
 uint64_t body_seal_of(const std::vector<std::byte>& body, const SealKey& key) {
   return sip_hash({key.a, ~key.b}, body);
 }
@@ -108,7 +108,7 @@ void FrameDecoder::check_header() {
     refuse(BadFrame::kChecksum, "the checksum of the frame's header is wrong");
   if (h.format != kFormat)
     refuse(BadFrame::kFormat, "the format of the frame must be ", kFormat, ", got ", h.format);
-  // Codes are compared in constant time.
+  // Compares codes in constant time.
   if (h.seal != seal_of(h, key_, number_))
     refuse(BadFrame::kToken,
            "the frame belongs to another job (its token differs) or comes in a wrong order");

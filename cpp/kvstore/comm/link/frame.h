@@ -1,7 +1,7 @@
-// Messages between the processes of a job: a header, a small body of numbers and texts, and the
-// elements of an array. Header and body carry authentication codes over their content and the
-// frame's number on its connection, which only a process with the job's key can compute. Received
-// data is checked before it is used; an invalid frame ends the connection.
+// Messages between the processes of a job. A message has a header, a small body of numbers and
+// texts, and the elements of an array. Header and body carry authentication codes over their
+// content and the frame's number on its connection. Only a process with the job's key can compute
+// these codes. Received data is checked before it is used. An invalid frame ends the connection.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -110,13 +110,15 @@ class FrameDecoder {
   void set_epoch(uint32_t epoch) { epoch_ = epoch; }
   void set_trusted() { trusted_ = true; }  // call after hello was received
   bool is_trusted() const { return trusted_; }
-  // Returns how many bytes the current part of the frame still needs. On a connection that is not
-  // trusted, read no more than that, because other data may follow the frame.
+  // Returns how many bytes the current part of the frame still needs. Read no more bytes than this
+  // from a connection that is not trusted, because other data may follow the frame.
   size_t wanted() const;
 
-  // Consumes bytes up to the end of a frame and returns their number; a FrameError ends the stream.
+  // Consumes bytes up to the end of a frame and returns their number. After a FrameError, the
+  // stream must not be used.
   size_t feed(std::span<const std::byte> bytes);
-  // Returns memory into which a large part of a frame may be read directly; then call filled.
+  // Returns memory into which a large part of a frame may be read directly. Call `filled`
+  // afterwards.
   std::span<std::byte> direct();
   void filled(size_t n);
   bool complete() const { return complete_; }

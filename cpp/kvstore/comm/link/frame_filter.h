@@ -1,4 +1,5 @@
-// A filter between the sockets of a process and its handlers, for tests of unreliable networks.
+// A filter between the sockets of a process and its handlers. Tests use it to simulate unreliable
+// networks.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -9,7 +10,7 @@ namespace mxlite {
 
 using ConnectionId = uint64_t;  // never reused; 0 means no connection
 
-// Called on the reactor thread. Frames that start a connection bypass the filter.
+// The reactor thread calls the functions. Frames that start a connection bypass the filter.
 class FrameFilter {
  public:
   using Pass = std::function<void(ConnectionId, Frame)>;
@@ -22,5 +23,6 @@ class FrameFilter {
 
 }  // namespace mxlite
 
-// Returns a new filter for a reactor, or null. Only tests define it (preloaded or linked).
+// Returns a new filter for a reactor, or null. Only tests define this function (preloaded or
+// linked).
 extern "C" [[gnu::weak]] mxlite::FrameFilter* mxlite_make_frame_filter();

@@ -1,6 +1,7 @@
 // Messages in the bodies of frames. A message is a struct whose `fields()` returns references to
-// its members, in their order in the body: numbers, bools, enumerators, texts, and vectors of these
-// or of such structs. If it has `check()`, decode calls it; it throws for invalid values.
+// its members, in their order in the body. Members are numbers, bools, enumerators, texts, and
+// vectors of these types or of such structs. If the struct has `check()`, decode calls it, and it
+// throws for invalid values.
 #pragma once
 #include <string>
 #include <tuple>
@@ -15,7 +16,8 @@ namespace mxlite {
 using Body = std::vector<std::byte>;
 inline constexpr const char* kFrameBody = "the body of a frame";  // start of error texts
 
-// Every enum in a message has an overload in its own namespace: decode refuses larger values.
+// Every enum in a message has an overload in its own namespace. decode refuses values above the
+// returned enumerator.
 constexpr DType last_enumerator(DType) { return DType::kBFloat16; }
 constexpr ErrorKind last_enumerator(ErrorKind) { return ErrorKind::kNotSupported; }
 
@@ -88,7 +90,7 @@ Body encode(Message message) {
   return writer.take();
 }
 
-// Throws a communicator error unless the bytes are exactly one Message.
+// Decodes a message. Throws a communicator error unless the bytes are exactly one Message.
 template <class Message>
 Message decode(std::span<const std::byte> body) {
   FrameReader reader(body, kFrameBody);

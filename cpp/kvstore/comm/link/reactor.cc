@@ -28,7 +28,7 @@ bool starts_connection(FrameType type) {
   return type == FrameType::kHello || type == FrameType::kWelcome || type == FrameType::kRefused;
 }
 
-// First bytes that each end of a connection sends. The keys of both directions depend on them.
+// The first bytes that each end of a connection sends. They determine the keys of both directions.
 struct Preamble {
   uint64_t magic = 0;
   Nonce nonce = {};
@@ -64,7 +64,7 @@ struct Reactor::Connection {
   bool connecting = false, wants_write = false, closing = false;
   bool accepted = false, is_stranger = false;
   Clock::time_point since = Clock::now();
-  // Frames are sorted by priority, the largest first, and then by number.
+  // Frames that wait. They are sorted by priority, the largest first, and then by number.
   std::map<std::pair<int64_t, uint64_t>, Frame> waiting;
   Frame current;
   FrameHeader header;
@@ -160,8 +160,8 @@ void Reactor::connect(ConnectionId id, const Address& address) {
   });
 }
 
-// Returns whether another connection without hello may be accepted. If their number is at the
-// limit, drops the oldest one, provided that it has been silent long enough.
+// Returns whether another connection without hello may be accepted. If too many such connections
+// are open, drops the oldest connection, provided that it has been silent long enough.
 bool Reactor::has_room() {
   if (strangers_ < kMostStrangers) return true;
   const Connection* oldest = nullptr;
@@ -187,7 +187,7 @@ void Reactor::accept(size_t listener) {
       });
 }
 
-// Prints a message when descriptors are exhausted. The listener retries at every tick.
+// Prints a message if no descriptors are left. The listener retries at every tick.
 void Reactor::note_accepted(const std::error_code& error) {
   const int before = shortage_;
   shortage_ = is_descriptor_shortage(error.value()) ? error.value() : 0;
@@ -399,7 +399,7 @@ void Reactor::hand_over(ConnectionId id, Frame frame) {
   Connection* c = find(id);
   if (!c || c->closing) return;
   if (!c->decoder.is_trusted() && !starts_connection(frame.type))
-    throw FrameError(BadFrame::kOrder, "connection of a job: the first frame must be a greeting");
+    throw FrameError(BadFrame::kOrder, "connection of a job: the first frame must be a hello");
   handlers_.frame(id, std::move(frame));
 }
 
@@ -449,7 +449,7 @@ bool Reactor::write(Connection& c) {
   return false;
 }
 
-// The returned object keeps the descriptor open during its lifetime.
+// The returned object keeps the descriptor open as long as the object exists.
 std::shared_ptr<Reactor::Connection> Reactor::remove(ConnectionId id) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return nullptr;

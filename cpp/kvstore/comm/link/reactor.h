@@ -1,4 +1,4 @@
-// Runs the connections of one process on a reactor thread: sends frames by priority, and passes
+// Runs the connections of one process on a reactor thread. Sends frames by priority. Passes
 // complete, checked frames to handlers on that thread. Forks of the process have no connections.
 #pragma once
 #include <atomic>
@@ -38,7 +38,7 @@ class Reactor {
     std::function<void()> tick = [] {};  // called every 20 ms
   };
 
-  // `process` is the name of this process in messages: "the scheduler".
+  // `process` is the name of this process in messages, such as "the scheduler".
   Reactor(const SealKey& key, std::string process);
   ~Reactor();
   Reactor& operator=(Reactor&&) = delete;  // neither copied nor moved
@@ -47,12 +47,13 @@ class Reactor {
   void set_handlers(Handlers handlers) { handlers_ = std::move(handlers); }
   Address listen(const Address& address);  // returns the numeric address with the actual port
   void start(const char* thread_name);
-  // Sends pending frames for at most the given seconds, and ends the thread. Idempotent.
+  // Sends pending frames for at most `flush_seconds`, and then ends the thread. Idempotent.
   void stop(double flush_seconds = 1) noexcept;
 
   // Any thread may call the functions below.
   ConnectionId new_id() { return next_id_++; }
-  // Handlers may be called for the connection before this returns, so store its id first.
+  // Handlers may be called for the connection before this function returns, so store the id of the
+  // connection first.
   void connect(ConnectionId id, const Address& address);
   void send(ConnectionId connection, Frame frame);
   void close(ConnectionId connection, const std::string& why);
@@ -72,17 +73,17 @@ class Reactor {
   void accept_hello(ConnectionId connection);  // keeps the connection open, but does not trust the
                                                // peer yet
   void trust(ConnectionId connection);         // allows the peer to send any frame
-  // Closes the connection when all frames are sent; no more frames are delivered.
+  // Closes the connection after all frames were sent. No more frames are delivered.
   void finish(ConnectionId connection);
-  // Passes the socket of a connection that is not trusted to the caller; bytes after the last frame
-  // have not been read. Returns an empty Socket if the connection is gone or frames wait to be
+  // Passes the socket of a connection that is not trusted to the caller. Bytes after the last frame
+  // have not been read. Returns an empty Socket if the connection is closed or if frames wait to be
   // written.
   Socket release(ConnectionId connection);
   bool quiet(ConnectionId connection);  // returns whether no frame waits to be written
-  // Returns why connections wait to be accepted, or an empty text if none waits.
+  // Returns the reason why connections wait to be accepted, or an empty text if none waits.
   std::string shortage_text() const;
   // Returns the errno of a failed accept if a connection waits for a descriptor and no stranger (a
-  // connection without hello) can be dropped to free one.
+  // connection without hello) can be dropped to free a descriptor.
   int shortage() const;
 
  private:

@@ -1,6 +1,6 @@
-// Authentication codes of frames between processes: keyed hashes (SipHash-2-4) over the job's
-// secret, the connection and the frame's position. They prove that the sender has the secret
-// without sending it.
+// Authentication codes of frames between processes. A code is a keyed hash (SipHash-2-4) over the
+// job's secret, the connection and the frame's position. It proves that the sender has the secret
+// without sending the secret.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -18,7 +18,7 @@ struct SealKey {
 uint64_t sip_hash(const SealKey& key, std::span<const std::byte> data);
 SealKey key_of_secret(const std::string& secret);
 
-// Random number chosen by each end of a connection.
+// Random number that each end of a connection chooses.
 using Nonce = std::array<std::byte, 16>;
 Nonce random_nonce();
 

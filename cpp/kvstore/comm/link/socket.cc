@@ -10,7 +10,7 @@
 namespace mxlite {
 namespace {
 
-// The descriptors of this process's sockets, which its forks close.
+// The descriptors of this process's sockets. Forks of the process close these descriptors.
 struct OwnDescriptors {
   std::mutex mutex;
   std::vector<int> all;       // guarded by mutex
@@ -30,7 +30,7 @@ void close_in_child() {
   own.mutex.unlock();
 }
 
-// Leaked, because sockets may be destroyed after static objects.
+// The object is leaked, because sockets may be destroyed after static objects.
 OwnDescriptors& own_descriptors() {
   static OwnDescriptors& own = *new OwnDescriptors;
   static const int registered = pthread_atfork(lock_for_fork, unlock_after_fork, close_in_child);

@@ -25,7 +25,7 @@ class ClosedInForks {
   int forks_ = 0;  // value of the fork counter when the descriptor was registered
 };
 
-// Owns a descriptor. Empty in a fork of the process.
+// Owns a descriptor. The object is empty in a fork of the process.
 class Socket : public ClosedInForks {
  public:
   using ClosedInForks::ClosedInForks;

@@ -41,8 +41,9 @@ Registered Member::join(const char* thread_name) {
   connect();
   Registration registration = options_.registration;
   registration.clamp();
-  // The result must be set before the next frame is read, because that frame may start the job.
-  // The promise holds an Error: an exception_ptr would be freed by the last thread to release it.
+  // The result must be set before the next frame is read, because that frame may start the job. The
+  // promise holds an Error and not an exception_ptr, which the last thread to release it would
+  // free.
   auto answer = std::make_shared<std::promise<std::variant<Registered, Error>>>();
   request({kScheduler,
            {FrameType::kRegister, 0, encode(std::move(registration)), {}},
@@ -169,8 +170,8 @@ bool Member::send_now(PendingRequest& pending) {
   if (id == 0) return false;
   Frame frame = pending.request.frame;
   if (pending.was_sent) {
-    // Copies the data, because the answer to the first frame may arrive while this one is being
-    // sent, and then the array may be overwritten.
+    // Copies the data, because the answer to the first frame may arrive while this frame is being
+    // sent. After the answer, the array may be overwritten.
     if (!reactor_.quiet(id)) return false;
     const OwnBuffer copy = OwnBuffer::allocate(frame.data.bytes);
     if (copy.bytes > 0) std::memcpy(copy.data(), frame.data.data, copy.bytes);
@@ -289,7 +290,8 @@ void Member::take_state(JobState now) {
   changed();
 }
 
-// Ignores a change that does not follow the known state: the next heartbeat requests the new state.
+// Ignores a change that does not follow the known state. The next heartbeat then requests the new
+// state.
 void Member::take_change(MemberChange change) {
   {
     std::lock_guard lock(mutex_);

@@ -1,5 +1,5 @@
-// This process as a member of a job: its rank, its connection to the scheduler, and its requests,
-// which it repeats until they are answered.
+// This process as a member of a job. The object has the rank of the process, its connection to the
+// scheduler, and its requests, which it repeats until they are answered.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -42,11 +42,12 @@ class Member {
   virtual ~Member() = default;           // derived classes must call stop first
   Member& operator=(Member&&) = delete;  // neither copied nor moved
 
-  // Blocks until the scheduler has assigned a rank. Throws if it cannot be reached in time.
+  // Blocks until the scheduler has assigned a rank. Throws if the scheduler cannot be reached in
+  // time.
   Registered join(const char* thread_name);
   // Blocks until all processes have registered and is_ready returns true.
   void wait_until_running();
-  // Sends pending frames for at most the given seconds.
+  // Sends pending frames for at most `flush_seconds`.
   void stop(double flush_seconds) noexcept;
 
   // Any thread may call the functions below.
@@ -63,8 +64,8 @@ class Member {
   std::string self() const;  // name of this process: "worker 1"
 
  protected:
-  // Handlers that run on the reactor thread. opened and closed are not called for the scheduler's
-  // connection.
+  // Handlers that run on the reactor thread. `opened` and `closed` are not called for the
+  // connection to the scheduler.
   virtual void opened(ConnectionId) {}
   virtual void closed(ConnectionId, const std::string& /*why*/, bool /*is_invalid*/) {}
   virtual void take_frame(ConnectionId, Frame frame) = 0;  // also called for frames of the
@@ -80,10 +81,10 @@ class Member {
 
   void send_hello(ConnectionId id, uint64_t group = 0);
   void take_reply(Frame frame);
-  // Call after a reconnect: sends all requests to `peer` that were not sent since `before`.
+  // Call after a reconnect. Sends all requests to `peer` that were not sent since `before`.
   void resend_to(int peer, Clock::time_point before);
   void fail_here(const std::string& why);
-  // Returns whether this process is leaving, or the job has ended or failed.
+  // Returns whether this process is leaving or the job has ended or failed.
   bool is_over();
 
   const JobKind& kind_;

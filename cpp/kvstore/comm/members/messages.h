@@ -1,4 +1,5 @@
-// Messages between the processes of a job and its scheduler, at which they register.
+// Messages between the processes of a job and its scheduler. The processes register at the
+// scheduler.
 #pragma once
 #include <algorithm>
 #include <optional>
@@ -14,7 +15,7 @@ enum class Role : uint8_t { kScheduler, kServer, kWorker };
 constexpr Role last_enumerator(Role) { return Role::kWorker; }
 const char* role_name(Role role);
 
-// Names that error texts use for the processes of a kind of job.
+// The names that error texts use for the processes of a job. Each kind of job has its own names.
 struct JobKind {
   const char* source;             // start of error texts
   const char* scheduler;          // "the scheduler"
@@ -25,7 +26,7 @@ struct JobKind {
   const char* name_of(Role role) const { return role == Role::kWorker ? worker : role_name(role); }
 };
 
-// First frame on a connection, from the process that connects.
+// First frame on a connection, sent by the process that connects.
 struct Hello {
   std::string version;
   Role role = Role::kWorker;
@@ -35,7 +36,7 @@ struct Hello {
   auto fields() { return std::tie(version, role, rank, incarnation, group); }
 };
 
-// A server's answer to a worker's hello; other processes ignore the answer.
+// A server's answer to a worker's hello. Other processes ignore the answer.
 struct Welcome {
   bool snapshots = false;
   auto fields() { return std::tie(snapshots); }
@@ -50,7 +51,7 @@ struct Registration {
   bool snapshots = false;
   int32_t num_workers = 0, num_servers = 0;
   double timeout = 60;  // limit in seconds of the process's waits for others
-  double silence = 5;   // seconds without a heartbeat after which it counts as lost
+  double silence = 5;   // seconds without a heartbeat after which the process counts as lost
   auto fields() {
     return std::tie(role, rank, host, process, address, snapshots, num_workers, num_servers,
                     timeout, silence);
@@ -98,7 +99,8 @@ struct MemberState {
   bool operator==(const MemberState&) const = default;
 };
 
-// State of the job; the scheduler sends it when all have registered, and whenever it changes.
+// State of the job. The scheduler sends it when all processes have registered and whenever it
+// changes.
 struct JobState {
   uint64_t version = 0;
   bool running = false;  // whether all processes have registered
@@ -109,7 +111,7 @@ struct JobState {
   std::vector<MemberState>& members(Role role) { return role == Role::kServer ? servers : workers; }
 };
 
-// Change of one member between the states `version` - 1 and `version`.
+// Change of one member between the states with the numbers `version` - 1 and `version`.
 struct MemberChange {
   uint64_t version = 0;
   Role role = Role::kWorker;
@@ -125,7 +127,7 @@ struct GroupFailure {
   auto fields() { return std::tie(group, why); }
 };
 
-// Answer to a request: an error, or a body and elements.
+// Answer to a request. It is either an error, or a body and elements.
 struct Reply {
   std::optional<Error> error;
   Body body;

@@ -69,7 +69,8 @@ void Registry::take(ConnectionId id, Frame frame) {
   if (frame.type == FrameType::kRegister) return take_registration(id, frame);
   Entry* entry = entry_of(id);
   if (!entry)
-    throw FrameError(BadFrame::kOrder, "the first frame must be a registration, got another one");
+    throw FrameError(BadFrame::kOrder,
+                     "the first frame must be a registration, got another type of frame");
   entry->seen = Clock::now();
   switch (frame.type) {
     case FrameType::kHeartbeat: {

@@ -1,5 +1,5 @@
 // The process at which all processes of a job register. It assigns ranks, checks heartbeats, and
-// sends the state of the job to all processes when one is lost or has left.
+// sends the state of the job to all processes when a process is lost or has left.
 #pragma once
 #include <string>
 #include <vector>
@@ -29,8 +29,8 @@ class Registry {
     Clock::time_point since{}, seen{}, lost{};
   };
 
-  // Handlers, called on the reactor thread. place_for returns a free entry or null. If null, `why`
-  // is the reason of the refusal, or empty if the process should retry.
+  // Handlers that run on the reactor thread. place_for returns a free entry or null. For null,
+  // `why` is the reason of the refusal, or empty if the process should retry.
   virtual Entry* place_for(const Registration& r, std::string& why) = 0;
   virtual void take_frame(Entry& entry, const Frame& frame) = 0;  // called for frame types that
                                                                   // Registry does not handle.
@@ -39,7 +39,7 @@ class Registry {
   virtual void tick() = 0;
 
   void answer(ConnectionId id, uint64_t request, Reply reply);
-  // Marks an entry as lost, and returns the message about it.
+  // Marks an entry as lost and returns the message about the loss.
   std::string lost_text(Entry& entry, const std::string& why);
   void fail_job(const std::string& why);
   void publish();               // sends the whole state to all processes

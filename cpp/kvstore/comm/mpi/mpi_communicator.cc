@@ -49,7 +49,7 @@ MPI_Datatype mpi_type(DType dtype) {
     case DType::kBFloat16:
       break;
   }
-  fail(ErrorKind::kDType, "MPI has no type for ", dtype_name(dtype));
+  fail(ErrorKind::kDType, "mpi: dtype must be a type of MPI, got ", dtype_name(dtype));
 }
 
 MPI_Op mpi_op(ReduceOp op, DType dtype) {
@@ -72,7 +72,7 @@ bool reads_gpu_memory() {
   static const bool reads = [] {
     const int64_t wanted = env_int("MXLITE_CUDA_AWARE_MPI", -1);
     if (wanted >= 0) return wanted != 0;
-    // Looked up at run time, because some MPI libraries lack the function.
+    // The function is looked up at run time, because some MPI libraries lack it.
     const auto query = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support"));
     return query && query() != 0;
   }();

@@ -1,5 +1,5 @@
-// Collectives through MPI, between hosts. Every call starts without blocking and is polled until
-// the deadline. All calls are made on the thread that uses MPI.
+// Collectives through MPI, for communication between hosts. Every call starts without blocking and
+// is polled until the deadline. All calls are made on the thread that uses MPI.
 #pragma once
 #include <mpi.h>
 
@@ -9,11 +9,11 @@
 
 namespace mxlite::mpi {
 
-// Throws a communicator error with the call's text and MPI's own message.
+// Throws a communicator error with the text of the call and MPI's message.
 void check(int code, const char* call);
 #define MX_MPI(call) ::mxlite::mpi::check((call), #call)
 
-// Owns a communicator: frees it in the destructor, unless MPI has ended.
+// Owns a communicator. The destructor frees the communicator unless MPI has ended.
 class OwnedComm {
  public:
   OwnedComm() = default;
@@ -30,11 +30,11 @@ class OwnedComm {
   MPI_Comm comm_ = MPI_COMM_NULL;
 };
 
-// Makes other ranks get an error if they wait for this rank in any owned communicator.
+// Revokes all owned communicators. Other ranks that wait for this rank then get an error.
 void revoke_all() noexcept;
 
-// The two functions return copies whose errors are returned to the caller instead of ending the
-// process.
+// The two functions return copies of communicators. Errors in such a copy are returned to the
+// caller instead of ending the process.
 OwnedComm duplicate(MPI_Comm comm);
 OwnedComm split(MPI_Comm comm, int color, int key);
 

@@ -17,7 +17,8 @@
 namespace mxlite::mpi {
 namespace {
 
-// Time limit for MPI_Finalize after a rebuild: if ranks were lost, Open MPI may never return.
+// Time limit for MPI_Finalize after a rebuild. If ranks were lost, Open MPI may never return from
+// this call.
 constexpr double kEndSeconds = 5;
 
 const char* level_name(int level) {
@@ -70,8 +71,8 @@ class Plugin final : public MpiPlugin {
     int ended = 0;
     MX_MPI(MPI_Finalized(&ended));
     if (!initialized_here_ || ended) return;
-    // Frees the communicator first. Otherwise MPI_Finalize disconnects from all of its processes,
-    // including lost ones.
+    // Frees the communicator first. Otherwise MPI_Finalize would disconnect from all of its
+    // processes, including lost processes.
     job_ = {};
     std::optional<EndAfter> limit;
     if (rebuilt_) limit.emplace(kEndSeconds, "MPI has not ended; the training has", /*code=*/0);
@@ -97,7 +98,7 @@ class Plugin final : public MpiPlugin {
     MX_MPI(MPI_Initialized(&initialized));
     MX_MPI(MPI_Finalized(&ended));
     MX_CHECK_KIND(!ended, ErrorKind::kCommunicator,
-                  "MPI was shut down in this process and cannot be started again");
+                  "MPI must not be started again after it was shut down in this process");
     if (!initialized) {
       MX_MPI(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level));
       initialized_here_ = true;
@@ -112,13 +113,13 @@ class Plugin final : public MpiPlugin {
     MX_MPI(MPI_Query_thread(&level));
     MX_CHECK_KIND(level >= MPI_THREAD_SERIALIZED, ErrorKind::kCommunicator,
                   "MPI was initialized by another library with ", level_name(level),
-                  "; mxlite calls it from a thread of its own and needs MPI_THREAD_SERIALIZED (or "
+                  "; mxlite calls MPI from a separate thread and needs MPI_THREAD_SERIALIZED (or "
                   "import mxlite.horovod and call init first)");
     check_size();
   }
 
-  // Checks that mpirun belongs to this MPI library. If not, each process would train as a separate
-  // job.
+  // Checks that mpirun belongs to this MPI library. Otherwise each process would train as a
+  // separate job.
   void check_size() const {
     int size = 1;
     MX_MPI(MPI_Comm_size(MPI_COMM_WORLD, &size));
@@ -129,7 +130,7 @@ class Plugin final : public MpiPlugin {
                   "MPI, or name the other's libmpi in MXLITE_MPI_LIBRARY");
   }
 
-  // Returns all processes of the job, as of the last rebuild.
+  // Returns all processes of the job after the last rebuild.
   MPI_Comm job() const { return job_.get() == MPI_COMM_NULL ? MPI_COMM_WORLD : job_.get(); }
 
   static OwnedComm group_of(MPI_Comm job, const std::vector<int>& ranks) {
@@ -142,7 +143,7 @@ class Plugin final : public MpiPlugin {
     const auto place = std::find(ranks.begin(), ranks.end(), rank);
     OwnedComm group =
         split(job, place == ranks.end() ? -1 : 0, static_cast<int>(place - ranks.begin()));
-    // As in Horovod, a process that is not listed stays alone.
+    // A process that is not listed forms a job of its own, as in Horovod.
     return group.get() == MPI_COMM_NULL ? duplicate(MPI_COMM_SELF) : std::move(group);
   }
 

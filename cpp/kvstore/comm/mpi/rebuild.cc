@@ -33,7 +33,7 @@ class Info {
   MPI_Info info_ = MPI_INFO_NULL;
 };
 
-// Starts `count` processes; collective. Uses the command of rank 0.
+// Starts `count` processes with the command of rank 0. Collective.
 OwnedComm spawn(MPI_Comm job, int count, const RebuildRequest& request) {
   std::vector<char*> arguments;
   for (size_t i = 1; i < request.command.size(); ++i)
@@ -70,7 +70,7 @@ OwnedComm started_more(OwnedComm job, const RebuildRequest& request) {
   MX_MPI(MPI_Comm_size(job.get(), &size));
   int count = request.command.empty() ? 0 : std::max(0, request.processes - size);
   if (MPI_Bcast(&count, 1, MPI_INT, 0, job.get()) != MPI_SUCCESS) count = 0;
-  // Makes all ranks agree whether to spawn, because spawning is collective.
+  // All ranks agree on whether to spawn processes, because spawning is collective.
   if (!ulfm::agree(job.get(), count > 0)) return job;
   OwnedComm children, merged;
   std::string why;

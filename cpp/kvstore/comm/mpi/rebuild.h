@@ -1,4 +1,4 @@
-// Removes lost processes from a job and adds new ones (Open MPI 5 with ULFM).
+// Removes lost processes from a job and adds new processes (Open MPI 5 with ULFM).
 #pragma once
 #include <condition_variable>
 #include <mutex>
@@ -10,17 +10,18 @@
 
 namespace mxlite::mpi {
 
-// Returns the surviving ranks of the job, in their order. Collective over them.
+// Returns the surviving ranks of the job in their order. Collective over these ranks.
 OwnedComm living(MPI_Comm job);
 
-// Starts missing processes, which become the last ranks. Returns the job unchanged if they cannot
-// be started. Collective.
+// Starts missing processes, which become the last ranks. If the processes cannot be started,
+// returns the job unchanged. Collective.
 OwnedComm started_more(OwnedComm job, const RebuildRequest& request);
 
-// Returns a communicator of the whole job if started_more() started this process, otherwise null.
+// If started_more() has started this process, returns a communicator of the whole job. Otherwise
+// returns null.
 OwnedComm joined_parents();
 
-// Time limit for MPI calls that may never return and cannot be interrupted: if this object is not
+// Time limit for MPI calls that may never return and cannot be interrupted. If this object is not
 // destroyed within `seconds`, it ends the process with a message.
 class EndAfter {
  public:

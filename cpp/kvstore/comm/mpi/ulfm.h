@@ -1,5 +1,5 @@
-// The part of Open MPI 5 that lets a job continue without ranks that died (ULFM). Its functions are
-// looked up at run time, because Open MPI 4.1 lacks them.
+// The part of Open MPI 5 (ULFM) that lets a job continue without ranks that died. The functions of
+// ULFM are looked up at run time, because Open MPI 4.1 lacks them.
 #pragma once
 #include <mpi.h>
 
@@ -7,14 +7,15 @@
 
 namespace mxlite::mpi::ulfm {
 
-// Returns why ULFM cannot be used, or an empty text if it can.
+// Returns the reason why ULFM cannot be used, or an empty text if it can be used.
 std::string obstacle();
 
-// Makes every pending and later call in the communicator fail on all ranks; no-op without ULFM.
+// Makes every pending and later call in the communicator fail on all ranks. Has no effect without
+// ULFM.
 void revoke(MPI_Comm comm) noexcept;
-// Returns a communicator of the surviving ranks. Collective over them.
+// Returns a communicator of the surviving ranks. Collective over these ranks.
 MPI_Comm shrink(MPI_Comm comm);
-// Returns whether all ranks pass true and are alive; the same value on all ranks.
+// Returns whether all ranks are alive and pass true. The result is the same on all ranks.
 bool agree(MPI_Comm comm, bool yes);
 
 }  // namespace mxlite::mpi::ulfm

@@ -1,4 +1,4 @@
-// Notifies owners when the work of a stream is done, on a thread that sleeps until then.
+// Notifies owners when the work of a stream is done. Uses a thread that sleeps until then.
 #pragma once
 #include <condition_variable>
 #include <deque>
@@ -24,10 +24,10 @@ class Completions {
   ~Completions();
   Completions& operator=(Completions&&) = delete;  // neither copied nor moved
 
-  // Calls `done` after all work that was submitted to the stream so far; `what` describes the work.
+  // Calls `done` after all work that was submitted to the stream so far. `what` describes the work.
   void add(std::string what, DoneFn done);
-  // Makes all pending and later `done` functions get this error. The work on the stream must still
-  // end.
+  // Makes all pending and later `done` functions get this error. The caller must still make the
+  // work on the stream end.
   void fail(const char* reason) noexcept;
 
   bool busy();

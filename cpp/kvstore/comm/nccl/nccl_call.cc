@@ -5,7 +5,8 @@
 namespace mxlite::nccl {
 
 void throw_nccl_error(ncclResult_t status, const char* call) {
-  // NCCL's last error has details beyond the code: the failed system call, the lost peer.
+  // NCCL's last error says more than the code, for example which system call failed or which peer
+  // was lost.
   const char* more = ncclGetLastError(nullptr);
   fail(ErrorKind::kCommunicator, call, " failed: ", ncclGetErrorString(status),
        more && *more ? str(" (", more, ")") : std::string());
@@ -35,8 +36,8 @@ ncclDataType_t data_type(DType dtype) {
     case DType::kUInt64:
       return ncclUint64;
     default:
-      fail(ErrorKind::kNotSupported, "nccl: arrays of ", dtype_name(dtype),
-           " are not supported, as NCCL has no 16-bit integers; convert them with astype");
+      fail(ErrorKind::kNotSupported, "nccl: dtype must not be a 16-bit integer, got ",
+           dtype_name(dtype), "; convert the array with astype");
   }
 }
 

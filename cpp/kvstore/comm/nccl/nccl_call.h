@@ -1,4 +1,4 @@
-// Checks NCCL calls, and converts dtypes and operations to NCCL's.
+// Checks NCCL calls. Converts dtypes and operations to those of NCCL.
 #pragma once
 #include <nccl.h>
 
@@ -13,9 +13,9 @@ inline void check(ncclResult_t status, const char* call) {
 }
 #define MX_NCCL(call) ::mxlite::nccl::check((call), #call)
 
-// Throws for 16-bit integers, which NCCL lacks.
+// Throws for 16-bit integers, because NCCL lacks these types.
 ncclDataType_t data_type(DType dtype);
-// Booleans are bytes of 0 and 1: "or" is their maximum, "and" their minimum.
+// Booleans are bytes of 0 and 1. Therefore "or" is their maximum and "and" is their minimum.
 ncclRedOp_t operation(ReduceOp op, DType dtype);
 
 }  // namespace mxlite::nccl

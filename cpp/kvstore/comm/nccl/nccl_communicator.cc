@@ -19,14 +19,14 @@ namespace {
 static_assert(sizeof(ncclUniqueId) == DeviceBackend::kIdBytes);
 
 // A non-blocking communicator submits a collective on a thread of NCCL within some 10 us. A
-// sleeping thread wakes up about 50 us late, so that a wait first polls for this time.
+// sleeping thread wakes up about 50 us late, so a wait first polls for this time.
 constexpr auto kSpin = std::chrono::microseconds(100);
 constexpr auto kFirstPause = std::chrono::microseconds(20);
 constexpr auto kLongestPause = std::chrono::milliseconds(5);
 constexpr double kFarewell = 5;  // limit in seconds for ending a communicator without pending work
 
-// Pauses between polls of an NCCL call that runs in the background, for example connecting to other
-// ranks. Collectives on the GPU are not polled.
+// Pauses between polls of an NCCL call that runs in the background, such as the call that connects
+// to other ranks. Collectives on the GPU are not polled.
 class Pause {
  public:
   void operator()() {
@@ -80,7 +80,7 @@ class NcclCommunicator final : public DeviceCommunicator {
   Stream& stream() override { return *stream_; }
   void describe(std::string what) override { what_ = std::move(what); }
 
-  // Waits until NCCL has connected the ranks, or has submitted the last call.
+  // Waits until NCCL has connected the ranks or has submitted the last call.
   void settle(const char* call, double seconds = comm_timeout()) {
     const Deadline deadline(seconds);
     Pause pause;
@@ -168,7 +168,7 @@ class NcclCommunicator final : public DeviceCommunicator {
     });
   }
 
-  // Returns when the GPUs of all ranks have done all submitted work.
+  // Returns when the GPUs of all ranks have done all work that was submitted.
   void barrier() override {
     void* one = stream_->scratch(1);
     clear(one, 1);
@@ -230,7 +230,8 @@ class NcclCommunicator final : public DeviceCommunicator {
     return status;
   }
 
-  // Checks a call; ncclInProgress is no error, because communicators connect in the background.
+  // Checks the result of a call. ncclInProgress is not an error, because communicators connect in
+  // the background.
   static void take(ncclResult_t status, const char* call) {
     if (status != ncclInProgress) check(status, call);
   }
@@ -296,14 +297,14 @@ class NcclCommunicator final : public DeviceCommunicator {
     if (error) std::rethrow_exception(error);
   }
 
-  // Ends the work on the GPU, whether or not other ranks take part.
+  // Ends the work on the GPU even if other ranks do not take part.
   void abort() noexcept {
     if (!comm_) return;
     ncclCommAbort(comm_);
     comm_ = nullptr;
   }
 
-  // All ranks leave after the same operations, so submitted work ends on all of them. Until
+  // All ranks leave after the same operations, so submitted work ends on all ranks. Until
   // ncclCommFinalize has finished, NCCL may still send data of completed operations.
   void leave() noexcept {
     try {
@@ -344,7 +345,7 @@ std::unique_ptr<Communicator> NcclCommunicator::split(int color, int key) {
     settle("ncclCommSplit");
     if (color < 0) return nullptr;
     DeviceRank me{0, 1, device_, {}, check_others_};
-    // Waits until the new communicator is connected; before that, its ranks are unknown.
+    // Waits until the new communicator is connected. Its ranks are unknown before that time.
     Pause pause;
     const Deadline deadline(comm_timeout());
     for (ncclResult_t status = ncclInProgress; status == ncclInProgress; pause()) {

@@ -9,24 +9,24 @@
 
 namespace mxlite::nccl {
 
-// Functions of the CUDA runtime that communicators use; tests replace the implementation.
+// Functions of the CUDA runtime that communicators use. Tests replace the implementation.
 class Runtime {
  public:
   virtual ~Runtime() = default;
   virtual std::string physical_id(int device) = 0;
   virtual std::unique_ptr<Stream> make_stream(int device) = 0;
   virtual cudaStream_t raw(Stream& stream) = 0;
-  // Makes the GPU the calling thread's current one.
+  // Makes the GPU the current device of the calling thread.
   virtual void use(int device) = 0;
   virtual void scale(Stream& stream, void* data, int64_t count, DType dtype, double factor) = 0;
   virtual void combine(Stream& stream, void* data, const void* other, int64_t count, DType dtype,
                        ReduceOp op) = 0;
   virtual void clear(Stream& stream, void* data, size_t bytes) = 0;
 };
-// The runtime of the CUDA library.
+// Returns the runtime of the CUDA library.
 Runtime& cuda_runtime();
 
-// Both objects must live until the process ends.
+// Both objects must exist until the process ends.
 std::unique_ptr<DeviceBackend> make_nccl_backend(Runtime& runtime);
 
 }  // namespace mxlite::nccl

@@ -11,7 +11,7 @@
 namespace mxlite::nccl {
 namespace {
 
-// Combines the NCCL calls during its lifetime into one operation.
+// Combines the NCCL calls made during its lifetime into one operation.
 class Group {
  public:
   Group() { MX_NCCL(ncclGroupStart()); }

@@ -6,7 +6,7 @@ namespace mxlite::nccl {
 
 std::shared_ptr<DeviceGroup> make_nccl_group(const std::vector<int>& devices);
 
-// NCCL versions of the loaded library and of the header at build time; 22809 means 2.28.9.
+// NCCL versions of the loaded library and of the header at build time. 22809 means version 2.28.9.
 int version_found();
 int version_built();
 

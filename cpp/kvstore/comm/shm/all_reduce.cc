@@ -1,7 +1,7 @@
 // Small arrays: each rank publishes its whole array and reduces the arrays of all ranks. Large
-// arrays, block by block: each rank publishes the parts that others reduce, reduces its own part
-// from all ranks, publishes the result, and copies the results of the others. Inputs are reduced in
-// the order of ranks, so the result has the same bits on all ranks.
+// arrays are reduced block by block: each rank publishes the parts that other ranks reduce, reduces
+// its own part from all ranks, publishes the result, and copies the results of the other ranks.
+// Inputs are reduced in the order of ranks, so the result has the same bits on all ranks.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -37,7 +37,7 @@ void show_all(Channel& channel, const Array& a) {
   reduce_buffers(inputs, a.output, a.count, a.dtype, a.op);
 }
 
-// One block of the array, divided among the ranks in whole cache lines.
+// One block of the array. It is divided among the ranks in whole cache lines.
 class Block {
  public:
   Block(const Array& a, int ranks, int64_t first, int64_t count)

@@ -11,13 +11,13 @@ namespace mxlite::shm {
 namespace {
 
 constexpr int kSpins = 2000;  // some hundred microseconds
-// Number of polls after which the rank yields the core between polls.
+// Number of polls after which the rank yields its core between polls.
 constexpr int kSpinsWithoutYielding = 200;
 constexpr int kSpinsWhenShared = 20;  // used if ranks outnumber cores, because a peer may need this
                                       // core
 constexpr double kLook = 0.02;        // seconds of sleep between checks for dead ranks
 
-// Compares steps by their difference, because they wrap around.
+// Compares steps by their difference, because step numbers wrap around.
 bool reached(uint32_t step, uint32_t wanted) { return static_cast<int32_t>(step - wanted) >= 0; }
 
 }  // namespace
@@ -56,8 +56,8 @@ int Channel::acquire() {
 
 uint32_t Channel::publish() {
   Progress& progress = segment_->rank(rank_).progress;
-  // Sequential consistency: either a rank sees the step before it sleeps, or this rank sees that
-  // the other one sleeps.
+  // Sequential consistency is needed: either a rank sees the step before it sleeps, or this rank
+  // sees that the other rank sleeps.
   progress.step.store(++step_, std::memory_order_seq_cst);
   if (progress.sleepers.load(std::memory_order_seq_cst) > 0) futex_wake_all(progress.step);
   return step_;
@@ -76,7 +76,8 @@ void Channel::wait(int r, uint32_t step) {
       sched_yield();
   }
   if (!come) wait_slowly(r, step);
-  // Ignores earlier steps: they belong to the previous operation, for which acquire waits.
+  // Ignores earlier steps, because they belong to the previous operation, for which `acquire`
+  // waits.
   if (reached(step, first_step_) && operation_number_ > 0) check_signature(r);
 }
 
@@ -109,7 +110,7 @@ void Channel::wait_slowly(int r, uint32_t step) {
 }
 
 void Channel::check_life(int r, uint32_t step) {
-  // Checks all ranks, because rank r may itself be waiting for a lost rank.
+  // Checks all ranks, because rank r may be waiting for a lost rank.
   for (int other = 0; other < size_; ++other) {
     if (other == rank_) continue;
     const RankState& state = segment_->rank(other);

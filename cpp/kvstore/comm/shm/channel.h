@@ -1,5 +1,5 @@
-// Synchronizes the ranks of a segment by numbered steps. A rank fills buffers and publishes steps;
-// other ranks wait for the steps that they need. All ranks publish the same number of steps per
+// Synchronizes the ranks of a segment by numbered steps. A rank fills buffers and publishes steps.
+// Other ranks wait for the steps that they need. All ranks publish the same number of steps per
 // operation. Every wait ends with the step, the failure of a rank, or the deadline.
 #pragma once
 #include <array>
@@ -17,19 +17,20 @@ namespace mxlite::shm {
 using Call = CollectiveCall;
 using Operation = CollectiveOperation;
 
-// Returns whether this process may use as many cores as its host has ranks. If not, a rank that
-// spins may keep the rank for which it waits from running.
+// Returns whether this process may use as many cores as its host has ranks. Otherwise a rank that
+// polls may take the core from the rank for which it waits.
 bool cores_for_all(int ranks);
 
 class Channel {
  public:
-  // `members`: the ranks of the job, for the text of errors; empty: those of the segment.
+  // `members` are the ranks of the job, for error texts. If it is empty, the ranks of the segment
+  // are used.
   Channel(std::shared_ptr<SharedSegment> segment, int rank, std::vector<int> members = {});
 
   int rank() const { return rank_; }
   int size() const { return size_; }
   SharedSegment& segment() const { return *segment_; }
-  // Returns the number of rank r in error texts: its rank in the job.
+  // Returns the number of rank r in error texts, which is its rank in the job.
   int name_of(int r) const { return members_.empty() ? r : members_[static_cast<size_t>(r)]; }
   size_t buffer_bytes() const { return buffer_bytes_; }
 
@@ -51,11 +52,11 @@ class Channel {
   void wait_all(uint32_t step) {
     for (int r = 0; r < size_; ++r) wait(r, step);
   }
-  // Returns whether the rank has published the step, without waiting.
+  // Returns without waiting whether the rank has published the step.
   bool come(int r, uint32_t step) const;
   // Throws if the group has failed or a rank is lost.
   void look();
-  // Kills ranks that are silent, or do not call this within the deadline.
+  // Kills ranks that are silent or do not call this function within the deadline.
   void end_hung_ranks() noexcept;
   // Waits until all ranks have joined the segment.
   void wait_arrival();

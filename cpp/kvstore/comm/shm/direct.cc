@@ -1,6 +1,6 @@
 // Each rank publishes the addresses of its arrays. Then each rank repeatedly claims the next chunk,
-// reduces it from the inputs of all ranks in rank order, and writes it to the outputs of all ranks.
-// No other rank accesses the chunk, so input and output may be the same memory.
+// reduces it from the inputs of all ranks in rank order, and writes the result to the outputs of
+// all ranks. No other rank accesses the chunk, so input and output may be the same memory.
 #include "cpp/kvstore/comm/shm/direct.h"
 
 #include <immintrin.h>
@@ -18,8 +18,8 @@ constexpr size_t kSmallestChunk = size_t{64} << 10;
 constexpr size_t kLargestChunk = size_t{1} << 20;
 constexpr size_t kChunksPerRank = 16;
 
-// If this rank throws and continues, slower ranks might still write to its output. In that case the
-// destructor moves the output to memory that other ranks have not mapped.
+// If this rank throws and continues, slower ranks might still write to its output. The destructor
+// therefore moves the output to memory that other ranks have not mapped.
 class OutputGuard {
  public:
   explicit OutputGuard(const void* output) : output_(output) {}
@@ -40,14 +40,14 @@ void copy_part(void* to, const void* from, size_t bytes) {
     std::memcpy(to, from, bytes);
 }
 
-// All ranks compare the same published data, so they agree on which files are new.
+// All ranks compare the same published data, so all ranks find the same new files.
 bool same_file(const SharedPlace& a, const SharedPlace& b) {
   return a.process == b.process && a.device == b.device && a.inode == b.inode && a.file == b.file;
 }
 
 }  // namespace
 
-// Maps new files of the ranks; returns false on all ranks if one of them cannot map a file.
+// Maps new files of the ranks. Returns false on all ranks if any rank cannot map a file.
 bool DirectCollectives::agree(int first, int last) {
   bool known = true, reached = true;
   for (int r = first; r < last; ++r)

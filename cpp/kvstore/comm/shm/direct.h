@@ -1,5 +1,5 @@
-// Collectives on arrays in memory that all ranks of the group have mapped. They copy nothing
-// through buffers: each byte is read and written once.
+// Collectives on arrays in memory that all ranks of the group have mapped. They use no buffers, so
+// each byte is read and written once.
 #pragma once
 #include <span>
 
@@ -9,7 +9,7 @@
 
 namespace mxlite::shm {
 
-// Smaller arrays go through buffers, which stay in the caches.
+// Smaller arrays use buffers, which stay in the caches.
 inline constexpr size_t kDirectBytes = size_t{1} << 20;
 
 class DirectCollectives {
@@ -20,13 +20,13 @@ class DirectCollectives {
         arrays_(static_cast<size_t>(channel.size())),
         files_(arrays_.size()) {}
 
-  // Call inside an operation of the channel, on all ranks. Returns false on all ranks without any
+  // Call inside an operation of the channel on all ranks. Returns false on all ranks without any
   // effect if the arrays of some rank are not in shared memory. Arrays move to shared memory when
   // they are used repeatedly.
   bool all_reduce(const void* input, void* output, int64_t count, DType dtype, ReduceOp op);
   // The output must contain this rank's part.
   bool all_gather(const void* input, void* output, std::span<const size_t> bytes);
-  // The input and output must not overlap; a rank whose input would overlap passes null.
+  // The input and output must not overlap. A rank whose input would overlap its output passes null.
   bool reduce_scatter(const void* input, void* output, std::span<const size_t> bytes, DType dtype,
                       ReduceOp op);
   bool broadcast(void* data, size_t bytes, int root);
@@ -44,8 +44,8 @@ class DirectCollectives {
     const std::byte* input = nullptr;
     std::byte* output = nullptr;
   };
-  // `output` is null if other ranks only read. `root` is the only rank whose input is used, or -1
-  // for all ranks.
+  // `output` is null if other ranks only read from this rank. `root` is the only rank whose input
+  // is used, or -1 if the inputs of all ranks are used.
   bool exchange(const void* input, size_t input_bytes, void* output, size_t output_bytes, int root);
   bool agree(int first, int last);
   void finish();

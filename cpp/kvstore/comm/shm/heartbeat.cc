@@ -17,7 +17,7 @@ constexpr auto kPeriod = std::chrono::milliseconds(50);
 
 class Beater {
  public:
-  // Leaked, because communicators in static objects may be destroyed later.
+  // The object is leaked, because communicators in static objects may be destroyed later.
   static Beater& get() {
     static Beater& instance = *new Beater;
     return instance;

@@ -1,5 +1,6 @@
-// A thread per process regularly writes the current time to shared memory that other processes
-// read. The time stops changing if the process is stopped or dead, but not if it is busy.
+// A thread of each process regularly writes the current time to shared memory that other processes
+// read. If the process is stopped or dead, the time does not change. If the process is busy, the
+// time still changes.
 #pragma once
 #include <atomic>
 #include <cstdint>

@@ -73,7 +73,8 @@ double seconds_since(int64_t ns) { return static_cast<double>(monotonic_ns() - n
 
 }  // namespace
 
-// PIDs of another namespace have no meaning here, so its processes are checked only by heartbeats.
+// PIDs of another namespace have no meaning in this process, so processes of other namespaces are
+// checked only by heartbeats.
 uint64_t pid_namespace() {
   struct stat info;
   return stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
@@ -86,7 +87,7 @@ std::shared_ptr<SharedSegment> SharedSegment::create(int ranks, size_t buffer_by
   int error = errno;
   void* memory = nullptr;
   if (fd >= 0) {
-    // Reserves the memory: with ftruncate alone, a full /dev/shm would later raise SIGBUS.
+    // Reserves the memory, because after ftruncate alone a full /dev/shm would later cause SIGBUS.
     while ((error = posix_fallocate(
                 fd, 0, static_cast<off_t>(segment_bytes(ranks, buffer_bytes)))) == ENOSPC &&
            buffer_bytes > kMinBuffer)
@@ -147,7 +148,7 @@ std::shared_ptr<SharedSegment> SharedSegment::open(const SegmentName& name, int 
       header->ranks != static_cast<uint32_t>(ranks)) {
     munmap(memory, bytes);
     fail(ErrorKind::kCommunicator, "shared memory ", name.name,
-         " was made by another version of mxlite: all ranks must run the same");
+         " was created by another version of mxlite; all ranks must run the same version");
   }
   return std::shared_ptr<SharedSegment>(new SharedSegment(memory, bytes, ranks, ""));
 }
@@ -185,8 +186,8 @@ void SharedSegment::fail_all(const char* text) noexcept {
     std::strncpy(h.text, text, kTextBytes - 1);
     h.failed.store(1);
   } else {
-    // Another rank is writing its text, which all ranks must report. That rank may be killed before
-    // it finishes.
+    // Another rank is writing its error text, which all ranks must report. That rank may be killed
+    // before it finishes.
     const Deadline deadline(/*seconds=*/1);
     while (!h.failed.load() && !deadline.over()) sched_yield();
   }

@@ -1,5 +1,5 @@
-// Memory that the processes of one host share: for each rank a step counter, heartbeat and
-// buffers. Detects ranks that die, hang or fail.
+// Memory that the processes of one host share. Each rank has a step counter, a heartbeat and
+// buffers in it. Detects ranks that die, hang or fail.
 #pragma once
 #include <array>
 #include <atomic>
@@ -20,8 +20,8 @@ inline constexpr int kBuffers = 3;  // buffers per rank: one to write, one that 
 inline constexpr int kSignatures = 4;
 inline constexpr size_t kTextBytes = 2048;
 
-// `step` is incremented at each step and is a futex. All fields share a cache line, because readers
-// need all of them.
+// `step` is incremented at each step and is a futex. All fields are in one cache line, because
+// readers need all of them.
 struct alignas(64) Progress {
   std::atomic<uint32_t> step{0};
   std::atomic<uint32_t> sleepers{0};
@@ -29,7 +29,7 @@ struct alignas(64) Progress {
                                                                // index i % 4
 };
 
-// Futex by which other ranks wake a rank that waits for any event.
+// Futex that other ranks use to wake a rank that waits for any event.
 struct alignas(64) Bell {
   std::atomic<uint32_t> rings{0};
   std::atomic<uint32_t> sleeping{0};
@@ -59,7 +59,7 @@ struct alignas(64) Header {
   char text[kTextBytes] = {};
 };
 
-// Name under which one rank creates the segment and the others find it.
+// The name under which one rank creates the segment and the other ranks find it.
 struct SegmentName {
   char name[64] = {};
   uint64_t buffer_bytes = 0;
@@ -71,7 +71,7 @@ class SharedSegment {
   // Creates the segment without making this process a rank. On failure, stores the error text in
   // name.error.
   static std::shared_ptr<SharedSegment> create(int ranks, size_t buffer_bytes, SegmentName& name);
-  // Creates a segment without a name, for ranks that are threads or future forks of this process.
+  // Creates a segment without a name. Its ranks are threads or future forks of this process.
   static std::shared_ptr<SharedSegment> create_unnamed(int ranks, size_t buffer_bytes);
   static std::shared_ptr<SharedSegment> open(const SegmentName& name, int ranks);
   ~SharedSegment();

@@ -136,7 +136,8 @@ void ShmCommunicator::all_gather(const void* input, void* output, std::span<cons
   const size_t largest = *std::max_element(bytes.begin(), bytes.end());
   auto* out = static_cast<std::byte*>(output);
   const auto me = static_cast<size_t>(rank_);
-  // The input may be exactly this rank's part of the output, else they must not overlap.
+  // The input may be exactly this rank's part of the output. Otherwise input and output must not
+  // overlap.
   move_bytes(out + offsets[me], input, bytes[me]);
   if (offsets.back() + bytes.back() >= kDirectBytes && size_ > 1 &&
       direct_.all_gather(input, output, bytes))
@@ -176,7 +177,8 @@ void ShmCommunicator::broadcast(void* data, size_t bytes, int root) {
 void ShmCommunicator::all_to_all(const void* input, std::span<const size_t> send, void* output,
                                  std::span<const size_t> receive) {
   const auto n = static_cast<size_t>(size_);
-  // The largest amount that any rank sends to another decides the number of rounds.
+  // The largest number of bytes that any rank sends to another rank determines the number of
+  // rounds.
   std::vector<size_t> matrix(n * n);
   const std::vector<size_t> row(n, n * sizeof(size_t));
   all_gather(send.data(), matrix.data(), row);

@@ -1,5 +1,5 @@
-// Collectives between processes of one host through shared memory: data passes through
-// buffers small enough to stay in the caches.
+// Collectives between processes of one host through shared memory. Data passes through buffers that
+// are small enough to stay in the caches.
 #pragma once
 #include <memory>
 #include <vector>
@@ -9,15 +9,15 @@
 
 namespace mxlite::shm {
 
-// Returns the size of each of a rank's three buffers.
+// Returns the size of each of the three buffers of a rank.
 size_t default_buffer_bytes(int ranks);
 
-// All ranks must have opened the segment before the first call that waits. `members`: the ranks of
-// the job, for the text of errors; empty: those of the segment.
+// All ranks must have opened the segment before the first call that waits. `members` are the ranks
+// of the job, for error texts. If it is empty, the ranks of the segment are used.
 std::unique_ptr<Communicator> make_communicator(std::shared_ptr<SharedSegment> segment, int rank,
                                                 std::vector<int> members = {});
 
-// All-reduces through the ranks' buffers, inside an operation of the channel.
+// All-reduces through the ranks' buffers. Call inside an operation of the channel.
 void all_reduce(Channel& channel, const void* input, void* output, int64_t count, DType dtype,
                 ReduceOp op);
 

@@ -12,8 +12,8 @@ namespace mxlite::shm {
 namespace {
 
 constexpr size_t kBufferBytes = size_t{256} << 10;  // each rank has kBuffers of them
-// Limit of the bytes that a rank reads from all other ranks in one call. For larger inputs, an
-// all-reduce in which each rank reduces one part reads less.
+// Limit of the bytes that a rank reads from all other ranks in one call. Larger inputs use an
+// all-reduce in which each rank reduces one part, because it reads fewer bytes.
 constexpr size_t kReadBytes = size_t{256} << 10;
 
 size_t padded(size_t bytes) {
@@ -29,7 +29,8 @@ SlotRing::SlotRing(std::shared_ptr<SharedSegment> segment, int rank)
       memory_bytes_(segment_->buffer_bytes() * kBuffers - sizeof(Shown)),
       max_bytes_(
           std::min(memory_bytes_ / 2, kReadBytes / static_cast<size_t>(std::max(size_ - 1, 1)))) {
-  // Calls no constructors in the zeroed memory, because other ranks may already read the slots.
+  // Calls no constructors in the memory, which contains zeros, because other ranks may already read
+  // the slots.
   static_assert(std::atomic<uint64_t>::is_always_lock_free);
 }
 
@@ -53,8 +54,8 @@ std::unique_ptr<SlotRing> SlotRing::make(Communicator& group) {
       segment = SharedSegment::open(name, group.size());
     slots = std::make_unique<SlotRing>(segment, group.rank());
   } catch (const std::exception&) {
-    // This rank cannot map the memory. The all_gather below informs the other ranks, and all ranks
-    // use no slots.
+    // This rank cannot map the memory. The all_gather below informs the other ranks, and then no
+    // rank uses slots.
   }
   const uint8_t mine = slots ? 1 : 0;
   std::vector<uint8_t> joined(static_cast<size_t>(group.size()));
@@ -97,7 +98,7 @@ bool SlotRing::show(uint64_t number, uint64_t hash, const void* input, size_t by
   Slot& mine = slot(rank_, number);
   mine.hash = hash;
   mine.begin = begin;
-  // If two ranks show the call at the same time, at least one sees the slot of the other.
+  // If two ranks show the call at the same time, at least one of them sees the slot of the other.
   mine.number.store(number, std::memory_order_seq_cst);
   return true;
 }
@@ -123,8 +124,8 @@ void SlotRing::finish(uint64_t number) noexcept {
     try {
       finished_after_.insert(number);
     } catch (const std::bad_alloc&) {
-      // If the insertion runs out of memory, the call stays unfinished, and `show` will refuse
-      // calls far ahead of it.
+      // If the insertion runs out of memory, the call stays unfinished. `show` will then refuse
+      // calls far ahead of this call.
     }
     return;
   }

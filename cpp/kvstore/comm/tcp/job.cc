@@ -17,8 +17,8 @@ namespace {
 using members::MemberStatus;
 
 constexpr double kStepSeconds = 0.1;
-// Share of silence_limit() after which a silent rank counts as lost, so that its loss is reported
-// before waits time out.
+// Share of silence_limit() after which a silent rank counts as lost. The loss is thus reported
+// before other ranks' waits time out.
 constexpr double kSilenceShare = 0.8;
 constexpr double kHeartbeat = 1;     // seconds
 constexpr double kLeaveSeconds = 2;  // limit of the wait for the rendezvous when this process
@@ -93,7 +93,8 @@ void Job::take_frame(ConnectionId id, Frame frame) {
     case FrameType::kGroupFailure: {
       const auto m = decode<members::GroupFailure>(frame.body);
       std::lock_guard lock(groups_mutex_);
-      // A failed group may not exist in this process yet; it then fails when the process forms it.
+      // A failed group may not exist in this process yet. In this case it fails when the process
+      // forms it.
       if (failed_groups_.size() < kMostFailedGroups) failed_groups_.emplace(m.group, m.why);
       for (const auto& group : groups_)
         if (group->id == m.group) group->fail(m.why.c_str(), /*announce=*/false);
@@ -178,7 +179,7 @@ void Job::wake() noexcept {
   }
 }
 
-// Throws the group's failure, which is `text` unless the group has failed before.
+// Throws the group's failure. This is `text` unless the group has failed before.
 void Job::fail_group(GroupState& group, const std::string& text) {
   group.fail(text.c_str(), /*announce=*/true);
   wake();
@@ -199,7 +200,7 @@ void Job::opened(ConnectionId id) {
   if (group != 0) send_hello(id, group);
 }
 
-// Connects again later, because the peer drops connections without hello when it reaches its limit.
+// Connects again later, because a peer drops connections without hello when it reaches its limit.
 void Job::closed(ConnectionId id, const std::string& why, bool is_invalid) {
   std::lock_guard lock(groups_mutex_);
   std::erase_if(callers_, [id](const auto& caller) { return caller.second == id; });
@@ -218,7 +219,7 @@ void Job::call(Peer& peer) {
   reactor_.connect(peer.calling, peer.address);
 }
 
-// Call on the reactor thread and without the mutex, because sending may call `closed`.
+// Call on the reactor thread without holding the mutex, because sending may call `closed`.
 void Job::welcome(uint64_t group, int rank) {
   std::unique_lock lock(groups_mutex_);
   const auto caller = callers_.find({group, rank});
@@ -287,8 +288,8 @@ std::vector<Socket> Job::connect(GroupState& group) {
     if (group.failed()) mxlite::fail(ErrorKind::kCommunicator, group.failure());
     if (gone >= 0) fail_group(group, str("rank ", gone, " has left the job"));
     const int shortage = shortage_;
-    // Fails at once if this process has no descriptor left, because nothing here frees one. If the
-    // host has none left, other processes may free theirs.
+    // Fails at once if this process has no descriptor left, because no code here frees a
+    // descriptor. If the host has no descriptor left, other processes may free descriptors.
     if (shortage == EMFILE)
       fail_group(group, str("rank ", rank(), ": no descriptor is left for a connection of ",
                             "another rank: ", descriptor_shortage_text(shortage)));

@@ -1,5 +1,5 @@
-// This process in a job over several hosts, with its connections to the rendezvous and to the
-// members of groups.
+// This process in a job over several hosts. It has connections to the rendezvous and to the members
+// of groups.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -15,16 +15,17 @@
 
 namespace mxlite::tcp {
 
-// State of a group, shared by its communicator and the job's thread.
+// State of a group. The group's communicator and the job's thread share this object.
 class GroupState {
  public:
   GroupState(uint64_t id, std::vector<int> members) : id(id), members(std::move(members)) {}
 
   bool failed() const noexcept { return failed_.load(std::memory_order_acquire); }
-  // Only the first call stores its text. `announce`: whether the other members must be notified.
+  // Only the first call stores its text. `announce` says whether the other members must be
+  // notified.
   void fail(const char* text, bool announce) noexcept;
   std::string failure();
-  // Returns whether a failure of this process must be announced; later calls return false.
+  // Returns whether a failure of this process must be announced. Later calls return false.
   bool take_announcement() noexcept { return announce_.exchange(false); }
 
   const uint64_t id;
@@ -47,20 +48,21 @@ struct JobPlace {
 
 class Job final : public members::Member {
  public:
-  // Registers this process and waits until all processes have registered. Throws a communicator
-  // error that names the missing ranks after MXLITE_COMM_TIMEOUT.
+  // Registers this process and waits until all processes have registered. After
+  // MXLITE_COMM_TIMEOUT, throws a communicator error that names the missing ranks.
   explicit Job(const JobPlace& place);
   ~Job() override { leave(); }
 
-  // Leaves normally, at the end of the process. Idempotent; does nothing in a fork of the process.
+  // Leaves normally at the end of the process. Idempotent. Does nothing in a fork of the process.
   void leave() noexcept;
 
   int size() const { return options_.registration.num_workers; }
   bool has_left(int rank) const { return left_[static_cast<size_t>(rank)]; }
 
-  // Collective over the members. Returns a socket for each member; empty for this process itself.
+  // Collective over the members. Returns a socket for each member. The socket of this process
+  // itself is empty.
   std::vector<Socket> connect(GroupState& group);
-  // Makes the group fail when a member is lost or another member announces a failure.
+  // Makes the group fail if a member is lost or another member announces a failure.
   void watch(const std::shared_ptr<GroupState>& group);
   // Makes the job's thread announce failures of watched groups soon.
   void wake() noexcept;
@@ -98,8 +100,8 @@ class Job final : public members::Member {
   std::atomic<int> shortage_{0};         // errno if no descriptor is left for a connection, else 0
 
   std::mutex groups_mutex_;
-  // Groups to watch. A group stays here until its failure is announced, even if its communicator is
-  // destroyed.
+  // Groups to watch. A group stays in this list until its failure is announced, even if its
+  // communicator is destroyed.
   std::vector<std::shared_ptr<GroupState>> groups_;  // guarded by groups_mutex_, like all members
                                                      // below
   std::map<uint64_t, std::string> failed_groups_;    // failure reasons by group id

@@ -10,7 +10,8 @@ using members::MemberStatus;
 int checked_size(int processes, const std::string& token) {
   MX_CHECK(processes > 0 && processes <= kMostProcesses, "a job must have 1 to ", kMostProcesses,
            " processes, got ", processes);
-  MX_CHECK(!token.empty(), "a job over several hosts needs a token (MXLITE_JOB_TOKEN)");
+  MX_CHECK(!token.empty(),
+           "the token of a job over several hosts (MXLITE_JOB_TOKEN) must not be empty");
   return processes;
 }
 

@@ -1,7 +1,7 @@
-// The rendezvous of a job over several hosts without MPI; the launcher runs it. Every process
-// registers with its rank and the address at which it accepts connections, and receives all
-// addresses. Its connection stays open, so that the rendezvous can report processes that end or
-// stop responding.
+// The rendezvous of a job over several hosts without MPI. The launcher runs it. Every process
+// registers with its rank and the address at which it accepts connections, and receives the
+// addresses of all processes. Its connection stays open, so that the rendezvous can report
+// processes that end or stop responding.
 #pragma once
 #include <string>
 
@@ -16,8 +16,8 @@ inline constexpr members::JobKind kHostsJob = {
 
 class Rendezvous final : public members::Registry {
  public:
-  // Starts to listen, only on the interface of `address`; port 0 selects a free port. Throws a
-  // communicator error if it cannot listen, and a value error for an empty token.
+  // Starts to listen, only on the interface of `address`. Port 0 selects a free port. Throws a
+  // communicator error if listening fails, and a value error if the token is empty.
   Rendezvous(int processes, const Address& address, const std::string& token);
   ~Rendezvous() override { reactor_.stop(0); }
 

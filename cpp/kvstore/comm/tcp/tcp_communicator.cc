@@ -1,6 +1,7 @@
-// Inputs are reduced in the order of ranks, as in shared memory, so the result has the same bits on
-// all ranks and with both backends. In a large all-reduce each rank reduces one part and sends it
-// to the others: every rank sends and receives 2 (n - 1) / n of the array, as in a ring.
+// Inputs are reduced in the order of ranks, as in shared memory. The result therefore has the same
+// bits on all ranks and with both backends. In a large all-reduce, each rank reduces one part and
+// sends the result to the other ranks. Every rank sends and receives 2 (n - 1) / n of the array, as
+// in a ring.
 #include "cpp/kvstore/comm/tcp/tcp_communicator.h"
 
 #include <algorithm>
@@ -136,8 +137,8 @@ void TcpCommunicator::wait_for(std::span<const int> peers) {
 }
 
 void TcpCommunicator::lose(int peer) {
-  // Waits for the rendezvous to report which rank was lost first, because the peer may have failed
-  // as a consequence.
+  // Waits for the rendezvous to report which rank was lost first, because the loss of this peer may
+  // be a consequence.
   const Deadline deadline(kVerdictSeconds);
   const auto left = [&] { return job_->has_left(name_of(peer)); };
   while (!state_->failed() && !deadline.over() && !left())
@@ -171,7 +172,7 @@ void TcpCommunicator::show_all(Transfers& t, const void* input, void* output, in
   reduce_buffers(inputs, output, count, dtype, op);
 }
 
-// Reduces this rank's part over the inputs of all ranks; `output` has the size of the part.
+// Reduces this rank's part over the inputs of all ranks. `output` has the size of the part.
 void TcpCommunicator::reduce_part(Transfers& t, const std::byte* input, std::byte* output,
                                   std::span<const size_t> offsets, std::span<const size_t> bytes,
                                   DType dtype, ReduceOp op) {
@@ -189,7 +190,7 @@ void TcpCommunicator::reduce_part(Transfers& t, const std::byte* input, std::byt
   reduce_buffers(inputs, output, static_cast<int64_t>(bytes[me] / dtype_size(dtype)), dtype, op);
 }
 
-// Sends this rank's part of `all` to the others and receives theirs.
+// Sends this rank's part of `all` to the other ranks and receives their parts.
 void TcpCommunicator::exchange_parts(Transfers& t, std::byte* all, std::span<const size_t> offsets,
                                      std::span<const size_t> bytes) {
   const auto me = static_cast<size_t>(rank_);
@@ -266,7 +267,7 @@ void TcpCommunicator::broadcast(void* data, size_t bytes, int root) {
       t.receive(root, data, bytes);
     return t.run();
   }
-  // The root sends one part to each rank, and each rank sends its part to the others.
+  // The root sends one part to each rank. Each rank then sends its part to the other ranks.
   const auto n = static_cast<size_t>(size_);
   auto* all = static_cast<std::byte*>(data);
   const auto begin_of = [&](int r) { return bytes * static_cast<size_t>(r) / n; };
@@ -299,7 +300,7 @@ void TcpCommunicator::all_to_all(const void* input, std::span<const size_t> send
   t.run();
 }
 
-// Forms a group; collective over its members.
+// Forms a group. Collective over its members.
 std::unique_ptr<Communicator> form(const std::shared_ptr<Job>& job, uint64_t id,
                                    std::vector<int> members) {
   const auto state = std::make_shared<GroupState>(id, std::move(members));

@@ -1,4 +1,4 @@
-// Collectives between processes over TCP, with a connection between every two processes.
+// Collectives between processes over TCP. Every two processes share a connection.
 #pragma once
 #include <memory>
 
@@ -7,8 +7,8 @@
 
 namespace mxlite::tcp {
 
-// Returns the group of all processes of the job; collective. Errors of this group, and of groups
-// that split makes, name ranks by their number in the job.
+// Returns the group of all processes of the job. Collective. Errors of this group, and of groups
+// that are split from it, name ranks by their number in the job.
 std::unique_ptr<Communicator> make_communicator(std::shared_ptr<Job> job);
 
 }  // namespace mxlite::tcp

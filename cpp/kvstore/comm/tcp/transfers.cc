@@ -37,7 +37,8 @@ bool Transfers::advance(Message& m) {
   size_t count = 0;
   if (m.moved < sizeof m.header)
     parts[count++] = {reinterpret_cast<std::byte*>(&m.header) + m.moved, sizeof m.header - m.moved};
-  // Receives data only after the header was checked, because the message may be shorter.
+  // Receives data only after the header was checked, because the message may be shorter than
+  // expected.
   if (m.bytes > 0 && (m.outgoing || count == 0)) {
     const size_t begin = m.moved - std::min(m.moved, sizeof m.header);
     parts[count++] = {m.data + begin, m.bytes - begin};

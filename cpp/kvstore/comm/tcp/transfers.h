@@ -1,5 +1,5 @@
-// Concurrent messages between the members of a group. Every message has a header that shows its
-// receiver whether the sender is in the same call.
+// Concurrent messages between the members of a group. Every message has a header, from which the
+// receiver sees whether the sender is in the same call.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace mxlite::tcp {
 
-// First bytes of a message.
+// The first bytes of a message.
 struct MessageHeader {
   uint64_t signature = 0;  // kind, dtype and sizes of the call
   uint64_t number = 0;     // counts the calls of the group
@@ -21,7 +21,7 @@ struct MessageHeader {
 class Transfers {
  public:
   struct Events {
-    // Called while no byte is transferred; throws to end the wait. `peers` are the members whose
+    // Called while no byte is transferred. Throws to end the wait. `peers` are the members whose
     // data is missing.
     std::function<void(std::span<const int> peers)> waiting;
     std::function<void()> moved;           // called after a byte was transferred
@@ -33,10 +33,10 @@ class Transfers {
   Transfers(std::span<const Socket> sockets, const Events& events, const MessageHeader& call)
       : sockets_(sockets), events_(events), call_(call) {}
 
-  // The memory must stay valid until run returns. Messages between two members keep their order.
+  // The memory must stay valid until `run` returns. Messages between two members keep their order.
   void send(int peer, const void* data, size_t bytes);
   void receive(int peer, void* data, size_t bytes);
-  // Returns when all messages have been transferred. Afterwards more messages can be added.
+  // Returns when all messages have been transferred. More messages can be added afterwards.
   void run();
 
  private:
