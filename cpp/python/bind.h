@@ -1,4 +1,4 @@
-// Declares one function per file of bindings, which module.cc calls.
+// Declares the binding functions, one for each file. module.cc calls them.
 #pragma once
 #include <pybind11/pybind11.h>
 

@@ -1,4 +1,4 @@
-// Mixed precision: mx.contrib.amp sets in which precision each operator runs.
+// Mixed precision. mx.contrib.amp sets the precision in which each operator runs.
 #include <pybind11/stl.h>
 
 #include <map>
@@ -22,7 +22,7 @@ using Conditions = std::vector<std::tuple<std::string, std::string, std::vector<
 
 using Names = std::vector<std::string>;
 
-// The lists replace those of the schemas. Throws a value error if an operator is in two lists.
+// The lists replace the lists of the schemas. Throws a value error if an operator is in two lists.
 std::shared_ptr<amp::Rules> make_rules(const py::object& target, const Names& low,
                                        const Names& float32, const Conditions& conditions) {
   auto rules = std::make_shared<amp::Rules>();

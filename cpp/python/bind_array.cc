@@ -1,5 +1,5 @@
-// NDArray: attributes, waiting, copies, views. Indexing and formatting are Python
-// (mxlite/ndarray/), arithmetic is bind_operators.cc.
+// NDArray: attributes, waiting, copies and views. Python implements indexing and formatting
+// (mxlite/ndarray/). bind_operators.cc has the arithmetic.
 #include <pybind11/stl.h>
 
 #include <optional>
@@ -39,7 +39,8 @@ void require_data(const NDArrayRef& a, const char* what) {
   if (a->is_traced()) graph::Trace::fail_read(*a, what);
 }
 
-// Returns a view if the array is contiguous, else a copy; recorded and traced as _reshape_to.
+// Returns a view if the array is contiguous, otherwise a copy. The call is recorded and traced as
+// _reshape_to.
 NDArrayRef reshape_view(const NDArrayRef& a, const Shape& shape) {
   auto params = std::make_shared<ReshapeToParams>(ReshapeToParams{shape});
   const OpSchema& op = ops().get("_reshape_to");
@@ -53,7 +54,8 @@ NDArrayRef reshape_view(const NDArrayRef& a, const Shape& shape) {
   return view;
 }
 
-// Returns a view of rows [begin, end) of axis 0. If `drop_axis`, returns one row without the axis.
+// Returns a view of rows [begin, end) of axis 0. If `drop_axis` is true, returns one row without
+// the axis.
 NDArrayRef slice_view(const NDArrayRef& a, int64_t begin, int64_t end, bool drop_axis) {
   require_data(a, "slice");
   Shape shape = a->shape();

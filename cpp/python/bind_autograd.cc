@@ -19,7 +19,7 @@ namespace {
 
 using autograd::mode;
 
-// Converts a list of gradients; None in place of the list gives an empty vector.
+// Converts a list of gradients. None in place of the list gives an empty vector.
 std::vector<NDArrayRef> grads_of(const py::object& grads) {
   std::vector<NDArrayRef> result;
   if (grads.is_none()) return result;
@@ -28,8 +28,8 @@ std::vector<NDArrayRef> grads_of(const py::object& grads) {
   return result;
 }
 
-// The tape node of a user's autograd.Function, whose backward is a Python method. It runs on the
-// thread that called backward(), which takes the GIL if it does not hold it.
+// The tape node of a user's autograd.Function, whose backward is a Python method. The method runs
+// on the thread that called backward(). This thread takes the GIL unless it already holds the GIL.
 class FunctionNode final : public autograd::TapeNode {
  public:
   FunctionNode(py::object backward, std::string name, bool takes_sparse)
@@ -42,8 +42,9 @@ class FunctionNode final : public autograd::TapeNode {
     py::list grads;
     for (const NDArrayRef& g : output_grads) grads.append(py::cast(g));
     const std::vector<NDArrayRef> result = grads_of(backward_(grads));
-    MX_CHECK(result.size() == needs.size(), name_, ".backward returned ", result.size(),
-             " gradients, forward took ", needs.size(), " inputs");
+    MX_CHECK(result.size() == needs.size(), name_,
+             ".backward must return one gradient for each input of forward, ", needs.size(),
+             ", got ", result.size());
     return result;
   }
   void release_saved() override {
@@ -62,7 +63,7 @@ class FunctionNode final : public autograd::TapeNode {
   bool takes_sparse_;
 };
 
-// Calls a Python function after each operator, except operators which that function calls.
+// Calls a Python function after each operator, except after operators that this function calls.
 class PythonObserver final : public autograd::CallObserver {
  public:
   explicit PythonObserver(py::function hook) : hook_(std::move(hook)) {}

@@ -17,7 +17,7 @@ using jobs::GradientBucket;
 
 namespace {
 
-// Converts a list of arrays; None becomes a null reference.
+// Converts a list of arrays. None becomes a null reference.
 std::vector<NDArrayRef> arrays_of(const py::list& items, const char* who) {
   std::vector<NDArrayRef> arrays;
   for (const py::handle item : items)

@@ -88,7 +88,8 @@ py::object load_remote(const py::object& file, const std::string& name) {
   return to_python(found);
 }
 
-// Returns the array in the form that write_params needs: in host memory, sparse parts normalized.
+// Returns the array in the form that write_params needs: in host memory and, for sparse arrays,
+// with normalized parts.
 NDArrayRef saved(const NDArrayRef& array) {
   if (array->is_traced()) graph::Trace::fail_read(*array, "save");
   if (!array->is_sparse())
@@ -130,8 +131,8 @@ void states_from_python(uint64_t seed, const py::list& devices) {
   set_random_states(all);
 }
 
-// Calls the function with random generators seeded as by mx.random.seed(seed), without changing the
-// generators' states for code outside of this call.
+// Calls the function with random generators seeded like mx.random.seed(seed). The states of the
+// generators do not change for code outside of this call.
 py::object call_seeded(uint64_t seed, const py::object& function, const py::object& argument) {
   const RandomReplayScope own({});
   seed_random(seed);

@@ -1,4 +1,4 @@
-// Distributed jobs, for mxlite.horovod and the key-value stores: named collectives on the
+// Distributed jobs, for mxlite.horovod and the key-value stores. Provides named collectives on the
 // communication thread, and a communicator without that thread for benchmarks.
 #include <pybind11/stl.h>
 
@@ -87,7 +87,7 @@ const NDArrayRef& in_host_memory(const NDArrayRef& array, const std::string& nam
   MX_CHECK(array->contiguous() && !array->is_traced() && !array->is_sparse(), name,
            ": the array must be contiguous and dense");
   MX_CHECK_KIND(is_host_memory(array->device()), ErrorKind::kDevice, name,
-                ": the array must be in host memory, got one on ", array->device());
+                ": the array must be in host memory, got an array on ", array->device());
   return array;
 }
 
@@ -130,7 +130,7 @@ PendingCollective submit(const std::string& kind, std::vector<std::string> names
   return start(call, current_origin());
 }
 
-// A communicator whose collectives run on the calling thread, for benchmarks.
+// A communicator whose collectives run on the calling thread. Only benchmarks use it.
 class PyCommunicator {
  public:
   explicit PyCommunicator(std::unique_ptr<Communicator> group) : group_(std::move(group)) {}
@@ -181,8 +181,8 @@ class PyCommunicator {
   }
 
  private:
-  // Waits for pending tasks on the arrays, so that this thread may use their memory until the
-  // object is destroyed.
+  // Waits for pending tasks on the arrays. This thread may then use their memory until the object
+  // is destroyed.
   class Use {
    public:
     Use(const NDArrayRef& input, const NDArrayRef& output)

@@ -1,4 +1,4 @@
-// Operators called on symbols: sorts the Python arguments into inputs and parameters.
+// Calls of operators on symbols. Sorts the Python arguments into inputs and parameters.
 #include <algorithm>
 
 #include "cpp/python/bind.h"
@@ -43,7 +43,8 @@ std::string type_name(py::handle value) {
   return py::str(py::type::handle_of(value).attr("__name__")).cast<std::string>();
 }
 
-// Returns a parameter's value as symbol files of MXNet 1.x spell it: (3, 3), True, float32.
+// Returns a parameter's value in the spelling of MXNet 1.x's symbol files, such as (3, 3), True or
+// float32.
 std::string text_of(py::handle value) {
   if (py::isinstance<py::str>(value)) return value.cast<std::string>();
   if (PyType_Check(value.ptr()) || py::isinstance(value, numpy_classes().dtype))
@@ -155,7 +156,7 @@ class Arguments {
     }
   }
 
-  // Returns whether the operands are arrays. Throws if arrays and symbols are mixed.
+  // Returns whether the operands are arrays. Throws if the call has both arrays and symbols.
   bool on_arrays() const {
     MX_CHECK_KIND(!has_arrays_ || given_.inputs.empty(), ErrorKind::kType, given_.alias,
                   ": inputs must all be Symbols or all NDArrays, got both");
@@ -170,8 +171,8 @@ class Arguments {
            std::all_of(key.begin() + 3, key.end(), [](char c) { return c >= '0' && c <= '9'; });
   }
 
-  // Returns whether the value represents several inputs: a list, a tuple or a symbol with several
-  // outputs.
+  // Returns whether the value represents several inputs. Such values are lists, tuples and symbols
+  // with several outputs.
   bool is_spread(py::handle value) const {
     if (is_symbol(value.ptr())) return py::len(value.attr("_outputs")) > 1;
     return next_input_ == 0 &&
@@ -187,7 +188,7 @@ class Arguments {
     has_numpy_ |= is_numpy_symbol(value.ptr());
     const NodeOutputs entries = value.attr("_outputs").cast<NodeOutputs>();
     MX_CHECK_KIND(entries.size() == 1, ErrorKind::kType, given_.alias, ": ", label,
-                  " must be a symbol of one output, got a group of ", entries.size(),
+                  " must be a symbol with one output, got a group of ", entries.size(),
                   "; index the symbol");
     given_.inputs[index] = entries[0];
   }
@@ -199,7 +200,7 @@ class Arguments {
 
   void param(int at, py::handle value) {
     const ParamInfo& info = op_.params[static_cast<size_t>(at)];
-    // None keeps the default, except for parameters that accept None and default to another value.
+    // None keeps the default, except for parameters that accept None and have another default.
     if (value.is_none() &&
         (info.python_type.find("None") == std::string::npos || info.default_text == "None"))
       return;

@@ -1,5 +1,5 @@
-// Control flow inside hybridized forwards; the Python side (mxlite/ndarray/control_flow.py) runs
-// eager loops itself.
+// Control flow inside hybridized forwards. Python (mxlite/ndarray/control_flow.py) runs eager loops
+// itself.
 #include <pybind11/stl.h>
 
 #include "cpp/autograd/checkpoint.h"
@@ -9,7 +9,7 @@
 #include "cpp/python/gil.h"
 #include "cpp/python/py_array.h"
 
-// The Python object of a traced function shares its reference count.
+// The Python object of a traced function shares the function's reference count.
 PYBIND11_DECLARE_HOLDER_TYPE(T, mxlite::IntrusivePtr<T>, true)
 
 namespace mxlite::python {

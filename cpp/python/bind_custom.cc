@@ -1,5 +1,5 @@
 // Operators written in Python (mx.operator.CustomOp). Their forward and backward are tasks of the
-// engine's callback worker, which may take the GIL and wait; see Note [Custom operators].
+// engine's callback worker, which may take the GIL and wait. See Note [Custom operators].
 #include <pybind11/stl.h>
 
 #include "cpp/autograd/call.h"
@@ -16,11 +16,12 @@
 #include "cpp/python/py_array.h"
 
 // Note [Custom operators]
-// A task that calls Python is pushed like any other, so the caller continues at once. When the task
-// runs, Python gets new handles to the operands' memory, with engine variables of their own.
-// Otherwise tasks pushed by the callback would wait for the task that waits for them (a deadlock).
-// The task ends when all tasks that use these handles have ended. A custom operator called inside a
-// callback runs at once on the same thread, because the worker is busy until the callback returns.
+// A task that calls Python is pushed like any other task, so the caller continues at once. When the
+// task runs, Python gets new handles to the operands' memory. These handles have their own engine
+// variables. Otherwise tasks pushed by the callback would wait for the task that waits for them,
+// which is a deadlock. The task ends when all tasks that use these handles have ended. A custom
+// operator called inside a callback runs at once on the same thread, because the worker is busy
+// until the callback returns.
 namespace mxlite::python {
 namespace {
 
@@ -44,7 +45,7 @@ class PyRef final : public RefCounted {
 };
 using PyRefPtr = IntrusivePtr<PyRef>;
 
-// The operator object of one call; forward and backward are ordered by the variable.
+// The operator object of one call. The variable orders its forward and backward.
 struct State final : RefCounted {
   State(PyRefPtr d, py::object o) : definition(std::move(d)), op(make_ref<PyRef>(std::move(o))) {}
   PyRefPtr definition, op;
@@ -67,7 +68,7 @@ py::list to_python(const Group& group) {
   return list;
 }
 
-// One call of the user's forward or backward method, with the arrays that it uses.
+// One call of the user's forward or backward method, and the arrays that it uses.
 struct Callback {
   const char* method = "";
   StateRef state;
@@ -253,7 +254,7 @@ class CustomNode final : public autograd::TapeNode {
     for (const NDArrayRef& a : arrays) group.push_back(a ? contiguous(a)->detached() : nullptr);
     return group;
   }
-  // Returns the saved arrays that backward declared as needed; null for all other arrays.
+  // Returns the saved arrays that backward has declared as needed. All other entries are null.
   Group used(const Group& saved, const std::vector<uint8_t>& wanted, size_t first,
              const char* what) const {
     Group group(saved.size());
@@ -328,8 +329,8 @@ class CustomOp final : public graph::HostOp {
     callback.writes = {detached(outputs)};
     for (const NDArrayRef& a : inputs.subspan(count)) {
       MX_CHECK(a->contiguous(), "Custom: an auxiliary state of shape ", a->shape(),
-               " is changed in place and must be contiguous");
-      // As in MXNet 1.x a parameter may be an auxiliary state; an operator's output may not.
+               " must be contiguous, because it is changed in place");
+      // As in MXNet 1.x, a parameter may be an auxiliary state, but an operator's output may not.
       const autograd::ArrayInfo* const info = autograd::info_of(*a);
       if (info && info->node) autograd::check_writable("Custom: auxiliary state", a);
     }
@@ -349,7 +350,8 @@ class CustomOp final : public graph::HostOp {
   }
 
  private:
-  // Returns specs of inputs and states, then of outputs, as the user's infer methods return them.
+  // Returns the specs of inputs, states and outputs, in this order, as the user's infer methods
+  // return them.
   py::tuple ask(std::span<const TensorSpec> inputs) const {
     py::list shapes, dtypes;
     for (const TensorSpec& s : inputs) {

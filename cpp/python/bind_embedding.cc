@@ -22,7 +22,7 @@ TensorRef tensor_of(const NDArrayRef& array) {
   return {array->data(), array->shape(), array->strides(), array->dtype(), true};
 }
 
-// Gradients and offsets are read as arrays of one dtype.
+// Gradients and offsets must be arrays of a known dtype.
 template <class T>
 T* values_of(const NDArrayRef& array) {
   MX_CHECK_DTYPE(array->dtype() == DTypeOf<T>::value, kWho, ": the array must be of dtype ",

@@ -1,4 +1,4 @@
-// waitall, random seeds, thread counts, memory statistics and shutdown of the engine.
+// Bindings of the engine: waitall, random seeds, thread counts, memory statistics and shutdown.
 #include "cpp/core/profile_hooks.h"
 #include "cpp/core/random.h"
 #include "cpp/core/threads.h"
@@ -16,7 +16,7 @@ namespace mxlite::python {
 
 void bind_engine(py::module_& m) {
   remember_main_thread();
-  // Every wait in the engine releases the GIL, because the task may need it in another thread.
+  // Every wait in the engine releases the GIL, because the task may need the GIL on another thread.
   engine::set_blocking_hooks([]() -> void* { return holds_gil() ? PyEval_SaveThread() : nullptr; },
                              [](void* state) {
                                if (state) PyEval_RestoreThread(static_cast<PyThreadState*>(state));

@@ -1,5 +1,5 @@
 // Runs the nodes of a symbol on arrays, which may be traced. Operators on sparse arrays and
-// operators written in Python run through Python.
+// operators written in Python run in Python.
 #include <algorithm>
 #include <map>
 #include <span>
@@ -34,7 +34,7 @@ py::object& sparse_runner() {
   return *made;
 }
 
-// During its lifetime, the current trace names the nodes that it records after `call`.
+// During this object's lifetime, the current trace names the nodes that it records after `call`.
 class NamedAfter {
  public:
   explicit NamedAfter(const Call& call) : trace_(graph::Trace::current()) {
@@ -96,7 +96,7 @@ symbol::Arrays to_arrays(const Objects& objects, const std::string& who) {
   return arrays;
 }
 
-// Converts a list of arrays; None becomes a null reference.
+// Converts a list of arrays. None becomes a null reference.
 symbol::Arrays optional_arrays(const py::list& objects, const char* who) {
   symbol::Arrays arrays;
   for (const py::handle object : objects)
@@ -115,11 +115,11 @@ Objects run_dense(const CallRef& call, const Objects& inputs) {
 
 void check_count(const Call& call, size_t inputs, size_t outputs) {
   const int expected = call.num_outputs(static_cast<int>(inputs));
-  MX_CHECK(static_cast<int>(outputs) >= expected, call.file_op, " must make ", expected,
+  MX_CHECK(static_cast<int>(outputs) >= expected, call.file_op, " must return ", expected,
            " outputs, got ", outputs);
 }
 
-// Returns all outputs, including hidden ones.
+// Returns all outputs, including hidden outputs.
 Objects run(const CallRef& call, const Objects& inputs) {
   bool dense = !call->op->storage.chooses_storage;
   for (const py::object& input : inputs) dense &= is_array(input.ptr());
@@ -139,7 +139,8 @@ symbol::Arrays run_in_subgraph(const CallRef& call, const symbol::Arrays& inputs
   });
 }
 
-// Runs the call in the scope of `context`. Copies inputs from other devices to that device.
+// Runs the call in the scope of `context`. Copies inputs from other devices to the device of
+// `context`.
 Objects run_at(const py::object& context, const CallRef& call, Objects inputs) {
   for (py::object& input : inputs) input = input.attr("as_in_context")(context);
   context.attr("__enter__")();
@@ -170,7 +171,7 @@ Objects values_of_variables(const Listing& listing, const py::dict& values) {
 
 using Contexts = std::optional<py::dict>;
 
-// Runs the call of a node. If `contexts` has a value for the node, runs it in that context.
+// Runs the call of a node. If `contexts` has a value for the node, runs the call in that context.
 Objects run_node(const Listing& listing, int32_t id, const Contexts& contexts,
                  const Objects& inputs) {
   const CallRef& call = listing.graph.node(id).call;
@@ -180,7 +181,7 @@ Objects run_node(const Listing& listing, int32_t id, const Contexts& contexts,
   });
 }
 
-// Calls watch(node, inputs, outputs) of a monitor, without the hidden outputs.
+// Calls watch(node, inputs, outputs) of a monitor. `outputs` does not contain hidden outputs.
 void call_watch(const py::object& watch, const NodeRef& node, const Objects& inputs,
                 const Objects& outputs) {
   if (watch.is_none()) return;

@@ -1,5 +1,5 @@
-// Hybridized blocks: CachedGraph (a hand-written vectorcall type, because a call must cost about a
-// microsecond) and the inference of parameter shapes.
+// Hybridized blocks. CachedGraph is a hand-written vectorcall type, because a call must cost about
+// a microsecond. The file also has the inference of parameter shapes.
 #include <pybind11/stl.h>
 
 #include "cpp/autograd/graph_node.h"
@@ -63,7 +63,8 @@ graph::TraceFn trace_function(PyObject* callable) {
 
 namespace {
 
-// Returns whether tracing reached an operator with a dynamic shape; then the block runs eagerly.
+// Returns whether tracing reached an operator with a dynamic shape. In this case, the block runs
+// eagerly.
 bool is_dynamic_shape(const std::exception& error) {
   const auto* raised = dynamic_cast<const py::error_already_set*>(&error);
   return raised && raised->matches(py::module_::import("mxlite.base").attr("DynamicShapeError"));
@@ -96,7 +97,7 @@ PyObject* call_graph(PyObject* self, PyObject* const* args, size_t nargsf, PyObj
                     " must be an NDArray, got ", Py_TYPE(args[i])->tp_name);
       inputs.push_back(array_of(args[i]));
     }
-    // Keep a reference, because tracing may replace the block's graph.
+    // Keeps a reference, because tracing may replace the block's graph.
     const IntrusivePtr<CachedGraph> graph = object.graph;
     NDArrays outputs = call_or_give_up(*graph, inputs);
     if (outputs.size() == 1) return wrap_array(std::move(outputs[0]));
@@ -109,7 +110,7 @@ PyObject* call_graph(PyObject* self, PyObject* const* args, size_t nargsf, PyObj
 
 PyTypeObject* graph_type = nullptr;
 
-// Makes a CachedGraph object. `trace` borrows Python objects, which `owner` keeps alive.
+// Returns a new CachedGraph object. `trace` borrows Python objects, which `owner` keeps alive.
 PyObject* new_graph(PyTypeObject* type, graph::TraceFn trace, PyObject* owner, std::string name) {
   PyObject* self = type->tp_alloc(type, 0);
   if (!self) throw py::error_already_set();
@@ -183,7 +184,7 @@ PyObject* get_num_entries(PyObject* self, void*) {
   return PyLong_FromSize_t(reinterpret_cast<GraphObject*>(self)->graph->num_entries());
 }
 
-// Returns the input specs of the last run; None before the first run.
+// Returns the input specs of the last run, or None before the first run.
 PyObject* get_signature(PyObject* self, void*) {
   return guarded([&]() -> PyObject* {
     const auto specs = reinterpret_cast<GraphObject*>(self)->graph->last_signature();
@@ -234,11 +235,11 @@ PyTypeObject* init_graph_type() {
   return graph_type = &type;
 }
 
-// Dimensions of -1 or 0, and an empty shape, count as unknown.
+// Dimensions of -1 or 0 count as unknown. An empty shape counts as an unknown shape.
 TensorSpec param_spec(py::handle spec) {
   const py::tuple pair = py::reinterpret_borrow<py::tuple>(spec);
   MX_CHECK_KIND(py::isinstance<py::tuple>(spec) && pair.size() == 2, ErrorKind::kType,
-                "infer_params: specs are pairs of shape and dtype");
+                "infer_params: specs must be pairs of shape and dtype");
   Shape shape = shape_from_python(pair[0], "infer_params");
   for (int64_t& d : shape)
     if (d == 0) d = -1;
@@ -246,7 +247,7 @@ TensorSpec param_spec(py::handle spec) {
   return {shape, require_dtype(pair[1], "infer_params")};
 }
 
-// Requires the GIL, which the caller holds because tracing runs Python.
+// The caller must hold the GIL. It does so, because tracing runs Python.
 void warn_in_python(const std::string& text) {
   if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw py::error_already_set();
 }

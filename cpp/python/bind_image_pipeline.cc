@@ -13,13 +13,13 @@
 namespace mxlite::python {
 namespace {
 
-// Reads options that are not fields of ImageParams, because Python computes them from other
+// Reads options that are not fields of ImageParams. Python computes these from other
 // options.
 class OptionReader {
  public:
   OptionReader(const py::dict& given, const std::string& owner) : given_(given), owner_(owner) {}
 
-  // Stores an option if it was given. Returns the number of options stored: 1 or 0.
+  // Stores an option if it was given. Returns the number of options that were stored, 1 or 0.
   template <class T>
   size_t operator()(const char* name, T& target) const {
     if (!given_.contains(name)) return 0;

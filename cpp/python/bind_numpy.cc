@@ -1,4 +1,4 @@
-// NumPy and DLPack, both ways.
+// Conversion from and to NumPy and DLPack.
 #include <pybind11/numpy.h>
 
 #include "cpp/core/accelerator.h"
@@ -38,8 +38,9 @@ bool has_whole_strides(const py::array& a) {
     if (a.strides(i) % a.itemsize() != 0) return false;
   return true;
 }
-// Returns the same values in a form that C++ can read: native byte order, and addresses and strides
-// that are multiples of the element size. Must be called before copying from NumPy.
+// Returns the same values in a form that C++ can read. It has native byte order, and addresses and
+// strides that are multiples of the element size. Must be called before values are copied from
+// NumPy.
 py::array readable(const py::array& given) {
   if (is_native(given) && is_aligned(given) && has_whole_strides(given)) return given;
   const py::object native = given.dtype().attr("newbyteorder")("=");
@@ -63,7 +64,8 @@ bool may_overlap(const py::array& source, const NDArray& target) {
   const auto* begin = static_cast<const std::byte*>(target.storage()->data());
   return first < begin + target.storage()->bytes() && begin < last;
 }
-// Returns `source`, or a copy if writing to the target could change it, as in NumPy assignment.
+// Returns `source`. If writing to the target could change `source`, returns a copy, like assignment
+// in NumPy.
 py::array apart_from(const NDArray& target, py::array source) {
   return may_overlap(source, target) ? source.attr("copy")().cast<py::array>() : source;
 }
@@ -82,8 +84,8 @@ void fill_from_numpy(const NDArrayRef& target, const py::array& given) {
 
 bool on_gpu(const NDArray& a) { return a.device().type == DeviceType::kCUDA; }
 
-// Copies the values to pinned memory, because the copy to the GPU is asynchronous and the program
-// may change NumPy's memory before it ends.
+// Copies the values to pinned memory. The copy to the GPU is asynchronous, and the program may
+// change NumPy's memory before that copy ends.
 NDArrayRef staged(const py::array& source, DType dtype) {
   NDArrayRef array = NDArray::empty({shape_of(source), dtype}, {DeviceType::kPinned, 0});
   fill_from_numpy(array, source);
@@ -121,8 +123,8 @@ void write_from_numpy(const NDArrayRef& target, const py::array& source) {
     engine::host_wrote_part(engine, var);
 }
 
-// Copies a GPU array's values to the host memory `to`, which no other thread may use during the
-// call.
+// Copies a GPU array's values to the host memory `to`. No other thread may use this memory during
+// the call.
 void read_from_gpu(const NDArrayRef& source, void* to, DType dtype) {
   const StorageRef memory =
       Storage::wrap({}, to, static_cast<size_t>(source->size()) * dtype_size(dtype), [] {});
@@ -191,9 +193,9 @@ void method(const char* name, F&& f, const Extra&... extra) {
 }  // namespace
 
 void bind_numpy(py::module_& m) {
-  // pybind11 imports NumPy's functions on their first use, under a lock. Importing them here avoids
-  // a deadlock: a signal handler or __del__ that runs during a later import would wait for the
-  // lock.
+  // pybind11 imports NumPy's functions under a lock on their first use. They are imported here to
+  // avoid a deadlock: a signal handler or __del__ that runs during a later import would wait for
+  // the lock.
   py::dtype::of<float>();
   method("asnumpy", &as_numpy,
          "Wait and copy into a NumPy array (bfloat16: ml_dtypes when installed, else float32).");

@@ -1,5 +1,6 @@
-// Arithmetic and comparison of arrays and symbols: a + b, 2 / a, a += b, a > 0. All Python
-// operators are instances of one callable type; the table below has their operators.
+// Arithmetic and comparison of arrays and symbols, such as a + b, 2 / a, a += b and a > 0. All
+// Python operators are instances of one callable type. The table below assigns the operators of
+// mxlite to them.
 #include <array>
 #include <string>
 
@@ -22,7 +23,8 @@ enum class Signs : uint8_t {
   kNone,        // only functions: mx.nd.maximum
 };
 
-// Names of mxlite's operators are those of MXNet 1.x's symbols: node names derive from them.
+// Names of mxlite's operators are those of MXNet 1.x's symbols, because node names are derived from
+// them.
 struct Arithmetic {
   const char* name;        // add for __add__
   const char* same_shape;  // operator on two symbols, and on sparse arrays of one shape
@@ -30,9 +32,9 @@ struct Arithmetic {
   const char* scalar;      // on an array and a number
   const char* reflected;   // on a number and an array
   Signs signs = Signs::kArithmetic;
-  // Operators of numpy mode on two arrays, on an array and a number, and reflected. If `numpy` is
-  // null, they are those above. If only the others are null, arrays convert the number to an array,
-  // and symbols use `scalar`.
+  // Operators of numpy mode on two arrays, on an array and a number, and on a number and an array.
+  // If `numpy` is null, the operators above are used. If only the other two are null, arrays
+  // convert the number to an array, and symbols use `scalar`.
   const char* numpy = nullptr;
   const char* numpy_scalar = nullptr;
   const char* numpy_reflected = nullptr;
@@ -118,8 +120,8 @@ const char* scalar_name(const OperatorObject& object) {
   return object.side == Side::kRight ? table.reflected : table.scalar;
 }
 
-// Returns whether the object is a Python or NumPy scalar, but not a NumPy array, which is a
-// sequence.
+// Returns whether the object is a Python or NumPy scalar. NumPy arrays are sequences and not
+// scalars.
 bool is_number(PyObject* o) {
   return PyFloat_Check(o) || PyLong_Check(o) ||
          (PyNumber_Check(o) && !PySequence_Check(o) && !PyComplex_Check(o));
@@ -137,7 +139,7 @@ Number number_from_python(PyObject* o) {
 
 py::object operator_named(const char* name) { return make_op_object(ops().get(name), name); }
 
-// Computes with one sparse operand and an array or number.
+// Computes an operator with one sparse operand and an array or number.
 PyObject* call_on_sparse(const OperatorObject& object, PyObject* self, PyObject* other,
                          bool in_place) {
   if (is_any_array(other)) {
@@ -187,7 +189,7 @@ PyObject* call_on_array(const OperatorObject& object, const NDArrayRef& array, P
     return wrap_array(std::move(
         autograd::call(*object.array_op, object.array_op->default_params, inputs, options)[0]));
   }
-  // All operators of an array and a number have these parameters.
+  // All operators of an array and a number have the parameters ScalarParams.
   auto params = std::make_shared<ScalarParams>();
   params->scalar = number_from_python(other);
   return wrap_array(
@@ -196,7 +198,7 @@ PyObject* call_on_array(const OperatorObject& object, const NDArrayRef& array, P
 
 bool is_numpy_operand(PyObject* o) { return is_array(o) && array_of(o)->is_numpy(); }
 
-// Returns a number as an array of 0 dimensions whose dtype follows `array`.
+// Returns a number as an array of 0 dimensions. Its dtype depends on `array`.
 NDArrayRef number_beside(const NDArrayRef& array, PyObject* number) {
   const NumberKind kind = PyIndex_Check(number) ? NumberKind::kInteger : NumberKind::kReal;
   const bool keeps = PyBool_Check(number) && array->dtype() == DType::kBool;
@@ -244,9 +246,9 @@ PyObject* call_on_numpy(const OperatorObject& object, const NDArrayRef& array, P
   return wrap_array(std::move(autograd::call(op, op.default_params, inputs, options)[0]));
 }
 
-// Tries the reflected method of `other`, an object of another library, like Python does.
+// Tries the reflected method of `other`, an object of another library, as Python does.
 PyObject* beside_foreign(const OperatorObject& object, PyObject* self, PyObject* other) {
-  // Raises an error for a list or tuple, because with NotImplemented, Python's == would return
+  // Raises an error for a list or tuple. With NotImplemented, Python's == would return
   // False.
   const bool sequence = PyList_Check(other) || PyTuple_Check(other);
   const bool comparison = object.arithmetic->signs == Signs::kComparison;
@@ -262,7 +264,7 @@ PyObject* beside_foreign(const OperatorObject& object, PyObject* self, PyObject*
   }
   const bool text = PyUnicode_Check(other) || PyBytes_Check(other) || other == Py_None;
   fail(ErrorKind::kType, *object.method,
-       ": the operand beside an NDArray must be an NDArray or a number, got ",
+       ": the other operand of an NDArray must be an NDArray or a number, got ",
        Py_TYPE(other)->tp_name,
        text || PyComplex_Check(other) ? "" : "; convert it with mx.nd.array(...)");
 }
@@ -282,8 +284,8 @@ PyObject* call_operator(PyObject* callable, PyObject* const* args, size_t nargsf
                   *object.method, ": operands must be arrays of mx.np or numbers, got ",
                   Py_TYPE(self)->tp_name);
     if (!on_arrays) return call_on_symbol(object, self, other);
-    // `x += y` on a recorded or traced array makes a new array, as in Python without __iadd__;
-    // recorded ones raise (autograd/call.cc) because 1.x does.
+    // `x += y` on a recorded or traced array makes a new array, as in Python without __iadd__.
+    // Recorded arrays raise an error (autograd/call.cc), because 1.x does the same.
     const bool in_place = object.side == Side::kInPlace && !graph::Trace::current();
     const ArrayKind kind = array_kind(other);
     if (kind != ArrayKind::kNone || is_number(other)) {
@@ -353,7 +355,7 @@ void attach_signs(const py::handle& cls, std::span<const Arithmetic> table, bool
     attach(cls, arithmetic, Side::kLeft, "");
     if (arithmetic.signs == Signs::kComparison) continue;
     attach(cls, arithmetic, Side::kRight, "r");
-    // As in MXNet 1.x, `x **= y` makes a new array: other references keep the old values.
+    // `x **= y` makes a new array, as in MXNet 1.x. Other references keep the old values.
     if (in_place && std::string_view(arithmetic.name) != "pow")
       attach(cls, arithmetic, Side::kInPlace, "i");
   }

@@ -62,7 +62,8 @@ void bind_profiler(py::module_& m) {
       [](const std::string& name, int kind, bool begin) {
         const ProfileListener* listener = profile_listener.load(std::memory_order_acquire);
         if (!listener) return;
-        // Leaked, because recorded events refer to the names, and there are few names.
+        // The object is leaked, because recorded events refer to the names, and there are few
+        // names.
         static auto* names = new std::unordered_set<std::string>;
         const char* kept = names->insert(name).first->c_str();
         (begin ? listener->begin : listener->end)(kept, static_cast<ProfileKind>(kind));

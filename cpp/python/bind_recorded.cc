@@ -1,4 +1,4 @@
-// Makes symbols from the tape behind an array (autograd.get_symbol), and from a forward function
+// Creates symbols from the tape behind an array (autograd.get_symbol), and from a forward function
 // that is traced again for export to a file.
 #include <pybind11/stl.h>
 
@@ -26,12 +26,12 @@ using autograd::TapeNode;
 using symbol::NodeOutput;
 using symbol::NodeOutputs;
 
-// Converts the tape to symbol nodes; a hybridized block's call becomes a node per operator.
+// Converts the tape to symbol nodes. The call of a hybridized block becomes one node per operator.
 class TapeReader {
  public:
   NodeOutput read(const ArrayInfo& head) {
     std::vector<const TapeNode*> order = reachable(head);
-    // Inputs of a node were always recorded before it.
+    // Every input of a node was recorded before the node.
     std::sort(order.begin(), order.end(),
               [](const TapeNode* a, const TapeNode* b) { return a->sequence() < b->sequence(); });
     for (const TapeNode* node : order) add(*node);
@@ -103,8 +103,8 @@ py::list output_specs(const graph::Graph& g) {
   return specs;
 }
 
-// Returns the outputs, their specs, and, by name, the arrays that forward used although they were
-// not arguments.
+// Returns the outputs, their specs, and the arrays that forward used although they were not
+// arguments. The keys of these arrays are their names.
 py::tuple trace_symbol(const py::function& trace, const std::string& name,
                        const py::object& context, const py::list& input_specs,
                        const py::object& parameters, NodeOutputs leaves, bool numpy) {
@@ -134,7 +134,7 @@ py::tuple trace_symbol(const py::function& trace, const std::string& name,
   return py::make_tuple(heads, output_specs(g), captured);
 }
 
-// Traces a function of arrays of numpy mode and returns the specs of its outputs.
+// Traces a function of numpy-mode arrays and returns the specs of its outputs.
 py::list traced_specs(const py::function& function, const py::object& context,
                       const py::object& inputs) {
   const Specs given = specs_from_python(inputs);

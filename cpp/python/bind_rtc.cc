@@ -39,7 +39,7 @@ RtcProgram compile(std::string source, std::vector<std::string> options,
   return {&program};
 }
 
-// Converts an argument: an array, or bytes that contain a number of the parameter's type.
+// Converts an argument. It is an array, or bytes that contain a number of the parameter's type.
 rtc::LaunchArgument argument_from_python(const RtcKernel& kernel, size_t i, py::handle o,
                                          Device device) {
   rtc::LaunchArgument argument;
@@ -54,14 +54,14 @@ rtc::LaunchArgument argument_from_python(const RtcKernel& kernel, size_t i, py::
   argument.array = py::cast<NDArrayRef>(o);
   const NDArray& a = *argument.array;
   const std::string who = str("CudaKernel ", kernel.name, ": argument ", i);
-  MX_CHECK_KIND(
-      !a.is_traced(), ErrorKind::kNotSupported, who,
-      " is an array of a block that is being traced; launch kernels outside of hybridized "
-      "blocks");
-  MX_CHECK_KIND(a.device() == device, ErrorKind::kDevice, who, " is on ", a.device(),
-                ", the launch on ", device, "; copy it with as_in_context");
+  MX_CHECK_KIND(!a.is_traced(), ErrorKind::kNotSupported, who,
+                " must have data, got an array of a trace; launch kernels outside of hybridized "
+                "blocks");
+  MX_CHECK_KIND(a.device() == device, ErrorKind::kDevice, who,
+                " must be on the device of the launch, ", device, ", got an array on ", a.device(),
+                "; copy it with as_in_context");
   MX_CHECK(a.contiguous(), who, " of shape ", a.shape(),
-           " is not contiguous in memory; pass a copy (x.copy())");
+           " must be contiguous; pass a copy (x.copy())");
   if (!argument.is_const) autograd::check_writable(who.c_str(), argument.array);
   return argument;
 }

@@ -1,5 +1,5 @@
-// The parameter server: server processes and the client of a training process. Pushes and pulls
-// are engine tasks that end when the servers have answered.
+// The parameter server: server processes, and the client of a training process. Pushes and pulls
+// are engine tasks. They end when the servers have answered.
 #include <pybind11/stl.h>
 #include <unistd.h>
 
@@ -28,7 +28,8 @@ void raise_signals() {
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 }
 
-// Calls the program's function. Converts its Python error to an Error that is sent to the client.
+// Calls the program's function. Converts its Python exception to an Error, which is sent to the
+// client.
 void call_profile(const py::function& profile, int rank, const std::string& name,
                   const std::string& text) {
   const GilAcquire held;
@@ -62,7 +63,7 @@ const NDArrayRef& dense_host_array(const NDArrayRef& array, const char* what,
            key, "': the array must be contiguous and dense");
   const std::string device = device_type_name(array->device().type);
   MX_CHECK_KIND(device != "gpu", ErrorKind::kDevice, what, ": '", key,
-                "': the array must be in host memory, got one on ", array->device());
+                "': the array must be in host memory, got an array on ", array->device());
   return array;
 }
 
@@ -74,7 +75,7 @@ class PyClient {
       const GilRelease released;
       client_ = store::server_plugin().connect(version);
     }
-    // The process must leave the job before the engine stops, so an atexit handler does this.
+    // The process must leave the job before the engine stops. An atexit handler ensures this.
     const auto leave = [weak = std::weak_ptr(client_), process = process_] {
       const auto client = weak.lock();
       if (!client || process != getpid()) return;
@@ -138,9 +139,8 @@ class PyClient {
 
  private:
   const std::shared_ptr<store::ServerClient>& shared() const {
-    MX_CHECK_KIND(
-        process_ == getpid(), ErrorKind::kCommunicator,
-        "kvstore: the store can be used only in the process that created it, not in a fork");
+    MX_CHECK_KIND(process_ == getpid(), ErrorKind::kCommunicator,
+                  "kvstore: the store must be used in the process that created it, not in a fork");
     return client_;
   }
 
@@ -191,7 +191,8 @@ class PyClient {
       (whole ? overwrites : updates).push_back(&o.pull->storage()->var());
       bytes += o.pull->storage()->take_new_bytes();
     }
-    // A push clears the failure of the previous push, which that push's pulls have already raised.
+    // A push clears the failure of the previous push. Pulls of that push have already raised this
+    // failure.
     (o.push ? overwrites : reads).push_back(&o.stored->order);
     const bool may_inline = !o.push || o.push->spec().bytes() < kSmall;
     auto task = make_ref<store::ServerTask>(name, current_origin(), std::move(o), shared(), sync_);

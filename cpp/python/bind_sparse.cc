@@ -1,4 +1,5 @@
-// Sparse arrays for mxlite/ndarray/sparse: makes arrays from parts, returns and replaces parts.
+// Sparse arrays for mxlite/ndarray/sparse. Creates arrays from parts, and returns and replaces
+// parts.
 #include "cpp/autograd/tape.h"
 #include "cpp/ndarray/sparse.h"
 #include "cpp/python/bind.h"
@@ -35,7 +36,7 @@ NDArrays arrays_from(const py::list& list) {
   return arrays;
 }
 
-// Converts the parameters that bind_arguments returned. None keeps a default that is not None.
+// Converts the parameters that bind_arguments has returned. None keeps a default that is not None.
 ParamsRef params_from(const OpSchema& op, const py::dict& params) {
   std::vector<std::string> names;
   std::vector<AttrValue> values;

@@ -1,4 +1,4 @@
-// Subgraphs of symbols and the nodes of control flow that call them.
+// Subgraphs of symbols, and the control-flow nodes that call subgraphs.
 #include <algorithm>
 
 #include "cpp/python/bind.h"
@@ -35,7 +35,7 @@ std::vector<int> unused_arguments(const CutSubgraph& graph) {
   return unused;
 }
 
-// Makes a node with the name and attributes of the current scopes and returns its outputs.
+// Creates a node with the name and attributes of the current scopes and returns its outputs.
 NodeOutputs outputs_of(symbol::ControlFlowCall made) {
   ScopedNode scoped = scoped_node(made.call.file_op);
   made.call.name = std::move(scoped.name);

@@ -44,7 +44,7 @@ using symbol::NodeRef;
 
 // -- calls -------------------------------------------------------------------------------------
 
-// Returns the device that the call's `ctx` parameter names, if any.
+// Returns the device in the call's parameter `ctx`, or nullopt if the call has no such parameter.
 std::optional<Device> asked_device(const Call& call) {
   const int at = call.op->param_index("ctx");
   if (at < 0) return std::nullopt;

@@ -19,8 +19,8 @@ NDArrayRef copied(const std::vector<T>& values, DType dtype) {
   return array;
 }
 
-// The mutex protects a reader that several threads share. It is locked without the GIL, so that a
-// waiting thread does not block other Python threads.
+// The mutex protects a reader that several threads share. A thread locks it without holding the
+// GIL, so that a waiting thread does not block other Python threads.
 struct CsvSource {
   io::CsvReader reader;
   int64_t columns;

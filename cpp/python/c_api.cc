@@ -1,6 +1,6 @@
-// The functions of MXNet 1.x's C library that programs outside of it call through
-// mxnet.base._LIB. All return 0, or -1 after an error, whose text MXGetLastError returns. That
-// function and those of c_predict_api.h are in cpp/predict, because they need no Python.
+// The functions of MXNet 1.x's C library that other programs call through mxnet.base._LIB. They
+// return 0, or -1 after an error, whose text MXGetLastError returns. MXGetLastError and the
+// functions of c_predict_api.h are in cpp/predict, because they need no Python.
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -23,16 +23,16 @@
 namespace mxlite::python {
 namespace {
 
-// Returns the array of a handle if it has values in one block of memory.
+// Returns the array of a handle. Throws unless the array has values in one block of memory.
 NDArrayRef dense_of(void* handle, const char* who) {
   NDArrayRef array(&pointed(static_cast<NDArray*>(handle), who));
   MX_CHECK_KIND(!array->is_sparse() && !array->is_traced(), ErrorKind::kType, who,
                 ": the array must be dense and have values, got ",
-                array->is_sparse() ? "a sparse one" : "one of a graph that is being traced");
+                array->is_sparse() ? "a sparse array" : "an array of a trace");
   return array;
 }
 
-// Returns an array in the caller's memory with the shape and type of another one.
+// Returns an array in the caller's memory. Its shape and type are those of `like`.
 NDArrayRef host_array(const NDArray& like, void* data, size_t size, const char* who) {
   MX_CHECK_SHAPE(size == static_cast<size_t>(like.size()), who, ": the size must be the ",
                  like.size(), " elements of the array, got ", size);
@@ -161,8 +161,8 @@ int MXNDArrayToDLPack(void* handle, void** tensor) {
   });
 }
 
-// The array takes ownership of the tensor. `transient` is ignored: the tensor may be freed at any
-// time after the last use.
+// The array takes ownership of the tensor. `transient` is ignored, because the tensor may be freed
+// at any time after its last use.
 int MXNDArrayFromDLPack(void* tensor, int /*transient*/, void** handle) {
   return status_of([&] {
     auto* const managed = static_cast<mxlite::python::DLManagedTensor*>(tensor);
@@ -216,8 +216,8 @@ int MXRandomSeed(int seed) {
   return status_of([&] { mxlite::seed_random(static_cast<uint64_t>(int64_t{seed})); });
 }
 
-// Small operators run in the caller, and hybridized blocks as one task, so operators are not
-// joined; the value is only stored for each thread.
+// Stores the value for each thread without other effects. Operators need not be joined, because
+// small operators run in the caller, and hybridized blocks run as one task.
 int MXEngineSetBulkSize(int size, int* previous) {
   constexpr int kUsual = 15;
   static thread_local int current = kUsual;

@@ -8,8 +8,8 @@
 
 namespace mxlite::python {
 
-// Refers to the memory of bytes, bytearray, memoryview or an array. Needs the GIL, also in the
-// destructor.
+// Refers to the memory of bytes, bytearray, memoryview or an array. All functions including the
+// destructor need the GIL.
 class ContiguousBytes {
  public:
   // Throws a type error that names `who` unless the object has a contiguous buffer.

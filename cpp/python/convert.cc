@@ -54,7 +54,8 @@ bool read_ints(PyObject* o, Shape& shape) {
   return true;
 }
 
-// Converts a tuple or list of numbers to the narrowest type of Shape, OptionalInts and doubles.
+// Converts a tuple or list of numbers to the narrowest type that fits: Shape, OptionalInts or
+// doubles.
 AttrValue sequence_from_python(PyObject* o, const std::string& op, const std::string& param) {
   if (Shape ints; read_ints(o, ints)) return ints;
   const Py_ssize_t length = PySequence_Size(o);
@@ -72,17 +73,19 @@ AttrValue sequence_from_python(PyObject* o, const std::string& op, const std::st
   for (Py_ssize_t i = 0; i < n; ++i) {
     AttrValue v = scalar_from_python(items[i], op, param);
     none |= std::holds_alternative<std::monostate>(v);
-    // Lists of integers contain int64, so if a number is larger, all numbers become real.
+    // Lists of integers contain int64. If a number is larger, all numbers of the list therefore
+    // become real.
     real |= std::holds_alternative<double>(v) || std::holds_alternative<uint64_t>(v);
     if (!std::holds_alternative<std::monostate>(v) && !std::holds_alternative<double>(v) &&
         !std::holds_alternative<int64_t>(v) && !std::holds_alternative<uint64_t>(v) &&
         !std::holds_alternative<bool>(v))
       fail(ErrorKind::kType, op, ": parameter ", param,
-           " must be a sequence of numbers, got one holding '", attr_text(v), "'");
+           " must be a sequence of numbers, got an element '", attr_text(v), "'");
     values.push_back(std::move(v));
   }
   if (real && none)
-    fail(ErrorKind::kType, op, ": parameter ", param, " must have no None among floats");
+    fail(ErrorKind::kType, op, ": parameter ", param,
+         " must not contain None together with floats");
   if (real) {
     std::vector<double> out;
     for (const AttrValue& v : values) out.push_back(attr_to_double(v));
@@ -127,7 +130,8 @@ DeviceType device_type_of(int code) {
        "(cpu_shared), got ", code);
 }
 
-// Restores a pickled Context: (type name, index), or MXNet 1.x's dict of type code and index.
+// Restores a pickled Context from (type name, index) or from MXNet 1.x's dict of type code and
+// index.
 PyContext context_of_state(const py::object& state) {
   if (py::isinstance<py::dict>(state))
     return make_context(device_type_of(py::cast<int>(state["device_typeid"])),
@@ -204,7 +208,7 @@ DType require_dtype(py::handle o, const char* who) {
 
 namespace {
 
-// Converts all objects except sequences; returns false for a sequence. `value` must initially
+// Converts all objects except sequences. Returns false for a sequence. `value` must initially
 // contain None.
 bool read_plain(PyObject* o, const std::string& op, const std::string& param, AttrValue& value) {
   const auto read = [&](auto result) {
@@ -268,7 +272,7 @@ bool read_plain(PyObject* o, const std::string& op, const std::string& param, At
 AttrValue scalar_from_python(PyObject* o, const std::string& op, const std::string& param) {
   AttrValue value;
   MX_CHECK_KIND(read_plain(o, op, param, value), ErrorKind::kType, op, ": parameter ", param,
-                " must be a sequence of numbers, got one holding a ", Py_TYPE(o)->tp_name);
+                " must be a sequence of numbers, got an element of type ", Py_TYPE(o)->tp_name);
   return value;
 }
 
@@ -349,11 +353,13 @@ py::tuple shape_to_python(const Shape& shape) {
 }
 
 py::object device_to_python(const Device& device) {
-  // Leaked, because the objects live as long as the interpreter. The GIL guards the list.
+  // The list is leaked, because its objects exist as long as the interpreter. The GIL guards the
+  // list.
   static auto* known = new std::vector<std::pair<Device, PyObject*>>;
   for (auto& [made, object] : *known) {
     if (!(made == device)) continue;
-    // Programs may assign to attributes of a Context; then this object must not be returned again.
+    // Programs may assign to attributes of a Context. Such a changed object must not be returned
+    // again.
     if (py::cast<PyContext&>(py::handle(object)).device == device)
       return py::reinterpret_borrow<py::object>(object);
     Py_DECREF(object);
@@ -406,7 +412,7 @@ void bind_device(py::module_& m) {
       .def("__exit__",
            [](const PyContext& c, const py::args&) {
              MX_CHECK(!device_stack.empty(), "Context.__exit__: ", c.device,
-                      " is left without having been entered in this thread");
+                      " must be entered in this thread before it is left");
              device_stack.pop_back();
            })
       .def_property_static(

@@ -1,4 +1,4 @@
-// Conversions at the Python border: dtypes, devices, operator attributes.
+// Conversions between Python and C++ objects: dtypes, devices and operator attributes.
 #pragma once
 #include <pybind11/pybind11.h>
 
@@ -12,27 +12,28 @@ namespace mxlite::python {
 
 namespace py = pybind11;
 
-// Looks up NumPy's types, so that no later call imports modules: a signal handler could interrupt
-// the import.
+// Looks up NumPy's types now, so that no later call imports modules. A signal handler could
+// interrupt such an import.
 void import_numpy_types();
-// Returns a type object such as numpy.float32; ml_dtypes.bfloat16, or the text 'bfloat16' if that
-// package is not installed. The reference is borrowed and stays valid.
+// Returns a type object such as numpy.float32. For bfloat16, returns ml_dtypes.bfloat16, or the
+// text 'bfloat16' if that package is not installed. The reference is borrowed and stays valid.
 PyObject* dtype_to_python(DType dtype);
-// Converts type objects, numpy.dtype objects and names; returns nullopt for anything else.
+// Converts type objects, numpy.dtype objects and names. Returns nullopt for all other objects.
 std::optional<DType> dtype_from_python(PyObject* o);
-// Converts like dtype_from_python; throws a type error that names `who` for other values.
+// Converts like dtype_from_python. Throws a type error that names `who` for other values.
 DType require_dtype(py::handle o, const char* who);
 
-// Converts numbers, strings, tuples, dtypes and contexts; throws a type error for anything else.
+// Converts numbers, strings, tuples, dtypes and contexts. Throws a type error for all other
+// objects.
 AttrValue attr_from_python(PyObject* o, const std::string& op, const std::string& param);
 py::object attr_to_python(const AttrValue& value);
 
 // Parses "cpu(0)" or "gpu(1)".
 Device parse_device(const std::string& text);
-// Converts a Context object; None gives the thread's current device.
+// Converts a Context object. None gives the thread's current device.
 Device device_from_python(py::handle o);
 Device current_device();
-// Returns the Context object of a device. There is one object per device, made on the first call.
+// Returns the Context object of a device. Each device has one object, which the first call creates.
 py::object device_to_python(const Device& device);
 
 Shape shape_from_python(py::handle o, const char* who);

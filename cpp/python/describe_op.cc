@@ -64,12 +64,14 @@ py::dict describe_op(const OpSchema& op) {
       py::arg("inputs") = op.inputs, py::arg("variadic") = op.variadic,
       py::arg("optional_inputs") = static_cast<bool>(op.input_count), py::arg("params") = params,
       py::arg("mutated") = op.mutated_inputs, py::arg("signature") = op.signature(),
-      // Kind of result: "one" array, "many" (a list), or "any" if the parameters decide.
+      // Kind of result: "one" array, "many" arrays (a list), or "any" if the parameters determine
+      // the kind.
       py::arg("outputs") = op.visible_outputs || op.output_count ? "any"
                            : op.num_outputs == 1                 ? "one"
                                                                  : "many",
       py::arg("differentiable") = op.gradient != nullptr || op.zero_gradient,
-      // Operators that choose storage are called through functions of mx.nd.sparse.
+      // Operators that choose the storage type of their results are called through functions of
+      // mx.nd.sparse.
       py::arg("hidden") = op.name.starts_with("_") || op.storage.chooses_storage,
       py::arg("amp") = describe_amp(op), py::arg("storage") = describe_storage(op.storage),
       py::arg("update_family") = describe_update_family(op.update_family),

@@ -12,7 +12,7 @@ namespace mxlite::python {
 
 namespace py = pybind11;
 
-// Layout fixed by the DLPack specification.
+// The DLPack specification fixes this layout.
 struct DLDataType {
   uint8_t code, bits;
   uint16_t lanes;
@@ -81,15 +81,16 @@ void delete_exported(DLManagedTensor* t) {
   const std::unique_ptr<Exported> exported(static_cast<Exported*>(t->manager));
   const Device device = exported->array->device();
   if (device.type != DeviceType::kCUDA) return;
-  // Waits for the consumer's kernels, because their streams are not ordered with the reuse of this
-  // memory.
+  // Waits for the consumer's kernels, because the reuse of this memory is not ordered with the
+  // consumer's streams.
   try {
     accelerator()->synchronize(device.index);
   } catch (const Error&) {  // the device has failed, so no work runs there
   }
 }
 
-// Imports an array that mxlite exported. Both share storage, so the engine orders tasks on them.
+// Imports an array that mxlite has exported. Both arrays share storage, so the engine orders tasks
+// on them.
 NDArrayRef take_back(DLManagedTensor* managed) {
   const std::unique_ptr<Exported> exported(static_cast<Exported*>(managed->manager));
   return exported->array->detached();
@@ -140,7 +141,7 @@ DLManagedTensor* export_dlpack(const NDArrayRef& array) {
 py::capsule to_dlpack(const NDArrayRef& array) {
   DLManagedTensor* managed = export_dlpack(array);
   PyObject* capsule = PyCapsule_New(managed, "dltensor", [](PyObject* o) {
-    // A consumer renames the capsule and then owns the tensor.
+    // A consumer renames the capsule. From then on, the consumer owns the tensor.
     if (!PyCapsule_IsValid(o, "dltensor")) return;
     auto* t = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(o, "dltensor"));
     t->deleter(t);
@@ -155,7 +156,7 @@ py::capsule to_dlpack(const NDArrayRef& array) {
 NDArrayRef from_dlpack(const py::capsule& capsule) {
   const char* name = PyCapsule_GetName(capsule.ptr());
   MX_CHECK(PyCapsule_IsValid(capsule.ptr(), "dltensor"),
-           "from_dlpack: the capsule must be an unused 'dltensor', got one named '",
+           "from_dlpack: the capsule must be an unused 'dltensor', got a capsule named '",
            name ? name : "", "'");
   auto* managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
   return import_dlpack(managed, [&] { PyCapsule_SetName(capsule.ptr(), "used_dltensor"); });
@@ -193,7 +194,7 @@ NDArrayRef import_dlpack(DLManagedTensor* managed, const std::function<void()>& 
                                      static_cast<size_t>(last + 1) * dtype_size(*dtype),
                                      [managed] { release_managed(managed); });
   if (device.type == DeviceType::kCUDA)
-    // __dlpack__ was called without a stream, so the producer's work may still run.
+    // __dlpack__ was called without a stream, so the producer's work may still be running.
     accelerator()->synchronize(device.index);
   return NDArray::view_of(std::move(storage), {shape, *dtype}, strides, 0);
 }

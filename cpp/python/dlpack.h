@@ -1,4 +1,4 @@
-// DLPack: the array exchange format of array libraries (dmlc.github.io/dlpack, ABI 0.8 structures).
+// DLPack, the exchange format of array libraries (dmlc.github.io/dlpack, structures of ABI 0.8).
 #pragma once
 #include <pybind11/pybind11.h>
 
@@ -14,10 +14,10 @@ std::pair<int32_t, int32_t> dlpack_device(Device device);
 
 struct DLManagedTensor;
 
-// Returns a tensor on the array's memory; its deleter must be called once.
+// Returns a tensor that uses the array's memory. The tensor's deleter must be called once.
 DLManagedTensor* export_dlpack(const NDArrayRef& array);
-// Returns an array that owns the tensor from the moment when `taken` is called; errors about the
-// tensor are thrown before.
+// Returns an array that owns the tensor once `taken` has been called. Errors about the tensor are
+// thrown before that call.
 NDArrayRef import_dlpack(DLManagedTensor* managed, const std::function<void()>& taken);
 
 pybind11::capsule to_dlpack(const NDArrayRef& array);

@@ -1,4 +1,5 @@
-// Converts mxlite::Error to the class of mxlite.base for its kind, and back.
+// Converts an mxlite::Error to the class of mxlite.base for its kind, and exceptions of these
+// classes to an mxlite::Error.
 #include "cpp/python/errors.h"
 
 #include <array>
@@ -12,7 +13,7 @@
 namespace mxlite::python {
 namespace {
 
-// Indexed by ErrorKind.
+// The index is an ErrorKind.
 constexpr std::array kClassNames = {"MXNetError",        "ShapeError",        "DTypeError",
                                     "IndexError_",       "ValueError_",       "TypeError_",
                                     "DeviceError",       "OutOfMemoryError",  "RecordError",
@@ -21,7 +22,7 @@ constexpr std::array kClassNames = {"MXNetError",        "ShapeError",        "D
 const char* class_name(const Error& error) {
   if (dynamic_cast<const FileError*>(&error)) return "FileFormatError";
   if (dynamic_cast<const FileReadError*>(&error)) return "FileAccessError";
-  // Workers copy errors of kernels, so these errors cannot have a class of their own.
+  // Workers copy errors of kernels, so these errors cannot have a separate class in C++.
   if (error.kind() == ErrorKind::kValue && std::string_view(error.what()).starts_with("linalg"))
     return "LinAlgError";
   return kClassNames[static_cast<size_t>(error.kind())];
@@ -29,7 +30,7 @@ const char* class_name(const Error& error) {
 
 void raise(const Error& error) {
   try {
-    // KeyboardInterrupt is in builtins; the other classes are in mxlite.base.
+    // KeyboardInterrupt is in builtins. The other classes are in mxlite.base.
     const char* module = error.kind() == ErrorKind::kInterrupt ? "builtins" : "mxlite.base";
     const py::object type = py::module_::import(module).attr(class_name(error));
     set_exception(type, error.what());
@@ -48,7 +49,7 @@ void set_exception(py::handle type, const char* text) {
 
 void rethrow_as_error(const py::error_already_set& raised) {
   const py::module_ classes = py::module_::import("mxlite.base");
-  // From the last kind to the first, because kError is the base class.
+  // Iterates from the last kind to the first, because kError is the base class.
   for (auto i = static_cast<size_t>(ErrorKind::kInterrupt); i-- > 0;)
     if (raised.matches(classes.attr(kClassNames[i])))
       throw Error(static_cast<ErrorKind>(i), py::str(raised.value()).cast<std::string>());

@@ -1,4 +1,4 @@
-// Options (base/fields.h) from Python dictionaries.
+// Reads options (base/fields.h) from Python dictionaries.
 #pragma once
 #include <string>
 
@@ -8,8 +8,8 @@
 
 namespace mxlite::python {
 
-// Sets the fields that `given` contains and returns their number. None keeps the default. Throws a
-// type or value error that names `owner` and the field.
+// Sets the fields that `given` contains and returns the number of these fields. None keeps the
+// default. Throws a type or value error that names `owner` and the field.
 template <class P>
 size_t read_fields(const py::dict& given, const std::string& owner, P& target) {
   size_t found = 0;
@@ -30,7 +30,8 @@ size_t read_fields(const py::dict& given, const std::string& owner, P& target) {
   return found;
 }
 
-// Returns (default, documentation) of every field by its name, in order.
+// Returns the default and documentation of every field. The keys are the names of the fields, in
+// their order.
 template <class P>
 py::dict describe_fields() {
   const P defaults{};

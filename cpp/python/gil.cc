@@ -9,7 +9,7 @@
 namespace mxlite::python {
 namespace {
 
-// Identifier of Python's main thread; after fork(), of the thread that forked.
+// Identifier of Python's main thread. After fork(), this is the thread that forked.
 std::atomic<unsigned long> main_thread{0};
 
 void this_is_main_thread() { main_thread = PyThread_get_thread_ident(); }

@@ -14,7 +14,8 @@ namespace {
 namespace detail = pybind11::detail;
 using Initialize = void (*)(detail::instance*, const void*);
 
-// pybind11's original init function of each class. Not changed after the module's import.
+// pybind11's original init function of each class. The map does not change after the module's
+// import.
 std::unordered_map<PyTypeObject*, Initialize>& originals() {
   static auto& map = *new std::unordered_map<PyTypeObject*, Initialize>;
   return map;
@@ -28,8 +29,8 @@ Initialize original_of(PyTypeObject* type) {
   return nullptr;
 }
 
-// An object that is missing in pybind11's instance table works normally, except that a function
-// which returns a pointer or reference to it creates a second Python object.
+// If an object is missing in pybind11's instance table, it works normally with one exception: a
+// function that returns a pointer or reference to the object creates a second Python object.
 void initialize(detail::instance* object, const void* holder) {
   const Initialize original = original_of(Py_TYPE(reinterpret_cast<PyObject*>(object)));
   try {
@@ -42,8 +43,8 @@ void initialize(detail::instance* object, const void* holder) {
   }
 }
 
-// Makes the module's classes tolerate bad_alloc while pybind11 adds an object to its instance
-// table; in pybind11, that exception ends the process or frees the object twice.
+// Lets the module's classes tolerate bad_alloc while pybind11 adds an object to its instance table.
+// In pybind11, this exception ends the process or frees the object twice.
 void make_registration_optional(const pybind11::module_& module) {
   for (const auto& [name, value] : module.attr("__dict__").cast<pybind11::dict>()) {
     if (!PyType_Check(value.ptr())) continue;

@@ -1,4 +1,5 @@
-// Sorts the arguments of an operator's call into inputs, parameters and out=, by its schema.
+// Sorts the arguments of an operator's call into inputs, parameters and out=, according to the
+// operator's schema.
 #pragma once
 #include <algorithm>
 #include <string>
@@ -20,7 +21,7 @@ struct OpObject {
   const std::string* alias;  // the operator name that the caller used
   bool takes_inputs;
   bool composes;  // calls without operands make nodes, as in mx.sym
-  // Maps an interned keyword to an input index i, or to -1 - i for parameter i.
+  // Maps an interned keyword to i for input i, or to -1 - i for parameter i.
   const std::unordered_map<PyObject*, int>* keywords;
   int ctx_param;    // index of the parameter named ctx, or -1
   int shape_param;  // index of the parameter named shape if the operator has no inputs, or -1
@@ -32,7 +33,7 @@ inline std::unordered_map<PyObject*, int>::const_iterator find_keyword(const OpO
                                                                        PyObject* key) {
   const auto it = object.keywords->find(key);
   if (it != object.keywords->end() || !PyUnicode_CheckExact(key)) return it;
-  // Keywords of **kwargs may not be interned.
+  // Keywords of **kwargs may not be interned yet.
   Py_INCREF(key);
   PyUnicode_InternInPlace(&key);
   const auto again = object.keywords->find(key);
@@ -77,7 +78,7 @@ struct OpArguments {
       return;
     }
     if (!in_params && (op.variadic ? !listed : next_input < op.inputs.size())) {
-      // Optional inputs before positional parameters may be omitted, but others may not.
+      // Optional inputs before positional parameters may be omitted, but required inputs may not.
       if (next_input == 0 || op.variadic || op.params.empty() || !op.input_count)
         fail_input(next_input, o);
       skipped = o;
@@ -154,7 +155,7 @@ struct OpArguments {
   void set_param(size_t i, PyObject* o) {
     if (static_cast<int>(i) == object.ctx_param && o == Py_None) return;
     value(i) = attr_from_python(o, op.name, op.params[i].name);
-    // As in MXNet 1.x, None keeps the default unless the parameter accepts None.
+    // None keeps the default unless the parameter accepts None, as in MXNet 1.x.
     if (o == Py_None && op.params[i].python_type.find("None") == std::string::npos) return;
     given |= uint64_t{1} << i;
   }
@@ -177,7 +178,8 @@ struct OpArguments {
       sparse |= !takes_sparse && is_sparse_array(item);
       if (sparse) return;
       MX_CHECK_KIND(is_operand(item), ErrorKind::kType, op.name,
-                    ": out must be a list of NDArrays, got one holding a ", Py_TYPE(item)->tp_name);
+                    ": out must be a list of NDArrays, got an element of type ",
+                    Py_TYPE(item)->tp_name);
       out.push_back(array_of(item));
     }
   }
@@ -186,12 +188,12 @@ struct OpArguments {
     fail(ErrorKind::kType, op.name, ": ", op.input_name(static_cast<int>(i)),
          " must be an NDArray or a Symbol, got ", Py_TYPE(o)->tp_name);
   }
-  // If a value is not valid for any parameter, assumes that the user meant it as the optional input
-  // at this position.
+  // If a value is not valid for any parameter, assumes that the user has passed it as the optional
+  // input at this position.
   void fail_skipped() const {
     if (skipped) fail_input(next_input, skipped);
   }
-  // MXNet 1.x ignores keywords of an operator that has no parameters.
+  // Ignores keywords of an operator that has no parameters, like MXNet 1.x.
   void warn_keyword(const std::string& name) const {
     const std::string text =
         op.name + ": '" + name + "' is ignored, the operator has no parameters";
@@ -204,7 +206,7 @@ struct OpArguments {
          did_you_mean(name, names));
   }
 
-  // As in MXNet 1.x, a missing shape is taken from out=.
+  // Takes a missing shape from out=, like MXNet 1.x.
   void take_shape_of_out() {
     if (object.shape_param < 0 || out.empty()) return;
     const auto i = static_cast<size_t>(object.shape_param);
@@ -224,12 +226,13 @@ struct OpArguments {
     }
   }
 
-  // Removes omitted optional inputs at the end and checks the count.
+  // Removes omitted optional inputs at the end and checks the number of inputs.
   void check_inputs(const void* params) {
     while (!inputs.empty() && !inputs.back()) inputs.pop_back();
     const size_t wanted =
         op.variadic ? inputs.size() : static_cast<size_t>(op.count_inputs(params));
-    // Removes an omitted optional input before a given one (CTCLoss: label_lengths only).
+    // Removes an omitted optional input before an input that is given (CTCLoss with label_lengths
+    // only).
     if (inputs.size() > wanted) {
       auto given_inputs = std::remove(inputs.begin(), inputs.end(), nullptr);
       inputs.erase(given_inputs, inputs.end());

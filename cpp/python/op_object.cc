@@ -33,8 +33,8 @@ PyObject* interned(const char* text) {
   return o;
 }
 
-// Returns whether a call makes a node: its first operand is a symbol, or it calls a function of
-// mx.sym without operands, where missing inputs become variables.
+// Returns whether a call creates a node. This is the case if its first operand is a symbol, or if
+// it calls a function of mx.sym without operands; missing inputs then become variables.
 bool composes(const OpObject& object, PyObject* const* args, size_t n, PyObject* keywords) {
   const size_t count = n + static_cast<size_t>(keywords ? PyTuple_GET_SIZE(keywords) : 0);
   if (object.takes_inputs)
@@ -82,7 +82,7 @@ PyObject* call_op(PyObject* self, PyObject* const* args, size_t nargsf, PyObject
 }
 
 // Sorts and checks the arguments of a call with sparse arrays in the same way as those of a dense
-// call: counts, parameters and, if `shapes` is true, shape and dtype inference.
+// call. Checks counts, parameters and, if `shapes` is true, shape and dtype inference.
 py::tuple bind_arguments(const py::handle& callable, const py::tuple& args, const py::dict& kwargs,
                          bool shapes) {
   MX_ASSERT(Py_IS_TYPE(callable.ptr(), op_type));
@@ -129,7 +129,7 @@ PyObject* get_schema_name(PyObject* self, void*) {
   return PyUnicode_FromString(object_of(self).op->name.c_str());
 }
 PyObject* get_module(PyObject*, void*) { return PyUnicode_FromString("mxlite.ndarray"); }
-// The text of the schema, with the example that Python reads from a file.
+// Returns the text of the schema and the example that Python reads from a file.
 PyObject* get_doc(PyObject* self, void*) {
   return guarded([&] {
     const OpSchema& op = *object_of(self).op;
@@ -139,7 +139,7 @@ PyObject* get_doc(PyObject* self, void*) {
         .ptr();
   });
 }
-// Used by inspect.signature() and by editors for completion.
+// Returns the signature for inspect.signature() and for the completion of editors.
 PyObject* get_signature(PyObject* self, void*) {
   return guarded([&] {
     return py::module_::import("mxlite.ndarray.signatures")
@@ -186,7 +186,7 @@ void init_op_type() {
   op_type = &type;
 }
 
-// Returns the interned keywords of an operator; all of its callables share them.
+// Returns the interned keywords of an operator. All callables of the operator share them.
 const std::unordered_map<PyObject*, int>* keywords_of(const OpSchema& op) {
   static auto* made = new std::unordered_map<const OpSchema*, std::unordered_map<PyObject*, int>>;
   const auto [at, added] = made->try_emplace(&op);

@@ -1,5 +1,5 @@
-// The callable type of all operators; mx.nd.softmax is an instance. One vectorcall function serves
-// all operators and gets their arguments from the schema.
+// The callable type of all operators. For example, mx.nd.softmax is an instance. One vectorcall
+// function serves all operators. The schema of an operator determines its arguments.
 #pragma once
 #include <pybind11/pybind11.h>
 
@@ -9,14 +9,15 @@
 namespace mxlite::python {
 
 void bind_ops(pybind11::module_& m);  // Op, list_ops, op
-// Makes the callable of an operator under one of its names. If `composes`, calls without operands
-// make nodes.
+// Returns a callable of an operator under one of its names. If `composes` is true, calls without
+// operands create nodes.
 pybind11::object make_op_object(const OpSchema& op, std::string_view alias, bool composes = false);
 
-// Returns the Python line that is running. Fast; the text is interned.
+// Returns the Python line that is running. This is fast, and the text is interned.
 engine::Origin current_origin();
 
-// Runs fn and converts C++ exceptions to a Python error; returns nullptr in that case.
+// Runs fn and returns its result. Converts C++ exceptions to a Python error and returns nullptr in
+// that case.
 PyObject* guarded(auto&& fn) noexcept;
 void set_python_error() noexcept;  // call inside a catch (...) block
 

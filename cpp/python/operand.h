@@ -1,4 +1,4 @@
-// Classifies arguments of an operator's call: arrays, symbols and others.
+// Classifies arguments of an operator's call as arrays, symbols and other objects.
 #pragma once
 #include <cstdint>
 
@@ -9,7 +9,8 @@ namespace mxlite::python {
 
 enum class OperandKind : uint8_t { kArray, kSymbol, kOther };
 
-// Returns whether an argument is an array or a symbol. For a list, its first operand decides.
+// Returns whether an argument is an array or a symbol. The first operand of a list determines the
+// result for the list.
 inline OperandKind operand_kind(PyObject* o) {
   if (is_any_array(o)) return OperandKind::kArray;
   if (is_symbol(o)) return OperandKind::kSymbol;

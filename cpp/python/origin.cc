@@ -1,4 +1,4 @@
-// Finds the user's Python line of the current call, for errors that appear later.
+// Finds the user's Python line of the current call. Errors that appear later contain this line.
 #include <array>
 #include <string>
 #include <unordered_map>
@@ -30,7 +30,7 @@ const std::string& package_folder() {
 }
 
 const SourceFile& source_file(PyObject* name) {
-  // Leaked, because there are few file names and tasks outlive the frames that pushed them.
+  // The map is leaked, because few file names exist, and tasks outlive the frames that pushed them.
   static auto* files = new std::unordered_map<PyObject*, SourceFile>;
   static std::pair<PyObject*, const SourceFile*> last;  // cache, because consecutive calls are
                                                         // mostly in one file
@@ -60,8 +60,8 @@ PyCodeObject* code_of(PyFrameObject* frame) {
 
 int line_of(PyFrameObject* frame, [[maybe_unused]] PyCodeObject* code) {
 #if PY_VERSION_HEX >= 0x030B0000
-  // Python searches a function's line table from the start, which takes microseconds in long
-  // functions. This cache holds recent results; the GIL guards it.
+  // Python searches a function's line table from its start, which takes microseconds in long
+  // functions. This cache holds recent results. The GIL guards it.
   struct KnownLine {
     PyCodeObject* code;  // owned, so that no other code object can get its address
     int instruction, line;
@@ -83,7 +83,8 @@ int line_of(PyFrameObject* frame, [[maybe_unused]] PyCodeObject* code) {
 
 }  // namespace
 
-// Returns the innermost frame outside mxlite, or the outermost frame if all are mxlite's.
+// Returns the innermost frame outside mxlite, or the outermost frame if all frames belong to
+// mxlite.
 engine::Origin current_origin() {
   PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_GET());
   if (!frame) return {};

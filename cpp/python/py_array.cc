@@ -33,7 +33,7 @@ PyObject* allocate(PyTypeObject* type) {
   return self;
 }
 
-// Returns the argument of NDArray(handle) or NDArray(handle=handle), else null.
+// Returns the argument of NDArray(handle) or NDArray(handle=handle), or null for other arguments.
 PyObject* handle_argument(PyObject* args, PyObject* keywords) {
   const Py_ssize_t named = keywords ? PyDict_Size(keywords) : 0;
   if (PyTuple_GET_SIZE(args) + named != 1) return nullptr;

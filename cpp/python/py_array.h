@@ -1,5 +1,5 @@
-// The Python class NDArray: a thin object around NDArrayRef, made without pybind11's instance
-// machinery because every operator call creates one. Methods are attached with pybind11.
+// The Python class NDArray, a thin object around NDArrayRef. It does not use pybind11's instance
+// machinery, because every operator call creates an object. pybind11 attaches the methods.
 #pragma once
 #include <pybind11/pybind11.h>
 
@@ -33,21 +33,22 @@ inline bool is_any_array(PyObject* o) { return array_kind(o) != ArrayKind::kNone
 // Returns a new reference to the array's Python object, which is cached while it is alive. Only
 // this function chooses the object's class.
 PyObject* wrap_array(NDArrayRef array);
-// Sets the class for arrays with NDArray::is_numpy(), a subclass of NDArray; None resets it.
+// Sets the class for arrays with NDArray::is_numpy(). It must be a subclass of NDArray. None resets
+// the class.
 void set_numpy_class(PyObject* cls);
 
-// Converts a dense or sparse array; throws a type error that names `who` for anything else.
+// Converts a dense or sparse array. Throws a type error that names `who` for all other objects.
 NDArrayRef any_array_of(pybind11::handle o, const char* who);
 
-// The classes of mx.nd.sparse and the function that runs operators on them:
-// dispatch(op, args, kwargs). Set once, by mxlite/ndarray/sparse.
+// The classes of mx.nd.sparse, and the function that runs operators on their arrays: dispatch(op,
+// args, kwargs). mxlite/ndarray/sparse sets them once.
 struct SparseHooks {
   PyTypeObject* row_sparse = nullptr;
   PyTypeObject* csr = nullptr;
   PyObject* dispatch = nullptr;
 };
 extern SparseHooks sparse_hooks;
-// Runs `op` with vectorcall arguments of which one is sparse. Returns a new reference.
+// Runs `op` with vectorcall arguments, one of which is sparse. Returns a new reference.
 PyObject* call_sparse(PyObject* op, PyObject* const* args, size_t nargs, PyObject* keywords);
 
 }  // namespace mxlite::python

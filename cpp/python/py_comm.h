@@ -1,4 +1,4 @@
-// Bindings of jobs of several processes; module.cc calls these.
+// Bindings of jobs of several processes. module.cc calls these functions.
 #pragma once
 #include <pybind11/pybind11.h>
 

@@ -1,4 +1,4 @@
-// Nodes and entries of symbols in the Python interface; an entry is a pair (node, output).
+// Nodes and entries of symbols in the Python interface. An entry is a pair (node, output).
 #pragma once
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -15,8 +15,8 @@ namespace mxlite::python {
 namespace py = pybind11;
 
 // A call of an operator written in Python. The Python object's methods and properties have the
-// names of the methods below, except: `mutated` for written, `types` (optional) for fill_types
-// and `run` for call.
+// names of the methods below, with three exceptions: `mutated` stands for written, `types`
+// (optional) for fill_types, and `run` for call.
 class PythonCall final : public graph::HostOp {
  public:
   explicit PythonCall(py::object object) : object_(std::move(object)) {}
@@ -41,7 +41,7 @@ class PythonCall final : public graph::HostOp {
 // Returns the Python object for a call: None for a variable, the object of a PythonCall, or a
 // HostCall for a loop or branch.
 py::object call_to_python(const symbol::CallRef& call);
-// Inverse of call_to_python, for objects other than None. The returned call has no name.
+// Inverse of call_to_python for objects other than None. The returned call has no name.
 symbol::Call call_from_python(const std::string& op, const py::object& object);
 
 // Convert shapes that may be unknown (None) or have unknown extents (-1).
@@ -60,13 +60,13 @@ struct HostCall {
   symbol::CallRef call;
 };
 
-// Makes a call of the operator `op` of a symbol file, with the parameters found in `attrs`.
+// Creates a call of the operator `op` of a symbol file with the parameters in `attrs`.
 symbol::Call make_symbol_call(const std::string& op, const symbol::Attributes& attrs);
-// Returns whether register_symbol_call has been called for the operator.
+// Returns whether register_symbol_call was called for the operator.
 bool is_python_call(const std::string& op);
 
-// Returns the running Python line outside mxlite, such as "train.py:12", or an empty text if there
-// is none.
+// Returns the running Python line outside mxlite, such as "train.py:12", or an empty text if no
+// such line exists.
 std::string user_line();
 
 // The name and the attributes that a new node gets from the current scopes.

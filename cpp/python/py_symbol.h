@@ -1,5 +1,5 @@
-// Operators called on a Symbol make nodes. The class Symbol registers itself as `symbol_type`;
-// is_symbol is one comparison and runs only for arguments that are not arrays.
+// Operators that are called on a Symbol create nodes. The class Symbol registers itself as
+// `symbol_type`. is_symbol is one comparison and runs only for arguments that are not arrays.
 #pragma once
 #include <pybind11/pybind11.h>
 
@@ -19,7 +19,7 @@ inline bool is_numpy_symbol(PyObject* o) {
   return numpy_symbol_type && PyType_IsSubtype(Py_TYPE(o), numpy_symbol_type);
 }
 
-// Calls an operator on symbols and returns a symbol; on arrays, runs the operator.
+// Calls an operator. On symbols, returns a symbol. On arrays, runs the operator.
 pybind11::object compose(const std::string& alias, const pybind11::tuple& args,
                          const pybind11::dict& kwargs);
 // Like compose, with vectorcall arguments. Returns a new reference.

@@ -8,7 +8,7 @@
 namespace mxlite::python {
 namespace {
 
-// A reference to a Python object; the last holder may release it on any thread.
+// Returns a reference to a Python object. The last holder may release it on any thread.
 std::shared_ptr<PyObject> shared(py::object object) {
   return {object.release().ptr(), [](PyObject* held) {
             if (!may_take_gil()) return;

@@ -9,7 +9,7 @@ namespace mxlite::python {
 
 // Returns a source that reads from a RemoteFile on any thread. Requires the GIL.
 ByteSource remote_source(const py::object& file, std::string name);
-// Opens a RemoteFile; takes the GIL. Throws the Python error if the file cannot be opened.
+// Opens a RemoteFile. Takes the GIL. Throws the Python error if the file cannot be opened.
 ByteSource open_remote(const std::string& address);
 
 }  // namespace mxlite::python

@@ -1,4 +1,4 @@
-// pybind11 writes signatures into docstrings only, with types that Python cannot read.
+// pybind11 writes signatures only into docstrings, with types that Python cannot parse.
 #include "cpp/python/text_signatures.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ bool holds(std::string_view characters, char c) {
   return characters.find(c) != std::string_view::npos;
 }
 
-// Splits the argument list that starts at `begin` at its commas, ignoring commas in brackets and
+// Splits the argument list that starts at `begin` at its commas. Ignores commas in brackets and
 // strings. Returns an empty list if the closing parenthesis is missing.
 std::vector<std::string_view> parts_of(std::string_view text, size_t begin) {
   std::vector<std::string_view> parts;
@@ -46,7 +46,7 @@ std::vector<std::string_view> parts_of(std::string_view text, size_t begin) {
   return {};
 }
 
-// Returns whether the text is a Python literal: it contains no names other than None, True and
+// Returns whether the text is a Python literal, which contains no names other than None, True and
 // False.
 bool is_literal(std::string_view text) {
   if (text == "None" || text == "True" || text == "False" || text == "()" || text == "[]")

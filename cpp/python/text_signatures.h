@@ -4,8 +4,8 @@
 
 namespace mxlite::python {
 
-// Sets the text signatures of the module's functions and of its classes' methods without changing
-// docstrings.
+// Sets the text signatures of the module's functions and of the methods of its classes. Does not
+// change docstrings.
 void add_text_signatures(const pybind11::module_& m);
 
 }  // namespace mxlite::python

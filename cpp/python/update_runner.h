@@ -1,5 +1,5 @@
-// Lets the optimizers of parameter servers (cpp/kvstore/store) run update operators (cpp/ops),
-// which they may not include.
+// Lets the optimizers of parameter servers (cpp/kvstore/store) run update operators (cpp/ops).
+// Files in cpp/kvstore/store may not include those of cpp/ops.
 #pragma once
 #include <string>
 #include <utility>

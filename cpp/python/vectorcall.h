@@ -1,6 +1,6 @@
-// Libraries.cmake includes this header first in every file of this folder. Before Python 3.11
-// PyObject_Vectorcall is an inline function, which the linker cannot replace; the functions in
-// gil.cc are replaced by the linker.
+// Libraries.cmake includes this header first in every file of this folder. Before Python 3.11,
+// PyObject_Vectorcall is an inline function, which the linker cannot replace by the wrappers in
+// gil.cc.
 #pragma once
 #include <Python.h>
 

@@ -1,13 +1,13 @@
 /* Inference from C: runs a network from a -symbol.json and a .params file, without Python.
  *
- * Functions return 0, or -1 after an error, whose text mxlite_predict_error() returns. No exception
- * leaves them. Results that a function returns through pointers are written only if it returns 0.
+ * Functions return 0, or -1 after an error; mxlite_predict_error() then returns the text of the
+ * error. Functions throw no exceptions. They write results through pointers only if they return 0.
  *
  * Threads: use one predictor per thread. Predictors made by mxlite_predict_reshape share the
- * weights. Threads that call one predictor take turns.
+ * weights. If several threads call the same predictor, the calls run one after another.
  *
  * The interface is stable: later versions only add functions. mxlite_predict_version() returns the
- * version of the library, MXLITE_PREDICT_VERSION is that of this header. */
+ * version of the library, and MXLITE_PREDICT_VERSION is the version of this header. */
 #ifndef MXLITE_PREDICT_H_
 #define MXLITE_PREDICT_H_
 
@@ -48,13 +48,13 @@ int mxlite_predict_version(void);
  * error of this thread. */
 const char* mxlite_predict_error(void);
 
-/* Reads a network from files and compiles nothing yet; the first forward compiles.
+/* Reads a network from files. The first forward compiles the network.
  *
  * device_type, device_id: MXLITE_CPU and 0, or MXLITE_GPU and the number of a GPU.
- * num_inputs, names: the inputs whose shapes follow, usually only "data".
- * ndims: by input, the number of its axes.
+ * num_inputs, names: the inputs whose shapes are given, usually only "data".
+ * ndims: the number of axes of each input.
  * shapes: the extents of all inputs, one after the other.
- * dtypes: by input, a type; null for MXLITE_INFERRED.
+ * dtypes: the type of each input. A null pointer means MXLITE_INFERRED for all inputs.
  *
  * Shapes of other inputs are inferred where possible. Free the result with mxlite_predict_free. */
 int mxlite_predict_create_from_files(const char* symbol_file, const char* params_file,
@@ -63,25 +63,26 @@ int mxlite_predict_create_from_files(const char* symbol_file, const char* params
                                      const int64_t* shapes, const int* dtypes,
                                      mxlite_predictor** out);
 
-/* The same from memory, which the caller may free afterwards.
+/* Like mxlite_predict_create_from_files, but reads from memory. The caller may free the memory
+ * afterwards.
  *
  * symbol, symbol_size: text of the -symbol.json file and its length in bytes.
  * params, params_size: content of the .params file and its size in bytes.
  * num_outputs, outputs: names of values to return instead of the network's outputs, such as
- * "flatten0_output"; 0 and null for the network's outputs. */
+ * "flatten0_output". 0 and null select the network's outputs. */
 int mxlite_predict_create(const char* symbol, size_t symbol_size, const void* params,
                           size_t params_size, int device_type, int device_id, int num_inputs,
                           const char* const* names, const int* ndims, const int64_t* shapes,
                           const int* dtypes, int num_outputs, const char* const* outputs,
                           mxlite_predictor** out);
 
-/* Makes another predictor of the same network, which shares the weights. Inputs that are not named
- * keep the shapes with which `predictor` was created: without names, the result is for another
- * thread. Both must be freed, in any order. */
+/* Creates another predictor of the same network, which shares the weights. Inputs that are not
+ * named keep the shapes of `predictor`, so a call without names creates a predictor for another
+ * thread. Both predictors must be freed, in any order. */
 int mxlite_predict_reshape(mxlite_predictor* predictor, int num_inputs, const char* const* names,
                            const int* ndims, const int64_t* shapes, mxlite_predictor** out);
 
-/* Frees the predictor, after calls of other threads have ended; null is allowed. */
+/* Frees the predictor after calls of other threads have ended. Does nothing for null. */
 int mxlite_predict_free(mxlite_predictor* predictor);
 
 /* Inputs are all variables without a value in the .params file, in the order of the network. */
@@ -108,15 +109,16 @@ int mxlite_predict_set_input(mxlite_predictor* predictor, int index, const void*
  * labels of losses. */
 int mxlite_predict_forward(mxlite_predictor* predictor);
 
-/* Waits for the computation and copies an output of `bytes` bytes in row-major order. Returns
- * errors of the computation, too. */
+/* Waits for the computation and copies an output of `bytes` bytes in row-major order. Also returns
+ * errors of the computation. */
 int mxlite_predict_get_output(mxlite_predictor* predictor, int index, void* data, size_t bytes);
 
-/* Decodes a JPEG or PNG image, resizes its shorter side to `resize` pixels (-1: not), takes the
- * center of `height` x `width` pixels, and writes (value - mean) / std for values in [0, 255] as
- * floats of shape (3, height, width), in the order red, green, blue.
+/* Decodes a JPEG or PNG image, resizes its shorter side to `resize` pixels (-1: no resize), crops
+ * the center to `height` x `width` pixels, and writes (value - mean) / std for values in [0, 255]
+ * as floats of shape (3, height, width) in the order red, green, blue.
  *
- * mean, std: three numbers each; null for 0 and 1. Missing in libraries without OpenCV. */
+ * mean, std: three numbers each. Null means a mean of 0 and an std of 1.
+ * Libraries without OpenCV do not have this function. */
 int mxlite_predict_decode_image(const void* image, size_t size, int resize, int height, int width,
                                 const float* mean, const float* std, float* data);
 

@@ -1,4 +1,5 @@
-// C++17 wrapper of <mxlite/predict.h>: a class that frees itself and throws std::runtime_error.
+// C++17 wrapper of <mxlite/predict.h>. The class Predictor frees itself and throws
+// std::runtime_error.
 #ifndef MXLITE_PREDICT_HPP_
 #define MXLITE_PREDICT_HPP_
 
@@ -12,7 +13,7 @@
 
 namespace mxlite {
 
-// Type code of a C++ type, such as MXLITE_FLOAT32 of float.
+// Type code of a C++ type, such as MXLITE_FLOAT32 for float.
 template <class T>
 struct PredictType;
 #define MXLITE_PREDICT_TYPE(type, code_of_type) \
@@ -83,7 +84,7 @@ class Predictor {
     return made;
   }
 
-  // Returns a predictor for other shapes that shares the weights.
+  // Returns a predictor for other shapes. It shares the weights.
   Predictor reshaped(const std::vector<PredictInput>& inputs) const {
     const Arguments given(inputs);
     Predictor made;
@@ -93,7 +94,7 @@ class Predictor {
     });
     return made;
   }
-  // Returns a predictor for another thread that shares the weights.
+  // Returns a predictor for another thread. It shares the weights.
   Predictor share() const { return reshaped({}); }
 
   std::vector<PredictValue> inputs() const {

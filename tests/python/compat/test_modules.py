@@ -202,7 +202,7 @@ def test_context_tables_and_default():
 
 
 def test_a_context_that_was_not_entered_cannot_be_left():
-    with pytest.raises(ValueError, match=r"cpu\(2\) is left without having been entered"):
+    with pytest.raises(ValueError, match=r"cpu\(2\) must be entered in this thread"):
         mx.cpu(2).__exit__()
 
 
