@@ -2,7 +2,7 @@
 # make test    everything that CI checks
 # make help    the other targets
 #
-# Every target sets up what it needs on a plain Debian 12 and does again only what changed.
+# Every target installs its requirements on a plain Debian 12 and repeats only steps whose inputs have changed.
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
@@ -10,7 +10,7 @@ SHELL := /bin/bash
 STEP := tools/step.sh
 export NINJA_STATUS := [%f/%t, %es] 
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
-# The name that CMake finds by itself. pip would take Python's, and ccache keeps what each name compiled apart.
+# CMake finds this compiler name by itself, whereas pip would use Python's. ccache keeps objects separately for each name.
 ifeq ($(origin CXX),default)
 export CXX := c++
 endif
@@ -26,7 +26,7 @@ WERROR := $(if $(CI),ON,OFF)
 help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 18
 
-setup: $(TOOLS)  ## Debian packages that are missing, Python environment .venv
+setup: $(TOOLS)  ## install missing Debian packages and the Python environment .venv
 $(SETUP): pyproject.toml tools/setup.sh
 	@$(STEP) "setup" tools/setup.sh build
 	@touch $@
@@ -34,7 +34,7 @@ $(TOOLS): $(SETUP) tools/requirements-cuda.txt
 	@$(STEP) "setup of checks" tools/setup.sh all
 	@touch $@
 
-build: $(BUILD)  ## the wheel, installed into .venv
+build: $(BUILD)  ## build the wheel and install it into .venv
 $(BUILD): $(SETUP) $(SOURCES)
 	@rm -rf $(WHEEL_BUILD)/dist
 	@$(STEP) "build" pip wheel . -v --disable-pip-version-check --no-build-isolation --no-deps \
@@ -66,7 +66,7 @@ $(REPAIRED): $(BUILD) $(TOOLS) $(wildcard shim/*/*.* shim/*/*/*.*)
 release: $(BUILD) $(TOOLS)  ## dist/: wheels for all Pythons of this machine, source archive, shims; checked. ARGS="--python 3.11 3.12"
 	@$(STEP) "release" python tools/release/build.py $(ARGS)
 
-# Notebooks run again only when they or the version change; FORCE=1 runs them all.
+# Notebooks run again only if they or the version have changed. FORCE=1 runs all notebooks.
 docs: $(BUILD) $(TOOLS)  ## the documentation site in build/site; warnings and dead links are errors
 	@$(STEP) "site" env MXLITE_DOCS_EXECUTION=$(if $(FORCE)$(CI),force,cache) \
 	  sphinx-build -q -W --keep-going -n -j auto -d build/doctrees docs build/site
@@ -109,7 +109,7 @@ test-cuda: $(BUILD) $(TOOLS)  ## libmxlite_cuda.so compiles and links; its tests
 	@$(STEP) "GPU tests on the stand-in" env MXLITE_CUDA_LIBRARY=$(CURDIR)/$(WHEEL_BUILD)/tests/libmxlite_fake_gpu.so \
 	  python -m pytest tests/python/gpu tests/python/dist/test_nccl.py
 
-# Blocks and threads are interleaved by a random schedule from the seed ORDER.
+# A random schedule with the seed ORDER interleaves blocks and threads.
 test-emulated: $(BUILD) $(TOOLS)  ## the CUDA kernels, compiled for the CPU, on the operator table; not part of test
 	@$(STEP) "kernels for the emulator" ninja -C $(WHEEL_BUILD) --quiet mxlite_emulated_gpu
 	@$(STEP) "CUDA kernels, emulated" env MXLITE_CUDA_LIBRARY=$(CURDIR)/$(WHEEL_BUILD)/tests/libmxlite_emulated_gpu.so \
@@ -119,15 +119,15 @@ test-python: $(BUILD) $(TOOLS)  ## Python tests; options in ARGS
 	@printf '\n=== Python tests\n'
 	@python -m pytest tests/python --durations=5 $(ARGS)
 
-test-long: test-emulated faults  ## what is too slow for test: about 90 minutes
+test-long: test-emulated faults  ## checks that are too slow for test: about 90 minutes
 	@$(STEP) "operators, graph and bindings under sanitizers" tools/sanitize_package.sh
 
 test-faults: $(BUILD) $(TOOLS)  ## a few of the faults of make faults
 	@$(STEP) "libraries that make faults" ninja -C $(WHEEL_BUILD) --quiet mxlite_fail_allocation mxlite_lossy_frames
 	@$(STEP) "faults" tools/faults.sh ci
 
-# FAULTS=full runs the numbers of jobs that the published figures have.
-faults: $(BUILD) $(TOOLS)  ## killed and stopped ranks, lost frames, soak: a short run; FAULTS=full the whole
+# FAULTS=full runs as many jobs as for the published figures.
+faults: $(BUILD) $(TOOLS)  ## killed and stopped ranks, lost frames, soak: a short run; FAULTS=full for the full run
 	@$(STEP) "libraries that make faults" ninja -C $(WHEEL_BUILD) --quiet mxlite_fail_allocation mxlite_lossy_frames
 	@$(STEP) "faults" tools/faults.sh $(FAULTS)
 

@@ -1,6 +1,6 @@
-# chain_headers.inc: the functors' headers as one string, for kernels that are compiled at run time
-# (cpp/ops/pointwise/chain_source.cc). NVRTC has no standard library, so #include lines are left out, and
-# chain_standard.inc has what the headers use of it, in a namespace that NVRTC's own declarations cannot meet.
+# Creates chain_headers.inc, which holds the functors' headers as one string, for kernels that are compiled at run time
+# (cpp/ops/pointwise/chain_source.cc). NVRTC has no standard library, so #include lines are removed. chain_standard.inc defines
+# what the headers use of the library, in a namespace that does not conflict with NVRTC's own declarations.
 set(chain_prelude_headers cpp/base/host_device.h cpp/core/half.h cpp/ops/pointwise/math.h
     cpp/ops/pointwise/unary_functors.h cpp/ops/pointwise/binary_functors.h
     cpp/ops/pointwise/activation_functors.h)

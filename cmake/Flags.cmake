@@ -8,7 +8,7 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
-# Same optimization in both, so that what is measured in a developer's build is what the wheel runs.
+# Both build types use the same optimization, so that measurements of a developer's build also apply to the wheel.
 set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O3 -g1 -DNDEBUG")
 
@@ -19,11 +19,11 @@ endif()
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   list(APPEND flags -march=x86-64-v3)  # AVX2 and FMA; module.cc refuses older processors
 endif()
-# Lets the compiler vectorize sqrt and selects; results stay those of IEEE arithmetic, NaN included.
+# These options let the compiler vectorize sqrt and selects. Results are still those of IEEE arithmetic, including NaN.
 list(APPEND flags -fno-math-errno -fno-trapping-math)
 add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${flags}>")
-# Hardening of the host's code: stack protector, checked libc calls, control-flow protection, and
-# relocations that are resolved and made read-only when a library is loaded.
+# Hardening of host code: stack protector, checked libc calls, control-flow protection, and relocations that are resolved and
+# made read-only when a library is loaded.
 if(NOT MXLITE_SANITIZE)
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fstack-protector-strong;-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2>")
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
@@ -31,9 +31,9 @@ if(NOT MXLITE_SANITIZE)
   endif()
 endif()
 add_link_options(-Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack)
-# nvcc hands the host compiler's flags on. It calls constexpr functions of the C++ library in kernels.
-# Warnings stay warnings: some are about code that nvcc generates. But a call of a host function in a kernel is an
-# error, because the call would do nothing. OpenMP is for the .cc files.
+# nvcc passes these flags on to the host compiler. In kernels, nvcc calls constexpr functions of the C++ library. Warnings do
+# not become errors, because some are about code that nvcc generates. A call of a host function in a kernel is an error, because
+# such a call would do nothing. Only .cc files use OpenMP.
 set(cuda_flags ${flags} -Wno-parentheses -Wno-unknown-pragmas)
 list(REMOVE_ITEM cuda_flags -Werror)
 list(JOIN cuda_flags "," cuda_host_flags)
@@ -41,7 +41,7 @@ add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--Werro
 
 if(MXLITE_SANITIZE)
   if(NOT MXLITE_SANITIZE MATCHES "^(address|thread|package)$")
-    message(FATAL_ERROR "MXLITE_SANITIZE=${MXLITE_SANITIZE}: expected address, thread or package")
+    message(FATAL_ERROR "MXLITE_SANITIZE=${MXLITE_SANITIZE}must be address, thread or package")
   endif()
   set(sanitizers ${MXLITE_SANITIZE})
   if(NOT MXLITE_SANITIZE STREQUAL "thread")
@@ -51,7 +51,7 @@ if(MXLITE_SANITIZE)
   if(NOT MXLITE_SANITIZE STREQUAL "package")
     set(MXLITE_LOWER_FOLDERS_ONLY ON)
   endif()
-  # -O1 halves the time of these builds; -O3 warns falsely about instrumented code.
+  # -O1 halves the time of these builds. -O3 causes false warnings about instrumented code.
   add_compile_options(-O1 -fsanitize=${sanitizers} -fno-omit-frame-pointer -Wno-unknown-pragmas)
   add_link_options(-fsanitize=${sanitizers})
 endif()

@@ -1,10 +1,10 @@
 # mxlite_folder(<folder> [PLUGIN] [EXCEPT sub...] [GROUPED sub...] [DEPENDS folder...] [USES target...])
 #
-# Library mxlite_<folder> from cpp/<folder>, subfolders included but for those in EXCEPT and the plug-in
-# folders cuda, mpi and nccl. A folder without sources makes no library. USES are foreign libraries that
-# only this folder may include. All libraries' objects end up in libmxlite.so (Libraries.cmake), but for
-# those of a PLUGIN. With MXLITE_GROUPED eight files of the subfolders GROUPED (ALL: of the whole folder) are compiled at a
-# time, which reads their headers once. Names in the anonymous namespaces of these files must differ.
+# Creates the library mxlite_<folder> from cpp/<folder>. It includes subfolders except those in EXCEPT and the plug-in folders
+# cuda, mpi and nccl. A folder without sources creates no library. USES are third-party libraries that only this folder may
+# include. The objects of all libraries except PLUGIN libraries become part of libmxlite.so (Libraries.cmake). With
+# MXLITE_GROUPED, eight files of the subfolders GROUPED (ALL means the whole folder) are compiled together, so that their
+# headers are read once. Names in the anonymous namespaces of these files must differ.
 function(mxlite_folder folder)
   cmake_parse_arguments(ARG "PLUGIN" "" "EXCEPT;GROUPED;DEPENDS;USES" ${ARGN})
   string(REPLACE "/" "_" name mxlite_${folder})

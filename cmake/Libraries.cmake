@@ -1,9 +1,9 @@
-# libmxlite.so (all folders) and _core (the bindings), side by side in the package mxlite.
+# libmxlite.so (all folders) and _core (the bindings). Both are in the package mxlite.
 get_property(folders GLOBAL PROPERTY MXLITE_FOLDERS)
 
-# The map exports namespace mxlite, and the C functions MX* and mxlite_predict_*, but nothing else: _core, the plug-ins
-# and the tests share its statics and types, while what oneDNN, OpenCV and the C++ library instantiate
-# here cannot meet another copy in the same process. Calls inside the library stay direct.
+# The map exports only namespace mxlite and the C functions MX* and mxlite_predict_*. _core, the plug-ins and the tests share
+# the statics and types of this namespace. Templates of oneDNN, OpenCV and the C++ library that are instantiated here do not
+# conflict with other copies in the process. Calls inside the library are direct.
 function(mxlite_export_by_map target)
   set(map ${PROJECT_SOURCE_DIR}/cmake/libmxlite.map)
   target_link_options(${target} PRIVATE -Wl,--version-script=${map})
@@ -23,12 +23,13 @@ endforeach()
 set(MXLITE_LIBRARIES mxlite)
 
 set(gil_source ${PROJECT_SOURCE_DIR}/cpp/python/gil.cc)
-# mxlite_bindings(<target>)  completes the extension module of one Python: sources, flags, libraries.
+# Completes the extension module of one Python version with sources, flags and libraries.
 function(mxlite_bindings target)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cpp/python/*.cc)
   target_sources(${target} PRIVATE ${sources})
-  # Default visibility so that inline statics of our headers are one object in _core and libmxlite; the
-  # map keeps the rest private. -Wno-attributes: pybind11 hides its own types, our members of them warn.
+  # Default visibility makes inline statics of our headers one object in _core and libmxlite. The map keeps all other symbols
+  # private. -Wno-attributes is needed, because pybind11 hides its own types and our members of these types would cause
+  # warnings.
   set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET default)
   mxlite_export_by_map(${target})
   target_compile_options(${target} PRIVATE -Wno-attributes
@@ -37,7 +38,7 @@ function(mxlite_bindings target)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   endif()
   target_link_libraries(${target} PRIVATE mxlite)
-  # Functions of Python at which threads are parked when the interpreter ends: see gil.h.
+  # Functions of Python in which threads sleep forever when the interpreter ends. See gil.h.
   file(STRINGS ${gil_source} parking REGEX "^PARKS\\(")
   foreach(line ${parking})
     string(REGEX REPLACE "^PARKS\\([^,]+, ([A-Za-z_]+),.*" "\\1" name "${line}")
@@ -50,12 +51,12 @@ if(MXLITE_PYTHON)
   mxlite_bindings(_core)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${gil_source})
   if(MXLITE_SANITIZE)
-    # pthread_exit throws no object: the handler's reference is null, and nothing reads it.
+    # pthread_exit throws no object, so the handler's reference is null. No code reads the reference.
     set_source_files_properties(${gil_source} PROPERTIES COMPILE_OPTIONS -fno-sanitize=null)
   endif()
   list(APPEND MXLITE_LIBRARIES _core)
 
-  # tools/release builds this target: _core for other versions of Python, beside the same libmxlite.so.
+  # tools/release builds this target. It contains _core for other versions of Python, beside the same libmxlite.so.
   add_custom_target(bindings DEPENDS _core)
   foreach(interpreter ${MXLITE_RELEASE_PYTHONS})
     execute_process(COMMAND ${interpreter} -c
@@ -77,7 +78,7 @@ endif()
 if(MXLITE_CUDA)
   include(CudaPlugin)
 endif()
-# A library of its own, which only jobs with a parameter server load.
+# A separate library, which only jobs with a parameter server load.
 add_library(mxlite_server SHARED $<TARGET_OBJECTS:mxlite_kvstore_server>)
 set_target_properties(mxlite_server PROPERTIES LINKER_LANGUAGE CXX)
 target_include_directories(mxlite_server PUBLIC ${PROJECT_SOURCE_DIR})
@@ -85,7 +86,7 @@ target_link_libraries(mxlite_server PUBLIC mxlite Threads::Threads)
 mxlite_export_by_map(mxlite_server)
 target_link_options(mxlite_server PRIVATE -Wl,--no-undefined)
 list(APPEND MXLITE_LIBRARIES mxlite_server)
-# A library of its own, because importing mxlite must work without MPI. The wheel does not carry libmpi.
+# A separate library, because importing mxlite must work without MPI. The wheel does not contain libmpi.
 if(MXLITE_MPI)
   file(GLOB mpi_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cpp/kvstore/comm/mpi/*.cc)
   add_library(mxlite_mpi MODULE ${mpi_sources})
@@ -109,7 +110,7 @@ set_target_properties(${core_libraries} PROPERTIES
   BUILD_RPATH "$ORIGIN;${dnnl_dir}"
   INSTALL_RPATH "$ORIGIN")
 if(MXLITE_MPI)
-  # site-packages/mxlite to the environment's lib, where the PyPI package of Open MPI is.
+  # The path from site-packages/mxlite to the environment's lib folder, which contains the PyPI package of Open MPI.
   get_filename_component(mpi_dir ${MXLITE_MPI_LIBRARY} DIRECTORY)
   set_target_properties(mxlite_mpi PROPERTIES BUILD_RPATH "$ORIGIN;${mpi_dir}"
                         INSTALL_RPATH "$ORIGIN;$ORIGIN/../../..")
@@ -118,10 +119,10 @@ if(SKBUILD)
   # A wheel's build must not write into the source tree.
   set_target_properties(${MXLITE_LIBRARIES} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
   install(TARGETS ${MXLITE_LIBRARIES} LIBRARY DESTINATION mxlite)
-  # oneDNN travels in the package, under the name that the loader asks for.
+  # The package contains oneDNN under the name that the loader searches for.
   file(REAL_PATH ${MXLITE_DNNL_LIBRARY} dnnl_file)
   install(FILES ${dnnl_file} DESTINATION mxlite RENAME libdnnl.so.3)
-  # For C and C++ programs; mxlite/config.py prints where they are.
+  # Installs files for C and C++ programs. mxlite/config.py prints their paths.
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/include DESTINATION mxlite)
   install(FILES ${PROJECT_SOURCE_DIR}/cmake/mxliteConfig.cmake DESTINATION mxlite/cmake)
 endif()

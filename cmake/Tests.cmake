@@ -1,5 +1,5 @@
-# One executable per tests/cpp/<subject>_test.cc. The sanitizer builds link the static libraries of the
-# lower folders and take only their tests; the others link libmxlite.so as _core does.
+# Creates one executable per tests/cpp/<subject>_test.cc. Sanitizer builds link the static libraries of the lower folders and
+# contain only the tests of these folders. All other builds link libmxlite.so, like _core.
 enable_testing()
 find_package(GTest REQUIRED)
 include(GoogleTest)
@@ -12,14 +12,14 @@ if(MXLITE_LOWER_FOLDERS_ONLY)
 else()
   set(libraries mxlite mxlite_server DNNL::dnnl)
   file(GLOB test_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/cpp/*_test.cc)
-  if(MXLITE_CUDA)  # nvcc's sources and the real runtime
+  if(MXLITE_CUDA)  # nvcc compiles the sources, and the real CUDA runtime is used
     list(FILTER test_sources EXCLUDE REGEX "/cuda_runtime_test.cc$")
   else()
     list(FILTER test_sources EXCLUDE REGEX "/cuda_plugin_[a-z0-9_]*_test.cc$")
   endif()
 endif()
 
-# A library that only core_plugin_loader_test finds, and one that needs it.
+# A library that only core_plugin_loader_test finds, and a library that needs it.
 set(test_packages ${PROJECT_BINARY_DIR}/tests/packages)
 add_library(mxlite_test_needed SHARED EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/cpp/plugin_loader/needed.cc)
 set_target_properties(mxlite_test_needed PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${test_packages}/nvidia/some/lib)
@@ -29,7 +29,7 @@ set_target_properties(mxlite_test_needy PROPERTIES SKIP_BUILD_RPATH ON
 target_link_libraries(mxlite_test_needy PRIVATE mxlite_test_needed)
 
 if(NOT MXLITE_LOWER_FOLDERS_ONLY)
-  # The NCCL communicator of the CUDA plug-in, on a fake NCCL between the processes of one host.
+  # The NCCL communicator of the CUDA plug-in. It uses a fake NCCL between the processes of one host.
   set(fake_nccl ${PROJECT_SOURCE_DIR}/tests/cpp/fake_nccl)
   set(nccl_sources ${PROJECT_SOURCE_DIR}/cpp/kvstore/comm/nccl)
   add_library(mxlite_fake_nccl OBJECT EXCLUDE_FROM_ALL ${fake_nccl}/fake_nccl.cc ${fake_nccl}/mailboxes.cc
@@ -38,7 +38,7 @@ if(NOT MXLITE_LOWER_FOLDERS_ONLY)
   target_include_directories(mxlite_fake_nccl BEFORE PRIVATE ${fake_nccl}/include ${PROJECT_SOURCE_DIR})
 endif()
 
-# The emulator of blocks and threads. It is called before accesses to memory by what is compiled with kernel_options.
+# The emulator of blocks and threads. Code that is compiled with kernel_options calls it before accesses to memory.
 set(emulated_gpu ${PROJECT_SOURCE_DIR}/tests/cpp/emulated_gpu)
 set(emulator ${emulated_gpu}/access_hooks.cc ${emulated_gpu}/block.cc ${emulated_gpu}/emulator.cc
     ${emulated_gpu}/faults.cc ${emulated_gpu}/schedule.cc ${emulated_gpu}/shared_variables.cc ${emulated_gpu}/symbols.cc)
@@ -49,12 +49,12 @@ foreach(source ${test_sources})
   get_filename_component(test ${source} NAME_WE)
   add_executable(${test} EXCLUDE_FROM_ALL ${source})
   set_target_properties(${test} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  # False alarms of g++ 12 about variants, strings in vectors, and cuDNN's frontend.
+  # Silences false warnings of g++ 12 about variants, strings in vectors, and cuDNN's frontend.
   target_compile_options(${test} PRIVATE -Wno-maybe-uninitialized -Wno-restrict -Wno-stringop-overflow)
   target_link_libraries(${test} PRIVATE ${libraries} GTest::gtest_main Threads::Threads)
   if(test MATCHES "^cuda_plugin_")
     target_link_libraries(${test} PRIVATE mxlite_cuda mxlite::cuda_libraries)
-    # No test names a symbol of the plug-in, whose kernels register themselves.
+    # Links the whole plug-in, because its kernels register themselves and no test refers to a symbol of the plug-in.
     target_link_options(${test} PRIVATE -Wl,--no-as-needed)
     target_compile_definitions(${test} PRIVATE MXLITE_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
   endif()
@@ -101,18 +101,18 @@ foreach(source ${test_sources})
     add_dependencies(${test} mxlite_fake_cupti)
     target_compile_definitions(${test} PRIVATE MXLITE_TEST_CUPTI="$<TARGET_FILE:mxlite_fake_cupti>")
   endif()
-  # The first start of a test that loads the CUDA libraries reads gigabytes from the disk.
+  # The first start of a test that loads the CUDA libraries reads gigabytes from the disk, so it needs a longer timeout.
   gtest_discover_tests(${test} TEST_PREFIX ${test}. DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 300
                        PROPERTIES TIMEOUT 600 ENVIRONMENT MXLITE_VERIFY_GRAPH=1)
   add_dependencies(cpp_tests ${test})
 endforeach()
 
-# Lets mx.gpu(0) work without a GPU: make test-cuda runs tests/python/gpu with it.
+# A library that lets mx.gpu(0) work without a GPU. make test-cuda runs tests/python/gpu with it.
 if(NOT MXLITE_LOWER_FOLDERS_ONLY)
   set(fake_gpu ${PROJECT_SOURCE_DIR}/tests/cpp/fake_gpu)
   set_source_files_properties(${fake_gpu}/plugin.cc PROPERTIES COMPILE_DEFINITIONS
                               MXLITE_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
-  # An NVRTC that compiles kernels for the emulator with the host's compiler.
+  # A substitute for NVRTC that compiles kernels for the emulator with the host's compiler.
   set(fake_rtc ${PROJECT_SOURCE_DIR}/tests/cpp/fake_rtc)
   add_library(mxlite_emulator SHARED EXCLUDE_FROM_ALL ${emulator})
   target_include_directories(mxlite_emulator BEFORE PRIVATE ${emulated_gpu}/include)
@@ -131,11 +131,11 @@ if(NOT MXLITE_LOWER_FOLDERS_ONLY)
   add_dependencies(cpp_tests mxlite_fake_gpu)
 
   set(stand_ins mxlite_fake_gpu)
-  # The same, but with the kernels of cpp/ops/cuda, run by an emulator: make test-emulated.
-  if(NOT MXLITE_CUDA)  # there these sources belong to nvcc
+  # Like the library above, but an emulator runs the kernels of cpp/ops/cuda. Used by make test-emulated.
+  if(NOT MXLITE_CUDA)  # otherwise nvcc compiles these sources
     file(GLOB_RECURSE cuda_kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cpp/ops/cuda/*.cu
          ${PROJECT_SOURCE_DIR}/cpp/ops/cuda/*.cc)
-    list(FILTER cuda_kernels EXCLUDE REGEX  # cuDNN, cuBLAS, CUB
+    list(FILTER cuda_kernels EXCLUDE REGEX  # excludes cuDNN, cuBLAS, CUB
          "/(accumulate_rows|context|check|plans|dense_plan|gemm|gemm_preference|convolution_plan|convolution_graph|attention_plan|attention_graph|sort)\\.cc?u?$")
     add_library(mxlite_emulated_gpu SHARED EXCLUDE_FROM_ALL ${fake_gpu}/plugin.cc ${emulated_gpu}/kernels.cc
                 ${emulator} ${emulated_gpu}/guarded_memory.cc ${emulated_gpu}/kernel_symbols.cc
@@ -155,7 +155,7 @@ if(NOT MXLITE_LOWER_FOLDERS_ONLY)
   endforeach()
 endif()
 
-# Makes allocations of mxlite's libraries fail: tests/faults/out_of_memory.py preloads it.
+# Makes allocations of mxlite's libraries fail. tests/faults/out_of_memory.py preloads this library.
 if(NOT MXLITE_SANITIZE)
   add_library(mxlite_fail_allocation SHARED EXCLUDE_FROM_ALL
               ${PROJECT_SOURCE_DIR}/tests/cpp/fail_allocation/interpose.cc)
@@ -164,7 +164,7 @@ if(NOT MXLITE_SANITIZE)
   add_dependencies(cpp_tests mxlite_fail_allocation)
 endif()
 
-# Makes the network of parameter server jobs unreliable: tests/faults/server_faults.py preloads it.
+# Makes the network of parameter server jobs unreliable. tests/faults/server_faults.py preloads this library.
 if(NOT MXLITE_SANITIZE)
   add_library(mxlite_lossy_frames SHARED EXCLUDE_FROM_ALL
               ${PROJECT_SOURCE_DIR}/tests/cpp/lossy_frames/preload.cc)
@@ -174,7 +174,7 @@ if(NOT MXLITE_SANITIZE)
   add_dependencies(cpp_tests mxlite_lossy_frames)
 endif()
 
-# Benchmarks of parts that Python cannot reach: target cpp_benchmarks, into build/<preset>/benchmarks.
+# Benchmarks of code that Python cannot call. The target cpp_benchmarks writes to build/<preset>/benchmarks.
 if(NOT MXLITE_LOWER_FOLDERS_ONLY)
   add_custom_target(cpp_benchmarks)
   file(GLOB benchmark_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/benchmarks/*/*_bench.cc)
