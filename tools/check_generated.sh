@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Generates stubs and pages again from the op schemas and the list of 1.9.1's names, in a copy with the installed
-# libraries, and compares them with those of the tree. Tables of speed come from the committed result files.
+# Generates stubs and pages from the op schemas and the list of 1.9.1's names in a copy with the installed libraries, and
+# compares them with the files of the tree. Tables of speed come from the committed result files.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 copy=build/generated
@@ -15,7 +15,7 @@ python -m mxlite._dev.gen_stubs
 python -m mxlite._dev.gen_compat
 for folder in python docs README.md; do
   if ! diff -ru --exclude='*.so*' --exclude=__pycache__ "$folder" "$copy/$folder"; then
-    echo "$folder: not up to date; run the generators (CONTRIBUTING.md) and commit what they write" >&2
+    echo "$folder: must be up to date; run the generators (CONTRIBUTING.md) and commit their output" >&2
     exit 1
   fi
 done

@@ -31,7 +31,7 @@ checkpoint convert run tools horovod ray modules_1x onnx mxlite compat test_util
 """.split()
 
 MOST_INSIDE_FUNCTIONS = 10
-MOST_IN_TYPED_CIRCLES = 10  # files
+MOST_IN_TYPED_CIRCLES = 10  # number of files
 
 
 class Import(NamedTuple):
@@ -41,7 +41,7 @@ class Import(NamedTuple):
     target: str
     line: int
     inside_function: bool
-    reason: str  # the comment beside it or right above
+    reason: str  # the comment beside the import or above it
     for_types: bool
 
 
@@ -57,7 +57,7 @@ FILES = _names_of_files()
 
 
 def layer_of(module: str) -> str:
-    """Return the layer of a module; the package itself is the layer ``mxlite``."""
+    """Return the layer of a module. The package itself is the layer ``mxlite``."""
     name = module.partition(".")[2]
     while "." in name and name not in LAYERS:
         name = name.rpartition(".")[0]
@@ -132,7 +132,7 @@ def imports_of(module: str) -> list[Import]:
 
 
 def _loaded(module: str, target: str) -> Iterator[str]:
-    """Yield what an import of target loads: it and its packages that do not hold the module."""
+    """Yield the modules that an import of target loads, except packages of the module."""
     while target and not f"{module}.".startswith(f"{target}."):
         yield target
         target = target.rpartition(".")[0]
@@ -182,7 +182,7 @@ def lone_mixins(trees: Iterable[ast.AST]) -> list[str]:
 
 
 def main() -> int:
-    """Check all files; print what is wrong and return the exit code."""
+    """Check all files, print the problems and return the exit code."""
     found: list[str] = []
     graph: dict[str, set[str]] = {module: set() for module in FILES}
     named: dict[str, set[str]] = {module: set() for module in FILES}

@@ -1,4 +1,4 @@
-"""Checks that a folder of ``cpp/`` includes only the folders below it, and names to avoid."""
+"""Checks that folders of ``cpp/`` include only lower folders, and that some names are not used."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ MAY_USE = {
     "io": ["base", "core", "engine", "ndarray"],
     "predict": ["base", "core", "engine", "ndarray", "ops", "graph", "autograd", "symbol", "io"],
 }
-MAY_USE["cuda"] = list(MAY_USE)  # the plug-in's entry
+MAY_USE["cuda"] = list(MAY_USE)  # the entry point of the plug-in
 MAY_USE["python"] = list(MAY_USE)
 
-# The neighbors that a folder inside one of these may include.
+# The neighboring folders that a folder inside one of these may include.
 INSIDE = {
     "kvstore": {
         "comm": [],
@@ -37,7 +37,7 @@ INSIDE = {
     },
 }
 
-# Foreign headers and the places (path patterns below cpp/) that may include them.
+# Third-party headers and the places (path patterns below cpp/) that may include them.
 FOREIGN = [
     (r"pybind11/|Python\.h|numpy/", r"python/"),
     (r"oneapi/dnnl|dnnl", r"ops/cpu/"),
@@ -49,12 +49,13 @@ FOREIGN = [
     (r"nlohmann/", r"base/json\.h"),
 ]
 
-# Bindings only convert. What implements an interface of a lower folder belongs to a lower folder,
-# unless it calls Python.
+# Bindings only convert objects. Implementations of an interface of a lower folder belong to a lower
+# folder unless they call Python.
 IMPLEMENTS = re.compile(r":.*\bpublic (engine|collective|jobs)::")
 CALLS_PYTHON = {"python/bind_custom.cc"}
 
-# Names with a replacement of ours, and the file below cpp/ that has it.
+# Names that have a replacement in this project, and the file below cpp/ that defines the
+# replacement.
 REPLACED = [(r"\bgil_scoped_(release|acquire)\b", "GilRelease, GilAcquire", "python/gil.h")]
 
 
@@ -106,7 +107,7 @@ def problems(path: Path) -> list[str]:
 
 
 def main() -> int:
-    """Check all sources; print what is wrong and return the exit code."""
+    """Check all sources, print the problems and return the exit code."""
     sources = [
         p for p in sorted((ROOT / "cpp").rglob("*")) if p.suffix in {".h", ".cc", ".cu", ".cuh"}
     ]

@@ -26,7 +26,7 @@ FRAGMENTS = (
 QUESTION = re.compile(
     r'(?:^\s*(?://+|#)|") ?((?:Is|Are|Was|Has|Have|Do|Does|Did|Can|May|Would|Should) [a-z][^"?]*\?)'
 )
-# Words on the left are not used; the right side says what to write.
+# The words on the left must not be used. The text on the right says what to write instead.
 PICTURES = {
     r"\bnever without\b": "say what is kept, without a second negation",
     r"\bwho is further on\b": "ranks that are already inside the collective",
@@ -56,7 +56,7 @@ NAMESPACE = re.compile(r"^(?:namespace ([\w:]+) \{|\}  // namespace)")
 
 
 def problems(name: str, text: str) -> list[str]:
-    """Return the places of a file, each with what to write."""
+    """Return the problems of a file, each with a proposal."""
     suffix = Path(name).suffix
     found = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -92,7 +92,7 @@ def shared_names(texts: dict[str, str]) -> list[str]:
 
 
 def doubled_types(texts: dict[str, str]) -> list[str]:
-    """Return the types that two headers define under one full name: files cannot include both."""
+    """Return types that two headers define under one name, so that no file can include both."""
     places = defaultdict(list)
     for name, text in texts.items():
         if Path(name).suffix not in {".h", ".cuh"} or not name.startswith("cpp/"):

@@ -1,4 +1,4 @@
-"""Checks that kernels of blocks with more than 256 threads say so in ``__launch_bounds__``.
+"""Checks that kernels with blocks of more than 256 threads have ``__launch_bounds__``.
 
 A multiprocessor has 65,536 registers, and a thread may take 255 of them: blocks of 256 threads
 (``kThreads``) always fit, larger ones only if the compiler knows their size. Otherwise the launch
@@ -27,7 +27,7 @@ def arguments(text: str, begin: int) -> list[str]:
     found, depth, first = [], 0, begin
     for at in range(begin, len(text)):
         c = text[at]
-        # clang-format writes no space before the < of a template, and one before "less".
+        # clang-format writes no space before the < of a template, but one before the operator <.
         if c in "([{" or (c == "<" and re.match(r"\w", text[at - 1])):
             depth += 1
         elif depth and (c in ")]}" or (c == ">" and text[at - 1] not in "- ")):
@@ -41,12 +41,12 @@ def arguments(text: str, begin: int) -> list[str]:
 
 
 def is_small(threads: str) -> bool:
-    """Return whether a block has at most 256 threads, whatever else the source says."""
+    """Return whether a block always has at most 256 threads."""
     return threads == "kThreads" or (threads.isdigit() and int(threads) <= 256)
 
 
 def problems(sources: dict[str, str]) -> list[str]:
-    """Return one line for each kernel without bounds that needs them; sources: text by path."""
+    """Return one line per kernel that needs bounds and has none. sources maps paths to texts."""
     texts = {path: re.sub(r"//[^\n]*", "", text) for path, text in sources.items()}
     bounded: dict[tuple[str, str], bool] = {}  # by file and name
     found = []
@@ -78,7 +78,7 @@ def problems(sources: dict[str, str]) -> list[str]:
             named = kernels_named(path, kernel)
             (small if is_small(threads) else large).update(named)
             through_pointers |= not named and not is_small(threads)
-        if through_pointers:  # any kernel of the file that is not launched otherwise
+        if through_pointers:  # includes any kernel of the file that is not launched otherwise
             large |= {key for key in bounded if key[0] == path and key not in small}
         found += [
             f"{key[0]}: {key[1]} needs __launch_bounds__, for {path} launches it with another "
@@ -90,7 +90,7 @@ def problems(sources: dict[str, str]) -> list[str]:
 
 
 def main() -> int:
-    """Print what is found in the CUDA sources."""
+    """Print the problems of the CUDA sources."""
     sources = {
         path.relative_to(ROOT).as_posix(): path.read_text()
         for suffix in ("*.cu", "*.cuh")

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LIMIT = 500
 SUFFIXES = {".py", ".cc", ".h", ".cu", ".cuh", ".cmake", ".sh"}
 
-# path: why it is one file
+# Maps the path of a file to the reason why it is one file.
 ALLOWED: dict[str, str] = {
     "python/mxlite/gluon/block/block.py": "Block: one class, half of it docstrings",
     "python/mxlite/gluon/block/hybrid_block.py": "HybridBlock: one class, half of it docstrings",

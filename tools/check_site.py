@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-# Attributes whose target the browser loads by itself.
+# Attributes whose target the browser loads without a click.
 LOADED = {("img", "src"), ("script", "src"), ("iframe", "src"), ("source", "src"), ("video", "src")}
 LOADING_RELATIONS = {"stylesheet", "icon", "shortcut icon", "preload", "manifest"}
 LARGEST_PAGE = 550_000  # bytes
@@ -66,7 +66,7 @@ def problems(folder: Path) -> tuple[list[str], int]:
 
 
 def main() -> int:
-    """Print the problems of the folder that is named."""
+    """Print the problems of the folder in the command line."""
     folder = Path(sys.argv[1]).resolve()
     if not (folder / "index.html").is_file():
         print(f"check_site: {folder} must be a built site with index.html", file=sys.stderr)

@@ -26,7 +26,7 @@ NO_VERBS = frozenset("a all an each every no one some that the this what".split(
 
 
 def problems(title: str) -> list[str]:
-    """Return what is wrong with a title, in words."""
+    """Return the problems of a title as a text."""
     found = []
     if len(title) > LONGEST:
         found.append(f"{len(title)} characters, at most {LONGEST} are allowed")
@@ -44,7 +44,7 @@ def problems(title: str) -> list[str]:
 
 
 def _git(*arguments: str) -> str | None:
-    """Return what git prints, None if it fails."""
+    """Return the output of git, or None if git fails."""
     answer = subprocess.run(
         ["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -52,7 +52,7 @@ def _git(*arguments: str) -> str | None:
 
 
 def main() -> int:
-    """Check all commits after BASE; print what is wrong and return the exit code."""
+    """Check all commits after BASE, print the problems and return the exit code."""
     known = _git("merge-base", "--is-ancestor", BASE, "HEAD") is not None
     span = f"{BASE}..HEAD" if known else "HEAD"
     listed = _git("log", "--no-merges", "--format=%h %s", span)

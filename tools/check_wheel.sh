@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the bundled wheel and NumPy, nothing else, into a new environment and runs tools/wheel_smoke.py there;
-# then installs the shims and imports mxnet and horovod.mxnet.
+# Installs only the bundled wheel and NumPy into a new environment and runs tools/wheel_smoke.py in it. Then installs the shims
+# and imports mxnet and horovod.mxnet.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 limit_mb=30
@@ -20,7 +20,7 @@ wheels=$PWD/wheelhouse
 cd "$environment"
 env -i PATH=/usr/bin:/bin HOME="$environment" "$environment/bin/python" -I "$smoke" "$photo"
 
-# C programs run without Python, against the wheel alone.
+# C programs run without Python. They need only the wheel.
 read -ra options <<< "$("$environment/bin/python" -m mxlite.config --includes --libs)"
 cc "$root/examples/inference_c/classify.c" "${options[@]}" -o classify
 head -c 40 /dev/zero > values.bin

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds libmxlite.so with MXLITE_PYTHON=OFF and the C++ tests that run networks from files. ccache has most objects from
-# the wheel's build, whose flags are the same.
+# Builds libmxlite.so with MXLITE_PYTHON=OFF, and the C++ tests that run networks from files. ccache has most objects from the
+# wheel's build, which uses the same flags.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=build/without_python
@@ -13,6 +13,6 @@ ninja -C "$build" --quiet symbol_bound_graph_test predict_test
 "$build/tests/symbol_bound_graph_test"
 "$build/tests/predict_test"
 if ldd "$build/lib/libmxlite.so" | grep -i python; then
-  echo "libmxlite.so needs Python" >&2
+  echo "libmxlite.so must not need Python" >&2
   exit 1
 fi

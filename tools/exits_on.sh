@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# usage: tools/exits_on.sh PYTHON [OPTIONS OF tests/faults/exits.py]   Installs the package into the environment of
-# PYTHON (3.9 or later) and ends programs there in the middle of their work. Result:
-# tests/faults/results/exits_<version>.json.
-# oneDNN's headers come from .venv. Only the bindings depend on Python; the compiler cache has the rest.
+# usage: tools/exits_on.sh PYTHON [OPTIONS OF tests/faults/exits.py]
+# Installs the package into the environment of PYTHON (3.9 or later), and ends programs in the middle of their work in this
+# environment. The result is tests/faults/results/exits_<version>.json.
+# oneDNN's headers come from .venv. Only the bindings depend on Python. The compiler cache has all other objects.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${1:?"usage: tools/exits_on.sh PYTHON [OPTIONS OF tests/faults/exits.py]"}

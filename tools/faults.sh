@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# usage: tools/faults.sh [ci|full]   Kills and stops ranks and servers, loses frames, compares all ranks' parameters, ends
-# programs in the middle of something, lets allocations fail, watches the memory of repeated programs.
-# "ci" takes two minutes, more beside other work. "full" repeats everything as often as for the published figures (about an hour) and writes them into tests/faults/results.
+# usage: tools/faults.sh [ci|full]
+# Kills and stops ranks and servers, loses frames, compares the parameters of all ranks, ends programs in the middle of their
+# work, lets allocations fail, and checks the memory of programs that repeat their work.
+# "ci" takes two minutes, or more if other programs run. "full" repeats everything as often as for the published figures (about
+# an hour) and writes the figures to tests/faults/results.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 results=$(mktemp -d)

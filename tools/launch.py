@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""MXNet 1.x's place of ``python -m mxlite.tools.launch``."""
+"""Runs ``python -m mxlite.tools.launch`` from the path that MXNet 1.x uses."""
 
 import sys
 

@@ -15,7 +15,7 @@ COUNTED = {".py", ".cc", ".h", ".cu", ".sh", ".md"}
 
 
 def git(*arguments: str) -> str:
-    """Return what git prints; empty if it fails."""
+    """Return the output of git, or an empty text if git fails."""
     return subprocess.run(["git", *arguments], capture_output=True, text=True).stdout
 
 

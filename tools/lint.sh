@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All checks that run no test; continues after a failed one.
+# Runs all checks that run no test. Continues after a failed check.
 cd "$(dirname "$0")/.." || exit 1
 status=0
 step() { tools/step.sh "$@" || status=1; }

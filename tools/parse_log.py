@@ -1,4 +1,4 @@
-"""Table of accuracies and times from a training log: ``python -m mxlite.tools.parse_log``."""
+"""Prints accuracies and times of a training log: ``python -m mxlite.tools.parse_log``."""
 
 import sys
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# usage: tools/sanitize.sh tsan|asan [CTEST OPTIONS]   C++ tests of the lower folders under a sanitizer
+# usage: tools/sanitize.sh tsan|asan [CTEST OPTIONS]   runs C++ tests of the lower folders under a sanitizer
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cmake --preset "$1" >/dev/null

@@ -1,26 +1,29 @@
 #!/usr/bin/env bash
-# usage: tools/sanitize_package.sh [PYTEST ARGUMENTS]   Python's tests with libmxlite.so and _core under the address and
-# undefined-behavior sanitizers. Without arguments: those of operators, graphs, symbols, layers, files and input, in
-# SANITIZE_PARTS (16) processes, SANITIZE_JOBS (2) at a time. Parts that passed with the same libraries and files are left out.
+# usage: tools/sanitize_package.sh [PYTEST ARGUMENTS]
+# Runs Python tests with libmxlite.so and _core under the address and undefined-behavior sanitizers. Without arguments, runs the
+# tests of operators, graphs, symbols, layers, files and input in SANITIZE_PARTS (16) processes, SANITIZE_JOBS (2) at a time.
+# Skips parts that have passed with the same libraries and files.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=build/asan-package
 jobs=${SANITIZE_JOBS:-2} parts=${SANITIZE_PARTS:-16}
 cmake --preset asan-package >/dev/null
 ninja -C $build -j"$jobs" --quiet
-# The package's Python files beside the instrumented libraries.
+# Copies the package's Python files next to the instrumented libraries.
 find python/mxlite -name '*.so' -prune -o -type f \( -name '*.py' -o -name '*.json' \) -print |
   while read -r file; do
     mkdir -p "$build/$(dirname "${file#python/}")"
     cp "$file" "$build/${file#python/}"
   done
-# Python itself is not instrumented: the sanitizers' runtime must be there first. CPython and NumPy keep memory on purpose.
+# Python itself is not instrumented, so the sanitizers' runtime must be loaded first. Leaks are not reported, because CPython
+# and NumPy keep memory on purpose.
 preload="$(g++ -print-file-name=libasan.so) $(g++ -print-file-name=libubsan.so) $(g++ -print-file-name=libstdc++.so.6)"
-# GCC 12 aligns stack frames that are kept after the return to 32 bytes only (its bug 110027); vectors of 64 bytes then fault.
+# GCC 12 (its bug 110027) aligns stack frames that are kept after the return only to 32 bytes, so vectors of 64 bytes would
+# fault.
 options="detect_leaks=0:detect_stack_use_after_return=0:allocator_may_return_null=1:handle_segv=1"
 
-# Runs pytest. Reports go into files named after the first argument: pytest's own capture is lost with the process.
-# pytest's fault handler would take signals away from the sanitizer.
+# Runs pytest. Reports are written to files named after the first argument, because pytest's capture is lost if the process
+# ends. Disables pytest's fault handler, because it would take signals away from the sanitizer.
 sanitized() {
   local reports=$PWD/$1
   rm -f "$reports".*
@@ -28,7 +31,7 @@ sanitized() {
   PYTHONPATH=$PWD/$build LD_PRELOAD=$preload ASAN_OPTIONS="$options:log_path=$reports" \
     UBSAN_OPTIONS="print_stacktrace=1:log_path=$reports" \
     timeout --foreground 3000 python -m pytest --capture=sys -p no:cacheprovider -p no:faulthandler "${@:2}" || status=$?
-  # Processes that a test starts count as well; a refused allocation is a warning only.
+  # Also counts reports of processes that a test starts. A refused allocation is only a warning.
   if grep -lE 'ERROR: AddressSanitizer|runtime error:' "$reports".* 2>/dev/null; then status=1; fi
   return $status
 }
@@ -41,7 +44,7 @@ if [ $# -gt 0 ]; then
   exit $status
 fi
 
-# The build has no MPI, and its sums are rounded otherwise in the last digit, which two tests compare.
+# Leaves out tests that fail in this build: it has no MPI, and its sums differ in the last digit, which two tests compare.
 tests="tests/python/unit tests/python/gluon tests/python/io tests/python/compat
   --deselect tests/python/unit/test_dlperf.py::test_two_ranks_average_their_gradients
   --deselect tests/python/unit/test_dlperf_gpt.py::test_two_tensor_ranks_train_gpt_as_one_does

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Debian packages (only those that are missing) and the Python environment .venv.
-#   tools/setup.sh build   what building and scoring needs
-#   tools/setup.sh all     what the checks need, too
+# Installs missing Debian packages and the Python environment .venv.
+# tools/setup.sh build   installs the requirements of building and scoring
+# tools/setup.sh all     also installs the requirements of the checks
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
 
-# package and the command that succeeds where it is not needed
+# Each line has a package and a command that succeeds if the package is not needed.
 packages='
 g++                   command -v g++
 cmake                 command -v cmake
@@ -41,7 +41,7 @@ done <<<"$packages"
 
 if [ ${#missing[@]} -gt 0 ]; then
   echo "installing Debian packages: ${missing[*]}"
-  command -v apt-get >/dev/null || { echo "no apt-get here: install what these packages hold" >&2; exit 1; }
+  command -v apt-get >/dev/null || { echo "this machine has no apt-get: install the content of these packages" >&2; exit 1; }
   sudo=
   [ "$(id -u)" = 0 ] || sudo=sudo
   $sudo apt-get update -qq
@@ -52,7 +52,7 @@ fi
 .venv/bin/python -m pip install --quiet --disable-pip-version-check "pip>=25.1"  # has --group
 .venv/bin/python -m pip install --quiet --disable-pip-version-check $groups
 [ "$1" = all ] || exit 0
-# The toolkit that compiles libmxlite_cuda.so: the machine's, else PyPI's.
+# The CUDA toolkit that compiles libmxlite_cuda.so comes from the machine or otherwise from PyPI.
 cuda='nvidia-cudnn-frontend>=1.17'
 command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ] || cuda='-r tools/requirements-cuda.txt'
 .venv/bin/python -m pip install --quiet --disable-pip-version-check $cuda

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# usage: tools/step.sh TITLE COMMAND...   runs the command under a heading and says how long it took
+# usage: tools/step.sh TITLE COMMAND...   runs the command under a heading and prints its duration
 title=$1
 shift
 printf '\n=== %s\n' "$title"

@@ -1,4 +1,4 @@
-"""Smoke test of an installed wheel beside NumPy alone. Argument: tests/data/gradient.jpg."""
+"""Tests an installed wheel in an environment with NumPy. Argument: tests/data/gradient.jpg."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ BUNDLED = ("mxlite", "dnnl", "gomp", "opencv", "jpeg", "png")
 
 
 def check(condition: bool, what: str) -> None:
-    """End with a message unless ``condition`` holds."""
+    """End the program with a message unless ``condition`` is true."""
     if not condition:
         sys.exit(f"wheel smoke test: {what}")
 
 
 def main() -> None:
-    """Import, train, score, run the console command, decode a JPEG; look at what was loaded."""
+    """Import, train, score, run the console command, decode a JPEG, check loaded libraries."""
     begin = time.perf_counter()
     import mxlite as mx
 
