@@ -155,9 +155,9 @@ def arguments(**changed):
         (
             lambda: at(1, nd.zeros((10,))),
             mx.base.DeviceError,
-            r"argument 1 is on cpu\(0\), the",
+            r"argument 1 must be on the device of the launch, gpu\(0\), got an array on cpu\(0\)",
         ),
-        (lambda: at(1, every_second()), ValueError, "argument 1 of shape .* is not contiguous"),
+        (lambda: at(1, every_second()), ValueError, "argument 1 of shape .* must be contiguous"),
         (
             lambda: at(0, nd.ones((2, 5), mx.gpu(0)).tostype("csr")),
             TypeError,
