@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Step 3: networks against the CPU, without and with CUDA graphs.
+# Step 3: compares networks with the CPU, without and with CUDA graphs.
 . "$(dirname "${BASH_SOURCE[0]}")/boot.sh"
 cd "$ROOT" || exit 2
 # If the step is short, each of the two runs gets half of its time.

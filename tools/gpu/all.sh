@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Runs the steps one after the other in a given number of seconds, for a machine that is available for minutes only:
+# Runs the steps one after the other in a given number of seconds, for a machine that is available only for minutes:
 #   tools/gpu/all.sh SECONDS [STEP:SHARE]...
-# Each step gets its share of the seconds that are left, so what one step does not use goes to the later ones, and a step
-# that fails or is cut short leaves its results and the next one begins. The last 20 s are reserved for packing the results.
-# The script writes two files to $OUT (benchmarks/results/gpu if it is not set), also if SIGTERM ends it: summary.txt, to
-# read at once, and results.tar.xz with logs, JSON, junit files and the plans that were measured.
-# If the machine is available for 15 minutes, its start included, and a call may take 10, run tools/gpu/all.sh 570 and then
+# Each step gets its share of the seconds that are left, so later steps get the time that a step does not use. If a step fails
+# or is cut short, its results are kept and the next step begins. The last 20 s are reserved for packing the results.
+# The script writes two files to $OUT (default: benchmarks/results/gpu), even if SIGTERM ends it. summary.txt is for a first
+# look. results.tar.xz has logs, JSON, junit files and the plans that were measured.
+# If the machine is available for 15 minutes including its start, and a call may take 10 minutes, run tools/gpu/all.sh 570 and
+# then
 #   tools/gpu/all.sh 200 red:1       if tests failed
-#   tools/gpu/all.sh 270 green:1     if none did
+#   tools/gpu/all.sh 270 green:1     if no test failed
 set -uo pipefail
 folder=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 case ${1:-} in
@@ -15,16 +16,16 @@ case ${1:-} in
 esac
 end=$((SECONDS + $1 - 20))
 shift
-# The smoke step shows early what does not work. Checks of correctness come before those of speed; the tuning of
-# ResNet-50 serves green.sh.
+# The smoke step shows failures early. Checks of correctness come before those of speed. green.sh uses the tuning of
+# ResNet-50.
 [ $# -gt 0 ] || set -- 1_smoke:5 2_operators:17 3_networks:6 4_resnet50:15 5_bert:6 6_kernels:6
 for one in "$@"; do
-  case ${one##*:} in '' | 0 | *[!0-9]*) echo "$one: STEP:SHARE expected" >&2; exit 2 ;; esac
+  case ${one##*:} in '' | 0 | *[!0-9]*) echo "all.sh: arguments must be STEP:SHARE, got $one" >&2; exit 2 ;; esac
   [ -e "$folder/${one%%:*}.sh" ] || { echo "no step ${one%%:*} in $folder" >&2; exit 2; }
 done
 
 export MXLITE_GPU_DIR=${MXLITE_GPU_DIR:-/tmp/mxlite_gpu} PYTHON=${PYTHON:-python3}
-export RESULTS=$MXLITE_GPU_DIR.results  # beside the folder, which boot.sh removes when it unpacks
+export RESULTS=$MXLITE_GPU_DIR.results  # next to the folder, because boot.sh removes the folder when it unpacks
 out=${OUT:-$folder/../../benchmarks/results/gpu}
 rm -rf "$RESULTS"
 mkdir -p "$RESULTS" "$out"
@@ -32,7 +33,7 @@ pack() {
   trap - EXIT
   trap '' TERM INT
   local step
-  for step in $(jobs -p); do  # stops the children of the step too, because they would keep the output open
+  for step in $(jobs -p); do  # also stops the children of the step, because they would keep the output open
     kill -- "-$step" 2>/dev/null || kill "$step" 2>/dev/null
     wait "$step"
   done
@@ -63,7 +64,7 @@ while [ $# -gt 0 ]; do
   status=$?
   case $status in
     0) ;;
-    2) echo "$step could not begin, nor can the others"; exit 2 ;;  # the exit code of boot.sh
+    2) echo "$step could not begin, and the other steps cannot begin either"; exit 2 ;;  # the exit code of boot.sh
     3) cut+=("$step") ;;
     *) failed+=("$step") ;;
   esac

@@ -2,10 +2,10 @@
 
     python3 tools/gpu/compile_core.py CHECKOUT PACKAGE INCLUDE OBJECTS
 
-PACKAGE is the folder of libmxlite.so, which gets _core; INCLUDE that of pybind11; OBJECTS keeps
-what an unfinished call has compiled. The flags are those of cmake/Libraries.cmake, but for
-optimization: the bindings are compiled once for a few steps. A compiler cache is used where there
-is one.
+PACKAGE is the folder of libmxlite.so, to which _core is written. INCLUDE is pybind11's folder.
+OBJECTS keeps the objects of unfinished calls. The flags are those of cmake/Libraries.cmake except
+optimization, because the bindings are compiled for a few steps only. A compiler cache is used if
+the machine has one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 
 
 def main() -> int:
-    """Compile and link; return the exit status."""
+    """Compile and link, and return the exit status."""
     root, package, include, objects = (Path(name).resolve() for name in sys.argv[1:])
     headers = Path(sysconfig.get_path("include"))
     if not (headers / "Python.h").exists():
@@ -67,14 +67,14 @@ def main() -> int:
         if error:
             print(error, file=sys.stderr)
             return 1
-    # Functions of Python at which threads are parked when the interpreter ends: see gil.h.
+    # Functions of Python in which threads sleep forever when the interpreter ends. See gil.h.
     parks = re.findall(r"^PARKS\([^,]+, (\w+),", (root / "cpp/python/gil.cc").read_text(), re.M)
     module = package / f"_core{sysconfig.get_config_var('EXT_SUFFIX')}"
     link = [compiler, "-shared", "-o", str(module), *(str(target) for target, _ in compiled)]
     link += [f"-L{package}", "-lmxlite", "-Wl,-rpath,$ORIGIN", "-lpthread"]
     link += [f"-Wl,--version-script={root / 'cmake/libmxlite.map'}"]
     link += [f"-Wl,--wrap={name}" for name in parks]
-    # libdnnl lies beside libmxlite.so where the module is loaded.
+    # When the module is loaded, libdnnl is in the folder of libmxlite.so.
     link += ["-Wl,--allow-shlib-undefined"]
     return subprocess.run(link, check=False).returncode
 

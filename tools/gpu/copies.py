@@ -1,4 +1,4 @@
-"""Speed of copies between host and GPU and within the GPU, in GB/s.
+"""Measure copies between host and GPU and within the GPU in GB/s.
 
 python3 tools/gpu/copies.py --json FILE
 """
@@ -17,7 +17,7 @@ from mxlite import nd
 
 
 def best(run: Callable[[], object], repeats: int = 5) -> float:
-    """Return the seconds of the fastest of some runs, after one that warms up."""
+    """Return the seconds of the fastest of some runs after a warm-up run."""
     times = []
     for _ in range(repeats + 1):
         nd.waitall()
@@ -29,7 +29,7 @@ def best(run: Callable[[], object], repeats: int = 5) -> float:
 
 
 def main() -> None:
-    """Measure and write."""
+    """Measure the copies and write the figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", required=True)
     options = parser.parse_args()
@@ -50,7 +50,7 @@ def main() -> None:
         for name, run in runs.items():
             rate = count * 4 / best(run) / 1e9
             figures.append({"copy": name, "mebibytes": mebibytes, "gb_per_second": round(rate, 3)})
-            Path(options.json).write_text(json.dumps(figures))  # cut short, a run has its rows
+            Path(options.json).write_text(json.dumps(figures))  # kept if the run is cut short
             print(f"{name:<16} {mebibytes:>4} MiB {rate:9.2f} GB/s", flush=True)
 
 

@@ -20,13 +20,14 @@ from typing import Any, Callable
 
 HERE = Path(__file__).resolve().parent
 Part = dict[str, Any]
-# The result of a check: whether it is met, and the figure that shows it; None: nothing to compare.
+# The result of a check: whether it is met, and the figure that shows this. None means that no
+# figure can be compared.
 Finding = tuple[bool, str]
 
 
 @dataclass
 class Expectation:
-    """One thing that a part of a step should give."""
+    """One expected result of a part of a step."""
 
     step: str
     part: str
@@ -45,12 +46,12 @@ def ends_well(part: Part) -> Finding:
 
 
 def all_tests_pass(part: Part) -> Finding:
-    """Compare the number of failed tests with 0; none at all is a failure, too."""
+    """Compare the number of failed tests with 0. A run without tests also fails."""
     tests = part.get("tests")
     if tests is None:
         return False, "no junit file"
     found = f"{tests['passed']} passed, {len(tests['failed'])} failed, {tests['skipped']} skipped"
-    # A run that is cut short has no failure of its own.
+    # A run that is cut short does not count as failed.
     ended = part["exit_status"] == 0 or is_cut(part)
     return ended and tests["passed"] > 0 and not tests["failed"], found
 
@@ -187,7 +188,7 @@ def purpose(script: Path) -> str:
 
 
 def list_steps() -> None:
-    """Print every step with its command and what is expected of it."""
+    """Print every step with its command and its expected results."""
     print(
         "First, where the sources can be built: tools/gpu/pack.sh. Then, on a machine with a GPU,\n"
         "all steps in so many seconds (tools/gpu/all.sh SECONDS), or one by one:"
@@ -202,7 +203,7 @@ def list_steps() -> None:
 
 
 def compare(results: Path, wanted: list[str]) -> bool:
-    """Print what the results meet; return whether they meet everything that could be compared."""
+    """Print met expectations and return whether all comparable expectations are met."""
     good = True
     for step in wanted:
         path = results / f"{step}.json"
@@ -233,7 +234,7 @@ def compare(results: Path, wanted: list[str]) -> bool:
 
 
 def main() -> int:
-    """List or compare; return the exit status."""
+    """List or compare, and return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--results", type=Path, help="folder with the JSON files of the steps")
     names = [script.stem for script in steps()]

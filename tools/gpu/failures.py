@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 
 def failures(path: Path) -> dict[str, str]:
-    """Return the message of each failed test by its id; empty if there is no file."""
+    """Return a map of failed tests to messages, which is empty without a file."""
     found = {}
     for case in ElementTree.parse(path).iter("testcase") if path.exists() else ():
         problem = case.find("failure")

@@ -1,4 +1,4 @@
-"""Write what became of a step of the first run on a GPU: device, versions, parts, tests.
+"""Write the report of a step of the first run on a GPU: device, versions, parts, tests.
 
 python3 tools/gpu/finish.py STEP RESULTS SECONDS
 """
@@ -16,7 +16,7 @@ from failures import failures
 
 
 def output(*command: str) -> str:
-    """Return what a command prints; empty where it does not exist."""
+    """Return the output of a command, or an empty text if the command does not exist."""
     try:
         return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
     except OSError:
@@ -24,7 +24,7 @@ def output(*command: str) -> str:
 
 
 def device() -> dict[str, Any]:
-    """Return what nvidia-smi reports about the first GPU."""
+    """Return the properties of the first GPU according to nvidia-smi."""
     query = "name,driver_version,memory.total,compute_cap"
     text = output("nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader", "--id=0")
     if not text:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The second call if all tests passed: ResNet-50 beside torch.compile with the plans that were measured in the first call,
-# then counters of five kernels by Nsight Compute. NETWORK, BATCH and SCALE choose other sizes.
+# The second call if all tests passed. Compares ResNet-50 with torch.compile, using the plans that were measured in the first
+# call. Then reads counters of five kernels with Nsight Compute. NETWORK, BATCH and SCALE select other sizes.
 . "$(dirname "${BASH_SOURCE[0]}")/boot.sh"
 cd "$ROOT" || exit 2
 limit_tuning

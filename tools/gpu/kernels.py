@@ -1,9 +1,9 @@
-"""Single operators on a GPU beside PyTorch, in GB/s of what they must move or TFLOP/s.
+"""Compare single operators on a GPU with PyTorch, in TFLOP/s or GB/s of their minimal traffic.
 
     python3 tools/gpu/kernels.py --json FILE
 
-Where PyTorch or its GPU is missing, its columns stay empty. --scale shrinks the batches; --once
-runs mxlite's operators once and measures nothing, for a profiler around it.
+If PyTorch is missing or finds no GPU, its columns stay empty. --scale shrinks the batches. --once
+runs mxlite's operators once without a measurement, so that a profiler can observe them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ DTYPE = "bfloat16"
 
 @dataclass
 class Row:
-    """One operator: what runs on both, and the bytes or operations of one run."""
+    """One operator: a function for each library, and the bytes or operations of one run."""
 
     name: str
     mxlite: Callable[[], Any]
@@ -62,7 +62,7 @@ def array(*shape: int) -> nd.NDArray:
 
 
 def tensor(*shape: int) -> Any:
-    """Return a random tensor of PyTorch; None if PyTorch is not installed."""
+    """Return a random tensor of PyTorch, or None if PyTorch is not installed."""
     return torch.randn(*shape, device="cuda", dtype=torch.bfloat16) if TORCH else None
 
 
@@ -80,7 +80,7 @@ def trained(function: Callable[..., nd.NDArray], *inputs: nd.NDArray) -> Callabl
 
 
 def trained_torch(function: Callable[..., Any], *inputs: Any) -> Callable[[], Any] | None:
-    """Return a forward and backward pass on PyTorch; None if it is not installed."""
+    """Return a forward and backward pass on PyTorch, or None if PyTorch is not installed."""
     if not TORCH:
         return None
     for x in inputs:
@@ -283,7 +283,7 @@ def rows(scale: float) -> list[Row]:
 
 
 def main() -> int:
-    """Measure and write; return the exit status."""
+    """Measure the operators, write the figures and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", required=True)
     parser.add_argument("--scale", type=float, default=1.0)

@@ -1,4 +1,4 @@
-"""Predict the time of a training step on a GPU by kind of kernel, and lay a profile beside it.
+"""Predict the time of a training step on a GPU by kind of kernel, and compare a profile with it.
 
     MXLITE_CUDA_LIBRARY=<stand-in> python3 tools/gpu/predict.py --json FILE [NETWORK:BATCH ...]
     python3 tools/gpu/predict.py --prediction FILE [--profile FILE ...]
@@ -28,12 +28,13 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 KERNELS = HERE.parents[1] / "cpp/ops/cuda"
-# The H200: bytes and operations in the halves per second, and seconds between kernels of a graph.
+# The H200: bytes per second, operations in 16-bit floats per second, and seconds between kernels of
+# a graph.
 BANDWIDTH, PEAK, GAP = 4.8e12, 790e12, 1.2e-6
 NETWORKS = ("resnetv1-50:256", "bert-base-128:64", "gpt2:8")
 BATCHES = (2, 3)
 BYTES = {"float32": 4, "int32": 4, "float64": 8, "int64": 8, "float16": 2, "bfloat16": 2}
-# profile_step.py profiles so many steps.
+# profile_step.py profiles this number of steps.
 PROFILED_STEPS = 3
 Tensor = tuple[tuple[int, ...], str]
 
@@ -56,7 +57,7 @@ class Kind:
     rate: float = 0.6  # share of the peak
 
 
-# The first kind that matches counts.
+# The first kind that matches is used.
 KINDS = (
     Kind("convolution", "Convolution$", library="fprop", rate=0.55),
     Kind("convolution, data gradient", "_convolution_backward_data", library="dgrad", rate=0.5),
@@ -121,7 +122,7 @@ def size(tensor: Tensor) -> int:
 
 
 def operations(kind: Kind, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> float:
-    """Return the multiplications and additions of a call, 0 where bytes decide."""
+    """Return the multiplications and additions of a call, or 0 if bytes determine its time."""
     counts = [math.prod(shape) for shape, _ in (*inputs, *outputs)]
     if kind.name == "convolution":
         return 2 * math.prod(outputs[0][0]) * counts[1] / inputs[1][0][0]
@@ -163,7 +164,7 @@ def read_log(text: str) -> list[tuple[str, float, float]]:
 
 
 def log_of_a_step(network: str, batch: int) -> str:
-    """Train on the stand-in; return the log of the second step."""
+    """Train on the stand-in for a GPU and return the log of the second step."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "launches"
         program = (
@@ -213,7 +214,7 @@ def predict(network: str, batch: int) -> dict[str, Any]:
 
 
 def read_profiles(path: Path) -> list[dict[str, Any]]:
-    """Return what profile_step.py wrote to a file, or those in the report of a step of the kit."""
+    """Return the profiles of a file of profile_step.py or of the report of a step."""
     content = json.loads(path.read_text())
     found = [part.get("figures") for part in content["parts"]] if "parts" in content else [content]
     return [profile for profile in found if isinstance(profile, dict) and "kernels" in profile]
@@ -234,7 +235,7 @@ def own_kernels(kind: Kind) -> set[str]:
 
 
 def measured(profile: dict[str, Any]) -> dict[str, float]:
-    """Return the milliseconds of a step by kind; kernels of no kind have lines of their own."""
+    """Return the milliseconds of a step by kind, with separate lines for other kernels."""
     owned = [(kind, own_kernels(kind)) for kind in KINDS]
     rows: dict[str, float] = {}
     for kernel in profile["kernels"] or profile["operators"]:
@@ -267,7 +268,7 @@ FORMAT = (("calls", 0), ("GB", 1), ("TFLOP", 2), ("ms", 2))
 
 
 def main() -> None:
-    """Predict or read, and print."""
+    """Predict times or read a prediction, and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("networks", nargs="*", metavar="NETWORK:BATCH", default=NETWORKS)
     parser.add_argument("--json", type=Path, help="where to keep the prediction")

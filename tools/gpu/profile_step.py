@@ -1,4 +1,4 @@
-"""Time of a training step on a GPU, its kernels by their time, CUDA graphs and memory.
+"""Measure a training step on a GPU: time, kernels by time, CUDA graphs and memory.
 
     python3 tools/gpu/profile_step.py --network resnetv1-50 --batch 256 --json FILE
 
@@ -65,7 +65,7 @@ def make_step(network: str, batch: int, dtype: str) -> Any:
         with autograd.record():
             output = net(*inputs)
             features = output[1] if length else output
-            # The gradient of GPT-2's scores is in bfloat16, as is usual: they are 0.8 GB.
+            # The gradient of GPT-2's scores is in bfloat16, as is usual, because it has 0.8 GB.
             if network != "gpt2":
                 features = features.astype("float32")
             loss = objective(features, labels)
@@ -77,7 +77,7 @@ def make_step(network: str, batch: int, dtype: str) -> Any:
 
 
 def timed(step: Any, steps: int) -> float:
-    """Return the seconds of one of some steps."""
+    """Return the seconds per step of some steps."""
     nd.waitall()
     begin = time.perf_counter()
     for _ in range(steps):
@@ -87,7 +87,7 @@ def timed(step: Any, steps: int) -> float:
 
 
 def main() -> int:
-    """Measure, profile and write."""
+    """Measure and profile steps, and write the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--network", required=True)
     parser.add_argument("--batch", type=int, required=True)
@@ -102,7 +102,7 @@ def main() -> int:
     }
 
     def keep(**found: Any) -> None:
-        # A run that is cut short has what it found so far.
+        # Keeps the results so far in case the run is cut short.
         figures.update(found)
         Path(options.json).write_text(json.dumps(figures, default=str))
 

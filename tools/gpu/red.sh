@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The second call if tests failed: the memory checker on at most three of them, a process each. TESTS="<id> <id>" names
-# others; without it, the failures that step 2 found on this machine.
+# The second call if tests failed. Runs the memory checker on at most three of the failed tests, each in its own process.
+# TESTS="<id> <id>" selects other tests. The default are the failures that step 2 found on this machine.
 . "$(dirname "${BASH_SOURCE[0]}")/boot.sh"
 cd "$ROOT" || exit 2
 export MXLITE_CUDA_GRAPHS=0 MXNET_CUDNN_AUTOTUNE_DEFAULT=0
 mapfile -t tests < <(if [ -n "${TESTS:-}" ]; then tr ' ' '\n' <<<"$TESTS"; else cat "$MXLITE_GPU_DIR/failed"; fi | head -3)
-[ ${#tests[@]} -gt 0 ] || { echo "no failed test is known: set TESTS" >&2; exit 2; }
+[ ${#tests[@]} -gt 0 ] || { echo "red.sh: TESTS must be set, because no failed test is known" >&2; exit 2; }
 # A process with the CUDA libraries takes 20 to 40 s to start under the checker.
 share=$(((STEP_SECONDS - 5) / ${#tests[@]}))
 number=0

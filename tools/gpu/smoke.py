@@ -1,4 +1,4 @@
-"""Run each primitive of the CUDA backend once and compare it with NumPy, a line for each.
+"""Run each primitive of the CUDA backend once, compare it with NumPy and print a line.
 
     python3 tools/gpu/smoke.py --json FILE
 
@@ -37,7 +37,7 @@ PRIMITIVES: dict[str, Callable[[], Found | str]] = {}
 
 
 def primitive(name: str, *arguments: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a function, which gets the arguments, under a name."""
+    """Register a function and its arguments under a name."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         PRIMITIVES[name] = lambda: function(*arguments)
@@ -401,12 +401,12 @@ class Child:
 
 
 def supervise(keep: Callable[[dict[str, Any]], None]) -> None:
-    """Run all primitives; begin a new process only after one that crashed or broke the GPU."""
+    """Run all primitives. Begin a new process only after a crash or a broken GPU."""
     names = list(PRIMITIVES)
     environment = {**os.environ, "MXLITE_VERBOSE": "dispatch"}
     child: Child | None = None
     for at, name in enumerate(names):
-        if at == len(names) - 1 and child:  # the illegal address gets a process of its own
+        if at == len(names) - 1 and child:  # the illegal address needs a separate process
             child.end()
             child = None
         if at == len(names) - 1 and STAND_IN:
@@ -423,7 +423,7 @@ def supervise(keep: Callable[[dict[str, Any]], None]) -> None:
 
 
 def main() -> int:
-    """Run and write; return 1 if a primitive is not ok."""
+    """Run the primitives, write the lines, and return 1 if a primitive is not ok."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--json", required=True, help="where the lines go")
     parser.add_argument("--from", dest="begin", type=int, help=argparse.SUPPRESS)

@@ -1,4 +1,4 @@
-"""Print the results of a run of all.sh in about 150 lines at most, and the call to make next.
+"""Print the results of a run of all.sh in at most about 150 lines, and the next call.
 
 python3 tools/gpu/summary.py RESULTS
 """
@@ -19,12 +19,12 @@ MOST_GROUPS = 15
 
 
 def kind(message: str) -> str:
-    """Return the beginning of a message without its numbers, by which failures are grouped."""
+    """Return the start of a message without numbers, which is the key of a group of failures."""
     return re.sub(r"0x[0-9a-f]+|[0-9.]+", "#", message)[:120]
 
 
 def print_failures(results: Path) -> int:
-    """Print the failed tests, those with similar messages together; return their number."""
+    """Print the failed tests, grouped by similar messages, and return their number."""
     groups: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for path in sorted(results.glob("*.xml")):
         for name, message in failures(path).items():

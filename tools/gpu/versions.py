@@ -1,4 +1,4 @@
-"""Print what runs here: versions, device, memory, and the libraries that were loaded.
+"""Print versions, device, memory and the libraries that were loaded.
 
 python3 tools/gpu/versions.py --json FILE
 """
@@ -25,7 +25,7 @@ def loaded_libraries() -> list[str]:
 
 
 def main() -> int:
-    """Print and write what runs here."""
+    """Print and write the versions."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", required=True)
     options = parser.parse_args()
@@ -39,7 +39,7 @@ def main() -> int:
         found["why_no_gpu"] = mx._core.why_no_gpu()
     else:
         x = mx.nd.ones((4, 4), ctx=mx.gpu(0))
-        found["sum"] = float(mx.nd.dot(x, x).sum().asscalar())  # 64 where a product works
+        found["sum"] = float(mx.nd.dot(x, x).sum().asscalar())  # 64 if a product works
         found["device"] = mx._core.gpu_properties(0)
         found["memory"] = mx.context.gpu_memory_info(0)
     found["libraries"] = loaded_libraries()

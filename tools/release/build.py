@@ -1,4 +1,4 @@
-"""Builds and checks what a release consists of, in ``dist``: ``make release``.
+"""Builds and checks the files of a release in ``dist`` (``make release``).
 
 ``make build`` has compiled the core and the bindings of one Python. This program compiles only the
 bindings of the others, puts them beside the same libmxlite.so, bundles the libraries once, and adds
@@ -31,7 +31,7 @@ CUDA_LIBRARY = ROOT / "build" / "cuda" / "mxlite" / "libmxlite_cuda.so"
 
 
 def run(*command: object, **options: object) -> None:
-    """Run a command in the root of the sources; end with its output if it fails."""
+    """Run a command in the root of the sources. If it fails, end with its output."""
     done = subprocess.run(
         [str(word) for word in command],
         cwd=ROOT,
@@ -51,7 +51,7 @@ def cpu_seconds() -> float:
 
 
 def compile_bindings(others: Sequence[Interpreter]) -> None:
-    """Compile ``_core`` for the other interpreters, beside the libmxlite.so of ``make build``."""
+    """Compile ``_core`` for the other interpreters with the libmxlite.so of ``make build``."""
     begin = cpu_seconds()
     paths = ";".join(one.path for one in others)
     run("cmake", "-S", ROOT, "-B", BUILD, f"-DMXLITE_RELEASE_PYTHONS={paths}")
@@ -88,7 +88,7 @@ def pack(folder: Path, tag: str, target: Path) -> Path:
 
 
 def bundle(raw: Path, folder: Path) -> str:
-    """Put the needed libraries into a wheel and unpack it; return the platform of its tag."""
+    """Put the needed libraries into a wheel, unpack it, and return the platform of its tag."""
     with tempfile.TemporaryDirectory() as repaired:
         run("tools/release/bundle.sh", raw, repaired)
         wheel = next(Path(repaired).glob("*.whl"))
@@ -97,7 +97,7 @@ def bundle(raw: Path, folder: Path) -> str:
 
 
 def make_wheels(interpreters: Sequence[Interpreter], target: Path) -> list[Path]:
-    """Write one wheel per interpreter; they differ in ``_core`` and the tag."""
+    """Write one wheel per interpreter. The wheels differ in ``_core`` and the tag."""
     raw = sorted((BUILD / "dist").glob("mxlite-*.whl"))
     if len(raw) != 1:
         sys.exit(f"release: {BUILD / 'dist'} must have one wheel, of make build; got {len(raw)}")
@@ -151,7 +151,7 @@ def make_others(target: Path) -> None:
 
 
 def make_all(interpreters: Sequence[Interpreter], target: Path) -> list[Path]:
-    """Write all files of the release into an empty folder; return the wheels of mxlite."""
+    """Write all files of the release to an empty folder and return the wheels of mxlite."""
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     wheels = make_wheels(interpreters, target)

@@ -38,7 +38,7 @@ def _modules() -> Iterator[types.ModuleType]:
 
 
 def _public_names(module: types.ModuleType) -> list[str]:
-    """Return what the module declares as public, or else what its files define."""
+    """Return the names that the module declares as public, or else those of its files."""
     if hasattr(module, "__all__"):
         return list(module.__all__)
     found = []
@@ -58,7 +58,7 @@ def _line(name: str, value: Any, skip_self: bool = False) -> str:
     """Return the name with the parameters of a callable."""
     try:
         parameters = list(inspect.signature(value).parameters.values())[int(skip_self) :]
-    except (TypeError, ValueError):  # no callable, or one of C without a signature
+    except (TypeError, ValueError):  # not callable, or a C function without signature
         return name
     words, keyword_only = [], False
     for one in parameters:
@@ -100,7 +100,7 @@ def _parsed(lines: list[str]) -> dict[str, list[str] | None]:
 
 
 def breaks(old: list[str] | None, new: list[str] | None) -> str:
-    """Return why calls of the old signature may fail with the new one; empty if none does."""
+    """Return the reason why old calls may fail with the new signature, or an empty text."""
     if old is None or new is None or old == new:
         return ""
     positional = [w.rstrip("=") for w in old if not w.startswith("*")]
@@ -123,7 +123,7 @@ def breaks(old: list[str] | None, new: list[str] | None) -> str:
 
 
 def differences(old_lines: list[str], new_lines: list[str]) -> list[str]:
-    """Return what programs of the old version may miss in the new one."""
+    """Return names that programs of the old version may miss in the new version."""
     old, new = _parsed(old_lines), _parsed(new_lines)
     problems = [f"{name}: missing" for name in old if name not in new]
     for name in old.keys() & new.keys():
@@ -133,7 +133,7 @@ def differences(old_lines: list[str], new_lines: list[str]) -> list[str]:
 
 
 def main() -> int:
-    """Compare or write; return 1 if a name is missing or its signature breaks calls."""
+    """Compare or write. Return 1 if a name is missing or its signature breaks calls."""
     now = public_api()
     if sys.argv[1:] == ["--write"]:
         target = BASES / f"{project_version()}.txt"

@@ -1,4 +1,4 @@
-"""Checks of a finished wheel: size, tag, symbols, paths of libraries, contents."""
+"""Checks a finished wheel: size, tag, symbols, paths of libraries, contents."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def wrong_paths(library: Path) -> list[str]:
 
 
 def check_wheel(wheel: Path) -> None:
-    """Print a summary of a wheel; end with a message if something is wrong."""
+    """Print a summary of a wheel. If a check fails, end with a message."""
     problems, platform = [], wheel.stem.rpartition("-")[2]
     megabytes = wheel.stat().st_size / 1e6
     if megabytes >= LIMIT_MB:

@@ -1,4 +1,4 @@
-"""Lists what a wheel bundles (CycloneDX, PEP 770) and copies the licence texts of it."""
+"""Lists the components in a wheel (CycloneDX, PEP 770) and copies their licence texts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LICENCES = {
     "nlohmann-json3": "MIT",
     "asio": "BSL-1.0",
 }
-# Headers that are compiled in; no shared library shows them.
+# Header-only libraries that are compiled in. No shared library shows them.
 HEADER_PACKAGES = ("nlohmann-json3-dev", "libasio-dev")
 PYTHON_PACKAGES = {"onednn-cpu-gomp": "Apache-2.0", "pybind11": "BSD-3-Clause"}
 
@@ -45,7 +45,7 @@ def _query(*arguments: str) -> str:
 
 
 def debian_component(package: str) -> Component:
-    """Describe an installed Debian package; raise if its licence is not in the table."""
+    """Describe an installed Debian package. Raise if its licence is not in the table."""
     source, version = _query(
         "dpkg-query", "-W", "-f=${source:Package} ${Version}\n", package
     ).splitlines()[0].split()  # fmt: skip
@@ -92,7 +92,7 @@ def _package_of(library: str) -> str:
 def components_of(wheel: Path) -> list[Component]:
     """Return the third-party components of an unpacked, repaired wheel, sorted by name."""
     libraries = sorted(path.name for path in wheel.glob("*.libs/*.so*"))
-    libraries = [name for name in libraries if not name.startswith("libGLX-")]  # bundle.sh makes it
+    libraries = [name for name in libraries if not name.startswith("libGLX-")]  # made by bundle.sh
     packages = {_package_of(name) for name in libraries} | set(HEADER_PACKAGES)
     found = [debian_component(package) for package in packages]
     found += [python_component(package) for package in PYTHON_PACKAGES]
@@ -129,7 +129,7 @@ def add_contents(wheel: Path, components: list[Component]) -> None:
         ],
     }
     boms = info / "sboms"
-    shutil.rmtree(boms, ignore_errors=True)  # auditwheel's, which has no licences and no headers
+    shutil.rmtree(boms, ignore_errors=True)  # auditwheel's list has no licences and no headers
     boms.mkdir()
     (boms / f"{name}.cdx.json").write_text(json.dumps(document, indent=1) + "\n")
     texts = info / "licenses"

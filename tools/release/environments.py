@@ -14,7 +14,7 @@ from interpreters import OLDEST_NUMPY, ROOT, Interpreter
 
 
 def try_sdist(archive: Path, wheel: Path) -> None:
-    """Build a wheel from the source archive; it must have the files that a release's wheel has."""
+    """Build a wheel from the source archive and check that it has the files of a release."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "-w",

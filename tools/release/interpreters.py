@@ -62,7 +62,7 @@ def find_interpreters() -> tuple[list[Interpreter], list[str]]:
 
 
 def select_interpreters(wanted: list[str] | None) -> list[Interpreter]:
-    """Return the interpreters of the wanted versions, or all of this machine; name absent ones.
+    """Return the wanted interpreters or all of this machine, and name absent ones.
 
     End the program if a wanted version is absent: a release must not lack a wheel unnoticed.
     """
