@@ -240,7 +240,7 @@ class BackwardWalk {
   }
 
   // Returns an array for each input: the gradient array of the variable if the node may write into
-  // this array, else null.
+  // this array, otherwise null.
   std::vector<NDArrayRef> places_for(const TapeNode& node) const {
     std::vector<NDArrayRef> places(node.inputs().size());
     if (options_.partial) return places;

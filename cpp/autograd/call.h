@@ -4,8 +4,8 @@
 
 namespace mxlite::autograd {
 
-// Returns all outputs, including hidden ones. Ignores options.training, because the thread's mode
-// applies.
+// Returns all outputs, including hidden outputs. Ignores options.training, because the thread's
+// mode applies.
 NDArrays call(const OpSchema& op, const ParamsRef& params, std::span<const NDArrayRef> inputs,
               InvokeOptions options = {});
 

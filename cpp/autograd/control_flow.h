@@ -34,7 +34,7 @@ class TracedFunction : public RefCounted {
   std::vector<NDArrayRef> imports_;
   size_t imported_inputs_ = 0;    // number of imports that are inputs; these precede imported
                                   // parameters
-  std::vector<uint8_t> written_;  // by import
+  std::vector<uint8_t> written_;  // indexed by import
   std::vector<TensorSpec> outputs_;
 };
 using TracedFunctionRef = IntrusivePtr<const TracedFunction>;

@@ -1,5 +1,5 @@
-// Environment variables, read once by their users. Names and meanings:
-// docs/reference/environment.md.
+// Reads environment variables. See docs/reference/environment.md for their names and
+// meanings.
 #pragma once
 #include <cstdint>
 #include <string>

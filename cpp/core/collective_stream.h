@@ -5,8 +5,8 @@
 
 namespace mxlite {
 
-// A separate stream kind besides those in stream.h. Memory is never allocated or freed in the order
-// of this stream.
+// A separate stream kind in addition to those in stream.h. Memory is never allocated or freed in
+// the order of this stream.
 inline constexpr StreamKind kCollectiveStream{kNumStreamKinds};
 
 }  // namespace mxlite

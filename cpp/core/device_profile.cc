@@ -19,7 +19,7 @@ constexpr size_t kMostMarks = size_t{1} << 16;
 constexpr size_t kMostEvents = size_t{4} << 20;
 
 // Bit 30 distinguishes the track number of a device from a thread number. Bits 4 to 11 are the
-// device; bit 12 is set for tracks of single kernels.
+// device. Bit 12 is set for tracks of single kernels.
 constexpr uint32_t kDeviceTrack = 1u << 30, kKernelTrack = 1u << 12;
 
 std::atomic<DeviceTimer*> timer{nullptr};
@@ -112,7 +112,7 @@ void take_kernels(ProfileRecord& record) {
 }
 
 Events& events() {
-  static auto* const instance = new Events;  // leaked: threads may outlive static destructors
+  static auto* const instance = new Events;  // leaked, as threads may outlive static objects
   return *instance;
 }
 
@@ -159,7 +159,7 @@ void DeviceScope::begin(Stream& stream, const char* name) noexcept {
     profile_mark(stream, std::move(mark), name, 'B');
     stream_ = &stream;
     name_ = name;
-  } catch (const std::exception&) {  // the device has failed, which its tasks report
+  } catch (const std::exception&) {  // the device has failed, and its tasks report this
   }
 }
 
@@ -167,7 +167,7 @@ void DeviceScope::end() noexcept {
   try {
     if (std::shared_ptr<DeviceTimer::Mark> mark = device_timer()->mark(*stream_))
       profile_mark(*stream_, std::move(mark), name_, 'E');
-  } catch (const std::exception&) {  // the device has failed, which its tasks report
+  } catch (const std::exception&) {  // the device has failed, and its tasks report this
   }
 }
 

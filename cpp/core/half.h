@@ -1,4 +1,5 @@
-// float16 and bfloat16 as storage types. Arithmetic uses float; conversion rounds to nearest even.
+// float16 and bfloat16 as storage types. Arithmetic uses float. Conversion to these types rounds to
+// nearest even.
 #pragma once
 #include <bit>
 #include <cstdint>
@@ -17,7 +18,7 @@ struct float16 {
     // Uses F16C's builtins, because otherwise all files would read the 60,000 lines of
     // <immintrin.h>.
     const __attribute__((vector_size(16))) float from = {value};
-    bits = static_cast<uint16_t>(__builtin_ia32_vcvtps2ph(from, 0)[0]);  // 0: to nearest even
+    bits = static_cast<uint16_t>(__builtin_ia32_vcvtps2ph(from, 0)[0]);  // 0: nearest even
 #endif
   }
   MX_HOST_DEVICE operator float() const {  // NOLINT: converts

@@ -33,7 +33,7 @@ std::string kernels_of_task(uint64_t task);
 // Converts a mangled kernel name to the name in the source: "_ZN6mxlite4cuda12forward_rowsIfEEvPf"
 // to "forward_rows". Returns at most 80 characters of a name that is not mangled.
 std::string short_kernel_name(const char* linker_name);
-// Returns a copy that is never freed; equal texts get the same pointer.
+// Returns a copy that is never freed. Equal texts get the same pointer.
 const char* intern_kernel_name(const std::string& name);
 
 }  // namespace mxlite

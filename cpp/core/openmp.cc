@@ -86,7 +86,7 @@ class Team {
   // Begins a region and returns its number of shares, which is smaller than `wanted` if the system
   // has no more threads.
   unsigned begin(Body body, void* data, unsigned wanted);
-  // Runs the unclaimed shares and waits for the others.
+  // Runs the unclaimed shares and waits for the other shares.
   void end();
   void wait_at_barrier();
 
@@ -110,9 +110,9 @@ class Team {
   Body body_ = nullptr;  // valid for a thread that has claimed a share
   void* data_ = nullptr;
   alignas(64) std::atomic<Claims> claims_{};
-  alignas(64) Counter round_;  // number of regions begun; 1 more when stopped
+  alignas(64) Counter round_;  // number of regions begun, plus 1 after `stop`
   std::atomic<bool> stopped_{false};
-  alignas(64) Counter unfinished_;  // number of shares, without that of the thread that began
+  alignas(64) Counter unfinished_;  // number of unfinished shares, without share 0
   alignas(64) std::atomic<uint32_t> arrived_{0};
   Counter barrier_round_;
 };
@@ -123,15 +123,15 @@ struct Share {
   unsigned index = 0, count = 1;
   struct {
     long start, end, step, chunk;
-    long received;  // number of blocks that this share has got
-  } loop{};         // the loop with schedule(static) that the share is in
+    long received;  // number of blocks that this share has received
+  } loop{};         // the loop with schedule(static) that the share executes
 };
 
 struct ThreadState {
   Share share;
-  SmallVector<Share, 4> outer;  // shares within which regions of one share were begun
+  SmallVector<Share, 4> outer;  // shares inside which regions of one share were begun
   std::shared_ptr<Team> team;
-  int max_threads = 0;  // argument of omp_set_num_threads; 0: cpu_threads()
+  int max_threads = 0;  // argument of omp_set_num_threads; 0 means cpu_threads()
 
   ~ThreadState() {
     if (team && team->belongs_to_this_process()) team->stop();
@@ -226,7 +226,7 @@ struct Region {
   void* data;
   bool flushes;
   std::atomic<bool> failed{false};
-  std::exception_ptr error{};  // the first exception of a share
+  std::exception_ptr error{};  // the first exception that a share has thrown
 };
 
 void run_body(void* region) {
@@ -250,8 +250,8 @@ bool start_region(Body body, void* data, unsigned wanted) {
   now.share = {};
   if (wanted <= 1 || nested) return true;
   if (now.team && !now.team->belongs_to_this_process()) {
-    static_cast<void>(new std::shared_ptr<Team>(std::move(now.team)));  // never freed: it has lost
-    now.team = nullptr;                                                 // its threads
+    static_cast<void>(new std::shared_ptr<Team>(std::move(now.team)));  // leaked, because
+    now.team = nullptr;                                                 // its threads are gone
   }
   if (!now.team) now.team = make_team();
   if (!now.team) return false;

@@ -14,7 +14,7 @@ using Body = void (*)(void*);
 void run_region(Body body, void* data, unsigned threads);
 
 int get_thread_num();   // index of the share that this thread runs
-int get_num_threads();  // number of shares of its region
+int get_num_threads();  // number of shares of the region of this thread
 int get_max_threads();
 void set_num_threads(int count);
 bool in_parallel();

@@ -51,7 +51,7 @@ struct Tables {
   std::span<const Elf64_Rela> calls, others;
   const Elf64_Sym* symbols = nullptr;
   const char* names = nullptr;
-  uintptr_t protected_begin = 0, protected_end = 0;  // read-only since the library is loaded
+  uintptr_t protected_begin = 0, protected_end = 0;  // read-only since the library was loaded
 };
 
 Tables read_tables(const dl_phdr_info& info) {

@@ -10,8 +10,8 @@ namespace mxlite {
 // below each folder is searched.
 void set_package_folders(std::vector<std::string> folders);
 
-// Returns the path of the CUDA plug-in: in the folder of libmxlite.so, or else in the Python
-// package of the wheel mxlite-cuda13. Returns an empty text if neither contains the plug-in.
+// Returns the path of the CUDA plug-in. The plug-in is in the folder of libmxlite.so or in the
+// Python package of the wheel mxlite-cuda13. Returns an empty text if neither contains the plug-in.
 std::string cuda_library();
 
 // Returns dlopen's handle, or null and the reason if a library is missing. A name without a folder

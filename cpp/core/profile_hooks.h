@@ -1,11 +1,11 @@
-// Hooks for the profiler. While it is off, a scope costs one relaxed load and a branch.
+// Hooks for the profiler. While the profiler is off, a scope costs one relaxed load and a branch.
 #pragma once
 #include <atomic>
 #include <cstdint>
 
 namespace mxlite {
 
-// Category of a scope; each kind has a separate track in a trace.
+// Category of a scope. Each category has a separate track in a trace.
 enum class ProfileKind : uint8_t {
   kOperator,  // an engine task, or a step of an executable
   kApi,       // a call from Python that computes or waits
@@ -24,8 +24,8 @@ struct ProfileListener {
   void (*count)(const char* name, int64_t value) = nullptr;
 };
 
-// Sets the listener; nullptr turns profiling off. The listener must outlive the process, because
-// scopes may still be open when it is removed.
+// Sets the listener. A null pointer turns profiling off. The listener must outlive the process,
+// because scopes may still be open when it is removed.
 extern std::atomic<const ProfileListener*> profile_listener;
 
 class ProfileScope {

@@ -30,7 +30,7 @@ struct Buffers {
   std::vector<std::shared_ptr<Buffer>> all;
 };
 Buffers& buffers() {
-  static auto* const instance = new Buffers;  // leaked: threads may outlive static destructors
+  static auto* const instance = new Buffers;  // leaked, as threads may outlive static objects
   return *instance;
 }
 

@@ -1,4 +1,4 @@
-// Counter-based random numbers (Philox4x32-10; Salmon et al., SC 2011): the value at (seed, offset)
+// Counter-based random numbers (Philox4x32-10; Salmon et al., SC 2011). The value at (seed, offset)
 // does not depend on threads or on the order in which kernels run.
 #pragma once
 #include <array>

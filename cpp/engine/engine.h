@@ -45,9 +45,9 @@ struct Access {
 struct PushOptions {
   WorkerKind worker = WorkerKind::kCpu;  // kComm runs tasks strictly in push order
   int device = 0;                        // index of the device, for stream workers
-  bool may_inline = false;               // may run in push if all dependencies are done
+  bool may_inline = false;               // may run in push if all dependencies have ended
   size_t bytes = 0;            // allocated before the push and kept until the task has ended
-  bool keep_operands = false;  // compute tasks only: for memory that is not freed in stream order
+  bool keep_operands = false;  // for compute tasks with memory that is not freed in stream order
 };
 
 struct EngineStats {
@@ -121,7 +121,7 @@ bool in_forked_child();
 // Returns whether the calling thread runs a task.
 bool in_task();
 
-// Returns the stream that the current task submits to; null outside of stream tasks.
+// Returns the stream that the current task submits to. Returns null outside of stream tasks.
 Stream* current_stream();
 
 // Sets where stream workers get their streams (default: the accelerator). Must be called before the

@@ -13,7 +13,7 @@ class Task;
 
 struct Failure final : RefCounted {
   Failure(std::exception_ptr e, uint64_t s) : error(std::move(e)), sequence(s) {}
-  const std::exception_ptr error;  // always a mxlite::Error
+  const std::exception_ptr error;  // always an mxlite::Error
   const uint64_t sequence;         // number of the failed task; the failure with the lowest number
                                    // is reported
   bool seen = false;               // whether a wait has thrown it; guarded by the scheduler's mutex

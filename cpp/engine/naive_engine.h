@@ -1,5 +1,5 @@
 // Runs every task inside push, which simplifies debugging. Order, profiler names and failures of
-// values are the same as in the threaded engine; in addition, push throws the task's failure.
+// values are the same as in the threaded engine. In addition, push throws the task's failure.
 #pragma once
 #include "cpp/engine/graph_engine.h"
 

@@ -1,11 +1,11 @@
 // Stops tasks at the end of the process, which destroys static objects of libraries (oneDNN's
-// kernels). The process first waits for running tasks, and other threads begin no new ones.
+// kernels). The process first waits for running tasks. Other threads begin no new tasks.
 #pragma once
 
 namespace mxlite::engine {
 
-// Counts a task that this thread runs. While the process is ending, the constructor never returns
-// on threads other than the one that ends the process.
+// Counts a task that this thread runs. While the process is ending, the constructor returns only on
+// the thread that ends the process.
 class RunningTask {
  public:
   RunningTask();

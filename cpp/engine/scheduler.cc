@@ -16,7 +16,7 @@
 namespace mxlite::engine {
 namespace {
 
-constexpr size_t kMaxUnseen = 64;  // limits the stored failures of a process that never waits
+constexpr size_t kMaxUnseen = 64;  // limits stored failures if a process never waits
 
 thread_local Scheduler::RunScope* current_scope = nullptr;
 
@@ -432,8 +432,8 @@ void Scheduler::note_unseen(const FailureRef& failure) {
 
 FailureRef Scheduler::see_failure(Task& task) {
   if (!task.failure_) return nullptr;
-  // As in 1.x: after wait_all has thrown one failure, it does not throw earlier ones. Reading an
-  // array that has such a failure still throws it.
+  // As in 1.x, after wait_all has thrown a failure, it does not throw earlier failures. Reading an
+  // array with an earlier failure still throws that failure.
   task.failure_->seen = true;
   seen_up_to_ = std::max(seen_up_to_, task.failure_->sequence);
   return task.failure_;

@@ -40,7 +40,7 @@ class Scheduler {
     RunScope* const outer_;
   };
 
-  // Returns the worker's queue; for a stream worker, call open_stream first.
+  // Returns the worker's queue. For a stream worker, call open_stream first.
   WorkerQueue& queue(const PushOptions& options);
   // Returns the state, which is created on first use and never destroyed. Call without the mutex,
   // because device setup is slow.
@@ -150,7 +150,7 @@ class Scheduler {
   uint32_t limit_waiters_ = 0;
   uint64_t max_tasks_;
   uint64_t max_bytes_;
-  std::vector<FailureRef> unseen_;  // root failures, at most kMaxUnseen
+  std::vector<FailureRef> unseen_;  // failures that no other failure has caused, at most kMaxUnseen
   uint64_t seen_up_to_ = 0;         // number of the last task whose failure is seen
 };
 

@@ -59,9 +59,10 @@ struct StreamState {
   uint64_t count_work() noexcept;
   // Makes the next count_work mark the stream. Has no effect if the stream has no marks.
   void mark_next_count() { marks_next_ = marked_ != nullptr; }
-  // Returns the first mark after the work with this number, if there is one. Thread-safe.
+  // Returns the first mark after the work with this number, if such a mark exists. Thread-safe.
   NumberedMark find_mark(uint64_t number);
-  // Blocks until the stream has done the work up to the mark or, without one, all submitted work.
+  // Blocks until the stream has done the work up to the mark. Without a mark, waits for all
+  // submitted work.
   void synchronize(const NumberedMark& until);
 
   const WorkerKind worker;
@@ -89,12 +90,12 @@ struct StreamState {
   bool marks_next_ = false;                        // used only by the submitting thread
   std::map<const StreamState*, uint64_t> waited_;  // used only by the submitting thread
   std::mutex marks_mutex_;
-  std::deque<NumberedMark> marks_;  // guarded by marks_mutex_; the latest ones, in ascending order
+  std::deque<NumberedMark> marks_;  // guarded by marks_mutex_; the latest marks in ascending order
 };
 
 class StreamTable {
  public:
-  StreamState& get(WorkerKind worker, int device);  // makes the state on first use
+  StreamState& get(WorkerKind worker, int device);  // creates the state on first use
   // Call with the mutex held.
   void for_each(auto&& visit) {
     for (auto& [key, stream_state] : streams_) visit(*stream_state);

@@ -1,5 +1,5 @@
-// The two threads of a stream: one runs the tasks that submit work; the other waits for the device
-// and completes the tasks, so that submitting does not wait for the device.
+// The two threads of a stream. One thread runs the tasks that submit work. The other thread waits
+// for the device and completes the tasks, so that submitting does not wait for the device.
 #pragma once
 #include <thread>
 
@@ -11,7 +11,7 @@ class StreamWorker {
  public:
   // Call without the scheduler's mutex.
   StreamWorker(Scheduler& scheduler, StreamState& stream_state);
-  // Joins the threads; nothing may be in flight.
+  // Joins the threads. No task may be in flight.
   ~StreamWorker();
 
  private:
@@ -22,7 +22,7 @@ class StreamWorker {
   Scheduler& scheduler_;
   StreamState& stream_state_;
   std::thread completer_;
-  std::thread issuer_;  // last members: they start after the others are constructed
+  std::thread issuer_;  // last members, so that threads start after all other members exist
 };
 
 }  // namespace mxlite::engine

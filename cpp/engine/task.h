@@ -85,7 +85,7 @@ class Task : public RefCounted {
   FailureRef failure_;               // own or inherited failure
   FailureRef late_failure_;          // failure of a stream dependency, found during the run
   SmallVector<Edge, 4> successors_;  // edges do not own the tasks; the engine owns unfinished tasks
-  uint64_t sequence_ = 0;            // number in push order, from 1
+  uint64_t sequence_ = 0;            // number in push order; the first task has 1
   size_t bytes_ = 0;
   WorkerQueue* queue_ = nullptr;
   Task* previous_ = nullptr;  // previous unfinished task of the worker, in push order

@@ -46,7 +46,7 @@ void ThreadedEngine::stop() {
   std::unique_lock lock(scheduler_.mutex);
   if (runs_in_caller_) return;
   scheduler_.check_may_wait_for_all();
-  // Repeats, because another thread may push while this one acquires the GIL.
+  // Repeats the wait, because another thread may push while this thread acquires the GIL.
   std::exception_ptr interrupt;
   while (scheduler_.stats().in_flight > 0) {
     try {

@@ -1,5 +1,5 @@
 // Dependency state of one piece of memory, embedded in Storage. Tasks hold no pointer to a
-// variable, so it may be destroyed before tasks that use it have ended.
+// variable, so a variable may be destroyed before tasks that use it have ended.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -23,7 +23,7 @@ class Var {
 
   // Guarded by the scheduler's mutex.
   TaskRef last_writer_;  // empty if there was no writer, or the writer ended without failure
-  SmallVector<TaskRef, 2> readers_;  // readers since the last write; ended ones are removed from
+  SmallVector<TaskRef, 2> readers_;  // readers since the last write; finished readers are removed
                                      // time to time
   size_t prune_at_ = 2;
   StreamPoint allocated_;  // for device memory: point in a stream at which it became usable

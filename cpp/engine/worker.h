@@ -1,4 +1,4 @@
-// One thread that runs the tasks of one queue as they become ready.
+// A thread that runs the tasks of a queue as they become ready.
 #pragma once
 #include <functional>
 #include <string>
@@ -8,13 +8,13 @@
 
 namespace mxlite::engine {
 
-// Starts a thread named mxlite-<name> that gets no signals; the name has at most 8 characters.
+// Starts a thread named mxlite-<name> that receives no signals. The name has at most 8 characters.
 std::thread start_thread(const std::string& name, std::function<void()> run);
 
 class Worker {
  public:
   Worker(Scheduler& scheduler, WorkerKind kind);
-  // Requires an empty queue; joins the thread.
+  // Requires an empty queue. Joins the thread.
   ~Worker();
 
  private:
@@ -23,7 +23,7 @@ class Worker {
   Scheduler& scheduler_;
   WorkerQueue& queue_;
   const bool polls_;
-  std::thread thread_;  // last member: starts after the others are constructed
+  std::thread thread_;  // last member, so that the thread starts after all other members exist
 };
 
 }  // namespace mxlite::engine

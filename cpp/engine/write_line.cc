@@ -13,7 +13,8 @@ constexpr int kCountBits = 52;
 constexpr uint64_t kCountMask = (uint64_t{1} << kCountBits) - 1;
 constexpr size_t kMostLines = (size_t{1} << (64 - kCountBits)) - 1;
 
-// Number of the current line, shifted to the upper bits of a version; 0 if no line is known.
+// Number of the current line, shifted to the upper bits of a version. The value is 0 if no line is
+// known.
 thread_local uint64_t current = 0;
 
 std::mutex mutex;

@@ -22,7 +22,7 @@ class WriteLine {
 // Returns the version that follows `version` if this thread writes to the variable.
 uint64_t version_after(uint64_t version);
 
-// Returns the line whose write made this version; its file is null if no line was known.
+// Returns the line whose write produced this version. Its file is null if no line was known.
 Origin line_of_version(uint64_t version);
 
 }  // namespace mxlite::engine

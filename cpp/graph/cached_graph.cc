@@ -13,8 +13,8 @@
 namespace mxlite::graph {
 namespace {
 
-constexpr size_t kManyShapes = 64;  // shapes after which a warning is shown; more than programs
-                                    // with padded inputs or buckets have
+constexpr size_t kManyShapes = 64;  // number of shapes after which a warning is shown; larger
+                                    // than in programs with padded inputs or buckets
 // Number of shapes for which weights are packed in the layout that is fastest for the shape.
 constexpr int kShapesWithOwnWeights = 8;
 
@@ -98,7 +98,7 @@ void CachedGraph::set_params(ArrayList params) {
     MX_CHECK(params[i] && !params[i]->is_traced(), name_, ": parameter ", i,
              " must be initialized, got a parameter without data");
   auto list = std::make_shared<const ArrayList>(std::move(params));
-  std::vector<KeptEntry> dropped;  // destroyed after the unlock: graphs may hold Python objects
+  std::vector<KeptEntry> dropped;  // destroyed without the lock: graphs may hold Python objects
   std::lock_guard lock(mutex_);
   bool same = list->size() == params_->size(), same_memory = same;
   for (size_t i = 0; same && i < list->size(); ++i) {

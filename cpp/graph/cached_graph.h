@@ -38,7 +38,7 @@ Traced trace_once(const TraceFn& trace, const std::string& name, Device device, 
 
 class CachedGraph : public RefCounted {
  public:
-  // `is_segment` means that another graph owns this one and counts its memory.
+  // `is_segment` means that another graph owns this graph and counts its memory.
   CachedGraph(TraceFn trace, std::string name, bool is_segment = false);
   ~CachedGraph() override;
 
@@ -56,18 +56,18 @@ class CachedGraph : public RefCounted {
     std::vector<TensorSpec> input_specs;
     Device device;
     bool training = false, recording = false, numpy = false;
-    std::vector<uint8_t> needs;               // if recording: by input, then by parameter
+    std::vector<uint8_t> needs;               // if recording: for inputs, then parameters
     ArrayList captured;                       // arrays that forward uses besides its arguments
-    std::shared_ptr<RecordedGraph> recorded;  // if null, run `plain` or `segmented`
+    std::shared_ptr<RecordedGraph> recorded;  // if null, `plain` or `segmented` is run
     ExecutableRef plain;
-    std::shared_ptr<const SegmentedGraph> segmented;  // if not null, run the segments of the graph
+    std::shared_ptr<const SegmentedGraph> segmented;  // if not null, its segments are run
     size_t num_outputs = 0;
   };
   struct Ready {
     std::shared_ptr<const Compiled> entry;
     std::shared_ptr<const ArrayList> parameters;  // parameters of set_params, then captured arrays
   };
-  // Returns the compiled graph for these inputs. Thread-safe; holds no lock while it traces.
+  // Returns the compiled graph for these inputs. Thread-safe. Holds no lock while it traces.
   Ready prepare(std::span<const NDArrayRef> inputs, const Mode& mode);
 
   // Stores a trace that the next compilation for the same inputs uses instead of tracing again.
@@ -98,7 +98,7 @@ class CachedGraph : public RefCounted {
     uint64_t last_use = 0;  // position in the order of all uses in this process
     Footprint footprint;
   };
-  std::vector<Evictable> by_last_use();  // most recently used first
+  std::vector<Evictable> by_last_use();  // the most recently used entry is first
   void drop(const std::shared_ptr<const Compiled>& entry);
   void add_to(Footprint& footprint) const;  // counts all signatures
 
@@ -121,10 +121,10 @@ class CachedGraph : public RefCounted {
   const bool is_segment_;
   mutable std::mutex mutex_;
   std::shared_ptr<const ArrayList> params_ = std::make_shared<ArrayList>();  // guarded by mutex_
-  std::vector<KeptEntry> kept_;                 // guarded by mutex_; most recent first
+  std::vector<KeptEntry> kept_;                 // guarded by mutex_; the most recent entry is first
   std::shared_ptr<Traced> adopted_;             // guarded by mutex_
   bool warned_ = false;                         // guarded by mutex_
-  std::shared_ptr<std::atomic<int>> compiled_;  // guarded by mutex_; inference only
+  std::shared_ptr<std::atomic<int>> compiled_;  // guarded by mutex_; for inference only
 };
 
 // Sets the function that receives warnings for the user. By default, warnings go to standard error.

@@ -46,7 +46,7 @@ GraphCache::GraphCache()
              << 20) {}
 
 GraphCache& GraphCache::get() {
-  static auto* const instance = new GraphCache;  // leaked: graphs may outlive static destructors
+  static auto* const instance = new GraphCache;  // leaked, as graphs may outlive static objects
   return *instance;
 }
 

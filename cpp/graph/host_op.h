@@ -18,8 +18,8 @@ struct HostOpForm {
   Attributes attrs;  // parameters as text
   struct CalledGraph {
     std::shared_ptr<const Graph> graph;
-    std::vector<int> inputs;  // indices of the operator's inputs: by input of the graph, then by
-                              // parameter
+    std::vector<int> inputs;  // for each input of the graph, then for each parameter: index
+                              // of an input of the operator
   };
   std::vector<CalledGraph> parts;  // graphs that a loop or branch calls
   int num_variables = 0;       // number of loop variables, which are the operator's first inputs

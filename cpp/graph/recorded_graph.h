@@ -65,11 +65,11 @@ class RecordedGraph {
   std::vector<ValueId> saved_values_;
   std::vector<Source> saved_;
   std::vector<int> read_parameters_;
-  BackwardGraph full_;  // with gradients of all outputs
+  BackwardGraph full_;  // the backward graph with gradients of all outputs
 
   std::mutex mutex_;
   std::vector<std::pair<std::vector<uint8_t>, std::shared_ptr<const Backward>>>
-      backwards_;  // guarded by mutex_; the key is heads, then last
+      backwards_;  // guarded by mutex_; the key consists of heads and last
 };
 
 }  // namespace mxlite::graph

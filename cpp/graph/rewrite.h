@@ -11,7 +11,7 @@ class Rewrite {
  public:
   explicit Rewrite(const Graph& from);
 
-  Graph& graph() { return new_; }  // access for add_op
+  Graph& graph() { return new_; }  // gives access to add_op
 
   // Returns the new value of an old value, whose node must have been kept or replaced.
   ValueId map(ValueId old_value) const;
@@ -26,7 +26,7 @@ class Rewrite {
  private:
   const Graph& old_;
   Graph new_;
-  std::vector<std::vector<ValueId>> where_;  // by old node and output
+  std::vector<std::vector<ValueId>> where_;  // indexed by old node and output
 };
 
 // Returns the parameters of an operator whose schema declares them as P.

@@ -258,9 +258,9 @@ std::vector<NDArrayRef> Trace::inline_graph(const Graph& graph, std::span<const 
                                             std::span<const NDArrayRef> parameters,
                                             const Expanded& expanded) {
   MX_ASSERT(inputs.size() == graph.inputs.size() && parameters.size() == graph.parameters.size());
-  std::vector<std::vector<ValueId>> here(graph.nodes.size());  // by node and output of the other
+  std::vector<std::vector<ValueId>> here(graph.nodes.size());  // for each value of the other
                                                                // graph: its value in this trace
-  std::vector<NDArrayRef> leaves(graph.nodes.size());  // arrays of inputs and parameters, by node
+  std::vector<NDArrayRef> leaves(graph.nodes.size());  // input and parameter arrays, per node
   const auto set = [&](int32_t node, const NDArrayRef& array) {
     here[static_cast<size_t>(node)] = {value_of(array)};
     leaves[static_cast<size_t>(node)] = array;

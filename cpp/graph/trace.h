@@ -60,7 +60,7 @@ class Trace {
   // Nodes that inline_graph does not copy. inline_graph calls `run` for each of these nodes, and
   // the calls made by `run` are traced.
   struct Expanded {
-    std::vector<uint8_t> nodes;  // by node; empty if all nodes are copied
+    std::vector<uint8_t> nodes;  // indexed by node; empty if all nodes are copied
     std::function<std::vector<NDArrayRef>(int32_t node, const std::vector<NDArrayRef>& inputs)> run;
   };
   // Adds the calls of another graph, from an earlier trace or a symbol. Returns its outputs.
@@ -118,7 +118,7 @@ class Trace {
   int64_t owner_ = 0;
   Graph graph_;
   Scope scope_;
-  std::vector<std::pair<NDArrayRef, ValueId>> captured_;  // concrete arrays used in forward
+  std::vector<std::pair<NDArrayRef, ValueId>> captured_;  // arrays with data that forward uses
   struct Import {
     ValueId outer, own;
   };

@@ -89,7 +89,7 @@ class ValueSlots {
   std::vector<Route::Slot> of(const std::vector<ValueId>& values) const;
 
  private:
-  std::vector<Route::Slot> first_;  // by node
+  std::vector<Route::Slot> first_;  // indexed by node
   Route::Slot size_ = 0;
 };
 
@@ -98,7 +98,7 @@ struct GraphRoute {
   explicit GraphRoute(const Graph& graph);
   ValueSlots slots;
   Route route;
-  std::vector<int32_t> nodes;  // by step
+  std::vector<int32_t> nodes;  // indexed by step
 };
 
 }  // namespace mxlite::graph

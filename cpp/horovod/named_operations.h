@@ -56,7 +56,7 @@ class NamedOperations final : public jobs::Negotiation {
   std::vector<OperationRef> next_;
   std::vector<const SharedRequest*> news_;  // requests of operations to announce in the next frame
   std::vector<Response> responses_;         // responses to carry out
-  std::vector<OperationRef> operations_;    // member only to reuse its memory
+  std::vector<OperationRef> operations_;    // kept as a member only to reuse its memory
   std::unordered_set<std::string> negotiating_;  // names with an open row on the timeline of rank 0
   Negotiator::Announced announced_;  // callback that marks announcements on the timeline of rank 0
 };

@@ -108,7 +108,7 @@ class Negotiator {
   struct Cached {
     std::string key;
     std::shared_ptr<const std::vector<Request>> requests;
-    RequestRef mine;  // this rank's request; null until it has made one
+    RequestRef mine;  // this rank's request, or null if it has not made one yet
     Fusion fusion;
     uint32_t stamp = 0;
     bool grouped = false;
@@ -153,7 +153,7 @@ class Negotiator {
 
   const int rank_, size_;
   const jobs::JobSettings settings_;
-  std::map<int, std::vector<int>> sets_;  // by number of the set; 0 contains all ranks
+  std::map<int, std::vector<int>> sets_;  // the key is the set number; 0 has all ranks
   int next_set_ = 1;
   std::unordered_map<std::string, AnnouncedName> pending_;
   std::unordered_map<std::string, Group> groups_;

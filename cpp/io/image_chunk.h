@@ -16,7 +16,7 @@ struct ImagePipeline::Chunk {
     std::exception_ptr error;
     SampleStage stage = SampleStage::kRecord;
   };
-  std::vector<Failure> failures;  // by row; each is written by the worker that makes the row
+  std::vector<Failure> failures;  // indexed by row; the worker that makes a row writes its entry
   int64_t missing = 0;            // number of unfinished rows; guarded by mutex_
 };
 

@@ -121,7 +121,7 @@ std::vector<std::byte> pack_image(const PackItem& item, const PackOptions& optio
 
 struct ImagePacker::Job {
   PackItem item;
-  std::optional<InputFile> file;  // pass_through: opened ahead of time
+  std::optional<InputFile> file;  // for pass_through: opened in advance
   std::vector<std::byte> record;
   std::exception_ptr failure;
   bool done = false;  // guarded by mutex_; until it is true, only the worker uses the other

@@ -17,9 +17,9 @@ namespace mxlite::io {
 
 struct PackOptions {
   bool pass_through = false;  // store the files unchanged; the options below have no effect
-  int color = 1;              // 1: three channels, 0: gray, -1: the file's own
+  int color = 1;              // 1 means three channels, 0 means gray, -1 keeps those of the file
   bool center_crop = false;   // whether images are cropped to a square
-  int resize = 0;             // new length of the short side; 0: unchanged
+  int resize = 0;             // new length of the short side; 0 keeps the size
   ImageFormat format = ImageFormat::kJpeg;
   int quality = 95;
 };
@@ -30,8 +30,8 @@ struct PackItem {
 };
 
 struct PackedItem {
-  int64_t offset = -1;  // offset of the record; -1: not written
-  std::string error;    // reason if not written
+  int64_t offset = -1;  // offset of the record, or -1 if it is not written
+  std::string error;    // reason if the record is not written
 };
 
 // Call add() and write() from one thread.
@@ -60,7 +60,7 @@ class ImagePacker {
   KeptInFork<std::condition_variable_any> changed_;
   std::deque<std::unique_ptr<Job>> jobs_;  // guarded by mutex_; in order
   size_t next_ = 0;                        // guarded by mutex_; index of the next job to start
-  KeptInFork<std::vector<std::jthread>> workers_;  // last member: joined before others end
+  KeptInFork<std::vector<std::jthread>> workers_;  // last member: threads end before other members
 };
 
 }  // namespace mxlite::io

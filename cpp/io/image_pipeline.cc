@@ -229,7 +229,7 @@ void ImagePipeline::work(std::stop_token token, std::unique_lock<std::mutex>& lo
     if (position % batch == 0) {
       try {
         chunks_.push_back(new_chunk(position / batch));
-      } catch (...) {  // out of memory: next() throws it after the earlier chunks
+      } catch (...) {  // memory ran out; next() throws this after the earlier chunks
         failure_ = std::current_exception();
         next_sample_ = num_records();
         changed_->notify_all();
@@ -347,7 +347,7 @@ bool ImagePipeline::next(ImageBatch& batch) {
       if (!chunk) break;
       const int64_t bad = count_bad(*chunk);
       if (bad == 0 && filled == 0 && chunk->rows == size) {
-        batch = std::move(chunk->batch);  // the usual case: nothing is copied
+        batch = std::move(chunk->batch);  // the usual case, in which nothing is copied
         if (delivered_ == 0) keep_first(batch);
         ++delivered_;
         return true;

@@ -21,14 +21,14 @@ namespace mxlite::io {
 
 struct PipelineOptions {
   std::vector<std::string> paths;                 // record files, in order
-  std::vector<int64_t> offsets;                   // offsets of records; if empty, scan the files
-  std::map<uint64_t, std::vector<float>> labels;  // by record id; if empty, labels are in records
+  std::vector<int64_t> offsets;                   // offsets of records; if empty, files are scanned
+  std::map<uint64_t, std::vector<float>> labels;  // keys: record ids; if empty, records have labels
   int64_t batch_size = 0, label_width = 1;
   int threads = 4, prefetch = 4;
   int64_t part_index = 0, num_parts = 1;
   bool shuffle = false, round_batch = true, skip_bad = false;
   double bad_limit = 0.5;     // share of an epoch's records that may be skipped
-  int64_t shuffle_bytes = 0;  // if > 0, size of the blocks of file bytes that are shuffled
+  int64_t shuffle_bytes = 0;  // if above 0, size of the shuffled blocks of file bytes
   uint64_t seed = 0, augment_seed = 0, shuffle_bytes_seed = 0;
   ImageParams image;
 
@@ -70,7 +70,7 @@ struct BadRecords {
 struct PipelinePosition {
   uint64_t epoch = 0;
   int64_t batches = 0;         // batches delivered in this epoch
-  int64_t samples = 0;         // samples consumed in this epoch, bad ones included
+  int64_t samples = 0;         // samples consumed in this epoch, including bad ones
   int64_t skipped_before = 0;  // bad records skipped before this position
   BadRecords skipped;
 };
@@ -147,10 +147,10 @@ class ImagePipeline {
   // The functions above and the members below require that the caller holds a Turn.
   int64_t delivered_ = 0;
   BadRecords skipped_;
-  int64_t skipped_before_ = 0;  // within this epoch
+  int64_t skipped_before_ = 0;  // number of bad records skipped earlier in this epoch
   std::string last_skipped_;
   std::deque<std::shared_ptr<Chunk>> left_;  // chunks with undelivered good rows
-  int64_t left_row_ = 0;                     // first such row of left_.front()
+  int64_t left_row_ = 0;                     // index of the first such row of left_.front()
   std::optional<ImageBatch> first_;          // copy of the epoch's first batch if fills_last()
 
   mutable std::mutex mutex_;

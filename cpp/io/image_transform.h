@@ -21,7 +21,7 @@ struct AugmentOptions {
   bool rand_crop = false, random_resized_crop = false;
   int max_rotate_angle = 0, rotate = -1;
   Shape rotate_list;                                  // angles
-  float max_aspect_ratio = 0, min_aspect_ratio = -1;  // -1: not given
+  float max_aspect_ratio = 0, min_aspect_ratio = -1;  // -1 means not given
   float max_shear_ratio = 0;
   int max_crop_size = -1, min_crop_size = -1;
   float max_random_scale = 1, min_random_scale = 1;

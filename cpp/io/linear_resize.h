@@ -18,7 +18,7 @@ struct ResizeAxis {
 // Holds two source pixels and their weights, in 2048ths, for each output.
 struct LinearTaps {
   std::vector<int> first, second;
-  std::vector<int16_t> weights;  // pairs
+  std::vector<int16_t> weights;  // pairs of weights
 
   int lowest() const { return first.front(); }
   int end() const { return second.back() + 1; }

@@ -10,7 +10,7 @@ namespace {
 
 struct Plane {
   float mean = 0, factor = 1, shift = 0;
-  const float* means = nullptr;  // if set, a mean for each pixel of the row, used instead of `mean`
+  const float* means = nullptr;  // if set, a mean for each pixel of the row; replaces `mean`
 };
 
 // Reads a four-byte pixel as one word, so that the compiler vectorizes the loop with shifts.

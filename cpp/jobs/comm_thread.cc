@@ -117,7 +117,7 @@ void CommThread::start(const WorldRequest& request, const JobOptions& options,
   try {
     engine::get_interruptibly(std::move(made));
   } catch (...) {
-    abandoned_ = made.valid();  // start was interrupted; the thread continues
+    abandoned_ = made.valid();  // start was interrupted, and the thread continues
     throw;
   }
   std::lock_guard lock(mutex_);

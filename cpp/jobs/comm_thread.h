@@ -20,7 +20,7 @@ inline constexpr const char* kHowToJoin =
 
 class CommThread {
  public:
-  static CommThread& get();  // leaked: static destructors may use it
+  static CommThread& get();  // leaked, because static destructors may use it
 
   // Starts the job. This call is collective over the job's ranks. Throws on failure. Does nothing
   // if a job is running.
@@ -50,7 +50,7 @@ class CommThread {
  private:
   void post(std::function<void()> work);
   std::future<void> run(std::function<void()> work);  // runs work on the comm thread
-  void run_and_wait(std::function<void()> work);      // rethrows its exception
+  void run_and_wait(std::function<void()> work);      // rethrows exceptions of `work`
   void thread_main();
   void quit() noexcept;
 

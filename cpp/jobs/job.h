@@ -21,7 +21,7 @@ namespace mxlite::jobs {
 struct JobStats {
   uint64_t rounds = 0, responses = 0, tensors = 0, bytes = 0, cache_hits = 0;
   uint64_t nccl_tensors = 0;    // number of `tensors` whose data went through NCCL
-  uint64_t negotiation_ns = 0;  // excludes waits: from reading the inbox to the list of operations
+  uint64_t negotiation_ns = 0;  // from reading the inbox to the list of operations, no waits
   uint64_t collective_ns = 0;   // for GPUs, includes only the time to submit the work
 };
 
@@ -98,14 +98,14 @@ class Job {
   OperationRunner runner_;
   OrderedRunner ordered_;
   std::unique_ptr<Negotiation> negotiation_;
-  std::vector<OperationRef> fresh_;  // member only to reuse its memory
+  std::vector<OperationRef> fresh_;  // kept as a member only to reuse its memory
   const int spins_;
   bool round_open_ = false, spun_ = false;
   bool burst_ = false;  // operations were submitted during the last round
   bool lost_ = false, stalled_ = false;
   bool give_up_ = false;  // true on rank 0 if its next frame ends the job
   bool leave_announced_ = false;
-  std::vector<int> left_;  // ranks that have announced that they leave; the same on all ranks
+  std::vector<int> left_;  // ranks that have announced that they leave; equal on all ranks
   std::atomic<bool> ranks_have_left_{false};
   Clock::time_point round_began_{}, looked_{}, stalls_checked_{}, stalls_warned_{};
 

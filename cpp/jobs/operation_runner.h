@@ -56,7 +56,7 @@ class OperationRunner {
  private:
   struct GpuGroup {
     std::unique_ptr<DeviceCommunicator> communicator;
-    std::string problem;  // why `communicator` is null
+    std::string problem;  // the reason why `communicator` is null
   };
   // Returns the NCCL communicator of a process set. The first call creates the communicator and is
   // collective over the set. On failure, returns null and sets `problem` to the same text on all
@@ -81,7 +81,7 @@ class OperationRunner {
   const ProcessSets& sets_;
   ControlChannel& control_;
   Timeline& timeline_;
-  std::map<int, GpuGroup> gpu_groups_;  // by process set; created on first use
+  std::map<int, GpuGroup> gpu_groups_;  // the key is the process set; created on first use
   HostMemory host_memory_;
   std::atomic<int> gpu_{-1};  // index of the GPU that this process uses
   Counts counts_;

@@ -18,7 +18,7 @@ struct JobSettings {
 };
 
 struct JobOptions {
-  std::string version;  // version of this mxlite; all ranks must have the same
+  std::string version;  // version of this mxlite; must be equal on all ranks
   JobSettings settings;
   bool wait_for_cycle = false;  // begin rounds every cycle_ms, even if nothing has been submitted
   double stall_warning = 60;    // seconds; 0 disables the warning

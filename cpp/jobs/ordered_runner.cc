@@ -297,7 +297,7 @@ std::vector<Stall> OrderedRunner::stalls(double longer_than) const {
 // because that rank read the announcement in the first round.
 bool OrderedRunner::lacks(const std::vector<int>& left) {
   std::set<Place> lack_left;
-  for (const OrderedCalls::AwaitedCall& call : calls_.waiting(-1))  // any age
+  for (const OrderedCalls::AwaitedCall& call : calls_.waiting(-1))  // calls of any age
     if (have_common_rank(call.missing, left)) lack_left.insert({call.channel, call.number});
   lack_left.swap(lacks_left_);
   return std::any_of(lack_left.begin(), lack_left.end(),

@@ -120,9 +120,9 @@ class SlotCalls {
   std::atomic<size_t> waiting_{0};                    // size of list_
   std::atomic<bool> used_{false}, wakes_{false};
   std::mutex mutex_;
-  std::map<int, Group> groups_;  // by process set; guarded by mutex_, like all members below
+  std::map<int, Group> groups_;  // keys: process sets; guarded by mutex_, like all below
   std::vector<WaitingOperation> list_;
-  std::vector<const void*> inputs_;  // member only to reuse its memory
+  std::vector<const void*> inputs_;  // kept as a member only to reuse its memory
   Clock::time_point spin_until_{};
   bool asks_for_rings_ = false;
   bool differs_ = false;  // another rank has shown a call that is not in list_

@@ -4,7 +4,7 @@
 
 namespace mxlite {
 
-constexpr int64_t kWidestElement = 8;  // bytes
+constexpr int64_t kWidestElement = 8;  // in bytes
 
 // Returns whether the array has at least one and fewer than 2^60 elements. This fast check accepts
 // common sizes.

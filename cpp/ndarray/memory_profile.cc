@@ -23,10 +23,10 @@ struct Profile {
   std::mutex mutex;
   bool runs = false;
   std::map<std::tuple<DeviceType, int, std::string>, MemoryOfBlock> rows;
-  std::unordered_map<const void*, Attribution> attributed;  // key: address of the storage
+  std::unordered_map<const void*, Attribution> attributed;  // the key is the address of the storage
 };
 Profile& profile() {
-  static auto* const instance = new Profile;  // leaked: arrays may outlive static destructors
+  static auto* const instance = new Profile;  // leaked, as arrays may outlive static objects
   return *instance;
 }
 

@@ -54,7 +54,8 @@ class NDArray final : public RefCounted {
   StoragePlace place() const {
     return {storage_, static_cast<size_t>(offset_) * dtype_size(spec_.dtype)};
   }
-  // Returns an array on the same storage with another shape; requires contiguity and equal sizes.
+  // Returns an array on the same storage with another shape. The array must be contiguous, and the
+  // sizes must be equal.
   NDArrayRef reshaped(const Shape& shape) const;
   // Returns an array on the same storage with any strides.
   NDArrayRef strided(const Shape& shape, const Strides& strides, int64_t offset) const;

@@ -20,7 +20,7 @@ namespace mxlite {
 namespace {
 
 constexpr uint64_t kListMagic = 0x112;
-// Versions of the array format. Version 0 has no magic number; it begins with ndim.
+// Versions of the array format. Arrays of version 0 have no magic number and begin with ndim.
 constexpr uint32_t kVersion1 = 0xF993FAC8, kVersion2 = 0xF993FAC9, kVersion3 = 0xF993FACA;
 constexpr int32_t kLastType = static_cast<int32_t>(DType::kBFloat16);
 

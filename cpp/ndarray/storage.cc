@@ -11,7 +11,7 @@
 namespace mxlite {
 namespace {
 
-constexpr size_t kMoreThanAnyMachine = size_t{1} << 42;  // bytes; larger than the memory of any
+constexpr size_t kMoreThanAnyMachine = size_t{1} << 42;  // in bytes; larger than the memory of any
                                                          // machine
 
 std::atomic<void (*)()> reclaimer{nullptr};
@@ -79,7 +79,7 @@ void* Storage::obtain() const {
     data_.store(whole_->data(), std::memory_order_release);
     return whole_->data();
   }
-  if (whole_ || release_ || device_.type == DeviceType::kCUDA) return nullptr;  // a size of 0 bytes
+  if (whole_ || release_ || device_.type == DeviceType::kCUDA) return nullptr;  // has 0 bytes
   Allocator& allocator = host_allocator(device_.type);
   const Block block = allocator.allocate(bytes_);
   void* first = nullptr;

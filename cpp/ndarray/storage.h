@@ -83,7 +83,7 @@ class Storage final : public RefCounted {
   mutable std::atomic<bool> is_new_;
   std::function<void()> release_;  // empty if the block is returned to the allocator
   mutable std::function<IntrusivePtr<Storage>()> provide_;
-  mutable IntrusivePtr<Storage> whole_;  // storage of which this one is a part, or null
+  mutable IntrusivePtr<Storage> whole_;  // storage of which this storage is a part, or null
   mutable std::atomic<uint32_t> num_arrays_{0};
   mutable engine::Var var_;
 };

@@ -20,7 +20,7 @@ using Predictors = Handles<Predictor>;
 
 struct NDList {
   mxlite::NamedArrays arrays;
-  std::vector<Value> values;  // by array
+  std::vector<Value> values;  // indexed by array
 };
 using NDLists = Handles<NDList>;
 

@@ -34,7 +34,7 @@ std::string read_text(const std::string& path);
 struct GivenInput {
   std::string name;
   Shape shape;
-  std::optional<DType> dtype;  // if empty, inferred
+  std::optional<DType> dtype;  // inferred if empty
 };
 
 // An input or output of a predictor.
@@ -76,13 +76,13 @@ class Predictor {
   const std::shared_ptr<const Network> network_;
   const std::vector<GivenInput> given_;
   std::vector<Value> inputs_, outputs_;
-  std::vector<NDArrayRef> arrays_;  // by input
+  std::vector<NDArrayRef> arrays_;  // indexed by input
   symbol::Calls calls_;             // with inferred shapes
   symbol::BoundArrays bound_;
   std::unique_ptr<symbol::BoundGraph> graph_;
   std::unique_ptr<symbol::BoundGraph> watched_;  // runs node by node for a monitor, or null
   std::mutex mutex_;
-  std::vector<bool> is_set_;  // guarded by mutex_; by input
+  std::vector<bool> is_set_;  // guarded by mutex_; indexed by input
 };
 
 // Returns the index of the value with this name. Throws a value error that lists the names.

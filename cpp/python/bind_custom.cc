@@ -270,7 +270,7 @@ class CustomNode final : public autograd::TapeNode {
   Signature signature_;
   StateRef state_;
   Group inputs_, outputs_, states_;
-  std::vector<uint64_t> versions_;  // versions of inputs, then outputs
+  std::vector<uint64_t> versions_;  // versions of the inputs, then of the outputs
   bool training_;
 };
 

@@ -247,7 +247,7 @@ TensorSpec param_spec(py::handle spec) {
   return {shape, require_dtype(pair[1], "infer_params")};
 }
 
-// The caller must hold the GIL. It does so, because tracing runs Python.
+// The caller holds the GIL, because tracing runs Python.
 void warn_in_python(const std::string& text) {
   if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw py::error_already_set();
 }

@@ -20,13 +20,13 @@ namespace {
 enum class Signs : uint8_t {
   kArithmetic,  // a + b, 2 + a, a += b
   kComparison,  // a > b; Python swaps the operands of 2 > a
-  kNone,        // only functions: mx.nd.maximum
+  kNone,        // only functions, such as mx.nd.maximum
 };
 
 // Names of mxlite's operators are those of MXNet 1.x's symbols, because node names are derived from
 // them.
 struct Arithmetic {
-  const char* name;        // add for __add__
+  const char* name;        // such as "add" for __add__
   const char* same_shape;  // operator on two symbols, and on sparse arrays of one shape
   const char* broadcast;   // on two arrays
   const char* scalar;      // on an array and a number
@@ -106,7 +106,7 @@ struct OperatorObject {
   PyObject_HEAD vectorcallfunc vectorcall;
   const Arithmetic* arithmetic;
   Side side;
-  std::string* method;  // "__radd__"; lives until the process ends, like the object
+  std::string* method;  // such as "__radd__"; exists until the process ends, like the object
   const OpSchema* array_op;
   const OpSchema* scalar_op;
   const OpSchema* numpy_op;

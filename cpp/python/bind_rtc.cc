@@ -26,7 +26,7 @@ struct RtcProgram {
 struct RtcKernel {
   rtc::DeviceProgram* program;
   std::string name;
-  std::vector<bool> is_const;  // by parameter
+  std::vector<bool> is_const;  // indexed by parameter
 };
 
 RtcProgram compile(std::string source, std::vector<std::string> options,

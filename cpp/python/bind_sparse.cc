@@ -15,7 +15,7 @@ namespace {
 
 PyTypeObject* subclass(const py::handle& cls) {
   MX_ASSERT(PyType_Check(cls.ptr()));
-  cls.inc_ref();  // lives as long as the module
+  cls.inc_ref();  // exists as long as the module
   return reinterpret_cast<PyTypeObject*>(cls.ptr());
 }
 

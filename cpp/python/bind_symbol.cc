@@ -115,7 +115,7 @@ void bind_host_call(py::module_& m) {
 
 // -- nodes -------------------------------------------------------------------------------------
 
-py::dict& python_calls() {  // factories of PythonCall objects, by the operator's name in files
+py::dict& python_calls() {  // factories of PythonCall objects; keys: operator names in files
   static auto* calls = new py::dict;
   return *calls;
 }

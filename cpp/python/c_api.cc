@@ -57,7 +57,7 @@ const std::vector<const char*>& operator_names() {
       for (const std::string& alias : op->aliases) found->push_back(alias.c_str());
     }
     return found;
-  }();  // leaked: programs keep the pointers
+  }();  // leaked, because programs keep the pointers
   return *names;
 }
 

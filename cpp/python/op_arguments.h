@@ -20,7 +20,7 @@ struct OpObject {
   const OpSchema* op;
   const std::string* alias;  // the operator name that the caller used
   bool takes_inputs;
-  bool composes;  // calls without operands make nodes, as in mx.sym
+  bool composes;  // whether calls without operands create nodes, as in mx.sym
   // Maps an interned keyword to i for input i, or to -1 - i for parameter i.
   const std::unordered_map<PyObject*, int>* keywords;
   int ctx_param;    // index of the parameter named ctx, or -1
@@ -130,7 +130,7 @@ struct OpArguments {
       set_out(o);
     } else if (name == "ctx" || name == "device") {
       if (o != Py_None) device = device_from_python(o);
-    } else if (op.variadic && name == "num_args") {  // MXNet 1.x: number of variadic inputs
+    } else if (op.variadic && name == "num_args") {  // the number of variadic inputs in 1.x
     } else if (name != "name" && name != "attr" && name != "stype") {
       if (!op.params.empty() || op.variadic || is_any_array(o) || is_symbol(o)) fail_keyword(name);
       warn_keyword(name);
@@ -247,7 +247,7 @@ struct OpArguments {
                   inputs.size());
   }
 
-  // out= must list the visible outputs, or all outputs including hidden ones.
+  // out= must list the visible outputs, or all outputs including hidden outputs.
   void check_out(const void* params) const {
     if (out.empty()) return;
     const int n = static_cast<int>(inputs.size());

@@ -44,7 +44,7 @@ class SymbolFunction {
 // Arrays in the order of the symbol's arguments and of its auxiliary states.
 struct BoundArrays {
   Arrays arguments;
-  Arrays gradients;  // by argument; null if no gradient is computed
+  Arrays gradients;  // indexed by argument; null if no gradient is computed
   std::vector<autograd::GradReq> requests;
   Arrays states;
 };

@@ -109,7 +109,7 @@ class Footprint {
 
   const Graph& graph_;
   const graph::ValueSlots slots_;
-  std::vector<size_t> sizes_;  // by slot; 0 for variables
+  std::vector<size_t> sizes_;  // indexed by slot; 0 for variables
   const std::vector<uint8_t> active_;
 };
 

@@ -149,7 +149,7 @@ std::string TraceNames::operator()(const graph::Graph& graph, const graph::Node&
 NodeOutputs from_graph(const graph::Graph& graph, std::span<const NodeOutput> leaves,
                        const NodeName& name, const MakeCall& make_call) {
   MX_ASSERT(leaves.size() == graph.inputs.size() + graph.parameters.size());
-  std::vector<NodeOutput> found(graph.nodes.size());  // by node; for an operator, its output 0
+  std::vector<NodeOutput> found(graph.nodes.size());  // per node; output 0 for an operator
   for (size_t i = 0; i < leaves.size(); ++i) {
     const size_t inputs = graph.inputs.size();
     found[static_cast<size_t>(i < inputs ? graph.inputs[i] : graph.parameters[i - inputs])] =

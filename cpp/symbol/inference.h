@@ -16,8 +16,8 @@ namespace mxlite::symbol {
 // uses -1, and None for an unknown number of axes, as NumPy shapes do.
 enum class UnknownExtent : int8_t { kZero = 0, kNegative = -1 };
 
-// Parses "(2, 0)" or "None"; unknown dimensions become -1. Throws a value error that begins with
-// `who`.
+// Parses a text such as "(2, 0)" or "None". Unknown dimensions become -1. Throws a value error that
+// begins with `who`.
 Shape parse_shape(const std::string& text, UnknownExtent unknown, const std::string& who);
 // Returns the shape with -1 for unknown extents.
 Shape known_shape(const Shape& given, UnknownExtent unknown);
@@ -87,7 +87,7 @@ class Inference {
   UnknownExtent unknown_;
   std::vector<InferredCall> steps_;  // calls, in topological order
   std::vector<size_t> variables_;    // slots of the variables
-  std::vector<Shape> shapes_;        // by slot
+  std::vector<Shape> shapes_;        // indexed by slot
   std::vector<KnownType> types_;
 };
 

@@ -20,7 +20,7 @@ struct Listing {
   // Contains the nodes in 1.x's order. They share the calls of the symbol's nodes. Variables are
   // inputs. Nodes have only visible outputs, and shapes are unknown.
   graph::Graph graph;
-  std::vector<NodeRef> nodes;  // by position
+  std::vector<NodeRef> nodes;  // indexed by position
   std::unordered_map<const Node*, int32_t> positions;
 };
 

@@ -17,7 +17,7 @@ struct Name {
   const char* file;       // name in files
   const char* op;         // operator of the same meaning
   const char* from = "";  // attribute in files that has another name here
-  const char* to = "";    // that name
+  const char* to = "";    // name of this attribute here
 };
 
 constexpr Name kNames[] = {
@@ -123,7 +123,7 @@ void translate_reshape(std::string& op, Attributes& attrs, bool known) {
          tuple_of(codes));
   }
   attrs.erase("newshape");
-  attrs.erase("order");  // always C
+  attrs.erase("order");  // the order is always C
   if (!drops) {
     std::vector<int64_t> shape;
     for (const int64_t code : codes)
@@ -164,7 +164,7 @@ bool takes_whole_or_array(const Attributes& attrs) {
 void translate_numpy(std::string& op, Attributes& attrs, bool known) {
   if (!op.starts_with("_np_") && !op.starts_with("_npi_") && !op.starts_with("_npx_")) return;
   if (ops().find(engine_name(op))) return;
-  if (!known) attrs.erase("order");  // always C
+  if (!known) attrs.erase("order");  // the order is always C
   if (op == "_npx_reshape") return translate_reshape(op, attrs, known);
   if (op == "_npi_full_like" && !known) return translate_full_like(op, attrs);
   const auto row = std::ranges::find(kNames, std::string_view(op),

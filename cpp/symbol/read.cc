@@ -62,7 +62,7 @@ std::vector<int64_t> numbers(const Json& value, const std::string& label) {
   return result;
 }
 
-// Checks a reference: [node, output, version]; older files have no version.
+// Checks a reference, which has the form [node, output, version]. Older files have no version.
 void check_reference(const Json& reference, size_t nodes, const std::string& label,
                      const char* reason) {
   const std::vector<int64_t> parts = numbers(reference, label);

@@ -57,7 +57,7 @@ class SubgraphRun {
   const Subgraph& graph_;
   const Listing listing_;
   const graph::GraphRoute route_;
-  std::vector<size_t> variables_;  // by input of the listing
+  std::vector<size_t> variables_;  // indexed by input of the listing
   bool has_open_shapes_ = false;
 };
 

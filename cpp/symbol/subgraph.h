@@ -39,7 +39,7 @@ struct CutSubgraph {
   NodeOutputs heads;
   std::vector<NodeRef> variables;
   size_t num_arguments = 0;
-  NodeOutputs imports;  // values of the surrounding graph for the other variables
+  NodeOutputs imports;  // values of the surrounding graph for all other variables
 };
 // Copies the nodes that are marked with `name`. Values of other nodes that they use become
 // imports.

@@ -47,7 +47,7 @@ struct PredictValue {
   }
 };
 
-// Use one object per thread; see share().
+// Use one object per thread. See share().
 class Predictor {
  public:
   struct Device {

@@ -263,14 +263,14 @@ class CpuAllocator final : public Allocator {
   MemoryStats stats_;                                         // guarded by mutex_
   RecentPeak recent_peak_;                                    // guarded by mutex_
   std::mutex large_mutex_;                    // locked after mutex_ and the mutex of SharedMemory
-  std::map<const std::byte*, size_t> large_;  // guarded by large_mutex_; sizes of large blocks by
-                                              // address
+  std::map<const std::byte*, size_t> large_;  // guarded by large_mutex_; sizes of large blocks; the
+                                              // key is the address
   const size_t cache_limit_, limit_;
   const bool keeps_peak_;
 };
 
 [[gnu::always_inline]] inline CpuAllocator& instance() {
-  static auto* allocator = new CpuAllocator;  // leaked: arrays may outlive static destructors
+  static auto* allocator = new CpuAllocator;  // leaked, as arrays may outlive static objects
   return *allocator;
 }
 

@@ -61,7 +61,7 @@ bool guard_pages_wanted() {
 }
 
 Allocator& guarded_allocator() {
-  static auto* allocator = new GuardedAllocator;  // leaked: arrays may outlive static destructors
+  static auto* allocator = new GuardedAllocator;  // leaked, as arrays may outlive static objects
   return *allocator;
 }
 

@@ -68,8 +68,8 @@ class SharedMemory {
   bool refused_ = false;                       // guarded by mutex_, like all members below
   SharedPlace file_;                           // location of the file, without an offset
   uint64_t next_offset_ = 0;                   // offset after the last block
-  std::map<size_t, FreeOffsets> free_;         // by size
-  std::map<const std::byte*, Shared> blocks_;  // by address
+  std::map<size_t, FreeOffsets> free_;         // the key is the size
+  std::map<const std::byte*, Shared> blocks_;  // the key is the address
   std::unordered_map<const std::byte*, int> sightings_;  // for each address: number of requests
                                                          // while the block was not shared
 };

@@ -41,7 +41,7 @@ struct Functions {
   decltype(&cuptiGetVersion) version = nullptr;
   decltype(&cuptiGetResultString) text = nullptr;
 
-  // Returns the name of the first function that the library lacks, or null.
+  // Returns the name of the first function that the library lacks, or null if it has all functions.
   const char* load(void* library) {
     FunctionFinder find(library);
     find("cuptiActivityRegisterCallbacks", register_callbacks);
@@ -212,7 +212,7 @@ class CuptiTracer final : public KernelTracer {
   std::mutex mutex_;  // guards members that start, stop and take use
   bool loaded_ = false, works_ = false;
   Functions functions_;
-  std::atomic<int64_t> offset_{0};  // converts CUPTI's time to the profiler's
+  std::atomic<int64_t> offset_{0};  // converts CUPTI's time to the profiler's time
   std::mutex records_mutex_;        // locked after mutex_
   std::vector<DeviceKernel> records_;
   uint64_t lost_ = 0;

@@ -20,7 +20,7 @@ inline std::string driver_problem(int found, int needed) {
              "; install a newer driver (the command nvidia-smi names the present one)");
 }
 
-// Text for a GPU without compiled kernels; the architectures have the form "9.0".
+// Text for a GPU without compiled kernels. The architectures have the form "9.0".
 inline std::string architecture_problem(int device, const std::string& name,
                                         const std::string& found, const char* compiled) {
   return str("gpu(", device, ") is ", name, " of architecture ", found,

@@ -23,7 +23,7 @@ class EventTimer final : public DeviceTimer {
   };
   static Anchor make_anchor(int device);
 
-  std::map<int, Anchor> anchors_;  // by device
+  std::map<int, Anchor> anchors_;  // the key is the device
 };
 
 }  // namespace mxlite::cuda

@@ -18,7 +18,7 @@ const char* kernel_name(const void* function) {
   if (cudaFuncGetName(&linker_name, function) == cudaSuccess && linker_name)
     name = intern_kernel_name(short_kernel_name(linker_name));
   else
-    cudaGetLastError();  // the launch itself reports the error
+    cudaGetLastError();  // clears the error, because the launch reports it
   return known.emplace(function, name).first->second;
 }
 

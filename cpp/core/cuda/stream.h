@@ -35,7 +35,7 @@ class CudaStream final : public MarkedStream {
     return owner_ ? owner_->attachment_ : attachment_;
   }
 
-  // Returns memory that is allocated in this stream's order; free it with cudaFreeAsync.
+  // Returns memory that is allocated in this stream's order. Free it with cudaFreeAsync.
   void* allocate(size_t bytes);
   cudaStream_t raw() const { return stream_; }
   // Unique in the process, unlike raw(), because a new stream may get the address of a destroyed
@@ -61,7 +61,7 @@ class CudaStream final : public MarkedStream {
   size_t scratch_bytes_ = 0;
   std::unique_ptr<Attachment> attachment_;
   std::mutex mutex_;
-  std::string failure_;  // guarded by mutex_; why the stream is broken, or empty
+  std::string failure_;  // guarded by mutex_; the reason why the stream is broken, or empty
 };
 
 }  // namespace mxlite::cuda

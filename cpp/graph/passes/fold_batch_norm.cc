@@ -14,8 +14,8 @@ namespace {
 
 // Properties of a linear layer that the fold uses.
 struct Layer {
-  int channel_axis = 1;  // channel axis of its output
-  int weight_axis = 0;   // weight's axis of output channels
+  int channel_axis = 1;  // channel axis of the layer's output
+  int weight_axis = 0;   // axis of the weight for output channels
   bool no_bias = false;
   ParamsRef with_bias;
 };

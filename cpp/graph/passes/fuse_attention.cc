@@ -235,7 +235,7 @@ class AttentionFuser {
     return reshape(made, n.outputs[0].shape);
   }
 
-  // Splits batch * heads into two axes if the mask was made from an array with both.
+  // Splits batch * heads into two axes if the mask was made from an array with both axes.
   Sizes sizes_of(const Weights& w) const {
     const Shape& scores = shape(w.scores);
     const int n = scores.ndim();

@@ -45,7 +45,7 @@ class NormFuser {
  private:
   struct Fused {
     int32_t norm = -1;
-    int added = -1;  // operand of the addition that is not the norm, or -1 without an addition
+    int added = -1;  // index of the operand that is not the norm, or -1 without an addition
   };
 
   int uses(ValueId v) const {
@@ -107,7 +107,7 @@ class NormFuser {
   Rewrite rewrite_;
   std::vector<std::vector<int>> uses_;
   std::vector<uint8_t> gone_;  // for each node: whether it is joined into a later node
-  std::vector<Fused> fused_;   // by relu node
+  std::vector<Fused> fused_;   // indexed by relu node
   const bool keeps_bits_;  // whether backward uses a saved bit per element instead of relu's output
 };
 

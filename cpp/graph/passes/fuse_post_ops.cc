@@ -36,7 +36,7 @@ class PostOpFuser {
 
  private:
   struct Link {
-    int32_t node;  // the absorbed node
+    int32_t node;  // the node that is absorbed
     PostOp op;
     std::optional<ValueId> extra;
   };
@@ -148,7 +148,7 @@ class PostOpFuser {
   Rewrite rewrite_;
   std::vector<std::vector<int>> uses_;
   std::vector<uint8_t> is_static_;
-  std::vector<Chain> chains_;         // by last node of the chain
+  std::vector<Chain> chains_;         // indexed by the last node of the chain
   std::vector<int32_t> absorbed_by_;  // -1 if the node is not part of a longer chain
 };
 

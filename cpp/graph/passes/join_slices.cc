@@ -129,7 +129,7 @@ class SliceJoiner {
   const Graph& graph_;
   Rewrite rewrite_;
   std::vector<std::vector<int>> uses_;
-  std::vector<Join> joined_;   // by the last addition
+  std::vector<Join> joined_;   // indexed by the last addition
   std::vector<uint8_t> gone_;  // for each node: whether it is joined into a later node
 };
 

@@ -189,8 +189,8 @@ class Planner {
 
   Program& program_;
   std::vector<Instruction>& part_;
-  std::vector<Lifetime> lifetimes_;  // by root buffer
-  std::vector<int> last_use_;        // by root buffer; set even if the value lives until the end
+  std::vector<Lifetime> lifetimes_;  // indexed by root buffer
+  std::vector<int> last_use_;        // indexed by root buffer; also set for values that live on
 };
 
 }  // namespace

@@ -270,7 +270,7 @@ class Lowering {
   const Border& border_;
   std::vector<uint8_t> is_static_;
   std::vector<std::vector<int>> uses_;
-  std::vector<std::vector<std::vector<Version>>> versions_;  // by node, output
+  std::vector<std::vector<std::vector<Version>>> versions_;  // indexed by node and output
   int num_output_buffers_ = 0;
   Program program_;
 };

@@ -10,7 +10,7 @@ namespace {
 // that use the buffer.
 struct Interval {
   int32_t buffer;
-  size_t begin, end;  // bytes
+  size_t begin, end;  // in bytes
   size_t first, last;
   bool is_input = false;  // two inputs may share memory, because they may be the same saved value
 
@@ -30,7 +30,7 @@ class ProgramVerifier {
       int32_t at = id;
       for (int32_t steps = 0; at >= 0; ++steps) {
         require(at < count, "buffer ", id, " is merged into buffer ", at, ", which does not exist");
-        if (steps == count)  // a cycle; `require` is not used, because it prints the program and
+        if (steps == count)  // a cycle; `require` is not used, because it prints the program, which
                              // would not end
           fail(ErrorKind::kError, "internal error, please report: program ", program_.name,
                " after ", after_, ": buffer ", id, " is merged into itself");
@@ -116,7 +116,7 @@ class ProgramVerifier {
             o.buffer, ", which has ", has);
   }
 
-  // Returns an interval for each root buffer of the main part; does not set begin and end.
+  // Returns an interval for each root buffer of the main part. Does not set begin and end.
   std::vector<Interval> lifetimes() const {
     std::vector<Interval> result;
     std::vector<int32_t> place_of(program_.buffers.size(), -1);

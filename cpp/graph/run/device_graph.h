@@ -28,6 +28,6 @@ class GraphRecorder {
 };
 
 void set_graph_recorder(GraphRecorder* recorder);
-GraphRecorder* graph_recorder();  // null if work is submitted step by step
+GraphRecorder* graph_recorder();  // returns null if work is submitted step by step
 
 }  // namespace mxlite::graph

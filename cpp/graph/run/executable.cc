@@ -87,7 +87,7 @@ class Executable::MainTask final : public engine::Task, public RunOperands {
     }
     if (last == p.main.size()) between_.reset();
   }
-  engine::Var& order() { return order_; }  // variable that orders the segments
+  engine::Var& order() { return order_; }  // returns the variable that orders the segments
   void release_operands() noexcept override {
     held_.clear();
     executable_.reset();
@@ -257,8 +257,8 @@ struct Executable::Prepared {
   IntrusivePtr<MainTask> task;
   SmallVector<engine::Var*, 8> reads;
   SmallVector<engine::Var*, 4> updates, overwrites;
-  SmallVector<NDArrayRef, 4> kept;  // contiguous copies, kept alive
-  std::vector<NDArrayRef> fresh;    // by output slot
+  SmallVector<NDArrayRef, 4> kept;  // contiguous copies that must stay alive
+  std::vector<NDArrayRef> fresh;    // indexed by output slot
   NDArrays outputs;
 };
 

@@ -92,7 +92,7 @@ class Executable final : public RefCounted {
   const Steps main_;
   const std::shared_ptr<Arena> arena_;
   std::vector<int> read_parameters_, written_parameters_;  // parameters that the main part uses
-  std::vector<TensorSpec> output_buffers_;                 // by output slot
+  std::vector<TensorSpec> output_buffers_;                 // indexed by output slot
   std::vector<Saved> saved_;  // for each output slot: position in the block of saved values
   size_t own_bytes_ = 0;
 
@@ -106,8 +106,8 @@ class Executable final : public RefCounted {
     std::unique_ptr<Replay> replay;
     std::vector<uint8_t> used_slots;
   };
-  std::vector<SegmentReplay> segment_replays_;    // by segment; empty on the CPU
-  std::unique_ptr<OutputMemory> segment_memory_;  // arenas of runs in segments; null on the CPU
+  std::vector<SegmentReplay> segment_replays_;    // indexed by segment; empty on the CPU
+  std::unique_ptr<OutputMemory> segment_memory_;  // for arenas of segments; null on the CPU
 
   std::mutex mutex_;
   std::vector<PackedWeights::Use> packed_;  // by packing; guarded by mutex_

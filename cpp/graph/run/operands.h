@@ -51,7 +51,7 @@ class RunOperands {
   SmallVector<void*, 12> bases_;
   SmallVector<Operand, 6> held_;
   size_t new_bytes_ = 0;
-  std::vector<uint8_t> kept_;  // by slot; empty if no output is kept
+  std::vector<uint8_t> kept_;  // indexed by slot; empty if no output is kept
   RandomState random_;
 };
 

@@ -16,7 +16,7 @@ struct Living {
   std::set<OutputMemory*> all;  // guarded by mutex
 };
 Living& living() {
-  static Living& instance = *new Living;  // leaked: executables may outlive static destructors
+  static Living& instance = *new Living;  // leaked: executables may outlive static objects
   return instance;
 }
 

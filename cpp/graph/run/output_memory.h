@@ -29,7 +29,7 @@ class OutputMemory {
   std::mutex mutex_;
   using Blocks = std::vector<StorageRef>;
 
-  std::vector<Blocks> blocks_;  // guarded by mutex_; by slot
+  std::vector<Blocks> blocks_;  // guarded by mutex_; indexed by slot
   Blocks saved_;                // guarded by mutex_
 };
 

@@ -23,7 +23,7 @@ struct Registry {
 };
 
 Registry& registry() {
-  static auto* const instance = new Registry;  // leaked: executables may outlive static destructors
+  static auto* const instance = new Registry;  // leaked: executables may outlive static objects
   return *instance;
 }
 

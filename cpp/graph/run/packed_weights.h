@@ -33,7 +33,7 @@ class PackedWeights {
   struct Use {
     std::shared_ptr<const Packing> packing;
     std::shared_ptr<PackedWeights> values;
-    std::vector<SourceVersion> seen;  // by parameter of the packing
+    std::vector<SourceVersion> seen;  // indexed by parameter of the packing
 
     // `parameters` are the parameters of the whole program.
     bool is_current(std::span<const NDArrayRef> parameters) const;
@@ -62,7 +62,7 @@ class PackedWeights {
   const std::shared_ptr<const Packing> packing_;
   const Device device_;
   const StorageRef memory_;
-  std::vector<SourceVersion> sources_;  // guarded by update_mutex; by parameter
+  std::vector<SourceVersion> sources_;  // guarded by update_mutex; indexed by parameter
   bool computed_ = false;               // whether a task that computes the values was pushed;
                                         // guarded by update_mutex
 };

@@ -15,7 +15,7 @@ struct Packing {
 
   // A program whose instructions are all in `prologue`. Buffers at Place::kPacked lie in one block.
   const Program program;
-  const std::vector<int> parameters;  // by parameter of `program`: its position among the
+  const std::vector<int> parameters;  // for each parameter of `program`: its position among the
                                       // parameters of the whole program
   const Slots slots;
   const Steps steps;

@@ -26,7 +26,7 @@ struct Buffer {
   int index = -1;  // index of input, parameter, constant, output or (after split_prologue) packing
   size_t bytes = 0;
   size_t offset = 0;  // in the arena, packed memory or block of donated inputs; set by plan_memory
-  int32_t merged_into = -1;  // buffer whose memory this one shares (in-place); set by plan_memory
+  int32_t merged_into = -1;  // buffer that provides the memory (in-place); set by plan_memory
 };
 
 struct Operand {
@@ -45,7 +45,7 @@ struct Instruction {
   std::vector<Operand> inputs, outputs;
   std::vector<InplacePair> may_share;   // the output may use the input's memory
   std::vector<InplacePair> must_share;  // the output must use the input's memory
-  uint64_t random_offset = 0;           // offset of its first counter within a run
+  uint64_t random_offset = 0;           // offset of the first random counter within a run
 
   const char* kind_name() const {
     return op ? op->name.c_str() : label ? label : plan ? "reorder" : "copy";
@@ -92,7 +92,7 @@ struct Program {
   size_t packed_bytes = 0;  // size of the prologue's results
   size_t saved_bytes = 0;   // size of the block of saved outputs
 
-  const Buffer& root(int32_t buffer) const;  // follows merged_into
+  const Buffer& root(int32_t buffer) const;  // follows the links merged_into
   int32_t root_id(int32_t buffer) const;
   std::string text() const;
   size_t memory_estimate() const;  // bytes of the program and of library code for its plans
@@ -111,7 +111,7 @@ struct Program {
 struct Border {
   size_t num_plain_outputs = std::numeric_limits<size_t>::max();  // later outputs are not converted
                                                                   // to the plain layout
-  std::vector<Layout> input_layouts;  // layouts of the first inputs; the others are plain
+  std::vector<Layout> input_layouts;  // layouts of the first inputs; all other layouts are plain
   std::vector<Saved> donated;         // like Program::donated; missing entries mean that the input
                                       // is not donated
   size_t donated_bytes = 0;
@@ -127,7 +127,7 @@ void fuse_pointwise(Program& program, const PassContext& context);
 // graphs with little data whose kernels have no parallel regions.
 bool is_small(const Graph& graph, DeviceType device);
 const Kernel* find_inline_kernel(const Node& node, std::span<const TensorSpec> inputs,
-                                 DeviceType device);  // returns null if there is no such kernel
+                                 DeviceType device);  // returns null if no such kernel exists
 
 // Plans lifetimes, in-place sharing and offsets. Places large buffers first. Small buffers fill the
 // gaps.

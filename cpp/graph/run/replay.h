@@ -75,7 +75,7 @@ class Replay {
   const AllocateFn allocate_;
   const std::vector<CallerArray> arrays_;
   const StepsFn steps_;
-  std::vector<StorageRef> copies_;  // by caller's array; null if it has no copy
+  std::vector<StorageRef> copies_;  // for each caller's array: its copy, or null
   std::vector<void*> given_;        // for each caller's array: its address in this run
   std::vector<uint8_t> stays_;  // for each caller's array: whether the caller keeps it and seldom
                                 // moves it
@@ -85,7 +85,7 @@ class Replay {
   size_t copied_bytes_ = 0;
   std::vector<Entry> graphs_;  // most recently used first
   std::vector<Key> seen_;      // addresses of recent runs without a graph
-  int shortages_ = 0;          // recordings that lacked scratch memory
+  int shortages_ = 0;          // number of recordings that lacked scratch memory
   bool gave_up_ = false;       // whether some work cannot be recorded
   bool over_budget_ = false;   // whether there were too many recordings
   bool no_memory_ = false;     // whether allocating a copy has failed; then no more copies are made

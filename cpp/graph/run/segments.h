@@ -28,8 +28,8 @@ struct Segment {
   collective::Terms terms;      // terms of `collective`
 
   // The members below are used if one task runs all segments.
-  std::vector<uint32_t> next;  // segments that need an output of this one
-  uint32_t needs = 0;          // number of segments whose outputs this one needs
+  std::vector<uint32_t> next;  // segments that need an output of this segment
+  uint32_t needs = 0;          // number of segments whose outputs this segment needs
   bool foreign_input = false;  // whether the call reads an input or parameter of the whole graph
   bool is_result = false;      // whether the graph returns the output of a call
 };
@@ -43,7 +43,7 @@ struct SegmentedGraph {
   std::vector<Segment> segments;
   Route route;            // order of the segments; its slots are those of `slots`
   bool can_join = false;  // whether one task can run all segments: Note [Joined segments]
-  std::map<int32_t, const char*> sets;  // process sets, each with an operator that uses it
+  std::map<int32_t, const char*> sets;  // process sets, each with an operator that uses the set
   mutable std::mutex mutex;
   mutable std::vector<collective::PreparedCallRef> prepared;  // by segment; guarded by mutex
 };

@@ -48,7 +48,7 @@ class Steps {
                                  // copy_bytes
     const void* params = nullptr;
     size_t copy_bytes = 0;
-    uint32_t first = 0, num_inputs = 0, num_outputs = 0;  // ranges in refs or pointers
+    uint32_t first = 0, num_inputs = 0, num_outputs = 0;  // ranges in `refs` or `pointers`
     uint64_t random_offset = 0;
     const char* profile_name = nullptr;  // static text
   };

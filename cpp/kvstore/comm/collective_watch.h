@@ -38,7 +38,7 @@ class CollectiveWatch {
   std::mutex mutex_;
   std::condition_variable added_;
   std::deque<Work> works_;  // guarded by mutex_
-  std::thread thread_;      // never joined: the object lives until the process ends
+  std::thread thread_;      // never joined, because the object exists until the process ends
 };
 
 }  // namespace mxlite

@@ -24,7 +24,7 @@ std::atomic<DeviceBackend*> the_backend{nullptr};
 // Properties of a rank that it sends to the other ranks before they join.
 struct Introduction {
   int32_t version = 0, devices = 0;
-  int32_t connects_hosts = 1;  // MXLITE_NCCL_BETWEEN_HOSTS
+  int32_t connects_hosts = 1;  // value of MXLITE_NCCL_BETWEEN_HOSTS
   int32_t network_takes_gpu_memory = 0;
   char host[64] = {};
   char boot[40] = {};  // boot ID: distinguishes hosts of the same name

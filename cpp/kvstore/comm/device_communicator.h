@@ -45,7 +45,7 @@ struct DeviceRank {
   int rank = 0, size = 1, device = 0;
   // The ranks of the members in the job, for error texts.
   std::span<const int> members;
-  // Called while this process waits for the others; throws if one of them is lost.
+  // Called while this process waits for other ranks. Throws if a rank is lost.
   std::function<void()> check_others;
 };
 
@@ -58,7 +58,7 @@ class DeviceBackend {
   };
 
   virtual ~DeviceBackend() = default;
-  virtual int version() = 0;  // 22809 is 2.28.9
+  virtual int version() = 0;  // 22809 means version 2.28.9
   // Returns an id of a GPU that is the same in all processes of its host.
   virtual std::string physical_id(int device) = 0;
   virtual UniqueId make_id() = 0;

@@ -14,7 +14,7 @@ struct DeviceHierarchy {
   std::unique_ptr<Communicator> all;         // all ranks
   // Ranks with the same local rank on each host. Null unless every host has such a rank.
   std::unique_ptr<Communicator> cross;
-  bool even = true;  // the same number of ranks on each host
+  bool even = true;  // whether all hosts have the same number of ranks
   // This rank's GPU. Set if `cross` of every rank accepts GPU memory in all_to_all.
   std::optional<Device> direct;
   // Called while this process waits for GPUs. Throws if another rank is lost.

@@ -19,7 +19,7 @@ namespace mxlite {
 // process set, or the messages from one rank of the set to another rank.
 struct CallChannel {
   int32_t set = 0;
-  int32_t from = -1, to = -1;  // rank numbers of the job; -1 for calls of all ranks of the set
+  int32_t from = -1, to = -1;  // rank numbers of the job; -1 means calls of all ranks of the set
 
   bool is_message() const { return from >= 0; }
   auto operator<=>(const CallChannel&) const = default;
@@ -87,7 +87,7 @@ class OrderedCalls {
  private:
   enum class State : uint8_t { kMissing, kReady, kFailed };
   struct AnnouncedCall {
-    std::vector<State> states;  // by rank
+    std::vector<State> states;  // indexed by rank
     uint64_t hash = 0;
     bool same = true;
     size_t announced = 0, expected = 0;  // number of ranks

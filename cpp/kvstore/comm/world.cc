@@ -15,7 +15,7 @@ namespace mxlite {
 namespace {
 
 constexpr const char* kPlugin = "libmxlite_mpi.so";
-constexpr const char* kLibrary = "libmpi.so.40";  // Open MPI 4 and 5
+constexpr const char* kLibrary = "libmpi.so.40";  // the name in Open MPI 4 and 5
 
 std::string plugin_path() { return own_folder() + kPlugin; }
 

@@ -14,7 +14,7 @@ namespace mxlite {
 struct Topology {
   int local_rank = 0, local_size = 1;
   int cross_rank = 0, cross_size = 1;
-  bool homogeneous = true;  // the same number of processes on each host
+  bool homogeneous = true;  // whether all hosts have the same number of processes
 };
 
 struct World {
@@ -23,8 +23,8 @@ struct World {
 };
 
 struct WorldRequest {
-  std::vector<int> ranks;                  // ranks in the job; empty: all
-  const void* mpi_communicator = nullptr;  // address of an MPI_Comm to use instead
+  std::vector<int> ranks;                  // ranks in the job; empty means all ranks
+  const void* mpi_communicator = nullptr;  // address of an MPI_Comm that is used instead
 };
 
 // Describes how the job continues after the loss of a rank, or how it grows.
@@ -59,7 +59,7 @@ enum class Launcher { kNone, kOpenMpi, kOther, kHostJob };
 // Determines from the environment which launcher has started this process. kHostJob means launch.py
 // without MPI.
 Launcher launcher();
-int launched_processes();  // 1 if there is no launcher
+int launched_processes();  // returns 1 if there is no launcher
 
 // Loads the plug-in and libmpi. If a file is missing, throws a communicator error that says what to
 // install.

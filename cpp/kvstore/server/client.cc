@@ -40,7 +40,7 @@ void check_ids(const char* what, const StoredKey& stored, std::span<const int64_
 }  // namespace
 
 struct Client::Progress {
-  size_t left = 1;  // open requests, plus 1 until all are sent; reactor thread only
+  size_t left = 1;  // open requests, plus 1 until all are sent; used only on the reactor thread
   std::exception_ptr error;
   std::function<void(std::exception_ptr)> done;
   void answered(std::exception_ptr e) {

@@ -39,8 +39,8 @@ struct PartSpec {
   std::string key;
   uint32_t part = 0;
   DType dtype = DType::kFloat32;
-  int64_t count = 0;      // elements
-  int64_t row_size = 1;   // elements per row
+  int64_t count = 0;      // number of elements
+  int64_t row_size = 1;   // number of elements per row
   int64_t first_row = 0;  // index of the part's first row in the array
   int64_t rows() const { return row_size > 0 ? count / row_size : 0; }
   size_t bytes() const { return static_cast<size_t>(count) * dtype_size(dtype); }
@@ -65,10 +65,10 @@ constexpr PushForm last_enumerator(PushForm) { return PushForm::kOneBit; }
 struct PushHeader {
   std::string key;
   uint32_t part = 0;
-  uint64_t step = 0;  // number of this worker's push of the key, from 1
+  uint64_t step = 0;  // number of this worker's push of the key; the first push has 1
   PushForm form = PushForm::kDense;
   DType dtype = DType::kFloat32;
-  float threshold = 0;        // if the gradients are compressed
+  float threshold = 0;        // used if the gradients are compressed
   std::vector<int64_t> rows;  // indices of rows within the part
   auto fields() { return std::tie(key, part, step, form, dtype, threshold, rows); }
 };
@@ -89,7 +89,7 @@ struct PartName {
 };
 
 struct Command {
-  uint64_t number = 0;  // command number of this worker, from 1
+  uint64_t number = 0;  // command number of this worker; the first command has 1
   int32_t head = 0;
   std::string name, text;
   auto fields() { return std::tie(number, head, name, text); }

@@ -23,8 +23,8 @@ struct Options {
   int root_port = 9091;
   int num_workers = 1;
   int num_servers = 1;
-  std::string node_host;        // DMLC_NODE_HOST, else the address of DMLC_INTERFACE, else empty
-  int port = 0;                 // port of a server; 0 for any
+  std::string node_host;        // DMLC_NODE_HOST, or the address of DMLC_INTERFACE, or empty
+  int port = 0;                 // port of a server; 0 selects any port
   int rank = -1;                // Requested rank; -1 for any.
   SealKey key;                  // key of the job; frames with another key are rejected
   double timeout = 60;          // limit in seconds for any wait for another process
@@ -35,8 +35,8 @@ struct Options {
   int64_t big_array = 1000000;  // arrays of at least this many elements are split over all servers
   int64_t staleness = -1;       // in async mode, how many steps a worker may be ahead of the
                                 // slowest; -1 for any number
-  int threads = 0;              // threads of a server; 0 selects by the number of cores
-  std::string snapshot_dir;     // folder of servers' snapshots; empty for no snapshots
+  int threads = 0;              // threads of a server; 0 selects a number that depends on the cores
+  std::string snapshot_dir;     // folder of servers' snapshots; empty if none are written
   int64_t snapshot_updates = 10;  // number of updates of one part between snapshots
   bool verbose = false;
   std::string version;  // version of mxlite

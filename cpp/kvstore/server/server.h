@@ -58,9 +58,9 @@ class Server {
   // Used only on the reactor thread.
   std::map<ConnectionId, Worker> workers_;
   std::map<std::pair<std::string, uint32_t>, std::unique_ptr<SlotQueue>> slots_;
-  std::map<int, uint64_t> commands_done_;  // by worker
+  std::map<int, uint64_t> commands_done_;  // the key is the worker
   std::vector<Command> settings_;  // commands to repeat on a server that replaces another one
-  std::map<int, ProfileRequest> profile_requests_;  // by worker
+  std::map<int, ProfileRequest> profile_requests_;  // the key is the worker
   uint64_t next_file_ = 0;
   Clock::time_point looked_{};
 

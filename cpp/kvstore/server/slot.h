@@ -34,11 +34,11 @@ class SlotContext {
 
   const int num_workers;
   const double timeout;
-  const int64_t staleness;  // limit for async mode; -1 for none
+  const int64_t staleness;  // limit for async mode; -1 means no limit
   std::atomic<bool> sync{true};
   std::vector<std::atomic<bool>> gone;       // for each worker: whether it has left the job
   std::atomic<Clock::rep> patience_from{0};  // earliest time from which deadlines count
-  std::string folder;                        // folder of snapshots; empty for none
+  std::string folder;                        // folder of snapshots; empty means no snapshots
   int64_t snapshot_updates = 10;
   uint32_t epoch = 0;
   std::function<void(const std::string&)> fail_job = [](const std::string&) {};
@@ -94,7 +94,7 @@ class Slot {
     Buffer data;
   };
   struct Round {
-    std::map<int, Contribution> pushes;  // by worker, and summed in this order
+    std::map<int, Contribution> pushes;  // the key is the worker; summed in the order of the keys
     Clock::time_point begun = Clock::now();
   };
   struct WaitingPull {
@@ -130,12 +130,12 @@ class Slot {
   PartSpec spec_;
   Weight weight_;
   bool ready_ = false;    // whether the part has a value
-  uint64_t version_ = 0;  // rounds in sync mode, pushes in async mode
-  std::vector<uint64_t> taken_, durable_, pulled_version_;  // by worker
-  std::map<uint64_t, Round> rounds_;                        // by step
+  uint64_t version_ = 0;  // number of rounds in sync mode, or of pushes in async mode
+  std::vector<uint64_t> taken_, durable_, pulled_version_;  // indexed by worker
+  std::map<uint64_t, Round> rounds_;                        // the key is the step
   std::vector<WaitingPull> pulls_;
   int64_t since_snapshot_ = 0;
-  std::string error_;  // error of the last update; every pull reports it
+  std::string error_;  // error of the last update, which every pull reports
   std::atomic<bool> waits_{false};
   std::atomic<size_t> bytes_{0};
 };

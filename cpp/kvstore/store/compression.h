@@ -10,7 +10,7 @@ namespace mxlite::store {
 enum class CompressionType : uint8_t {
   kNone,
   kTwoBit,  // threshold, -threshold or 0
-  kOneBit,  // 1 above the threshold, else -1
+  kOneBit,  // 1 above the threshold, otherwise -1
 };
 
 struct Compression {

@@ -44,8 +44,8 @@ struct Weight {
   DType dtype = DType::kFloat32;
   int64_t count = 0, row_size = 1;
   OwnBuffer value;
-  OwnBuffer master;               // float32 copy of a half-precision value; empty if not used
-  std::vector<OwnBuffer> states;  // momentum and so on; empty before the first update
+  OwnBuffer master;               // float32 copy of a half-precision value; empty if not needed
+  std::vector<OwnBuffer> states;  // states such as momentum; empty before the first update
   uint64_t updates = 0;           // number of updates so far
   DType exact() const { return master.memory ? DType::kFloat32 : dtype; }
   size_t bytes() const { return static_cast<size_t>(count) * dtype_size(dtype); }

@@ -44,8 +44,8 @@ class Placement {
  private:
   struct Key {
     int server = 0;
-    std::map<int, std::string> specs;  // by worker; stores the first spec and those that differ
-                                       // from it
+    std::map<int, std::string> specs;  // keys: workers; has the first spec and specs that
+                                       // differ from it
     int first = -1;
   };
   std::vector<int64_t> load_;

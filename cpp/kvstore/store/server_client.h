@@ -33,7 +33,7 @@ struct ServerOperation {
   StoredKeyRef stored;
   NDArrayRef push, pull;                         // null if not part of the operation
   NDArrayRef push_rows, pull_rows;               // int64 row ids; null for the whole array
-  int priority = 0;                              // larger ones are sent first
+  int priority = 0;                              // operations with larger values are sent first
   std::function<void(std::exception_ptr)> done;  // called once
 };
 

@@ -1,4 +1,4 @@
-// Implements copy_strided within one GPU; the plug-in registers it with set_device_copy.
+// Implements copy_strided within one GPU. The plug-in registers this function with set_device_copy.
 #pragma once
 #include "cpp/ndarray/copy.h"
 

@@ -27,7 +27,7 @@ struct Quantization {
   bool calibrated = false;        // whether the pass calibrate will set the ranges
   std::set<std::string> without;  // operators that stay in float32
   std::set<std::string> parameters;
-  std::map<std::string, std::pair<float, float>> ranges;  // by name of an output or a variable
+  std::map<std::string, std::pair<float, float>> ranges;  // keys: output or variable names
 };
 
 struct PassOptions {

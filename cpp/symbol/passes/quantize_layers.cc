@@ -477,12 +477,12 @@ class Quantizer {
   const Quantization& how_;
   graph::Rewrite rewrite_;
   std::vector<std::vector<int>> uses_;
-  std::map<int32_t, Chain> chains_;  // by last node
+  std::map<int32_t, Chain> chains_;  // the key is the last node
   std::vector<uint8_t> is_absorbed_;
   std::set<int32_t> layers_;  // nodes other than products that read int8
   std::set<std::string> names_;
   std::set<std::pair<int32_t, int32_t>> has_float_;  // old values whose new value is known
-  std::map<std::pair<int32_t, int32_t>, Quantized> quantized_;  // by old value
+  std::map<std::pair<int32_t, int32_t>, Quantized> quantized_;  // the key is the old value
   std::string weight_name_;
   int num_convolutions_ = 0, num_linear_ = 0;
 };

@@ -90,7 +90,7 @@ enum class BadFrame : uint8_t {
   kType,
   kLength,
   kContent,  // a body that cannot be decoded
-  kOrder,    // a frame that the peer must not send, or not at this point
+  kOrder,    // a frame that the peer must not send at this point
 };
 inline constexpr size_t kNumBadFrames = 9;
 const char* bad_frame_name(BadFrame kind);

@@ -22,7 +22,7 @@ inline constexpr size_t kMostStrangers = 256;
 
 struct Traffic {
   uint64_t sent_frames = 0, sent_bytes = 0, received_frames = 0, received_bytes = 0;
-  uint64_t refused_connections = 0;  // closed because of invalid frames
+  uint64_t refused_connections = 0;  // connections closed because of invalid frames
   std::array<uint64_t, kNumBadFrames> bad = {};
 };
 
@@ -70,8 +70,8 @@ class Reactor {
   bool is_in_fork() const;  // true in a fork, where only stop may be called
 
   // The functions below must be called on the reactor thread.
-  void accept_hello(ConnectionId connection);  // keeps the connection open, but does not trust the
-                                               // peer yet
+  void accept_hello(ConnectionId connection);  // keeps the connection open, but does not trust
+                                               // the peer yet
   void trust(ConnectionId connection);         // allows the peer to send any frame
   // Closes the connection after all frames were sent. No more frames are delivered.
   void finish(ConnectionId connection);
@@ -104,7 +104,7 @@ class Reactor {
   void await_write(Connection& c);
   void read(Connection& c);
   size_t read_preamble(Connection& c, std::span<const std::byte> bytes);
-  bool write_preamble(Connection& c);  // same result as write
+  bool write_preamble(Connection& c);  // returns the same as write
   bool write(Connection& c);           // returns false if the connection is gone
   void deliver(ConnectionId id, Frame frame);
   void refuse(ConnectionId id, const Error& error);  // ends the connection

@@ -32,7 +32,7 @@ struct Hello {
   Role role = Role::kWorker;
   int32_t rank = -1;
   uint32_t incarnation = 0;
-  uint64_t group = 0;  // id of the worker group that will use the connection; 0 for none
+  uint64_t group = 0;  // id of the worker group that will use the connection, or 0
   auto fields() { return std::tie(version, role, rank, incarnation, group); }
 };
 
@@ -47,10 +47,10 @@ struct Registration {
   int32_t rank = -1;  // Requested rank; -1 for any.
   std::string host;   // name of the host, for the text of errors
   int64_t process = 0;
-  std::string address;  // "host:port" at which the process accepts others
+  std::string address;  // "host:port" at which the process accepts connections
   bool snapshots = false;
   int32_t num_workers = 0, num_servers = 0;
-  double timeout = 60;  // limit in seconds of the process's waits for others
+  double timeout = 60;  // limit in seconds for the process's waits for other processes
   double silence = 5;   // seconds without a heartbeat after which the process counts as lost
   auto fields() {
     return std::tie(role, rank, host, process, address, snapshots, num_workers, num_servers,
@@ -92,9 +92,9 @@ constexpr MemberStatus last_enumerator(MemberStatus) { return MemberStatus::kLef
 
 struct MemberState {
   MemberStatus status = MemberStatus::kMissing;
-  uint32_t incarnation = 0;  // incremented when a process replaces another one of this rank
-  std::string address;       // address at which the process accepts others
-  std::string why;           // why the process was lost
+  uint32_t incarnation = 0;  // incremented when a process replaces another process of this rank
+  std::string address;       // address at which the process accepts connections
+  std::string why;           // the reason why the process was lost
   auto fields() { return std::tie(status, incarnation, address, why); }
   bool operator==(const MemberState&) const = default;
 };
@@ -105,7 +105,7 @@ struct JobState {
   uint64_t version = 0;
   bool running = false;  // whether all processes have registered
   bool ended = false;
-  std::string failure;  // why the whole job failed
+  std::string failure;  // the reason why the whole job failed
   std::vector<MemberState> workers, servers;
   auto fields() { return std::tie(version, running, ended, failure, workers, servers); }
   std::vector<MemberState>& members(Role role) { return role == Role::kServer ? servers : workers; }

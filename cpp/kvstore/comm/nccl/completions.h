@@ -49,7 +49,7 @@ class Completions {
   Stream& stream_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Work> waiting_;  // guarded by mutex_, as all below
+  std::deque<Work> waiting_;  // guarded by mutex_, like all members below
   std::deque<Work> awaited_;  // work for which the thread waits
   FailureText failure_;
   bool stopping_ = false;

@@ -80,8 +80,8 @@ class NcclGroup final : public DeviceGroup {
 
  private:
   const std::vector<int> devices_;
-  std::mutex mutex_;               // guards the fields below: the watching thread may abort
-  std::vector<ncclComm_t> comms_;  // by GPU; null if aborted
+  std::mutex mutex_;               // guards the fields below, because the watching thread may abort
+  std::vector<ncclComm_t> comms_;  // indexed by GPU; null if aborted
   FailureText failure_;
 };
 

@@ -66,7 +66,7 @@ class Channel {
 
  private:
   void wait_slowly(int r, uint32_t step);
-  void check_life(int r, uint32_t step);  // r: the rank for which this rank waits, or -1
+  void check_life(int r, uint32_t step);  // `r` is the rank for which this rank waits, or -1
   void check_signature(int r);
   std::string operation_text() const;
 

@@ -55,7 +55,7 @@ class DirectCollectives {
 
   Channel& channel_;
   PeerMemory peers_;
-  std::vector<Arrays> arrays_;      // by rank
+  std::vector<Arrays> arrays_;      // indexed by rank
   std::vector<SharedPlace> files_;  // for each rank: the last file that all ranks tried to map
   bool agreed_ = false;             // whether all ranks have mapped files_
   int buffer_ = 0;

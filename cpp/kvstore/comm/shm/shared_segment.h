@@ -13,10 +13,10 @@
 
 namespace mxlite::shm {
 
-inline constexpr int kBuffers = 3;  // buffers per rank: one to write, one that others read, one
-                                    // that becomes free
-// Length of a rank's ring of signatures. A rank is at most one operation ahead of the others, so it
-// does not overwrite a signature that they still compare.
+inline constexpr int kBuffers = 3;  // buffers per rank: one is written, one is read by
+                                    // other ranks, and one becomes free
+// Length of a rank's ring of signatures. A rank is at most one operation ahead of the other ranks,
+// so it does not overwrite a signature that they still compare.
 inline constexpr int kSignatures = 4;
 inline constexpr size_t kTextBytes = 2048;
 
@@ -63,7 +63,7 @@ struct alignas(64) Header {
 struct SegmentName {
   char name[64] = {};
   uint64_t buffer_bytes = 0;
-  char error[192] = {};  // why the segment was not created
+  char error[192] = {};  // the reason why the segment was not created
 };
 
 class SharedSegment {
@@ -77,7 +77,7 @@ class SharedSegment {
   ~SharedSegment();
   SharedSegment& operator=(SharedSegment&&) = delete;  // neither copied nor moved
 
-  void unlink() noexcept;  // removes the name, keeps the memory
+  void unlink() noexcept;  // removes the name but keeps the memory
   // Stores the PID of the process that will become rank r, so that its death is noticed even before
   // it joins.
   void expect(int r, int64_t process, uint64_t process_namespace) noexcept;

@@ -11,7 +11,7 @@
 namespace mxlite::shm {
 namespace {
 
-constexpr size_t kBufferBytes = size_t{256} << 10;  // each rank has kBuffers of them
+constexpr size_t kBufferBytes = size_t{256} << 10;  // each rank has kBuffers buffers of this size
 // Limit of the bytes that a rank reads from all other ranks in one call. Larger inputs use an
 // all-reduce in which each rank reduces one part, because it reads fewer bytes.
 constexpr size_t kReadBytes = size_t{256} << 10;

@@ -134,7 +134,7 @@ void Job::announce_failures() {
   {
     std::lock_guard lock(groups_mutex_);
     std::erase_if(groups_, [&](const auto& group) {
-      const bool is_gone = group.use_count() == 1;  // no other thread can still make the group fail
+      const bool is_gone = group.use_count() == 1;  // no other thread can use the group any more
       if (group->take_announcement())
         failures.push_back({group->id, group->failure().substr(0, kMostTextBytes)});
       return is_gone;

@@ -70,7 +70,7 @@ class Job final : public members::Member {
  private:
   // A member of a group that is being formed.
   struct Peer {
-    Address address;            // address to connect to; unset for later members, which connect to
+    Address address;            // address to connect to; unset for later members, which connect
                                 // this process
     ConnectionId calling = 0;   // pending connection attempt, or 0
     Clock::time_point again{};  // earliest time of the next attempt
@@ -79,7 +79,7 @@ class Job final : public members::Member {
     Clock::time_point present = Clock::now();  // last time at which the peer had not left the job
     Socket socket;
   };
-  using Peers = std::map<int, Peer>;  // by rank
+  using Peers = std::map<int, Peer>;  // the key is the rank
 
   void opened(ConnectionId id) override;
   void closed(ConnectionId id, const std::string& why, bool is_invalid) override;
@@ -96,7 +96,7 @@ class Job final : public members::Member {
   void fail_groups_of(int rank, const std::string& why);  // rank -1 means all groups
   [[noreturn]] void fail_group(GroupState& group, const std::string& text);
 
-  std::vector<std::atomic<bool>> left_;  // by rank
+  std::vector<std::atomic<bool>> left_;  // indexed by rank
   std::atomic<int> shortage_{0};         // errno if no descriptor is left for a connection, else 0
 
   std::mutex groups_mutex_;
@@ -104,12 +104,12 @@ class Job final : public members::Member {
   // communicator is destroyed.
   std::vector<std::shared_ptr<GroupState>> groups_;  // guarded by groups_mutex_, like all members
                                                      // below
-  std::map<uint64_t, std::string> failed_groups_;    // failure reasons by group id
-  std::map<int, std::string> lost_;                  // reasons of losses by rank
-  std::string broken_;                               // why the rendezvous is lost
-  std::map<uint64_t, Peers*> forming_;               // groups that are being formed, by id
-  std::map<std::pair<uint64_t, int>, ConnectionId> callers_;  // connections without an answer, by
-                                                              // group and rank
+  std::map<uint64_t, std::string> failed_groups_;    // reasons of failures; keys: group ids
+  std::map<int, std::string> lost_;                  // reasons of losses; keys: ranks
+  std::string broken_;                               // reason why the rendezvous is lost
+  std::map<uint64_t, Peers*> forming_;               // groups that are being formed; keys: ids
+  std::map<std::pair<uint64_t, int>, ConnectionId> callers_;  // connections without an answer;
+                                                              // keys: group and rank
   std::condition_variable connected_;
 };
 

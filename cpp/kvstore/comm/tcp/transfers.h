@@ -14,7 +14,7 @@ namespace mxlite::tcp {
 // The first bytes of a message.
 struct MessageHeader {
   uint64_t signature = 0;  // kind, dtype and sizes of the call
-  uint64_t number = 0;     // counts the calls of the group
+  uint64_t number = 0;     // number of the call in the group
   uint64_t bytes = 0;      // size of the data after the header
 };
 
