@@ -12,13 +12,13 @@ namespace mxlite::autograd {
 // Note [Checkpoints]
 // The first run is recorded like any other computation. Its part of the tape is dropped when the
 // run ends. When backward reaches the checkpoint, the body runs again on the same inputs with the
-// same random numbers, and backward continues with the nodes that this run records. Gradients thus
+// same random numbers. Backward continues with the nodes that this run records. Gradients thus
 // arrive at inputs and parameters in the same order as without a checkpoint, so they have the same
 // bits. These nodes are freed one by one. While the body runs again, states that it writes (running
 // statistics) have the values from before the first run. Afterwards the states get their current
-// values back, which raises their versions. If another operator of the same graph has read a state
-// and is differentiated later (by a second backward with retain_graph), the state therefore counts
-// as overwritten.
+// values back, which raises their versions. Suppose that another operator of the same graph has
+// read a state and is differentiated later, by a second backward with retain_graph. For this
+// operator, the state counts as overwritten.
 struct CheckpointedCall {
   using Body = std::function<NDArrays(std::span<const NDArrayRef> inputs)>;
   std::string name;

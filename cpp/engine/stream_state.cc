@@ -26,10 +26,10 @@ StreamKind stream_kind(WorkerKind worker) {
 
 void set_stream_source(StreamSource given) { source = given ? given : &stream_of_accelerator; }
 
-// Adds a task to the ready list. If many host tasks are ready, they run in push order. If they ran
-// in the order in which they become ready, a program that pushes many steps ahead would run the
-// first operators of all steps before the last operators of the first step, and their results would
-// occupy memory. No task overtakes a deferred task, because other processes wait for deferred
+// Adds a task to the ready list. If many host tasks are ready, they run in push order.
+// Otherwise a program that pushes many steps ahead would run the first operators of all
+// steps before the last operators of the first step, and their results would occupy
+// memory. No task overtakes a deferred task, because other processes wait for deferred
 // tasks.
 void WorkerQueue::add_ready(Task& task) {
   constexpr uint32_t kFew = 8;

@@ -17,8 +17,8 @@ class GraphCache {
   void remove(CachedGraph& graph) noexcept;
 
   // Drops signatures until the remaining signatures fit into the limit. The kProtected most
-  // recently used signatures of each graph are kept and do not count, so that a program that
-  // alternates between training and evaluation does not recompile.
+  // recently used signatures of each graph are kept and do not count. A program that alternates
+  // between training and evaluation thus does not recompile.
   void trim();
   static constexpr size_t kProtected = 2;
 

@@ -13,8 +13,8 @@ NamedOperations::NamedOperations(jobs::Job& job)
     for (const int r : ranks)
       MX_CHECK(r >= 0 && r < job.size, "ranks of a process set must be in [0, ", job.size - 1,
                "], as the job has ", job.size, " processes, got ", r);
-    MX_CHECK(!negotiator_.find_set(ranks), "the process set of ", jobs::ranks_text(ranks),
-             " is given twice");
+    MX_CHECK(!negotiator_.find_set(ranks), "process sets must be distinct, got that of ",
+             jobs::ranks_text(ranks), " twice");
     job.add_set(negotiator_.add_set(ranks), ranks);
   }
   announced_ = [this](int from, const Request& r) {

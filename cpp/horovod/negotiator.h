@@ -83,7 +83,7 @@ class Negotiator {
 
     const Request& any() const;
   };
-  // Names that some ranks have announced and others have not.
+  // Names that some ranks have announced and other ranks have not.
   struct AwaitedName {
     const Request* request;
     Clock::time_point since;

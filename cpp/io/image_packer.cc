@@ -124,8 +124,8 @@ struct ImagePacker::Job {
   std::optional<InputFile> file;  // for pass_through: opened in advance
   std::vector<std::byte> record;
   std::exception_ptr failure;
-  bool done = false;  // guarded by mutex_; until it is true, only the worker uses the other
-                      // members, then only write()
+  bool done = false;  // guarded by mutex_; until it is true, only the worker uses
+                      // the other members, and afterwards only write()
 };
 
 ImagePacker::ImagePacker(PackOptions options, int threads) : options_(options) {

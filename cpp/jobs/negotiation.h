@@ -12,7 +12,7 @@
 
 namespace mxlite::jobs {
 
-// An operation that some ranks have announced and others have not.
+// An operation that some ranks have announced and other ranks have not.
 struct Stall {
   std::string name;
   double seconds = 0;

@@ -18,22 +18,22 @@ namespace mxlite::jobs {
 // Note [Slot calls]
 // A rank begins an ordered call in one of two ways. Either it shows its input in a slot (SlotRing),
 // or it announces the call in the negotiation (OrderedCalls). If all ranks have shown the same
-// call, each rank computes its result from the slots. Otherwise the call is negotiated: a rank that
-// has shown its input also announces the call if another rank has shown a different call, has
-// announced this call, or has done neither for kAnnounceAfter. From then on, only the comm thread
-// may complete the call. All ranks use the same way for two reasons. First, the last rank to show
-// its input sees all slots and never announces the call, so a call that is complete in slots never
-// becomes due in the negotiation. Second, if a rank has announced the call without showing its
-// input, the slots stay incomplete for all ranks. A rank that completes an announced call withdraws
-// the announcement.
+// call, each rank computes its result from the slots. Otherwise the call is negotiated. A rank that
+// has shown its input then also announces the call in three cases: another rank has shown a
+// different call, has announced this call, or has done neither for kAnnounceAfter. From then on,
+// only the comm thread may complete the call. All ranks use the same way for two reasons. First,
+// the last rank to show its input sees all slots and never announces the call. A call that is
+// complete in slots thus never becomes due in the negotiation. Second, if a rank has announced the
+// call without showing its input, the slots stay incomplete for all ranks. A rank that completes an
+// announced call withdraws the announcement.
 //
 // No thread waits for another rank longer than kSpin. An incomplete call stays in a list, and a
 // worker of the engine continues with other tasks. Calls of several process sets may therefore
-// become ready in different orders on different ranks, and the input of a call may need the only
-// worker while another call is incomplete. The worker checks the list after each task and, for
-// kSpin, before it sleeps. Afterwards the comm thread checks the list, and other ranks ring this
-// thread when they show an input. While the worker runs a long task, only the comm thread checks
-// the list, every 20 ms.
+// become ready in different orders on different ranks. The input of a call may need the only worker
+// while another call is incomplete. The worker checks the list after each task and, for kSpin,
+// before it sleeps. Afterwards the comm thread checks the list, and other ranks ring this thread
+// when they show an input. While the worker runs a long task, only the comm thread checks the list,
+// every 20 ms.
 class SlotCalls {
  public:
   // `control` must outlive this object. If the ranks of `control` cannot ring each other, `take`

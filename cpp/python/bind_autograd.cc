@@ -1,4 +1,4 @@
-// mx.autograd: modes, variables, backward, custom functions.
+// Bindings of mx.autograd: modes, variables, backward, custom functions.
 #include <pybind11/stl.h>
 
 #include <vector>

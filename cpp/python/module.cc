@@ -29,7 +29,7 @@ Initialize original_of(PyTypeObject* type) {
   return nullptr;
 }
 
-// If an object is missing in pybind11's instance table, it works normally with one exception: a
+// An object that is missing in pybind11's instance table works normally with one exception: a
 // function that returns a pointer or reference to the object creates a second Python object.
 void initialize(detail::instance* object, const void* holder) {
   const Initialize original = original_of(Py_TYPE(reinterpret_cast<PyObject*>(object)));

@@ -36,11 +36,11 @@ bool moves_nothing(const Shape& shape, const Shape& axes) {
 // Note [Images of few channels]
 // Tensor cores read the channels of a pixel in words of 8 or 16 bytes, so a convolution of 3
 // channels uses a slow kernel. An input image is transposed anyway. If it has fewer than 8
-// channels, the image and the weight are therefore padded with channels of zeros, which do not
-// change sums, to the next multiple of 4. The image and the weight have one Pad each. Thus the
-// padded weight depends only on its parameter, BatchNorm can be folded into it, and the prologue
-// computes it. The gradient of Pad is a slice. Grouped convolutions, and convolutions whose data is
-// already channels-last, are not padded.
+// channels, the image and the weight are therefore padded to the next multiple of 4. The padding
+// consists of channels of zeros, which do not change sums. The image and the weight have one Pad
+// each. Thus the padded weight depends only on its parameter, BatchNorm can be folded into it, and
+// the prologue computes it. The gradient of Pad is a slice. Grouped convolutions, and convolutions
+// whose data is already channels-last, are not padded.
 constexpr int64_t kChannelsAtOnce = 4, kFewChannels = 8;
 
 class Turner {

@@ -1,5 +1,5 @@
-// The passes between a trace and lowering. Each is a free function in a file of its own. The tables
-// in passes.cc give their order; no pass runs outside of the tables.
+// The passes between a trace and lowering. Each pass is a free function in a file of its own. The
+// tables in passes.cc define their order. No pass runs outside of the tables.
 //
 // inference:  kInference -> lower
 // training:   kRecorded -> kDifferentiated -> build_backward; forward and backward graph each:

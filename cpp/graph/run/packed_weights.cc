@@ -38,8 +38,8 @@ StorageRef allocate(Device device, size_t bytes) {
 }
 
 // Memory of the values that one update computes. The values are adjacent, so that they fill huge
-// pages. Most single weights are too small for huge pages, which reduce TLB misses in convolutions
-// that read a weight once.
+// pages, for which most single weights are too small. Huge pages reduce TLB misses in convolutions,
+// which read a weight once.
 class Memory {
  public:
   explicit Memory(Device device) : device_(device) {}

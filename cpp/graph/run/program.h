@@ -102,8 +102,9 @@ struct Program {
 // layouts of its inputs. Inserts reorders between kernels with different layouts, at most one for
 // each value and layout. Instructions that depend only on parameters go into the prologue.
 // Note [Copied outputs]
-// An output is copied if its value lies in an input, a parameter or packed memory, or if the value
-// is another output as well, because the user may keep and write the array.
+// An output is copied if its value lies in an input, a parameter or packed memory. It is also
+// copied if the value is another output as well. The reason is that the user may keep and write the
+// array.
 // Note [Saved layouts]
 // Only executables see the values that a recorded forward saves for backward. These values
 // therefore keep the producer's layout, in an array of bytes, and backward is compiled for this

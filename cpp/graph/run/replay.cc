@@ -31,8 +31,8 @@ constexpr size_t kMostArrayBytes = size_t{256} << 20;  // larger arrays are not 
                                                        // takes too long
 std::atomic<size_t> copied_bytes_of_process{0};
 // A kept array that has moved three times within this many runs counts as an array that moves in
-// every run. In comparison, a gradient moves into a bucket, then into another bucket once the order
-// of backward is known, and then once for each bucket size that the tuner tries.
+// every run. A gradient moves less often: into a bucket, into another bucket once the order of
+// backward is known, and once for each bucket size that the tuner tries.
 constexpr int64_t kFewRuns = 8;
 constexpr int64_t kNever = -kFewRuns;
 

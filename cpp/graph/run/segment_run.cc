@@ -89,7 +89,7 @@ class SegmentJoiner final : public SegmentVisitor {
   SegmentJoiner(const SegmentedGraph& graph, engine::Origin origin)
       : SegmentVisitor(graph, origin), work(graph.segments.size()) {}
 
-  // Creates all collective calls. Returns false if an output shape differs from the traced one.
+  // Creates all collective calls. Returns false if an output shape differs from the traced shape.
   bool make_calls(collective::Processes& processes) {
     // Throws if the process set has been removed.
     for (const auto& [set, op] : graph_.sets) collective::group_of(op, set);

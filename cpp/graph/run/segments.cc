@@ -186,8 +186,8 @@ void connect(SegmentedGraph& graph) {
     const Route::Slot slot = slots.of(v);
     const int i = maker[slot];
     // One task cannot run all segments if a result is an input of the graph or another result,
-    // because it would have to be copied. One task also cannot run all segments if a result does
-    // not depend on all calls, because such a result must not wait for the other calls.
+    // because it would have to be copied. The same holds if a result does not depend on all calls,
+    // because such a result must not wait for the other calls.
     possible = possible && i >= 0 && !is_copy[slot] && results.insert(slot).second &&
                calls[static_cast<size_t>(i)].size() == num_calls;
     if (i >= 0) segments[static_cast<size_t>(i)].is_result = true;

@@ -73,7 +73,7 @@ Introduction introduce(const Communicator& processes, int device) {
     std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
     put(mine.boot, boot);
     DeviceBackend* const backend = device_backend();
-    MX_CHECK_KIND(backend, ErrorKind::kNotSupported, "the CUDA plug-in has loaded no NCCL library");
+    MX_CHECK_KIND(backend, ErrorKind::kNotSupported, "nccl: the CUDA plug-in must contain NCCL");
     mine.version = backend->version();
     mine.connects_hosts = env_int("MXLITE_NCCL_BETWEEN_HOSTS", 1) != 0;
     mine.devices = require_accelerator("nccl", device).count();

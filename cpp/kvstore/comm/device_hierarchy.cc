@@ -107,7 +107,8 @@ class HierarchicalDeviceCommunicator final : public DeviceCommunicator {
   std::unique_ptr<Communicator> split(int, int) override {
     // Jobs do not use split. Instead, they create the GPU communicator of a process set from the
     // processes of the set.
-    fail(ErrorKind::kNotSupported, backend_, ": a communicator of GPUs is not split");
+    fail(ErrorKind::kNotSupported, backend_,
+         ": split must not be called for a communicator of GPUs");
   }
 
  private:

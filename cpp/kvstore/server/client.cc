@@ -76,7 +76,8 @@ StoredKeyRef Client::find(const std::string& key) {
   if (found != keys_.end()) return found->second;
   std::vector<std::string> known;
   for (const auto& [name, stored] : keys_) known.push_back(name);
-  fail(ErrorKind::kValue, "kvstore: init '", key, "' first", did_you_mean(key, known));
+  fail(ErrorKind::kValue, "kvstore: init must be called for key '", key, "' first",
+       did_you_mean(key, known));
 }
 
 void Client::init(const std::vector<std::string>& keys, const std::vector<NDArrayRef>& values) {

@@ -86,7 +86,9 @@ void JobMember::take_frame(ConnectionId id, Frame frame) {
     case FrameType::kReply:
       return take_reply(std::move(frame));
     default:
-      throw FrameError(BadFrame::kOrder, "parameter server: an unexpected frame");
+      throw FrameError(BadFrame::kOrder,
+                       "parameter server: a server must send a welcome, a refusal or a reply, got "
+                       "another frame");
   }
 }
 

@@ -275,8 +275,8 @@ void Server::to_slot(ConnectionId id, const PartName& name, uint64_t request,
                      std::function<void(Slot&, const Answer&)> work) {
   SlotQueue* queue = find(name);
   if (!queue)
-    return answer_to(id,
-                     request)(error_reply(ErrorKind::kValue, str("init '", name.key, "' first")));
+    return answer_to(id, request)(
+        error_reply(ErrorKind::kValue, str("init must be called for '", name.key, "' first")));
   pool_.post(*queue, [work = std::move(work), answer = answer_to(id, request)](Slot& slot) {
     try {
       work(slot, answer);

@@ -110,7 +110,7 @@ Body Slot::progress(int worker) const {
 
 void Slot::push(int worker, PushHeader header, Buffer data, const Answer& answer) {
   const ProfileScope profile(trace_name("push", key_), ProfileKind::kComm);
-  MX_CHECK_KIND(ready_, ErrorKind::kValue, "push: init ", name(), " first");
+  MX_CHECK_KIND(ready_, ErrorKind::kValue, "push: init must be called for ", name(), " first");
   const auto w = static_cast<size_t>(worker);
   if (header.step <= taken_[w]) {
     ++context_.duplicates;
@@ -327,7 +327,7 @@ void Slot::answer_pull(WaitingPull& p) {
 }
 
 void Slot::status(int worker, const Answer& answer) {
-  MX_CHECK_KIND(ready_, ErrorKind::kValue, "init ", name(), " first");
+  MX_CHECK_KIND(ready_, ErrorKind::kValue, "init must be called for ", name(), " first");
   answer({{}, encode(taken_[static_cast<size_t>(worker)]), {}});
 }
 
@@ -376,7 +376,7 @@ void Slot::look() {
 }
 
 void Slot::get_states(const Answer& answer) {
-  MX_CHECK_KIND(ready_, ErrorKind::kValue, "init ", name(), " first");
+  MX_CHECK_KIND(ready_, ErrorKind::kValue, "init must be called for ", name(), " first");
   FrameWriter w;
   w.number(weight_.updates);
   w.number(uint8_t{weight_.master.memory != nullptr});
@@ -399,7 +399,7 @@ void Slot::get_states(const Answer& answer) {
 }
 
 void Slot::set_states(const Body& body, const Buffer& data, const Answer& answer) {
-  MX_CHECK_KIND(ready_, ErrorKind::kValue, "init ", name(), " first");
+  MX_CHECK_KIND(ready_, ErrorKind::kValue, "init must be called for ", name(), " first");
   FrameReader r(body, kFrameBody);
   const auto updates = r.number<uint64_t>();
   const bool master = r.number<uint8_t>() != 0;

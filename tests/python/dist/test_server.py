@@ -203,7 +203,7 @@ def refused(error, words, function, *args):
     fails(lambda: (function(*args), mx.nd.waitall()), words, kind=error)
 kv.init("weight", nd.zeros((2, 3)))
 refused(ValueError, "did you mean 'weight'", kv.push, "weigth", nd.zeros((2, 3)))
-refused(ValueError, "init '999' first", kv.pull, "999", nd.zeros((2, 3)))
+refused(ValueError, "init must be called for key '999'", kv.pull, "999", nd.zeros((2, 3)))
 refused(ValueError, "shape must be (2, 3), got (3, 2)", kv.push, "weight", nd.zeros((3, 2)))
 refused(TypeError, "float32, got float64", kv.push, "weight", nd.zeros((2, 3), dtype="float64"))
 refused(ValueError, "initialized only once", kv.init, "weight", nd.zeros((2, 3)))

@@ -125,9 +125,9 @@ class Plugin final : public MpiPlugin {
     MX_MPI(MPI_Comm_size(MPI_COMM_WORLD, &size));
     const int64_t started = env_int("OMPI_COMM_WORLD_SIZE", size);
     MX_CHECK_KIND(size == started, ErrorKind::kCommunicator, "mpirun has started ", started,
-                  " processes, ", library_version(), " finds ", size,
-                  " of them: this is the mpirun of another installation; use that of this Open "
-                  "MPI, or name the other's libmpi in MXLITE_MPI_LIBRARY");
+                  " processes, but ", library_version(), " finds ", size,
+                  " of them, because this mpirun belongs to another installation; use the mpirun "
+                  "of this Open MPI, or set MXLITE_MPI_LIBRARY to the libmpi of this mpirun");
   }
 
   // Returns all processes of the job after the last rebuild.

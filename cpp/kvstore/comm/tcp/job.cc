@@ -121,7 +121,9 @@ void Job::take_frame(ConnectionId id, Frame frame) {
     default:
       break;
   }
-  throw FrameError(BadFrame::kOrder, "job rendezvous: an unexpected frame");
+  throw FrameError(BadFrame::kOrder,
+                   "job rendezvous: a process must get frames of the rendezvous or of its groups, "
+                   "got another frame");
 }
 
 void Job::member_changed(members::Role, int rank, const members::MemberState& now) {

@@ -39,7 +39,9 @@ Rendezvous::Entry* Rendezvous::place_for(const members::Registration& r, std::st
 
 void Rendezvous::take_frame(Entry&, const Frame& frame) {
   if (frame.type != FrameType::kGroupFailure)
-    throw FrameError(BadFrame::kOrder, "job rendezvous: a frame that a process may not send");
+    throw FrameError(
+        BadFrame::kOrder,
+        "job rendezvous: a process must send only failures of groups, got another frame");
   send_all(frame.type, encode(decode<members::GroupFailure>(frame.body)));
 }
 
