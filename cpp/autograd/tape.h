@@ -82,7 +82,7 @@ class TapeNode : public RefCounted {
   bool released = false;
 
  private:
-  uint64_t sequence_;                 // creation order: larger than the numbers of the nodes that
+  uint64_t sequence_;                 // creation order; above the numbers of the nodes that
                                       // computed its inputs
   std::vector<ArrayInfoRef> inputs_;  // null for a constant
   std::vector<TensorSpec> output_specs_;

@@ -45,7 +45,7 @@ struct Access {
 struct PushOptions {
   WorkerKind worker = WorkerKind::kCpu;  // kComm runs tasks strictly in push order
   int device = 0;                        // index of the device, for stream workers
-  bool may_inline = false;               // may run in push if all dependencies have ended
+  bool may_inline = false;               // whether it may run in push after all dependencies
   size_t bytes = 0;            // allocated before the push and kept until the task has ended
   bool keep_operands = false;  // for compute tasks with memory that is not freed in stream order
 };

@@ -24,7 +24,7 @@ struct WorkerQueue {
   Task* ready_last = nullptr;
   uint32_t num_ready = 0;
   Task* running = nullptr;  // task that runs on the worker's thread
-  bool asleep = false;      // the thread waits on work_arrived
+  bool asleep = false;      // whether the thread waits on work_arrived
   bool stopping = false;
   StreamState* stream_state = nullptr;  // set for stream workers
   std::condition_variable work_arrived;

@@ -26,7 +26,7 @@ struct FreeBlock {
 struct FreeLists {
   std::array<FreeBlock*, kLargestReusedTask / kStep> head{};
   std::array<uint32_t, kLargestReusedTask / kStep> count{};
-  bool closed = false;  // the thread is ending, so later deletes free the memory
+  bool closed = false;  // true if the thread is ending; later deletes then free the memory
   ~FreeLists() {
     closed = true;
     for (FreeBlock* block : head)

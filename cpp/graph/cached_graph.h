@@ -27,7 +27,7 @@ struct Traced {
                                                          // dimensions
   Device device;
   Graph graph;
-  bool numpy = false;  // arrays of the trace are of numpy mode's class
+  bool numpy = false;  // whether arrays of the trace are of numpy mode's class
   bool exact = true;   // false if mixed precision was on for the call but off for the trace
 };
 // Parameters may have unknown dimensions (-1). The operators that read such a parameter determine

@@ -45,7 +45,7 @@ struct Graph {
   std::vector<Node> nodes;
   std::vector<int32_t> inputs, parameters;  // node ids
   std::vector<ValueId> outputs;
-  bool training = false;  // mode of training-dependent ops
+  bool training = false;  // whether training-dependent ops run in training mode
 
   const Node& node(int32_t id) const { return nodes[static_cast<size_t>(id)]; }
   const Node& node(ValueId v) const { return node(v.node); }

@@ -16,7 +16,7 @@
 namespace mxlite::io {
 
 struct PackOptions {
-  bool pass_through = false;  // store the files unchanged; the options below have no effect
+  bool pass_through = false;  // whether files are stored unchanged, without the options below
   int color = 1;              // 1 means three channels, 0 means gray, -1 keeps those of the file
   bool center_crop = false;   // whether images are cropped to a square
   int resize = 0;             // new length of the short side; 0 keeps the size

@@ -32,7 +32,7 @@ struct PipelineOptions {
   uint64_t seed = 0, augment_seed = 0, shuffle_bytes_seed = 0;
   ImageParams image;
 
-  bool detection = false;  // labels have boxes; label_width is -1 or each record's exact width
+  bool detection = false;  // whether labels have boxes; label_width is then -1 or exact
   DetectionParams boxes;
 
   // Options with the same names and meanings as in MXNet 1.x's iterators. Python passes them

@@ -48,7 +48,7 @@ IntrusivePtr<CollectiveTask> push(const char* name, engine::Origin origin,
 // Arguments of one call of a collective in a program, for one or several arrays.
 struct CollectiveCall {
   Request terms;         // shared by all arrays; name, dtype and shape differ
-  bool ordered = false;  // all ranks make the call in the same order
+  bool ordered = false;  // whether all ranks make the call in the same order
   std::vector<std::string> names;
   std::vector<NDArrayRef> inputs, outputs;  // if outputs is empty, the operation allocates them
 };

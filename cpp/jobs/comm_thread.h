@@ -61,7 +61,7 @@ class CommThread {
   std::thread thread_;                      // guarded by mutex_
   std::shared_ptr<Job> job_;                // guarded by mutex_
   bool rank_lost_ = false;                  // used only by the comm thread
-  std::atomic<bool> abandoned_{false};      // start was interrupted, so the thread may never end
+  std::atomic<bool> abandoned_{false};      // whether start was interrupted
   Timeline timeline_;
 };
 

@@ -101,7 +101,7 @@ class Job {
   std::vector<OperationRef> fresh_;  // kept as a member only to reuse its memory
   const int spins_;
   bool round_open_ = false, spun_ = false;
-  bool burst_ = false;  // operations were submitted during the last round
+  bool burst_ = false;  // whether operations were submitted during the last round
   bool lost_ = false, stalled_ = false;
   bool give_up_ = false;  // true on rank 0 if its next frame ends the job
   bool leave_announced_ = false;

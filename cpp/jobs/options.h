@@ -20,7 +20,7 @@ struct JobSettings {
 struct JobOptions {
   std::string version;  // version of this mxlite; must be equal on all ranks
   JobSettings settings;
-  bool wait_for_cycle = false;  // begin rounds every cycle_ms, even if nothing has been submitted
+  bool wait_for_cycle = false;  // whether rounds begin every cycle_ms even without operations
   double stall_warning = 60;    // seconds; 0 disables the warning
   double stall_shutdown = 0;    // seconds; 0 means the timeout, if one was set
   std::string timeline;         // path of the file that rank 0 writes

@@ -125,7 +125,7 @@ class SlotCalls {
   std::vector<const void*> inputs_;  // kept as a member only to reuse its memory
   Clock::time_point spin_until_{};
   bool asks_for_rings_ = false;
-  bool differs_ = false;  // another rank has shown a call that is not in list_
+  bool differs_ = false;  // whether another rank has shown a call that is not in list_
   Counts counts_;
 };
 

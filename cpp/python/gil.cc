@@ -44,7 +44,7 @@ void remember_main_thread() {
 bool is_main_thread() { return PyThread_get_thread_ident() == main_thread; }
 
 bool ended_by_interrupt() {
-  // An interactive session continues after Ctrl-C.
+  // Returns false for an interactive session, because it continues after Ctrl-C.
   PyObject* const raised = PySys_GetObject("last_type");
   return raised && !PySys_GetObject("ps1") && PyExceptionClass_Check(raised) &&
          PyErr_GivenExceptionMatches(raised, PyExc_KeyboardInterrupt);

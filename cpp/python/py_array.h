@@ -30,8 +30,8 @@ inline ArrayKind array_kind(PyObject* o) {
 inline bool is_array(PyObject* o) { return array_kind(o) == ArrayKind::kDense; }
 inline bool is_sparse_array(PyObject* o) { return array_kind(o) == ArrayKind::kSparse; }
 inline bool is_any_array(PyObject* o) { return array_kind(o) != ArrayKind::kNone; }
-// Returns a new reference to the array's Python object, which is cached while it is alive. Only
-// this function chooses the object's class.
+// Returns a new reference to the array's Python object. The object is cached as long as it exists.
+// Only this function chooses the object's class.
 PyObject* wrap_array(NDArrayRef array);
 // Sets the class for arrays with NDArray::is_numpy(). It must be a subclass of NDArray. None resets
 // the class.

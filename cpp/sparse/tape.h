@@ -9,8 +9,8 @@ namespace mxlite::sparse {
 // Returns whether a call on the array would be recorded.
 bool is_recorded(const NDArrayRef& array);
 
-// Computes gradients of the inputs from gradients of the outputs. A gradient is null if it does not
-// exist.
+// Computes gradients of the inputs from gradients of the outputs. A null gradient means that no
+// gradient arrived or is needed.
 using Backward = std::function<std::vector<NDArrayRef>(std::span<const NDArrayRef>)>;
 // Records `result` as a function of `data`. `takes_sparse` means that `backward` accepts sparse
 // gradients.

@@ -20,7 +20,7 @@ struct FileHooks {
   // Returns whether make_call accepts an operator that is not in ops(). Null means that make_call
   // accepts no such operator.
   std::function<bool(const std::string& op)> knows = nullptr;
-  bool np_shape = false;  // unknown extents are -1
+  bool np_shape = false;  // whether unknown extents are -1
 };
 
 // Returns exactly the text that 1.9.1 writes for the same graph.

@@ -352,7 +352,7 @@ bool Inference::refine(const InferredCall& step) {
   else
     refine_all_alike(nullptr, shapes);
   if (!shapes.changed()) return false;
-  bool changed = false;  // merge decides, because an array may be several inputs
+  bool changed = false;  // set by merge, because an array may be several inputs
   for (size_t i = 0; i < in.size(); ++i) changed |= merge(step.in[i], in[i]);
   for (size_t i = 0; i < out.size(); ++i) changed |= merge(step.out + i, out[i]);
   return changed;

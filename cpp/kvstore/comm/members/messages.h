@@ -77,7 +77,7 @@ struct Registered {
   int32_t rank = 0;
   uint32_t epoch = 0;
   uint32_t incarnation = 0;
-  bool rejoined = false;  // replaces a process that was lost
+  bool rejoined = false;  // whether the process replaces a lost process
   auto fields() { return std::tie(rank, epoch, incarnation, rejoined); }
 };
 

@@ -24,7 +24,7 @@ class Registry {
     ConnectionId connection = 0;
     Registration registration;
     std::string progress;   // progress text of the last heartbeat
-    bool rejoined = false;  // replaces a lost process
+    bool rejoined = false;  // whether the process replaces a lost process
     uint64_t barriers = 0;  // number of barriers that a worker has entered
     Clock::time_point since{}, seen{}, lost{};
   };

@@ -9,7 +9,7 @@
 
 namespace mxlite::shm {
 
-// Smaller arrays use buffers, which stay in the caches.
+// Smaller arrays use buffers, because buffers stay in the caches.
 inline constexpr size_t kDirectBytes = size_t{1} << 20;
 
 class DirectCollectives {
