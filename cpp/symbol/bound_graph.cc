@@ -224,8 +224,8 @@ void BoundGraph::run_again(engine::Origin origin) {
 
 Arrays head_gradients(const NodeOutputs& heads, const Arrays& outputs, const Arrays& given) {
   MX_CHECK(given.size() <= outputs.size(),
-           "backward: the number of gradients must be at most that of outputs, ", outputs.size(),
-           ", got ", given.size());
+           "backward: the number of gradients must be at most the number of outputs, ",
+           outputs.size(), ", got ", given.size());
   if (given.empty()) return {};
   const autograd::ModeScope unrecorded({});
   Arrays grads;

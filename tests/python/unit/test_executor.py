@@ -93,7 +93,11 @@ ONES = nd.ones(2)
             r"Argument a, need: \(2,\), received: \(3,\)",
         ),
         (lambda: bound_product().forward(a=[1, 2]), ValueError, "NDArrays and numpy"),
-        (lambda: bound_product().backward([ONES] * 2), ValueError, "that of outputs, 1, got 2"),
+        (
+            lambda: bound_product().backward([ONES] * 2),
+            ValueError,
+            "the number of outputs, 1, got 2",
+        ),
         (lambda: bound_product().backward([np.ones(2)]), TypeError, "NDArray"),
         (lambda: bind({"a": ONES}), ValueError, "key `b` is missing in `args`"),
         (lambda: bind([ONES]), ValueError, "Length of args"),
