@@ -178,7 +178,7 @@ except mx.base.MXNetError as error:
 print("cpu", mx.nd.ones((2,)).sum().asscalar())
 """
     text = run(program, env={"MXLITE_FAKE_GPU_HANGS": "1", "MXLITE_COMM_TIMEOUT": "1"}, timeout=60)
-    assert "has waited 1 s for the others (MXLITE_COMM_TIMEOUT)" in text
+    assert "has waited 1 s for other GPUs (MXLITE_COMM_TIMEOUT)" in text
     assert "cpu 2.0" in text
 
 

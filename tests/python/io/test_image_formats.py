@@ -116,7 +116,7 @@ def test_four_channels(tmp_path: Path) -> None:
     assert jittered[0].shape == (4, 40, 50)
     header, pixels = recordio.unpack_img(recordio.pack((0, 1, 2, 0), encode(alpha, png=True)))
     assert_array_equal(pixels, alpha)
-    with pytest.raises(mx.base.RecordError, match="must have 4 channels as data_shape, got 3"):
+    with pytest.raises(mx.base.RecordError, match="must have 4 channels like data_shape, got 3"):
         pixels_of(write_records(tmp_path, [encode(PHOTO[:40, :50])]), (4, 40, 50))
 
 

@@ -151,7 +151,7 @@ def test_arithmetic_with_what_is_no_number(value, kind):
         ("__rtruediv__", lambda: value / x),
         ("__pow__", lambda: x**value),
     ):
-        given = f"{method}: .* beside an NDArray must be an NDArray or a number, got {kind}"
+        given = f"{method}: .* operand of an NDArray must be an NDArray or a number, got {kind}"
         with pytest.raises(TypeError, match=given) as caught:
             act()
         assert re.search(hint, str(caught.value))

@@ -321,7 +321,7 @@ def test_rows_of_damaged_arrays_are_refused(name, indptr):
         "take": lambda op: op(array, nd.array([0, 2])),
         "Concat": lambda op: op(array, array, dim=0),
     }
-    with pytest.raises(mx.MXNetError, match=f"{name}: the indptr of a csr array"):
+    with pytest.raises(mx.MXNetError, match=f"{name}: indptr of a csr array"):
         calls[name](mx._core.op(name))
 
 
