@@ -190,7 +190,7 @@ class Planner {
   Program& program_;
   std::vector<Instruction>& part_;
   std::vector<Lifetime> lifetimes_;  // indexed by root buffer
-  std::vector<int> last_use_;        // indexed by root buffer; also set for values that live on
+  std::vector<int> last_use_;        // indexed by root buffer; set even for values kept to the end
 };
 
 }  // namespace
