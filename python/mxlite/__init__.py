@@ -56,7 +56,7 @@ from . import monitor as mon
 from . import modules_1x
 from .modules_1x import engine, error, executor_manager, libinfo, library, log, misc, model, rnn
 
-if _typing.TYPE_CHECKING:  # imported when they are first used
+if _typing.TYPE_CHECKING:  # imported on first use at run time
     from . import checkpoint, onnx, test_utils
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The command ``mxlite``, also ``python -m mxlite``: runs the tools; by default describes itself.
+"""The command ``mxlite``, also ``python -m mxlite``: runs tools; by default, runs ``info``.
 
 ``mxlite COMMAND --help`` shows the options of a command.
 """
@@ -19,7 +19,7 @@ import mxlite as mx
 
 from . import _core
 
-# Commands: module with the function main, and purpose.
+# For each command: the module that defines ``main``, and the purpose.
 _COMMANDS = {
     "info": ("mxlite.__main__", "describe this installation and machine, for a bug report"),
     "run": ("mxlite.run.launch", "start a job of several processes"),
@@ -99,7 +99,7 @@ def _usage() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command with its arguments, by default those of the process; return its status."""
+    """Run a command line, by default that of this process; return the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments) or ["info"]
     command, options = words[0], words[1:]
     if command in ("-h", "--help"):

@@ -24,7 +24,7 @@ def _on_terminal() -> bool:
 
 
 class Progress:
-    """Counts and shows finished items inside a ``with`` block; without tqdm, its own bar."""
+    """Counts and shows finished items inside a ``with`` block, with tqdm if it is installed."""
 
     def __init__(
         self, total: int | None, what: str, done: int = 0, unit: str = "it", keep: bool = True
@@ -106,7 +106,7 @@ class Progress:
 def track(
     items: Iterable[Item], what: str, unit: str = "batch", quiet: bool = False
 ) -> Iterator[Item]:
-    """Yield the items; unless `quiet`, show how many have been used, and remove the bar then."""
+    """Yield the items; unless `quiet`, show how many have been used; remove the bar at the end."""
     if quiet:
         yield from items
         return

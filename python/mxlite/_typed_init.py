@@ -108,9 +108,9 @@ def _unexpected(who: str, name: str, value: Any, expected: str) -> TypeError:
 class TypedInit:
     """Base of classes whose ``__init__`` checks its arguments by their annotations.
 
-    Numbers must be numbers (not texts such as ``'0.1'``), integers whole numbers (2.0 is one) and
-    texts texts; a switch must not be a text, because ``'False'`` is true. Classes outside mxlite
-    that derive from these are not checked.
+    A float argument must be a number, not a text such as ``'0.1'``. An int argument must be a whole
+    number; 2.0 is accepted. A bool argument must not be a text, because ``'False'`` is true.
+    Derived classes outside mxlite are not checked.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:

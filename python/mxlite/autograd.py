@@ -296,11 +296,11 @@ def detect_anomaly(enabled: bool = True) -> Iterator[None]:
     Backward also raises if a value that it needs has been overwritten since it was recorded;
     outside of this scope it warns.
 
-    Every operator is waited for and looked at, in forward and backward, and hybridized blocks and
-    executors run operator by operator: slow, for the search only. ``MXLITE_ANOMALY=1`` does it for
-    a whole program. An index outside of its axis, as a label 3 of 3 classes, is an IndexError in
-    `pick` (and so in the losses of classes), `take` and `Embedding`, which otherwise take the
-    nearest one as in MXNet 1.x.
+    The results of every operator are checked before the next one runs, in forward and backward.
+    Hybridized blocks and executors also run operator by operator. This is slow, so use it only to
+    find an error. ``MXLITE_ANOMALY=1`` checks a whole program. If an index is outside of its axis,
+    such as label 3 of 3 classes, `pick` (and so losses of classes), `take` and `Embedding` raise an
+    IndexError; outside of this scope, they use the nearest valid index, as in MXNet 1.x.
 
     Examples
     --------

@@ -86,9 +86,9 @@ def _described(nickname: str, spec: str) -> tuple[Any, dict[str, Any]]:
     name, options = (found.pop(nickname, None), found) if isinstance(found, dict) else found
     if not isinstance(name, str) or name[:1] in ("[", "{"):
         raise ValueError_(
-            f"{nickname}: the text must be [name, {{arguments}}] or "
-            f'{{"{nickname}": name, arguments}} with the name of a registered class, got '
-            f"{spec[:100]!r}, whose name is {name!r}"
+            f"{nickname}: the name in [name, {{arguments}}] or "
+            f'{{"{nickname}": name, arguments}} must be that of a registered class, got {name!r} '
+            f"in {spec[:100]!r}"
         )
     return name, options
 

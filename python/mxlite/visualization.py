@@ -95,7 +95,7 @@ def print_summary(
     ends = [int(line_length * p) if p <= 1 else int(p) for p in positions]
     variables, is_state = _core.symbol_variables(symbol._outputs)
     written = {node for node, state in zip(variables, is_state) if state}
-    counted = written.union(node for node, _ in symbol._outputs)  # or not to be counted
+    counted = written.union(node for node, _ in symbol._outputs)  # nodes not to be counted
     total = 0
     rule = "_" * line_length
     print(rule)

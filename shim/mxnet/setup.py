@@ -1,4 +1,4 @@
-"""Adds a stub per public module of mxlite: editors and type checkers resolve ``mxnet`` by them."""
+"""Adds a stub for each public module of mxlite, so that type checkers resolve ``mxnet``."""
 
 from pathlib import Path
 

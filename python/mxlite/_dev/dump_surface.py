@@ -1,12 +1,13 @@
-"""List the public names of MXNet 1.9.1: run with a Python that has it, not mxlite.
+"""List the public names of MXNet 1.9.1; run by a Python that has MXNet instead of mxlite.
 
 ``python python/mxlite/_dev/dump_surface.py`` writes ``tests/data/surface_1_9_1.json``:
 ``{module: {name: entry}}``. An entry is null for a value, a list of parameter names for a function
 (``*args``, ``**kwargs`` with their stars), ``{member: entry}`` for a class, ``{}`` for a class seen
 outside the module that defines it, and the module's full name for a submodule.
 
-``python/mxlite/_names_1x/imports_1_9_1.json`` has what the modules import from one another, as
-``{module: {name: "home" or "home:name"}}``: other people's files import it from there, too.
+``python/mxlite/_names_1x/imports_1_9_1.json`` has the names that the modules import from one
+another, as ``{module: {name: "home" or "home:name"}}``, because programs also import them from
+there.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any
 TARGET = Path(__file__).resolve().parents[3] / "tests" / "data" / "surface_1_9_1.json"
 IMPORTS = Path(__file__).resolve().parents[1] / "_names_1x" / "imports_1_9_1.json"
 
-# No part of the interface: build files, generated twins of op modules, documentation holders.
+# Modules that nobody calls: build files, generated copies of op modules, documentation holders.
 _NUMPY_MODE = (".numpy", ".numpy_extension")
 _SKIPPED = [
     *"api cython libmxnet ndarray_doc symbol_doc onnx.setup tvmop".split(),
@@ -37,7 +38,7 @@ _SKIPPED_PARTS = ("_", "gen_", "_op_translations", "numpy_op_", "numpy_dispatch"
 # Operators that only other operators call.
 _HELPER_OPS = ("_backward", "backward_", "_np", "_sg_mkldnn", "_contrib_backward", "_CachedOp")
 
-# Names with an underscore that packages built on MXNet import all the same.
+# Private names that packages built on MXNet import.
 _PRIVATE = {
     "mxnet.gluon.loss": ["_apply_weighting", "_reshape_like"],
     "mxnet.gluon.data.dataloader": ["_MultiWorkerIter", "_as_in_context"],
@@ -45,7 +46,7 @@ _PRIVATE = {
     "mxnet.gluon.model_zoo.model_store": ["_model_sha1"],
     "mxnet.image.image": ["_get_interp_method"],
     "mxnet.base": ["_LIB", "_Null", "_as_list"],
-    # Not private: imported from another module for its users.
+    # Public names that the module re-exports from another module.
     "mxnet.random": "exponential gamma generalized_negative_binomial multinomial negative_binomial "
     "normal poisson randint randn shuffle uniform".split(),
 }
@@ -65,7 +66,7 @@ def parameters(function: Any) -> Any:
 
 
 def members(klass: type) -> dict[str, Any]:
-    """Return what a class defines itself: public methods, properties and its constructor."""
+    """Return the public methods, the properties and the constructor that a class itself defines."""
     found: dict[str, Any] = {}
     for name, value in vars(klass).items():
         if name.startswith("_") and name != "__init__":
@@ -132,7 +133,7 @@ def public_names(module: types.ModuleType) -> dict[str, Any]:
 
 
 def imported_names(module: types.ModuleType) -> dict[str, str]:
-    """Return the names that a module has from other modules of the package, with their homes."""
+    """Return the names that a module imports from the package, with the modules they come from."""
     found: dict[str, str] = {}
     for name, value in sorted(vars(module).items()):
         if name.startswith("__"):
@@ -160,7 +161,7 @@ def skipped(name: str) -> bool:
 
 
 def write(path: Path, table: dict[str, Any]) -> None:
-    """Write a table, one module a line."""
+    """Write a table with one module per line."""
     rows = ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in sorted(table.items()))
     path.write_text("{\n" + rows + "\n}\n")
 

@@ -29,7 +29,7 @@ from .schema import all_by_name
 ROOT = Path(mxlite.__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "migrate" / "compat.md"
 README = ROOT / "README.md"
-# In the working directory: an installed package has no tests.
+# Relative to the working directory, because an installed package has no tests.
 SURFACE = Path("tests", "data", "surface_1_9_1.json")
 NAMES = Path(mxlite.__file__).parent / "_names_1x" / "names_1_9_1.json"
 MARKS = ("<!-- compat:begin -->", "<!-- compat:end -->")
@@ -72,7 +72,7 @@ def surface() -> dict[str, dict[str, Any]]:
 
 
 def names_text() -> str:
-    """Return names_1_9_1.json: modules, and names that the module here does not define as its own.
+    """Return names_1_9_1.json: by module, the names that mxlite's module does not itself define.
 
     Names that other modules define are found by ``__getattr__`` and hidden from ``dir``.
     """
@@ -179,12 +179,12 @@ class Survey:
 
 
 def not_taken(parameters: list[str]) -> str:
-    """Return the difference of a callable that lacks parameters."""
+    """Return the text about parameters that a callable lacks."""
     return "does not take " + ", ".join(f"`{p}`" for p in parameters)
 
 
 def check_differences(names: dict[str, dict[str, Any]]) -> None:
-    """Raise an error if the table of differences names what 1.9.1 does not have."""
+    """Raise an error if the table of differences has a name that 1.9.1 does not have."""
     known = [f"{module}.{name}" for module, entries in names.items() for name in entries]
     for module, entries in names.items():
         for name, entry in entries.items():
@@ -192,7 +192,7 @@ def check_differences(names: dict[str, dict[str, Any]]) -> None:
                 known += [f"{module}.{name}.{member}" for member in entry]
     wrong = [pattern for pattern in DIFFERENCES if not fnmatch.filter(known, pattern)]
     if wrong:
-        raise SystemExit(f"gen_compat: differences.py names what 1.9.1 does not have: {wrong}")
+        raise SystemExit(f"gen_compat: differences.py must have only names of 1.9.1, got {wrong}")
 
 
 def sections() -> list[Section]:
@@ -259,7 +259,7 @@ def readme(found: list[Section]) -> str:
 def main() -> int:
     """Write or check both files."""
     if not PAGE.parent.is_dir():
-        raise SystemExit(f"gen_compat: no folder {PAGE.parent}; run it from a source tree")
+        raise SystemExit(f"gen_compat: {PAGE.parent} must be a folder; run in a source tree")
     texts = {NAMES: names_text()}  # before getattr fills the modules
     found = sections()
     texts |= {PAGE: page(found), README: readme(found)}

@@ -1,7 +1,8 @@
 """Write the examples of operators: ``python -m mxlite._dev.gen_examples``.
 
-It runs in the folder of the sources. ``ndarray/op_examples.txt`` gets an example for each operator
-that programs call: a row of its tests, and what it returns. ``help`` and the site show it.
+Run in the folder of the sources. ``ndarray/op_examples.txt`` gets an example of each operator that
+programs call: a test case ("row") from ``tests/python/unit/op_cases``, and the result of the call.
+``help`` and the site show the examples.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _QUANTIZED = [
     "x, x_low, x_high = mx.nd.contrib.quantize_v2(mx.nd.array([-1.0, 0.5]), out_type='int8')",
     "y, y_low, y_high = mx.nd.contrib.quantize_v2(mx.nd.array([0.25, 2.0]), out_type='int8')",
 ]
-# Examples of operators whose rows do not show what they do.
+# Examples of operators whose test cases do not show what the operators do.
 _STATEMENTS = {
     "reset_arrays": [
         "data0, data1 = mx.nd.ones(2), mx.nd.ones(3)",
@@ -135,7 +136,7 @@ def _shown(result: Any) -> list[str]:
 
 
 def _clarity(sizes: list[int], params: dict[str, Any]) -> tuple[bool, int, int]:
-    """Return the order of rows as examples: small arrays and few parameters, but some elements."""
+    """Return a sort key that prefers few parameters and small arrays of at least 4 elements."""
     return bool(sizes) and sizes[0] < 4, sum(sizes), len(params)
 
 
@@ -156,8 +157,8 @@ def example(op: schema.Op, rows: list[Any]) -> list[str]:
         try:
             exec("\n".join(statements), scope)
             shown = _shown(scope["result"])
-            mxlite.waitall()  # raises what a task that runs later finds wrong
-        except Exception:  # shortened values do not suit every operator: the next row
+            mxlite.waitall()  # raises the errors of asynchronous tasks
+        except Exception:  # an operator may reject shortened values; try the next row
             continue
         return [*(f">>> {line}" for line in statements), *shown]
     raise ValueError(f"{op['name']}: no row of tests/python/unit/op_cases runs as an example")

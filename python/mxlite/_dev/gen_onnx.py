@@ -98,7 +98,7 @@ def is_floating(case: Any) -> bool:
 
 
 def node_tests() -> tuple[Counter[str], Counter[str], dict[str, Counter[str]]]:
-    """Return, by operator, the number of float tests, of those that passed, and the reasons."""
+    """Return by operator: numbers of float tests and of passed ones, and reasons of failures."""
     module = importlib.import_module("onnx.backend.test.case.node")
     total: Counter[str] = Counter()
     passed: Counter[str] = Counter()

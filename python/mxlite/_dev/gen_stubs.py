@@ -28,7 +28,7 @@ from ..ndarray import methods
 from . import schema
 
 PACKAGE = Path(mxlite.__file__).parent
-# pybind11's docstrings have the types, which the signatures that Python reads do not have.
+# Only pybind11's docstrings have the types; Python's signatures of its functions lack them.
 STUBGEN = """
 import inspect
 import pybind11_stubgen
@@ -122,7 +122,7 @@ SYMBOL_IMPORTS = (
     IMPORTS.replace("import Sequence", "import Mapping, Sequence")
     + "\nfrom ..context import Context\nfrom .symbol import Symbol\n"
 )
-# Namespaces of mx.nd and mx.sym that hold the operators with a prefix, and what else is in them.
+# Namespaces of mx.nd and mx.sym: prefixes of their operators, and modules with their functions.
 NAMESPACES = {
     "contrib": (("_contrib_",), ("contrib_functions", "control_flow")),
     "linalg": (("linalg_", "_linalg_"), ()),
@@ -156,7 +156,7 @@ def namespace_stub(
     prefixes, modules = NAMESPACES[name]
     parts = [HEADER, imports]
     taken: set[str] = set()
-    if name == "sparse":  # 1.x has the operator here, too
+    if name == "sparse":  # 1.x has the operator also here
         op = schema.all_by_name()["cast_storage"]
         parts.append("\n" + function("cast_storage", op))
         taken.add("cast_storage")

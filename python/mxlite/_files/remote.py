@@ -49,7 +49,7 @@ class _Shared:
     """State that all files of this process share."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()  # reentrant: the garbage collector may end a file inside it
+        self.lock = threading.RLock()  # reentrant, as the garbage collector may close files
         self.blocks: OrderedDict[tuple[int, int], Future[bytes]] = OrderedDict()
         self.ending = threading.Event()
 
@@ -63,7 +63,7 @@ def _begin_again() -> None:
     _shared = _Shared()
 
 
-# Ends the waits of the pipelines' threads, for which the handler of `ending` waits afterwards.
+# Ends waits for remote data at exit, because threads that wait would delay the exit.
 atexit.register(lambda: _shared.ending.set())
 os.register_at_fork(after_in_child=_begin_again)  # a thread of the parent may hold the lock
 
@@ -203,10 +203,10 @@ class RemoteFile:
                 for name, before, after in zip(_VERSION, self._version, found)
                 if before != after
             )
-            raise FileAccessError(f"it has changed since it was opened: {changes}")
+            raise FileAccessError(f"the file has changed since it was opened: {changes}")
 
     def _attempts(self, what: str, call: Callable[[], T]) -> T:
-        """Return the result of a call, which is repeated after errors that may pass."""
+        """Return the result of a call, which is repeated after temporary errors."""
         attempt = 0
         while True:
             attempt += 1
@@ -232,7 +232,7 @@ def _file_system(address: str) -> tuple[Any, str]:
     try:
         import fsspec  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
-        # The file system is not the program's own, whose cached listings may be outdated.
+        # Makes a new file system, because cached listings of the program's own may be outdated.
         return fsspec.core.url_to_fs(address, use_listings_cache=False, skip_instance_cache=True)
     except ImportError as error:
         extra = _EXTRAS.get(protocol)
@@ -246,7 +246,7 @@ def _file_system(address: str) -> tuple[Any, str]:
 
 
 def _reason(error: Exception) -> Exception:
-    """Return the error that explains another one.
+    """Return the underlying cause of an error.
 
     fsspec reports every failure of an HTTP request for a file's size as a missing file.
     """

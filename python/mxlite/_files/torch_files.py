@@ -27,7 +27,7 @@ from .pickled import (
 from .whole import open_file, read_to_end, size_of
 from .zipped import ZIP_DAMAGE
 
-# The pickle of a number, which begins files of the older format.
+# Files of the older format begin with this pickle of a number.
 _OLD_HEAD = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 # Element types by the class of the storage: name, and NumPy's type that has the same bits.
 _STORAGES = {
@@ -78,7 +78,7 @@ class _Tensor(Unfinished):
                 f"a tensor of shape {shape} from element {offset} reaches beyond its storage of "
                 f"{storage.size} elements"[:300]
             )
-        # Equal places of two names are tied weights.
+        # Two names with equal places are tied weights.
         self.place = storage, offset, shape, strides
 
     def value(self, finish: Callable[[Any], Any]) -> Any:

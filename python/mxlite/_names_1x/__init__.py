@@ -1,7 +1,7 @@
 """The names of MXNet 1.9.1: where mxlite defines them, and an error for names that it lacks.
 
-Two lists (``names_1_9_1.json``, ``imports_1_9_1.json``) drive modules that are imported when
-their name is first used, the error for a name that is not built, and ``docs/migrate/compat.md``.
+Two lists (``names_1_9_1.json``, ``imports_1_9_1.json``) determine which modules are imported on
+first use, which names raise an error, and what ``docs/migrate/compat.md`` shows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Attribute lookup of modules for names of MXNet 1.9.1.
 
 A module is imported when its name is first used. A name of 1.9.1 that mxlite lacks raises an error
-that says so. A package uses both by ``__getattr__, __dir__ = attributes(__name__)`` at its end.
+that says so. A package uses this lookup by ``__getattr__, __dir__ = attributes(__name__)`` at its
+end.
 """
 
 from __future__ import annotations
@@ -131,8 +132,7 @@ def _getattr_of(module_name: str) -> Callable[[str], Any]:
                     if module is not None:
                         setattr(sys.modules[module_name], name, module)
                         return module
-                # The name's module is a file of the package in 1.9.1, but a different one in
-                # mxlite.
+                # In 1.9.1, the package has a module of this name; mxlite has it elsewhere.
                 package = resolve(rest.rpartition(".")[0]) if "." in rest else sys.modules["mxlite"]
                 if package is not None and rest and name in vars(package):
                     return vars(package)[name]

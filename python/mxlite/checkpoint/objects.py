@@ -314,8 +314,7 @@ def _prepare_attributes(
     changed = []
     parts = {key: entry for key, entry in vars(value).items() if _is_part(entry)}
     for key in {**own, **attributes} if type(value).__module__.startswith("mxlite.") else ():
-        # Only for classes of mxlite. Files of older versions have no helper objects (see
-        # `_is_part`).
+        # Checks only classes of mxlite. Files of older versions lack helper objects (`_is_part`).
         if key not in own or (key not in attributes and key not in parts):
             which = "no" if key in own else "an unknown"
             raise FileFormatError(f"{source}: its state has {which} entry {str(key)[:100]!r}")

@@ -34,8 +34,8 @@ def _exchange_of_key(
         )
     if not key:
         raise ValueError_(
-            f"SyncBatchNorm: key must be given with ndev {num_devices}, and be the same for the "
-            f"{devices} devices of this process, whose calls find each other by it, got none"
+            f"SyncBatchNorm: key must be given with ndev {num_devices}, and be equal in the calls "
+            f"of the {devices} devices of this process, which it matches, got none"
         )
     known = _exchanges.get((key, devices, group))
     if known is None:

@@ -138,7 +138,7 @@ class _Round:
         here = ", ".join(str(one) for one in self.passes)
         self._awaited.fail(
             f"{device} has begun another pass (autograd.record) while {len(self.passes)} of "
-            f"{self._meetings.devices} devices had run the one before ({here}); run all devices "
+            f"{self._meetings.devices} devices had run the previous pass ({here}); run all devices "
             "in each pass"
         )
 

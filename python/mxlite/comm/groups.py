@@ -66,7 +66,7 @@ def group_of(who: str, process_set: GivenProcessSet) -> Group:
         launched = max(int(os.environ.get(name, "1")) for name in _SIZES)
         if launched > 1:
             raise CommunicatorError(
-                f"{who}: this process was started as one of {launched} and has not joined them: "
+                f"{who}: this process was started as one of {launched} and must join the others: "
                 "call mxlite.parallel.mesh(...), create a dist_sync store, or call "
                 "mxlite.horovod.init() first"
             )

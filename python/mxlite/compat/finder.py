@@ -176,7 +176,7 @@ def _horovod_spec(rest: str) -> ModuleSpec | None:
         if not (error.name or "").startswith("mxlite.horovod"):
             raise
         raise MissingModuleError(
-            f"horovod.{rest} is {name} for scripts on mxlite, which this build does not have"
+            f"horovod.{rest}: this build must have {name}, which replaces it"
         ) from None
     if rest == "runner":
         module.__dict__.setdefault("__path__", [])  # a package in Horovod

@@ -33,7 +33,7 @@ class Row(NamedTuple):
 
 
 class Mapped(NamedTuple):
-    """Rows, and what hinders the conversion: sources without use, missing names, shapes."""
+    """Rows, and the faults of the sources: unused ones, missing names, wrong shapes."""
 
     rows: list[Row]
     left: list[str]
@@ -163,7 +163,7 @@ def _iresnet_names(depths: Sequence[int]) -> Iterator[tuple[str, str]]:
 
 
 def _renamed(arrays: Arrays, names: Mapping[str, str]) -> Mapped:
-    """Return the arrays under the names of ``names``, which lists all that must be there."""
+    """Return the arrays under the names of ``names``, which lists all required names."""
     return Mapped(
         [Row(names[name], (name,), array) for name, array in arrays.items() if name in names],
         [name for name in arrays if name not in names],

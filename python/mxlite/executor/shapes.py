@@ -19,7 +19,7 @@ def check_kept(
     changing: Container[str],
     given: Mapping[str, Any],
 ) -> None:
-    """Raise if the shape of an array would change that may not change."""
+    """Raise if an array whose shape must not change would get another shape."""
     for name, array, shape in arrays:
         if name not in changing and tuple(shape) != tuple(array.shape):
             asked = ", ".join(f"{key}: {tuple(value)}" for key, value in given.items())

@@ -245,7 +245,7 @@ def download(
     if url.lower().startswith("http://") and not sha1_hash:
         warnings.warn(
             f"download: {url} is fetched without encryption and without a checksum, so the file "
-            "can be changed on its way; use https or give sha1_hash",
+            "can be modified in transit; use https or give sha1_hash",
             UserWarning,
             stacklevel=2,
         )

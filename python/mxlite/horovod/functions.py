@@ -48,26 +48,26 @@ class _SentArray(Unfinished):
     def value(self, finish: Callable[[Any], Any]) -> Any:
         values = finish(self._values)
         if not isinstance(values, np.ndarray):
-            raise PickleContentError("an NDArray has no values")
+            found = type(values).__name__
+            raise PickleContentError(f"values of an NDArray must be a NumPy array, got {found}")
         return _array(values)
 
 
 def _make_array(args: tuple[Any, ...], spend: Spender) -> _SentArray:
     if len(args) != 1:
-        raise PickleContentError("an NDArray has no values")
+        raise PickleContentError(f"an NDArray must have 1 argument, its values, got {len(args)}")
     return _SentArray(args[0])
 
 
 def _maker(module: str, name: str) -> Maker | None:
-    """Look up an allowed name; others could run code from a damaged or foreign message."""
+    """Return the maker of an allowed name; raise for other names, which could run code."""
     if (module, name) == (__name__, "_array"):
         return Maker(_make_array, "NDArray")
     found = numpy_maker(module, name) or plain_maker(module, name)
     if found is None:
         raise PickleContentError(
-            f"objects of type {module[:100]}.{name[:100]} are not sent between processes: plain "
-            "Python objects (numbers, texts, lists, dicts, sets, ...), NumPy arrays and NDArrays "
-            "are"
+            "values must be plain Python objects (numbers, texts, lists, dicts, sets, ...), NumPy "
+            f"arrays or NDArrays to be sent between processes, got {module[:100]}.{name[:100]}"
         )
     return found
 

@@ -135,7 +135,7 @@ def run(
     if isinstance(num_proc, bool) or not isinstance(num_proc, int) or num_proc < 1:
         raise ValueError_(f"run: num_proc must be a number above 0, got {num_proc!r}")
     if "OMPI_COMM_WORLD_SIZE" in os.environ:
-        raise MXNetError("run: this process is part of a job of mpirun, which can start no other")
+        raise MXNetError("run: this process must not be part of a job of mpirun")
     options = {
         "--hosts": hosts,
         "--hostfile": hostfile,
@@ -169,8 +169,8 @@ def _message(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
         call, whole = packed((func, args, kwargs))
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         raise TypeError_(
-            f"run: func or its arguments cannot be sent to the processes: {error}; where a lambda "
-            "or a function inside a function is meant, pip install cloudpickle"
+            f"run: func and its arguments must be picklable, got {error}; lambdas and nested "
+            "functions need cloudpickle (pip install cloudpickle)"
         ) from error
     preparation: dict[str, Any] = {}
     if not whole and b"__main__" in call:  # the processes must import the main script

@@ -1,7 +1,8 @@
 """Authenticated messages between a process and its children, which share the key of the job.
 
 Each message carries an HMAC-SHA256 of its content, its sequence number and a random number of each
-end, so that no other program can send, change, repeat or reorder messages. They are not encrypted.
+end, so that no other program can send, change, repeat or reorder messages. Messages are not
+encrypted.
 """
 
 from __future__ import annotations

@@ -101,8 +101,8 @@ def _may_begin_with_a_range(index: list[tuple[str, int]]) -> bool:
 def _image_offsets(files: list[str], index_path: str) -> list[int]:
     """Return the offsets of the records with images.
 
-    InsightFace's record 0 has no image but two labels, the range of the records of identities,
-    which have no images either and follow those of the images.
+    In InsightFace's files, record 0 has no image. Its two labels are the range of the records of
+    identities, which have no images, either, and which come after the records of the images.
     """
     index = _read_index(index_path)
     if len(files) == 1 and _may_begin_with_a_range(index):

@@ -43,8 +43,8 @@ def checked_name(name: str) -> str:
         return lower
     if "byteps" in words:
         raise NotSupportedError(
-            f"kvstore.create: {name!r} is not supported, as BytePS is not part of mxlite; "
-            "'horovod' and 'dist_sync' sum over processes as it does"
+            f"kvstore.create: {name!r} is not supported, because mxlite does not have BytePS; "
+            "use 'horovod' or 'dist_sync', which also sum over processes"
         )
     if words <= _LOCAL_WORDS and words & {"local", "device"}:
         return lower

@@ -176,7 +176,7 @@ def promote(arrays: Sequence[ndarray]) -> Sequence[ndarray]:
 def in_type(a: ndarray, dtype: Any) -> ndarray:
     """Return the array in the dtype in which a mean with ``dtype=`` is computed.
 
-    A floating dtype narrower than the array's is only the result's.
+    If ``dtype`` is narrower than the array's, only the result is converted to it.
     """
     a = as_real(a)
     if dtype is None or not is_real(dtype):

@@ -1,7 +1,7 @@
 """Operators of 1.9.1's numpy mode that are functions of ``mx.np`` in symbols and their files.
 
-1.9.1 writes an operator for each of these functions (``_npi_einsum``); `OPERATORS` says which, and
-how the attributes of its nodes correspond to arguments.
+1.9.1 writes an operator for each of these functions (``_npi_einsum``); `OPERATORS` lists these
+operators, and how the attributes of their nodes correspond to arguments.
 """
 
 from __future__ import annotations

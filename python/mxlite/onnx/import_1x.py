@@ -71,8 +71,8 @@ def import_to_gluon(
     -------
     SymbolBlock or Block
         Its parameters are those of the file. Constants of the graph are not trained. If sizes
-        depend on values, as the number of boxes of a detector, it is a block that is compiled up
-        to the first of them and runs the operators from there on one by one.
+        depend on values, such as the number of boxes of a detector, only the operators before the
+        first such size are compiled; the others run one by one.
     """
     return block_of(read_model(model_file), ctx, input_shapes)
 

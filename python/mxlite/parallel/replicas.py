@@ -54,9 +54,9 @@ class Replicas:
                 number = find_process_set(ranks)
                 if len(ranks) > 1 and number is None:
                     raise ValueError_(
-                        f"{who}: {ranks_text(ranks)} hold the same shard of Parameter "
-                        f"{param.name!r}, and the job has no process set of them to sum its "
-                        f"gradients; give mxlite.horovod.ProcessSet({ranks}) to "
+                        f"{who}: the job must have a process set of {ranks_text(ranks)}, which sum "
+                        f"the gradients of their common shard of Parameter {param.name!r}, got "
+                        f"none; give mxlite.horovod.ProcessSet({ranks}) to "
                         "init(process_sets=[...])"
                     )
                 if index == mine[param.name]["index"]:

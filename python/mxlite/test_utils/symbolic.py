@@ -176,7 +176,7 @@ def check_symbolic_backward(
     expected : list or dict of arrays
         In the order of the arguments, or by their names; those not named are not compared.
     grad_req : str, list or dict
-        "write", "add" (to random numbers, which are taken off again) or "null".
+        "write", "add" (to random numbers, which are subtracted afterwards) or "null".
     grad_stypes : dict, optional
         Storage types of gradients by argument.
 

@@ -103,7 +103,7 @@ def test_a_failure_names_the_rank_and_what_it_raised(function, words: tuple[str,
             mx.MXNetError,
             "at most that of slots, 2, got 3",
         ),
-        (summed, {"args": (threading.Lock(),), "num_proc": 2}, TypeError, "cannot be sent"),
+        (summed, {"args": (threading.Lock(),), "num_proc": 2}, TypeError, "must be picklable"),
     ],
 )
 def test_arguments_that_make_no_job_are_refused(function, options, kind, words: str) -> None:

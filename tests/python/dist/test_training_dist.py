@@ -218,7 +218,7 @@ def check(on_store, refused):
     name = f"states{store.rank}"
     assert step() == [-3, -3]
     if refused:
-        fails(lambda: trainer.save_states(name), "live on the servers", kind=AssertionError)
+        fails(lambda: trainer.save_states(name), "states are on the servers", kind=AssertionError)
         return
     trainer.save_states(name)
     assert step() == [-7.5, -7.5]

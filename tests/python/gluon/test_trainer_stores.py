@@ -49,7 +49,7 @@ def test_distributed_stores_keep_the_first_batch_size(tmp_path: Path) -> None:
     step(trainer, param, batch_size=4)
     for method in (trainer.save_states, trainer.load_states):
         (tmp_path / "x").write_bytes(b"")
-        with pytest.raises(AssertionError, match="live on the servers"):
+        with pytest.raises(AssertionError, match="the states are on the servers"):
             method(tmp_path / "x")
 
 

@@ -25,7 +25,8 @@ def finished(value: Any, most_entries: int | None) -> Any:
 
 class _Finisher:
     def __init__(self) -> None:
-        # By id: the object (stored to keep ids unique), its value, and its number of entries.
+        # Keys are ids. Values: the object (stored to keep ids unique), its value, its number of
+        # entries.
         self._known: dict[int, tuple[Any, Any, int]] = {}
         self._running: set[int] = set()
         self.entries = 0

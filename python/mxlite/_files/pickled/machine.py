@@ -131,7 +131,8 @@ class _Machine:
         self._left -= size
         if self._left < 0:
             raise PickleContentError(
-                f"its values need more than {_BYTES_PER_BYTE} times its {len(self._data)} bytes"
+                f"values must need at most {_BYTES_PER_BYTE} times the {len(self._data)} bytes of "
+                "the pickle"
             )
 
     # -- stack -----------------------------------------------------------------------------------

@@ -90,7 +90,7 @@ def _values(dtype: Any, raw: bytes, shape: Any, fortran: bool) -> np.ndarray[Any
     if kind.kind == "U" and values.size:
         points = np.frombuffer(raw, np.dtype("u4").newbyteorder(kind.byteorder))
         if points.max() > _LAST_CHARACTER:
-            raise PickleContentError("a text of NumPy has a character that does not exist")
+            raise PickleContentError("a NumPy string must have valid Unicode characters")
     return values.copy(order="F" if fortran else "C")
 
 
@@ -115,7 +115,7 @@ class _Array(Unfinished):
 
 
 class _ObjectArray(_Array):
-    """An array of numbers, or of objects, which its state has as a list."""
+    """An array of numbers, or an array of objects whose state is a list."""
 
     _entries: list[Any] | None = None
 

@@ -67,7 +67,7 @@ class OverflowCheck:
 
 
 class LossScaler(Settling):
-    """Doubles the scale after 2,000 steps without overflow and halves it after one with it.
+    """Doubles the scale after 2,000 steps without overflow, and halves it after an overflow.
 
     Notes
     -----

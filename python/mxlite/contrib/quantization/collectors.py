@@ -172,7 +172,7 @@ class _LayerOutputMinMaxCollector(_LayerCollector):
 
 
 def _smooth_distribution(p: np.ndarray, eps: float = 0.0001) -> np.ndarray:
-    """Return a distribution with `eps` for each 0; the other entries are reduced evenly for it."""
+    """Replace zeros of a distribution by `eps`; reduce the other entries evenly to keep the sum."""
     is_zero = p == 0
     zeros = int(is_zero.sum())
     others = p.size - zeros
@@ -202,7 +202,7 @@ def _get_optimal_threshold(
             f"_get_optimal_threshold: hist_data must have an odd number of bins, got {len(counts)}"
         )
     if _is_unsigned(low, quantized_dtype):
-        num_quantized_bins = num_quantized_bins * 2 + 1  # uses only the upper half of them
+        num_quantized_bins = num_quantized_bins * 2 + 1  # uses only the upper half of these bins
     threshold, divergence = nd.contrib.calibrate_entropy(
         nd.array(counts), nd.array(edges), num_quantized_bins=num_quantized_bins
     )

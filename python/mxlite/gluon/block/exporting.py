@@ -1,8 +1,8 @@
 """The symbol that `HybridBlock.export` writes.
 
-If forward can run on symbols, the symbol that it returns is written: its names are those of 1.x,
-and it accepts other shapes. If forward reads shapes, it is traced again with the shapes of the last
-call, and the operators that it ran are written.
+If forward can run on symbols, the symbol that it returns is written. The symbol has the names of
+1.x and accepts other shapes. If forward reads shapes, it is traced again with the shapes of the
+last call, and the operators that it ran are written.
 """
 
 from __future__ import annotations

@@ -65,7 +65,8 @@ class _Text(str):
 class OpHook:
     """A function that is called with every output (and input) of a block's operators.
 
-    A hybridized block's operators have the names of its symbol, as in 1.x; others are counted.
+    A hybridized block's operators have the names of its symbol, as in 1.x; other
+    operators are numbered.
     """
 
     def __init__(self, callback: Callable[..., Any], monitor_all: bool) -> None:

@@ -44,8 +44,8 @@ def warn_of_left_out(block: str, held: Mapping[str, Parameter], collected: Param
     for path, param in held.items():
         if id(param) not in known and param._data is None and not param._deferred_init:
             warnings.warn(
-                f'Parameter "{path}" of {block} is not in collect_params(), so initialize() leaves '
-                "it out, as a Trainer of them does; make it with "
+                f'Parameter "{path}" of {block} is not in collect_params(), so neither '
+                f"initialize() nor a Trainer includes it; make it with "
                 f"self.params.get({param.name!r}, ...)",
                 stacklevel=3,
             )

@@ -10,7 +10,7 @@ from . import cnn, data, nn, rnn
 __all__ = ["cnn", "data", "nn", "parallel", "rnn"]
 
 if TYPE_CHECKING:
-    from . import estimator as estimator  # imported when they are first used
+    from . import estimator as estimator  # imported on first use at run time
     from . import parallel as parallel
 else:
     __getattr__, __dir__ = _attributes(__name__)

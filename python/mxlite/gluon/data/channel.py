@@ -1,7 +1,7 @@
 """Messages between DataLoader and workers over a socket, with large ones in shared memory.
 
-Note [Nothing to leak]: shared memory has no name. It is a memory file whose descriptor travels
-with the message, so that the system frees it whenever a process is killed.
+Note [Nothing to leak]: shared memory has no name. It is a memory file whose descriptor
+is sent with the message, so that the system frees it whenever a process is killed.
 """
 
 from __future__ import annotations

@@ -372,7 +372,7 @@ class _Prepare:
     def __init__(self, dataset: Any, batchify_fn: Callable[[list[Any]], Any]) -> None:
         self._dataset = dataset
         self._batchify_fn = batchify_fn
-        self._switches = switches()  # those of the loader's thread
+        self._switches = switches()  # numpy-mode switches of the loader's thread
 
     def __call__(self, indices: Any) -> Any:
         with scope("DataLoader: batch", IO_SCOPE), Scope(self._switches):

@@ -553,7 +553,7 @@ class Trainer(TypedInit):
         if self._distributed and self._update_on_kvstore and not local:
             raise TrainerModeError(
                 f"Cannot {what} trainer states when the optimizer runs in the distributed store: "
-                "they live on the servers"
+                "the states are on the servers"
             )
 
     def state_dict(self) -> dict[str, Any]:

@@ -176,7 +176,7 @@ def _stages_of(params: Sequence[Parameter]) -> int | None:
     if found == {-1}:
         raise NotSupportedError(
             "Trainer: clip_global_norm needs the gradients of all stages of the Pipeline, but a "
-            "stage has no trained parameters, so its trainer takes no part; give each stage a "
+            "stage has no trained parameters, so it cannot take part; give each stage a "
             "trained parameter"
         )
     if len(found) > 1:

@@ -94,7 +94,7 @@ def _run(func: Callable[..., Any], state: State, args: Any, kwargs: Any) -> Any:
             lost = _saved(state)
         except MXNetError as error:
             if keeper() is not None or not _is_loss(error):
-                raise  # with a keeper, all processes are started again
+                raise  # with a keeper, the launcher restarts all processes
             lost = error
         resets += 1
         limit = hosts.settings().resets

@@ -15,7 +15,7 @@ __all__: list[str] = []
 
 
 class _Parts:
-    """The subgraphs of a node, and the attributes that map its inputs to theirs."""
+    """The subgraphs of a node, and the attributes that map its inputs to those of subgraphs."""
 
     def __init__(self, c: Call) -> None:
         nodes = json.loads(Symbol([(c.node, 0)]).tojson())["nodes"]

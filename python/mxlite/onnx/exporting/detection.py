@@ -54,7 +54,7 @@ def _masked(c: Call, mask: str, scores: str) -> str:
 
 
 def _marked_first(c: Call, mask: str, size: int) -> tuple[str, str]:
-    """Return indices, those of true entries first and in order, and a mask of these."""
+    """Return indices with those of true entries first, in order, and a mask of the true ones."""
     keys = c.op("Where", mask, c.g.const(np.arange(size, 0, -1)), c.g.const(0))
     values, places = _best(c, keys, size)
     return places, c.op("Greater", values, c.g.const(0))
@@ -70,8 +70,8 @@ def _survivors(
 ) -> str:  # fmt: skip
     """Return a mask of the sorted boxes that no better box of equal id suppresses.
 
-    Boxes with score -infinity are not in the mask. ``ids`` are int64 (batch, boxes) from 0 to
-    ``num_ids`` - 1, or any if that is 0; without them, all boxes have one id.
+    Boxes with score -infinity are not in the mask. ``ids`` are int64 (batch, boxes), below
+    ``num_ids`` unless ``num_ids`` is 0. Without ``ids``, all boxes have one id.
     """
     if threshold < 0:
         raise c.refuse(f"the overlap threshold must be at least 0, got {threshold}")

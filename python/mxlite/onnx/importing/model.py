@@ -33,7 +33,7 @@ from .table import CONVERTERS, Node, Scope, Value, constant
 
 __all__ = ["Imported", "Runner", "Stages", "import_graph", "import_stages", "input_infos"]
 
-# Each free dimension is computed with the two sizes of a pair; what changes depends on it.
+# Shapes are computed with both sizes of a pair; those that differ depend on the free dimension.
 _FREE = ((5, 7), (11, 13), (17, 19), (23, 29), (31, 37), (41, 43), (47, 53), (59, 61))
 
 
@@ -64,14 +64,14 @@ def input_infos(graph: Any) -> list[Any]:
 
 
 class Stages:
-    """Two stages of a graph: before its first sizes that depend on values, and from there on.
+    """Two stages of a graph, divided at the first node whose result has a size that needs values.
 
     Attributes
     ----------
     scope : Scope
     inputs, outputs : list of str
     values : dict of str to Value
-        What the nodes of ``later`` read, and outputs of the graph.
+        Values that the nodes of ``later`` read, and outputs of the graph.
     later : list of NodeProto
     """
 
@@ -86,7 +86,8 @@ class Stages:
 class Runner:
     """Converts the nodes of a graph.
 
-    Nodes that need numbers of a run, and nodes that depend on them, enter ``later`` if it is given.
+    If ``later`` is given, it gets the nodes that need numbers known only at run time, and the nodes
+    that depend on them.
     """
 
     def __init__(
@@ -257,7 +258,7 @@ class Runner:
 
 
 def _evaluator(proto: Any, opset: int) -> Any:
-    """Return what computes a node with NumPy."""
+    """Return the object that computes a node with NumPy."""
     helper = onnx().helper
     infos, outs = (
         [helper.make_empty_tensor_value_info(name) for name in dict.fromkeys(names) if name]

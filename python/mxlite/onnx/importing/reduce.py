@@ -17,7 +17,7 @@ _REDUCTIONS = {
     "ReduceSumSquare": "sum", "ReduceLogSum": "sum",
 }  # fmt: skip
 
-# Results for no elements.
+# Results of reductions over no elements.
 _OF_NOTHING = {"ReduceMax": -np.inf, "ReduceMin": np.inf, "ReduceLogSumExp": -np.inf}
 
 

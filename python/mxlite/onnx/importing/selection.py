@@ -1,9 +1,9 @@
 """Converters of NonZero, Compress, Unique and NonMaxSuppression: values decide how many results.
 
 Symbols have no such sizes. In symbols, the results of NonMaxSuppression are padded to the largest
-possible number of rows, and their ``valid`` tells which rows ONNX has. It is passed on by operators
-that treat rows separately, up to ScatterND, which ignores padding; other operators, and outputs of
-the graph, need numbers of a run (``staged.py``).
+possible number of rows, and their attribute ``valid`` tells which rows ONNX has. Operators that
+treat rows separately pass ``valid`` on, up to ScatterND, which ignores padding. Other operators and
+outputs of the graph need numbers that only a run has (``staged.py``).
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ class Scope:
         self.params: dict[str, np.ndarray] = {}
         self.fixed: set[str] = set()  # parameters that are not trained
         self.inputs: list[Value] = []
-        self.evaluators: dict[Any, Any] = {}  # what computes nodes of constants
+        self.evaluators: dict[Any, Any] = {}  # objects that compute nodes of constants
         # False if the sizes do not show on which free dimension a value depends.
         self.distinct = True
         self._names: set[str] = set()

@@ -1,4 +1,4 @@
-"""Operators by precision, in modules named as in 1.x; both read the operators' schemas."""
+"""Operators by precision, from the operators' schemas; the modules are named as in 1.x."""
 
 from __future__ import annotations
 
