@@ -7,7 +7,7 @@ The same processes train in five ways, all with the same network, batch and core
 
 - independent: each by itself, at the same time;
 - in step: each by itself, but a gradient of the first layer, the last few bytes that backward
-computes, is averaged. Its cost is the machine's unevenness: a step ends when that of the slower
+computes, is averaged. Its cost shows the machine's unevenness: a step ends when that of the slower
 rank ends, and no job whose ranks need each other's gradients can do better;
 - job: they average their gradients (DistributedTrainer);
 - store: they add their gradients (Trainer with `dist_sync`, without servers);

@@ -39,7 +39,7 @@ TOLERANCE = {"float32": 2e-3, "tf32": 1e-2, "float16": 2e-2, "bfloat16": 5e-2}
 _CLOSE_SECONDS = 20.0
 _FULL = ("float32", "tf32", "float16", "bfloat16")
 
-# The first is the one that the others are compared with.
+# All other systems are compared with the first one.
 SYSTEMS = [
     System("mxlite", "hybrid", _FULL),
     System("mxnet", "hybrid", ("float32",)),

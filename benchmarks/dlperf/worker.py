@@ -1,9 +1,9 @@
 """One case on one system: builds the training once, then runs steps on request.
 
 Started by measure.py in the system's own environment (Python 3.8 and later, no mxlite needed), for
-one or several ranks. Rank 0 reads requests as JSON lines from standard input, passes them to the
-others through files. It writes its answer as JSON to a file, too, because launchers cut long lines,
-and the file's name, {"file": NAME}, to standard output:
+one or several ranks. Rank 0 reads requests as JSON lines from standard input, and passes them to
+the others through files. It writes its answer as JSON to a file, too, because launchers cut long
+lines, and the file's name, {"file": NAME}, to standard output:
 
     {"do": "prepare"}                        build, first steps -> {"version", "losses", "mib", ...}
     {"do": "time", "warm_up": W, "count": N} run W + N steps    -> {"seconds", "warm", "steps", ...}

@@ -1,6 +1,6 @@
 """Files of a network for every system: symbol and parameters, ONNX, a PyTorch module, the input.
 
-python files.py mxlite NETWORK FOLDER     # mxlite's environment: all but the next
+python files.py mxlite NETWORK FOLDER     # mxlite's environment: all other files
 python files.py torch NETWORK FOLDER      # PyTorch's environment: reads what mxlite wrote
 """
 

@@ -2,9 +2,9 @@
 
     python benchmarks/first/first_result.py --rounds 7 --json out.json
 
-Every measurement is a process of its own: it imports the system, builds the network from files and
-calls it twice on one input. The processes of all systems take turns. CPU time stands beside the
-time of the wall clock, because other programs of the machine disturb it less.
+Every measurement runs in a process of its own, which imports the system, builds the network from
+files and calls it twice on one input. The processes of all systems take turns. CPU time is reported
+beside the time of the wall clock, because other programs of the machine disturb it less.
 """
 
 from __future__ import annotations

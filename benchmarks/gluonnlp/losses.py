@@ -138,7 +138,9 @@ def parameter_difference(folders: list[Path], start: Path, step: int) -> float:
     ours, theirs = (mx.nd.load(str(f / f"{step:07d}.params")) for f in folders)
     first = mx.nd.load(str(start / "0000001.params"))
     if ours.keys() != theirs.keys():
-        raise SystemExit(f"losses: other parameters: {ours.keys() ^ theirs.keys()}")
+        raise SystemExit(
+            f"losses: both sides must have the same parameters, got {ours.keys() ^ theirs.keys()}"
+        )
     apart = moved = 0.0
     for name in first:
         a, b, c = (p[name].asnumpy().astype(np.float64) for p in (ours, theirs, first))
@@ -176,10 +178,12 @@ def compare(kind: str, runner: Runner, data: Path, start: Path, steps: int) -> d
     training = [[n for n in side if n["training"]] for side in notes]
     evaluation = [[n for n in side if not n["training"]] for side in notes]
     if any(len(side) != steps for side in training) or len(evaluation[0]) != len(evaluation[1]):
-        raise SystemExit(f"losses: {kind}: other numbers of batches: {[len(n) for n in notes]}")
+        raise SystemExit(
+            f"losses: {kind}: numbers of batches must be equal, got {[len(n) for n in notes]}"
+        )
     for i, pair in enumerate(zip(*notes)):
         if pair[0]["batch"] != pair[1]["batch"]:
-            raise SystemExit(f"losses: {kind}: call {i} read other samples")
+            raise SystemExit(f"losses: {kind}: both sides must read the same samples in call {i}")
         if not all(math.isfinite(note[loss]) for note in pair for loss in LOSSES):
             raise SystemExit(f"losses: {kind}: losses of call {i} must be finite, got {pair}")
 

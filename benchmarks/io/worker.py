@@ -1,7 +1,7 @@
 """One image pipeline in its process: builds it, then times passes over the data on request.
 
 Started by pipeline.py in the system's own environment (Python 3.8 and later). Requests come as JSON
-lines on standard input, answers leave as JSON lines on standard output:
+lines on standard input, answers are JSON lines on standard output:
 
     {"do": "prepare"}   build, one pass   -> {"version", "mean", "shape"}
     {"do": "time"}      two passes        -> {"seconds", "images"} of the second

@@ -70,7 +70,10 @@ def epochs_of(log: str, losses: list[float], epochs: int) -> list[dict[str, floa
                 f"curves: the log must have {epochs} epochs, it ends with\n{log[-2000:]}"
             )
     if not losses or len(losses) % epochs or not all(map(math.isfinite, losses)):
-        raise SystemExit(f"curves: {len(losses)} losses of {epochs} epochs, the last {losses[-3:]}")
+        raise SystemExit(
+            f"curves: {epochs} epochs must have equally many finite losses, got {len(losses)}, the "
+            f"last {losses[-3:]}"
+        )
     steps = len(losses) // epochs
     return [
         {

@@ -1,6 +1,6 @@
 """Runs cases in one system's environment.
 
-Requests come as JSON lines on standard input, answers leave as JSON lines on standard output:
+Requests come as JSON lines on standard input, answers are JSON lines on standard output:
 
     {"do": "prepare", "case": i, "dtype": d}       -> {"seconds": [forward, both or null]}
     {"do": "time", "which": 0 or 1, "count": n}    -> {"seconds": [...]}

@@ -112,7 +112,9 @@ def main() -> None:
             numbers["torch"] = other[phase]
             near = 1e-4 if dtype == "float32" else 3e-2
             if max(numbers.values()) - min(numbers.values()) > near * abs(numbers["torch"]) + 1e-5:
-                raise SystemExit(f"attention_bench: {dtype} {size} {phase}: {numbers}")
+                raise SystemExit(
+                    f"attention_bench: {dtype} {size} {phase}: results must agree, got {numbers}"
+                )
             turns: dict[str, list[float]] = {name: [] for name in ("fused", "composite", "torch")}
             for _ in range(args.rounds):
                 for name, side in ours.items():

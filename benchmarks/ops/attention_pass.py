@@ -143,7 +143,7 @@ def main() -> None:
         built = {name: side.ask(do="build", case=(batch, length)) for name, side in sides.items()}
         values = [answer["value"] for answer in built.values()]
         if abs(values[0] - values[1]) > 1e-5 * abs(values[1]) + 1e-6:
-            raise SystemExit(f"attention_pass: {label}: {built}")
+            raise SystemExit(f"attention_pass: {label}: results must agree, got {built}")
         for name, answer in built.items():
             entry = {"name": f"{label} training memory {name}", "unit": "MiB", "better": "lower"}
             results.append({**entry, "median": answer["mib"], "measurements": 1})

@@ -196,7 +196,9 @@ def main() -> None:
         for phase in PHASES:
             ours = side[phase]()
             if abs(ours - other[phase]) > 1e-3 * max(abs(other[phase]), 1e-2):
-                raise SystemExit(f"rnn_bench: {mode} {phase}: {ours} here, {other[phase]} there")
+                raise SystemExit(
+                    f"rnn_bench: {mode} {phase}: results must agree, got {ours}, {other[phase]}"
+                )
             turns: dict[str, list[float]] = {"mxlite": [], "torch": []}
             for _ in range(args.rounds):
                 here = timed(side[phase], args.turn)

@@ -38,7 +38,7 @@ class _Scale(nn.Module):
 
 
 class _PaddedCeilPool(nn.Module):
-    """Pooling whose last window may hang over the edge, as MXNet's convention ``full``."""
+    """Pooling whose last window may extend beyond the edge, as MXNet's convention ``full``."""
 
     def __init__(self, kind, kernel, stride, pad, ceil):
         super().__init__()

@@ -31,7 +31,7 @@ from worker_process import WorkerError
 
 HERE = Path(__file__).resolve().parent
 
-# System, variant, dtypes. The first is the one that the others are compared with.
+# System, variant, dtypes. All other systems are compared with the first one.
 SYSTEMS = [
     System("mxlite", "hybrid", ("float32", "float16", "bfloat16", "int8")),
     System("mxlite", "float32", ("int8",)),

@@ -18,7 +18,7 @@ from command_line import add_options
 from common import report, usable_cores, write_json
 from run import entries, ratio_table, write_spec
 
-# The first is libgomp's own default.
+# The first setting is libgomp's own default.
 SETTINGS = [
     "GOMP_SPINCOUNT=300000",
     "GOMP_SPINCOUNT=20000",

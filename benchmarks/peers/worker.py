@@ -1,7 +1,7 @@
 """One network on one system: builds it once, then times iterations on request.
 
 Started by run.py in the system's own environment (Python 3.8 and later, no mxlite needed). Requests
-come as JSON lines on standard input, answers leave as JSON lines on standard output:
+come as JSON lines on standard input, answers are JSON lines on standard output:
 
     {"do": "prepare"}          build and warm up       -> {"version", "seconds", "output", "norm"}
     {"do": "time", "count": N} run N iterations        -> {"seconds": [...]}

@@ -42,7 +42,7 @@ from worker_process import WorkerError
 
 HERE = Path(__file__).resolve().parent
 
-# System, variant, dtypes. The first is the one that the others are compared with.
+# System, variant, dtypes. All other systems are compared with the first one.
 SYSTEMS = [
     System("mxlite", "hybrid", ("float32", "float16", "bfloat16")),
     System("mxlite", "module", ("float32",)),
@@ -138,7 +138,7 @@ class TrainCell(Cell):
     def _check(self, answer: dict[str, Any], reference: dict[str, Any]) -> None:
         ours, theirs = answer["losses"], reference["losses"]
         if not all(math.isfinite(loss) for loss in ours):
-            raise WorkerError(f"losses are {ours}")
+            raise WorkerError(f"losses must be finite, got {ours}")
         allowed = TOLERANCE[self.dtype]
         if not self._drops and not abs(ours[0] - theirs[0]) <= allowed * abs(theirs[0]):
             raise WorkerError(

@@ -1,7 +1,7 @@
 """Training of one network on one system: builds it once, then times steps on request.
 
 Started by train_step.py in the system's own environment (Python 3.8 and later, no mxlite needed).
-Requests come as JSON lines on standard input, answers leave as JSON lines on standard output:
+Requests come as JSON lines on standard input, answers are JSON lines on standard output:
 
     {"do": "prepare"}          build, a few steps -> {"version", "build_seconds", "losses", ...}
     {"do": "time", "count": N} run N steps        -> {"seconds": [per step], "cpu_seconds": [...]}

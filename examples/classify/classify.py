@@ -3,8 +3,8 @@
     python examples/classify/classify.py                          scikit-learn's and scikit-image's
     python examples/classify/classify.py cat.jpg --network resnet50_v1 --params resnet50_v1.params
 
-Parameter files are those of MXNet 1.9.1's model zoo (or of save_parameters). Without one the
-weights are random: the script says so and shows shapes, timing and indices only.
+Parameter files are those of MXNet 1.9.1's model zoo (or of save_parameters). Without such a file
+the weights are random: the script says so and shows shapes, timing and indices only.
 """
 
 from __future__ import annotations

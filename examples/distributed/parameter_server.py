@@ -1,4 +1,4 @@
-"""Train on handwritten digits with a parameter server, synchronous or not, as MXNet users know it.
+"""Train on handwritten digits with a parameter server, synchronously or not, by MXNet's API.
 
     launch="python tools/launch.py --launcher local"
     $launch -n 2 -s 2 python examples/distributed/parameter_server.py

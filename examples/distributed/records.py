@@ -95,7 +95,7 @@ def train(args: argparse.Namespace) -> dict[str, object]:
     path = Path(args.records)
     if rank == 0 and not path.exists():
         make_records(path)
-    hvd.allreduce(mx.nd.ones((1,)), name="records").wait_to_read()  # they are there now
+    hvd.allreduce(mx.nd.ones((1,)), name="records").wait_to_read()  # waits for the files
     scaled = lambda data, label: (data.transpose((2, 0, 1)).astype("float32") / 128 - 0.5, label)  # noqa: E731
     dataset = ImageRecordDataset(str(path)).transform(scaled)
     held_out = range(0, 320)

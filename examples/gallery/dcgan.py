@@ -60,7 +60,7 @@ def train(generator: nn.Block, discriminator: nn.Block, real: np.ndarray, epochs
     batches = gluon.data.DataLoader(
         gluon.data.ArrayDataset(real), batch_size=64, shuffle=True, last_batch="discard"
     )
-    yes, no = nd.full((64, 1), 0.9), nd.zeros((64, 1))  # 0.9: no certainty is rewarded
+    yes, no = nd.full((64, 1), 0.9), nd.zeros((64, 1))  # 0.9, so that certainty is not rewarded
     for epoch in range(epochs):
         losses = np.zeros(2)
         for data in batches:

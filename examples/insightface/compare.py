@@ -4,7 +4,8 @@ r"""Compare the accuracies of trained networks on the same pairs.
 
 Every folder is one that ``train.py --checkpoints`` wrote. Prints the accuracy of its last network,
 and for each further folder the difference from the first one. The standard errors are those of
-independent pairs; for a difference, only pairs count that one of both networks tells wrongly.
+independent pairs; for a difference, only those pairs count that exactly one of both networks
+classifies wrongly.
 """
 
 from __future__ import annotations

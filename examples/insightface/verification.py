@@ -80,7 +80,8 @@ def embed(
 ) -> np.ndarray:
     """Return the sums of the embeddings of pictures and their mirrors.
 
-    All batches have one size, so that a hybridized network has one graph: the last one overlaps.
+    All batches have one size, so that a hybridized network has one graph. Therefore the last batch
+    overlaps the previous one.
     """
     count = len(pixels)
     batch = min(batch, count)
@@ -112,7 +113,7 @@ def embed_pairs(
 
 
 def right_pairs(distances: np.ndarray, same: np.ndarray) -> np.ndarray:
-    """Return which pairs are right at the threshold that is best on the folds of the others."""
+    """Return which pairs are classified correctly, with the best threshold of other folds."""
     thresholds = np.arange(0, 4, 0.01)
     right = (distances[:, None] < thresholds) == same[:, None]
     found = np.empty(len(same), bool)
@@ -124,7 +125,7 @@ def right_pairs(distances: np.ndarray, same: np.ndarray) -> np.ndarray:
 
 
 def validation_rates(distances: np.ndarray, same: np.ndarray) -> np.ndarray:
-    """Return for each fold the accepted share of same pairs, if the others accept 0.1 % wrongly.
+    """Return each fold's share of accepted same pairs, where other folds accept 0.1 % wrongly.
 
     The threshold is interpolated between steps of 0.001.
     """

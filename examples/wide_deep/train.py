@@ -184,7 +184,7 @@ def _mesh(text: str) -> mx.parallel.Mesh:
         raise SystemExit(f"wide_deep: --mesh must be data=N, got {text!r}")
     try:
         return mx.parallel.mesh(data=int(size)).use()
-    except ValueError as error:  # not the number of ranks
+    except ValueError as error:  # sizes that do not multiply to the number of ranks
         raise SystemExit(f"wide_deep: {error}") from error
 
 

@@ -79,10 +79,10 @@ def test_what_is_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("mxlite", "message"),
     [
-        ([_note(8), _note(4, batch=2.0)], "call 1 read other samples"),
-        ([_note(8)], "other numbers of batches"),
+        ([_note(8), _note(4, batch=2.0)], "read the same samples in call 1"),
+        ([_note(8)], "numbers of batches must be equal"),
         ([_note(8), _note(float("nan"))], "losses of call 1 must be finite, got"),
-        ([_note(8), _note(4), _note(4, training=False)], "other numbers of batches"),
+        ([_note(8), _note(4), _note(4, training=False)], "numbers of batches must be equal"),
     ],
 )
 def test_runs_on_other_samples_are_refused(tmp_path: Path, mxlite: Any, message: str) -> None:

@@ -115,8 +115,8 @@ def test_epochs_are_read_from_the_log() -> None:
 @pytest.mark.parametrize(
     ("log", "losses", "message"),
     [
-        (LOG, [1.0, 2.0, 3.0], "3 losses of 2 epochs"),
-        (LOG, [1.0, float("nan")], "2 losses of 2 epochs, the last"),
+        (LOG, [1.0, 2.0, 3.0], "2 epochs must have .*, got 3"),
+        (LOG, [1.0, float("nan")], "got 2, the last"),
         (LOG.replace("Epoch 1] val", "Epoch 2] val"), [1.0, 2.0], "the log must have 2 epochs"),
         (LOG.replace("0.400000", "nan"), [1.0, 2.0], "the log must have 2 epochs"),
     ],
