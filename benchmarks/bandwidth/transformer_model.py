@@ -11,9 +11,9 @@ One micro-batch of b sequences of s tokens takes, on a stage of L layers divided
 
 P stages with m micro-batches (1F1B) take the sum of all stages for one micro-batch and m - 1 times
 the slowest stage; if all stages take equally long, the idle time (bubble) is (P - 1) / m. A stage
-sends and receives at once, with one neighbour after the other. The gradients travel once per
-iteration in rings of D GPUs, then the optimizer makes its pass. A framework may hide gradients
-behind the last backward, and the messages of stages behind computing.
+sends and receives at once, with one neighbour after the other. The gradients are summed once per
+iteration in rings of D GPUs, and then the optimizer updates the weights. A framework may hide
+gradients behind the last backward, and the messages of stages behind computing.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class Section:
     """A section of ``parameters.txt``: parameters and results of the names of a module."""
 
     parameters: dict[str, tuple[str, str]] = field(default_factory=dict)  # type and text
-    likes: dict[str, str] = field(default_factory=dict)  # names with another one's parameters
+    likes: dict[str, str] = field(default_factory=dict)  # name to one with the same parameters
     results: dict[str, tuple[str, str]] = field(default_factory=dict)
 
 
@@ -170,9 +170,10 @@ def _members(path: str) -> dict[str, Any]:
 
 
 def public_names() -> dict[str, list[Name]]:
-    """Return the names by module; one that several modules publish is in the best of them.
+    """Return the names by module.
 
-    That is the module that defines it, else the public one nearest to it.
+    A name that several modules publish belongs to the one that defines it, or else to the nearest
+    public one.
     """
     places: dict[int, list[tuple[int, Name]]] = {}
     paths = module_paths()
@@ -248,7 +249,7 @@ def added_sections(path: str, name: str, value: Any) -> list[str]:
 def missing_parts(name: Name) -> list[str]:
     """Return which of `LIMITS` the documentation of a class or function lacks."""
     value = name.value
-    doc = inspect.cleandoc(value.__doc__ or "")  # not that of a base class
+    doc = inspect.cleandoc(value.__doc__ or "")  # a base class's docstring does not count
     lacks = [] if doc else ["description"]
     is_class = inspect.isclass(value)
     if is_class and issubclass(value, BaseException):

@@ -59,7 +59,7 @@ _NAMES_OF_A_PART = 25
 
 
 def _runs_to(op: dict[str, Any], *inputs: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Return the shape that an operator makes of ones, None if it refuses or makes several."""
+    """Return the shape of the result for arrays of ones; None for errors and several results."""
     try:
         result = _core.op(op["name"])(*(ndarray.ones(shape) for shape in inputs))
         return None if isinstance(result, list) else tuple(result.shape)
@@ -251,7 +251,7 @@ def modules_index() -> str:
 
 
 def _write(folder: Path, pages: dict[str, str]) -> None:
-    """Make a folder hold exactly these pages; one that has not changed keeps its time."""
+    """Write exactly these pages to a folder; unchanged files keep their modification times."""
     folder.mkdir(parents=True, exist_ok=True)
     for path in folder.iterdir():
         if path.name not in pages:

@@ -115,8 +115,8 @@ def name_written_files(_app: Sphinx, tree: nodes.document) -> None:
 def resolve_name(app: Sphinx, env: Any, node: Any, contnode: Any) -> Any:
     """Resolve the names in signatures, which have no module or that of a private file.
 
-    A last part that one entry of the reference has leads there. Other names stay text, except that
-    a name in a public module must exist: it remains a warning.
+    If the last part of a name is that of exactly one entry of the reference, the name links to this
+    entry. Other names stay text, but an unknown name in a public module remains a warning.
     """
     if node.get("refdomain") != "py":
         return None

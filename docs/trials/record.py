@@ -5,8 +5,8 @@
 A trial begins in an empty folder. Its commands are the lines of its ``console`` blocks that begin
 with ``$``. They share one shell, in which ``wheel`` is the path of the wheel and
 ``paste PAGE NUMBER`` prints a block of code of the built site as its copy button gives it, counted
-from 1. Each command gets its seconds; the lines of the trial's output replace the old ones. The
-line that begins with ``Time:`` gets the sums.
+from 1. The new output replaces the old one, and the seconds of each command are written behind it.
+The line that begins with ``Time:`` gets the sums.
 """
 
 from __future__ import annotations

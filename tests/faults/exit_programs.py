@@ -328,7 +328,7 @@ def write(seed: int) -> Program:
     ending = choose.choice(list(ENDINGS))
     text = HEAD + OPERATORS
     if "exit_handler" in chosen and choose.random() < 0.5:
-        # Registered before mxlite: runs after the engine's end.
+        # This handler is registered before mxlite's, so it runs after the engine has ended.
         text = "import atexit\natexit.register(lambda: at_end_early())\n" + text
         text += "def at_end_early():\n    (mx.nd.ones((2, 2)) + 1).asnumpy()\n"
     for number, name in enumerate(chosen):

@@ -3,11 +3,11 @@
     python tests/faults/server_faults.py lossy --runs 50 --json result.json
     python tests/faults/server_faults.py fuzz --frames 100000 --json result.json
 
-Each run of ``lossy`` is a job in which 10 % of the frames are dropped, 10 % come twice and 10 %
-late, at a server that is killed and replaced, and then a worker that is. All sums are of integers
-and must be exact; no process may hang. ``fuzz`` sends frames that are foreign, cut or changed to
-the ports of a running job: all of them must be refused and counted, and the job's sums must be
-right.
+Each run of ``lossy`` is a job in which 10 % of the received frames are dropped, 10 % come twice and
+10 % come late. During the run a server and a worker are killed and replaced. All sums are of
+integers and must be exact; no process may hang. ``fuzz`` sends frames that are foreign, cut or
+changed to the ports of a running job: all of them must be refused and counted, and the job's sums
+must be right.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from server_jobs import ServerJob, free_port  # noqa: E402
 
 STEPS = 40
 
-# Prints what is wrong, and the position of the worker: a replaced one begins after its last push.
+# Prints what is wrong, and the worker's steps: a replacement continues after the last push.
 WORKER = f"""
 import os, sys, time
 from mxlite import _core, nd
@@ -96,7 +96,7 @@ def lossy_run(seed: int) -> dict[str, object]:
                 processes = job.workers if what == "worker" else job.servers
                 victim = rng.randrange(len(processes))
                 if processes[victim].process.poll() is not None:
-                    continue  # has ended already
+                    continue  # this process has ended already
                 processes[victim].kill()
                 processes[victim] = job.start(what)
             codes = job.wait(120)

@@ -3,10 +3,10 @@
     python tests/faults/soak.py --steps 100000 --json result.json
 
 Each rank has arrays of several sizes, adds to each in every step the sum of all ranks' gradients,
-and calls the all-reduces in an order of its own; every 1,000 steps comes an array that is reduced
-where it lies. After every ``--every`` steps the ranks compare the CRC-32 of all parameters.
-Gradients are small whole numbers, so that all sums are exact: at the end the parameters must be
-what NumPy gets from the seeds.
+and calls the all-reduces in an order of its own. Every 1,000 steps the ranks also sum a large
+array, which is reduced in place. After every ``--every`` steps they compare the CRC-32 of all
+parameters. Gradients are small whole numbers, so that all sums are exact: at the end the parameters
+must be what NumPy gets from the seeds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from fault_jobs import start_job, tail, write
 
-# Sizes of the arrays, and the number of gradients per array from which each step takes one.
+# SIZES and LARGE are sizes of arrays. Each step takes one of the POOL gradients of an array.
 RANK = """
 import json, random, sys, time, zlib
 import numpy as np

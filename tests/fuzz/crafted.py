@@ -1,4 +1,4 @@
-"""Files whose parts fit each other around numbers at the limits of integers.
+"""Consistent files that contain numbers at the limits of integers.
 
 Changes of single bytes hardly ever make such files, for example a shape of a zero and two huge
 extents with the number of bytes that their product gives.
@@ -185,7 +185,7 @@ def states(numbers: random.Random) -> bytes:
 
 
 def objects(numbers: random.Random) -> bytes:
-    """Return a pickle with a NumPy array, an NDArray of one, or another object."""
+    """Return a pickle with a NumPy array, an NDArray made of a NumPy array, or another object."""
     value = _numpy_array(numbers)
     if numbers.randrange(2):
         value = b"cmxlite.horovod.functions\n_array\n" + value + b"\x85R"

@@ -35,7 +35,7 @@ class Variable:
 
 @dataclass
 class Step:
-    """An assignment. The values of exact ones (indices, comparisons) take no rounding error."""
+    """An assignment. The values of exact steps (indices, comparisons) have no rounding errors."""
 
     names: tuple[str, ...]
     text: str

@@ -9,9 +9,9 @@ compared with that in float64.
 
 How much float32 may differ follows from float64, too: the program runs again with an error of a
 few units of float32's rounding, at random, in every value that is read and every gradient that
-flows back. A result may differ by a multiple of what these runs differ. So the tolerance is wide
-only where float64 shows that a result is ill-conditioned: at kinks (relu near 0, equal maxima, the
-steps of round), and where large terms cancel.
+flows back. A result may differ by a multiple of the differences between these runs. So the
+tolerance is wide only where float64 shows that a result is ill-conditioned: at kinks (relu near 0,
+equal maxima, the steps of round), and where large terms cancel.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def _run_block(program: Program, dtype: str, hybrid: bool = False, noise: Any = 
     results: Arrays = {}
     for i, output in enumerate(net(*inputs)):
         results[f"output {i} of inference"] = output.asnumpy()
-        if hybrid:  # another output in this memory, or a variable, would change
+        if hybrid:  # shows whether another output or a variable shares this memory
             output[:] = 7
     gradients = {
         v.name: arrays[v.name].grad() if _is_parameter(v) else arrays[v.name].grad

@@ -181,7 +181,7 @@ def expected(
             return _smooth(_UNARY[name], arrays, dtype)
         if name in _SCALAR:
             scalar = np.float64(np.float32(params["scalar"]))
-            if scalar != params["scalar"]:  # it may be rounded before it is used
+            if scalar != params["scalar"]:  # the scalar may be rounded before it is used
                 return None
             return _rounded_once(_SCALAR[name](arrays[0], scalar), dtype)
         for prefix in ("broadcast_", "elemwise_"):

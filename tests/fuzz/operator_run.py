@@ -77,7 +77,7 @@ def _symbol(call: Call, op: Any, arrays: Sequence[Any]) -> list[Any]:
     symbol = op(*[mx.sym.var(name) for name in names], **call.params)
     if not isinstance(symbol, mx.sym.Symbol):
         return _listed(symbol)
-    if not symbol.list_outputs():  # reset_arrays only writes: nothing can be saved or bound
+    if not symbol.list_outputs():  # reset_arrays has no output to save or bind
         return []
     symbol = mx.sym.load_json(symbol.tojson())
     given = dict(zip(names, arrays))
@@ -198,7 +198,7 @@ def run_call(call: Call) -> tuple[str, str]:
 
 
 def _drain() -> None:
-    """Wait for other outputs of a call that failed: their errors belong to it, not to the next."""
+    """Wait for other outputs of a call that failed, because their errors belong to this call."""
     while True:
         try:
             return mx.nd.waitall()

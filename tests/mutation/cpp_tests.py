@@ -1,9 +1,9 @@
 """Runs the C++ tests of kernels on one mutant.
 
-They test what Python tests reach on large arrays only or not at all: kernels that plans of a graph
-choose by layout. Each test is a separate process that loads the library of ``build.py`` instead of
-its own; the environment says which mutant to switch on, and where the process writes which mutants
-it executed.
+These tests call kernels that plans of a graph choose by layout. Python tests reach these kernels
+only with large arrays, or not at all. Each test is a separate process that loads the library of
+``build.py`` instead of its own; the environment says which mutant to switch on, and where the
+process writes which mutants it executed.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     first, count = (int(number) for number in part.split("/"))
     if not 1 <= first <= count:
-        raise pytest.UsageError(f"--part {part}: a number from 1 to {count} expected before /")
+        raise pytest.UsageError(f"--part must be I/{count} with I from 1 to {count}, got {part}")
     config.hook.pytest_deselected(items=[t for i, t in enumerate(items) if i % count != first - 1])
     items[:] = items[first - 1 :: count]
 

@@ -108,7 +108,7 @@ def test_names_mxnet_never_had_are_plain_import_errors(alias):
     with pytest.raises(AttributeError, match="no_such_name") as failure:
         _ = alias.no_such_name
     assert not isinstance(failure.value, NotImplementedError)
-    # gluon-cv tries this one of MXNet 2 first and falls back on an ImportError.
+    # gluon-cv first tries this import of MXNet 2, and another one after an ImportError.
     with pytest.raises(ImportError):
         exec("from mxnet.gluon import metric")
 

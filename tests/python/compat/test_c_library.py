@@ -25,7 +25,7 @@ from mxlite.base import (
 
 
 def test_a_program_that_makes_an_index_runs_by_the_import_alias(tmp_path: Path) -> None:
-    """It calls what rec2idx.py of 1.9.1 calls."""
+    """The program makes the calls of rec2idx.py of 1.9.1."""
     printed = run_code(
         """
         import ctypes

@@ -39,7 +39,7 @@ def test_files_import_what_modules_import_from_one_another(tmp_path):
     assert set(printed.split()) == {"True"}
 
 
-# 1.9.1 has MXCallbackList there, mxlite nowhere.
+# 1.9.1 has MXCallbackList in `operator`, mxlite has it nowhere.
 @pytest.mark.parametrize(
     ("module", "name"), [("recordio", "nothing_like_this"), ("operator", "MXCallbackList")]
 )

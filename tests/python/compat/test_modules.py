@@ -259,7 +259,7 @@ def test_module_aliases():
     assert mx.nd.utils.load is mx.nd.load
     assert mx.contrib.nd is mx.contrib.ndarray is mx.nd.contrib
     assert mx.contrib.sym is mx.contrib.symbol is mx.sym.contrib
-    # In other files than in 1.9.1, found in the package.
+    # These classes are in other files than in 1.9.1.
     assert mx.gluon.nn.conv_layers.MaxPool2D is mx.gluon.nn.MaxPool2D
     from mxlite.optimizer.optimizer import SGD
 

@@ -248,7 +248,7 @@ for step in (1, 2):
     update(list(range(5)), grads, weights)
     for weight in weights:
         np.testing.assert_allclose(weight.asnumpy(), -step * (size + 1) / 2)
-# All gradients of a list travel in one bucket; the two plans are an all-gather each.
+# All gradients of a list are summed in one bucket; each of the two plans is an all-gather.
 assert mx._core.comm_stats()["tensors"] - before == 4
 opt.rescale_grad = 0.25
 assert opt._optimizer.rescale_grad == 0.25 and opt.learning_rate == 1.0

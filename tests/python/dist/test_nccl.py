@@ -1,7 +1,7 @@
 """Collectives between processes through NCCL, on simulated GPUs and a fake NCCL.
 
 `make test-cuda` runs them: MXLITE_CUDA_LIBRARY names the simulated GPU (tests/cpp/fake_gpu), whose
-arrays travel through the NCCL communicator of the CUDA plug-in and tests/cpp/fake_nccl.
+arrays are sent by the NCCL communicator of the CUDA plug-in and tests/cpp/fake_nccl.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def test_collectives_of_all_types_give_what_numpy_gives(start, ranks: int) -> No
     start("nccl_values.py", ranks, env=_ENVIRONMENT, timeout=180)
 
 
-# The processes are on several hosts by name; MXLITE_NCCL_BETWEEN_HOSTS=0: NCCL only inside them.
+# The processes give several host names. With MXLITE_NCCL_BETWEEN_HOSTS=0, NCCL is used only inside
+# of hosts.
 _OF_HOSTS = """
 rank = int(os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["MXLITE_JOB_RANK"])
 os.environ["MXLITE_COMM_HOST"] = sys.argv[2][rank]
@@ -50,7 +51,7 @@ assert mx._core.comm_info()["backend"] == sys.argv[3]
 """
 
 
-# The memory of the stand-in is host memory, which every MPI takes.
+# The memory of the simulated GPU is host memory, which every MPI takes.
 @pytest.mark.parametrize("takes_gpu_memory", ["0", "1"])
 @pytest.mark.parametrize("hosts", ["ab", "aabb", "aab"])
 def test_nccl_inside_hosts_and_mpi_between_them(start, hosts: str, takes_gpu_memory: str) -> None:
@@ -171,7 +172,7 @@ assert hvd.allreduce(mx.nd.ones((1,)), op=hvd.Sum).asscalar() == 3  # the array 
 
 def test_arrays_of_a_call_that_fails_are_not_written_after_its_error(start) -> None:
     # A copy to the output is in NCCL's stream when the call fails. The arrays are so large that the
-    # stand-in unmaps them when they are freed.
+    # simulated GPU unmaps them when they are freed.
     program = """
 hvd.init()
 gpu = mx.gpu(hvd.rank())
@@ -194,7 +195,7 @@ time.sleep(1)  # for work that NCCL's stream may still have
 
 
 def test_collectives_wait_for_the_allocation_of_arrays_that_nothing_has_written(start) -> None:
-    # The stand-in's compute stream fills the large arrays before it allocates the small one.
+    # The simulated GPU's compute stream fills the large arrays before it allocates the small one.
     program = """
 hvd.init()
 gpu = mx.gpu(hvd.rank())

@@ -30,7 +30,7 @@ def listed(outputs: Any) -> list[Any]:
 def gradients(
     way: str, function: Function, arrays: list[Any], heads: dict[int, float] | None = None
 ) -> list[np.ndarray]:
-    """Return gradients for head gradients of the outputs with these numbers; ones of all else."""
+    """Return the gradients; `heads` has head gradients by output, None means ones for all."""
     values = [nd.array(a) for a in arrays]
     if way == "bound":
         names = [f"x{i}" for i in range(len(values))]

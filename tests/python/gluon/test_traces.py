@@ -276,7 +276,7 @@ POWERS = np.array([[1, 1, 1, 1], [0, 0.5, 1, 1.5], [0, 0.25, 1, 2.25]], np.float
 
 @pytest.mark.parametrize("size", [0, 2])
 def test_what_was_made_of_nothing_is_made_again(size: int) -> None:
-    """``size`` 0: the shapes of the weight are found by a trace of their own, the first."""
+    """With ``size`` 0, the first trace only finds the shape of the weight."""
     net = Basis()
     if size:
         net.theta = nn.Dense(3, use_bias=False, in_units=size)

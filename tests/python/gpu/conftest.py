@@ -1,4 +1,4 @@
-"""Tests that need a GPU; `make test-cuda` also runs them on the stand-in tests/cpp/fake_gpu."""
+"""Tests that need a GPU; `make test-cuda` simulates one (tests/cpp/fake_gpu)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def interrupt(*_: object) -> None:
 
 
 def pytest_configure() -> None:
-    """Let a run that is asked to end (SIGTERM) write its junit file, as one that is interrupted."""
+    """Let a run that gets SIGTERM write its junit file, as an interrupted run does."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, interrupt)
 

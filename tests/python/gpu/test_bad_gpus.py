@@ -25,7 +25,7 @@ except mx.base.MXNetError as error:
     print(type(error).__name__, error)
 print("cpu", nd.ones((2, 2)).sum().asscalar())
 """
-# A library that needs one which is nowhere: the loader's test is made for it.
+# A library that depends on a missing library; the test of the plug-in loader builds it.
 NEEDY = str(Path(STAND_IN).parent / "libmxlite_test_needy.so")
 
 CASES = {

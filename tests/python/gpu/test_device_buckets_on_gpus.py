@@ -21,7 +21,7 @@ def run(program: str, *arguments: object, gpus: int = 2, **options: Any) -> str:
     return run_python("-c", program, *arguments, environment=variables, **options).stdout
 
 
-# The stand-in adds in the order of devices, as sums by key do.
+# The simulated GPU adds in the order of devices, as sums by key do.
 PROGRAM = """
 import sys
 import numpy as np
@@ -69,7 +69,7 @@ def test_training_has_the_bits_of_sums_by_key(
     assert "equal" in run(PROGRAM, *arguments, gpus=count, env=variables)
 
 
-@pytest.mark.skipif(not STAND_IN, reason="only the stand-in has any number of GPUs")
+@pytest.mark.skipif(not STAND_IN, reason="only the simulated GPU has any number of GPUs")
 def test_sums_of_other_keys_keep_their_values() -> None:
     program = """
 import mxlite as mx
@@ -141,7 +141,7 @@ def test_backward_in_segments_has_the_bits_of_one_graph() -> None:
     assert recorded[0] >= recorded[1] + 2 * 2, (output, whole)
 
 
-@pytest.mark.skipif(not STAND_IN, reason="only the stand-in has any number of GPUs")
+@pytest.mark.skipif(not STAND_IN, reason="only the simulated GPU has any number of GPUs")
 @pytest.mark.parametrize("engine", ["threaded", "naive"])
 def test_sums_of_overlapping_groups_run_in_their_order(engine: str) -> None:
     program = """
@@ -251,7 +251,7 @@ print("counted")
 """
 
 
-@pytest.mark.skipif(not STAND_IN, reason="the stand-in has two GPUs")
+@pytest.mark.skipif(not STAND_IN, reason="the simulated GPU has two GPUs")
 @pytest.mark.parametrize("hybrid", [True, False])
 @pytest.mark.parametrize("on_store", [True, False])
 def test_backward_writes_gradients_into_their_buckets(

@@ -156,7 +156,7 @@ def test_dropout_with_a_padding_mask_keeps_the_right_share(dtype: str) -> None:
     assert abs((kept > 0).mean() - (1 - p)) < 5 * (p * (1 - p) / kept.size) ** 0.5
 
 
-@pytest.mark.skipif(CPU_KERNELS, reason="the stand-in draws as the CPU does")
+@pytest.mark.skipif(CPU_KERNELS, reason="the simulated GPU draws as the CPU does")
 def test_gradients_of_gradients_with_dropout_are_refused() -> None:
     arrays = [nd.array(a, dtype="bfloat16", ctx=mx.gpu(0)) for a in _values(SHORT)]
     for a in arrays[:3]:
@@ -169,7 +169,7 @@ def test_gradients_of_gradients_with_dropout_are_refused() -> None:
             grads[0].wait_to_read()
 
 
-@pytest.mark.skipif(CPU_KERNELS, reason="the stand-in draws as the CPU does")
+@pytest.mark.skipif(CPU_KERNELS, reason="the simulated GPU draws as the CPU does")
 def test_the_gradient_of_a_padding_mask_with_dropout_is_refused() -> None:
     arrays = [nd.array(a, dtype="bfloat16", ctx=mx.gpu(0)) for a in _values(SHORT)]
     mask = nd.zeros((2, 1, 1, 72), dtype="bfloat16", ctx=mx.gpu(0))
@@ -181,7 +181,7 @@ def test_the_gradient_of_a_padding_mask_with_dropout_is_refused() -> None:
         mask.grad.wait_to_read()
 
 
-@pytest.mark.skipif(CPU_KERNELS, reason="the stand-in has the CPU's kernels")
+@pytest.mark.skipif(CPU_KERNELS, reason="the simulated GPU has the CPU's kernels")
 def test_the_reason_for_the_choice_is_printed() -> None:
     program = """
         import mxlite as mx

@@ -56,8 +56,8 @@ def test_copyto_converts_on_the_way(target: str) -> None:
 
 
 def test_memory_that_nothing_uses_is_freed_after_it_was_allocated() -> None:
-    # The last block is freed first, while the stand-in's copy stream still fills the first one. The
-    # blocks are so large that free unmaps them.
+    # The last block is freed first, while the copy stream of the simulated GPU still fills the
+    # first one. The blocks are so large that free unmaps them.
     program = """
 import mxlite as mx
 like = mx.nd.zeros((9_000_000,), ctx=mx.gpu(0))

@@ -118,7 +118,7 @@ def losses_of_steps(net: gluon.Block, ctx: mx.Context, steps: int, keep: str) ->
         error = recorded(step, x, y)
         trainer.step(8)
         kept.append(error if keep == "all" else error.copy())
-        # `error` lives until the next one is assigned, so through the forward of the next step.
+        # `error` keeps its array until the next assignment, that is, during the next forward.
     return kept
 
 
@@ -131,15 +131,15 @@ def test_a_step_is_captured_twice_at_most_while_outputs_are_held(keep: str, tmp_
     there = copy_of(net, small_net, tmp_path / "net.params")
     want = losses_of_steps(net, mx.cpu(), steps, keep)
     before = mx._core.device_graph_stats()
-    # Nothing waits: the program runs ahead of the GPU.
+    # No step waits for the GPU, so the program runs ahead.
     got = losses_of_steps(there, mx.gpu(0), steps, keep)
     for a, b in pairs(got, want):
         np.testing.assert_allclose(a.asnumpy(), b.asnumpy(), 2e-3, 1e-3)
     after = mx._core.device_graph_stats()
     executables = 2  # forward and backward
     assert after["recorded"] - before["recorded"] <= 2 * executables
-    # The first run with each of two blocks of saved values and with copies; one more where scratch
-    # memory grows.
+    # These are the first run with each of two blocks of saved values, the first run with copies,
+    # and one more run if scratch memory grows.
     assert after["step_by_step"] - before["step_by_step"] <= 4 * executables
     assert after["replayed"] - before["replayed"] >= (steps - 4) * executables
 

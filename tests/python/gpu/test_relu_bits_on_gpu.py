@@ -12,7 +12,7 @@ from mxlite.gluon import nn
 
 pytestmark = pytest.mark.skipif(
     "fake_gpu" in os.environ.get("MXLITE_CUDA_LIBRARY", ""),
-    reason="the stand-in has the CPU's kernels, which add in another order",
+    reason="the simulated GPU has the CPU's kernels, which add in another order",
 )
 # Packs of 8, of 4 and no packs; bytes that two planes share; a last byte that is not full.
 SHAPES = [((2, 3, 4, 8), 1), ((2, 3, 4, 3), 1), ((3, 5, 7), 1), ((4, 6, 16), -1), ((5, 3, 12), -1)]

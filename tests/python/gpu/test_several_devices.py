@@ -75,7 +75,7 @@ def test_sums_want_one_like_array_for_each_device() -> None:
         mx._core.sum_on_devices([one, nd.ones((4,), ctx=mx.cpu())])
 
 
-@pytest.mark.skipif(not STAND_IN, reason="the stand-in can leave a kernel out")
+@pytest.mark.skipif(not STAND_IN, reason="the simulated GPU can leave a kernel out")
 def test_operators_without_a_kernel_say_so() -> None:
     script = """
 import mxlite as mx

@@ -128,7 +128,7 @@ def test_transforms_give_what_they_give_on_the_cpu() -> None:
 def test_long_columns_of_transposed_products_are_summed_in_chunks() -> None:
     """Sums of 64 values are joined, which shows in their rounding: 4e-5 if one thread adds all."""
     if "fake_gpu" in os.environ.get("MXLITE_CUDA_LIBRARY", ""):
-        pytest.skip("the stand-in runs the CPU's kernels")
+        pytest.skip("the simulated GPU runs the CPU's kernels")
     rows, columns = 4096, 3
     dense = np.zeros((rows, columns), "float32")
     dense[:, 1] = 0.1  # all values in one column, but for some at the chunks' borders

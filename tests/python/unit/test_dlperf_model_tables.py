@@ -87,7 +87,7 @@ def test_faces_have_the_published_rates_and_predictions_for_each_mode() -> None:
     last = {row.split()[3]: row.split()[-3:] for row in rows(text, "mxlite:hybrid real")}
     at_32 = {mode: float(words[0]) for mode, words in last.items()}
     assert all(words[2] == "predicted" for words in last.values())
-    # Gradients of replicated classes travel, too.
+    # Gradients of replicated classes are sent, too.
     assert at_32["data"] < 240 * 8 < 240 * 24 < at_32["model"] == at_32["partial_0.1"] < 240 * 32
 
 

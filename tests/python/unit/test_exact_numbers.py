@@ -1,4 +1,4 @@
-"""Integers that no double holds stay exact; numbers meet dtypes as in 1.x, NaN and infinity too."""
+"""Integers that no double holds stay exact; casts of numbers are those of 1.x."""
 
 from __future__ import annotations
 

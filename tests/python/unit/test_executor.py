@@ -390,7 +390,7 @@ def test_memory_of_results():
     for _ in range(6):
         chain = chain * chain
     assert megabytes(chain, grad_req="null") == 8  # one is read, one is written
-    # All six stay for backward, the gradients of a node and of its input live together.
+    # All six results stay for backward; the gradients of a node and of its input exist together.
     assert megabytes(chain) == 6 * 4 + 8
     assert megabytes(mx.sym.BlockGrad(chain)) == 8
     for stop in (mx.sym.BlockGrad, mx.sym.sign):  # both factors' results, gradient

@@ -1,4 +1,4 @@
-"""The kit of the first run on a GPU: time of steps, compiling _core, what comes back."""
+"""tools/gpu: time limits of steps, compiling _core, and the files of results."""
 
 from __future__ import annotations
 

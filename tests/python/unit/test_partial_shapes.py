@@ -151,7 +151,7 @@ FORWARD = [
     (op("dot", (0, 4), (0, 3), transpose_a=True), [(4, 3)]),
     (op("batch_dot", (0, 2, 1680), (7, 1680, 3)), [(7, 2, 3)]),
     (op("batch_dot", (0, 2, 0), (7, 1680, 3)), [ANY]),  # 1.x waits for both
-    # windows: a kernel may be larger than any stand-in
+    # windows: a kernel may be larger than any size that replaces an unknown one
     (op("Pooling", (0, 3, 0, 9), kernel=(3, 3), stride=(2, 2)), [(0, 3, 0, 4)]),
     (op("Pooling", (2, 3, 0), kernel=(4000,)), [(2, 3, 0)]),
     (op("Pooling", (2, 0, 0, 0), global_pool=True), [(2, 0, 1, 1)]),

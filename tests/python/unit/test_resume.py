@@ -105,7 +105,7 @@ def test_numbers_of_a_training_do_not_depend_on_those_in_names(optimizer: str) -
 
 
 def forget() -> None:
-    """Draw as another process, which has other seeds, draws and names."""
+    """Change seeds and random states, as if another process continued."""
     mx.random.seed(99)
     np.random.seed(99)
     nd.random.normal(shape=(100,))

@@ -17,7 +17,7 @@ OPTIMIZERS = [
     ("ftrl", {"learning_rate": 0.1, "lamda1": 0.001}),
 ]
 
-DEVICE = mx.gpu(0) if mx.num_gpus() else mx.cpu(0)  # a GPU or its stand-in, if there is one
+DEVICE = mx.gpu(0) if mx.num_gpus() else mx.cpu(0)  # a GPU, real or simulated, if there is one
 
 
 def rows_of(table, ids):

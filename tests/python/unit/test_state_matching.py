@@ -57,7 +57,7 @@ def seeded(counters: Sequence[int], **options: Any) -> Training:
 
 
 def without_parameters(path: Path) -> None:
-    """Make a checkpoint as versions wrote it that knew no names of parameters."""
+    """Remove the names of parameters, which early versions of mxlite did not write."""
     tree = read_file(str(path))
     assert tree["states"]["trainer"].pop("parameters")
     write_file(str(path), tree)

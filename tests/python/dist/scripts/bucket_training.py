@@ -1,4 +1,4 @@
-"""Trainings whose gradients travel in buckets: the values of one process with the whole batch."""
+"""Trainings that sum gradients in buckets get the values of one process with the whole batch."""
 
 from __future__ import annotations
 
@@ -258,7 +258,7 @@ def check_several_contexts() -> None:
 
 
 def check_sparse() -> None:
-    """Row-sparse gradients travel by themselves, the dense ones beside them in buckets."""
+    """Row-sparse gradients are sent one by one, dense gradients in buckets."""
     ids = np.random.RandomState(7).randint(0, 20, (STEPS, BATCH))
     results = []
     for name in ("local", "dist_sync"):

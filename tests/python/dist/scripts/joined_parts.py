@@ -36,7 +36,7 @@ def full(*shape):
 
 
 def tasks_of(call):
-    """Return how many tasks the engine gets in a call, after one that compiles."""
+    """Return how many tasks the engine gets in a call, after a first call that compiles."""
     mx.nd.waitall()
     call().wait_to_read()
     mx.nd.waitall()
@@ -69,7 +69,7 @@ for forward, wanted in ((chain, mean), (apart, 45 * total)):
         block, x = hybridized(forward), full(count)
         for step in range(6):
             if rank == step % size and step > 2:
-                time.sleep(0.005 * step)  # the others leave their worker
+                time.sleep(0.005 * step)  # the others wait so long that their tasks end
             np.testing.assert_allclose(block(x).asnumpy(), wanted, rtol=1e-5)
         # A continuation is a task, too, and there is at most one for each of the 20 calls. The
         # divided graph has 40 tasks.

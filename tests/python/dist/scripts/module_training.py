@@ -21,7 +21,7 @@ def network() -> Any:
 
 
 def batches(rank: int, workers: int) -> Any:
-    """Return an iterator: of each batch of the whole job, this worker's part."""
+    """Return an iterator over this worker's part of each batch of the whole job."""
     random = np.random.RandomState(3)
     data = random.uniform(-1, 1, (BATCHES, BATCH, 5)).astype("float32")
     labels = random.randint(0, 3, (BATCHES, BATCH)).astype("float32")

@@ -1,6 +1,6 @@
-"""Names in any order, in place again before the last one is done, in groups, with changing shapes.
+"""All-reduces in any order, repeated at once, in groups, and with changing shapes.
 
-With a small cache, numbers are reassigned to other names all the time.
+If the cache is small, its numbers are given to other names all the time.
 """
 
 import random
@@ -42,7 +42,8 @@ for step in range(STEPS):
         for name, array in zip(names, arrays):
             value = expected + size * (int(name[6:]) + step)
             np.testing.assert_array_equal(array.asnumpy(), np.full(shapes[name], value), name)
-    # After one of the same name that may be unfinished; first those of this step, in its order.
+    # The second call of a name begins while the first may be unfinished. All ranks make these calls
+    # in the same order.
     for name in twice:
         hvd.allreduce_(kept[name], name=name, op=hvd.Average)
         hvd.allreduce_(mx.nd.ones((2,)), name=name, op=hvd.Sum)

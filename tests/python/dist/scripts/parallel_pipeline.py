@@ -109,7 +109,7 @@ for micro_batches, hybridize in ((1, False), (2, False), (4, True), (12, True)):
     else:
         assert answer is None
 
-# A first stage without trainable parameters, which hands on its data, too, has no gradients.
+# A first stage that has no trainable parameters computes no gradients.
 if stages_count > 1:
     frozen = make_stages()
     for param in frozen[0].collect_params().values():

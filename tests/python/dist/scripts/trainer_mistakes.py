@@ -35,7 +35,6 @@ def backward(net):
 def disagrees(*words, optimizer="sgd", options=None, net=None, change=None, batch=1, **trainer):
     """Check the error of a first step; the job then continues."""
     net = net or network()
-    # The same names of parameters on all ranks.
     made = gluon.Trainer(net.collect_params(), optimizer, options, kvstore=kvstore, **trainer)
     if change is not None:
         change(made)
@@ -93,7 +92,7 @@ if kvstore == "horovod":  # without sharding on a rank, nothing else compares th
 
 
 class Printing(mx.lr_scheduler.FactorScheduler):
-    """A scheduler that keeps what differs between ranks."""
+    """A scheduler with an attribute that differs between ranks."""
 
     def __init__(self, *args, verbose, **kwargs):
         super().__init__(*args, **kwargs)

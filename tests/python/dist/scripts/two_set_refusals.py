@@ -58,7 +58,7 @@ for culprit in (left, right):
         words = "Reshape" if rank == BAD else "rank 1 cannot take part"
         fails(run, words, kind=Exception, after=settle)
 
-# The same graph without a fault, and one that only one rank of each set gives the wrong size.
+# The same graph without a fault, and then with a wrong size on only one rank of each set.
 net = Net(None)
 net.hybridize()
 for _ in range(2):
