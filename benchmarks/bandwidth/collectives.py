@@ -1,4 +1,4 @@
-"""Rates of collectives between processes of this machine, beside Open MPI's own and Gloo's.
+"""Compares rates of collectives between processes of this machine with Open MPI and Gloo.
 
     python benchmarks/bandwidth/collectives.py --libraries mxlite openmpi gloo --torch-python PYTHON
 

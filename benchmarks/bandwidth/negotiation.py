@@ -3,16 +3,17 @@
     python benchmarks/bandwidth/negotiation.py -np 2 --tensors 160 --json result.json
 
 Each step submits all-reduces of ``--tensors`` tensors of ``--elements`` float32 values, all at once
-as a list ("together"), or one call after the other ("singly"), and waits for them. Reported are
+as a list ("together"), or one call after the other ("singly"), and waits for them. The results are
+these times:
 
-- negotiation: time of the thread that negotiates, from reading its queue to the list of operations:
-finding names in the cache, making frames, reading those of all ranks, matching, fusing. Waiting for
-other ranks and transfers are not included;
-- transfers: reducing, including copies into and out of the fusion buffer and waiting for slower
-ranks;
-- step: from the first call until all results are available, in the calling thread.
+- negotiation: the time that the negotiating thread takes from reading its queue to the list of
+operations. It finds names in the cache, makes frames, reads the frames of all ranks, matches and
+fuses. This time does not include waiting for other ranks and transfers;
+- transfers: the time of reducing, of copies into and out of the fusion buffer, and of waiting for
+slower ranks;
+- step: the time of the calling thread from the first call until all results are available.
 
-Each is the median over the steps on the slowest rank, and of that the median over ``--rounds``
+Each time is the median over the steps on the slowest rank, and then the median over ``--rounds``
 fresh jobs of each setting. Means over the steps, which include disturbances by the machine, are in
 brackets.
 """

@@ -12,8 +12,8 @@ Each rank has one core. Two hybridized graphs take turns with direct calls of th
 
 An operator's time is (with - without) / length; it includes what the graph does to begin and end
 the collective. The time of independent operators is apart / length, with their multiplications and
-the sum. Reported is that time, and what it is over the communicator's own, in microseconds: medians
-and quartiles of rounds, the slowest rank of each round.
+the sum. The results are this time and its difference from the communicator's time, in microseconds:
+medians and quartiles of rounds, the slowest rank of each round.
 """
 
 from __future__ import annotations

@@ -5,25 +5,25 @@
 
 The same processes train in five ways, all with the same network, batch and cores:
 
-- independent: each by itself, at the same time;
-- in step: each by itself, but a gradient of the first layer, the last few bytes that backward
-computes, is averaged. Its cost shows the machine's unevenness: a step ends when that of the slower
-rank ends, and no job whose ranks need each other's gradients can do better;
-- job: they average their gradients (DistributedTrainer);
-- store: they add their gradients (Trainer with `dist_sync`, without servers);
-- job, late: as the job, but gradients are exchanged after backward has ended.
+- independent: each process trains by itself, at the same time;
+- in step: as independent, but the processes average one small gradient of the first layer, which
+backward computes last. So each step ends when the slower rank has ended it, and no job whose ranks
+need each other's gradients can be faster;
+- job: the processes average their gradients (DistributedTrainer);
+- store: the processes add their gradients (Trainer with `dist_sync`, without servers);
+- job, late: as job, but gradients are exchanged after backward has ended.
 
 The network is one of the model zoo on random images, or ``bert``: an encoder of BERT's base size
 with 2 layers and a vocabulary of 8192 words on random texts of 128 words, which predicts each word.
 
-The ways take turns every few seconds, in another order in each round: changes of the machine's
-speed, as in virtual machines, affect all of them. Reported are the images or texts per second of
-all processes together, the shares of job and store of the independent runs' sum and of those in
-step, and the store's share of the job (medians and quartiles of rounds), the processor time of a
-step, and from a profile of some steps how much of the communication ran while an operator did (its
-time includes waiting for the other ranks). ``--ways`` leaves some of them out. ``--trace`` writes
-the profiles of all ranks as one Chrome trace, ``--measured`` a step's seconds and when each
-gradient was there: for scaling_model.py.
+The ways take turns every few seconds, in another order in each round, so that changes of the
+machine's speed, as in virtual machines, affect all of them. The results are the images or texts per
+second of all processes together; the speeds of job and store as shares of the speeds of independent
+and in step; the speed of store as a share of that of job (medians and quartiles of rounds); the
+processor time of a step; and, from a profile of some steps, how much of the communication ran at
+the same time as an operator (waiting for other ranks counts as communication). ``--ways`` names the
+ways to run. ``--trace`` writes the profiles of all ranks as one Chrome trace. ``--measured`` writes
+the seconds of a step and the time at which each gradient was computed, for scaling_model.py.
 """
 
 from __future__ import annotations

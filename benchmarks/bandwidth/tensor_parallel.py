@@ -1,10 +1,11 @@
-"""Speed of a divided multilayer perceptron on several ranks, beside the whole one on one rank.
+"""Compares a multilayer perceptron that ranks divide with the whole perceptron on one rank.
 
     python benchmarks/bandwidth/tensor_parallel.py --json result.json
 
-The network is dense 1024-4096-1024 with relu between; divided, its first layer is column-parallel
-and its second row-parallel. Each rank has one core. The same ranks run it in three ways, which take
-turns in another order in each round, always with the same batch:
+The network has dense layers 1024-4096-1024 with relu between them. If it is divided, its first
+layer is column-parallel and its second layer row-parallel. Each rank has one core. The same ranks
+run the network in three ways, which take turns in another order in each round, always with the same
+batch:
 
 - one: rank 0 computes the whole network; the other ranks sleep, so that rank 0 has the memory and
   the caches of the machine for itself;
@@ -12,10 +13,10 @@ turns in another order in each round, always with the same batch:
 - divided: the ranks compute one network together.
 
 A training step is forward, backward with the gradient of the data, and SGD; inference is forward.
-Reported are the steps of rank 0 (of the slowest rank, where several compute) and the speedups
-``one / divided`` and ``each / divided``, the time of the whole network over that of the divided
-one: medians and quartiles of rounds. Before anything is timed, the outputs and the gradients of the
-data of both networks are compared.
+The results are medians and quartiles over the rounds: the time of a step on rank 0 (on the slowest
+rank, if several ranks compute), and the speedups ``one / divided`` and ``each / divided``, which
+are quotients of such times. Before anything is timed, the outputs of both networks and their
+gradients of the data are compared.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Time from the start of a process to the first results of a network in files, beside the peers.
+"""Measures how long mxlite and its peers take from the start of a process to the first results.
 
     python benchmarks/first/first_result.py --rounds 7 --json out.json
 

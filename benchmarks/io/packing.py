@@ -1,4 +1,4 @@
-"""Images per second of im2rec: mxlite and MXNet 1.9.1, in turns, beside the limits.
+"""Measures images per second of im2rec on mxlite and MXNet 1.9.1, in turns, and their limits.
 
     python benchmarks/io/packing.py --mxnet-python PYTHON --json out.json
 

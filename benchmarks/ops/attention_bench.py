@@ -1,4 +1,4 @@
-"""Fused attention beside its composite of ordinary operators and PyTorch's, in turns.
+"""Times fused attention, its composite of ordinary operators, and PyTorch's attention, in turns.
 
     benchmarks/peers/setup                                 # once: environments from PyPI
     python benchmarks/ops/attention_bench.py --json out.json

@@ -65,7 +65,7 @@ def _packages() -> str:
 
 
 def _variables() -> str:
-    """Return the variables that influence mxlite; the values of secrets are left out."""
+    """Return the environment variables that influence mxlite; the values of secrets are hidden."""
     shown = [
         f"{name}={'(hidden)' if 'TOKEN' in name else value}"
         for name, value in sorted(os.environ.items())

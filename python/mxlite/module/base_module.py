@@ -348,7 +348,7 @@ class BaseModule(TypedInit):
         return NotSupportedError(f"{type(self).__name__} does not define {name}")
 
     # -- defined by modules ----------------------------------------------------------------------
-    # Documented here as in 1.x; each raises unless a subclass defines it.
+    # These methods are documented here as in 1.x, and raise unless a subclass defines them.
 
     def bind(
         self,

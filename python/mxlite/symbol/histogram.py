@@ -46,7 +46,7 @@ class _HistogramProp(operator.CustomOpProp):
         return ["output0", "output1"]
 
     def infer_shape(self, in_shape: list[list[int]]) -> Any:
-        """Return the numbers of intervals and of ends."""
+        """Return the shapes of counts and ends."""
         count = in_shape[1][0] - 1 if self._bins is None else self._bins
         return in_shape, [[count], [count + 1]], []
 

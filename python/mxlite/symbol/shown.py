@@ -13,7 +13,7 @@ from ..ndarray.sparse.storage import is_sparse
 
 
 def show(computed: list[NDArray]) -> list[NDArray]:
-    """Return a detached array for each output, with which it shares memory."""
+    """Return detached arrays that share memory with the outputs."""
     return [array if is_sparse(array) else array.detach() for array in computed]
 
 

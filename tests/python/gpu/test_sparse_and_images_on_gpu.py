@@ -131,7 +131,7 @@ def test_long_columns_of_transposed_products_are_summed_in_chunks() -> None:
         pytest.skip("the simulated GPU runs the CPU's kernels")
     rows, columns = 4096, 3
     dense = np.zeros((rows, columns), "float32")
-    dense[:, 1] = 0.1  # all values in one column, but for some at the chunks' borders
+    dense[:, 1] = 0.1  # all values are in one column, except some at the borders of chunks
     dense[60:70, 0] = dense[127:129, 2] = 0.5
     for width in (1, 40):
         right = np.ones((rows, width), "float32")

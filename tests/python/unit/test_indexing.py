@@ -1,4 +1,4 @@
-"""Indexing is NumPy's, but for what 1.x does differently (no 0-d results, no boolean masks)."""
+"""Indexing is that of NumPy, except where 1.x differs (no 0-d results, no boolean masks)."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def test_the_vector_of_a_fused_network_has_weights_then_biases() -> None:
     init.FusedRNN("ones", hidden, 2, "lstm", True, forget_bias=4.0)._init_weight("p", array)
     values = array.asnumpy()
     assert (values[:weights] == 1).all()
-    # Layers, and the two biases of each forget gate.
+    # The factors 2 are the numbers of layers and of biases of a forget gate.
     assert values[weights:].sum() == 4.0 * hidden * directions * 2 * 2
     gates = values[weights:].reshape(-1, 4, hidden)
     assert (gates[:, 1] == 4).all()

@@ -13,7 +13,7 @@ pytest.importorskip("onnx", reason="the package onnx is not installed")
 
 from mxlite._dev import gen_onnx  # noqa: E402
 
-# Operators whose float node tests pass, but for the given ones.
+# Operators whose float node tests pass, except the given tests.
 OPERATORS: dict[str, tuple[str, ...]] = {
     "AffineGrid": (),
     "Attention": (),

@@ -54,7 +54,7 @@ def test_results_and_gradients_are_those_of_one_context() -> None:
         found.append([array.asnumpy() for array in arrays])
     assert np.abs(found[0][-2]).max() > 0
     for one, two in zip(*found):
-        # Gradients through the normalization are 0 but for rounding.
+        # Gradients through the normalization are 0 except for rounding.
         np.testing.assert_allclose(two, one, rtol=1e-5, atol=1e-5)
 
 

@@ -129,7 +129,7 @@ class Vocabulary:
 def _frequent(
     counter: Counter[Any] | None, taken: set[Any], limit: int | None, min_freq: int
 ) -> list[Any]:
-    """Return the tokens of a counter that have no number yet, most frequent first."""
+    """Return the tokens of a counter that have no index yet, most frequent first."""
     # Two stable sorts: by token ascending, then by frequency descending.
     ranked = sorted((counter or {}).items(), key=lambda pair: pair[0])
     ranked.sort(key=lambda pair: pair[1], reverse=True)

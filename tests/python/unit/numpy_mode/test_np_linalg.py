@@ -218,7 +218,7 @@ def test_matrices_without_elements_give_arrays_without_elements():
 
 @pytest.mark.parametrize("shape", [(2, 4, 3), (3, 5), (3, 3)])
 def test_square_factors(shape):
-    """Full matrices have the products and, but for signs, the columns of official NumPy's."""
+    """Products of the factors equal NumPy's, and so do their columns except for signs."""
     a = numbers(*shape)
     u, s, v = (part.asnumpy() for part in linalg.svd(of(a), full_matrices=True))
     q, r = (part.asnumpy() for part in linalg.qr(of(a), "complete"))
