@@ -237,7 +237,7 @@ _OTHER_NAMES = {
     "num_hidden": ("units", "hidden_size"), "out_channels": ("channels",),
     "out_features": ("units",), "p": ("rate",), "pad": ("padding",),
     "size": ("shape",), "stride": ("strides",), "weight_decay": ("wd",),
-    # PyTorch's: modules and layers
+    # modules and layers of PyTorch
     "BCEWithLogitsLoss": ("SigmoidBinaryCrossEntropyLoss",), "BatchNorm1d": ("BatchNorm",),
     "BatchNorm2d": ("BatchNorm",), "BatchNorm3d": ("BatchNorm",),
     "CosineAnnealingLR": ("CosineScheduler", "use lr_scheduler.CosineScheduler"),
@@ -251,7 +251,7 @@ _OTHER_NAMES = {
     "functional": ("use the functions of mx.nd, or of F in hybrid_forward",),
     "manual_seed": ("use mx.random.seed",), "nn": ("use gluon.nn",),
     "no_grad": ("use autograd.pause()",), "optim": ("optimizer",), "tensor": ("use nd.array",),
-    # PyTorch's: methods of arrays and networks
+    # methods of PyTorch's arrays and networks
     "bmm": ("batch_dot",), "bool": ("astype",), "clamp": ("clip",), "clone": ("copy",),
     "contiguous": ("operators take every array as it is, so no call is needed",),
     "cpu": ("as_in_context",),

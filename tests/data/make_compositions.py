@@ -47,7 +47,7 @@ ARRAY = ("NDArray", "Symbol")
 
 
 def operators():
-    """Yield the name, the parameter that counts inputs, and all (name, type), of each operator."""
+    """Yield each operator's name, the parameter that counts its inputs, and all (name, type)."""
     size, handles = ctypes.c_uint(), ctypes.POINTER(ctypes.c_void_p)()
     check_call(_LIB.MXSymbolListAtomicSymbolCreators(ctypes.byref(size), ctypes.byref(handles)))
     for i in range(size.value):

@@ -61,7 +61,7 @@ def test_a_failed_worker_is_started_again_where_that_is_allowed(launch) -> None:
 def test_nothing_outlives_the_launcher(tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     mark = f"{tmp_path}/program.py"
-    # A shell between: the whole session of a process has to end.
+    # A shell starts each process, so the launcher has to end the process's whole session.
     command = f"bash -c '{sys.executable} {mark} hang; true'"
     if number == signal.SIGKILL:
         command = f"{sys.executable} {mark} hang"  # the kernel notifies only of children

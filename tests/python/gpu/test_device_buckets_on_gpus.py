@@ -15,7 +15,7 @@ HELPERS = Path(__file__).resolve().parents[1] / "gluon"
 
 
 def run(program: str, *arguments: object, gpus: int = 2, **options: Any) -> str:
-    """Return what a program prints where there are so many GPUs."""
+    """Return what a program prints on a machine with `gpus` simulated GPUs."""
     path = f"{HELPERS}{os.pathsep}{PACKAGE}"
     variables = {"MXLITE_FAKE_GPUS": str(gpus), "PYTHONPATH": path, **options.pop("env", {})}
     return run_python("-c", program, *arguments, environment=variables, **options).stdout

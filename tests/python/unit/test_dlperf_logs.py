@@ -252,7 +252,7 @@ PUBLISHED = {
 def test_the_published_extractors_find_what_they_look_for_in_our_logs(
     name: str, tmp_path: Path
 ) -> None:
-    """They fail at a line with the texts and without the number, and at another number of lines."""
+    """An extractor fails if a line has its texts without the number, or if lines are missing."""
     texts, pattern, count = PUBLISHED[name]
     model, _, mode = name.partition(":")
     network = "r100_85742" if mode else ""

@@ -33,7 +33,7 @@ from .table import CONVERTERS, Node, Scope, Value, constant
 
 __all__ = ["Imported", "Runner", "Stages", "import_graph", "import_stages", "input_infos"]
 
-# Shapes are computed with both sizes of a pair; those that differ depend on the free dimension.
+# Shapes are computed with both sizes of a pair; sizes that differ depend on the free dimension.
 _FREE = ((5, 7), (11, 13), (17, 19), (23, 29), (31, 37), (41, 43), (47, 53), (59, 61))
 
 
