@@ -71,7 +71,7 @@ def test_survivors_name_a_killed_rank(start, kind: str, ranks: int) -> None:
 
 def test_a_process_of_a_job_must_join_it(start) -> None:
     program = """
-fails(lambda: mx.nd.contrib.all_reduce(mx.nd.ones((2,))), "one of 2 and must join the others")
+fails(lambda: mx.nd.contrib.all_reduce(mx.nd.ones((2,))), "one of 2 and has not joined them")
 sharded = gluon.Parameter("a_weight", shape=(4, 3), shard=(0, None))
 fails(sharded.initialize, "'a_weight': this process was started as one of 2")
 """
