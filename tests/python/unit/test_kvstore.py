@@ -279,7 +279,7 @@ def compressed(name: str = "device", **options: Any) -> Any:
         (lambda: mx.kv.create("dist_snyc"), ValueError, "did you mean 'dist_sync'"),
         (lambda: mx.kv.create("dist_sync_async"), ValueError, "got 'dist_sync_async'"),
         (lambda: mx.kv.create("horovot"), ValueError, "did you mean 'horovod'"),
-        (lambda: mx.kv.create("byteps"), NotSupportedError, "'horovod' and 'dist_sync'"),
+        (lambda: mx.kv.create("byteps"), NotSupportedError, "'horovod' or 'dist_sync'"),
         (lambda: filled().init(3, ones()), KeyError, "duplicate init of key 3"),
         (lambda: filled().init("a", ones()), ValueError, "Mixed key types are not allowed"),
         (lambda: filled().init([8, "a"], [ones(), ones()]), ValueError, "Mixed key types"),
