@@ -14,7 +14,7 @@
 #define MX_RNN_WIDE 0
 #include "cpp/ops/cpu/nn/rnn_tile.h"
 #include "cpp/ops/random/philox_rounds.h"
-// The headers of loops must follow the others, in this order.
+// The loop headers must follow the other headers, in this order.
 // clang-format off
 #include "cpp/ops/cpu/nn/attention_tile.h"
 #include "cpp/ops/cpu/nn/attention_rows.h"

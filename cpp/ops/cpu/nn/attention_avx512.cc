@@ -11,13 +11,13 @@
 #include "cpp/ops/cpu/nn/parallel.h"
 #include "cpp/ops/nn/dot_product_attention.h"
 
-// Must follow the headers that other files also include, because their inline functions must not be
-// compiled for this target.
+// This pragma must follow the headers that other files also include, because inline functions of
+// these headers must not be compiled for this target.
 #pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw")
 #define MX_RNN_WIDE 1
 #include "cpp/ops/cpu/nn/rnn_tile.h"
 #include "cpp/ops/random/philox_rounds_avx512.h"
-// The headers of loops must follow the others, in this order.
+// The loop headers must follow the other headers, in this order.
 // clang-format off
 #include "cpp/ops/cpu/nn/attention_tile.h"
 #include "cpp/ops/cpu/nn/attention_rows.h"

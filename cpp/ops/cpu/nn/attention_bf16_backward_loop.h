@@ -42,7 +42,7 @@ class TileBackward {
         [&](int64_t b, int64_t h, int64_t first, int64_t rows) { block(b, h, first, rows); });
   }
 
-  // Writes the sums over all parts of a key head, which are adjacent from `sums` on.
+  // Adds up the sums of all parts of a key head, adjacent in `sums`, and stores the total.
   static void finish(const AttentionCall& c, const AttentionPlan& plan, int64_t head, float* sums) {
     const Sizes s(c, plan.block_rows);
     for (int64_t part = 1; part < plan.parts; ++part)

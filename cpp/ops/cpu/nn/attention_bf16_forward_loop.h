@@ -65,7 +65,7 @@ class TileForward {
 
   // Replaces a row's scores by bfloat16 weights, exp(score - maximum) times the factor of dropout,
   // and adds the exponentials to total_. If the row's maximum grows, first rescales total_ and the
-  // sums of values to it.
+  // sums of values to the new maximum.
   void row(int64_t r, const TileRow& scores, int64_t dropout_row, int64_t k) {
     const float center = scores.max_with(max_[r]);
     if (k > 0 && center != max_[r]) {

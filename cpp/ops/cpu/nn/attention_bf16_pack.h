@@ -33,7 +33,7 @@ MX_INLINE __m512i load_pairs(const bfloat16* even, const bfloat16* odd, int64_t 
 MX_INLINE void transpose_words(Floats* rows) { transpose<float, 1>(rows); }
 MX_INLINE Floats as_floats(__m512i v) { return reinterpret_cast<Floats>(v); }
 
-// Rounds both vectors; `low` becomes the lower half of the result.
+// Rounds both vectors to bfloat16; `low` becomes the lower half of the result.
 MX_INLINE __m512i rounded(Floats low, Floats high) {
   return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
 }

@@ -30,15 +30,15 @@ struct AttentionCall {
   std::vector<int64_t> lengths;  // by sample, at most k_length
   AttentionArray query, key, value, mask, output;
   void* log_sum = nullptr;  // (batch, heads, q_length) of float or double; infinity for masked rows
-  // Used only in backward.
+  // Only backward uses the following fields.
   AttentionArray output_grad, query_grad, key_grad, value_grad;
 
   int64_t group() const { return heads / key_heads; }  // number of heads that share a key head
 };
 
-// Division of a call into blocks of queries and into work items (a key head and a part of its
-// queries), and the scratch memory. The sums of a backward item are its gradients of key and value:
-// one array per thread, or one per item if key heads have several parts.
+// Divides a call into blocks of queries and into work items, and describes the scratch memory. An
+// item is a key head and a part of its queries. The sums of a backward item are its gradients of
+// key and value: one array per thread, or one per item if key heads have several parts.
 struct AttentionPlan {
   int64_t block_rows = 0, blocks = 0;  // queries per block, and blocks per head
   int64_t parts = 1;                   // number of items per key head

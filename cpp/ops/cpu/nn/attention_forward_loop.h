@@ -66,7 +66,7 @@ class AttentionForward {
 
   // Replaces a row's scores by weights, exp(score - maximum) times the factor of dropout, and adds
   // the exponentials to total_. If the row's maximum grows, first rescales total_ and the sums of
-  // values to it.
+  // values to the new maximum.
   void row(const ScoreRow<T>& scores, int64_t r, int64_t valid, const HeadRows* mask, int64_t b,
            int64_t h, int64_t query, int64_t k) {
     scores.mask_scores(valid, mask, query, k);

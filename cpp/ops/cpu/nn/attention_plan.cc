@@ -8,7 +8,7 @@
 namespace mxlite::cpu {
 namespace {
 
-// Number of items per thread. It is more than one, so that other threads can take items of a slow
+// Number of items per thread. With more than one item, other threads can take items of a slow
 // thread.
 constexpr int64_t kForwardItems = 4, kBackwardItems = 2;
 

@@ -74,8 +74,8 @@ struct Strips {
   T* strip(int64_t i) const { return data + i * kStrip * depth; }
 };
 
-// c = [c +] a * b for rows [row, row + depth) and strips [begin, end) of b; for a see
-// attention_tile.
+// c = [c +] a * b for rows [row, row + depth) and strips [begin, end) of b. The layout of `a` is
+// that of attention_tile.
 template <class T, bool kTransposed>
 void multiply(int64_t rows, const T* a, int64_t lda, const Strips<T>& b, int64_t row, int64_t depth,
               int64_t begin, int64_t end, bool add, T* c, int64_t ldc) {

@@ -241,9 +241,9 @@ void add_relu_bits_native(KernelContext& ctx, const BatchNormParams& p, Inputs i
   });
 }
 
-// Inputs: output_grad, bits, data, gamma, mean, inverse deviation, with two_grads other_grad. The
-// gradient that passes through relu is both the addend's gradient and the output gradient of a
-// plain BatchNorm.
+// Inputs: output_grad, bits, data, gamma, mean, inverse deviation, and other_grad if two_grads is
+// set. The gradient that passes through relu is both the addend's gradient and the output gradient
+// of a plain BatchNorm.
 void add_relu_bits_backward_native(KernelContext& ctx, const BatchNormGradParams& p, Inputs in,
                                    Outputs out) {
   const uint8_t* const bits = in[1].as<uint8_t>();

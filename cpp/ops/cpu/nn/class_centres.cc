@@ -1,4 +1,4 @@
-// Rows are copied to tiles of a fixed size, so that memory does not grow with their number.
+// Rows are copied to tiles of a fixed size, so that memory does not grow with the number of rows.
 #include "cpp/ops/nn/class_centres.h"
 
 #include <algorithm>
@@ -125,8 +125,8 @@ struct Centres {
       for (int64_t k = 0; k < width; ++k) tile[k] = w[k] * scale;
     }
   }
-  // Calls fn(begin, end, tile) for all tiles. Each part of the tiles has memory of its own,
-  // whichever thread computes it, so that sums do not depend on which thread is faster.
+  // Calls fn(begin, end, tile) for all tiles. Each part of the tiles has its own memory, so that
+  // sums do not depend on the thread that computes the part.
   void for_tiles(float* memory, int64_t per_thread, auto&& fn) const {
     const int64_t parts = std::min<int64_t>(cpu_threads(), tiles());
     const int64_t work = tiles() / std::max<int64_t>(1, parts) * kTileRows * width * 64;

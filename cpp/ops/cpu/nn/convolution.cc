@@ -17,7 +17,7 @@ using cpu::part;
 using cpu::ScratchPlan;
 using cpu::UnfoldGeometry;
 
-// A convolution of `image` (data's side) to `output` with one weight, group by group.
+// A convolution from `image` to `output`, group by group. Deconvolution writes `image`.
 struct Problem {
   SpatialDims image, output;
   int64_t groups = 1;

@@ -1,4 +1,4 @@
-// Deconvolution for operators that use it internally.
+// Deconvolution for use inside other operators.
 #pragma once
 #include "cpp/ops/kernel.h"
 

@@ -5,7 +5,7 @@
 
 namespace mxlite::cpu {
 
-// Inputs and outputs are those of the operators in dot_product_attention.h. The hidden outputs, and
+// cpp/ops/nn/dot_product_attention.h describes the inputs and outputs. The hidden outputs, and
 // arrays without elements, must be contiguous.
 void run_attention(KernelContext& ctx, const AttentionParams& p, Inputs in, Outputs out);
 void run_attention_backward(KernelContext& ctx, const AttentionParams& p, Inputs in, Outputs out);

@@ -65,7 +65,7 @@ void apply_mask(const T* x, const Shape& shape, const uint8_t* mask, const Shape
   });
 }
 
-// Random counters per part of the mask, 16 KiB of mask. Each part is drawn and then applied.
+// Random counters per 16 KiB part of the mask. Each part is drawn and applied before the next.
 constexpr int64_t kCounters = 4096;
 
 // Calls fn(first element, end) for every part of the mask as soon as it is drawn.

@@ -143,7 +143,7 @@ void backward(KernelContext& ctx, const Rows& all_rows, Inputs in, Outputs out, 
   Acc* const sums = reinterpret_cast<Acc*>(totals + count);
   std::fill_n(totals, count, 0.0);
   std::fill_n(sums, count, Acc(0));
-  // Each part of the rows has sums of its own, whichever thread computes it.
+  // Each part of the rows has its own sums, whichever thread computes the part.
   cpu::parallel_for(threads, all_rows.count / threads * all_rows.length * 4, [&](int64_t part) {
     const int64_t begin = all_rows.count * part / threads;
     const int64_t end = all_rows.count * (part + 1) / threads;
@@ -182,7 +182,7 @@ void backward(KernelContext& ctx, const Rows& all_rows, Inputs in, Outputs out, 
   }
 }
 
-// LayerNorm along the last axis for float32 and 16-bit floats, with the loops of vector_kernels.h.
+// Returns whether LayerNorm along the last axis can use the loops of vector_kernels.h.
 template <class P, class T>
 bool is_vector_case(const Rows& rows) {
   return std::is_same_v<P, LayerNormParams> && cpu::kHasVectorKernels<T> && rows.inner == 1;

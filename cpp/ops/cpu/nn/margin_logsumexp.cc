@@ -37,7 +37,7 @@ void forward(KernelContext& ctx, const MarginLogsumexpParams& p, Inputs in, Outp
           highest = z > highest ? z : highest;
         }
       }
-      // The clamp keeps differences from `highest` defined.
+      // With an infinite `highest`, differences would be NaN.
       highest = std::clamp(highest, Limits::lowest(), Limits::max());
       const auto sum_from = [=](const T* z, int64_t count) {
         return cpu::sum_of<T>(count,

@@ -26,7 +26,7 @@ void logistic_native(KernelContext&, const RegressionOutputParams&, Inputs in, O
   });
 }
 
-// The score of the true class should be above margin, all others below -margin.
+// The score of the true class should be above margin, the scores of other classes below -margin.
 void svm_output_backward_native(KernelContext&, const SVMOutputParams& p, Inputs in, Outputs out) {
   const int64_t batch = in[0].shape[0];
   const int64_t classes = in[0].shape.product(1, in[0].shape.ndim());

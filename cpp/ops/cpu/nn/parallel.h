@@ -9,8 +9,8 @@
 namespace mxlite::cpu {
 
 // Calls fn(begin, end, thread) for ranges that cover [0, count); see share_range(). Ranges of cheap
-// items begin at multiples of kVectorGrain. Otherwise the division, which depends on times, would
-// determine which items a vectorized loop computes one by one, with another rounding.
+// items begin at multiples of kVectorGrain. Otherwise measured times would determine which items a
+// vectorized loop computes one by one, with another rounding.
 constexpr int64_t kVectorGrain = 64;
 void parallel_ranges(int64_t count, int64_t work, auto&& fn) {
   share_range(count, work <= kVectorGrain ? kVectorGrain : 1, work, fn);

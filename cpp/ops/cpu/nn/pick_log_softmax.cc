@@ -16,8 +16,8 @@
 namespace mxlite {
 namespace {
 
-// Calls fn(row, its elements as ComputeType, scratch memory of a row's size). Rows of halves are
-// converted, because loops over float16 do not vectorize.
+// Calls fn(row, its elements as ComputeType, scratch memory of a row's size). Rows of 16-bit floats
+// are converted, because loops over float16 do not vectorize.
 template <class T>
 void for_rows(int64_t rows, int64_t n, const T* data, auto&& fn) {
   using Acc = ComputeType<T>;
@@ -46,7 +46,7 @@ void pick_log_softmax(KernelContext& ctx, const NoParams&, Inputs in, Outputs ou
       Acc top = -std::numeric_limits<Acc>::infinity();
 #pragma omp simd reduction(max : top)
       for (int64_t k = 0; k < n; ++k) top = x[k] > top ? x[k] : top;
-      // If all elements of a row are -inf, the result is NaN as that of log_softmax.
+      // If all elements of a row are -inf, the result is NaN, as in log_softmax.
       const double sum =
           cpu::sum_of<Acc>(n, [=](int64_t k) { return pointwise::exp_of_negative(x[k] - top); });
       const Acc scale = static_cast<Acc>(std::log(sum));

@@ -49,7 +49,7 @@ Geometry make_geometry(const PoolingParams& p, const Shape& data, const Shape& o
 struct Window {
   int64_t begin[3], end[3], count = 1;
 
-  // Returns the factor of axis i in the number of averaged elements, for the window of output index
+  // Returns how many elements along axis i the average counts, for the window of output index
   // `at`.
   int64_t count_of(const Geometry& g, int i, int64_t at) const {
     const int64_t start = at * g.window.stride[i] - g.window.pad[i];

@@ -30,7 +30,7 @@ inline Vec sub(Vec a, Vec b) { return _mm512_sub_ps(a, b); }
 inline Vec mul(Vec a, Vec b) { return _mm512_mul_ps(a, b); }
 inline Vec madd(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
 inline Vec nmadd(Vec a, Vec b, Vec c) { return _mm512_fnmadd_ps(a, b, c); }
-// Keeps NaN. GCC warns about the intrinsic without a mask.
+// Keeps NaN. The mask avoids a warning that GCC gives for the intrinsic without a mask.
 inline Vec relu(Vec v) { return _mm512_maskz_max_ps(0xffff, zero(), v); }
 #else
 constexpr int64_t kLane = 8;

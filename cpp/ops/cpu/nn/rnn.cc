@@ -52,7 +52,7 @@ RnnForwardPass<C>::RnnForwardPass(const RnnParams& p, const RnnSizes& s, bool sa
       reserve_(s, sizeof(C)),
       save_(save),
       threads_(rnn_threads(s)) {
-  // The products of a chunk stay in the threads' L2 caches until its steps use them.
+  // The products of a chunk stay in the threads' L2 caches until the chunk's steps use them.
   constexpr int64_t kChunkBytes = 1 << 19, kLeastRows = 64;
   const int64_t step_bytes =
       std::max<int64_t>(blocks_.blocks * blocks_.width * s.batch * sizeof(C), 1);

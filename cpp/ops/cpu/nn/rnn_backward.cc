@@ -25,8 +25,8 @@ class BackwardPass {
     out_grads_ = plan.add<C>(s.projection ? s.rows() * blocks_.out_pad : 0);
     hidden_grad_ = plan.add<C>(s.batch * blocks_.out_pad);
     cell_grad_ = plan.add<C>(s.batch * blocks_.hidden_pad);
-    for (int64_t l = 1; l < std::min<int64_t>(s.layers, 3); ++l)  // scratch memory of run for layer
-                                                                  // l
+    for (int64_t l = 1; l < std::min<int64_t>(s.layers, 3); ++l)  // memory of run() between layers
+                                                                  // l and l - 1
       between_[l % 2] = plan.add<C>(s.rows() * s.directions * s.out());
   }
 
@@ -60,13 +60,13 @@ class BackwardPass {
   }
 
   // Copies the initial states to the reserve if the program has changed them since forward. Does
-  // not write equal slots, because another backward may be reading them.
+  // not write slots that are already equal, because another backward may be reading them.
   void renew_first(const C* state, int64_t columns, int64_t padded, int64_t d,
                    const int64_t* lengths, C* slots) const {
     const int64_t last = d == 1 ? sizes_.steps : 0;
     for (int64_t r = 0; r < sizes_.batch; ++r, state += columns) {
-      // In the backward direction, the initial state is passed over the steps beyond the sample's
-      // end.
+      // In the backward direction, steps beyond the end of a sample pass the initial state
+      // on.
       const int64_t first = d == 1 && lengths ? std::min(lengths[r], last) : last;
       for (int64_t slot = first; slot <= last; ++slot) {
         C* const kept = slots + (slot * sizes_.batch + r) * padded;
@@ -126,7 +126,7 @@ class BackwardPass {
   }
 
   void add_data_grad(const RnnBackward<C>& layer, const C* weight, int64_t d, C* data_grad) const {
-    int64_t added = d;  // the first product of the first direction overwrites
+    int64_t added = d;  // the first product of direction 0 overwrites the sums
     for_input_gates([&](int64_t column, int64_t row, int64_t count) {
       gemm(DTypeOf<C>::value, false, false, sizes_.rows(), layer.inputs, count,
            layer.gate_grads + column, layer.gate_stride(), weight + row * layer.inputs,
@@ -138,7 +138,7 @@ class BackwardPass {
                     C* bias_grad) const {
     const RnnSizes& s = sizes_;
     const int64_t stride = layer.gate_stride(), rows = s.gates * s.hidden;
-    // to (count x columns) = gradients^T (count x all steps) * values (all steps x columns).
+    // `to` (count x columns) = gradients^T (count x all steps) * values (all steps x columns).
     const auto product = [&](const C* grads, int64_t ld, int64_t count, const C* values,
                              int64_t value_ld, int64_t columns, C* to) {
       gemm(DTypeOf<C>::value, true, false, count, columns, s.rows(), grads, ld, values, value_ld,
@@ -211,7 +211,7 @@ void backward(KernelContext& ctx, const RnnGradParams& p, Inputs in, Outputs out
     for (size_t i = 0; i <= states; ++i) grads_at[i] = plan.add<C>(in[i].size());
     for (size_t i = 0; i < out.size(); ++i) results_at[i] = plan.add<C>(out[i].size());
   }
-  // Without a reserve, forward runs again, and its results go to memory that is reused afterwards.
+  // Without a reserve, runs forward again; its results are in memory that is reused afterwards.
   ScratchPlan again = plan;
   const size_t reserve_at = again.add(reserve_layout.bytes);
   const size_t output_at = again.add<C>(in[0].size()), state_at = again.add<C>(in[1].size());

@@ -17,8 +17,8 @@ struct BackwardLoop {
   T* const packed_hidden = p.packed;         // [out_pad / kWidth][depth][kWidth]
   T* const packed_out = packed_hidden + b.out_pad * depth;
 
-  // Computes the gradient of the state after step `index` except for the output's part: the carried
-  // gradient of the later step, plus its gates' gradients times the weight.
+  // Computes the gradient of the state after step `index` without the output's part: the carried
+  // gradient of the later step, plus the later step's gate gradients times the weight.
   void state_grad(int64_t index, int64_t block, int64_t q, int64_t q_end, T* grads) const {
     for (int64_t n = q; n < q_end; ++n)
       std::copy_n(p.hidden_grad + n * b.out_pad + block * kWidth, kWidth, grads + (n - q) * kWidth);

@@ -9,8 +9,8 @@
 namespace mxlite::cpu {
 namespace {
 
-// Functions of gates. For float, they are simpler than those in math.h: exponents are never
-// positive, so that one factor scales them, and tanh always uses expm1.
+// Activation functions of gates. The float versions are simpler than the functions of math.h:
+// exponents are never positive, so that one factor scales them, and tanh always uses expm1.
 MX_INLINE pointwise::ExpParts split_decay(float x) {
   return pointwise::split_exponent(x < -87.0f ? -87.0f : x);  // keeps NaN
 }
@@ -61,8 +61,8 @@ MX_INLINE void lstm_forward(T* __restrict gates, const T* __restrict cell, const
   }
 }
 
-// `gates`: r, z, n of the input with all biases except the one of `hidden`, which has the recurrent
-// products. On return, the gates after their activation.
+// `gates`: r, z, n of the input with all biases except that of `hidden`; on return, the activated
+// gates. `hidden`: the recurrent products.
 template <class T>
 MX_INLINE void gru_forward(T* __restrict gates, const T* __restrict hidden,
                            const T* __restrict state, T* __restrict next) {

@@ -1,5 +1,5 @@
 // One call of RNN in its compute type C (double for float64, else float): runs the layers one after
-// another. Backward uses this class too, if forward has kept no values.
+// another. Backward also uses this class if forward has kept no values.
 #pragma once
 #include <cstddef>
 

@@ -1,4 +1,4 @@
-// The steps of one recurrent layer in one direction. Each step depends on the one before, so all
+// The steps of one recurrent layer in one direction. Each step depends on the previous step, so all
 // threads work on the same step and synchronize at a barrier after it. Each thread owns blocks of
 // hidden units, whose packed weights stay in its cache. Slots hold the state before each step.
 #pragma once
@@ -37,8 +37,8 @@ struct RnnForward : RnnLayer<T> {
   const T* first_cell = nullptr;    // [batch][hidden], lstm
   int64_t chunk = 1;  // number of steps whose input products are computed together, so that they
                       // are still in the cache when used
-  // With `save`, the arrays of RnnReserve. Otherwise scratch: gates of one chunk, two slots, one
-  // row of `inner` per sample.
+  // With `save`, these are the arrays of RnnReserve. Otherwise they are scratch memory: the gates
+  // of one chunk, two slots, and one row of `inner` per sample.
   bool save = false;
   T *gates = nullptr, *hidden_slots = nullptr, *cell_slots = nullptr;
   T *recurrent = nullptr, *inner = nullptr;
@@ -55,9 +55,9 @@ struct RnnBackward : RnnLayer<T> {
   int64_t output_stride = 0;
   const T *last_hidden_grad = nullptr, *last_cell_grad = nullptr;
   T *first_hidden_grad = nullptr, *first_cell_grad = nullptr;
-  // Gradients before the activations, [rows][gate_stride()]. For gru: n of the input side, r, z, n
-  // of the hidden side, so that the gates of each side are contiguous, although the input's are in
-  // another order.
+  // Gradients of the gates before activation, [rows][gate_stride()]. The order for gru is n of the
+  // input, r, z, n of the state. So the gates of the input and those of the state are contiguous,
+  // but the input's gates are not in the order of the weight.
   T* gate_grads = nullptr;
   T* out_grads = nullptr;    // [rows][out_pad], projection: gradient of its output
   T* hidden_grad = nullptr;  // [batch][out_pad], carried from step to step

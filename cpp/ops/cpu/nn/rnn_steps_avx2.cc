@@ -1,4 +1,4 @@
-// The step kernels for AVX2, and the choice between the two.
+// The step kernels for AVX2, and the choice between AVX2 and AVX-512.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

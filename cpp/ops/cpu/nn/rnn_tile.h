@@ -23,7 +23,7 @@ struct Lanes {
   static constexpr int64_t kCount = 64 / sizeof(T);
   using Vec [[gnu::vector_size(64)]] = T;
 };
-// A vector type of the register's size, because the compiler would keep wider ones in memory.
+// A vector type of the register's size, because the compiler would keep wider vectors in memory.
 template <class T>
 struct Register {
   static constexpr int64_t kBytes = MX_RNN_WIDE ? 64 : 32, kCount = kBytes / sizeof(T);

@@ -83,8 +83,8 @@ void forward_block(double factor_of_x, const T* x, To* y, int64_t n, int64_t str
     }
 }
 
-// Processes one row of adjacent elements; loops over k vectorize. Softmax keeps its exponentials in
-// y where y has their type, and computes them again elsewhere.
+// Processes one row of adjacent elements; loops over k vectorize. Softmax stores its exponentials
+// in y if y has their type; otherwise it computes them twice.
 template <Form kForm, class T, class To>
 void forward_row(double factor_of_x, const T* x, To* y, int64_t n, int64_t length) {
   using Acc = ForwardType<T, To>;

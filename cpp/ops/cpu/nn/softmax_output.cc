@@ -12,7 +12,7 @@ void softmax_output_native(KernelContext&, const SoftmaxOutputParams& p, Inputs 
   cpu::softmax_forward(p.blocks(in[0].shape), in, out);
 }
 
-// Returns the divisor of the gradient. As in 1.x, "valid" does not count positions per sample.
+// Returns the divisor of the gradient. As in 1.x, only "valid" ignores the positions of a sample.
 template <class T>
 double divisor(const SoftmaxOutputParams& p, const ChannelBlocks& b, const TensorRef& label) {
   double positions = p.multi_output && p.normalization != LossNormalization::kValid

@@ -1,5 +1,5 @@
 // The first convolution of a network (its stem), whose input has few channels. Reads plain images
-// and writes channels-last output, so that no reorder is needed. For float32 with AVX-512.
+// and writes channels-last output, so that no reorder is needed. Requires float32 and AVX-512.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +11,7 @@ struct StemProblem {
   int64_t filters = 0;  // a multiple of 16
   int64_t kernel[2] = {1, 1}, stride[2] = {1, 1}, dilate[2] = {1, 1}, pad[2] = {0, 0};
   int64_t out_height = 0, out_width = 0;
-  int threads = 1;  // maximum, on which the scratch memory depends
+  int threads = 1;  // maximum; determines the size of the scratch memory
 };
 
 struct StemArgs {

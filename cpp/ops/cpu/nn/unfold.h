@@ -85,7 +85,7 @@ template <class From, class T>
 void fold(const UnfoldGeometry& g, const From* col, T* data, const T* bias = nullptr) {
   const int64_t pixels = g.size[0] * g.size[1] * g.size[2];
   const int64_t kernel_size = g.window.kernel_size();
-  // Step from channel to channel.
+  // Distance in `col` from channel to channel.
   const int64_t row_step = g.channels_last ? 1 : kernel_size * g.outputs();
   parallel_for(pixels, g.rows(), [&](int64_t pixel) {
     const int64_t at[3] = {pixel / (g.size[2] * g.size[1]), pixel / g.size[2] % g.size[1],

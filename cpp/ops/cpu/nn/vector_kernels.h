@@ -1,5 +1,5 @@
 // Loops over contiguous float32 and 16-bit floats with the processor's widest vectors (AVX-512 or
-// AVX2). They run in the calling thread; callers divide the work among threads.
+// AVX2). The loops run in the calling thread; callers divide the work among threads.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -43,9 +43,9 @@ struct VectorKernels {
                              int64_t n);
   // Normalizes the rows [first, last).
   void (*normalize)(const LayerNormRows<T>& rows, int64_t first, int64_t last);
-  // Writes the gradients of the rows [first, last), and adds their parts of the gradients of gamma
-  // and beta to `length` sums each. Call it for a few rows at a time, because long sums lose
-  // precision.
+  // Writes the gradients of the rows [first, last), and adds the contributions of these rows to
+  // gamma_grad and beta_grad, `length` sums each. Callers pass a few rows at a time, because long
+  // sums lose precision.
   void (*normalize_backward)(const LayerNormGradRows<T>& rows, int64_t first, int64_t last,
                              float* gamma_grad, float* beta_grad);
 };

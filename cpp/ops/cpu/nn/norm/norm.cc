@@ -22,7 +22,7 @@ const NormRows<T>& norm_rows() {
 // Number of rows after which float sums are added to double sums.
 constexpr int64_t kRows = 256;
 
-// A run of rows of contiguous channels: of all channels, or of a block.
+// Consecutive rows of contiguous channels: of all channels, or of one block of channels.
 struct Piece {
   int64_t offset;  // in elements
   int64_t rows, channel;

@@ -30,7 +30,7 @@ struct NormForwardArgs {
   float *mean, *inv_std;  // outputs (may be null), or inputs if stats is kGiven
   float eps, momentum;
   // Source of mean and variance: this batch (which updates the moving statistics), the moving
-  // statistics, or for kGiven the inputs mean and inv_std unchanged.
+  // statistics, or, with kGiven, the inputs mean and inv_std, which stay unchanged.
   enum Stats : uint8_t { kBatch, kMoving, kGiven } stats;
 };
 

@@ -8,8 +8,8 @@
 #include "cpp/core/dtype.h"
 #include "cpp/ops/cpu/nn/norm/norm_rows.h"
 
-// Must follow the headers that other files also include, because their inline functions must not be
-// compiled for this target.
+// This pragma must follow the headers that other files also include, because inline functions of
+// these headers must not be compiled for this target.
 #pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw")
 #define MX_WIDE 1
 #include "cpp/ops/cpu/nn/norm/norm_loops.h"

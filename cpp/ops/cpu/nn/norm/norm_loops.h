@@ -24,7 +24,7 @@ struct Summing {
 };
 using SumWide = Summing<4, 1>;
 // In blocks, a row is one register. With a single sum, each addition would wait for the previous
-// one.
+// addition.
 using SumBlocks = std::conditional_t<MX_WIDE, SumWide, Summing<16, 4>>;
 
 // Calls fn(row, sum) for the rows [0, count), alternating between the sums.
@@ -76,7 +76,7 @@ void normalize(const T* data, const T* added, T* output, int64_t rows, int64_t w
                const float* mean, const float* scale, const float* shift) {
   for_vectors(rows, width, [&](int64_t at, int64_t c, NormLanes m) {
     Vec v = madd(sub(load(data + at, m), load(mean + c)), load(scale + c), load(shift + c));
-    // The sum is rounded as the result of a separate addition.
+    // Rounds to T before the addition, as a separate BatchNorm would.
     if constexpr (kEnd == NormEnd::kAddRelu) v = add(rounded<T>(v), load(added + at, m));
     if constexpr (kEnd != NormEnd::kPlain) v = relu(v);
     store(output + at, m, v);

@@ -1,7 +1,7 @@
 // 3 x 3 and 5 x 5 convolutions of stride 1 by Winograd's minimal filtering (Lavin and Gray, CVPR
 // 2016). F(4 x 4, 3 x 3) and F(2 x 2, 5 x 5) share tiles of 6 x 6 pixels and need 36 products where
-// the direct form needs 144 and 100. For float32, channels-last data, AVX-512 or AVX2. oneDNN 3 has
-// no such kernel.
+// the direct form needs 144 and 100. Supports float32 with AVX-512 or AVX2. oneDNN 3 has no such
+// kernel for channels-last data.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -13,12 +13,12 @@ struct WinogradProblem {
   int64_t channels = 0, filters = 0;  // multiples of 16
   int64_t pad_height = 0, pad_width = 0;
   int kernel = 3;  // 3 or 5
-  // Say whether data and output consist of blocks of 16 channels (AVX2: 8) instead of being
+  // True if data and output consist of blocks of 16 channels (AVX2: 8) instead of being
   // channels-last.
   bool data_blocked = false, output_blocked = false;
   bool rotated = false;  // true for the data gradient, which uses forward's weight rotated by 180
                          // degrees
-  int threads = 1;       // maximum, on which the scratch memory depends
+  int threads = 1;       // maximum; determines the size of the scratch memory
   int64_t out_height() const { return height + 2 * pad_height - kernel + 1; }
   int64_t out_width() const { return width + 2 * pad_width - kernel + 1; }
   int64_t tile_outputs() const { return 7 - kernel; }  // outputs of a tile in one dimension
@@ -42,7 +42,7 @@ struct WinogradArgs {
 // weights, or reads and writes the sums of their gradients: 48 with AVX-512, 32 with AVX2.
 int64_t winograd_least_tiles();
 
-// Returns the number of threads that the problem's work deserves.
+// Returns the number of threads that the problem's work justifies.
 int winograd_threads(const WinogradProblem& p);
 
 size_t winograd_weight_bytes(int64_t channels, int64_t filters);

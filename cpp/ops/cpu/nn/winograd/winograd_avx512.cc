@@ -1,4 +1,4 @@
-// The kernels of Winograd convolutions for AVX-512. Call only if the processor has it.
+// The kernels of Winograd convolutions for AVX-512. Call only if the processor has AVX-512.
 #include <immintrin.h>
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 
 #include "cpp/ops/cpu/nn/winograd/winograd_kernels.h"
 
-// Must follow the headers that other files also include, because their inline functions must not be
-// compiled for this target.
+// This pragma must follow the headers that other files also include, because inline functions of
+// these headers must not be compiled for this target.
 #pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw")
 #define MX_WIDE 1
 #include "cpp/ops/cpu/nn/winograd/winograd_weight_grad_loops.h"

@@ -10,14 +10,14 @@ constexpr int64_t kFilterBlock = 16;  // number of adjacent filters in packed we
 constexpr int64_t kSkew = 16;  // additional stride, so that the 36 slabs do not share cache sets
 
 // Arrays of 36 slabs contain [tiles][channels] or [tiles][filters] each; `slab` is the distance
-// between slabs in floats. `index` counts the tiles of the problem, `t` those of a block.
+// between slabs in floats. `index` is a tile's number in the problem, `t` its number in a block.
 struct WinogradKernels {
   int64_t most_rows;         // number of rows of a slab that one product keeps in registers
   int64_t panel;             // number of filters that one product computes
   int64_t worthwhile_tiles;  // value of winograd_least_tiles()
-  // Number of tiles that are transformed before they are multiplied: as many as fit into `bytes`,
-  // which stay in the L2 cache if there are few channels, but at least and at most the given
-  // numbers.
+  // Number of tiles that are transformed before they are multiplied: as many as fit into
+  // `bytes`, but between least_tiles and most_tiles. With few channels, `bytes` stay in the L2
+  // cache.
   struct BlockSize {
     int64_t bytes, least_tiles, most_tiles;
   } forward, weight_grad;
@@ -35,8 +35,8 @@ struct WinogradKernels {
   void (*finish_tile)(const WinogradProblem& p, const WinogradArgs& args, int64_t index, int64_t t,
                       int64_t slab, const float* slabs);
 
-  // Transforms a tile of the output gradient and adds its sum to the bias gradient unless that is
-  // null.
+  // Transforms a tile of the output gradient and adds the tile's sum to `bias` unless that pointer
+  // is null.
   void (*transform_output_grad)(const WinogradProblem& p, const float* grad, int64_t index,
                                 int64_t t, int64_t slab, float* slabs, float* bias);
   // Adds a panel of filters of one of the 36 products to its sums, or sets the sums if `first` is
