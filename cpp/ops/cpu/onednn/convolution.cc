@@ -1,5 +1,5 @@
-// Eager convolutions: inputs and outputs are plain arrays, which are reordered to and from the
-// library's layouts.
+// Eager convolutions: inputs and outputs are plain arrays, which are reordered to and from oneDNN's
+// layouts.
 #include "cpp/ops/cpu/onednn/convolution.h"
 
 #include "cpp/ops/cpu/onednn/float_copies.h"

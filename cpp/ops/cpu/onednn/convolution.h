@@ -22,8 +22,8 @@ ConvDescs describe(const ConvolutionParams& p, const Shape& data, const Shape& o
 ConvDescs describe(const DeconvolutionParams& p, const Shape& data, const Shape& output,
                    DType dtype, bool bias);
 
-// Number of multiply-adds of a convolution with the output `over`; of a transposed one with the
-// data `over`.
+// Returns the number of multiply-adds. `over` is the output of a convolution, or the data of a
+// transposed convolution.
 double count_products(const Desc& over, const Desc& weight);
 
 // Returns an empty descriptor (get(true) == nullptr) if oneDNN only has its reference kernel.

@@ -20,7 +20,7 @@ Desc spatial_desc(const Shape& shape, DType dtype, bool channels_last) {
   return channels_last ? channels_last_desc(shape, dtype) : plain_desc(shape, dtype);
 }
 
-// Splits dimension `split` of (a, b, spatial) into groups that become the first dimension.
+// Splits the first dimension of a weight into groups, which become a new first dimension.
 Desc grouped(const Desc& weight, int64_t groups) {
   Dims size = weight.get_dims(), step = weight.get_strides();
   size[0] /= groups;

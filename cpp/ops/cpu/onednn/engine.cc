@@ -31,8 +31,8 @@ bool probe(dnnl::memory::data_type type) {
 
 const dnnl::engine& engine() {
   static const auto* const cpu = [] {
-    // Executables own their primitives, so oneDNN's cache only serves to share primitives between
-    // equal layers. A small cache suffices; the default, 1024, would keep 50 MiB of unused ones.
+    // Executables own their primitives, so oneDNN's cache only shares primitives between equal
+    // layers. The default size, 1024, would keep 50 MiB of unused primitives.
     constexpr int kSharedPrimitives = 128;
     dnnl::set_primitive_cache_capacity(kSharedPrimitives);
     const auto* const function = reinterpret_cast<const void*>(&dnnl_engine_create);
@@ -146,8 +146,8 @@ Desc Primitive::desc(int which) const { return pd_.query_md(dnnl::query::exec_ar
 
 void Primitive::run(std::span<const Arg> args, void* scratch) const {
   const FlushSubnormals flush;
-  // Uses the C interface, because the C++ one builds a map and a shared pointer per argument on
-  // every call.
+  // Uses the C interface, because the C++ interface builds a map and a shared pointer per argument
+  // on every call.
   SmallVector<dnnl_exec_arg_t, 8> bound;
   struct Release {
     SmallVector<dnnl_exec_arg_t, 8>& bound;
@@ -181,7 +181,7 @@ Primitive make_reorder(const Desc& from, const Desc& to) {
 }
 
 // ---- PrimitiveCall
-// ------------------------------------------------------------------------------------
+// ---------------------------------------------------------------------------
 
 PrimitiveCall::PrimitiveCall(const dnnl::primitive_desc_base& pd,
                              std::initializer_list<Operand> operands)

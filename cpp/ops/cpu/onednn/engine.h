@@ -19,10 +19,10 @@ const dnnl::engine& engine();
 // Returns the stream of the calling thread.
 dnnl::stream& stream();
 
-// Gives the primitives that this thread creates as many threads as `work` deserves, in nanoseconds
-// on one thread (see threads_for). Must be called before a primitive's descriptor is created.
+// Sets the number of threads of primitives that this thread creates, to suit `work` in nanoseconds
+// on one thread (see threads_for). Must precede the creation of a primitive's descriptor.
 void apply_thread_count(double work);
-// Work of passes over memory, and of multiply-adds.
+// Return the work of passes over memory, and of multiply-adds, in nanoseconds on one thread.
 inline double memory_work(const Desc& d, double passes = 2) {
   return static_cast<double>(d.get_size()) * passes / 10;
 }
@@ -62,7 +62,7 @@ dnnl::primitive_attr user_scratchpad();
 struct Arg {
   int which;
   const void* data;
-  // Null: the descriptor of the primitive, which has none for the scales of int8.
+  // Null means the primitive's own descriptor. The primitive has none for the scales of int8.
   const Desc* desc = nullptr;
 };
 
@@ -103,7 +103,7 @@ class PrimitiveCall {
   PrimitiveCall(const dnnl::primitive_desc_base& pd, std::span<const Operand> operands);
   size_t scratch_bytes() const { return scratch_bytes_; }
   const Primitive& primitive() const { return primitive_; }
-  // Arguments that the constructor did not list as operands are passed to the primitive without a
+  // Arguments that are not operands of the constructor are passed to the primitive without a
   // reorder.
   void run(std::span<const Arg> args, void* scratch) const;
   void run(KernelContext& ctx, std::initializer_list<Arg> args) const {

@@ -1,5 +1,5 @@
-// Kernels for 16-bit floats on processors without instructions for them: computed in float32 on
-// copies of the arrays; results are rounded once.
+// Kernels for 16-bit floats on processors without instructions for these types. A kernel computes
+// float32 copies of the arrays and rounds the results once.
 #pragma once
 #include "cpp/core/allocator.h"
 #include "cpp/ops/cpu/onednn/eager.h"

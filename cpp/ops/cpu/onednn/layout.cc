@@ -13,8 +13,8 @@ namespace {
 
 using dnnl::memory;
 
-// Strides, sizes and blocks of a memory. The stride of a dimension of size 1 is set to 0, because
-// it has no effect. A single block that covers its whole dimension is described by a stride.
+// Strides, sizes and blocks of a tensor in memory. A dimension of size 1 has stride 0, because its
+// stride has no effect. A single block that covers its whole dimension is described by a stride.
 struct Addressing {
   Dims size, stride, block;
   std::vector<memory::dim> block_dims;

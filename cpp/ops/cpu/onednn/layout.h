@@ -20,7 +20,7 @@ const MemoryFormat& format_of(const Layout& layout);  // requires a layout that 
 
 // Returns the descriptor of a tensor with this layout.
 Desc desc_of(const Layout& layout, const TensorSpec& spec);
-// Returns a plain layout if the memory equals plain memory (channels-last of 1 x 1 pixels).
+// Returns a plain layout if the memory equals plain memory, such as channels-last 1 x 1 pixels.
 Layout make_layout(const Desc& desc);
 // Returns the layout of transformed weights (filters, channels, k, k).
 Layout winograd_layout(const Shape& weight);
@@ -28,8 +28,8 @@ Desc winograd_weight_desc(const Shape& weight);   // input of winograd_transform
 Desc winograd_rotated_desc(const Shape& weight);  // for the gradient with respect to data
 bool same_memory(const Desc& a, const Desc& b);
 
-// For operators with a channels-last parameter: convert the data's dimensions (N, spatial, C) to
-// oneDNN's order (N, C, spatial), and back.
+// Convert data of operators with a channels-last parameter from the user's order of dimensions, (N,
+// spatial, C), to oneDNN's order, (N, C, spatial), and back.
 Desc channels_to_second(const Desc& user);
 Desc channels_to_last(const Desc& own);
 
@@ -44,7 +44,7 @@ inline bool fills_blocks(const Shape& shape) {
   return shape.ndim() == 4 && shape[1] % channel_block() == 0;
 }
 Desc blocked_of(const Shape& shape, DType dtype = DType::kFloat32);
-// The layout of data for our own kernels: that of the producer if it has blocks of channels, else
+// The layout of data for our own kernels: the producer's layout if it has blocks of channels, else
 // channels-last.
 struct PixelLayout {
   bool blocked = false;

@@ -1,7 +1,7 @@
 // FullyConnected inside executables. float32 weights are not packed, because a packed copy of VGG's
 // or AlexNet's weights would double the memory and gain little speed. bfloat16 weights are packed,
-// because the instructions need pairs of rows: once if the weights are constant, else in each run,
-// since oneDNN would pack them again for every 256 rows of data.
+// because the instructions need pairs of rows. Constant weights are packed once, other weights once
+// per run, because oneDNN would pack them again for every 256 rows of data.
 #include "cpp/ops/cpu/matrix_vector.h"
 #include "cpp/ops/cpu/onednn/fully_connected.h"
 #include "cpp/ops/cpu/onednn/layout.h"

@@ -23,7 +23,7 @@
 namespace mxlite::onednn {
 namespace {
 
-using namespace quantization;  // NOLINT: the operators of this file are those of that namespace
+using namespace quantization;  // NOLINT: this file's operators belong to that namespace
 
 Desc vector_desc(int64_t size) {
   return Desc({size}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::a);
@@ -96,7 +96,7 @@ void finish_fused(Plan& plan, const PlanRequest& r, const P& p, bool halved,
   plan.scratch_bytes = primitive->scratch_bytes();
   const auto scales = std::make_shared<const Desc>(vector_desc(r.inputs[1].shape[0]));
   const float full = full_scale(r.inputs[0].dtype) / (halved ? 2.0f : 1.0f);
-  constexpr float kUnitOfZeros = 1e30f;  // an empty range has only zeros
+  constexpr float kUnitOfZeros = 1e30f;  // an empty range contains only zeros
   const float output_unit = !p.is_quantized()     ? 0
                             : p.output_unit() > 0 ? p.output_unit()
                                                   : kUnitOfZeros;
@@ -195,8 +195,8 @@ ScaledCopy make_scaled_copy(const Desc& from, const Desc& to, int which) {
           DNNL_ARG_ATTR_SCALES | which};
 }
 
-// Images become channels-last, which all quantized layers read. Sequences stay plain for linear
-// layers: arrays with three dimensions that no convolution wrote.
+// Images become channels-last, which all quantized layers read. Arrays with three dimensions that
+// no convolution wrote are sequences, which stay plain for linear layers.
 std::optional<Plan> plan_quantize(const PlanRequest& r) {
   return guarded("_contrib_quantize_v2", [&]() -> std::optional<Plan> {
     const auto& p = *static_cast<const CalibratedParams*>(r.params);

@@ -78,7 +78,7 @@ std::optional<Plan> plan_winograd(const PlanRequest& r, const SimplePostOps& pos
   return plan;
 }
 
-// Only with AVX-512. With AVX2 (Zen 3, GFLOP/s of one core), oneDNN's kernel reached 98 for 7 x 7
+// Requires AVX-512. With AVX2 (Zen 3, GFLOP/s of one core), oneDNN's kernel reached 98 for 7 x 7
 // with stride 2 and 82 for 3 x 3; mxlite's kernel reached 88 and 67.
 std::optional<Plan> plan_stem(const PlanRequest& r, const SimplePostOps& post) {
   constexpr int64_t kMostChannels = 4;

@@ -31,7 +31,7 @@ std::optional<cpu::WinogradProblem> problem_of(const ConvolutionParams& p, const
 
 }  // namespace
 
-// Computed as a convolution of the output's gradient with the weights rotated by 180 degrees.
+// Convolves the output's gradient with the weights rotated by 180 degrees.
 std::optional<Plan> plan_own_backward_data(const PlanRequest& r) {
   if (!is_plannable(r) || r.inputs[0].dtype != DType::kFloat32) return std::nullopt;
   const auto& p = *static_cast<const ConvolutionDataGradParams*>(r.params);

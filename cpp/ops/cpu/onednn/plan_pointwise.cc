@@ -115,7 +115,7 @@ std::optional<Plan> plan_binary(const PlanRequest& r) {
               r.inputs[1].dtype == r.inputs[0].dtype && r.outputs[0].dtype == r.inputs[0].dtype;
   for (int i = 0; fits && i < b.ndim(); ++i) fits = b[i] == shape[i] || b[i] == 1;
   const Layout common = common_layout(r);
-  // oneDNN broadcasts plain memory with its reference kernel; the native one is a hundred times
+  // oneDNN broadcasts plain memory with its reference kernel; the native kernel is a hundred times
   // faster.
   if (!fits || (common.is_plain() && b != shape)) return plan_any(r);
   return guarded(r.op.name.c_str(), [&]() -> std::optional<Plan> {
@@ -127,8 +127,8 @@ std::optional<Plan> plan_binary(const PlanRequest& r) {
         r.op.name == "add_n" ? dnnl::algorithm::binary_add : *binary_algorithm(r.op.name);
     const dnnl::binary::primitive_desc pd(engine(), algorithm, da, db, da, fused_attr(r.post_ops),
                                           /*allow_empty=*/true);
-    // oneDNN uses its reference kernel for padded memory and division. It is slow, and it clears
-    // its output before it reads a second source in the same memory.
+    // oneDNN uses its reference kernel for padded memory and division. This kernel is slow, and
+    // clears its output before it reads a second source in the same memory.
     if (!pd.get(true) || std::string_view(pd.impl_info_str()).starts_with("ref"))
       return plan_any(r);
     plan.outputs = {make_layout(pd.dst_desc())};

@@ -80,8 +80,8 @@ Desc data_like_grad(const PlanRequest& r, const Desc& grad) {
   return plain_desc(data, spec.dtype);
 }
 
-// The gradient of max pooling runs the forward again to get oneDNN's workspace (the positions of
-// the maxima), which is not saved.
+// The gradient of max pooling runs forward again to get oneDNN's workspace (the positions of the
+// maxima), which is not saved.
 std::optional<Plan> plan_pooling_backward(const PlanRequest& r) {
   return guarded("_pooling_backward", [&]() -> std::optional<Plan> {
     const auto& p = *static_cast<const PoolingGradParams*>(r.params);

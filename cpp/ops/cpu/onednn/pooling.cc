@@ -22,7 +22,7 @@ std::optional<PoolDescs> describe(const PoolingParams& p, const Shape& data, con
   const int spatial = data.ndim() - 2;
   for (int i = 0, at = 3 - spatial; i < spatial; ++i, ++at) {
     const int64_t in_size = data[i + (last ? 1 : 2)], out_size = output[i + (last ? 1 : 2)];
-    // With the conventions full and same, the last window may extend beyond the padding.
+    // With the conventions `full` and `same`, the last window may extend beyond the padding.
     const int64_t last_start = (out_size - 1) * w.stride[at] - w.pad[at];
     const int64_t end = last_start + w.kernel[at] - in_size;
     if (last_start >= in_size) return std::nullopt;  // a window without data
@@ -50,7 +50,7 @@ dnnl::pooling_forward::primitive_desc forward_desc(const PoolDescs& d, const Des
 namespace {
 
 PrimitiveCallRef prepare(const PoolingParams& p, SpecSpan in, SpecSpan out) {
-  if (p.is_whole_average()) return nullptr;  // the native kernel is faster for these
+  if (p.is_whole_average()) return nullptr;  // the native kernel is faster
   Key key("Pooling");
   key.add(p.kernel).add(p.stride).add(p.pad).add(int64_t{p.global_pool});
   key.add(static_cast<int64_t>(p.pool_type)).add(int64_t{p.includes_pad()});

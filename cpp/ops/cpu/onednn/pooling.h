@@ -27,8 +27,8 @@ dnnl::pooling_forward::primitive_desc forward_desc(const PoolDescs& d, const Des
 // still be in the cache.
 int64_t samples_at_once(const PoolingParams& p, const TensorSpec& data);
 
-// Call after max pooling of `data` (memory like `from`) into `out` (like `to`). Sets the results of
-// windows with a NaN to NaN.
+// Must be called after max pooling of `data`, which `from` describes, into `out`, which `to`
+// describes. Sets the results of windows with a NaN to NaN.
 void keep_nans(const PoolDescs& d, const Desc& from, const Desc& to, const void* data, void* out);
 
 }  // namespace mxlite::onednn

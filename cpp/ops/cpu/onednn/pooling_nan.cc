@@ -1,5 +1,5 @@
 // oneDNN's max pooling ignores NaN. Because NaN is rare, the input is searched after pooling, and
-// the windows are visited again only if it has a NaN.
+// the windows are visited again only if the input contains a NaN.
 #include <atomic>
 #include <cmath>
 
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kChunk = 4096;
 
-// `magnitude` masks the bits without the sign. Those of a NaN exceed those of infinity.
+// `magnitude` masks all bits except the sign. The masked bits of a NaN exceed those of infinity.
 template <class Bits>
 bool has_nan(const void* memory, size_t bytes, Bits magnitude, Bits infinity) {
   const auto* data = static_cast<const Bits*>(memory);

@@ -48,8 +48,8 @@ std::optional<Eltwise> eltwise_of(const OpSchema& op, const void* params) {
     if (type == "gelu") return Eltwise{alg::eltwise_gelu_erf};
     return std::nullopt;
   }
-  // oneDNN's clip and hard_sigmoid are not used, because they lose NaN, nor is its soft_relu,
-  // because it is negative around -20.
+  // Does not use oneDNN's clip and hard_sigmoid, which lose NaN, nor its soft_relu, which is
+  // negative around -20.
   return by_type(op.name);  // relu, sigmoid, tanh
 }
 
