@@ -27,7 +27,7 @@ void sum_group(const RowAccumulation& a, const T* src, const int64_t* group, int
   }
 }
 
-// Sorts positions by row (stable): order[0..count) contains positions, order[count..) their rows.
+// Sorts positions stably by row. order[0..count) gets the positions, order[count..) their rows.
 void group_by_row(const RowAccumulation& a) {
   int64_t* const order = a.order;
   for (int64_t i = 0; i < a.count; ++i) order[i] = i;
@@ -61,8 +61,8 @@ void accumulate(const RowAccumulation& a, const T* src, T* dst) {
   });
 }
 
-// Adds rows in place, for types that need no intermediate rounding. Every thread reads all rows and
-// adds those in its part of the destination.
+// Adds rows in place, for types that need no intermediate rounding. Every thread reads all row
+// numbers and adds the rows that lie in its part of the destination.
 template <class T>
 void accumulate_direct(const RowAccumulation& a, const T* src, T* dst) {
   const auto work = static_cast<double>(a.outer * std::max(a.count, a.num_rows) * a.inner);

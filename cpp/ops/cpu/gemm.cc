@@ -130,7 +130,7 @@ void convert_rows(int64_t rows, int64_t cols, const From* src, int64_t src_ld, T
                [=](int64_t i) { convert_run(src + i * src_ld, dst + i * dst_ld, cols); });
 }
 
-// Uses float copies if the processor has no instructions for T.
+// Computes on float copies if the processor has no instructions for T.
 template <class T>
 void gemm_as_float(const Problem& p, const T* a, const T* b, T* c) {
   static thread_local std::vector<float> buffer;
@@ -216,7 +216,7 @@ bool gemm_matmul(const Problem& p, const void* a, const void* b, void* c) {
 
 // ---- one product -----------------------------------------------------------------------------
 
-// Each thread computes a range of rows (of columns if there are few rows) with a separate panel.
+// Each thread computes a range of rows, or of columns if there are few rows, with a separate panel.
 template <class T, class Acc>
 void gemm_threaded(const Problem& p, const T* a, const T* b, T* c) {
   constexpr double kNanoseconds = 4 * kProductNanoseconds;  // time of a multiply-add in these loops
@@ -309,7 +309,7 @@ bool is_slow_for_avx2(const Problem& p) {
          !has_avx512() && !openmp::in_parallel();
 }
 
-// Runs sgemm on copies of parts of B with another row stride. A part fits into the caches.
+// Copies parts of B, which fit into the caches, with another row stride, and runs sgemm on them.
 dnnl_status_t sgemm_on_copies(const Problem& p, const float* a, const float* b, float* c) {
   constexpr int64_t kFloats = int64_t{1} << 20, kLeastDepth = 64, kLine = 16;
   const int64_t most = std::max(kLeastDepth, kFloats / p.n);
@@ -381,8 +381,8 @@ void gemm_batch(DType dtype, bool trans_a, bool trans_b, int64_t batch, int64_t 
             static_cast<const std::byte*>(b) + i * stride_b * size,
             static_cast<std::byte*>(c) + i * stride_c * size);
   };
-  // If there are enough products, each product runs on one thread, because oneDNN opens no nested
-  // region.
+  // If there are enough products, each thread computes whole products, because oneDNN opens no
+  // nested region.
   const bool outer = !small && batch >= cpu_threads() && !openmp::in_parallel();
   if (outer) {
     const double products = count_products(one);

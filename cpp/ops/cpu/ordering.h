@@ -95,7 +95,7 @@ using EntryOf = std::conditional_t<sizeof(KeyOf<T>) == 8, WideEntry, NarrowEntry
 // Up to this many entries are sorted by counting, for each entry, how many entries are smaller.
 constexpr int64_t kFewEntries = 96;
 
-// The sorted position of an entry is the number of smaller ones. Does not branch on values.
+// The sorted position of an entry is the number of smaller entries. Does not branch on values.
 template <class Entry>
 Entry* sort_few(const Entry* entries, Entry* to, int64_t count) {
   // Signed numbers of the key's width, which vector instructions can compare and count.
@@ -137,8 +137,8 @@ Entry* radix_passes(Entry* from, Entry* to, int64_t count) {
   return from;
 }
 
-// Sorts entries, which must be in the order of their indices. `room` has the same size. Returns the
-// one of `entries` and `room` that contains the result.
+// Sorts entries, which must be in the order of their indices. `room` has the same size. Returns
+// `entries` or `room`, whichever contains the result.
 template <class Entry>
 Entry* sort_entries(Entry* entries, Entry* room, int64_t count) {
   if (count <= kFewEntries) return sort_few(entries, room, count);
@@ -167,7 +167,7 @@ int64_t split_merge(const Entry* one, int64_t one_size, const Entry* other, int6
   return low;
 }
 
-// Like sort_entries, but divides the work among threads: they sort parts, then merge pairs of them.
+// Like sort_entries, but divides the work: threads sort parts and then merge pairs of sorted parts.
 // Entries without indices may have any order.
 template <class Entry>
 Entry* sort_in_parallel(Entry* entries, Entry* room, int64_t count, int threads) {
@@ -210,8 +210,8 @@ Entry* sort_in_parallel(Entry* entries, Entry* room, int64_t count, int threads)
 // Returns whether selecting the first k of `count` entries is faster than sorting all.
 inline bool selects(int64_t count, int64_t k) { return count > kFewEntries && k <= count / 32; }
 
-// Calls fn for the entries with keys below `limit`, which fn may lower. Skips blocks without such
-// entries without a branch per entry.
+// Calls fn for the entries with keys below `limit`, which fn may lower. Tests a block of entries at
+// once, so that blocks without such entries need no branch per entry.
 template <class EntryAt, class F>
 void for_each_below(const uint64_t& limit, EntryAt entry_at, int64_t first, int64_t count, F fn) {
   constexpr int64_t kBlock = 32;
@@ -227,7 +227,7 @@ void for_each_below(const uint64_t& limit, EntryAt entry_at, int64_t first, int6
 
 // Selects and sorts the first k of entry_at(0), ..., entry_at(count - 1), whose indices ascend.
 // Requires selects(count, k). `best` has room for count / 8 entries; entry_at may read from it. Of
-// equal keys the first is taken, so only keys smaller than the largest selected one matter.
+// equal keys the first is taken, so later entries need a key below the largest selected key.
 template <class Entry, class EntryAt>
 void select_first(EntryAt entry_at, int64_t count, int64_t k, Entry* best) {
   constexpr int64_t kInsertUpTo = 24;  // for larger k, insertion is slower than selection

@@ -5,8 +5,8 @@
 
 #include "cpp/ops/cpu/nn/parallel.h"
 
-// Must follow the headers that other files also include, because their inline functions must not be
-// compiled for this target.
+// This pragma must follow the headers that other files also include, because inline functions of
+// these headers must not be compiled for this target.
 #pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw")
 #define MX_RNN_WIDE 1
 #include "cpp/ops/cpu/nn/rnn_tile.h"
@@ -29,7 +29,7 @@ MX_INLINE Words widen(const uint16_t* from, int64_t count) {
   return __builtin_convertvector(half, Words);
 }
 
-// Combines each element of row `even` and the element below it to a word. The row below may be
+// Combines each element of row `even` with the element below it in one word. The row below may be
 // missing (null).
 MX_INLINE Row pair(const uint16_t* even, const uint16_t* odd, int64_t count) {
   Words words = widen(even, count);

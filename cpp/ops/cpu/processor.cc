@@ -6,7 +6,7 @@ namespace mxlite::cpu {
 namespace {
 
 // Returns whether oneDNN may use an instruction set, which includes support by the operating
-// system. Instruction sets are bit masks: a larger set has the bits of those that it contains.
+// system. Instruction sets are bit masks: a larger set has the bits of all sets that it contains.
 bool has(dnnl::cpu_isa isa) {
   static const int effective = static_cast<int>(dnnl::get_effective_cpu_isa());
   const int wanted = static_cast<int>(isa);

@@ -1,5 +1,5 @@
-// Products of many pairs of vectors: numbers or outer products, each of which is too small for a
-// library call.
+// Products of many pairs of vectors: dot products or outer products, each of which is too small for
+// a library call.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -8,13 +8,13 @@
 
 namespace mxlite::cpu {
 
-// Integers wrap around on overflow, halves are computed in float.
+// Integers wrap around on overflow; 16-bit floats are computed in float.
 template <class T>
 using Widest = std::conditional_t<std::is_floating_point_v<T>, T,
                                   std::conditional_t<std::is_integral_v<T>, uint64_t, float>>;
 
-// y[i] = dot(a[i], b[i]) for rows of n adjacent elements. The steps are elements between rows, and
-// 0 repeats a row.
+// y[i] = dot(a[i], b[i]) for rows of n adjacent elements. Steps count elements from row to row; a
+// step of 0 repeats one row.
 template <class T>
 void row_products(int64_t rows, int64_t n, const T* a, int64_t step_a, const T* b, int64_t step_b,
                   T* y, int64_t step_y) {

@@ -14,7 +14,7 @@ class SortingNetwork {
   // For longer rows, a radix sort needs fewer steps.
   static constexpr int64_t kLongest = 16384 / sizeof(Word);
 
-  // `length` must be a multiple of 8; words of all ones can fill the rows up to it.
+  // `length` must be a multiple of 8; words whose bits are all 1 can fill the rows up to it.
   static void sort(Word* words, int64_t length) {
     // Vector instructions compare signed integers of 64 bits only.
     constexpr Word kSign = Word(1) << (sizeof(Word) * 8 - 1);
@@ -54,7 +54,7 @@ class SortingNetwork {
     v[0] = a, v[1] = b, v[2] = c, v[3] = d, v[4] = e, v[5] = f, v[6] = g, v[7] = h;
   }
 
-  // Positions from `length` on up to a power of two count as largest values, which never move.
+  // Positions between `length` and the next power of two count as largest values, which never move.
   static void sort_signed(Vector* v, int64_t length) {
     for (int64_t i = 0; i < length; i += 8) sort_8(v + i);
     for (int64_t size = 16; size < 2 * length; size *= 2) {

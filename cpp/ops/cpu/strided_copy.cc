@@ -11,7 +11,7 @@
 namespace mxlite::cpu {
 namespace {
 
-// Work of copying bytes, in the elements of share_range().
+// Returns the work of copying bytes, in elements as share_range() counts them.
 constexpr int64_t copy_work(int64_t bytes) { return std::max<int64_t>(1, bytes / 2); }
 constexpr int64_t kCopyGrain = 4096;  // bytes
 

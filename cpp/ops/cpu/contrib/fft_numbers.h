@@ -28,7 +28,7 @@ MX_HOST_DEVICE Complex<R> root_of_unity(int64_t k, int64_t n) {
   return {static_cast<R>(std::cos(angle)), static_cast<R>(std::sin(angle))};
 }
 
-// Returns factor k by which Bluestein's method multiplies n values.
+// Returns the k-th of the factors by which Bluestein's method multiplies n values.
 template <class R>
 MX_HOST_DEVICE Complex<R> chirp(int64_t k, int64_t n) {
   return root_of_unity<R>(k * k % (2 * n), 2 * n);
@@ -36,8 +36,8 @@ MX_HOST_DEVICE Complex<R> chirp(int64_t k, int64_t n) {
 
 MX_HOST_DEVICE constexpr bool power_of_two(int64_t n) { return (n & (n - 1)) == 0; }
 
-// Returns the transform length of the passes for n values: n, or the length of Bluestein's
-// convolution.
+// Returns the transform length for n values: n if it is a power of two, otherwise the length of
+// Bluestein's convolution.
 MX_HOST_DEVICE constexpr int64_t inner_length(int64_t n) {
   if (power_of_two(n)) return n;
   int64_t m = 1;

@@ -25,7 +25,7 @@ class FftPlan {
   }
   static int64_t work_size(int64_t n) { return 2 * fft::inner_length(n); }
 
-  // `table` holds table_size(n), `work` work_size(n) numbers.
+  // `table` has memory for table_size(n) numbers, `work` for work_size(n) numbers.
   FftPlan(int64_t n, C* table, C* work) : n_(n), m_(fft::inner_length(n)), roots_(table) {
     for (int64_t k = 0; k < m_; ++k) roots_[k] = fft::root_of_unity<R>(k, m_);
     if (n_ == m_) return;

@@ -34,7 +34,7 @@ void* find(const char* op, const std::string& routine) {
   std::lock_guard lock(l.mutex);
   if (!l.handle && !l.path.empty()) l.handle = dlopen(l.path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (l.handle)
-    // OpenBLAS in NumPy's wheels, with 64-bit integers; older wheels; libraries of a distribution.
+    // Tries OpenBLAS in NumPy's wheels (64-bit integers), then older wheels and distributions.
     for (const auto& [prefix, suffix] :
          {std::pair("scipy_", "_64_"), {"", "_64_"}, {"scipy_", "_"}, {"", "_"}})
       if (void* const found = dlsym(l.handle, (prefix + routine + suffix).c_str())) return found;

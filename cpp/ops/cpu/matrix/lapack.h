@@ -1,4 +1,4 @@
-// Routines of the LAPACK library that NumPy brings along.
+// Routines of the LAPACK library that is part of NumPy.
 #pragma once
 #include <bit>
 #include <cstddef>
@@ -10,8 +10,8 @@ namespace mxlite::lapack {
 // Sets the path of a library that contains LAPACK or is linked against it.
 void set_library(const std::string& path);
 
-// Arguments of routines may be pointers to 64-bit integers even if the library has 32-bit ones,
-// which read and write the low half. Results must be initialized and read with `low_half`.
+// All integer arguments point to 64-bit integers. A library with 32-bit integers reads and writes
+// only the low half, so results must be initialized and read with `low_half`.
 static_assert(std::endian::native == std::endian::little);
 inline int32_t low_half(int64_t value) { return static_cast<int32_t>(value); }
 
@@ -19,7 +19,7 @@ inline int32_t low_half(int64_t value) { return static_cast<int32_t>(value); }
 // if there is no LAPACK.
 void* find(const char* op, const std::string& routine);
 
-// Types of the routines for element type T; lengths of strings follow the arguments.
+// Types of the routines for element type T. The lengths of string arguments come last.
 template <class T>
 using Gesdd = void (*)(const char* job, const int64_t* m, const int64_t* n, T* a,
                        const int64_t* lda, T* s, T* u, const int64_t* ldu, T* vt,

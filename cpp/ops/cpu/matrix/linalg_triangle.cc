@@ -42,8 +42,8 @@ void trmm_native(KernelContext& ctx, const LinalgTriangularParams& p, Inputs in,
   });
 }
 
-// Solves in place. For the left side, x_i = (b_i - sum_j A_ij x_j) / A_ii with whole rows of B; for
-// the right side, the same with the columns of every row.
+// Solve in place. For the left side, x_i = (b_i - sum_j A_ij x_j) / A_ii, where x_i and b_i are
+// rows. For the right side, each row of x is solved separately, element by element.
 template <class T>
 void solve_left(const T* a, bool transpose, bool lower, int64_t n, T* x, int64_t cols) {
   const auto entry = [&](int64_t i, int64_t j) { return transpose ? a[j * n + i] : a[i * n + j]; };

@@ -13,7 +13,7 @@
 namespace mxlite {
 namespace pointwise {
 
-// Vectorized in double, in which quotients of int32 are exact enough to be rounded down.
+// Vectorized in double, where quotients of int32 are exact enough to be rounded down.
 template <class F>
 void divide_integers(const void* left, const void* right, void* result, int64_t n, Form form,
                      F finish) {
@@ -26,7 +26,7 @@ void divide_integers(const void* left, const void* right, void* result, int64_t 
     for (int64_t i = 0; i < n; ++i) {
       const int32_t x = a[i * first_step], y = b[i * second_step];
       const double quotient = std::floor(static_cast<double>(x) / (y == 0 ? 1 : y));
-      // Only the quotient of the smallest number and -1 is too large: it wraps, as in NumPy.
+      // The only quotient that is too large, of the smallest number and -1, wraps as in NumPy.
       const bool fits = quotient <= std::numeric_limits<int32_t>::max();
       const int32_t whole =
           fits ? static_cast<int32_t>(quotient) : std::numeric_limits<int32_t>::min();
@@ -75,7 +75,7 @@ inline void binary_loop<NumpyMod, int32_t>(const void* left, const void* right, 
   });
 }
 
-// Differs from Mod only for divisors that are 0, which are rare.
+// Differs from the loop of Mod only for divisors that are 0, which are rare.
 template <>
 inline void binary_loop<NumpyMod, float>(const void* left, const void* right, void* result,
                                          int64_t n, Form form) {
@@ -163,7 +163,7 @@ void predicate_loop(const void* from, uint8_t* out, int64_t n) {
   for (int64_t i = 0; i < n; ++i) out[i] = F::apply(x[i], no_args) != C(0);
 }
 
-// Calls fn with a zero of a compute type in which the array is stored; returns false for others.
+// Calls fn(T{}) if the array is stored in a compute type T; otherwise returns false.
 bool with_stored_type(const TensorRef& x, const TensorRef& out, auto&& fn) {
   if (!x.contiguous || x.shape != out.shape) return false;
   switch (x.dtype) {

@@ -1,6 +1,6 @@
-// The update rules. A rule object is constructed once from the parameters and then updates blocks.
-// Loops use `omp simd`, because the new weight usually overwrites the old one. Kernels of other
-// devices apply a rule to blocks of one element.
+// The update rules of optimizers. A rule object is constructed once and then updates blocks.
+// Updates usually overwrite the weight; `omp simd` lets the compiler vectorize loops that do so.
+// Kernels for other devices apply a rule to blocks of one element.
 #pragma once
 #include "cpp/ops/cpu/optimizer/update.h"
 #include "cpp/ops/optimizer/updates.h"
@@ -25,8 +25,8 @@ MX_HOST_DEVICE inline double corrected_rate(double lr, double beta1, double beta
   return t == 0 ? lr : lr * (std::sqrt(1 - std::pow(beta2, n)) / (1 - std::pow(beta1, n)));
 }
 
-// For rules that divide by the learning rate: keeps the weight and the states if the rate is 0, as
-// at the start of a warm-up.
+// Keeps the weight. Rules that divide by the learning rate call this function if the rate is 0, as
+// at the start of a warm-up, and also keep their states.
 template <class C>
 MX_HOST_DEVICE void keep_weight(const Block<C>& b) {
   MX_FOR_BLOCK(b) b.new_weight[i] = b.weight[i];

@@ -150,7 +150,7 @@ void run_blocks_of_all(const std::vector<BlockUpdate<C, Rule>>& updates) {
                   [&](size_t w, int64_t first, int64_t last) { updates[w].run(first, last); });
 }
 
-// Multiplies the rule's gradient factor. The second phase of LAMB has none.
+// Multiplies the rule's gradient factor by `scale`. The second phase of LAMB has no such factor.
 template <class C, class Rule>
 MX_HOST_DEVICE void scale_gradient(Rule& rule, double scale) {
   if constexpr (requires { rule.base; })

@@ -11,7 +11,7 @@
 namespace mxlite {
 namespace {
 
-// Large enough to make the cost of kernel calls small, and small enough for the L2 cache.
+// Elements per block: enough to make kernel calls cheap, and few enough for the L2 cache.
 constexpr int64_t kChainBlock = 8192;
 static_assert(kChainBlock <= pointwise::kParallelElements, "kernels must not split a block");
 

@@ -20,7 +20,7 @@ Histogram read(const TensorRef& t) {
 }
 
 // Moves a small amount from other bins to empty bins, so that logarithms exist. Returns false if
-// impossible.
+// this is impossible.
 bool smooth(Histogram& h) {
   constexpr float kLittle = 1e-4f;
   const auto zeros = static_cast<float>(std::count(h.begin(), h.end(), 0.0f));
@@ -73,7 +73,7 @@ void calibrate(KernelContext&, const EntropyParams& p, Inputs in, Outputs out) {
     Histogram kept = bins;  // outer bins are added to the end bins
     for (size_t k = 0; k < first; ++k) kept.front() += hist[k];
     for (size_t k = last; k < hist.size(); ++k) kept.back() += hist[k];
-    bins.front() = 0;  // 1.x also does this, and the thresholds must equal 1.x's
+    bins.front() = 0;  // as in 1.x, whose thresholds must be reproduced
     Histogram coarse = quantized(bins, kept, levels);
     const bool smoothed = smooth(kept) && smooth(coarse);
     distances[static_cast<size_t>(i)] =

@@ -125,7 +125,7 @@ void fully_connected(KernelContext&, const FullyConnectedParams& p, Inputs in, O
 }
 
 // Finishes a fused layer: scales the sums, adds bias and `sum`, applies the activation, and stores
-// the result. Neighboring `plane` elements belong to one of `channels` channels.
+// the result. Each run of `plane` elements belongs to one of `channels` channels.
 template <class P>
 void finish(const P& p, const int32_t* sums, int64_t channels, int64_t plane, Inputs in,
             Outputs out) {

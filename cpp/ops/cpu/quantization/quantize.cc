@@ -17,7 +17,7 @@ Range range_of(const TensorRef& t) {
   return {static_cast<float>(*low), static_cast<float>(*high)};
 }
 
-// Stores floats as integers. The end of the range becomes `top`.
+// Stores floats as integers. The end of the range is stored as `top`.
 void store(const TensorRef& data, const Range& range, float top, Outputs out) {
   const float* from = data.as<float>();
   const float scale = scale_to(top, range.magnitude());

@@ -81,8 +81,8 @@ void randint(KernelContext& ctx, const RandintParams& p, Inputs, Outputs out) {
     });
     return;
   }
-  // Draws the same numbers in blocks. The high half of the product is computed from two 32-bit
-  // parts.
+  // Blocks get the numbers that Stream::below would return. The high half of the product is
+  // computed from two 32-bit parts.
   const auto store = pointwise::store_fn(Compute::kInt64, out[0].dtype);
   const auto width = static_cast<int64_t>(dtype_size(out[0].dtype));
   static_assert(kWordBlock == kBlock);

@@ -23,7 +23,7 @@ struct ScaledNorms {
   Wide<T>* totals;  // results * plan.chunks elements
   T* factors;       // one element per result
 
-  // Writes these norms, and for all other results the square root of the sum.
+  // Writes the norms of these results, and the square roots of the sums of all other results.
   void run(const ReducePlan& plan, const TensorRef& in, Compute c, Wide<T>* sums, int64_t results) {
     accumulate<MaxAbs, T>(plan, in, c, nullptr, totals, results);
     bool finite = false;
@@ -31,7 +31,7 @@ struct ScaledNorms {
       factors[i] = factor_for<T>(totals[i]);
       finite |= out_of_range<T>(sums[i]) && totals[i] != 0 && std::isfinite(totals[i]);
     }
-    // If the largest absolute value of a result is 0 or infinity, it equals the norm.
+    // If the largest absolute value of a result is 0 or infinity, this value is the norm.
     if (finite) accumulate<SumScaledSquares, T>(plan, in, c, factors, totals, results);
     for (int64_t i = 0; i < results; ++i) {
       if (!out_of_range<T>(sums[i]))

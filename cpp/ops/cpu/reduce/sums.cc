@@ -5,7 +5,7 @@ namespace mxlite {
 namespace reduce {
 namespace {
 
-// Reducers of bools, which are read as bytes: whether any or all are true, and how many.
+// Reducers of bools, which are read as bytes: whether any or all are true, and how many are.
 struct Any {
   template <class T>
   static T start() {

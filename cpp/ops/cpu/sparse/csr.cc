@@ -53,8 +53,8 @@ void multiply(const Csr& csr, const T* data, const T* rhs, int64_t n, T* out) {
   });
 }
 
-// Every thread reads all stored values and uses those of its columns. So no two threads write the
-// same element, and sums do not depend on the number of threads.
+// Every thread reads all stored values and uses the values of its own columns. So no two threads
+// write the same element, and sums do not depend on the number of threads.
 template <class T, class Sum>
 void multiply_transposed(const Csr& csr, const T* data, const T* rhs, int64_t n, Sum* out) {
   const auto work = static_cast<double>(n * (csr.cols + csr.nnz));

@@ -1,5 +1,5 @@
-// Hashes of ids of embedding tables. Files, initial values and the classes that sample_classes
-// chooses depend on them: do not change them.
+// Hashes of ids of embedding tables. Do not change these functions: files, initial values and the
+// classes that sample_classes chooses depend on the hashes.
 #pragma once
 #include <cstdint>
 

@@ -27,7 +27,7 @@ struct IdRules {
 class EmbeddingPlan {
  public:
   // `ids` is contiguous, of any numeric dtype. If the rules refuse ids, throws an index error that
-  // names the smallest of them.
+  // names the smallest refused id.
   EmbeddingPlan(const IdRules& rules, const TensorRef& ids);
   // Groups positions into bags: positions [offsets[b], offsets[b + 1]) belong to bag b, and the
   // last bag ends at the last id. Throws a value error if the offsets do not ascend or a bag is

@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kAhead = 8;  // number of rows that are fetched into the cache ahead of use
 constexpr int64_t kCost = 8;  // work per element, as parallel_ranges counts it
 
-// Calls fn(update) with the entry of the table of updates that has this name and an update of
+// Calls fn(update) with the entry `op` of the table of updates. This entry must have an update of
 // single rows.
 void with_row_update(const std::string& op, auto&& fn) {
   bool found = false;

@@ -14,7 +14,7 @@ class RowSlots {
   // Adds an unknown id and returns its slot: a free slot if there is one, else a new one.
   int64_t add(int64_t id);
   void use(int64_t slot, int64_t times);  // adds to the uses of a slot
-  // Removes the `count` rows with the fewest uses (of equals, those with smaller ids), except the
+  // Removes the `count` rows with the fewest uses (among equals, rows with smaller ids), except the
   // slots in `kept`, and halves the uses of all other rows. Returns the slots that became free.
   std::vector<int64_t> evict(int64_t count, std::span<const int64_t> kept);
 

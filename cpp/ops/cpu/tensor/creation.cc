@@ -37,8 +37,8 @@ void fill_value(const TensorRef& out, Number value) {
   }
 }
 
-// Sets element i to value(i), where i is a double, because vectors of it are faster than those that
-// are converted from int64_t.
+// Sets element i to value(i), where i is a double, because vectors of double are faster than
+// vectors that are converted from int64_t.
 void fill_from_double(const TensorRef& out, auto&& value) {
   const auto store = pointwise::store_fn(Compute::kDouble, out.dtype);
   const auto width = static_cast<int64_t>(dtype_size(out.dtype));

@@ -1,5 +1,5 @@
-// An entry is a key, with an index if the caller needs it (ordering.h); the sorted axis of a row
-// gives its entries. Rows of moderate length are sorted in groups by a network. If the axis is not
+// An entry is a key, with an index if the caller needs it (ordering.h). Each element of a row
+// becomes an entry. Rows of moderate length are sorted in groups by a network. If the axis is not
 // the last one, neighboring rows are read and written together, because their elements share cache
 // lines.
 #include "cpp/ops/tensor/sort.h"
@@ -22,7 +22,7 @@ namespace mxlite {
 namespace {
 
 constexpr int64_t kMaxRows = 16;                   // number of rows that are sorted together
-constexpr int64_t kGroupBytes = int64_t{4} << 20;  // limit of their entries' bytes
+constexpr int64_t kGroupBytes = int64_t{4} << 20;  // limit of the bytes of these rows' entries
 constexpr int64_t kLongRow = 32768;  // a single row that is longer is divided among threads
 
 int64_t padded_length(int64_t length) { return (length + 7) & ~int64_t{7}; }

@@ -1,5 +1,5 @@
-// A point between pixels: its four neighbors, their weights, and the derivatives of the weights.
-// For every device.
+// A point between pixels, for every device: its four neighbors, their weights, and the derivatives
+// of the weights.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -46,7 +46,7 @@ struct Neighbours {
   }
 };
 
-// One axis of a point: the two neighboring lines and the weight of the second one. `step` is 0
+// One axis of a point: the two neighboring lines and the weight of the second line. `step` is 0
 // where moving the point does not change the result.
 template <class Acc>
 struct AxisPoint {
@@ -64,7 +64,7 @@ MX_HOST_DEVICE Neighbours<Acc> combine(const AxisPoint<Acc>& y, const AxisPoint<
           {-x.step * up, x.step * up, -x.step * y.rest, x.step * y.rest}};
 }
 
-// Clamps a coordinate to [0, size - 1]. It must not be NaN.
+// Clamps a coordinate, which must not be NaN, to [0, size - 1].
 template <class Acc>
 MX_HOST_DEVICE AxisPoint<Acc> clamped(Acc at, int64_t size) {
   const Acc last = static_cast<Acc>(size - 1);
@@ -74,7 +74,7 @@ MX_HOST_DEVICE AxisPoint<Acc> clamped(Acc at, int64_t size) {
   return {low, low + 1, at - static_cast<Acc>(low), Acc(1)};
 }
 
-// Treats the outside of the image as zeros. Only for points with -1 < y < height and -1 < x <
+// Treats the outside of the image as zeros. Requires -1 < y < height and -1 < x <
 // width.
 template <class Acc>
 MX_HOST_DEVICE Neighbours<Acc> zero_padded(Acc y, Acc x, int64_t height, int64_t width) {

@@ -1,5 +1,5 @@
 // Areas and overlaps of boxes, computed with the same operations as in 1.x, because rounding
-// decides between equal candidates. Files that include this are compiled without fused
+// decides between equal candidates. Files that include this header are compiled without fused
 // multiply-add.
 #pragma once
 #include "cpp/ops/vision/box.h"

@@ -49,7 +49,7 @@ int64_t displacement(const CorrelationParams& p, const Geometry& g, int64_t k) {
   return (k / n - p.radius()) * p.stride2 * g.padded_width + (k % n - p.radius()) * p.stride2;
 }
 
-// Calls fn(offset) for each element of the patches of row i; offsets are those of the first patch,
+// Calls fn(offset) for each element of the patches of row i. Offsets are those of the first patch
 // in data1's plane.
 void for_patch(const CorrelationParams& p, const Geometry& g, int64_t i, auto&& fn) {
   for (int64_t h = 0; h < p.kernel_size; ++h)

@@ -42,8 +42,8 @@ struct DeformableConvolutionGeometry {
   int64_t col_size() const { return channels * elements() * positions(); }
 };
 
-// One image's offsets and factors. Points of a row of output positions for one element of the
-// window; `inside` marks those that touch the image.
+// Points of a row of output positions for one element of the window, computed from one image's
+// offsets and factors. `inside` marks the points that touch the image.
 template <class T, bool kModulated>
 struct Points {
   using Acc = ComputeType<T>;

@@ -1,4 +1,4 @@
-// Positions of bins that the input trans shifts, and of their sampling points. For every device.
+// Positions, for every device, of bins that the input `trans` shifts, and of their sampling points.
 #pragma once
 #include "cpp/ops/cpu/vision/bilinear.h"
 #include "cpp/ops/vision/roi.h"
@@ -14,7 +14,7 @@ struct MovedBins {
 
   struct Bin {
     Acc y, x, step_y, step_x;  // first point, and distance between points
-    Acc size_y, size_x;        // size of the region; trans gives shifts in units of it
+    Acc size_y, size_x;        // size of the region, the unit of the shifts in trans
     int64_t group, part;  // plane that the output channel reads, and position in a channel of trans
     int64_t moved_class;
   };

@@ -22,7 +22,7 @@ struct Best {
   int32_t id[kBlock];
 };
 
-// Finds the most probable class except background, or 0 if no probability is above -1 (NaN).
+// Finds the most probable class except background, or 0 if all probabilities are NaN or at most -1.
 template <class T>
 void best_classes(const T* probabilities, int64_t num_classes, int64_t num_anchors, int64_t count,
                   Best<T>& best) {

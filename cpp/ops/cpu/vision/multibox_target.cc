@@ -22,8 +22,8 @@ struct Sizes {
   int64_t num_anchors, num_labels, label_width, num_classes;
 };
 
-// Offsets of arrays for one image in the scratch memory of a thread. overlaps has a row of anchors
-// per label.
+// Offsets of arrays for one image in the scratch memory of a thread. `overlaps` has a row of
+// anchors per label.
 struct Memory {
   size_t overlaps, best_overlap, best_label, role, label_anchor, entries, room, bytes;
   explicit Memory(const Sizes& s) {
@@ -104,8 +104,8 @@ int64_t nearest_anchor(const MultiboxTargetImage<T>& image, int64_t k) {
   return best;
 }
 
-// Repeatedly matches the label and the anchor with the largest overlap among the unmatched ones.
-// Returns the number of pairs.
+// Repeatedly matches the unmatched label and the unmatched anchor with the largest overlap. Returns
+// the number of pairs.
 template <class T>
 int64_t match_labels(const MultiboxTargetImage<T>& image) {
   for (int64_t k = 0; k < image.num_valid; ++k) image.label_anchor[k] = nearest_anchor(image, k);

@@ -22,7 +22,7 @@ struct SampledAxis {
   Acc start, bin;
   int64_t samples;
 
-  // Points more than one pixel beyond the border count as zero; nearer ones use the border's value.
+  // Points more than one pixel beyond the border count as zero; nearer points use the border value.
   void weights(int64_t bins, int64_t size, cpu::AxisBins<Acc>& to) const {
     const Acc step = bin / static_cast<Acc>(samples), last = static_cast<Acc>(size);
     for (int64_t b = 0; b < bins; ++b) {

@@ -11,7 +11,7 @@ struct Range {
   int64_t begin, end;
 };
 
-// Returns the pixels of every bin of a region along one axis, including the last one.
+// Finds the pixels of every bin of a region along one axis. The region includes its last pixel.
 template <class Acc>
 struct PixelAxis {
   int64_t start;
@@ -30,7 +30,7 @@ struct PixelAxis {
   }
 };
 
-// Returns whether v at `row` replaces the best value so far. NaN counts as larger than all numbers.
+// Returns whether v replaces the best value so far. NaN counts as larger than all numbers.
 template <class Acc>
 bool is_better(Acc v, Acc best) {
   return (v > best) | ((v != v) & (best == best));
@@ -56,7 +56,7 @@ void column_maxima(const T* plane, int64_t width, Range rows, Range columns, Acc
   }
 }
 
-// Finds the largest value; the first one in memory order wins among equal values.
+// Finds the largest value, and of equal values the first in memory order.
 template <class T, class Acc>
 void find_max(const Acc* line, const int32_t* row_of, int64_t width, Range columns, T* value,
               int32_t* position) {

@@ -58,7 +58,7 @@ struct RotatedGrid {
     const Acc size = std::abs(centre_x) + std::abs(centre_y) - start_h - start_w;
     return {dx * sine + dy * cosine, dx * cosine - dy * sine, Acc(1.5) + Acc(1e-5) * size};
   }
-  // Returns the bins [first, past) that may have such points: along rows, then along columns.
+  // Return the range [first, past) of bins that may have points around p, along rows or columns.
   MX_HOST_DEVICE void near_rows(const Around& p, int64_t rows, int64_t& first,
                                 int64_t& past) const {
     range(p.down, p.reach, start_h, bin_h, rows, first, past);
@@ -67,7 +67,7 @@ struct RotatedGrid {
                                    int64_t& past) const {
     range(p.right, p.reach, start_w, bin_w, columns, first, past);
   }
-  // Calls fn for the points of bin (i, j); may skip points that are not near p.
+  // Calls fn for the points of bin (i, j); may skip points that are not around p.
   MX_HOST_DEVICE void for_points_around(const Around& p, int64_t i, int64_t j, auto&& fn) const {
     int64_t a_first, a_past, b_first, b_past;
     range(p.down, p.reach, start_h + static_cast<Acc>(i) * bin_h,
@@ -106,8 +106,8 @@ struct RotatedGrid {
     past = clamp_index(std::ceil((at + reach - start) / size) + 1, first, count);
   }
 
-  // Reduces the range of points [first, past) to those with -1 <= origin + point * step <= size,
-  // and one more on both sides, because a region may be far larger than the image.
+  // Reduces the range of points [first, past) to those with -1 <= origin + point * step <= size and
+  // one more point on both sides, because a region may be far larger than the image.
   MX_HOST_DEVICE static void narrow(Acc origin, Acc step, int64_t size, int64_t& first,
                                     int64_t& past) {
     if (step == 0) return;

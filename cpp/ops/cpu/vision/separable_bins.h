@@ -166,8 +166,8 @@ void pool_regions(KernelContext& ctx, const char* op, const PoolShape& q, Inputs
 }
 
 // Adds the gradients of one region's bins to the plane of one input channel. `grad` belongs to the
-// output channel that reads the plane, `group` is the plane's position among those of that output
-// channel.
+// output channel that reads the plane; `group` is the plane's position among the planes that this
+// output channel reads.
 template <class T, class Acc>
 void scatter_channel(const PoolShape& q, const AxisBins<Acc>& rows, const AxisBins<Acc>& columns,
                      Acc scale, const T* grad, int64_t group, Acc* line, Acc* plane) {
